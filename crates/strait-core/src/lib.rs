@@ -1,0 +1,26 @@
+//! What every node and both worlds agree on: time, chance, packets with one fate,
+//! and the contract between a node and its driver.
+//!
+//! Nothing here reads a clock, draws an unnamed random number or touches a device.
+#![no_std]
+extern crate alloc;
+
+pub mod chance;
+pub mod delay;
+pub mod drive;
+pub mod fate;
+pub mod hash;
+pub mod id;
+pub mod node;
+pub mod packet;
+pub mod rate;
+pub mod stats;
+pub mod time;
+pub mod timer;
+pub mod units;
+
+pub use fate::{DropCause, Fate, FateRecord, Ledger};
+pub use id::{ClassId, NeighbourId, PortId};
+pub use node::{Effect, Input, Node, Room, TxMeta, Wake, WakeReason, Want};
+pub use packet::Packet;
+pub use time::{Duration, Instant};

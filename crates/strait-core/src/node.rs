@@ -1,0 +1,440 @@
+//! The contract between a node and whatever drives it: a live event loop or the simulator.
+//!
+//! The driver **pulls**. It offers a port only the [`Room`] that the medium has now, and the node
+//! decides at that moment which octets go: nothing waits below the scheduler. After each
+//! [`Node::handle`], and whenever a port gains room, the driver settles the node
+//! ([`crate::drive::settle`]) and then reads [`Node::wake`].
+//!
+//! A late, early or repeated [`Input::Timeout`] does no harm. Nothing that depends on storage is
+//! acknowledged before its [`Input::Stored`]. Each call does a bounded amount of work.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+
+use crate::fate::FateRecord;
+use crate::id::{ClassId, NeighbourId, PortId, TxId};
+use crate::rate::LineRate;
+use crate::stats::Stats;
+use crate::time::{Duration, Instant};
+
+/// A gateway, a host, a relay: anything that has ports and a state.
+pub trait Node {
+    /// Takes one input. `now` never goes back.
+    fn handle(&mut self, now: Instant, input: Input<'_>);
+
+    /// What the node would send first on `port`; `None` if it has nothing for it. On a shared
+    /// medium this asks for access to the channel; elsewhere it saves a useless pull.
+    fn wants(&self, port: PortId) -> Option<Want>;
+
+    /// Whether the node takes input from `port` now; false is back-pressure.
+    fn reads(&self, port: PortId) -> bool;
+
+    /// Appends at most `room.octets` octets to `out` and says what they are. `None` means that
+    /// nothing was appended and nothing changed.
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        room: Room,
+        out: &mut Vec<u8>,
+    ) -> Option<TxMeta>;
+
+    /// The next thing that the driver has to do or know.
+    fn poll_effect(&mut self) -> Option<Effect>;
+
+    /// When the node wants an [`Input::Timeout`], and why.
+    fn wake(&self) -> Option<Wake>;
+
+    /// What the node has counted.
+    fn stats(&self) -> &Stats;
+
+    /// Asserts the invariants that are too dear for each call.
+    fn check(&self);
+}
+
+/// Makes the incarnations of one configured node.
+pub trait NodeFactory {
+    /// A node as it is right after its start.
+    fn boot(&self, boot: Boot) -> Box<dyn Node>;
+}
+
+/// What a node finds at its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Boot {
+    /// 0 for the first start, 1 after the first restart: part of every random stream's name.
+    pub incarnation: u32,
+    /// Seed of the node's own randomness.
+    pub entropy: u64,
+    /// Calendar time, if it is known.
+    pub wall: Option<WallTime>,
+    /// What the storage holds: every key with its octets, in the order of the keys.
+    pub stored: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Calendar time: nanoseconds since 1970-01-01 UTC, leap seconds not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WallTime(pub u64);
+
+/// What a driver tells a node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input<'a> {
+    /// The moment of [`Node::wake`] has come.
+    Timeout,
+    /// A frame, or on an octet stream the next octets, arrived.
+    Frame {
+        /// Where.
+        port: PortId,
+        /// From whom; [`NeighbourId::PEER`] on a port with one neighbour.
+        from: NeighbourId,
+        /// Its octets.
+        bytes: &'a [u8],
+        /// What the medium knows of it.
+        meta: FrameMeta,
+    },
+    /// A port changed.
+    Port {
+        /// Which.
+        port: PortId,
+        /// How.
+        event: PortEvent,
+    },
+    /// The medium is done with a transmission whose outcome it can tell.
+    TxDone {
+        /// Where.
+        port: PortId,
+        /// The number that the transmission's [`TxMeta`] had.
+        id: TxId,
+        /// Whether the medium delivered it, as far as it knows.
+        ok: bool,
+    },
+    /// The host's routing changed.
+    Route(RouteChange),
+    /// Something happened on a byte stream that ends at this node.
+    Stream {
+        /// Which stream.
+        id: StreamId,
+        /// What happened.
+        event: StreamEvent<'a>,
+    },
+    /// A datagram for one of the node's own sockets.
+    Datagram {
+        /// The socket.
+        socket: SocketId,
+        /// Who sent it.
+        from: SocketAddr,
+        /// Its payload.
+        bytes: &'a [u8],
+    },
+    /// The batch with this ticket is on stable storage, or could not be put there.
+    Stored {
+        /// The number from [`Effect::Store`].
+        ticket: Ticket,
+        /// Whether it is there; a failed batch changed nothing.
+        result: Result<(), StoreError>,
+    },
+    /// A piece of what [`Effect::Load`] asked for.
+    Loaded {
+        /// The number from [`Effect::Load`].
+        ticket: Ticket,
+        /// The octets, or none at the end of the value or if there is no such key.
+        chunk: Option<&'a [u8]>,
+    },
+    /// Calendar time became known or was set.
+    Wall(WallTime),
+    /// An operator's wish.
+    Command(Command),
+}
+
+/// What a medium knows of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameMeta {
+    /// The medium found errors in it but hands it up.
+    pub damaged: bool,
+    /// Signal-to-noise ratio in hundredths of a decibel, where the medium measures it.
+    pub snr_centi_db: Option<i16>,
+}
+
+/// A change of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortEvent {
+    /// The port can send and receive.
+    Up(PortState),
+    /// Rate, size or latency changed. A change of rate starts a new burst.
+    Changed(PortState),
+    /// Half duplex: the other side began (true) or ended (false) its transmission.
+    Carrier(bool),
+    /// All that was pulled has left.
+    Drained,
+    /// The port can neither send nor receive.
+    Down(DownCause),
+}
+
+/// Why a port is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DownCause {
+    /// Its device is gone or was never there.
+    Device,
+    /// The medium reports no connection.
+    Carrier,
+    /// An operator took it down.
+    Operator,
+}
+
+/// What a medium offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortState {
+    /// Rate towards the neighbour.
+    pub tx_rate: LineRate,
+    /// Rate from the neighbour.
+    pub rx_rate: LineRate,
+    /// The longest frame that the medium takes, in octets; no limit on an octet stream.
+    pub frame_octets_max: u32,
+    /// Duration of the medium's smallest transmission unit, such as an interleaver block.
+    pub block: Duration,
+    /// Time from the last octet sent to its arrival.
+    pub latency: Duration,
+}
+
+/// A change of the host's routing table that concerns a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteChange {
+    /// Packets to the prefix go to this neighbour.
+    Add {
+        /// First address of the prefix.
+        prefix: IpAddr,
+        /// Its length in bits.
+        length: u8,
+        /// The port to leave by.
+        port: PortId,
+        /// The neighbour on that port.
+        via: NeighbourId,
+    },
+    /// No packet to the prefix goes anywhere by this entry any more.
+    Remove {
+        /// First address of the prefix.
+        prefix: IpAddr,
+        /// Its length in bits.
+        length: u8,
+    },
+}
+
+/// A byte stream that ends at this node: a proxied connection, a client of a local service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StreamId(pub u64);
+
+/// A datagram socket of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SocketId(pub u32);
+
+/// A storage operation under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// Why a batch could not be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreError {
+    /// No space is left.
+    Full,
+    /// This node was given no storage.
+    Absent,
+    /// The device failed.
+    Failed,
+}
+
+/// What happens on a byte stream. Credit bounds what is buffered on either side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEvent<'a> {
+    /// A connection is open.
+    Opened {
+        /// The listener that took it, or `None` if the node asked for it.
+        listener: Option<SocketId>,
+        /// The client's address.
+        src: SocketAddr,
+        /// The address that it wanted.
+        dst: SocketAddr,
+        /// The code point of its packets.
+        dscp: u8,
+    },
+    /// Octets arrived.
+    Data(&'a [u8]),
+    /// So many more octets may be sent.
+    Writable(u32),
+    /// The other side sends no more.
+    Fin,
+    /// The stream is gone; the error number is the operating system's.
+    Reset(i32),
+}
+
+/// What a node does to a byte stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamOp {
+    /// Connect from `src` (source-transparent, if given) to `dst`.
+    Connect {
+        /// The address to come from.
+        src: Option<SocketAddr>,
+        /// The address to go to.
+        dst: SocketAddr,
+        /// The code point of its packets.
+        dscp: u8,
+    },
+    /// Send octets, within the credit.
+    Send(Vec<u8>),
+    /// The node takes so many more octets.
+    Credit(u32),
+    /// The node sends no more.
+    Fin,
+    /// End at once, telling the other side this error number.
+    Reset(i32),
+}
+
+/// One change of a stored value; a batch of them is atomic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreOp {
+    /// Set a value.
+    Put(Vec<u8>, Vec<u8>),
+    /// Append to a value.
+    Append(Vec<u8>, Vec<u8>),
+    /// Remove a value.
+    Delete(Vec<u8>),
+}
+
+/// An operator's wish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Take no more packets in and give every held packet its fate: the node is about to stop.
+    Stop,
+    /// Take a port down, or up again.
+    SetPort {
+        /// Which.
+        port: PortId,
+        /// Up or down.
+        up: bool,
+    },
+}
+
+/// What the node would send first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// Its class.
+    pub class: ClassId,
+    /// About how many octets it would put on the medium.
+    pub octets: u32,
+    /// To whom.
+    pub to: NeighbourId,
+}
+
+/// What a medium can take now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// The most octets.
+    pub octets: usize,
+    /// When the first of them leaves; not before `now`.
+    pub starts: Instant,
+    /// The latest moment at which the last may leave, if there is one.
+    pub until: Option<Instant>,
+}
+
+/// What was put on the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TxMeta {
+    /// For whom; [`NeighbourId::PEER`] on a port with one neighbour.
+    pub to: NeighbourId,
+    /// The class of its content.
+    pub class: ClassId,
+    /// The node's number for it, repeated in [`Input::TxDone`].
+    pub id: TxId,
+    /// On a half-duplex medium: the turn that this transmission belongs to.
+    pub turn: Option<Turn>,
+}
+
+impl TxMeta {
+    /// A transmission to the only neighbour, outside any turn.
+    pub const fn to_peer(class: ClassId) -> Self {
+        Self {
+            to: NeighbourId::PEER,
+            class,
+            id: TxId(0),
+            turn: None,
+        }
+    }
+}
+
+/// A half-duplex turn, planned by the node that owns it. Its content may change while it lasts,
+/// its length may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Whether this transmission begins the turn: the medium keys up.
+    pub key_up: bool,
+    /// Length of the whole turn in the medium's blocks.
+    pub blocks: u32,
+    /// Whether this transmission ends it.
+    pub last: bool,
+}
+
+/// When a node wants to be called, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// The moment.
+    pub at: Instant,
+    /// The reason.
+    pub why: WakeReason,
+}
+
+/// Why a node wants to be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakeReason {
+    /// A queued packet grows too old.
+    Age,
+    /// An application on a host has something to do.
+    Application,
+    /// A missing piece of a packet isn't waited for any longer.
+    Reassembly,
+    /// Something unacknowledged is to be sent again.
+    Retransmit,
+    /// A shaper may send again.
+    Shaper,
+    /// A half-duplex turn or channel access is to be decided.
+    Turn,
+}
+
+/// What a node asks of its driver, or reports.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// A packet's stay ended.
+    Fate(FateRecord),
+    /// Something to do on a byte stream.
+    Stream {
+        /// Which stream; for [`StreamOp::Connect`] a number that the node chose.
+        id: StreamId,
+        /// What to do.
+        op: StreamOp,
+    },
+    /// A datagram to send from one of the node's own sockets.
+    Datagram {
+        /// The socket.
+        socket: SocketId,
+        /// To whom.
+        to: SocketAddr,
+        /// Its payload.
+        bytes: Vec<u8>,
+    },
+    /// Put a batch on stable storage, whole or not at all, and say when it is there.
+    Store {
+        /// The number for [`Input::Stored`].
+        ticket: Ticket,
+        /// The changes, in order.
+        batch: Vec<StoreOp>,
+    },
+    /// Read a value from `offset`, in chunks of at most `octets`.
+    Load {
+        /// The number for [`Input::Loaded`].
+        ticket: Ticket,
+        /// Which value.
+        key: Vec<u8>,
+        /// Where to begin.
+        offset: u64,
+        /// The most octets to give at once.
+        octets: u32,
+    },
+}

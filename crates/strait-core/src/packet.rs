@@ -1,0 +1,117 @@
+//! An IP packet in a node's hands.
+
+use alloc::vec::Vec;
+
+use strait_wire::ip::{self, PacketInfo};
+
+use crate::delay::{DelayClock, DelayPart};
+use crate::fate::{Fate, FateRecord, Origin};
+use crate::id::{ClassId, NeighbourId};
+use crate::time::Instant;
+
+/// A packet with an open account: made by [`crate::Ledger::admit`], ended by
+/// [`crate::Ledger::close`] or [`crate::Ledger::drop`], so that it has exactly one fate.
+#[derive(Debug)]
+#[must_use = "a packet must be given a fate by the ledger"]
+pub struct Packet {
+    bytes: Vec<u8>,
+    info: PacketInfo,
+    digest: u64,
+    clock: DelayClock,
+    origin: Origin,
+    /// The class that the policy chose.
+    pub class: ClassId,
+    /// The neighbour that routing chose.
+    pub to: NeighbourId,
+    /// When the packet is too old to be worth sending; [`Instant::NEVER`] if it never is.
+    pub expires: Instant,
+}
+
+impl Packet {
+    pub(crate) fn new(now: Instant, bytes: Vec<u8>, info: PacketInfo, origin: Origin) -> Self {
+        Self {
+            digest: ip::digest(&bytes),
+            bytes,
+            info,
+            clock: DelayClock::start(now),
+            origin,
+            class: ClassId::default(),
+            to: NeighbourId::PEER,
+            expires: Instant::NEVER,
+        }
+    }
+
+    /// The octets.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What the headers say.
+    pub const fn info(&self) -> &PacketInfo {
+        &self.info
+    }
+
+    /// Octets of the packet.
+    pub const fn octets(&self) -> usize {
+        self.info.octets as usize
+    }
+
+    /// The packet's identity along its path.
+    pub const fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// Where the node got it.
+    pub const fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// When the node had it whole.
+    pub const fn began(&self) -> Instant {
+        self.clock.began()
+    }
+
+    /// Charges the time so far to the present delay part and changes to `part`.
+    pub fn enter(&mut self, now: Instant, part: DelayPart) {
+        self.clock.enter(now, part);
+    }
+
+    /// Rewrites the code point.
+    pub fn set_dscp(&mut self, dscp: u8) {
+        if dscp != self.info.dscp {
+            ip::set_dscp(&mut self.bytes, dscp);
+            self.info.dscp = dscp & 0x3f;
+        }
+    }
+
+    /// Counts a hop; false if the packet has none left (it is unchanged then).
+    pub fn decrement_hop_limit(&mut self) -> bool {
+        let left = ip::decrement_hop_limit(&mut self.bytes);
+        if left {
+            self.info.hop_limit -= 1;
+        }
+        left
+    }
+
+    /// Lowers the maximum segment size that a TCP SYN announces.
+    pub fn clamp_mss(&mut self, mss_max: u16) -> bool {
+        let clamped = ip::clamp_mss(&mut self.bytes, mss_max);
+        if clamped {
+            self.digest = ip::digest(&self.bytes);
+        }
+        clamped
+    }
+
+    pub(crate) fn into_record(self, ended: Instant, fate: Fate) -> (FateRecord, Vec<u8>) {
+        let record = FateRecord {
+            digest: self.digest,
+            began: self.clock.began(),
+            ended: ended.max(self.clock.began()),
+            octets: self.info.octets,
+            class: self.class,
+            fate,
+            parts: self.clock.stop(ended),
+        };
+        (record, self.bytes)
+    }
+}

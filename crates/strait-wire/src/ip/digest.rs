@@ -1,0 +1,96 @@
+//! A packet's identity along its path.
+
+use super::{IPV4_HEADER_OCTETS, IPV6_HEADER_OCTETS};
+use crate::hash::hash64;
+
+/// Seeds of the three kinds of octets, so that none is taken for another.
+const SEED_IPV4: u64 = 4;
+const SEED_IPV6: u64 = 6;
+const SEED_OTHER: u64 = 0;
+
+/// A 64-bit hash over everything that routers leave alone: the same packet has the same digest at every
+/// hop, another one has another.
+///
+/// Taken as zero are of IPv4 type of service (DSCP and ECN), time to live and header checksum; of IPv6
+/// traffic class and hop limit. Options and extension headers count in full. Fragments are packets of
+/// their own, and a clamped MSS makes another packet too. Octets that are no packet are hashed as they are.
+///
+/// The result is [`hash64`] of the octets after the fixed header, seeded with that of the fixed header.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> u64 {
+    match bytes.first().map(|octet| octet >> 4) {
+        Some(4) => masked::<IPV4_HEADER_OCTETS>(bytes, SEED_IPV4, |head| {
+            head[1] = 0;
+            head[8] = 0;
+            head[10] = 0;
+            head[11] = 0;
+        }),
+        Some(6) => masked::<IPV6_HEADER_OCTETS>(bytes, SEED_IPV6, |head| {
+            head[0] &= 0xf0;
+            head[1] &= 0x0f;
+            head[7] = 0;
+        }),
+        _ => None,
+    }
+    .unwrap_or_else(|| hash64(SEED_OTHER, bytes))
+}
+
+#[inline]
+fn masked<const N: usize>(
+    bytes: &[u8],
+    seed: u64,
+    mask: impl FnOnce(&mut [u8; N]),
+) -> Option<u64> {
+    let (head, rest) = bytes.split_first_chunk::<N>()?;
+    let mut head = *head;
+    mask(&mut head);
+    Some(hash64(hash64(seed, &head), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ip::samples::{PING4, UDP6};
+    use crate::ip::{decrement_hop_limit, set_dscp};
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn known_answers_never_change() {
+        assert_eq!([digest(PING4), digest(UDP6), digest(b"\x45"), digest(b"")], [0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn what_routers_change_doesnt_count() {
+        for sample in [PING4, UDP6] {
+            let mut changed = Vec::from(sample);
+            set_dscp(&mut changed, 46);
+            assert!(decrement_hop_limit(&mut changed));
+            assert_ne!(changed, sample);
+            assert_eq!(digest(&changed), digest(sample));
+        }
+    }
+
+    #[test]
+    fn every_other_bit_counts() {
+        // Octet, and the bits of it that routers may change.
+        let free4 = [(1, 0xff), (8, 0xff), (10, 0xff), (11, 0xff)];
+        let free6 = [(0, 0x0f), (1, 0xf0), (7, 0xff)];
+        for (sample, free) in [(PING4, &free4[..]), (UDP6, &free6[..])] {
+            for bit in 0..sample.len() * 8 {
+                let (octet, mask) = (bit / 8, 1_u8 << (bit % 8));
+                let mut other = Vec::from(sample);
+                other[octet] ^= mask;
+                let ignored = free.iter().any(|(at, bits)| *at == octet && bits & mask != 0);
+                assert_eq!(digest(&other) == digest(sample), ignored, "bit {bit}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_have_one(bytes: Vec<u8>) {
+            prop_assert_eq!(digest(&bytes), digest(&bytes.clone()));
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Formats on the wire, as octets and as meaning.
+//!
+//! Parsers judge hostile octets and never panic; builders produce exactly what parsers accept.
+#![no_std]
+extern crate alloc;
+
+mod bytes;
+pub mod check;
+pub mod hash;
+pub mod ip;
+pub mod octets;
+pub mod pcapng;
+pub mod rtp;
+pub mod segment;
