@@ -1,3 +1,4 @@
 //! .
 #![no_std]
 extern crate alloc;
+pub mod config_text;
