@@ -177,8 +177,6 @@ pub enum DownCause {
     Device,
     /// The medium reports no connection.
     Carrier,
-    /// An operator took it down.
-    Operator,
 }
 
 /// What a medium offers.
@@ -304,13 +302,6 @@ pub enum StoreOp {
 pub enum Command {
     /// Take no more packets in and give every held packet its fate: the node is about to stop.
     Stop,
-    /// Take a port down, or up again.
-    SetPort {
-        /// Which.
-        port: PortId,
-        /// Up or down.
-        up: bool,
-    },
 }
 
 /// What the node would send first.

@@ -156,6 +156,6 @@ mod tests {
     #[test]
     fn no_rate_divides_by_zero() {
         assert_eq!(LineRate::new(0, 0).time_for(1), Duration::from_secs(8));
-        assert_eq!(LineRate::new(u64::MAX, 8).time_for(u64::MAX).as_secs(), 7);
+        assert_eq!(LineRate::new(u64::MAX, 8).time_for(u64::MAX).as_secs(), 8);
     }
 }

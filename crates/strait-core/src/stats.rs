@@ -38,19 +38,10 @@ impl Drops {
 
 /// Counts of durations in buckets whose width grows with the value: 16 buckets an octave, so a
 /// quantile is at most 6.25 % above the true one. From 1 µs to 2^40 µs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Histogram {
     buckets: Vec<u32>,
     count: u64,
-}
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Self {
-            buckets: Vec::new(),
-            count: 0,
-        }
-    }
 }
 
 impl Histogram {

@@ -1,0 +1,146 @@
+//! The receiving side.
+
+use alloc::vec::Vec;
+
+use strait_wire::check::Crc32Sum;
+use strait_wire::octets::{FrameFault, Unstuffer};
+use strait_wire::segment::{HEADER_OCTETS, STREAMS, SegmentError, parse_segment};
+
+use crate::LinkSettings;
+
+/// Why received octets gave no packet. Each is counted by its own counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// A check was wrong: octets were damaged on the way.
+    Damaged,
+    /// No sender makes such a frame: too short, too long, a broken escape.
+    Invalid,
+    /// A piece of a packet was missing, so its other pieces are worth nothing.
+    Incomplete,
+}
+
+/// A packet whose pieces come in on one stream.
+#[derive(Debug, Default)]
+struct Reassembly {
+    /// The pieces so far; the buffer is kept for the next packet.
+    bytes: Vec<u8>,
+    sum: Crc32Sum,
+    /// The sequence number of the next piece, while a packet is being made whole.
+    next: Option<u8>,
+    /// Its being incomplete has been told; more of its pieces may come.
+    told: bool,
+}
+
+impl Reassembly {
+    /// Forgets the packet begun, if any, and says whether there was one.
+    fn give_up(&mut self) -> bool {
+        self.bytes.clear();
+        self.next.take().is_some()
+    }
+}
+
+/// Makes packets of one neighbour whole again.
+///
+/// It holds at most one unfinished packet per stream and one frame, so its memory is bounded by
+/// [`STREAMS`] + 1 packets. Pieces that lead to nothing are replaced by the next packet's first
+/// piece; a splice of two packets fails the check over the whole packet.
+#[derive(Debug)]
+pub struct Receiver {
+    settings: LinkSettings,
+    unstuffer: Unstuffer,
+    streams: [Reassembly; STREAMS],
+}
+
+impl Receiver {
+    /// A receiver that has seen nothing.
+    pub fn new(settings: LinkSettings) -> Self {
+        let longest = HEADER_OCTETS + settings.packet_octets_max + 4;
+        Self {
+            settings,
+            unstuffer: Unstuffer::new(longest),
+            streams: core::array::from_fn(|_| Reassembly::default()),
+        }
+    }
+
+    /// Forgets everything begun, as after the line was down.
+    pub fn reset(&mut self) {
+        self.unstuffer.reset();
+        self.streams.iter_mut().for_each(|stream| {
+            stream.give_up();
+        });
+    }
+
+    /// Takes octets of an octet stream, cut anywhere; tells each whole packet and each refusal.
+    pub fn feed_octets(&mut self, bytes: &[u8], mut tell: impl FnMut(Result<&[u8], Refused>)) {
+        let Self {
+            settings,
+            unstuffer,
+            streams,
+        } = self;
+        unstuffer.feed(bytes, |frame| match frame {
+            Ok(frame) => take_frame(settings, streams, frame, &mut tell),
+            Err(FrameFault::Abort | FrameFault::BadEscape | FrameFault::TooLong) => {
+                tell(Err(Refused::Invalid));
+            }
+        });
+    }
+
+    /// Takes one frame of a medium that has its own; tells the packet or the refusals.
+    pub fn feed_frame(&mut self, frame: &[u8], mut tell: impl FnMut(Result<&[u8], Refused>)) {
+        take_frame(&self.settings, &mut self.streams, frame, &mut tell);
+    }
+}
+
+fn take_frame(
+    settings: &LinkSettings,
+    streams: &mut [Reassembly; STREAMS],
+    frame: &[u8],
+    tell: &mut impl FnMut(Result<&[u8], Refused>),
+) {
+    let segment = match parse_segment(frame, settings.alone) {
+        Ok(segment) => segment,
+        Err(SegmentError::Truncated) => return tell(Err(Refused::Invalid)),
+        Err(SegmentError::BadCheck) => return tell(Err(Refused::Damaged)),
+    };
+    let header = segment.header;
+    let stream = &mut streams[usize::from(header.stream)];
+    if header.first {
+        if stream.give_up() {
+            tell(Err(Refused::Incomplete));
+        }
+        stream.told = false;
+        if header.last {
+            // The common case needs no copy.
+            let fits = segment.payload.len() <= settings.packet_octets_max;
+            return tell(if fits {
+                Ok(segment.payload)
+            } else {
+                Err(Refused::Invalid)
+            });
+        }
+    } else if stream.next != Some(header.sequence) {
+        // The first piece, or one in between, is missing.
+        if !stream.told {
+            tell(Err(Refused::Incomplete));
+        }
+        stream.give_up();
+        stream.told = !header.last;
+        return;
+    }
+    if stream.bytes.len() + segment.payload.len() > settings.packet_octets_max {
+        stream.give_up();
+        return tell(Err(Refused::Invalid));
+    }
+    let sound = segment.accept(&mut stream.sum);
+    stream.bytes.extend_from_slice(segment.payload);
+    stream.next = Some((header.sequence + 1) % 8);
+    if header.last {
+        stream.next = None;
+        tell(if sound {
+            Ok(&stream.bytes)
+        } else {
+            Err(Refused::Damaged)
+        });
+        stream.bytes.clear();
+    }
+}

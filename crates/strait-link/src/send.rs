@@ -1,0 +1,303 @@
+//! The sending side.
+
+use alloc::vec::Vec;
+
+use strait_core::delay::DelayPart;
+use strait_core::{ClassId, Instant, Packet};
+use strait_wire::check::Crc32Sum;
+use strait_wire::octets::{self, FLAG};
+use strait_wire::segment::{HEADER_OCTETS, STREAMS, SegmentHeader, emit_segment};
+
+use crate::LinkSettings;
+
+/// A packet that has begun to leave.
+#[derive(Debug)]
+struct UnderWay {
+    packet: Packet,
+    /// Octets already cut into segments.
+    cut: usize,
+    sum: Crc32Sum,
+}
+
+impl UnderWay {
+    fn octets_left(&self) -> usize {
+        self.packet.bytes().len() - self.cut
+    }
+}
+
+/// What a cut did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Octets that the segment takes on the medium.
+    pub octets: usize,
+    /// Payload octets of its packet that are left for later segments.
+    pub octets_left: usize,
+}
+
+/// Packets under way to one neighbour, one on each stream.
+#[derive(Debug)]
+struct Segmenter {
+    settings: LinkSettings,
+    streams: [Option<UnderWay>; STREAMS],
+    sequences: [u8; STREAMS],
+    scratch: Vec<u8>,
+}
+
+impl Segmenter {
+    fn new(settings: LinkSettings) -> Self {
+        Self {
+            settings,
+            streams: [const { None }; STREAMS],
+            sequences: [0; STREAMS],
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Which stream a packet uses: its class, so that classes never share one.
+    fn stream(packet: &Packet) -> usize {
+        packet.class.index() % STREAMS
+    }
+
+    fn begin(&mut self, packet: Packet) {
+        let stream = &mut self.streams[Self::stream(&packet)];
+        assert!(stream.is_none(), "a stream carries one packet at a time");
+        *stream = Some(UnderWay {
+            packet,
+            cut: 0,
+            sum: Crc32Sum::new(),
+        });
+    }
+
+    /// Cuts the next segment of `stream` with at most `payload_max` octets into `self.scratch`.
+    fn cut(
+        &mut self,
+        stream: usize,
+        payload_max: usize,
+        now: Instant,
+    ) -> Option<(SegmentHeader, usize)> {
+        let way = self.streams[stream].as_mut()?;
+        let length = way.octets_left().min(payload_max.max(1));
+        let header = SegmentHeader {
+            first: way.cut == 0,
+            last: length == way.octets_left(),
+            stream: stream as u8,
+            sequence: self.sequences[stream],
+        };
+        self.sequences[stream] = (self.sequences[stream] + 1) % 8;
+        self.scratch.clear();
+        let payload = &way.packet.bytes()[way.cut..way.cut + length];
+        emit_segment(
+            header,
+            payload,
+            self.settings.alone,
+            &mut way.sum,
+            &mut self.scratch,
+        );
+        way.cut += length;
+        way.packet.enter(now, DelayPart::Line);
+        Some((header, way.octets_left()))
+    }
+
+    fn take(&mut self, stream: usize) -> Option<Packet> {
+        self.streams[stream].take().map(|way| way.packet)
+    }
+
+    fn held(&self) -> usize {
+        self.streams.iter().flatten().count()
+    }
+}
+
+/// Sends packets on an octet stream: segments with octet stuffing, each ended by a flag.
+///
+/// Octets are pulled a few at a time. A cut segment leaves whole; between two segments any
+/// stream's may follow.
+#[derive(Debug)]
+pub struct OctetSender {
+    segmenter: Segmenter,
+    /// The segment that is leaving, as it goes on the line.
+    line: Vec<u8>,
+    at: usize,
+    /// The stream of that segment, and whether it ends its packet.
+    leaving: Option<(usize, bool)>,
+    /// When the last octet pulled so far has left.
+    idle_since: Option<Instant>,
+}
+
+impl OctetSender {
+    /// A sender that has nothing under way.
+    pub fn new(settings: LinkSettings) -> Self {
+        Self {
+            segmenter: Segmenter::new(settings),
+            line: Vec::new(),
+            at: 0,
+            leaving: None,
+            idle_since: None,
+        }
+    }
+
+    /// Octets of the cut segment that have not been pulled.
+    const fn pending_octets(&self) -> usize {
+        self.line.len() - self.at
+    }
+
+    /// Class of the segment that is leaving, and how many of its octets have not been pulled.
+    pub fn leaving(&self) -> Option<(ClassId, usize)> {
+        let (stream, _) = self.leaving?;
+        Some((ClassId(stream as u8), self.pending_octets()))
+    }
+
+    /// Cuts later segments by `settings`; one that is leaving leaves as it is.
+    pub const fn set_settings(&mut self, settings: LinkSettings) {
+        self.segmenter.settings = settings;
+    }
+
+    /// Whether `stream` has a packet under way.
+    pub const fn is_under_way(&self, stream: usize) -> bool {
+        self.segmenter.streams[stream].is_some()
+    }
+
+    /// Packets under way.
+    pub fn held(&self) -> usize {
+        self.segmenter.held()
+    }
+
+    /// Puts a packet on its class's stream. The stream must be free.
+    pub fn begin(&mut self, packet: Packet) {
+        self.segmenter.begin(packet);
+    }
+
+    /// Cuts the next segment of `stream`, to leave from `now` on. Nothing may be pending.
+    pub fn cut(&mut self, now: Instant, stream: usize) -> Option<Progress> {
+        debug_assert_eq!(self.pending_octets(), 0, "a segment leaves whole");
+        let payload_max = self.segmenter.settings.segment_octets_max;
+        let (header, octets_left) = self.segmenter.cut(stream, payload_max, now)?;
+        self.line.clear();
+        self.at = 0;
+        let flag_after = self.segmenter.settings.flag_after_idle;
+        if self
+            .idle_since
+            .is_none_or(|since| now.since(since) >= flag_after)
+        {
+            self.line.push(FLAG);
+        }
+        octets::stuff_into(&self.segmenter.scratch, &mut self.line);
+        self.line.push(FLAG);
+        self.leaving = Some((stream, header.last));
+        Some(Progress {
+            octets: self.line.len(),
+            octets_left,
+        })
+    }
+
+    /// Appends up to `octets` pending octets to `out` and says how many.
+    pub fn pull(&mut self, octets: usize, out: &mut Vec<u8>) -> usize {
+        let length = octets.min(self.pending_octets());
+        out.extend_from_slice(&self.line[self.at..self.at + length]);
+        self.at += length;
+        length
+    }
+
+    /// To be called when the last pending octet has been pulled, with the moment at which it has
+    /// left: gives the packet back if that was its end.
+    pub fn finish(&mut self, ended: Instant) -> Option<Packet> {
+        if self.pending_octets() > 0 {
+            return None;
+        }
+        self.idle_since = Some(ended);
+        let (stream, last) = self.leaving.take()?;
+        if last {
+            return self.segmenter.take(stream);
+        }
+        if let Some(way) = &mut self.segmenter.streams[stream] {
+            way.packet.enter(ended, DelayPart::Class);
+        }
+        None
+    }
+
+    /// Gives every packet under way back, unsent, and forgets the segment that was leaving.
+    pub fn abandon(&mut self) -> impl Iterator<Item = Packet> + '_ {
+        self.line.clear();
+        self.at = 0;
+        self.leaving = None;
+        self.idle_since = None;
+        self.segmenter
+            .streams
+            .iter_mut()
+            .filter_map(|way| way.take().map(|way| way.packet))
+    }
+}
+
+/// Sends packets to one neighbour in frames of a medium that has its own, a segment a frame.
+#[derive(Debug)]
+pub struct FrameSender {
+    segmenter: Segmenter,
+}
+
+impl FrameSender {
+    /// A sender that has nothing under way.
+    pub fn new(settings: LinkSettings) -> Self {
+        Self {
+            segmenter: Segmenter::new(settings),
+        }
+    }
+
+    /// Cuts later segments by `settings`.
+    pub const fn set_settings(&mut self, settings: LinkSettings) {
+        self.segmenter.settings = settings;
+    }
+
+    /// Whether `stream` has a packet under way.
+    pub const fn is_under_way(&self, stream: usize) -> bool {
+        self.segmenter.streams[stream].is_some()
+    }
+
+    /// Packets under way.
+    pub fn held(&self) -> usize {
+        self.segmenter.held()
+    }
+
+    /// Puts a packet on its class's stream. The stream must be free.
+    pub fn begin(&mut self, packet: Packet) {
+        self.segmenter.begin(packet);
+    }
+
+    /// The least room in octets in which a segment makes sense.
+    pub const ROOM_MIN: usize = HEADER_OCTETS + 4 + 1;
+
+    /// Appends the next segment of `stream` to `out`, at most `room` octets long.
+    pub fn cut(
+        &mut self,
+        now: Instant,
+        stream: usize,
+        room: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Progress> {
+        let most = room.checked_sub(Self::ROOM_MIN)? + 1;
+        let payload_max = most.min(self.segmenter.settings.segment_octets_max);
+        let (_, octets_left) = self.segmenter.cut(stream, payload_max, now)?;
+        out.extend_from_slice(&self.segmenter.scratch);
+        Some(Progress {
+            octets: self.segmenter.scratch.len(),
+            octets_left,
+        })
+    }
+
+    /// To be called after a cut with the moment at which the frame has left: gives the packet back
+    /// if that was its end.
+    pub fn finish(&mut self, ended: Instant, stream: usize) -> Option<Packet> {
+        let way = self.segmenter.streams[stream].as_mut()?;
+        if way.octets_left() == 0 {
+            return self.segmenter.take(stream);
+        }
+        way.packet.enter(ended, DelayPart::Class);
+        None
+    }
+
+    /// Gives every packet under way back, unsent.
+    pub fn abandon(&mut self) -> impl Iterator<Item = Packet> + '_ {
+        self.segmenter
+            .streams
+            .iter_mut()
+            .filter_map(|way| way.take().map(|way| way.packet))
+    }
+}
