@@ -17,7 +17,10 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// Overwrites octets at `at` where they exist; a write beyond the end changes nothing.
 pub(crate) fn put_at<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
-    if let Some(place) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<N>()) {
+    if let Some(place) = bytes
+        .get_mut(at..)
+        .and_then(|rest| rest.first_chunk_mut::<N>())
+    {
         *place = value;
     }
 }

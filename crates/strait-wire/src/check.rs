@@ -103,8 +103,18 @@ mod tests {
 
     #[test]
     fn sums_chain() {
-        assert_eq!(Crc32Sum::new().update(b"1234").update(b"56789").finish(), 0xcbf4_3926);
-        assert_eq!(Crc16Sum::new().update(b"1").update(b"").update(&NINE[1..]).finish(), 0x906e);
+        assert_eq!(
+            Crc32Sum::new().update(b"1234").update(b"56789").finish(),
+            0xcbf4_3926
+        );
+        assert_eq!(
+            Crc16Sum::new()
+                .update(b"1")
+                .update(b"")
+                .update(&NINE[1..])
+                .finish(),
+            0x906e
+        );
     }
 
     proptest! {

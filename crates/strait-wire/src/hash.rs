@@ -4,8 +4,12 @@
 //! function is ours and fixed by known answers. It spreads well; it resists no adversary.
 
 /// Odd multipliers: the fractional parts of π, e, √2 and √3 in binary, last bit set.
-const LANES: [u64; 4] =
-    [0x243f_6a88_85a3_08d3, 0xb7e1_5162_8aed_2a6b, 0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b];
+const LANES: [u64; 4] = [
+    0x243f_6a88_85a3_08d3,
+    0xb7e1_5162_8aed_2a6b,
+    0x6a09_e667_f3bc_c909,
+    0xbb67_ae85_84ca_a73b,
+];
 
 /// Octets that one step of all lanes takes.
 const STEP_OCTETS: usize = 32;
@@ -29,15 +33,20 @@ fn word(octets: &[u8]) -> u64 {
     if let Some(full) = octets.first_chunk::<8>() {
         return u64::from_le_bytes(*full);
     }
-    octets.iter().rev().fold(0, |value, octet| (value << 8) | u64::from(*octet))
+    octets
+        .iter()
+        .rev()
+        .fold(0, |value, octet| (value << 8) | u64::from(*octet))
 }
 
 /// Hashes `bytes` to 64 bits, under `seed`.
 ///
-/// The octets are read as little-endian words of eight; word *i* goes to lane *i* mod 4, and the last
-/// word is filled up with zeros. A lane starts as `seed` exclusive-or its multiplier and absorbs a
-/// word by `fold((state ^ word) × multiplier) + rotl(state, 23)`, where *fold* is the exclusive or of
-/// both halves of the 128-bit product. The length and the lanes are absorbed into one state at last.
+/// The octets are read as little-endian words of eight; word *i* goes to lane *i* mod 4, and the
+/// last word is filled up with zeros. A lane starts as `seed` exclusive-or its multiplier and
+/// absorbs a word by `fold((state ^ word) × multiplier) + rotl(state, 23)`, where *fold* is the
+/// exclusive or of both halves of the 128-bit product. At last one state, `fold((length ^ m3) ×
+/// m1)` to begin with, takes in the lanes: it absorbs each under that lane's multiplier, and what
+/// comes out becomes `fold((state ^ m2) × m0)`.
 #[must_use]
 pub fn hash64(seed: u64, bytes: &[u8]) -> u64 {
     let [m0, m1, m2, m3] = LANES;
@@ -54,9 +63,12 @@ pub fn hash64(seed: u64, bytes: &[u8]) -> u64 {
         *lane = absorb(*lane, word(octets), multiplier);
     }
     let length = bytes.len() as u64;
-    lanes.iter().zip(LANES).fold(fold(length ^ m3, m1), |state, (lane, multiplier)| {
-        fold(absorb(state, *lane, multiplier) ^ m2, m0)
-    })
+    lanes
+        .iter()
+        .zip(LANES)
+        .fold(fold(length ^ m3, m1), |state, (lane, multiplier)| {
+            fold(absorb(state, *lane, multiplier) ^ m2, m0)
+        })
 }
 
 #[cfg(test)]
@@ -66,10 +78,21 @@ mod tests {
 
     #[test]
     fn known_answers_never_change() {
+        // Computed by another program from the description above.
         let ramp: Vec<u8> = (0..=255).collect();
         assert_eq!(
-            [hash64(0, b""), hash64(1, b""), hash64(0, b"strait"), hash64(7, &ramp)],
-            [0, 0, 0, 0]
+            [
+                hash64(0, b""),
+                hash64(1, b""),
+                hash64(0, b"strait"),
+                hash64(7, &ramp)
+            ],
+            [
+                0x2741_2c63_4aec_9521,
+                0x59ea_9c42_68f7_d415,
+                0xbb19_6070_46fe_caa5,
+                0xa048_665f_4527_3653
+            ]
         );
     }
 

@@ -21,8 +21,8 @@ const FLIP: u8 = 0x20;
 /// Which octets are escaped. Both ends of a line agree on it.
 ///
 /// By default only [`FLAG`] and [`ESCAPE`] are. A line with software flow control needs `xon_xoff`:
-/// the sender escapes [`XON`] and [`XOFF`] too, and the receiver discards those that come bare, since
-/// a modem has put them there (RFC 1662 section 4.2).
+/// the sender escapes [`XON`] and [`XOFF`] too, and the receiver discards those that come bare,
+/// since a modem has put them there (RFC 1662 section 4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stuffing {
     /// [`XON`] and [`XOFF`] belong to the line, not to frames.
@@ -74,7 +74,8 @@ pub enum FrameFault {
     /// An escape before an octet that no sender escapes; told at that octet.
     #[error("escape before an octet that needs none")]
     BadEscape,
-    /// An escape right before the flag: the sender gave up (RFC 1662 section 4.3); told at the flag.
+    /// An escape right before the flag: the sender gave up (RFC 1662 section 4.3); told at the
+    /// flag.
     #[error("frame aborted by its sender")]
     Abort,
 }
@@ -116,7 +117,13 @@ impl Unstuffer {
     /// A receiver of frames with up to `max` octets of contents.
     #[must_use]
     pub fn with_stuffing(max: usize, stuffing: Stuffing) -> Self {
-        Self { stuffing, max, frame: Vec::new(), told: false, state: State::Inside }
+        Self {
+            stuffing,
+            max,
+            frame: Vec::new(),
+            told: false,
+            state: State::Inside,
+        }
     }
 
     /// The most octets of contents it takes.
@@ -186,7 +193,10 @@ impl Unstuffer {
         let held = if self.told { 0 } else { self.frame.len() };
         let room = self.max.saturating_sub(held).min(bytes.len());
         let window = &bytes[..room];
-        window.iter().position(|octet| self.stuffing.escapes(*octet)).unwrap_or(room)
+        window
+            .iter()
+            .position(|octet| self.stuffing.escapes(*octet))
+            .unwrap_or(room)
     }
 
     fn forget_told(&mut self) {

@@ -37,7 +37,9 @@ impl RtpHeader {
     /// Reads the header and gives the payload after it: contributing sources, the extension and
     /// padding are checked and left out.
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), RtpError> {
-        let fixed = bytes.first_chunk::<HEADER_OCTETS>().ok_or(RtpError::Truncated)?;
+        let fixed = bytes
+            .first_chunk::<HEADER_OCTETS>()
+            .ok_or(RtpError::Truncated)?;
         if fixed[0] >> 6 != 2 {
             return Err(RtpError::BadVersion);
         }
@@ -63,7 +65,10 @@ impl RtpHeader {
     /// Appends the header to `out`: version 2, no padding, no extension, no contributing sources.
     /// Of the payload type only seven bits are sent.
     pub fn emit(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&[0x80, u8::from(self.marker) << 7 | (self.payload_type & 0x7f)]);
+        out.extend_from_slice(&[
+            0x80,
+            u8::from(self.marker) << 7 | (self.payload_type & 0x7f),
+        ]);
         out.extend_from_slice(&self.sequence.to_be_bytes());
         out.extend_from_slice(&self.timestamp.to_be_bytes());
         out.extend_from_slice(&self.ssrc.to_be_bytes());
@@ -86,8 +91,9 @@ mod tests {
 
     #[test]
     fn literal_octets_read_and_written() {
-        let octets =
-            [0x80, 0xe0, 0x12, 0x34, 0x00, 0x00, 0x06, 0x40, 0xde, 0xad, 0xbe, 0xef, 0x01, 0x02];
+        let octets = [
+            0x80, 0xe0, 0x12, 0x34, 0x00, 0x00, 0x06, 0x40, 0xde, 0xad, 0xbe, 0xef, 0x01, 0x02,
+        ];
         let header = RtpHeader {
             payload_type: 96,
             marker: true,
@@ -107,13 +113,20 @@ mod tests {
         octets.extend_from_slice(&[9, 9, 9, 9]); // one contributing source
         octets.extend_from_slice(&[0xbe, 0xde, 0, 1, 7, 7, 7, 7]); // extension of one word
         octets.extend_from_slice(&[0x55, 0x66, 0, 0, 3]); // two octets, three of padding
-        assert_eq!(RtpHeader::parse(&octets).map(|read| read.1), Ok(&[0x55_u8, 0x66][..]));
+        assert_eq!(
+            RtpHeader::parse(&octets).map(|read| read.1),
+            Ok(&[0x55_u8, 0x66][..])
+        );
         for padding in [0, 6] {
             *octets.last_mut().unwrap() = padding;
             assert_eq!(RtpHeader::parse(&octets), Err(RtpError::Truncated));
         }
         for length in 0..24 {
-            assert_eq!(RtpHeader::parse(&octets[..length]), Err(RtpError::Truncated), "{length}");
+            assert_eq!(
+                RtpHeader::parse(&octets[..length]),
+                Err(RtpError::Truncated),
+                "{length}"
+            );
         }
     }
 

@@ -92,7 +92,11 @@ impl SegmentCheck {
     /// The value over `header` and `payload`; the upper half of a short one is zero.
     fn over(self, header: u8, payload: &[u8]) -> u32 {
         match self {
-            Self::Short => Crc16Sum::new().update(&[header]).update(payload).finish().into(),
+            Self::Short => Crc16Sum::new()
+                .update(&[header])
+                .update(payload)
+                .finish()
+                .into(),
             Self::Long => Crc32Sum::new().update(&[header]).update(payload).finish(),
         }
     }
@@ -105,8 +109,8 @@ impl SegmentCheck {
 
 /// Appends a segment to `out`: header, payload, check.
 ///
-/// `sum` runs over the payload octets of the packet that is under way on this stream; the sender keeps
-/// one per stream, and a FIRST segment starts it anew.
+/// `sum` runs over the payload octets of the packet that is under way on this stream; the sender
+/// keeps one per stream, and a FIRST segment starts it anew.
 pub fn emit_segment(
     header: SegmentHeader,
     payload: &[u8],
@@ -152,15 +156,16 @@ pub struct Segment<'a> {
 }
 
 impl Segment<'_> {
-    /// Takes the payload into the running sum of this stream's packet, as the receiver keeps it, and
-    /// says whether the packet is sound so far: always, but at the end of a packet in several pieces.
-    /// On `false`, all pieces of the packet go.
+    /// Takes the payload into the running sum of this stream's packet, as the receiver keeps it,
+    /// and says whether the packet is sound so far: always, but at the end of a packet in several
+    /// pieces. On `false`, all pieces of the packet go.
     pub fn accept(&self, sum: &mut Crc32Sum) -> bool {
         if self.header.first {
             *sum = Crc32Sum::new();
         }
         sum.update(self.payload);
-        self.packet_check.is_none_or(|check| check == packet_check(*sum, self.header.emit()))
+        self.packet_check
+            .is_none_or(|check| check == packet_check(*sum, self.header.emit()))
     }
 }
 
@@ -175,16 +180,30 @@ pub fn parse_segment(bytes: &[u8], alone: SegmentCheck) -> Result<Segment<'_>, S
     let (&octet, rest) = bytes.split_first().ok_or(SegmentError::Truncated)?;
     let header = SegmentHeader::parse(octet);
     let check = header.check(alone);
-    let cut = rest.len().checked_sub(check.octets()).ok_or(SegmentError::Truncated)?;
+    let cut = rest
+        .len()
+        .checked_sub(check.octets())
+        .ok_or(SegmentError::Truncated)?;
     let (payload, tail) = rest.split_at(cut);
-    let told = tail.iter().rev().fold(0, |value, octet| (value << 8) | u32::from(*octet));
+    let told = tail
+        .iter()
+        .rev()
+        .fold(0, |value, octet| (value << 8) | u32::from(*octet));
     if header.last && !header.first {
-        return Ok(Segment { header, payload, packet_check: Some(told) });
+        return Ok(Segment {
+            header,
+            payload,
+            packet_check: Some(told),
+        });
     }
     if told != check.over(octet, payload) {
         return Err(SegmentError::BadCheck);
     }
-    Ok(Segment { header, payload, packet_check: None })
+    Ok(Segment {
+        header,
+        payload,
+        packet_check: None,
+    })
 }
 
 #[cfg(test)]
@@ -197,7 +216,12 @@ mod tests {
     const LONG: SegmentCheck = SegmentCheck::Long;
 
     const fn header(first: bool, last: bool, stream: u8, sequence: u8) -> SegmentHeader {
-        SegmentHeader { first, last, stream, sequence }
+        SegmentHeader {
+            first,
+            last,
+            stream,
+            sequence,
+        }
     }
 
     /// Cuts `packet` at `cuts` and gives the segments.
@@ -206,8 +230,12 @@ mod tests {
         let mut at = 0;
         let mut segments = vec![];
         for (index, piece) in pieces.iter().enumerate() {
-            let header =
-                header(index == 0, index + 1 == pieces.len(), stream, (index % 8) as u8);
+            let header = header(
+                index == 0,
+                index + 1 == pieces.len(),
+                stream,
+                (index % 8) as u8,
+            );
             let mut out = vec![];
             emit_segment(header, &packet[at..at + piece], LONG, &mut sum, &mut out);
             segments.push(out);
@@ -231,7 +259,13 @@ mod tests {
         // Checks computed by another implementation of both polynomials.
         let mut sum = Crc32Sum::new();
         let mut out = vec![];
-        emit_segment(header(true, true, 2, 1), b"voice", SHORT, &mut sum, &mut out);
+        emit_segment(
+            header(true, true, 2, 1),
+            b"voice",
+            SHORT,
+            &mut sum,
+            &mut out,
+        );
         assert_eq!(out, *b"\xd1voice\xd4\x51");
         out.clear();
         emit_segment(header(true, true, 2, 1), b"voice", LONG, &mut sum, &mut out);
@@ -244,12 +278,27 @@ mod tests {
     #[test]
     fn too_short_is_refused_at_the_octet() {
         assert_eq!(parse_segment(&[], SHORT), Err(SegmentError::Truncated));
-        assert_eq!(parse_segment(&[0x80, 0], SHORT), Err(SegmentError::Truncated));
-        assert_eq!(parse_segment(&[0x80, 0, 0], SHORT), Err(SegmentError::BadCheck));
-        assert_eq!(parse_segment(&[0x40, 0, 0, 0], SHORT), Err(SegmentError::Truncated));
+        assert_eq!(
+            parse_segment(&[0x80, 0], SHORT),
+            Err(SegmentError::Truncated)
+        );
+        assert_eq!(
+            parse_segment(&[0x80, 0, 0], SHORT),
+            Err(SegmentError::BadCheck)
+        );
+        assert_eq!(
+            parse_segment(&[0x40, 0, 0, 0], SHORT),
+            Err(SegmentError::Truncated)
+        );
         assert!(parse_segment(&[0x40, 0, 0, 0, 0], SHORT).is_ok());
-        assert_eq!(parse_segment(&[0xc0, 0, 0, 0], LONG), Err(SegmentError::Truncated));
-        assert_eq!(parse_segment(&[0xc0, 0, 0, 0, 1], LONG), Err(SegmentError::BadCheck));
+        assert_eq!(
+            parse_segment(&[0xc0, 0, 0, 0], LONG),
+            Err(SegmentError::Truncated)
+        );
+        assert_eq!(
+            parse_segment(&[0xc0, 0, 0, 0, 1], LONG),
+            Err(SegmentError::BadCheck)
+        );
     }
 
     #[test]

@@ -21,18 +21,21 @@ pub(super) struct Pseudo {
 }
 
 impl Pseudo {
-    /// The checksum over pseudo-header and `segment`, as its two octets are to be written; all zero if
-    /// the segment contains its checksum and that is right.
+    /// The checksum over pseudo-header and `segment`, as its two octets are to be written; all zero
+    /// if the segment contains its checksum and that is right.
     pub(super) fn over(self, segment: &[u8]) -> [u8; 2] {
         let sum = Sum16BitWords::new().add_slice(segment);
         let sum = match (self.protocol, self.src, self.dst) {
             (protocol::ICMP, ..) => sum,
-            (_, IpAddr::V4(src), IpAddr::V4(dst)) => {
-                self.add_tail(sum.add_4bytes_of(src.octets()).add_4bytes_of(dst.octets()), segment)
-            }
-            (_, IpAddr::V6(src), IpAddr::V6(dst)) => {
-                self.add_tail(sum.add_16bytes_of(src.octets()).add_16bytes_of(dst.octets()), segment)
-            }
+            (_, IpAddr::V4(src), IpAddr::V4(dst)) => self.add_tail(
+                sum.add_4bytes_of(src.octets()).add_4bytes_of(dst.octets()),
+                segment,
+            ),
+            (_, IpAddr::V6(src), IpAddr::V6(dst)) => self.add_tail(
+                sum.add_16bytes_of(src.octets())
+                    .add_16bytes_of(dst.octets()),
+                segment,
+            ),
             // No packet has addresses of both families.
             _ => sum,
         };
@@ -77,17 +80,16 @@ const fn place(protocol: u8) -> Option<(usize, usize)> {
     match protocol {
         protocol::UDP => Some((6, 8)),
         protocol::TCP => Some((16, 20)),
-        protocol::ICMP => Some((2, 4)),
-        protocol::ICMPV6 => Some((2, 4)),
+        protocol::ICMP | protocol::ICMPV6 => Some((2, 4)),
         _ => None,
     }
 }
 
 /// Whether the transport checksum of a UDP, TCP, ICMP or ICMPv6 packet is right.
 ///
-/// `None` where there is none to judge: octets that are no packet, other protocols, fragments, IPv4 UDP
-/// sent without (zero, RFC 768), packets with hops left in a routing header (the last destination counts),
-/// ICMP in the wrong family. A transport header cut short is `Some(false)`.
+/// `None` where there is none to judge: octets that are no packet, other protocols, fragments, IPv4
+/// UDP sent without (zero, RFC 768), packets with hops left in a routing header (the last
+/// destination counts), ICMP in the wrong family. A transport header cut short is `Some(false)`.
 #[must_use]
 pub fn verify_transport_checksum(bytes: &[u8]) -> Option<bool> {
     verify(bytes, &parse::layout(bytes).ok()?)
@@ -98,17 +100,29 @@ pub(super) fn verify(bytes: &[u8], layout: &Layout) -> Option<bool> {
     let info = &layout.info;
     let segment = layout.whole_segment(bytes).filter(|_| !layout.rerouted)?;
     let (at, header_octets) = place(info.protocol)?;
-    match (info.protocol, info.src) {
-        (protocol::ICMP, IpAddr::V6(_)) | (protocol::ICMPV6, IpAddr::V4(_)) => return None,
-        _ if segment.len() < header_octets => return Some(false),
-        (protocol::UDP, src) => {
-            if segment.get(at..at + 2) == Some(&[0, 0]) {
-                return if src.is_ipv4() { None } else { Some(false) };
-            }
-        }
-        _ => {}
+    let wrong_family = if info.src.is_ipv4() {
+        protocol::ICMPV6
+    } else {
+        protocol::ICMP
+    };
+    if info.protocol == wrong_family {
+        return None;
     }
-    let pseudo = Pseudo { src: info.src, dst: info.dst, protocol: info.protocol };
+    if segment.len() < header_octets {
+        return Some(false);
+    }
+    if info.protocol == protocol::UDP && u16_at(segment, at) == Some(0) {
+        return if info.src.is_ipv4() {
+            None
+        } else {
+            Some(false)
+        };
+    }
+    let pseudo = Pseudo {
+        src: info.src,
+        dst: info.dst,
+        protocol: info.protocol,
+    };
     let covered = match info.protocol {
         protocol::UDP => udp_datagram(segment),
         _ => Some(segment),

@@ -1,4 +1,5 @@
-//! IPv4 and IPv6 packets: what a gateway needs to know of one, what it may change, and what it builds.
+//! IPv4 and IPv6 packets: what a gateway needs to know of one, what it may change, and what it
+//! builds.
 
 mod build;
 mod checksum;
@@ -63,6 +64,8 @@ pub struct PacketInfo {
     pub ports: Option<(u16, u16)>,
     /// Security parameters index of an ESP packet.
     pub spi: Option<u32>,
+    /// Control bits of an unfragmented TCP packet that carries no data.
+    pub tcp_bare: Option<TcpFlags>,
     /// Octets of the whole packet.
     pub octets: u32,
     /// IPv4 «don't fragment»; true for IPv6, which routers never fragment.
@@ -75,8 +78,9 @@ impl PacketInfo {
     /// Reads a packet: `bytes` must be exactly one, IPv4 (RFC 791) or IPv6 (RFC 8200).
     ///
     /// Of IPv6, the chain of extension headers is followed, at most [`EXTENSIONS_MAX`] of them; an
-    /// authentication header counts as one. The chain of a later fragment ends at its fragment header.
-    /// The transport header itself isn't judged: ports and index are `None` where it is cut short.
+    /// authentication header counts as one. The chain of a later fragment ends at its fragment
+    /// header. The transport header itself isn't judged: ports and index are `None` where it is cut
+    /// short.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         parse::layout(bytes).map(|layout| layout.info)
     }

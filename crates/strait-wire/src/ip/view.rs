@@ -60,8 +60,8 @@ pub struct TcpView {
     pub payload: Range<usize>,
 }
 
-/// The TCP header of an unfragmented packet or a first fragment that holds all of it. The checksum isn't
-/// judged; [`verify_transport_checksum`](super::verify_transport_checksum) does that.
+/// The TCP header of an unfragmented packet or a first fragment that holds all of it. The checksum
+/// isn't judged; [`verify_transport_checksum`](super::verify_transport_checksum) does that.
 #[must_use]
 pub fn tcp_header(bytes: &[u8]) -> Option<TcpView> {
     let layout = parse::layout(bytes).ok()?;
@@ -86,12 +86,13 @@ pub(super) fn tcp_at(bytes: &[u8], start: usize) -> Option<TcpView> {
     })
 }
 
-/// Source and destination port and the payload of a whole UDP packet whose checksum is right (or, in
-/// IPv4, absent).
+/// Source and destination port and the payload of a whole UDP packet whose checksum is right (or,
+/// in IPv4, absent).
 #[must_use]
 pub fn udp_payload(bytes: &[u8]) -> Option<((u16, u16), &[u8])> {
     let layout = parse::layout(bytes).ok()?;
-    if layout.info.protocol != protocol::UDP || verify(bytes, &layout) == Some(false) {
+    let doubtful = layout.rerouted || verify(bytes, &layout) == Some(false);
+    if layout.info.protocol != protocol::UDP || doubtful {
         return None;
     }
     let datagram = udp_datagram(layout.whole_segment(bytes)?)?;

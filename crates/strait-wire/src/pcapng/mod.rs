@@ -1,0 +1,39 @@
+//! Captures in the pcapng format (draft-ietf-opsawg-pcapng), with nanoseconds and packet comments.
+//!
+//! The writer appends blocks to a vector, little-endian: one [`section`], its [`interface`]s, then
+//! [`packet`]s. The [`Reader`] walks the blocks of any such file, in either order of octets.
+
+mod reader;
+mod writer;
+
+pub use reader::{Block, INTERFACES_MAX, InterfaceBlock, PacketBlock, PcapngError, Reader};
+pub use writer::{interface, packet, section};
+
+/// What the octets of an interface's packets are; numbers of the tcpdump registry.
+pub mod linktype {
+    /// Ethernet frames.
+    pub const ETHERNET: u16 = 1;
+    /// IPv4 or IPv6 packets, nothing before them.
+    pub const RAW: u16 = 101;
+    /// Private; here the frames of our own links.
+    pub const USER0: u16 = 147;
+}
+
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const SIMPLE_PACKET: u32 = 3;
+const ENHANCED_PACKET: u32 = 6;
+const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+
+/// Codes of the options written or read.
+mod option {
+    pub(super) const END: u16 = 0;
+    pub(super) const COMMENT: u16 = 1;
+    pub(super) const IF_NAME: u16 = 2;
+    pub(super) const USER_APPLICATION: u16 = 4;
+    pub(super) const IF_TSRESOL: u16 = 9;
+    pub(super) const IF_TSOFFSET: u16 = 14;
+}
+
+#[cfg(test)]
+mod tests;
