@@ -1,0 +1,187 @@
+//! Programs that live tests call, and the bare target: added only where they are missing.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::no_std;
+
+/// A program that tests call.
+struct Tool {
+    program: &'static str,
+    /// The Debian package that has it.
+    package: &'static str,
+    /// What doesn't run without it.
+    tests: &'static str,
+}
+
+const TOOLS: [Tool; 6] = [
+    Tool {
+        program: "ip",
+        package: "iproute2",
+        tests: "all live tests and the lab",
+    },
+    Tool {
+        program: "ping",
+        package: "iputils-ping",
+        tests: "live ping in both families",
+    },
+    Tool {
+        program: "curl",
+        package: "curl",
+        tests: "live pages",
+    },
+    Tool {
+        program: "iperf3",
+        package: "iperf3",
+        tests: "live throughput",
+    },
+    Tool {
+        program: "python3",
+        package: "python3",
+        tests: "live programs, checks on captures",
+    },
+    Tool {
+        program: "tshark",
+        package: "tshark",
+        tests: "captures read by a second decoder",
+    },
+];
+
+/// The longest that one call of a package tool may take: mirrors that don't answer end there.
+const CALL_MAX: Duration = Duration::from_secs(300);
+
+/// Adds what is missing if that is possible, and says what will be skipped if it is not. What can't
+/// be added fails nothing: tests that need it say so themselves.
+pub(crate) fn run() -> Result<()> {
+    let dirs = program_dirs();
+    let missing = missing(&dirs);
+    if missing.is_empty() {
+        println!("install: every program that tests call is there");
+    } else {
+        add(&missing);
+        for tool in self::missing(&dirs) {
+            println!("install: no `{}`; skipped: {}", tool.program, tool.tests);
+        }
+    }
+    if !is_root() || !Path::new("/dev/net/tun").exists() {
+        println!("install: no root or no /dev/net/tun; skipped: tests that make interfaces");
+    }
+    add_target();
+    Ok(())
+}
+
+fn missing(dirs: &[PathBuf]) -> Vec<&'static Tool> {
+    let there = |tool: &&Tool| dirs.iter().any(|dir| dir.join(tool.program).is_file());
+    TOOLS.iter().filter(|tool| !there(tool)).collect()
+}
+
+/// Where programs are: also the system folders that a user's path may lack.
+fn program_dirs() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(system).collect()
+}
+
+fn add(missing: &[&Tool]) {
+    let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    let apt = Path::new("/usr/bin/apt-get").exists();
+    if !is_root() || !apt {
+        println!("install: these would be needed: {}", packages.join(" "));
+        return;
+    }
+    println!("install: adding {}", packages.join(" "));
+    let patience = [
+        "-o",
+        "Acquire::Retries=1",
+        "-o",
+        "Acquire::http::Timeout=20",
+        "-qq",
+    ];
+    let mut update = Command::new("apt-get");
+    update.args(patience).arg("update");
+    // A failed update is no end: an older list may still do.
+    call(&mut update);
+    let mut install = Command::new("apt-get");
+    install
+        .args(patience)
+        .args(["install", "-y", "--no-install-recommends"])
+        .args(packages);
+    install.env("DEBIAN_FRONTEND", "noninteractive");
+    call(&mut install);
+}
+
+fn add_target() {
+    if no_std::bare_target().is_some() {
+        return;
+    }
+    let target = no_std::BARE_TARGETS[0];
+    println!("install: adding the target {target}");
+    let mut rustup = Command::new("rustup");
+    rustup.args(["target", "add", target]).stderr(Stdio::null());
+    if !call(&mut rustup) {
+        println!("install: no bare target; `no-std` is proven by the probe instead");
+    }
+}
+
+/// Whether the command ended well in time.
+fn call(command: &mut Command) -> bool {
+    let began = Instant::now();
+    let Ok(mut child) = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn() else {
+        return false;
+    };
+    while began.elapsed() < CALL_MAX {
+        match child.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) => std::thread::sleep(Duration::from_millis(50)),
+            Err(_) => return false,
+        }
+    }
+    println!("install: {:?} took too long", command.get_program());
+    // It may have ended by itself just now.
+    let _ = child.kill();
+    let _ = child.wait();
+    false
+}
+
+/// Whether the effective user is 0, by what the kernel says of this process.
+fn is_root() -> bool {
+    std::fs::read_to_string("/proc/self/status")
+        .is_ok_and(|status| effective_user(&status) == Some(0))
+}
+
+fn effective_user(status: &str) -> Option<u32> {
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    ids.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_effective_user_is_the_second_number() {
+        assert_eq!(
+            effective_user("Name:\tx\nUid:\t1000\t0\t0\t0\nGid:\t5\n"),
+            Some(0)
+        );
+        assert_eq!(effective_user("Uid:\t0\t1000\t0\t0\n"), Some(1000));
+        assert_eq!(effective_user("Uid:\n"), None);
+        assert_eq!(effective_user(""), None);
+    }
+
+    #[test]
+    fn a_tool_is_missing_where_no_folder_has_it() {
+        assert_eq!(missing(&[]).len(), TOOLS.len());
+        assert_eq!(missing(&[PathBuf::from("/nowhere")]).len(), TOOLS.len());
+    }
+
+    #[test]
+    fn a_call_that_cannot_start_or_fails_is_told() {
+        assert!(!call(&mut Command::new("/nowhere/at-all")));
+        assert!(!call(&mut Command::new("false")));
+        assert!(call(&mut Command::new("true")));
+    }
+}
