@@ -1,3 +1,130 @@
-//! .
+//! Media between two ends: what they can take, how long it takes, and what they do to it.
+//!
+//! The simulator runs a [`Channel`] in virtual time and the live emulator in real time. All is
+//! decided when octets are sent: [`Channel::transmit`] returns when they arrive and what became of
+//! them, and keeps nothing to deliver. So a channel has no timers of its own, and its driver's
+//! event queue is the only one.
+//!
+//! Every random number is a function of seed, link, direction and place: the frame's number for
+//! what happens to frames, the position in line time for bit errors. Two systems compared over the
+//! same link meet the same channel.
 #![no_std]
 extern crate alloc;
+
+pub mod config;
+mod half;
+mod impair;
+mod line;
+mod queue;
+mod schedule;
+mod stats;
+mod validate;
+mod way;
+
+use strait_core::node::{PortState, Room};
+use strait_core::time::Instant;
+
+pub use config::{Framing, LinkConfig, LinkKind};
+pub use line::Line;
+pub use queue::{FrameQueue, QueuedFrame};
+pub use stats::ChannelStats;
+pub use validate::LinkError;
+
+/// One of the two ends of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// The end named first.
+    A,
+    /// The end named second.
+    B,
+}
+
+impl Side {
+    /// Both ends, in the order of [`Side::index`].
+    pub const BOTH: [Self; 2] = [Self::A, Self::B];
+
+    /// The end across the link.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B => Self::A,
+        }
+    }
+
+    /// 0 or 1.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// A medium between two ends.
+///
+/// `now` never goes back for one side. It may lag behind the wall clock: a driver in real time that
+/// comes late asks for the moment when its octets were ready and the line was free, and so loses no
+/// line time.
+pub trait Channel {
+    /// What `side` may send now.
+    ///
+    /// # Errors
+    /// When to ask again; `None` if only a scheduled change ([`Channel::next_change`]) or a
+    /// transmission of the other side can tell.
+    fn room(&mut self, now: Instant, side: Side) -> Result<Room, Option<Instant>>;
+
+    /// Sends octets that fit the room given at the same `now`; bit errors are written into them.
+    fn transmit(&mut self, now: Instant, side: Side, octets: &mut [u8]) -> Transmission;
+
+    /// State of the port at `side`; `None` while it is down.
+    fn state(&self, now: Instant, side: Side) -> Option<PortState>;
+
+    /// The next scheduled change of either direction strictly after `now`: time to compare
+    /// [`Channel::state`] and to ask for room again.
+    fn next_change(&self, now: Instant) -> Option<Instant>;
+
+    /// What happened to the octets that `side` sent.
+    fn stats(&self, side: Side) -> &ChannelStats;
+}
+
+/// What becomes of octets that were put on a medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmission {
+    /// When the first octet leaves.
+    pub starts: Instant,
+    /// When the last octet has left.
+    pub ends: Instant,
+    /// When the last octet has arrived; `None` if they are lost.
+    pub arrival: Option<Instant>,
+    /// When a second copy has arrived, if there is one.
+    pub duplicate: Option<Instant>,
+    /// Why they don't arrive.
+    pub lost: Option<LossCause>,
+    /// Bits of the line that the medium inverted, those around the octets included.
+    pub corrupted_bits: u32,
+}
+
+/// Why a medium lost what was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LossCause {
+    /// Independent loss, also in the good state of a medium with bursts of loss.
+    Random,
+    /// Loss in the bad state of a medium with bursts of loss.
+    Burst,
+    /// The medium carried nothing at that time.
+    Outage,
+    /// Both ends, or a third station, sent at once.
+    Collision,
+}
+
+impl LossCause {
+    /// All causes, in the order of arrays indexed by them.
+    pub const ALL: [Self; 4] = [Self::Random, Self::Burst, Self::Outage, Self::Collision];
+
+    /// The word in tables and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Burst => "burst",
+            Self::Outage => "outage",
+            Self::Collision => "collision",
+        }
+    }
+}

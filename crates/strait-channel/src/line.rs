@@ -1,0 +1,113 @@
+//! A point-to-point line: an asynchronous serial line, or a link that carries frames.
+
+use strait_core::node::{PortState, Room};
+use strait_core::time::{Duration, Instant};
+
+use crate::config::{LinkConfig, LinkKind};
+use crate::half::Half;
+use crate::stats::ChannelStats;
+use crate::validate::LinkError;
+use crate::way::Way;
+use crate::{Channel, Side, Transmission};
+
+/// A line between two ends, as a link file describes it.
+///
+/// * A **serial line** takes its octets one by one, or 20 µs of line time at once if that is more.
+///   It keeps their order and spacing. What is sent in an outage vanishes.
+/// * A **link for frames** takes a frame when the one before has left. It may lose it, alone or in
+///   bursts, invert bits of it, duplicate it, delay it by jitter that keeps the order, or hold it
+///   back so that later ones overtake. A frame any part of which leaves in an outage is lost.
+/// * **Half duplex** lets one side send at a time, and the other one after it has heard the end and
+///   a turnaround has passed. When both want to send they take turns of one frame (on a serial line
+///   of 256 octets' time), or of `turn_max`. Collisions are not modelled: a side that sends without
+///   having room waits for it.
+///
+/// Ports don't learn of outages, as with radio silence: the state stays up. A rate change takes
+/// effect with the first octets that begin to leave after it.
+///
+/// On a half-duplex line only ask for room for a side that has something to send: a refusal is
+/// remembered as that side's claim to the next turn.
+#[derive(Clone, Debug)]
+pub struct Line {
+    ways: [Way; 2],
+    half: Option<Half>,
+}
+
+impl Line {
+    /// Octets of a half-duplex serial line's turn, if the link file doesn't say.
+    const TURN_OCTETS: u64 = 256;
+
+    /// The line `name` of the run `seed`. Name and seed select its randomness.
+    ///
+    /// # Errors
+    /// What [`LinkConfig::validate`] finds.
+    pub fn new(config: &LinkConfig, name: &str, seed: u64) -> Result<Self, LinkError> {
+        config.validate()?;
+        let ways = Side::BOTH.map(|from| Way::new(config, from, name, seed));
+        let half = config.half_duplex.then(|| {
+            let turn_max = match (config.turn_max, config.kind) {
+                (Some(given), _) => given.0,
+                (None, LinkKind::Frames) => Duration::ZERO,
+                (None, LinkKind::Serial) => config.line_rate(Side::A).time_for(Self::TURN_OCTETS),
+            };
+            let turnaround = config.turnaround.map_or(Duration::ZERO, |time| time.0);
+            Half::new(turnaround, turn_max)
+        });
+        Ok(Self { ways, half })
+    }
+
+    /// The earliest moment at which `side` may begin, as far as known at `now`.
+    fn ready(&self, now: Instant, side: Side) -> Instant {
+        let free = self.ways[side.index()].free();
+        self.half
+            .as_ref()
+            .map_or(free, |half| half.ready(now, side).max(free))
+    }
+}
+
+impl Channel for Line {
+    fn room(&mut self, now: Instant, side: Side) -> Result<Room, Option<Instant>> {
+        let ready = self.ready(now, side);
+        if ready > now {
+            if let Some(half) = &mut self.half {
+                half.claim(side);
+            }
+            return Err(Some(ready));
+        }
+        Ok(Room {
+            octets: self.ways[side.index()].quantum(now),
+            starts: now,
+            until: None,
+        })
+    }
+
+    fn transmit(&mut self, now: Instant, side: Side, octets: &mut [u8]) -> Transmission {
+        let starts = now.max(self.ready(now, side));
+        let way = &mut self.ways[side.index()];
+        let sent = way.send(starts, octets);
+        if let Some(half) = &mut self.half {
+            half.took(side, sent.starts, sent.ends, way.delay());
+        }
+        sent
+    }
+
+    fn state(&self, now: Instant, side: Side) -> Option<PortState> {
+        let way = &self.ways[side.index()];
+        Some(PortState {
+            tx_rate: way.rate(now),
+            rx_rate: self.ways[side.other().index()].rate(now),
+            frame_octets_max: way.frame_octets_max(),
+            block: Duration::ZERO,
+            latency: way.latency(),
+        })
+    }
+
+    fn next_change(&self, now: Instant) -> Option<Instant> {
+        let changes = self.ways.iter().filter_map(|way| way.next_change(now));
+        changes.min()
+    }
+
+    fn stats(&self, side: Side) -> &ChannelStats {
+        &self.ways[side.index()].stats
+    }
+}
