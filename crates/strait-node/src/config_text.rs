@@ -99,12 +99,7 @@ pub fn error_at(file: &str, text: &str, path: &str, message: &str) -> ConfigErro
     let place = document
         .as_ref()
         .map_or_else(Place::default, |document| seek(document.get_ref(), path));
-    let message = match place.keys.last() {
-        Some(Step::Key(key)) => format!("`{key}` in {}: {message}", place.table()),
-        _ if place.keys.is_empty() => message.to_string(),
-        _ => format!("{}: {message}", place.header()),
-    };
-    place.error(file, text, message)
+    place.error(file, text, place.about(message))
 }
 
 /// An error about a word at `path` that should be one of `valid`; `what` is what such a word
@@ -203,6 +198,8 @@ struct Place {
     keys: Vec<Step>,
     /// Octets of the text; `None` for the whole text.
     span: Option<Range<usize>>,
+    /// No table: an element of an array is then spoken of by the array's key.
+    plain: bool,
 }
 
 impl Place {
@@ -231,6 +228,19 @@ impl Place {
         }
     }
 
+    /// A message with the key or table it is about before it.
+    fn about(&self, message: &str) -> String {
+        let mut outer = self.clone();
+        while self.plain && matches!(outer.keys.last(), Some(Step::Element(..))) {
+            outer.keys.pop();
+        }
+        match outer.keys.last() {
+            Some(Step::Key(key)) => format!("`{key}` in {}: {message}", outer.table()),
+            Some(Step::Element(..)) => format!("{}: {message}", outer.header()),
+            None => message.to_string(),
+        }
+    }
+
     /// The heading of the table that this key stands in.
     fn table(&self) -> String {
         let mut outer = self.clone();
@@ -254,7 +264,11 @@ impl Place {
         let mut keys = self.keys.clone();
         keys.push(step);
         let span = Some(span);
-        Self { keys, span }
+        Self {
+            keys,
+            span,
+            plain: true,
+        }
     }
 }
 
@@ -298,7 +312,8 @@ fn walk_value<F: FnMut(&Place, &DeValue<'_>, Range<usize>)>(
         DeValue::Array(array) => {
             for (number, element) in array.iter().enumerate() {
                 let step = Step::Element(number, name_of(element.get_ref()));
-                let place = place.child(step, element.span());
+                let mut place = place.child(step, element.span());
+                place.plain = !element.get_ref().is_table();
                 f(&place, element.get_ref(), element.span());
                 walk_value(&place, element.get_ref(), f);
             }
@@ -412,11 +427,7 @@ fn explain_value(
     } else {
         (None, message.to_string())
     };
-    let message = match place.keys.last() {
-        Some(Step::Key(key)) => format!("`{key}` in {}: {message}", place.table()),
-        _ => format!("{}: {message}", place.header()),
-    };
-    let mut error = place.error(file, text, message);
+    let mut error = place.error(file, text, place.about(&message));
     error.nearest = near;
     error
 }

@@ -1,0 +1,507 @@
+//! What the form of a scenario file can't express.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use strait_channel::LinkKind;
+use strait_core::time::Duration;
+use strait_node::config_text::{self, ConfigError};
+use strait_node::route::Prefix;
+use toml::{Table, Value};
+
+use super::load::Source;
+use super::{Link, Loaded, LoadedNode, Scenario};
+use crate::topology::Topology;
+use crate::traffic::{Family, Kind, TrafficError};
+
+type Checked = Result<(), ConfigError>;
+
+/// Checks of the scenario's own text, before any file it names is read.
+pub(super) fn names(source: &Source<'_>, scenario: &Scenario) -> Checked {
+    word(source, "name", &scenario.name)?;
+    if scenario.duration.0.is_zero() {
+        return Err(source.error("duration", "must be longer than nothing"));
+    }
+    if !(1..=Scenario::RUNS_MAX).contains(&scenario.runs) {
+        let message = format!("must be 1 to {}", Scenario::RUNS_MAX);
+        return Err(source.error("runs", &message));
+    }
+    let members = member_names(scenario);
+    if members.len() > Scenario::MEMBERS_MAX {
+        let message = format!(
+            "more than {} nodes, hosts and routers",
+            Scenario::MEMBERS_MAX
+        );
+        return Err(source.error("node", &message));
+    }
+    unique(source, &members)?;
+    let traffic = indexed(
+        "traffic",
+        scenario.traffic.iter().map(|traffic| &traffic.name),
+    );
+    unique(source, &traffic)?;
+    let variants = indexed(
+        "variant",
+        scenario.variants.iter().map(|variant| &variant.name),
+    );
+    unique(source, &variants)?;
+    for (index, variant) in scenario.variants.iter().enumerate() {
+        if variant.name == Scenario::BASE {
+            let message = "is what the scenario itself is called: choose another";
+            return Err(source.error(&format!("variant.{index}.name"), message));
+        }
+    }
+    hosts(source, scenario)
+}
+
+fn member_names(scenario: &Scenario) -> Vec<(String, &str)> {
+    let nodes = indexed("node", scenario.nodes.iter().map(|node| &node.name));
+    let hosts = indexed("host", scenario.hosts.iter().map(|host| &host.name));
+    let routers = indexed("router", scenario.routers.iter().map(|router| &router.name));
+    [nodes, hosts, routers].concat()
+}
+
+/// The names of an array's elements, with their paths.
+fn indexed<'a>(array: &str, names: impl Iterator<Item = &'a String>) -> Vec<(String, &'a str)> {
+    let with_path =
+        |(index, name): (usize, &'a String)| (format!("{array}.{index}.name"), name.as_str());
+    names.enumerate().map(with_path).collect()
+}
+
+fn unique(source: &Source<'_>, names: &[(String, &str)]) -> Checked {
+    let mut seen = BTreeSet::new();
+    for (path, name) in names {
+        word(source, path, name)?;
+        if !seen.insert(name) {
+            return Err(source.error(path, &format!("`{name}` is taken: choose another")));
+        }
+    }
+    Ok(())
+}
+
+/// Names stand in metrics, file names and network namespaces.
+fn word(source: &Source<'_>, path: &str, name: &str) -> Checked {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let sized = (1..=32).contains(&name.len());
+    if sized && name.chars().all(allowed) && !name.starts_with('-') {
+        return Ok(());
+    }
+    let message = format!("`{name}` is no name: use 1 to 32 letters, digits, `-` and `_`");
+    Err(source.error(path, &message))
+}
+
+fn hosts(source: &Source<'_>, scenario: &Scenario) -> Checked {
+    let mut owners = BTreeMap::new();
+    for (index, host) in scenario.hosts.iter().enumerate() {
+        let path = |key: &str| format!("host.{index}.{key}");
+        if host.addresses.is_empty() {
+            return Err(source.error(&path("addresses"), "a host needs an address"));
+        }
+        for address in &host.addresses {
+            let same_family =
+                |other: &&Prefix| other.address.is_ipv4() == address.address.is_ipv4();
+            if host.addresses.iter().filter(same_family).count() > 1 {
+                let message = "has two addresses of one family: one is enough";
+                return Err(source.error(&path("addresses"), message));
+            }
+            if let Some(owner) = owners.insert(address.address, &host.name) {
+                let message = format!("{} is the address of `{owner}`", address.address);
+                return Err(source.error(&path("addresses"), &message));
+            }
+        }
+        for gateway in &host.gateway_addresses {
+            let near = |address: &Prefix| {
+                address.length == gateway.length && address.contains(gateway.address)
+            };
+            if !host.addresses.iter().any(near) {
+                let message = format!("no address of `{}` is in the network {gateway}", host.name);
+                return Err(source.error(&path("gateway_addresses"), &message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks of how the parts fit each other.
+pub(super) fn references(source: &Source<'_>, loaded: &Loaded) -> Checked {
+    behind(source, &loaded.scenario)?;
+    links(source, loaded)?;
+    attachments(source, loaded)?;
+    traffic(source, &loaded.scenario)?;
+    ways(source, loaded)?;
+    faults(source, &loaded.scenario)?;
+    variants(source, loaded)?;
+    expectations(source, loaded)
+}
+
+fn behind(source: &Source<'_>, scenario: &Scenario) -> Checked {
+    let routers = scenario.routers.iter().map(|router| router.name.as_str());
+    let valid: Vec<&str> = scenario
+        .nodes
+        .iter()
+        .map(|node| node.name.as_str())
+        .chain(routers)
+        .collect();
+    for (index, host) in scenario.hosts.iter().enumerate() {
+        if let Some(name) = &host.behind
+            && !valid.contains(&name.as_str())
+        {
+            return Err(source.unknown(&format!("host.{index}.behind"), "node", name, &valid));
+        }
+    }
+    Ok(())
+}
+
+/// What a link has to know of a gateway's port.
+pub(crate) struct PortFacts<'a> {
+    pub(crate) name: &'a str,
+    kind: &'a str,
+    baud: Option<i64>,
+    pub(crate) neighbours: Vec<&'a str>,
+}
+
+/// The ports of a node file, in order: port numbers count from 1.
+pub(crate) fn ports(node: &LoadedNode) -> Vec<PortFacts<'_>> {
+    fn text<'a>(table: &'a Value, key: &str) -> Option<&'a str> {
+        table.get(key).and_then(Value::as_str)
+    }
+    fn all(table: Option<&Value>) -> &[Value] {
+        table.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+    let facts = |port| PortFacts {
+        name: text(port, "name").unwrap_or_default(),
+        kind: text(port, "kind").unwrap_or_default(),
+        baud: port.get("baud").and_then(Value::as_integer),
+        neighbours: all(port.get("neighbours"))
+            .iter()
+            .filter_map(|it| text(it, "name"))
+            .collect(),
+    };
+    all(node.table.get("port")).iter().map(facts).collect()
+}
+
+fn links(source: &Source<'_>, loaded: &Loaded) -> Checked {
+    let mut names = BTreeSet::new();
+    let mut used: BTreeMap<String, usize> = BTreeMap::new();
+    for (index, link) in loaded.links.iter().enumerate() {
+        for end in 0..2 {
+            let path = format!("link.{index}.between.{end}");
+            link_end(source, loaded, link, end, &path)?;
+            let text = &loaded.scenario.links[index].between[end];
+            let used = used.entry(text.clone()).or_default();
+            *used += 1;
+            if let Some(port) = &link.ends[end].port {
+                shared_port(source, loaded, link, end, port, *used, &path)?;
+            }
+        }
+        if link.ends[0].node == link.ends[1].node {
+            let message = "a link has to lead to another node";
+            return Err(source.error(&format!("link.{index}.between"), message));
+        }
+        let path = format!("link.{index}.name");
+        word(source, &path, &link.name)?;
+        let taken = loaded
+            .scenario
+            .traffic
+            .iter()
+            .any(|traffic| traffic.name == link.name);
+        if taken || !names.insert(&link.name) {
+            let message = format!(
+                "`{}` is the name of another link or traffic: give it a `name`",
+                link.name
+            );
+            return Err(source.error(&path, &message));
+        }
+    }
+    Ok(())
+}
+
+fn link_end(source: &Source<'_>, loaded: &Loaded, link: &Link, end: usize, path: &str) -> Checked {
+    let end = &link.ends[end];
+    let node = loaded.nodes.iter().find(|node| node.name == end.node);
+    match (node, &end.port) {
+        (Some(node), Some(port)) => {
+            let ports = ports(node);
+            let names: Vec<&str> = ports.iter().map(|port| port.name).collect();
+            let Some(facts) = ports.iter().find(|facts| facts.name == port) else {
+                let what = format!("port of `{}` has the name", node.name);
+                return Err(no_port(source, path, &what, port, &names));
+            };
+            fits(source, link, &node.name, facts, path)
+        }
+        (Some(node), None) => {
+            let example = ports(node)
+                .first()
+                .map_or("line", |port| port.name)
+                .to_string();
+            let message = format!(
+                "`{0}` is a gateway: name its port, as in `{0}.{example}`",
+                end.node
+            );
+            Err(source.error(path, &message))
+        }
+        (None, port) => {
+            let members = member_names(&loaded.scenario);
+            let valid: Vec<&str> = members.iter().map(|(_, name)| *name).collect();
+            match port {
+                _ if !valid.contains(&end.node.as_str()) => {
+                    Err(source.unknown(path, "node", &end.node, &valid))
+                }
+                Some(_) => {
+                    let message = format!("`{}` is no gateway: name it without a port", end.node);
+                    Err(source.error(path, &message))
+                }
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+fn no_port(source: &Source<'_>, path: &str, what: &str, port: &str, names: &[&str]) -> ConfigError {
+    let near = config_text::nearest(port, names);
+    let question = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let message = format!("no {what} `{port}`{question} (ports: {})", names.join(", "));
+    let mut error = source.error(path, &message);
+    error.nearest = near.map(String::from);
+    error
+}
+
+/// A port and the medium it is plugged into have to be of one kind.
+fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortFacts<'_>, path: &str) -> Checked {
+    let (kind, medium) = match link.channel.kind {
+        LinkKind::Serial => ("serial", "serial"),
+        LinkKind::Frames => ("udp", "frames"),
+    };
+    let name = port.name;
+    if port.kind != kind {
+        let message = format!(
+            "port `{node}.{name}` is of kind `{}`, the link of kind `{medium}`: it needs a port of kind `{kind}`",
+            port.kind
+        );
+        return Err(source.error(path, &message));
+    }
+    let baud = link.channel.baud.and_then(|baud| i64::try_from(baud).ok());
+    match (port.baud, baud) {
+        (Some(mine), Some(theirs)) if mine != theirs => {
+            let message = format!("port `{node}.{name}` has {mine} baud, the link {theirs}");
+            Err(source.error(path, &message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Several links may end at one port only if it knows their other ends as neighbours.
+fn shared_port(
+    source: &Source<'_>,
+    loaded: &Loaded,
+    link: &Link,
+    end: usize,
+    port: &str,
+    used: usize,
+    path: &str,
+) -> Checked {
+    let node = loaded
+        .nodes
+        .iter()
+        .find(|node| node.name == link.ends[end].node);
+    let neighbours = node
+        .map(ports)
+        .and_then(|ports| ports.into_iter().find(|facts| facts.name == port))
+        .map(|facts| {
+            facts
+                .neighbours
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        })
+        .unwrap_or_default();
+    let other = &link.ends[1 - end].node;
+    if neighbours.len() > 1 && !neighbours.contains(other) {
+        let valid: Vec<&str> = neighbours.iter().map(String::as_str).collect();
+        return Err(source.unknown(path, "neighbour", other, &valid));
+    }
+    if used > neighbours.len().max(1) {
+        let message = "the port has a link already; only one with `neighbours` can have several";
+        return Err(source.error(path, message));
+    }
+    Ok(())
+}
+
+fn attachments(source: &Source<'_>, loaded: &Loaded) -> Checked {
+    for (index, host) in loaded.scenario.hosts.iter().enumerate() {
+        let linked = loaded.links.iter().flat_map(|link| &link.ends);
+        let links = linked.filter(|end| end.node == host.name).count();
+        match (&host.behind, links) {
+            (Some(_), 0) | (None, 1) => {}
+            (None, 0) => {
+                let message = format!(
+                    "`{}` is attached to nothing: say what it is `behind`, or link it",
+                    host.name
+                );
+                return Err(source.error(&format!("host.{index}"), &message));
+            }
+            _ => {
+                let message = format!("`{}` is attached twice: a host has one network", host.name);
+                return Err(source.error(&format!("host.{index}"), &message));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn traffic(source: &Source<'_>, scenario: &Scenario) -> Checked {
+    let hosts: Vec<&str> = scenario
+        .hosts
+        .iter()
+        .map(|host| host.name.as_str())
+        .collect();
+    for (index, traffic) in scenario.traffic.iter().enumerate() {
+        let path = |key: &str| format!("traffic.{index}.{key}");
+        for (key, name) in [("from", &traffic.from), ("to", &traffic.to)] {
+            let Some(host) = scenario.hosts.iter().find(|host| host.name == *name) else {
+                return Err(source.unknown(&path(key), "host", name, &hosts));
+            };
+            let has_family =
+                |address: &Prefix| address.address.is_ipv4() == (traffic.family == Family::V4);
+            if !host.addresses.iter().any(has_family) {
+                let message = format!("`{name}` has no IPv{} address", u8::from(traffic.family));
+                return Err(source.error(&path("family"), &message));
+            }
+        }
+        if traffic.from == traffic.to {
+            return Err(source.error(&path("to"), "is where it comes from: name another host"));
+        }
+        ends_in_time(source, &path("start"), traffic.start.0, scenario)?;
+        if traffic.stop.is_some_and(|stop| stop <= traffic.start) {
+            return Err(source.error(&path("stop"), "is not after `start`"));
+        }
+        traffic
+            .resolve()
+            .map_err(|error| wrong_key(source, index, &error))?;
+    }
+    Ok(())
+}
+
+/// A traffic's own complaint, at the line of its key.
+fn wrong_key(source: &Source<'_>, index: usize, error: &TrafficError) -> ConfigError {
+    let (TrafficError::Surplus { key, .. }
+    | TrafficError::Missing { key, .. }
+    | TrafficError::Bounds { key, .. }) = error;
+    source.error(&format!("traffic.{index}.{key}"), &error.to_string())
+}
+
+fn ends_in_time(source: &Source<'_>, path: &str, at: Duration, scenario: &Scenario) -> Checked {
+    if at < scenario.duration.0 {
+        return Ok(());
+    }
+    let message = format!("is not before the end of the run, {}", scenario.duration);
+    Err(source.error(path, &message))
+}
+
+/// Traffic between hosts that nothing connects is a slip in the links.
+fn ways(source: &Source<'_>, loaded: &Loaded) -> Checked {
+    let topology = Topology::new(loaded);
+    for (index, traffic) in loaded.scenario.traffic.iter().enumerate() {
+        if !topology.connected(&traffic.from, &traffic.to) {
+            let message = format!("no way leads from `{}` to `{}`", traffic.from, traffic.to);
+            return Err(source.error(&format!("traffic.{index}.to"), &message));
+        }
+    }
+    Ok(())
+}
+
+fn faults(source: &Source<'_>, scenario: &Scenario) -> Checked {
+    let nodes: Vec<&str> = scenario
+        .nodes
+        .iter()
+        .map(|node| node.name.as_str())
+        .collect();
+    for (index, fault) in scenario.faults.iter().enumerate() {
+        let path = |key: &str| format!("fault.{index}.{key}");
+        if !nodes.contains(&fault.node.as_str()) {
+            return Err(source.unknown(&path("node"), "gateway", &fault.node, &nodes));
+        }
+        ends_in_time(source, &path("at"), fault.at.0, scenario)?;
+    }
+    Ok(())
+}
+
+fn variants(source: &Source<'_>, loaded: &Loaded) -> Checked {
+    for (index, variant) in loaded.scenario.variants.iter().enumerate() {
+        let unmatched = |node: &LoadedNode| {
+            let mut table: Table = node.table.clone();
+            BTreeSet::from_iter(config_text::merge(&mut table, &variant.node))
+        };
+        let nowhere = loaded
+            .nodes
+            .iter()
+            .map(unmatched)
+            .reduce(|all, some| all.intersection(&some).cloned().collect())
+            .unwrap_or_default();
+        if let Some(place) = nowhere.first() {
+            let message = format!("no gateway has `{place}`");
+            return Err(source.error(&format!("variant.{index}.node.{place}"), &message));
+        }
+    }
+    Ok(())
+}
+
+fn expectations(source: &Source<'_>, loaded: &Loaded) -> Checked {
+    let scenario = &loaded.scenario;
+    let variants: Vec<&str> = scenario.variant_names().collect();
+    let mut ids = BTreeSet::new();
+    for (index, expectation) in scenario.expectations.iter().enumerate() {
+        let path = |key: &str| format!("expect.{index}.{key}");
+        word(source, &path("id"), &expectation.id)?;
+        if !ids.insert(&expectation.id) {
+            let message = format!("`{}` is taken: choose another", expectation.id);
+            return Err(source.error(&path("id"), &message));
+        }
+        if !variants.contains(&expectation.variant.as_str()) {
+            let found = &expectation.variant;
+            return Err(source.unknown(&path("variant"), "variant", found, &variants));
+        }
+        let metrics = metrics(loaded);
+        let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
+        if !metrics.contains(&expectation.metric.as_str()) {
+            let found = &expectation.metric;
+            return Err(source.unknown(&path("metric"), "metric", found, &metrics));
+        }
+        match (expectation.min, expectation.max) {
+            (None, None) => {
+                return Err(source.error(&path("max"), "an expectation needs `min` or `max`"));
+            }
+            (Some(min), Some(max)) if min > max => {
+                return Err(source.error(&path("min"), "is above `max`"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Every metric that a run of this scenario has.
+fn metrics(loaded: &Loaded) -> Vec<String> {
+    let of_traffic = loaded.scenario.traffic.iter().flat_map(|traffic| {
+        let names = metrics_of(traffic.kind).iter();
+        names.map(|metric| format!("{}.{metric}", traffic.name))
+    });
+    let of_links = loaded.links.iter().map(|link| format!("{}.use", link.name));
+    of_traffic.chain(of_links).collect()
+}
+
+/// The metrics that a kind of traffic is measured by.
+const fn metrics_of(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Voice | Kind::Udp => &[
+            "delay_p50_s",
+            "delay_p99_s",
+            "jitter_p99_s",
+            "loss",
+            "rate_bit_s",
+        ],
+        Kind::Ping => &["rtt_p50_s", "rtt_p99_s", "rtt_min_s", "loss"],
+        Kind::Tcp => &["time_s", "goodput_bit_s", "connect_s"],
+        Kind::Page => &["time_s", "goodput_bit_s"],
+    }
+}

@@ -1,0 +1,328 @@
+//! From a scenario file to everything it names, checked.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use strait_channel::LinkConfig;
+use strait_node::config_text::{self, ConfigError};
+use toml::{Table, Value};
+
+use super::{Scenario, check};
+
+/// Where the text of files comes from.
+pub trait Files {
+    /// The whole text of a file.
+    ///
+    /// # Errors
+    /// Why it can't be read, for people.
+    fn read(&self, path: &Path) -> Result<String, String>;
+}
+
+/// The files of this host.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskFiles;
+
+impl DiskFiles {
+    /// Octets of a configuration file. A guard against naming the wrong file.
+    pub const OCTETS_MAX: u64 = 4_000_000;
+}
+
+impl Files for DiskFiles {
+    fn read(&self, path: &Path) -> Result<String, String> {
+        let unreadable = |error: std::io::Error| format!("can't be read: {error}");
+        let file = std::fs::File::open(path).map_err(unreadable)?;
+        let mut text = String::new();
+        let mut limited = file.take(Self::OCTETS_MAX + 1);
+        limited.read_to_string(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > Self::OCTETS_MAX {
+            return Err(format!(
+                "is no configuration: longer than {} octets",
+                Self::OCTETS_MAX
+            ));
+        }
+        Ok(text)
+    }
+}
+
+/// A scenario with all it names: everything that a run depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The scenario's file as the user named it.
+    pub file: String,
+    /// The scenario as written, but for policy files, whose content stands in the variants.
+    pub scenario: Scenario,
+    /// The gateways, in the scenario's order.
+    pub nodes: Vec<LoadedNode>,
+    /// The links, in the scenario's order.
+    pub links: Vec<Link>,
+}
+
+/// A gateway's configuration before variants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadedNode {
+    /// Its name.
+    pub name: String,
+    /// The file that it comes from, for errors.
+    pub file: String,
+    /// Its node file's content, with the scenario's name for it and its policy file's content.
+    pub table: Table,
+}
+
+/// A link's two ends and its medium.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// The name that metrics use.
+    pub name: String,
+    /// Ends a and b.
+    pub ends: [LinkEnd; 2],
+    /// The medium.
+    pub channel: LinkConfig,
+}
+
+/// Where a link ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkEnd {
+    /// Name of the gateway, router or host.
+    pub node: String,
+    /// Name of the gateway's port.
+    pub port: Option<String>,
+}
+
+impl LinkEnd {
+    fn parse(text: &str) -> Self {
+        match text.split_once('.') {
+            Some((node, port)) => Self {
+                node: node.into(),
+                port: Some(port.into()),
+            },
+            None => Self {
+                node: text.into(),
+                port: None,
+            },
+        }
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario and every file it names, and checks that they fit each other.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
+        Self::load_from(&DiskFiles, path)
+    }
+
+    /// The same with files from elsewhere.
+    ///
+    /// # Errors
+    /// As for [`Scenario::load`].
+    pub fn load_from(files: &dyn Files, path: &Path) -> Result<Loaded, ConfigError> {
+        let text = read(files, path)?;
+        Self::load_text(files, path, &text)
+    }
+
+    /// The same for a text that is already there, such as one that the program brings along.
+    ///
+    /// # Errors
+    /// As for [`Scenario::load`].
+    pub fn load_text(files: &dyn Files, path: &Path, text: &str) -> Result<Loaded, ConfigError> {
+        let file = path.display().to_string();
+        let mut scenario: Self = config_text::parse(&file, text)?;
+        let source = Source {
+            file: &file,
+            text,
+            path,
+        };
+        check::names(&source, &scenario)?;
+        for variant in &mut scenario.variants {
+            inline_policy(files, path, &mut variant.node)?;
+        }
+        let nodes = load_nodes(files, &source, &scenario)?;
+        let links = load_links(files, &source, &scenario)?;
+        let loaded = Loaded {
+            file: file.clone(),
+            scenario,
+            nodes,
+            links,
+        };
+        check::references(&source, &loaded)?;
+        Ok(loaded)
+    }
+}
+
+/// The scenario's text, for errors that name its lines.
+pub(super) struct Source<'a> {
+    file: &'a str,
+    text: &'a str,
+    path: &'a Path,
+}
+
+impl Source<'_> {
+    pub(super) fn error(&self, path: &str, message: &str) -> ConfigError {
+        config_text::error_at(self.file, self.text, path, message)
+    }
+
+    pub(super) fn unknown(
+        &self,
+        path: &str,
+        what: &str,
+        found: &str,
+        valid: &[&str],
+    ) -> ConfigError {
+        config_text::unknown_name(self.file, self.text, path, what, found, valid)
+    }
+}
+
+fn read(files: &dyn Files, path: &Path) -> Result<String, ConfigError> {
+    let file = path.display().to_string();
+    files
+        .read(path)
+        .map_err(|message| ConfigError::of_file(&file, message))
+}
+
+/// The file that `name` means in a file at `path`.
+fn beside(path: &Path, name: &str) -> PathBuf {
+    path.parent()
+        .map_or_else(|| PathBuf::from(name), |folder| folder.join(name))
+}
+
+fn load_nodes(
+    files: &dyn Files,
+    source: &Source<'_>,
+    scenario: &Scenario,
+) -> Result<Vec<LoadedNode>, ConfigError> {
+    let load = |(index, entry): (usize, &super::NodeEntry)| {
+        let (file, path, mut table) = match (&entry.file, &entry.config) {
+            (Some(name), None) => {
+                let path = beside(source.path, name);
+                let text = read(files, &path)
+                    .map_err(|error| unreadable(source, &format!("node.{index}.file"), &error))?;
+                let file = path.display().to_string();
+                let table: Table = config_text::parse(&file, &text)?;
+                (file, path, table)
+            }
+            (None, Some(table)) => {
+                let file = format!("{}: [node.config] of {}", source.file, entry.name);
+                (file, source.path.to_path_buf(), table.clone())
+            }
+            _ => {
+                let message = format!("node `{}` needs either `file` or [node.config]", entry.name);
+                return Err(source.error(&format!("node.{index}"), &message));
+            }
+        };
+        table.insert("name".into(), entry.name.clone().into());
+        inline_policy(files, &path, &mut table)?;
+        Ok(LoadedNode {
+            name: entry.name.clone(),
+            file,
+            table,
+        })
+    };
+    scenario.nodes.iter().enumerate().map(load).collect()
+}
+
+/// A file that isn't there is an error of the line that names it.
+fn unreadable(source: &Source<'_>, path: &str, error: &ConfigError) -> ConfigError {
+    source.error(path, &format!("{} {}", error.file, error.message))
+}
+
+fn load_links(
+    files: &dyn Files,
+    source: &Source<'_>,
+    scenario: &Scenario,
+) -> Result<Vec<Link>, ConfigError> {
+    let load = |(index, entry): (usize, &super::LinkEntry)| {
+        let channel = match (&entry.file, &entry.channel) {
+            (Some(name), None) => {
+                let path = beside(source.path, name);
+                let text = read(files, &path)
+                    .map_err(|error| unreadable(source, &format!("link.{index}.file"), &error))?;
+                config_text::parse(&path.display().to_string(), &text)?
+            }
+            (None, Some(channel)) => channel.clone(),
+            _ => {
+                let message = "a link needs either `file` or [link.channel]";
+                return Err(source.error(&format!("link.{index}"), message));
+            }
+        };
+        let ends = entry.between.each_ref().map(|end| LinkEnd::parse(end));
+        let name = entry.name.clone().unwrap_or_else(|| match &ends[0].port {
+            Some(port) => port.clone(),
+            None => format!("{}-{}", ends[0].node, ends[1].node),
+        });
+        Ok(Link {
+            name,
+            ends,
+            channel,
+        })
+    };
+    scenario.links.iter().enumerate().map(load).collect()
+}
+
+/// Puts the content of `[policy] file` in place of its name, so that a result can be repeated from
+/// its resolved configuration alone. Other keys beside `file` win over the file's.
+fn inline_policy(files: &dyn Files, path: &Path, node: &mut Table) -> Result<(), ConfigError> {
+    let Some(Value::Table(policy)) = node.get_mut("policy") else {
+        return Ok(());
+    };
+    let Some(Value::String(name)) = policy.get("file") else {
+        return Ok(());
+    };
+    let path = beside(path, name);
+    let text = read(files, &path)?;
+    let mut content: Table = config_text::parse(&path.display().to_string(), &text)?;
+    policy.remove("file");
+    let _ = config_text::merge(&mut content, policy);
+    *policy = content;
+    Ok(())
+}
+
+impl Loaded {
+    /// A gateway's node file as `variant` changes it: what `strait run` would read.
+    ///
+    /// A name that is no variant's gives the scenario's own.
+    pub fn node_table(&self, variant: &str, node: &LoadedNode) -> Table {
+        let mut table = node.table.clone();
+        let overlays = self
+            .scenario
+            .variants
+            .iter()
+            .filter(|other| other.name == variant);
+        for overlay in overlays {
+            if overlay.node.contains_key("policy") {
+                table.remove("policy");
+            }
+            let _ = config_text::merge(&mut table, &overlay.node);
+        }
+        table
+    }
+
+    /// Where errors about a gateway under a variant come from.
+    pub fn node_origin(&self, variant: &str, node: &LoadedNode) -> String {
+        match variant {
+            Scenario::BASE => node.file.clone(),
+            variant => format!("{} with variant `{variant}`", node.file),
+        }
+    }
+
+    /// The scenario with the content of every file in place: a scenario file again, that means the
+    /// same and names no other. Written beside every result.
+    pub fn resolved_text(&self) -> String {
+        let mut scenario = self.scenario.clone();
+        for (entry, node) in scenario.nodes.iter_mut().zip(&self.nodes) {
+            entry.file = None;
+            entry.config = Some(node.table.clone());
+        }
+        for (entry, link) in scenario.links.iter_mut().zip(&self.links) {
+            entry.file = None;
+            entry.name = Some(link.name.clone());
+            entry.channel = Some(link.channel.clone());
+        }
+        // Only a number above TOML's largest can't be written, and none came from TOML.
+        let text = Table::try_from(&scenario).map(|table| toml::to_string(&table));
+        match text {
+            Ok(Ok(text)) => text,
+            Ok(Err(error)) | Err(error) => format!("# can't be written: {error}\n"),
+        }
+    }
+}

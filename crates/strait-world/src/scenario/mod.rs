@@ -1,0 +1,244 @@
+//! The scenario file: gateways, hosts and routers, the links between them, traffic, faults,
+//! variants and expectations. `strait sim` and `strait lab` read the same one.
+//!
+//! ```toml
+//! name = "serial-9600"
+//! duration = "45 s"
+//! [[node]]
+//! name = "a"
+//! file = "../nodes/serial-9600-a.toml"
+//! [[host]]
+//! name = "ha"
+//! behind = "a"
+//! addresses = ["10.1.0.2/24"]
+//! [[link]]
+//! between = ["a.line", "b.line"]
+//! file = "../links/serial-9600.toml"
+//! ```
+//!
+//! Files are named relative to the file that names them.
+
+mod check;
+mod load;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+use strait_channel::LinkConfig;
+use strait_core::units::Time;
+use strait_node::route::Prefix;
+
+use crate::traffic::TrafficConfig;
+
+pub(crate) use check::ports;
+pub use load::{DiskFiles, Files, Link, LinkEnd, Loaded, LoadedNode};
+
+/// A scenario file as written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Names results and the lab's network namespaces.
+    pub name: String,
+    /// What it shows, for people.
+    #[serde(default)]
+    pub about: String,
+    /// Length of a run.
+    pub duration: Time,
+    /// Seed of the first run; run number n has seed + n.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// Runs with different seeds.
+    #[serde(default = "one")]
+    pub runs: u64,
+    /// Gateways.
+    #[serde(default, rename = "node")]
+    pub nodes: Vec<NodeEntry>,
+    /// Hosts, where traffic begins and ends.
+    #[serde(default, rename = "host")]
+    pub hosts: Vec<HostEntry>,
+    /// Plain routers, for comparison. Simulated only.
+    #[serde(default, rename = "router")]
+    pub routers: Vec<RouterEntry>,
+    /// Links.
+    #[serde(default, rename = "link")]
+    pub links: Vec<LinkEntry>,
+    /// What the hosts send.
+    #[serde(default)]
+    pub traffic: Vec<TrafficConfig>,
+    /// What breaks.
+    #[serde(default, rename = "fault")]
+    pub faults: Vec<Fault>,
+    /// The same scenario with other gateways, run for comparison.
+    #[serde(default, rename = "variant")]
+    pub variants: Vec<Variant>,
+    /// What results are judged by.
+    #[serde(default, rename = "expect")]
+    pub expectations: Vec<Expectation>,
+}
+
+const fn one() -> u64 {
+    1
+}
+
+/// A gateway: its node file, or the same content in place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeEntry {
+    /// The name that links, hosts and faults use. It replaces the name in the node file.
+    pub name: String,
+    /// The node file.
+    pub file: Option<String>,
+    /// The content of a node file, in place of `file`.
+    pub config: Option<toml::Table>,
+}
+
+/// A host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostEntry {
+    /// The name that traffic and links use.
+    pub name: String,
+    /// The gateway or router to whose host side a LAN attaches it. Without it, a link must.
+    pub behind: Option<String>,
+    /// Its addresses with the lengths of their prefixes: at most one of each family.
+    pub addresses: Vec<Prefix>,
+    /// Lab: addresses of the gateway's interface on that LAN.
+    #[serde(default)]
+    pub gateway_addresses: Vec<Prefix>,
+}
+
+/// A router that stores and forwards, with one drop-tail queue a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouterEntry {
+    /// The name that links and hosts use.
+    pub name: String,
+    /// Packets that may wait for each of its links.
+    #[serde(default = "RouterEntry::queue")]
+    pub queue: u32,
+}
+
+impl RouterEntry {
+    const fn queue() -> u32 {
+        100
+    }
+}
+
+/// A link: its link file, or the same content in place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkEntry {
+    /// The name that metrics use; the port's name at the first end if absent, or both ends' names
+    /// where that end is no gateway (`r1-r2`).
+    pub name: Option<String>,
+    /// Its two ends, a and b: `NODE.PORT` for a gateway, the name of a router or host.
+    pub between: [String; 2],
+    /// The link file.
+    pub file: Option<String>,
+    /// The content of a link file, in place of `file`.
+    pub channel: Option<LinkConfig>,
+}
+
+/// Something that breaks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// When, since the beginning of the run.
+    pub at: Time,
+    /// What happens.
+    pub kind: FaultKind,
+    /// To which gateway.
+    pub node: String,
+    /// How long until the gateway starts again; never if absent.
+    pub restart_after: Option<Time>,
+}
+
+/// What can happen to a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// It ends at once, without warning, and all it held is lost.
+    Kill,
+}
+
+/// The same scenario with other gateways.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Its name in results. What the scenario itself describes is called `strait`.
+    pub name: String,
+    /// Merged into every gateway's node file; ports are changed by name. A `policy` replaces the
+    /// gateway's, as half of one policy and half of another make none.
+    #[serde(default)]
+    pub node: toml::Table,
+}
+
+/// A bar for one metric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expectation {
+    /// Name of the check.
+    pub id: String,
+    /// `TRAFFIC.METRIC` or `LINK.use`.
+    pub metric: String,
+    /// The least value, in plain SI units.
+    pub min: Option<f64>,
+    /// The greatest value, in plain SI units.
+    pub max: Option<f64>,
+    /// Where it holds; everywhere if empty.
+    #[serde(default, rename = "in")]
+    pub worlds: Vec<World>,
+    /// The variant it is about.
+    #[serde(default = "Expectation::base")]
+    pub variant: String,
+}
+
+impl Expectation {
+    fn base() -> String {
+        Scenario::BASE.into()
+    }
+
+    /// The metric's unit: `s`, `bit/s`, or empty for a share.
+    pub fn unit(&self) -> &'static str {
+        unit_of(&self.metric)
+    }
+
+    /// Whether it holds in `world`.
+    pub fn applies_in(&self, world: World) -> bool {
+        self.worlds.is_empty() || self.worlds.contains(&world)
+    }
+}
+
+/// The unit that a metric's name ends with.
+pub fn unit_of(metric: &str) -> &'static str {
+    match metric {
+        name if name.ends_with("_bit_s") => "bit/s",
+        name if name.ends_with("_s") => "s",
+        _ => "",
+    }
+}
+
+/// Where a scenario runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum World {
+    /// In virtual time.
+    Sim,
+    /// Live, in network namespaces of this host.
+    Lab,
+}
+
+impl Scenario {
+    /// The name of what the scenario describes without any variant.
+    pub const BASE: &'static str = "strait";
+    /// Gateways, hosts and routers in a scenario. A guard against slips; studies need tens.
+    pub const MEMBERS_MAX: usize = 10_000;
+    /// Runs of a scenario. A guard against slips.
+    pub const RUNS_MAX: u64 = 100_000;
+
+    /// Names of all variants, the scenario itself first.
+    pub fn variant_names(&self) -> impl Iterator<Item = &str> {
+        let others = self.variants.iter().map(|variant| variant.name.as_str());
+        std::iter::once(Self::BASE).chain(others)
+    }
+}

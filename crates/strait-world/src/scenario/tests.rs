@@ -1,0 +1,516 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use strait_core::PortId;
+use strait_core::time::Duration;
+
+use super::*;
+use crate::topology::{End, Lan, Role, Topology, Via};
+
+/// Files by path.
+struct Texts(BTreeMap<&'static str, &'static str>);
+
+impl Files for Texts {
+    fn read(&self, path: &Path) -> Result<String, String> {
+        let path = path.display().to_string();
+        let text = self.0.get(path.as_str());
+        text.map(ToString::to_string)
+            .ok_or_else(|| "can't be read: no such file".into())
+    }
+}
+
+const NODE_A: &str = r#"
+name = "a"
+[host]
+addresses = ["10.9.0.1/30", "fd00:9::1/64"]
+[[port]]
+name = "line"
+kind = "serial"
+baud = 9600
+[policy]
+preset = "default"
+"#;
+
+const NODE_B: &str = r#"
+name = "b"
+[host]
+addresses = ["10.9.0.2/30"]
+[[port]]
+name = "line"
+kind = "serial"
+baud = 9600
+"#;
+
+const LINK: &str = "kind = \"serial\"\nbaud = 9600\ndelay = \"5 ms\"\n";
+
+const SCENARIO: &str = r#"name = "serial-9600"
+about = "Voice over a serial line."
+duration = "45 s"
+seed = 7
+[[node]]
+name = "a"
+file = "../nodes/a.toml"
+[[node]]
+name = "b"
+file = "../nodes/b.toml"
+[[host]]
+name = "ha"
+behind = "a"
+addresses = ["10.1.0.2/24", "fd00:1::2/64"]
+gateway_addresses = ["10.1.0.1/24", "fd00:1::1/64"]
+[[host]]
+name = "hb"
+behind = "b"
+addresses = ["10.2.0.2/24", "fd00:2::2/64"]
+[[link]]
+between = ["a.line", "b.line"]
+file = "../links/serial.toml"
+[[traffic]]
+name = "voice"
+kind = "voice"
+from = "ha"
+to = "hb"
+start = "1 s"
+family = 6
+payload = "31 B"
+period = "200 ms"
+[[fault]]
+at = "20 s"
+kind = "kill"
+node = "a"
+restart_after = "1 s"
+[[variant]]
+name = "fifo"
+node = { policy = { preset = "fifo" }, port = { line = { profile = "plain" } } }
+[[expect]]
+id = "lab-voice-loss"
+metric = "voice.loss"
+max = 0.0
+in = ["lab"]
+"#;
+
+fn texts() -> Texts {
+    Texts(BTreeMap::from([
+        ("lab/../nodes/a.toml", NODE_A),
+        ("lab/../nodes/b.toml", NODE_B),
+        ("lab/../links/serial.toml", LINK),
+        (
+            "lab/../nodes/fast.toml",
+            "policy.file = \"../policies/p.toml\"\n[[port]]\nname = \"line\"\nkind = \"serial\"\nbaud = 19200\n",
+        ),
+        (
+            "lab/../nodes/../policies/p.toml",
+            "[[class]]\nname = \"all\"\n",
+        ),
+    ]))
+}
+
+fn load(text: &str) -> Result<Loaded, strait_node::config_text::ConfigError> {
+    Scenario::load_text(&texts(), Path::new("lab/x.toml"), text)
+}
+
+/// The scenario with one passage replaced.
+fn changed(from: &str, to: &str) -> String {
+    assert!(SCENARIO.contains(from), "{from}");
+    SCENARIO.replacen(from, to, 1)
+}
+
+fn error(from: &str, to: &str) -> String {
+    load(&changed(from, to)).map_or_else(|error| error.to_string(), |_| "no error".into())
+}
+
+#[test]
+fn a_whole_scenario_loads() {
+    let loaded = load(SCENARIO).unwrap();
+    let scenario = &loaded.scenario;
+    assert_eq!(scenario.duration.0, Duration::from_secs(45));
+    assert_eq!((scenario.seed, scenario.runs), (7, 1));
+    assert_eq!(
+        scenario.variant_names().collect::<Vec<_>>(),
+        ["strait", "fifo"]
+    );
+    assert_eq!(loaded.links[0].name, "line");
+    let expectation = &scenario.expectations[0];
+    assert_eq!(
+        (expectation.variant.as_str(), expectation.unit()),
+        ("strait", "")
+    );
+    assert!(expectation.applies_in(World::Lab) && !expectation.applies_in(World::Sim));
+}
+
+#[test]
+fn a_variant_changes_ports_by_name_and_the_policy_whole() {
+    let loaded = load(SCENARIO).unwrap();
+    let base = loaded.node_table("strait", &loaded.nodes[0]);
+    assert_eq!(base, loaded.nodes[0].table);
+    let fifo = loaded.node_table("fifo", &loaded.nodes[0]);
+    assert_eq!(fifo["policy"]["preset"].as_str(), Some("fifo"));
+    assert_eq!(fifo["port"][0]["profile"].as_str(), Some("plain"));
+    assert_eq!(fifo["port"][0]["baud"].as_integer(), Some(9600));
+    assert_eq!(fifo["name"].as_str(), Some("a"));
+}
+
+#[test]
+fn a_policy_file_is_found_beside_the_file_that_names_it() {
+    let text = SCENARIO
+        .replace("a.toml", "fast.toml")
+        .replace("../links/serial.toml", "l.toml");
+    let mut files = texts();
+    files.0.insert("lab/l.toml", "kind = \"serial\"\n");
+    let loaded = Scenario::load_text(&files, Path::new("lab/x.toml"), &text);
+    let table = loaded.map(|loaded| loaded.nodes[0].table.clone()).unwrap();
+    assert_eq!(table["policy"]["class"][0]["name"].as_str(), Some("all"));
+    assert_eq!(table["policy"].get("file"), None);
+}
+
+#[test]
+fn the_resolved_text_means_the_same_and_names_no_file() {
+    let loaded = load(SCENARIO).unwrap();
+    let text = loaded.resolved_text();
+    let nothing = Texts(BTreeMap::new());
+    let again = Scenario::load_text(&nothing, Path::new("lab/x.toml"), &text).unwrap();
+    assert_eq!(again.links, loaded.links);
+    assert_eq!(again.scenario.traffic, loaded.scenario.traffic);
+    assert_eq!(again.scenario.variants, loaded.scenario.variants);
+    for variant in ["strait", "fifo"] {
+        for (one, other) in again.nodes.iter().zip(&loaded.nodes) {
+            assert_eq!(
+                again.node_table(variant, one),
+                loaded.node_table(variant, other)
+            );
+        }
+    }
+    assert_eq!(again.resolved_text(), text);
+    assert_eq!(Topology::new(&again), Topology::new(&loaded));
+}
+
+#[test]
+fn wrong_keys_and_values_have_lines() {
+    assert_eq!(
+        error("behind = \"a\"", "behnid = \"a\""),
+        "lab/x.toml:13: unknown key `behnid` in [[host]]; did you mean `behind`? \
+         (valid keys: `name`, `behind`, `addresses`, `gateway_addresses`)"
+    );
+    assert_eq!(
+        error("\"45 s\"", "\"45\""),
+        "lab/x.toml:3: `duration` in the file's top level: `45` is no time: write it like \"50 ms\""
+    );
+    assert_eq!(
+        error("\"10.1.0.2/24\"", "\"10.1.0.2\""),
+        "lab/x.toml:14: `addresses` in [[host]]: `10.1.0.2` is no prefix: write it like \
+         \"10.1.0.0/24\""
+    );
+    assert_eq!(
+        error("\"kill\"", "\"kil\""),
+        "lab/x.toml:34: `kind` in [[fault]]: unknown word `kil`; did you mean `kill`? \
+         (valid words: `kill`)"
+    );
+    assert_eq!(
+        error("in = [\"lab\"]", "in = [\"labs\"]"),
+        "lab/x.toml:44: `in` in [[expect]]: unknown word `labs`; did you mean `lab`? \
+         (valid words: `sim`, `lab`)"
+    );
+    assert_eq!(
+        error("duration = \"45 s\"\n", ""),
+        "lab/x.toml: missing key `duration` in the file's top level"
+    );
+}
+
+#[test]
+fn names_are_known_and_unique() {
+    assert_eq!(
+        error("to = \"hb\"", "to = \"hc\""),
+        "lab/x.toml:27: `to` in [[traffic]]: no host `hc`; did you mean `ha`? (hosts: `ha`, `hb`)"
+    );
+    assert_eq!(
+        error("to = \"hb\"", "to = \"ha\""),
+        "lab/x.toml:27: `to` in [[traffic]]: is where it comes from: name another host"
+    );
+    assert_eq!(
+        error("behind = \"a\"", "behind = \"c\""),
+        "lab/x.toml:13: `behind` in [[host]]: no node `c`; did you mean `a`? (nodes: `a`, `b`)"
+    );
+    assert_eq!(
+        error("\"hb\"", "\"ha\""),
+        "lab/x.toml:17: `name` in [[host]]: `ha` is taken: choose another"
+    );
+    assert_eq!(
+        error("\"ha\"", "\"h a\""),
+        "lab/x.toml:12: `name` in [[host]]: `h a` is no name: use 1 to 32 letters, digits, `-` \
+         and `_`"
+    );
+    assert_eq!(
+        error("node = \"a\"", "node = \"ha\""),
+        "lab/x.toml:35: `node` in [[fault]]: no gateway `ha`; did you mean `a`? \
+         (gateways: `a`, `b`)"
+    );
+    assert_eq!(
+        error("name = \"fifo\"", "name = \"strait\""),
+        "lab/x.toml:38: `name` in [[variant]]: is what the scenario itself is called: choose \
+         another"
+    );
+}
+
+#[test]
+fn links_end_at_ports_that_fit() {
+    let at = "lab/x.toml:21: ";
+    assert_eq!(
+        error("a.line", "a.lime"),
+        format!(
+            "{at}`between` in [[link]]: no port of `a` has the name `lime`; did you mean `line`? \
+             (ports: `line`)"
+        )
+    );
+    assert_eq!(
+        error("a.line", "a"),
+        format!("{at}`between` in [[link]]: `a` is a gateway: name its port, as in `a.line`")
+    );
+    assert_eq!(
+        error("a.line", "ha.line"),
+        format!("{at}`between` in [[link]]: `ha` is no gateway: name it without a port")
+    );
+    assert_eq!(
+        error("a.line", "hc"),
+        format!(
+            "{at}`between` in [[link]]: no node `hc`; did you mean `ha`? (nodes: `a`, `b`, `ha`, `hb`)"
+        )
+    );
+    assert_eq!(
+        error("nodes/a.toml", "nodes/fast.toml"),
+        format!("{at}`between` in [[link]]: port `a.line` has 19200 baud, the link 9600")
+    );
+    assert_eq!(
+        error(
+            "file = \"../links/serial.toml\"",
+            "channel = { kind = \"frames\" }"
+        ),
+        format!(
+            "{at}`between` in [[link]]: port `a.line` is of kind `serial`, the link of kind `frames`: \
+             it needs a port of kind `udp`"
+        )
+    );
+    assert_eq!(
+        error(
+            "[[traffic]]",
+            "[[link]]\nbetween = [\"a.line\", \"hb\"]\nfile = \"../links/serial.toml\"\n[[traffic]]"
+        ),
+        "lab/x.toml:24: `between` in [[link]]: the port has a link already; only one with \
+         `neighbours` can have several"
+    );
+    assert_eq!(
+        error("file = \"../links/serial.toml\"", ""),
+        "lab/x.toml:20: [[link]]: a link needs either `file` or [link.channel]"
+    );
+}
+
+#[test]
+fn files_that_are_missing_or_wrong_are_named() {
+    assert_eq!(
+        error("nodes/a.toml", "nodes/c.toml"),
+        "lab/x.toml:7: `file` in [[node]]: lab/../nodes/c.toml can't be read: no such file"
+    );
+    assert_eq!(
+        error("links/serial.toml", "nodes/a.toml"),
+        "lab/../nodes/a.toml:3: unknown key `host` in the file's top level (valid keys: "
+            .to_string()
+            + error("links/serial.toml", "nodes/a.toml")
+                .split("keys: ")
+                .nth(1)
+                .unwrap()
+    );
+    let missing = Scenario::load_from(&texts(), Path::new("y.toml")).unwrap_err();
+    assert_eq!(missing.to_string(), "y.toml: can't be read: no such file");
+}
+
+#[test]
+fn families_and_times_are_possible() {
+    assert_eq!(
+        error("\"10.2.0.2/24\", \"fd00:2::2/64\"", "\"10.2.0.2/24\""),
+        "lab/x.toml:29: `family` in [[traffic]]: `hb` has no IPv6 address"
+    );
+    assert_eq!(
+        error("family = 6", "family = 5"),
+        "lab/x.toml:29: `family` in [[traffic]]: family is 4 or 6"
+    );
+    assert_eq!(
+        error("start = \"1 s\"", "start = \"45 s\""),
+        "lab/x.toml:28: `start` in [[traffic]]: is not before the end of the run, 45 s"
+    );
+    assert_eq!(
+        error("start = \"1 s\"", "start = \"44999999999 ns\""),
+        "no error"
+    );
+    assert_eq!(
+        error("start = \"1 s\"", "start = \"1 s\"\nstop = \"1 s\""),
+        "lab/x.toml:29: `stop` in [[traffic]]: is not after `start`"
+    );
+    assert_eq!(
+        error("period", "rate = \"1 kbit/s\"\nperiod"),
+        "lab/x.toml:31: `rate` in [[traffic]]: traffic `voice`: a voice has no `rate`"
+    );
+    assert_eq!(
+        error("at = \"20 s\"", "at = \"1 h\""),
+        "lab/x.toml:33: `at` in [[fault]]: is not before the end of the run, 45 s"
+    );
+    assert_eq!(
+        error("\"10.2.0.2/24\"", "\"10.1.0.2/24\""),
+        "lab/x.toml:19: `addresses` in [[host]]: 10.1.0.2 is the address of `ha`"
+    );
+    assert_eq!(
+        error("\"10.1.0.1/24\"", "\"10.3.0.1/24\""),
+        "lab/x.toml:15: `gateway_addresses` in [[host]]: no address of `ha` is in the network \
+         10.3.0.1/24"
+    );
+    assert_eq!(error("seed = 7", "seed = 7\nruns = 0"), {
+        "lab/x.toml:5: `runs` in the file's top level: must be 1 to 100000"
+    });
+}
+
+#[test]
+fn a_host_is_attached_once_and_reaches_its_peer() {
+    assert_eq!(
+        error("behind = \"a\"\n", ""),
+        "lab/x.toml:11: [[host]]: `ha` is attached to nothing: say what it is `behind`, or link it"
+    );
+    let link = "[[link]]\nbetween = [\"a.line\", \"b.line\"]\nfile = \"../links/serial.toml\"\n";
+    assert_eq!(
+        error(link, ""),
+        "lab/x.toml:24: `to` in [[traffic]]: no way leads from `ha` to `hb`"
+    );
+}
+
+#[test]
+fn variants_and_expectations_mean_something() {
+    assert_eq!(
+        error("port = { line", "port = { lime"),
+        "lab/x.toml:39: `lime` in [variant.node.port]: no gateway has `port.lime`"
+    );
+    assert_eq!(
+        error("voice.loss", "voice.los"),
+        "lab/x.toml:42: `metric` in [[expect]]: no metric `voice.los`; did you mean `voice.loss`? \
+         (metrics: "
+            .to_string()
+            + error("voice.loss", "voice.los")
+                .split("(metrics: ")
+                .nth(1)
+                .unwrap()
+    );
+    assert_eq!(error("voice.loss", "line.use"), "no error");
+    assert_eq!(
+        error("max = 0.0\n", ""),
+        "lab/x.toml:40: `max` in [[expect]]: an expectation needs `min` or `max`"
+    );
+    assert_eq!(
+        error("max = 0.0", "max = 0.0\nmin = 1.0"),
+        "lab/x.toml:44: `min` in [[expect]]: is above `max`"
+    );
+    assert_eq!(
+        error("in = [\"lab\"]", "variant = \"fifi\""),
+        "lab/x.toml:44: `variant` in [[expect]]: no variant `fifi`; did you mean `fifo`? \
+         (variants: `strait`, `fifo`)"
+    );
+}
+
+#[test]
+fn the_topology_names_ends_and_lans() {
+    let topology = Topology::new(&load(SCENARIO).unwrap());
+    let names: Vec<_> = topology
+        .members
+        .iter()
+        .map(|it| (it.name.as_str(), it.role))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            ("a", Role::Gateway(0)),
+            ("b", Role::Gateway(1)),
+            ("ha", Role::Host(0)),
+            ("hb", Role::Host(1))
+        ]
+    );
+    let end = |member| End {
+        member,
+        port: Some(PortId(1)),
+        neighbour: None,
+    };
+    assert_eq!(topology.links[0].ends, [end(0), end(1)]);
+    let gateway_addresses = vec![
+        "10.1.0.1/24".parse().unwrap(),
+        "fd00:1::1/64".parse().unwrap(),
+    ];
+    assert_eq!(
+        topology.lans[0],
+        Lan {
+            gateway: 0,
+            hosts: vec![2],
+            gateway_addresses
+        }
+    );
+    assert_eq!(topology.members[0].addresses.len(), 2);
+    let routes = &topology.members[2].routes;
+    let to_hb: Vec<_> = routes
+        .iter()
+        .map(|it| (it.prefix.to_string(), it.via, it.next))
+        .collect();
+    assert_eq!(
+        to_hb,
+        [
+            ("10.2.0.2/24".into(), Via::Lan(0), Some(0)),
+            ("fd00:2::2/64".into(), Via::Lan(0), Some(0))
+        ]
+    );
+}
+
+/// Four routers in a ring with a host at each end, and two ways of equal length.
+const RING: &str = r#"name = "ring"
+duration = "1 s"
+router = [{ name = "r1" }, { name = "r2" }, { name = "r3" }, { name = "r4", queue = 5 }]
+[[host]]
+name = "h1"
+behind = "r1"
+addresses = ["10.1.0.2/24"]
+[[host]]
+name = "h2"
+addresses = ["10.2.0.2/24"]
+[[link]]
+between = ["r1", "r2"]
+channel = { kind = "frames", rate = "9600 bit/s" }
+[[link]]
+between = ["r1", "r4"]
+channel = { kind = "frames", rate = "9600 bit/s" }
+[[link]]
+between = ["r4", "r3"]
+channel = { kind = "frames", rate = "9600 bit/s" }
+[[link]]
+between = ["r2", "r3"]
+channel = { kind = "frames", rate = "9600 bit/s" }
+[[link]]
+between = ["r3", "h2"]
+channel = { kind = "frames", rate = "9600 bit/s" }
+"#;
+
+#[test]
+fn routers_take_the_shortest_way_and_of_equal_ones_the_first_named() {
+    let loaded = load(RING).unwrap();
+    assert_eq!(loaded.links[1].name, "r1-r4");
+    let topology = Topology::new(&loaded);
+    let route = |router: &str, host: &str| {
+        let member = &topology.members[topology.find(router).unwrap()];
+        let host = &topology.members[topology.find(host).unwrap()];
+        let route = member
+            .routes
+            .iter()
+            .find(|route| route.prefix == host.addresses[0])
+            .unwrap();
+        (
+            route.via,
+            route.next.map(|next| topology.members[next].name.clone()),
+        )
+    };
+    assert_eq!(route("r1", "h2"), (Via::Link(0), Some("r2".into())));
+    assert_eq!(route("r4", "h2"), (Via::Link(2), Some("r3".into())));
+    assert_eq!(route("r3", "h2"), (Via::Link(4), None));
+    assert_eq!(route("r3", "h1"), (Via::Link(2), Some("r4".into())));
+    assert_eq!(route("r1", "h1"), (Via::Lan(0), None));
+    assert_eq!(route("h2", "h1"), (Via::Link(4), Some("r3".into())));
+}

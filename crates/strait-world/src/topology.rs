@@ -1,0 +1,296 @@
+//! Who is attached to whom: the plain description that simulation and lab both build from.
+
+use std::collections::VecDeque;
+
+use strait_core::PortId;
+use strait_node::route::Prefix;
+
+use crate::scenario::{Link, Loaded, ports};
+
+/// Index of a member in [`Topology::members`].
+pub type MemberId = usize;
+
+/// The members of a scenario and the networks between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// Gateways, then hosts, then routers, each in the scenario's order.
+    pub members: Vec<Member>,
+    /// Links in the scenario's order.
+    pub links: Vec<TopologyLink>,
+    /// One LAN for each gateway or router that has hosts behind it, in their order.
+    pub lans: Vec<Lan>,
+}
+
+/// A gateway, host or router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub role: Role,
+    /// Prefixes of its own, on any interface.
+    pub addresses: Vec<Prefix>,
+    /// By what it reaches each host: for hosts and routers, in order of the hosts. Empty for a
+    /// gateway, which has the routes of its node file.
+    pub routes: Vec<Route>,
+}
+
+/// What a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Index in the scenario's gateways.
+    Gateway(usize),
+    /// Index in the scenario's hosts.
+    Host(usize),
+    /// Index in the scenario's routers.
+    Router(usize),
+}
+
+/// A link between two members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopologyLink {
+    /// The name that metrics use.
+    pub name: String,
+    /// Ends a and b.
+    pub ends: [End; 2],
+}
+
+/// Where a link ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Who.
+    pub member: MemberId,
+    /// A gateway's port: 1 is its first link port. Hosts and routers number their own.
+    pub port: Option<PortId>,
+    /// On a gateway's port with several neighbours, which of them is at the other end: its index
+    /// in the port's list.
+    pub neighbour: Option<usize>,
+}
+
+/// Hosts behind one gateway or router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lan {
+    /// The gateway, at its host side, or the router.
+    pub gateway: MemberId,
+    /// The hosts.
+    pub hosts: Vec<MemberId>,
+    /// Addresses of the gateway's interface on it, as far as the scenario gives them.
+    pub gateway_addresses: Vec<Prefix>,
+}
+
+/// A network that a member is attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// Index in [`Topology::links`].
+    Link(usize),
+    /// Index in [`Topology::lans`].
+    Lan(usize),
+}
+
+/// The way to one prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// A host's network.
+    pub prefix: Prefix,
+    /// The network to leave by.
+    pub via: Via,
+    /// The member next on the way; `None` where the destination itself is on that network.
+    pub next: Option<MemberId>,
+}
+
+impl Topology {
+    /// The topology of a scenario.
+    pub fn new(loaded: &Loaded) -> Self {
+        let mut topology = Self {
+            members: members(loaded),
+            links: Vec::new(),
+            lans: Vec::new(),
+        };
+        topology.lans = topology.lans_of(loaded);
+        let links = loaded.links.iter();
+        topology.links = links
+            .filter_map(|link| topology.link(loaded, link))
+            .collect();
+        for id in 0..topology.members.len() {
+            if !matches!(topology.members[id].role, Role::Gateway(_)) {
+                topology.members[id].routes = topology.routes_from(id);
+            }
+        }
+        topology
+    }
+
+    /// The member with a name.
+    pub fn find(&self, name: &str) -> Option<MemberId> {
+        self.members.iter().position(|member| member.name == name)
+    }
+
+    /// Whether any way, over any members, leads from one to the other.
+    pub fn connected(&self, from: &str, to: &str) -> bool {
+        match (self.find(from), self.find(to)) {
+            (Some(from), Some(to)) => from == to || self.first_steps(from)[to].is_some(),
+            _ => false,
+        }
+    }
+
+    fn lans_of(&self, loaded: &Loaded) -> Vec<Lan> {
+        let lan = |(gateway, member): (MemberId, &Member)| {
+            let behind = |host: &&crate::scenario::HostEntry| {
+                host.behind.as_deref() == Some(member.name.as_str())
+            };
+            let entries: Vec<_> = loaded.scenario.hosts.iter().filter(behind).collect();
+            let mut gateway_addresses: Vec<Prefix> = Vec::new();
+            for address in entries.iter().flat_map(|host| &host.gateway_addresses) {
+                if !gateway_addresses.contains(address) {
+                    gateway_addresses.push(*address);
+                }
+            }
+            let hosts: Vec<_> = entries
+                .iter()
+                .filter_map(|host| self.find(&host.name))
+                .collect();
+            (!hosts.is_empty()).then_some(Lan {
+                gateway,
+                hosts,
+                gateway_addresses,
+            })
+        };
+        self.members.iter().enumerate().filter_map(lan).collect()
+    }
+
+    fn link(&self, loaded: &Loaded, link: &Link) -> Option<TopologyLink> {
+        let end = |index: usize| {
+            let end = &link.ends[index];
+            let member = self.find(&end.node)?;
+            let Role::Gateway(gateway) = self.members[member].role else {
+                return Some(End {
+                    member,
+                    port: None,
+                    neighbour: None,
+                });
+            };
+            let ports = ports(&loaded.nodes[gateway]);
+            let index_of = |name: &String| ports.iter().position(|port| port.name == name);
+            let port = end.port.as_ref().and_then(index_of)?;
+            let others = &ports[port].neighbours;
+            let other = &link.ends[1 - index].node;
+            let neighbour = others.iter().position(|name| name == other);
+            let port = u8::try_from(port + 1).ok().map(PortId);
+            Some(End {
+                member,
+                port,
+                neighbour: neighbour.filter(|_| others.len() > 1),
+            })
+        };
+        Some(TopologyLink {
+            name: link.name.clone(),
+            ends: [end(0)?, end(1)?],
+        })
+    }
+
+    /// Networks that a member is attached to and who else is, links first, in order.
+    fn attachments(&self, id: MemberId) -> Vec<(Via, MemberId)> {
+        let across = |(index, link): (usize, &TopologyLink)| {
+            let [a, b] = link.ends.map(|end| end.member);
+            let other = if a == id {
+                Some(b)
+            } else {
+                (b == id).then_some(a)
+            };
+            other.map(|other| (Via::Link(index), other))
+        };
+        let links = self.links.iter().enumerate().filter_map(across);
+        let lans = self.lans.iter().enumerate().flat_map(|(index, lan)| {
+            let all = std::iter::once(&lan.gateway).chain(&lan.hosts);
+            let on_it = all.clone().any(|member| *member == id);
+            let others = all.filter(move |member| on_it && **member != id);
+            others.map(move |member| (Via::Lan(index), *member))
+        });
+        links.chain(lans).collect()
+    }
+
+    /// For every member the first step of a shortest way to it; ties go to the network named
+    /// first. Hosts don't forward.
+    fn first_steps(&self, from: MemberId) -> Vec<Option<(Via, MemberId)>> {
+        let mut first: Vec<Option<(Via, MemberId)>> = vec![None; self.members.len()];
+        let mut next = VecDeque::from([from]);
+        while let Some(at) = next.pop_front() {
+            if at != from && matches!(self.members[at].role, Role::Host(_)) {
+                continue;
+            }
+            for (via, member) in self.attachments(at) {
+                if member != from && first[member].is_none() {
+                    first[member] = if at == from {
+                        Some((via, member))
+                    } else {
+                        first[at]
+                    };
+                    next.push_back(member);
+                }
+            }
+        }
+        first
+    }
+
+    /// Shortest ways to the networks of all hosts. Host prefixes are used as they stand: two
+    /// hosts on one LAN give one route.
+    fn routes_from(&self, from: MemberId) -> Vec<Route> {
+        let first = self.first_steps(from);
+        let mut routes: Vec<Route> = Vec::new();
+        let hosts = self
+            .members
+            .iter()
+            .enumerate()
+            .filter(|(id, member)| *id != from && matches!(member.role, Role::Host(_)));
+        for (id, host) in hosts {
+            let Some((via, next)) = first[id] else {
+                continue;
+            };
+            let next = (!matches!(self.members[next].role, Role::Host(_))).then_some(next);
+            for prefix in &host.addresses {
+                let known = routes.iter().any(|route| {
+                    route.prefix.length == prefix.length && route.prefix.contains(prefix.address)
+                });
+                if !known {
+                    routes.push(Route {
+                        prefix: *prefix,
+                        via,
+                        next,
+                    });
+                }
+            }
+        }
+        routes
+    }
+}
+
+fn members(loaded: &Loaded) -> Vec<Member> {
+    let scenario = &loaded.scenario;
+    let member = |name: &String, role, addresses: Vec<Prefix>| Member {
+        name: name.clone(),
+        role,
+        addresses,
+        routes: Vec::new(),
+    };
+    let gateways = loaded.nodes.iter().enumerate();
+    let gateways = gateways
+        .map(|(index, node)| member(&node.name, Role::Gateway(index), own_addresses(&node.table)));
+    let hosts = scenario.hosts.iter().enumerate();
+    let hosts =
+        hosts.map(|(index, host)| member(&host.name, Role::Host(index), host.addresses.clone()));
+    let routers = scenario.routers.iter().enumerate();
+    let routers =
+        routers.map(|(index, router)| member(&router.name, Role::Router(index), Vec::new()));
+    gateways.chain(hosts).chain(routers).collect()
+}
+
+/// `[host] addresses` of a node file.
+fn own_addresses(node: &toml::Table) -> Vec<Prefix> {
+    let addresses = node.get("host").and_then(|host| host.get("addresses"));
+    let addresses = addresses
+        .and_then(toml::Value::as_array)
+        .into_iter()
+        .flatten();
+    addresses
+        .filter_map(|text| text.as_str()?.parse().ok())
+        .collect()
+}
