@@ -78,7 +78,8 @@ pub enum LinkKind {
 
 /// The keys of [`LinkConfig`] that can differ between directions.
 ///
-/// In `[reverse]` they override those at the top level. Lists replace lists. `loss` here replaces `burst_loss` there, and the other way round.
+/// In `[reverse]` they override those at the top level. Lists replace lists. `loss` here replaces
+/// `burst_loss` there, and the other way round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the keys mean what they mean in LinkConfig")]
