@@ -124,6 +124,8 @@ pub struct FateRecord {
     pub class: ClassId,
     /// What became of it.
     pub fate: Fate,
+    /// The node made it itself.
+    pub own: bool,
     /// Where the time from `began` to `ended` went.
     pub parts: DelayParts,
 }
@@ -142,6 +144,8 @@ pub enum Origin {
 pub struct Ledger {
     stats: Stats,
     records: VecDeque<FateRecord>,
+    /// Buffers of packets that ended, for packets to come.
+    spare: Vec<Vec<u8>>,
 }
 
 impl Ledger {
@@ -154,6 +158,7 @@ impl Ledger {
         Self {
             stats,
             records: VecDeque::new(),
+            spare: Vec::new(),
         }
     }
 
@@ -193,6 +198,22 @@ impl Ledger {
         }
         self.records.push_back(record);
         bytes
+    }
+
+    /// Buffers kept by [`Ledger::keep_spare`].
+    const SPARE_MAX: usize = 64;
+
+    /// An empty buffer for octets about to be admitted, used before if possible.
+    pub fn spare(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Keeps the buffer of a packet that ended.
+    pub fn keep_spare(&mut self, mut bytes: Vec<u8>) {
+        if self.spare.len() < Self::SPARE_MAX {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
     }
 
     /// The next fate that the driver hasn't seen.

@@ -13,6 +13,7 @@ pub mod hash;
 pub mod id;
 pub mod node;
 pub mod packet;
+pub mod prefix;
 pub mod rate;
 pub mod stats;
 pub mod time;

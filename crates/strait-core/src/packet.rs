@@ -110,6 +110,7 @@ impl Packet {
             octets: self.info.octets,
             class: self.class,
             fate,
+            own: self.origin == Origin::Own,
             parts: self.clock.stop(ended),
         };
         (record, self.bytes)

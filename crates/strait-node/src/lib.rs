@@ -1,4 +1,15 @@
-//! .
+//! One gateway: the concrete composition of policy, queues, links and routes, and its configuration.
+//!
+//! The same gateway runs live and in virtual time.
 #![no_std]
 extern crate alloc;
+
+pub mod config;
 pub mod config_text;
+mod gateway;
+mod route;
+
+pub use config::{InvalidConfig, NodeConfig};
+pub use gateway::{Gateway, GatewayFactory};
+pub use route::{Hop, Routes};
+pub use strait_core::prefix::Prefix;

@@ -1,0 +1,463 @@
+//! The node file: what `strait run` reads live and what a scenario names.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+use strait_core::prefix::Prefix;
+use strait_core::rate::LineRate;
+use strait_core::units::{BitRate, Octets, Time};
+use strait_link::{LinkSettings, SegmentCheck};
+use strait_qos::PolicyConfig;
+
+/// A gateway, as configured.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    /// The node's name in logs, status and scenarios.
+    pub name: String,
+    /// The host side: port 0.
+    pub host: HostConfig,
+    /// The link ports, from port 1 on.
+    #[serde(default, rename = "port")]
+    pub ports: Vec<PortConfig>,
+    /// Which prefixes lie behind which port. Without any, everything from the host side goes to
+    /// the only neighbour of the only port.
+    #[serde(default, rename = "route")]
+    pub routes: Vec<RouteConfig>,
+    /// Who goes first.
+    #[serde(default)]
+    pub policy: PolicyConfig,
+    /// Where an operator asks how the node is. Live only.
+    #[serde(default)]
+    pub status: StatusConfig,
+    /// A record of all inputs and outputs, for `strait replay`. Live only.
+    #[serde(default)]
+    pub journal: Option<JournalConfig>,
+}
+
+/// The host side: where applications are.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct HostConfig {
+    /// Name of the TUN interface to make. Live only.
+    #[serde(default = "HostConfig::default_interface")]
+    pub interface: String,
+    /// Addresses with prefix lengths, set on the interface; the first of each family is the source
+    /// of the node's own ICMP errors.
+    #[serde(default)]
+    pub addresses: Vec<Prefix>,
+    /// Prefixes that the host reaches by this gateway, set as kernel routes. Live only.
+    #[serde(default)]
+    pub routes: Vec<Prefix>,
+    /// The largest packet on the interface, in octets (1280 … 65535).
+    #[serde(default = "default_mtu")]
+    pub mtu: Octets,
+}
+
+impl HostConfig {
+    fn default_interface() -> String {
+        "strait0".to_string()
+    }
+}
+
+const fn default_mtu() -> Octets {
+    Octets(1500)
+}
+
+/// A link port.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct PortConfig {
+    /// The port's name in status, routes and scenarios.
+    pub name: String,
+    /// What it attaches to.
+    pub kind: PortKind,
+    /// Serial: the device or pty. Live only.
+    #[serde(default)]
+    pub device: Option<String>,
+    /// Serial: symbols each second, one bit each.
+    #[serde(default)]
+    pub baud: Option<u64>,
+    /// Serial: data bits, parity, stop bits, such as `8N1`.
+    #[serde(default)]
+    pub framing: Option<String>,
+    /// UDP: the local address and port. Live only.
+    #[serde(default)]
+    pub local: Option<SocketAddr>,
+    /// UDP: who is at the other end. Without a list, one neighbour that the medium knows.
+    #[serde(default)]
+    pub neighbours: Vec<NeighbourConfig>,
+    /// UDP: the rate that frames are sent at; as fast as they come if absent.
+    #[serde(default)]
+    pub rate: Option<BitRate>,
+    /// UDP: the largest frame, in octets.
+    #[serde(default)]
+    pub frame: Option<Octets>,
+    /// How packets are carried.
+    #[serde(default)]
+    pub profile: LinkProfile,
+    /// The most payload octets in a segment; about 67 ms of line time if absent.
+    #[serde(default)]
+    pub segment: Option<Octets>,
+    /// Bits of the check on packets that fit one segment: 16 or 32. Both ends need the same.
+    #[serde(default)]
+    pub check: Option<u8>,
+    /// The largest packet, in octets (1280 … 65535).
+    #[serde(default = "default_mtu")]
+    pub mtu: Octets,
+    /// Lower the segment size that TCP connections announce to what fits `mtu`.
+    #[serde(default = "yes")]
+    pub clamp_mss: bool,
+    /// A pause after which the line gets a flag ahead of the next frame.
+    #[serde(default)]
+    pub flag_after_idle: Option<Time>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// What a port attaches to.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum PortKind {
+    /// An octet stream: an asynchronous serial line or a pty.
+    Serial,
+    /// Frames in UDP datagrams.
+    Udp,
+}
+
+/// How packets are carried across a port.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkProfile {
+    /// Pre-emptible segments.
+    #[default]
+    Segments,
+    /// Whole packets, as a plain point-to-point link has them.
+    Plain,
+}
+
+/// Someone on a shared port.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct NeighbourConfig {
+    /// The name that routes use.
+    pub name: String,
+    /// Where its frames come from and go to. Live only.
+    #[serde(default)]
+    pub address: Option<SocketAddr>,
+}
+
+/// Which prefix lies behind which port.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct RouteConfig {
+    /// The destinations.
+    pub prefix: Prefix,
+    /// The port to leave by; `host` for the host side.
+    pub port: String,
+    /// The neighbour on it; may be left out if there is one.
+    #[serde(default)]
+    pub via: Option<String>,
+}
+
+/// Where an operator asks.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct StatusConfig {
+    /// Path of the Unix socket that `strait status` talks to.
+    #[serde(default)]
+    pub socket: Option<String>,
+    /// Address of the Prometheus page; a loopback one unless `metrics_anywhere` says otherwise.
+    #[serde(default)]
+    pub metrics: Option<SocketAddr>,
+    /// Allow `metrics` on an address that others reach.
+    #[serde(default)]
+    pub metrics_anywhere: bool,
+}
+
+/// The journal.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct JournalConfig {
+    /// The file; it is begun anew at each start.
+    pub file: String,
+    /// The journal ends, with a note, when it has this size.
+    #[serde(default = "JournalConfig::default_octets_max")]
+    pub octets_max: Octets,
+    /// Write lengths in place of contents: safe to send to others, not replayable.
+    #[serde(default)]
+    pub mask_payloads: bool,
+}
+
+impl JournalConfig {
+    const fn default_octets_max() -> Octets {
+        Octets(100_000_000)
+    }
+}
+
+/// A configuration that can't work, with the place and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {message}")]
+pub struct InvalidConfig {
+    /// The table or key, such as `[[port]] line`.
+    pub place: String,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+fn invalid(place: impl Into<String>, message: impl Into<String>) -> InvalidConfig {
+    InvalidConfig {
+        place: place.into(),
+        message: message.into(),
+    }
+}
+
+impl NodeConfig {
+    /// Link ports that a node may have: port numbers are one octet, and each port has buffers.
+    pub const PORTS_MAX: usize = 16;
+    /// Neighbours on one port; each has a reassembly buffer per stream.
+    pub const NEIGHBOURS_MAX: usize = 64;
+    /// Routes in a node.
+    pub const ROUTES_MAX: usize = 1024;
+
+    /// Checks what the form of the file can't express.
+    pub fn validate(&self) -> Result<(), InvalidConfig> {
+        if self.name.is_empty() {
+            return Err(invalid("name", "is empty: give the node a name"));
+        }
+        check_mtu("[host]", self.host.mtu)?;
+        if self.host.interface.is_empty() || self.host.interface.len() > 15 {
+            return Err(invalid("[host] interface", "must have 1 to 15 characters"));
+        }
+        if self.ports.len() > Self::PORTS_MAX {
+            return Err(invalid(
+                "[[port]]",
+                format!("more than {} ports", Self::PORTS_MAX),
+            ));
+        }
+        let mut names = BTreeMap::new();
+        for (index, port) in self.ports.iter().enumerate() {
+            port.validate()?;
+            if port.name == "host" || names.insert(port.name.as_str(), index).is_some() {
+                let place = format!("[[port]] {}", port.name);
+                return Err(invalid(place, "the name is taken: give each port its own"));
+            }
+        }
+        self.validate_routes()
+    }
+
+    fn validate_routes(&self) -> Result<(), InvalidConfig> {
+        if self.routes.len() > Self::ROUTES_MAX {
+            return Err(invalid(
+                "[[route]]",
+                format!("more than {} routes", Self::ROUTES_MAX),
+            ));
+        }
+        let lone = matches!(&self.ports[..], [port] if port.neighbours.len() <= 1);
+        if self.routes.is_empty() && !lone && !self.ports.is_empty() {
+            let message = "needed with several ports or neighbours: say which prefix lies where";
+            return Err(invalid("[[route]]", message));
+        }
+        for route in self.routes.iter().filter(|route| route.port != "host") {
+            let place = format!("[[route]] {}", route.prefix);
+            let Some(port) = self.ports.iter().find(|port| port.name == route.port) else {
+                let names: Vec<_> = self.ports.iter().map(|port| port.name.as_str()).collect();
+                let message = format!("no port `{}`; there are: {}", route.port, names.join(", "));
+                return Err(invalid(place, message));
+            };
+            match &route.via {
+                None if port.neighbours.len() > 1 => {
+                    return Err(invalid(
+                        place,
+                        "port has several neighbours: name one with `via`",
+                    ));
+                }
+                Some(via)
+                    if !port
+                        .neighbours
+                        .iter()
+                        .any(|neighbour| neighbour.name == *via) =>
+                {
+                    return Err(invalid(place, format!("port has no neighbour `{via}`")));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_mtu(place: &str, mtu: Octets) -> Result<(), InvalidConfig> {
+    // RFC 8200 section 5: every link carries IPv6 packets of 1280 octets.
+    if !(1280..=65_535).contains(&mtu.0) {
+        return Err(invalid(
+            format!("{place} mtu"),
+            "must be 1280 to 65535 octets",
+        ));
+    }
+    Ok(())
+}
+
+impl PortConfig {
+    fn place(&self, key: &str) -> String {
+        format!("[[port]] {} {key}", self.name)
+    }
+
+    fn validate(&self) -> Result<(), InvalidConfig> {
+        if self.name.is_empty() {
+            return Err(invalid("[[port]] name", "is empty: give the port a name"));
+        }
+        check_mtu(&format!("[[port]] {}", self.name), self.mtu)?;
+        match self.kind {
+            PortKind::Serial => {
+                if self.baud.is_none_or(|baud| baud == 0) {
+                    return Err(invalid(
+                        self.place("baud"),
+                        "needed: the line's rate, such as 9600",
+                    ));
+                }
+                self.bits_per_octet()?;
+                let foreign = [
+                    ("local", self.local.is_some()),
+                    ("neighbours", !self.neighbours.is_empty()),
+                    ("rate", self.rate.is_some()),
+                    ("frame", self.frame.is_some()),
+                ];
+                self.refuse(&foreign, "is for kind = \"udp\": remove it")?;
+            }
+            PortKind::Udp => {
+                let foreign = [
+                    ("device", self.device.is_some()),
+                    ("baud", self.baud.is_some()),
+                    ("framing", self.framing.is_some()),
+                ];
+                self.refuse(&foreign, "is for kind = \"serial\": remove it")?;
+                if self
+                    .frame
+                    .is_some_and(|frame| !(16..=65_507).contains(&frame.0))
+                {
+                    return Err(invalid(self.place("frame"), "must be 16 to 65507 octets"));
+                }
+                self.validate_neighbours()?;
+            }
+        }
+        if self.segment.is_some_and(|segment| segment.0 < 8) {
+            return Err(invalid(self.place("segment"), "must be at least 8 octets"));
+        }
+        if !matches!(self.check, None | Some(16 | 32)) {
+            return Err(invalid(self.place("check"), "must be 16 or 32"));
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, keys: &[(&str, bool)], message: &str) -> Result<(), InvalidConfig> {
+        match keys.iter().find(|(_, present)| *present) {
+            Some((key, _)) => Err(invalid(self.place(key), message)),
+            None => Ok(()),
+        }
+    }
+
+    fn validate_neighbours(&self) -> Result<(), InvalidConfig> {
+        if self.neighbours.len() > NodeConfig::NEIGHBOURS_MAX {
+            let message = format!("more than {}", NodeConfig::NEIGHBOURS_MAX);
+            return Err(invalid(self.place("neighbours"), message));
+        }
+        for (index, neighbour) in self.neighbours.iter().enumerate() {
+            let before = &self.neighbours[..index];
+            if before.iter().any(|other| other.name == neighbour.name) {
+                let message = format!("two neighbours are named `{}`", neighbour.name);
+                return Err(invalid(self.place("neighbours"), message));
+            }
+            let same = |other: &&NeighbourConfig| other.address == neighbour.address;
+            if neighbour.address.is_some() && before.iter().any(|other| same(&other)) {
+                let message = format!("`{}` has the address of another", neighbour.name);
+                return Err(invalid(self.place("neighbours"), message));
+            }
+        }
+        Ok(())
+    }
+
+    fn bits_per_octet(&self) -> Result<u8, InvalidConfig> {
+        let framing = self.framing.as_deref().unwrap_or("8N1");
+        bits_per_octet(framing).ok_or_else(|| {
+            let message = format!(
+                "`{framing}` is none: data bits 8, parity N, E or O, stop bits 1 or 2, such as 8N1"
+            );
+            invalid(self.place("framing"), message)
+        })
+    }
+
+    /// The rate that the configuration gives; a driver's [`strait_core::node::PortState`]
+    /// overrules it.
+    pub fn line_rate(&self) -> Option<LineRate> {
+        match self.kind {
+            PortKind::Serial => Some(LineRate::new(self.baud?, self.bits_per_octet().ok()?)),
+            PortKind::Udp => self.rate.map(|rate| LineRate::new(rate.0, 8)),
+        }
+    }
+
+    /// Frames that this port may send: nothing limits an octet stream.
+    pub fn frame_octets_max(&self) -> usize {
+        match self.kind {
+            PortKind::Serial => usize::MAX,
+            PortKind::Udp => self.frame.map_or(1400, |frame| frame.0 as usize),
+        }
+    }
+
+    /// How the link cuts and checks at `rate`.
+    pub fn link_settings(&self, rate: Option<LineRate>) -> LinkSettings {
+        let mtu = self.mtu.0 as usize;
+        let mut settings = match (self.profile, rate) {
+            (LinkProfile::Plain, _) => LinkSettings::plain(mtu),
+            (LinkProfile::Segments, Some(rate)) => LinkSettings::for_rate(rate, mtu),
+            (LinkProfile::Segments, None) => LinkSettings {
+                alone: SegmentCheck::Long,
+                ..LinkSettings::plain(mtu)
+            },
+        };
+        if let (LinkProfile::Segments, Some(segment)) = (self.profile, self.segment) {
+            settings.segment_octets_max = (segment.0 as usize).min(mtu);
+        }
+        match self.check {
+            Some(16) => settings.alone = SegmentCheck::Short,
+            Some(_) => settings.alone = SegmentCheck::Long,
+            None => {}
+        }
+        if let Some(pause) = self.flag_after_idle {
+            settings.flag_after_idle = pause.0;
+        }
+        settings
+    }
+}
+
+/// Bits on the line for one octet: start bit, 8 data bits, parity, stop bits. IP needs all eight
+/// data bits, so others are refused.
+pub fn bits_per_octet(framing: &str) -> Option<u8> {
+    let &[b'8', parity, stop] = framing.as_bytes() else {
+        return None;
+    };
+    let parity = match parity {
+        b'N' => 0,
+        b'E' | b'O' => 1,
+        _ => return None,
+    };
+    match stop {
+        b'1' => Some(10 + parity),
+        b'2' => Some(11 + parity),
+        _ => None,
+    }
+}
+
+/// The first address of `addresses` in the family of `like`.
+pub fn own_address(addresses: &[Prefix], like: IpAddr) -> Option<IpAddr> {
+    addresses
+        .iter()
+        .map(|prefix| prefix.address)
+        .find(|own| own.is_ipv4() == like.is_ipv4())
+}

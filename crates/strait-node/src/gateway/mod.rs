@@ -1,0 +1,414 @@
+//! A gateway: packets in by one port, classified, queued, and out by another when the medium has
+//! room for them.
+
+mod icmp;
+mod port;
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use strait_core::fate::{Ledger, Origin};
+use strait_core::node::{Boot, Command, NodeFactory, PortEvent, RouteChange};
+use strait_core::prefix::Prefix;
+use strait_core::stats::{ClassStats, PortStats, Stats};
+use strait_core::{
+    DropCause, Effect, Fate, Input, Instant, NeighbourId, Node, Packet, PortId, Room, TxMeta, Wake,
+    WakeReason, Want,
+};
+use strait_qos::Policy;
+use strait_wire::ip::{self, IcmpError, Unreachable};
+
+#[cfg(test)]
+mod tests;
+
+use self::icmp::ErrorLimit;
+use self::port::Port;
+use crate::config::{InvalidConfig, NodeConfig, own_address};
+use crate::route::{Hop, Routes};
+
+/// The host side as a way.
+const HOST: Hop = Hop {
+    port: PortId::HOST,
+    to: NeighbourId::PEER,
+};
+
+/// One gateway.
+#[derive(Debug)]
+pub struct Gateway {
+    ledger: Ledger,
+    policy: Policy,
+    routes: Routes,
+    /// The host side first, then the links in the order of the configuration.
+    ports: Vec<Port>,
+    /// Where packets from the host side go that no route matches.
+    default: Option<Hop>,
+    /// The host side's addresses: the node's own.
+    own: Vec<Prefix>,
+    errors: ErrorLimit,
+    stopping: bool,
+    /// Whole packets that one input made, reused from input to input.
+    arrived: Vec<Vec<u8>>,
+}
+
+impl Gateway {
+    /// A gateway as configured; every port is down until the driver says otherwise.
+    pub fn new(config: &NodeConfig) -> Result<Self, InvalidConfig> {
+        config.validate()?;
+        let policy = Policy::compile(&config.policy).map_err(|error| InvalidConfig {
+            place: "[policy]".into(),
+            message: error.to_string(),
+        })?;
+        let mut ports = alloc::vec![Port::host(config.host.mtu.0 as usize, &policy)];
+        for (index, port) in config.ports.iter().enumerate() {
+            ports.push(Port::link(PortId(index as u8 + 1), port, &policy));
+        }
+        Ok(Self {
+            ledger: Ledger::new(stats(config, &policy)),
+            routes: routes(config)?,
+            default: (config.routes.is_empty() && !config.ports.is_empty()).then_some(Hop {
+                port: PortId(1),
+                to: NeighbourId::PEER,
+            }),
+            policy,
+            ports,
+            own: config.host.addresses.clone(),
+            errors: ErrorLimit::default(),
+            stopping: false,
+            arrived: Vec::new(),
+        })
+    }
+
+    /// Takes a packet that is whole, from wherever it came.
+    fn take_packet(&mut self, now: Instant, bytes: Vec<u8>, from: Hop) {
+        let Ok(mut packet) = self.ledger.admit(now, bytes, Origin::Port(from.port)) else {
+            return;
+        };
+        let verdict = self.policy.classify(packet.info());
+        packet.class = verdict.class;
+        if verdict.filter {
+            return self.ledger.drop(now, packet, DropCause::Filtered);
+        }
+        let Some(hop) = self.way(&packet, from) else {
+            let error = IcmpError::Unreachable(Unreachable::NoRoute);
+            return self.refuse(now, packet, DropCause::NoRoute, error, from);
+        };
+        if let Some(mark) = verdict.mark {
+            packet.set_dscp(mark);
+        }
+        let relayed = from != HOST && hop != HOST;
+        if relayed && !packet.decrement_hop_limit() {
+            return self.refuse(
+                now,
+                packet,
+                DropCause::HopLimit,
+                IcmpError::TimeExceeded,
+                from,
+            );
+        }
+        self.clamp_mss(&mut packet, from.port, hop.port);
+        packet.to = hop.to;
+        self.send(now, packet, hop, from);
+    }
+
+    /// Where a packet goes. What came by a link and has no route of its own is for the host side;
+    /// nothing goes back to where it came from.
+    fn way(&self, packet: &Packet, from: Hop) -> Option<Hop> {
+        let dst = packet.info().dst;
+        let unrouted = if from == HOST {
+            self.default
+        } else {
+            Some(HOST)
+        };
+        let own = from != HOST && self.own.iter().any(|own| own.address == dst);
+        let hop = if own {
+            Some(HOST)
+        } else {
+            self.routes.lookup(dst).or(unrouted)
+        };
+        hop.filter(|hop| *hop != from)
+    }
+
+    /// The narrower of the two sides limits the segments of a connection through them.
+    fn clamp_mss(&self, packet: &mut Packet, from: PortId, to: PortId) {
+        let v6 = packet.info().src.is_ipv6();
+        let sides = [from, to]
+            .into_iter()
+            .filter_map(|port| self.ports[port.index()].mss_max(v6));
+        if let Some(mss_max) = sides.min() {
+            packet.clamp_mss(mss_max);
+        }
+    }
+
+    /// Queues a packet at the port it leaves by, cut or refused if it is too big for it.
+    fn send(&mut self, now: Instant, packet: Packet, hop: Hop, from: Hop) {
+        let mtu = self.ports[hop.port.index()].mtu;
+        if packet.octets() <= mtu {
+            return self.ports[hop.port.index()].enqueue(now, packet, &mut self.ledger);
+        }
+        if packet.info().dont_fragment {
+            let error = IcmpError::PacketTooBig { mtu: mtu as u32 };
+            return self.refuse(now, packet, DropCause::TooBig, error, from);
+        }
+        match ip::fragment_ipv4(packet.bytes(), mtu) {
+            Ok(fragments) => {
+                let (class, to) = (packet.class, packet.to);
+                self.ledger.close(now, packet, Fate::Fragmented);
+                for bytes in fragments {
+                    let Ok(mut fragment) = self.ledger.admit(now, bytes, Origin::Own) else {
+                        continue;
+                    };
+                    (fragment.class, fragment.to) = (class, to);
+                    self.ports[hop.port.index()].enqueue(now, fragment, &mut self.ledger);
+                }
+            }
+            Err(_) => self.ledger.drop(now, packet, DropCause::TooBig),
+        }
+    }
+
+    /// Destroys a packet and tells its sender, who is behind the port `from`.
+    fn refuse(
+        &mut self,
+        now: Instant,
+        packet: Packet,
+        cause: DropCause,
+        error: IcmpError,
+        from: Hop,
+    ) {
+        let own = own_address(&self.own, packet.info().src);
+        let mut answer = Vec::new();
+        let answered =
+            own.is_some_and(|own| ip::build_icmp_error(error, own, packet.bytes(), &mut answer));
+        self.ledger.drop(now, packet, cause);
+        if !answered {
+            return;
+        }
+        if !self.errors.allows(now) {
+            self.ledger.stats_mut().icmp_limited += 1;
+            return;
+        }
+        if let Ok(mut answer) = self.ledger.admit(now, answer, Origin::Own) {
+            answer.class = self.policy.classify(answer.info()).class;
+            answer.to = from.to;
+            self.ports[from.port.index()].enqueue(now, answer, &mut self.ledger);
+        }
+    }
+
+    fn take_frame(&mut self, now: Instant, port: PortId, from: NeighbourId, bytes: &[u8]) {
+        let mut arrived = core::mem::take(&mut self.arrived);
+        if let Some(entry) = self.ports.get_mut(port.index()) {
+            entry.receive(from, bytes, &mut self.ledger, |packet| {
+                arrived.push(packet.to_vec())
+            });
+        }
+        for packet in arrived.drain(..) {
+            self.take_packet(now, packet, Hop { port, to: from });
+        }
+        self.arrived = arrived;
+    }
+
+    fn take_port_event(&mut self, now: Instant, id: PortId, event: PortEvent) {
+        let Some(port) = self.ports.get_mut(id.index()) else {
+            return;
+        };
+        let stats = &mut self.ledger.stats_mut().ports[id.index()];
+        match event {
+            PortEvent::Up(state) | PortEvent::Changed(state) => {
+                stats.up = true;
+                stats.tx_rate = Some(state.tx_rate);
+                port.set_up(state);
+            }
+            PortEvent::Down(_) => {
+                stats.up = false;
+                stats.downs += 1;
+                port.set_down(now, &mut self.ledger);
+            }
+            // A full-duplex port needs neither.
+            PortEvent::Carrier(_) | PortEvent::Drained => {}
+        }
+    }
+
+    fn take_command(&mut self, now: Instant, command: Command) {
+        match command {
+            Command::Stop => {
+                self.stopping = true;
+                for port in &mut self.ports {
+                    port.clear(now, DropCause::Stopped, &mut self.ledger);
+                }
+            }
+        }
+    }
+
+    fn take_route(&mut self, change: RouteChange) {
+        match change {
+            RouteChange::Add {
+                prefix,
+                length,
+                port,
+                via,
+            } => {
+                if let Some(prefix) = Prefix::new(prefix, length) {
+                    self.routes.add(prefix, Hop { port, to: via });
+                }
+            }
+            RouteChange::Remove { prefix, length } => {
+                if let Some(prefix) = Prefix::new(prefix, length) {
+                    self.routes.remove(prefix);
+                }
+            }
+        }
+    }
+}
+
+impl Node for Gateway {
+    fn handle(&mut self, now: Instant, input: Input<'_>) {
+        if self.stopping {
+            return;
+        }
+        match input {
+            Input::Timeout => {
+                for port in &mut self.ports {
+                    port.expire(now, &mut self.ledger);
+                }
+            }
+            Input::Frame {
+                port, from, bytes, ..
+            } => self.take_frame(now, port, from, bytes),
+            Input::Port { port, event } => self.take_port_event(now, port, event),
+            Input::TxDone { port, ok, .. } => {
+                if let (false, Some(stats)) =
+                    (ok, self.ledger.stats_mut().ports.get_mut(port.index()))
+                {
+                    stats.tx_failed += 1;
+                }
+            }
+            Input::Route(change) => self.take_route(change),
+            Input::Command(command) => self.take_command(now, command),
+            // This node has no sockets and no storage, and asked for nothing of them.
+            Input::Stream { .. }
+            | Input::Datagram { .. }
+            | Input::Stored { .. }
+            | Input::Loaded { .. }
+            | Input::Wall(_) => {}
+        }
+    }
+
+    fn wants(&self, port: PortId) -> Option<Want> {
+        self.ports.get(port.index())?.wants()
+    }
+
+    fn reads(&self, _port: PortId) -> bool {
+        !self.stopping
+    }
+
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        room: Room,
+        out: &mut Vec<u8>,
+    ) -> Option<TxMeta> {
+        self.ports
+            .get_mut(port.index())?
+            .poll_transmit(now, room, out, &mut self.ledger)
+    }
+
+    fn poll_effect(&mut self) -> Option<Effect> {
+        self.ledger.poll().map(Effect::Fate)
+    }
+
+    fn wake(&self) -> Option<Wake> {
+        let at = self.ports.iter().filter_map(Port::wake).min()?;
+        Some(Wake {
+            at,
+            why: WakeReason::Age,
+        })
+    }
+
+    fn stats(&self) -> &Stats {
+        self.ledger.stats()
+    }
+
+    fn check(&self) {
+        let held: u64 = self.ports.iter().map(Port::held).sum();
+        assert_eq!(held, self.ledger.held(), "a packet has no fate, or two");
+        self.ports.iter().for_each(Port::check);
+    }
+}
+
+fn stats(config: &NodeConfig, policy: &Policy) -> Stats {
+    let port = |name: &str| PortStats {
+        name: name.to_string(),
+        ..PortStats::default()
+    };
+    let class = |name: &str| ClassStats {
+        name: name.to_string(),
+        ..ClassStats::default()
+    };
+    Stats {
+        classes: policy
+            .classes()
+            .iter()
+            .map(|entry| class(&entry.name))
+            .collect(),
+        ports: core::iter::once(port("host"))
+            .chain(config.ports.iter().map(|entry| port(&entry.name)))
+            .collect(),
+        ..Stats::default()
+    }
+}
+
+fn routes(config: &NodeConfig) -> Result<Routes, InvalidConfig> {
+    let mut routes = Routes::default();
+    for route in &config.routes {
+        let hop = match config.ports.iter().position(|port| port.name == route.port) {
+            None => HOST,
+            Some(index) => {
+                let neighbours = &config.ports[index].neighbours;
+                let via = route.via.as_ref();
+                let to = via.and_then(|via| neighbours.iter().position(|entry| entry.name == *via));
+                Hop {
+                    port: PortId(index as u8 + 1),
+                    to: NeighbourId(to.unwrap_or(0) as u16),
+                }
+            }
+        };
+        if !routes.add(route.prefix, hop) {
+            let place = format!("[[route]] {}", route.prefix);
+            return Err(InvalidConfig {
+                place,
+                message: "the routing table is full".into(),
+            });
+        }
+    }
+    Ok(routes)
+}
+
+/// Starts gateways of one configuration.
+#[derive(Clone, Debug)]
+pub struct GatewayFactory {
+    config: NodeConfig,
+}
+
+impl GatewayFactory {
+    /// A factory, if the configuration can work.
+    pub fn new(config: NodeConfig) -> Result<Self, InvalidConfig> {
+        Gateway::new(&config)?;
+        Ok(Self { config })
+    }
+
+    /// The configuration.
+    pub const fn config(&self) -> &NodeConfig {
+        &self.config
+    }
+}
+
+impl NodeFactory for GatewayFactory {
+    fn boot(&self, _boot: Boot) -> Box<dyn Node> {
+        match Gateway::new(&self.config) {
+            Ok(gateway) => Box::new(gateway),
+            Err(error) => unreachable!("checked when the factory was made: {error}"),
+        }
+    }
+}

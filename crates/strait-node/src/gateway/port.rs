@@ -1,0 +1,471 @@
+//! One port of a gateway: its queue, its link, and what the medium said of itself.
+
+use alloc::vec::Vec;
+
+use strait_core::fate::Ledger;
+use strait_core::node::{PortState, TxMeta, Want};
+use strait_core::rate::{Burst, LineRate};
+use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, PortId, Room};
+use strait_link::{FrameSender, OctetSender, Receiver, Refused, STREAMS};
+use strait_qos::{Head, Open, Policy, PriorityDrr, Scheduler};
+
+use crate::config::{PortConfig, PortKind};
+
+/// How packets cross the medium at a port.
+#[derive(Debug)]
+enum Link {
+    /// The host side: IP packets as they are.
+    Host,
+    /// An octet stream to one neighbour.
+    Octets {
+        sender: OctetSender,
+        receiver: Receiver,
+    },
+    /// Frames to each neighbour.
+    Frames {
+        neighbours: Vec<(FrameSender, Receiver)>,
+        frame_octets_max: usize,
+    },
+}
+
+/// A port of a gateway.
+#[derive(Debug)]
+pub(crate) struct Port {
+    id: PortId,
+    config: Option<PortConfig>,
+    /// The largest packet in octets.
+    pub(crate) mtu: usize,
+    /// What the medium offers; `None` while the port is down.
+    state: Option<PortState>,
+    queue: PriorityDrr,
+    link: Link,
+    burst: Burst,
+    /// Transmissions so far: the number of the last one.
+    transmissions: u64,
+}
+
+/// A rate for the moment before the medium has named its own.
+const RATE_UNKNOWN: LineRate = LineRate::new(9600, 8);
+
+impl Port {
+    /// The host side.
+    pub(crate) fn host(mtu: usize, policy: &Policy) -> Self {
+        Self::new(PortId::HOST, None, mtu, Link::Host, policy)
+    }
+
+    /// A link port as configured.
+    pub(crate) fn link(id: PortId, config: &PortConfig, policy: &Policy) -> Self {
+        let settings = config.link_settings(config.line_rate());
+        let link = match config.kind {
+            PortKind::Serial => Link::Octets {
+                sender: OctetSender::new(settings),
+                receiver: Receiver::new(settings),
+            },
+            PortKind::Udp => Link::Frames {
+                neighbours: (0..config.neighbours.len().max(1))
+                    .map(|_| (FrameSender::new(settings), Receiver::new(settings)))
+                    .collect(),
+                frame_octets_max: config.frame_octets_max(),
+            },
+        };
+        Self::new(
+            id,
+            Some(config.clone()),
+            config.mtu.0 as usize,
+            link,
+            policy,
+        )
+    }
+
+    fn new(
+        id: PortId,
+        config: Option<PortConfig>,
+        mtu: usize,
+        link: Link,
+        policy: &Policy,
+    ) -> Self {
+        Self {
+            id,
+            config,
+            mtu,
+            state: None,
+            queue: PriorityDrr::new(policy.classes(), mtu as u32),
+            link,
+            burst: Burst::new(RATE_UNKNOWN, Instant::ZERO),
+            transmissions: 0,
+        }
+    }
+
+    /// The largest segment size a TCP connection over this port may announce, by IP version.
+    pub(crate) fn mss_max(&self, v6: bool) -> Option<u16> {
+        let clamp = self.config.as_ref().is_none_or(|config| config.clamp_mss);
+        let headers = if v6 { 60 } else { 40 };
+        clamp.then(|| u16::try_from(self.mtu - headers).unwrap_or(u16::MAX))
+    }
+
+    /// Takes note of what the medium offers. A change of rate changes how later segments are cut.
+    pub(crate) fn set_up(&mut self, state: PortState) {
+        self.burst.set_rate(state.tx_rate);
+        self.state = Some(state);
+        if let Some(config) = &self.config {
+            let settings = config.link_settings(Some(state.tx_rate));
+            match &mut self.link {
+                Link::Host => {}
+                Link::Octets { sender, .. } => sender.set_settings(settings),
+                Link::Frames { neighbours, .. } => {
+                    neighbours
+                        .iter_mut()
+                        .for_each(|(sender, _)| sender.set_settings(settings));
+                }
+            }
+        }
+    }
+
+    /// The medium is gone. Packets that had begun to leave are lost; those that wait go on waiting.
+    pub(crate) fn set_down(&mut self, now: Instant, ledger: &mut Ledger) {
+        self.state = None;
+        self.abandon(now, DropCause::PortDown, ledger);
+        match &mut self.link {
+            Link::Host => {}
+            Link::Octets { receiver, .. } => receiver.reset(),
+            Link::Frames { neighbours, .. } => {
+                neighbours
+                    .iter_mut()
+                    .for_each(|(_, receiver)| receiver.reset());
+            }
+        }
+    }
+
+    fn abandon(&mut self, now: Instant, cause: DropCause, ledger: &mut Ledger) {
+        let mut drop = |packet: Packet| ledger.drop(now, packet, cause);
+        match &mut self.link {
+            Link::Host => {}
+            Link::Octets { sender, .. } => sender.abandon().for_each(&mut drop),
+            Link::Frames { neighbours, .. } => {
+                neighbours
+                    .iter_mut()
+                    .flat_map(|(sender, _)| sender.abandon())
+                    .for_each(&mut drop);
+            }
+        }
+        for class in 0..STREAMS {
+            self.queue
+                .set_under_way(ClassId(class as u8), NeighbourId::PEER, 0);
+        }
+    }
+
+    /// Gives every packet that the port holds its fate.
+    pub(crate) fn clear(&mut self, now: Instant, cause: DropCause, ledger: &mut Ledger) {
+        self.abandon(now, cause, ledger);
+        while let Some(packet) = self.queue.drain() {
+            count_queued(ledger, &packet, -1);
+            ledger.drop(now, packet, cause);
+        }
+    }
+
+    /// Queues a packet, or destroys it if its class is full.
+    pub(crate) fn enqueue(&mut self, now: Instant, packet: Packet, ledger: &mut Ledger) {
+        count_queued(ledger, &packet, 1);
+        if let Err(refused) = self.queue.enqueue(now, packet) {
+            let (packet, cause) = refused;
+            count_queued(ledger, &packet, -1);
+            ledger.drop(now, packet, cause);
+        }
+    }
+
+    /// Destroys the packets that have grown too old.
+    pub(crate) fn expire(&mut self, now: Instant, ledger: &mut Ledger) {
+        while let Some(packet) = self.queue.expire(now) {
+            count_queued(ledger, &packet, -1);
+            ledger.drop(now, packet, DropCause::Aged);
+        }
+    }
+
+    /// When the next packet grows too old.
+    pub(crate) fn wake(&self) -> Option<Instant> {
+        self.queue.wake()
+    }
+
+    /// Packets that the port holds.
+    pub(crate) fn held(&self) -> u64 {
+        let under_way = match &self.link {
+            Link::Host => 0,
+            Link::Octets { sender, .. } => sender.held(),
+            Link::Frames { neighbours, .. } => {
+                neighbours.iter().map(|(sender, _)| sender.held()).sum()
+            }
+        };
+        under_way as u64 + u64::from(self.queue.total().packets)
+    }
+
+    /// Asserts the queue's own invariants.
+    pub(crate) fn check(&self) {
+        self.queue.check();
+    }
+
+    /// Takes received octets; `tell` gets each whole packet.
+    pub(crate) fn receive(
+        &mut self,
+        from: NeighbourId,
+        bytes: &[u8],
+        ledger: &mut Ledger,
+        mut tell: impl FnMut(&[u8]),
+    ) {
+        let mut refused = [0u64; 3];
+        let mut sort = |outcome: Result<&[u8], Refused>| match outcome {
+            Ok(packet) => tell(packet),
+            Err(why) => refused[why as usize] += 1,
+        };
+        let mut stranger = false;
+        match &mut self.link {
+            Link::Host => sort(Ok(bytes)),
+            Link::Octets { receiver, .. } => receiver.feed_octets(bytes, sort),
+            Link::Frames { neighbours, .. } => match neighbours.get_mut(from.index()) {
+                Some((_, receiver)) => receiver.feed_frame(bytes, sort),
+                None => stranger = true,
+            },
+        }
+        let stats = &mut ledger.stats_mut().ports[self.id.index()];
+        stats.frames_in += 1;
+        stats.octets_in += bytes.len() as u64;
+        stats.damaged += refused[Refused::Damaged as usize];
+        stats.invalid += refused[Refused::Invalid as usize];
+        stats.incomplete += refused[Refused::Incomplete as usize];
+        stats.strangers += u64::from(stranger);
+    }
+
+    fn head(&self) -> Option<Head> {
+        self.queue.head(&Open)
+    }
+
+    /// What the port would send first.
+    pub(crate) fn wants(&self) -> Option<Want> {
+        self.state?;
+        if let Link::Octets { sender, .. } = &self.link
+            && let Some((class, octets)) = sender.leaving()
+        {
+            return Some(Want {
+                class,
+                octets: octets as u32,
+                to: NeighbourId::PEER,
+            });
+        }
+        self.head().map(|head| Want {
+            class: head.class,
+            octets: head.octets,
+            to: head.to,
+        })
+    }
+
+    /// Fills `room`; see [`strait_core::Node::poll_transmit`].
+    pub(crate) fn poll_transmit(
+        &mut self,
+        now: Instant,
+        room: Room,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta> {
+        self.state?;
+        self.expire(now, ledger);
+        let idle_from = self.burst.end();
+        let before = out.len();
+        let meta = match self.link {
+            Link::Host => self.pull_packet(now, room, out, ledger),
+            Link::Octets { .. } => self.pull_octets(now, room, out, ledger),
+            Link::Frames { .. } => self.pull_frame(now, room, out, ledger),
+        };
+        let mut meta = meta?;
+        self.transmissions += 1;
+        meta.id = strait_core::id::TxId(self.transmissions);
+        let stats = &mut ledger.stats_mut().ports[self.id.index()];
+        stats.octets_out += (out.len() - before) as u64;
+        stats.busy_ns += self
+            .burst
+            .end()
+            .since(idle_from.max(room.starts))
+            .as_nanos() as u64;
+        Some(meta)
+    }
+
+    /// Takes the head packet out of the queue.
+    fn take(&mut self, now: Instant, head: Head, ledger: &mut Ledger) -> Option<Packet> {
+        let packet = self.queue.take(now, head)?;
+        count_queued(ledger, &packet, -1);
+        Some(packet)
+    }
+
+    fn pull_packet(
+        &mut self,
+        now: Instant,
+        room: Room,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta> {
+        let head = self
+            .head()
+            .filter(|head| head.octets as usize <= room.octets)?;
+        let mut packet = self.take(now, head, ledger)?;
+        packet.enter(room.starts, strait_core::delay::DelayPart::Line);
+        self.queue.charge(head.class, head.octets);
+        out.extend_from_slice(packet.bytes());
+        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+        let ended = self.burst.push(room.starts, u64::from(head.octets));
+        ledger.close(ended, packet, Fate::Delivered);
+        Some(TxMeta::to_peer(head.class))
+    }
+
+    fn pull_frame(
+        &mut self,
+        now: Instant,
+        room: Room,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta> {
+        let Link::Frames {
+            frame_octets_max, ..
+        } = self.link
+        else {
+            return None;
+        };
+        let octets_max = room.octets.min(frame_octets_max);
+        if octets_max < FrameSender::ROOM_MIN {
+            return None;
+        }
+        let head = self.head()?;
+        let stream = head.class.index();
+        let starts = |link: &mut Link| match link {
+            Link::Frames { neighbours, .. } => neighbours
+                .get(head.to.index())
+                .is_none_or(|(sender, _)| !sender.is_under_way(stream)),
+            _ => false,
+        };
+        let fresh = if starts(&mut self.link) {
+            Some(self.take(now, head, ledger)?)
+        } else {
+            None
+        };
+        let Link::Frames { neighbours, .. } = &mut self.link else {
+            return None;
+        };
+        let (sender, _) = neighbours.get_mut(head.to.index())?;
+        if let Some(packet) = fresh {
+            sender.begin(packet);
+        }
+        let progress = sender.cut(room.starts, stream, octets_max, out)?;
+        self.queue.charge(head.class, progress.octets as u32);
+        self.queue
+            .set_under_way(head.class, head.to, progress.octets_left as u32);
+        let ended = self.burst.push(room.starts, progress.octets as u64);
+        if let Some(packet) = sender.finish(ended, stream) {
+            ledger.close(
+                ended,
+                packet,
+                Fate::Forwarded {
+                    port: self.id,
+                    to: head.to,
+                },
+            );
+        }
+        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+        Some(TxMeta {
+            to: head.to,
+            ..TxMeta::to_peer(head.class)
+        })
+    }
+
+    fn pull_octets(
+        &mut self,
+        now: Instant,
+        room: Room,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta> {
+        let before = out.len();
+        let mut class = None;
+        while out.len() - before < room.octets {
+            let at = room.starts.max(self.burst.end());
+            let Some(sent) =
+                self.next_octets(now, at, room.octets - (out.len() - before), out, ledger)
+            else {
+                break;
+            };
+            class = class.or(Some(sent));
+        }
+        class.map(TxMeta::to_peer)
+    }
+
+    /// Appends octets of one segment, cutting it first if none is leaving. `at` is when the first
+    /// of them leaves.
+    fn next_octets(
+        &mut self,
+        now: Instant,
+        at: Instant,
+        room: usize,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<ClassId> {
+        let Link::Octets { sender, .. } = &self.link else {
+            return None;
+        };
+        let class = match sender.leaving() {
+            Some((class, _)) => class,
+            None => {
+                let head = self.head()?;
+                self.cut_octets(now, at, head, ledger)?;
+                head.class
+            }
+        };
+        let Link::Octets { sender, .. } = &mut self.link else {
+            return None;
+        };
+        let length = sender.pull(room, out);
+        let ended = self.burst.push(at, length as u64);
+        if let Some(packet) = sender.finish(ended) {
+            let fate = Fate::Forwarded {
+                port: self.id,
+                to: NeighbourId::PEER,
+            };
+            ledger.close(ended, packet, fate);
+        }
+        Some(class)
+    }
+
+    fn cut_octets(
+        &mut self,
+        now: Instant,
+        at: Instant,
+        head: Head,
+        ledger: &mut Ledger,
+    ) -> Option<()> {
+        let stream = head.class.index();
+        let Link::Octets { sender, .. } = &self.link else {
+            return None;
+        };
+        let fresh = if sender.is_under_way(stream) {
+            None
+        } else {
+            Some(self.take(now, head, ledger)?)
+        };
+        let Link::Octets { sender, .. } = &mut self.link else {
+            return None;
+        };
+        if let Some(packet) = fresh {
+            sender.begin(packet);
+        }
+        let progress = sender.cut(at, stream)?;
+        self.queue.charge(head.class, progress.octets as u32);
+        self.queue
+            .set_under_way(head.class, head.to, progress.octets_left as u32);
+        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+        Some(())
+    }
+}
+
+/// Keeps the gauges of what waits, by class over all ports.
+fn count_queued(ledger: &mut Ledger, packet: &Packet, packets: i64) {
+    if let Some(class) = ledger.stats_mut().classes.get_mut(packet.class.index()) {
+        let octets = packets * packet.octets() as i64;
+        class.queued_packets = class.queued_packets.saturating_add_signed(packets);
+        class.queued_octets = class.queued_octets.saturating_add_signed(octets);
+    }
+}
