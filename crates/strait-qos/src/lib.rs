@@ -1,3 +1,24 @@
-//! .
+//! Who goes first: which class a packet belongs to, how it is marked, what waits, and what leaves
+//! next.
+//!
+//! A [`PolicyConfig`] is what configuration files hold; [`Policy`] is its compiled form, which
+//! tells the class of each packet; a [`Scheduler`] holds the packets of one port and names the
+//! next one.
 #![no_std]
 extern crate alloc;
+
+pub mod config;
+pub mod dscp;
+pub mod matching;
+pub mod policy;
+mod preset;
+mod queue;
+mod ring;
+pub mod scheduler;
+mod text;
+
+pub use config::{ClassConfig, PolicyConfig, RuleConfig};
+pub use dscp::Dscp;
+pub use matching::{List, PortRange, Prefix, Protocol};
+pub use policy::{Class, Policy, PolicyError, PolicyWarning, Verdict};
+pub use scheduler::{Eligibility, Head, Open, PriorityDrr, Queued, Refusal, Scheduler};

@@ -1,0 +1,352 @@
+//! A policy as configuration files write it.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+use strait_core::units::{Octets, Time};
+
+use crate::dscp::Dscp;
+use crate::matching::{List, PortRange, Prefix, Protocol};
+use crate::policy::PolicyError;
+use crate::preset;
+
+/// Packets that a class may hold if its configuration doesn't say.
+pub const PACKETS_DEFAULT: u32 = 100;
+
+/// Classes, and the rules that put packets into them.
+///
+/// With `preset`, the preset's classes are used and own rules go before the preset's. Without any
+/// class the preset is `default`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyConfig {
+    /// A built-in policy: `default` or `fifo`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
+    /// A file that holds the policy; whoever reads the configuration replaces this by its content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Name of the class of packets that match no rule; may be left out with a single class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// The classes; their order gives them their numbers, not their rank.
+    #[serde(default, rename = "class", skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassConfig>,
+    /// The rules, in order: the first that matches decides.
+    #[serde(default, rename = "match", skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleConfig>,
+}
+
+/// A class of service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassConfig {
+    /// Its name in rules, status and metrics.
+    pub name: String,
+    /// Rank: a band goes only when no lower-numbered band has anything to send.
+    #[serde(default = "one_band")]
+    pub band: u8,
+    /// Share of what its band may send, in proportion to the others of the band, by octets.
+    #[serde(default = "one_weight")]
+    pub weight: u16,
+    /// Packets that may wait.
+    #[serde(default = "packets_default")]
+    pub packets: u32,
+    /// Octets that may wait; no limit of its own if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub octets: Option<Octets>,
+    /// How long after the node got it a packet may still wait; no limit if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age: Option<Time>,
+    /// Code point that every packet of the class gets, unless its rule names another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Dscp>,
+}
+
+const fn one_band() -> u8 {
+    1
+}
+
+const fn one_weight() -> u16 {
+    1
+}
+
+const fn packets_default() -> u32 {
+    PACKETS_DEFAULT
+}
+
+impl ClassConfig {
+    /// A class with all else left out.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            band: one_band(),
+            weight: one_weight(),
+            packets: packets_default(),
+            octets: None,
+            age: None,
+            mark: None,
+        }
+    }
+}
+
+/// A rule: a packet that meets all its conditions goes into its class.
+///
+/// Ports and index are known of whole packets and first fragments only: a later fragment never
+/// meets a condition on them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleConfig {
+    /// Name of the class; may be left out only with `filter`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// Code points.
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub dscp: List<Dscp>,
+    /// Transport protocols.
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub protocol: List<Protocol>,
+    /// UDP or TCP port at either end.
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub port: List<PortRange>,
+    /// UDP or TCP port of the sender.
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub source_port: List<PortRange>,
+    /// UDP or TCP port of the receiver.
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub destination_port: List<PortRange>,
+    /// Addresses of the sender.
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub source: List<Prefix>,
+    /// Addresses of the receiver.
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub destination: List<Prefix>,
+    /// IPv6 flow labels (RFC 6437); IPv4 packets have label 0.
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub flow_label: List<u32>,
+    /// Security parameters indices of ESP (RFC 4303).
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub spi: List<u32>,
+    /// Octets of the whole IP packet, at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_octets: Option<Octets>,
+    /// Octets of the whole IP packet, at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_octets: Option<Octets>,
+    /// Only TCP segments that may overtake data of their own connection without harm: without
+    /// data, FIN and RST, so SYN, SYN-ACK and bare acknowledgements. (A FIN that arrives before
+    /// the data makes the receiver report a gap, and the sender repeat what is still on its way.)
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub tcp_control: bool,
+    /// Code point that matching packets get.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Dscp>,
+    /// Matching packets don't pass.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub filter: bool,
+}
+
+impl RuleConfig {
+    /// Whether every packet matches.
+    #[must_use]
+    pub fn has_no_condition(&self) -> bool {
+        let action = Self {
+            class: self.class.clone(),
+            mark: self.mark,
+            filter: self.filter,
+            ..Self::default()
+        };
+        *self == action
+    }
+}
+
+impl PolicyConfig {
+    /// Names of the built-in policies.
+    pub const PRESETS: [&'static str; 2] = ["default", "fifo"];
+
+    /// A built-in policy, written out; `None` if there is none of that name.
+    #[must_use]
+    pub fn preset(name: &str) -> Option<Self> {
+        match name {
+            "default" => Some(preset::standard()),
+            "fifo" => Some(preset::fifo()),
+            _ => None,
+        }
+    }
+
+    /// The same policy with its preset written out.
+    pub fn expand(&self) -> Result<Self, PolicyError> {
+        if let Some(file) = &self.file {
+            return Err(PolicyError::FileNotRead { file: file.clone() });
+        }
+        let name = match &self.preset {
+            Some(name) if self.classes.is_empty() => name,
+            Some(name) => {
+                return Err(PolicyError::PresetWithClasses {
+                    preset: name.clone(),
+                });
+            }
+            None if self.classes.is_empty() => "default",
+            None => return Ok(self.clone()),
+        };
+        let Some(mut expanded) = Self::preset(name) else {
+            return Err(PolicyError::UnknownPreset {
+                preset: name.into(),
+            });
+        };
+        expanded.rules.splice(0..0, self.rules.iter().cloned());
+        if self.default.is_some() {
+            expanded.default.clone_from(&self.default);
+        }
+        Ok(expanded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn all_keys_are_read() {
+        let text = r#"
+            default = "rest"
+            [[class]]
+            name = "urgent"
+            band = 0
+            weight = 3
+            packets = 10
+            octets = "4 kB"
+            age = "500 ms"
+            mark = "EF"
+            [[class]]
+            name = "rest"
+            [[match]]
+            class = "urgent"
+            dscp = ["EF", 44]
+            protocol = "udp"
+            port = [53, "5000-5010"]
+            source_port = 1
+            destination_port = "2-3"
+            source = "10.0.0.0/8"
+            destination = ["fd00::/16", "10.1.2.3"]
+            flow_label = [0x12345]
+            spi = 256
+            min_octets = 40
+            max_octets = "1 kB"
+            tcp_control = true
+            mark = 0
+            [[match]]
+            filter = true
+        "#;
+        let config: PolicyConfig = toml::from_str(text).unwrap();
+        let [urgent, rest] = &config.classes[..] else {
+            panic!()
+        };
+        assert_eq!((urgent.band, urgent.weight, urgent.packets), (0, 3, 10));
+        assert_eq!(urgent.octets, Some(Octets(4000)));
+        assert_eq!(urgent.age, Some("500 ms".parse().unwrap()));
+        assert_eq!(urgent.mark, Some(Dscp::EF));
+        assert_eq!(rest, &ClassConfig::new("rest"));
+        let expected = RuleConfig {
+            class: Some("urgent".into()),
+            dscp: [Dscp::EF, Dscp::VA].into(),
+            protocol: [Protocol(17)].into(),
+            port: [
+                PortRange::single(53),
+                PortRange {
+                    first: 5000,
+                    last: 5010,
+                },
+            ]
+            .into(),
+            source_port: [PortRange::single(1)].into(),
+            destination_port: [PortRange { first: 2, last: 3 }].into(),
+            source: ["10.0.0.0/8".parse().unwrap()].into(),
+            destination: ["fd00::/16".parse().unwrap(), "10.1.2.3/32".parse().unwrap()].into(),
+            flow_label: [0x12345].into(),
+            spi: [256].into(),
+            min_octets: Some(Octets(40)),
+            max_octets: Some(Octets(1000)),
+            tcp_control: true,
+            mark: Some(Dscp::DF),
+            filter: false,
+        };
+        assert_eq!(config.rules[0], expected);
+        assert_eq!(
+            config.rules[1],
+            RuleConfig {
+                filter: true,
+                ..RuleConfig::default()
+            }
+        );
+    }
+
+    #[test]
+    fn wrong_values_and_keys_are_named() {
+        let cases = [
+            ("[[class]]\nname = \"a\"\nbant = 1", "unknown field `bant`"),
+            ("[[match]]\ndscp = \"AF55\"", "`AF55` is no code point"),
+            ("[[match]]\ndscp = 64", "`64` is no code point"),
+            ("[[match]]\nport = [70000]", "`70000` is no port"),
+            (
+                "[[match]]\nsource = \"10.0.0.0/40\"",
+                "`10.0.0.0/40` is no prefix",
+            ),
+            ("[[match]]\nprotocol = \"sctpp\"", "`sctpp` is no protocol"),
+            ("[[match]]\nspi = []", "an empty list matches nothing"),
+            ("[[match]]\nspi = [-1]", "expected u32"),
+            ("[[class]]\nname = \"a\"\nage = 5", "`5` is no time"),
+            ("[[class]]\nband = 1", "missing field `name`"),
+        ];
+        for (text, message) in cases {
+            let error = toml::from_str::<PolicyConfig>(text)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(message), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_policy_files_are_the_presets() {
+        let files = [
+            (
+                "default",
+                include_str!("../../../scenarios/policies/default.toml"),
+            ),
+            (
+                "fifo",
+                include_str!("../../../scenarios/policies/fifo.toml"),
+            ),
+        ];
+        for (name, text) in files {
+            let config: PolicyConfig = toml::from_str(text).unwrap();
+            assert_eq!(Some(config), PolicyConfig::preset(name), "{name}");
+        }
+        assert_eq!(PolicyConfig::preset("other"), None);
+    }
+
+    #[test]
+    fn own_rules_go_before_the_rules_of_a_preset() {
+        let own = RuleConfig {
+            filter: true,
+            ..RuleConfig::default()
+        };
+        let preset = PolicyConfig::preset("default").unwrap();
+        for name in [None, Some("default".into())] {
+            let config = PolicyConfig {
+                preset: name,
+                default: Some("bulk".into()),
+                rules: [own.clone()].into(),
+                ..PolicyConfig::default()
+            };
+            let expanded = config.expand().unwrap();
+            assert_eq!(expanded.classes, preset.classes);
+            assert_eq!(expanded.rules[0], own);
+            assert_eq!(expanded.rules[1..], preset.rules);
+            assert_eq!(expanded.default, Some("bulk".into()));
+        }
+    }
+}

@@ -1,0 +1,556 @@
+//! The compiled policy: which class each packet belongs to.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use strait_core::units::Octets;
+use strait_core::{ClassId, Duration};
+use strait_wire::ip::{PacketInfo, TcpFlags, protocol};
+
+use crate::config::{ClassConfig, PolicyConfig, RuleConfig};
+use crate::dscp::Dscp;
+use crate::matching::{List, PortRange, Prefix};
+
+/// Classes of a policy: each is a stream on the link, and a segment's header has three bits for it.
+pub const CLASSES_MAX: usize = 8;
+/// Rules of a policy, the preset's included: one bit each in the tables that find candidates.
+pub const RULES_MAX: usize = 128;
+/// The greatest weight: beyond it the light class of a band would wait for megabytes.
+pub const WEIGHT_MAX: u16 = 1000;
+
+/// What is wrong with a policy. Rules count from 1.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// The content of a file was never put in its place.
+    #[error("policy file `{file}` was not read")]
+    FileNotRead {
+        /// The file's name.
+        file: String,
+    },
+    /// No built-in policy has this name.
+    #[error("no preset `{preset}`: write \"default\" or \"fifo\"")]
+    UnknownPreset {
+        /// The name.
+        preset: String,
+    },
+    /// A preset brings its own classes.
+    #[error("preset `{preset}` has its own classes: leave out [[class]] or the preset")]
+    PresetWithClasses {
+        /// The preset's name.
+        preset: String,
+    },
+    /// More than [`CLASSES_MAX`].
+    #[error("{count} classes: at most 8 are possible, join some")]
+    TooManyClasses {
+        /// How many there are.
+        count: usize,
+    },
+    /// More than [`RULES_MAX`].
+    #[error("{count} rules: at most 128 are possible, join some into lists")]
+    TooManyRules {
+        /// How many there are, the preset's included.
+        count: usize,
+    },
+    /// A name given twice, or empty.
+    #[error("class name `{class}` is empty or used twice: give each class its own")]
+    ClassName {
+        /// The name.
+        class: String,
+    },
+    /// The weight is zero or above [`WEIGHT_MAX`].
+    #[error("class `{class}` has weight {weight}: write 1 to 1000")]
+    Weight {
+        /// The class.
+        class: String,
+        /// Its weight.
+        weight: u16,
+    },
+    /// A limit of zero packets or octets, or an age limit of zero.
+    #[error("class `{class}` could never hold a packet: raise `{key}` above zero")]
+    NoRoom {
+        /// The class.
+        class: String,
+        /// The key that is zero.
+        key: &'static str,
+    },
+    /// Several classes, and none named as default.
+    #[error("`default` is missing: name the class of packets that match no rule ({classes})")]
+    NoDefault {
+        /// The names of the classes.
+        classes: String,
+    },
+    /// The default isn't among the classes.
+    #[error("`default` names no class `{class}`: write one of {classes}")]
+    UnknownDefault {
+        /// The name.
+        class: String,
+        /// The names of the classes.
+        classes: String,
+    },
+    /// A rule's class isn't among the classes.
+    #[error("rule {rule} names no class `{class}`: write one of {classes}")]
+    UnknownClass {
+        /// The rule.
+        rule: usize,
+        /// The name.
+        class: String,
+        /// The names of the classes.
+        classes: String,
+    },
+    /// A rule with neither a class nor `filter`.
+    #[error("rule {rule} does nothing: give it a `class` or `filter = true`")]
+    NoAction {
+        /// The rule.
+        rule: usize,
+    },
+    /// No packet can meet all conditions of a rule.
+    #[error("rule {rule} matches nothing: {remedy}")]
+    NeverMatches {
+        /// The rule.
+        rule: usize,
+        /// What to change.
+        remedy: &'static str,
+    },
+}
+
+/// What is allowed but probably not meant. Rules count from 1.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyWarning {
+    /// CS1 or LE are given a better class than best effort.
+    #[error(
+        "rule {rule} puts {dscp} before best effort, but other networks put it behind \
+         (RFC 8622, RFC 8325): mark these packets AF21 or CS2 instead"
+    )]
+    LowerEffortFirst {
+        /// The rule.
+        rule: usize,
+        /// The code point.
+        dscp: Dscp,
+    },
+    /// A rule without any condition hides those after it.
+    #[error("rule {rule} matches every packet: the rules after it are never asked")]
+    HidesLater {
+        /// The rule.
+        rule: usize,
+    },
+}
+
+/// A class of service, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// Its name in rules, status and metrics.
+    pub name: String,
+    /// Rank: a band goes only when no lower-numbered band has anything to send.
+    pub band: u8,
+    /// Share of what its band may send, 1 … [`WEIGHT_MAX`].
+    pub weight: u16,
+    /// Packets that may wait, at least 1.
+    pub packets: u32,
+    /// Octets that may wait.
+    pub octets: Option<u64>,
+    /// How long after the node got it a packet may still wait.
+    pub age: Option<Duration>,
+}
+
+impl Class {
+    fn compile(config: &ClassConfig) -> Result<Self, PolicyError> {
+        let class = config.name.clone();
+        let no_room = |key| {
+            Err(PolicyError::NoRoom {
+                class: class.clone(),
+                key,
+            })
+        };
+        if !(1..=WEIGHT_MAX).contains(&config.weight) {
+            return Err(PolicyError::Weight {
+                class,
+                weight: config.weight,
+            });
+        }
+        if config.packets == 0 {
+            return no_room("packets");
+        }
+        if config.octets == Some(Octets(0)) {
+            return no_room("octets");
+        }
+        if config.age.is_some_and(|age| age.0.is_zero()) {
+            return no_room("age");
+        }
+        Ok(Self {
+            name: class,
+            band: config.band,
+            weight: config.weight,
+            packets: config.packets,
+            octets: config.octets.map(|octets| octets.0),
+            age: config.age.map(|age| age.0),
+        })
+    }
+
+    /// Sorts better treatment first, within one policy.
+    fn rank(&self) -> (u8, u16) {
+        (self.band, WEIGHT_MAX.saturating_sub(self.weight))
+    }
+}
+
+/// What the policy says of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Its class.
+    pub class: ClassId,
+    /// The code point to give it.
+    pub mark: Option<u8>,
+    /// It must not pass.
+    pub filter: bool,
+}
+
+/// Sets of rules: rule n is bit n.
+type RuleSet = u128;
+
+/// A policy ready for use.
+///
+/// Two tables say which rules a packet's code point and protocol leave possible; only those are
+/// asked, in order. So the cost is that of the rules near a match, not of all.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    classes: Vec<Class>,
+    rules: Vec<Rule>,
+    otherwise: Verdict,
+    by_dscp: Vec<RuleSet>,
+    by_protocol: Vec<RuleSet>,
+    warnings: Vec<PolicyWarning>,
+}
+
+impl Policy {
+    /// Checks a configuration and makes it ready.
+    pub fn compile(config: &PolicyConfig) -> Result<Self, PolicyError> {
+        let config = config.expand()?;
+        let classes = compile_classes(&config.classes)?;
+        let otherwise = Verdict {
+            class: default_class(&config)?,
+            mark: None,
+            filter: false,
+        };
+        if config.rules.len() > RULES_MAX {
+            return Err(PolicyError::TooManyRules {
+                count: config.rules.len(),
+            });
+        }
+        let mut policy = Self {
+            classes,
+            rules: Vec::with_capacity(config.rules.len()),
+            otherwise: with_class_mark(otherwise, &config),
+            by_dscp: alloc::vec![0; 64],
+            by_protocol: alloc::vec![0; 256],
+            warnings: Vec::new(),
+        };
+        for (index, rule) in config.rules.iter().enumerate() {
+            policy.add(index, rule, &config)?;
+        }
+        Ok(policy)
+    }
+
+    fn add(
+        &mut self,
+        index: usize,
+        config: &RuleConfig,
+        policy: &PolicyConfig,
+    ) -> Result<(), PolicyError> {
+        let rule = Rule::compile(index + 1, config, policy, self.otherwise.class)?;
+        self.warn_lower_effort(index + 1, config, &rule);
+        if config.has_no_condition() && index + 1 < policy.rules.len() {
+            self.warnings
+                .push(PolicyWarning::HidesLater { rule: index + 1 });
+        }
+        let bit = 1 << index;
+        let dscp = config.dscp.0.iter().map(|dscp| usize::from(dscp.number()));
+        let protocols = rule.protocols(config);
+        enter(&mut self.by_dscp, bit, dscp);
+        enter(
+            &mut self.by_protocol,
+            bit,
+            protocols.iter().map(|number| usize::from(*number)),
+        );
+        self.rules.push(rule);
+        Ok(())
+    }
+
+    fn warn_lower_effort(&mut self, number: usize, config: &RuleConfig, rule: &Rule) {
+        let rank = |class: ClassId| self.classes.get(class.index()).map(Class::rank);
+        let better = rank(rule.verdict.class) < rank(self.otherwise.class);
+        if better && !rule.verdict.filter && rule.verdict.mark.is_none() {
+            let lower = config.dscp.0.iter().filter(|dscp| dscp.asks_for_less());
+            self.warnings
+                .extend(lower.map(|dscp| PolicyWarning::LowerEffortFirst {
+                    rule: number,
+                    dscp: *dscp,
+                }));
+        }
+    }
+
+    /// What to do with a packet.
+    #[must_use]
+    pub fn classify(&self, packet: &PacketInfo) -> Verdict {
+        let rule = self
+            .matching_rule(packet)
+            .and_then(|index| self.rules.get(index));
+        rule.map_or(self.otherwise, |rule| rule.verdict)
+    }
+
+    /// The first rule that matches a packet, counted from 0 after the preset was written out.
+    #[must_use]
+    pub fn matching_rule(&self, packet: &PacketInfo) -> Option<usize> {
+        let by_dscp = self.by_dscp.get(usize::from(packet.dscp))?;
+        let by_protocol = self.by_protocol.get(usize::from(packet.protocol))?;
+        let mut candidates = by_dscp & by_protocol;
+        while candidates != 0 {
+            let index = candidates.trailing_zeros() as usize;
+            if self.rules.get(index)?.matches(packet) {
+                return Some(index);
+            }
+            candidates &= candidates - 1;
+        }
+        None
+    }
+
+    /// The classes; [`ClassId`] is the place here.
+    #[must_use]
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+
+    /// The class of that name.
+    #[must_use]
+    pub fn class_named(&self, name: &str) -> Option<ClassId> {
+        let index = self.classes.iter().position(|class| class.name == name)?;
+        u8::try_from(index).ok().map(ClassId)
+    }
+
+    /// What is allowed but probably not meant.
+    #[must_use]
+    pub fn warnings(&self) -> &[PolicyWarning] {
+        &self.warnings
+    }
+}
+
+/// Puts a rule into a table at the places given, or everywhere if there is none.
+fn enter(table: &mut [RuleSet], bit: RuleSet, places: impl ExactSizeIterator<Item = usize>) {
+    if places.len() == 0 {
+        table.iter_mut().for_each(|set| *set |= bit);
+    }
+    for place in places {
+        if let Some(set) = table.get_mut(place) {
+            *set |= bit;
+        }
+    }
+}
+
+fn compile_classes(configs: &[ClassConfig]) -> Result<Vec<Class>, PolicyError> {
+    if configs.len() > CLASSES_MAX {
+        return Err(PolicyError::TooManyClasses {
+            count: configs.len(),
+        });
+    }
+    for (index, class) in configs.iter().enumerate() {
+        let earlier = configs.iter().take(index);
+        if class.name.is_empty() || earlier.into_iter().any(|other| other.name == class.name) {
+            return Err(PolicyError::ClassName {
+                class: class.name.clone(),
+            });
+        }
+    }
+    configs.iter().map(Class::compile).collect()
+}
+
+fn names(config: &PolicyConfig) -> String {
+    let names: Vec<_> = config
+        .classes
+        .iter()
+        .map(|class| class.name.as_str())
+        .collect();
+    names.join(", ")
+}
+
+fn class_id(config: &PolicyConfig, name: &str) -> Option<ClassId> {
+    let index = config.classes.iter().position(|class| class.name == name)?;
+    u8::try_from(index).ok().map(ClassId)
+}
+
+fn default_class(config: &PolicyConfig) -> Result<ClassId, PolicyError> {
+    match &config.default {
+        Some(name) => class_id(config, name).ok_or_else(|| PolicyError::UnknownDefault {
+            class: name.clone(),
+            classes: names(config),
+        }),
+        None if config.classes.len() == 1 => Ok(ClassId(0)),
+        None => Err(PolicyError::NoDefault {
+            classes: names(config),
+        }),
+    }
+}
+
+/// The rule's own mark wins over its class's.
+fn with_class_mark(verdict: Verdict, config: &PolicyConfig) -> Verdict {
+    let class = config.classes.get(verdict.class.index());
+    let of_class = class.and_then(|class| class.mark).map(Dscp::number);
+    Verdict {
+        mark: verdict.mark.or(of_class),
+        ..verdict
+    }
+}
+
+/// A rule without what the tables already decided.
+#[derive(Clone, Debug)]
+struct Rule {
+    verdict: Verdict,
+    octets: (u32, u32),
+    tcp_control: bool,
+    port: Vec<PortRange>,
+    source_port: Vec<PortRange>,
+    destination_port: Vec<PortRange>,
+    source: Vec<Prefix>,
+    destination: Vec<Prefix>,
+    flow_label: Vec<u32>,
+    spi: Vec<u32>,
+}
+
+impl Rule {
+    fn compile(
+        rule: usize,
+        config: &RuleConfig,
+        policy: &PolicyConfig,
+        otherwise: ClassId,
+    ) -> Result<Self, PolicyError> {
+        let class = match &config.class {
+            Some(name) => class_id(policy, name).ok_or_else(|| PolicyError::UnknownClass {
+                rule,
+                class: name.clone(),
+                classes: names(policy),
+            })?,
+            None if config.filter => otherwise,
+            None => return Err(PolicyError::NoAction { rule }),
+        };
+        let verdict = Verdict {
+            class,
+            mark: config.mark.map(Dscp::number),
+            filter: config.filter,
+        };
+        let bound = |octets: Option<Octets>, none| {
+            octets.map_or(none, |octets| u32::try_from(octets.0).unwrap_or(u32::MAX))
+        };
+        let compiled = Self {
+            verdict: with_class_mark(verdict, policy),
+            octets: (
+                bound(config.min_octets, 0),
+                bound(config.max_octets, u32::MAX),
+            ),
+            tcp_control: config.tcp_control,
+            port: config.port.0.clone(),
+            source_port: config.source_port.0.clone(),
+            destination_port: config.destination_port.0.clone(),
+            source: config.source.0.clone(),
+            destination: config.destination.0.clone(),
+            flow_label: config.flow_label.0.clone(),
+            spi: config.spi.0.clone(),
+        };
+        match compiled.impossible(config) {
+            Some(remedy) => Err(PolicyError::NeverMatches { rule, remedy }),
+            None => Ok(compiled),
+        }
+    }
+
+    /// What to change if no packet can meet all conditions.
+    fn impossible(&self, config: &RuleConfig) -> Option<&'static str> {
+        let asked = |number| {
+            config
+                .protocol
+                .0
+                .iter()
+                .any(|protocol| protocol.0 == number)
+        };
+        let other_than = |numbers: &[u8]| {
+            !config.protocol.is_empty() && !numbers.iter().any(|number| asked(*number))
+        };
+        if self.octets.0 > self.octets.1 {
+            return Some("`min_octets` is above `max_octets`");
+        }
+        if config.flow_label.0.iter().any(|label| *label > 0xf_ffff) {
+            return Some("a `flow_label` has 20 bits");
+        }
+        if self.asks_ports() && other_than(&[protocol::UDP, protocol::TCP]) {
+            return Some("only \"udp\" and \"tcp\" have ports");
+        }
+        if self.tcp_control && other_than(&[protocol::TCP]) {
+            return Some("`tcp_control` is of protocol \"tcp\"");
+        }
+        if !self.spi.is_empty() && other_than(&[protocol::ESP]) {
+            return Some("only \"esp\" has an `spi`");
+        }
+        if !self.spi.is_empty() && (self.asks_ports() || self.tcp_control) {
+            return Some("a packet with an `spi` shows no ports");
+        }
+        None
+    }
+
+    fn asks_ports(&self) -> bool {
+        ![&self.port, &self.source_port, &self.destination_port]
+            .into_iter()
+            .all(Vec::is_empty)
+    }
+
+    /// The protocols that can match; none means all.
+    fn protocols(&self, config: &RuleConfig) -> Vec<u8> {
+        if self.tcp_control {
+            return [protocol::TCP].into();
+        }
+        if !self.spi.is_empty() {
+            return [protocol::ESP].into();
+        }
+        let List(asked) = &config.protocol;
+        if asked.is_empty() && self.asks_ports() {
+            return [protocol::UDP, protocol::TCP].into();
+        }
+        asked.iter().map(|protocol| protocol.0).collect()
+    }
+
+    fn matches(&self, packet: &PacketInfo) -> bool {
+        let any_prefix = |prefixes: &[Prefix], address| {
+            prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.contains(address))
+        };
+        self.octets.0 <= packet.octets
+            && packet.octets <= self.octets.1
+            && (!self.tcp_control || overtakes(packet))
+            && self.matches_ports(packet)
+            && any_prefix(&self.source, packet.src)
+            && any_prefix(&self.destination, packet.dst)
+            && (self.flow_label.is_empty() || self.flow_label.contains(&packet.flow_label))
+            && (self.spi.is_empty() || packet.spi.is_some_and(|spi| self.spi.contains(&spi)))
+    }
+
+    fn matches_ports(&self, packet: &PacketInfo) -> bool {
+        if !self.asks_ports() {
+            return true;
+        }
+        let Some((source, destination)) = packet.ports else {
+            return false;
+        };
+        let any = |ranges: &[PortRange], ports: &[u16]| {
+            let holds = |range: &PortRange| ports.iter().any(|port| range.contains(*port));
+            ranges.is_empty() || ranges.iter().any(holds)
+        };
+        any(&self.port, &[source, destination])
+            && any(&self.source_port, &[source])
+            && any(&self.destination_port, &[destination])
+    }
+}
+
+/// A TCP segment that does no harm before its turn.
+fn overtakes(packet: &PacketInfo) -> bool {
+    let ordered = (TcpFlags::FIN | TcpFlags::RST).0;
+    packet.tcp_bare.is_some_and(|flags| flags.0 & ordered == 0)
+}
+
+#[cfg(test)]
+#[path = "policy_tests.rs"]
+mod tests;
