@@ -1,5 +1,7 @@
 //! Which crate may know which: arrows only point down, and siblings don't know each other.
 
+use std::collections::BTreeSet;
+
 use super::{Finding, Tree, source};
 
 /// A crate and what it may depend on.
@@ -116,6 +118,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             findings.extend(check_reasons(&manifest.text));
         } else if let Some(dir) = manifest.path.strip_suffix("/Cargo.toml") {
             check_description(&manifest.text, &manifest.path, &mut findings);
+            check_use(tree, dir, &manifest.text, &manifest.path, &mut findings);
             if let Some(name) = dir.strip_prefix("crates/") {
                 check_arrows(name, &manifest.text, &manifest.path, &mut findings);
                 check_top(tree, name, &mut findings);
@@ -144,6 +147,27 @@ fn check_arrows(name: &str, text: &str, path: &str, findings: &mut Vec<Finding>)
         if !sibling && !room.below.contains(&dependency.name) {
             let what = format!("`{name}` must not know `{}`", dependency.name);
             findings.push(Finding::new("arrows", path, dependency.line, what));
+        }
+    }
+}
+
+/// Each dependency is used. One that isn't costs compile time, and the `no-std` probe can't see it:
+/// the compiler never loads it.
+fn check_use(tree: &Tree, dir: &str, text: &str, path: &str, findings: &mut Vec<Finding>) {
+    let prefix = format!("{dir}/");
+    let files = tree.rust().filter(|file| file.path.starts_with(&prefix));
+    let lines = files.flat_map(|file| source::lines(&file.text));
+    let used: BTreeSet<String> = lines
+        .flat_map(|line| {
+            source::names(&line.code)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    for dependency in dependencies(text) {
+        if !used.contains(&dependency.name.replace('-', "_")) {
+            let what = format!("`{}` is not used", dependency.name);
+            findings.push(Finding::new("unused", path, dependency.line, what));
         }
     }
 }
@@ -285,10 +309,9 @@ mod tests {
     use super::*;
 
     fn rules(files: &[(&str, &str)]) -> Vec<(&'static str, usize)> {
-        check(&Tree::of(files))
-            .iter()
-            .map(|finding| (finding.rule, finding.line))
-            .collect()
+        let findings = check(&Tree::of(files));
+        let other = findings.iter().filter(|finding| finding.rule != "unused");
+        other.map(|finding| (finding.rule, finding.line)).collect()
     }
 
     const SIM: &str = "crates/strait-sim/Cargo.toml";
@@ -355,6 +378,19 @@ mod tests {
             "#[cfg(test)]\nextern crate std;\n",
         );
         assert_eq!(rules(&[manifest, good, in_tests]), []);
+    }
+
+    #[test]
+    fn a_dependency_that_no_source_names_is_found() {
+        let manifest = "[dependencies]\nlib-m.workspace = true\n[dev-dependencies]\ncrc = \"3\"\n";
+        let unused = |source| {
+            let files = [("fuzz/Cargo.toml", manifest), ("fuzz/src/a.rs", source)];
+            let findings = check(&Tree::of(&files)).into_iter();
+            let unused = findings.filter(|finding| finding.rule == "unused");
+            unused.map(|finding| finding.line).collect::<Vec<_>>()
+        };
+        assert_eq!(unused("use lib_m::a;\nfn b() { crc::c() }\n"), []);
+        assert_eq!(unused("// lib_m\nuse crc as _;\n"), [2]);
     }
 
     #[test]
