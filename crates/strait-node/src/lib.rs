@@ -7,9 +7,8 @@ extern crate alloc;
 pub mod config;
 pub mod config_text;
 mod gateway;
-mod route;
+pub mod route;
 
 pub use config::{InvalidConfig, NodeConfig};
 pub use gateway::{Gateway, GatewayFactory};
-pub use route::{Hop, Routes};
-pub use strait_core::prefix::Prefix;
+pub use route::{Hop, Prefix, Routes};

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use strait_core::prefix::Prefix;
+pub use strait_core::prefix::Prefix;
 use strait_core::{NeighbourId, PortId};
 
 /// Where a packet leaves.

@@ -199,7 +199,7 @@ impl Gateway {
         let mut arrived = core::mem::take(&mut self.arrived);
         if let Some(entry) = self.ports.get_mut(port.index()) {
             entry.receive(from, bytes, &mut self.ledger, |packet| {
-                arrived.push(packet.to_vec())
+                arrived.push(packet.to_vec());
             });
         }
         for packet in arrived.drain(..) {

@@ -1,5 +1,6 @@
 //! One port of a gateway: its queue, its link, and what the medium said of itself.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
@@ -7,6 +8,7 @@ use strait_core::node::{PortState, TxMeta, Want};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, PortId, Room};
 use strait_link::{FrameSender, OctetSender, Receiver, Refused, STREAMS};
+use strait_qos::scheduler::QUANTUM_OCTETS;
 use strait_qos::{Head, Open, Policy, PriorityDrr, Scheduler};
 
 use crate::config::{PortConfig, PortKind};
@@ -17,10 +19,7 @@ enum Link {
     /// The host side: IP packets as they are.
     Host,
     /// An octet stream to one neighbour.
-    Octets {
-        sender: OctetSender,
-        receiver: Receiver,
-    },
+    Octets(Box<(OctetSender, Receiver)>),
     /// Frames to each neighbour.
     Frames {
         neighbours: Vec<(FrameSender, Receiver)>,
@@ -57,10 +56,10 @@ impl Port {
     pub(crate) fn link(id: PortId, config: &PortConfig, policy: &Policy) -> Self {
         let settings = config.link_settings(config.line_rate());
         let link = match config.kind {
-            PortKind::Serial => Link::Octets {
-                sender: OctetSender::new(settings),
-                receiver: Receiver::new(settings),
-            },
+            PortKind::Serial => Link::Octets(Box::new((
+                OctetSender::new(settings),
+                Receiver::new(settings),
+            ))),
             PortKind::Udp => Link::Frames {
                 neighbours: (0..config.neighbours.len().max(1))
                     .map(|_| (FrameSender::new(settings), Receiver::new(settings)))
@@ -89,7 +88,7 @@ impl Port {
             config,
             mtu,
             state: None,
-            queue: PriorityDrr::new(policy.classes(), mtu as u32),
+            queue: PriorityDrr::new(policy.classes(), QUANTUM_OCTETS),
             link,
             burst: Burst::new(RATE_UNKNOWN, Instant::ZERO),
             transmissions: 0,
@@ -111,7 +110,7 @@ impl Port {
             let settings = config.link_settings(Some(state.tx_rate));
             match &mut self.link {
                 Link::Host => {}
-                Link::Octets { sender, .. } => sender.set_settings(settings),
+                Link::Octets(ends) => ends.0.set_settings(settings),
                 Link::Frames { neighbours, .. } => {
                     neighbours
                         .iter_mut()
@@ -127,7 +126,7 @@ impl Port {
         self.abandon(now, DropCause::PortDown, ledger);
         match &mut self.link {
             Link::Host => {}
-            Link::Octets { receiver, .. } => receiver.reset(),
+            Link::Octets(ends) => ends.1.reset(),
             Link::Frames { neighbours, .. } => {
                 neighbours
                     .iter_mut()
@@ -140,7 +139,7 @@ impl Port {
         let mut drop = |packet: Packet| ledger.drop(now, packet, cause);
         match &mut self.link {
             Link::Host => {}
-            Link::Octets { sender, .. } => sender.abandon().for_each(&mut drop),
+            Link::Octets(ends) => ends.0.abandon().for_each(&mut drop),
             Link::Frames { neighbours, .. } => {
                 neighbours
                     .iter_mut()
@@ -190,7 +189,7 @@ impl Port {
     pub(crate) fn held(&self) -> u64 {
         let under_way = match &self.link {
             Link::Host => 0,
-            Link::Octets { sender, .. } => sender.held(),
+            Link::Octets(ends) => ends.0.held(),
             Link::Frames { neighbours, .. } => {
                 neighbours.iter().map(|(sender, _)| sender.held()).sum()
             }
@@ -219,7 +218,7 @@ impl Port {
         let mut stranger = false;
         match &mut self.link {
             Link::Host => sort(Ok(bytes)),
-            Link::Octets { receiver, .. } => receiver.feed_octets(bytes, sort),
+            Link::Octets(ends) => ends.1.feed_octets(bytes, sort),
             Link::Frames { neighbours, .. } => match neighbours.get_mut(from.index()) {
                 Some((_, receiver)) => receiver.feed_frame(bytes, sort),
                 None => stranger = true,
@@ -241,8 +240,8 @@ impl Port {
     /// What the port would send first.
     pub(crate) fn wants(&self) -> Option<Want> {
         self.state?;
-        if let Link::Octets { sender, .. } = &self.link
-            && let Some((class, octets)) = sender.leaving()
+        if let Link::Octets(ends) = &self.link
+            && let Some((class, octets)) = ends.0.leaving()
         {
             return Some(Want {
                 class,
@@ -271,7 +270,7 @@ impl Port {
         let before = out.len();
         let meta = match self.link {
             Link::Host => self.pull_packet(now, room, out, ledger),
-            Link::Octets { .. } => self.pull_octets(now, room, out, ledger),
+            Link::Octets(_) => self.pull_octets(now, room, out, ledger),
             Link::Frames { .. } => self.pull_frame(now, room, out, ledger),
         };
         let mut meta = meta?;
@@ -404,10 +403,10 @@ impl Port {
         out: &mut Vec<u8>,
         ledger: &mut Ledger,
     ) -> Option<ClassId> {
-        let Link::Octets { sender, .. } = &self.link else {
+        let Link::Octets(ends) = &self.link else {
             return None;
         };
-        let class = match sender.leaving() {
+        let class = match ends.0.leaving() {
             Some((class, _)) => class,
             None => {
                 let head = self.head()?;
@@ -415,12 +414,12 @@ impl Port {
                 head.class
             }
         };
-        let Link::Octets { sender, .. } = &mut self.link else {
+        let Link::Octets(ends) = &mut self.link else {
             return None;
         };
-        let length = sender.pull(room, out);
+        let length = ends.0.pull(room, out);
         let ended = self.burst.push(at, length as u64);
-        if let Some(packet) = sender.finish(ended) {
+        if let Some(packet) = ends.0.finish(ended) {
             let fate = Fate::Forwarded {
                 port: self.id,
                 to: NeighbourId::PEER,
@@ -438,21 +437,21 @@ impl Port {
         ledger: &mut Ledger,
     ) -> Option<()> {
         let stream = head.class.index();
-        let Link::Octets { sender, .. } = &self.link else {
+        let Link::Octets(ends) = &self.link else {
             return None;
         };
-        let fresh = if sender.is_under_way(stream) {
+        let fresh = if ends.0.is_under_way(stream) {
             None
         } else {
             Some(self.take(now, head, ledger)?)
         };
-        let Link::Octets { sender, .. } = &mut self.link else {
+        let Link::Octets(ends) = &mut self.link else {
             return None;
         };
         if let Some(packet) = fresh {
-            sender.begin(packet);
+            ends.0.begin(packet);
         }
-        let progress = sender.cut(at, stream)?;
+        let progress = ends.0.cut(at, stream)?;
         self.queue.charge(head.class, progress.octets as u32);
         self.queue
             .set_under_way(head.class, head.to, progress.octets_left as u32);
