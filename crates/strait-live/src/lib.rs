@@ -1,1 +1,30 @@
-//! .
+//! Real time: the clock, the devices and the event loop that drive a node on a Linux host.
+//!
+//! One thread and one poll loop serve a node ([`node_loop`]). The loop uses `ppoll(2)`: with a
+//! dozen descriptors, handing the whole interest set over in each call costs less than keeping a
+//! kernel-side set in step with a node's back-pressure, and its timeout has nanoseconds.
+//!
+//! This is the only crate that may use `unsafe`, and only for system calls that have no safe
+//! wrapper: `ioctl`s ([`tun`], [`serial`]) and the moment between `fork` and `exec`
+//! ([`namespace`]).
+
+pub mod clock;
+pub mod error;
+pub mod metrics;
+pub mod namespace;
+pub mod netlink;
+pub mod node_loop;
+pub mod port_io;
+pub mod pty;
+pub mod serial;
+pub mod server;
+pub mod service;
+pub mod signals;
+pub mod status;
+pub mod tun;
+pub mod udp;
+
+pub use clock::Clock;
+pub use error::Error;
+pub use node_loop::Runner;
+pub use port_io::PortIo;

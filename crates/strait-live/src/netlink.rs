@@ -1,0 +1,499 @@
+//! Links, addresses and routes of the kernel, over a netlink socket (RFC 3549, `rtnetlink(7)`).
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
+};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+use nix::errno::Errno;
+
+use crate::error::{Doing, Error};
+
+/// A network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The kernel's number for it.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Whether it was set up.
+    pub up: bool,
+    /// Its maximum transmission unit in octets.
+    pub mtu: u32,
+}
+
+/// An address of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The number of its interface.
+    pub link: u32,
+    /// The address.
+    pub address: IpAddr,
+    /// Length of its prefix in bits.
+    pub length: u8,
+}
+
+/// A route of the main table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// First address of the prefix.
+    pub prefix: IpAddr,
+    /// Length of the prefix in bits.
+    pub length: u8,
+    /// The next hop, if it isn't on the link itself.
+    pub gateway: Option<IpAddr>,
+    /// The number of the interface.
+    pub link: Option<u32>,
+}
+
+/// A conversation with the kernel about one network namespace: that of the thread that opened
+/// it, wherever it is used later.
+pub struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Netlink {
+    /// Opens a conversation about the calling thread's namespace.
+    ///
+    /// # Errors
+    /// The kernel gives no netlink socket.
+    pub fn open() -> Result<Self, Error> {
+        let connect = || -> io::Result<Socket> {
+            let mut socket = Socket::new(NETLINK_ROUTE)?;
+            socket.bind_auto()?;
+            socket.connect(&SocketAddr::new(0, 0))?;
+            Ok(socket)
+        };
+        Ok(Self {
+            socket: connect().doing(|| "open a netlink socket")?,
+            sequence: 0,
+        })
+    }
+
+    /// All interfaces.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn links(&mut self) -> Result<Vec<Link>, Error> {
+        let request = Message::GetLink(LinkMessage::default());
+        let replies = self.dump(request).doing(|| "list the interfaces")?;
+        let links = replies.into_iter().filter_map(|reply| match reply {
+            Message::NewLink(message) => Some(read_link(&message)),
+            _ => None,
+        });
+        Ok(links.collect())
+    }
+
+    /// The interface with a name.
+    ///
+    /// # Errors
+    /// There is none, or the kernel's.
+    pub fn link(&mut self, name: &str) -> Result<Link, Error> {
+        let links = self.links()?;
+        links
+            .into_iter()
+            .find(|link| link.name == name)
+            .ok_or_else(|| Error::new(format!("find interface `{name}`"), Errno::ENODEV))
+    }
+
+    /// Sets an interface up or down.
+    ///
+    /// # Errors
+    /// The kernel's; `name` is for its text only, as in the calls below.
+    pub fn set_up(&mut self, index: u32, name: &str, up: bool) -> Result<(), Error> {
+        let word = if up { "up" } else { "down" };
+        self.set_flag(index, LinkFlags::Up, up)
+            .doing(|| format!("set interface `{name}` {word}"))
+    }
+
+    /// Whether the interface takes part in multicast. Without it the kernel sends no listener
+    /// reports (RFC 3810) on it and routes no multicast to it by itself.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_multicast(&mut self, index: u32, name: &str, on: bool) -> Result<(), Error> {
+        self.set_flag(index, LinkFlags::Multicast, on)
+            .doing(|| format!("set multicast of interface `{name}`"))
+    }
+
+    fn set_flag(&mut self, index: u32, flag: LinkFlags, on: bool) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.header.change_mask = flag;
+        if on {
+            message.header.flags = flag;
+        }
+        self.change(Message::SetLink(message), 0)
+    }
+
+    /// Sets an interface's maximum transmission unit.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_mtu(&mut self, index: u32, name: &str, mtu: u32) -> Result<(), Error> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.attributes.push(LinkAttribute::Mtu(mtu));
+        self.change(Message::SetLink(message), 0)
+            .doing(|| format!("set the MTU of interface `{name}` to {mtu}"))
+    }
+
+    /// Moves an interface into the namespace that a descriptor stands for.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn move_link(
+        &mut self,
+        index: u32,
+        name: &str,
+        namespace: BorrowedFd<'_>,
+    ) -> Result<(), Error> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        let descriptor = LinkAttribute::NetNsFd(namespace.as_raw_fd());
+        message.attributes.push(descriptor);
+        self.change(Message::SetLink(message), 0)
+            .doing(|| format!("move interface `{name}` to another namespace"))
+    }
+
+    /// Makes a pair of virtual Ethernet interfaces: `name` here, `peer` in the namespace that
+    /// the descriptor stands for, or here too.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn add_veth(
+        &mut self,
+        name: &str,
+        peer: &str,
+        peer_namespace: Option<BorrowedFd<'_>>,
+    ) -> Result<(), Error> {
+        let mut other = LinkMessage::default();
+        other.attributes.push(LinkAttribute::IfName(peer.into()));
+        if let Some(descriptor) = peer_namespace {
+            let descriptor = LinkAttribute::NetNsFd(descriptor.as_raw_fd());
+            other.attributes.push(descriptor);
+        }
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(name.into()));
+        message.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other))),
+        ]));
+        self.change(Message::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+            .doing(|| format!("create interfaces `{name}` and `{peer}`"))
+    }
+
+    /// Removes an interface.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn delete_link(&mut self, index: u32, name: &str) -> Result<(), Error> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        self.change(Message::DelLink(message), 0)
+            .doing(|| format!("remove interface `{name}`"))
+    }
+
+    /// Gives an interface an address, usable at once: no duplicate detection (RFC 4862, 5.4).
+    /// An address that it has already is no error.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn add_address(
+        &mut self,
+        index: u32,
+        name: &str,
+        address: IpAddr,
+        length: u8,
+    ) -> Result<(), Error> {
+        let message = address_message(index, address, length);
+        let flags = NLM_F_CREATE | NLM_F_EXCL;
+        unless_exists(self.change(Message::NewAddress(message), flags))
+            .doing(|| format!("add address {address}/{length} to interface `{name}`"))
+    }
+
+    /// Takes an address from an interface.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn delete_address(
+        &mut self,
+        index: u32,
+        name: &str,
+        address: IpAddr,
+        length: u8,
+    ) -> Result<(), Error> {
+        let message = address_message(index, address, length);
+        self.change(Message::DelAddress(message), 0)
+            .doing(|| format!("remove address {address}/{length} from interface `{name}`"))
+    }
+
+    /// All addresses.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn addresses(&mut self) -> Result<Vec<Address>, Error> {
+        let request = Message::GetAddress(AddressMessage::default());
+        let replies = self.dump(request).doing(|| "list the addresses")?;
+        let addresses = replies.into_iter().filter_map(|reply| match reply {
+            Message::NewAddress(message) => read_address(&message),
+            _ => None,
+        });
+        Ok(addresses.collect())
+    }
+
+    /// Adds a route to the main table, by a gateway, an interface, or both. One that is there
+    /// already is no error.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn add_route(
+        &mut self,
+        prefix: IpAddr,
+        length: u8,
+        gateway: Option<IpAddr>,
+        link: Option<u32>,
+    ) -> Result<(), Error> {
+        let message = route_message(prefix, length, gateway, link);
+        let flags = NLM_F_CREATE | NLM_F_EXCL;
+        unless_exists(self.change(Message::NewRoute(message), flags))
+            .doing(|| format!("add a route to {prefix}/{length}"))
+    }
+
+    /// Removes a route from the main table.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn delete_route(
+        &mut self,
+        prefix: IpAddr,
+        length: u8,
+        gateway: Option<IpAddr>,
+        link: Option<u32>,
+    ) -> Result<(), Error> {
+        let message = route_message(prefix, length, gateway, link);
+        self.change(Message::DelRoute(message), 0)
+            .doing(|| format!("remove the route to {prefix}/{length}"))
+    }
+
+    /// The unicast routes of the main table, both families.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn routes(&mut self) -> Result<Vec<Route>, Error> {
+        let mut routes = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut request = RouteMessage::default();
+            request.header.address_family = family;
+            let request = Message::GetRoute(request);
+            for reply in self.dump(request).doing(|| "list the routes")? {
+                if let Message::NewRoute(message) = reply {
+                    routes.extend(read_route(&message));
+                }
+            }
+        }
+        Ok(routes)
+    }
+
+    fn change(&mut self, message: Message, flags: u16) -> io::Result<()> {
+        self.exchange(message, NLM_F_REQUEST | NLM_F_ACK | flags)
+            .map(drop)
+    }
+
+    fn dump(&mut self, message: Message) -> io::Result<Vec<Message>> {
+        self.exchange(message, NLM_F_REQUEST | NLM_F_DUMP)
+    }
+
+    /// Sends a request and collects what comes before its end: an acknowledgement, an error or,
+    /// after a dump, the end mark.
+    fn exchange(&mut self, message: Message, flags: u16) -> io::Result<Vec<Message>> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = flags;
+        header.sequence_number = self.sequence;
+        let mut request = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+        request.finalize();
+        let mut octets = vec![0; request.buffer_len()];
+        request.serialize(&mut octets);
+        self.socket.send(&octets, 0)?;
+        let mut replies = Vec::new();
+        loop {
+            let (datagram, _) = self.socket.recv_from_full()?;
+            let mut rest = datagram.as_slice();
+            while !rest.is_empty() {
+                let reply = NetlinkMessage::<Message>::deserialize(rest)
+                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+                let length = (reply.header.length as usize).next_multiple_of(4);
+                rest = rest.get(length.max(4)..).unwrap_or(&[]);
+                if reply.header.sequence_number != self.sequence {
+                    continue;
+                }
+                match reply.payload {
+                    NetlinkPayload::InnerMessage(message) => replies.push(message),
+                    NetlinkPayload::Done(_) => return Ok(replies),
+                    NetlinkPayload::Error(error) if error.code.is_none() => return Ok(replies),
+                    NetlinkPayload::Error(error) => return Err(error.to_io()),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn unless_exists(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.raw_os_error() == Some(Errno::EEXIST as i32) => Ok(()),
+        result => result,
+    }
+}
+
+const fn family(address: IpAddr) -> AddressFamily {
+    match address {
+        IpAddr::V4(_) => AddressFamily::Inet,
+        IpAddr::V6(_) => AddressFamily::Inet6,
+    }
+}
+
+fn address_message(index: u32, address: IpAddr, length: u8) -> AddressMessage {
+    let mut message = AddressMessage::default();
+    message.header.family = family(address);
+    message.header.prefix_len = length;
+    message.header.index = index;
+    if address.is_ipv6() {
+        message.header.flags = AddressHeaderFlags::Nodad;
+    }
+    message.attributes = vec![
+        AddressAttribute::Local(address),
+        AddressAttribute::Address(address),
+    ];
+    message
+}
+
+fn route_message(
+    prefix: IpAddr,
+    length: u8,
+    gateway: Option<IpAddr>,
+    link: Option<u32>,
+) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = family(prefix);
+    message.header.destination_prefix_length = length;
+    message.header.table = RouteHeader::RT_TABLE_MAIN;
+    message.header.protocol = RouteProtocol::Static;
+    message.header.kind = RouteType::Unicast;
+    if gateway.is_none() && prefix.is_ipv4() {
+        message.header.scope = RouteScope::Link;
+    }
+    let destination = RouteAttribute::Destination(RouteAddress::from(prefix));
+    message.attributes.push(destination);
+    if let Some(gateway) = gateway {
+        let gateway = RouteAttribute::Gateway(RouteAddress::from(gateway));
+        message.attributes.push(gateway);
+    }
+    message.attributes.extend(link.map(RouteAttribute::Oif));
+    message
+}
+
+fn read_link(message: &LinkMessage) -> Link {
+    let mut link = Link {
+        index: message.header.index,
+        name: String::new(),
+        up: message.header.flags.contains(LinkFlags::Up),
+        mtu: 0,
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => link.name.clone_from(name),
+            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            _ => {}
+        }
+    }
+    link
+}
+
+fn read_address(message: &AddressMessage) -> Option<Address> {
+    // A point-to-point interface has its own address in `Local`, others in `Address`.
+    let find =
+        |pick: fn(&AddressAttribute) -> Option<IpAddr>| message.attributes.iter().find_map(pick);
+    let local = find(|attribute| match attribute {
+        AddressAttribute::Local(address) => Some(*address),
+        _ => None,
+    });
+    let address = local.or_else(|| {
+        find(|attribute| match attribute {
+            AddressAttribute::Address(address) => Some(*address),
+            _ => None,
+        })
+    })?;
+    Some(Address {
+        link: message.header.index,
+        address,
+        length: message.header.prefix_len,
+    })
+}
+
+fn read_route(message: &RouteMessage) -> Option<Route> {
+    let header = &message.header;
+    if header.table != RouteHeader::RT_TABLE_MAIN || header.kind != RouteType::Unicast {
+        return None;
+    }
+    let mut route = Route {
+        prefix: match header.address_family {
+            AddressFamily::Inet => Ipv4Addr::UNSPECIFIED.into(),
+            AddressFamily::Inet6 => Ipv6Addr::UNSPECIFIED.into(),
+            _ => return None,
+        },
+        length: header.destination_prefix_length,
+        gateway: None,
+        link: None,
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Destination(address) => route.prefix = read_ip(address)?,
+            RouteAttribute::Gateway(address) => route.gateway = read_ip(address),
+            RouteAttribute::Oif(index) => route.link = Some(*index),
+            _ => {}
+        }
+    }
+    Some(route)
+}
+
+fn read_ip(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(address) => Some((*address).into()),
+        RouteAddress::Inet6(address) => Some((*address).into()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anyone_may_list_and_errors_name_the_interface() {
+        let mut netlink = Netlink::open().unwrap();
+        let lo = netlink.link("lo").unwrap();
+        assert!(lo.index > 0 && lo.mtu > 0);
+        netlink.addresses().unwrap();
+        netlink.routes().unwrap();
+        let error = netlink.link("none0").unwrap_err().to_string();
+        assert!(error.contains("find interface `none0`"), "{error}");
+        let error = netlink.set_up(0x7fff_0000, "none0", true).unwrap_err();
+        assert!(error.to_string().contains("`none0` up"), "{error}");
+    }
+}

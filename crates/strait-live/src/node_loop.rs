@@ -1,0 +1,630 @@
+//! The event loop that drives one node in real time.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem;
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::prctl;
+use nix::sys::time::TimeSpec;
+use strait_core::drive::{self, Media};
+use strait_core::fate::FateRecord;
+use strait_core::id::{PortId, TxId};
+use strait_core::node::{
+    Command, DownCause, Effect, FrameMeta, Input, Node, PortEvent, Room, StoreError, StreamEvent,
+    StreamId, StreamOp, Ticket, TxMeta,
+};
+use strait_core::time::{Duration, Instant};
+
+use crate::clock::Clock;
+use crate::error::{Doing, Error};
+use crate::port_io::{Busy, PortIo, Received, Sent};
+use crate::service::{PortStatus, Service, View};
+use crate::signals::{SignalGuard, StopRequests, Stopper};
+
+/// Sees everything that goes into a node and every pull, in order: enough to repeat its run.
+pub trait Recorder {
+    /// The node is about to be given this.
+    fn input(&mut self, now: Instant, input: &Input<'_>);
+
+    /// The node was pulled, and gave octets.
+    fn pulled(&mut self, now: Instant, port: PortId, room: Room, meta: &TxMeta, octets: &[u8]);
+}
+
+/// Sees the end of each packet's stay.
+pub type FateSink = Box<dyn FnMut(Instant, &FateRecord)>;
+
+/// Times of an event loop.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How long a closed port waits until it is tried again.
+    pub retry: Duration,
+    /// How long a stopping node may take to get out what it has begun to send.
+    pub drain: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            retry: Duration::from_secs(1),
+            drain: Duration::from_secs(1),
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All that was begun got out.
+    Drained,
+    /// The time for it was over, or a second request came.
+    Cut,
+}
+
+/// Frames taken from one port before the others have their turn.
+const BATCH: u32 = 64;
+
+/// Answers to effects that may wait for the node; more means that it answers answers.
+const REPLIES_MAX: usize = 4096;
+
+/// A node that wants to be woken at once, although it was just settled, is woken after this: a
+/// bug of the node must not take the whole processor.
+const HOLD_OFF: Duration = Duration::from_millis(1);
+
+/// The longest datagram and the longest IP packet are shorter.
+const BUFFER_OCTETS: usize = 65_536;
+
+/// Drives one node: its ports, its timers, and what an operator asks for.
+///
+/// One thread, one `ppoll(2)` for everything. A port is only waited on while the node reads it
+/// and its device is open, so nothing that nobody takes can keep the loop spinning.
+pub struct Runner<N: Node + ?Sized> {
+    clock: Clock,
+    options: Options,
+    bench: Bench,
+    services: Vec<Box<dyn Service>>,
+    requests: StopRequests,
+    stopping: Option<Stopping>,
+    hold_off: Option<Instant>,
+    warned_wake: bool,
+    scratch: Vec<u8>,
+    buffer: Vec<u8>,
+    node: Box<N>,
+}
+
+#[derive(Clone, Copy)]
+struct Stopping {
+    until: Instant,
+}
+
+/// What a node works with: its ports, and the hands for its effects.
+struct Bench {
+    slots: Vec<Slot>,
+    fates: Option<FateSink>,
+    recorder: Option<Box<dyn Recorder>>,
+    replies: VecDeque<Reply>,
+    warned_effect: bool,
+}
+
+struct Slot {
+    io: Box<dyn PortIo>,
+    open: bool,
+    busy: Option<Busy>,
+    failed: Option<io::Error>,
+    retry_at: Option<Instant>,
+    problem: Option<String>,
+}
+
+/// An answer that waits until the node has settled.
+enum Reply {
+    TxFailed(PortId, TxId),
+    Reset(StreamId),
+    NotStored(Ticket),
+    NotLoaded(Ticket),
+}
+
+/// What became ready.
+enum Ready {
+    Stop,
+    Port(usize, PollFlags),
+    Service(usize),
+}
+
+impl Media for Bench {
+    fn room(&mut self, now: Instant, port: PortId) -> Option<Room> {
+        let slot = self.slots.get_mut(port.index())?;
+        if !slot.open || slot.failed.is_some() {
+            return None;
+        }
+        match slot.io.room(now) {
+            Ok(room) => Some(room),
+            Err(busy) => {
+                slot.busy = Some(busy);
+                None
+            }
+        }
+    }
+
+    fn transmit(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        room: Room,
+        meta: TxMeta,
+        frame: &mut Vec<u8>,
+    ) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.pulled(now, port, room, &meta, frame);
+        }
+        let Some(slot) = self.slots.get_mut(port.index()) else {
+            return;
+        };
+        match slot.io.transmit(now, &meta, frame) {
+            Ok(Sent::Taken) => {}
+            Ok(Sent::Refused) => self.reply(Reply::TxFailed(port, meta.id)),
+            Err(error) => slot.failed = Some(error),
+        }
+    }
+
+    fn effect(&mut self, now: Instant, effect: Effect) {
+        let reply = match effect {
+            Effect::Fate(record) => {
+                if let Some(fates) = &mut self.fates {
+                    fates(now, &record);
+                }
+                return;
+            }
+            Effect::Stream {
+                id,
+                op: StreamOp::Connect { .. } | StreamOp::Send(_),
+            } => Some(Reply::Reset(id)),
+            Effect::Store { ticket, .. } => Some(Reply::NotStored(ticket)),
+            Effect::Load { ticket, .. } => Some(Reply::NotLoaded(ticket)),
+            Effect::Stream { .. } | Effect::Datagram { .. } => None,
+        };
+        if !mem::replace(&mut self.warned_effect, true) {
+            tracing::warn!("the node uses streams, datagrams or storage, which are not served");
+        }
+        if let Some(reply) = reply {
+            self.reply(reply);
+        }
+    }
+}
+
+impl Bench {
+    fn reply(&mut self, reply: Reply) {
+        if self.replies.len() < REPLIES_MAX {
+            self.replies.push_back(reply);
+        }
+    }
+
+    fn statuses(&self) -> Vec<PortStatus> {
+        let status = |slot: &Slot| PortStatus {
+            open: slot.open,
+            problem: slot.problem.clone(),
+            counts: slot.io.counts(),
+        };
+        self.slots.iter().map(status).collect()
+    }
+}
+
+/// A reply as an input.
+const fn reply_input(reply: &Reply) -> Input<'static> {
+    match *reply {
+        Reply::TxFailed(port, id) => Input::TxDone {
+            port,
+            id,
+            ok: false,
+        },
+        Reply::Reset(id) => Input::Stream {
+            id,
+            event: StreamEvent::Reset(libc::ENOTSUP),
+        },
+        Reply::NotStored(ticket) => Input::Stored {
+            ticket,
+            result: Err(StoreError::Absent),
+        },
+        Reply::NotLoaded(ticket) => Input::Loaded {
+            ticket,
+            chunk: None,
+        },
+    }
+}
+
+/// The number of a port from its position.
+const fn port_id(index: usize) -> PortId {
+    PortId(index as u8)
+}
+
+impl<N: Node + ?Sized> Runner<N> {
+    /// A loop for `node`, whose ports are `ports` in the order of their numbers. More than 255
+    /// have no number and are ignored.
+    ///
+    /// # Errors
+    /// The system has no descriptors left.
+    pub fn new(clock: Clock, node: Box<N>, ports: Vec<Box<dyn PortIo>>) -> Result<Self, Error> {
+        let slots = ports.into_iter().take(255).map(|io| Slot {
+            io,
+            open: false,
+            busy: None,
+            failed: None,
+            retry_at: Some(Instant::ZERO),
+            problem: None,
+        });
+        Ok(Self {
+            clock,
+            options: Options::default(),
+            bench: Bench {
+                slots: slots.collect(),
+                fates: None,
+                recorder: None,
+                replies: VecDeque::new(),
+                warned_effect: false,
+            },
+            services: Vec::new(),
+            requests: StopRequests::new()?,
+            stopping: None,
+            hold_off: None,
+            warned_wake: false,
+            scratch: Vec::new(),
+            buffer: vec![0; BUFFER_OCTETS],
+            node,
+        })
+    }
+
+    /// Sets other times.
+    pub const fn set_options(&mut self, options: Options) {
+        self.options = options;
+    }
+
+    /// Shows each packet's end to `fates`.
+    pub fn set_fates(&mut self, fates: FateSink) {
+        self.bench.fates = Some(fates);
+    }
+
+    /// Shows all inputs and pulls to `recorder`.
+    pub fn set_recorder(&mut self, recorder: Box<dyn Recorder>) {
+        self.bench.recorder = Some(recorder);
+    }
+
+    /// Serves `service` in the same loop.
+    pub fn add_service(&mut self, service: Box<dyn Service>) {
+        self.services.push(service);
+    }
+
+    /// A way to end the run from another thread.
+    pub fn stopper(&self) -> Stopper {
+        self.requests.stopper()
+    }
+
+    /// Lets SIGINT, SIGTERM and SIGHUP end the run cleanly.
+    ///
+    /// # Errors
+    /// The handlers can't be set.
+    pub fn stop_on_signals(&self) -> Result<SignalGuard, Error> {
+        self.requests.on_signals()
+    }
+
+    /// The node.
+    pub const fn node(&self) -> &N {
+        &self.node
+    }
+
+    /// Opens the ports that aren't, and tells the node. What could not be opened is returned and
+    /// tried again later; the caller decides whether a gateway without it makes sense.
+    pub fn open_ports(&mut self) -> Vec<(PortId, Error)> {
+        let closed = (0..self.bench.slots.len()).filter(|index| !self.bench.slots[*index].open);
+        let closed: Vec<usize> = closed.collect();
+        let failures = closed.into_iter().filter_map(|index| {
+            let error = self.open_port(index).err()?;
+            Some((port_id(index), error))
+        });
+        failures.collect()
+    }
+
+    fn open_port(&mut self, index: usize) -> Result<(), Error> {
+        let now = self.clock.now();
+        let slot = &mut self.bench.slots[index];
+        match slot.io.open(now) {
+            Ok(state) => {
+                slot.open = true;
+                slot.problem = None;
+                slot.retry_at = None;
+                slot.failed = None;
+                tracing::info!(port = index, "port up");
+                let event = PortEvent::Up(state);
+                let port = port_id(index);
+                self.feed(now, Input::Port { port, event });
+                Ok(())
+            }
+            Err(error) => {
+                slot.retry_at = Some(now + self.options.retry);
+                let problem = error.to_string();
+                if slot.problem.as_ref() != Some(&problem) {
+                    tracing::warn!(port = index, %problem, "port stays down");
+                    slot.problem = Some(problem);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Runs until asked to stop.
+    ///
+    /// # Errors
+    /// The system can't wait for descriptors any more.
+    pub fn run(&mut self) -> Result<Ended, Error> {
+        // Timers of a paced line are worth more than the 50 µs that the kernel adds to save power.
+        let _ = prctl::set_timerslack(1);
+        loop {
+            self.tick();
+            if let Some(ended) = self.ended() {
+                for slot in &mut self.bench.slots {
+                    slot.io.close();
+                    slot.open = false;
+                }
+                return Ok(ended);
+            }
+            let ready = self.wait().doing(|| "wait for the ports")?;
+            self.serve(&ready);
+        }
+    }
+
+    /// What time brings: ports to try again, the node's timer, room on paced ports, answers.
+    fn tick(&mut self) {
+        let now = self.clock.now();
+        for index in 0..self.bench.slots.len() {
+            let due = self.bench.slots[index].retry_at.is_some_and(|at| at <= now);
+            if due && self.stopping.is_none() {
+                // The problem is kept in the slot, and logged when it changes.
+                let _ = self.open_port(index);
+            }
+        }
+        if self.node_wake().is_some_and(|at| at <= now) {
+            self.fire();
+        }
+        let has_room = |slot: &Slot| {
+            slot.busy
+                .is_some_and(|busy| busy.again.is_some_and(|at| at <= now))
+        };
+        if self.bench.slots.iter().any(has_room) {
+            self.settle(self.clock.now());
+        }
+        for _ in 0..BATCH {
+            let Some(reply) = self.bench.replies.pop_front() else {
+                break;
+            };
+            self.feed(self.clock.now(), reply_input(&reply));
+        }
+    }
+
+    /// When the node is to be woken, a hold-off counted in.
+    fn node_wake(&self) -> Option<Instant> {
+        let at = self.node.wake()?.at;
+        Some(self.hold_off.map_or(at, |hold_off| at.max(hold_off)))
+    }
+
+    fn fire(&mut self) {
+        let now = self.clock.now();
+        self.feed(now, Input::Timeout);
+        let again = self.node.wake().filter(|wake| wake.at <= now);
+        self.hold_off = again.map(|_| now + HOLD_OFF);
+        if let Some(wake) = again
+            && self.bench.slots.iter().all(|slot| slot.busy.is_none())
+            && !mem::replace(&mut self.warned_wake, true)
+        {
+            tracing::warn!(why = ?wake.why, "the node wants to be woken again at once");
+        }
+    }
+
+    /// Gives the node an input and settles it.
+    fn feed(&mut self, now: Instant, input: Input<'_>) {
+        if let Some(recorder) = &mut self.bench.recorder {
+            recorder.input(now, &input);
+        }
+        self.node.handle(now, input);
+        self.settle(now);
+    }
+
+    fn settle(&mut self, now: Instant) {
+        for slot in &mut self.bench.slots {
+            slot.busy = None;
+        }
+        let ports = self.bench.slots.len() as u8;
+        let (node, bench) = (&mut *self.node, &mut self.bench);
+        drive::settle(node, bench, now, ports, &mut self.scratch);
+        for index in 0..self.bench.slots.len() {
+            if let Some(error) = self.bench.slots[index].failed.take() {
+                self.take_down(now, index, &error);
+            }
+        }
+    }
+
+    /// A port's device is gone.
+    fn take_down(&mut self, now: Instant, index: usize, error: &io::Error) {
+        let slot = &mut self.bench.slots[index];
+        slot.io.close();
+        slot.busy = None;
+        slot.retry_at = Some(now + self.options.retry);
+        if !mem::replace(&mut slot.open, false) {
+            return;
+        }
+        slot.problem = Some(format!("lost its device: {error}"));
+        tracing::warn!(port = index, %error, "port down: its device is gone");
+        let event = PortEvent::Down(DownCause::Device);
+        let port = port_id(index);
+        self.feed(now, Input::Port { port, event });
+    }
+
+    fn ended(&mut self) -> Option<Ended> {
+        let until = self.stopping?.until;
+        let now = self.clock.now();
+        let slots = &mut self.bench.slots;
+        if slots.iter_mut().all(|slot| slot.io.drained(now)) {
+            return Some(Ended::Drained);
+        }
+        (until <= now).then_some(Ended::Cut)
+    }
+
+    /// How long the loop may sleep; `None` for as long as nothing happens.
+    fn deadline(&self) -> Option<Instant> {
+        if !self.bench.replies.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        let slots = self.bench.slots.iter();
+        let rooms = slots.clone().filter_map(|slot| slot.busy?.again);
+        let retries = slots.filter_map(|slot| slot.retry_at);
+        let services = self.services.iter().filter_map(|service| service.wake());
+        let drain = self.stopping.map(|_| self.clock.now() + HOLD_OFF);
+        rooms
+            .chain(retries.filter(|_| self.stopping.is_none()))
+            .chain(services)
+            .chain(self.node_wake())
+            .chain(drain)
+            .min()
+    }
+
+    fn wait(&self) -> Result<Vec<Ready>, Errno> {
+        let mut who = vec![Ready::Stop];
+        let mut fds = vec![PollFd::new(self.requests.as_fd(), PollFlags::POLLIN)];
+        for (index, slot) in self.bench.slots.iter().enumerate() {
+            let Some(fd) = slot.io.fd().filter(|_| slot.open) else {
+                continue;
+            };
+            let mut flags = PollFlags::empty();
+            let reads = self.stopping.is_none() && self.node.reads(port_id(index));
+            flags.set(PollFlags::POLLIN, reads);
+            let writes = slot.busy.is_some_and(|busy| busy.writable);
+            flags.set(PollFlags::POLLOUT, writes);
+            if !flags.is_empty() {
+                fds.push(PollFd::new(fd, flags));
+                who.push(Ready::Port(index, flags));
+            }
+        }
+        for (index, service) in self.services.iter().enumerate() {
+            for (fd, writes) in service.interests() {
+                let flag = [PollFlags::POLLIN, PollFlags::POLLOUT][usize::from(writes)];
+                fds.push(PollFd::new(fd, flag));
+                who.push(Ready::Service(index));
+            }
+        }
+        let timeout = self
+            .deadline()
+            .map(|at| TimeSpec::from_duration(self.clock.until(at)));
+        match ppoll(&mut fds, timeout, None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+        let ready = who.into_iter().zip(fds).filter_map(|(who, fd)| {
+            let found = fd.revents().filter(|flags| !flags.is_empty())?;
+            Some(match who {
+                Ready::Port(index, _) => Ready::Port(index, found),
+                other => other,
+            })
+        });
+        Ok(ready.collect())
+    }
+
+    fn serve(&mut self, ready: &[Ready]) {
+        for ready in ready {
+            match *ready {
+                Ready::Stop => self.stop(),
+                Ready::Port(index, flags) => {
+                    if flags.contains(PollFlags::POLLOUT) {
+                        self.flush(index);
+                    }
+                    // Errors and hang-ups show themselves to a reader.
+                    if flags != PollFlags::POLLOUT {
+                        self.receive(index);
+                    }
+                }
+                Ready::Service(_) => {}
+            }
+        }
+        let now = self.clock.now();
+        for index in 0..self.services.len() {
+            let is_ready = |ready: &Ready| matches!(ready, Ready::Service(of) if *of == index);
+            let due = self.services[index].wake().is_some_and(|at| at <= now);
+            if due || ready.iter().any(is_ready) {
+                self.serve_service(index);
+            }
+        }
+    }
+
+    fn serve_service(&mut self, index: usize) {
+        let view = View {
+            now: self.clock.now(),
+            stats: self.node.stats(),
+            ports: &self.bench.statuses(),
+        };
+        self.services[index].serve(&view);
+        while let Some(command) = self.services[index].poll_command() {
+            if command == Command::Stop {
+                self.requests.stopper().stop();
+            } else {
+                self.feed(self.clock.now(), Input::Command(command));
+            }
+        }
+    }
+
+    fn stop(&mut self) {
+        let count = self.requests.take();
+        if count == 0 {
+            return;
+        }
+        let now = self.clock.now();
+        let again = count > 1 || self.stopping.is_some();
+        if self.stopping.is_none() {
+            tracing::info!("stopping");
+            self.feed(now, Input::Command(Command::Stop));
+        }
+        let patience = if again {
+            Duration::ZERO
+        } else {
+            self.options.drain
+        };
+        self.stopping = Some(Stopping {
+            until: now + patience,
+        });
+    }
+
+    fn flush(&mut self, index: usize) {
+        let now = self.clock.now();
+        match self.bench.slots[index].io.flush(now) {
+            Ok(()) => self.settle(now),
+            Err(error) => self.take_down(now, index, &error),
+        }
+    }
+
+    fn receive(&mut self, index: usize) {
+        let port = port_id(index);
+        let mut buffer = mem::take(&mut self.buffer);
+        for _ in 0..BATCH {
+            if self.stopping.is_some() || !self.bench.slots[index].open || !self.node.reads(port) {
+                break;
+            }
+            let now = self.clock.now();
+            match self.bench.slots[index].io.receive(now, &mut buffer) {
+                Ok(Received::Frame { from, octets }) => {
+                    let input = Input::Frame {
+                        port,
+                        from,
+                        bytes: &buffer[..octets],
+                        meta: FrameMeta::default(),
+                    };
+                    self.feed(now, input);
+                }
+                Ok(Received::Skipped) => {}
+                Ok(Received::Nothing) => break,
+                Err(error) => {
+                    self.take_down(now, index, &error);
+                    break;
+                }
+            }
+        }
+        self.buffer = buffer;
+    }
+}

@@ -1,0 +1,115 @@
+//! What moves octets between a port and a device or socket. It knows no protocol.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use strait_core::id::NeighbourId;
+use strait_core::node::{PortState, Room, TxMeta};
+use strait_core::time::Instant;
+
+use crate::error::Error;
+
+/// A port's attachment to a real medium.
+///
+/// The event loop owns its life: it opens it, closes it when an operation fails with an error
+/// (the device is gone), and tries to open it again each second. Errors that concern one frame
+/// only are no errors here but a [`Sent::Refused`] or a [`Received::Skipped`].
+pub trait PortIo {
+    /// Makes the device ready. Called again after [`PortIo::close`]; on an open port it changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// The device can't be had now; the error says what would help.
+    fn open(&mut self, now: Instant) -> Result<PortState, Error>;
+
+    /// Lets go of the device.
+    fn close(&mut self);
+
+    /// The descriptor to wait on; `None` while closed.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// What the medium can take now.
+    ///
+    /// # Errors
+    /// [`Busy`] if it takes nothing, and what to wait for.
+    fn room(&mut self, now: Instant) -> Result<Room, Busy>;
+
+    /// Puts octets on the medium; never more than the room that was given.
+    ///
+    /// # Errors
+    /// The device is gone.
+    fn transmit(&mut self, now: Instant, meta: &TxMeta, octets: &[u8]) -> io::Result<Sent>;
+
+    /// The descriptor became writable: pass on what the device had no space for.
+    ///
+    /// # Errors
+    /// The device is gone.
+    fn flush(&mut self, now: Instant) -> io::Result<()>;
+
+    /// Whether everything pulled has left.
+    fn drained(&mut self, now: Instant) -> bool;
+
+    /// Takes the next frame or octets from the medium into `buffer`.
+    ///
+    /// # Errors
+    /// The device is gone.
+    fn receive(&mut self, now: Instant, buffer: &mut [u8]) -> io::Result<Received>;
+
+    /// What happened below the node's eyes.
+    fn counts(&self) -> IoCounts;
+}
+
+/// Why a port has no room, and until when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Busy {
+    /// Ask again then.
+    pub again: Option<Instant>,
+    /// Ask again when the descriptor is writable and [`PortIo::flush`] was called.
+    pub writable: bool,
+}
+
+/// What became of octets given to a medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The medium has them, or will have as soon as its device has space.
+    Taken,
+    /// This frame could not be sent; the next may.
+    Refused,
+}
+
+/// What came from a medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// So many octets from a neighbour, at the beginning of the buffer.
+    Frame {
+        /// Who sent it.
+        from: NeighbourId,
+        /// Its length.
+        octets: usize,
+    },
+    /// Something that the node must not see; it is counted.
+    Skipped,
+    /// Nothing more now.
+    Nothing,
+}
+
+/// Counters below a node: they survive a device that comes and goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoCounts {
+    /// Frames from an address that is no neighbour.
+    pub strangers: u64,
+    /// Transmissions that the system refused.
+    pub refused: u64,
+    /// Frames longer than the receive buffer.
+    pub oversized: u64,
+    /// Most octets ever seen waiting in the device below the low-water mark's control.
+    pub backlog_octets_max: u64,
+}
+
+/// Whether an error of a read or write means «not now».
+pub(crate) fn is_not_now(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}

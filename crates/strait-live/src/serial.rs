@@ -1,0 +1,581 @@
+//! Asynchronous serial lines: real devices and pseudo-terminals.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::stat::major;
+use strait_core::id::NeighbourId;
+use strait_core::node::{PortState, Room, TxMeta};
+use strait_core::rate::{Burst, LineRate};
+use strait_core::time::{Duration, Instant};
+
+use crate::error::{Doing, Error};
+use crate::port_io::{Busy, IoCounts, PortIo, Received, Sent, is_not_now};
+
+/// `ioctl`s of terminals (Linux `asm-generic/ioctls.h`).
+#[allow(unsafe_code, reason = "ioctl has no safe wrapper")]
+mod ioctl {
+    use std::os::fd::AsRawFd;
+
+    use super::{Errno, File, libc};
+
+    nix::ioctl_read_bad!(tcgets2, libc::TCGETS2, libc::termios2);
+    nix::ioctl_write_ptr_bad!(tcsets2, libc::TCSETS2, libc::termios2);
+    nix::ioctl_read_bad!(tiocoutq, libc::TIOCOUTQ, libc::c_int);
+    nix::ioctl_none_bad!(tiocexcl, libc::TIOCEXCL);
+    nix::ioctl_write_int_bad!(tcflsh, libc::TCFLSH);
+    nix::ioctl_read_bad!(tiocgserial, libc::TIOCGSERIAL, SerialStruct);
+    nix::ioctl_write_ptr_bad!(tiocsserial, libc::TIOCSSERIAL, SerialStruct);
+
+    /// `struct serial_struct` of `linux/serial.h`.
+    #[repr(C)]
+    #[derive(Default)]
+    pub(super) struct SerialStruct {
+        kind: libc::c_int,
+        line: libc::c_int,
+        port: libc::c_uint,
+        irq: libc::c_int,
+        flags: libc::c_int,
+        xmit_fifo_size: libc::c_int,
+        custom_divisor: libc::c_int,
+        baud_base: libc::c_int,
+        close_delay: libc::c_ushort,
+        io_type: libc::c_char,
+        reserved_char: [libc::c_char; 1],
+        hub6: libc::c_int,
+        closing_wait: libc::c_ushort,
+        closing_wait2: libc::c_ushort,
+        iomem_base: usize,
+        iomem_reg_shift: libc::c_ushort,
+        port_high: libc::c_uint,
+        iomap_base: libc::c_ulong,
+    }
+
+    const ASYNC_LOW_LATENCY: libc::c_int = 1 << 13;
+    /// Don't wait for output when closing.
+    const CLOSING_WAIT_NONE: libc::c_ushort = 65_535;
+
+    pub(super) fn modes(file: &File) -> Result<libc::termios2, Errno> {
+        // SAFETY: `termios2` is plain data for which all octets zero is a valid value.
+        let mut modes: libc::termios2 = unsafe { std::mem::zeroed() };
+        // SAFETY: the descriptor is open, and `modes` is what the call fills in.
+        unsafe { tcgets2(file.as_raw_fd(), &raw mut modes) }?;
+        Ok(modes)
+    }
+
+    pub(super) fn set_modes(file: &File, modes: &libc::termios2) -> Result<(), Errno> {
+        // SAFETY: the descriptor is open, and `modes` is a `termios2` as the call expects.
+        unsafe { tcsets2(file.as_raw_fd(), modes) }.map(drop)
+    }
+
+    /// Octets written that haven't left the device's buffer.
+    pub(super) fn backlog(file: &File) -> Result<u64, Errno> {
+        let mut octets: libc::c_int = 0;
+        // SAFETY: the descriptor is open, and `octets` is an `int` that the call fills in.
+        unsafe { tiocoutq(file.as_raw_fd(), &raw mut octets) }?;
+        Ok(u64::try_from(octets).unwrap_or(0))
+    }
+
+    /// Refuses further opens, but for root's.
+    pub(super) fn make_exclusive(file: &File) -> Result<(), Errno> {
+        // SAFETY: the descriptor is open; the call has no argument.
+        unsafe { tiocexcl(file.as_raw_fd()) }.map(drop)
+    }
+
+    /// Discards what was received and not read, and what was written and hasn't left.
+    pub(super) fn discard(file: &File) -> Result<(), Errno> {
+        // SAFETY: the descriptor is open; the argument is a number, not a pointer.
+        unsafe { tcflsh(file.as_raw_fd(), libc::TCIOFLUSH) }.map(drop)
+    }
+
+    /// Asks the driver to hand octets over at once.
+    pub(super) fn set_low_latency(file: &File) -> Result<(), Errno> {
+        let mut settings = SerialStruct::default();
+        // SAFETY: the descriptor is open, and `settings` has the layout that the call fills in.
+        unsafe { tiocgserial(file.as_raw_fd(), &raw mut settings) }?;
+        settings.flags |= ASYNC_LOW_LATENCY;
+        settings.closing_wait = CLOSING_WAIT_NONE;
+        // SAFETY: as above; the call reads what it filled in before.
+        unsafe { tiocsserial(file.as_raw_fd(), &raw const settings) }.map(drop)
+    }
+}
+
+/// Parity bit of a character.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parity {
+    /// None.
+    None,
+    /// Makes the number of ones even.
+    Even,
+    /// Makes it odd.
+    Odd,
+}
+
+/// Form of a character on the line: a start bit, eight data bits, perhaps a parity bit, one or
+/// two stop bits. A character with fewer data bits can't carry an octet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Framing {
+    /// The parity bit.
+    pub parity: Parity,
+    /// Whether there are two stop bits.
+    pub two_stop_bits: bool,
+}
+
+impl Framing {
+    /// 8N1: no parity, one stop bit.
+    pub const N1: Self = Self {
+        parity: Parity::None,
+        two_stop_bits: false,
+    };
+
+    /// Bits on the line for one octet, the start bit included.
+    pub const fn bits_per_octet(self) -> u8 {
+        let parity = !matches!(self.parity, Parity::None);
+        10 + parity as u8 + self.two_stop_bits as u8
+    }
+}
+
+impl FromStr for Framing {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let parity = match text.get(1..2) {
+            Some("N") => Parity::None,
+            Some("E") => Parity::Even,
+            Some("O") => Parity::Odd,
+            _ => return Err(framing_error(text)),
+        };
+        let two_stop_bits = match text.get(2..) {
+            Some("1") => false,
+            Some("2") => true,
+            _ => return Err(framing_error(text)),
+        };
+        match text.get(..1) {
+            Some("8") => Ok(Self {
+                parity,
+                two_stop_bits,
+            }),
+            Some("5" | "6" | "7") => Err(Error::invalid(
+                format!("use framing `{text}`"),
+                "its characters are too short for an octet",
+            )
+            .with_remedy("set both ends to 8 data bits")),
+            _ => Err(framing_error(text)),
+        }
+    }
+}
+
+fn framing_error(text: &str) -> Error {
+    let doing = format!("use framing `{text}`");
+    Error::invalid(doing, "no such framing").with_remedy("write it like \"8N1\" or \"8E2\"")
+}
+
+/// What a serial port is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SerialConfig {
+    /// The device file, or the slave of a pseudo-terminal.
+    pub device: PathBuf,
+    /// Signalling rate in bit/s; any number, the device's clock permitting.
+    pub baud: u32,
+    /// Form of a character.
+    pub framing: Framing,
+    /// Whether RTS/CTS stop the flow.
+    pub hardware_flow_control: bool,
+}
+
+impl SerialConfig {
+    /// The speed of the line.
+    pub fn rate(&self) -> LineRate {
+        LineRate::new(u64::from(self.baud), self.framing.bits_per_octet())
+    }
+}
+
+/// A serial line as a port.
+///
+/// At most the low-water mark of octets is outstanding: handed to the device, not yet out by the
+/// line's rate. A pseudo-terminal takes octets at any speed and never reports a backlog, so time
+/// alone paces it; a real device is asked for its backlog too, since its clock isn't ours.
+#[derive(Debug)]
+pub struct SerialPort {
+    config: SerialConfig,
+    line: Option<Line>,
+    counts: IoCounts,
+}
+
+#[derive(Debug)]
+struct Line {
+    file: File,
+    is_pty: bool,
+    pace: Burst,
+    /// Pulled, but the device had no space: at most the low-water mark.
+    pending: Vec<u8>,
+}
+
+/// Time that octets outstanding at the low-water mark take.
+const LOW_WATER: Duration = Duration::from_millis(4);
+
+/// Octets that may be outstanding: two, or 4 ms of line. One is on the line and one is ready to
+/// follow it; more only bridge the event loop's lateness.
+fn low_water_octets(rate: LineRate) -> u64 {
+    rate.octets_in(LOW_WATER).max(2)
+}
+
+/// Octets that haven't left by `now`, a begun one counted whole.
+fn outstanding_octets(pace: &Burst, now: Instant) -> u64 {
+    let left = pace.end().since(now);
+    if left.is_zero() {
+        return 0;
+    }
+    pace.rate().octets_in(left - Duration::from_nanos(1)) + 1
+}
+
+/// The octets and the moment that a line offers, from what its pace and its device say.
+fn line_room(pace: &Burst, backlog_octets: u64, now: Instant) -> Result<Room, Busy> {
+    let rate = pace.rate();
+    let mark = low_water_octets(rate);
+    let by_pace = outstanding_octets(pace, now);
+    let outstanding = by_pace.max(backlog_octets);
+    if outstanding < mark {
+        let starts = now + rate.time_for(backlog_octets);
+        return Ok(Room {
+            octets: (mark - outstanding) as usize,
+            starts: starts.max(pace.end()),
+            until: None,
+        });
+    }
+    // Asking for each octet would wake the loop as often as the line has octets; half the mark
+    // is soon enough to keep the line busy.
+    let excess = rate.time_for(outstanding - mark / 2);
+    let again = if by_pace == outstanding {
+        pace.end() - rate.time_for(mark / 2)
+    } else {
+        now + excess
+    };
+    Err(Busy {
+        again: Some(again.max(now + rate.time_for(1))),
+        writable: false,
+    })
+}
+
+impl SerialPort {
+    /// A port that isn't open yet.
+    pub const fn new(config: SerialConfig) -> Self {
+        Self {
+            config,
+            line: None,
+            counts: IoCounts {
+                strangers: 0,
+                refused: 0,
+                oversized: 0,
+                backlog_octets_max: 0,
+            },
+        }
+    }
+
+    fn state(&self) -> PortState {
+        PortState {
+            tx_rate: self.config.rate(),
+            rx_rate: self.config.rate(),
+            frame_octets_max: u32::MAX,
+            block: Duration::ZERO,
+            latency: Duration::ZERO,
+        }
+    }
+}
+
+impl Line {
+    fn open(config: &SerialConfig, now: Instant) -> Result<Self, Error> {
+        let path = &config.device;
+        let file = open_device(path)?;
+        let doing = || format!("set up serial device `{}`", path.display());
+        let is_pty = is_pty(&file).doing(doing)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::new(
+                    format!("open serial device `{}`", path.display()),
+                    Errno::EBUSY,
+                ));
+            }
+            Err(TryLockError::Error(error)) => return Err(Error::new(doing(), error)),
+        }
+        let mut modes = ioctl::modes(&file).doing(doing)?;
+        make_raw(&mut modes, config);
+        ioctl::set_modes(&file, &modes).doing(doing)?;
+        if !is_pty {
+            ioctl::make_exclusive(&file).doing(doing)?;
+            check_speed(&file, config)?;
+            // Not every driver has the setting; without it octets arrive later, no worse.
+            if let Err(error) = ioctl::set_low_latency(&file) {
+                tracing::debug!(device = %path.display(), %error, "no low-latency mode");
+            }
+            ioctl::discard(&file).doing(doing)?;
+        }
+        Ok(Self {
+            file,
+            is_pty,
+            pace: Burst::new(config.rate(), now),
+            pending: Vec::new(),
+        })
+    }
+
+    fn backlog_octets(&self) -> u64 {
+        if self.is_pty {
+            return 0;
+        }
+        // A device that fails here fails the next read or write too, which takes the port down.
+        ioctl::backlog(&self.file).unwrap_or(0)
+    }
+
+    /// Writes what the device takes of the octets.
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        let mut written = 0;
+        while written < octets.len() {
+            match self.file.write(&octets[written..]) {
+                Ok(0) => return Err(Errno::EIO.into()),
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_not_now(&error) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(written)
+    }
+}
+
+/// Opens without waiting for a carrier and without becoming the controlling terminal's slave.
+fn open_device(path: &Path) -> Result<File, Error> {
+    let doing = || format!("open serial device `{}`", path.display());
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open(path)
+        .doing(doing)?;
+    let kind = file.metadata().doing(doing)?.file_type();
+    if !kind.is_char_device() {
+        return Err(Error::invalid(doing(), "it is no terminal device"));
+    }
+    Ok(file)
+}
+
+/// Whether the file is a pseudo-terminal's slave: Linux gives them the device numbers 136 to 143.
+fn is_pty(file: &File) -> io::Result<bool> {
+    Ok((136..=143).contains(&major(file.metadata()?.rdev())))
+}
+
+/// No treatment of octets, the line's speed and framing, no modem control.
+fn make_raw(modes: &mut libc::termios2, config: &SerialConfig) {
+    modes.c_iflag = libc::IGNBRK;
+    modes.c_oflag = 0;
+    modes.c_lflag = 0;
+    modes.c_cflag = libc::CS8 | libc::CREAD | libc::CLOCAL | libc::BOTHER;
+    match config.framing.parity {
+        Parity::None => {}
+        Parity::Even => modes.c_cflag |= libc::PARENB,
+        Parity::Odd => modes.c_cflag |= libc::PARENB | libc::PARODD,
+    }
+    if config.framing.two_stop_bits {
+        modes.c_cflag |= libc::CSTOPB;
+    }
+    if config.hardware_flow_control {
+        modes.c_cflag |= libc::CRTSCTS;
+    }
+    modes.c_ispeed = config.baud;
+    modes.c_ospeed = config.baud;
+    // A read that finds nothing says so, and zero octets mean a hang-up.
+    modes.c_cc[libc::VMIN] = 1;
+    modes.c_cc[libc::VTIME] = 0;
+}
+
+/// A device whose clock can't make the speed sets the nearest one it can; past 3 % no character
+/// survives.
+fn check_speed(file: &File, config: &SerialConfig) -> Result<(), Error> {
+    let doing = || format!("set {} baud on `{}`", config.baud, config.device.display());
+    let speed = u64::from(ioctl::modes(file).doing(doing)?.c_ospeed);
+    if speed.abs_diff(u64::from(config.baud)) * 100 > u64::from(config.baud) * 3 {
+        let why = format!("the device can only do {speed} baud");
+        return Err(Error::invalid(doing(), why));
+    }
+    Ok(())
+}
+
+impl PortIo for SerialPort {
+    fn open(&mut self, now: Instant) -> Result<PortState, Error> {
+        if self.line.is_none() {
+            self.line = Some(Line::open(&self.config, now)?);
+        }
+        Ok(self.state())
+    }
+
+    fn close(&mut self) {
+        self.line = None;
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.line.as_ref().map(|line| line.file.as_fd())
+    }
+
+    fn room(&mut self, now: Instant) -> Result<Room, Busy> {
+        let Some(line) = &self.line else {
+            return Err(Busy::default());
+        };
+        if !line.pending.is_empty() {
+            return Err(Busy {
+                again: None,
+                writable: true,
+            });
+        }
+        let backlog_octets = line.backlog_octets();
+        self.counts.backlog_octets_max = self.counts.backlog_octets_max.max(backlog_octets);
+        line_room(&line.pace, backlog_octets, now)
+    }
+
+    fn transmit(&mut self, now: Instant, _meta: &TxMeta, octets: &[u8]) -> io::Result<Sent> {
+        let Some(line) = &mut self.line else {
+            self.counts.refused += 1;
+            return Ok(Sent::Refused);
+        };
+        let written = line.write(octets)?;
+        line.pending.extend_from_slice(&octets[written..]);
+        line.pace.push(now, octets.len() as u64);
+        Ok(Sent::Taken)
+    }
+
+    fn flush(&mut self, _now: Instant) -> io::Result<()> {
+        let Some(line) = &mut self.line else {
+            return Ok(());
+        };
+        let pending = std::mem::take(&mut line.pending);
+        let written = line.write(&pending)?;
+        line.pending = pending;
+        line.pending.drain(..written);
+        Ok(())
+    }
+
+    fn drained(&mut self, now: Instant) -> bool {
+        self.line.as_ref().is_none_or(|line| {
+            line.pending.is_empty() && line.pace.end() <= now && line.backlog_octets() == 0
+        })
+    }
+
+    fn receive(&mut self, _now: Instant, buffer: &mut [u8]) -> io::Result<Received> {
+        let Some(line) = &mut self.line else {
+            return Ok(Received::Nothing);
+        };
+        match line.file.read(buffer) {
+            // The other side of a pseudo-terminal, or the device itself, is gone.
+            Ok(0) => Err(Errno::EIO.into()),
+            Ok(octets) => Ok(Received::Frame {
+                from: NeighbourId::PEER,
+                octets,
+            }),
+            Err(error) if is_not_now(&error) => Ok(Received::Nothing),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn counts(&self) -> IoCounts {
+        self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ns: u64) -> Instant {
+        Instant::from_nanos(ns)
+    }
+
+    #[test]
+    fn framing_counts_every_bit_and_needs_eight() {
+        let bits = |text: &str| text.parse().map(Framing::bits_per_octet);
+        for (text, expected) in [
+            ("8N1", 10),
+            ("8E1", 11),
+            ("8O1", 11),
+            ("8N2", 11),
+            ("8E2", 12),
+        ] {
+            assert_eq!(bits(text).unwrap(), expected, "{text}");
+        }
+        let error = bits("7E1").unwrap_err().to_string();
+        assert!(error.contains("too short for an octet"), "{error}");
+        for text in ["", "8", "8N", "8X1", "8N3", "9N1", "8N1x", "éN1"] {
+            assert!(bits(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_low_water_mark_is_two_octets_or_four_milliseconds() {
+        assert_eq!(low_water_octets(LineRate::new(75, 10)), 2);
+        assert_eq!(low_water_octets(LineRate::new(9600, 10)), 3);
+        assert_eq!(low_water_octets(LineRate::new(115_200, 10)), 46);
+    }
+
+    #[test]
+    fn room_returns_octet_by_octet_and_the_loop_is_woken_at_half_the_mark() {
+        // 1000 octets/s: a mark of 4 octets, each 1 ms.
+        let mut pace = Burst::new(LineRate::new(8000, 8), at(0));
+        let room = line_room(&pace, 0, at(5)).unwrap();
+        assert_eq!((room.octets, room.starts), (4, at(5)));
+        pace.push(at(5), 4);
+        let busy = line_room(&pace, 0, at(5)).unwrap_err();
+        assert_eq!(busy.again, Some(at(2_000_005)));
+        assert!(line_room(&pace, 0, at(1_000_004)).is_err());
+        let room = line_room(&pace, 0, at(1_000_005)).unwrap();
+        assert_eq!((room.octets, room.starts), (1, at(4_000_005)));
+        let room = line_room(&pace, 0, at(2_000_005)).unwrap();
+        assert_eq!((room.octets, room.starts), (2, at(4_000_005)));
+    }
+
+    #[test]
+    fn a_device_that_holds_more_than_the_pace_says_is_believed() {
+        let pace = Burst::new(LineRate::new(8000, 8), at(0));
+        let busy = line_room(&pace, 6, at(100)).unwrap_err();
+        assert_eq!(busy.again, Some(at(4_000_100)));
+        let room = line_room(&pace, 3, at(100)).unwrap();
+        assert_eq!((room.octets, room.starts), (1, at(3_000_100)));
+    }
+
+    #[test]
+    fn a_missing_device_and_a_plain_file_are_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = SerialConfig {
+            device: dir.path().join("ttyNone"),
+            baud: 9600,
+            framing: Framing::N1,
+            hardware_flow_control: false,
+        };
+        let error = SerialPort::new(config.clone()).open(at(0)).unwrap_err();
+        assert!(error.to_string().contains("plugged in"), "{error}");
+        config.device = dir.path().join("file");
+        std::fs::write(&config.device, "").unwrap();
+        let error = SerialPort::new(config).open(at(0)).unwrap_err();
+        assert!(error.to_string().contains("no terminal device"), "{error}");
+    }
+
+    #[test]
+    fn a_line_in_use_says_so() {
+        let pair = crate::pty::PtyPair::open(None).unwrap();
+        let config = SerialConfig {
+            device: pair.slave_path().to_path_buf(),
+            baud: 12_345,
+            framing: Framing::N1,
+            hardware_flow_control: false,
+        };
+        let mut first = SerialPort::new(config.clone());
+        first.open(at(0)).unwrap();
+        let error = SerialPort::new(config.clone()).open(at(0)).unwrap_err();
+        assert!(error.to_string().contains("another program"), "{error}");
+        first.close();
+        assert!(SerialPort::new(config).open(at(0)).is_ok());
+    }
+}

@@ -1,0 +1,237 @@
+//! Tiny request-and-answer servers inside an event loop: local, few clients, no patience.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use strait_core::time::{Duration, Instant};
+
+use crate::service::{Service, View};
+
+/// What a server makes of the octets that a client has sent so far.
+pub enum Answer {
+    /// The request isn't complete.
+    Incomplete,
+    /// The answer; the connection closes after it.
+    Full(Vec<u8>),
+}
+
+/// Turns requests into answers.
+pub type Answerer = Box<dyn FnMut(&[u8], &View<'_>) -> Answer>;
+
+/// Where clients come in.
+#[derive(Debug)]
+pub enum Listener {
+    /// A socket in the file system.
+    Unix(UnixListener),
+    /// A TCP port.
+    Tcp(TcpListener),
+}
+
+/// Serves requests of few local clients. A client that sends too much, or takes too long to send
+/// or to read, is cut: nothing it does can hold the event loop up.
+pub struct Server {
+    listener: Listener,
+    answerer: Answerer,
+    clients: Vec<Client>,
+    /// While the system has no descriptor for a new client: when to try again.
+    paused_until: Option<Instant>,
+}
+
+struct Client {
+    stream: Stream,
+    request: Vec<u8>,
+    answer: Option<Vec<u8>>,
+    written: usize,
+    cut_at: Instant,
+}
+
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// Clients at once; further ones wait in the listener's backlog.
+const CLIENTS_MAX: usize = 8;
+/// Octets of a request.
+const REQUEST_OCTETS_MAX: usize = 4096;
+/// Time from the first to the last octet of a client's business.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Pause after a failed accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+impl Server {
+    /// A server on `listener`.
+    ///
+    /// # Errors
+    /// The listener can't be made non-blocking.
+    pub fn new(listener: Listener, answerer: Answerer) -> io::Result<Self> {
+        match &listener {
+            Listener::Unix(listener) => listener.set_nonblocking(true)?,
+            Listener::Tcp(listener) => listener.set_nonblocking(true)?,
+        }
+        Ok(Self {
+            listener,
+            answerer,
+            clients: Vec::new(),
+            paused_until: None,
+        })
+    }
+
+    fn accept(&mut self, now: Instant) {
+        if self.paused_until.is_some_and(|until| now < until) {
+            return;
+        }
+        self.paused_until = None;
+        while self.clients.len() < CLIENTS_MAX {
+            match self.listener.accept() {
+                Ok(stream) => self.clients.push(Client {
+                    stream,
+                    request: Vec::new(),
+                    answer: None,
+                    written: 0,
+                    cut_at: now + PATIENCE,
+                }),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // Out of descriptors, mostly: the listener stays readable, so look away a while.
+                Err(_) => {
+                    self.paused_until = Some(now + ACCEPT_PAUSE);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+impl Listener {
+    fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                Ok(Stream::Unix(stream))
+            }
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+        }
+    }
+}
+
+impl Client {
+    /// Goes as far as the client lets; true while there is more to come.
+    fn go_on(&mut self, answerer: &mut Answerer, view: &View<'_>) -> bool {
+        if self.answer.is_none() && !self.read() {
+            return false;
+        }
+        if self.answer.is_none() {
+            match answerer(&self.request, view) {
+                Answer::Full(answer) => self.answer = Some(answer),
+                Answer::Incomplete => return self.request.len() < REQUEST_OCTETS_MAX,
+            }
+        }
+        self.write()
+    }
+
+    /// Takes what has arrived; false if the client is gone.
+    fn read(&mut self) -> bool {
+        let mut buffer = [0; 1024];
+        while self.request.len() < REQUEST_OCTETS_MAX {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(octets) => self.request.extend_from_slice(&buffer[..octets]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Sends what the client takes; false when all is sent or the client is gone.
+    fn write(&mut self) -> bool {
+        let answer = self.answer.as_deref().unwrap_or_default();
+        while self.written < answer.len() {
+            match self.stream.write(&answer[self.written..]) {
+                Ok(0) => return false,
+                Ok(octets) => self.written += octets,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+}
+
+impl Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream) => stream.read(buffer),
+        }
+    }
+
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(octets),
+            Self::Tcp(stream) => stream.write(octets),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(listener) => listener.as_fd(),
+            Self::Tcp(listener) => listener.as_fd(),
+        }
+    }
+}
+
+impl Service for Server {
+    fn interests(&self) -> Vec<(BorrowedFd<'_>, bool)> {
+        let clients = self.clients.iter();
+        let mut fds: Vec<_> = clients
+            .map(|client| (client.stream.as_fd(), client.answer.is_some()))
+            .collect();
+        if self.clients.len() < CLIENTS_MAX && self.paused_until.is_none() {
+            fds.push((self.listener.as_fd(), false));
+        }
+        fds
+    }
+
+    fn serve(&mut self, view: &View<'_>) {
+        self.accept(view.now);
+        let answerer = &mut self.answerer;
+        self.clients
+            .retain_mut(|client| view.now < client.cut_at && client.go_on(answerer, view));
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        let cuts = self.clients.iter().map(|client| client.cut_at);
+        cuts.chain(self.paused_until).min()
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("listener", &self.listener)
+            .field("clients", &self.clients.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,62 @@
+//! What a node's event loop serves besides the node: status, metrics.
+
+use std::os::fd::BorrowedFd;
+
+use strait_core::node::Command;
+use strait_core::stats::Stats;
+use strait_core::time::Instant;
+
+use crate::port_io::IoCounts;
+
+/// Something with descriptors of its own in a node's event loop. It must never block.
+pub trait Service {
+    /// The descriptors to wait on; true for those to wait for writing on.
+    fn interests(&self) -> Vec<(BorrowedFd<'_>, bool)>;
+
+    /// A descriptor is ready, or [`Service::wake`] has come.
+    fn serve(&mut self, view: &View<'_>);
+
+    /// When it wants to be served whatever its descriptors say.
+    fn wake(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The next wish of an operator who speaks by this service.
+    fn poll_command(&mut self) -> Option<Command> {
+        None
+    }
+}
+
+/// What a service may see.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The moment.
+    pub now: Instant,
+    /// The node's counters.
+    pub stats: &'a Stats,
+    /// What the event loop knows of each port.
+    pub ports: &'a [PortStatus],
+}
+
+/// What the event loop knows of a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortStatus {
+    /// Whether its device is open.
+    pub open: bool,
+    /// Why it isn't.
+    pub problem: Option<String>,
+    /// What happened below the node.
+    pub counts: IoCounts,
+}
+
+impl View<'_> {
+    /// The node's counters with those that only the event loop has.
+    pub fn merged(&self) -> Stats {
+        let mut stats = self.stats.clone();
+        for (port, status) in stats.ports.iter_mut().zip(self.ports) {
+            port.strangers += status.counts.strangers;
+            port.invalid += status.counts.oversized;
+        }
+        stats
+    }
+}

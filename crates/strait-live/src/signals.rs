@@ -1,0 +1,111 @@
+//! Requests to stop: from signals, from other threads.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use signal_hook::SigId;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::{pipe, unregister};
+
+use crate::error::{Doing, Error};
+
+/// Collects requests to stop, and can be waited on.
+#[derive(Debug)]
+pub struct StopRequests {
+    reader: UnixStream,
+    writer: Arc<UnixStream>,
+}
+
+/// Asks an event loop to stop, from any thread. A second request ends it without draining.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<UnixStream>);
+
+/// As long as it lives, SIGINT, SIGTERM and SIGHUP are requests to stop. SIGHUP is one of them
+/// because a gateway started from a terminal must not outlive it with its routes in place;
+/// nothing is read again while running. Afterwards these signals are ignored: a process that
+/// goes on needs its own handlers.
+#[derive(Debug)]
+pub struct SignalGuard(Vec<SigId>);
+
+impl StopRequests {
+    /// None so far.
+    ///
+    /// # Errors
+    /// The system has no descriptors left.
+    pub fn new() -> Result<Self, Error> {
+        let pair = || -> io::Result<_> {
+            let (reader, writer) = UnixStream::pair()?;
+            reader.set_nonblocking(true)?;
+            writer.set_nonblocking(true)?;
+            Ok((reader, writer))
+        };
+        let (reader, writer) = pair().doing(|| "open a socket pair for stop requests")?;
+        let writer = Arc::new(writer);
+        Ok(Self { reader, writer })
+    }
+
+    /// A way to ask.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.writer))
+    }
+
+    /// Makes signals of the process requests.
+    ///
+    /// # Errors
+    /// The handlers can't be set.
+    pub fn on_signals(&self) -> Result<SignalGuard, Error> {
+        let mut guard = SignalGuard(Vec::new());
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let writer = self.writer.try_clone();
+            let id = writer.and_then(|writer| pipe::register(signal, writer));
+            guard.0.push(id.doing(|| "set the signal handlers")?);
+        }
+        Ok(guard)
+    }
+
+    /// The number of requests since the last call.
+    pub fn take(&mut self) -> usize {
+        let mut octets = [0; 16];
+        self.reader.read(&mut octets).unwrap_or(0)
+    }
+}
+
+impl AsFd for StopRequests {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reader.as_fd()
+    }
+}
+
+impl Stopper {
+    /// Asks once.
+    pub fn stop(&self) {
+        // A full pipe holds requests enough.
+        let _ = (&*self.0).write(&[1]);
+    }
+}
+
+impl Drop for SignalGuard {
+    fn drop(&mut self) {
+        for id in self.0.drain(..) {
+            unregister(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_once() {
+        let mut requests = StopRequests::new().unwrap();
+        assert_eq!(requests.take(), 0);
+        let stopper = requests.stopper();
+        stopper.stop();
+        stopper.stop();
+        assert_eq!(requests.take(), 2);
+        assert_eq!(requests.take(), 0);
+    }
+}

@@ -1,0 +1,266 @@
+//! The host side of a live node: a TUN interface, whole IP packets of both families.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use nix::errno::Errno;
+use nix::libc;
+use strait_core::id::NeighbourId;
+use strait_core::node::{PortState, Room, TxMeta};
+use strait_core::rate::LineRate;
+use strait_core::time::{Duration, Instant};
+
+use crate::error::{Doing, Error};
+use crate::netlink::Netlink;
+use crate::port_io::{Busy, IoCounts, PortIo, Received, Sent, is_not_now};
+
+/// `ioctl`s of `/dev/net/tun` (Linux `if_tun.h`).
+#[allow(unsafe_code, reason = "ioctl has no safe wrapper")]
+mod ioctl {
+    use super::{AsRawFd, Errno, File, libc};
+
+    nix::ioctl_write_ptr_bad!(
+        tun_set_iff,
+        nix::request_code_write!(b'T', 202, size_of::<libc::c_int>()),
+        libc::ifreq
+    );
+    nix::ioctl_read_bad!(
+        tun_get_iff,
+        nix::request_code_read!(b'T', 210, size_of::<libc::c_uint>()),
+        libc::ifreq
+    );
+
+    nix::ioctl_write_int_bad!(
+        tun_set_offload,
+        nix::request_code_write!(b'T', 208, size_of::<libc::c_uint>())
+    );
+
+    /// Switches every offload off: a reader that didn't ask must not be given super-frames.
+    pub(super) fn clear_offload(file: &File) -> Result<(), Errno> {
+        // SAFETY: the descriptor is open; the argument is a number, not a pointer.
+        unsafe { tun_set_offload(file.as_raw_fd(), 0) }.map(drop)
+    }
+
+    /// Attaches `file` to the interface `name`, made if there is none; `name` may be empty or
+    /// hold `%d`. Returns the name that the interface has.
+    pub(super) fn attach(file: &File, name: &str, flags: i32) -> Result<String, Errno> {
+        // SAFETY: `ifreq` is plain data for which all octets zero is a valid value.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_flags = flags as libc::c_short;
+        // SAFETY: the descriptor is open, and `request` is an `ifreq` as the call expects.
+        unsafe { tun_set_iff(file.as_raw_fd(), &raw const request) }?;
+        Ok(read_name(&request))
+    }
+
+    /// The flags that the kernel says the interface has.
+    pub(super) fn flags(file: &File) -> Result<i32, Errno> {
+        // SAFETY: as above.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        // SAFETY: the descriptor is open, and `request` is an `ifreq` that the call fills in.
+        unsafe { tun_get_iff(file.as_raw_fd(), &raw mut request) }?;
+        // SAFETY: TUNGETIFF sets the flags member of the union, which is plain data anyway.
+        let flags = unsafe { request.ifr_ifru.ifru_flags };
+        Ok(i32::from(flags) & 0xffff)
+    }
+
+    fn read_name(request: &libc::ifreq) -> String {
+        let octets = request.ifr_name.iter().take_while(|octet| **octet != 0);
+        octets.map(|octet| char::from(*octet as u8)).collect()
+    }
+}
+
+/// What a TUN interface is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TunConfig {
+    /// Its name, at most 15 octets.
+    pub interface: String,
+    /// Its addresses with their prefix lengths.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Prefixes that the host reaches through it.
+    pub routes: Vec<(IpAddr, u8)>,
+    /// Its maximum transmission unit in octets.
+    pub mtu: u32,
+}
+
+/// A TUN interface as a port. It lasts as long as it is open: the kernel removes it, its
+/// addresses and its routes with the descriptor, also after a kill. (An interface that somebody
+/// made persistent before is used too, and stays.)
+#[derive(Debug)]
+pub struct TunPort {
+    config: TunConfig,
+    file: Option<File>,
+    counts: IoCounts,
+}
+
+/// Rate that the host side reports: no line stands behind it.
+const HOST_RATE: LineRate = LineRate::new(1_000_000_000, 8);
+
+impl TunPort {
+    /// A port that isn't open yet.
+    pub const fn new(config: TunConfig) -> Self {
+        Self {
+            config,
+            file: None,
+            counts: IoCounts {
+                strangers: 0,
+                refused: 0,
+                oversized: 0,
+                backlog_octets_max: 0,
+            },
+        }
+    }
+
+    fn attach(&self) -> Result<File, Error> {
+        let name = &self.config.interface;
+        let doing = || format!("create TUN interface `{name}`");
+        if name.is_empty() || name.len() >= libc::IFNAMSIZ {
+            return Err(Error::invalid(doing(), "a name has 1 to 15 octets"));
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open("/dev/net/tun")
+            .doing(|| "open /dev/net/tun")?;
+        let wanted = libc::IFF_TUN | libc::IFF_NO_PI;
+        ioctl::attach(&file, name, wanted).doing(doing)?;
+        // A persistent interface keeps what another program set on it, and with offload it
+        // would hand us super-frames that no link can carry.
+        ioctl::clear_offload(&file).doing(|| format!("switch off offload of `{name}`"))?;
+        let flags = ioctl::flags(&file).doing(doing)?;
+        let unfit = libc::IFF_VNET_HDR | libc::IFF_MULTI_QUEUE;
+        if flags & wanted != wanted || flags & unfit != 0 {
+            let why = format!("an interface of this name exists with other flags ({flags:#x})");
+            let remedy = format!("remove it first: ip link delete {name}");
+            return Err(Error::invalid(doing(), why).with_remedy(remedy));
+        }
+        Ok(file)
+    }
+
+    fn set_up(&self) -> Result<(), Error> {
+        let name = self.config.interface.as_str();
+        let mut netlink = Netlink::open()?;
+        quieten(name)?;
+        let link = netlink.link(name)?;
+        netlink.set_mtu(link.index, name, self.config.mtu)?;
+        netlink.set_multicast(link.index, name, false)?;
+        for (address, length) in &self.config.addresses {
+            netlink.add_address(link.index, name, *address, *length)?;
+        }
+        netlink.set_up(link.index, name, true)?;
+        for (prefix, length) in &self.config.routes {
+            netlink.add_route(*prefix, *length, None, Some(link.index))?;
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the kernel from talking on its own: each router solicitation or listener report would
+/// cross the narrow link.
+fn quieten(name: &str) -> Result<(), Error> {
+    let settings = [
+        ("accept_dad", "0"),
+        ("accept_ra", "0"),
+        ("router_solicitations", "0"),
+        ("addr_gen_mode", "1"),
+    ];
+    for (key, value) in settings {
+        let path = format!("/proc/sys/net/ipv6/conf/{name}/{key}");
+        match std::fs::write(&path, value) {
+            // A kernel without IPv6 has nothing to say in it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => result.doing(|| format!("set {path}"))?,
+        }
+    }
+    Ok(())
+}
+
+impl PortIo for TunPort {
+    fn open(&mut self, _now: Instant) -> Result<PortState, Error> {
+        if self.file.is_none() {
+            let file = self.attach()?;
+            self.set_up()?;
+            self.file = Some(file);
+        }
+        Ok(PortState {
+            tx_rate: HOST_RATE,
+            rx_rate: HOST_RATE,
+            frame_octets_max: self.config.mtu,
+            block: Duration::ZERO,
+            latency: Duration::ZERO,
+        })
+    }
+
+    fn close(&mut self) {
+        self.file = None;
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
+    }
+
+    fn room(&mut self, now: Instant) -> Result<Room, Busy> {
+        Ok(Room {
+            octets: self.config.mtu as usize,
+            starts: now,
+            until: None,
+        })
+    }
+
+    fn transmit(&mut self, _now: Instant, _meta: &TxMeta, octets: &[u8]) -> io::Result<Sent> {
+        let Some(file) = &mut self.file else {
+            self.counts.refused += 1;
+            return Ok(Sent::Refused);
+        };
+        match file.write(octets) {
+            Ok(_) => Ok(Sent::Taken),
+            // The interface is gone, or an operator took it down.
+            Err(error) if is_gone(&error) => Err(error),
+            Err(_) => {
+                self.counts.refused += 1;
+                Ok(Sent::Refused)
+            }
+        }
+    }
+
+    fn flush(&mut self, _now: Instant) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn drained(&mut self, _now: Instant) -> bool {
+        true
+    }
+
+    fn receive(&mut self, _now: Instant, buffer: &mut [u8]) -> io::Result<Received> {
+        let Some(file) = &mut self.file else {
+            return Ok(Received::Nothing);
+        };
+        match file.read(buffer) {
+            Ok(0) => Err(Errno::ENODEV.into()),
+            Ok(octets) => Ok(Received::Frame {
+                from: NeighbourId::PEER,
+                octets,
+            }),
+            Err(error) if is_not_now(&error) => Ok(Received::Nothing),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn counts(&self) -> IoCounts {
+        self.counts
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    let number = error.raw_os_error().map(Errno::from_raw);
+    matches!(
+        number,
+        Some(Errno::EIO | Errno::EBADFD | Errno::ENODEV | Errno::EBADF)
+    )
+}

@@ -1,0 +1,345 @@
+//! A port over UDP: datagrams are its frames, their source addresses its neighbours.
+
+use std::io;
+use std::net::{SocketAddr, SocketAddrV6, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nix::errno::Errno;
+use socket2::{Domain, Protocol, Socket, Type};
+use strait_core::id::NeighbourId;
+use strait_core::node::{PortState, Room, TxMeta};
+use strait_core::rate::{Burst, LineRate};
+use strait_core::time::{Duration, Instant};
+
+use crate::error::{Doing, Error};
+use crate::port_io::{Busy, IoCounts, PortIo, Received, Sent, is_not_now};
+
+/// What a UDP port is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UdpConfig {
+    /// Where it listens, and what its datagrams come from.
+    pub local: SocketAddr,
+    /// Its neighbours; their positions are their [`NeighbourId`]s.
+    pub neighbours: Vec<SocketAddr>,
+    /// Rate not to be exceeded, counting payload octets, if the network needs one.
+    pub rate: Option<LineRate>,
+    /// The longest payload of a datagram in octets.
+    pub frame_octets_max: u32,
+}
+
+/// A UDP socket as a port.
+///
+/// With a rate, the next frame is asked for when the one before has left at that rate: at most
+/// one frame is ever ahead of the scheduler's choice.
+#[derive(Debug)]
+pub struct UdpPort {
+    config: UdpConfig,
+    socket: Option<UdpSocket>,
+    pace: Option<Burst>,
+    /// A frame that the socket had no space for.
+    pending: Option<(NeighbourId, Vec<u8>)>,
+    counts: IoCounts,
+}
+
+/// A frame is asked for this much before the one before has left, so that the event loop's
+/// lateness doesn't open gaps between frames.
+const AHEAD: Duration = Duration::from_micros(500);
+
+/// Rate that a port without shaper reports.
+const UNSHAPED: LineRate = LineRate::new(1_000_000_000, 8);
+
+impl UdpPort {
+    /// A port that isn't open yet.
+    pub fn new(config: UdpConfig) -> Self {
+        Self {
+            config,
+            socket: None,
+            pace: None,
+            pending: None,
+            counts: IoCounts::default(),
+        }
+    }
+
+    /// The address that the socket has, once open: with port 0 the system chose one.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.socket.as_ref()?.local_addr().ok()
+    }
+
+    fn neighbour(&self, from: SocketAddr) -> Option<NeighbourId> {
+        let from = canonical(from);
+        let position = self
+            .config
+            .neighbours
+            .iter()
+            .position(|known| canonical(*known) == from)?;
+        u16::try_from(position).ok().map(NeighbourId)
+    }
+
+    fn send(&mut self, to: NeighbourId, octets: &[u8]) -> io::Result<Sent> {
+        let Some(socket) = &self.socket else {
+            self.counts.refused += 1;
+            return Ok(Sent::Refused);
+        };
+        let targets = match to {
+            NeighbourId::ALL => self.config.neighbours.as_slice(),
+            to => self
+                .config
+                .neighbours
+                .get(to.index()..=to.index())
+                .unwrap_or(&[]),
+        };
+        let mut sent = 0;
+        for target in targets {
+            match socket.send_to(octets, target) {
+                Ok(_) => sent += 1,
+                // Half a broadcast can't be repeated to one neighbour; a single frame waits.
+                Err(error) if is_not_now(&error) && targets.len() == 1 => {
+                    self.pending = Some((to, octets.to_vec()));
+                    sent += 1;
+                }
+                Err(_) => {}
+            }
+        }
+        // Refusals concern one frame or one neighbour: no route now, nobody listening there.
+        if sent < targets.len() || targets.is_empty() {
+            self.counts.refused += 1;
+            return Ok(Sent::Refused);
+        }
+        Ok(Sent::Taken)
+    }
+}
+
+/// An address as comparisons need it: flow information means nothing, an embedded IPv4 address
+/// is one, and a scope counts only for link-local addresses.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(_) => address,
+        SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {
+            Some(v4) => SocketAddr::from((v4, v6.port())),
+            None => {
+                let local = v6.ip().is_unicast_link_local();
+                let scope = if local { v6.scope_id() } else { 0 };
+                SocketAddr::V6(SocketAddrV6::new(*v6.ip(), v6.port(), 0, scope))
+            }
+        },
+    }
+}
+
+fn bind(local: SocketAddr) -> Result<UdpSocket, Error> {
+    let doing = || format!("bind UDP {local}");
+    let domain = Domain::for_address(local);
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP)).doing(doing)?;
+    socket.set_nonblocking(true).doing(doing)?;
+    if local.is_ipv6() {
+        socket.set_only_v6(true).doing(doing)?;
+    }
+    socket.bind(&local.into()).map_err(|error| {
+        let in_use = error.raw_os_error() == Some(Errno::EADDRINUSE as i32);
+        let error = Error::new(doing(), error);
+        if in_use {
+            let port = local.port();
+            error.with_remedy(format!(
+                "another program uses it, `ss -ulnp sport = :{port}` says which: \
+                 stop it or choose another port"
+            ))
+        } else {
+            error
+        }
+    })?;
+    Ok(socket.into())
+}
+
+impl PortIo for UdpPort {
+    fn open(&mut self, now: Instant) -> Result<PortState, Error> {
+        if self.socket.is_none() {
+            self.socket = Some(bind(self.config.local)?);
+            self.pace = self.config.rate.map(|rate| Burst::new(rate, now));
+            self.pending = None;
+        }
+        let rate = self.config.rate.unwrap_or(UNSHAPED);
+        Ok(PortState {
+            tx_rate: rate,
+            rx_rate: rate,
+            frame_octets_max: self.config.frame_octets_max,
+            block: Duration::ZERO,
+            latency: Duration::ZERO,
+        })
+    }
+
+    fn close(&mut self) {
+        self.socket = None;
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.as_ref().map(AsFd::as_fd)
+    }
+
+    fn room(&mut self, now: Instant) -> Result<Room, Busy> {
+        if self.pending.is_some() {
+            return Err(Busy {
+                again: None,
+                writable: true,
+            });
+        }
+        let free = self.pace.as_ref().map_or(now, Burst::end);
+        if free > now + AHEAD {
+            return Err(Busy {
+                again: Some(free - AHEAD),
+                writable: false,
+            });
+        }
+        Ok(Room {
+            octets: self.config.frame_octets_max as usize,
+            starts: free.max(now),
+            until: None,
+        })
+    }
+
+    fn transmit(&mut self, now: Instant, meta: &TxMeta, octets: &[u8]) -> io::Result<Sent> {
+        if let Some(pace) = &mut self.pace {
+            pace.push(now, octets.len() as u64);
+        }
+        self.send(meta.to, octets)
+    }
+
+    fn flush(&mut self, _now: Instant) -> io::Result<()> {
+        if let Some((to, octets)) = self.pending.take() {
+            self.send(to, &octets)?;
+        }
+        Ok(())
+    }
+
+    fn drained(&mut self, _now: Instant) -> bool {
+        self.pending.is_none()
+    }
+
+    fn receive(&mut self, _now: Instant, buffer: &mut [u8]) -> io::Result<Received> {
+        let Some(socket) = &self.socket else {
+            return Ok(Received::Nothing);
+        };
+        match socket.recv_from(buffer) {
+            Ok((octets, from)) => match self.neighbour(from) {
+                Some(from) => Ok(Received::Frame { from, octets }),
+                None => {
+                    self.counts.strangers += 1;
+                    tracing::debug!(%from, octets, "datagram from a stranger");
+                    Ok(Received::Skipped)
+                }
+            },
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Received::Nothing),
+            // A pending error of an earlier send, such as «port unreachable»: reading clears it.
+            Err(_) => Ok(Received::Skipped),
+        }
+    }
+
+    fn counts(&self) -> IoCounts {
+        self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    use strait_core::id::{ClassId, TxId};
+
+    fn port(neighbours: Vec<SocketAddr>, rate: Option<LineRate>) -> UdpPort {
+        let mut port = UdpPort::new(UdpConfig {
+            local: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            neighbours,
+            rate,
+            frame_octets_max: 1400,
+        });
+        port.open(Instant::ZERO).unwrap();
+        port
+    }
+
+    fn received(port: &mut UdpPort, buffer: &mut [u8]) -> Received {
+        for _ in 0..1000 {
+            match port.receive(Instant::ZERO, buffer).unwrap() {
+                Received::Nothing => std::thread::sleep(Duration::from_millis(1)),
+                other => return other,
+            }
+        }
+        Received::Nothing
+    }
+
+    #[test]
+    fn neighbours_are_heard_and_strangers_only_counted() {
+        let friend = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut port = port(
+            vec!["127.0.0.1:9".parse().unwrap(), friend.local_addr().unwrap()],
+            None,
+        );
+        let target = port.local_addr().unwrap();
+        let mut buffer = [0; 2048];
+        stranger.send_to(b"?", target).unwrap();
+        assert_eq!(received(&mut port, &mut buffer), Received::Skipped);
+        friend.send_to(b"hello", target).unwrap();
+        let expected = Received::Frame {
+            from: NeighbourId(1),
+            octets: 5,
+        };
+        assert_eq!(received(&mut port, &mut buffer), expected);
+        assert_eq!(&buffer[..5], b"hello");
+        assert_eq!(port.counts().strangers, 1);
+
+        let mut meta = TxMeta::to_peer(ClassId(0));
+        meta.to = NeighbourId(1);
+        assert_eq!(
+            port.transmit(Instant::ZERO, &meta, b"hi").unwrap(),
+            Sent::Taken
+        );
+        assert_eq!(friend.recv_from(&mut buffer).unwrap(), (2, target));
+        meta.to = NeighbourId(2);
+        meta.id = TxId(3);
+        assert_eq!(
+            port.transmit(Instant::ZERO, &meta, b"hi").unwrap(),
+            Sent::Refused
+        );
+        assert_eq!(port.counts().refused, 1);
+    }
+
+    #[test]
+    fn the_shaper_keeps_one_frame_ahead_at_most() {
+        let friend = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let rate = LineRate::new(8_000_000, 8);
+        let mut port = port(vec![friend.local_addr().unwrap()], Some(rate));
+        let meta = TxMeta::to_peer(ClassId(0));
+        let now = Instant::ZERO;
+        assert_eq!(port.room(now).unwrap().octets, 1400);
+        port.transmit(now, &meta, &[0; 1000]).unwrap();
+        let again = Instant::from_nanos(500_000);
+        let before = Instant::from_nanos(499_999);
+        assert_eq!(port.room(before).unwrap_err().again, Some(again));
+        let room = port.room(again).unwrap();
+        assert_eq!(room.starts, Instant::from_millis(1));
+    }
+
+    #[test]
+    fn a_port_in_use_names_itself_and_the_remedy() {
+        let first = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let local = first.local_addr().unwrap();
+        let error = bind(local).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("cannot bind UDP {local}: ")),
+            "{error}"
+        );
+        assert!(error.contains("choose another port"), "{error}");
+        let elsewhere = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 7001));
+        let error = bind(elsewhere).unwrap_err().to_string();
+        assert!(error.contains("no such address"), "{error}");
+    }
+
+    #[test]
+    fn addresses_compare_by_meaning() {
+        let same =
+            |a: &str, b: &str| canonical(a.parse().unwrap()) == canonical(b.parse().unwrap());
+        assert!(same("[::ffff:127.0.0.1]:7", "127.0.0.1:7"));
+        assert!(same("[fd00::1%3]:7", "[fd00::1]:7"));
+        assert!(!same("[fe80::1%3]:7", "[fe80::1%4]:7"));
+        assert!(!same("127.0.0.1:7", "127.0.0.1:8"));
+    }
+}
