@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use strait_core::PortId;
-use strait_node::route::Prefix;
+use strait_core::prefix::Prefix;
 
-use crate::scenario::{Link, Loaded, ports};
+use crate::scenario::{Link, Loaded};
 
 /// Index of a member in [`Topology::members`].
 pub type MemberId = usize;
@@ -168,12 +168,12 @@ impl Topology {
                     neighbour: None,
                 });
             };
-            let ports = ports(&loaded.nodes[gateway]);
-            let index_of = |name: &String| ports.iter().position(|port| port.name == name);
+            let ports = &loaded.nodes[gateway].config.ports;
+            let index_of = |name: &String| ports.iter().position(|port| port.name == *name);
             let port = end.port.as_ref().and_then(index_of)?;
             let others = &ports[port].neighbours;
             let other = &link.ends[1 - index].node;
-            let neighbour = others.iter().position(|name| name == other);
+            let neighbour = others.iter().position(|it| it.name == *other);
             let port = u8::try_from(port + 1).ok().map(PortId);
             Some(End {
                 member,
@@ -272,8 +272,13 @@ fn members(loaded: &Loaded) -> Vec<Member> {
         routes: Vec::new(),
     };
     let gateways = loaded.nodes.iter().enumerate();
-    let gateways = gateways
-        .map(|(index, node)| member(&node.name, Role::Gateway(index), own_addresses(&node.table)));
+    let gateways = gateways.map(|(index, node)| {
+        member(
+            &node.name,
+            Role::Gateway(index),
+            node.config.host.addresses.clone(),
+        )
+    });
     let hosts = scenario.hosts.iter().enumerate();
     let hosts =
         hosts.map(|(index, host)| member(&host.name, Role::Host(index), host.addresses.clone()));
@@ -281,16 +286,4 @@ fn members(loaded: &Loaded) -> Vec<Member> {
     let routers =
         routers.map(|(index, router)| member(&router.name, Role::Router(index), Vec::new()));
     gateways.chain(hosts).chain(routers).collect()
-}
-
-/// `[host] addresses` of a node file.
-fn own_addresses(node: &toml::Table) -> Vec<Prefix> {
-    let addresses = node.get("host").and_then(|host| host.get("addresses"));
-    let addresses = addresses
-        .and_then(toml::Value::as_array)
-        .into_iter()
-        .flatten();
-    addresses
-        .filter_map(|text| text.as_str()?.parse().ok())
-        .collect()
 }

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use strait_channel::LinkKind;
+use strait_core::prefix::Prefix;
 use strait_core::time::Duration;
+use strait_node::config::{PortConfig, PortKind};
 use strait_node::config_text::{self, ConfigError};
-use strait_node::route::Prefix;
-use toml::{Table, Value};
+use toml::Table;
 
 use super::load::Source;
 use super::{Link, Loaded, LoadedNode, Scenario};
@@ -151,34 +152,6 @@ fn behind(source: &Source<'_>, scenario: &Scenario) -> Checked {
     Ok(())
 }
 
-/// What a link has to know of a gateway's port.
-pub(crate) struct PortFacts<'a> {
-    pub(crate) name: &'a str,
-    kind: &'a str,
-    baud: Option<i64>,
-    pub(crate) neighbours: Vec<&'a str>,
-}
-
-/// The ports of a node file, in order: port numbers count from 1.
-pub(crate) fn ports(node: &LoadedNode) -> Vec<PortFacts<'_>> {
-    fn text<'a>(table: &'a Value, key: &str) -> Option<&'a str> {
-        table.get(key).and_then(Value::as_str)
-    }
-    fn all(table: Option<&Value>) -> &[Value] {
-        table.and_then(Value::as_array).map_or(&[], Vec::as_slice)
-    }
-    let facts = |port| PortFacts {
-        name: text(port, "name").unwrap_or_default(),
-        kind: text(port, "kind").unwrap_or_default(),
-        baud: port.get("baud").and_then(Value::as_integer),
-        neighbours: all(port.get("neighbours"))
-            .iter()
-            .filter_map(|it| text(it, "name"))
-            .collect(),
-    };
-    all(node.table.get("port")).iter().map(facts).collect()
-}
-
 fn links(source: &Source<'_>, loaded: &Loaded) -> Checked {
     let mut names = BTreeSet::new();
     let mut used: BTreeMap<String, usize> = BTreeMap::new();
@@ -220,19 +193,20 @@ fn link_end(source: &Source<'_>, loaded: &Loaded, link: &Link, end: usize, path:
     let node = loaded.nodes.iter().find(|node| node.name == end.node);
     match (node, &end.port) {
         (Some(node), Some(port)) => {
-            let ports = ports(node);
-            let names: Vec<&str> = ports.iter().map(|port| port.name).collect();
-            let Some(facts) = ports.iter().find(|facts| facts.name == port) else {
+            let ports = &node.config.ports;
+            let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+            let Some(facts) = ports.iter().find(|facts| facts.name == *port) else {
                 let what = format!("port of `{}` has the name", node.name);
                 return Err(no_port(source, path, &what, port, &names));
             };
             fits(source, link, &node.name, facts, path)
         }
         (Some(node), None) => {
-            let example = ports(node)
+            let example = node
+                .config
+                .ports
                 .first()
-                .map_or("line", |port| port.name)
-                .to_string();
+                .map_or("line", |port| port.name.as_str());
             let message = format!(
                 "`{0}` is a gateway: name its port, as in `{0}.{example}`",
                 end.node
@@ -266,24 +240,31 @@ fn no_port(source: &Source<'_>, path: &str, what: &str, port: &str, names: &[&st
     error
 }
 
-/// A port and the medium it is plugged into have to be of one kind.
-fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortFacts<'_>, path: &str) -> Checked {
-    let (kind, medium) = match link.channel.kind {
-        LinkKind::Serial => ("serial", "serial"),
-        LinkKind::Frames => ("udp", "frames"),
+/// A port and the medium it is plugged into have to be of one kind and speed.
+fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortConfig, path: &str) -> Checked {
+    let port_name = format!("port `{node}.{}`", port.name);
+    let fits = match link.channel.kind {
+        LinkKind::Serial => port.kind == PortKind::Serial,
+        LinkKind::Frames => port.kind == PortKind::Udp,
     };
-    let name = port.name;
-    if port.kind != kind {
-        let message = format!(
-            "port `{node}.{name}` is of kind `{}`, the link of kind `{medium}`: it needs a port of kind `{kind}`",
-            port.kind
-        );
+    if !fits {
+        let (mine, theirs) = match port.kind {
+            PortKind::Serial => ("serial", "frames"),
+            PortKind::Udp => ("udp", "serial"),
+        };
+        let message = format!("{port_name} is of kind `{mine}`, the link of kind `{theirs}`");
         return Err(source.error(path, &message));
     }
-    let baud = link.channel.baud.and_then(|baud| i64::try_from(baud).ok());
-    match (port.baud, baud) {
-        (Some(mine), Some(theirs)) if mine != theirs => {
-            let message = format!("port `{node}.{name}` has {mine} baud, the link {theirs}");
+    if let (Some(mine), Some(theirs)) = (port.baud, link.channel.baud)
+        && mine != theirs
+    {
+        let message = format!("{port_name} has {mine} baud, the link {theirs}");
+        return Err(source.error(path, &message));
+    }
+    let mine = port.framing.as_deref().unwrap_or("8N1");
+    match link.channel.framing.map(|framing| framing.to_string()) {
+        Some(theirs) if theirs != mine => {
+            let message = format!("{port_name} has the framing {mine}, the link {theirs}");
             Err(source.error(path, &message))
         }
         _ => Ok(()),
@@ -304,21 +285,18 @@ fn shared_port(
         .nodes
         .iter()
         .find(|node| node.name == link.ends[end].node);
-    let neighbours = node
-        .map(ports)
-        .and_then(|ports| ports.into_iter().find(|facts| facts.name == port))
-        .map(|facts| {
-            facts
-                .neighbours
+    let port = node.and_then(|node| node.config.ports.iter().find(|it| it.name == port));
+    let neighbours: Vec<&str> = port
+        .map(|port| {
+            port.neighbours
                 .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
+                .map(|neighbour| neighbour.name.as_str())
+                .collect()
         })
         .unwrap_or_default();
     let other = &link.ends[1 - end].node;
-    if neighbours.len() > 1 && !neighbours.contains(other) {
-        let valid: Vec<&str> = neighbours.iter().map(String::as_str).collect();
-        return Err(source.unknown(path, "neighbour", other, &valid));
+    if neighbours.len() > 1 && !neighbours.contains(&other.as_str()) {
+        return Err(source.unknown(path, "neighbour", other, &neighbours));
     }
     if used > neighbours.len().max(1) {
         let message = "the port has a link already; only one with `neighbours` can have several";
@@ -441,6 +419,11 @@ fn variants(source: &Source<'_>, loaded: &Loaded) -> Checked {
         if let Some(place) = nowhere.first() {
             let message = format!("no gateway has `{place}`");
             return Err(source.error(&format!("variant.{index}.node.{place}"), &message));
+        }
+    }
+    for variant in loaded.scenario.variant_names() {
+        for node in &loaded.nodes {
+            loaded.node_config(variant, node)?;
         }
     }
     Ok(())

@@ -3,8 +3,9 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use strait_channel::LinkConfig;
+use strait_channel::{LinkConfig, LinkError};
 use strait_node::config_text::{self, ConfigError};
+use strait_node::{Gateway, NodeConfig};
 use toml::{Table, Value};
 
 use super::{Scenario, check};
@@ -66,6 +67,8 @@ pub struct LoadedNode {
     pub file: String,
     /// Its node file's content, with the scenario's name for it and its policy file's content.
     pub table: Table,
+    /// The same, read.
+    pub config: NodeConfig,
 }
 
 /// A link's two ends and its medium.
@@ -198,6 +201,8 @@ fn load_nodes(
                 let text = read(files, &path)
                     .map_err(|error| unreadable(source, &format!("node.{index}.file"), &error))?;
                 let file = path.display().to_string();
+                // Read for its errors, which still have lines here.
+                config_text::parse::<NodeConfig>(&file, &text)?;
                 let table: Table = config_text::parse(&file, &text)?;
                 (file, path, table)
             }
@@ -212,10 +217,13 @@ fn load_nodes(
         };
         table.insert("name".into(), entry.name.clone().into());
         inline_policy(files, &path, &mut table)?;
+        let config = config_text::from_table(&file, &table)?;
+        let name = entry.name.clone();
         Ok(LoadedNode {
-            name: entry.name.clone(),
+            name,
             file,
             table,
+            config,
         })
     };
     scenario.nodes.iter().enumerate().map(load).collect()
@@ -232,14 +240,24 @@ fn load_links(
     scenario: &Scenario,
 ) -> Result<Vec<Link>, ConfigError> {
     let load = |(index, entry): (usize, &super::LinkEntry)| {
-        let channel = match (&entry.file, &entry.channel) {
+        let channel: LinkConfig = match (&entry.file, &entry.channel) {
             (Some(name), None) => {
                 let path = beside(source.path, name);
                 let text = read(files, &path)
                     .map_err(|error| unreadable(source, &format!("link.{index}.file"), &error))?;
-                config_text::parse(&path.display().to_string(), &text)?
+                let file = path.display().to_string();
+                let channel: LinkConfig = config_text::parse(&file, &text)?;
+                channel
+                    .validate()
+                    .map_err(|error| wrong_link(&file, &text, "", &error))?;
+                channel
             }
-            (None, Some(channel)) => channel.clone(),
+            (None, Some(channel)) => {
+                let path = format!("link.{index}.channel.");
+                let wrong = |error| wrong_link(source.file, source.text, &path, &error);
+                channel.validate().map_err(wrong)?;
+                channel.clone()
+            }
             _ => {
                 let message = "a link needs either `file` or [link.channel]";
                 return Err(source.error(&format!("link.{index}"), message));
@@ -257,6 +275,14 @@ fn load_links(
         })
     };
     scenario.links.iter().enumerate().map(load).collect()
+}
+
+/// A link file's own complaint, at the line of its key.
+fn wrong_link(file: &str, text: &str, table: &str, error: &LinkError) -> ConfigError {
+    let (LinkError::Missing { key, .. }
+    | LinkError::Excluded { key, .. }
+    | LinkError::Value { key, .. }) = error;
+    config_text::error_at(file, text, &format!("{table}{key}"), &error.to_string())
 }
 
 /// Puts the content of `[policy] file` in place of its name, so that a result can be repeated from
@@ -297,8 +323,21 @@ impl Loaded {
         table
     }
 
+    /// The same, read and checked. What [`Scenario::load`] gave was checked for every variant.
+    ///
+    /// # Errors
+    /// The first thing that the variant makes wrong.
+    pub fn node_config(&self, variant: &str, node: &LoadedNode) -> Result<NodeConfig, ConfigError> {
+        let origin = self.node_origin(variant, node);
+        let config = config_text::from_table(&origin, &self.node_table(variant, node))?;
+        match Gateway::new(&config) {
+            Ok(_) => Ok(config),
+            Err(error) => Err(ConfigError::of_file(&origin, error.to_string())),
+        }
+    }
+
     /// Where errors about a gateway under a variant come from.
-    pub fn node_origin(&self, variant: &str, node: &LoadedNode) -> String {
+    fn node_origin(&self, variant: &str, node: &LoadedNode) -> String {
         match variant {
             Scenario::BASE => node.file.clone(),
             variant => format!("{} with variant `{variant}`", node.file),

@@ -25,12 +25,11 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 use strait_channel::LinkConfig;
+use strait_core::prefix::Prefix;
 use strait_core::units::Time;
-use strait_node::route::Prefix;
 
 use crate::traffic::TrafficConfig;
 
-pub(crate) use check::ports;
 pub use load::{DiskFiles, Files, Link, LinkEnd, Loaded, LoadedNode};
 
 /// A scenario file as written.

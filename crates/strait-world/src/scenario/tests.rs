@@ -41,7 +41,7 @@ kind = "serial"
 baud = 9600
 "#;
 
-const LINK: &str = "kind = \"serial\"\nbaud = 9600\ndelay = \"5 ms\"\n";
+const LINK: &str = "kind = \"serial\"\nbaud = 9600\nframing = \"8N1\"\ndelay = \"5 ms\"\n";
 
 const SCENARIO: &str = r#"name = "serial-9600"
 about = "Voice over a serial line."
@@ -96,7 +96,7 @@ fn texts() -> Texts {
         ("lab/../links/serial.toml", LINK),
         (
             "lab/../nodes/fast.toml",
-            "policy.file = \"../policies/p.toml\"\n[[port]]\nname = \"line\"\nkind = \"serial\"\nbaud = 19200\n",
+            "name = \"f\"\npolicy.file = \"../policies/p.toml\"\n[host]\n[[port]]\nname = \"line\"\nkind = \"serial\"\nbaud = 19200\n",
         ),
         (
             "lab/../nodes/../policies/p.toml",
@@ -153,10 +153,14 @@ fn a_variant_changes_ports_by_name_and_the_policy_whole() {
 #[test]
 fn a_policy_file_is_found_beside_the_file_that_names_it() {
     let text = SCENARIO
+        .replace("/b.toml", "/fast.toml")
         .replace("a.toml", "fast.toml")
         .replace("../links/serial.toml", "l.toml");
     let mut files = texts();
-    files.0.insert("lab/l.toml", "kind = \"serial\"\n");
+    files.0.insert(
+        "lab/l.toml",
+        "kind = \"serial\"\nbaud = 19200\nframing = \"8N1\"\n",
+    );
     let loaded = Scenario::load_text(&files, Path::new("lab/x.toml"), &text);
     let table = loaded.map(|loaded| loaded.nodes[0].table.clone()).unwrap();
     assert_eq!(table["policy"]["class"][0]["name"].as_str(), Some("all"));
@@ -196,8 +200,8 @@ fn wrong_keys_and_values_have_lines() {
         "lab/x.toml:3: `duration` in the file's top level: `45` is no time: write it like \"50 ms\""
     );
     assert_eq!(
-        error("\"10.1.0.2/24\"", "\"10.1.0.2\""),
-        "lab/x.toml:14: `addresses` in [[host]]: `10.1.0.2` is no prefix: write it like \
+        error("\"10.1.0.2/24\"", "\"10.1.0.2/33\""),
+        "lab/x.toml:14: `addresses` in [[host]]: `10.1.0.2/33` is no prefix: write it like \
          \"10.1.0.0/24\""
     );
     assert_eq!(
@@ -282,11 +286,10 @@ fn links_end_at_ports_that_fit() {
     assert_eq!(
         error(
             "file = \"../links/serial.toml\"",
-            "channel = { kind = \"frames\" }"
+            "channel = { kind = \"frames\", rate = \"9600 bit/s\" }"
         ),
         format!(
-            "{at}`between` in [[link]]: port `a.line` is of kind `serial`, the link of kind `frames`: \
-             it needs a port of kind `udp`"
+            "{at}`between` in [[link]]: port `a.line` is of kind `serial`, the link of kind `frames`"
         )
     );
     assert_eq!(

@@ -1,0 +1,62 @@
+//! A result as one HTML file that needs nothing else: tables, checks, plots, where the time went,
+//! and the configuration to repeat it.
+//!
+//! Every text from outside is escaped; the page may load nothing and its own policy says so.
+
+mod delay;
+mod downsample;
+mod page;
+
+use strait_core::stats::ClassStats;
+
+use crate::table::ResultSet;
+
+pub use delay::{delay_table, part_title};
+pub use downsample::downsample;
+
+/// What a report shows.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Its heading.
+    pub title: String,
+    /// What it is about, below the heading; may be empty.
+    pub about: String,
+    /// Tables, checks, seeds and run hash.
+    pub result: ResultSet,
+    /// Lines of the plots.
+    pub series: Vec<Series>,
+    /// By variant, where the time of each class's packets went.
+    pub delays: Vec<(String, Vec<ClassStats>)>,
+    /// Remarks, one paragraph each.
+    pub notes: Vec<String>,
+    /// The resolved configuration.
+    pub resolved: String,
+}
+
+/// One line of a plot.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// Heading of the plot it belongs to. Plots appear in the order of their first series.
+    pub chart: String,
+    /// Its name: usually the variant's. A name has the same colour in all plots.
+    pub name: String,
+    /// Unit of the values; the plot has that of its first series.
+    pub unit: String,
+    /// A value holds until the next point (a queue), rather than being one of many (a delay).
+    pub held: bool,
+    /// Time in seconds since the beginning of the run, in ascending order, and value.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Report {
+    /// Points in all plots together. At most about 20 octets each, they keep a report well below
+    /// a megabyte.
+    pub const POINTS_MAX: usize = 24_000;
+    /// Octets of resolved configuration in the page; a longer one is cut, and says so.
+    pub const RESOLVED_MAX: usize = 200_000;
+
+    /// The page.
+    pub fn to_html(&self) -> String {
+        page::render(self)
+    }
+}

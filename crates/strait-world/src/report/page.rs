@@ -1,0 +1,455 @@
+//! The page's text.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::delay::{delay_bars, delay_table};
+use super::{Report, Series, downsample};
+use crate::table::{Bar, Cell, Check, Column, Table, significant};
+
+const UPLOT_JS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
+const UPLOT_CSS: &str = include_str!("../../assets/uplot/uPlot.min.css");
+const UPLOT_LICENCE: &str = include_str!("../../assets/uplot/LICENSE");
+const PAGE_CSS: &str = include_str!("../../assets/report.css");
+const PAGE_JS: &str = include_str!("../../assets/report.js");
+
+/// Nothing may be loaded, sent or framed; only what stands in the page runs.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
+                      script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// A text that means itself in HTML, also inside a quoted attribute.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// JSON that can stand in a script element: `<`, `>` and `&` occur only inside its strings, where
+/// they have another spelling.
+fn json_in_html(value: &impl Serialize) -> String {
+    // Nothing here has keys that aren't strings, the only thing that could fail.
+    let json = serde_json::to_string(value).unwrap_or_else(|_| "null".into());
+    json.replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
+}
+
+pub(super) fn render(report: &Report) -> String {
+    let title = escape(&report.title);
+    let charts = charts(&report.series);
+    let mut html = String::new();
+    let _ = write!(
+        html,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <title>{title}</title>\n<style>{UPLOT_CSS}\n{PAGE_CSS}</style>\n</head>\n<body>\n<main>\n\
+         <h1>{title}</h1>\n"
+    );
+    paragraph(&report.about, "about", &mut html);
+    origin(report, &mut html);
+    if !report.result.checks.is_empty() {
+        html.push_str("<h2>Checks</h2>\n");
+        checks_html(&report.result.checks, &mut html);
+    }
+    for table in &report.result.tables {
+        let _ = writeln!(html, "<h2>{}</h2>", escape(&table.id));
+        table_html(table, &mut html);
+    }
+    if !charts.is_empty() {
+        html.push_str(
+            "<h2>Over time</h2>\n<p class=\"hint\">Drag over a plot to zoom all of them, \
+             double-click to see the whole again; click a name to hide its line.</p>\n\
+             <noscript><p class=\"hint\">The plots need JavaScript.</p></noscript>\n\
+             <div id=\"charts\"></div>\n",
+        );
+    }
+    delays_html(report, &mut html);
+    if !report.notes.is_empty() {
+        html.push_str("<h2>Notes</h2>\n");
+        report
+            .notes
+            .iter()
+            .for_each(|note| paragraph(note, "note", &mut html));
+    }
+    resolved_html(&report.resolved, &mut html);
+    html.push_str("</main>\n");
+    if !charts.is_empty() {
+        let data = json_in_html(&charts);
+        let _ = write!(
+            html,
+            "<script type=\"application/json\" id=\"data\">{data}</script>\n\
+             <!-- uPlot, its licence:\n{UPLOT_LICENCE}-->\n\
+             <script>{UPLOT_JS}</script>\n<script>{PAGE_JS}</script>\n"
+        );
+    }
+    html.push_str("</body>\n</html>\n");
+    html
+}
+
+fn paragraph(text: &str, class: &str, html: &mut String) {
+    if !text.is_empty() {
+        let _ = writeln!(html, "<p class=\"{class}\">{}</p>", escape(text));
+    }
+}
+
+/// What it takes to get the same result again.
+fn origin(report: &Report, html: &mut String) {
+    let seeds = &report.result.seeds;
+    let mut parts = Vec::new();
+    match (seeds.first(), seeds.last()) {
+        (Some(first), Some(last)) if seeds.len() > 1 => {
+            parts.push(format!("{} runs, seeds {first} to {last}", seeds.len()));
+        }
+        (Some(seed), _) => parts.push(format!("seed {seed}")),
+        _ => {}
+    }
+    if let Some(hash) = &report.result.run_hash {
+        let hash = serde_json::to_value(hash).unwrap_or_default();
+        let hash = escape(hash.as_str().unwrap_or_default());
+        parts.push(format!("run hash <code>{hash}</code>"));
+    }
+    if !parts.is_empty() {
+        let _ = writeln!(html, "<p class=\"origin\">{}</p>", parts.join(" · "));
+    }
+}
+
+fn head(columns: &[Column], right: impl Fn(usize) -> bool, html: &mut String) {
+    html.push_str("<thead><tr>");
+    for (index, column) in columns.iter().enumerate() {
+        let class = if right(index) {
+            " class=\"number\""
+        } else {
+            ""
+        };
+        let unit = match column.unit.as_str() {
+            "" => String::new(),
+            unit => format!(" <span class=\"unit\">{}</span>", escape(unit)),
+        };
+        let _ = write!(html, "<th{class}>{}{unit}</th>", escape(&column.name));
+    }
+    html.push_str("</tr></thead>\n");
+}
+
+fn table_html(table: &Table, html: &mut String) {
+    let is_number = |index: usize| {
+        table
+            .rows
+            .iter()
+            .any(|row| matches!(row.get(index), Some(Cell::Number(_))))
+    };
+    html.push_str("<div class=\"wide\"><table>\n");
+    head(&table.columns, is_number, html);
+    html.push_str("<tbody>\n");
+    for row in &table.rows {
+        html.push_str("<tr>");
+        for (index, cell) in row.iter().enumerate() {
+            let class = if is_number(index) {
+                " class=\"number\""
+            } else {
+                ""
+            };
+            let text = match cell {
+                Cell::Empty => "–".into(),
+                Cell::Text(text) => escape(text),
+                Cell::Number(number) => significant(*number),
+            };
+            let _ = write!(html, "<td{class}>{text}</td>");
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</tbody></table></div>\n");
+}
+
+fn checks_html(checks: &[Check], html: &mut String) {
+    let columns = ["check", "value", "", "bar", ""].map(|name| Column::new(name, ""));
+    html.push_str("<div class=\"wide\"><table>\n");
+    head(&columns, |index| index == 1, html);
+    html.push_str("<tbody>\n");
+    for check in checks {
+        let (class, verdict) = match check.ok {
+            Some(true) => ("ok", "✓ ok"),
+            Some(false) => ("failed", "✗ failed"),
+            None => ("open", "not judged"),
+        };
+        let value = check.value.map_or_else(|| "–".into(), significant);
+        let _ = writeln!(
+            html,
+            "<tr><td>{}</td><td class=\"number\">{value}</td><td>{}</td><td>{}</td>\
+             <td class=\"{class}\">{verdict}</td></tr>",
+            escape(&check.id),
+            escape(&check.unit),
+            escape(&bar_text(&check.bar)),
+        );
+    }
+    html.push_str("</tbody></table></div>\n");
+}
+
+fn bar_text(bar: &Bar) -> String {
+    match bar {
+        Bar::Text(text) => text.clone(),
+        Bar::Range { min, max } => {
+            let ends = [("≥", min), ("≤", max)].into_iter();
+            let ends = ends
+                .filter_map(|(sign, end)| end.map(|end| format!("{sign} {}", significant(end))));
+            ends.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+fn delays_html(report: &Report, html: &mut String) {
+    let bars = delay_bars(&report.delays);
+    if bars.is_empty() {
+        return;
+    }
+    let _ = write!(
+        html,
+        "<h2>Where the time went</h2>\n\
+         <p class=\"hint\">Mean delay of a packet of each class, and what it was doing.</p>\n{bars}\n"
+    );
+    for (variant, classes) in &report.delays {
+        let table = delay_table(classes);
+        if !table.rows.is_empty() {
+            let _ = writeln!(html, "<h3>{}</h3>", escape(variant));
+            table_html(&table, html);
+        }
+    }
+}
+
+fn resolved_html(resolved: &str, html: &mut String) {
+    if resolved.is_empty() {
+        return;
+    }
+    let end = resolved.floor_char_boundary(Report::RESOLVED_MAX);
+    let cut = if end < resolved.len() {
+        "\n# cut here: too long for this page\n"
+    } else {
+        ""
+    };
+    let _ = writeln!(
+        html,
+        "<h2>Configuration</h2>\n<details><summary>Everything this result depends on, as one file\
+         </summary>\n<pre>{}{cut}</pre></details>",
+        escape(&resolved[..end]),
+    );
+}
+
+/// A plot as the page's script reads it.
+#[derive(Serialize)]
+struct ChartData<'a> {
+    title: &'a str,
+    unit: &'a str,
+    lines: Vec<LineData<'a>>,
+}
+
+#[derive(Serialize)]
+struct LineData<'a> {
+    name: &'a str,
+    colour: usize,
+    held: bool,
+    t_s: Vec<f64>,
+    values: Vec<f64>,
+}
+
+fn charts(series: &[Series]) -> Vec<ChartData<'_>> {
+    let points_max = Report::POINTS_MAX / series.len().max(1);
+    let mut names: Vec<&str> = Vec::new();
+    let mut charts: Vec<ChartData<'_>> = Vec::new();
+    for one in series {
+        let known = names.iter().position(|name| *name == one.name);
+        let colour = known.unwrap_or(names.len());
+        if known.is_none() {
+            names.push(&one.name);
+        }
+        let points = downsample(&one.points, points_max);
+        let line = LineData {
+            name: &one.name,
+            colour,
+            held: one.held,
+            t_s: points.iter().map(|point| rounded(point.0, 7)).collect(),
+            values: points.iter().map(|point| rounded(point.1, 5)).collect(),
+        };
+        match charts.iter_mut().find(|chart| chart.title == one.chart) {
+            Some(chart) => chart.lines.push(line),
+            None => {
+                let (title, unit) = (one.chart.as_str(), one.unit.as_str());
+                charts.push(ChartData {
+                    title,
+                    unit,
+                    lines: vec![line],
+                });
+            }
+        }
+    }
+    charts
+}
+
+/// A number with so many significant digits: more than a screen shows, and a short text.
+fn rounded(number: f64, digits: usize) -> f64 {
+    format!("{number:.*e}", digits - 1)
+        .parse()
+        .unwrap_or(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use strait_core::delay::{DelayPart, DelayParts};
+    use strait_core::stats::ClassStats;
+
+    use super::*;
+    use crate::table::ResultSet;
+
+    const HOSTILE: &str = "</script><img src=x onerror=\"alert('1')\">&\u{2028}";
+
+    fn report(name: &str, points: usize) -> Report {
+        let wave = |n: usize| {
+            (
+                n as f64 * 0.001,
+                (n as f64 * 0.01).sin().abs() + 0.012_345_678,
+            )
+        };
+        let mut table = Table::new(name, vec![Column::new(name, name), Column::new("x", "s")]);
+        table.push(vec![name.into(), 1.5.into()]);
+        let mut parts = DelayParts::default();
+        parts.add(DelayPart::Line, 1_000_000);
+        let class = ClassStats {
+            name: name.into(),
+            packets: 1,
+            parts,
+            ..ClassStats::default()
+        };
+        Report {
+            title: name.into(),
+            about: name.into(),
+            result: ResultSet {
+                run_hash: Some(0xabc.into()),
+                seeds: vec![1, 2, 3],
+                tables: vec![table],
+                checks: vec![Check::range(name, Some(2.0), name, None, Some(1.0))],
+            },
+            series: vec![Series {
+                chart: name.into(),
+                name: name.into(),
+                unit: name.into(),
+                held: false,
+                points: (0..points).map(wave).collect(),
+            }],
+            delays: vec![(name.into(), vec![class])],
+            notes: vec![name.into()],
+            resolved: name.into(),
+        }
+    }
+
+    #[test]
+    fn hostile_names_stay_text() {
+        let html = report(HOSTILE, 5).to_html();
+        assert!(!html.contains("<img") && !html.contains("onerror=\""));
+        let plain = report("plain", 5).to_html();
+        assert_eq!(
+            html.matches("<script").count(),
+            plain.matches("<script").count()
+        );
+        assert_eq!(
+            html.matches("</script").count(),
+            plain.matches("</script").count()
+        );
+        assert!(html.contains("&lt;/script&gt;&lt;img src=x onerror=&quot;alert(&#39;1&#39;)"));
+    }
+
+    #[test]
+    fn the_data_reads_back() {
+        let html = report(HOSTILE, 5).to_html();
+        let data = html
+            .split("id=\"data\">")
+            .nth(1)
+            .unwrap()
+            .split("</script>")
+            .next()
+            .unwrap();
+        assert!(!data.contains(['<', '>', '&', '\u{2028}']), "{data}");
+        let data: serde_json::Value = serde_json::from_str(data).unwrap();
+        assert_eq!(data[0]["title"], HOSTILE);
+        assert_eq!(data[0]["lines"][0]["name"], HOSTILE);
+        assert_eq!(data[0]["lines"][0]["t_s"][1], 0.001);
+        assert_eq!(data[0]["lines"][0]["values"][0], 0.012346);
+    }
+
+    #[test]
+    fn nothing_is_loaded_from_elsewhere() {
+        let html = report("plain", 5).to_html();
+        for reference in ["src=", "href=", "@import", "url("] {
+            assert!(!html.contains(reference), "{reference}");
+        }
+        assert!(html.contains("default-src 'none'"));
+    }
+
+    #[test]
+    fn a_long_run_stays_below_a_megabyte() {
+        let mut long = report("plain", 1_000_000);
+        long.series = (0..12)
+            .map(|n| Series {
+                chart: format!("c{}", n / 2),
+                ..long.series[0].clone()
+            })
+            .collect();
+        long.resolved = "é".repeat(400_000);
+        let html = long.to_html();
+        assert!(html.len() < 1_000_000, "{}", html.len());
+        assert!(html.contains("# cut here"));
+    }
+
+    #[test]
+    fn one_chart_for_each_quantity_and_one_colour_for_each_name() {
+        let series = |chart: &str, name: &str| Series {
+            chart: chart.into(),
+            name: name.into(),
+            points: vec![(0.0, 1.0)],
+            ..Series::default()
+        };
+        let all = [
+            series("delay", "fifo"),
+            series("delay", "strait"),
+            series("queue", "strait"),
+            series("delay", "third"),
+        ];
+        let charts = charts(&all);
+        let shape: Vec<_> = charts
+            .iter()
+            .flat_map(|chart| {
+                chart
+                    .lines
+                    .iter()
+                    .map(|line| (chart.title, line.name, line.colour))
+            })
+            .collect();
+        assert_eq!(
+            shape,
+            [
+                ("delay", "fifo", 0),
+                ("delay", "strait", 1),
+                ("delay", "third", 2),
+                ("queue", "strait", 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn an_empty_report_is_a_page() {
+        let html = Report::default().to_html();
+        assert!(html.starts_with("<!doctype html>") && html.ends_with("</html>\n"));
+        assert!(!html.contains("<script"));
+    }
+}
