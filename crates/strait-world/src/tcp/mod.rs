@@ -1,0 +1,258 @@
+//! The seam between hosts and TCP: one connection, IP packets in and out, no clock and no socket.
+//!
+//! Which implementation a study used decides what its numbers mean, so endpoints are made by the
+//! name of a profile, and that name belongs beside every result.
+
+mod reset;
+mod smoltcp;
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+use strait_core::{Duration, Instant};
+use strait_wire::ip::TcpView;
+
+pub use self::reset::reset_for;
+use self::smoltcp::{Congestion, SmoltcpEndpoint};
+
+/// Names of the profiles that [`endpoint`] knows.
+pub const PROFILES: [&str; 2] = ["smoltcp-cubic", "smoltcp-reno"];
+
+/// One end of one connection.
+///
+/// After any call that may have changed something, call [`TcpEndpoint::poll_packet`] until it is
+/// false and then read [`TcpEndpoint::wake`]; at that time, `poll_packet` again. Time never goes
+/// back from call to call.
+pub trait TcpEndpoint {
+    /// Opens the connection from this end.
+    ///
+    /// # Errors
+    /// [`TcpError::Misused`] unless the state is [`TcpState::Closed`] for the first time.
+    fn connect(&mut self, now: Instant) -> Result<(), TcpError>;
+
+    /// Waits for the other end to open it: the next packet should be its SYN.
+    ///
+    /// # Errors
+    /// As for [`TcpEndpoint::connect`].
+    fn accept(&mut self, now: Instant) -> Result<(), TcpError>;
+
+    /// Takes octets to send, as many as the buffer has room for, and says how many.
+    fn send(&mut self, octets: &[u8]) -> usize;
+
+    /// Gives received octets in order, as many as there are and `into` can hold.
+    fn recv(&mut self, into: &mut [u8]) -> usize;
+
+    /// Whether the other end has ended its direction and everything before was taken.
+    fn is_drained(&self) -> bool;
+
+    /// Ends this direction after everything that was taken to send.
+    fn close(&mut self);
+
+    /// Ends the connection at once, telling the other end.
+    fn abort(&mut self);
+
+    /// Takes an IP packet of this connection.
+    fn handle_packet(&mut self, now: Instant, packet: &[u8]);
+
+    /// Learns that packets above so many octets don't get through (RFC 8201, RFC 1191). An
+    /// implementation that can't change its segment size leaves it.
+    fn handle_path_mtu(&mut self, now: Instant, octets: u32);
+
+    /// Writes the next IP packet to send into `out`, which is emptied first. False if there is
+    /// none now; `out` is empty then.
+    fn poll_packet(&mut self, now: Instant, out: &mut Vec<u8>) -> bool;
+
+    /// When `poll_packet` has something to do, if nothing else happens before.
+    fn wake(&self) -> Option<Instant>;
+
+    /// Where the connection stands.
+    fn state(&self) -> TcpState;
+
+    /// Why it ended, if not in order.
+    fn error(&self) -> Option<TcpError>;
+
+    /// What was counted.
+    fn counters(&self) -> TcpCounters;
+}
+
+/// Where a connection stands, as an application sees it (RFC 9293 section 3.3.2 has the details).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpState {
+    /// Waiting for the other end's SYN.
+    Listening,
+    /// A SYN was sent or answered.
+    Connecting,
+    /// This end may send.
+    Established,
+    /// This end has ended its direction and waits for the other, or out of caution.
+    Closing,
+    /// There is no connection, not yet or no longer.
+    Closed,
+}
+
+/// Why a connection failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
+pub enum TcpError {
+    /// Nobody listens there.
+    #[error("connection refused")]
+    Refused,
+    /// The other end gave up or forgot the connection.
+    #[error("connection reset by the other end")]
+    Reset,
+    /// The other end was silent for too long.
+    #[error("connection timed out")]
+    TimedOut,
+    /// The call doesn't fit the state, or an address or port can't be used.
+    #[error("not possible in this state or with these addresses")]
+    Misused,
+}
+
+/// What one end counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpCounters {
+    /// Segments sent, those without data included.
+    pub segments_out: u64,
+    /// Segments received.
+    pub segments_in: u64,
+    /// Segments sent that repeat a sequence number already sent.
+    pub retransmissions: u64,
+    /// Octets of data that the other end acknowledged.
+    pub octets_acked: u64,
+}
+
+impl TcpCounters {
+    /// Adds those of another connection.
+    pub const fn merge(&mut self, other: &Self) {
+        self.segments_out += other.segments_out;
+        self.segments_in += other.segments_in;
+        self.retransmissions += other.retransmissions;
+        self.octets_acked += other.octets_acked;
+    }
+}
+
+/// What one end of a connection is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpConfig {
+    /// This end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// The largest packet in octets: the segment size announced is this without 40 octets of
+    /// headers (IPv4) or 60 (IPv6), RFC 9293 section 3.7.1.
+    pub mtu: u32,
+    /// Octets that may wait to be sent or acknowledged.
+    pub send_octets: usize,
+    /// Octets that may wait for the application: the receive window.
+    pub receive_octets: usize,
+    /// Hold back small segments while others are under way (Nagle's algorithm, RFC 9293
+    /// section 3.7.4).
+    pub nagle: bool,
+    /// How long an acknowledgement may wait for company (RFC 9293 section 3.8.6.3).
+    pub ack_delay: Duration,
+    /// Silence after which the connection is given up (R2 of RFC 9293 section 3.8.3).
+    pub give_up: Duration,
+    /// Seed of the initial sequence number.
+    pub seed: u64,
+}
+
+impl TcpConfig {
+    /// Buffers that come closest to real hosts' results on slow links, where a larger one only
+    /// makes a longer queue.
+    pub const BUFFER_OCTETS: usize = 16_384;
+    /// The other defaults: what Linux does with unchanged settings (40 ms, 15 retransmissions).
+    pub const ACK_DELAY: Duration = Duration::from_millis(40);
+    /// See [`TcpConfig::ACK_DELAY`].
+    pub const GIVE_UP: Duration = Duration::from_secs(924);
+
+    /// Defaults for everything but the addresses.
+    pub const fn new(local: SocketAddr, remote: SocketAddr) -> Self {
+        Self {
+            local,
+            remote,
+            mtu: 1500,
+            send_octets: Self::BUFFER_OCTETS,
+            receive_octets: Self::BUFFER_OCTETS,
+            nagle: true,
+            ack_delay: Self::ACK_DELAY,
+            give_up: Self::GIVE_UP,
+            seed: 0,
+        }
+    }
+}
+
+/// There is no profile of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no TCP endpoint is called `{0}`; there are {known}", known = PROFILES.join(", "))]
+pub struct UnknownProfile(pub String);
+
+/// Makes an endpoint by the name of its profile.
+///
+/// # Errors
+/// [`UnknownProfile`] if there is none of that name.
+pub fn endpoint(profile: &str, config: &TcpConfig) -> Result<Box<dyn TcpEndpoint>, UnknownProfile> {
+    match profile {
+        "smoltcp-cubic" => Ok(Box::new(SmoltcpEndpoint::new(config, Congestion::Cubic))),
+        "smoltcp-reno" => Ok(Box::new(SmoltcpEndpoint::new(config, Congestion::Reno))),
+        other => Err(UnknownProfile(other.into())),
+    }
+}
+
+/// Counts from the outside, so that every implementation is counted alike.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meter {
+    counters: TcpCounters,
+    /// The sequence number after the highest sent.
+    sent_to: Option<u32>,
+    /// The sequence number before the first octet of data, and how many follow that are acked.
+    acked_to: Option<u32>,
+}
+
+impl Meter {
+    fn sent(&mut self, packet: &TcpView) {
+        use strait_wire::ip::TcpFlags;
+        self.counters.segments_out += 1;
+        let controls = [TcpFlags::SYN, TcpFlags::FIN].map(|flag| packet.flags.contains(flag));
+        let length = packet.payload.len() as u32 + controls.map(u32::from).iter().sum::<u32>();
+        if length == 0 || packet.flags.contains(TcpFlags::RST) {
+            return;
+        }
+        let end = packet.seq.wrapping_add(length);
+        // Sequence numbers are compared modulo 2^32, RFC 9293 section 3.4.
+        let is_new = self
+            .sent_to
+            .is_none_or(|sent_to| (end.wrapping_sub(sent_to) as i32) > 0);
+        if self
+            .sent_to
+            .is_some_and(|sent_to| (packet.seq.wrapping_sub(sent_to) as i32) < 0)
+        {
+            self.counters.retransmissions += 1;
+        }
+        if is_new {
+            self.sent_to = Some(end);
+        }
+        if self.acked_to.is_none() && packet.flags.contains(TcpFlags::SYN) {
+            self.acked_to = Some(packet.seq.wrapping_add(1));
+        }
+    }
+
+    fn received(&mut self, packet: &TcpView) {
+        self.counters.segments_in += 1;
+        let (Some(acked_to), Some(sent_to)) = (self.acked_to, self.sent_to) else {
+            return;
+        };
+        let advance = packet.ack.wrapping_sub(acked_to);
+        let sent = sent_to.wrapping_sub(acked_to);
+        // The SYN is behind `acked_to` already; acknowledgements of what wasn't sent don't count.
+        if packet.flags.contains(strait_wire::ip::TcpFlags::ACK)
+            && (advance as i32) > 0
+            && advance <= sent
+        {
+            self.counters.octets_acked += u64::from(advance);
+            self.acked_to = Some(packet.ack);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,428 @@
+//! `[[traffic]]` of a scenario.
+
+use serde::{Deserialize, Serialize};
+use strait_core::Duration;
+use strait_core::units::{BitRate, Octets, Time};
+
+use super::Dscp;
+use crate::host::TcpOptions;
+use crate::tcp::{PROFILES, TcpConfig};
+
+/// One traffic as written. Keys that don't belong to its kind are errors of
+/// [`TrafficConfig::resolve`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrafficConfig {
+    /// Its name, unique in the scenario.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// The host that begins: the sender, or the client of a page.
+    pub from: String,
+    /// The other host.
+    pub to: String,
+    /// When it begins.
+    #[serde(default = "zero")]
+    pub start: Time,
+    /// When nothing new is sent any more; without it, the end of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Time>,
+    /// IP version.
+    #[serde(default)]
+    pub family: Family,
+    /// Code point of its packets, in both directions.
+    #[serde(default)]
+    pub dscp: Dscp,
+    /// voice, udp, ping: octets of payload in each packet (of voice, after the RTP header).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Octets>,
+    /// voice, ping: time from one packet to the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<Time>,
+    /// voice: the other host sends as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub both_ways: Option<bool>,
+    /// udp: rate of the payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<BitRate>,
+    /// udp: gaps are exponentially distributed about the rate's, not all alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poisson: Option<bool>,
+    /// ping: how many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// tcp, page: octets altogether.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub octets: Option<Octets>,
+    /// page: objects, the first being the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<u32>,
+    /// page: connections at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
+    /// tcp, page: profile of the simulated TCP endpoints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// tcp, page: octets of each endpoint's send and receive buffer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<Octets>,
+    /// tcp, page: the path's MTU, if it is below the hosts'.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<Octets>,
+}
+
+const fn zero() -> Time {
+    Time(Duration::ZERO)
+}
+
+/// Kinds of traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// RTP packets at a fixed period.
+    Voice,
+    /// Datagrams at a rate.
+    Udp,
+    /// Echo requests.
+    Ping,
+    /// One transfer.
+    Tcp,
+    /// A web page.
+    Page,
+}
+
+impl Kind {
+    /// The word in files and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Voice => "voice",
+            Self::Udp => "udp",
+            Self::Ping => "ping",
+            Self::Tcp => "tcp",
+            Self::Page => "page",
+        }
+    }
+}
+
+/// IP version of a traffic; written 4 or 6.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    #[default]
+    V6,
+}
+
+impl TryFrom<u8> for Family {
+    type Error = &'static str;
+    fn try_from(value: u8) -> Result<Self, Self::Error> {
+        match value {
+            4 => Ok(Self::V4),
+            6 => Ok(Self::V6),
+            _ => Err("family is 4 or 6"),
+        }
+    }
+}
+
+impl From<Family> for u8 {
+    fn from(family: Family) -> Self {
+        match family {
+            Family::V4 => 4,
+            Family::V6 => 6,
+        }
+    }
+}
+
+/// A traffic with its defaults filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// RTP packets at a fixed period.
+    Voice {
+        /// Octets after the RTP header; 31 if not said.
+        payload_octets: u32,
+        /// Time between packets; 200 ms if not said.
+        period: Duration,
+        /// Both hosts send.
+        both_ways: bool,
+    },
+    /// Datagrams at a rate.
+    Udp {
+        /// Octets of each; 100 if not said.
+        payload_octets: u32,
+        /// Rate of the payload in bit/s.
+        rate_bit_s: u64,
+        /// Exponentially distributed gaps.
+        poisson: bool,
+    },
+    /// Echo requests.
+    Ping {
+        /// Octets of each; 56 if not said, as usual.
+        payload_octets: u32,
+        /// Time between requests; 1 s if not said.
+        period: Duration,
+        /// How many; until the end if not said.
+        count: Option<u64>,
+    },
+    /// One transfer.
+    Tcp {
+        /// Octets to transfer.
+        octets: u64,
+        /// How both ends are made.
+        options: TcpOptions,
+    },
+    /// A page.
+    Page {
+        /// Objects; 20 if not said.
+        objects: u32,
+        /// Octets of all of them; 60 kB if not said.
+        octets: u64,
+        /// Connections at once; 6 if not said, as browsers do.
+        connections: u32,
+        /// How both ends are made.
+        options: TcpOptions,
+    },
+}
+
+/// What is wrong with a traffic.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TrafficError {
+    /// A key of another kind.
+    #[error("traffic `{traffic}`: a {kind} has no `{key}`")]
+    Surplus {
+        /// Which traffic.
+        traffic: String,
+        /// Its kind.
+        kind: &'static str,
+        /// The key.
+        key: &'static str,
+    },
+    /// A key that its kind needs.
+    #[error("traffic `{traffic}`: a {kind} needs `{key}`")]
+    Missing {
+        /// Which traffic.
+        traffic: String,
+        /// Its kind.
+        kind: &'static str,
+        /// The key.
+        key: &'static str,
+    },
+    /// A value out of bounds.
+    #[error("traffic `{traffic}`: `{key}` must be {bounds}")]
+    Bounds {
+        /// Which traffic.
+        traffic: String,
+        /// The key.
+        key: &'static str,
+        /// What it may be.
+        bounds: &'static str,
+    },
+}
+
+/// Longest payload: with all headers still below the longest packet.
+const PAYLOAD_MAX: u64 = 65_000;
+
+impl TrafficConfig {
+    /// Fills in defaults and checks that the keys fit the kind.
+    ///
+    /// # Errors
+    /// [`TrafficError`] names the traffic and the key.
+    pub fn resolve(&self) -> Result<Traffic, TrafficError> {
+        self.refuse_surplus()?;
+        if self.name.is_empty() {
+            return Err(self.bounds("name", "a word"));
+        }
+        match self.kind {
+            Kind::Voice => Ok(Traffic::Voice {
+                payload_octets: self.payload_octets(0, 31)?,
+                period: self.period(Duration::from_millis(200))?,
+                both_ways: self.both_ways.unwrap_or(false),
+            }),
+            Kind::Udp => Ok(Traffic::Udp {
+                payload_octets: self.payload_octets(4, 100)?,
+                rate_bit_s: self.rate.ok_or_else(|| self.missing("rate"))?.0,
+                poisson: self.poisson.unwrap_or(false),
+            }),
+            Kind::Ping => Ok(Traffic::Ping {
+                payload_octets: self.payload_octets(0, 56)?,
+                period: self.period(Duration::from_secs(1))?,
+                count: self.count,
+            }),
+            Kind::Tcp => Ok(Traffic::Tcp {
+                octets: self.octets.ok_or_else(|| self.missing("octets"))?.0,
+                options: self.tcp_options(true)?,
+            }),
+            Kind::Page => Ok(Traffic::Page {
+                objects: self.within("objects", self.objects.unwrap_or(20), 10_000)?,
+                octets: self.octets.map_or(60_000, |octets| octets.0),
+                connections: self.within("connections", self.connections.unwrap_or(6), 32)?,
+                options: self.tcp_options(false)?,
+            }),
+        }
+    }
+
+    fn refuse_surplus(&self) -> Result<(), TrafficError> {
+        use Kind::{Page, Ping, Tcp, Udp, Voice};
+        let keys: [(&'static str, bool, &[Kind]); 13] = [
+            ("stop", self.stop.is_some(), &[Voice, Udp, Ping]),
+            ("payload", self.payload.is_some(), &[Voice, Udp, Ping]),
+            ("period", self.period.is_some(), &[Voice, Ping]),
+            ("both_ways", self.both_ways.is_some(), &[Voice]),
+            ("rate", self.rate.is_some(), &[Udp]),
+            ("poisson", self.poisson.is_some(), &[Udp]),
+            ("count", self.count.is_some(), &[Ping]),
+            ("octets", self.octets.is_some(), &[Tcp, Page]),
+            ("objects", self.objects.is_some(), &[Page]),
+            ("connections", self.connections.is_some(), &[Page]),
+            ("endpoint", self.endpoint.is_some(), &[Tcp, Page]),
+            ("buffer", self.buffer.is_some(), &[Tcp, Page]),
+            ("mtu", self.mtu.is_some(), &[Tcp, Page]),
+        ];
+        let surplus = keys
+            .iter()
+            .find(|(_, is_set, kinds)| *is_set && !kinds.contains(&self.kind));
+        surplus.map_or(Ok(()), |(key, ..)| {
+            let (traffic, kind) = (self.name.clone(), self.kind.name());
+            Err(TrafficError::Surplus { traffic, kind, key })
+        })
+    }
+
+    fn missing(&self, key: &'static str) -> TrafficError {
+        TrafficError::Missing {
+            traffic: self.name.clone(),
+            kind: self.kind.name(),
+            key,
+        }
+    }
+
+    fn bounds(&self, key: &'static str, bounds: &'static str) -> TrafficError {
+        TrafficError::Bounds {
+            traffic: self.name.clone(),
+            key,
+            bounds,
+        }
+    }
+
+    fn payload_octets(&self, min: u64, default: u64) -> Result<u32, TrafficError> {
+        let octets = self.payload.map_or(default, |octets| octets.0);
+        if (min..=PAYLOAD_MAX).contains(&octets) {
+            Ok(octets as u32)
+        } else {
+            Err(self.bounds("payload", "between 4 B (udp; else 0 B) and 65000 B"))
+        }
+    }
+
+    fn period(&self, default: Duration) -> Result<Duration, TrafficError> {
+        let period = self.period.map_or(default, |period| period.0);
+        if period >= Duration::from_micros(1) {
+            Ok(period)
+        } else {
+            Err(self.bounds("period", "at least 1 us"))
+        }
+    }
+
+    fn within(&self, key: &'static str, value: u32, max: u32) -> Result<u32, TrafficError> {
+        if (1..=max).contains(&value) {
+            Ok(value)
+        } else {
+            Err(self.bounds(
+                key,
+                "at least 1 (objects at most 10000, connections at most 32)",
+            ))
+        }
+    }
+
+    fn tcp_options(&self, nagle: bool) -> Result<TcpOptions, TrafficError> {
+        let profile = self.endpoint.as_deref().unwrap_or(PROFILES[0]);
+        if !PROFILES.contains(&profile) {
+            return Err(self.bounds("endpoint", "`smoltcp-cubic` or `smoltcp-reno`"));
+        }
+        let buffer_octets = self
+            .buffer
+            .map_or(TcpConfig::BUFFER_OCTETS as u64, |octets| octets.0);
+        if !(2048..=64 << 20).contains(&buffer_octets) {
+            return Err(self.bounds("buffer", "between 2 KiB and 64 MiB"));
+        }
+        let mtu = self.mtu.map(|mtu| mtu.0);
+        if mtu.is_some_and(|mtu| !(128..=65_535).contains(&mtu)) {
+            return Err(self.bounds("mtu", "between 128 B and 65535 B"));
+        }
+        Ok(TcpOptions {
+            profile: profile.into(),
+            buffer_octets: buffer_octets as usize,
+            nagle,
+            dscp: self.dscp.0,
+            mtu: mtu.map(|mtu| mtu as u32),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(rest: &str) -> Result<TrafficConfig, toml::de::Error> {
+        toml::from_str(&format!("name = \"x\"\nfrom = \"ha\"\nto = \"hb\"\n{rest}"))
+    }
+
+    #[test]
+    fn a_voice_with_everything_said() {
+        let config = read(
+            "kind = \"voice\"\nstart = \"1 s\"\nstop = \"40 s\"\nfamily = 4\ndscp = \"EF\"\n\
+             payload = \"24 B\"\nperiod = \"30 ms\"\nboth_ways = true",
+        )
+        .unwrap();
+        assert_eq!(
+            (config.family, config.dscp, config.start.0.as_secs()),
+            (Family::V4, Dscp(46), 1)
+        );
+        let voice = Traffic::Voice {
+            payload_octets: 24,
+            period: Duration::from_millis(30),
+            both_ways: true,
+        };
+        assert_eq!(config.resolve(), Ok(voice));
+        let again: TrafficConfig =
+            serde_json::from_str(&serde_json::to_string(&config).unwrap()).unwrap();
+        assert_eq!(again, config);
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_demo() {
+        let config = read("kind = \"page\"").unwrap();
+        assert_eq!(config.family, Family::V6);
+        let Ok(Traffic::Page {
+            objects,
+            octets,
+            connections,
+            options,
+        }) = config.resolve()
+        else {
+            panic!("no page");
+        };
+        assert_eq!((objects, octets, connections), (20, 60_000, 6));
+        assert_eq!(
+            (options.profile.as_str(), options.nagle),
+            ("smoltcp-cubic", false)
+        );
+    }
+
+    #[test]
+    fn wrong_keys_are_named() {
+        let text = |rest| read(rest).unwrap().resolve().unwrap_err().to_string();
+        assert_eq!(
+            text("kind = \"ping\"\nrate = \"1 kbit/s\""),
+            "traffic `x`: a ping has no `rate`"
+        );
+        assert_eq!(text("kind = \"udp\""), "traffic `x`: a udp needs `rate`");
+        assert_eq!(text("kind = \"tcp\""), "traffic `x`: a tcp needs `octets`");
+        assert!(text("kind = \"udp\"\nrate = \"1 kbit/s\"\npayload = 3").contains("`payload`"));
+        assert!(text("kind = \"page\"\nobjects = 0").contains("`objects`"));
+        assert!(text("kind = \"page\"\nendpoint = \"tahoe\"").contains("`smoltcp-cubic`"));
+        assert!(text("kind = \"ping\"\nperiod = \"0 s\"").contains("`period`"));
+        assert!(read("kind = \"fax\"").is_err());
+        assert!(read("kind = \"ping\"\nfamily = 5").is_err());
+        assert!(read("kind = \"ping\"\npayloads = 5").is_err());
+    }
+}

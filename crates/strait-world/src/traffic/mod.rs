@@ -1,0 +1,317 @@
+//! Traffic: what a scenario's `[[traffic]]` says, the applications that make it, and what they
+//! measured.
+//!
+//! Every application logs on its own host with its own clock reading; [`report`] joins the two
+//! logs afterwards. Logs of real programs on one host join the same way.
+
+mod bulk;
+mod config;
+mod content;
+mod dscp;
+mod flow;
+mod http;
+mod log;
+mod page_client;
+mod page_server;
+mod ping;
+mod report;
+
+use std::net::{IpAddr, SocketAddr};
+
+use strait_core::time::nanos;
+use strait_core::{Duration, Instant};
+
+use self::bulk::{BulkReceiver, BulkSender};
+pub use self::config::{Family, Kind, Traffic, TrafficConfig, TrafficError};
+pub use self::content::{Content, datagram_payload, datagram_sequence, voice_packet, widen};
+pub use self::dscp::Dscp;
+use self::flow::{Datagrams, Form, Pace};
+pub use self::http::object_octets;
+pub use self::log::{FlowLog, Mark, ObjectMark, Side, Transfer};
+use self::page_client::PageClient;
+use self::page_server::PageServer;
+use self::ping::Ping;
+pub use self::report::{FlowReport, Series, report};
+use crate::host::{Host, TcpOptions};
+
+/// The ports of one traffic. A page's client uses up to 64 ports from `from` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// On the host that begins; for ping the echo identifier.
+    pub from: u16,
+    /// On the other.
+    pub to: u16,
+}
+
+impl Ports {
+    /// Ports for the traffic at this place of a scenario; those of the first 384 don't collide.
+    pub const fn nth(index: u16) -> Self {
+        Self {
+            from: 40_000 + (index % 384) * 64,
+            to: 5_000 + index % 384,
+        }
+    }
+}
+
+/// Why a traffic can't be installed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InstallError {
+    /// The configuration makes no sense.
+    #[error(transparent)]
+    Config(#[from] TrafficError),
+    /// Another application has its port.
+    #[error("traffic `{traffic}`: port {port} of host `{host}` is in use")]
+    PortInUse {
+        /// Which traffic.
+        traffic: String,
+        /// On which host.
+        host: String,
+        /// Which port or echo identifier.
+        port: u16,
+    },
+}
+
+/// When a traffic begins and ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    start: Instant,
+    stop: Instant,
+}
+
+/// Puts the applications of a traffic on its two hosts. Random streams are named by traffic and
+/// incarnation, so that adding another traffic changes nothing.
+///
+/// # Errors
+/// [`InstallError`] if the configuration makes no sense or a port is taken; then nothing will be
+/// sent.
+pub fn install(
+    config: &TrafficConfig,
+    from: &mut Host,
+    to: &mut Host,
+    from_addr: IpAddr,
+    to_addr: IpAddr,
+    ports: Ports,
+    seed: u64,
+) -> Result<(), InstallError> {
+    let traffic = config.resolve()?;
+    let ends = (
+        SocketAddr::new(from_addr, ports.from),
+        SocketAddr::new(to_addr, ports.to),
+    );
+    let job = Job {
+        config,
+        from,
+        to,
+        ends,
+        seed,
+        span: span(config),
+    };
+    match traffic {
+        Traffic::Voice {
+            payload_octets,
+            period,
+            both_ways,
+        } => {
+            let pace = Pace::Every(nanos(period));
+            job.datagrams(Form::Voice, payload_octets, pace, both_ways)
+        }
+        Traffic::Udp {
+            payload_octets,
+            rate_bit_s,
+            poisson,
+        } => {
+            let bits = u64::from(payload_octets) * 8;
+            let pace = if poisson {
+                Pace::Poisson { bits, rate_bit_s }
+            } else {
+                Pace::Rate { bits, rate_bit_s }
+            };
+            job.datagrams(Form::Plain, payload_octets, pace, false)
+        }
+        Traffic::Ping {
+            payload_octets,
+            period,
+            count,
+        } => job.ping(payload_octets, period, count),
+        Traffic::Tcp { octets, options } => job.bulk(octets, &options),
+        Traffic::Page {
+            objects,
+            octets,
+            connections,
+            options,
+        } => job.page((objects, octets), connections, &options),
+    }
+}
+
+fn span(config: &TrafficConfig) -> Span {
+    Span {
+        start: Instant::ZERO + config.start.0,
+        stop: config
+            .stop
+            .map_or(Instant::NEVER, |stop| Instant::ZERO + stop.0),
+    }
+}
+
+struct Job<'a> {
+    config: &'a TrafficConfig,
+    from: &'a mut Host,
+    to: &'a mut Host,
+    ends: (SocketAddr, SocketAddr),
+    seed: u64,
+    span: Span,
+}
+
+impl Job<'_> {
+    fn log(&self, side: Side) -> FlowLog {
+        FlowLog::new(&self.config.name, side)
+    }
+
+    /// The random stream `what` of this traffic on a host.
+    fn stream(&self, host: &Host, what: &str) -> strait_core::chance::Stream {
+        let name = format!("traffic.{}.{}.{what}", self.config.name, host.incarnation());
+        strait_core::chance::Stream::new(self.seed, &name)
+    }
+
+    fn content(&self) -> Content {
+        Content::new(self.seed, &self.config.name)
+    }
+
+    fn taken(&self, host: &Host, port: u16) -> InstallError {
+        InstallError::PortInUse {
+            traffic: self.config.name.clone(),
+            host: host.name().into(),
+            port,
+        }
+    }
+
+    fn datagrams(
+        self,
+        form: Form,
+        payload_octets: u32,
+        pace: Pace,
+        both_ways: bool,
+    ) -> Result<(), InstallError> {
+        let (near, far) = self.ends;
+        let end = |side, host: &Host, local, remote, sends| Datagrams {
+            log: self.log(side),
+            form,
+            pace: if sends { Some(pace) } else { None },
+            span: self.span,
+            ends: (local, remote),
+            dscp: self.config.dscp.0,
+            payload_octets,
+            content: self.content(),
+            gaps: self.stream(host, "gaps"),
+            sent: 0,
+            next: Instant::NEVER,
+            highest: 0,
+        };
+        let mut first = end(Side::From, self.from, near, far, true);
+        let mut second = end(Side::To, self.to, far, near, both_ways);
+        first.begin();
+        second.begin();
+        let mut bound = [true; 2];
+        self.from.install(|stack| {
+            bound[0] = stack.bind_udp(near.port());
+            first
+        });
+        self.to.install(|stack| {
+            bound[1] = stack.bind_udp(far.port());
+            second
+        });
+        match bound {
+            [false, _] => Err(self.taken(self.from, near.port())),
+            [_, false] => Err(self.taken(self.to, far.port())),
+            [true, true] => Ok(()),
+        }
+    }
+
+    fn ping(
+        self,
+        payload_octets: u32,
+        period: Duration,
+        count: Option<u64>,
+    ) -> Result<(), InstallError> {
+        let ident = self.ends.0.port();
+        let ping = Ping {
+            log: self.log(Side::From),
+            ends: (self.ends.0.ip(), self.ends.1.ip()),
+            ident,
+            dscp: self.config.dscp.0,
+            payload_octets,
+            period_ns: nanos(period),
+            count: count.unwrap_or(u64::MAX),
+            span: self.span,
+            content: self.content(),
+            sent: 0,
+        };
+        let mut bound = true;
+        self.from.install(|stack| {
+            bound = stack.bind_echo(ident);
+            ping
+        });
+        if bound {
+            Ok(())
+        } else {
+            Err(self.taken(self.from, ident))
+        }
+    }
+
+    fn bulk(self, octets: u64, options: &TcpOptions) -> Result<(), InstallError> {
+        let far = self.ends.1;
+        let sender = BulkSender::new(
+            self.log(Side::From),
+            self.ends,
+            self.span.start,
+            octets,
+            self.content(),
+            options,
+        );
+        let receiver = BulkReceiver::new(self.log(Side::To), octets, self.content());
+        self.from.install(|_| sender);
+        let mut bound = true;
+        self.to.install(|stack| {
+            bound = stack.listen(far.port(), options.clone());
+            receiver
+        });
+        if bound {
+            Ok(())
+        } else {
+            Err(self.taken(self.to, far.port()))
+        }
+    }
+
+    fn page(
+        self,
+        (objects, octets): (u32, u64),
+        connections: u32,
+        options: &TcpOptions,
+    ) -> Result<(), InstallError> {
+        let far = self.ends.1;
+        let sizes = object_octets(objects, octets);
+        let client = PageClient::new(
+            self.log(Side::From),
+            self.ends,
+            self.span.start,
+            sizes,
+            connections,
+            options,
+            self.content(),
+        );
+        let server = PageServer::new(self.log(Side::To), self.content());
+        self.from.install(|_| client);
+        let mut bound = true;
+        self.to.install(|stack| {
+            bound = stack.listen(far.port(), options.clone());
+            server
+        });
+        if bound {
+            Ok(())
+        } else {
+            Err(self.taken(self.to, far.port()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,297 @@
+//! Joins what both hosts saw of a traffic into what the user is told.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::config::{Kind, TrafficConfig};
+use super::log::{FlowLog, Mark, Transfer};
+use crate::estimate::{Jitter, percentile_of_sorted};
+
+/// What a traffic experienced.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowReport {
+    /// Name of the traffic.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Time series, for plots.
+    pub series: Vec<Series>,
+    /// What was counted.
+    pub counters: BTreeMap<String, u64>,
+    /// What it comes down to, in plain SI units. What couldn't be measured (nothing arrived, a
+    /// transfer didn't end) isn't there.
+    pub metrics: BTreeMap<&'static str, f64>,
+}
+
+/// Values over time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Series {
+    /// What: `delay`, `delay back`, `rtt`, `progress`, `objects`.
+    pub label: &'static str,
+    /// Unit of the values.
+    pub unit: &'static str,
+    /// Time in s (of sending, or of arrival for transfers) and value.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Joins the logs of a traffic's two hosts.
+///
+/// * voice, udp: delay from sending to arrival; both directions count together. Loss is the share
+///   of packets sent that had not arrived when the logs ended, so a packet under way then counts as
+///   lost: leave time between `stop` and the end of a run. Percentiles are over the packets that
+///   arrived; jitter is |D| of RFC 3550 section 6.4.1. The rate is that of the UDP
+///   payload (of voice with the RTP header) between the first and the last arrival, without the
+///   first packet; of two directions, the mean.
+/// * ping: time from request to reply, at the sender.
+/// * tcp, page: from asking for the first connection to the arrival of the last octet; `complete`
+///   is 1 if everything arrived, `wrong` the octets that weren't what was sent.
+///
+/// A packet that arrives twice counts once and is counted as `duplicates`.
+pub fn report(config: &TrafficConfig, from: &FlowLog, to: &FlowLog) -> FlowReport {
+    let mut report = FlowReport {
+        name: config.name.clone(),
+        kind: config.kind,
+        series: Vec::new(),
+        counters: BTreeMap::new(),
+        metrics: BTreeMap::new(),
+    };
+    for log in [from, to] {
+        for (name, count) in &log.counters {
+            *report.counters.entry(name.clone()).or_default() += count;
+        }
+    }
+    match config.kind {
+        Kind::Voice | Kind::Udp => report.datagrams(from, to),
+        Kind::Ping => report.ping(from),
+        Kind::Tcp => report.tcp(from, to),
+        Kind::Page => report.page(from, to),
+    }
+    report
+}
+
+/// One direction: what was sent at one end and arrived at the other.
+#[derive(Default)]
+struct Joined {
+    /// Sending time and delay in s of each packet that arrived, in the order of arrival.
+    delays: Vec<(f64, f64)>,
+    jitter: Jitter,
+    sent: u64,
+    duplicates: u64,
+    reordered: u64,
+    unsent: u64,
+    octets: u64,
+}
+
+fn join(sent: &[Mark], received: &[Mark]) -> Joined {
+    let mut joined = Joined {
+        sent: sent.len() as u64,
+        ..Joined::default()
+    };
+    let mut seen = vec![false; sent.len()];
+    let mut highest = None;
+    for mark in received {
+        // Senders number in order, so a sequence stands where a search finds it.
+        let Ok(index) = sent.binary_search_by_key(&mark.sequence, |sent| sent.sequence) else {
+            joined.unsent += 1;
+            continue;
+        };
+        if std::mem::replace(&mut seen[index], true) {
+            joined.duplicates += 1;
+            continue;
+        }
+        if highest.is_some_and(|highest| mark.sequence < highest) {
+            joined.reordered += 1;
+        }
+        highest = highest.max(Some(mark.sequence));
+        let sent_ns = sent[index].at_ns;
+        // Differences in integers: the times may be large and the delays small.
+        let delay_s = i128::from(mark.at_ns) - i128::from(sent_ns);
+        let (sent_s, delay_s) = (sent_ns as f64 / 1e9, delay_s as f64 / 1e9);
+        joined.jitter.record(0.0, delay_s);
+        joined.delays.push((sent_s, delay_s));
+        joined.octets += u64::from(mark.octets);
+    }
+    joined
+}
+
+/// Payload rate between the first and the last arrival, without the first packet.
+fn rate_bit_s(received: &[Mark]) -> Option<f64> {
+    let (first, last) = (received.first()?, received.last()?);
+    let span_ns = last
+        .at_ns
+        .checked_sub(first.at_ns)
+        .filter(|span_ns| *span_ns > 0)?;
+    let octets: u64 = received
+        .iter()
+        .skip(1)
+        .map(|mark| u64::from(mark.octets))
+        .sum();
+    Some(octets as f64 * 8e9 / span_ns as f64)
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+impl FlowReport {
+    fn metric(&mut self, name: &'static str, value: Option<f64>) {
+        if let Some(value) = value {
+            self.metrics.insert(name, value);
+        }
+    }
+
+    fn count(&mut self, name: &str, count: u64) {
+        *self.counters.entry(name.into()).or_default() += count;
+    }
+
+    /// Loss, duplicates, order; gives the packets that arrived.
+    fn arrivals(&mut self, directions: &[Joined]) {
+        let sum = |part: fn(&Joined) -> u64| directions.iter().map(part).sum::<u64>();
+        let (sent, arrived) = (sum(|d| d.sent), sum(|d| d.delays.len() as u64));
+        self.count("sent", sent);
+        self.count("received", arrived);
+        self.count("duplicates", sum(|d| d.duplicates));
+        self.count("reordered", sum(|d| d.reordered));
+        self.count("unexpected", sum(|d| d.unsent));
+        let loss = (sent > 0).then(|| (sent - arrived) as f64 / sent as f64);
+        self.metric("loss", loss);
+    }
+
+    fn datagrams(&mut self, from: &FlowLog, to: &FlowLog) {
+        let directions = [
+            join(&from.sent, &to.received),
+            join(&to.sent, &from.received),
+        ];
+        self.arrivals(&directions);
+        let delays = sorted(
+            directions
+                .iter()
+                .flat_map(|d| &d.delays)
+                .map(|(_, delay)| *delay),
+        );
+        let jitters = sorted(
+            directions
+                .iter()
+                .flat_map(|d| d.jitter.distances_s())
+                .copied(),
+        );
+        self.metric("delay_min_s", delays.first().copied());
+        self.metric("delay_p50_s", percentile_of_sorted(&delays, 0.5));
+        self.metric("delay_p99_s", percentile_of_sorted(&delays, 0.99));
+        self.metric("delay_max_s", delays.last().copied());
+        self.metric("jitter_p99_s", percentile_of_sorted(&jitters, 0.99));
+        let smoothed = directions
+            .iter()
+            .map(|d| d.jitter.smoothed_s())
+            .fold(0.0, f64::max);
+        self.metric(
+            "jitter_smoothed_s",
+            (!jitters.is_empty()).then_some(smoothed),
+        );
+        let rates: Vec<f64> = [&to.received, &from.received]
+            .into_iter()
+            .filter_map(|log| rate_bit_s(log))
+            .collect();
+        self.metric("rate_bit_s", crate::estimate::mean(&rates));
+        for (label, direction) in ["delay", "delay back"].into_iter().zip(directions) {
+            if direction.sent > 0 {
+                self.series.push(Series {
+                    label,
+                    unit: "s",
+                    points: direction.delays,
+                });
+            }
+        }
+    }
+
+    fn ping(&mut self, from: &FlowLog) {
+        let directions = [join(&from.sent, &from.received)];
+        self.arrivals(&directions);
+        let [joined] = directions;
+        let rtts = sorted(joined.delays.iter().map(|(_, rtt)| *rtt));
+        self.metric("rtt_min_s", rtts.first().copied());
+        self.metric("rtt_p50_s", percentile_of_sorted(&rtts, 0.5));
+        self.metric("rtt_p99_s", percentile_of_sorted(&rtts, 0.99));
+        self.metric("rtt_max_s", rtts.last().copied());
+        self.series.push(Series {
+            label: "rtt",
+            unit: "s",
+            points: joined.delays,
+        });
+    }
+
+    fn tcp(&mut self, from: &FlowLog, to: &FlowLog) {
+        let (near, far) = (
+            from.transfer.clone().unwrap_or_default(),
+            to.transfer.clone().unwrap_or_default(),
+        );
+        let connect_s = span_s(near.started_ns, near.connected_ns);
+        self.metric("connect_s", connect_s);
+        self.transfer(near.started_ns, &far);
+        self.tcp_counters(&[&near, &far]);
+        self.progress(&to.received);
+    }
+
+    fn page(&mut self, from: &FlowLog, to: &FlowLog) {
+        let (client, server) = (
+            from.transfer.clone().unwrap_or_default(),
+            to.transfer.clone().unwrap_or_default(),
+        );
+        self.transfer(client.started_ns, &client);
+        self.tcp_counters(&[&client, &server]);
+        self.count("objects", client.objects.len() as u64);
+        self.progress(&from.received);
+        let done = client.objects.iter().zip(1u32..);
+        let points = done.map(|(mark, done)| (mark.at_ns as f64 / 1e9, f64::from(done)));
+        self.series.push(Series {
+            label: "objects",
+            unit: "1",
+            points: points.collect(),
+        });
+    }
+
+    fn transfer(&mut self, started_ns: Option<u64>, receiver: &Transfer) {
+        let time_s = span_s(started_ns, receiver.finished_ns);
+        self.metric("time_s", time_s);
+        let goodput = time_s.filter(|time_s| *time_s > 0.0);
+        self.metric(
+            "goodput_bit_s",
+            goodput.map(|time_s| receiver.octets as f64 * 8.0 / time_s),
+        );
+        self.metric(
+            "complete",
+            started_ns.map(|_| f64::from(u8::from(time_s.is_some()))),
+        );
+        self.metric("wrong", Some(receiver.wrong_octets as f64));
+        self.count("octets", receiver.octets);
+    }
+
+    fn tcp_counters(&mut self, ends: &[&Transfer]) {
+        for end in ends {
+            self.count("tcp_segments", end.tcp.segments_out);
+            self.count("tcp_retransmissions", end.tcp.retransmissions);
+            self.count("failed_connections", end.failed_connections);
+        }
+    }
+
+    fn progress(&mut self, received: &[Mark]) {
+        let points = received.iter().map(|mark| {
+            (
+                mark.at_ns as f64 / 1e9,
+                (mark.sequence + u64::from(mark.octets)) as f64,
+            )
+        });
+        self.series.push(Series {
+            label: "progress",
+            unit: "octets",
+            points: points.collect(),
+        });
+    }
+}
+
+fn span_s(from_ns: Option<u64>, to_ns: Option<u64>) -> Option<f64> {
+    Some(to_ns?.saturating_sub(from_ns?) as f64 / 1e9)
+}
