@@ -8,6 +8,7 @@
 //! wrapper: `ioctl`s ([`tun`], [`serial`]) and the moment between `fork` and `exec`
 //! ([`namespace`]).
 
+mod bench;
 pub mod clock;
 pub mod error;
 pub mod metrics;

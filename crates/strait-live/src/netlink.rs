@@ -344,6 +344,9 @@ impl Netlink {
                 }
                 match reply.payload {
                     NetlinkPayload::InnerMessage(message) => replies.push(message),
+                    NetlinkPayload::Done(done) if done.code < 0 => {
+                        return Err(io::Error::from_raw_os_error(-done.code));
+                    }
                     NetlinkPayload::Done(_) => return Ok(replies),
                     NetlinkPayload::Error(error) if error.code.is_none() => return Ok(replies),
                     NetlinkPayload::Error(error) => return Err(error.to_io()),

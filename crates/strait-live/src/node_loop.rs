@@ -6,36 +6,21 @@ use std::mem;
 use std::os::fd::AsFd;
 
 use nix::errno::Errno;
-use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
-use strait_core::drive::{self, Media};
-use strait_core::fate::FateRecord;
-use strait_core::id::{PortId, TxId};
-use strait_core::node::{
-    Command, DownCause, Effect, FrameMeta, Input, Node, PortEvent, Room, StoreError, StreamEvent,
-    StreamId, StreamOp, Ticket, TxMeta,
-};
+use strait_core::drive;
+use strait_core::id::PortId;
+use strait_core::node::{Command, DownCause, FrameMeta, Input, Node, PortEvent};
 use strait_core::time::{Duration, Instant};
 
+use crate::bench::{Bench, Slot, reply_input};
+pub use crate::bench::{FateSink, Recorder};
 use crate::clock::Clock;
 use crate::error::{Doing, Error};
-use crate::port_io::{Busy, PortIo, Received, Sent};
-use crate::service::{PortStatus, Service, View};
+use crate::port_io::{PortIo, Received};
+use crate::service::{Service, View};
 use crate::signals::{SignalGuard, StopRequests, Stopper};
-
-/// Sees everything that goes into a node and every pull, in order: enough to repeat its run.
-pub trait Recorder {
-    /// The node is about to be given this.
-    fn input(&mut self, now: Instant, input: &Input<'_>);
-
-    /// The node was pulled, and gave octets.
-    fn pulled(&mut self, now: Instant, port: PortId, room: Room, meta: &TxMeta, octets: &[u8]);
-}
-
-/// Sees the end of each packet's stay.
-pub type FateSink = Box<dyn FnMut(Instant, &FateRecord)>;
 
 /// Times of an event loop.
 #[derive(Clone, Copy, Debug)]
@@ -67,9 +52,6 @@ pub enum Ended {
 /// Frames taken from one port before the others have their turn.
 const BATCH: u32 = 64;
 
-/// Answers to effects that may wait for the node; more means that it answers answers.
-const REPLIES_MAX: usize = 4096;
-
 /// A node that wants to be woken at once, although it was just settled, is woken after this: a
 /// bug of the node must not take the whole processor.
 const HOLD_OFF: Duration = Duration::from_millis(1);
@@ -100,138 +82,11 @@ struct Stopping {
     until: Instant,
 }
 
-/// What a node works with: its ports, and the hands for its effects.
-struct Bench {
-    slots: Vec<Slot>,
-    fates: Option<FateSink>,
-    recorder: Option<Box<dyn Recorder>>,
-    replies: VecDeque<Reply>,
-    warned_effect: bool,
-}
-
-struct Slot {
-    io: Box<dyn PortIo>,
-    open: bool,
-    busy: Option<Busy>,
-    failed: Option<io::Error>,
-    retry_at: Option<Instant>,
-    problem: Option<String>,
-}
-
-/// An answer that waits until the node has settled.
-enum Reply {
-    TxFailed(PortId, TxId),
-    Reset(StreamId),
-    NotStored(Ticket),
-    NotLoaded(Ticket),
-}
-
 /// What became ready.
 enum Ready {
     Stop,
     Port(usize, PollFlags),
     Service(usize),
-}
-
-impl Media for Bench {
-    fn room(&mut self, now: Instant, port: PortId) -> Option<Room> {
-        let slot = self.slots.get_mut(port.index())?;
-        if !slot.open || slot.failed.is_some() {
-            return None;
-        }
-        match slot.io.room(now) {
-            Ok(room) => Some(room),
-            Err(busy) => {
-                slot.busy = Some(busy);
-                None
-            }
-        }
-    }
-
-    fn transmit(
-        &mut self,
-        now: Instant,
-        port: PortId,
-        room: Room,
-        meta: TxMeta,
-        frame: &mut Vec<u8>,
-    ) {
-        if let Some(recorder) = &mut self.recorder {
-            recorder.pulled(now, port, room, &meta, frame);
-        }
-        let Some(slot) = self.slots.get_mut(port.index()) else {
-            return;
-        };
-        match slot.io.transmit(now, &meta, frame) {
-            Ok(Sent::Taken) => {}
-            Ok(Sent::Refused) => self.reply(Reply::TxFailed(port, meta.id)),
-            Err(error) => slot.failed = Some(error),
-        }
-    }
-
-    fn effect(&mut self, now: Instant, effect: Effect) {
-        let reply = match effect {
-            Effect::Fate(record) => {
-                if let Some(fates) = &mut self.fates {
-                    fates(now, &record);
-                }
-                return;
-            }
-            Effect::Stream {
-                id,
-                op: StreamOp::Connect { .. } | StreamOp::Send(_),
-            } => Some(Reply::Reset(id)),
-            Effect::Store { ticket, .. } => Some(Reply::NotStored(ticket)),
-            Effect::Load { ticket, .. } => Some(Reply::NotLoaded(ticket)),
-            Effect::Stream { .. } | Effect::Datagram { .. } => None,
-        };
-        if !mem::replace(&mut self.warned_effect, true) {
-            tracing::warn!("the node uses streams, datagrams or storage, which are not served");
-        }
-        if let Some(reply) = reply {
-            self.reply(reply);
-        }
-    }
-}
-
-impl Bench {
-    fn reply(&mut self, reply: Reply) {
-        if self.replies.len() < REPLIES_MAX {
-            self.replies.push_back(reply);
-        }
-    }
-
-    fn statuses(&self) -> Vec<PortStatus> {
-        let status = |slot: &Slot| PortStatus {
-            open: slot.open,
-            problem: slot.problem.clone(),
-            counts: slot.io.counts(),
-        };
-        self.slots.iter().map(status).collect()
-    }
-}
-
-/// A reply as an input.
-const fn reply_input(reply: &Reply) -> Input<'static> {
-    match *reply {
-        Reply::TxFailed(port, id) => Input::TxDone {
-            port,
-            id,
-            ok: false,
-        },
-        Reply::Reset(id) => Input::Stream {
-            id,
-            event: StreamEvent::Reset(libc::ENOTSUP),
-        },
-        Reply::NotStored(ticket) => Input::Stored {
-            ticket,
-            result: Err(StoreError::Absent),
-        },
-        Reply::NotLoaded(ticket) => Input::Loaded {
-            ticket,
-            chunk: None,
-        },
-    }
 }
 
 /// The number of a port from its position.
@@ -249,7 +104,8 @@ impl<N: Node + ?Sized> Runner<N> {
         let slots = ports.into_iter().take(255).map(|io| Slot {
             io,
             open: false,
-            busy: None,
+            blocked: false,
+            again: None,
             failed: None,
             retry_at: Some(Instant::ZERO),
             problem: None,
@@ -327,6 +183,7 @@ impl<N: Node + ?Sized> Runner<N> {
 
     fn open_port(&mut self, index: usize) -> Result<(), Error> {
         let now = self.clock.now();
+        let label = self.label(index);
         let slot = &mut self.bench.slots[index];
         match slot.io.open(now) {
             Ok(state) => {
@@ -334,7 +191,7 @@ impl<N: Node + ?Sized> Runner<N> {
                 slot.problem = None;
                 slot.retry_at = None;
                 slot.failed = None;
-                tracing::info!(port = index, "port up");
+                tracing::info!(port = label, "port up");
                 let event = PortEvent::Up(state);
                 let port = port_id(index);
                 self.feed(now, Input::Port { port, event });
@@ -344,12 +201,19 @@ impl<N: Node + ?Sized> Runner<N> {
                 slot.retry_at = Some(now + self.options.retry);
                 let problem = error.to_string();
                 if slot.problem.as_ref() != Some(&problem) {
-                    tracing::warn!(port = index, %problem, "port stays down");
+                    tracing::warn!(port = label, %problem, "port stays down");
                     slot.problem = Some(problem);
                 }
                 Err(error)
             }
         }
+    }
+
+    /// The configuration's name for a port, for logs.
+    fn label(&self, index: usize) -> String {
+        let port = self.node.stats().ports.get(index);
+        let name = port.filter(|port| !port.name.is_empty());
+        name.map_or_else(|| index.to_string(), |port| port.name.clone())
     }
 
     /// Runs until asked to stop.
@@ -386,10 +250,7 @@ impl<N: Node + ?Sized> Runner<N> {
         if self.node_wake().is_some_and(|at| at <= now) {
             self.fire();
         }
-        let has_room = |slot: &Slot| {
-            slot.busy
-                .is_some_and(|busy| busy.again.is_some_and(|at| at <= now))
-        };
+        let has_room = |slot: &Slot| slot.again.is_some_and(|at| at <= now);
         if self.bench.slots.iter().any(has_room) {
             self.settle(self.clock.now());
         }
@@ -413,7 +274,7 @@ impl<N: Node + ?Sized> Runner<N> {
         let again = self.node.wake().filter(|wake| wake.at <= now);
         self.hold_off = again.map(|_| now + HOLD_OFF);
         if let Some(wake) = again
-            && self.bench.slots.iter().all(|slot| slot.busy.is_none())
+            && self.bench.slots.iter().all(|slot| !slot.blocked)
             && !mem::replace(&mut self.warned_wake, true)
         {
             tracing::warn!(why = ?wake.why, "the node wants to be woken again at once");
@@ -431,7 +292,8 @@ impl<N: Node + ?Sized> Runner<N> {
 
     fn settle(&mut self, now: Instant) {
         for slot in &mut self.bench.slots {
-            slot.busy = None;
+            slot.blocked = false;
+            slot.again = None;
         }
         let ports = self.bench.slots.len() as u8;
         let (node, bench) = (&mut *self.node, &mut self.bench);
@@ -445,15 +307,16 @@ impl<N: Node + ?Sized> Runner<N> {
 
     /// A port's device is gone.
     fn take_down(&mut self, now: Instant, index: usize, error: &io::Error) {
+        let label = self.label(index);
         let slot = &mut self.bench.slots[index];
         slot.io.close();
-        slot.busy = None;
+        slot.again = None;
         slot.retry_at = Some(now + self.options.retry);
         if !mem::replace(&mut slot.open, false) {
             return;
         }
         slot.problem = Some(format!("lost its device: {error}"));
-        tracing::warn!(port = index, %error, "port down: its device is gone");
+        tracing::warn!(port = label, %error, "port down: its device is gone");
         let event = PortEvent::Down(DownCause::Device);
         let port = port_id(index);
         self.feed(now, Input::Port { port, event });
@@ -475,7 +338,7 @@ impl<N: Node + ?Sized> Runner<N> {
             return Some(Instant::ZERO);
         }
         let slots = self.bench.slots.iter();
-        let rooms = slots.clone().filter_map(|slot| slot.busy?.again);
+        let rooms = slots.clone().filter_map(|slot| slot.again);
         let retries = slots.filter_map(|slot| slot.retry_at);
         let services = self.services.iter().filter_map(|service| service.wake());
         let drain = self.stopping.map(|_| self.clock.now() + HOLD_OFF);
@@ -497,8 +360,7 @@ impl<N: Node + ?Sized> Runner<N> {
             let mut flags = PollFlags::empty();
             let reads = self.stopping.is_none() && self.node.reads(port_id(index));
             flags.set(PollFlags::POLLIN, reads);
-            let writes = slot.busy.is_some_and(|busy| busy.writable);
-            flags.set(PollFlags::POLLOUT, writes);
+            flags.set(PollFlags::POLLOUT, slot.io.holds());
             if !flags.is_empty() {
                 fds.push(PollFd::new(fd, flags));
                 who.push(Ready::Port(index, flags));

@@ -31,8 +31,9 @@ pub trait PortIo {
     /// What the medium can take now.
     ///
     /// # Errors
-    /// [`Busy`] if it takes nothing, and what to wait for.
-    fn room(&mut self, now: Instant) -> Result<Room, Busy>;
+    /// Nothing; the moment to ask again, if it is known. Without one, room comes when what is
+    /// held has been flushed.
+    fn room(&mut self, now: Instant) -> Result<Room, Option<Instant>>;
 
     /// Puts octets on the medium; never more than the room that was given.
     ///
@@ -40,7 +41,10 @@ pub trait PortIo {
     /// The device is gone.
     fn transmit(&mut self, now: Instant, meta: &TxMeta, octets: &[u8]) -> io::Result<Sent>;
 
-    /// The descriptor became writable: pass on what the device had no space for.
+    /// Whether octets were pulled that the device had no space for.
+    fn holds(&self) -> bool;
+
+    /// The descriptor became writable while octets are held: pass them on.
     ///
     /// # Errors
     /// The device is gone.
@@ -57,15 +61,6 @@ pub trait PortIo {
 
     /// What happened below the node's eyes.
     fn counts(&self) -> IoCounts;
-}
-
-/// Why a port has no room, and until when.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Busy {
-    /// Ask again then.
-    pub again: Option<Instant>,
-    /// Ask again when the descriptor is writable and [`PortIo::flush`] was called.
-    pub writable: bool,
 }
 
 /// What became of octets given to a medium.
@@ -100,9 +95,7 @@ pub struct IoCounts {
     pub strangers: u64,
     /// Transmissions that the system refused.
     pub refused: u64,
-    /// Frames longer than the receive buffer.
-    pub oversized: u64,
-    /// Most octets ever seen waiting in the device below the low-water mark's control.
+    /// Most octets that a device ever reported as written and not sent.
     pub backlog_octets_max: u64,
 }
 

@@ -16,7 +16,7 @@ use strait_core::rate::{Burst, LineRate};
 use strait_core::time::{Duration, Instant};
 
 use crate::error::{Doing, Error};
-use crate::port_io::{Busy, IoCounts, PortIo, Received, Sent, is_not_now};
+use crate::port_io::{IoCounts, PortIo, Received, Sent, is_not_now};
 
 /// `ioctl`s of terminals (Linux `asm-generic/ioctls.h`).
 #[allow(unsafe_code, reason = "ioctl has no safe wrapper")]
@@ -236,7 +236,7 @@ fn outstanding_octets(pace: &Burst, now: Instant) -> u64 {
 }
 
 /// The octets and the moment that a line offers, from what its pace and its device say.
-fn line_room(pace: &Burst, backlog_octets: u64, now: Instant) -> Result<Room, Busy> {
+fn line_room(pace: &Burst, backlog_octets: u64, now: Instant) -> Result<Room, Option<Instant>> {
     let rate = pace.rate();
     let mark = low_water_octets(rate);
     let by_pace = outstanding_octets(pace, now);
@@ -257,10 +257,7 @@ fn line_room(pace: &Burst, backlog_octets: u64, now: Instant) -> Result<Room, Bu
     } else {
         now + excess
     };
-    Err(Busy {
-        again: Some(again.max(now + rate.time_for(1))),
-        writable: false,
-    })
+    Err(Some(again.max(now + rate.time_for(1))))
 }
 
 impl SerialPort {
@@ -272,7 +269,6 @@ impl SerialPort {
             counts: IoCounts {
                 strangers: 0,
                 refused: 0,
-                oversized: 0,
                 backlog_octets_max: 0,
             },
         }
@@ -422,15 +418,12 @@ impl PortIo for SerialPort {
         self.line.as_ref().map(|line| line.file.as_fd())
     }
 
-    fn room(&mut self, now: Instant) -> Result<Room, Busy> {
+    fn room(&mut self, now: Instant) -> Result<Room, Option<Instant>> {
         let Some(line) = &self.line else {
-            return Err(Busy::default());
+            return Err(None);
         };
         if !line.pending.is_empty() {
-            return Err(Busy {
-                again: None,
-                writable: true,
-            });
+            return Err(None);
         }
         let backlog_octets = line.backlog_octets();
         self.counts.backlog_octets_max = self.counts.backlog_octets_max.max(backlog_octets);
@@ -446,6 +439,11 @@ impl PortIo for SerialPort {
         line.pending.extend_from_slice(&octets[written..]);
         line.pace.push(now, octets.len() as u64);
         Ok(Sent::Taken)
+    }
+
+    fn holds(&self) -> bool {
+        let line = self.line.as_ref();
+        line.is_some_and(|line| !line.pending.is_empty())
     }
 
     fn flush(&mut self, _now: Instant) -> io::Result<()> {
@@ -527,8 +525,7 @@ mod tests {
         let room = line_room(&pace, 0, at(5)).unwrap();
         assert_eq!((room.octets, room.starts), (4, at(5)));
         pace.push(at(5), 4);
-        let busy = line_room(&pace, 0, at(5)).unwrap_err();
-        assert_eq!(busy.again, Some(at(2_000_005)));
+        assert_eq!(line_room(&pace, 0, at(5)), Err(Some(at(2_000_005))));
         assert!(line_room(&pace, 0, at(1_000_004)).is_err());
         let room = line_room(&pace, 0, at(1_000_005)).unwrap();
         assert_eq!((room.octets, room.starts), (1, at(4_000_005)));
@@ -539,8 +536,7 @@ mod tests {
     #[test]
     fn a_device_that_holds_more_than_the_pace_says_is_believed() {
         let pace = Burst::new(LineRate::new(8000, 8), at(0));
-        let busy = line_room(&pace, 6, at(100)).unwrap_err();
-        assert_eq!(busy.again, Some(at(4_000_100)));
+        assert_eq!(line_room(&pace, 6, at(100)), Err(Some(at(4_000_100))));
         let room = line_room(&pace, 3, at(100)).unwrap();
         assert_eq!((room.octets, room.starts), (1, at(3_000_100)));
     }

@@ -125,19 +125,17 @@ impl Listener {
 impl Client {
     /// Goes as far as the client lets; true while there is more to come.
     fn go_on(&mut self, answerer: &mut Answerer, view: &View<'_>) -> bool {
-        if self.answer.is_none() && !self.read() {
-            return false;
-        }
         if self.answer.is_none() {
+            let more = self.read();
             match answerer(&self.request, view) {
                 Answer::Full(answer) => self.answer = Some(answer),
-                Answer::Incomplete => return self.request.len() < REQUEST_OCTETS_MAX,
+                Answer::Incomplete => return more,
             }
         }
         self.write()
     }
 
-    /// Takes what has arrived; false if the client is gone.
+    /// Takes what has arrived; false if no more can come.
     fn read(&mut self) -> bool {
         let mut buffer = [0; 1024];
         while self.request.len() < REQUEST_OCTETS_MAX {
@@ -149,7 +147,7 @@ impl Client {
                 Err(_) => return false,
             }
         }
-        true
+        false
     }
 
     /// Sends what the client takes; false when all is sent or the client is gone.

@@ -55,7 +55,6 @@ impl View<'_> {
         let mut stats = self.stats.clone();
         for (port, status) in stats.ports.iter_mut().zip(self.ports) {
             port.strangers += status.counts.strangers;
-            port.invalid += status.counts.oversized;
         }
         stats
     }

@@ -15,7 +15,7 @@ use strait_core::time::{Duration, Instant};
 
 use crate::error::{Doing, Error};
 use crate::netlink::Netlink;
-use crate::port_io::{Busy, IoCounts, PortIo, Received, Sent, is_not_now};
+use crate::port_io::{IoCounts, PortIo, Received, Sent, is_not_now};
 
 /// `ioctl`s of `/dev/net/tun` (Linux `if_tun.h`).
 #[allow(unsafe_code, reason = "ioctl has no safe wrapper")]
@@ -110,7 +110,6 @@ impl TunPort {
             counts: IoCounts {
                 strangers: 0,
                 refused: 0,
-                oversized: 0,
                 backlog_octets_max: 0,
             },
         }
@@ -205,7 +204,7 @@ impl PortIo for TunPort {
         self.file.as_ref().map(AsFd::as_fd)
     }
 
-    fn room(&mut self, now: Instant) -> Result<Room, Busy> {
+    fn room(&mut self, now: Instant) -> Result<Room, Option<Instant>> {
         Ok(Room {
             octets: self.config.mtu as usize,
             starts: now,
@@ -227,6 +226,10 @@ impl PortIo for TunPort {
                 Ok(Sent::Refused)
             }
         }
+    }
+
+    fn holds(&self) -> bool {
+        false
     }
 
     fn flush(&mut self, _now: Instant) -> io::Result<()> {

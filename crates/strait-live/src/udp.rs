@@ -12,7 +12,7 @@ use strait_core::rate::{Burst, LineRate};
 use strait_core::time::{Duration, Instant};
 
 use crate::error::{Doing, Error};
-use crate::port_io::{Busy, IoCounts, PortIo, Received, Sent, is_not_now};
+use crate::port_io::{IoCounts, PortIo, Received, Sent, is_not_now};
 
 /// What a UDP port is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,19 +174,13 @@ impl PortIo for UdpPort {
         self.socket.as_ref().map(AsFd::as_fd)
     }
 
-    fn room(&mut self, now: Instant) -> Result<Room, Busy> {
+    fn room(&mut self, now: Instant) -> Result<Room, Option<Instant>> {
         if self.pending.is_some() {
-            return Err(Busy {
-                again: None,
-                writable: true,
-            });
+            return Err(None);
         }
         let free = self.pace.as_ref().map_or(now, Burst::end);
         if free > now + AHEAD {
-            return Err(Busy {
-                again: Some(free - AHEAD),
-                writable: false,
-            });
+            return Err(Some(free - AHEAD));
         }
         Ok(Room {
             octets: self.config.frame_octets_max as usize,
@@ -200,6 +194,10 @@ impl PortIo for UdpPort {
             pace.push(now, octets.len() as u64);
         }
         self.send(meta.to, octets)
+    }
+
+    fn holds(&self) -> bool {
+        self.pending.is_some()
     }
 
     fn flush(&mut self, _now: Instant) -> io::Result<()> {
@@ -313,7 +311,7 @@ mod tests {
         port.transmit(now, &meta, &[0; 1000]).unwrap();
         let again = Instant::from_nanos(500_000);
         let before = Instant::from_nanos(499_999);
-        assert_eq!(port.room(before).unwrap_err().again, Some(again));
+        assert_eq!(port.room(before), Err(Some(again)));
         let room = port.room(again).unwrap();
         assert_eq!(room.starts, Instant::from_millis(1));
     }

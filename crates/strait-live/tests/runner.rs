@@ -30,6 +30,7 @@ struct Outcome {
     down: u32,
     inputs: u64,
     resets: u32,
+    octets_out: u64,
     cpu: Duration,
 }
 
@@ -65,6 +66,7 @@ fn run(
             down: node.down,
             inputs: node.inputs,
             resets: node.resets,
+            octets_out: node.stats.ports[0].octets_out,
             cpu: clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
                 .unwrap()
                 .into(),
@@ -212,6 +214,35 @@ fn a_line_that_nobody_empties_is_cut_after_the_drain_time() {
         "{:?}",
         outcome.cpu
     );
+}
+
+#[test]
+fn what_was_begun_gets_out_before_the_end() {
+    let pair = PtyPair::open(None).unwrap();
+    // A full pseudo-terminal makes the port hold octets that only flushing brings out.
+    let (stopper, thread) = run(
+        || Echo::saying(&[3; 100_000]),
+        pair.slave_path().into(),
+        10_000_000,
+    );
+    thread::sleep(Duration::from_millis(200));
+    stopper.stop();
+    let got = read(&pair, 4096).0.len();
+    let outcome = thread.join().unwrap();
+    assert_eq!(outcome.ended, Ended::Drained);
+    let mut rest = [0; 65_536];
+    let left = std::iter::from_fn(|| pair.read(&mut rest).ok().filter(|count| *count > 0));
+    assert_eq!((got + left.sum::<usize>()) as u64, outcome.octets_out);
+}
+
+#[test]
+fn a_signal_ends_the_run() {
+    let ports = Vec::new();
+    let mut runner = Runner::new(Clock::start(), Box::new(Echo::new()), ports).unwrap();
+    let guard = runner.stop_on_signals().unwrap();
+    nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM).unwrap();
+    assert_eq!(runner.run().unwrap(), Ended::Drained);
+    drop(guard);
 }
 
 struct Log(Rc<RefCell<Vec<String>>>);

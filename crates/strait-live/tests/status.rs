@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -71,6 +71,7 @@ fn status_and_metrics_answer_while_hostile_clients_hang_on() {
     assert_eq!(request(&path, Format::Json, PATIENCE).unwrap(), "json 1");
     let mut odd = UnixStream::connect(&path).unwrap();
     odd.write_all(b"reboot\n").unwrap();
+    odd.shutdown(Shutdown::Write).unwrap();
     let mut answer = String::new();
     odd.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("error: "), "{answer}");

@@ -1,0 +1,165 @@
+//! What a node works with in real time: its ports, and the hands for its effects.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem;
+
+use nix::libc;
+use strait_core::drive::Media;
+use strait_core::fate::FateRecord;
+use strait_core::id::{PortId, TxId};
+use strait_core::node::{
+    Effect, Input, Room, StoreError, StreamEvent, StreamId, StreamOp, Ticket, TxMeta,
+};
+use strait_core::time::{Duration, Instant};
+
+use crate::port_io::{PortIo, Sent};
+use crate::service::PortStatus;
+
+/// Sees everything that goes into a node and every pull, in order: enough to repeat its run.
+pub trait Recorder {
+    /// The node is about to be given this.
+    fn input(&mut self, now: Instant, input: &Input<'_>);
+
+    /// The node was pulled, and gave octets.
+    fn pulled(&mut self, now: Instant, port: PortId, room: Room, meta: &TxMeta, octets: &[u8]);
+}
+
+/// Sees the end of each packet's stay.
+pub type FateSink = Box<dyn FnMut(Instant, &FateRecord)>;
+
+/// A port is asked again no sooner than this after it had no room.
+const SPIN_MIN: Duration = Duration::from_micros(10);
+
+/// Answers to effects that may wait for the node; more means that it answers answers.
+const REPLIES_MAX: usize = 4096;
+
+/// What a node works with: its ports, and the hands for its effects.
+pub(crate) struct Bench {
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) fates: Option<FateSink>,
+    pub(crate) recorder: Option<Box<dyn Recorder>>,
+    pub(crate) replies: VecDeque<Reply>,
+    pub(crate) warned_effect: bool,
+}
+
+pub(crate) struct Slot {
+    pub(crate) io: Box<dyn PortIo>,
+    pub(crate) open: bool,
+    pub(crate) blocked: bool,
+    pub(crate) again: Option<Instant>,
+    pub(crate) failed: Option<io::Error>,
+    pub(crate) retry_at: Option<Instant>,
+    pub(crate) problem: Option<String>,
+}
+
+/// An answer that waits until the node has settled.
+pub(crate) enum Reply {
+    TxFailed(PortId, TxId),
+    Reset(StreamId),
+    NotStored(Ticket),
+    NotLoaded(Ticket),
+}
+
+impl Media for Bench {
+    fn room(&mut self, now: Instant, port: PortId) -> Option<Room> {
+        let slot = self.slots.get_mut(port.index())?;
+        if !slot.open || slot.failed.is_some() {
+            return None;
+        }
+        match slot.io.room(now) {
+            Ok(room) => Some(room),
+            Err(again) => {
+                slot.blocked = true;
+                // Asking at once again would only spin.
+                slot.again = again.map(|at| at.max(now + SPIN_MIN));
+                None
+            }
+        }
+    }
+
+    fn transmit(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        room: Room,
+        meta: TxMeta,
+        frame: &mut Vec<u8>,
+    ) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.pulled(now, port, room, &meta, frame);
+        }
+        let Some(slot) = self.slots.get_mut(port.index()) else {
+            return;
+        };
+        match slot.io.transmit(now, &meta, frame) {
+            Ok(Sent::Taken) => {}
+            Ok(Sent::Refused) => self.reply(Reply::TxFailed(port, meta.id)),
+            Err(error) => slot.failed = Some(error),
+        }
+    }
+
+    fn effect(&mut self, now: Instant, effect: Effect) {
+        let reply = match effect {
+            Effect::Fate(record) => {
+                if let Some(fates) = &mut self.fates {
+                    fates(now, &record);
+                }
+                return;
+            }
+            Effect::Stream {
+                id,
+                op: StreamOp::Connect { .. } | StreamOp::Send(_),
+            } => Some(Reply::Reset(id)),
+            Effect::Store { ticket, .. } => Some(Reply::NotStored(ticket)),
+            Effect::Load { ticket, .. } => Some(Reply::NotLoaded(ticket)),
+            Effect::Stream { .. } | Effect::Datagram { .. } => None,
+        };
+        if !mem::replace(&mut self.warned_effect, true) {
+            tracing::warn!("the node uses streams, datagrams or storage, which are not served");
+        }
+        if let Some(reply) = reply {
+            self.reply(reply);
+        }
+    }
+}
+
+impl Bench {
+    fn reply(&mut self, reply: Reply) {
+        if self.replies.len() < REPLIES_MAX {
+            self.replies.push_back(reply);
+        }
+    }
+
+    pub(crate) fn statuses(&self) -> Vec<PortStatus> {
+        let status = |slot: &Slot| PortStatus {
+            open: slot.open,
+            problem: slot.problem.clone(),
+            counts: slot.io.counts(),
+        };
+        self.slots.iter().map(status).collect()
+    }
+}
+
+/// A reply as an input.
+pub(crate) const fn reply_input(reply: &Reply) -> Input<'static> {
+    match *reply {
+        Reply::TxFailed(port, id) => Input::TxDone {
+            port,
+            id,
+            ok: false,
+        },
+        Reply::Reset(id) => Input::Stream {
+            id,
+            event: StreamEvent::Reset(libc::ENOTSUP),
+        },
+        Reply::NotStored(ticket) => Input::Stored {
+            ticket,
+            result: Err(StoreError::Absent),
+        },
+        Reply::NotLoaded(ticket) => Input::Loaded {
+            ticket,
+            chunk: None,
+        },
+    }
+}
