@@ -1,1 +1,13 @@
-//! .
+//! What simulation and lab share: scenarios and their topologies, the applications that make
+//! traffic and the hosts they run on, TCP behind a seam, estimators, tables and reports.
+//!
+//! Nothing here reads a clock, starts a thread or depends on the order of an unordered map.
+
+pub mod estimate;
+pub mod host;
+pub mod report;
+pub mod scenario;
+pub mod table;
+pub mod tcp;
+pub mod topology;
+pub mod traffic;
