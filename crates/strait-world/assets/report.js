@@ -81,7 +81,7 @@
       scales: { x: { time: false, range: whole },
         y: log ? { distr: 3 } : { range: fromZero } },
       axes: [{ ...axis, label: "time in s", labelSize: 22, size: 34 },
-        { ...axis, label: chart.unit ? "in " + chart.unit : undefined, labelSize: 22, size: 58,
+        { ...axis, label: chart.unit ? "in " + chart.unit : " ", labelSize: 22, size: 58,
           values: (plot, ticks) => ticks.map((v) => (v == null ? "" : number(v))) }],
       series: [{ label: "time", value: withUnit("s") },
         ...chart.lines.map((line, n) => ({

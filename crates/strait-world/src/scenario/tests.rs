@@ -517,3 +517,102 @@ fn routers_take_the_shortest_way_and_of_equal_ones_the_first_named() {
     assert_eq!(route("r1", "h1"), (Via::Lan(0), None));
     assert_eq!(route("h2", "h1"), (Via::Link(4), Some("r3".into())));
 }
+
+/// A hub with one UDP port and two neighbours on it.
+const HUB: &str = r#"name = "hub"
+duration = "1 s"
+[[node]]
+name = "hub"
+[node.config.host]
+[[node.config.port]]
+name = "line"
+kind = "serial"
+baud = 9600
+[[node.config.port]]
+name = "net"
+kind = "udp"
+neighbours = [{ name = "x" }, { name = "y" }]
+[[node.config.route]]
+prefix = "10.1.0.0/24"
+port = "net"
+via = "x"
+[[node]]
+name = "y"
+[node.config.host]
+[[node.config.port]]
+name = "net"
+kind = "udp"
+[[node]]
+name = "x"
+[node.config.host]
+[[node.config.port]]
+name = "net"
+kind = "udp"
+[[link]]
+name = "to-y"
+between = ["y.net", "hub.net"]
+channel = { kind = "frames", rate = "9600 bit/s" }
+[[link]]
+name = "to-x"
+between = ["hub.net", "x.net"]
+channel = { kind = "frames", rate = "9600 bit/s" }
+"#;
+
+#[test]
+fn a_shared_port_names_its_neighbours() {
+    let topology = Topology::new(&load(HUB).unwrap());
+    let hub = topology.find("hub").unwrap();
+    let end = |neighbour| End {
+        member: hub,
+        port: Some(PortId(2)),
+        neighbour: Some(neighbour),
+    };
+    assert_eq!(topology.links[0].ends[1], end(1));
+    assert_eq!(topology.links[1].ends[0], end(0));
+    assert_eq!(topology.links[0].ends[0].neighbour, None);
+    let strange = HUB
+        .replace("{ name = \"x\" }", "{ name = \"z\" }")
+        .replace("via = \"x\"", "via = \"z\"");
+    assert_eq!(
+        load(&strange).unwrap_err().to_string(),
+        "lab/x.toml:36: `between` in [[link]]: no neighbour `x`; did you mean `z`? \
+         (neighbours: `z`, `y`)"
+    );
+}
+
+#[test]
+fn a_gateway_that_a_variant_breaks_is_named_with_the_variant() {
+    assert_eq!(
+        error("preset = \"fifo\"", "preset = \"fifi\""),
+        "lab/../nodes/a.toml with variant `fifo`: [policy]: no preset `fifi`: write \"default\" or \
+         \"fifo\""
+    );
+    assert_eq!(
+        error("profile = \"plain\"", "profil = \"plain\"")
+            .split(" (")
+            .next(),
+        Some(
+            "lab/../nodes/a.toml with variant `fifo`: port.line.profil: unknown key `profil` in \
+             [[port]]; did you mean `profile`?"
+        )
+    );
+    assert_eq!(
+        error(
+            "file = \"../links/serial.toml\"",
+            "channel = { kind = \"serial\", baud = 9600 }"
+        ),
+        "lab/x.toml:22: `framing` in [link.channel]: `framing` is missing: write framing = \"8N1\""
+    );
+}
+
+proptest::proptest! {
+    #[test]
+    fn a_damaged_scenario_gives_a_result(at in 0usize..2000, octets in 0usize..40, text in "[ -~\n]{0,12}") {
+        for whole in [SCENARIO, RING, HUB] {
+            let start = at % whole.len();
+            let end = (start + octets).min(whole.len());
+            let damaged = format!("{}{text}{}", &whole[..start], &whole[end..]);
+            let _ = load(&damaged);
+        }
+    }
+}
