@@ -93,6 +93,8 @@ pub enum Received {
 pub struct IoCounts {
     /// Frames from an address that is no neighbour.
     pub strangers: u64,
+    /// Packets by which the host's kernel looks after the interface itself.
+    pub chatter: u64,
     /// Transmissions that the system refused.
     pub refused: u64,
     /// Most octets that a device ever reported as written and not sent.

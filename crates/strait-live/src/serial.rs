@@ -268,6 +268,7 @@ impl SerialPort {
             line: None,
             counts: IoCounts {
                 strangers: 0,
+                chatter: 0,
                 refused: 0,
                 backlog_octets_max: 0,
             },

@@ -109,6 +109,7 @@ impl TunPort {
             file: None,
             counts: IoCounts {
                 strangers: 0,
+                chatter: 0,
                 refused: 0,
                 backlog_octets_max: 0,
             },
@@ -148,6 +149,8 @@ impl TunPort {
         quieten(name)?;
         let link = netlink.link(name)?;
         netlink.set_mtu(link.index, name, self.config.mtu)?;
+        // Daemons that announce themselves (mDNS and its like) do so on every interface that does
+        // multicast.
         netlink.set_multicast(link.index, name, false)?;
         for (address, length) in &self.config.addresses {
             netlink.add_address(link.index, name, *address, *length)?;
@@ -246,6 +249,10 @@ impl PortIo for TunPort {
         };
         match file.read(buffer) {
             Ok(0) => Err(Errno::ENODEV.into()),
+            Ok(octets) if is_chatter(&buffer[..octets]) => {
+                self.counts.chatter += 1;
+                Ok(Received::Skipped)
+            }
             Ok(octets) => Ok(Received::Frame {
                 from: NeighbourId::PEER,
                 octets,
@@ -260,10 +267,67 @@ impl PortIo for TunPort {
     }
 }
 
+/// Whether a packet is the kernel's own care for the interface and ends on this link: IGMP
+/// (RFC 3376), multicast listener messages (RFC 2710, RFC 3810) and neighbour discovery
+/// (RFC 4861). No setting silences all of it: a kernel that forwards reports that it listens to
+/// all routers, on interfaces without multicast too.
+fn is_chatter(packet: &[u8]) -> bool {
+    const IGMP: u8 = 2;
+    const ICMPV6: u8 = 58;
+    const HOP_BY_HOP: u8 = 0;
+    match packet.first().map(|octet| octet >> 4) {
+        Some(4) => packet.get(9) == Some(&IGMP),
+        Some(6) => {
+            let (mut next, mut start) = (packet.get(6).copied(), 40);
+            if next == Some(HOP_BY_HOP) {
+                next = packet.get(40).copied();
+                start += 8 + 8 * packet.get(41).map_or(0, |length| usize::from(*length));
+            }
+            let kind = packet.get(start).filter(|_| next == Some(ICMPV6));
+            kind.is_some_and(|kind| matches!(kind, 130..=137 | 143))
+        }
+        _ => false,
+    }
+}
+
 fn is_gone(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw);
     matches!(
         number,
         Some(Errno::EIO | Errno::EBADFD | Errno::ENODEV | Errno::EBADF)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_own_packets_are_told_from_those_of_applications() {
+        // A listener report (type 143) for ff02::2, behind a router alert option.
+        let mut report = [0; 76];
+        report[0] = 0x60;
+        report[40] = 58;
+        report[48] = 143;
+        assert!(is_chatter(&report));
+        report[48] = 128;
+        assert!(!is_chatter(&report));
+        let mut solicitation = [0; 48];
+        solicitation[0] = 0x60;
+        solicitation[6] = 58;
+        solicitation[40] = 133;
+        assert!(is_chatter(&solicitation));
+        solicitation[6] = 17;
+        assert!(!is_chatter(&solicitation));
+        let mut igmp = [0; 24];
+        igmp[0] = 0x45;
+        igmp[9] = 2;
+        assert!(is_chatter(&igmp));
+        igmp[9] = 1;
+        assert!(!is_chatter(&igmp));
+        for length in 0..report.len() {
+            is_chatter(&report[..length]);
+        }
+        assert!(!is_chatter(&[]));
+    }
 }

@@ -41,6 +41,7 @@ fn a_tun_has_its_addresses_and_routes_as_long_as_it_is_open() {
         return;
     }
     let namespace = Namespace::create("host").unwrap();
+    namespace.enable_forwarding().unwrap();
     let mut tun = TunPort::new(tun_config());
     let state = namespace
         .enter(|| tun.open(Instant::ZERO))
@@ -75,8 +76,14 @@ fn a_tun_has_its_addresses_and_routes_as_long_as_it_is_open() {
     // Two seconds are longer than the kernel needs for its first solicitations and reports.
     let mut buffer = [0; 2048];
     thread::sleep(Duration::from_secs(2));
-    let chatter = tun.receive(Instant::ZERO, &mut buffer).unwrap();
-    assert_eq!(chatter, Received::Nothing, "{:x?}", &buffer[..80]);
+    loop {
+        match tun.receive(Instant::ZERO, &mut buffer).unwrap() {
+            Received::Nothing => break,
+            Received::Skipped => {}
+            Received::Frame { octets, .. } => panic!("{:x?}", &buffer[..octets]),
+        }
+    }
+    assert!(tun.counts().chatter <= 4, "{:?}", tun.counts());
 
     let error = namespace.enter(|| TunPort::new(tun_config()).open(Instant::ZERO));
     let error = error.unwrap().unwrap_err().to_string();
