@@ -7,6 +7,7 @@ extern crate alloc;
 pub mod config;
 pub mod config_text;
 mod gateway;
+pub mod journal;
 pub mod route;
 
 pub use config::{InvalidConfig, NodeConfig};

@@ -1,0 +1,326 @@
+//! Inputs and pulls as record bodies.
+
+use strait_core::id::TxId;
+use strait_core::node::{
+    Command, DownCause, FrameMeta, PortEvent, PortState, RouteChange, SocketId, StoreError,
+    StreamEvent, StreamId, Ticket, Turn, WallTime,
+};
+use strait_core::{ClassId, Input, Instant, NeighbourId, PortId, Room, TxMeta};
+
+use super::codec::{Put, Take};
+use super::kind;
+
+/// The kind of the record that holds `input`.
+pub(super) const fn kind_of(input: &Input<'_>) -> u8 {
+    match input {
+        Input::Timeout => kind::TIMEOUT,
+        Input::Frame { .. } => kind::FRAME,
+        Input::Port { .. } => kind::PORT,
+        Input::TxDone { .. } => kind::TX_DONE,
+        Input::Route(_) => kind::ROUTE,
+        Input::Stream { .. } => kind::STREAM,
+        Input::Datagram { .. } => kind::DATAGRAM,
+        Input::Stored { .. } => kind::STORED,
+        Input::Loaded { .. } => kind::LOADED,
+        Input::Wall(_) => kind::WALL,
+        Input::Command(_) => kind::COMMAND,
+    }
+}
+
+pub(super) fn put(put: &mut Put<'_>, input: &Input<'_>) {
+    match input {
+        Input::Timeout => {}
+        Input::Frame {
+            port,
+            from,
+            bytes,
+            meta,
+        } => {
+            put.octet(port.0);
+            put.number(u64::from(from.0));
+            put.flag(meta.damaged);
+            put.flag(meta.snr_centi_db.is_some());
+            if let Some(snr) = meta.snr_centi_db {
+                put.signed(i64::from(snr));
+            }
+            put.payload(bytes);
+        }
+        Input::Port { port, event } => {
+            put.octet(port.0);
+            put_port_event(put, *event);
+        }
+        Input::TxDone { port, id, ok } => {
+            put.octet(port.0);
+            put.number(id.0);
+            put.flag(*ok);
+        }
+        Input::Route(change) => put_route(put, *change),
+        Input::Stream { id, event } => {
+            put.number(id.0);
+            put_stream(put, event);
+        }
+        Input::Datagram {
+            socket,
+            from,
+            bytes,
+        } => {
+            put.number(u64::from(socket.0));
+            put.socket(*from);
+            put.payload(bytes);
+        }
+        Input::Stored { ticket, result } => {
+            put.number(ticket.0);
+            put.octet(match result {
+                Ok(()) => 0,
+                Err(StoreError::Full) => 1,
+                Err(StoreError::Absent) => 2,
+                Err(StoreError::Failed) => 3,
+            });
+        }
+        Input::Loaded { ticket, chunk } => {
+            put.number(ticket.0);
+            put.flag(chunk.is_some());
+            if let Some(chunk) = chunk {
+                put.payload(chunk);
+            }
+        }
+        Input::Wall(wall) => put.number(wall.0),
+        Input::Command(Command::Stop) => put.octet(0),
+    }
+}
+
+fn put_port_event(put: &mut Put<'_>, event: PortEvent) {
+    let state = |put: &mut Put<'_>, kind, state: PortState| {
+        put.octet(kind);
+        put.rate(state.tx_rate);
+        put.rate(state.rx_rate);
+        put.number(u64::from(state.frame_octets_max));
+        put.duration(state.block);
+        put.duration(state.latency);
+    };
+    match event {
+        PortEvent::Up(offer) => state(put, 0, offer),
+        PortEvent::Changed(offer) => state(put, 1, offer),
+        PortEvent::Carrier(false) => put.octet(2),
+        PortEvent::Carrier(true) => put.octet(3),
+        PortEvent::Drained => put.octet(4),
+        PortEvent::Down(DownCause::Device) => put.octet(5),
+        PortEvent::Down(DownCause::Carrier) => put.octet(6),
+    }
+}
+
+fn put_route(put: &mut Put<'_>, change: RouteChange) {
+    match change {
+        RouteChange::Add {
+            prefix,
+            length,
+            port,
+            via,
+        } => {
+            put.octet(0);
+            put.ip(prefix);
+            put.octet(length);
+            put.octet(port.0);
+            put.number(u64::from(via.0));
+        }
+        RouteChange::Remove { prefix, length } => {
+            put.octet(1);
+            put.ip(prefix);
+            put.octet(length);
+        }
+    }
+}
+
+fn put_stream(put: &mut Put<'_>, event: &StreamEvent<'_>) {
+    match event {
+        StreamEvent::Opened {
+            listener,
+            src,
+            dst,
+            dscp,
+        } => {
+            put.octet(0);
+            put.flag(listener.is_some());
+            if let Some(listener) = listener {
+                put.number(u64::from(listener.0));
+            }
+            put.socket(*src);
+            put.socket(*dst);
+            put.octet(*dscp);
+        }
+        StreamEvent::Data(bytes) => {
+            put.octet(1);
+            put.payload(bytes);
+        }
+        StreamEvent::Writable(octets) => {
+            put.octet(2);
+            put.number(u64::from(*octets));
+        }
+        StreamEvent::Fin => put.octet(3),
+        StreamEvent::Reset(errno) => {
+            put.octet(4);
+            put.signed(i64::from(*errno));
+        }
+    }
+}
+
+/// The input in a record of this kind; `None` also for kinds that are no input.
+pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
+    Some(match kind {
+        kind::TIMEOUT => Input::Timeout,
+        kind::FRAME => {
+            let port = PortId(take.octet()?);
+            let from = NeighbourId(take.small()?);
+            let meta = FrameMeta {
+                damaged: take.flag()?,
+                snr_centi_db: take.optional(|take| i16::try_from(take.signed()?).ok())?,
+            };
+            let bytes = take.payload()?;
+            Input::Frame {
+                port,
+                from,
+                bytes,
+                meta,
+            }
+        }
+        kind::PORT => Input::Port {
+            port: PortId(take.octet()?),
+            event: take_port_event(take)?,
+        },
+        kind::TX_DONE => Input::TxDone {
+            port: PortId(take.octet()?),
+            id: TxId(take.number()?),
+            ok: take.flag()?,
+        },
+        kind::ROUTE => Input::Route(take_route(take)?),
+        kind::STREAM => Input::Stream {
+            id: StreamId(take.number()?),
+            event: take_stream(take)?,
+        },
+        kind::DATAGRAM => Input::Datagram {
+            socket: SocketId(take.small()?),
+            from: take.socket()?,
+            bytes: take.payload()?,
+        },
+        kind::STORED => Input::Stored {
+            ticket: Ticket(take.number()?),
+            result: match take.octet()? {
+                0 => Ok(()),
+                1 => Err(StoreError::Full),
+                2 => Err(StoreError::Absent),
+                3 => Err(StoreError::Failed),
+                _ => return None,
+            },
+        },
+        kind::LOADED => Input::Loaded {
+            ticket: Ticket(take.number()?),
+            chunk: take.optional(Take::payload)?,
+        },
+        kind::WALL => Input::Wall(WallTime(take.number()?)),
+        kind::COMMAND => match take.octet()? {
+            0 => Input::Command(Command::Stop),
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+fn take_port_event(take: &mut Take<'_>) -> Option<PortEvent> {
+    let kind = take.octet()?;
+    Some(match kind {
+        0 | 1 => {
+            let state = PortState {
+                tx_rate: take.rate()?,
+                rx_rate: take.rate()?,
+                frame_octets_max: take.small()?,
+                block: take.duration()?,
+                latency: take.duration()?,
+            };
+            if kind == 0 {
+                PortEvent::Up(state)
+            } else {
+                PortEvent::Changed(state)
+            }
+        }
+        2 => PortEvent::Carrier(false),
+        3 => PortEvent::Carrier(true),
+        4 => PortEvent::Drained,
+        5 => PortEvent::Down(DownCause::Device),
+        6 => PortEvent::Down(DownCause::Carrier),
+        _ => return None,
+    })
+}
+
+fn take_route(take: &mut Take<'_>) -> Option<RouteChange> {
+    let kind = take.octet()?;
+    let prefix = take.ip()?;
+    let length = take.octet()?;
+    match kind {
+        0 => Some(RouteChange::Add {
+            prefix,
+            length,
+            port: PortId(take.octet()?),
+            via: NeighbourId(take.small()?),
+        }),
+        1 => Some(RouteChange::Remove { prefix, length }),
+        _ => None,
+    }
+}
+
+fn take_stream<'a>(take: &mut Take<'a>) -> Option<StreamEvent<'a>> {
+    Some(match take.octet()? {
+        0 => StreamEvent::Opened {
+            listener: take.optional(|take| take.small().map(SocketId))?,
+            src: take.socket()?,
+            dst: take.socket()?,
+            dscp: take.octet()?,
+        },
+        1 => StreamEvent::Data(take.payload()?),
+        2 => StreamEvent::Writable(take.small()?),
+        3 => StreamEvent::Fin,
+        4 => StreamEvent::Reset(i32::try_from(take.signed()?).ok()?),
+        _ => return None,
+    })
+}
+
+/// A pull that was answered: everything but the octets, which follow.
+pub(super) fn put_pull(put: &mut Put<'_>, now: Instant, port: PortId, room: Room, meta: &TxMeta) {
+    put.octet(port.0);
+    put.number(room.octets as u64);
+    put.moment(now, room.starts);
+    put.flag(room.until.is_some());
+    if let Some(until) = room.until {
+        put.moment(now, until);
+    }
+    put.number(u64::from(meta.to.0));
+    put.octet(meta.class.0);
+    put.number(meta.id.0);
+    put.flag(meta.turn.is_some());
+    if let Some(turn) = meta.turn {
+        put.flag(turn.key_up);
+        put.number(u64::from(turn.blocks));
+        put.flag(turn.last);
+    }
+}
+
+pub(super) fn take_pull(take: &mut Take<'_>, now: Instant) -> Option<(PortId, Room, TxMeta)> {
+    let port = PortId(take.octet()?);
+    let room = Room {
+        octets: take.small()?,
+        starts: take.moment(now)?,
+        until: take.optional(|take| take.moment(now))?,
+    };
+    let meta = TxMeta {
+        to: NeighbourId(take.small()?),
+        class: ClassId(take.octet()?),
+        id: TxId(take.number()?),
+        turn: take.optional(|take| {
+            Some(Turn {
+                key_up: take.flag()?,
+                blocks: take.small()?,
+                last: take.flag()?,
+            })
+        })?,
+    };
+    Some((port, room, meta))
+}

@@ -1,0 +1,73 @@
+//! The journal: everything that went into a node and every pull that it answered, so that its run
+//! can be repeated octet by octet ([`replay`]).
+//!
+//! ```text
+//! file    = magic (8 octets), version (1 octet), header, record …
+//! header  = framed body: flags, configuration as TOML, what the node found at its start
+//! record  = framed body: kind, time since the record before in ns, what the kind says
+//! framed  = length of the body, body, CRC-32 over both (4 octets, least significant first)
+//! ```
+//!
+//! Numbers are variable-length (seven bits an octet, least significant first, the top bit says
+//! that more follow); octets and text stand behind their length. A gateway that is killed leaves a
+//! file whose last record is cut short: its check doesn't match, and reading ends before it.
+//!
+//! A journal with masked payloads has lengths where octets would stand. It shows what happened
+//! without what was said, and can't be replayed; addresses in its configuration stay.
+
+mod codec;
+mod input;
+mod reader;
+mod replay;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use alloc::string::{String, ToString};
+
+pub use reader::{Entry, Header, HeaderError, JournalEnd, JournalReader, Record};
+pub use replay::{Difference, Pull, ReplayError, ReplayReport, replay};
+pub use writer::{JournalSettings, JournalWriter};
+
+use crate::config::NodeConfig;
+
+/// The first octets of each journal. The line feeds show damage by transfer as text.
+pub const MAGIC: [u8; 8] = *b"straitj\n";
+
+/// The version of the format that is written and read.
+pub const VERSION: u8 = 1;
+
+/// Why the writer ended a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EndCause {
+    Closed,
+    Limit,
+}
+
+/// The resolved configuration as the text that stands in a journal.
+///
+/// # Errors
+/// A value that TOML can't express, such as a rate above 2^63 bit/s.
+pub fn config_to_text(config: &NodeConfig) -> Result<String, String> {
+    toml::to_string(config).map_err(|error| error.to_string())
+}
+
+/// Flags in the header.
+const FLAG_MASKED: u8 = 1;
+
+/// What a record holds.
+mod kind {
+    pub(super) const TIMEOUT: u8 = 1;
+    pub(super) const FRAME: u8 = 2;
+    pub(super) const PORT: u8 = 3;
+    pub(super) const TX_DONE: u8 = 4;
+    pub(super) const ROUTE: u8 = 5;
+    pub(super) const STREAM: u8 = 6;
+    pub(super) const DATAGRAM: u8 = 7;
+    pub(super) const STORED: u8 = 8;
+    pub(super) const LOADED: u8 = 9;
+    pub(super) const WALL: u8 = 10;
+    pub(super) const COMMAND: u8 = 11;
+    pub(super) const PULLED: u8 = 32;
+    pub(super) const ENDED: u8 = 33;
+}

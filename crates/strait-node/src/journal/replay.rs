@@ -1,0 +1,170 @@
+//! Repeating a node's run from its journal.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use strait_core::hash::RunHash;
+use strait_core::node::NodeFactory;
+use strait_core::{Instant, Node, PortId, Room, TxMeta};
+
+use super::reader::{Entry, HeaderError, JournalEnd, JournalReader, Record};
+use crate::config::{InvalidConfig, NodeConfig};
+use crate::config_text::{self, ConfigError};
+use crate::gateway::GatewayFactory;
+
+/// What a repeated run was like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayReport {
+    /// Inputs that were given.
+    pub inputs: u64,
+    /// Pulls that were repeated, one that differs included.
+    pub pulls: u64,
+    /// Octets that the repeated pulls gave.
+    pub octets: u64,
+    /// Hash of all pulls: when, at which port, which octets.
+    pub run_hash: u64,
+    /// Time of the last record.
+    pub ended: Instant,
+    /// The first pull that gave something else than the journal says; nothing behind it was
+    /// repeated.
+    pub difference: Option<Difference>,
+    /// How the journal ends; `None` if a difference kept it from being read so far.
+    pub end: Option<JournalEnd>,
+}
+
+/// A pull that gave something else than the journal says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Number of the record, from 1.
+    pub record: u64,
+    /// When.
+    pub at: Instant,
+    /// Where.
+    pub port: PortId,
+    /// What the journal says.
+    pub expected: Pull,
+    /// What the node gave now.
+    pub got: Option<Pull>,
+}
+
+/// What a pull gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pull {
+    /// What the node said of the octets.
+    pub meta: TxMeta,
+    /// The octets.
+    pub octets: Vec<u8>,
+}
+
+/// Why a journal can't be replayed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    /// It can't be read.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    /// Its payloads are masked.
+    #[error(
+        "the journal's payloads are masked by their lengths: it shows a run, but can't repeat it"
+    )]
+    Masked,
+    /// Its configuration can't be read.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its configuration can't work.
+    #[error("the journal's configuration: {0}")]
+    Invalid(#[from] InvalidConfig),
+}
+
+/// Boots a gateway as the journal says, gives it the same inputs, repeats the same pulls and
+/// compares what they give.
+///
+/// # Errors
+/// The file is no journal, is masked, or has a configuration that can't work. A cut or damaged end
+/// is no error: the report says so.
+pub fn replay(journal: &[u8]) -> Result<ReplayReport, ReplayError> {
+    let mut reader = JournalReader::new(journal)?;
+    let header = reader.header();
+    if header.masked {
+        return Err(ReplayError::Masked);
+    }
+    let config: NodeConfig = config_text::parse("the journal's configuration", header.config)?;
+    let mut run = Run {
+        node: GatewayFactory::new(config)?.boot(header.boot.clone()),
+        hash: RunHash::default(),
+        out: Vec::new(),
+        report: ReplayReport {
+            inputs: 0,
+            pulls: 0,
+            octets: 0,
+            run_hash: 0,
+            ended: Instant::ZERO,
+            difference: None,
+            end: None,
+        },
+    };
+    for entry in reader.by_ref() {
+        run.repeat(entry);
+        if run.report.difference.is_some() {
+            break;
+        }
+    }
+    run.report.end = reader.end();
+    run.report.run_hash = run.hash.value();
+    Ok(run.report)
+}
+
+struct Run {
+    node: Box<dyn Node>,
+    hash: RunHash,
+    out: Vec<u8>,
+    report: ReplayReport,
+}
+
+impl Run {
+    fn repeat(&mut self, entry: Entry<'_>) {
+        let now = entry.now;
+        self.report.ended = now;
+        match entry.record {
+            Record::Input(input) => {
+                self.report.inputs += 1;
+                self.node.handle(now, input);
+            }
+            Record::Pulled {
+                port,
+                room,
+                meta,
+                octets,
+            } => {
+                let got = self.pull(now, port, room);
+                if got != Some(meta) || self.out != octets {
+                    self.report.difference = Some(Difference {
+                        record: entry.number,
+                        at: now,
+                        port,
+                        expected: Pull {
+                            meta,
+                            octets: octets.to_vec(),
+                        },
+                        got: got.map(|meta| Pull {
+                            meta,
+                            octets: self.out.clone(),
+                        }),
+                    });
+                }
+            }
+        }
+        // They change no octet, but would pile up.
+        while self.node.poll_effect().is_some() {}
+    }
+
+    fn pull(&mut self, now: Instant, port: PortId, room: Room) -> Option<TxMeta> {
+        self.out.clear();
+        let meta = self.node.poll_transmit(now, port, room, &mut self.out);
+        self.report.pulls += 1;
+        self.report.octets += self.out.len() as u64;
+        self.hash.fold(now.as_nanos());
+        self.hash.fold(u64::from(port.0));
+        self.hash.fold_bytes(&self.out);
+        meta
+    }
+}

@@ -1,0 +1,165 @@
+//! Inputs and pulls of all kinds, drawn from a list of numbers.
+
+use core::net::{IpAddr, SocketAddr};
+
+use strait_core::id::TxId;
+use strait_core::node::{
+    Command, DownCause, FrameMeta, PortEvent, PortState, RouteChange, SocketId, StoreError,
+    StreamEvent, StreamId, Ticket, Turn, WallTime,
+};
+use strait_core::rate::LineRate;
+use strait_core::{ClassId, Duration, Input, Instant, NeighbourId, PortId, Room, TxMeta};
+
+/// Values from a list of numbers: a shorter list gives a smaller input.
+pub(super) struct Dice<'a>(pub(super) core::slice::Iter<'a, u64>);
+
+impl Dice<'_> {
+    pub(super) fn word(&mut self) -> u64 {
+        self.0.next().copied().unwrap_or(0)
+    }
+
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.word() % bound
+    }
+
+    pub(super) fn flag(&mut self) -> bool {
+        self.below(2) == 1
+    }
+
+    fn ip(&mut self) -> IpAddr {
+        if self.flag() {
+            IpAddr::from((self.word() as u32).to_be_bytes())
+        } else {
+            let word = u128::from(self.word()) << 64 | u128::from(self.word());
+            IpAddr::from(word.to_be_bytes())
+        }
+    }
+
+    fn socket(&mut self) -> SocketAddr {
+        let mut address = SocketAddr::new(self.ip(), self.word() as u16);
+        if let SocketAddr::V6(v6) = &mut address {
+            v6.set_flowinfo(self.word() as u32);
+            v6.set_scope_id(self.word() as u32);
+        }
+        address
+    }
+
+    fn duration(&mut self) -> Duration {
+        Duration::new(self.word(), self.below(1_000_000_000) as u32)
+    }
+
+    fn state(&mut self) -> PortState {
+        PortState {
+            tx_rate: LineRate::new(self.word(), self.word() as u8),
+            rx_rate: LineRate::new(self.word(), self.word() as u8),
+            frame_octets_max: self.word() as u32,
+            block: self.duration(),
+            latency: self.duration(),
+        }
+    }
+
+    fn port_event(&mut self) -> PortEvent {
+        match self.below(6) {
+            0 => PortEvent::Up(self.state()),
+            1 => PortEvent::Changed(self.state()),
+            2 => PortEvent::Carrier(self.flag()),
+            3 => PortEvent::Drained,
+            4 => PortEvent::Down(DownCause::Device),
+            _ => PortEvent::Down(DownCause::Carrier),
+        }
+    }
+
+    fn stream_event<'a>(&mut self, bytes: &'a [u8]) -> StreamEvent<'a> {
+        match self.below(5) {
+            0 => StreamEvent::Opened {
+                listener: self.flag().then(|| SocketId(self.word() as u32)),
+                src: self.socket(),
+                dst: self.socket(),
+                dscp: self.word() as u8,
+            },
+            1 => StreamEvent::Data(bytes),
+            2 => StreamEvent::Writable(self.word() as u32),
+            3 => StreamEvent::Fin,
+            _ => StreamEvent::Reset(self.word() as i32),
+        }
+    }
+
+    pub(super) fn input<'a>(&mut self, bytes: &'a [u8]) -> Input<'a> {
+        match self.below(11) {
+            0 => Input::Timeout,
+            1 => Input::Frame {
+                port: PortId(self.word() as u8),
+                from: NeighbourId(self.word() as u16),
+                bytes,
+                meta: FrameMeta {
+                    damaged: self.flag(),
+                    snr_centi_db: self.flag().then(|| self.word() as i16),
+                },
+            },
+            2 => Input::Port {
+                port: PortId(self.word() as u8),
+                event: self.port_event(),
+            },
+            3 => Input::TxDone {
+                port: PortId(self.word() as u8),
+                id: TxId(self.word()),
+                ok: self.flag(),
+            },
+            4 if self.flag() => Input::Route(RouteChange::Add {
+                prefix: self.ip(),
+                length: self.word() as u8,
+                port: PortId(self.word() as u8),
+                via: NeighbourId(self.word() as u16),
+            }),
+            4 => Input::Route(RouteChange::Remove {
+                prefix: self.ip(),
+                length: self.word() as u8,
+            }),
+            5 => Input::Stream {
+                id: StreamId(self.word()),
+                event: self.stream_event(bytes),
+            },
+            6 => Input::Datagram {
+                socket: SocketId(self.word() as u32),
+                from: self.socket(),
+                bytes,
+            },
+            7 => Input::Stored {
+                ticket: Ticket(self.word()),
+                result: [
+                    Ok(()),
+                    Err(StoreError::Full),
+                    Err(StoreError::Absent),
+                    Err(StoreError::Failed),
+                ][self.below(4) as usize],
+            },
+            8 => Input::Loaded {
+                ticket: Ticket(self.word()),
+                chunk: self.flag().then_some(bytes),
+            },
+            9 => Input::Wall(WallTime(self.word())),
+            _ => Input::Command(Command::Stop),
+        }
+    }
+
+    pub(super) fn room(&mut self) -> Room {
+        Room {
+            octets: self.word() as usize,
+            starts: Instant::from_nanos(self.word()),
+            until: self.flag().then(|| Instant::from_nanos(self.word())),
+        }
+    }
+
+    pub(super) fn meta(&mut self) -> TxMeta {
+        TxMeta {
+            to: NeighbourId(self.word() as u16),
+            class: ClassId(self.word() as u8),
+            id: TxId(self.word()),
+            turn: self.flag().then(|| Turn {
+                key_up: self.flag(),
+                blocks: self.word() as u32,
+                last: self.flag(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,527 @@
+//! Journals written, read, cut, spoilt and replayed.
+
+mod dice;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+use strait_core::id::TxId;
+use strait_core::node::{Boot, DownCause, FrameMeta, PortEvent, PortState, WallTime};
+use strait_core::rate::LineRate;
+use strait_core::{ClassId, Duration, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta};
+use strait_wire::ip;
+
+use self::dice::Dice;
+use super::*;
+use crate::Gateway;
+use crate::config_text;
+
+const SETTINGS: JournalSettings = JournalSettings {
+    octets_max: u64::MAX,
+    mask_payloads: false,
+};
+
+const SERIAL: &str = r#"
+name = "a"
+[host]
+addresses = ["10.9.0.1/30", "fd00:9::1/64"]
+[[port]]
+name = "line"
+kind = "serial"
+baud = 9600
+"#;
+
+const UDP: &str = r#"
+name = "a"
+[host]
+addresses = ["10.9.0.1/30"]
+[[port]]
+name = "net"
+kind = "udp"
+frame = "200 B"
+neighbours = [{ name = "b" }, { name = "c", address = "127.0.0.1:7002" }]
+[[route]]
+prefix = "10.2.0.0/16"
+port = "net"
+via = "b"
+[[route]]
+prefix = "10.3.0.0/16"
+port = "net"
+via = "c"
+[policy]
+preset = "fifo"
+"#;
+
+fn boot() -> Boot {
+    Boot {
+        incarnation: 3,
+        entropy: u64::MAX,
+        wall: Some(WallTime(1)),
+        stored: vec![(vec![1], vec![]), (vec![], vec![2; 300])],
+    }
+}
+
+/// Numbers of all sizes.
+fn words() -> impl Strategy<Value = Vec<u64>> {
+    let word = prop_oneof![
+        any::<u64>(),
+        0..300u64,
+        Just(u64::MAX),
+        Just(i64::MAX as u64)
+    ];
+    prop::collection::vec(word, 0..20)
+}
+
+fn entries(file: &[u8]) -> (Vec<Entry<'_>>, JournalEnd) {
+    let mut reader = JournalReader::new(file).unwrap();
+    let entries = reader.by_ref().collect();
+    (entries, reader.end().unwrap())
+}
+
+fn journal(inputs: &[(u64, Input<'_>)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut writer = JournalWriter::new(SETTINGS, SERIAL, &boot(), &mut out);
+    for (ns, input) in inputs {
+        writer.input(Instant::from_nanos(*ns), input, &mut out);
+    }
+    assert_eq!(writer.written_octets(), out.len() as u64);
+    out
+}
+
+#[test]
+fn the_octets_of_a_small_journal() {
+    let mut out = Vec::new();
+    let boot = Boot::default();
+    let mut writer = JournalWriter::new(SETTINGS, "x", &boot, &mut out);
+    writer.input(Instant::from_nanos(300), &Input::Timeout, &mut out);
+    let done = Input::TxDone {
+        port: PortId(1),
+        id: TxId(5),
+        ok: true,
+    };
+    writer.input(Instant::from_nanos(301), &done, &mut out);
+    writer.close(Instant::from_nanos(301), &mut out);
+    // Header: no flags, text of one octet, first start, no entropy, no wall time, nothing stored.
+    let bodies: [&[u8]; 4] = [
+        &[0, 1, b'x', 0, 0, 0, 0],
+        &[1, 0xac, 2],
+        &[4, 1, 1, 5, 1],
+        &[33, 0, 0],
+    ];
+    let mut expected = b"straitj\n\x01".to_vec();
+    for body in bodies {
+        let start = expected.len();
+        expected.push(body.len() as u8);
+        expected.extend_from_slice(body);
+        let check = strait_wire::check::crc32(&expected[start..]);
+        expected.extend_from_slice(&check.to_le_bytes());
+    }
+    assert_eq!(out, expected);
+}
+
+#[test]
+fn the_header_comes_back() {
+    let file = journal(&[]);
+    let reader = JournalReader::new(&file).unwrap();
+    let expected = Header {
+        masked: false,
+        config: SERIAL,
+        boot: boot(),
+    };
+    assert_eq!(reader.header(), &expected);
+    assert_eq!(entries(&file).1, JournalEnd::Open);
+}
+
+#[test]
+fn what_is_no_journal_is_refused() {
+    let error = |file: &[u8]| JournalReader::new(file).unwrap_err();
+    assert_eq!(error(b""), HeaderError::Magic);
+    assert_eq!(error(b"straitj\n"), HeaderError::Magic);
+    assert_eq!(error(b"name = \"a\"\n\n\n"), HeaderError::Magic);
+    assert_eq!(error(b"straitj\n\x02rest"), HeaderError::Version(2));
+    assert_eq!(error(b"straitj\n\x01\x05abc"), HeaderError::Damaged);
+    let mut flags = b"straitj\n\x01".to_vec();
+    codec::frame(&[2, 0, 0, 0, 0, 0], &mut flags);
+    assert_eq!(error(&flags), HeaderError::Damaged);
+}
+
+#[test]
+fn a_torn_tail_ends_the_reading_at_the_last_whole_record() {
+    let frame = Input::Frame {
+        port: PortId(1),
+        from: NeighbourId::PEER,
+        bytes: &[7; 200],
+        meta: FrameMeta::default(),
+    };
+    let inputs = [(5, Input::Timeout), (9, frame), (10, Input::Timeout)];
+    let file = journal(&inputs);
+    let offsets: Vec<usize> = entries(&file).0.iter().map(|entry| entry.offset).collect();
+    for length in offsets[0]..file.len() {
+        let (found, end) = entries(&file[..length]);
+        let begun = offsets.iter().filter(|offset| **offset < length).count();
+        if let Some(at) = offsets.iter().position(|offset| *offset == length) {
+            assert_eq!((found.len(), end), (at, JournalEnd::Open), "at {length}");
+        } else {
+            let torn = JournalEnd::Torn {
+                offset: offsets[begun - 1],
+            };
+            assert_eq!((found.len(), end), (begun - 1, torn), "at {length}");
+        }
+    }
+    for length in 0..offsets[0] {
+        assert!(JournalReader::new(&file[..length]).is_err(), "at {length}");
+    }
+}
+
+#[test]
+fn a_changed_octet_is_noticed() {
+    let file = journal(&[(5, Input::Timeout), (6, Input::Wall(WallTime(77)))]);
+    let start = entries(&file).0[0].offset;
+    for at in start..file.len() {
+        let mut changed = file.clone();
+        changed[at] ^= 0x10;
+        let (found, end) = entries(&changed);
+        assert!(found.len() < 2, "at {at}");
+        assert!(matches!(end, JournalEnd::Torn { .. }), "at {at}");
+    }
+}
+
+#[test]
+fn a_record_of_an_unknown_kind_ends_the_reading() {
+    for body in [&[99, 0][..], &[1, 0, 0], &[33, 0, 2], &[11, 0, 1], &[]] {
+        let mut file = journal(&[(5, Input::Timeout)]);
+        let offset = file.len();
+        codec::frame(body, &mut file);
+        let (found, end) = entries(&file);
+        assert_eq!((found.len(), end), (1, JournalEnd::Foreign { offset }));
+    }
+    // A time that can't be represented.
+    let mut file = journal(&[(5, Input::Timeout)]);
+    let mut body = vec![1];
+    codec::Put {
+        out: &mut body,
+        masked: false,
+    }
+    .number(u64::MAX);
+    codec::frame(&body, &mut file);
+    assert!(matches!(entries(&file).1, JournalEnd::Foreign { .. }));
+}
+
+#[test]
+fn the_journal_ends_at_its_limit_and_never_beyond() {
+    let header = journal(&[]).len() as u64;
+    for extra in 0..120 {
+        let settings = JournalSettings {
+            octets_max: header + extra,
+            ..SETTINGS
+        };
+        let mut out = Vec::new();
+        let mut writer = JournalWriter::new(settings, SERIAL, &boot(), &mut out);
+        for ns in 0..20 {
+            writer.input(Instant::from_nanos(ns), &Input::Timeout, &mut out);
+        }
+        assert!(writer.is_ended());
+        let length = out.len();
+        writer.input(Instant::from_secs(1), &Input::Timeout, &mut out);
+        writer.close(Instant::from_secs(1), &mut out);
+        assert_eq!(out.len(), length);
+        let (_, end) = entries(&out);
+        assert_eq!(end, JournalEnd::Limit);
+        // The ending record is written in any case.
+        assert!(length as u64 <= (header + extra).max(header + 8));
+    }
+}
+
+#[test]
+fn masked_payloads_leave_their_lengths() {
+    let settings = JournalSettings {
+        mask_payloads: true,
+        ..SETTINGS
+    };
+    let secret = [0x5a; 40];
+    let mut out = Vec::new();
+    let mut boot = boot();
+    boot.stored = vec![(secret.to_vec(), secret.to_vec())];
+    let mut writer = JournalWriter::new(settings, SERIAL, &boot, &mut out);
+    let frame = Input::Frame {
+        port: PortId(1),
+        from: NeighbourId::PEER,
+        bytes: &secret,
+        meta: FrameMeta::default(),
+    };
+    writer.input(Instant::ZERO, &frame, &mut out);
+    let meta = TxMeta::to_peer(ClassId(2));
+    let room = Dice([40].iter()).room();
+    writer.pulled(Instant::ZERO, PortId(1), room, &meta, &secret, &mut out);
+    writer.close(Instant::ZERO, &mut out);
+    assert!(!out.windows(3).any(|three| three == &secret[..3]));
+    let (found, end) = entries(&out);
+    assert_eq!(end, JournalEnd::Closed);
+    let lengths: Vec<usize> = found.iter().map(|entry| entry.payload_octets).collect();
+    assert_eq!(lengths, [40, 40]);
+    let Record::Pulled { octets, room, .. } = &found[1].record else {
+        panic!("{found:?}");
+    };
+    assert_eq!((octets.len(), room.octets), (0, 40));
+    assert_eq!(replay(&out), Err(ReplayError::Masked));
+}
+
+#[test]
+fn a_configuration_survives_being_written() {
+    for text in [SERIAL, UDP] {
+        let config: NodeConfig = config_text::parse("test.toml", text).unwrap();
+        let written = config_to_text(&config).unwrap();
+        let again: NodeConfig = config_text::parse("written.toml", &written).unwrap();
+        assert_eq!(again, config);
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_input_comes_back(
+        all in prop::collection::vec((words(), any::<Vec<u8>>(), any::<u64>()), 1..8),
+    ) {
+        let mut all = all;
+        all.sort_by_key(|(.., ns)| *ns);
+        let inputs: Vec<_> = all
+            .iter()
+            .map(|(words, bytes, ns)| (*ns, Dice(words.iter()).input(bytes)))
+            .collect();
+        let file = journal(&inputs);
+        let (found, end) = entries(&file);
+        prop_assert_eq!(end, JournalEnd::Open);
+        let found: Vec<_> = found
+            .into_iter()
+            .map(|entry| match entry.record {
+                Record::Input(input) => (entry.now.as_nanos(), input),
+                Record::Pulled { .. } => panic!("no pull was written"),
+            })
+            .collect();
+        prop_assert_eq!(found, inputs);
+    }
+
+    #[test]
+    fn every_pull_comes_back(words in words(), ns: u64, bytes: Vec<u8>) {
+        let mut dice = Dice(words.iter());
+        let (port, room, meta) = (PortId(dice.word() as u8), dice.room(), dice.meta());
+        let now = Instant::from_nanos(ns);
+        let mut out = Vec::new();
+        let mut writer = JournalWriter::new(SETTINGS, "", &Boot::default(), &mut out);
+        writer.pulled(now, port, room, &meta, &bytes, &mut out);
+        let (found, _) = entries(&out);
+        let record = Record::Pulled { port, room, meta, octets: &bytes };
+        prop_assert_eq!((found[0].now, &found[0].record), (now, &record));
+    }
+
+    #[test]
+    fn any_octets_give_a_result(bytes: Vec<u8>, framed: bool) {
+        let mut file = journal(&[]);
+        if framed {
+            codec::frame(&bytes, &mut file);
+        } else {
+            file.extend_from_slice(&bytes);
+        }
+        let _ = entries(&file);
+        let _ = replay(&file);
+        let _ = replay(&bytes);
+    }
+}
+
+/// A driver that records, and has nothing better to do than what the dice say.
+struct Driver {
+    gateway: Gateway,
+    writer: JournalWriter,
+    file: Vec<u8>,
+    now: Instant,
+    pulled: u64,
+}
+
+impl Driver {
+    fn new(text: &str) -> Self {
+        let config: NodeConfig = config_text::parse("test.toml", text).unwrap();
+        let mut file = Vec::new();
+        let text = config_to_text(&config).unwrap();
+        let writer = JournalWriter::new(SETTINGS, &text, &Boot::default(), &mut file);
+        let mut driver = Self {
+            gateway: Gateway::new(&config).unwrap(),
+            writer,
+            file,
+            now: Instant::ZERO,
+            pulled: 0,
+        };
+        for port in [0, 1] {
+            driver.up(PortId(port), 9600);
+        }
+        driver
+    }
+
+    fn up(&mut self, port: PortId, bit_s: u64) {
+        let rate = LineRate::new(bit_s, 10);
+        let state = PortState {
+            tx_rate: rate,
+            rx_rate: rate,
+            frame_octets_max: 1500,
+            block: Duration::ZERO,
+            latency: Duration::ZERO,
+        };
+        let event = PortEvent::Up(state);
+        self.give(&Input::Port { port, event });
+    }
+
+    fn give(&mut self, input: &Input<'_>) {
+        self.writer.input(self.now, input, &mut self.file);
+        self.gateway.handle(self.now, input.clone());
+    }
+
+    fn pull(&mut self, port: PortId, octets: usize) {
+        let room = Room {
+            octets,
+            starts: self.now + Duration::from_millis(1),
+            until: None,
+        };
+        let mut out = Vec::new();
+        let Some(meta) = self.gateway.poll_transmit(self.now, port, room, &mut out) else {
+            return;
+        };
+        self.pulled += 1;
+        let (writer, file) = (&mut self.writer, &mut self.file);
+        writer.pulled(self.now, port, room, &meta, &out, file);
+    }
+
+    fn step(&mut self, dice: &mut Dice<'_>) {
+        self.now += Duration::from_nanos(dice.below(2_000_000_000));
+        match dice.below(16) {
+            0 => self.give(&Input::Timeout),
+            1 => self.up(PortId(1), 300 + dice.below(100_000)),
+            2 => self.give(&Input::Port {
+                port: PortId(1),
+                event: PortEvent::Down(DownCause::Device),
+            }),
+            3..8 => {
+                let bytes = packet(dice);
+                self.give(&Input::Frame {
+                    port: PortId::HOST,
+                    from: NeighbourId::PEER,
+                    bytes: &bytes,
+                    meta: FrameMeta::default(),
+                });
+            }
+            _ => {
+                let port = PortId(dice.below(8).min(1) as u8);
+                self.pull(port, dice.below(2000) as usize);
+            }
+        }
+        while self.gateway.poll_effect().is_some() {}
+    }
+}
+
+fn packet(dice: &mut Dice<'_>) -> Vec<u8> {
+    let dst = ["10.2.0.2:5", "10.3.0.2:5", "10.9.9.9:5"][dice.below(3) as usize];
+    let payload = vec![dice.word() as u8; dice.below(1600) as usize];
+    let mut bytes = Vec::new();
+    let (src, dst) = ("10.1.0.2:5".parse().unwrap(), dst.parse().unwrap());
+    ip::build_udp(
+        src,
+        dst,
+        dice.below(64) as u8,
+        9,
+        7,
+        0,
+        &payload,
+        &mut bytes,
+    );
+    bytes
+}
+
+fn session(text: &str, words: &[u64]) -> Driver {
+    let mut driver = Driver::new(text);
+    for step in words.chunks(6) {
+        driver.step(&mut Dice(step.iter()));
+    }
+    driver
+}
+
+proptest! {
+    #[test]
+    fn a_run_is_repeated_octet_by_octet(
+        words in prop::collection::vec(any::<u64>(), 0..600),
+        udp: bool,
+    ) {
+        let driver = session(if udp { UDP } else { SERIAL }, &words);
+        let report = replay(&driver.file).unwrap();
+        prop_assert_eq!(report.difference, None);
+        prop_assert_eq!(report.end, Some(JournalEnd::Open));
+        prop_assert_eq!(report.pulls, driver.pulled);
+    }
+}
+
+/// A run with one packet that leaves by a pull, and where in the file its octets stand.
+fn one_pull() -> (Vec<u8>, Vec<u8>, usize) {
+    let mut driver = Driver::new(SERIAL);
+    let bytes = packet(&mut Dice([0, 0xaa, 100].iter()));
+    driver.give(&Input::Frame {
+        port: PortId::HOST,
+        from: NeighbourId::PEER,
+        bytes: &bytes,
+        meta: FrameMeta::default(),
+    });
+    let start = driver.file.len();
+    driver.pull(PortId(1), 100);
+    driver.writer.close(driver.now, &mut driver.file);
+    let file = driver.file;
+    let (found, _) = entries(&file);
+    let offset = found.last().unwrap().offset;
+    assert_eq!(offset, start);
+    (file, bytes, offset)
+}
+
+#[test]
+fn a_changed_pull_is_shown_with_its_record() {
+    let (file, _, offset) = one_pull();
+    let report = replay(&file).unwrap();
+    assert_eq!((report.inputs, report.pulls, report.octets), (3, 1, 100));
+    assert_eq!(report.difference, None);
+    assert_eq!(report.end, Some(JournalEnd::Closed));
+    // The same with one octet of the pull changed, and its check made good.
+    let mut rest = &file[offset..];
+    let mut body = codec::unframe(&mut rest).unwrap().to_vec();
+    *body.last_mut().unwrap() ^= 1;
+    let mut changed = file[..offset].to_vec();
+    codec::frame(&body, &mut changed);
+    changed.extend_from_slice(rest);
+    let other = replay(&changed).unwrap();
+    let difference = other.difference.unwrap();
+    assert_eq!((difference.record, difference.port), (4, PortId(1)));
+    let got = difference.got.unwrap();
+    assert_eq!(got.meta, difference.expected.meta);
+    assert_eq!(got.octets[..99], difference.expected.octets[..99]);
+    assert_ne!(got.octets[99], difference.expected.octets[99]);
+    assert_eq!((other.end, other.run_hash), (None, report.run_hash));
+}
+
+#[test]
+fn a_pull_that_gives_nothing_now_is_a_difference() {
+    let (file, _, offset) = one_pull();
+    let whole = JournalReader::new(&file).unwrap();
+    let frame = whole.clone().nth(2).unwrap().offset;
+    // Without the frame there is nothing to pull.
+    let mut cut = file[..frame].to_vec();
+    cut.extend_from_slice(&file[offset..]);
+    let difference = replay(&cut).unwrap().difference.unwrap();
+    assert_eq!(difference.got, None);
+    assert_eq!(difference.record, 3);
+}
+
+#[test]
+fn a_configuration_that_cannot_work_is_refused() {
+    let refused = |config: &str| {
+        let mut out = Vec::new();
+        JournalWriter::new(SETTINGS, config, &Boot::default(), &mut out);
+        replay(&out).unwrap_err()
+    };
+    assert!(matches!(refused("name = "), ReplayError::Config(_)));
+    let invalid = SERIAL.replace("9600", "0");
+    assert!(matches!(refused(&invalid), ReplayError::Invalid(_)));
+    assert_eq!(replay(b"x"), Err(ReplayError::Header(HeaderError::Magic)));
+}
