@@ -42,8 +42,8 @@ impl LinkSettings {
     pub const SEGMENT_OCTETS_MIN: usize = 32;
 
     /// Line time that a segment may hold the line for, where nothing else is configured: at
-    /// 9600 baud 8N1, 64 octets of payload; from about 180 kbit/s on, packets go whole.
-    pub const SEGMENT_TIME: Duration = Duration::from_micros(66_667);
+    /// 9600 baud 8N1, 96 octets of payload; from about 120 kbit/s on, packets go whole.
+    pub const SEGMENT_TIME: Duration = Duration::from_millis(100);
 
     /// Settings for a line of the given rate: segments of about [`Self::SEGMENT_TIME`].
     pub fn for_rate(rate: LineRate, packet_octets_max: usize) -> Self {

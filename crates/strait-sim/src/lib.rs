@@ -1,1 +1,19 @@
-//! .
+//! Virtual time: the event queue, the links between nodes, baseline nodes, and scenarios run in it.
+//!
+//! One thread runs a world; many worlds run in parallel. The same seed gives the same history on
+//! any machine, which [`World::hash`] shows.
+
+mod build;
+mod capture;
+mod event;
+mod path;
+mod router;
+mod run;
+mod store;
+mod world;
+
+pub use build::BuildError;
+pub use path::{PathBook, PathTotals};
+pub use router::Router;
+pub use run::{Options, Outcome, Run, run_once, run_scenario};
+pub use world::{Attach, Fault, LinkIndex, NodeIndex, World};

@@ -1,1 +1,42 @@
-fn main() {}
+//! The command line of strait.
+
+mod command;
+mod exit;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::command::Command;
+
+/// IP applications over narrow, slow, lossy links: serial lines, HF radio, SATCOM, mobile ad hoc radio.
+///
+/// One gateway runs live on Linux and, with the same protocol code, in a deterministic simulator.
+#[derive(Debug, Parser)]
+#[command(
+    name = "strait",
+    version,
+    max_term_width = 100,
+    after_help = "Examples:\n  strait demo                          what it does, on one narrow line\n  \
+                  strait sim scenarios/demo.toml       the same from its file\n  \
+                  strait run node.toml                 a gateway on this host\n\n\
+                  Exit status: 0 it ran; 1 a check failed and --strict was given; 2 wrong usage or\n\
+                  configuration; 3 it could not run."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// More on stderr: -v what happens, -vv each packet.
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    output::log(cli.verbose);
+    match cli.command.run() {
+        Ok(code) => code,
+        Err(error) => exit::report(&error),
+    }
+}

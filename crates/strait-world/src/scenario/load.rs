@@ -303,6 +303,29 @@ fn inline_policy(files: &dyn Files, path: &Path, node: &mut Table) -> Result<(),
     Ok(())
 }
 
+/// Reads a node file, with the content of its policy file in place, and checks it: what
+/// `strait run` runs.
+///
+/// # Errors
+/// The first thing that is wrong, with its place.
+pub fn load_node(files: &dyn Files, path: &Path) -> Result<NodeConfig, ConfigError> {
+    let text = read(files, path)?;
+    let file = path.display().to_string();
+    let config: NodeConfig = config_text::parse(&file, &text)?;
+    let config = match &config.policy.file {
+        None => config,
+        Some(_) => {
+            let mut table: Table = config_text::parse(&file, &text)?;
+            inline_policy(files, path, &mut table)?;
+            config_text::from_table(&file, &table)?
+        }
+    };
+    match Gateway::new(&config) {
+        Ok(_) => Ok(config),
+        Err(error) => Err(ConfigError::of_file(&file, error.to_string())),
+    }
+}
+
 impl Loaded {
     /// A gateway's node file as `variant` changes it: what `strait run` would read.
     ///

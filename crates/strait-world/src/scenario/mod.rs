@@ -30,7 +30,7 @@ use strait_core::units::Time;
 
 use crate::traffic::TrafficConfig;
 
-pub use load::{DiskFiles, Files, Link, LinkEnd, Loaded, LoadedNode};
+pub use load::{DiskFiles, Files, Link, LinkEnd, Loaded, LoadedNode, load_node};
 
 /// A scenario file as written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

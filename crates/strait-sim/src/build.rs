@@ -1,0 +1,271 @@
+//! From a scenario to a world.
+
+use std::net::IpAddr;
+
+use strait_channel::LinkConfig;
+use strait_core::{Duration, Instant, NeighbourId, PortId};
+use strait_node::GatewayFactory;
+use strait_node::config_text::ConfigError;
+use strait_world::host::{Host, HostConfig};
+use strait_world::scenario::{FaultKind, Loaded};
+use strait_world::topology::{End, MemberId, Role, Topology, Via};
+use strait_world::traffic::{self, Family, InstallError, Ports};
+
+use crate::router::Router;
+use crate::world::{Attach, Fault, NodeIndex, World};
+
+/// Why a scenario can't be simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A gateway's configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A link's.
+    #[error("link `{name}`: {error}")]
+    Link {
+        /// Which link.
+        name: String,
+        /// What is wrong with it.
+        error: strait_channel::LinkError,
+    },
+    /// A traffic's.
+    #[error(transparent)]
+    Traffic(#[from] InstallError),
+    /// Two ends of a traffic that can't talk.
+    #[error("traffic `{traffic}`: {message}")]
+    Ends {
+        /// Which traffic.
+        traffic: String,
+        /// What is wrong and what to do.
+        message: String,
+    },
+}
+
+/// A world with the places of the scenario's members in it.
+pub(crate) struct Built {
+    pub(crate) world: World,
+    /// The node of each member of the topology.
+    pub(crate) nodes: Vec<NodeIndex>,
+    pub(crate) topology: Topology,
+}
+
+/// The LAN between a gateway and its hosts: fast Ethernet, as short as its frames allow.
+fn lan() -> LinkConfig {
+    LinkConfig::frames(100_000_000, Duration::from_micros(50))
+}
+
+/// Builds the world of one run.
+pub(crate) fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildError> {
+    let topology = Topology::new(loaded);
+    let mut world = World::new(seed);
+    world.trace_paths();
+    let mut nodes = Vec::new();
+    for member in &topology.members {
+        let node = match member.role {
+            Role::Gateway(index) => {
+                let config = loaded.node_config(variant, &loaded.nodes[index])?;
+                let ports = config.ports.len() as u8 + 1;
+                let factory = GatewayFactory::new(config)
+                    .map_err(|error| ConfigError::of_file(&member.name, error.to_string()))?;
+                let node = world.add_node(&member.name, Box::new(factory));
+                world.reserve_ports(node, ports);
+                node
+            }
+            Role::Host(_) => {
+                let addresses: Vec<IpAddr> = member
+                    .addresses
+                    .iter()
+                    .map(|prefix| prefix.address)
+                    .collect();
+                world.add_host(Host::new(&HostConfig::new(&member.name, addresses, seed)))
+            }
+            Role::Router(index) => {
+                let queue = loaded.scenario.routers[index].queue as usize;
+                world.add_router(&member.name, router(&topology, nodes.len(), queue))
+            }
+        };
+        nodes.push(node);
+    }
+    let mut built = Built {
+        world,
+        nodes,
+        topology,
+    };
+    built.join(loaded)?;
+    built.install(loaded, seed)?;
+    for fault in &loaded.scenario.faults {
+        built.break_down(fault);
+    }
+    built.world.start();
+    Ok(built)
+}
+
+/// Networks of a member in the order of its port numbers.
+fn networks(topology: &Topology, id: MemberId) -> Vec<Via> {
+    let links = topology.links.iter().enumerate();
+    let links = links.filter(|(_, link)| link.ends.iter().any(|end| end.member == id));
+    let lans = topology.lans.iter().enumerate();
+    let lans = lans.filter(|(_, lan)| lan.gateway == id || lan.hosts.contains(&id));
+    links
+        .map(|(index, _)| Via::Link(index))
+        .chain(lans.map(|(index, _)| Via::Lan(index)))
+        .collect()
+}
+
+fn router(topology: &Topology, id: MemberId, queue: usize) -> Router {
+    let networks = networks(topology, id);
+    let names = networks.iter().map(|via| match via {
+        Via::Link(index) => topology.links[*index].name.as_str(),
+        Via::Lan(_) => "lan",
+    });
+    let mut router = Router::new(names, queue);
+    for route in &topology.members[id].routes {
+        if let Some(port) = networks.iter().position(|via| *via == route.via) {
+            router.add_route(route.prefix, PortId(port as u8));
+        }
+    }
+    router
+}
+
+impl Built {
+    fn join(&mut self, loaded: &Loaded) -> Result<(), BuildError> {
+        for (link, config) in self.topology.links.clone().iter().zip(&loaded.links) {
+            let ends = link.ends.map(|end| self.attach(&end));
+            let joined = self.world.join_at(&link.name, &config.channel, ends);
+            joined.map_err(|error| BuildError::Link {
+                name: link.name.clone(),
+                error,
+            })?;
+        }
+        for index in 0..self.topology.lans.len() {
+            self.join_lan(index)?;
+        }
+        Ok(())
+    }
+
+    fn attach(&self, end: &End) -> Attach {
+        let node = self.nodes[end.member];
+        let neighbour = NeighbourId(end.neighbour.unwrap_or(0) as u16);
+        Attach {
+            node,
+            port: end.port.unwrap_or_else(|| self.world.next_port(node)),
+            neighbour,
+        }
+    }
+
+    /// Attaches hosts to a gateway's host side, over a switch if there are several.
+    fn join_lan(&mut self, index: usize) -> Result<(), BuildError> {
+        let lan_entry = self.topology.lans[index].clone();
+        let gateway = self.nodes[lan_entry.gateway];
+        let name = format!("{} lan", self.topology.members[lan_entry.gateway].name);
+        let error = |error| BuildError::Link {
+            name: name.clone(),
+            error,
+        };
+        let port = match self.topology.members[lan_entry.gateway].role {
+            Role::Gateway(_) => PortId::HOST,
+            _ => self.world.next_port(gateway),
+        };
+        let near = Attach {
+            node: gateway,
+            port,
+            neighbour: NeighbourId::PEER,
+        };
+        if let [host] = lan_entry.hosts[..] {
+            let far = self.attach(&End {
+                member: host,
+                port: None,
+                neighbour: None,
+            });
+            self.world
+                .join_at(&name, &lan(), [near, far])
+                .map_err(error)?;
+            return Ok(());
+        }
+        let names: Vec<String> = (0..=lan_entry.hosts.len())
+            .map(|port| format!("port{port}"))
+            .collect();
+        let mut switch = Router::switch(names.iter().map(String::as_str), 1000);
+        for all in ["0.0.0.0/0", "::/0"] {
+            switch.add_route(
+                all.parse().unwrap_or_else(|_| unreachable!("a prefix")),
+                PortId(0),
+            );
+        }
+        for (port, host) in lan_entry.hosts.iter().enumerate() {
+            for prefix in &self.topology.members[*host].addresses {
+                let own = if prefix.address.is_ipv4() { 32 } else { 128 };
+                let route = strait_node::Prefix {
+                    length: own,
+                    ..*prefix
+                };
+                switch.add_route(route, PortId(port as u8 + 1));
+            }
+        }
+        let switch = self.world.add_router(&name, switch);
+        let port = |number: usize| Attach {
+            node: switch,
+            port: PortId(number as u8),
+            neighbour: NeighbourId::PEER,
+        };
+        self.world
+            .join_at(&name, &lan(), [near, port(0)])
+            .map_err(error)?;
+        for (number, host) in lan_entry.hosts.iter().enumerate() {
+            let far = self.attach(&End {
+                member: *host,
+                port: None,
+                neighbour: None,
+            });
+            let link = format!("{name} {number}");
+            self.world
+                .join_at(&link, &lan(), [port(number + 1), far])
+                .map_err(error)?;
+        }
+        Ok(())
+    }
+
+    fn install(&mut self, loaded: &Loaded, seed: u64) -> Result<(), BuildError> {
+        for (index, config) in loaded.scenario.traffic.iter().enumerate() {
+            let wrong = |message: String| BuildError::Ends {
+                traffic: config.name.clone(),
+                message,
+            };
+            let ends = [&config.from, &config.to].map(|name| self.topology.find(name));
+            let [Some(from), Some(to)] = ends else {
+                return Err(wrong("its ends are no hosts".into()));
+            };
+            let ipv4 = config.family == Family::V4;
+            let address = |member: MemberId| {
+                let prefixes = &self.topology.members[member].addresses;
+                prefixes
+                    .iter()
+                    .map(|prefix| prefix.address)
+                    .find(|address| address.is_ipv4() == ipv4)
+            };
+            let (Some(from_address), Some(to_address)) = (address(from), address(to)) else {
+                let family = if ipv4 { "IPv4" } else { "IPv6" };
+                return Err(wrong(format!("both hosts need an {family} address")));
+            };
+            let hosts = self.world.hosts_mut(self.nodes[from], self.nodes[to]);
+            let (near, far) = hosts.ok_or_else(|| wrong("needs two different hosts".into()))?;
+            let ports = Ports::nth(index as u16);
+            traffic::install(config, near, far, from_address, to_address, ports, seed)?;
+        }
+        Ok(())
+    }
+
+    fn break_down(&mut self, fault: &strait_world::scenario::Fault) {
+        let Some(member) = self.topology.find(&fault.node) else {
+            return;
+        };
+        let node = self.nodes[member];
+        let at = Instant::ZERO + fault.at.0;
+        match fault.kind {
+            FaultKind::Kill => self.world.plan(at, Fault::Kill(node)),
+        }
+        if let Some(after) = fault.restart_after {
+            self.world.plan(at + after.0, Fault::Restart(node));
+        }
+    }
+}

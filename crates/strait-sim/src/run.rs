@@ -1,0 +1,324 @@
+//! A scenario run in virtual time: every variant, every seed.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use strait_core::Instant;
+use strait_core::hash::RunHash;
+use strait_core::stats::{ClassStats, Stats};
+use strait_core::time::Duration;
+use strait_world::report::Series;
+use strait_world::scenario::{Loaded, Scenario};
+use strait_world::topology::Role;
+use strait_world::traffic::{self, FlowLog, FlowReport};
+
+use crate::build::{BuildError, Built, build};
+
+/// What to run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Seed of the first run; the scenario's if absent.
+    pub seed: Option<u64>,
+    /// Runs with consecutive seeds; the scenario's if absent.
+    pub runs: Option<u64>,
+    /// Record what every port sends in the first run of each variant.
+    pub capture: bool,
+    /// Threads; as many as the machine has if absent.
+    pub threads: Option<usize>,
+}
+
+/// One run of one variant.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The variant's name.
+    pub variant: String,
+    /// The seed.
+    pub seed: u64,
+    /// Hash over everything that happened.
+    pub hash: u64,
+    /// What each traffic experienced, in the scenario's order.
+    pub flows: Vec<FlowReport>,
+    /// Metrics by name, `TRAFFIC.METRIC` or `LINK.use`.
+    pub metrics: BTreeMap<String, f64>,
+    /// Where the time of each class's packets went, from host to host.
+    pub delays: Vec<ClassStats>,
+    /// Plots: queues and line use over time.
+    pub series: Vec<Series>,
+    /// Counters of every node at the end.
+    pub stats: Vec<(String, Stats)>,
+    /// Packets that a node took in and nobody had sent: a bug unless 0.
+    pub unexplained: u64,
+    /// Packets over links.
+    pub hops: u64,
+    /// Events.
+    pub events: u64,
+    /// Captures by file name.
+    pub captures: BTreeMap<String, Vec<u8>>,
+}
+
+/// Time between two samples of queues and line use.
+const SAMPLE: Duration = Duration::from_millis(500);
+
+/// Runs one variant with one seed.
+///
+/// # Errors
+/// Why the scenario can't be built.
+pub fn run_once(
+    loaded: &Loaded,
+    variant: &str,
+    seed: u64,
+    capture: bool,
+) -> Result<Run, BuildError> {
+    let mut built = build(loaded, variant, seed)?;
+    if capture {
+        built.world.capture();
+    }
+    let series = sample(loaded, variant, &mut built);
+    built.world.check();
+    Ok(collect(loaded, variant, seed, built, series))
+}
+
+/// Runs to the end, looking at queues and lines on the way. Looking changes nothing.
+fn sample(loaded: &Loaded, variant: &str, built: &mut Built) -> Vec<Series> {
+    let end = Instant::ZERO + loaded.scenario.duration.0;
+    let line = |chart: String, unit: &str| Series {
+        chart,
+        name: variant.to_owned(),
+        unit: unit.to_owned(),
+        held: true,
+        points: Vec::new(),
+    };
+    let links = loaded.links.len();
+    let mut busy = vec![[0u64; 2]; links];
+    let mut uses: Vec<Series> = Vec::new();
+    for link in &loaded.links {
+        let ends = link.ends.each_ref().map(|end| end.node.as_str());
+        uses.push(line(
+            format!("use of {}, {} to {}", link.name, ends[0], ends[1]),
+            "",
+        ));
+        uses.push(line(
+            format!("use of {}, {} to {}", link.name, ends[1], ends[0]),
+            "",
+        ));
+    }
+    let mut queues: Vec<Series> = loaded
+        .nodes
+        .iter()
+        .map(|node| line(format!("queue of {}", node.name), "octets"))
+        .collect();
+    let mut at = Instant::ZERO;
+    while at < end {
+        let next = (at + SAMPLE).min(end);
+        built.world.run_until(next);
+        let span_ns = next.since(at).as_nanos() as f64;
+        for (index, (_, stats)) in built.world.links().take(links).enumerate() {
+            for side in 0..2 {
+                let share = (stats[side].busy_ns - busy[index][side]) as f64 / span_ns;
+                busy[index][side] = stats[side].busy_ns;
+                uses[index * 2 + side]
+                    .points
+                    .push((at.as_secs_f64(), share.min(1.0)));
+            }
+        }
+        let stats: BTreeMap<&str, &Stats> = built.world.stats().collect();
+        for (series, node) in queues.iter_mut().zip(&loaded.nodes) {
+            let octets = stats.get(node.name.as_str()).map_or(0, |stats| {
+                stats.classes.iter().map(|class| class.queued_octets).sum()
+            });
+            series.points.push((next.as_secs_f64(), octets as f64));
+        }
+        at = next;
+    }
+    queues.into_iter().chain(uses).collect()
+}
+
+fn collect(
+    loaded: &Loaded,
+    variant: &str,
+    seed: u64,
+    mut built: Built,
+    series: Vec<Series>,
+) -> Run {
+    let flows: Vec<FlowReport> = loaded
+        .scenario
+        .traffic
+        .iter()
+        .map(|config| flow(config, &built))
+        .collect();
+    let mut metrics = BTreeMap::new();
+    for flow in &flows {
+        for (metric, value) in &flow.metrics {
+            metrics.insert(format!("{}.{metric}", flow.name), *value);
+        }
+    }
+    let duration_ns = loaded.scenario.duration.0.as_nanos() as f64;
+    for (name, stats) in built.world.links().take(loaded.links.len()) {
+        let busiest = stats[0].busy_ns.max(stats[1].busy_ns);
+        metrics.insert(
+            format!("{name}.use"),
+            (busiest as f64 / duration_ns).min(1.0),
+        );
+    }
+    Run {
+        variant: variant.to_owned(),
+        seed,
+        hash: built.world.hash(),
+        delays: delays(&built),
+        flows,
+        metrics,
+        series,
+        stats: built
+            .world
+            .stats()
+            .map(|(name, stats)| (name.to_owned(), stats.clone()))
+            .collect(),
+        unexplained: built.world.paths().map_or(0, |paths| paths.unexplained()),
+        hops: built.world.hops(),
+        events: built.world.events(),
+        captures: built.world.take_captures(),
+    }
+}
+
+fn flow(config: &traffic::TrafficConfig, built: &Built) -> FlowReport {
+    let log = |name: &str, side: traffic::Side| -> FlowLog {
+        let member = built.topology.find(name);
+        let host = member.and_then(|member| built.world.host(built.nodes[member]));
+        let of = |log: &&FlowLog| log.traffic == config.name && log.side == side;
+        let found = host.and_then(|host| host.logs().find(of).cloned());
+        found.unwrap_or_else(|| FlowLog::new(&config.name, side))
+    };
+    traffic::report(
+        config,
+        &log(&config.from, traffic::Side::From),
+        &log(&config.to, traffic::Side::To),
+    )
+}
+
+/// The paths' totals with the names of the classes in the first gateway.
+fn delays(built: &Built) -> Vec<ClassStats> {
+    let first = built
+        .topology
+        .members
+        .iter()
+        .position(|member| matches!(member.role, Role::Gateway(_)));
+    let names: Vec<String> = match first {
+        Some(member) => {
+            let name = built.topology.members[member].name.as_str();
+            let stats = built.world.stats().find(|(other, _)| *other == name);
+            stats.map_or_else(Vec::new, |(_, stats)| {
+                stats
+                    .classes
+                    .iter()
+                    .map(|class| class.name.clone())
+                    .collect()
+            })
+        }
+        None => Vec::new(),
+    };
+    let Some(paths) = built.world.paths() else {
+        return Vec::new();
+    };
+    let totals = paths.totals().iter().map(|(class, totals)| {
+        assert_eq!(
+            totals.parts.total_ns(),
+            totals.whole_ns,
+            "delay parts don't add up"
+        );
+        let name = class.and_then(|class| names.get(usize::from(class)).cloned());
+        ClassStats {
+            name: name.unwrap_or_else(|| "all".to_owned()),
+            packets: totals.packets,
+            parts: totals.parts,
+            ..ClassStats::default()
+        }
+    });
+    totals.collect()
+}
+
+/// Everything that a scenario gave.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Every run: variant by variant, seeds in order.
+    pub runs: Vec<Run>,
+    /// The seeds.
+    pub seeds: Vec<u64>,
+}
+
+impl Outcome {
+    /// Hash over the hashes of all runs.
+    pub fn hash(&self) -> u64 {
+        let mut hash = RunHash::default();
+        self.runs.iter().for_each(|run| hash.fold(run.hash));
+        hash.value()
+    }
+
+    /// The runs of one variant.
+    pub fn of<'a>(&'a self, variant: &'a str) -> impl Iterator<Item = &'a Run> {
+        self.runs.iter().filter(move |run| run.variant == variant)
+    }
+
+    /// A metric in every run of a variant that has it.
+    pub fn metric(&self, variant: &str, name: &str) -> Vec<f64> {
+        self.of(variant)
+            .filter_map(|run| run.metrics.get(name).copied())
+            .collect()
+    }
+}
+
+/// Runs every variant of a scenario with every seed, in parallel; `done` hears of each run that
+/// ended. A run is one thread's alone, so the number of threads changes nothing but the time.
+///
+/// # Errors
+/// Why the scenario can't be built.
+pub fn run_scenario(
+    loaded: &Loaded,
+    options: &Options,
+    done: impl Fn(usize, usize) + Sync,
+) -> Result<Outcome, BuildError> {
+    let scenario = &loaded.scenario;
+    let first = options.seed.unwrap_or(scenario.seed);
+    let count = options
+        .runs
+        .unwrap_or(scenario.runs)
+        .clamp(1, Scenario::RUNS_MAX);
+    let seeds: Vec<u64> = (0..count).map(|run| first.wrapping_add(run)).collect();
+    let jobs: Vec<(&str, u64)> = scenario
+        .variant_names()
+        .flat_map(|variant| seeds.iter().map(move |seed| (variant, *seed)))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let finished = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<Result<Run, BuildError>>>> =
+        jobs.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some((variant, seed)) = jobs.get(index) else {
+                return;
+            };
+            let capture = options.capture && *seed == first;
+            let run = run_once(loaded, variant, *seed, capture);
+            if let Ok(mut slot) = results[index].lock() {
+                *slot = Some(run);
+            }
+            done(finished.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = options.threads.unwrap_or(cores).clamp(1, jobs.len().max(1));
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let runs = results
+        .into_iter()
+        .filter_map(|slot| slot.into_inner().ok().flatten());
+    Ok(Outcome {
+        runs: runs.collect::<Result<_, _>>()?,
+        seeds,
+    })
+}

@@ -1,0 +1,822 @@
+//! The simulated world: nodes, the links between them, and the order in which things happen.
+
+use std::collections::BTreeMap;
+
+use strait_channel::{Channel, ChannelStats, Line, LinkConfig, LinkError, LinkKind, Side};
+use strait_core::chance::Stream;
+use strait_core::drive::{Media, settle};
+use strait_core::hash::RunHash;
+use strait_core::node::{
+    Boot, DownCause, FrameMeta, NodeFactory, PortEvent, PortState, StreamEvent, StreamOp,
+};
+use strait_core::stats::Stats;
+use strait_core::{Effect, Fate, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta};
+use strait_world::host::Host;
+
+use crate::capture::{Captures, Carries};
+use crate::event::{Event, EventQueue, What};
+use crate::path::PathBook;
+use crate::router::Router;
+use crate::store::Store;
+
+/// A node of the world, by its number in the order of construction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeIndex(pub usize);
+
+/// A link of the world, by its number in the order of construction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkIndex(pub usize);
+
+/// What a node is. Hosts are reached into for their measurements, gateways can be restarted.
+enum Body {
+    Host(Box<Host>),
+    Router(Box<Router>),
+    Gateway {
+        node: Box<dyn Node>,
+        factory: Box<dyn NodeFactory>,
+    },
+    /// Killed, and not started again.
+    Dead {
+        factory: Option<Box<dyn NodeFactory>>,
+    },
+}
+
+impl Body {
+    fn node(&self) -> Option<&dyn Node> {
+        match self {
+            Self::Host(host) => Some(host.as_ref()),
+            Self::Router(router) => Some(router.as_ref()),
+            Self::Gateway { node, .. } => Some(node.as_ref()),
+            Self::Dead { .. } => None,
+        }
+    }
+
+    fn node_mut(&mut self) -> Option<&mut dyn Node> {
+        match self {
+            Self::Host(host) => Some(host.as_mut()),
+            Self::Router(router) => Some(router.as_mut()),
+            Self::Gateway { node, .. } => Some(node.as_mut()),
+            Self::Dead { .. } => None,
+        }
+    }
+}
+
+/// A port and the links that it is attached to: none, one, or one for each neighbour.
+#[derive(Clone, Debug, Default)]
+struct Port {
+    links: Vec<(usize, Side)>,
+    /// The moment for which a [`What::Room`] is planned.
+    room_at: Option<Instant>,
+}
+
+/// Where a link ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attach {
+    /// The node.
+    pub node: NodeIndex,
+    /// Its port.
+    pub port: PortId,
+    /// The other end's number among the port's neighbours.
+    pub neighbour: NeighbourId,
+}
+
+struct Slot {
+    name: String,
+    body: Body,
+    ports: Vec<Port>,
+    /// The moment for which a [`What::Wake`] is planned.
+    wake_at: Option<Instant>,
+    incarnation: u32,
+    store: Store,
+    /// Counters of incarnations that ended.
+    past: Vec<Stats>,
+    /// Packets that incarnations held when they were killed.
+    crashed: u64,
+}
+
+struct Link {
+    name: String,
+    channel: Line,
+    /// An octet stream.
+    serial: bool,
+    ends: [Attach; 2],
+}
+
+/// A frame on its way.
+#[derive(Debug, Default)]
+struct Frame {
+    bytes: Vec<u8>,
+}
+
+/// Something that goes wrong on purpose.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fault {
+    /// The node ends without warning, as by kill -9 or a power failure.
+    Kill(NodeIndex),
+    /// A killed node starts again.
+    Restart(NodeIndex),
+}
+
+/// The simulated world.
+pub struct World {
+    slots: Vec<Slot>,
+    fabric: Fabric,
+    faults: Vec<Fault>,
+    scratch: Vec<u8>,
+    /// Inputs between two calls of every node's [`Node::check`].
+    check_every: u64,
+    inputs: u64,
+}
+
+/// Everything but the nodes: what a node's driver needs while the node is borrowed.
+struct Fabric {
+    now: Instant,
+    events: EventQueue,
+    links: Vec<Link>,
+    frames: Vec<Frame>,
+    free: Vec<u32>,
+    hash: RunHash,
+    paths: Option<PathBook>,
+    captures: Option<Captures>,
+    hops: u64,
+    seed: u64,
+}
+
+/// A node's driver while it settles.
+struct Driver<'a> {
+    fabric: &'a mut Fabric,
+    node: usize,
+    ports: &'a mut [Port],
+    store: &'a mut Store,
+    /// What the driver has to tell the node after it has settled.
+    answers: Vec<Effect>,
+}
+
+impl Fabric {
+    /// The number that the node at `side` has for the other end of a link.
+    fn neighbour(&self, link: usize, side: Side) -> NeighbourId {
+        self.links[link].ends[side.index()].neighbour
+    }
+
+    /// Puts a frame on a link; takes its buffer if `last` says that nobody else needs it.
+    fn send(&mut self, now: Instant, link: usize, side: Side, frame: &mut Vec<u8>, last: bool) {
+        let mut copy;
+        let frame = if last {
+            frame
+        } else {
+            copy = frame.clone();
+            &mut copy
+        };
+        let sent = self.links[link].channel.transmit(now, side, frame);
+        let to = self.links[link].ends[side.other().index()];
+        if let Some(at) = sent.duplicate {
+            self.deliver(at, to, &mut frame.clone());
+        }
+        if let Some(at) = sent.arrival {
+            self.deliver(at, to, frame);
+        }
+    }
+
+    fn keep(&mut self, bytes: &mut Vec<u8>) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.frames.push(Frame::default());
+            self.frames.len() as u32 - 1
+        });
+        std::mem::swap(&mut self.frames[index as usize].bytes, bytes);
+        index
+    }
+
+    fn deliver(&mut self, at: Instant, to: Attach, bytes: &mut Vec<u8>) {
+        let frame = self.keep(bytes);
+        let what = What::Arrival {
+            port: to.port,
+            from: to.neighbour,
+            frame,
+        };
+        self.events.push(at, to.node.0, what);
+    }
+}
+
+impl Media for Driver<'_> {
+    /// A port shared by several links has one transmitter: it has room when all of them have.
+    fn room(&mut self, now: Instant, id: PortId) -> Option<Room> {
+        let port = &mut self.ports[id.index()];
+        let mut least: Option<Room> = None;
+        let mut busy_until = None;
+        for (link, side) in &port.links {
+            match self.fabric.links[*link].channel.room(now, *side) {
+                Ok(room) if least.is_none_or(|least| room.octets < least.octets) => {
+                    least = Some(room)
+                }
+                Ok(_) => {}
+                Err(at) => busy_until = busy_until.max(Some(at.unwrap_or(Instant::NEVER))),
+            }
+        }
+        let Some(at) = busy_until else { return least };
+        if at < Instant::NEVER
+            && port
+                .room_at
+                .is_none_or(|planned| planned > at || planned <= now)
+        {
+            port.room_at = Some(at);
+            self.fabric
+                .events
+                .push(at, self.node, What::Room { port: id });
+        }
+        None
+    }
+
+    fn transmit(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        _room: Room,
+        meta: TxMeta,
+        frame: &mut Vec<u8>,
+    ) {
+        let fabric = &mut *self.fabric;
+        if let Some(captures) = &mut fabric.captures {
+            captures.sent(now, self.node, port, meta, frame);
+        }
+        let links = &self.ports[port.index()].links;
+        let lone = links.len() == 1;
+        for (link, side) in links {
+            if lone || meta.to == NeighbourId::ALL || fabric.neighbour(*link, *side) == meta.to {
+                fabric.send(now, *link, *side, frame, lone);
+            }
+        }
+    }
+
+    fn effect(&mut self, now: Instant, effect: Effect) {
+        match effect {
+            Effect::Fate(record) => {
+                let hash = &mut self.fabric.hash;
+                hash.fold(record.digest);
+                hash.fold(record.ended.as_nanos());
+                hash.fold(record.fate.code() << 20 | self.node as u64);
+                if let Fate::Forwarded { .. } = record.fate {
+                    self.fabric.hops += 1;
+                }
+                if let Some(paths) = &mut self.fabric.paths {
+                    paths.take(self.node, &record);
+                }
+            }
+            Effect::Store { ticket, batch } => {
+                let at = self.store.begin(now, ticket, batch);
+                self.fabric.hash.fold(ticket.0);
+                self.fabric
+                    .events
+                    .push(at, self.node, What::Stored { ticket: ticket.0 });
+            }
+            Effect::Load { .. } | Effect::Stream { .. } => self.answers.push(effect),
+            // No datagram socket of a node has a peer in this world.
+            Effect::Datagram { .. } => {}
+        }
+    }
+}
+
+impl World {
+    /// An empty world. The seed selects all chance in it.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            slots: Vec::new(),
+            fabric: Fabric {
+                now: Instant::ZERO,
+                events: EventQueue::default(),
+                links: Vec::new(),
+                frames: Vec::new(),
+                free: Vec::new(),
+                hash: RunHash::default(),
+                paths: None,
+                captures: None,
+                hops: 0,
+                seed,
+            },
+            faults: Vec::new(),
+            scratch: Vec::new(),
+            check_every: 1024,
+            inputs: 0,
+        }
+    }
+
+    /// How often each node's [`Node::check`] runs: once in so many inputs.
+    pub const fn set_check_every(&mut self, inputs: u64) {
+        self.check_every = if inputs == 0 { 1 } else { inputs };
+    }
+
+    /// Follows every packet along its path: what [`World::paths`] gives.
+    pub fn trace_paths(&mut self) {
+        self.fabric.paths = Some(PathBook::default());
+    }
+
+    /// Records what every port sends.
+    pub fn capture(&mut self) {
+        let ports = self
+            .slots
+            .iter()
+            .map(|slot| (slot.name.as_str(), slot.ports.len()));
+        let kinds = |node: usize, port: usize| {
+            let Some((link, _)) = self.slots[node].ports[port].links.first() else {
+                return (String::from("unattached"), Carries::Packets);
+            };
+            let link = &self.fabric.links[*link];
+            let plain = |end: &Attach| !matches!(self.slots[end.node.0].body, Body::Gateway { .. });
+            let carries = if link.ends.iter().any(plain) {
+                Carries::Packets
+            } else if link.serial {
+                Carries::Octets
+            } else {
+                Carries::Frames
+            };
+            (link.name.clone(), carries)
+        };
+        self.fabric.captures = Some(Captures::new(ports, kinds));
+    }
+
+    fn add(&mut self, name: &str, body: Body) -> NodeIndex {
+        assert!(self.slots.len() < EventQueue::NODES_MAX, "too many nodes");
+        self.slots.push(Slot {
+            name: name.to_owned(),
+            body,
+            ports: Vec::new(),
+            wake_at: None,
+            incarnation: 0,
+            store: Store::default(),
+            past: Vec::new(),
+            crashed: 0,
+        });
+        NodeIndex(self.slots.len() - 1)
+    }
+
+    /// Adds a host.
+    pub fn add_host(&mut self, host: Host) -> NodeIndex {
+        let name = host.name().to_owned();
+        let index = self.add(&name, Body::Host(Box::new(host)));
+        if let Some(paths) = &mut self.fabric.paths {
+            paths.set_host(index.0);
+        }
+        index
+    }
+
+    /// Adds a plain router.
+    pub fn add_router(&mut self, name: &str, router: Router) -> NodeIndex {
+        self.add(name, Body::Router(Box::new(router)))
+    }
+
+    /// Adds a node that can be killed and started again.
+    pub fn add_node(&mut self, name: &str, factory: Box<dyn NodeFactory>) -> NodeIndex {
+        let boot = self.boot(name, 0, Vec::new());
+        self.add(
+            name,
+            Body::Gateway {
+                node: factory.boot(boot),
+                factory,
+            },
+        )
+    }
+
+    fn boot(&self, name: &str, incarnation: u32, stored: Vec<(Vec<u8>, Vec<u8>)>) -> Boot {
+        let mut entropy = Stream::new(self.fabric.seed, &format!("boot {name} {incarnation}"));
+        Boot {
+            incarnation,
+            entropy: entropy.draw(),
+            wall: None,
+            stored,
+        }
+    }
+
+    /// Gives a node ports up to this number; those that no link joins stay down.
+    pub fn reserve_ports(&mut self, node: NodeIndex, ports: u8) {
+        let have = &mut self.slots[node.0].ports;
+        have.resize_with(have.len().max(usize::from(ports)), Port::default);
+    }
+
+    /// The number that the node's next port gets.
+    pub fn next_port(&self, node: NodeIndex) -> PortId {
+        PortId(self.slots[node.0].ports.len() as u8)
+    }
+
+    /// Joins the next free ports of two nodes; returns the link's number.
+    ///
+    /// # Errors
+    /// What is wrong with `config`.
+    pub fn join(
+        &mut self,
+        name: &str,
+        config: &LinkConfig,
+        a: NodeIndex,
+        b: NodeIndex,
+    ) -> Result<LinkIndex, LinkError> {
+        let next = |node| Attach {
+            node,
+            port: self.next_port(node),
+            neighbour: NeighbourId::PEER,
+        };
+        self.join_at(name, config, [next(a), next(b)])
+    }
+
+    /// Joins two ports; a port may be joined to several neighbours.
+    ///
+    /// # Errors
+    /// What is wrong with `config`.
+    pub fn join_at(
+        &mut self,
+        name: &str,
+        config: &LinkConfig,
+        ends: [Attach; 2],
+    ) -> Result<LinkIndex, LinkError> {
+        let channel = Line::new(config, name, self.fabric.seed)?;
+        let link = self.fabric.links.len();
+        for (end, side) in ends.iter().zip(Side::BOTH) {
+            self.reserve_ports(end.node, end.port.0 + 1);
+            self.slots[end.node.0].ports[end.port.index()]
+                .links
+                .push((link, side));
+        }
+        if let Some(paths) = &mut self.fabric.paths {
+            paths.join(ends.map(|end| end.node.0), config);
+        }
+        let serial = config.kind == LinkKind::Serial;
+        self.fabric.links.push(Link {
+            name: name.to_owned(),
+            channel,
+            serial,
+            ends,
+        });
+        Ok(LinkIndex(link))
+    }
+
+    /// Plans a fault.
+    pub fn plan(&mut self, at: Instant, fault: Fault) {
+        self.fabric
+            .events
+            .push(at, 0, What::Fault(self.faults.len() as u32));
+        self.faults.push(fault);
+    }
+
+    /// Brings every port up. To be called once, when the world is complete.
+    pub fn start(&mut self) {
+        for link in 0..self.fabric.links.len() {
+            if let Some(at) = self.fabric.links[link].channel.next_change(Instant::ZERO) {
+                self.fabric.events.push(at, 0, What::Change(link as u32));
+            }
+        }
+        for node in 0..self.slots.len() {
+            self.bring_up(node);
+        }
+    }
+
+    fn bring_up(&mut self, node: usize) {
+        for port in 0..self.slots[node].ports.len() {
+            let event = match self.port_state(node, port) {
+                Some(state) => PortEvent::Up(state),
+                None => PortEvent::Down(DownCause::Device),
+            };
+            self.give(
+                node,
+                Input::Port {
+                    port: PortId(port as u8),
+                    event,
+                },
+            );
+        }
+        self.settle(node);
+    }
+
+    fn port_state(&self, node: usize, port: usize) -> Option<PortState> {
+        let (link, side) = self.slots[node].ports[port].links.first()?;
+        self.fabric.links[*link]
+            .channel
+            .state(self.fabric.now, *side)
+    }
+
+    /// Runs until nothing is planned up to and including `until`.
+    pub fn run_until(&mut self, until: Instant) {
+        while let Some(event) = self.fabric.events.pop(until) {
+            self.fabric.now = event.at;
+            self.happen(event);
+        }
+        self.fabric.now = self.fabric.now.max(until);
+    }
+
+    fn happen(&mut self, event: Event) {
+        let node = event.node();
+        match event.what {
+            What::Fault(index) => self.strike(&self.faults[index as usize].clone()),
+            What::Change(link) => self.change(link as usize),
+            What::Arrival { port, from, frame } => self.arrive(node, port, from, frame),
+            What::Stored { ticket } => {
+                if let Some((ticket, result)) = self.slots[node].store.complete(ticket) {
+                    self.give(node, Input::Stored { ticket, result });
+                    self.settle(node);
+                }
+            }
+            What::Room { port } => {
+                let planned = &mut self.slots[node].ports[port.index()].room_at;
+                if *planned == Some(event.at) {
+                    *planned = None;
+                    self.settle(node);
+                }
+            }
+            What::Wake => self.wake(node, event.at),
+        }
+    }
+
+    fn arrive(&mut self, node: usize, port: PortId, from: NeighbourId, frame: u32) {
+        let bytes = std::mem::take(&mut self.fabric.frames[frame as usize].bytes);
+        let input = Input::Frame {
+            port,
+            from,
+            bytes: &bytes,
+            meta: FrameMeta::default(),
+        };
+        self.give(node, input);
+        let kept = &mut self.fabric.frames[frame as usize].bytes;
+        *kept = bytes;
+        kept.clear();
+        self.fabric.free.push(frame);
+        self.settle(node);
+    }
+
+    fn wake(&mut self, node: usize, at: Instant) {
+        let slot = &mut self.slots[node];
+        if slot.wake_at != Some(at) {
+            return;
+        }
+        slot.wake_at = None;
+        let due = slot
+            .body
+            .node()
+            .and_then(|node| node.wake())
+            .is_some_and(|wake| wake.at <= at);
+        if due {
+            self.give(node, Input::Timeout);
+        }
+        self.settle(node);
+        if let Some(wake) = self.slots[node].body.node().and_then(|node| node.wake()) {
+            let name = &self.slots[node].name;
+            assert!(
+                !due || wake.at > at,
+                "{name} wants to wake at once again: {wake:?}"
+            );
+        }
+    }
+
+    fn give(&mut self, node: usize, input: Input<'_>) {
+        let now = self.fabric.now;
+        if let Some(body) = self.slots[node].body.node_mut() {
+            body.handle(now, input);
+        }
+        self.inputs += 1;
+        if self.inputs.is_multiple_of(self.check_every)
+            && let Some(body) = self.slots[node].body.node()
+        {
+            body.check();
+        }
+    }
+
+    fn settle(&mut self, node: usize) {
+        loop {
+            let slot = &mut self.slots[node];
+            let Some(body) = slot.body.node_mut() else {
+                return;
+            };
+            let ports = slot.ports.len() as u8;
+            let mut driver = Driver {
+                fabric: &mut self.fabric,
+                node,
+                ports: &mut slot.ports,
+                store: &mut slot.store,
+                answers: Vec::new(),
+            };
+            let now = driver.fabric.now;
+            settle(body, &mut driver, now, ports, &mut self.scratch);
+            let answers = driver.answers;
+            if answers.is_empty() {
+                break;
+            }
+            for answer in answers {
+                self.answer(node, answer);
+            }
+        }
+        self.plan_wake(node);
+    }
+
+    /// Serves an effect that asks for something at once.
+    fn answer(&mut self, node: usize, effect: Effect) {
+        match effect {
+            Effect::Load {
+                ticket,
+                key,
+                offset,
+                octets,
+            } => {
+                let value = self.slots[node].store.read(&key, offset);
+                for chunk in value.chunks(octets.max(1) as usize) {
+                    self.give(
+                        node,
+                        Input::Loaded {
+                            ticket,
+                            chunk: Some(chunk),
+                        },
+                    );
+                }
+                self.give(
+                    node,
+                    Input::Loaded {
+                        ticket,
+                        chunk: None,
+                    },
+                );
+            }
+            // Byte streams end nowhere in this world yet: the node hears so.
+            Effect::Stream {
+                id,
+                op: StreamOp::Connect { .. },
+            } => {
+                const HOST_UNREACHABLE: i32 = 113;
+                self.give(
+                    node,
+                    Input::Stream {
+                        id,
+                        event: StreamEvent::Reset(HOST_UNREACHABLE),
+                    },
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn plan_wake(&mut self, node: usize) {
+        let slot = &mut self.slots[node];
+        let Some(wake) = slot.body.node().and_then(|node| node.wake()) else {
+            return;
+        };
+        if slot.wake_at.is_none_or(|planned| wake.at < planned) && wake.at < Instant::NEVER {
+            let at = wake.at.max(self.fabric.now);
+            slot.wake_at = Some(at);
+            self.fabric.events.push(at, node, What::Wake);
+        }
+    }
+
+    fn change(&mut self, link: usize) {
+        let now = self.fabric.now;
+        if let Some(at) = self.fabric.links[link].channel.next_change(now) {
+            self.fabric.events.push(at, 0, What::Change(link as u32));
+        }
+        for Attach {
+            node: NodeIndex(node),
+            port,
+            ..
+        } in self.fabric.links[link].ends
+        {
+            if let Some(state) = self.port_state(node, port.index()) {
+                self.give(
+                    node,
+                    Input::Port {
+                        port,
+                        event: PortEvent::Changed(state),
+                    },
+                );
+            }
+            self.settle(node);
+        }
+    }
+
+    fn strike(&mut self, fault: &Fault) {
+        match *fault {
+            Fault::Kill(NodeIndex(node)) => self.kill(node),
+            Fault::Restart(NodeIndex(node)) => self.restart(node),
+        }
+    }
+
+    fn kill(&mut self, node: usize) {
+        let mut chance = Stream::new(
+            self.fabric.seed,
+            &format!(
+                "crash {} {}",
+                self.slots[node].name, self.slots[node].incarnation
+            ),
+        );
+        let slot = &mut self.slots[node];
+        let Body::Gateway { .. } = slot.body else {
+            return;
+        };
+        let body = std::mem::replace(&mut slot.body, Body::Dead { factory: None });
+        if let Body::Gateway {
+            node: dead,
+            factory,
+        } = body
+        {
+            slot.crashed += dead.stats().held();
+            slot.past.push(dead.stats().clone());
+            slot.body = Body::Dead {
+                factory: Some(factory),
+            };
+        }
+        slot.store.crash(&mut chance);
+        slot.wake_at = None;
+    }
+
+    fn restart(&mut self, node: usize) {
+        let incarnation = self.slots[node].incarnation + 1;
+        let stored = self.slots[node].store.contents();
+        let boot = self.boot(&self.slots[node].name, incarnation, stored);
+        let slot = &mut self.slots[node];
+        let Body::Dead { factory } = &mut slot.body else {
+            return;
+        };
+        let Some(factory) = factory.take() else {
+            return;
+        };
+        slot.incarnation = incarnation;
+        slot.body = Body::Gateway {
+            node: factory.boot(boot),
+            factory,
+        };
+        self.bring_up(node);
+    }
+
+    /// The present.
+    pub const fn now(&self) -> Instant {
+        self.fabric.now
+    }
+
+    /// The hash over everything that happened so far.
+    pub const fn hash(&self) -> u64 {
+        self.fabric.hash.value()
+    }
+
+    /// Packets that went over a link so far, once for each link.
+    pub const fn hops(&self) -> u64 {
+        self.fabric.hops
+    }
+
+    /// Events so far.
+    pub const fn events(&self) -> u64 {
+        self.fabric.events.popped()
+    }
+
+    /// A host, to install applications or read what they measured.
+    pub fn host(&self, index: NodeIndex) -> Option<&Host> {
+        match &self.slots[index.0].body {
+            Body::Host(host) => Some(host),
+            _ => None,
+        }
+    }
+
+    /// Two different hosts, to install an application that spans both.
+    pub fn hosts_mut(&mut self, a: NodeIndex, b: NodeIndex) -> Option<(&mut Host, &mut Host)> {
+        let [a, b] = self.slots.get_disjoint_mut([a.0, b.0]).ok()?;
+        match (&mut a.body, &mut b.body) {
+            (Body::Host(a), Body::Host(b)) => Some((a, b)),
+            _ => None,
+        }
+    }
+
+    /// Every node's name and counters of its present incarnation.
+    pub fn stats(&self) -> impl Iterator<Item = (&str, &Stats)> {
+        self.slots
+            .iter()
+            .filter_map(|slot| Some((slot.name.as_str(), slot.body.node()?.stats())))
+    }
+
+    /// A node's counters, its dead incarnations first, and the packets they held when killed.
+    pub fn lives(&self, index: NodeIndex) -> (Vec<&Stats>, u64) {
+        let slot = &self.slots[index.0];
+        let present = slot.body.node().map(|node| node.stats());
+        (slot.past.iter().chain(present).collect(), slot.crashed)
+    }
+
+    /// Every link's name and what became of what its two sides sent.
+    pub fn links(&self) -> impl Iterator<Item = (&str, [&ChannelStats; 2])> {
+        self.fabric.links.iter().map(|link| {
+            (
+                link.name.as_str(),
+                Side::BOTH.map(|side| link.channel.stats(side)),
+            )
+        })
+    }
+
+    /// What [`World::trace_paths`] found.
+    pub const fn paths(&self) -> Option<&PathBook> {
+        self.fabric.paths.as_ref()
+    }
+
+    /// The captures: a file name and its octets for each node.
+    pub fn take_captures(&mut self) -> BTreeMap<String, Vec<u8>> {
+        self.fabric
+            .captures
+            .take()
+            .map(Captures::finish)
+            .unwrap_or_default()
+    }
+
+    /// Asserts every node's invariants.
+    pub fn check(&self) {
+        self.slots
+            .iter()
+            .filter_map(|slot| slot.body.node())
+            .for_each(|node| node.check());
+    }
+}

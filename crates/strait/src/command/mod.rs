@@ -1,0 +1,35 @@
+//! One file a command.
+
+mod check;
+mod completions;
+mod demo;
+mod sim;
+mod simulated;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The main job with no set-up: voice, web, a file and pings over one narrow line.
+    Demo(demo::Args),
+    /// Run a scenario in virtual time.
+    Sim(sim::Args),
+    /// Check a node, link, policy or scenario file.
+    Check(check::Args),
+    /// Print shell completions.
+    Completions(completions::Args),
+}
+
+impl Command {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Demo(args) => demo::run(&args),
+            Self::Sim(args) => sim::run(&args),
+            Self::Check(args) => check::run(&args),
+            Self::Completions(args) => Ok(completions::run(&args)),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! A scenario in virtual time.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use strait_world::scenario::Scenario;
+
+use super::simulated::{self, Outputs};
+
+/// Run a scenario in virtual time: every variant, every seed.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  strait sim scenarios/demo.toml --report demo.html\n  \
+                        strait sim scenarios/demo.toml --seed 7 --runs 20 --json"
+)]
+pub(crate) struct Args {
+    /// The scenario file.
+    scenario: PathBuf,
+    /// Seed of the first run; the scenario's if absent.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Runs with consecutive seeds; the scenario's if absent.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=Scenario::RUNS_MAX))]
+    runs: Option<u64>,
+    /// One JSON object on stdout.
+    #[arg(long)]
+    json: bool,
+    /// Exit status 1 if a check failed.
+    #[arg(long)]
+    strict: bool,
+    /// Write what every port sent in the first run of each variant, as pcapng, into this folder.
+    #[arg(long, value_name = "DIR")]
+    pcap: Option<PathBuf>,
+    /// Write a self-contained HTML report, with the resolved configuration.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let loaded = Scenario::load(&args.scenario)?;
+    let options = strait_sim::Options {
+        seed: args.seed,
+        runs: args.runs,
+        capture: args.pcap.is_some(),
+        threads: None,
+    };
+    let outcome = simulated::run(&loaded, &options)?;
+    let result = simulated::result(&loaded, &outcome);
+    let outputs = Outputs {
+        pcap: args.pcap.as_deref(),
+        report: args.report.as_deref(),
+    };
+    simulated::write(&loaded, &outcome, &result, &outputs)?;
+    Ok(crate::output::result(&result, args.json, args.strict))
+}

@@ -1,0 +1,192 @@
+//! What simulated scenarios have in common, whoever asked for them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::Context;
+use strait_core::stats::ClassStats;
+use strait_sim::{Options, Outcome};
+use strait_world::estimate::mean_interval;
+use strait_world::report::{Report, Series, delay_table};
+use strait_world::scenario::{Loaded, Scenario, World, unit_of};
+use strait_world::table::{Cell, Check, Column, ResultSet, Table};
+
+/// Runs every variant and seed, with progress.
+pub(crate) fn run(loaded: &Loaded, options: &Options) -> anyhow::Result<Outcome> {
+    let bar = crate::output::progress(0, &loaded.scenario.name);
+    let outcome = strait_sim::run_scenario(loaded, options, |done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    Ok(outcome?)
+}
+
+/// Tables and checks of an outcome.
+pub(crate) fn result(loaded: &Loaded, outcome: &Outcome) -> ResultSet {
+    let mut tables = vec![metrics(loaded, outcome)];
+    for variant in loaded.scenario.variant_names() {
+        let mut table = delay_table(&delays(outcome, variant));
+        table.id = format!("delay-parts {variant}");
+        tables.push(table);
+    }
+    ResultSet {
+        run_hash: Some(outcome.hash().into()),
+        seeds: outcome.seeds.clone(),
+        tables,
+        checks: checks(loaded, outcome),
+    }
+}
+
+/// A row for each metric, a column for each variant; with several runs, half the width of the 95 %
+/// interval beside it.
+fn metrics(loaded: &Loaded, outcome: &Outcome) -> Table {
+    let several = outcome.seeds.len() > 1;
+    let mut columns = vec![Column::new("metric", ""), Column::new("unit", "")];
+    for variant in loaded.scenario.variant_names() {
+        columns.push(Column::new(variant, ""));
+        if several {
+            columns.push(Column::new("±", ""));
+        }
+    }
+    let mut table = Table::new(loaded.scenario.name.as_str(), columns);
+    let mut names: Vec<&str> = Vec::new();
+    let mut known = BTreeSet::new();
+    for name in outcome.runs.iter().flat_map(|run| run.metrics.keys()) {
+        if known.insert(name.as_str()) {
+            names.push(name);
+        }
+    }
+    for name in names {
+        let mut row: Vec<Cell> = vec![name.into(), unit_of(name).into()];
+        for variant in loaded.scenario.variant_names() {
+            let interval = mean_interval(&outcome.metric(variant, name));
+            row.push(interval.map(|interval| interval.mean).into());
+            if several {
+                row.push(interval.and_then(|interval| interval.half_width).into());
+            }
+        }
+        table.push(row);
+    }
+    table
+}
+
+/// Where the time went, over all runs of a variant.
+fn delays(outcome: &Outcome, variant: &str) -> Vec<ClassStats> {
+    let mut sums: Vec<ClassStats> = Vec::new();
+    for class in outcome.of(variant).flat_map(|run| &run.delays) {
+        match sums.iter_mut().find(|sum| sum.name == class.name) {
+            Some(sum) => {
+                sum.packets += class.packets;
+                sum.parts.merge(&class.parts);
+            }
+            None => sums.push(class.clone()),
+        }
+    }
+    sums
+}
+
+fn checks(loaded: &Loaded, outcome: &Outcome) -> Vec<Check> {
+    let expectations = loaded.scenario.expectations.iter();
+    let expected = expectations
+        .filter(|entry| entry.applies_in(World::Sim))
+        .map(|entry| {
+            // Every run has to be inside the bar, so the worst one is shown.
+            let values = outcome.metric(&entry.variant, &entry.metric);
+            let complete = values.len() == outcome.of(&entry.variant).count();
+            let worst = match entry.max {
+                Some(_) => values.iter().copied().reduce(f64::max),
+                None => values.iter().copied().reduce(f64::min),
+            };
+            let value = worst.filter(|_| complete);
+            Check::range(entry.id.as_str(), value, entry.unit(), entry.min, entry.max).failed()
+        });
+    let unexplained: u64 = outcome.runs.iter().map(|run| run.unexplained).sum();
+    let conserved = Check::range(
+        "unexplained-packets",
+        Some(unexplained as f64),
+        "",
+        None,
+        Some(0.0),
+    );
+    expected.chain([conserved]).collect()
+}
+
+/// Files to write beside what is printed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outputs<'a> {
+    pub(crate) pcap: Option<&'a Path>,
+    pub(crate) report: Option<&'a Path>,
+}
+
+/// Writes the files asked for. Beside each stands the resolved configuration.
+pub(crate) fn write(
+    loaded: &Loaded,
+    outcome: &Outcome,
+    result: &ResultSet,
+    outputs: &Outputs<'_>,
+) -> anyhow::Result<()> {
+    if let Some(folder) = outputs.pcap {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+        for run in outcome.runs.iter().filter(|run| !run.captures.is_empty()) {
+            for (name, octets) in &run.captures {
+                put(&folder.join(format!("{}-{name}", run.variant)), octets)?;
+            }
+        }
+        put(
+            &folder.join("resolved.toml"),
+            loaded.resolved_text().as_bytes(),
+        )?;
+    }
+    if let Some(path) = outputs.report {
+        put(path, report(loaded, outcome, result).to_html().as_bytes())?;
+    }
+    Ok(())
+}
+
+fn put(path: &Path, octets: &[u8]) -> anyhow::Result<()> {
+    std::fs::write(path, octets).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The report: plots are of the first seed.
+fn report(loaded: &Loaded, outcome: &Outcome, result: &ResultSet) -> Report {
+    let scenario: &Scenario = &loaded.scenario;
+    let mut series = Vec::new();
+    let first = |variant| outcome.of(variant).next();
+    for (index, flow) in scenario.traffic.iter().enumerate() {
+        for run in scenario.variant_names().filter_map(first) {
+            for line in run
+                .flows
+                .get(index)
+                .into_iter()
+                .flat_map(|flow| &flow.series)
+            {
+                series.push(Series {
+                    chart: format!("{} of {}", line.label, flow.name),
+                    name: run.variant.clone(),
+                    unit: line.unit.to_owned(),
+                    held: false,
+                    points: line.points.clone(),
+                });
+            }
+        }
+    }
+    let charts = first(Scenario::BASE).map_or(0, |run| run.series.len());
+    for index in 0..charts {
+        let runs = scenario.variant_names().filter_map(first);
+        series.extend(runs.filter_map(|run| run.series.get(index).cloned()));
+    }
+    Report {
+        title: scenario.name.clone(),
+        about: scenario.about.clone(),
+        result: result.clone(),
+        series,
+        delays: scenario
+            .variant_names()
+            .map(|variant| (variant.to_owned(), delays(outcome, variant)))
+            .collect(),
+        notes: Vec::new(),
+        resolved: loaded.resolved_text(),
+    }
+}
