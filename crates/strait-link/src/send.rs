@@ -98,6 +98,14 @@ impl Segmenter {
         Some((header, way.octets_left()))
     }
 
+    const fn payload_max(&self, whole: bool) -> usize {
+        if whole {
+            usize::MAX
+        } else {
+            self.settings.segment_octets_max
+        }
+    }
+
     fn take(&mut self, stream: usize) -> Option<Packet> {
         self.streams[stream].take().map(|way| way.packet)
     }
@@ -166,10 +174,11 @@ impl OctetSender {
         self.segmenter.begin(packet);
     }
 
-    /// Cuts the next segment of `stream`, to leave from `now` on. Nothing may be pending.
-    pub fn cut(&mut self, now: Instant, stream: usize) -> Option<Progress> {
+    /// Cuts the next segment of `stream`, to leave from `now` on; all that is left of its packet,
+    /// if it is to go `whole`. Nothing may be pending.
+    pub fn cut(&mut self, now: Instant, stream: usize, whole: bool) -> Option<Progress> {
         debug_assert_eq!(self.pending_octets(), 0, "a segment leaves whole");
-        let payload_max = self.segmenter.settings.segment_octets_max;
+        let payload_max = self.segmenter.payload_max(whole);
         let (header, octets_left) = self.segmenter.cut(stream, payload_max, now)?;
         self.line.clear();
         self.at = 0;
@@ -264,16 +273,18 @@ impl FrameSender {
     /// The least room in octets in which a segment makes sense.
     pub const ROOM_MIN: usize = HEADER_OCTETS + 4 + 1;
 
-    /// Appends the next segment of `stream` to `out`, at most `room` octets long.
+    /// Appends the next segment of `stream` to `out`, at most `room` octets long; as much of its
+    /// packet as fits, if it is to go `whole`.
     pub fn cut(
         &mut self,
         now: Instant,
         stream: usize,
+        whole: bool,
         room: usize,
         out: &mut Vec<u8>,
     ) -> Option<Progress> {
         let most = room.checked_sub(Self::ROOM_MIN)? + 1;
-        let payload_max = most.min(self.segmenter.settings.segment_octets_max);
+        let payload_max = most.min(self.segmenter.payload_max(whole));
         let (_, octets_left) = self.segmenter.cut(stream, payload_max, now)?;
         out.extend_from_slice(&self.segmenter.scratch);
         Some(Progress {

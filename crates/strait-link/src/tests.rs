@@ -37,7 +37,7 @@ fn packet(ledger: &mut Ledger, class: u8, payload: &[u8]) -> Packet {
 
 /// Cuts one segment of `stream`, pulls it whole, and gives its packet back if it was the last.
 fn send(sender: &mut OctetSender, stream: usize, line: &mut Vec<u8>) -> Option<Packet> {
-    sender.cut(Instant::ZERO, stream)?;
+    sender.cut(Instant::ZERO, stream, false)?;
     sender.pull(usize::MAX, line);
     sender.finish(Instant::ZERO)
 }
@@ -102,7 +102,7 @@ fn a_flag_leads_only_after_a_pause() {
     let mut sender = OctetSender::new(settings);
     let mut first_octet = |sender: &mut OctetSender, at: Instant| {
         sender.begin(packet(&mut ledger, 0, &[]));
-        sender.cut(at, 0);
+        sender.cut(at, 0, true);
         let mut line = Vec::new();
         sender.pull(usize::MAX, &mut line);
         if let Some(packet) = sender.finish(at) {
@@ -230,10 +230,18 @@ fn frames_carry_what_fits_their_room() {
         let mut frame = Vec::new();
         assert!(
             sender
-                .cut(Instant::ZERO, 5, FrameSender::ROOM_MIN - 1, &mut frame)
+                .cut(
+                    Instant::ZERO,
+                    5,
+                    false,
+                    FrameSender::ROOM_MIN - 1,
+                    &mut frame
+                )
                 .is_none()
         );
-        sender.cut(Instant::ZERO, 5, 200, &mut frame).unwrap();
+        sender
+            .cut(Instant::ZERO, 5, false, 200, &mut frame)
+            .unwrap();
         assert!(frame.len() <= 200);
         frames += 1;
         receiver.feed_frame(&frame, |outcome| told.push(outcome.map(<[u8]>::to_vec)));
@@ -251,7 +259,7 @@ fn abandoned_packets_come_back_and_the_next_is_received() {
     let mut sender = OctetSender::new(settings(64));
     let mut line = Vec::new();
     sender.begin(packet(&mut ledger, 1, &[1; 300]));
-    sender.cut(Instant::ZERO, 1);
+    sender.cut(Instant::ZERO, 1, false);
     sender.pull(20, &mut line);
     let back: Vec<_> = sender.abandon().collect();
     assert_eq!(back.len(), 1);

@@ -99,7 +99,7 @@ impl PathBook {
         match record.fate {
             Fate::Delivered if host => self.finish(&leg),
             Fate::Forwarded { .. } | Fate::Delivered => {
-                leg.class = leg.class.or((!host).then_some(record.class.0));
+                leg.class = leg.class.or_else(|| (!host).then_some(record.class.0));
                 self.legs.entry(record.digest).or_default().push(leg);
             }
             Fate::Answered | Fate::Absorbed | Fate::Fragmented | Fate::Dropped(_) => {}

@@ -206,7 +206,7 @@ impl Media for Driver<'_> {
         for (link, side) in &port.links {
             match self.fabric.links[*link].channel.room(now, *side) {
                 Ok(room) if least.is_none_or(|least| room.octets < least.octets) => {
-                    least = Some(room)
+                    least = Some(room);
                 }
                 Ok(_) => {}
                 Err(at) => busy_until = busy_until.max(Some(at.unwrap_or(Instant::NEVER))),

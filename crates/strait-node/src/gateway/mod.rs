@@ -248,7 +248,10 @@ impl Gateway {
                 port,
                 via,
             } => {
-                if let Some(prefix) = Prefix::new(prefix, length) {
+                // A way that this node doesn't have leads nowhere.
+                let known = |entry: &Port| entry.has_neighbour(via);
+                let known = self.ports.get(port.index()).is_some_and(known);
+                if let Some(prefix) = Prefix::new(prefix, length).filter(|_| known) {
                     self.routes.add(prefix, Hop { port, to: via });
                 }
             }

@@ -9,7 +9,7 @@ use strait_core::rate::{Burst, LineRate};
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, PortId, Room};
 use strait_link::{FrameSender, OctetSender, Receiver, Refused, STREAMS};
 use strait_qos::scheduler::QUANTUM_OCTETS;
-use strait_qos::{Head, Open, Policy, PriorityDrr, Scheduler};
+use strait_qos::{Class, Head, Open, Policy, PriorityDrr, Scheduler};
 
 use crate::config::{PortConfig, PortKind};
 
@@ -37,6 +37,9 @@ pub(crate) struct Port {
     /// What the medium offers; `None` while the port is down.
     state: Option<PortState>,
     queue: PriorityDrr,
+    /// Classes of the first band: nothing goes before their packets, so cutting them would only
+    /// cost octets.
+    whole: [bool; STREAMS],
     link: Link,
     burst: Burst,
     /// Transmissions so far: the number of the last one.
@@ -88,10 +91,19 @@ impl Port {
             config,
             mtu,
             state: None,
+            whole: first_band(policy.classes()),
             queue: PriorityDrr::new(policy.classes(), QUANTUM_OCTETS),
             link,
             burst: Burst::new(RATE_UNKNOWN, Instant::ZERO),
             transmissions: 0,
+        }
+    }
+
+    /// Whether somebody is at the other end under this number.
+    pub(crate) fn has_neighbour(&self, to: NeighbourId) -> bool {
+        match &self.link {
+            Link::Host | Link::Octets(_) => to == NeighbourId::PEER,
+            Link::Frames { neighbours, .. } => to.index() < neighbours.len(),
         }
     }
 
@@ -350,7 +362,7 @@ impl Port {
         if let Some(packet) = fresh {
             sender.begin(packet);
         }
-        let progress = sender.cut(room.starts, stream, octets_max, out)?;
+        let progress = sender.cut(room.starts, stream, self.whole[stream], octets_max, out)?;
         self.queue.charge(head.class, progress.octets as u32);
         self.queue
             .set_under_way(head.class, head.to, progress.octets_left as u32);
@@ -451,13 +463,22 @@ impl Port {
         if let Some(packet) = fresh {
             ends.0.begin(packet);
         }
-        let progress = ends.0.cut(at, stream)?;
+        let progress = ends.0.cut(at, stream, self.whole[stream])?;
         self.queue.charge(head.class, progress.octets as u32);
         self.queue
             .set_under_way(head.class, head.to, progress.octets_left as u32);
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
         Some(())
     }
+}
+
+fn first_band(classes: &[Class]) -> [bool; STREAMS] {
+    let first = classes.iter().map(|class| class.band).min();
+    core::array::from_fn(|stream| {
+        classes
+            .get(stream)
+            .is_some_and(|class| Some(class.band) == first)
+    })
 }
 
 /// Keeps the gauges of what waits, by class over all ports.

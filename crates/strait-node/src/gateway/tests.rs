@@ -153,8 +153,12 @@ fn urgent_octets_follow_the_segment_that_is_leaving() {
         }
     };
     assert_eq!(got, voice);
-    // One bulk segment, then the voice packet's two segments and their framing.
-    assert!(octets <= 1 + 64 + 6 + 91 + 12, "{octets} octets went first");
+    // Flag, one bulk segment of 96 octets, and the voice packet whole; 4 each for header, check
+    // and flag, 2 more for the long check, and a few escapes.
+    assert!(
+        octets <= 1 + (96 + 4) + (91 + 6) + 4,
+        "{octets} octets went first"
+    );
 }
 
 #[test]
@@ -454,6 +458,26 @@ fn an_echo_request_reaches_the_host_side() {
         b.handle(Instant::ZERO, frame(LINE, &octets));
     }
     assert_eq!(pull_all(&mut b, PortId::HOST, Instant::ZERO), [ping]);
+}
+
+#[test]
+fn a_route_to_nobody_is_no_route() {
+    let mut relay = gateway(RELAY);
+    let to_host = udp("10.2.0.9", "10.77.0.9", 100, 0);
+    for (port, via) in [(167, 0), (1, 1), (2, 2), (0, 1), (1, u16::MAX)] {
+        relay.handle(
+            Instant::ZERO,
+            Input::Route(RouteChange::Add {
+                prefix: "10.77.0.0".parse().unwrap(),
+                length: 16,
+                port: PortId(port),
+                via: NeighbourId(via),
+            }),
+        );
+        relay.handle(Instant::ZERO, frame(PortId(2), &framed(&to_host)));
+        assert_eq!(pull_all(&mut relay, PortId::HOST, Instant::ZERO).len(), 1);
+        relay.check();
+    }
 }
 
 proptest! {
