@@ -29,11 +29,16 @@ pub trait Media {
 /// Rounds after which a node that still yields something is taken for a bug.
 pub const ROUNDS_MAX: u32 = 10_000;
 
+/// Effects and pulls of one settle after which a node is taken for one that never rests. A node
+/// in order stays far below: at most some 65,000 fates wait in a ledger.
+pub const STEPS_MAX: u32 = 1_000_000;
+
 /// Settles `node`: its effects until there are none, then transmissions until no port has both
 /// room and something to send, until a round yields nothing. Returns the number of pulls.
 ///
 /// # Panics
-/// After [`ROUNDS_MAX`] rounds, and when a node writes more octets than it was offered.
+/// After [`ROUNDS_MAX`] rounds or [`STEPS_MAX`] effects and pulls, and when a node writes more
+/// octets than it was offered.
 pub fn settle<N, M>(
     node: &mut N,
     media: &mut M,
@@ -46,11 +51,12 @@ where
     M: Media + ?Sized,
 {
     let mut pulls = 0;
+    let mut steps = 0;
     for _ in 0..ROUNDS_MAX {
-        let mut idle = true;
+        let before: u32 = steps;
         while let Some(effect) = node.poll_effect() {
             media.effect(now, effect);
-            idle = false;
+            count_step(&mut steps);
         }
         for port in (0..ports).map(PortId) {
             while node.wants(port).is_some() {
@@ -67,12 +73,21 @@ where
                 );
                 media.transmit(now, port, room, meta, scratch);
                 pulls += 1;
-                idle = false;
+                count_step(&mut steps);
             }
         }
-        if idle {
+        if steps == before {
             return pulls;
         }
     }
     panic!("a node did not come to rest in {ROUNDS_MAX} rounds");
+}
+
+/// A round has an end only if the node's effects and the medium's room have one.
+fn count_step(steps: &mut u32) {
+    *steps += 1;
+    assert!(
+        *steps < STEPS_MAX,
+        "a node did not come to rest in {STEPS_MAX} steps"
+    );
 }

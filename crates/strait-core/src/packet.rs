@@ -7,7 +7,7 @@ use strait_wire::ip::{self, PacketInfo};
 use crate::delay::{DelayClock, DelayPart};
 use crate::fate::{Fate, FateRecord, Origin};
 use crate::id::{ClassId, NeighbourId};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// A packet with an open account: made by [`crate::Ledger::admit`], ended by
 /// [`crate::Ledger::close`] or [`crate::Ledger::drop`], so that it has exactly one fate.
@@ -95,23 +95,22 @@ impl Packet {
 
     /// Lowers the maximum segment size that a TCP SYN announces.
     pub fn clamp_mss(&mut self, mss_max: u16) -> bool {
-        let clamped = ip::clamp_mss(&mut self.bytes, mss_max);
-        if clamped {
-            self.digest = ip::digest(&self.bytes);
-        }
-        clamped
+        ip::clamp_mss(&mut self.bytes, mss_max)
     }
 
     pub(crate) fn into_record(self, ended: Instant, fate: Fate) -> (FateRecord, Vec<u8>) {
+        let began = self.clock.began();
+        let parts = self.clock.stop(ended);
         let record = FateRecord {
             digest: self.digest,
-            began: self.clock.began(),
-            ended: ended.max(self.clock.began()),
+            began,
+            // Later than `ended` if octets were pulled ahead of time and lost before they left.
+            ended: began + Duration::from_nanos(parts.total_ns()),
             octets: self.info.octets,
             class: self.class,
             fate,
             own: self.origin == Origin::Own,
-            parts: self.clock.stop(ended),
+            parts,
         };
         (record, self.bytes)
     }

@@ -1,5 +1,8 @@
 //! A packet's identity along its path.
 
+use alloc::vec::Vec;
+
+use super::edit::mss_fields;
 use super::{IPV4_HEADER_OCTETS, IPV6_HEADER_OCTETS};
 use crate::hash::hash64;
 
@@ -8,18 +11,36 @@ const SEED_IPV4: u64 = 4;
 const SEED_IPV6: u64 = 6;
 const SEED_OTHER: u64 = 0;
 
+/// Octets of the longest packet that is looked at for a SYN: the headers and all options of one, with
+/// extension headers to spare.
+const SYN_OCTETS_MAX: usize = 256;
+
 /// A 64-bit hash over everything that routers leave alone: the same packet has the same digest at
 /// every hop, another one has another.
 ///
 /// Taken as zero are of IPv4 type of service (DSCP and ECN), time to live and header checksum; of
-/// IPv6 traffic class and hop limit. Options and extension headers count in full. Fragments are
-/// packets of their own, and a clamped MSS makes another packet too. Octets that are no packet are
-/// hashed as they are.
+/// IPv6 traffic class and hop limit; of a TCP SYN with up to 256 octets the checksum
+/// and the maximum segment size, which a gateway may lower. Other options and extension headers
+/// count in full. Fragments are packets of their own. Octets that are no packet are hashed as they
+/// are.
 ///
 /// The result is [`hash64`] of the octets after the fixed header, seeded with that of the fixed
 /// header.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> u64 {
+    if bytes.len() <= SYN_OCTETS_MAX
+        && let Some(fields) = mss_fields(bytes)
+    {
+        let mut syn = Vec::from(bytes);
+        for at in fields {
+            syn[at..at + 2].fill(0);
+        }
+        return of_octets(&syn);
+    }
+    of_octets(bytes)
+}
+
+fn of_octets(bytes: &[u8]) -> u64 {
     match bytes.first().map(|octet| octet >> 4) {
         Some(4) => masked::<IPV4_HEADER_OCTETS>(bytes, SEED_IPV4, |head| {
             head[1] = 0;
@@ -50,7 +71,6 @@ mod tests {
     use super::*;
     use crate::ip::samples::{PING4, UDP6};
     use crate::ip::{decrement_hop_limit, set_dscp};
-    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     #[test]

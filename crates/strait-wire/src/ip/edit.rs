@@ -1,6 +1,9 @@
 //! What a gateway changes in packets that it forwards. Checksums are changed in place, not made
 //! anew, so a packet that was damaged before stays recognisably damaged.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use super::{IPV4_HEADER_OCTETS, IPV6_HEADER_OCTETS, TcpFlags, checksum, parse, protocol};
 use crate::bytes::{put_at, u16_at};
 
@@ -100,24 +103,45 @@ pub fn clamp_mss(bytes: &mut [u8], mss_max: u16) -> bool {
     let Some((start, options)) = syn_options(bytes) else {
         return false;
     };
-    let mut at = options.start;
     let mut clamped = false;
-    while at < options.end {
-        let octets = match (bytes[at], bytes.get(at + 1)) {
-            (0, _) => break,
-            (1, _) => 1,
-            (_, Some(length)) if *length >= 2 => usize::from(*length),
-            _ => break,
-        };
-        if at + octets > options.end {
-            break;
-        }
-        if bytes[at] == 2 && octets == 4 {
-            clamped |= lower(bytes, start, at + 2, mss_max);
-        }
-        at += octets;
+    let mut at = options.start;
+    while let Some(value) = next_mss(bytes, &mut at, options.end) {
+        clamped |= lower(bytes, start, value, mss_max);
     }
     clamped
+}
+
+/// Where the two-octet fields of a TCP SYN are that [`clamp_mss`] changes: the checksum, then each
+/// maximum segment size. `None` for any other packet.
+pub(super) fn mss_fields(bytes: &[u8]) -> Option<Vec<usize>> {
+    let (start, options) = syn_options(bytes)?;
+    let mut fields = vec![start + 16];
+    let mut at = options.start;
+    while let Some(value) = next_mss(bytes, &mut at, options.end) {
+        fields.push(value);
+    }
+    Some(fields)
+}
+
+/// Where the next maximum segment size stands, looking from `at` on, which moves behind it.
+fn next_mss(bytes: &[u8], at: &mut usize, end: usize) -> Option<usize> {
+    while *at < end {
+        let octets = match (bytes[*at], bytes.get(*at + 1)) {
+            (0, _) => return None,
+            (1, _) => 1,
+            (_, Some(length)) if *length >= 2 => usize::from(*length),
+            _ => return None,
+        };
+        if *at + octets > end {
+            return None;
+        }
+        let option = *at;
+        *at += octets;
+        if bytes[option] == 2 && octets == 4 {
+            return Some(option + 2);
+        }
+    }
+    None
 }
 
 /// Where the TCP header of a SYN begins, and where its options are.
@@ -152,7 +176,7 @@ fn lower(bytes: &mut [u8], start: usize, at: usize, most: u16) -> bool {
 mod tests {
     use super::*;
     use crate::ip::samples::{PING4, UDP6, ipv4};
-    use crate::ip::{PacketInfo, verify_transport_checksum};
+    use crate::ip::{PacketInfo, digest, verify_transport_checksum};
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
@@ -251,7 +275,13 @@ mod tests {
                 [2, 4, high, low, 0, tail[0], tail[1], tail[2]]
             };
             let mut bytes = syn(0x02, 0, &options);
+            let identity = digest(&bytes);
             prop_assert_eq!(clamp_mss(&mut bytes, most), mss > most);
+            // Lowered or not, it is the same packet; with another sequence number it isn't.
+            prop_assert_eq!(digest(&bytes), identity);
+            let mut other = bytes.clone();
+            other[24] ^= 1;
+            prop_assert_ne!(digest(&other), identity);
             prop_assert_eq!(verify_transport_checksum(&bytes), Some(true));
             let at = if odd { 43 } else { 42 };
             prop_assert_eq!(u16_at(&bytes, at), Some(mss.min(most)));
