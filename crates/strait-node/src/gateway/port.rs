@@ -176,6 +176,9 @@ impl Port {
 
     /// Queues a packet, or destroys it if its class is full.
     pub(crate) fn enqueue(&mut self, now: Instant, packet: Packet, ledger: &mut Ledger) {
+        // What is too old takes no place, whether or not a pull found it before: a pull that is
+        // answered by nothing must leave no trace.
+        self.expire(now, ledger);
         count_queued(ledger, &packet, 1);
         if let Err(refused) = self.queue.enqueue(now, packet) {
             let (packet, cause) = refused;

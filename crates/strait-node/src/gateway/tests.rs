@@ -480,6 +480,47 @@ fn a_route_to_nobody_is_no_route() {
     }
 }
 
+#[test]
+fn delay_parts_add_up_when_a_port_goes_down_before_pulled_octets_left() {
+    let mut a = gateway(SERIAL);
+    let packet = udp("10.1.0.2", "10.2.0.2", 500, 0);
+    a.handle(Instant::ZERO, frame(PortId::HOST, &packet));
+    let room = Room {
+        octets: 10,
+        starts: Instant::from_millis(20),
+        until: None,
+    };
+    let mut out = Vec::new();
+    assert!(
+        a.poll_transmit(Instant::ZERO, LINE, room, &mut out)
+            .is_some()
+    );
+    let event = PortEvent::Down(DownCause::Device);
+    a.handle(Instant::from_millis(5), Input::Port { port: LINE, event });
+    let fates = fates(&mut a);
+    assert_eq!(fates[0].fate, Fate::Dropped(DropCause::PortDown));
+    let stay = fates[0].ended.since(fates[0].began);
+    assert_eq!(Duration::from_nanos(fates[0].parts.total_ns()), stay);
+}
+
+#[test]
+fn a_packet_too_old_takes_no_place_from_a_new_one() {
+    let policy = "[policy]\n[[policy.class]]\nname = \"all\"\npackets = 1\nage = \"1 s\"\n";
+    // The same with and without a pull that is answered by nothing.
+    for pulled in [false, true] {
+        let mut a = gateway(&format!("{SERIAL}{policy}"));
+        let [old, new] = [100, 200].map(|octets| udp("10.1.0.2", "10.2.0.2", octets, 0));
+        a.handle(Instant::ZERO, frame(PortId::HOST, &old));
+        let later = Instant::from_secs(1);
+        if pulled {
+            assert_eq!(pull(&mut a, LINE, later, 4096), []);
+        }
+        a.handle(later, frame(PortId::HOST, &new));
+        assert_eq!(a.stats().dropped.by(DropCause::Aged), 1);
+        assert_eq!(a.stats().held(), 1);
+    }
+}
+
 proptest! {
     /// Hostile octets at any port, in any order with time, port events and pulls: no panic, and
     /// every packet has a fate.

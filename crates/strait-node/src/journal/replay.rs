@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 
 use strait_core::hash::RunHash;
 use strait_core::node::NodeFactory;
@@ -47,13 +48,58 @@ pub struct Difference {
     pub got: Option<Pull>,
 }
 
+impl Difference {
+    /// Number of the first octet that differs, from 0; `None` if only the rest of the pull does,
+    /// or it gave nothing at all.
+    pub fn octet(&self) -> Option<usize> {
+        let (expected, got) = (&self.expected.octets, &self.got.as_ref()?.octets);
+        let differs = expected
+            .iter()
+            .zip(got)
+            .position(|(one, other)| one != other);
+        let shorter = expected.len().min(got.len());
+        differs.or((expected.len() != got.len()).then_some(shorter))
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let port = self.port.0;
+        write!(f, "record {} at {:?}, port {port}: ", self.record, self.at)?;
+        let expected = self.expected.octets.len();
+        let Some(got) = &self.got else {
+            return write!(f, "nothing where {expected} octets were");
+        };
+        if let Some(octet) = self.octet() {
+            let got = got.octets.len();
+            return write!(
+                f,
+                "{got} octets where {expected} were, different from number {octet} on"
+            );
+        }
+        write!(
+            f,
+            "the same octets as {:?} where it was {:?}",
+            got.meta, self.expected.meta
+        )
+    }
+}
+
 /// What a pull gave.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Pull {
     /// What the node said of the octets.
     pub meta: TxMeta,
     /// The octets.
     pub octets: Vec<u8>,
+}
+
+impl fmt::Debug for Pull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Thousands of octets help nobody.
+        let octets = self.octets.len();
+        write!(f, "{octets} octets as {:?}", self.meta)
+    }
 }
 
 /// Why a journal can't be replayed.

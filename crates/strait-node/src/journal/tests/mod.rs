@@ -493,6 +493,11 @@ fn a_changed_pull_is_shown_with_its_record() {
     let other = replay(&changed).unwrap();
     let difference = other.difference.unwrap();
     assert_eq!((difference.record, difference.port), (4, PortId(1)));
+    assert_eq!(difference.octet(), Some(99));
+    assert_eq!(
+        difference.to_string(),
+        "record 4 at 0.000000000s, port 1: 100 octets where 100 were, different from number 99 on"
+    );
     let got = difference.got.unwrap();
     assert_eq!(got.meta, difference.expected.meta);
     assert_eq!(got.octets[..99], difference.expected.octets[..99]);
@@ -509,8 +514,11 @@ fn a_pull_that_gives_nothing_now_is_a_difference() {
     let mut cut = file[..frame].to_vec();
     cut.extend_from_slice(&file[offset..]);
     let difference = replay(&cut).unwrap().difference.unwrap();
-    assert_eq!(difference.got, None);
-    assert_eq!(difference.record, 3);
+    assert_eq!((&difference.got, difference.octet()), (&None, None));
+    assert_eq!(
+        difference.to_string(),
+        "record 3 at 0.000000000s, port 1: nothing where 100 octets were"
+    );
 }
 
 #[test]
