@@ -58,7 +58,7 @@ impl Difference {
             .zip(got)
             .position(|(one, other)| one != other);
         let shorter = expected.len().min(got.len());
-        differs.or((expected.len() != got.len()).then_some(shorter))
+        differs.or_else(|| (expected.len() != got.len()).then_some(shorter))
     }
 }
 

@@ -1,0 +1,49 @@
+//! What the fuzz targets do with their octets: plain functions, so that a finding can be repeated
+//! with any compiler. Each panics where the code under test breaks a promise.
+
+pub mod gateway;
+pub mod journal;
+pub mod pair;
+pub mod seeds;
+pub mod text;
+pub mod wire;
+
+/// A target: its name, and its body.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: [Target; 12] = [
+    ("gateway_handle", gateway::gateway_handle),
+    ("gateway_pair", pair::gateway_pair),
+    ("ip_packet", wire::ip_packet),
+    ("journal", journal::journal),
+    ("link_config", text::link_config),
+    ("node_config", text::node_config),
+    ("octet_frames", wire::octet_frames),
+    ("pcapng", wire::pcapng),
+    ("policy_config", text::policy_config),
+    ("rtp", wire::rtp),
+    ("scenario", text::scenario),
+    ("segments", wire::segments),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_takes_its_seeds_and_noise() {
+        for (name, target) in TARGETS {
+            target(&[]);
+            let seeds = seeds::of(name);
+            assert!(!seeds.is_empty(), "{name} has no seeds");
+            for (_, seed) in &seeds {
+                target(seed);
+                target(&seed[..seed.len() / 2]);
+            }
+            for number in 0..50 {
+                target(&seeds::noise(number, 700));
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! A small first corpus: the golden vectors, the scenario files, and noise for the structured
+//! targets.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A name and its octets.
+pub type Seed = (String, Vec<u8>);
+
+/// The first corpus of a target.
+pub fn of(target: &str) -> Vec<Seed> {
+    match target {
+        "ip_packet" => vectors("ip/packets.txt").into_iter().map(chosen).collect(),
+        "segments" => vectors("link/segments.txt"),
+        "octet_frames" => {
+            let stuffed = vectors("link/segments.txt").into_iter();
+            let frame = |(name, octets): Seed| chosen((name, stuff(&octets)));
+            stuffed.map(frame).collect()
+        }
+        "rtp" => {
+            let payload = |(name, octets): Seed| {
+                let (_, payload) = strait_wire::ip::udp_payload(&octets)?;
+                Some((name, payload.to_vec()))
+            };
+            vectors("ip/packets.txt")
+                .into_iter()
+                .filter_map(payload)
+                .collect()
+        }
+        "pcapng" => vec![("capture".into(), capture())],
+        "node_config" => texts("nodes", crate::gateway::CONFIGS),
+        "link_config" => texts("links", &[]),
+        "policy_config" => texts("policies", &[]),
+        "scenario" => {
+            let mut all = texts("studies", &[SCENARIO]);
+            all.extend(texts("lab", &[]));
+            all
+        }
+        "journal" => (0..4)
+            .map(|number| {
+                let session = noise(number, 600);
+                let (_, file) = crate::gateway::session(&session);
+                (format!("session-{number}"), file)
+            })
+            .collect(),
+        _ => (0..24)
+            .map(|number| {
+                let octets = 1 << (number % 8 + 5);
+                (format!("noise-{number}"), noise(number, octets as usize))
+            })
+            .collect(),
+    }
+}
+
+/// A small scenario with some of everything.
+const SCENARIO: &str = r#"
+name = "small"
+duration = "5 s"
+[[node]]
+name = "a"
+file = "a.toml"
+[[node]]
+name = "b"
+config = { name = "b", host = {}, port = [{ name = "line", kind = "serial", baud = 9600 }] }
+[[host]]
+name = "ha"
+behind = "a"
+addresses = ["10.1.0.2/24"]
+[[host]]
+name = "hb"
+behind = "b"
+addresses = ["10.2.0.2/24"]
+[[link]]
+between = ["a.line", "b.line"]
+channel = { kind = "serial", baud = 9600 }
+[[traffic]]
+name = "voice"
+kind = "voice"
+from = "ha"
+to = "hb"
+start = "1 s"
+family = 4
+payload = "31 B"
+period = "200 ms"
+stop = "4 s"
+[[fault]]
+at = "2 s"
+kind = "kill"
+node = "a"
+restart_after = "1 s"
+[[variant]]
+name = "fifo"
+node = { policy = { preset = "fifo" } }
+[[expect]]
+id = "voice"
+metric = "voice.loss"
+max = 0.0
+"#;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Lines of `name: hexadecimal`.
+fn vectors(file: &str) -> Vec<Seed> {
+    let text = fs::read_to_string(root().join("vectors").join(file)).unwrap_or_default();
+    let seed = |line: &str| {
+        let (name, hex) = line.split_once(": ")?;
+        let octet = |at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+        let octets: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(octet).collect();
+        Some((name.to_string(), octets?))
+    };
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(seed).collect()
+}
+
+/// The files of one folder of `scenarios/`, and texts from here.
+fn texts(folder: &str, more: &[&str]) -> Vec<Seed> {
+    let entries = fs::read_dir(root().join("scenarios").join(folder));
+    let mut paths: Vec<PathBuf> = entries
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .collect();
+    paths.sort();
+    let file = |path: &PathBuf| {
+        let name = path.file_name()?.to_string_lossy().into_owned();
+        Some((name, fs::read(path).ok()?))
+    };
+    let mut all: Vec<Seed> = paths.iter().filter_map(file).collect();
+    for (number, text) in more.iter().enumerate() {
+        all.push((format!("text-{number}"), text.as_bytes().to_vec()));
+    }
+    all
+}
+
+/// With the octet in front that some targets take their choices from.
+fn chosen((name, mut octets): Seed) -> Seed {
+    octets.insert(0, 0x40);
+    (name, octets)
+}
+
+fn stuff(octets: &[u8]) -> Vec<u8> {
+    let mut out = vec![strait_wire::octets::FLAG];
+    strait_wire::octets::stuff_into(octets, &mut out);
+    out.push(strait_wire::octets::FLAG);
+    out
+}
+
+fn capture() -> Vec<u8> {
+    let mut out = Vec::new();
+    strait_wire::pcapng::section(&mut out, "strait");
+    strait_wire::pcapng::interface(&mut out, strait_wire::pcapng::linktype::RAW, 65_535, "line");
+    strait_wire::pcapng::packet(
+        &mut out,
+        0,
+        1_234_567_890,
+        &[0x45; 20],
+        1500,
+        Some("dropped"),
+    );
+    out
+}
+
+/// Octets without a pattern, the same for the same number.
+pub fn noise(number: u64, octets: usize) -> Vec<u8> {
+    let mut stream = strait_core::chance::Stream::new(number, "fuzz/noise");
+    (0..octets).map(|_| stream.draw() as u8).collect()
+}
+
+/// Packets for targets that need some.
+pub fn packets() -> &'static [Seed] {
+    static PACKETS: std::sync::OnceLock<Vec<Seed>> = std::sync::OnceLock::new();
+    PACKETS.get_or_init(|| vectors("ip/packets.txt"))
+}

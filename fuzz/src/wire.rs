@@ -1,0 +1,192 @@
+//! Formats on the wire.
+
+use std::net::IpAddr;
+
+use strait_link::{LinkSettings, Receiver};
+use strait_wire::check::Crc32Sum;
+use strait_wire::ip::{self, IcmpError, PacketInfo, Unreachable};
+use strait_wire::octets::{FLAG, Stuffing, Unstuffer};
+use strait_wire::pcapng::Reader;
+use strait_wire::rtp::RtpHeader;
+use strait_wire::segment::{SegmentCheck, emit_segment, parse_segment};
+
+/// A packet: read, edited, cut, answered. Edits keep it a packet and its checksums right.
+pub fn ip_packet(data: &[u8]) {
+    let Some((&choice, bytes)) = data.split_first() else {
+        return;
+    };
+    let _ = ip::tcp_header(bytes);
+    let _ = ip::udp_payload(bytes);
+    let _ = ip::parse_echo(bytes);
+    if let Some((_, quoted)) = ip::parse_icmp_error(bytes) {
+        assert!(bytes.get(quoted).is_some(), "the quotation is not inside");
+    }
+    let _ = ip::digest(bytes);
+    let checked = ip::verify_transport_checksum(bytes);
+    let Ok(info) = PacketInfo::parse(bytes) else {
+        assert!(ip::fragment_ipv4(bytes, 1500).is_err());
+        return unchanged(bytes, choice);
+    };
+    assert_eq!(info.octets as usize, bytes.len());
+    let mut edited = bytes.to_vec();
+    ip::set_dscp(&mut edited, choice);
+    ip::set_ecn_ce(&mut edited);
+    let hop = ip::decrement_hop_limit(&mut edited);
+    assert_eq!(hop, info.hop_limit >= 2);
+    ip::clamp_mss(&mut edited, u16::from(choice) * 8);
+    let after = PacketInfo::parse(&edited).expect("an edited packet is a packet");
+    let expected = PacketInfo {
+        dscp: choice & 0x3f,
+        ecn: if info.ecn == 0 { 0 } else { 3 },
+        hop_limit: info.hop_limit - u8::from(hop),
+        ..info
+    };
+    assert_eq!(after, expected);
+    assert_eq!(ip::verify_transport_checksum(&edited), checked);
+    fragments(bytes, &info, choice);
+    answers(bytes, &info, choice);
+}
+
+/// Edits of what is no packet.
+fn unchanged(bytes: &[u8], choice: u8) {
+    let mut edited = bytes.to_vec();
+    ip::set_dscp(&mut edited, choice);
+    ip::set_ecn_ce(&mut edited);
+    ip::decrement_hop_limit(&mut edited);
+    ip::clamp_mss(&mut edited, u16::from(choice));
+    assert_eq!(edited.len(), bytes.len());
+}
+
+fn fragments(bytes: &[u8], info: &PacketInfo, choice: u8) {
+    let mtu = usize::from(choice) * 8;
+    let Ok(pieces) = ip::fragment_ipv4(bytes, mtu) else {
+        return;
+    };
+    let mut data = 0;
+    for piece in &pieces {
+        let part = PacketInfo::parse(piece).expect("a fragment is a packet");
+        assert!(piece.len() <= mtu);
+        assert_eq!(
+            (part.src, part.dst, part.dscp),
+            (info.src, info.dst, info.dscp)
+        );
+        data += piece.len() - 4 * usize::from(piece[0] & 0x0f);
+    }
+    assert_eq!(data, bytes.len() - 4 * usize::from(bytes[0] & 0x0f));
+}
+
+fn answers(bytes: &[u8], info: &PacketInfo, choice: u8) {
+    let kinds = [
+        IcmpError::PacketTooBig { mtu: 1280 },
+        IcmpError::TimeExceeded,
+        IcmpError::Unreachable(Unreachable::NoRoute),
+    ];
+    let kind = kinds[usize::from(choice) % 3];
+    for from in ["10.9.0.1", "fd00:9::1"].map(|text| text.parse::<IpAddr>().expect("an address")) {
+        let mut out = vec![7];
+        if ip::build_icmp_error(kind, from, bytes, &mut out) {
+            let answer = PacketInfo::parse(&out[1..]).expect("an error is a packet");
+            assert_eq!((answer.src, answer.dst), (from, info.src));
+            assert_eq!(ip::verify_transport_checksum(&out[1..]), Some(true));
+            assert_eq!(
+                ip::parse_icmp_error(&out[1..]).map(|(kind, _)| kind),
+                Some(kind)
+            );
+        } else {
+            assert_eq!(out, [7]);
+        }
+    }
+}
+
+/// Frames on an octet stream: the same however it is cut; what is stuffed comes back.
+pub fn octet_frames(data: &[u8]) {
+    let Some((&choice, bytes)) = data.split_first() else {
+        return;
+    };
+    let stuffing = Stuffing {
+        xon_xoff: choice & 1 != 0,
+    };
+    let max = usize::from(choice);
+    let told = |pieces: &[&[u8]]| {
+        let mut unstuffer = Unstuffer::with_stuffing(max, stuffing);
+        let mut told = Vec::new();
+        for piece in pieces {
+            unstuffer.feed(piece, |frame| told.push(frame.map(<[u8]>::to_vec)));
+        }
+        told
+    };
+    let whole = told(&[bytes]);
+    assert!(whole.iter().flatten().all(|frame| frame.len() <= max));
+    let (left, right) = bytes.split_at(max % (bytes.len() + 1));
+    assert_eq!(told(&[left, right]), whole);
+    let single: Vec<&[u8]> = bytes.chunks(1).collect();
+    assert_eq!(told(&single), whole);
+    let mut line = vec![FLAG];
+    stuffing.stuff_into(bytes, &mut line);
+    assert_eq!(line.len(), 1 + stuffing.stuffed_len(bytes));
+    line.push(FLAG);
+    let expected = if bytes.is_empty() || bytes.len() > max {
+        None
+    } else {
+        Some(Ok(bytes.to_vec()))
+    };
+    if bytes.len() <= max {
+        assert_eq!(told(&[&line]).pop(), expected);
+    }
+    let mut receiver = Receiver::new(LinkSettings::plain(1500));
+    receiver.feed_octets(bytes, |packet| assert!(packet.is_err() || packet.is_ok()));
+}
+
+/// Segments, one from all octets, then as frames that their first octet gives the length of.
+pub fn segments(data: &[u8]) {
+    for alone in [SegmentCheck::Short, SegmentCheck::Long] {
+        if let Ok(segment) = parse_segment(data, alone) {
+            assert!(segment.payload.len() < data.len());
+            // The packet's check is the only part that can still be wrong.
+            let mut sum = Crc32Sum::new();
+            if segment.accept(&mut sum) {
+                let mut out = Vec::new();
+                let mut sum = Crc32Sum::new();
+                emit_segment(segment.header, segment.payload, alone, &mut sum, &mut out);
+                assert_eq!(out, data);
+            }
+        }
+    }
+    let mut receiver = Receiver::new(LinkSettings::plain(1280));
+    let mut rest = data;
+    while let Some((&octets, after)) = rest.split_first() {
+        let (payload, after) = after.split_at(usize::from(octets).min(after.len()));
+        rest = after;
+        let Some((&header, payload)) = payload.split_first() else {
+            continue;
+        };
+        let header = strait_wire::segment::SegmentHeader::parse(header);
+        let mut frame = Vec::new();
+        emit_segment(
+            header,
+            payload,
+            SegmentCheck::Short,
+            &mut Crc32Sum::new(),
+            &mut frame,
+        );
+        receiver.feed_frame(&frame, |packet| {
+            assert!(packet.is_ok_and(|packet| packet.len() <= 1280) || packet.is_err());
+        });
+    }
+}
+
+/// RTP headers.
+pub fn rtp(data: &[u8]) {
+    if let Ok((header, payload)) = RtpHeader::parse(data) {
+        assert!(payload.len() + 12 <= data.len());
+        let mut out = Vec::new();
+        header.emit(&mut out);
+        assert_eq!(RtpHeader::parse(&out), Ok((header, &[][..])));
+    }
+}
+
+/// Captures.
+pub fn pcapng(data: &[u8]) {
+    let blocks = Reader::new(data).count();
+    assert!(blocks <= data.len() / 12 + 1);
+}
