@@ -3,6 +3,7 @@
 //! One thread runs a world; many worlds run in parallel. The same seed gives the same history on
 //! any machine, which [`World::hash`] shows.
 
+pub mod bench;
 mod build;
 mod capture;
 mod event;

@@ -1,5 +1,6 @@
 //! One file a command.
 
+mod bench;
 mod check;
 mod completions;
 mod demo;
@@ -19,6 +20,8 @@ pub(crate) enum Command {
     Sim(sim::Args),
     /// Check a node, link, policy or scenario file.
     Check(check::Args),
+    /// Measure how fast the engine is on this machine.
+    Bench(bench::Args),
     /// Print shell completions.
     Completions(completions::Args),
 }
@@ -29,6 +32,7 @@ impl Command {
             Self::Demo(args) => demo::run(&args),
             Self::Sim(args) => sim::run(&args),
             Self::Check(args) => check::run(&args),
+            Self::Bench(args) => bench::run(&args),
             Self::Completions(args) => Ok(completions::run(&args)),
         }
     }

@@ -1,0 +1,123 @@
+//! How fast the engine is on this machine.
+
+use std::process::ExitCode;
+
+use anyhow::{bail, ensure};
+use strait_live::Clock;
+use strait_sim::bench::{BareCopy, Chain, Middle};
+
+use crate::exit;
+use crate::output::{print, progress};
+
+/// Measure how fast the simulator and the live path are on this machine.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  strait bench\n  strait bench sim-hops --json\n\n\
+                        Absolute rates depend on what else the machine does; each comes with its\n\
+                        ratio to something simple measured in the same run."
+)]
+pub(crate) struct Args {
+    /// What to measure; everything if absent.
+    #[arg(value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
+    names: Vec<String>,
+    /// One JSON object on stdout.
+    #[arg(long)]
+    json: bool,
+    /// Octets of the file that the simulated transfers carry.
+    #[arg(long, value_name = "OCTETS", default_value_t = 50_000_000, hide = true)]
+    octets: u64,
+}
+
+const NAMES: [&str; 2] = ["sim-hops", "sim-hops-gateway"];
+
+/// One figure; no value where it could not be measured.
+struct Figure {
+    id: String,
+    value: Option<f64>,
+    unit: &'static str,
+}
+
+fn figure(id: impl Into<String>, value: f64, unit: &'static str) -> Figure {
+    Figure {
+        id: id.into(),
+        value: Some(value),
+        unit,
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let chosen = |name: &&str| args.names.is_empty() || args.names.iter().any(|it| it == name);
+    let names: Vec<_> = NAMES.into_iter().filter(chosen).collect();
+    let bar = progress(names.len(), "measuring");
+    let mut figures = Vec::new();
+    for name in names {
+        match name {
+            "sim-hops" => figures.extend(sim(name, Middle::Routers, args.octets)?),
+            "sim-hops-gateway" => figures.extend(sim(name, Middle::Gateways, args.octets)?),
+            other => bail!("nothing is called `{other}`"),
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    print(&if args.json {
+        json(&figures)
+    } else {
+        text(&figures)
+    });
+    let missing = figures.iter().any(|figure| figure.value.is_none());
+    let all = figures.iter().all(|figure| figure.value.is_none());
+    Ok(if missing && all {
+        ExitCode::from(exit::CANNOT_RUN)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Packet-hops a second of the simulated chain, and what a bare copy of them makes.
+fn sim(name: &str, middle: Middle, octets: u64) -> anyhow::Result<Vec<Figure>> {
+    let mut chain = Chain::new(middle, octets)?;
+    let clock = Clock::start();
+    let outcome = chain.run();
+    let seconds = clock.now().as_secs_f64();
+    eprintln!("{outcome:?} {seconds}");
+    ensure!(
+        outcome.complete,
+        "the simulated transfer didn't get through"
+    );
+    let hops = outcome.hops as f64;
+    let packets = outcome.octets.div_ceil(BareCopy::HOP_OCTETS);
+    let clock = Clock::start();
+    std::hint::black_box(BareCopy::default().run(packets));
+    let copy_seconds = clock.now().as_secs_f64();
+    Ok(vec![
+        figure(name, hops / seconds, "hops/s"),
+        figure(format!("{name}-ratio"), copy_seconds / seconds, "1"),
+        figure(
+            format!("{name}-events"),
+            outcome.events as f64 / hops,
+            "events/hop",
+        ),
+    ])
+}
+
+fn json(figures: &[Figure]) -> String {
+    let entry = |figure: &Figure| {
+        let value = figure
+            .value
+            .map_or_else(|| "null".to_owned(), |value| value.to_string());
+        format!(
+            "{{\"id\":\"{}\",\"value\":{value},\"unit\":\"{}\"}}",
+            figure.id, figure.unit
+        )
+    };
+    let entries: Vec<_> = figures.iter().map(entry).collect();
+    format!("{{\"benches\":[{}]}}\n", entries.join(","))
+}
+
+fn text(figures: &[Figure]) -> String {
+    let line = |figure: &Figure| match figure.value {
+        Some(value) => format!("{:28} {value:>14.3} {}\n", figure.id, figure.unit),
+        None => format!("{:28} {:>14}\n", figure.id, "not measured"),
+    };
+    figures.iter().map(line).collect()
+}
