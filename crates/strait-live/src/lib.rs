@@ -11,6 +11,9 @@
 mod bench;
 pub mod clock;
 pub mod error;
+pub mod gateway;
+mod gateway_ports;
+pub mod gateway_status;
 pub mod metrics;
 pub mod namespace;
 pub mod netlink;

@@ -196,7 +196,8 @@ pub struct JournalConfig {
 }
 
 impl JournalConfig {
-    const fn default_octets_max() -> Octets {
+    /// The size of a journal whose configuration does not say.
+    pub const fn default_octets_max() -> Octets {
         Octets(100_000_000)
     }
 }

@@ -4,8 +4,10 @@ mod bench;
 mod check;
 mod completions;
 mod demo;
+mod run;
 mod sim;
 mod simulated;
+mod status;
 
 use std::process::ExitCode;
 
@@ -18,6 +20,10 @@ pub(crate) enum Command {
     Demo(demo::Args),
     /// Run a scenario in virtual time.
     Sim(sim::Args),
+    /// Run a gateway on this host.
+    Run(run::Args),
+    /// Ask a running gateway how it is.
+    Status(status::Args),
     /// Check a node, link, policy or scenario file.
     Check(check::Args),
     /// Measure how fast the engine is on this machine.
@@ -31,6 +37,8 @@ impl Command {
         match self {
             Self::Demo(args) => demo::run(&args),
             Self::Sim(args) => sim::run(&args),
+            Self::Run(args) => run::run(&args),
+            Self::Status(args) => status::run(&args),
             Self::Check(args) => check::run(&args),
             Self::Bench(args) => bench::run(&args),
             Self::Completions(args) => Ok(completions::run(&args)),

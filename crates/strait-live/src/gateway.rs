@@ -1,0 +1,247 @@
+//! A gateway on this host: what a node file says, made of ports, counters, status and a journal.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use strait_core::id::PortId;
+use strait_core::node::{Boot, Node, NodeFactory};
+use strait_node::{GatewayFactory, InvalidConfig, NodeConfig};
+
+use crate::clock::Clock;
+use crate::error::{Doing, Error};
+use crate::gateway_ports::{describe, ports};
+use crate::gateway_status;
+use crate::metrics::MetricsServer;
+use crate::node_loop::{Ended, Runner};
+use crate::signals::{SignalGuard, Stopper};
+use crate::status::StatusServer;
+
+/// A gateway whose ports are open, ready to run. Dropping it takes everything back: interface,
+/// addresses, routes, sockets.
+pub struct LiveGateway {
+    runner: Runner<dyn Node>,
+    _signals: SignalGuard,
+    ready: String,
+}
+
+/// Why a gateway doesn't start.
+#[derive(Debug)]
+pub enum StartError {
+    /// What the node file says can't work on a host.
+    Config(InvalidConfig),
+    /// The host refuses something without which there is no gateway.
+    Host(Error),
+}
+
+impl From<InvalidConfig> for StartError {
+    fn from(error: InvalidConfig) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl From<Error> for StartError {
+    fn from(error: Error) -> Self {
+        Self::Host(error)
+    }
+}
+
+impl LiveGateway {
+    /// Opens what `config` names. A link port that can't be opened is tried again later, and the
+    /// others serve meanwhile.
+    ///
+    /// # Errors
+    /// The configuration lacks what a host needs; the host side, the status socket, the metrics
+    /// page or the journal can't be had; or no link port could be opened, and not because a device
+    /// or an address isn't there yet.
+    pub fn start(clock: Clock, config: &NodeConfig) -> Result<Self, StartError> {
+        let factory = GatewayFactory::new(config.clone())?;
+        let ports = ports(config)?;
+        let boot = boot(clock)?;
+        let mut runner = Runner::new(clock, factory.boot(boot), ports)?;
+        let signals = runner.stop_on_signals()?;
+        let metrics = add_services(&mut runner, config)?;
+        let failures = runner.open_ports();
+        let down: Vec<PortId> = failures.iter().map(|(port, _)| *port).collect();
+        judge(config, failures)?;
+        let ready = ready_line(config, &down, metrics);
+        Ok(Self {
+            runner,
+            _signals: signals,
+            ready,
+        })
+    }
+
+    /// One line that says what is up, and where to ask.
+    pub fn ready_line(&self) -> &str {
+        &self.ready
+    }
+
+    /// A way to end the run from another thread.
+    pub fn stopper(&self) -> Stopper {
+        self.runner.stopper()
+    }
+
+    /// Runs until a signal or a [`Stopper`] asks it to stop.
+    ///
+    /// # Errors
+    /// The system can't wait for descriptors any more.
+    pub fn run(&mut self) -> Result<Ended, Error> {
+        self.runner.run()
+    }
+}
+
+/// What the node finds: nothing stored, fresh randomness, the calendar.
+fn boot(clock: Clock) -> Result<Boot, Error> {
+    Ok(Boot {
+        entropy: entropy().doing(|| "read /dev/urandom")?,
+        wall: clock.wall(),
+        ..Boot::default()
+    })
+}
+
+/// Randomness from the kernel.
+fn entropy() -> io::Result<u64> {
+    let mut octets = [0; 8];
+    File::open("/dev/urandom")?.read_exact(&mut octets)?;
+    Ok(u64::from_le_bytes(octets))
+}
+
+/// Adds status and metrics; returns where the latter are.
+fn add_services(
+    runner: &mut Runner<dyn Node>,
+    config: &NodeConfig,
+) -> Result<Option<SocketAddr>, Error> {
+    if let Some(path) = &config.status.socket {
+        let content = gateway_status::content(config.name.clone());
+        runner.add_service(Box::new(StatusServer::bind(Path::new(path), content)?));
+    }
+    let Some(address) = config.status.metrics else {
+        return Ok(None);
+    };
+    let metrics = MetricsServer::bind(address, config.status.metrics_anywhere)?;
+    let address = metrics.address();
+    runner.add_service(Box::new(metrics));
+    Ok(Some(address))
+}
+
+/// Whether a gateway makes sense without the ports that could not be opened.
+///
+/// Without its host side it doesn't. Link ports may come later, as long as one of them is up or
+/// waits for something that comes by itself: a device that is plugged in, an address that another
+/// program sets.
+fn judge(config: &NodeConfig, failures: Vec<(PortId, Error)>) -> Result<(), Error> {
+    let all_down = failures.len() == config.ports.len();
+    let mut hopeless = None;
+    let mut hope = false;
+    for (port, error) in failures {
+        if port == PortId::HOST {
+            return Err(error);
+        }
+        if comes_by_itself(&error) {
+            hope = true;
+        } else {
+            hopeless = hopeless.or(Some(error));
+        }
+    }
+    match hopeless {
+        Some(error) if all_down && !hope => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn comes_by_itself(error: &Error) -> bool {
+    let missing = [Errno::ENOENT, Errno::ENODEV, Errno::ENXIO, Errno::EIO];
+    let number = error.errno().map(Errno::from_raw);
+    number.is_some_and(|number| missing.contains(&number) || number == Errno::EADDRNOTAVAIL)
+}
+
+/// `a: up: strait0, line=/dev/ttyUSB0 9600 baud; status: /run/strait/a.sock`
+fn ready_line(config: &NodeConfig, down: &[PortId], metrics: Option<SocketAddr>) -> String {
+    let mut parts = vec![config.host.interface.clone()];
+    for (index, port) in config.ports.iter().enumerate() {
+        let is_down = down.iter().any(|id| id.index() == index + 1);
+        let note = if is_down { " (down)" } else { "" };
+        parts.push(format!("{}={}{note}", port.name, describe(port)));
+    }
+    let mut line = format!("{}: up: {}", config.name, parts.join(", "));
+    if let Some(path) = &config.status.socket {
+        line += &format!("; status: {path}");
+    }
+    if let Some(address) = metrics {
+        line += &format!("; metrics: http://{address}/metrics");
+    }
+    if let Some(journal) = &config.journal {
+        line += &format!("; journal: {}", journal.file);
+    }
+    line
+}
+
+/// The folder where gateways have their status sockets, if they don't say otherwise.
+pub const STATUS_FOLDER: &str = "/run/strait";
+
+/// The sockets in [`STATUS_FOLDER`], in the order of their names.
+pub fn status_sockets() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(STATUS_FOLDER).into_iter().flatten();
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut paths: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|end| end == "sock"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strait_node::config_text::parse;
+
+    const NODE: &str = r#"
+        name = "a"
+        host = {}
+        [[port]]
+        name = "line"
+        kind = "serial"
+        device = "/dev/ttyUSB0"
+        baud = 9600
+        [[port]]
+        name = "net"
+        kind = "udp"
+        local = "127.0.0.1:7001"
+        neighbours = [{ name = "b", address = "127.0.0.1:7002" }]
+        [[route]]
+        prefix = "10.2.0.0/24"
+        port = "line"
+        [status]
+        socket = "/run/strait/a.sock"
+    "#;
+
+    fn failure(port: u8, errno: Errno) -> (PortId, Error) {
+        (PortId(port), Error::new("open it", errno))
+    }
+
+    #[test]
+    fn the_ready_line_names_ports_and_status() {
+        let config: NodeConfig = parse("a.toml", NODE).unwrap();
+        assert_eq!(
+            ready_line(&config, &[PortId(1)], None),
+            "a: up: strait0, line=/dev/ttyUSB0 9600 baud (down), net=127.0.0.1:7001; \
+             status: /run/strait/a.sock"
+        );
+    }
+
+    #[test]
+    fn a_gateway_starts_while_a_link_can_still_come() {
+        let config: NodeConfig = parse("a.toml", NODE).unwrap();
+        let (gone, busy) = (Errno::ENOENT, Errno::EADDRINUSE);
+        let judge = |failures| judge(&config, failures).is_ok();
+        assert!(judge(vec![]));
+        assert!(judge(vec![failure(2, busy)]));
+        assert!(judge(vec![failure(1, gone), failure(2, busy)]));
+        assert!(judge(vec![failure(1, gone), failure(2, gone)]));
+        assert!(!judge(vec![failure(1, busy), failure(2, busy)]));
+        assert!(!judge(vec![failure(0, gone)]));
+    }
+}

@@ -1,0 +1,443 @@
+//! What a running gateway says of itself: as a table for people, as JSON for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Serialize;
+use strait_core::delay::DelayPart;
+use strait_core::stats::{ClassStats, Drops, PortStats, Stats};
+use strait_core::time::{Duration, Instant};
+use strait_world::report::delay_table;
+use strait_world::table::{Cell, Column, Table};
+
+use crate::service::{PortStatus, View};
+use crate::status::{Content, Format};
+
+/// How long line parts of delays are known: a host can't see when octets arrive.
+const LINE: &str = "predicted";
+
+/// The state of a gateway. Times in seconds, shares 0 … 1.
+#[derive(Clone, Debug, Serialize)]
+pub struct GatewayStatus {
+    /// Its name.
+    pub node: String,
+    /// Since its start.
+    pub uptime_s: f64,
+    /// How the line part of delays is known: `predicted`, from the rates of the lines.
+    pub line: &'static str,
+    /// Packets by their end.
+    pub packets: Packets,
+    /// Its ports, the host side first.
+    pub ports: Vec<Port>,
+    /// Its classes, in the order of the policy.
+    pub classes: Vec<Class>,
+}
+
+/// Packets by what became of them.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields mean what they mean in Stats")]
+pub struct Packets {
+    pub admitted: u64,
+    pub originated: u64,
+    pub delivered: u64,
+    pub forwarded: u64,
+    pub answered: u64,
+    pub absorbed: u64,
+    pub fragmented: u64,
+    pub held: u64,
+    pub malformed: u64,
+    pub icmp_limited: u64,
+    pub dropped: BTreeMap<&'static str, u64>,
+}
+
+/// A port.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields mean what they mean in PortStats")]
+pub struct Port {
+    pub name: String,
+    pub up: bool,
+    /// Why it isn't up.
+    pub problem: Option<String>,
+    /// Signalling rate towards the neighbour; null where no line sets one.
+    pub rate_bit_s: Option<u64>,
+    /// Share of the time since the start in which it sent.
+    #[serde(rename = "use")]
+    pub busy_share: f64,
+    pub busy_s: f64,
+    pub frames_in: u64,
+    pub octets_in: u64,
+    pub frames_out: u64,
+    pub octets_out: u64,
+    pub damaged: u64,
+    pub invalid: u64,
+    pub incomplete: u64,
+    pub strangers: u64,
+    pub tx_failed: u64,
+    pub downs: u64,
+}
+
+/// A class.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields mean what they mean in ClassStats")]
+pub struct Class {
+    pub name: String,
+    pub packets: u64,
+    pub octets: u64,
+    pub queued_packets: u64,
+    pub queued_octets: u64,
+    pub dropped: BTreeMap<&'static str, u64>,
+    /// The delay in this node that half of the packets don't exceed.
+    pub delay_p50_s: Option<f64>,
+    /// The delay in this node that 99 of 100 packets don't exceed.
+    pub delay_p99_s: Option<f64>,
+    /// Sum of all delays.
+    pub delay_s: f64,
+    /// Where that time went; the parts add up to it.
+    pub delay_parts_s: BTreeMap<&'static str, f64>,
+}
+
+/// The answers of the gateway `name`.
+pub fn content(name: String) -> Content {
+    Box::new(move |format, view| match format {
+        Format::Text => text(&name, view),
+        Format::Json => {
+            let status = GatewayStatus::new(&name, view);
+            serde_json::to_string_pretty(&status).unwrap_or_default() + "\n"
+        }
+    })
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn causes(drops: &Drops) -> BTreeMap<&'static str, u64> {
+    let named = drops.iter().map(|(cause, count)| (cause.name(), count));
+    named.collect()
+}
+
+impl GatewayStatus {
+    /// What `view` shows.
+    pub fn new(name: &str, view: &View<'_>) -> Self {
+        let stats = view.merged();
+        let ports = stats.ports.iter().enumerate();
+        let port = |(index, port)| Port::new(port, view.ports.get(index), index, view.now);
+        Self {
+            node: name.into(),
+            uptime_s: view.now.as_secs_f64(),
+            line: LINE,
+            packets: Packets::new(&stats),
+            ports: ports.map(port).collect(),
+            classes: stats.classes.iter().map(Class::new).collect(),
+        }
+    }
+}
+
+impl Packets {
+    fn new(stats: &Stats) -> Self {
+        Self {
+            admitted: stats.admitted,
+            originated: stats.originated,
+            delivered: stats.delivered,
+            forwarded: stats.forwarded,
+            answered: stats.answered,
+            absorbed: stats.absorbed,
+            fragmented: stats.fragmented,
+            held: stats.held(),
+            malformed: stats.malformed,
+            icmp_limited: stats.icmp_limited,
+            dropped: causes(&stats.dropped),
+        }
+    }
+}
+
+impl Port {
+    fn new(port: &PortStats, status: Option<&PortStatus>, index: usize, now: Instant) -> Self {
+        let busy_s = seconds(port.busy_ns);
+        // What was pulled last is counted whole, and may not have left.
+        let busy_share = (busy_s / now.as_secs_f64().max(1e-9)).min(1.0);
+        Self {
+            name: port.name.clone(),
+            up: port.up,
+            problem: status.and_then(|status| status.problem.clone()),
+            rate_bit_s: port.tx_rate.filter(|_| index > 0).map(|rate| rate.bit_s()),
+            busy_share,
+            busy_s,
+            frames_in: port.frames_in,
+            octets_in: port.octets_in,
+            frames_out: port.frames_out,
+            octets_out: port.octets_out,
+            damaged: port.damaged,
+            invalid: port.invalid,
+            incomplete: port.incomplete,
+            strangers: port.strangers,
+            tx_failed: port.tx_failed,
+            downs: port.downs,
+        }
+    }
+}
+
+impl Class {
+    fn new(class: &ClassStats) -> Self {
+        let quantile_s = |q| class.delay.quantile_ns(q).map(seconds);
+        let part = |part: DelayPart| (part.name(), seconds(class.parts.part_ns(part)));
+        Self {
+            name: class.name.clone(),
+            packets: class.packets,
+            octets: class.octets,
+            queued_packets: class.queued_packets,
+            queued_octets: class.queued_octets,
+            dropped: causes(&class.dropped),
+            delay_p50_s: quantile_s(0.5),
+            delay_p99_s: quantile_s(0.99),
+            delay_s: seconds(class.parts.total_ns()),
+            delay_parts_s: DelayPart::ALL.into_iter().map(part).collect(),
+        }
+    }
+}
+
+fn text(name: &str, view: &View<'_>) -> String {
+    let status = GatewayStatus::new(name, view);
+    let mut text = format!(
+        "{name}: up {}\n\n",
+        clock_time(view.now.since(Instant::ZERO))
+    );
+    text += &ports_table(&status.ports).to_text();
+    for port in &status.ports {
+        if let Some(problem) = &port.problem {
+            let _ = writeln!(text, "{}: {problem}", port.name);
+        }
+    }
+    let _ = write!(text, "\n{}", classes_table(&status.classes).to_text());
+    let delays = delay_table(&view.stats.classes);
+    if !delays.rows.is_empty() {
+        text += "\nwhere the time went (on the line: predicted by its rate)\n";
+        text += &delays.to_text();
+    }
+    text + "\n" + &ends(&status.packets)
+}
+
+/// `1 h 02 min 03 s`
+fn clock_time(span: Duration) -> String {
+    let (h, min, s) = (
+        span.as_secs() / 3600,
+        span.as_secs() / 60 % 60,
+        span.as_secs() % 60,
+    );
+    match (h, min) {
+        (0, 0) => format!("{s} s"),
+        (0, _) => format!("{min} min {s:02} s"),
+        _ => format!("{h} h {min:02} min {s:02} s"),
+    }
+}
+
+fn columns(of: &[(&str, &str)]) -> Vec<Column> {
+    let column = |(name, unit): &(&str, &str)| Column::new(*name, *unit);
+    of.iter().map(column).collect()
+}
+
+fn number(count: u64) -> Cell {
+    (count as f64).into()
+}
+
+fn ports_table(ports: &[Port]) -> Table {
+    let heads = columns(&[
+        ("port", ""),
+        ("state", ""),
+        ("rate", "bit/s"),
+        ("use, share", ""),
+        ("frames in", ""),
+        ("octets in", ""),
+        ("frames out", ""),
+        ("octets out", ""),
+        ("damaged", ""),
+        ("incomplete", ""),
+        ("downs", ""),
+    ]);
+    let mut table = Table::new("ports", heads);
+    for port in ports {
+        table.push(vec![
+            port.name.clone().into(),
+            if port.up { "up" } else { "DOWN" }.into(),
+            port.rate_bit_s.map(|rate| rate as f64).into(),
+            port.rate_bit_s.map(|_| port.busy_share).into(),
+            number(port.frames_in),
+            number(port.octets_in),
+            number(port.frames_out),
+            number(port.octets_out),
+            number(port.damaged + port.invalid),
+            number(port.incomplete),
+            number(port.downs),
+        ]);
+    }
+    table
+}
+
+fn classes_table(classes: &[Class]) -> Table {
+    let heads = columns(&[
+        ("class", ""),
+        ("packets", ""),
+        ("octets", ""),
+        ("queued packets", ""),
+        ("queued octets", ""),
+        ("delay p50", "s"),
+        ("delay p99", "s"),
+        ("dropped", ""),
+        ("why", ""),
+    ]);
+    let mut table = Table::new("classes", heads);
+    for class in classes {
+        table.push(vec![
+            class.name.clone().into(),
+            number(class.packets),
+            number(class.octets),
+            number(class.queued_packets),
+            number(class.queued_octets),
+            class.delay_p50_s.into(),
+            class.delay_p99_s.into(),
+            number(class.dropped.values().sum()),
+            listed(&class.dropped).into(),
+        ]);
+    }
+    table
+}
+
+fn listed(counts: &BTreeMap<&'static str, u64>) -> String {
+    let items = counts.iter().map(|(name, count)| format!("{name} {count}"));
+    items.collect::<Vec<_>>().join(", ")
+}
+
+/// One line that accounts for every packet.
+fn ends(packets: &Packets) -> String {
+    let mut counts = vec![
+        ("delivered", packets.delivered),
+        ("forwarded", packets.forwarded),
+        ("answered", packets.answered),
+        ("absorbed", packets.absorbed),
+        ("fragmented", packets.fragmented),
+        ("held", packets.held),
+    ];
+    counts.retain(|(_, count)| *count > 0);
+    let mut items: Vec<String> = counts
+        .into_iter()
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    if !packets.dropped.is_empty() {
+        items.push(format!("dropped: {}", listed(&packets.dropped)));
+    }
+    let (admitted, own) = (packets.admitted, packets.originated);
+    let mut line = format!("packets: {admitted} taken in, {own} own");
+    if !items.is_empty() {
+        let _ = write!(line, "; {}", items.join(", "));
+    }
+    if packets.malformed > 0 {
+        let _ = write!(line, "; {} malformed", packets.malformed);
+    }
+    line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strait_core::fate::DropCause;
+    use strait_core::rate::LineRate;
+
+    fn stats() -> Stats {
+        let mut class = ClassStats {
+            name: "voice".into(),
+            packets: 2,
+            octets: 120,
+            queued_packets: 1,
+            ..ClassStats::default()
+        };
+        class.parts.add(DelayPart::Class, 100_000_000);
+        class.parts.add(DelayPart::Line, 300_000_000);
+        class.delay.record(100_000_000);
+        class.delay.record(300_000_000);
+        class.dropped.count(DropCause::Aged);
+        let port = |name: &str, up| PortStats {
+            name: name.into(),
+            up,
+            tx_rate: Some(LineRate::new(9600, 10)),
+            busy_ns: 30_000_000_000,
+            ..PortStats::default()
+        };
+        let mut stats = Stats {
+            admitted: 4,
+            forwarded: 2,
+            classes: vec![class],
+            ports: vec![port("host", true), port("line", false)],
+            ..Stats::default()
+        };
+        stats.dropped.count(DropCause::Aged);
+        stats
+    }
+
+    fn answer(format: Format) -> String {
+        let stats = stats();
+        let ports = [
+            PortStatus::default(),
+            PortStatus {
+                problem: Some("lost its device".into()),
+                ..PortStatus::default()
+            },
+        ];
+        let view = View {
+            now: Instant::from_secs(60),
+            stats: &stats,
+            ports: &ports,
+        };
+        content("a".into())(format, &view)
+    }
+
+    #[test]
+    fn text_shows_ports_classes_and_where_the_time_went() {
+        let text = answer(Format::Text);
+        let has = |words: &[&str]| {
+            let found = |line: &str| line.split_whitespace().collect::<Vec<_>>() == words;
+            assert!(text.lines().any(found), "{words:?}\n{text}");
+        };
+        assert!(text.starts_with("a: up 1 min 00 s\n"), "{text}");
+        has(&["host", "up", "-", "-", "0", "0", "0", "0", "0", "0", "0"]);
+        has(&[
+            "line", "DOWN", "9600", "0.5", "0", "0", "0", "0", "0", "0", "0",
+        ]);
+        assert!(text.contains("\nline: lost its device\n"), "{text}");
+        assert!(
+            text.contains("on the line: predicted by its rate"),
+            "{text}"
+        );
+        has(&["voice", "2", "0.2", "0.4", "0.1", "0.25", "0.3", "0.75"]);
+        assert!(
+            text.ends_with("packets: 4 taken in, 0 own; 2 forwarded, 1 held, dropped: aged 1\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn json_says_the_same_in_si_units() {
+        let status: serde_json::Value = serde_json::from_str(&answer(Format::Json)).unwrap();
+        assert_eq!(status["node"], "a");
+        assert_eq!(status["uptime_s"], 60.0);
+        assert_eq!(status["line"], "predicted");
+        assert_eq!(status["packets"]["held"], 1);
+        assert_eq!(status["ports"][0]["rate_bit_s"], serde_json::Value::Null);
+        assert_eq!(status["ports"][1]["use"], 0.5);
+        assert_eq!(status["ports"][1]["problem"], "lost its device");
+        let class = &status["classes"][0];
+        assert_eq!(class["dropped"]["aged"], 1);
+        assert_eq!(class["delay_s"], 0.4);
+        let parts = class["delay_parts_s"].as_object().unwrap();
+        let sum: f64 = parts.values().filter_map(serde_json::Value::as_f64).sum();
+        assert!((sum - 0.4).abs() < 1e-9);
+        assert!(class["delay_p99_s"].as_f64().unwrap() >= 0.3);
+    }
+
+    #[test]
+    fn times_are_read_at_a_glance() {
+        let text = |s| clock_time(Duration::from_secs(s));
+        assert_eq!(text(59), "59 s");
+        assert_eq!(text(60), "1 min 00 s");
+        assert_eq!(text(3723), "1 h 02 min 03 s");
+    }
+}

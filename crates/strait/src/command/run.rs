@@ -1,0 +1,134 @@
+//! A gateway on this host.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use strait_live::Clock;
+use strait_live::gateway::{LiveGateway, StartError};
+use strait_node::NodeConfig;
+use strait_node::config::JournalConfig;
+use strait_world::scenario::{DiskFiles, load_node};
+
+use crate::exit::BadInput;
+
+/// Run a gateway on this host until SIGINT, SIGTERM or SIGHUP.
+///
+/// It makes a TUN interface for the host side, sets its addresses and routes, and takes all of
+/// them away again. When it is up it says so by one line on stderr.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  strait run node.toml\n  \
+                  strait run node.toml --device line=/dev/ttyUSB1 --status /run/strait/a.sock")]
+pub(crate) struct Args {
+    /// The node file.
+    node: PathBuf,
+    /// Another device for a serial port.
+    #[arg(long, value_name = "PORT=PATH", value_parser = pair)]
+    device: Vec<(String, String)>,
+    /// Another local address for a UDP port.
+    #[arg(long, value_name = "PORT=ADDR", value_parser = pair)]
+    local: Vec<(String, String)>,
+    /// Another address for a neighbour on a UDP port.
+    #[arg(long, value_name = "PORT.NEIGHBOUR=ADDR", value_parser = pair)]
+    peer: Vec<(String, String)>,
+    /// Another name for the TUN interface.
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// Another path for the status socket.
+    #[arg(long, value_name = "PATH")]
+    status: Option<String>,
+    /// Another file for the journal, or one where the node file has none.
+    #[arg(long, value_name = "FILE")]
+    journal: Option<String>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or("write it as NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    // The node's time begins with the process.
+    let clock = Clock::start();
+    let mut config = load_node(&DiskFiles, &args.node)?;
+    override_keys(&mut config, args)?;
+    let mut gateway = LiveGateway::start(clock, &config).map_err(|error| match error {
+        StartError::Config(error) => anyhow::Error::new(error),
+        StartError::Host(error) => anyhow::Error::new(error),
+    })?;
+    eprintln!("{}", gateway.ready_line());
+    gateway.run()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Puts the options of the command line in place of the file's keys.
+fn override_keys(config: &mut NodeConfig, args: &Args) -> Result<(), BadInput> {
+    for (name, device) in &args.device {
+        port(config, "--device", name)?.device = Some(device.clone());
+    }
+    for (name, text) in &args.local {
+        port(config, "--local", name)?.local = Some(address("--local", text)?);
+    }
+    for (name, text) in &args.peer {
+        let Some((port_name, neighbour_name)) = name.split_once('.') else {
+            let message = format!("--peer {name}: write PORT.NEIGHBOUR=ADDR");
+            return Err(BadInput(message));
+        };
+        let port = port(config, "--peer", port_name)?;
+        let known: Vec<_> = port.neighbours.iter().map(|entry| &*entry.name).collect();
+        let unknown = unknown("--peer", "neighbour", neighbour_name, &known);
+        let mut entries = port.neighbours.iter_mut();
+        let neighbour = entries.find(|entry| entry.name == neighbour_name);
+        neighbour.ok_or(unknown)?.address = Some(address("--peer", text)?);
+    }
+    if let Some(name) = &args.interface {
+        config.host.interface.clone_from(name);
+    }
+    if let Some(path) = &args.status {
+        config.status.socket = Some(path.clone());
+    }
+    if let Some(file) = &args.journal {
+        match &mut config.journal {
+            Some(journal) => journal.file.clone_from(file),
+            None => config.journal = Some(journal_at(file)),
+        }
+    }
+    Ok(())
+}
+
+/// A journal with the limits that it has where the node file doesn't say.
+fn journal_at(file: &str) -> JournalConfig {
+    JournalConfig {
+        file: file.to_owned(),
+        octets_max: JournalConfig::default_octets_max(),
+        mask_payloads: false,
+    }
+}
+
+fn port<'a>(
+    config: &'a mut NodeConfig,
+    option: &str,
+    name: &str,
+) -> Result<&'a mut strait_node::config::PortConfig, BadInput> {
+    let known: Vec<_> = config.ports.iter().map(|port| &*port.name).collect();
+    let unknown = unknown(option, "port", name, &known);
+    let mut ports = config.ports.iter_mut();
+    ports.find(|port| port.name == name).ok_or(unknown)
+}
+
+fn unknown(option: &str, what: &str, name: &str, known: &[&str]) -> BadInput {
+    let known = known.join("`, `");
+    BadInput(format!(
+        "{option}: no {what} `{name}` (there are `{known}`)"
+    ))
+}
+
+fn address(option: &str, text: &str) -> Result<SocketAddr, BadInput> {
+    let wrong = || {
+        BadInput(format!(
+            "{option}: `{text}` is no address like 127.0.0.1:7001"
+        ))
+    };
+    text.parse().map_err(|_| wrong())
+}
