@@ -300,10 +300,9 @@ impl Bench {
             ms => 1_000_000 * u64::from(ms),
         };
         let starts = self.now + Duration::from_nanos(later);
-        let until = match u.arbitrary::<Option<u32>>()? {
-            Some(ns) => Some(starts + Duration::from_nanos(u64::from(ns))),
-            None => None,
-        };
+        let until = u
+            .arbitrary::<Option<u32>>()?
+            .map(|ns| starts + Duration::from_nanos(u64::from(ns)));
         Ok(Room {
             octets,
             starts,

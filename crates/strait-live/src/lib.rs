@@ -14,6 +14,7 @@ pub mod error;
 pub mod gateway;
 mod gateway_ports;
 pub mod gateway_status;
+pub mod journal_file;
 pub mod metrics;
 pub mod namespace;
 pub mod netlink;

@@ -1,0 +1,357 @@
+//! The journal on disk: what `strait replay` reads.
+
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use strait_core::id::PortId;
+use strait_core::node::{Boot, Input, Room, TxMeta};
+use strait_core::time::{Duration, Instant};
+use strait_node::NodeConfig;
+use strait_node::config::JournalConfig;
+use strait_node::journal::{JournalSettings, JournalWriter, config_to_text};
+
+use crate::error::{Doing, Error};
+use crate::node_loop::Recorder;
+use crate::service::{Service, View};
+
+/// The longest that a record waits for its way to the file: so much is lost at most when the
+/// gateway is killed.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
+
+/// Octets that are written out without waiting any longer.
+const BUFFER_OCTETS: usize = 64 * 1024;
+
+/// Writes a node's journal to a file that only its owner may read, for it holds what users said.
+///
+/// A file that can't be written any more ends the journal with a warning; the gateway goes on.
+/// When the last of this and its [`JournalFlusher`] goes, the journal is closed.
+#[derive(Debug)]
+pub struct JournalFile(Rc<RefCell<Journal>>);
+
+/// Writes out what a quiet node leaves in a journal's buffer.
+#[derive(Debug)]
+pub struct JournalFlusher(Rc<RefCell<Journal>>);
+
+#[derive(Debug)]
+struct Journal {
+    path: PathBuf,
+    /// `None` after the journal's end.
+    file: Option<File>,
+    writer: JournalWriter,
+    buffer: Vec<u8>,
+    /// When the buffer is to be written out, if there is anything in it.
+    due: Option<Instant>,
+    /// Time of the last record.
+    last: Instant,
+}
+
+impl JournalFile {
+    /// Begins the journal of a node that is about to boot; what the file held is gone.
+    ///
+    /// # Errors
+    /// The file can't be made or written, or the configuration can't be written as text.
+    pub fn create(config: &JournalConfig, node: &NodeConfig, boot: &Boot) -> Result<Self, Error> {
+        let path = Path::new(&config.file);
+        let doing = || format!("begin journal `{}`", path.display());
+        let text = config_to_text(node).map_err(|why| Error::invalid(doing(), why))?;
+        let file = open(path).doing(doing)?;
+        let settings = JournalSettings {
+            octets_max: config.octets_max.0,
+            mask_payloads: config.mask_payloads,
+        };
+        let mut buffer = Vec::new();
+        let writer = JournalWriter::new(settings, &text, boot, &mut buffer);
+        let mut journal = Journal {
+            path: path.to_path_buf(),
+            file: Some(file),
+            writer,
+            buffer,
+            due: None,
+            last: Instant::ZERO,
+        };
+        journal.write_out().doing(doing)?;
+        Ok(Self(Rc::new(RefCell::new(journal))))
+    }
+
+    /// The service that writes the journal out when the node is quiet.
+    pub fn flusher(&self) -> JournalFlusher {
+        JournalFlusher(Rc::clone(&self.0))
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let file = options.open(path)?;
+    // One that was there keeps its mode otherwise. A device or pipe keeps it in any case.
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
+}
+
+impl Journal {
+    fn record(&mut self, now: Instant, append: impl FnOnce(&mut JournalWriter, &mut Vec<u8>)) {
+        if self.file.is_none() {
+            return;
+        }
+        append(&mut self.writer, &mut self.buffer);
+        self.last = now;
+        let due = *self.due.get_or_insert(now + FLUSH_EVERY);
+        let ended = self.writer.is_ended();
+        if ended || due <= now || self.buffer.len() >= BUFFER_OCTETS {
+            self.flush();
+        }
+        if ended && self.file.take().is_some() {
+            let octets = self.writer.written_octets();
+            tracing::info!(path = %self.path.display(), octets, "the journal has its full size");
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Err(error) = self.write_out() {
+            self.file = None;
+            tracing::warn!(path = %self.path.display(), %error, "the journal ends here");
+        }
+    }
+
+    fn write_out(&mut self) -> io::Result<()> {
+        self.due = None;
+        let result = match &mut self.file {
+            Some(file) => file.write_all(&self.buffer),
+            None => Ok(()),
+        };
+        self.buffer.clear();
+        result
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            self.writer.close(self.last, &mut self.buffer);
+            self.flush();
+        }
+    }
+}
+
+impl Recorder for JournalFile {
+    fn input(&mut self, now: Instant, input: &Input<'_>) {
+        let append = |writer: &mut JournalWriter, out: &mut Vec<u8>| writer.input(now, input, out);
+        self.0.borrow_mut().record(now, append);
+    }
+
+    fn pulled(&mut self, now: Instant, port: PortId, room: Room, meta: &TxMeta, octets: &[u8]) {
+        let append = |writer: &mut JournalWriter, out: &mut Vec<u8>| {
+            writer.pulled(now, port, room, meta, octets, out);
+        };
+        self.0.borrow_mut().record(now, append);
+    }
+}
+
+impl Service for JournalFlusher {
+    fn interests(&self) -> Vec<(BorrowedFd<'_>, bool)> {
+        Vec::new()
+    }
+
+    fn serve(&mut self, view: &View<'_>) {
+        let mut journal = self.0.borrow_mut();
+        if journal.due.is_some_and(|due| due <= view.now) {
+            journal.flush();
+        }
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.0.borrow().due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strait_core::NeighbourId;
+    use strait_core::node::{NodeFactory, PortEvent, PortState};
+    use strait_core::rate::LineRate;
+    use strait_core::stats::Stats;
+    use strait_core::units::Octets;
+    use strait_node::GatewayFactory;
+    use strait_node::journal::{JournalEnd, JournalReader, replay};
+
+    const NODE: &str = r#"
+name = "a"
+[host]
+[[port]]
+name = "line"
+kind = "serial"
+baud = 9600
+"#;
+
+    /// An ICMP echo request of 28 octets.
+    const PACKET: [u8; 28] = [
+        0x45, 0, 0, 28, 0, 1, 0, 0, 64, 1, 0x66, 0xda, 10, 1, 0, 2, 10, 2, 0, 2, 8, 0, 0xf7, 0xfd,
+        0, 1, 0, 1,
+    ];
+
+    fn node() -> NodeConfig {
+        strait_node::config_text::parse("test.toml", NODE).unwrap()
+    }
+
+    fn config(path: &Path, octets_max: u64) -> JournalConfig {
+        JournalConfig {
+            file: path.to_str().unwrap().into(),
+            octets_max: Octets(octets_max),
+            mask_payloads: false,
+        }
+    }
+
+    fn begin(path: &Path, octets_max: u64) -> JournalFile {
+        JournalFile::create(&config(path, octets_max), &node(), &Boot::default()).unwrap()
+    }
+
+    fn view(now: Instant, stats: &Stats) -> View<'_> {
+        View {
+            now,
+            stats,
+            ports: &[],
+        }
+    }
+
+    /// Records in the file, and how it ends.
+    fn read(path: &Path) -> (usize, JournalEnd) {
+        let octets = std::fs::read(path).unwrap();
+        let mut reader = JournalReader::new(&octets).unwrap();
+        (reader.by_ref().count(), reader.end().unwrap())
+    }
+
+    #[test]
+    fn records_reach_the_file_within_a_second_and_when_it_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.journal");
+        let mut file = begin(&path, 1_000_000);
+        let mut flusher = file.flusher();
+        let stats = Stats::default();
+        assert_eq!(read(&path), (0, JournalEnd::Open));
+        assert_eq!(flusher.wake(), None);
+        let start = Instant::from_secs(5);
+        file.input(start, &Input::Timeout);
+        let due = start + FLUSH_EVERY;
+        assert_eq!(flusher.wake(), Some(due));
+        flusher.serve(&view(Instant::from_nanos(due.as_nanos() - 1), &stats));
+        assert_eq!(read(&path).0, 0);
+        flusher.serve(&view(due, &stats));
+        assert_eq!((read(&path), flusher.wake()), ((1, JournalEnd::Open), None));
+        // A record that comes late takes those before it along.
+        file.input(Instant::from_secs(10), &Input::Timeout);
+        file.input(Instant::from_secs(11), &Input::Timeout);
+        assert_eq!(read(&path).0, 3);
+        file.input(Instant::from_secs(11), &Input::Timeout);
+        drop(file);
+        assert_eq!(read(&path).0, 3);
+        drop(flusher);
+        assert_eq!(read(&path), (4, JournalEnd::Closed));
+    }
+
+    #[test]
+    fn only_the_owner_may_read_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.journal");
+        std::fs::write(&path, "old").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        drop(begin(&path, 1_000_000));
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(read(&path), (0, JournalEnd::Closed));
+    }
+
+    #[test]
+    fn it_ends_at_its_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.journal");
+        let mut file = begin(&path, 600);
+        for ns in 0..500 {
+            file.input(Instant::from_nanos(ns), &Input::Timeout);
+        }
+        drop(file);
+        assert_eq!(read(&path).1, JournalEnd::Limit);
+        assert!(std::fs::metadata(&path).unwrap().len() <= 600);
+    }
+
+    #[test]
+    fn a_full_disk_ends_it_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.journal");
+        let mut file = begin(&path, 1_000_000);
+        file.0.borrow_mut().file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        file.input(Instant::ZERO, &Input::Timeout);
+        file.input(Instant::from_secs(1), &Input::Timeout);
+        assert!(file.0.borrow().file.is_none());
+        file.input(Instant::from_secs(3), &Input::Timeout);
+        assert_eq!(file.flusher().wake(), None);
+        assert!(file.0.borrow().buffer.is_empty());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_made_is_an_error_that_names_it() {
+        let config = config(Path::new("/nonexistent/a.journal"), 1000);
+        let error = JournalFile::create(&config, &node(), &Boot::default()).unwrap_err();
+        assert!(
+            error.to_string().contains("/nonexistent/a.journal"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_recorded_run_is_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.journal");
+        let mut file = begin(&path, 1_000_000);
+        let mut node = GatewayFactory::new(node()).unwrap().boot(Boot::default());
+        let rate = LineRate::new(9600, 10);
+        let state = PortState {
+            tx_rate: rate,
+            rx_rate: rate,
+            frame_octets_max: 1500,
+            block: Duration::ZERO,
+            latency: Duration::ZERO,
+        };
+        let up = Input::Port {
+            port: PortId(1),
+            event: PortEvent::Up(state),
+        };
+        let frame = Input::Frame {
+            port: PortId::HOST,
+            from: NeighbourId::PEER,
+            bytes: &PACKET,
+            meta: strait_core::node::FrameMeta::default(),
+        };
+        for input in [up, frame] {
+            file.input(Instant::ZERO, &input);
+            node.handle(Instant::ZERO, input);
+        }
+        let mut pulls = 0;
+        let room = Room {
+            octets: 9,
+            starts: Instant::ZERO,
+            until: None,
+        };
+        let mut out = Vec::new();
+        while let Some(meta) = node.poll_transmit(Instant::ZERO, PortId(1), room, &mut out) {
+            file.pulled(Instant::ZERO, PortId(1), room, &meta, &out);
+            out.clear();
+            pulls += 1;
+        }
+        drop(file);
+        let report = replay(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!((report.inputs, report.pulls), (2, pulls));
+        assert!(report.octets > PACKET.len() as u64);
+        assert_eq!(
+            (report.difference, report.end),
+            (None, Some(JournalEnd::Closed))
+        );
+    }
+}
