@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::error::{Doing, Error};
 use crate::gateway_ports::{describe, ports};
 use crate::gateway_status;
+use crate::journal_file::JournalFile;
 use crate::metrics::MetricsServer;
 use crate::node_loop::{Ended, Runner};
 use crate::signals::{SignalGuard, Stopper};
@@ -60,7 +61,13 @@ impl LiveGateway {
         let factory = GatewayFactory::new(config.clone())?;
         let ports = ports(config)?;
         let boot = boot(clock)?;
+        let journal = config.journal.as_ref();
+        let journal = journal.map(|journal| JournalFile::create(journal, config, &boot));
         let mut runner = Runner::new(clock, factory.boot(boot), ports)?;
+        if let Some(journal) = journal.transpose()? {
+            runner.add_service(Box::new(journal.flusher()));
+            runner.set_recorder(Box::new(journal));
+        }
         let signals = runner.stop_on_signals()?;
         let metrics = add_services(&mut runner, config)?;
         let failures = runner.open_ports();
