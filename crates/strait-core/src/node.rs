@@ -54,6 +54,9 @@ pub trait Node {
 }
 
 /// Makes the incarnations of one configured node.
+///
+/// A new incarnation hears nothing that was meant for an earlier one: no [`Input::Stored`],
+/// [`Input::TxDone`] or [`PortEvent::Drained`]. Frames under way reach it as they reach any node.
 pub trait NodeFactory {
     /// A node as it is right after its start.
     fn boot(&self, boot: Boot) -> Box<dyn Node>;
@@ -162,7 +165,9 @@ pub enum PortEvent {
     Up(PortState),
     /// Rate, size or latency changed. A change of rate starts a new burst.
     Changed(PortState),
-    /// Half duplex: the other side began (true) or ended (false) its transmission.
+    /// Half duplex: the other side began (true) or ended (false) its transmission. A port that
+    /// comes up while the other side transmits is told so right after [`PortEvent::Up`]; before
+    /// it hears of a carrier, a node may take the medium for silent.
     Carrier(bool),
     /// All that was pulled has left.
     Drained,

@@ -9,8 +9,8 @@ use core::str::FromStr;
 use serde::de::{self, Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
 
-/// An address and how many of its leading bits count; all of them if nothing else is said. Host bits are kept: `10.9.0.1/30` is both an
-/// interface's address and its network.
+/// An address and how many of its leading bits count; all of them if nothing else is said.
+/// Host bits are kept: `10.9.0.1/30` is both an interface's address and its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     /// The address.
