@@ -59,6 +59,10 @@ pub struct ClassConfig {
     /// How long after the node got it a packet may still wait; no limit if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age: Option<Time>,
+    /// Whether the flows of the class go in turn, a packet each, so that a long queue of one
+    /// doesn't hold up another; else first come, first served.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub fair: bool,
     /// Code point that every packet of the class gets, unless its rule names another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Dscp>,
@@ -87,6 +91,7 @@ impl ClassConfig {
             packets: packets_default(),
             octets: None,
             age: None,
+            fair: false,
             mark: None,
         }
     }

@@ -152,6 +152,8 @@ pub struct Class {
     pub octets: Option<u64>,
     /// How long after the node got it a packet may still wait.
     pub age: Option<Duration>,
+    /// Whether its flows go in turn.
+    pub fair: bool,
 }
 
 impl Class {
@@ -185,6 +187,7 @@ impl Class {
             packets: config.packets,
             octets: config.octets.map(|octets| octets.0),
             age: config.age.map(|age| age.0),
+            fair: config.fair,
         })
     }
 

@@ -40,6 +40,8 @@ fn classes() -> Vec<ClassConfig> {
         packets,
         octets: Some(Octets(octets)),
         age: Some(Time(Duration::from_millis(age_ms))),
+        // The strict class in front is served within its age or not at all.
+        fair: band > 0,
         ..ClassConfig::new(name)
     };
     [

@@ -2,18 +2,23 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use strait_core::{ClassId, DropCause, Duration, Instant, NeighbourId, Packet};
+use strait_wire::hash::hash64;
+use strait_wire::ip::PacketInfo;
 
 use crate::policy::Class;
-use crate::scheduler::{Eligibility, Head, NEIGHBOURS_MAX, Queued, Refusal};
+use crate::scheduler::{Eligibility, FLOWS_MAX, Head, Queued, Refusal};
 
-/// A queue for each neighbour that has packets here, the next to be served in front.
+/// A queue for each neighbour that has packets here, or for each flow to a neighbour if the class
+/// shares fairly; the next to be served in front.
 #[derive(Debug)]
 pub(crate) struct ClassQueue {
     packets_max: u32,
     octets_max: u64,
     age: Option<Duration>,
+    fair: bool,
     flows: VecDeque<Flow>,
     /// Emptied queues, kept so that coming and going flows don't allocate.
     spare: Vec<VecDeque<Packet>>,
@@ -21,10 +26,52 @@ pub(crate) struct ClassQueue {
     under_way: Option<(NeighbourId, u32)>,
 }
 
-/// The packets of one class to one neighbour, never empty.
+/// What has a queue of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FlowKey {
+    to: NeighbourId,
+    /// Which of the flows to that neighbour; 0 if they aren't told apart.
+    bucket: u16,
+}
+
+impl FlowKey {
+    /// Flows told apart; others share a queue with one of them by chance.
+    const BUCKETS: u64 = 64;
+
+    fn of(packet: &Packet, fair: bool) -> Self {
+        let bucket = if fair {
+            (flow_hash(packet.info()) % Self::BUCKETS) as u16
+        } else {
+            0
+        };
+        Self {
+            to: packet.to,
+            bucket,
+        }
+    }
+}
+
+/// A number that is equal for the packets of one conversation in one direction.
+fn flow_hash(info: &PacketInfo) -> u64 {
+    let mut words = [0u8; 42];
+    let put = |words: &mut [u8], address: IpAddr| match address {
+        IpAddr::V4(address) => words[..4].copy_from_slice(&address.octets()),
+        IpAddr::V6(address) => words.copy_from_slice(&address.octets()),
+    };
+    put(&mut words[..16], info.src);
+    put(&mut words[16..32], info.dst);
+    let (source, destination) = info.ports.unwrap_or_default();
+    words[32..34].copy_from_slice(&source.to_le_bytes());
+    words[34..36].copy_from_slice(&destination.to_le_bytes());
+    words[36..40].copy_from_slice(&info.spi.unwrap_or_default().to_le_bytes());
+    words[40] = info.protocol;
+    hash64(0, &words)
+}
+
+/// The packets of one class and one key, never empty.
 #[derive(Debug)]
 struct Flow {
-    to: NeighbourId,
+    key: FlowKey,
     packets: VecDeque<Packet>,
     /// No packet grows too old before one in front of it, as is usual.
     ordered: bool,
@@ -48,6 +95,7 @@ impl ClassQueue {
             packets_max: class.packets,
             octets_max: class.octets.unwrap_or(u64::MAX),
             age: class.age,
+            fair: class.fair,
             flows: VecDeque::new(),
             spare: Vec::new(),
             queued: Queued::default(),
@@ -79,7 +127,8 @@ impl ClassQueue {
         if let Some(age) = self.age {
             packet.expires = packet.expires.min(packet.began() + age);
         }
-        let place = self.flows.iter().position(|flow| flow.to == packet.to);
+        let key = FlowKey::of(&packet, self.fair);
+        let place = self.flows.iter().position(|flow| flow.key == key);
         if let Some(cause) = self.refusal(now, &packet, place) {
             return Err((packet, cause));
         }
@@ -93,7 +142,7 @@ impl ClassQueue {
                     .is_none_or(|last| last.expires <= packet.expires);
                 flow.packets.push_back(packet);
             }
-            None => self.begin_flow(packet),
+            None => self.begin_flow(key, packet),
         }
         Ok(())
     }
@@ -102,7 +151,7 @@ impl ClassQueue {
         if packet.expires <= now {
             return Some(DropCause::Aged);
         }
-        let crowded = place.is_none() && self.flows.len() >= NEIGHBOURS_MAX;
+        let crowded = place.is_none() && self.flows.len() >= FLOWS_MAX;
         if self.queued.packets >= self.packets_max || crowded {
             return Some(DropCause::QueuePackets);
         }
@@ -110,12 +159,11 @@ impl ClassQueue {
         (octets > self.octets_max).then_some(DropCause::QueueOctets)
     }
 
-    fn begin_flow(&mut self, packet: Packet) {
+    fn begin_flow(&mut self, key: FlowKey, packet: Packet) {
         let mut packets = self.spare.pop().unwrap_or_default();
-        let to = packet.to;
         packets.push_back(packet);
         self.flows.push_back(Flow {
-            to,
+            key,
             packets,
             ordered: true,
         });
@@ -130,28 +178,29 @@ impl ClassQueue {
         let flow = self
             .flows
             .iter()
-            .find(|flow| eligible.eligible(flow.to, class))?;
+            .find(|flow| eligible.eligible(flow.key.to, class))?;
         let octets = flow.packets.front()?.info().octets;
         Some(Head {
             class,
-            to: flow.to,
+            to: flow.key.to,
             octets,
         })
     }
 
-    /// Takes the packet that `head` named, and lets the other neighbours go before this one's next.
+    /// Takes the packet that `head` named, and lets the other flows go before this one's next.
     pub(crate) fn take(&mut self, now: Instant, head: Head) -> Option<Packet> {
         if self.under_way.is_some() {
             return None;
         }
-        let place = self.flows.iter().position(|flow| flow.to == head.to)?;
+        let place = self.flows.iter().position(|flow| flow.key.to == head.to)?;
+        let key = self.flows.get(place)?.key;
         let first = self.flows.get(place)?.packets.front()?;
         if first.info().octets != head.octets || first.expires <= now {
             return None;
         }
         let packet = self.remove(place, 0)?;
         // Emptied, the flow is gone; else it is where it was.
-        if self.flows.get(place).is_some_and(|flow| flow.to == head.to)
+        if self.flows.get(place).is_some_and(|flow| flow.key == key)
             && self.flows.len() > 1
             && let Some(flow) = self.flows.remove(place)
         {
@@ -203,12 +252,13 @@ impl ClassQueue {
             assert!(!flow.packets.is_empty(), "a flow without packets is none");
             let earlier = self.flows.iter().take(place);
             assert!(
-                !earlier.into_iter().any(|other| other.to == flow.to),
-                "one flow a neighbour"
+                !earlier.into_iter().any(|other| other.key == flow.key),
+                "one queue a flow"
             );
             let mut last = Instant::ZERO;
             for packet in &flow.packets {
-                assert_eq!((packet.class, packet.to), (class, flow.to), "in its place");
+                assert_eq!(packet.class, class, "in its place");
+                assert_eq!(FlowKey::of(packet, self.fair), flow.key, "in its place");
                 assert!(!flow.ordered || last <= packet.expires, "in order of age");
                 last = packet.expires;
                 sum.packets += 1;
@@ -220,6 +270,6 @@ impl ClassQueue {
             sum.packets <= self.packets_max && sum.octets <= self.octets_max,
             "within limits"
         );
-        assert!(self.flows.len() <= NEIGHBOURS_MAX, "within limits");
+        assert!(self.flows.len() <= FLOWS_MAX, "within limits");
     }
 }

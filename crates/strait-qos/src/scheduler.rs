@@ -9,9 +9,9 @@ use crate::policy::Class;
 use crate::queue::ClassQueue;
 use crate::ring::Ring;
 
-/// Neighbours that can have packets in one class at a time: more than a narrow shared medium
-/// serves, and a bound on the search for an eligible one.
-pub const NEIGHBOURS_MAX: usize = 64;
+/// Queues that one class can have at a time, for its neighbours or the flows to them: more than a
+/// narrow shared medium serves, and a bound on the search for an eligible one.
+pub const FLOWS_MAX: usize = 256;
 
 /// Octets of quantum that suit narrow links: a quarter of a second at 9600 bit/s.
 pub const QUANTUM_OCTETS: u32 = 256;
@@ -115,7 +115,7 @@ pub trait Scheduler: fmt::Debug {
 
 /// Strict priority between bands; in a band, shares by weight, accurate to the octet (deficit round
 /// robin after Shreedhar and Varghese, in its surplus form); in a class, neighbours in turn, a
-/// packet each; to a neighbour, first come, first served.
+/// packet each, and if it shares fairly the flows to them; in a flow, first come, first served.
 #[derive(Debug)]
 pub struct PriorityDrr {
     classes: Vec<ClassQueue>,

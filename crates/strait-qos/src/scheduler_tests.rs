@@ -22,6 +22,7 @@ fn class(name: &str, band: u8, weight: u16) -> Class {
         packets: 100_000,
         octets: None,
         age: None,
+        fair: false,
     }
 }
 
@@ -204,9 +205,13 @@ fn limits_are_exact() {
 }
 
 #[test]
-fn the_number_of_neighbours_is_limited() {
-    let mut bench = Bench::new(&[class("a", 0, 1)]);
-    let last = NEIGHBOURS_MAX as u16;
+fn the_number_of_queues_is_limited() {
+    let many = Class {
+        packets: 1000,
+        ..class("a", 0, 1)
+    };
+    let mut bench = Bench::new(&[many]);
+    let last = FLOWS_MAX as u16;
     for to in 0..last {
         assert_eq!(bench.offer(0, to, 100, 0), None);
     }
@@ -214,6 +219,48 @@ fn the_number_of_neighbours_is_limited() {
     assert_eq!(bench.offer(0, last - 1, 100, 0), None);
     assert_eq!(bench.send().map(|sent| sent.1), Some(0));
     assert_eq!(bench.offer(0, last, 100, 0), None);
+}
+
+/// A packet of one of several conversations, told apart by source port.
+fn packet_of(bench: &mut Bench, flow: u16, mark: u16) -> Packet {
+    let mut bytes = Vec::new();
+    let src = SocketAddr::new("10.1.0.2".parse().unwrap(), 4000 + flow);
+    let dst = "10.2.0.2:5000".parse().unwrap();
+    assert!(build_udp(src, dst, 0, 64, mark, 0, &[0; 100], &mut bytes));
+    bench.ledger.admit(T, bytes, Origin::Own).unwrap()
+}
+
+#[test]
+fn a_request_doesnt_wait_behind_another_flows_queue_if_the_class_is_fair() {
+    for fair in [false, true] {
+        let mut bench = Bench::new(&[Class {
+            fair,
+            ..class("a", 0, 1)
+        }]);
+        for mark in 0..50 {
+            let packet = packet_of(&mut bench, 1, mark);
+            assert_eq!(bench.put(T, packet), None);
+        }
+        for mark in 100..102 {
+            let packet = packet_of(&mut bench, 2, mark);
+            assert_eq!(bench.put(T, packet), None);
+        }
+        let order: Vec<u16> = core::iter::from_fn(|| bench.send())
+            .map(|sent| sent.3)
+            .collect();
+        if fair {
+            assert_eq!(
+                order[..5],
+                [0, 100, 1, 101, 2],
+                "in turn while both have packets"
+            );
+        } else {
+            assert_eq!(order, (0..50).chain(100..102).collect::<Vec<_>>());
+        }
+        assert_eq!(order.len(), 52);
+        let flow_1: Vec<_> = order.iter().filter(|mark| **mark < 100).collect();
+        assert!(flow_1.is_sorted(), "in order inside a flow");
+    }
 }
 
 #[test]
