@@ -18,7 +18,8 @@ const BLOCKS_MAX: u32 = 10;
 pub(super) const POLL: Duration = Duration::from_millis(400);
 const PATIENCE: Duration = Duration::from_millis(1000);
 const PATIENCE_STEP: Duration = Duration::from_millis(600);
-const PATIENCE_AT_START: Duration = Duration::from_millis(4000);
+/// After a start in the middle of things: longer than any other patience.
+pub(super) const PATIENCE_AT_START: Duration = Duration::from_millis(4000);
 
 /// Messages in the outbox, those about to be stored included.
 pub(super) const OUTBOX: usize = 8;
@@ -88,14 +89,15 @@ fn key_of(number: u32) -> Vec<u8> {
 }
 
 impl TurnNode {
-    fn new(rank: u32, boot: &Boot) -> Self {
+    fn new(maker: &Maker, boot: &Boot) -> Self {
+        let rank = maker.rank;
         let mut node = Self {
             desk: Desk::new(),
             rank,
             start: match (boot.incarnation, rank) {
                 (0, 0) => Duration::ZERO,
                 (0, _) => PATIENCE + PATIENCE_STEP * rank,
-                _ => PATIENCE_AT_START,
+                _ => maker.patience,
             },
             state: None,
             phase: Phase::Hearing,
@@ -489,10 +491,14 @@ impl Node for TurnNode {
 }
 
 /// Makes the nodes of one rank: of the two, 0 has the turn at first.
-pub(super) struct Maker(pub(super) u32);
+pub(super) struct Maker {
+    pub(super) rank: u32,
+    /// Silence after which a restarted node takes the turn.
+    pub(super) patience: Duration,
+}
 
 impl NodeFactory for Maker {
     fn boot(&self, boot: Boot) -> Box<dyn Node> {
-        Box::new(TurnNode::new(self.0, &boot))
+        Box::new(TurnNode::new(self, &boot))
     }
 }

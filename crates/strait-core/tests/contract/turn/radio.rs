@@ -30,9 +30,12 @@ pub(super) struct Radio {
     rate: LineRate,
     keyed: [Option<Keyed>; 2],
     heard: [bool; 2],
+    /// A port that comes up is told of a carrier, as the contract has it.
+    pub(super) tells: bool,
     /// Times that one end keyed up while the other was keyed.
     pub(super) collisions: u32,
-    /// Each turn: its end, when it began, and its planned and kept length in blocks.
+    /// Each turn: its end, when it began, and its planned and kept length in blocks; 0 if its node
+    /// was killed.
     pub(super) turns: Vec<(usize, Instant, u32)>,
 }
 
@@ -42,6 +45,7 @@ impl Radio {
             rate: FAST,
             keyed: [None; 2],
             heard: [false; 2],
+            tells: true,
             collisions: 0,
             turns: Vec::new(),
         }
@@ -82,7 +86,7 @@ impl Medium for Radio {
     }
 
     fn carrier(&self, node: usize) -> bool {
-        self.heard[node]
+        self.tells && self.heard[node]
     }
 
     /// Also while the other end is keyed: that the nodes don't use it then is what is proven.
@@ -155,6 +159,9 @@ impl Medium for Radio {
             return;
         }
         let other = 1 - node;
+        if let Some(turn) = self.turns.iter_mut().rfind(|turn| turn.0 == node) {
+            turn.2 = 0;
+        }
         agenda.forget(|at, what| {
             matches!(what, What::Arrive { sender, .. } if *sender == node && at > now + LATENCY)
         });
