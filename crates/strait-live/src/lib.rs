@@ -9,6 +9,7 @@
 //! ([`namespace`]).
 
 mod bench;
+pub mod bench_tun;
 pub mod clock;
 pub mod error;
 pub mod gateway;

@@ -67,6 +67,18 @@ impl Namespace {
         Ok(Self { name, file })
     }
 
+    /// Another hold on it.
+    ///
+    /// # Errors
+    /// The system has no descriptors left.
+    pub fn try_clone(&self) -> Result<Self, Error> {
+        let doing = || format!("hold network namespace `{}`", self.name);
+        Ok(Self {
+            name: self.name.clone(),
+            file: self.file.try_clone().doing(doing)?,
+        })
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name

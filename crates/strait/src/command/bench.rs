@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::{bail, ensure};
+use strait_core::Duration;
 use strait_live::Clock;
+use strait_live::bench_tun::{Between, Passed, TunPath};
 use strait_sim::bench::{BareCopy, Chain, Middle};
 
 use crate::exit;
@@ -28,7 +30,7 @@ pub(crate) struct Args {
     octets: u64,
 }
 
-const NAMES: [&str; 2] = ["sim-hops", "sim-hops-gateway"];
+const NAMES: [&str; 3] = ["sim-hops", "sim-hops-gateway", "live-tun"];
 
 /// One figure; no value where it could not be measured.
 struct Figure {
@@ -54,6 +56,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         match name {
             "sim-hops" => figures.extend(sim(name, Middle::Routers, args.octets)?),
             "sim-hops-gateway" => figures.extend(sim(name, Middle::Gateways, args.octets)?),
+            "live-tun" => figures.extend(live_tun()?),
             other => bail!("nothing is called `{other}`"),
         }
         bar.inc(1);
@@ -98,6 +101,62 @@ fn sim(name: &str, middle: Middle, octets: u64) -> anyhow::Result<Vec<Figure>> {
             "events/hop",
         ),
     ])
+}
+
+/// Rounds of a live measurement; the middle one counts.
+const ROUNDS: usize = 5;
+/// Length of one round of one of the two things compared.
+const ROUND: Duration = Duration::from_millis(600);
+
+/// UDP through two live gateways against a bare copy of it, in turns, so that what else the
+/// machine does meets both.
+fn live_tun() -> anyhow::Result<Vec<Figure>> {
+    let paths = [Between::Copy, Between::Gateway].map(TunPath::open);
+    let [bare, gateways] = match paths {
+        [Ok(bare), Ok(gateways)] => [bare, gateways],
+        [Err(error), _] | [_, Err(error)] => {
+            eprintln!("strait: live-tun is left out: {error}");
+            let none = |(id, unit): &(&str, &'static str)| Figure {
+                id: (*id).to_owned(),
+                value: None,
+                unit,
+            };
+            return Ok(LIVE_TUN.iter().map(none).collect());
+        }
+    };
+    let clock = Clock::start();
+    let (mut ratios, mut rates, mut bare_rates) = (Vec::new(), Vec::new(), Vec::new());
+    let mut passed = Passed::default();
+    // The first packets find neighbours and warm caches.
+    for path in [&bare, &gateways] {
+        path.pass(&clock, ROUND / 4)?;
+    }
+    for _ in 0..ROUNDS {
+        let plain = bare.pass(&clock, ROUND)?;
+        let round = gateways.pass(&clock, ROUND)?;
+        passed.merge(&round);
+        ratios.push(round.rate() / plain.rate());
+        rates.push(round.rate());
+        bare_rates.push(plain.rate());
+    }
+    let loss = 1.0 - passed.received as f64 / passed.sent.max(1) as f64;
+    let values = [middle(ratios), middle(rates), middle(bare_rates), loss];
+    let figures = LIVE_TUN.iter().zip(values);
+    Ok(figures
+        .map(|((id, unit), value)| figure(*id, value, unit))
+        .collect())
+}
+
+const LIVE_TUN: [(&str, &str); 4] = [
+    ("live-tun", "1"),
+    ("live-tun-pps", "packets/s"),
+    ("live-tun-bare-pps", "packets/s"),
+    ("live-tun-loss", "1"),
+];
+
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn json(figures: &[Figure]) -> String {
