@@ -79,11 +79,8 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
-}
+// The text says the source already: an error's chain would say it twice.
+impl std::error::Error for Error {}
 
 /// Adds what was being done to a system error.
 pub trait Doing<T> {

@@ -61,15 +61,16 @@ impl LiveGateway {
         let factory = GatewayFactory::new(config.clone())?;
         let ports = ports(config)?;
         let boot = boot(clock)?;
-        let journal = config.journal.as_ref();
-        let journal = journal.map(|journal| JournalFile::create(journal, config, &boot));
-        let mut runner = Runner::new(clock, factory.boot(boot), ports)?;
-        if let Some(journal) = journal.transpose()? {
+        let mut runner = Runner::new(clock, factory.boot(boot.clone()), ports)?;
+        let signals = runner.stop_on_signals()?;
+        let metrics = add_services(&mut runner, config)?;
+        if let Some(journal) = &config.journal {
+            // After the status socket: a second start by mistake fails there, and leaves the
+            // running gateway's journal alone.
+            let journal = JournalFile::create(journal, config, &boot)?;
             runner.add_service(Box::new(journal.flusher()));
             runner.set_recorder(Box::new(journal));
         }
-        let signals = runner.stop_on_signals()?;
-        let metrics = add_services(&mut runner, config)?;
         let failures = runner.open_ports();
         let down: Vec<PortId> = failures.iter().map(|(port, _)| *port).collect();
         judge(config, failures)?;

@@ -11,6 +11,7 @@
 mod bench;
 pub mod bench_tun;
 pub mod clock;
+pub mod emulate;
 pub mod error;
 pub mod gateway;
 mod gateway_ports;

@@ -79,6 +79,16 @@ impl Namespace {
         })
     }
 
+    /// A namespace that has a file, such as those that `ip netns` keeps in `/run/netns`.
+    ///
+    /// # Errors
+    /// There is none at `path`.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let name = path.display().to_string();
+        let file = File::open(path).doing(|| format!("open network namespace `{name}`"))?;
+        Ok(Self { name, file })
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name

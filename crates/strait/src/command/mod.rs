@@ -4,6 +4,8 @@ mod bench;
 mod check;
 mod completions;
 mod demo;
+mod emulate;
+mod replay;
 mod run;
 mod sim;
 mod simulated;
@@ -24,6 +26,10 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Ask a running gateway how it is.
     Status(status::Args),
+    /// Emulate a link between two ports of this host.
+    Emulate(emulate::Args),
+    /// Repeat a gateway's run from its journal.
+    Replay(replay::Args),
     /// Check a node, link, policy or scenario file.
     Check(check::Args),
     /// Measure how fast the engine is on this machine.
@@ -39,6 +45,8 @@ impl Command {
             Self::Sim(args) => sim::run(&args),
             Self::Run(args) => run::run(&args),
             Self::Status(args) => status::run(&args),
+            Self::Emulate(args) => emulate::run(&args),
+            Self::Replay(args) => replay::run(&args),
             Self::Check(args) => check::run(&args),
             Self::Bench(args) => bench::run(&args),
             Self::Completions(args) => Ok(completions::run(&args)),

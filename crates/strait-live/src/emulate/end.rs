@@ -1,0 +1,332 @@
+//! What a link's ends are attached to: pseudo-terminals, UDP sockets, TUN interfaces.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use strait_channel::LinkKind;
+use strait_core::id::ClassId;
+use strait_core::node::TxMeta;
+use strait_core::prefix::Prefix;
+use strait_core::time::Instant;
+
+use crate::error::Error;
+use crate::namespace::Namespace;
+use crate::port_io::{PortIo, Received, Sent, is_not_now};
+use crate::pty::PtyPair;
+use crate::tun::{TunConfig, TunPort};
+use crate::udp::{UdpConfig, UdpPort};
+
+/// What an end is attached to, as link files and the command line write it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndSpec {
+    /// `pty:LINKPATH`: a pseudo-terminal; a symbolic link at the path leads to it.
+    Pty(PathBuf),
+    /// `udp:LOCAL->PEER`: datagrams from and to one program.
+    Udp {
+        /// Where the emulator listens.
+        local: SocketAddr,
+        /// The program's socket.
+        peer: SocketAddr,
+    },
+    /// `tun:NAME[@NETNS][,ADDRESS/LENGTH …]`: an interface of this or another network namespace.
+    Tun {
+        /// The interface's name.
+        name: String,
+        /// A name in `/run/netns`, or a path; this namespace if absent.
+        namespace: Option<String>,
+        /// Addresses of the interface.
+        addresses: Vec<(IpAddr, u8)>,
+    },
+}
+
+/// An end that can't be read or doesn't fit its link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndSpecError(String);
+
+impl fmt::Display for EndSpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for EndSpecError {}
+
+impl FromStr for EndSpec {
+    type Err = EndSpecError;
+
+    fn from_str(text: &str) -> Result<Self, EndSpecError> {
+        let wrong = |why: &str| {
+            EndSpecError(format!(
+                "`{text}` {why}: write pty:PATH, udp:LOCAL->PEER or tun:NAME[@NETNS][,ADDR/LEN …]"
+            ))
+        };
+        let (kind, rest) = text.split_once(':').ok_or_else(|| wrong("is no end"))?;
+        if rest.is_empty() {
+            return Err(wrong("is incomplete"));
+        }
+        match kind {
+            "pty" => Ok(Self::Pty(rest.into())),
+            "udp" => {
+                let (local, peer) = rest
+                    .split_once("->")
+                    .ok_or_else(|| wrong("names no peer"))?;
+                let address = |text: &str| text.trim().parse::<SocketAddr>().ok();
+                let pair = address(local).zip(address(peer));
+                let (local, peer) =
+                    pair.ok_or_else(|| wrong("has an address that is not like 127.0.0.1:7001"))?;
+                if local.is_ipv4() != peer.is_ipv4() {
+                    return Err(wrong("has addresses of different families"));
+                }
+                Ok(Self::Udp { local, peer })
+            }
+            "tun" => {
+                let mut parts = rest.split(',').map(str::trim);
+                let name = parts.next().unwrap_or_default();
+                let (name, namespace) = match name.split_once('@') {
+                    Some((name, namespace)) => (name, Some(namespace.to_owned())),
+                    None => (name, None),
+                };
+                if name.is_empty() || name.len() > 15 {
+                    return Err(wrong("needs a name of 1 to 15 characters"));
+                }
+                let pair = |text: &str| {
+                    let prefix: Prefix = text.parse().ok()?;
+                    Some((prefix.address, prefix.length))
+                };
+                let addresses: Option<Vec<_>> = parts.map(pair).collect();
+                Ok(Self::Tun {
+                    name: name.into(),
+                    namespace,
+                    addresses: addresses
+                        .ok_or_else(|| wrong("has an address that is not like 10.0.0.1/24"))?,
+                })
+            }
+            _ => Err(wrong("is of an unknown kind")),
+        }
+    }
+}
+
+impl EndSpec {
+    /// Whether the end carries what the link does: a stream of octets, or frames.
+    ///
+    /// # Errors
+    /// It doesn't; the error says what would.
+    pub fn fits(&self, kind: LinkKind) -> Result<(), EndSpecError> {
+        let octets = matches!(self, Self::Pty(_));
+        match kind {
+            LinkKind::Serial if !octets => Err(EndSpecError(
+                "a serial link carries a stream of octets: its ends are pty:PATH".into(),
+            )),
+            LinkKind::Frames if octets => Err(EndSpecError(
+                "a link for frames has ends udp:LOCAL->PEER or tun:NAME; a pty has no frames"
+                    .into(),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An end that is open.
+pub(super) enum End {
+    Pty { pair: PtyPair, link: PathBuf },
+    Frames { io: Box<dyn PortIo>, text: String },
+}
+
+impl End {
+    /// Opens an end; `mtu` is for an interface, in octets.
+    pub(super) fn open(spec: &EndSpec, mtu: u32, now: Instant) -> Result<Self, Error> {
+        match spec {
+            EndSpec::Pty(link) => Ok(Self::Pty {
+                pair: PtyPair::open(Some(link))?,
+                link: link.clone(),
+            }),
+            EndSpec::Udp { local, peer } => {
+                let mut io = UdpPort::new(UdpConfig {
+                    local: *local,
+                    neighbours: vec![*peer],
+                    rate: None,
+                    frame_octets_max: u32::from(u16::MAX),
+                });
+                io.open(now)?;
+                let local = io.local_addr().unwrap_or(*local);
+                Ok(Self::Frames {
+                    io: Box::new(io),
+                    text: format!("udp:{local}->{peer}"),
+                })
+            }
+            EndSpec::Tun {
+                name,
+                namespace,
+                addresses,
+            } => {
+                let mut io = TunPort::new(TunConfig {
+                    interface: name.clone(),
+                    addresses: addresses.clone(),
+                    routes: Vec::new(),
+                    mtu,
+                });
+                match namespace {
+                    Some(namespace) => open_namespace(namespace)?.enter(|| io.open(now))??,
+                    None => io.open(now)?,
+                };
+                let place = namespace.as_ref().map(|namespace| format!("@{namespace}"));
+                Ok(Self::Frames {
+                    io: Box::new(io),
+                    text: format!("tun:{name}{}", place.unwrap_or_default()),
+                })
+            }
+        }
+    }
+
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Pty { pair, .. } => Some(pair.as_fd()),
+            Self::Frames { io, .. } => io.fd(),
+        }
+    }
+
+    /// Whether something waits for the descriptor to become writable.
+    pub(super) fn holds(&self) -> bool {
+        match self {
+            Self::Pty { .. } => false,
+            Self::Frames { io, .. } => io.holds(),
+        }
+    }
+
+    pub(super) fn flush(&mut self, now: Instant) -> io::Result<()> {
+        match self {
+            Self::Frames { io, .. } if io.holds() => io.flush(now),
+            _ => Ok(()),
+        }
+    }
+
+    /// Octets or a frame, at the beginning of the buffer; `None` if there is nothing now.
+    pub(super) fn read(&mut self, now: Instant, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match self {
+            Self::Pty { pair, .. } => match pair.read(buffer) {
+                Ok(octets) => Ok(Some(octets).filter(|octets| *octets > 0)),
+                Err(error) if is_not_now(&error) => Ok(None),
+                Err(error) => Err(error),
+            },
+            Self::Frames { io, .. } => loop {
+                match io.receive(now, buffer)? {
+                    Received::Frame { octets, .. } => return Ok(Some(octets)),
+                    Received::Skipped => {}
+                    Received::Nothing => return Ok(None),
+                }
+            },
+        }
+    }
+
+    /// Hands over what has arrived; false if nobody takes it. A line doesn't wait: what a program
+    /// doesn't read in time is lost.
+    pub(super) fn write(&mut self, now: Instant, octets: &[u8]) -> io::Result<bool> {
+        match self {
+            Self::Pty { pair, .. } => match pair.write(octets) {
+                Ok(written) => Ok(written == octets.len()),
+                Err(error) if is_not_now(&error) => Ok(false),
+                Err(error) => Err(error),
+            },
+            Self::Frames { io, .. } => {
+                if io.holds() {
+                    return Ok(false);
+                }
+                let meta = TxMeta::to_peer(ClassId(0));
+                Ok(io.transmit(now, &meta, octets)? == Sent::Taken)
+            }
+        }
+    }
+
+    /// Frames from somebody else than the peer.
+    pub(super) fn strangers(&self) -> u64 {
+        match self {
+            Self::Pty { .. } => 0,
+            Self::Frames { io, .. } => io.counts().strangers,
+        }
+    }
+}
+
+fn open_namespace(name: &str) -> Result<Namespace, Error> {
+    let path = if name.contains('/') {
+        PathBuf::from(name)
+    } else {
+        Path::new("/run/netns").join(name)
+    };
+    Namespace::open(&path)
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pty { pair, link } => {
+                let slave = pair.slave_path().display();
+                write!(f, "pty:{} ({slave})", link.display())
+            }
+            Self::Frames { text, .. } => f.write_str(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> Result<EndSpec, String> {
+        text.parse().map_err(|error: EndSpecError| error.0)
+    }
+
+    #[test]
+    fn ends_are_read() {
+        assert_eq!(spec("pty:/tmp/a"), Ok(EndSpec::Pty("/tmp/a".into())));
+        assert_eq!(
+            spec("udp:127.0.0.1:1->127.0.0.1:2"),
+            Ok(EndSpec::Udp {
+                local: ([127, 0, 0, 1], 1).into(),
+                peer: ([127, 0, 0, 1], 2).into(),
+            })
+        );
+        assert_eq!(
+            spec("tun:t0@blue,10.0.0.1/24,fd00::1/64"),
+            Ok(EndSpec::Tun {
+                name: "t0".into(),
+                namespace: Some("blue".into()),
+                addresses: vec![
+                    ("10.0.0.1".parse().unwrap(), 24),
+                    ("fd00::1".parse().unwrap(), 64)
+                ],
+            })
+        );
+    }
+
+    #[test]
+    fn wrong_ends_say_what_would_be_right() {
+        for (text, why) in [
+            ("", "is no end"),
+            ("pty:", "is incomplete"),
+            ("ppp:x", "unknown kind"),
+            ("udp:127.0.0.1:1", "names no peer"),
+            ("udp:localhost:1->127.0.0.1:2", "not like 127.0.0.1:7001"),
+            ("udp:127.0.0.1:1->[::1]:2", "different families"),
+            ("tun:", "is incomplete"),
+            ("tun:@blue", "1 to 15"),
+            ("tun:a-name-of-sixteen", "1 to 15"),
+            ("tun:t0,10.0.0.1/33", "not like 10.0.0.1/24"),
+        ] {
+            let error = spec(text).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+            assert!(error.contains("write pty:PATH"), "{error}");
+        }
+    }
+
+    #[test]
+    fn ends_fit_what_the_link_carries() {
+        let pty = spec("pty:/tmp/a").unwrap();
+        let udp = spec("udp:127.0.0.1:1->127.0.0.1:2").unwrap();
+        assert!(pty.fits(LinkKind::Serial).is_ok() && udp.fits(LinkKind::Frames).is_ok());
+        assert!(pty.fits(LinkKind::Frames).is_err() && udp.fits(LinkKind::Serial).is_err());
+    }
+}

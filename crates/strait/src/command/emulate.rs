@@ -1,0 +1,104 @@
+//! A link emulator between two ports of this host.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use strait_channel::LinkConfig;
+use strait_live::emulate::{EmulateConfig, EmulateError, Emulator, EndSpec, EndSpecError};
+use strait_node::config_text::{self, ConfigError};
+use strait_world::scenario::{DiskFiles, Files};
+
+use crate::exit::BadInput;
+
+/// Emulate a link between two ports of this host, in real time, until SIGINT or SIGTERM.
+///
+/// A serial link's ends are pseudo-terminals (pty:PATH), those of a link for frames are UDP
+/// sockets (udp:LOCAL->PEER) or TUN interfaces (tun:NAME[@NETNS][,ADDRESS/LENGTH ...]). The medium
+/// is the simulator's: rate, delay, jitter, queue, bit errors, loss, duplicates, reordering, half
+/// duplex, outages. When it is up it says so by one line on stderr; at its end it prints what it
+/// did.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  strait emulate scenarios/links/serial-9600.toml --a pty:/tmp/a --b pty:/tmp/b\n  \
+                  strait emulate scenarios/links/udp-lossy.toml \\\n    \
+                  --a 'udp:127.0.0.1:7011->127.0.0.1:7001' --b 'udp:127.0.0.1:7012->127.0.0.1:7002'"
+)]
+pub(crate) struct Args {
+    /// The link file.
+    link: PathBuf,
+    /// What end a is attached to; [ends] in the link file if absent.
+    #[arg(long, value_name = "END")]
+    a: Option<String>,
+    /// What end b is attached to.
+    #[arg(long, value_name = "END")]
+    b: Option<String>,
+    /// Seed of losses, errors and jitter.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The link's name, which with the seed selects its randomness; the file's if absent.
+    #[arg(long)]
+    name: Option<String>,
+    /// One JSON object on stdout at the end.
+    #[arg(long)]
+    json: bool,
+    /// Write the same object to a file at the end.
+    #[arg(long, value_name = "FILE")]
+    stats: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let config = config(args)?;
+    let file = args.link.display().to_string();
+    let mut emulator = Emulator::open(config).map_err(|error| match error {
+        EmulateError::Link(error) => ConfigError::of_file(&file, error.to_string()).into(),
+        EmulateError::End(error) => wrong_end(&error),
+        EmulateError::Host(error) => anyhow::Error::new(error),
+    })?;
+    let _signals = emulator.stop_on_signals()?;
+    eprintln!("{}", emulator.ready_line());
+    let ended = emulator.run();
+    let report = emulator.report();
+    let json = report.to_json() + "\n";
+    if let Some(path) = &args.stats {
+        let doing = || format!("cannot write {}", path.display());
+        std::fs::write(path, &json).with_context(doing)?;
+    }
+    crate::output::print(&if args.json { json } else { report.to_text() });
+    ended?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn config(args: &Args) -> anyhow::Result<EmulateConfig> {
+    let link = load(&args.link)?;
+    let given = link.ends.as_ref().map(|ends| [&ends.a, &ends.b]);
+    let end = |index: usize, option: &Option<String>| {
+        let text = option.as_ref().or(given.map(|given| given[index]));
+        let name = ["a", "b"][index];
+        let missing = || BadInput(format!("end {name} is not named: use --{name} or [ends]"));
+        let spec = text.ok_or_else(missing)?.parse::<EndSpec>();
+        spec.map_err(|error| wrong_end(&error))
+    };
+    let stem = args.link.file_stem().map(|stem| stem.to_string_lossy());
+    Ok(EmulateConfig {
+        ends: [end(0, &args.a)?, end(1, &args.b)?],
+        name: args
+            .name
+            .clone()
+            .unwrap_or_else(|| stem.unwrap_or_default().into_owned()),
+        seed: args.seed,
+        link,
+    })
+}
+
+fn load(path: &Path) -> Result<LinkConfig, ConfigError> {
+    let file = path.display().to_string();
+    let text = DiskFiles
+        .read(path)
+        .map_err(|message| ConfigError::of_file(&file, message))?;
+    config_text::parse(&file, &text)
+}
+
+fn wrong_end(error: &EndSpecError) -> anyhow::Error {
+    BadInput(error.to_string()).into()
+}

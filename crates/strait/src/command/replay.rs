@@ -1,0 +1,148 @@
+//! Repeating a gateway's run from its journal.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde_json::json;
+use strait_node::journal::{Difference, JournalEnd, Pull, ReplayReport, replay};
+
+use crate::exit::{self, BadInput};
+
+/// Repeat a gateway's run from its journal, octet by octet.
+///
+/// The gateway gets the same inputs at the same moments, and what it gives must be the same. No
+/// device, no network and no clock is used.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  strait replay a.journal --strict")]
+pub(crate) struct Args {
+    /// The journal.
+    journal: PathBuf,
+    /// One JSON object on stdout.
+    #[arg(long)]
+    json: bool,
+    /// Exit status 1 if anything was different.
+    #[arg(long)]
+    strict: bool,
+}
+
+/// Octets of a journal that is read: it is held in memory as a whole.
+const OCTETS_MAX: u64 = 4_000_000_000;
+
+/// Octets of a pull that are shown.
+const SHOWN_OCTETS: usize = 64;
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let journal = read(&args.journal)?;
+    let path = args.journal.display();
+    let report = replay(&journal).map_err(|error| BadInput(format!("{path}: {error}")))?;
+    if args.json {
+        crate::output::print(&(to_json(&report).to_string() + "\n"));
+    } else {
+        crate::output::print(&to_text(&report));
+    }
+    if args.strict && report.difference.is_some() {
+        return Ok(ExitCode::from(exit::CHECK_FAILED));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let unreadable = || format!("cannot read {}", path.display());
+    let octets = std::fs::metadata(path).with_context(unreadable)?.len();
+    if octets > OCTETS_MAX {
+        let message = format!("{}: longer than {OCTETS_MAX} octets", path.display());
+        return Err(BadInput(message).into());
+    }
+    std::fs::read(path).with_context(unreadable)
+}
+
+/// How the journal ends, as a word and in words.
+fn end(end: Option<JournalEnd>) -> (&'static str, String) {
+    match end {
+        None => ("difference", "not read to its end: the runs differ".into()),
+        Some(JournalEnd::Closed) => ("closed", "the gateway was stopped in order".into()),
+        Some(JournalEnd::Limit) => (
+            "limit",
+            "full: it had the size that its configuration allows, the gateway went on".into(),
+        ),
+        Some(JournalEnd::Open) => (
+            "open",
+            "without an ending: the gateway was killed, or still runs".into(),
+        ),
+        Some(JournalEnd::Torn { offset }) => (
+            "torn",
+            format!(
+                "torn at octet {offset}: the gateway was killed while it wrote, or the file is \
+                 damaged; what stands before was repeated"
+            ),
+        ),
+        Some(JournalEnd::Foreign { offset }) => (
+            "foreign",
+            format!("at octet {offset}, with a record that this version doesn't know"),
+        ),
+    }
+}
+
+fn to_text(report: &ReplayReport) -> String {
+    let (_, end) = end(report.end);
+    let head = format!(
+        "{} inputs, {} pulls, {} octets in {:.3} s of the gateway's time\n\
+         run hash of the octets: {:016x}\njournal ends: {end}\n",
+        report.inputs,
+        report.pulls,
+        report.octets,
+        report.ended.as_secs_f64(),
+        report.run_hash,
+    );
+    match &report.difference {
+        None => head + "same: the gateway gave the same octets again\n",
+        Some(difference) => format!(
+            "{head}DIFFERENT: {difference}\n  the journal: {}\n  now:         {}\n",
+            pull_text(Some(&difference.expected)),
+            pull_text(difference.got.as_ref()),
+        ),
+    }
+}
+
+fn pull_text(pull: Option<&Pull>) -> String {
+    let Some(pull) = pull else {
+        return "nothing".into();
+    };
+    let more = if pull.octets.len() > SHOWN_OCTETS {
+        " …"
+    } else {
+        ""
+    };
+    format!("class {}: {}{more}", pull.meta.class.0, hex(pull))
+}
+
+fn hex(pull: &Pull) -> String {
+    let shown = pull.octets.iter().take(SHOWN_OCTETS);
+    shown.map(|octet| format!("{octet:02x}")).collect()
+}
+
+fn to_json(report: &ReplayReport) -> serde_json::Value {
+    json!({
+        "same": report.difference.is_none(),
+        "run_hash": format!("{:016x}", report.run_hash),
+        "inputs": report.inputs,
+        "pulls": report.pulls,
+        "octets": report.octets,
+        "ended_s": report.ended.as_secs_f64(),
+        "end": end(report.end).0,
+        "difference": report.difference.as_ref().map(difference_json),
+    })
+}
+
+fn difference_json(difference: &Difference) -> serde_json::Value {
+    let pull = |pull: &Pull| json!({"octets": pull.octets.len(), "begin": hex(pull)});
+    json!({
+        "record": difference.record,
+        "at_s": difference.at.as_secs_f64(),
+        "port": difference.port.0,
+        "octet": difference.octet(),
+        "expected": pull(&difference.expected),
+        "got": difference.got.as_ref().map(pull),
+    })
+}
