@@ -305,7 +305,7 @@ proptest! {
         let mut choice = choices.iter().cycle();
         loop {
             let busy: Vec<usize> =
-                (0..8).filter(|class| sender.is_under_way(*class) || !waiting[*class].is_empty()).collect();
+                (0..8).filter(|at| sender.is_under_way(*at) || !waiting[*at].is_empty()).collect();
             if busy.is_empty() {
                 break;
             }
@@ -321,10 +321,11 @@ proptest! {
         let mut receiver = Receiver::new(settings(8));
         let mut arrived: Vec<Vec<u8>> = Vec::new();
         for piece in line.chunks(chunk) {
-            receiver.feed_octets(piece, |outcome| arrived.push(outcome.map(<[u8]>::to_vec).unwrap()));
+            receiver.feed_octets(piece, |told| arrived.push(told.map(<[u8]>::to_vec).unwrap()));
         }
         for packets in &expected {
-            let mine: Vec<_> = arrived.iter().filter(|packet| packets.contains(packet)).cloned().collect();
+            let of_class = arrived.iter().filter(|packet| packets.contains(packet));
+            let mine: Vec<_> = of_class.cloned().collect();
             prop_assert_eq!(&mine, packets);
         }
         prop_assert_eq!(arrived.len(), sizes.len());

@@ -1,4 +1,5 @@
-//! One gateway: the concrete composition of policy, queues, links and routes, and its configuration.
+//! One gateway: the concrete composition of policy, queues, links and routes, and its
+//! configuration.
 //!
 //! The same gateway runs live and in virtual time.
 #![no_std]

@@ -314,6 +314,10 @@ mod tests {
         assert!(!parse_segment(&two[1], LONG).unwrap().accept(&mut sum));
     }
 
+    fn pieces() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 1..12)
+    }
+
     proptest! {
         #[test]
         fn any_octets_are_judged(bytes: Vec<u8>, long: bool) {
@@ -326,7 +330,7 @@ mod tests {
 
         #[test]
         fn a_packet_in_pieces_comes_back(
-            pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 1..12),
+            pieces in pieces(),
             stream in 0..8_u8,
         ) {
             let packet = pieces.concat();

@@ -10,7 +10,8 @@ use clap::Parser;
 
 use crate::command::Command;
 
-/// IP applications over narrow, slow, lossy links: serial lines, HF radio, SATCOM, mobile ad hoc radio.
+/// IP applications over narrow, slow, lossy links: serial lines, HF radio, SATCOM, mobile ad hoc
+/// radio.
 ///
 /// One gateway runs live on Linux and, with the same protocol code, in a deterministic simulator.
 #[derive(Debug, Parser)]

@@ -7,6 +7,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use proptest::prelude::*;
 use strait_core::delay::DelayPart;
+use strait_core::id::TxId;
 use strait_core::node::{DownCause, FrameMeta, PortState};
 use strait_core::rate::LineRate;
 use strait_core::{Duration, FateRecord};
@@ -521,11 +522,17 @@ fn a_packet_too_old_takes_no_place_from_a_new_one() {
     }
 }
 
+/// What happens, a number for it, and octets.
+fn steps() -> impl Strategy<Value = Vec<(u8, u16, Vec<u8>)>> {
+    let octets = proptest::collection::vec(any::<u8>(), 0..120);
+    proptest::collection::vec((0u8..8, any::<u16>(), octets), 1..60)
+}
+
 proptest! {
     /// Hostile octets at any port, in any order with time, port events and pulls: no panic, and
     /// every packet has a fate.
     #[test]
-    fn no_input_harms(steps in proptest::collection::vec((0u8..8, any::<u16>(), proptest::collection::vec(any::<u8>(), 0..120)), 1..60)) {
+    fn no_input_harms(steps in steps()) {
         let mut relay = gateway(RELAY);
         let mut line = gateway(SERIAL);
         let mut now = Instant::ZERO;
@@ -533,15 +540,17 @@ proptest! {
         for (what, number, bytes) in steps {
             now += Duration::from_micros(u64::from(number) * 100);
             let port = PortId((number % 4) as u8);
+            let down = PortEvent::Down(DownCause::Carrier);
+            let up = PortEvent::Up(state(LineRate::new(u64::from(number), 8)));
             for gateway in [&mut relay, &mut line] {
                 match what {
                     0 => gateway.handle(now, frame(port, &bytes)),
                     1 => gateway.handle(now, frame(port, &framed(&good))),
                     2 => gateway.handle(now, frame(PortId::HOST, &good)),
                     3 => gateway.handle(now, Input::Timeout),
-                    4 => gateway.handle(now, Input::Port { port, event: PortEvent::Down(DownCause::Carrier) }),
-                    5 => gateway.handle(now, Input::Port { port, event: PortEvent::Up(state(LineRate::new(u64::from(number), 8))) }),
-                    6 => gateway.handle(now, Input::TxDone { port, id: strait_core::id::TxId(1), ok: false }),
+                    4 => gateway.handle(now, Input::Port { port, event: down }),
+                    5 => gateway.handle(now, Input::Port { port, event: up }),
+                    6 => gateway.handle(now, Input::TxDone { port, id: TxId(1), ok: false }),
                     _ => { pull(gateway, port, now, usize::from(number % 300)); }
                 }
                 gateway.check();

@@ -372,7 +372,9 @@ mod tests {
         ) {
             let (src, dst) = ((pair.0, ports.0).into(), (pair.1, ports.1).into());
             let mut out = vec![];
-            prop_assert!(build_udp(src, dst, dscp, hop_limit, ident, flow_label, &payload, &mut out));
+            prop_assert!(build_udp(
+                src, dst, dscp, hop_limit, ident, flow_label, &payload, &mut out,
+            ));
             let info = PacketInfo::parse(&out).unwrap();
             prop_assert_eq!((info.src, info.dst, info.ports), (pair.0, pair.1, Some(ports)));
             prop_assert_eq!((info.dscp, info.ecn, info.hop_limit), (dscp, 0, hop_limit));

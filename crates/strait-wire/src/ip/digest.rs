@@ -11,8 +11,8 @@ const SEED_IPV4: u64 = 4;
 const SEED_IPV6: u64 = 6;
 const SEED_OTHER: u64 = 0;
 
-/// Octets of the longest packet that is looked at for a SYN: the headers and all options of one, with
-/// extension headers to spare.
+/// Octets of the longest packet that is looked at for a SYN: the headers and all options of one,
+/// with extension headers to spare.
 const SYN_OCTETS_MAX: usize = 256;
 
 /// A 64-bit hash over everything that routers leave alone: the same packet has the same digest at

@@ -267,7 +267,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn clamping_keeps_the_checksum_right(mss: u16, most: u16, odd: bool, tail in any::<[u8; 3]>()) {
+        fn clamping_keeps_the_checksum_right(
+            mss: u16, most: u16, odd: bool, tail in any::<[u8; 3]>(),
+        ) {
             let [high, low] = mss.to_be_bytes();
             let options = if odd {
                 [1, 2, 4, high, low, 0, tail[0], tail[1]]

@@ -261,7 +261,8 @@ mod tests {
 
         #[test]
         fn any_octets_are_judged(
-            options in proptest::collection::vec(any::<u8>(), 0..10), flags: u16, mtu in 0..200_usize,
+            options in proptest::collection::vec(any::<u8>(), 0..10),
+            flags: u16, mtu in 0..200_usize,
             data: Vec<u8>,
         ) {
             let mut options = options;
