@@ -17,6 +17,7 @@ pub mod gateway;
 mod gateway_ports;
 pub mod gateway_status;
 pub mod journal_file;
+pub mod lab;
 pub mod metrics;
 pub mod namespace;
 pub mod netlink;
@@ -30,6 +31,7 @@ pub mod signals;
 pub mod status;
 pub mod tun;
 pub mod udp;
+pub mod voice;
 
 pub use clock::Clock;
 pub use error::Error;

@@ -5,6 +5,8 @@ mod check;
 mod completions;
 mod demo;
 mod emulate;
+mod lab;
+mod measure;
 mod replay;
 mod run;
 mod sim;
@@ -22,6 +24,8 @@ pub(crate) enum Command {
     Demo(demo::Args),
     /// Run a scenario in virtual time.
     Sim(sim::Args),
+    /// Run a scenario live, in network namespaces on this host.
+    Lab(lab::Args),
     /// Run a gateway on this host.
     Run(run::Args),
     /// Ask a running gateway how it is.
@@ -32,6 +36,8 @@ pub(crate) enum Command {
     Replay(replay::Args),
     /// Check a node, link, policy or scenario file.
     Check(check::Args),
+    /// Measure with traffic of our own: voice over RTP.
+    Measure(measure::Args),
     /// Measure how fast the engine is on this machine.
     Bench(bench::Args),
     /// Print shell completions.
@@ -43,11 +49,13 @@ impl Command {
         match self {
             Self::Demo(args) => demo::run(&args),
             Self::Sim(args) => sim::run(&args),
+            Self::Lab(args) => lab::run(&args),
             Self::Run(args) => run::run(&args),
             Self::Status(args) => status::run(&args),
             Self::Emulate(args) => emulate::run(&args),
             Self::Replay(args) => replay::run(&args),
             Self::Check(args) => check::run(&args),
+            Self::Measure(args) => measure::run(&args),
             Self::Bench(args) => bench::run(&args),
             Self::Completions(args) => Ok(completions::run(&args)),
         }

@@ -1,0 +1,112 @@
+//! Voice by our own generator: a process on each host.
+
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use strait_core::time::{Duration, Instant};
+use strait_core::units::Time;
+use strait_world::traffic::{FlowLog, Mark, Side, Traffic, report};
+
+use super::process::Running;
+use super::programs::{Collected, Flow, Origin, Program};
+use super::{LabError, Stage};
+
+/// `strait measure voice` on both hosts.
+#[derive(Debug, Default)]
+pub(super) struct Call {
+    /// The end that begins, and the other.
+    running: Vec<Running>,
+}
+
+/// Long enough for a process to start.
+const LEAD: Duration = Duration::from_millis(300);
+const SIDES: [(Side, &str); 2] = [(Side::From, "send"), (Side::To, "receive")];
+
+fn log_name(flow: &Flow, word: &str) -> String {
+    format!("{}.{word}.json", flow.config.name)
+}
+
+impl Program for Call {
+    fn lead(&self) -> Duration {
+        LEAD
+    }
+
+    fn start(&mut self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Result<(), LabError> {
+        let Traffic::Voice {
+            payload_octets,
+            period,
+            both_ways,
+        } = flow.traffic
+        else {
+            return Err(flow.wrong("it is no voice"));
+        };
+        // The receiver first: it has to be there when the first packet comes.
+        for end in [1, 0] {
+            let (_, word) = SIDES[end];
+            let mut command = Command::new(stage.program);
+            command.args(["measure", "voice", word]);
+            command.args(["--name", &flow.config.name]);
+            command.args(["--local", &flow.ends[end].to_string()]);
+            command.args(["--peer", &flow.ends[1 - end].to_string()]);
+            command.args(["--dscp", &flow.config.dscp.to_string()]);
+            command.args(["--payload", &format!("{payload_octets} B")]);
+            command.args(["--period", &Time(period).to_string()]);
+            command.args(["--seed", &stage.seed.to_string()]);
+            let at = |since: Duration| (origin.at + since).as_nanos().to_string();
+            command.args(["--start-ns", &at(flow.start)]);
+            command.args(["--stop-ns", &at(flow.stop)]);
+            command.args(["--until-ns", &at(stage.duration)]);
+            if end == 1 && both_ways {
+                command.arg("--answer");
+            }
+            command
+                .arg("--log")
+                .arg(stage.scratch.file(&log_name(flow, word)));
+            let name = format!("{}-{word}", flow.config.name);
+            self.running
+                .push(stage.start(flow.host(stage, end), &name, command)?);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        for running in &self.running {
+            running.signal(Signal::SIGTERM);
+        }
+        for running in &self.running {
+            running.wait(Duration::from_secs(1));
+        }
+    }
+
+    fn collect(&self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Collected {
+        let mut notes = Vec::new();
+        let logs = SIDES.map(|(side, word)| {
+            let path = stage.scratch.file(&log_name(flow, word));
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            serde_json::from_str(&text).unwrap_or_else(|_| {
+                notes.push(format!("{}: `{word}` left no log", flow.config.name));
+                FlowLog::new(&flow.config.name, side)
+            })
+        });
+        let [from, to] = logs.map(|log| since(log, origin.at));
+        for running in &self.running {
+            let complaints = running.complaints();
+            if !complaints.is_empty() {
+                notes.push(format!("{}: {complaints}", flow.config.name));
+            }
+        }
+        Collected {
+            report: report(&flow.config, &from, &to),
+            answers: Vec::new(),
+            notes,
+        }
+    }
+}
+
+/// A log in time of the run.
+fn since(mut log: FlowLog, origin: Instant) -> FlowLog {
+    let shift = |mark: &mut Mark| mark.at_ns = mark.at_ns.saturating_sub(origin.as_nanos());
+    log.sent.iter_mut().for_each(shift);
+    log.received.iter_mut().for_each(shift);
+    log
+}

@@ -1,0 +1,162 @@
+//! The scenario's gateways as processes of their own, each in its namespace.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use strait_core::delay::DelayPart;
+use strait_core::stats::ClassStats;
+use strait_core::time::Duration;
+use strait_node::NodeConfig;
+
+use super::process::{Running, config_text};
+use super::{LabError, Stage};
+use crate::namespace::Namespace;
+use crate::status::{self, Format};
+
+/// How long a gateway may take for its answer to a status request.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A gateway of the lab.
+#[derive(Debug)]
+pub(super) struct GatewayProcess {
+    pub(super) name: String,
+    index: usize,
+    file: PathBuf,
+    socket: PathBuf,
+    interface: String,
+    /// Times that it was started.
+    incarnation: u32,
+    running: Option<Running>,
+}
+
+impl GatewayProcess {
+    /// Writes its node file, with what the lab wants otherwise than the scenario.
+    pub(super) fn new(
+        stage: &Stage<'_>,
+        index: usize,
+        mut config: NodeConfig,
+    ) -> Result<Self, LabError> {
+        let name = config.name.clone();
+        let socket = stage.scratch.file(&format!("{name}.sock"));
+        config.status.socket = Some(socket.display().to_string());
+        if let Some(journal) = &mut config.journal {
+            let file = stage.scratch.file(&format!("{name}.journal"));
+            journal.file = file.display().to_string();
+        }
+        let text = config_text(&config, &name)?;
+        let file = format!("{name}.toml");
+        Ok(Self {
+            index,
+            file: stage.scratch.write(&file, text.as_bytes())?,
+            socket,
+            interface: config.host.interface,
+            incarnation: 0,
+            running: None,
+            name,
+        })
+    }
+
+    /// Starts it, again or for the first time.
+    pub(super) fn start(&mut self, stage: &Stage<'_>) -> Result<(), LabError> {
+        let mut command = Command::new(stage.program);
+        command.arg("run").arg(&self.file);
+        let name = format!("run-{}-{}", self.name, self.incarnation);
+        self.incarnation += 1;
+        self.running = Some(stage.start(self.namespace(stage), &name, command)?);
+        Ok(())
+    }
+
+    /// The namespace that it runs in.
+    pub(super) fn namespace<'a>(&self, stage: &Stage<'a>) -> &'a Namespace {
+        &stage.net.gateways[self.index]
+    }
+
+    /// Whether it answers.
+    pub(super) fn is_ready(&self) -> Result<bool, LabError> {
+        self.expect_alive()?;
+        Ok(self.socket.exists() && self.status().is_some())
+    }
+
+    pub(super) fn expect_alive(&self) -> Result<(), LabError> {
+        self.running.as_ref().map_or(Ok(()), Running::expect_alive)
+    }
+
+    /// Ends it at once, without warning.
+    pub(super) fn kill(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.signal(Signal::SIGKILL);
+            running.wait(ANSWER_PATIENCE);
+        }
+    }
+
+    pub(super) fn running(&self) -> Option<&Running> {
+        self.running.as_ref()
+    }
+
+    /// What it says of itself.
+    pub(super) fn status(&self) -> Option<Value> {
+        self.running.as_ref()?;
+        let answer = status::request(&self.socket, Format::Json, ANSWER_PATIENCE).ok()?;
+        serde_json::from_str(&answer).ok()
+    }
+
+    /// What it left in its namespace and in the file system, after it has ended.
+    pub(super) fn left(&self, stage: &Stage<'_>) -> Vec<String> {
+        let mut left = Vec::new();
+        if self.socket.exists() {
+            left.push(format!("the status socket of `{}`", self.name));
+        }
+        let netlink = self.namespace(stage).netlink();
+        if netlink.is_ok_and(|mut netlink| netlink.link(&self.interface).is_ok()) {
+            left.push(format!("interface `{}` of `{}`", self.interface, self.name));
+        }
+        left
+    }
+}
+
+/// Where the time of each class's packets went, as a gateway's status says it; and by how much the
+/// parts of a class differ from the whole, at most, in seconds.
+pub(super) fn delays(status: &Value) -> (Vec<ClassStats>, f64) {
+    let classes = status["classes"].as_array().into_iter().flatten();
+    let mut gap_s: f64 = 0.0;
+    let read = |class: &Value| {
+        let mut stats = ClassStats {
+            name: class["name"].as_str().unwrap_or_default().to_owned(),
+            packets: class["packets"].as_u64().unwrap_or_default(),
+            ..ClassStats::default()
+        };
+        let mut sum_s = 0.0;
+        for part in DelayPart::ALL {
+            let part_s = class["delay_parts_s"][part.name()]
+                .as_f64()
+                .unwrap_or_default();
+            sum_s += part_s;
+            stats.parts.add(part, (part_s * 1e9).round() as u64);
+        }
+        gap_s = gap_s.max((sum_s - class["delay_s"].as_f64().unwrap_or_default()).abs());
+        stats
+    };
+    let classes = classes.map(read).collect();
+    (classes, gap_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_gives_delay_parts_and_their_gap() {
+        let status = serde_json::json!({"classes": [
+            {"name": "voice", "packets": 2, "delay_s": 0.5,
+             "delay_parts_s": {"class": 0.1, "line": 0.4}},
+            {"name": "bulk", "packets": 1, "delay_s": 0.25, "delay_parts_s": {"line": 0.2}},
+        ]});
+        let (classes, gap_s) = delays(&status);
+        assert_eq!(classes[0].parts.part_ns(DelayPart::Line), 400_000_000);
+        assert_eq!(classes[1].packets, 1);
+        assert!((gap_s - 0.05).abs() < 1e-12);
+        assert_eq!(delays(&serde_json::json!({})).0.len(), 0);
+    }
+}

@@ -1,0 +1,208 @@
+//! The scenario's hosts and gateways as network namespaces of this host.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use strait_core::prefix::Prefix;
+use strait_world::scenario::Loaded;
+use strait_world::topology::{Role, Topology};
+
+use super::LabError;
+use crate::error::Error;
+use crate::namespace::Namespace;
+use crate::netlink::Netlink;
+
+/// Every namespace of a lab.
+#[derive(Debug)]
+pub(super) struct Net {
+    /// In the scenario's order.
+    pub(super) gateways: Vec<Namespace>,
+    /// In the scenario's order.
+    pub(super) hosts: Vec<Namespace>,
+    /// Where the link emulators run.
+    pub(super) links: Namespace,
+    /// What the hosts' TCP uses.
+    pub(super) congestion_control: &'static str,
+}
+
+/// The congestion control of the hosts' TCP, the best first. Which one a machine has as its default
+/// is a matter of its set-up, and some (BBR) measure the line in ways of their own: results shall
+/// not depend on it. A namespace may only have one that the machine allows to everybody, which
+/// the second always is.
+const CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
+
+impl Net {
+    /// Makes the namespaces and the LANs between gateways and hosts.
+    pub(super) fn create(loaded: &Loaded, topology: &Topology) -> Result<Self, LabError> {
+        let gateways = loaded.nodes.iter().map(|node| gateway(&node.name));
+        let hosts = loaded.scenario.hosts.iter();
+        let hosts = hosts.map(|entry| Namespace::create(&entry.name));
+        let mut net = Self {
+            gateways: gateways.collect::<Result<_, _>>()?,
+            hosts: hosts.collect::<Result<_, _>>()?,
+            links: Namespace::create("links")?,
+            congestion_control: "",
+        };
+        for host in &net.hosts {
+            net.congestion_control = set_congestion_control(host)?;
+        }
+        for lan in &topology.lans {
+            let Role::Gateway(gateway) = topology.members[lan.gateway].role else {
+                continue;
+            };
+            for (number, member) in lan.hosts.iter().enumerate() {
+                let Role::Host(index) = topology.members[*member].role else {
+                    continue;
+                };
+                let addresses = &topology.members[*member].addresses;
+                let near = gateway_addresses(loaded, index, &lan.gateway_addresses)?;
+                net.join(gateway, index, number, addresses, &near)?;
+            }
+        }
+        Ok(net)
+    }
+
+    /// A cable between a gateway and one of its hosts. Every host has its own, and reaches all
+    /// others by the gateway: addresses are known by their full length on both ends.
+    fn join(
+        &self,
+        gateway: usize,
+        host: usize,
+        number: usize,
+        addresses: &[Prefix],
+        gateway_addresses: &[IpAddr],
+    ) -> Result<(), Error> {
+        let (near, far) = (&self.gateways[gateway], &self.hosts[host]);
+        let lan = format!("lan{number}");
+        near.connect(&lan, far, "eth0")?;
+        let (mut at_gateway, mut at_host) = (near.netlink()?, far.netlink()?);
+        let lan_index = at_gateway.link(&lan)?.index;
+        let eth_index = at_host.link("eth0")?.index;
+        for address in gateway_addresses {
+            let whole = whole(*address);
+            at_gateway.add_address(lan_index, &lan, *address, whole)?;
+        }
+        for address in addresses.iter().map(|prefix| prefix.address) {
+            at_host.add_address(eth_index, "eth0", address, whole(address))?;
+            at_gateway.add_route(address, whole(address), None, Some(lan_index))?;
+        }
+        for address in gateway_addresses {
+            at_host.add_route(*address, whole(*address), None, Some(eth_index))?;
+            let any = match address {
+                IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+                IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            };
+            at_host.add_route(any, 0, Some(*address), None)?;
+        }
+        Ok(())
+    }
+
+    /// A cable between a gateway and the emulator of a link, for a port that speaks UDP: the
+    /// address of each end. 198.18.0.0/15 is for tests of network devices (RFC 2544).
+    pub(super) fn join_link(
+        &self,
+        gateway: usize,
+        link: usize,
+        side: usize,
+    ) -> Result<[IpAddr; 2], Error> {
+        let number = (link * 2 + side) as u32 * 4;
+        let base = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + number;
+        let address = |offset: u32| IpAddr::V4(Ipv4Addr::from(base + offset));
+        let (near, far) = (&self.gateways[gateway], &self.links);
+        let letter = ['a', 'b'][side];
+        let (here, there) = (format!("link{link}{letter}"), format!("l{link}{letter}"));
+        near.connect(&here, far, &there)?;
+        near.add_address(&here, address(1), 30)?;
+        far.add_address(&there, address(2), 30)?;
+        Ok([address(1), address(2)])
+    }
+
+    /// What is to be said of the hosts' TCP, if it isn't as it should be.
+    pub(super) fn remark(&self) -> Option<String> {
+        let [wanted, ..] = CONGESTION_CONTROLS;
+        let used = self.congestion_control;
+        (!used.is_empty() && used != wanted).then(|| {
+            format!(
+                "the hosts' TCP uses {used}: this machine doesn't allow {wanted} to everybody \
+                 (net.ipv4.tcp_allowed_congestion_control)"
+            )
+        })
+    }
+
+    /// Every namespace.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Namespace> {
+        let links = std::iter::once(&self.links);
+        self.gateways.iter().chain(&self.hosts).chain(links)
+    }
+}
+
+const fn whole(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+fn gateway(name: &str) -> Result<Namespace, Error> {
+    let namespace = Namespace::create(name)?;
+    namespace.enable_forwarding()?;
+    Ok(namespace)
+}
+
+fn set_congestion_control(host: &Namespace) -> Result<&'static str, Error> {
+    let mut last = Ok("");
+    for name in CONGESTION_CONTROLS {
+        last = host.set("ipv4/tcp_congestion_control", name).map(|()| name);
+        if last.is_ok() {
+            break;
+        }
+    }
+    last
+}
+
+/// Of each family that the host has, one address of its gateway's.
+fn gateway_addresses(
+    loaded: &Loaded,
+    host: usize,
+    known: &[Prefix],
+) -> Result<Vec<IpAddr>, LabError> {
+    let entry = &loaded.scenario.hosts[host];
+    let mut addresses = Vec::new();
+    for own in &entry.addresses {
+        let fits = |prefix: &&Prefix| prefix.address.is_ipv4() == own.address.is_ipv4();
+        let own_list = entry.gateway_addresses.iter().find(fits);
+        let Some(prefix) = own_list.or_else(|| known.iter().find(fits)) else {
+            return Err(LabError::Scenario(format!(
+                "host `{}`: live it needs `gateway_addresses`, the address of its gateway on \
+                 their LAN, for {}",
+                entry.name, own
+            )));
+        };
+        addresses.push(prefix.address);
+    }
+    Ok(addresses)
+}
+
+/// Whether anybody in `namespace` has a socket bound to a port: TCP sockets that listen, or UDP.
+pub(super) fn is_bound(namespace: &Namespace, is_tcp: bool, port: u16) -> Result<bool, Error> {
+    let files = if is_tcp {
+        ["tcp", "tcp6"]
+    } else {
+        ["udp", "udp6"]
+    };
+    let read = || {
+        let text = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+        files.map(|name| text(name).unwrap_or_default()).concat()
+    };
+    let text = namespace.enter(read)?;
+    let port = format!("{port:04X}");
+    Ok(text.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        let local = words.nth(1).unwrap_or_default();
+        let state = words.nth(1).unwrap_or_default();
+        let bound = local.rsplit_once(':').is_some_and(|(_, own)| own == port);
+        bound && (!is_tcp || state == "0A")
+    }))
+}
+
+/// Interfaces of the calling thread's own namespace, by name.
+pub(super) fn own_interfaces() -> Result<Vec<String>, Error> {
+    let links = Netlink::open()?.links()?;
+    Ok(links.into_iter().map(|link| link.name).collect())
+}

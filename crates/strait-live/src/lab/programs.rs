@@ -1,0 +1,179 @@
+//! The scenario's traffic, made by real programs in the hosts' namespaces.
+
+use std::net::{IpAddr, SocketAddr};
+
+use strait_core::time::{Duration, Instant};
+use strait_world::scenario::Loaded;
+use strait_world::topology::{Role, Topology};
+use strait_world::traffic::{Dscp, Family, FlowReport, Kind, Ports, Traffic, TrafficConfig};
+
+use super::call::Call;
+use super::ping::Ping;
+use super::rate::Rate;
+use super::web::Web;
+use super::{LabError, Stage};
+use crate::namespace::Namespace;
+
+/// A traffic and the place of its two ends.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    pub(super) config: TrafficConfig,
+    pub(super) traffic: Traffic,
+    /// Indices of the hosts, the beginning one first.
+    pub(super) hosts: [usize; 2],
+    /// Their addresses, with a port for each.
+    pub(super) ends: [SocketAddr; 2],
+    /// When it begins, since the beginning of the run.
+    pub(super) start: Duration,
+    /// When nothing new is sent any more.
+    pub(super) stop: Duration,
+}
+
+/// A traffic's programs.
+pub(super) trait Program {
+    /// Starts what has to wait for the beginning.
+    fn prepare(&mut self, _stage: &Stage<'_>, _flow: &Flow) -> Result<(), LabError> {
+        Ok(())
+    }
+
+    /// Whether that is waiting by now.
+    fn is_prepared(&self, _stage: &Stage<'_>, _flow: &Flow) -> Result<bool, LabError> {
+        Ok(true)
+    }
+
+    /// How long before its time it is to be started, because it keeps the time itself.
+    fn lead(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Starts it.
+    fn start(&mut self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Result<(), LabError>;
+
+    /// Asks it to come to an end and to say what it has seen.
+    fn finish(&mut self);
+
+    /// What it saw, after it has ended; the second is what makes a result less than it seems.
+    fn collect(&self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Collected;
+}
+
+/// What a traffic's programs saw.
+#[derive(Debug)]
+pub(super) struct Collected {
+    pub(super) report: FlowReport,
+    /// For ping: when each answered request was sent, and its answer came, in s of the run.
+    pub(super) answers: Vec<(f64, f64)>,
+    /// Why something is missing.
+    pub(super) notes: Vec<String>,
+}
+
+/// The beginning of a run, by two clocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    /// By the kernel's monotonic clock.
+    pub(super) at: Instant,
+    /// By the calendar, in nanoseconds since 1970.
+    pub(super) wall_ns: u64,
+}
+
+impl Origin {
+    /// A moment of the calendar as one of the run.
+    pub(super) const fn of_wall(&self, wall_ns: u64) -> u64 {
+        wall_ns.saturating_sub(self.wall_ns)
+    }
+}
+
+impl Flow {
+    fn new(
+        loaded: &Loaded,
+        topology: &Topology,
+        index: usize,
+        config: &TrafficConfig,
+    ) -> Result<Self, LabError> {
+        let wrong = |why: &str| LabError::Scenario(format!("traffic `{}`: {why}", config.name));
+        let traffic = config
+            .resolve()
+            .map_err(|error| wrong(&error.to_string()))?;
+        let ports = Ports::nth(index as u16);
+        let end = |name: &str, port: u16| -> Result<(usize, SocketAddr), LabError> {
+            let member = topology.find(name).map(|id| &topology.members[id]);
+            let Some(Role::Host(host)) = member.map(|member| member.role) else {
+                return Err(wrong("its ends are no hosts"));
+            };
+            let ipv4 = config.family == Family::V4;
+            let addresses = member.into_iter().flat_map(|member| &member.addresses);
+            let mut addresses = addresses.map(|prefix| prefix.address);
+            let address = addresses.find(|address| address.is_ipv4() == ipv4);
+            let address =
+                address.ok_or_else(|| wrong("both hosts need an address of its family"))?;
+            Ok((host, SocketAddr::new(address, port)))
+        };
+        let (near, from) = end(&config.from, ports.from)?;
+        let (far, to) = end(&config.to, ports.to)?;
+        let duration = loaded.scenario.duration.0;
+        Ok(Self {
+            config: config.clone(),
+            traffic,
+            hosts: [near, far],
+            ends: [from, to],
+            start: config.start.0,
+            stop: config.stop.map_or(duration, |stop| stop.0.min(duration)),
+        })
+    }
+
+    /// The namespace of the host that begins, or of the other.
+    pub(super) fn host<'a>(&self, stage: &Stage<'a>, end: usize) -> &'a Namespace {
+        &stage.net.hosts[self.hosts[end]]
+    }
+
+    /// The address of one end.
+    pub(super) const fn address(&self, end: usize) -> IpAddr {
+        self.ends[end].ip()
+    }
+
+    /// `-4` or `-6`.
+    pub(super) const fn family_option(&self) -> &'static str {
+        match self.config.family {
+            Family::V4 => "-4",
+            Family::V6 => "-6",
+        }
+    }
+
+    /// How long it sends.
+    pub(super) fn span(&self) -> Duration {
+        self.stop.saturating_sub(self.start)
+    }
+
+    /// The octet of the IP header that holds the code point.
+    pub(super) const fn traffic_class(&self) -> u8 {
+        self.config.dscp.0 << 2
+    }
+
+    pub(super) fn wrong(&self, why: &str) -> LabError {
+        LabError::Scenario(format!("traffic `{}`: live, {why}", self.config.name))
+    }
+}
+
+/// A traffic and what makes it.
+pub(super) type Part = (Flow, Box<dyn Program>);
+
+/// All traffic of a scenario with the programs that make it.
+pub(super) fn cast(loaded: &Loaded, topology: &Topology) -> Result<Vec<Part>, LabError> {
+    let traffic = loaded.scenario.traffic.iter().enumerate();
+    traffic
+        .map(|(index, config)| {
+            let flow = Flow::new(loaded, topology, index, config)?;
+            let program: Box<dyn Program> = match config.kind {
+                Kind::Ping => Box::new(Ping::new(&flow)?),
+                Kind::Voice => Box::new(Call::default()),
+                Kind::Udp => Box::new(Rate::new(&flow)?),
+                Kind::Tcp | Kind::Page => {
+                    if config.dscp != Dscp::default() {
+                        return Err(flow.wrong("the web server marks nothing: leave `dscp` away"));
+                    }
+                    Box::new(Web::new(&flow)?)
+                }
+            };
+            Ok((flow, program))
+        })
+        .collect()
+}

@@ -1,0 +1,251 @@
+//! The run itself: everything at its time, then what came of it.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+use strait_core::stats::ClassStats;
+use strait_core::time::Duration;
+use strait_world::report::delay_table;
+use strait_world::scenario::Fault;
+use strait_world::table::Table;
+use strait_world::traffic::{FlowReport, Kind};
+
+use super::gateways::{GatewayProcess, delays};
+use super::programs::{Collected, Flow, Origin};
+use super::{Lab, LabError, Stop, TICK, wait_for};
+use crate::voice::monotonic;
+
+/// What came of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// What each traffic experienced, in the scenario's order.
+    pub flows: Vec<FlowReport>,
+    /// Metrics by name, `TRAFFIC.METRIC` or `LINK.use`, as the simulator has them.
+    pub metrics: BTreeMap<String, f64>,
+    /// By gateway, where the time of each class's packets went in its last incarnation.
+    pub delays: Vec<(String, Vec<ClassStats>)>,
+    /// By how much the parts of a class's delay and the whole differ, at most, in seconds.
+    pub delay_gap_s: f64,
+    /// By fault with a restart, the seconds from the restart until the last of the pings that ran
+    /// across it was answered again; `None` if one never was.
+    pub resumed_s: Vec<Option<f64>>,
+    /// What the emulators counted, by link.
+    pub links: Vec<(String, Value)>,
+    /// What is missing in the result, and why.
+    pub notes: Vec<String>,
+    /// What the gateways and emulators left when they were asked to end.
+    pub left: Vec<String>,
+}
+
+/// What happens at a moment of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Action {
+    Restart(usize),
+    Kill(usize),
+    Start(usize),
+}
+
+/// Between the last preparation and the beginning.
+const BREATH: Duration = Duration::from_millis(400);
+/// How often the processes are looked after.
+const WATCH: Duration = Duration::from_millis(100);
+
+impl Lab {
+    /// Runs the scenario from its beginning to its end; `progress` hears how much time is left,
+    /// several times a second. Afterwards gateways and emulators have ended.
+    ///
+    /// # Errors
+    /// A part ended before its time, or the user has asked to stop.
+    pub fn run(
+        &mut self,
+        stop: &Stop,
+        mut progress: impl FnMut(Duration),
+    ) -> Result<Outcome, LabError> {
+        self.prepare(stop)?;
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+        let wall_ns = wall.map_or(0, |since| since.as_nanos() as u64);
+        let origin = Origin {
+            at: monotonic() + BREATH,
+            wall_ns: wall_ns + BREATH.as_nanos() as u64,
+        };
+        let plan = self.plan();
+        let mut next = 0;
+        let mut watched = origin.at;
+        let end = origin.at + self.ground.duration;
+        loop {
+            let now = monotonic();
+            while let Some((at, action)) = plan.get(next)
+                && (origin.at + *at) - self.lead(*action) <= now
+            {
+                self.act(*action, origin)?;
+                next += 1;
+            }
+            if now >= end {
+                break;
+            }
+            if now.since(watched) >= WATCH {
+                watched = now;
+                stop.check()?;
+                self.expect_alive()?;
+                progress(end.since(now));
+            }
+            thread::sleep(TICK);
+        }
+        Ok(self.conclude(origin))
+    }
+
+    fn prepare(&mut self, stop: &Stop) -> Result<(), LabError> {
+        let stage = self.ground.stage();
+        for (flow, program) in &mut self.cast {
+            program.prepare(&stage, flow)?;
+        }
+        for (flow, program) in &self.cast {
+            let what = format!("start the server of `{}`", flow.config.name);
+            wait_for(stop, &what, || program.is_prepared(&stage, flow))?;
+        }
+        Ok(())
+    }
+
+    /// Everything that is to happen, in order.
+    fn plan(&self) -> Vec<(Duration, Action)> {
+        let flows = self.cast.iter().enumerate();
+        let starts = flows.map(|(index, (flow, _))| (flow.start, Action::Start(index)));
+        let mut plan: Vec<_> = starts.collect();
+        for fault in &self.loaded.scenario.faults {
+            let Some(gateway) = self.gateways.iter().position(|it| it.name == fault.node) else {
+                continue;
+            };
+            plan.push((fault.at.0, Action::Kill(gateway)));
+            if let Some(after) = fault.restart_after {
+                plan.push((fault.at.0 + after.0, Action::Restart(gateway)));
+            }
+        }
+        // What is started ahead of its time comes first.
+        plan.sort_by_key(|(at, action)| (at.saturating_sub(self.lead(*action)), *action));
+        plan
+    }
+
+    fn lead(&self, action: Action) -> Duration {
+        match action {
+            Action::Start(index) => self.cast[index].1.lead(),
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn act(&mut self, action: Action, origin: Origin) -> Result<(), LabError> {
+        let stage = self.ground.stage();
+        match action {
+            Action::Start(index) => {
+                let (flow, program) = &mut self.cast[index];
+                program.start(&stage, flow, origin)
+            }
+            Action::Kill(index) => {
+                self.gateways[index].kill();
+                Ok(())
+            }
+            Action::Restart(index) => self.gateways[index].start(&stage),
+        }
+    }
+
+    fn expect_alive(&self) -> Result<(), LabError> {
+        self.gateways
+            .iter()
+            .try_for_each(GatewayProcess::expect_alive)?;
+        self.wires.iter().try_for_each(super::Wire::expect_alive)
+    }
+
+    /// Ends the programs and collects what everybody saw.
+    fn conclude(&mut self, origin: Origin) -> Outcome {
+        let mut outcome = Outcome::default();
+        outcome.notes.extend(self.ground.net.remark());
+        for gateway in &self.gateways {
+            match gateway.status() {
+                Some(status) => {
+                    let (classes, gap_s) = delays(&status);
+                    outcome.delay_gap_s = outcome.delay_gap_s.max(gap_s);
+                    outcome.delays.push((gateway.name.clone(), classes));
+                }
+                None => outcome.notes.push(format!("{}: no status", gateway.name)),
+            }
+        }
+        for (_, program) in &mut self.cast {
+            program.finish();
+        }
+        let stage = self.ground.stage();
+        let cast = self.cast.iter();
+        let collected: Vec<Collected> = cast
+            .map(|(flow, program)| program.collect(&stage, flow, origin))
+            .collect();
+        let both = self.cast.iter().map(|(flow, _)| flow).zip(&collected);
+        let pings: Vec<_> = both
+            .filter(|(flow, _)| flow.config.kind == Kind::Ping)
+            .collect();
+        let faults = self.loaded.scenario.faults.iter();
+        outcome.resumed_s = faults
+            .filter(|fault| fault.restart_after.is_some())
+            .map(|fault| resumed_s(fault, &pings))
+            .collect();
+        for flow in collected {
+            for (metric, value) in &flow.report.metrics {
+                let name = format!("{}.{metric}", flow.report.name);
+                outcome.metrics.insert(name, *value);
+            }
+            outcome.flows.push(flow.report);
+            outcome.notes.extend(flow.notes);
+        }
+        outcome.left = self.stop_all();
+        let duration_s = self.ground.duration.as_secs_f64();
+        for wire in &self.wires {
+            match wire.stats() {
+                Some(stats) => {
+                    if let Some(busy_s) = busy_s(&stats) {
+                        let share = (busy_s / duration_s).min(1.0);
+                        outcome.metrics.insert(format!("{}.use", wire.name), share);
+                    }
+                    outcome.links.push((wire.name.clone(), stats));
+                }
+                None => outcome.notes.push(format!("{}: no counters", wire.name)),
+            }
+        }
+        outcome
+    }
+}
+
+impl Outcome {
+    /// Where the time went, a table for each gateway.
+    pub fn delay_tables(&self) -> Vec<Table> {
+        let table = |(name, classes): &(String, Vec<ClassStats>)| {
+            let mut table = delay_table(classes);
+            table.id = format!("delay-parts in {name}");
+            table
+        };
+        self.delays.iter().map(table).collect()
+    }
+}
+
+/// When the last of the pings that ran across a fault was answered again, in seconds from the
+/// restart.
+fn resumed_s(fault: &Fault, pings: &[(&Flow, &Collected)]) -> Option<f64> {
+    let restart = fault.at.0 + fault.restart_after?.0;
+    let across = pings
+        .iter()
+        .filter(|(flow, _)| flow.start < fault.at.0 && flow.stop > restart);
+    let mut worst_s = None;
+    for (_, collected) in across {
+        let answers = collected.answers.iter();
+        let after = answers.filter(|(sent_s, _)| *sent_s > fault.at.0.as_secs_f64());
+        let first_s = after.map(|(_, at_s)| at_s - restart.as_secs_f64());
+        let first_s = first_s.reduce(f64::min)?;
+        worst_s = Some(worst_s.map_or(first_s, |worst: f64| worst.max(first_s)));
+    }
+    worst_s
+}
+
+/// How long the busier direction of a link was sending, in seconds.
+fn busy_s(stats: &Value) -> Option<f64> {
+    let directions = stats["directions"].as_array()?.iter();
+    let busy_s = directions.filter_map(|direction| direction["busy_s"].as_f64());
+    busy_s.reduce(f64::max)
+}

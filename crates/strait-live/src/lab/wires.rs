@@ -1,0 +1,197 @@
+//! The scenario's links: an emulator process for each, and what the gateways' ports attach to.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+
+use strait_channel::LinkConfig;
+use strait_node::NodeConfig;
+use strait_node::config::{NeighbourConfig, PortKind};
+use strait_world::scenario::Loaded;
+use strait_world::topology::{Role, Topology, TopologyLink};
+
+use super::net::{Net, is_bound};
+use super::process::{Running, config_text};
+use super::{LabError, Stage};
+use crate::error::Error;
+
+/// The emulator of one link.
+#[derive(Debug)]
+pub(super) struct Wire {
+    /// The link's name.
+    pub(super) name: String,
+    file: PathBuf,
+    stats: PathBuf,
+    ends: [WireEnd; 2],
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+enum WireEnd {
+    Pty(PathBuf),
+    Udp { local: SocketAddr, peer: SocketAddr },
+}
+
+impl WireEnd {
+    fn argument(&self) -> String {
+        match self {
+            Self::Pty(path) => format!("pty:{}", path.display()),
+            Self::Udp { local, peer } => format!("udp:{local}->{peer}"),
+        }
+    }
+
+    fn is_ready(&self, net: &Net) -> Result<bool, Error> {
+        match self {
+            Self::Pty(path) => Ok(fs::symlink_metadata(path).is_ok()),
+            Self::Udp { local, .. } => is_bound(&net.links, false, local.port()),
+        }
+    }
+}
+
+/// UDP ports of link ends begin here.
+const PORTS_FROM: u16 = 7000;
+
+/// Lays all links of a scenario, and writes what they attach to into the gateways' node files.
+pub(super) fn lay(
+    stage: &Stage<'_>,
+    loaded: &Loaded,
+    topology: &Topology,
+    nodes: &mut [NodeConfig],
+) -> Result<Vec<Wire>, LabError> {
+    let links = topology.links.iter().zip(&loaded.links).enumerate();
+    links
+        .map(|(index, (link, config))| {
+            lay_one(stage, topology, nodes, index, link, &config.channel)
+        })
+        .collect()
+}
+
+fn lay_one(
+    stage: &Stage<'_>,
+    topology: &Topology,
+    nodes: &mut [NodeConfig],
+    index: usize,
+    link: &TopologyLink,
+    channel: &LinkConfig,
+) -> Result<Wire, LabError> {
+    let mut ends = Vec::new();
+    for side in 0..2 {
+        let other = &topology.members[link.ends[1 - side].member].name;
+        ends.push(lay_end(stage, topology, nodes, (index, side), link, other)?);
+    }
+    let ends: [WireEnd; 2] = ends
+        .try_into()
+        .map_err(|_| LabError::Scenario(format!("link `{}` has not two ends", link.name)))?;
+    let channel = LinkConfig {
+        ends: None,
+        ..channel.clone()
+    };
+    let text = config_text(&channel, &link.name)?;
+    let file = format!("link{index}.toml");
+    Ok(Wire {
+        name: link.name.clone(),
+        file: stage.scratch.write(&file, text.as_bytes())?,
+        stats: stage.scratch.file(&format!("link{index}.stats.json")),
+        ends,
+        running: None,
+    })
+}
+
+fn lay_end(
+    stage: &Stage<'_>,
+    topology: &Topology,
+    nodes: &mut [NodeConfig],
+    (index, side): (usize, usize),
+    link: &TopologyLink,
+    other: &str,
+) -> Result<WireEnd, LabError> {
+    let end = &link.ends[side];
+    let member = &topology.members[end.member];
+    let (Role::Gateway(gateway), Some(port)) = (member.role, end.port) else {
+        return Err(LabError::Scenario(format!(
+            "link `{}` ends at `{}`: live, links are between gateways",
+            link.name, member.name
+        )));
+    };
+    let Some(config) = nodes
+        .get_mut(gateway)
+        .and_then(|node| node.ports.get_mut(port.index().wrapping_sub(1)))
+    else {
+        return Err(LabError::Scenario(format!(
+            "link `{}`: `{}` has no such port",
+            link.name, member.name
+        )));
+    };
+    match config.kind {
+        PortKind::Serial => {
+            let path = stage
+                .scratch
+                .file(&format!("link{index}-{}", ["a", "b"][side]));
+            config.device = Some(path.display().to_string());
+            Ok(WireEnd::Pty(path))
+        }
+        PortKind::Udp => {
+            let [near, far] = stage.net.join_link(gateway, index, side)?;
+            // One socket serves all neighbours on a port, whichever cable leads to them.
+            let own = PORTS_FROM + u16::from(port.0);
+            config.local = Some(SocketAddr::from(([0, 0, 0, 0], own)));
+            let local = SocketAddr::new(far, PORTS_FROM + (index * 2 + side) as u16);
+            attach(&mut config.neighbours, other, local);
+            Ok(WireEnd::Udp {
+                local,
+                peer: SocketAddr::new(near, own),
+            })
+        }
+    }
+}
+
+/// Says where a neighbour is: at the emulator's near end.
+fn attach(neighbours: &mut Vec<NeighbourConfig>, name: &str, address: SocketAddr) {
+    let named = neighbours.iter().position(|it| it.name == name);
+    let lone = (neighbours.len() == 1).then_some(0);
+    let known = named.or(lone).and_then(|index| neighbours.get_mut(index));
+    match known {
+        Some(neighbour) => neighbour.address = Some(address),
+        None => neighbours.push(NeighbourConfig {
+            name: name.to_owned(),
+            address: Some(address),
+        }),
+    }
+}
+
+impl Wire {
+    /// Starts the emulator.
+    pub(super) fn start(&mut self, stage: &Stage<'_>) -> Result<(), LabError> {
+        let mut command = Command::new(stage.program);
+        command.arg("emulate").arg(&self.file);
+        command.args(["--a", &self.ends[0].argument()]);
+        command.args(["--b", &self.ends[1].argument()]);
+        // The names of its random streams: what befalls a frame is what befalls it simulated.
+        command.args(["--name", &self.name, "--seed", &stage.seed.to_string()]);
+        command.arg("--stats").arg(&self.stats);
+        let name = format!("emulate-{}", self.name);
+        self.running = Some(stage.start(&stage.net.links, &name, command)?);
+        Ok(())
+    }
+
+    /// Whether both of its ends are there.
+    pub(super) fn is_ready(&self, stage: &Stage<'_>) -> Result<bool, LabError> {
+        self.expect_alive()?;
+        Ok(self.ends[0].is_ready(stage.net)? && self.ends[1].is_ready(stage.net)?)
+    }
+
+    /// An emulator that ended is an error of the whole lab.
+    pub(super) fn expect_alive(&self) -> Result<(), LabError> {
+        self.running.as_ref().map_or(Ok(()), Running::expect_alive)
+    }
+
+    pub(super) fn running(&self) -> Option<&Running> {
+        self.running.as_ref()
+    }
+
+    /// What the emulator counted, once it has ended.
+    pub(super) fn stats(&self) -> Option<serde_json::Value> {
+        serde_json::from_str(&fs::read_to_string(&self.stats).ok()?).ok()
+    }
+}

@@ -1,0 +1,294 @@
+//! A scenario live, on this host.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use strait_core::time::Duration;
+use strait_live::lab::{Lab, LabError, LabOptions, Left, Outcome, Stop};
+use strait_world::report::{Report, Series};
+use strait_world::scenario::{Loaded, Scenario, World, unit_of};
+use strait_world::table::{Cell, Check, Column, ResultSet, Table};
+use strait_world::traffic::Kind;
+
+use crate::exit::{self, BadInput};
+
+/// Run a scenario live, in network namespaces on this host.
+///
+/// Gateways are `strait run`, links `strait emulate`, and the traffic is made by ping, curl,
+/// iperf3 and a voice generator. With a command, that one runs inside a host instead of the
+/// traffic. Needs root. All that was made is removed again.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  strait lab scenarios/lab/serial-9600.toml --json | jq .checks\n  \
+                  strait lab scenarios/lab/agreement.toml --with-sim\n  \
+                  strait lab scenarios/lab/serial-9600.toml -- ping -c 3 10.2.0.2\n  \
+                  strait lab scenarios/lab/serial-9600.toml --host hb -- bash"
+)]
+pub(crate) struct Args {
+    /// The scenario file.
+    scenario: PathBuf,
+    /// One JSON object on stdout.
+    #[arg(long)]
+    json: bool,
+    /// Exit status 1 if a check failed.
+    #[arg(long)]
+    strict: bool,
+    /// Keep all files of the run in this folder: node files, logs, what the programs printed.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Which variant of the scenario.
+    #[arg(long, value_name = "NAME", default_value = Scenario::BASE)]
+    variant: String,
+    /// Write a self-contained HTML report, with the resolved configuration.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Only this traffic of the scenario.
+    #[arg(long, value_name = "TRAFFIC", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Run the scenario in virtual time as well, and compare.
+    #[arg(long)]
+    with_sim: bool,
+    /// The host in which the command runs; the first if absent.
+    #[arg(long, value_name = "NAME", requires = "command")]
+    host: Option<String>,
+    /// A command to run inside a host, instead of the traffic.
+    #[arg(last = true)]
+    command: Vec<String>,
+}
+
+/// How far live and simulated round-trip times may be apart: a share of the simulated one, and
+/// so many seconds for what the host itself takes.
+const AGREEMENT: (f64, f64) = (0.05, 0.005);
+/// By how much the delay parts of a class may miss their sum: they were rounded for the status.
+const PARTS_GAP_MAX_S: f64 = 1e-6;
+/// Within how many seconds after its restart traffic passes a gateway again.
+const RESUME_MAX_S: f64 = 10.0;
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let loaded = chosen(Scenario::load(&args.scenario)?, args)?;
+    let options = LabOptions {
+        program: std::env::current_exe().context("cannot find this program's own file")?,
+        variant: args.variant.clone(),
+        keep: args.keep.clone(),
+    };
+    let stop = Stop::on_signals()?;
+    let mut lab = Lab::set_up(&loaded, &options, &stop).map_err(told)?;
+    if !args.command.is_empty() {
+        let ended = lab.run_command(args.host.as_deref(), &args.command, &stop);
+        lab.tear_down();
+        let status = ended.map_err(told)?;
+        return Ok(ExitCode::from(status_code(&status)));
+    }
+    let bar = crate::output::progress(seconds(loaded.scenario.duration.0), &loaded.scenario.name);
+    let ended = lab.run(&stop, |left| {
+        let whole = loaded.scenario.duration.0;
+        bar.set_position(seconds(whole.saturating_sub(left)) as u64);
+    });
+    bar.finish_and_clear();
+    let left = lab.tear_down();
+    let outcome = ended.map_err(told)?;
+    let simulated = simulate(&loaded, args)?;
+    let result = result(&loaded, args, &outcome, &left, simulated.as_ref());
+    for note in outcome.notes.iter().chain(&outcome.left).chain(&left.0) {
+        eprintln!("strait: {note}");
+    }
+    if let Some(path) = &args.report {
+        let page = page(&loaded, args, &outcome, &result, simulated.as_ref()).to_html();
+        std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(crate::output::result(&result, args.json, args.strict))
+}
+
+/// The scenario with only the traffic asked for, and the expectations that can still be judged.
+fn chosen(mut loaded: Loaded, args: &Args) -> anyhow::Result<Loaded> {
+    let scenario = &mut loaded.scenario;
+    let variants: Vec<&str> = scenario.variant_names().collect();
+    if !variants.contains(&args.variant.as_str()) {
+        let known = variants.join("`, `");
+        let message = format!("--variant: no `{}` (there are `{known}`)", args.variant);
+        return Err(BadInput(message).into());
+    }
+    let names = scenario.traffic.iter().map(|traffic| traffic.name.clone());
+    let names: Vec<String> = names.collect();
+    if let Some(name) = args.only.iter().find(|name| !names.contains(name)) {
+        let known = names.join("`, `");
+        let message = format!("--only: no traffic `{name}` (there are `{known}`)");
+        return Err(BadInput(message).into());
+    }
+    if !args.only.is_empty() {
+        scenario
+            .traffic
+            .retain(|traffic| args.only.contains(&traffic.name));
+        let silent = |metric: &str| {
+            let of = |name: &String| metric.split_once('.').is_some_and(|(of, _)| of == name);
+            names
+                .iter()
+                .any(|name| of(name) && !args.only.contains(name))
+        };
+        scenario.expectations.retain(|entry| !silent(&entry.metric));
+    }
+    Ok(loaded)
+}
+
+/// A scenario that can't be had live is wrong input; all else is the host's.
+fn told(error: LabError) -> anyhow::Error {
+    match error {
+        LabError::Scenario(message) => BadInput(message).into(),
+        LabError::Host(error) => error.into(),
+        LabError::Stopped => anyhow::Error::msg(error.to_string()),
+    }
+}
+
+/// What a shell would say of how a program ended.
+fn status_code(status: &std::process::ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt;
+    let signal = status.signal().map(|signal| 128 + signal);
+    let code = status.code().or(signal).unwrap_or(0);
+    u8::try_from(code).unwrap_or(exit::CANNOT_RUN)
+}
+
+fn seconds(span: Duration) -> usize {
+    span.as_secs_f64().round() as usize
+}
+
+fn simulate(loaded: &Loaded, args: &Args) -> anyhow::Result<Option<strait_sim::Run>> {
+    if !args.with_sim {
+        return Ok(None);
+    }
+    let seed = loaded.scenario.seed;
+    let run = strait_sim::run_once(loaded, &args.variant, seed, false)?;
+    Ok(Some(run))
+}
+
+fn result(
+    loaded: &Loaded,
+    args: &Args,
+    outcome: &Outcome,
+    left: &Left,
+    simulated: Option<&strait_sim::Run>,
+) -> ResultSet {
+    let mut tables = vec![metrics(loaded, outcome, simulated)];
+    tables.extend(outcome.delay_tables());
+    let mut checks = expected(loaded, args, outcome);
+    checks.extend(own_checks(outcome, left));
+    if let Some(run) = simulated {
+        checks.extend(agreement(loaded, outcome, run));
+    }
+    ResultSet {
+        run_hash: None,
+        seeds: vec![loaded.scenario.seed],
+        tables,
+        checks,
+    }
+}
+
+/// A row for each metric; with the simulation beside it, their difference.
+fn metrics(loaded: &Loaded, outcome: &Outcome, simulated: Option<&strait_sim::Run>) -> Table {
+    let mut columns = vec!["metric", "unit", "lab"];
+    if simulated.is_some() {
+        columns.extend(["sim", "lab - sim", "relative"]);
+    }
+    let columns = columns.into_iter().map(|name| Column::new(name, ""));
+    let mut table = Table::new(loaded.scenario.name.as_str(), columns.collect());
+    let flows = loaded.scenario.traffic.iter().map(|traffic| &traffic.name);
+    let names = flows.chain(loaded.links.iter().map(|link| &link.name));
+    for of in names {
+        let own = |name: &&String| name.split_once('.').is_some_and(|(flow, _)| flow == of);
+        for name in outcome.metrics.keys().filter(own) {
+            let lab = outcome.metrics[name];
+            let mut row: Vec<Cell> = vec![name.as_str().into(), unit_of(name).into(), lab.into()];
+            if let Some(sim) = simulated.and_then(|run| run.metrics.get(name).copied()) {
+                let relative = (sim != 0.0).then(|| (lab - sim) / sim);
+                row.extend([sim.into(), (lab - sim).into(), relative.into()]);
+            }
+            table.push(row);
+        }
+    }
+    table
+}
+
+/// The scenario's own checks.
+fn expected(loaded: &Loaded, args: &Args, outcome: &Outcome) -> Vec<Check> {
+    let entries = loaded.scenario.expectations.iter();
+    let ours =
+        entries.filter(|entry| entry.applies_in(World::Lab) && entry.variant == args.variant);
+    let check = |entry: &strait_world::scenario::Expectation| {
+        let value = outcome.metrics.get(&entry.metric).copied();
+        Check::range(entry.id.as_str(), value, entry.unit(), entry.min, entry.max).failed()
+    };
+    ours.map(check).collect()
+}
+
+/// What holds for every scenario.
+fn own_checks(outcome: &Outcome, left: &Left) -> Vec<Check> {
+    let resumed = outcome.resumed_s.iter().map(|resumed_s| {
+        Check::range("lab-restart", *resumed_s, "s", None, Some(RESUME_MAX_S)).failed()
+    });
+    let mut checks: Vec<Check> = resumed.collect();
+    let gap_s = (!outcome.delays.is_empty()).then_some(outcome.delay_gap_s);
+    let max = Some(PARTS_GAP_MAX_S);
+    checks.push(Check::range("lab-delay-parts-gap", gap_s, "s", None, max).failed());
+    let count = (outcome.left.len() + left.0.len()) as f64;
+    checks.push(Check::range(
+        "lab-nothing-left",
+        Some(count),
+        "",
+        None,
+        Some(0.0),
+    ));
+    checks
+}
+
+/// How well live and simulated agree, where they are to.
+fn agreement(loaded: &Loaded, outcome: &Outcome, run: &strait_sim::Run) -> Vec<Check> {
+    let compared = loaded.scenario.traffic.iter().filter_map(|traffic| {
+        let (word, metric, slack) = match traffic.kind {
+            Kind::Ping => ("rtt", "rtt_p50_s", AGREEMENT.1),
+            Kind::Udp => ("rate", "rate_bit_s", 0.0),
+            _ => return None,
+        };
+        let name = format!("{}.{metric}", traffic.name);
+        let (lab, sim) = (outcome.metrics.get(&name), run.metrics.get(&name));
+        let both = lab.zip(sim);
+        let apart = both.map(|(lab, sim)| (lab - sim).abs());
+        let max = both.map(|(_, sim)| sim * AGREEMENT.0 + slack);
+        let id = format!("agree-{}-{word}", traffic.name);
+        Some(Check::range(id, apart, unit_of(metric), None, max).failed())
+    });
+    compared.collect()
+}
+
+/// The report: what was measured over time, and where the time went.
+fn page(
+    loaded: &Loaded,
+    args: &Args,
+    outcome: &Outcome,
+    result: &ResultSet,
+    simulated: Option<&strait_sim::Run>,
+) -> Report {
+    let lab = outcome.flows.iter().map(|flow| ("lab", flow));
+    let sim = simulated.into_iter().flat_map(|run| &run.flows);
+    let mut series = Vec::new();
+    for (name, flow) in lab.chain(sim.map(|flow| ("sim", flow))) {
+        for line in &flow.series {
+            series.push(Series {
+                chart: format!("{} of {}", line.label, flow.name),
+                name: name.to_owned(),
+                unit: line.unit.to_owned(),
+                held: false,
+                points: line.points.clone(),
+            });
+        }
+    }
+    series.sort_by(|one, other| one.chart.cmp(&other.chart));
+    Report {
+        title: format!("{}, live, variant {}", loaded.scenario.name, args.variant),
+        about: loaded.scenario.about.clone(),
+        result: result.clone(),
+        series,
+        delays: outcome.delays.clone(),
+        notes: outcome.notes.clone(),
+        resolved: loaded.resolved_text(),
+    }
+}
