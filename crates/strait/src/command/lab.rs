@@ -226,6 +226,15 @@ fn own_checks(outcome: &Outcome, left: &Left) -> Vec<Check> {
         Check::range("lab-restart", *resumed_s, "s", None, Some(RESUME_MAX_S)).failed()
     });
     let mut checks: Vec<Check> = resumed.collect();
+    let wrong = outcome.metrics.iter();
+    let wrong = wrong.filter(|(name, _)| name.ends_with(".wrong"));
+    let wrong = wrong
+        .map(|(_, octets)| *octets)
+        .reduce(|sum, more| sum + more);
+    if wrong.is_some() {
+        let check = Check::range("lab-wrong-octets", wrong, "", None, Some(0.0));
+        checks.push(check);
+    }
     let gap_s = (!outcome.delays.is_empty()).then_some(outcome.delay_gap_s);
     let max = Some(PARTS_GAP_MAX_S);
     checks.push(Check::range("lab-delay-parts-gap", gap_s, "s", None, max).failed());
