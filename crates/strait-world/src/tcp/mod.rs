@@ -3,20 +3,44 @@
 //! Which implementation a study used decides what its numbers mean, so endpoints are made by the
 //! name of a profile, and that name belongs beside every result.
 
+mod congestion;
+mod endpoint;
+pub mod profile;
+mod rate;
+mod receive;
+mod recovery;
 mod reset;
+mod ring;
+mod rtt;
+mod scoreboard;
+mod segment;
 mod smoltcp;
 
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use strait_core::{Duration, Instant};
-use strait_wire::ip::TcpView;
+use strait_wire::ip::TcpFlags;
 
+use self::endpoint::Endpoint;
+use self::profile::Profile;
 pub use self::reset::reset_for;
 use self::smoltcp::{Congestion, SmoltcpEndpoint};
 
 /// Names of the profiles that [`endpoint`] knows.
-pub const PROFILES: [&str; 2] = ["smoltcp-cubic", "smoltcp-reno"];
+pub const PROFILES: [&str; 8] = [
+    "linux-cubic",
+    "linux-reno",
+    "linux-bbr",
+    "ns3-2012",
+    "ns3-sack",
+    "paper-hf",
+    "smoltcp-cubic",
+    "smoltcp-reno",
+];
+
+/// The profile of traffic that names none.
+pub const PROFILE_DEFAULT: &str = "smoltcp-cubic";
 
 /// One end of one connection.
 ///
@@ -148,10 +172,16 @@ pub struct TcpConfig {
     /// Hold back small segments while others are under way (Nagle's algorithm, RFC 9293
     /// section 3.7.4).
     pub nagle: bool,
-    /// How long an acknowledgement may wait for company (RFC 9293 section 3.8.6.3).
-    pub ack_delay: Duration,
-    /// Silence after which the connection is given up (R2 of RFC 9293 section 3.8.3).
-    pub give_up: Duration,
+    /// How long an acknowledgement may wait for company (RFC 9293 section 3.8.6.3); `None`: as
+    /// the profile says.
+    pub ack_delay: Option<Duration>,
+    /// Silence after which the connection is given up (R2 of RFC 9293 section 3.8.3); `None`: as
+    /// the profile says.
+    pub give_up: Option<Duration>,
+    /// Probe a silent connection (RFC 9293 section 3.8.4), if the implementation can.
+    pub keep_alive: bool,
+    /// Ask for explicit congestion notification (RFC 3168), if the implementation can.
+    pub ecn: bool,
     /// Seed of the initial sequence number.
     pub seed: u64,
 }
@@ -160,7 +190,8 @@ impl TcpConfig {
     /// Buffers that come closest to real hosts' results on slow links, where a larger one only
     /// makes a longer queue.
     pub const BUFFER_OCTETS: usize = 16_384;
-    /// The other defaults: what Linux does with unchanged settings (40 ms, 15 retransmissions).
+    /// What an implementation without a profile takes for the other defaults: Linux's with
+    /// unchanged settings (40 ms, 15 retransmissions).
     pub const ACK_DELAY: Duration = Duration::from_millis(40);
     /// See [`TcpConfig::ACK_DELAY`].
     pub const GIVE_UP: Duration = Duration::from_secs(924);
@@ -174,8 +205,10 @@ impl TcpConfig {
             send_octets: Self::BUFFER_OCTETS,
             receive_octets: Self::BUFFER_OCTETS,
             nagle: true,
-            ack_delay: Self::ACK_DELAY,
-            give_up: Self::GIVE_UP,
+            ack_delay: None,
+            give_up: None,
+            keep_alive: false,
+            ecn: false,
             seed: 0,
         }
     }
@@ -191,11 +224,24 @@ pub struct UnknownProfile(pub String);
 /// # Errors
 /// [`UnknownProfile`] if there is none of that name.
 pub fn endpoint(profile: &str, config: &TcpConfig) -> Result<Box<dyn TcpEndpoint>, UnknownProfile> {
-    match profile {
-        "smoltcp-cubic" => Ok(Box::new(SmoltcpEndpoint::new(config, Congestion::Cubic))),
-        "smoltcp-reno" => Ok(Box::new(SmoltcpEndpoint::new(config, Congestion::Reno))),
-        other => Err(UnknownProfile(other.into())),
-    }
+    Ok(match profile {
+        "smoltcp-cubic" => Box::new(SmoltcpEndpoint::new(config, Congestion::Cubic)),
+        "smoltcp-reno" => Box::new(SmoltcpEndpoint::new(config, Congestion::Reno)),
+        name => {
+            let found = Profile::named(name).ok_or_else(|| UnknownProfile(name.into()))?;
+            endpoint_with(found, config)
+        }
+    })
+}
+
+/// Makes an endpoint of our own with these constants.
+pub fn endpoint_with(profile: Profile, config: &TcpConfig) -> Box<dyn TcpEndpoint> {
+    Box::new(Endpoint::new(config, profile))
+}
+
+/// Octets of the send and the receive buffer that a profile's hosts have with unchanged settings.
+pub fn default_buffer_octets(profile: &str) -> usize {
+    Profile::named(profile).map_or(TcpConfig::BUFFER_OCTETS, |profile| profile.send_octets)
 }
 
 /// Counts from the outside, so that every implementation is counted alike.
@@ -209,50 +255,46 @@ struct Meter {
 }
 
 impl Meter {
-    fn sent(&mut self, packet: &TcpView) {
-        use strait_wire::ip::TcpFlags;
+    fn sent(&mut self, seq: u32, flags: TcpFlags, octets: u32) {
         self.counters.segments_out += 1;
-        let controls = [TcpFlags::SYN, TcpFlags::FIN].map(|flag| packet.flags.contains(flag));
-        let length = packet.payload.len() as u32 + controls.map(u32::from).iter().sum::<u32>();
-        if length == 0 || packet.flags.contains(TcpFlags::RST) {
+        let controls = [TcpFlags::SYN, TcpFlags::FIN].map(|flag| flags.contains(flag));
+        let length = octets + controls.map(u32::from).iter().sum::<u32>();
+        if length == 0 || flags.contains(TcpFlags::RST) {
             return;
         }
-        let end = packet.seq.wrapping_add(length);
+        let end = seq.wrapping_add(length);
         // Sequence numbers are compared modulo 2^32, RFC 9293 section 3.4.
-        let is_new = self
-            .sent_to
-            .is_none_or(|sent_to| (end.wrapping_sub(sent_to) as i32) > 0);
-        if self
-            .sent_to
-            .is_some_and(|sent_to| (packet.seq.wrapping_sub(sent_to) as i32) < 0)
-        {
+        let before = |number: u32, other: u32| (number.wrapping_sub(other) as i32) < 0;
+        let sent_to = self.sent_to;
+        if sent_to.is_some_and(|sent_to| before(seq, sent_to)) {
             self.counters.retransmissions += 1;
         }
-        if is_new {
+        if sent_to.is_none_or(|sent_to| before(sent_to, end)) {
             self.sent_to = Some(end);
         }
-        if self.acked_to.is_none() && packet.flags.contains(TcpFlags::SYN) {
-            self.acked_to = Some(packet.seq.wrapping_add(1));
+        if self.acked_to.is_none() && flags.contains(TcpFlags::SYN) {
+            self.acked_to = Some(seq.wrapping_add(1));
         }
     }
 
-    fn received(&mut self, packet: &TcpView) {
+    fn received(&mut self, ack: u32, flags: TcpFlags) {
         self.counters.segments_in += 1;
         let (Some(acked_to), Some(sent_to)) = (self.acked_to, self.sent_to) else {
             return;
         };
-        let advance = packet.ack.wrapping_sub(acked_to);
+        let advance = ack.wrapping_sub(acked_to);
         let sent = sent_to.wrapping_sub(acked_to);
         // The SYN is behind `acked_to` already; acknowledgements of what wasn't sent don't count.
-        if packet.flags.contains(strait_wire::ip::TcpFlags::ACK)
-            && (advance as i32) > 0
-            && advance <= sent
-        {
+        if flags.contains(TcpFlags::ACK) && (advance as i32) > 0 && advance <= sent {
             self.counters.octets_acked += u64::from(advance);
-            self.acked_to = Some(packet.ack);
+            self.acked_to = Some(ack);
         }
     }
 }
 
+#[cfg(test)]
+mod pipe;
+#[cfg(test)]
+mod swarm;
 #[cfg(test)]
 mod tests;

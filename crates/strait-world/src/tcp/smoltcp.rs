@@ -144,8 +144,10 @@ impl SmoltcpEndpoint {
             Congestion::Reno => CongestionControl::Reno,
         });
         socket.set_nagle_enabled(config.nagle);
-        socket.set_ack_delay(Some(micro_duration(config.ack_delay)));
-        socket.set_timeout(Some(micro_duration(config.give_up)));
+        let ack_delay = config.ack_delay.unwrap_or(TcpConfig::ACK_DELAY);
+        socket.set_ack_delay(Some(micro_duration(ack_delay)));
+        let give_up = config.give_up.unwrap_or(TcpConfig::GIVE_UP);
+        socket.set_timeout(Some(micro_duration(give_up)));
         let mut sockets = SocketSet::new(Vec::with_capacity(1));
         let handle = sockets.add(socket);
         Self {
@@ -201,7 +203,8 @@ impl SmoltcpEndpoint {
 
     fn count_sent(&mut self, packet: &[u8]) {
         if let Some(view) = tcp_header(packet) {
-            self.meter.sent(&view);
+            self.meter
+                .sent(view.seq, view.flags, view.payload.len() as u32);
         }
     }
 
@@ -255,7 +258,7 @@ impl TcpEndpoint for SmoltcpEndpoint {
         let before = self.socket().state();
         let view = tcp_header(packet);
         if let Some(view) = &view {
-            self.meter.received(view);
+            self.meter.received(view.ack, view.flags);
         }
         let mut reply = std::mem::take(&mut self.reply);
         let mtu = self.config.mtu as usize;

@@ -52,7 +52,7 @@ fn exchange(a: &mut Box<dyn TcpEndpoint>, b: &mut Box<dyn TcpEndpoint>, now: Ins
 
 #[test]
 fn octets_go_both_ways_and_it_ends_in_order() {
-    for (profile, family) in [("smoltcp-cubic", 4), ("smoltcp-reno", 6)] {
+    for (profile, family) in PROFILES.iter().flat_map(|name| [(name, 4), (name, 6)]) {
         let [mut client, mut server] = connected(profile, family);
         assert_eq!((client.send(b"hello"), server.send(b"good day")), (5, 8));
         exchange(&mut client, &mut server, Instant::ZERO);
@@ -62,10 +62,10 @@ fn octets_go_both_ways_and_it_ends_in_order() {
         assert_eq!(client.recv(&mut buffer[..4]), 4);
         assert_eq!(client.recv(&mut buffer), 4);
         client.close();
-        exchange(&mut client, &mut server, Instant::from_millis(40));
+        exchange(&mut client, &mut server, Instant::from_millis(200));
         assert!(server.is_drained() && !client.is_drained());
         server.close();
-        exchange(&mut client, &mut server, Instant::from_millis(80));
+        exchange(&mut client, &mut server, Instant::from_millis(400));
         assert!(client.is_drained());
         assert_eq!(server.state(), TcpState::Closed);
         assert_eq!((client.error(), server.error()), (None, None));
@@ -104,7 +104,7 @@ fn a_lost_syn_is_sent_again_at_its_deadline_and_not_before() {
 fn silence_ends_a_connection_in_bounded_time() {
     let (near, far) = ends(4);
     let config = TcpConfig {
-        give_up: Duration::from_secs(20),
+        give_up: Some(Duration::from_secs(20)),
         ..TcpConfig::new(near, far)
     };
     let mut client = endpoint("smoltcp-cubic", &config).unwrap();
@@ -125,7 +125,11 @@ fn silence_ends_a_connection_in_bounded_time() {
 
 #[test]
 fn aborting_tells_the_other_end() {
-    let [mut client, mut server] = connected("smoltcp-cubic", 4);
+    PROFILES.into_iter().for_each(abort_tells);
+}
+
+fn abort_tells(profile: &str) {
+    let [mut client, mut server] = connected(profile, 4);
     client.abort();
     exchange(&mut client, &mut server, Instant::ZERO);
     assert_eq!(
@@ -145,9 +149,10 @@ fn names_and_addresses_are_judged() {
     let error = endpoint("tahoe", &TcpConfig::new(near, near))
         .err()
         .unwrap();
-    assert_eq!(
-        error.to_string(),
-        "no TCP endpoint is called `tahoe`; there are smoltcp-cubic, smoltcp-reno"
+    assert!(
+        error
+            .to_string()
+            .starts_with("no TCP endpoint is called `tahoe`; there are linux-cubic, linux-reno,")
     );
     for (local, remote) in [
         ("0.0.0.0:1", "10.0.0.2:2"),
@@ -155,12 +160,11 @@ fn names_and_addresses_are_judged() {
         ("10.0.0.1:1", "10.0.0.2:0"),
     ] {
         let config = TcpConfig::new(local.parse().unwrap(), remote.parse().unwrap());
-        let mut endpoint = endpoint("smoltcp-reno", &config).unwrap();
-        assert_eq!(
-            endpoint.connect(Instant::ZERO),
-            Err(TcpError::Misused),
-            "{local} {remote}"
-        );
+        for profile in PROFILES {
+            let mut endpoint = endpoint(profile, &config).unwrap();
+            let opened = endpoint.connect(Instant::ZERO);
+            assert_eq!(opened, Err(TcpError::Misused), "{local} {remote}");
+        }
     }
 }
 
@@ -195,9 +199,13 @@ fn the_reset_answers_what_the_standard_says() {
 
 #[test]
 fn hostile_packets_are_survived() {
-    let [mut client, mut server] = connected("smoltcp-cubic", 6);
+    PROFILES.into_iter().for_each(survive);
+}
+
+fn survive(profile: &str) {
+    let [mut client, mut server] = connected(profile, 6);
     let mut packet = Vec::new();
-    client.send(&[7; 3000]);
+    assert_eq!(client.send(&[7; 3000]), 3000);
     assert!(client.poll_packet(Instant::ZERO, &mut packet));
     for bit in 0..packet.len().min(80) * 8 {
         let mut damaged = packet.clone();

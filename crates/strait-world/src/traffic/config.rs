@@ -6,7 +6,7 @@ use strait_core::units::{BitRate, Octets, Time};
 
 use super::Dscp;
 use crate::host::TcpOptions;
-use crate::tcp::{PROFILES, TcpConfig};
+use crate::tcp::{PROFILE_DEFAULT, PROFILES, default_buffer_octets};
 
 /// One traffic as written. Keys that don't belong to its kind are errors of
 /// [`TrafficConfig::resolve`].
@@ -334,13 +334,17 @@ impl TrafficConfig {
     }
 
     fn tcp_options(&self, nagle: bool) -> Result<TcpOptions, TrafficError> {
-        let profile = self.endpoint.as_deref().unwrap_or(PROFILES[0]);
+        let profile = self.endpoint.as_deref().unwrap_or(PROFILE_DEFAULT);
         if !PROFILES.contains(&profile) {
-            return Err(self.bounds("endpoint", "`smoltcp-cubic` or `smoltcp-reno`"));
+            return Err(self.bounds(
+                "endpoint",
+                "`linux-cubic`, `linux-reno`, `linux-bbr`, `ns3-2012`, `ns3-sack`, `paper-hf`, \
+                 `smoltcp-cubic` or `smoltcp-reno`",
+            ));
         }
         let buffer_octets = self
             .buffer
-            .map_or(TcpConfig::BUFFER_OCTETS as u64, |octets| octets.0);
+            .map_or_else(|| default_buffer_octets(profile) as u64, |octets| octets.0);
         if !(2048..=64 << 20).contains(&buffer_octets) {
             return Err(self.bounds("buffer", "between 2 KiB and 64 MiB"));
         }
@@ -404,7 +408,7 @@ mod tests {
         assert_eq!((objects, octets, connections), (20, 60_000, 6));
         assert_eq!(
             (options.profile.as_str(), options.nagle),
-            ("smoltcp-cubic", false)
+            (PROFILE_DEFAULT, false)
         );
     }
 
@@ -419,7 +423,7 @@ mod tests {
         assert_eq!(text("kind = \"tcp\""), "traffic `x`: a tcp needs `octets`");
         assert!(text("kind = \"udp\"\nrate = \"1 kbit/s\"\npayload = 3").contains("`payload`"));
         assert!(text("kind = \"page\"\nobjects = 0").contains("`objects`"));
-        assert!(text("kind = \"page\"\nendpoint = \"tahoe\"").contains("`smoltcp-cubic`"));
+        assert!(text("kind = \"page\"\nendpoint = \"tahoe\"").contains("linux-cubic"));
         assert!(text("kind = \"ping\"\nperiod = \"0 s\"").contains("`period`"));
         assert!(read("kind = \"fax\"").is_err());
         assert!(read("kind = \"ping\"\nfamily = 5").is_err());

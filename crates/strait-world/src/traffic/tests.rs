@@ -148,6 +148,9 @@ fn a_file_arrives_intact_with_and_without_loss() {
         (6, 0.0, "smoltcp-reno"),
         (6, 0.05, "smoltcp-cubic"),
         (4, 0.05, "smoltcp-reno"),
+        (4, 0.0, "linux-cubic"),
+        (6, 0.05, "linux-reno"),
+        (4, 0.05, "linux-bbr"),
     ] {
         let pipe = Pipe::new(256_000, Duration::from_millis(20), loss);
         let rest = format!("octets = \"100 kB\"\nfamily = {family}\nendpoint = \"{endpoint}\"");

@@ -1,0 +1,310 @@
+//! What makes one host's TCP differ from another's: every constant, with its source.
+
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use strait_core::units::Time;
+
+/// Which congestion control an endpoint has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CongestionKind {
+    /// RFC 5681 with the recovery of the profile.
+    NewReno,
+    /// RFC 9438 as Linux does it.
+    Cubic,
+    /// BBR version 1.
+    Bbr,
+}
+
+/// How lost segments are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossDetection {
+    /// Three duplicate acknowledgements, or RFC 6675 where the other end selects.
+    Threshold,
+    /// Time since later segments were delivered (RACK, RFC 8985), and a probe at the tail (TLP).
+    RackTlp,
+}
+
+/// When data is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AckPolicy {
+    /// At once every so many segments, or after the delay.
+    Every {
+        /// Segments.
+        segments: u32,
+        /// The longest delay.
+        delay: Time,
+    },
+    /// As Linux: at once for the first segments of a transfer, then every second, with a delay
+    /// that follows the gaps between segments.
+    Adaptive {
+        /// Segments acknowledged at once at the start, and after a gap or a duplicate.
+        quick: u32,
+        /// The shortest delay.
+        delay_min: Time,
+        /// The longest.
+        delay_max: Time,
+    },
+}
+
+/// How the retransmission timeout follows from round-trip times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RtoRule {
+    /// RFC 6298: the minimum bounds the whole.
+    Standard,
+    /// Linux: the minimum bounds the variation that is added to the mean, which falls once a
+    /// round trip only.
+    VariationFloor,
+}
+
+/// All constants of an endpoint.
+///
+/// «kernel» as a source means what Linux 6.x does with unchanged settings, read from its
+/// documentation (`ip-sysctl`) or from its behaviour.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Congestion control. Kernel: `tcp_congestion_control`.
+    pub congestion: CongestionKind,
+    /// How losses are found. Kernel: `tcp_recovery` = 1, `tcp_early_retrans` = 3.
+    pub detection: LossDetection,
+    /// The most octets of data in a segment; `None`: what the MTU leaves.
+    pub segment_octets: Option<u32>,
+    /// Offer and take selective acknowledgements (RFC 2018). Kernel: `tcp_sack` = 1.
+    pub sack: bool,
+    /// Tell of duplicates received (RFC 2883). Kernel: `tcp_dsack` = 1.
+    pub dsack: bool,
+    /// Offer and take timestamps (RFC 7323). Kernel: `tcp_timestamps` = 1.
+    pub timestamps: bool,
+    /// Offer and take window scaling (RFC 7323). Kernel: `tcp_window_scaling` = 1.
+    pub window_scaling: bool,
+    /// Ask for explicit congestion notification (RFC 3168). Kernel: `tcp_ecn` = 2 doesn't ask.
+    pub ecn_asks: bool,
+    /// Take it if asked.
+    pub ecn_takes: bool,
+    /// Segments that may be sent before the first acknowledgement. RFC 6928: 10.
+    pub initial_window: u32,
+    /// The most by which one acknowledgement widens the window in slow start, in segments
+    /// (L of RFC 3465); 0: by all that it covers, as the kernel does.
+    pub growth_limit: u32,
+    /// The window after a retransmission timeout is this, in segments. RFC 5681: 1.
+    pub loss_window: u32,
+    /// Retransmission timeout before the first measurement. RFC 6298: 1 s, RFC 2988: 3 s.
+    pub rto_initial: Time,
+    /// Its least. Kernel: 0.2 s (RFC 6298 says 1 s).
+    pub rto_min: Time,
+    /// Its most. Kernel: 120 s; RFC 6298 allows 60 s and more.
+    pub rto_max: Time,
+    /// What the minimum bounds.
+    pub rto_rule: RtoRule,
+    /// How often a SYN is repeated, beyond the linear ones. Kernel: `tcp_syn_retries` = 6.
+    pub syn_retries: u32,
+    /// Repeats of a SYN before its timeout begins to double. Kernel 6.5 and later:
+    /// `tcp_syn_linear_timeouts` = 4.
+    pub syn_linear: u32,
+    /// How often the answer to a SYN is repeated. Kernel: `tcp_synack_retries` = 5.
+    pub synack_retries: u32,
+    /// Silence after the first retransmission that ends a connection: the sum of all timeouts
+    /// between 0.2 s and 120 s. Kernel: 924.6 s from `tcp_retries2` = 15.
+    pub give_up: Time,
+    /// Repeats of one segment that end a connection; 0: time alone decides.
+    pub data_retries: u32,
+    /// Acknowledgements of data.
+    pub ack: AckPolicy,
+    /// Duplicate acknowledgements that show a loss, at the start. RFC 5681: 3.
+    pub reordering: u32,
+    /// Segments sent on the first two duplicate acknowledgements (RFC 3042).
+    pub limited_transmit: bool,
+    /// Proportional rate reduction (RFC 6937); else the window of RFC 6582.
+    pub prr: bool,
+    /// Forward RTO recovery (RFC 5682). Kernel: `tcp_frto` = 2.
+    pub frto: bool,
+    /// Undo what a timestamp shows to have been spurious (after RFC 3522, RFC 4015).
+    pub undo_timestamps: bool,
+    /// Undo what duplicate reports show to have been spurious (after RFC 3708).
+    pub undo_dsack: bool,
+    /// Forget a window that wasn't used: while limited by the application (after RFC 7661) and
+    /// after an idle time. Kernel: `tcp_slow_start_after_idle` = 1.
+    pub window_validation: bool,
+    /// Leave slow start when round-trip times rise (HyStart). Kernel: CUBIC's `hystart` = 1.
+    pub hystart: bool,
+    /// Hold back a small segment only while another small one is out (Minshall's form of Nagle's
+    /// algorithm); else while anything is.
+    pub nagle_minshall: bool,
+    /// Set «don't fragment» and learn the path's MTU (RFC 1191, RFC 8201).
+    pub path_mtu_discovery: bool,
+    /// The least path MTU believed for IPv4; below, packets may be fragmented. Kernel:
+    /// `min_pmtu` = 552.
+    pub path_mtu_min_v4: u32,
+    /// Halve segments that are lost again and again without an error (RFC 4821 section 7.7).
+    /// Kernel: `tcp_mtu_probing` = 0, off.
+    pub black_hole_detection: bool,
+    /// Retransmissions of one segment before a black hole is suspected. Kernel: `tcp_retries1`.
+    pub black_hole_retries: u32,
+    /// Data octets of a segment in a suspected black hole. Kernel: `tcp_base_mss` = 1024.
+    pub black_hole_segment: u32,
+    /// Margin of the timers of loss probe and reordering. Kernel: two ticks.
+    pub timer_slack: Time,
+    /// How long an endpoint waits out of caution after both ends have closed. Kernel: 60 s.
+    pub time_wait: Time,
+    /// Silence after which an endpoint that has closed no longer waits for the other's end.
+    pub fin_wait: Time,
+    /// Silence before the first keep-alive probe. Kernel: `tcp_keepalive_time` = 7200 s.
+    pub keep_alive_idle: Time,
+    /// Time between probes. Kernel: `tcp_keepalive_intvl` = 75 s.
+    pub keep_alive_interval: Time,
+    /// Probes without an answer that end a connection. Kernel: `tcp_keepalive_probes` = 9.
+    pub keep_alive_probes: u32,
+    /// Time between two answers to segments that can't be right. Kernel:
+    /// `tcp_invalid_ratelimit` = 500 ms (RFC 5961 section 7).
+    pub challenge_interval: Time,
+    /// The receive window begins with so many octets, if the buffer has them, and grows as the
+    /// application keeps up. Kernel: half of `tcp_rmem`'s middle value.
+    pub receive_window_initial: u32,
+    /// The longest receive buffer unless told otherwise. Kernel: `tcp_rmem`'s last value.
+    pub receive_octets: usize,
+    /// The longest send buffer unless told otherwise. Kernel: `tcp_wmem`'s last value.
+    pub send_octets: usize,
+    /// Buffers grow with what is needed, up to their limit; else they have it from the start.
+    /// Kernel: `tcp_moderate_rcvbuf` = 1.
+    pub autotuning: bool,
+}
+
+const fn ms(ms: u64) -> Time {
+    Time(Duration::from_millis(ms))
+}
+
+impl Profile {
+    /// A Linux 6.x host with unchanged settings and the given congestion control.
+    pub const fn linux(congestion: CongestionKind) -> Self {
+        Self {
+            congestion,
+            detection: LossDetection::RackTlp,
+            segment_octets: None,
+            sack: true,
+            dsack: true,
+            timestamps: true,
+            window_scaling: true,
+            ecn_asks: false,
+            ecn_takes: true,
+            initial_window: 10,
+            growth_limit: 0,
+            loss_window: 1,
+            rto_initial: ms(1000),
+            rto_min: ms(200),
+            rto_max: ms(120_000),
+            rto_rule: RtoRule::VariationFloor,
+            syn_retries: 6,
+            syn_linear: 4,
+            synack_retries: 5,
+            give_up: ms(924_600),
+            data_retries: 0,
+            ack: AckPolicy::Adaptive {
+                quick: 16,
+                delay_min: ms(40),
+                delay_max: ms(200),
+            },
+            reordering: 3,
+            limited_transmit: true,
+            prr: true,
+            frto: true,
+            undo_timestamps: true,
+            undo_dsack: true,
+            window_validation: true,
+            hystart: true,
+            nagle_minshall: true,
+            path_mtu_discovery: true,
+            path_mtu_min_v4: 552,
+            black_hole_detection: false,
+            black_hole_retries: 3,
+            black_hole_segment: 1024,
+            timer_slack: ms(2),
+            time_wait: ms(60_000),
+            fin_wait: ms(924_600),
+            keep_alive_idle: ms(7_200_000),
+            keep_alive_interval: ms(75_000),
+            keep_alive_probes: 9,
+            challenge_interval: ms(500),
+            receive_window_initial: 65_535,
+            receive_octets: 6 << 20,
+            send_octets: 4 << 20,
+            autotuning: true,
+        }
+    }
+
+    /// A NewReno host as network simulators model it: no selective acknowledgements, 536 octets
+    /// of data in a segment (RFC 1122's default), an acknowledgement every two segments or 200 ms,
+    /// buffers of 131072 octets, timestamps and window scaling on, the first timeout of RFC 2988,
+    /// 60 s the most, and no end of patience. A window of ten segments to begin with: with one,
+    /// as in the simulators of 2012, a transfer of 100 kB over the reference chain can't end in
+    /// the 4.25 s that were measured.
+    pub const fn ns3_2012() -> Self {
+        Self {
+            detection: LossDetection::Threshold,
+            segment_octets: Some(536),
+            sack: false,
+            dsack: false,
+            ecn_takes: false,
+            growth_limit: 1,
+            rto_initial: ms(3000),
+            rto_max: ms(60_000),
+            rto_rule: RtoRule::Standard,
+            syn_linear: 0,
+            give_up: Time(Duration::MAX),
+            ack: AckPolicy::Every {
+                segments: 2,
+                delay: ms(200),
+            },
+            frto: false,
+            undo_timestamps: false,
+            undo_dsack: false,
+            window_validation: false,
+            hystart: false,
+            path_mtu_discovery: false,
+            receive_window_initial: 131_072,
+            receive_octets: 131_072,
+            send_octets: 131_072,
+            autotuning: false,
+            ..Self::linux(CongestionKind::NewReno)
+        }
+    }
+
+    /// The same with selective acknowledgements and RFC 6675, segments as long as the MTU allows,
+    /// and an end after 15 repeats.
+    pub const fn ns3_sack() -> Self {
+        Self {
+            segment_octets: None,
+            sack: true,
+            data_retries: 15,
+            ..Self::ns3_2012()
+        }
+    }
+
+    /// A host of a measurement of TCP over HF radio: a window of about 100 kB that grows slowly
+    /// while nothing is lost. Everything else as Linux before RACK (kernel 4.3 and older).
+    pub const fn paper_hf() -> Self {
+        Self {
+            detection: LossDetection::Threshold,
+            syn_linear: 0,
+            receive_window_initial: 100_000,
+            ..Self::linux(CongestionKind::Cubic)
+        }
+    }
+
+    /// The profile of this name, see [`super::PROFILES`].
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "linux-cubic" => Self::linux(CongestionKind::Cubic),
+            "linux-reno" => Self::linux(CongestionKind::NewReno),
+            "linux-bbr" => Self::linux(CongestionKind::Bbr),
+            "ns3-2012" => Self::ns3_2012(),
+            "ns3-sack" => Self::ns3_sack(),
+            "paper-hf" => Self::paper_hf(),
+            _ => return None,
+        })
+    }
+}
