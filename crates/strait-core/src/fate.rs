@@ -186,7 +186,8 @@ impl Ledger {
 
     /// Destroys a packet, for a reason.
     pub fn drop(&mut self, now: Instant, packet: Packet, cause: DropCause) {
-        self.close(now, packet, Fate::Dropped(cause));
+        let bytes = self.close(now, packet, Fate::Dropped(cause));
+        self.keep_spare(bytes);
     }
 
     /// Ends a packet's stay and gives its octets back, to be sent or used again.
@@ -214,6 +215,18 @@ impl Ledger {
             bytes.clear();
             self.spare.push(bytes);
         }
+    }
+
+    /// Ends a packet's stay and appends its octets to `out`. An empty `out` gets the packet's own
+    /// buffer, so that nothing is copied.
+    pub fn close_into(&mut self, ended: Instant, packet: Packet, fate: Fate, out: &mut Vec<u8>) {
+        let mut bytes = self.close(ended, packet, fate);
+        if out.is_empty() {
+            core::mem::swap(out, &mut bytes);
+        } else {
+            out.extend_from_slice(&bytes);
+        }
+        self.keep_spare(bytes);
     }
 
     /// The next fate that the driver hasn't seen.

@@ -40,7 +40,6 @@ struct Segmenter {
     settings: LinkSettings,
     streams: [Option<UnderWay>; STREAMS],
     sequences: [u8; STREAMS],
-    scratch: Vec<u8>,
 }
 
 impl Segmenter {
@@ -49,7 +48,6 @@ impl Segmenter {
             settings,
             streams: [const { None }; STREAMS],
             sequences: [0; STREAMS],
-            scratch: Vec::new(),
         }
     }
 
@@ -68,12 +66,14 @@ impl Segmenter {
         });
     }
 
-    /// Cuts the next segment of `stream` with at most `payload_max` octets into `self.scratch`.
+    /// Appends the next segment of `stream`, with at most `payload_max` octets of payload, to
+    /// `out`.
     fn cut(
         &mut self,
         stream: usize,
         payload_max: usize,
         now: Instant,
+        out: &mut Vec<u8>,
     ) -> Option<(SegmentHeader, usize)> {
         let way = self.streams[stream].as_mut()?;
         let length = way.octets_left().min(payload_max.max(1));
@@ -84,15 +84,8 @@ impl Segmenter {
             sequence: self.sequences[stream],
         };
         self.sequences[stream] = (self.sequences[stream] + 1) % 8;
-        self.scratch.clear();
         let payload = &way.packet.bytes()[way.cut..way.cut + length];
-        emit_segment(
-            header,
-            payload,
-            self.settings.alone,
-            &mut way.sum,
-            &mut self.scratch,
-        );
+        emit_segment(header, payload, self.settings.alone, &mut way.sum, out);
         way.cut += length;
         way.packet.enter(now, DelayPart::Line);
         Some((header, way.octets_left()))
@@ -122,7 +115,9 @@ impl Segmenter {
 #[derive(Debug)]
 pub struct OctetSender {
     segmenter: Segmenter,
-    /// The segment that is leaving, as it goes on the line.
+    /// The segment that is leaving, before octet stuffing.
+    segment: Vec<u8>,
+    /// The same as it goes on the line.
     line: Vec<u8>,
     at: usize,
     /// The stream of that segment, and whether it ends its packet.
@@ -136,6 +131,7 @@ impl OctetSender {
     pub fn new(settings: LinkSettings) -> Self {
         Self {
             segmenter: Segmenter::new(settings),
+            segment: Vec::new(),
             line: Vec::new(),
             at: 0,
             leaving: None,
@@ -179,7 +175,10 @@ impl OctetSender {
     pub fn cut(&mut self, now: Instant, stream: usize, whole: bool) -> Option<Progress> {
         debug_assert_eq!(self.pending_octets(), 0, "a segment leaves whole");
         let payload_max = self.segmenter.payload_max(whole);
-        let (header, octets_left) = self.segmenter.cut(stream, payload_max, now)?;
+        self.segment.clear();
+        let (header, octets_left) =
+            self.segmenter
+                .cut(stream, payload_max, now, &mut self.segment)?;
         self.line.clear();
         self.at = 0;
         let flag_after = self.segmenter.settings.flag_after_idle;
@@ -189,7 +188,7 @@ impl OctetSender {
         {
             self.line.push(FLAG);
         }
-        octets::stuff_into(&self.segmenter.scratch, &mut self.line);
+        octets::stuff_into(&self.segment, &mut self.line);
         self.line.push(FLAG);
         self.leaving = Some((stream, header.last));
         Some(Progress {
@@ -285,10 +284,10 @@ impl FrameSender {
     ) -> Option<Progress> {
         let most = room.checked_sub(Self::ROOM_MIN)? + 1;
         let payload_max = most.min(self.segmenter.payload_max(whole));
-        let (_, octets_left) = self.segmenter.cut(stream, payload_max, now)?;
-        out.extend_from_slice(&self.segmenter.scratch);
+        let before = out.len();
+        let (_, octets_left) = self.segmenter.cut(stream, payload_max, now, out)?;
         Some(Progress {
-            octets: self.segmenter.scratch.len(),
+            octets: out.len() - before,
             octets_left,
         })
     }

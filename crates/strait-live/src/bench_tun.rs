@@ -159,7 +159,8 @@ impl TunPath {
         for (space, place) in spaces.iter().zip(&PLACES) {
             let space = space.try_clone()?;
             let (ready, started) = channel();
-            threads.push(thread::spawn(move || {
+            let name = format!("bench {} {between:?}", place.letter);
+            threads.push(spawn(name, move || {
                 let lost = ready.clone();
                 let entered = space.enter(|| match between {
                     Between::Gateway => run_gateway(place, &ready),
@@ -168,7 +169,7 @@ impl TunPath {
                 if let Err(error) | Ok(Err(error)) = entered {
                     let _ = lost.send(Err(error));
                 }
-            }));
+            })?);
             let doing = || format!("start the bench's node {}", place.letter);
             let stop = started.recv().map_err(io::Error::other).doing(doing)?;
             stoppers.push(stop?);
@@ -181,7 +182,8 @@ impl TunPath {
         drain.set_read_timeout(Some(LOOK_OUT)).doing(doing)?;
         let sink = Arc::new(Sink::default());
         let counting = (Arc::clone(&sink), thread::current());
-        threads.push(thread::spawn(move || counting.0.count(&drain, &counting.1)));
+        let count = move || counting.0.count(&drain, &counting.1);
+        threads.push(spawn("bench sink".into(), count)?);
         Ok(Self {
             source,
             sink,
@@ -270,6 +272,12 @@ impl Sink {
             }
         }
     }
+}
+
+/// A thread with a name, so that a profile tells who costs what.
+fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    let builder = thread::Builder::new().name(name);
+    builder.spawn(work).doing(|| "start a thread")
 }
 
 fn node_config(place: &Place) -> Result<NodeConfig, Error> {

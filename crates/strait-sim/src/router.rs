@@ -175,7 +175,6 @@ impl Node for Router {
             return None;
         }
         let mut packet = port.queue.pop_front()?;
-        out.extend_from_slice(packet.bytes());
         packet.enter(room.starts, DelayPart::Line);
         let ended = port.burst.push(room.starts, packet.octets() as u64);
         let stats = &mut self.ledger.stats_mut().ports[id.index()];
@@ -185,8 +184,7 @@ impl Node for Router {
             port: id,
             to: NeighbourId::PEER,
         };
-        let bytes = self.ledger.close(ended, packet, fate);
-        self.ledger.keep_spare(bytes);
+        self.ledger.close_into(ended, packet, fate, out);
         Some(TxMeta::to_peer(ClassId(0)))
     }
 

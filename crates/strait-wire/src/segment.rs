@@ -110,7 +110,8 @@ impl SegmentCheck {
 /// Appends a segment to `out`: header, payload, check.
 ///
 /// `sum` runs over the payload octets of the packet that is under way on this stream; the sender
-/// keeps one per stream, and a FIRST segment starts it anew.
+/// keeps one per stream, and a FIRST segment starts it anew. A segment that is FIRST and LAST
+/// leaves it empty.
 pub fn emit_segment(
     header: SegmentHeader,
     payload: &[u8],
@@ -121,7 +122,10 @@ pub fn emit_segment(
     if header.first {
         *sum = Crc32Sum::new();
     }
-    sum.update(payload);
+    // A packet in one segment has its own check and needs no sum.
+    if !(header.first && header.last) {
+        sum.update(payload);
+    }
     out.push(header.emit());
     out.extend_from_slice(payload);
     let check = header.check(alone);

@@ -198,8 +198,10 @@ impl Gateway {
     fn take_frame(&mut self, now: Instant, port: PortId, from: NeighbourId, bytes: &[u8]) {
         let mut arrived = core::mem::take(&mut self.arrived);
         if let Some(entry) = self.ports.get_mut(port.index()) {
-            entry.receive(from, bytes, &mut self.ledger, |packet| {
-                arrived.push(packet.to_vec());
+            entry.receive(from, bytes, &mut self.ledger, |ledger, packet| {
+                let mut copy = ledger.spare();
+                copy.extend_from_slice(packet);
+                arrived.push(copy);
             });
         }
         for packet in arrived.drain(..) {

@@ -223,11 +223,11 @@ impl Port {
         from: NeighbourId,
         bytes: &[u8],
         ledger: &mut Ledger,
-        mut tell: impl FnMut(&[u8]),
+        mut tell: impl FnMut(&mut Ledger, &[u8]),
     ) {
         let mut refused = [0u64; 3];
         let mut sort = |outcome: Result<&[u8], Refused>| match outcome {
-            Ok(packet) => tell(packet),
+            Ok(packet) => tell(ledger, packet),
             Err(why) => refused[why as usize] += 1,
         };
         let mut stranger = false;
@@ -321,10 +321,9 @@ impl Port {
         let mut packet = self.take(now, head, ledger)?;
         packet.enter(room.starts, strait_core::delay::DelayPart::Line);
         self.queue.charge(head.class, head.octets);
-        out.extend_from_slice(packet.bytes());
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
         let ended = self.burst.push(room.starts, u64::from(head.octets));
-        ledger.close(ended, packet, Fate::Delivered);
+        ledger.close_into(ended, packet, Fate::Delivered, out);
         Some(TxMeta::to_peer(head.class))
     }
 
@@ -371,14 +370,12 @@ impl Port {
             .set_under_way(head.class, head.to, progress.octets_left as u32);
         let ended = self.burst.push(room.starts, progress.octets as u64);
         if let Some(packet) = sender.finish(ended, stream) {
-            ledger.close(
-                ended,
-                packet,
-                Fate::Forwarded {
-                    port: self.id,
-                    to: head.to,
-                },
-            );
+            let fate = Fate::Forwarded {
+                port: self.id,
+                to: head.to,
+            };
+            let bytes = ledger.close(ended, packet, fate);
+            ledger.keep_spare(bytes);
         }
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
         Some(TxMeta {
@@ -439,7 +436,8 @@ impl Port {
                 port: self.id,
                 to: NeighbourId::PEER,
             };
-            ledger.close(ended, packet, fate);
+            let bytes = ledger.close(ended, packet, fate);
+            ledger.keep_spare(bytes);
         }
         Some(class)
     }

@@ -82,7 +82,6 @@ fn sim(name: &str, middle: Middle, octets: u64) -> anyhow::Result<Vec<Figure>> {
     let clock = Clock::start();
     let outcome = chain.run();
     let seconds = clock.now().as_secs_f64();
-    eprintln!("{outcome:?} {seconds}");
     ensure!(
         outcome.complete,
         "the simulated transfer didn't get through"
