@@ -16,7 +16,7 @@ const STRAIT: &str = env!("CARGO_BIN_EXE_strait");
 /// Whether this machine can have a lab; says why not.
 fn can_run(test: &str) -> bool {
     if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        println!("{test}: skipped, this needs root");
+        eprintln!("{test}: skipped, this needs root");
         return false;
     }
     let folders = std::env::var_os("PATH").unwrap_or_default();
@@ -25,7 +25,7 @@ fn can_run(test: &str) -> bool {
         .into_iter()
         .find(|program| !has(program));
     if let Some(program) = missing {
-        println!("{test}: skipped, there is no `{program}`");
+        eprintln!("{test}: skipped, there is no `{program}`");
     }
     missing.is_none()
 }
@@ -174,11 +174,11 @@ fn without_rights_the_error_names_the_remedy() {
     command.arg("lab").arg(scenario(folder.path())).uid(65_534);
     fs::set_permissions(folder.path(), mode(0o755)).unwrap();
     match command.output() {
-        Err(error) => println!("lab rights: skipped, nobody may start it: {error}"),
+        Err(error) => eprintln!("lab rights: skipped, nobody may start it: {error}"),
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stderr);
             if text.contains("can't be read") {
-                println!("lab rights: skipped, nobody may read the scenario files");
+                eprintln!("lab rights: skipped, nobody may read the scenario files");
                 return;
             }
             assert_eq!(output.status.code(), Some(3), "{text}");
