@@ -63,6 +63,10 @@ pub struct ClassConfig {
     /// doesn't hold up another; else first come, first served.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub fair: bool,
+    /// Whether a TCP segment that is sent again while its first copy still waits is left out: the
+    /// first copy says all that it says.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub absorb_repeats: bool,
     /// Code point that every packet of the class gets, unless its rule names another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Dscp>,
@@ -92,6 +96,7 @@ impl ClassConfig {
             octets: None,
             age: None,
             fair: false,
+            absorb_repeats: false,
             mark: None,
         }
     }

@@ -13,6 +13,7 @@ pub mod matching;
 pub mod policy;
 mod preset;
 mod queue;
+mod repeat;
 mod ring;
 pub mod scheduler;
 mod text;

@@ -154,6 +154,8 @@ pub struct Class {
     pub age: Option<Duration>,
     /// Whether its flows go in turn.
     pub fair: bool,
+    /// Whether a TCP segment whose first copy still waits is left out.
+    pub absorb_repeats: bool,
 }
 
 impl Class {
@@ -188,6 +190,7 @@ impl Class {
             octets: config.octets.map(|octets| octets.0),
             age: config.age.map(|age| age.0),
             fair: config.fair,
+            absorb_repeats: config.absorb_repeats,
         })
     }
 

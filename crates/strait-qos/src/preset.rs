@@ -42,6 +42,7 @@ fn classes() -> Vec<ClassConfig> {
         age: Some(Time(Duration::from_millis(age_ms))),
         // The strict class in front is served within its age or not at all.
         fair: band > 0,
+        absorb_repeats: band > 0,
         ..ClassConfig::new(name)
     };
     [

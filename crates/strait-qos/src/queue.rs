@@ -4,11 +4,12 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use strait_core::{ClassId, DropCause, Duration, Instant, NeighbourId, Packet};
+use strait_core::{ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Packet};
 use strait_wire::hash::hash64;
 use strait_wire::ip::PacketInfo;
 
 use crate::policy::Class;
+use crate::repeat::is_repeated;
 use crate::scheduler::{Eligibility, FLOWS_MAX, Head, Queued, Refusal};
 
 /// A queue for each neighbour that has packets here, or for each flow to a neighbour if the class
@@ -19,6 +20,7 @@ pub(crate) struct ClassQueue {
     octets_max: u64,
     age: Option<Duration>,
     fair: bool,
+    absorbs_repeats: bool,
     flows: VecDeque<Flow>,
     /// Emptied queues, kept so that coming and going flows don't allocate.
     spare: Vec<VecDeque<Packet>>,
@@ -96,6 +98,7 @@ impl ClassQueue {
             octets_max: class.octets.unwrap_or(u64::MAX),
             age: class.age,
             fair: class.fair,
+            absorbs_repeats: class.absorb_repeats,
             flows: VecDeque::new(),
             spare: Vec::new(),
             queued: Queued::default(),
@@ -130,7 +133,13 @@ impl ClassQueue {
         let key = FlowKey::of(&packet, self.fair);
         let place = self.flows.iter().position(|flow| flow.key == key);
         if let Some(cause) = self.refusal(now, &packet, place) {
-            return Err((packet, cause));
+            return Err((packet, Fate::Dropped(cause)));
+        }
+        if self.absorbs_repeats
+            && let Some(flow) = place.and_then(|place| self.flows.get(place))
+            && is_repeated(&packet, &flow.packets)
+        {
+            return Err((packet, Fate::Absorbed));
         }
         self.queued.packets += 1;
         self.queued.octets += packet.octets() as u64;

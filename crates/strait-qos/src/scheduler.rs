@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use strait_core::{ClassId, DropCause, Instant, NeighbourId, Packet};
+use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet};
 
 use crate::policy::Class;
 use crate::queue::ClassQueue;
@@ -56,8 +56,9 @@ pub struct Queued {
     pub octets: u64,
 }
 
-/// A packet given back, and why it has no place.
-pub type Refusal = (Packet, DropCause);
+/// A packet given back, and the fate it is to have: destroyed for a reason, or absorbed by one that
+/// waits and says the same.
+pub type Refusal = (Packet, Fate);
 
 /// Holds the packets of one port and says which goes next.
 ///
@@ -68,9 +69,9 @@ pub trait Scheduler: fmt::Debug {
     /// Takes a packet in, at the end of its class's queue for its neighbour, and lowers its
     /// `expires` to the class's age limit.
     ///
-    /// Gives it back if it is too old already ([`DropCause::Aged`]) or doesn't fit
-    /// ([`DropCause::QueuePackets`], also for a class that doesn't exist or one neighbour too many;
-    /// [`DropCause::QueueOctets`]).
+    /// Gives it back if it is too old already ([`DropCause::Aged`]), doesn't fit
+    /// ([`DropCause::QueuePackets`], also for a class that doesn't exist or one flow too many;
+    /// [`DropCause::QueueOctets`]), or repeats one that waits ([`Fate::Absorbed`]).
     #[expect(
         clippy::result_large_err,
         reason = "boxing would allocate for each refused packet"
@@ -183,14 +184,14 @@ impl Scheduler for PriorityDrr {
     fn enqueue(&mut self, now: Instant, packet: Packet) -> Result<(), Refusal> {
         let class = packet.class;
         let Some(queue) = self.classes.get(class.index()) else {
-            return Err((packet, DropCause::QueuePackets));
+            return Err((packet, Fate::Dropped(DropCause::QueuePackets)));
         };
         if !queue.backlogged() {
             self.begin_backlog(class);
         }
         match self.classes.get_mut(class.index()) {
             Some(queue) => queue.enqueue(now, packet),
-            None => Err((packet, DropCause::QueuePackets)),
+            None => Err((packet, Fate::Dropped(DropCause::QueuePackets))),
         }
     }
 

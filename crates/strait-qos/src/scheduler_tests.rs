@@ -23,6 +23,7 @@ fn class(name: &str, band: u8, weight: u16) -> Class {
         octets: None,
         age: None,
         fair: false,
+        absorb_repeats: false,
     }
 }
 
@@ -82,9 +83,12 @@ impl Bench {
     fn put(&mut self, now: Instant, packet: Packet) -> Option<DropCause> {
         let refused = match self.scheduler.enqueue(now, packet) {
             Ok(()) => None,
-            Err((packet, cause)) => {
-                self.ledger.drop(now, packet, cause);
-                Some(cause)
+            Err((packet, fate)) => {
+                self.ledger.close(now, packet, fate);
+                match fate {
+                    Fate::Dropped(cause) => Some(cause),
+                    _ => None,
+                }
             }
         };
         self.check();
@@ -261,6 +265,73 @@ fn a_request_doesnt_wait_behind_another_flows_queue_if_the_class_is_fair() {
         let flow_1: Vec<_> = order.iter().filter(|mark| **mark < 100).collect();
         assert!(flow_1.is_sorted(), "in order inside a flow");
     }
+}
+
+/// A TCP segment from 10.1.0.2:`port`: sequence number, acknowledgement number, data.
+fn segment(bench: &mut Bench, port: u16, seq: u32, ack: u32, data: &[u8]) -> Packet {
+    let mut bytes = vec![
+        0x45,
+        0,
+        0,
+        40 + data.len() as u8,
+        0,
+        1,
+        0x40,
+        0,
+        64,
+        6,
+        0,
+        0,
+    ];
+    bytes.extend_from_slice(&[10, 1, 0, 2, 10, 2, 0, 2]);
+    let sum: u32 = bytes
+        .chunks(2)
+        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+        .sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    bytes[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    bytes.extend_from_slice(&port.to_be_bytes());
+    bytes.extend_from_slice(&[0, 80]);
+    bytes.extend_from_slice(&seq.to_be_bytes());
+    bytes.extend_from_slice(&ack.to_be_bytes());
+    bytes.extend_from_slice(&[0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+    bytes.extend_from_slice(data);
+    bench.ledger.admit(T, bytes, Origin::Own).unwrap()
+}
+
+#[test]
+fn a_segment_whose_first_copy_waits_is_absorbed_and_no_other() {
+    let absorbing = Class {
+        absorb_repeats: true,
+        ..class("a", 0, 1)
+    };
+    let mut bench = Bench::new(&[absorbing]);
+    let offers: [(u16, u32, u32, &[u8], bool); 9] = [
+        (1, u32::MAX, 7, b"one", false),
+        (1, 2, 7, b"two", false),
+        (1, u32::MAX, 7, b"one", true),
+        (1, 2, 7, b"two", true),
+        // It acknowledges more, or is cut otherwise, or is of another connection.
+        (1, 2, 8, b"two", false),
+        (1, 2, 7, b"tw", false),
+        (2, 2, 7, b"two", false),
+        // Other content under the same number is none of ours to judge.
+        (1, 2, 7, b"TWO", false),
+        // Bare acknowledgements are not repeated until acknowledged.
+        (1, 2, 7, b"", false),
+    ];
+    for (port, seq, ack, data, absorbed) in offers {
+        let before = bench.ledger.stats().absorbed;
+        let packet = segment(&mut bench, port, seq, ack, data);
+        assert_eq!(bench.put(T, packet), None);
+        let gone = bench.ledger.stats().absorbed - before == 1;
+        assert_eq!(gone, absorbed, "{port} {seq} {ack} {data:?}");
+    }
+    // Gone ahead, the first copy absorbs nothing any more.
+    bench.send();
+    let again = segment(&mut bench, 1, u32::MAX, 7, b"one");
+    bench.put(T, again);
+    assert_eq!(bench.ledger.stats().absorbed, 2);
 }
 
 #[test]

@@ -181,9 +181,9 @@ impl Port {
         self.expire(now, ledger);
         count_queued(ledger, &packet, 1);
         if let Err(refused) = self.queue.enqueue(now, packet) {
-            let (packet, cause) = refused;
+            let (packet, fate) = refused;
             count_queued(ledger, &packet, -1);
-            ledger.drop(now, packet, cause);
+            ledger.close(now, packet, fate);
         }
     }
 

@@ -1,0 +1,52 @@
+//! TCP segments sent again while their first copy still waits.
+//!
+//! Where a line is slow, a queue can hold more than a sender's retransmission timeout. The sender
+//! then repeats what was never lost, and the repetition would cost line time again. The first copy
+//! says all that the repetition says, and says it earlier; its older timestamp also lets the sender
+//! find out that its timeout was premature (RFC 3522).
+
+use alloc::collections::VecDeque;
+
+use strait_core::Packet;
+use strait_wire::ip::{TcpFlags, TcpView, protocol, tcp_header};
+
+/// Whether one of the packets that wait, in the order of their coming, says all that `packet` says.
+pub(crate) fn is_repeated(packet: &Packet, waiting: &VecDeque<Packet>) -> bool {
+    let Some(new) = segment(packet) else {
+        return false;
+    };
+    // Mostly a segment follows the last one that waits, and nothing needs to be searched.
+    let follows = |last: TcpView| (new.seq.wrapping_sub(last.seq) as i32) > 0;
+    let of_flow = |other: &&Packet| same_flow(packet, other);
+    if waiting
+        .iter()
+        .rev()
+        .find(of_flow)
+        .and_then(segment)
+        .is_none_or(follows)
+    {
+        return false;
+    }
+    waiting.iter().filter(of_flow).any(|other| {
+        segment(other).is_some_and(|old| {
+            old.seq == new.seq
+                && old.ack == new.ack
+                && old.flags == new.flags
+                && packet.bytes().get(new.payload.clone()) == other.bytes().get(old.payload)
+        })
+    })
+}
+
+/// The header of a segment that is repeated until it is acknowledged: one with data, or a SYN.
+fn segment(packet: &Packet) -> Option<TcpView> {
+    if packet.info().protocol != protocol::TCP {
+        return None;
+    }
+    let view = tcp_header(packet.bytes())?;
+    (!view.payload.is_empty() || view.flags.contains(TcpFlags::SYN)).then_some(view)
+}
+
+fn same_flow(a: &Packet, b: &Packet) -> bool {
+    let (a, b) = (a.info(), b.info());
+    (a.protocol, a.ports, a.src, a.dst) == (b.protocol, b.ports, b.src, b.dst)
+}
