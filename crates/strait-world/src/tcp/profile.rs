@@ -101,6 +101,21 @@ pub struct Profile {
     pub rto_max: Time,
     /// What the minimum bounds.
     pub rto_rule: RtoRule,
+    /// Let timestamps measure repeated segments too (RFC 7323 section 4.1); else nothing does
+    /// (Karn's rule, RFC 6298 section 3).
+    pub measure_repeats: bool,
+    /// Sending the oldest segment again restarts its timer, so that recovery has a whole timeout.
+    /// RFC 6298 section 5 doesn't say so; kernel: yes.
+    pub repeat_restarts_timer: bool,
+    /// Only the first partial acknowledgement of a recovery restarts the timer: RFC 6582
+    /// section 4's impatient variant; else each does. Kernel: each.
+    pub impatient: bool,
+    /// The threshold after a loss is a share of what is in the network (FlightSize of RFC 5681);
+    /// else of the window. Kernel: of the window.
+    pub threshold_from_flight: bool,
+    /// Any new acknowledgement ends the doubling of the timeout; else a measurement must
+    /// (RFC 6298 section 5.7). Kernel: a measurement.
+    pub progress_ends_backoff: bool,
     /// How often a SYN is repeated, beyond the linear ones. Kernel: `tcp_syn_retries` = 6.
     pub syn_retries: u32,
     /// Repeats of a SYN before its timeout begins to double. Kernel 6.5 and later:
@@ -198,6 +213,11 @@ impl Profile {
             rto_min: ms(200),
             rto_max: ms(120_000),
             rto_rule: RtoRule::VariationFloor,
+            measure_repeats: true,
+            repeat_restarts_timer: true,
+            impatient: false,
+            threshold_from_flight: false,
+            progress_ends_backoff: false,
             syn_retries: 6,
             syn_linear: 4,
             synack_retries: 5,
@@ -253,6 +273,11 @@ impl Profile {
             rto_initial: ms(3000),
             rto_max: ms(60_000),
             rto_rule: RtoRule::Standard,
+            measure_repeats: false,
+            repeat_restarts_timer: false,
+            impatient: true,
+            threshold_from_flight: true,
+            progress_ends_backoff: true,
             syn_linear: 0,
             give_up: Time(Duration::MAX),
             ack: AckPolicy::Every {

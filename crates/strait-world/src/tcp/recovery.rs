@@ -30,9 +30,13 @@ pub(super) struct Recovery {
     pub(super) undo_from: Option<u64>,
     /// Repetitions not yet reported as duplicates; `None` when it can't be told.
     pub(super) undo_repeats: Option<u32>,
+    /// A partial acknowledgement has restarted the timer.
+    pub(super) partial: bool,
     /// Threshold and window before the reduction; 0: don't go back to that threshold.
     pub(super) prior_threshold: u32,
     pub(super) prior_window: u32,
+    /// What was in the network when the reduction began, by the profile's measure.
+    pub(super) flight: u32,
     /// Proportional rate reduction: delivered and sent since it began (RFC 6937).
     pub(super) delivered: u32,
     pub(super) sent: u32,
@@ -78,8 +82,10 @@ impl Recovery {
             high: 0,
             undo_from: None,
             undo_repeats: None,
+            partial: false,
             prior_threshold: 0,
             prior_window: 0,
+            flight: 0,
             delivered: 0,
             sent: 0,
             repeated_at: None,
@@ -112,7 +118,7 @@ impl Recovery {
     ) -> u32 {
         self.delivered += delivered;
         let room = if in_flight > threshold {
-            let prior = u64::from(self.prior_window.max(1));
+            let prior = u64::from(self.flight.max(1));
             let share = (u64::from(threshold) * u64::from(self.delivered)).div_ceil(prior);
             (share as u32).saturating_sub(self.sent)
         } else {

@@ -10,6 +10,7 @@ pub(super) struct Rtt {
     rule: RtoRule,
     floor_ns: u64,
     rto_max_ns: u64,
+    rto_initial_ns: u64,
     /// Mean, 0 before the first measurement.
     smoothed_ns: u64,
     deviation_ns: u64,
@@ -34,6 +35,7 @@ impl Rtt {
             rule: profile.rto_rule,
             floor_ns: nanos(profile.rto_min.0),
             rto_max_ns: nanos(profile.rto_max.0),
+            rto_initial_ns: nanos(profile.rto_initial.0),
             smoothed_ns: 0,
             deviation_ns: 0,
             deviation_peak_ns: 0,
@@ -112,10 +114,8 @@ impl Rtt {
 
     /// The timeout without doublings, or the initial one.
     pub(super) fn reset_backoff(&mut self) {
-        if self.smoothed_ns == 0 {
-            return;
-        }
         let rto_ns = match self.rule {
+            _ if self.smoothed_ns == 0 => self.rto_initial_ns,
             RtoRule::Standard => {
                 let variation_ns = (4 * self.deviation_ns).max(Self::GRANULARITY_NS);
                 (self.smoothed_ns + variation_ns).max(self.floor_ns)

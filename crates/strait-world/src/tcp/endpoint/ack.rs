@@ -256,13 +256,17 @@ impl Endpoint {
     /// RFC 6298, with the choice of samples of RFC 7323 section 4: a segment never repeated, or
     /// what the timestamp echoes.
     fn measure(&mut self, now: Instant, segment: &Segment, news: &mut AckNews) {
-        let echoed = || self.echoed(now, segment).filter(|_| news.acked > 0);
+        let usable = news.acked > 0 && (self.profile.measure_repeats || !news.repetition);
+        let echoed = || self.echoed(now, segment).filter(|_| usable);
         let sample = news.rtt.or(news.rtt_sacked).or_else(echoed);
         if let Some(rtt) = sample {
             self.rtt.measure(now, rtt, self.tx.una, self.tx.next);
         }
         if news.advanced {
             self.recovery.timeouts = 0;
+            if self.profile.progress_ends_backoff {
+                self.rtt.reset_backoff();
+            }
         }
         let oldest = self.board.queue.front().map(|sent| sent.sent_at);
         if !news.advanced
@@ -288,12 +292,21 @@ impl Endpoint {
             let duplicates = u32::from(!news.advanced && !news.distinct && ack == self.tx.una);
             self.alert(now, duplicates, news);
         }
-        if news.rearm {
+        if news.rearm && !self.is_impatient(news) {
             self.set_sender_timer(now);
         }
         if self.board.queue.is_empty() && self.tx.next < self.stream_end() {
             self.take_idle_ack(now);
         }
+    }
+
+    /// A partial acknowledgement, not the first, that doesn't restart the timer.
+    fn is_impatient(&mut self, news: &AckNews) -> bool {
+        let partial = self.profile.impatient
+            && news.advanced
+            && self.recovery.phase == Phase::Recovery
+            && self.tx.una < self.recovery.high;
+        partial && std::mem::replace(&mut self.recovery.partial, true)
     }
 
     /// The window: reduced step by step, or grown if it was in use.

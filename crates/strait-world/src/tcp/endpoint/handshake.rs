@@ -226,11 +226,12 @@ impl Endpoint {
         let measured: Option<Duration> = if repeats == 0 {
             Some(now.since(opened))
         } else {
-            echoed
+            echoed.filter(|_| self.profile.measure_repeats)
         };
         if let Some(rtt) = measured {
             self.rtt.measure(now, rtt, first, first);
         }
+        self.rtt.reset_backoff();
         self.begin_window(repeats, spurious);
         self.timers.sender = None;
         self.tx.handshake_due = false;

@@ -324,8 +324,19 @@ impl Endpoint {
         recovery.prior_window = self.window.segments;
         (recovery.delivered, recovery.sent) = (0, 0);
         self.window.count = 0;
-        self.window.threshold = self.control.threshold(&self.window);
+        let in_flight = self.board.in_flight() + u32::from(!self.agreed.sack);
+        self.lower_threshold(in_flight);
         self.ecn.reduced = self.agreed.ecn;
+    }
+
+    /// What a loss leaves of the window.
+    fn lower_threshold(&mut self, in_flight: u32) {
+        let mut basis = self.window;
+        if self.profile.threshold_from_flight {
+            basis.segments = in_flight;
+        }
+        self.recovery.flight = basis.segments;
+        self.window.threshold = self.control.threshold(&basis);
     }
 
     pub(super) fn enter_recovery(&mut self, congestion: bool) {
@@ -338,6 +349,7 @@ impl Endpoint {
             self.begin_reduction();
         }
         self.recovery.phase = Phase::Recovery;
+        self.recovery.partial = false;
     }
 
     /// One step of the reduction.
@@ -372,6 +384,7 @@ impl Endpoint {
     /// RFC 5681 section 3.1, equation 4, and RFC 5682 section 3.1 step 1.
     pub(super) fn enter_loss(&mut self, now: Instant) {
         let fresh = self.recovery.phase < Phase::Recovery;
+        let in_flight = self.board.in_flight();
         self.mark_all_lost(now);
         let first_here = self.recovery.phase <= Phase::Disorder
             || self.recovery.high <= self.tx.una
@@ -379,7 +392,7 @@ impl Endpoint {
         if first_here {
             self.recovery.prior_threshold = self.remembered_threshold();
             self.recovery.prior_window = self.window.segments;
-            self.window.threshold = self.control.threshold(&self.window);
+            self.lower_threshold(in_flight);
             self.begin_undo();
         }
         let disordered = self.recovery.phase <= Phase::Disorder;

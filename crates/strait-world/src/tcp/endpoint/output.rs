@@ -7,6 +7,7 @@ use super::super::recovery::Phase;
 use super::super::ring::Ring;
 use super::super::scoreboard::Sent;
 use super::super::segment::{Options, Outgoing, SackBlocks};
+use super::timers::Alarm;
 use super::{Endpoint, State};
 
 /// The sending side: the octets not yet acknowledged, and what is to be done.
@@ -404,7 +405,7 @@ impl Endpoint {
         self.tx.next = end;
         self.tx.sent = true;
         self.recovery.sent += u32::from(self.recovery.reducing());
-        if idle || self.timers.is(super::timers::Alarm::Probe) {
+        if idle || self.timers.is(Alarm::Probe) {
             self.rearm_retransmit(now);
         }
         self.schedule_probe(now, false);
@@ -438,11 +439,17 @@ impl Endpoint {
         }
         self.recovery.sent += u32::from(self.recovery.reducing());
         self.tx.sent = true;
-        if index == 0 && !self.timers.is(super::timers::Alarm::Reorder) {
-            self.arm_retransmit(now);
-        }
+        self.restart_timer(now, index);
         self.pace(now, out.len());
         true
+    }
+
+    /// The oldest segment went again.
+    fn restart_timer(&mut self, now: Instant, index: usize) {
+        let restarts = self.profile.repeat_restarts_timer || self.timers.sender.is_none();
+        if index == 0 && restarts && !self.timers.is(Alarm::Reorder) {
+            self.arm_retransmit(now);
+        }
     }
 
     /// The probe at the tail: RFC 8985 section 7.3.
