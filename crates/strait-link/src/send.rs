@@ -155,6 +155,13 @@ impl OctetSender {
         self.segmenter.settings = settings;
     }
 
+    /// The packet under way on `stream`.
+    pub fn under_way(&self, stream: usize) -> Option<&Packet> {
+        self.segmenter.streams[stream]
+            .as_ref()
+            .map(|way| &way.packet)
+    }
+
     /// Whether `stream` has a packet under way.
     pub const fn is_under_way(&self, stream: usize) -> bool {
         self.segmenter.streams[stream].is_some()
@@ -252,6 +259,13 @@ impl FrameSender {
     /// Cuts later segments by `settings`.
     pub const fn set_settings(&mut self, settings: LinkSettings) {
         self.segmenter.settings = settings;
+    }
+
+    /// The packet under way on `stream`.
+    pub fn under_way(&self, stream: usize) -> Option<&Packet> {
+        self.segmenter.streams[stream]
+            .as_ref()
+            .map(|way| &way.packet)
     }
 
     /// Whether `stream` has a packet under way.

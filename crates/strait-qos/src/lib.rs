@@ -22,4 +22,5 @@ pub use config::{ClassConfig, PolicyConfig, RuleConfig};
 pub use dscp::Dscp;
 pub use matching::{List, PortRange, Prefix, Protocol};
 pub use policy::{Class, Policy, PolicyError, PolicyWarning, Verdict};
+pub use repeat::repeats;
 pub use scheduler::{Eligibility, Head, Open, PriorityDrr, Queued, Refusal, Scheduler};

@@ -27,14 +27,24 @@ pub(crate) fn is_repeated(packet: &Packet, waiting: &VecDeque<Packet>) -> bool {
     {
         return false;
     }
-    waiting.iter().filter(of_flow).any(|other| {
-        segment(other).is_some_and(|old| {
-            old.seq == new.seq
-                && old.ack == new.ack
-                && old.flags == new.flags
-                && packet.bytes().get(new.payload.clone()) == other.bytes().get(old.payload)
-        })
-    })
+    waiting.iter().any(|other| repeats(packet, other))
+}
+
+/// Whether `packet` is a TCP segment that says nothing that `first` doesn't say.
+#[must_use]
+pub fn repeats(packet: &Packet, first: &Packet) -> bool {
+    if !same_flow(packet, first) {
+        return false;
+    }
+    let (Some(new), Some(old)) = (segment(packet), segment(first)) else {
+        return false;
+    };
+    // Whether to push is told with the last segment of a burst, which may be another one now.
+    let flags = |view: &TcpView| view.flags.0 & !TcpFlags::PSH.0;
+    old.seq == new.seq
+        && old.ack == new.ack
+        && flags(&old) == flags(&new)
+        && packet.bytes().get(new.payload) == first.bytes().get(old.payload)
 }
 
 /// The header of a segment that is repeated until it is acknowledged: one with data, or a SYN.

@@ -9,7 +9,7 @@ use strait_core::rate::{Burst, LineRate};
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, PortId, Room};
 use strait_link::{FrameSender, OctetSender, Receiver, Refused, STREAMS};
 use strait_qos::scheduler::QUANTUM_OCTETS;
-use strait_qos::{Class, Head, Open, Policy, PriorityDrr, Scheduler};
+use strait_qos::{Class, Head, Open, Policy, PriorityDrr, Scheduler, repeats};
 
 use crate::config::{PortConfig, PortKind};
 
@@ -40,6 +40,8 @@ pub(crate) struct Port {
     /// Classes of the first band: nothing goes before their packets, so cutting them would only
     /// cost octets.
     whole: [bool; STREAMS],
+    /// Classes that leave out what repeats a packet that hasn't left yet.
+    absorbs_repeats: [bool; STREAMS],
     link: Link,
     burst: Burst,
     /// Transmissions so far: the number of the last one.
@@ -92,6 +94,12 @@ impl Port {
             mtu,
             state: None,
             whole: first_band(policy.classes()),
+            absorbs_repeats: core::array::from_fn(|stream| {
+                policy
+                    .classes()
+                    .get(stream)
+                    .is_some_and(|class| class.absorb_repeats)
+            }),
             queue: PriorityDrr::new(policy.classes(), QUANTUM_OCTETS),
             link,
             burst: Burst::new(RATE_UNKNOWN, Instant::ZERO),
@@ -179,12 +187,30 @@ impl Port {
         // What is too old takes no place, whether or not a pull found it before: a pull that is
         // answered by nothing must leave no trace.
         self.expire(now, ledger);
+        if self.absorbs(&packet) {
+            ledger.close(now, packet, Fate::Absorbed);
+            return;
+        }
         count_queued(ledger, &packet, 1);
         if let Err(refused) = self.queue.enqueue(now, packet) {
             let (packet, fate) = refused;
             count_queued(ledger, &packet, -1);
             ledger.close(now, packet, fate);
         }
+    }
+
+    /// Whether the packet that is leaving says all that this one says. The queue asks the same of
+    /// those that wait.
+    fn absorbs(&self, packet: &Packet) -> bool {
+        let stream = packet.class.index() % STREAMS;
+        let leaving = match &self.link {
+            Link::Host => None,
+            Link::Octets(ends) => ends.0.under_way(stream),
+            Link::Frames { neighbours, .. } => neighbours
+                .get(packet.to.index())
+                .and_then(|(sender, _)| sender.under_way(stream)),
+        };
+        self.absorbs_repeats[stream] && leaving.is_some_and(|leaving| repeats(packet, leaving))
     }
 
     /// Destroys the packets that have grown too old.
