@@ -36,9 +36,10 @@ impl Program for Call {
             payload_octets,
             period,
             both_ways,
+            turn: None,
         } = flow.traffic
         else {
-            return Err(flow.wrong("it is no voice"));
+            return Err(flow.wrong("both talk all the time here: leave `turns` away"));
         };
         // The receiver first: it has to be there when the first packet comes.
         for end in [1, 0] {

@@ -115,7 +115,7 @@ impl Flow {
             traffic,
             hosts: [near, far],
             ends: [from, to],
-            start: config.start.0,
+            start: config.begins(loaded.scenario.seed),
             stop: config.stop.map_or(duration, |stop| stop.0.min(duration)),
         })
     }

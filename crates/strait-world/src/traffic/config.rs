@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use strait_core::Duration;
+use strait_core::chance::Stream;
+use strait_core::time::nanos;
 use strait_core::units::{BitRate, Octets, Time};
 
 use super::Dscp;
@@ -42,6 +44,12 @@ pub struct TrafficConfig {
     /// voice: the other host sends as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub both_ways: Option<bool>,
+    /// voice both ways: one side talks at a time, for so long each; simulated only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<Time>,
+    /// The traffic begins up to so much later than `start`, by the run's seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_spread: Option<Time>,
     /// udp: rate of the payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
@@ -146,6 +154,8 @@ pub enum Traffic {
         period: Duration,
         /// Both hosts send.
         both_ways: bool,
+        /// How long each side talks before the other does; both talk all the time without.
+        turn: Option<Duration>,
     },
     /// Datagrams at a rate.
     Udp {
@@ -224,6 +234,15 @@ pub enum TrafficError {
 const PAYLOAD_MAX: u64 = 65_000;
 
 impl TrafficConfig {
+    /// When the traffic begins in a run with this seed.
+    pub fn begins(&self, seed: u64) -> Duration {
+        let late = self.start_spread.map_or(0, |spread| {
+            let mut chance = Stream::new(seed, &format!("traffic.{}.start", self.name));
+            chance.below(nanos(spread.0).saturating_add(1))
+        });
+        self.start.0 + Duration::from_nanos(late)
+    }
+
     /// Fills in defaults and checks that the keys fit the kind.
     ///
     /// # Errors
@@ -238,6 +257,7 @@ impl TrafficConfig {
                 payload_octets: self.payload_octets(0, 31)?,
                 period: self.period(Duration::from_millis(200))?,
                 both_ways: self.both_ways.unwrap_or(false),
+                turn: self.turn()?,
             }),
             Kind::Udp => Ok(Traffic::Udp {
                 payload_octets: self.payload_octets(4, 100)?,
@@ -264,11 +284,12 @@ impl TrafficConfig {
 
     fn refuse_surplus(&self) -> Result<(), TrafficError> {
         use Kind::{Page, Ping, Tcp, Udp, Voice};
-        let keys: [(&'static str, bool, &[Kind]); 13] = [
+        let keys: [(&'static str, bool, &[Kind]); 14] = [
             ("stop", self.stop.is_some(), &[Voice, Udp, Ping]),
             ("payload", self.payload.is_some(), &[Voice, Udp, Ping]),
             ("period", self.period.is_some(), &[Voice, Ping]),
             ("both_ways", self.both_ways.is_some(), &[Voice]),
+            ("turns", self.turns.is_some(), &[Voice]),
             ("rate", self.rate.is_some(), &[Udp]),
             ("poisson", self.poisson.is_some(), &[Udp]),
             ("count", self.count.is_some(), &[Ping]),
@@ -320,6 +341,18 @@ impl TrafficConfig {
         } else {
             Err(self.bounds("period", "at least 1 us"))
         }
+    }
+
+    fn turn(&self) -> Result<Option<Duration>, TrafficError> {
+        let Some(turn) = self.turns.map(|turn| turn.0) else {
+            return Ok(None);
+        };
+        let period = self.period(Duration::from_millis(200))?;
+        let whole = turn.as_nanos().is_multiple_of(period.as_nanos());
+        if !whole || turn.is_zero() || self.both_ways != Some(true) {
+            return Err(self.bounds("turns", "a multiple of the period, with both_ways = true"));
+        }
+        Ok(Some(turn))
     }
 
     fn within(&self, key: &'static str, value: u32, max: u32) -> Result<u32, TrafficError> {
@@ -385,6 +418,7 @@ mod tests {
             payload_octets: 24,
             period: Duration::from_millis(30),
             both_ways: true,
+            turn: None,
         };
         assert_eq!(config.resolve(), Ok(voice));
         let again: TrafficConfig =

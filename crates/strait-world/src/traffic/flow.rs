@@ -23,6 +23,12 @@ pub(super) enum Form {
 pub(super) enum Pace {
     /// Every so many nanoseconds.
     Every(u64),
+    /// The same in every second stretch of `turn` datagrams, the first of them being `skip` late.
+    Turns {
+        period_ns: u64,
+        turn: u64,
+        skip: u64,
+    },
     /// So many bits at a rate, evenly.
     Rate { bits: u64, rate_bit_s: u64 },
     /// The same with exponentially distributed gaps.
@@ -41,6 +47,15 @@ impl Pace {
         };
         match self {
             Self::Every(period_ns) => after(u128::from(sequence) * u128::from(period_ns), 1),
+            Self::Turns {
+                period_ns,
+                turn,
+                skip,
+            } => {
+                let turn = turn.max(1);
+                let slot = u128::from(sequence) + u128::from(sequence / turn * turn + skip);
+                after(slot * u128::from(period_ns), 1)
+            }
             Self::Rate { bits, rate_bit_s } => {
                 let bits = u128::from(sequence) * u128::from(bits);
                 let at = after(bits.saturating_mul(1_000_000_000), rate_bit_s);

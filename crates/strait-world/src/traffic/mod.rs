@@ -18,6 +18,7 @@ mod report;
 
 use std::net::{IpAddr, SocketAddr};
 
+use strait_core::chance::Stream;
 use strait_core::time::nanos;
 use strait_core::{Duration, Instant};
 
@@ -104,16 +105,26 @@ pub fn install(
         to,
         ends,
         seed,
-        span: span(config),
+        span: span(config, seed),
     };
     match traffic {
         Traffic::Voice {
             payload_octets,
             period,
             both_ways,
+            turn,
         } => {
-            let pace = Pace::Every(nanos(period));
-            job.datagrams(Form::Voice, payload_octets, pace, both_ways)
+            let period_ns = nanos(period);
+            let paces = match turn.map(|turn| nanos(turn) / period_ns.max(1)) {
+                None => [Pace::Every(period_ns); 2],
+                Some(turn) => [0, turn].map(|skip| Pace::Turns {
+                    period_ns,
+                    turn,
+                    skip,
+                }),
+            };
+            let back = both_ways.then_some(paces[1]);
+            job.datagrams(Form::Voice, payload_octets, paces[0], back)
         }
         Traffic::Udp {
             payload_octets,
@@ -126,7 +137,7 @@ pub fn install(
             } else {
                 Pace::Rate { bits, rate_bit_s }
             };
-            job.datagrams(Form::Plain, payload_octets, pace, false)
+            job.datagrams(Form::Plain, payload_octets, pace, None)
         }
         Traffic::Ping {
             payload_octets,
@@ -143,9 +154,9 @@ pub fn install(
     }
 }
 
-fn span(config: &TrafficConfig) -> Span {
+fn span(config: &TrafficConfig, seed: u64) -> Span {
     Span {
-        start: Instant::ZERO + config.start.0,
+        start: Instant::ZERO + config.begins(seed),
         stop: config
             .stop
             .map_or(Instant::NEVER, |stop| Instant::ZERO + stop.0),
@@ -167,9 +178,9 @@ impl Job<'_> {
     }
 
     /// The random stream `what` of this traffic on a host.
-    fn stream(&self, host: &Host, what: &str) -> strait_core::chance::Stream {
+    fn stream(&self, host: &Host, what: &str) -> Stream {
         let name = format!("traffic.{}.{}.{what}", self.config.name, host.incarnation());
-        strait_core::chance::Stream::new(self.seed, &name)
+        Stream::new(self.seed, &name)
     }
 
     fn content(&self) -> Content {
@@ -189,13 +200,13 @@ impl Job<'_> {
         form: Form,
         payload_octets: u32,
         pace: Pace,
-        both_ways: bool,
+        back: Option<Pace>,
     ) -> Result<(), InstallError> {
         let (near, far) = self.ends;
-        let end = |side, host: &Host, local, remote, sends| Datagrams {
+        let end = |side, host: &Host, local, remote, pace| Datagrams {
             log: self.log(side),
             form,
-            pace: if sends { Some(pace) } else { None },
+            pace,
             span: self.span,
             ends: (local, remote),
             dscp: self.config.dscp.0,
@@ -206,8 +217,8 @@ impl Job<'_> {
             next: Instant::NEVER,
             highest: 0,
         };
-        let mut first = end(Side::From, self.from, near, far, true);
-        let mut second = end(Side::To, self.to, far, near, both_ways);
+        let mut first = end(Side::From, self.from, near, far, Some(pace));
+        let mut second = end(Side::To, self.to, far, near, back);
         first.begin();
         second.begin();
         let mut bound = [true; 2];

@@ -84,6 +84,35 @@ fn voice_delay_is_exact_both_ways() {
 }
 
 #[test]
+fn in_turns_one_talks_at_a_time() {
+    let keys = "both_ways = true\nturns = \"600 ms\"\nstop = \"4 s\"";
+    let (pair, report) = ran(SLOW, &config("voice", keys), 1, 60);
+    assert_eq!(report.counters["sent"], 15);
+    let sent_ms = |host: usize| -> Vec<u64> {
+        let log = pair.hosts[host].logs().next().unwrap();
+        log.sent.iter().map(|mark| mark.at_ns / 1_000_000).collect()
+    };
+    assert_eq!(
+        sent_ms(0),
+        [1000, 1200, 1400, 2200, 2400, 2600, 3400, 3600, 3800]
+    );
+    assert_eq!(sent_ms(1), [1600, 1800, 2000, 2800, 3000, 3200]);
+    for wrong in ["turns = \"500 ms\"\nboth_ways = true", "turns = \"400 ms\""] {
+        assert!(config("voice", wrong).resolve().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_spread_start_is_the_seeds_and_within_the_spread() {
+    let spread = config("voice", "start_spread = \"500 ms\"");
+    let begins: Vec<_> = (0..50).map(|seed| spread.begins(seed)).collect();
+    let range = Duration::from_secs(1)..=Duration::from_millis(1500);
+    assert!(begins.iter().all(|at| range.contains(at)));
+    assert!(begins.iter().any(|at| *at != begins[0]));
+    assert_eq!(spread.begins(7), spread.begins(7));
+}
+
+#[test]
 fn timers_fire_at_their_nanosecond() {
     use strait_core::{Input, Node, PortId};
     let mut pair = Pair::new(SLOW, 1);
