@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use strait_world::estimate::mean;
 use strait_world::scenario::{Files, Loaded, Scenario};
 use strait_world::table::Check;
 
@@ -26,7 +27,7 @@ pub(crate) struct Args {
     /// Write what every port sent, as pcapng, into this folder.
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
-    /// Seed of the run.
+    /// Seed of the first run.
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let loaded = scenario()?;
     let options = strait_sim::Options {
         seed: args.seed,
-        runs: Some(1),
+        runs: None,
         capture: args.pcap.is_some(),
         threads: None,
     };
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ("demo-page-ratio", "page.time_s"),
         ("demo-file-ratio", "file.time_s"),
     ] {
-        let time = |variant| outcome.metric(variant, metric).first().copied();
+        let time = |variant| mean(&outcome.metric(variant, metric));
         let ratio = time(Scenario::BASE)
             .zip(time("fifo"))
             .map(|(strait, fifo)| strait / fifo);
