@@ -5,6 +5,7 @@
 )]
 
 mod ci;
+mod docs;
 mod install;
 mod no_std;
 mod tidy;
@@ -19,6 +20,7 @@ cargo xtask test [--quick]   install, then ci; --quick leaves out `no-std` and `
 cargo xtask ci [STEP ...]    fmt tidy clippy no-std doc test, or only the named steps
 cargo xtask tidy             rules of this repository that no compiler checks
 cargo xtask no-std [--probe] proof that the pure crates need no `std`; --probe: on the host's target
+cargo xtask docs [FILE ...]  make the figures in the documents anew, by the commands above them
 cargo xtask install          programs that the live tests call, if missing and if root may add them";
 
 fn main() -> ExitCode {
@@ -60,6 +62,7 @@ fn dispatch(words: &[&str], tests: &mut ci::Tests) -> Result<()> {
         ["no-std"] => ci::run(&root, &[ci::Step::NoStd], tests),
         ["no-std", "--probe"] => no_std::probe(&root),
         ["install"] => install::run(),
+        ["docs", files @ ..] => docs::run(&root, files),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(())
