@@ -56,6 +56,12 @@ impl Line {
         Ok(Self { ways, half })
     }
 
+    /// From now on nothing is left to chance: no loss, bit errors, duplicates, jitter or
+    /// reordering. What is scheduled, and what has been sent, stays as it is.
+    pub fn heal(&mut self) {
+        self.ways.iter_mut().for_each(Way::heal);
+    }
+
     /// The earliest moment at which `side` may begin, as far as known at `now`.
     fn ready(&self, now: Instant, side: Side) -> Instant {
         let free = self.ways[side.index()].free();

@@ -73,6 +73,15 @@ impl Way {
         }
     }
 
+    /// Ends everything that is left to chance.
+    pub(crate) fn heal(&mut self) {
+        self.jitter = None;
+        self.loss = Loss::Never;
+        self.duplicate = None;
+        self.reorder = None;
+        self.bits = None;
+    }
+
     /// When the transmitter is done.
     pub(crate) const fn free(&self) -> Instant {
         self.free

@@ -41,8 +41,8 @@ pub enum BuildError {
     },
 }
 
-/// A world with the places of the scenario's members in it.
-pub(crate) struct Built {
+/// A world with the places of the scenario's members in it, not begun yet.
+pub struct Built {
     pub(crate) world: World,
     /// The node of each member of the topology.
     pub(crate) nodes: Vec<NodeIndex>,
@@ -54,8 +54,12 @@ fn lan() -> LinkConfig {
     LinkConfig::frames(100_000_000, Duration::from_micros(50))
 }
 
-/// Builds the world of one run.
-pub(crate) fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildError> {
+/// Builds the world of one run: for who wants to look at it, or change it, on the way. Others
+/// use [`crate::run_once`].
+///
+/// # Errors
+/// Why the scenario can't be built.
+pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildError> {
     let topology = Topology::new(loaded);
     let mut world = World::new(seed);
     world.trace_paths();
@@ -96,7 +100,6 @@ pub(crate) fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, 
     for fault in &loaded.scenario.faults {
         built.break_down(fault);
     }
-    built.world.start();
     Ok(built)
 }
 
@@ -128,6 +131,21 @@ fn router(topology: &Topology, id: MemberId, queue: usize) -> Router {
 }
 
 impl Built {
+    /// The world.
+    pub const fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// The world, to run it.
+    pub const fn world_mut(&mut self) -> &mut World {
+        &mut self.world
+    }
+
+    /// The node of a gateway, host or router of the scenario.
+    pub fn node(&self, name: &str) -> Option<NodeIndex> {
+        self.topology.find(name).map(|member| self.nodes[member])
+    }
+
     fn join(&mut self, loaded: &Loaded) -> Result<(), BuildError> {
         for (link, config) in self.topology.links.clone().iter().zip(&loaded.links) {
             let ends = link.ends.map(|end| self.attach(&end));

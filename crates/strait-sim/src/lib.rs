@@ -6,6 +6,7 @@
 pub mod bench;
 mod build;
 mod capture;
+pub mod check;
 mod event;
 mod path;
 mod router;
@@ -13,7 +14,7 @@ mod run;
 mod store;
 mod world;
 
-pub use build::BuildError;
+pub use build::{BuildError, Built, build};
 pub use path::{PathBook, PathTotals};
 pub use router::Router;
 pub use run::{Options, Outcome, Run, run_once, run_scenario};

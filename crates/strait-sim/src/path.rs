@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use strait_channel::{LinkConfig, Side};
+use strait_channel::{LinkConfig, LinkKind, Side};
 use strait_core::delay::{DelayPart, DelayParts};
-use strait_core::{Fate, FateRecord, Instant};
+use strait_core::{Fate, FateRecord, Instant, NeighbourId, PortId};
+
+use crate::world::Attach;
 
 /// A packet between two nodes: it has left one and not ended its stay in the next.
 #[derive(Clone, Copy, Debug)]
 struct Leg {
-    /// The node that it left.
-    node: usize,
+    /// The node that it left for.
+    to: usize,
+    way: Way,
     /// When its last octet left that node.
     left: Instant,
     /// When its first node had it.
@@ -19,13 +22,75 @@ struct Leg {
     parts: DelayParts,
     /// The class in the first node that has classes.
     class: Option<u8>,
+    /// When the packet that it was taken for came. Kept while equal packets are under way, as that
+    /// may turn out to have been another one.
+    walked: Option<Instant>,
 }
 
+impl Leg {
+    /// A packet that begins its way in a node.
+    fn begin(node: usize, born: Instant) -> Self {
+        Self {
+            to: node,
+            way: Way::default(),
+            left: born,
+            born,
+            parts: DelayParts::default(),
+            class: None,
+            walked: None,
+        }
+    }
+
+    /// The latest moment at which it can end.
+    const fn latest_ns(&self) -> u64 {
+        let way_ns = self.way.ns_max + ROUNDING_NS;
+        self.left.as_nanos().saturating_add(way_ns)
+    }
+
+    /// Whether it can end at `began`.
+    const fn may_end(&self, began: Instant) -> bool {
+        let earliest_ns = self.left.as_nanos().saturating_add(self.way.ns_min);
+        let came_ns = began.as_nanos();
+        came_ns + ROUNDING_NS >= earliest_ns && came_ns <= self.latest_ns()
+    }
+
+    /// Whether it can end at `began` with the flag of a later frame.
+    const fn may_end_late(&self, began: Instant) -> bool {
+        self.way.flag_lost && began.as_nanos() > self.latest_ns()
+    }
+
+    /// Charges the way to the line.
+    fn walk(&mut self, began: Instant) {
+        let way_ns = began.since(self.left).as_nanos() as u64;
+        self.parts.add(DelayPart::Line, way_ns);
+        // Nothing of the way is left where rounding made the packet leave later than it came; the
+        // line had it for so much less.
+        let early_ns = self.left.since(began).as_nanos() as u64;
+        if early_ns > 0 {
+            let mut parts = DelayParts::default();
+            for part in DelayPart::ALL {
+                let early_ns = if part == DelayPart::Line { early_ns } else { 0 };
+                parts.add(part, self.parts.part_ns(part).saturating_sub(early_ns));
+            }
+            self.parts = parts;
+        }
+    }
+}
+
+/// A node and its medium compute when the last octet has left, each from the burst that it knows:
+/// the node's begins anew with a restart, or after it sent to another neighbour. Rounded up from
+/// different beginnings, the two differ by one nanosecond.
+const ROUNDING_NS: u64 = 1;
+
 /// How long the way between two nodes may take, in nanoseconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Way {
     ns_min: u64,
     ns_max: u64,
+    serial: bool,
+    /// An outage may take the flag after a frame, and nothing else: then the frame ends with the
+    /// next flag, whenever that comes.
+    flag_lost: bool,
 }
 
 /// What packets of one class met on their whole path.
@@ -39,6 +104,34 @@ pub struct PathTotals {
     pub whole_ns: u64,
 }
 
+/// The leg among those of equal packets by which one came to `node` at `began`, and whether it came
+/// in time.
+fn choose(legs: &mut [Leg], node: usize, began: Instant) -> Option<(usize, bool)> {
+    let fits = |leg: &Leg, at: Instant| leg.to == node && leg.may_end(at);
+    let find = |legs: &[Leg], at: Instant| {
+        let free = legs.iter().enumerate();
+        let free = free.filter(|(_, leg)| leg.walked.is_none() && fits(leg, at));
+        // Of several, the one that would be too old first.
+        let first = free.min_by_key(|(_, leg)| leg.latest_ns());
+        first.map(|(at, _)| at)
+    };
+    if let Some(at) = find(legs, began) {
+        return Some((at, true));
+    }
+    // Packets are told of when they leave a node, not in the order in which they came. One that
+    // came later may have been given this one's leg, and another fits it as well.
+    for at in 0..legs.len() {
+        let swap = legs[at].walked.filter(|_| fits(&legs[at], began));
+        if let Some((other, came)) = swap.and_then(|came| Some((find(legs, came)?, came))) {
+            legs[other].walked = Some(came);
+            return Some((at, true));
+        }
+    }
+    let late = |leg: &Leg| leg.to == node && leg.walked.is_none() && leg.may_end_late(began);
+    let at = legs.iter().rposition(late)?;
+    Some((at, false))
+}
+
 /// Joins the records of different nodes by the packets' identity.
 ///
 /// A packet that a node took in must have left a neighbour a plausible time before: the link's
@@ -47,9 +140,13 @@ pub struct PathTotals {
 #[derive(Debug, Default)]
 pub struct PathBook {
     legs: BTreeMap<u64, Vec<Leg>>,
-    ways: BTreeMap<(usize, usize), Way>,
+    /// By node, port and neighbour: who is there, and how far away.
+    ways: BTreeMap<(usize, PortId, NeighbourId), (usize, Way)>,
     hosts: Vec<usize>,
     duplicates: bool,
+    /// By node: packets that may come to it from neighbours that were killed having sent all of
+    /// them but the last flag, which the next life's first one serves for.
+    unfinished: BTreeMap<usize, u64>,
     totals: BTreeMap<Option<u8>, PathTotals>,
     unexplained: u64,
 }
@@ -59,8 +156,10 @@ impl PathBook {
         self.hosts.push(node);
     }
 
-    pub(crate) fn join(&mut self, nodes: [usize; 2], config: &LinkConfig) {
-        for (side, from, to) in [(Side::A, nodes[0], nodes[1]), (Side::B, nodes[1], nodes[0])] {
+    pub(crate) fn join(&mut self, ends: [Attach; 2], config: &LinkConfig) {
+        for side in Side::BOTH {
+            let from = ends[side.index()];
+            let to = ends[side.other().index()].node.0;
             let keys = config.direction(side);
             let ns = |time: Option<strait_core::units::Time>| {
                 time.map_or(0, |time| time.0.as_nanos() as u64)
@@ -69,8 +168,27 @@ impl PathBook {
             // Order is kept behind a jittered frame, so that the wait can add up to the jitter of
             // one frame; a frame held back for reordering adds that.
             let ns_max = ns_min + ns(keys.jitter) + ns(keys.reorder_delay);
-            self.ways.insert((from, to), Way { ns_min, ns_max });
+            let serial = config.kind == LinkKind::Serial;
+            let outages = keys.outage.is_some_and(|outages| !outages.is_empty());
+            let flag_lost = serial && outages;
+            let by = (from.node.0, from.port, from.neighbour);
+            let way = Way {
+                ns_min,
+                ns_max,
+                serial,
+                flag_lost,
+            };
+            self.ways.insert(by, (to, way));
             self.duplicates |= keys.duplicate.is_some_and(|share| share.0 > 0.0);
+        }
+    }
+
+    /// Learns that a node was killed.
+    pub(crate) fn killed(&mut self, node: usize) {
+        for ((from, ..), (to, way)) in &self.ways {
+            if *from == node && way.serial {
+                *self.unfinished.entry(*to).or_default() += 1;
+            }
         }
     }
 
@@ -78,58 +196,55 @@ impl PathBook {
     pub(crate) fn take(&mut self, node: usize, record: &FateRecord) {
         let host = self.hosts.contains(&node);
         let came = if record.own {
-            let parts = DelayParts::default();
-            Some(Leg {
-                node,
-                left: record.began,
-                born: record.began,
-                parts,
-                class: None,
-            })
+            Some(Leg::begin(node, record.began))
         } else {
             self.arrive(node, record.digest, record.began)
+                .or_else(|| self.finish_for_the_dead(node, record.began))
         };
         let Some(mut leg) = came else {
             self.unexplained += 1;
             return;
         };
         leg.parts.merge(&record.parts);
-        leg.node = node;
         leg.left = record.ended;
-        match record.fate {
-            Fate::Delivered if host => self.finish(&leg),
-            Fate::Forwarded { .. } | Fate::Delivered => {
-                leg.class = leg.class.or_else(|| (!host).then_some(record.class.0));
-                self.legs.entry(record.digest).or_default().push(leg);
-            }
-            Fate::Answered | Fate::Absorbed | Fate::Fragmented | Fate::Dropped(_) => {}
+        leg.walked = None;
+        let by = match record.fate {
+            Fate::Delivered if host => return self.finish(&leg),
+            Fate::Delivered => (node, PortId::HOST, NeighbourId::PEER),
+            Fate::Forwarded { port, to } => (node, port, to),
+            Fate::Answered | Fate::Absorbed | Fate::Fragmented | Fate::Dropped(_) => return,
+        };
+        // Where nobody is, nobody receives.
+        if let Some((to, way)) = self.ways.get(&by) {
+            (leg.to, leg.way) = (*to, *way);
+            leg.class = leg.class.or_else(|| (!host).then_some(record.class.0));
+            self.legs.entry(record.digest).or_default().push(leg);
         }
     }
 
     /// The leg by which a packet came to `node` at `began`, with the way between charged.
     fn arrive(&mut self, node: usize, digest: u64, began: Instant) -> Option<Leg> {
         let legs = self.legs.get_mut(&digest)?;
-        let ways = &self.ways;
-        let fits = |leg: &Leg| {
-            let Some(way) = ways.get(&(leg.node, node)) else {
-                return false;
-            };
-            began >= leg.left
-                && (way.ns_min..=way.ns_max).contains(&(began.since(leg.left).as_nanos() as u64))
-        };
-        let at = legs.iter().position(fits)?;
-        // A copy may follow on a link that duplicates; elsewhere each leg is walked once.
-        let mut leg = if self.duplicates {
-            legs[at]
-        } else {
-            legs.remove(at)
-        };
-        if legs.is_empty() {
-            self.legs.remove(&digest);
+        let (at, in_time) = choose(legs, node, began)?;
+        let mut leg = legs[at];
+        // A copy may follow on a link that duplicates. Of equal packets, one that came in time may
+        // stay longer than one that came late, and is told of after it. Else each is walked once.
+        if !self.duplicates && in_time {
+            if legs.len() > 1 {
+                legs[at].walked = Some(began);
+            } else {
+                self.legs.remove(&digest);
+            }
         }
-        leg.parts
-            .add(DelayPart::Line, began.since(leg.left).as_nanos() as u64);
+        leg.walk(began);
         Some(leg)
+    }
+
+    /// A packet whose sender was killed before it was done. Where it was before isn't known.
+    fn finish_for_the_dead(&mut self, node: usize, began: Instant) -> Option<Leg> {
+        let unfinished = self.unfinished.get_mut(&node)?;
+        *unfinished = unfinished.checked_sub(1)?;
+        Some(Leg::begin(node, began))
     }
 
     fn finish(&mut self, leg: &Leg) {
@@ -152,11 +267,111 @@ impl PathBook {
 
     /// Packets that left one node and never came to the next: lost on the way, or on it still.
     pub fn between(&self) -> u64 {
-        self.legs.values().map(|legs| legs.len() as u64).sum()
+        let legs = self.legs.values().flatten();
+        legs.filter(|leg| leg.walked.is_none()).count() as u64
     }
 
     /// By class of the first gateway, or `None` for packets that met none.
     pub const fn totals(&self) -> &BTreeMap<Option<u8>, PathTotals> {
         &self.totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::NodeIndex;
+    use strait_core::ClassId;
+    use strait_core::units::Time;
+
+    const ONWARDS: Fate = Fate::Forwarded {
+        port: PortId(1),
+        to: NeighbourId::PEER,
+    };
+
+    fn ms(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    /// Host 0, gateway 1, host 2; the second link takes 10 to 50 ms.
+    fn book() -> PathBook {
+        let end = |node, port| Attach {
+            node: NodeIndex(node),
+            port: PortId(port),
+            neighbour: NeighbourId::PEER,
+        };
+        let config = LinkConfig::frames(8000, strait_core::Duration::from_millis(10));
+        let jittery = LinkConfig {
+            jitter: Some(Time(strait_core::Duration::from_millis(40))),
+            ..config.clone()
+        };
+        let mut book = PathBook::default();
+        book.set_host(0);
+        book.set_host(2);
+        book.join([end(0, 1), end(1, 0)], &config);
+        book.join([end(1, 1), end(2, 0)], &jittery);
+        book
+    }
+
+    fn stay(began: Instant, ended: Instant, own: bool, fate: Fate) -> FateRecord {
+        let mut parts = DelayParts::default();
+        parts.add(DelayPart::Line, ended.since(began).as_nanos() as u64);
+        FateRecord {
+            digest: 7,
+            began,
+            ended,
+            octets: 100,
+            class: ClassId(0),
+            fate,
+            own,
+            parts,
+        }
+    }
+
+    #[test]
+    fn a_packet_told_of_late_has_its_own_way() {
+        let mut book = book();
+        // Two equal packets, both sent before either is told of by the second node.
+        for at in [0, 30] {
+            book.take(0, &stay(ms(at), ms(at), true, ONWARDS));
+            book.take(1, &stay(ms(at + 10), ms(at + 20), false, ONWARDS));
+        }
+        // Either may have come by the first leg at 65; only that one leads to 35.
+        book.take(2, &stay(ms(65), ms(65), false, Fate::Delivered));
+        book.take(2, &stay(ms(35), ms(90), false, Fate::Delivered));
+        assert_eq!((book.unexplained(), book.between()), (0, 0));
+        let totals = &book.totals()[&Some(0)];
+        assert_eq!(totals.packets, 2);
+        assert_eq!(totals.parts.total_ns(), totals.whole_ns);
+        // No third one came.
+        book.take(2, &stay(ms(66), ms(66), false, Fate::Delivered));
+        assert_eq!(book.unexplained(), 1);
+    }
+
+    #[test]
+    fn a_nanosecond_of_rounding_is_no_time_travel_and_two_are() {
+        // Unexplained at the gateway, it is at the host as well.
+        for (early_ns, unexplained) in [(0, 0), (1, 0), (2, 2)] {
+            let mut book = book();
+            let left = Instant::from_nanos(5_000_000 + early_ns);
+            book.take(0, &stay(ms(1), left, true, ONWARDS));
+            book.take(1, &stay(ms(15), ms(15), false, ONWARDS));
+            book.take(2, &stay(ms(25), ms(25), false, Fate::Delivered));
+            assert_eq!(book.unexplained(), unexplained, "{early_ns} ns");
+            if unexplained == 0 {
+                let totals = &book.totals()[&Some(0)];
+                assert_eq!(totals.parts.total_ns(), 24_000_000);
+            }
+        }
+    }
+
+    #[test]
+    fn a_leg_leads_one_way() {
+        let mut book = book();
+        book.take(0, &stay(ms(0), ms(0), true, ONWARDS));
+        book.take(1, &stay(ms(10), ms(20), false, ONWARDS));
+        // On its way to 2, it doesn't come to 0.
+        book.take(0, &stay(ms(30), ms(30), false, Fate::Delivered));
+        assert_eq!((book.unexplained(), book.between()), (1, 1));
     }
 }

@@ -10,7 +10,8 @@ use strait_core::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     values: BTreeMap<Vec<u8>, Vec<u8>>,
-    pending: BTreeMap<u64, Vec<StoreOp>>,
+    /// By ticket, with the moment at which they are.
+    pending: BTreeMap<u64, (Instant, Vec<StoreOp>)>,
 }
 
 /// Time until a batch is stable: that of a small synchronous write to flash storage.
@@ -19,13 +20,22 @@ const LATENCY: Duration = Duration::from_millis(2);
 impl Store {
     /// Begins to store a batch; returns when it is stable.
     pub(crate) fn begin(&mut self, now: Instant, ticket: Ticket, batch: Vec<StoreOp>) -> Instant {
-        self.pending.insert(ticket.0, batch);
-        now + LATENCY
+        let stable_at = now + LATENCY;
+        self.pending.insert(ticket.0, (stable_at, batch));
+        stable_at
     }
 
-    /// Makes a batch stable; nothing if a crash has decided about it.
-    pub(crate) fn complete(&mut self, ticket: u64) -> Option<(Ticket, Result<(), StoreError>)> {
-        let batch = self.pending.remove(&ticket)?;
+    /// Makes a batch stable; nothing if a crash has decided about it. The node's next life may have
+    /// begun another under the same number: that one's own time has to come.
+    pub(crate) fn complete(
+        &mut self,
+        now: Instant,
+        ticket: u64,
+    ) -> Option<(Ticket, Result<(), StoreError>)> {
+        self.pending
+            .get(&ticket)
+            .filter(|(stable_at, _)| *stable_at <= now)?;
+        let (_, batch) = self.pending.remove(&ticket)?;
         self.apply(batch);
         Some((Ticket(ticket), Ok(())))
     }
@@ -46,7 +56,7 @@ impl Store {
 
     /// The node has crashed: each batch that was not acknowledged is stored whole or lost whole.
     pub(crate) fn crash(&mut self, chance: &mut Stream) {
-        for (_, batch) in std::mem::take(&mut self.pending) {
+        for (_, (_, batch)) in std::mem::take(&mut self.pending) {
             if chance.happens(0.5) {
                 self.apply(batch);
             }
@@ -86,9 +96,22 @@ mod tests {
             let stored = store.contents().len();
             assert!(stored == 0 || stored == 2);
             seen[stored / 2] = true;
-            assert!(store.complete(1).is_none());
+            assert!(store.complete(Instant::from_secs(1), 1).is_none());
         }
         assert_eq!(seen, [true, true]);
+    }
+
+    #[test]
+    fn a_ticket_used_again_waits_for_its_own_time() {
+        let mut store = Store::default();
+        let batch = || vec![StoreOp::Put(b"k".to_vec(), b"new".to_vec())];
+        let first_at = store.begin(Instant::ZERO, Ticket(1), Vec::new());
+        store.crash(&mut Stream::new(1, "crash"));
+        let second_at = store.begin(Instant::from_nanos(1), Ticket(1), batch());
+        assert_eq!(store.complete(first_at, 1), None);
+        assert!(store.read(b"k", 0).is_empty());
+        assert_eq!(store.complete(second_at, 1), Some((Ticket(1), Ok(()))));
+        assert_eq!(store.read(b"k", 0), b"new");
     }
 
     #[test]
@@ -100,7 +123,8 @@ mod tests {
             vec![StoreOp::Append(b"k".to_vec(), b"abc".to_vec())],
         );
         assert!(store.read(b"k", 0).is_empty());
-        assert_eq!(store.complete(1), Some((Ticket(1), Ok(()))));
+        let stable_at = Instant::ZERO + LATENCY;
+        assert_eq!(store.complete(stable_at, 1), Some((Ticket(1), Ok(()))));
         assert_eq!(store.read(b"k", 1), b"bc");
         assert!(store.read(b"k", 9).is_empty());
     }

@@ -14,6 +14,7 @@ use strait_core::{Effect, Fate, Input, Instant, NeighbourId, Node, PortId, Room,
 use strait_world::host::Host;
 
 use crate::capture::{Captures, Carries};
+use crate::check::FateEntry;
 use crate::event::{Event, EventQueue, What};
 use crate::path::PathBook;
 use crate::router::Router;
@@ -100,6 +101,7 @@ struct Link {
     /// An octet stream.
     serial: bool,
     ends: [Attach; 2],
+    config: LinkConfig,
 }
 
 /// A frame on its way.
@@ -126,6 +128,7 @@ pub struct World {
     /// Inputs between two calls of every node's [`Node::check`].
     check_every: u64,
     inputs: u64,
+    started: bool,
 }
 
 /// Everything but the nodes: what a node's driver needs while the node is borrowed.
@@ -138,6 +141,10 @@ struct Fabric {
     hash: RunHash,
     paths: Option<PathBook>,
     captures: Option<Captures>,
+    /// Every fate so far, if they are kept.
+    fates: Option<Vec<FateEntry>>,
+    /// Frames that came to a node that was dead.
+    missed: u64,
     hops: u64,
     seed: u64,
 }
@@ -146,6 +153,7 @@ struct Fabric {
 struct Driver<'a> {
     fabric: &'a mut Fabric,
     node: usize,
+    incarnation: u32,
     ports: &'a mut [Port],
     store: &'a mut Store,
     /// What the driver has to tell the node after it has settled.
@@ -241,7 +249,7 @@ impl Media for Driver<'_> {
         let links = &self.ports[port.index()].links;
         let lone = links.len() == 1;
         for (link, side) in links {
-            if lone || meta.to == NeighbourId::ALL || fabric.neighbour(*link, *side) == meta.to {
+            if meta.to == NeighbourId::ALL || fabric.neighbour(*link, *side) == meta.to {
                 fabric.send(now, *link, *side, frame, lone);
             }
         }
@@ -259,6 +267,13 @@ impl Media for Driver<'_> {
                 }
                 if let Some(paths) = &mut self.fabric.paths {
                     paths.take(self.node, &record);
+                }
+                if let Some(fates) = &mut self.fabric.fates {
+                    fates.push(FateEntry {
+                        node: NodeIndex(self.node),
+                        incarnation: self.incarnation,
+                        record,
+                    });
                 }
             }
             Effect::Store { ticket, batch } => {
@@ -289,6 +304,8 @@ impl World {
                 hash: RunHash::default(),
                 paths: None,
                 captures: None,
+                fates: None,
+                missed: 0,
                 hops: 0,
                 seed,
             },
@@ -296,6 +313,7 @@ impl World {
             scratch: Vec::new(),
             check_every: 1024,
             inputs: 0,
+            started: false,
         }
     }
 
@@ -307,6 +325,12 @@ impl World {
     /// Follows every packet along its path: what [`World::paths`] gives.
     pub fn trace_paths(&mut self) {
         self.fabric.paths = Some(PathBook::default());
+    }
+
+    /// Keeps every packet's fate in every node: what [`World::fates`] gives and
+    /// [`crate::check::violations`] goes by.
+    pub fn keep_fates(&mut self) {
+        self.fabric.fates = Some(Vec::new());
     }
 
     /// Records what every port sends.
@@ -434,7 +458,7 @@ impl World {
                 .push((link, side));
         }
         if let Some(paths) = &mut self.fabric.paths {
-            paths.join(ends.map(|end| end.node.0), config);
+            paths.join(ends, config);
         }
         let serial = config.kind == LinkKind::Serial;
         self.fabric.links.push(Link {
@@ -442,6 +466,7 @@ impl World {
             channel,
             serial,
             ends,
+            config: config.clone(),
         });
         Ok(LinkIndex(link))
     }
@@ -454,8 +479,12 @@ impl World {
         self.faults.push(fault);
     }
 
-    /// Brings every port up. To be called once, when the world is complete.
+    /// Brings every port up, when the world is complete. The first [`World::run_until`] does it if
+    /// nobody has before.
     pub fn start(&mut self) {
+        if std::mem::replace(&mut self.started, true) {
+            return;
+        }
         for link in 0..self.fabric.links.len() {
             if let Some(at) = self.fabric.links[link].channel.next_change(Instant::ZERO) {
                 self.fabric.events.push(at, 0, What::Change(link as u32));
@@ -492,6 +521,7 @@ impl World {
 
     /// Runs until nothing is planned up to and including `until`.
     pub fn run_until(&mut self, until: Instant) {
+        self.start();
         while let Some(event) = self.fabric.events.pop(until) {
             self.fabric.now = event.at;
             self.happen(event);
@@ -506,7 +536,7 @@ impl World {
             What::Change(link) => self.change(link as usize),
             What::Arrival { port, from, frame } => self.arrive(node, port, from, frame),
             What::Stored { ticket } => {
-                if let Some((ticket, result)) = self.slots[node].store.complete(ticket) {
+                if let Some((ticket, result)) = self.slots[node].store.complete(event.at, ticket) {
                     self.give(node, Input::Stored { ticket, result });
                     self.settle(node);
                 }
@@ -524,6 +554,9 @@ impl World {
 
     fn arrive(&mut self, node: usize, port: PortId, from: NeighbourId, frame: u32) {
         let bytes = std::mem::take(&mut self.fabric.frames[frame as usize].bytes);
+        if let Body::Dead { .. } = self.slots[node].body {
+            self.fabric.missed += 1;
+        }
         let input = Input::Frame {
             port,
             from,
@@ -585,6 +618,7 @@ impl World {
             let mut driver = Driver {
                 fabric: &mut self.fabric,
                 node,
+                incarnation: slot.incarnation,
                 ports: &mut slot.ports,
                 store: &mut slot.store,
                 answers: Vec::new(),
@@ -716,6 +750,9 @@ impl World {
         }
         slot.store.crash(&mut chance);
         slot.wake_at = None;
+        if let Some(paths) = &mut self.fabric.paths {
+            paths.killed(node);
+        }
     }
 
     fn restart(&mut self, node: usize) {
@@ -796,6 +833,44 @@ impl World {
                 Side::BOTH.map(|side| link.channel.stats(side)),
             )
         })
+    }
+
+    /// Ends and configuration of a link.
+    pub fn link(&self, index: LinkIndex) -> ([Attach; 2], &LinkConfig) {
+        let link = &self.fabric.links[index.0];
+        (link.ends, &link.config)
+    }
+
+    /// From now on no medium damages, loses, doubles or delays anything by chance.
+    pub fn heal(&mut self) {
+        for link in &mut self.fabric.links {
+            link.channel.heal();
+        }
+    }
+
+    /// Every fate since [`World::keep_fates`], in the order in which the nodes told them.
+    pub fn fates(&self) -> &[FateEntry] {
+        self.fabric.fates.as_deref().unwrap_or_default()
+    }
+
+    /// Whether a node runs now.
+    pub fn is_alive(&self, index: NodeIndex) -> bool {
+        self.slots[index.0].body.node().is_some()
+    }
+
+    /// Names of all nodes, in the order of their numbers.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.slots.iter().map(|slot| slot.name.as_str())
+    }
+
+    /// Frames, or chunks of octets, that have left a node and not arrived yet.
+    pub const fn in_flight(&self) -> usize {
+        self.fabric.frames.len() - self.fabric.free.len()
+    }
+
+    /// Frames that came to a node while it was dead.
+    pub const fn missed(&self) -> u64 {
+        self.fabric.missed
     }
 
     /// What [`World::trace_paths`] found.
