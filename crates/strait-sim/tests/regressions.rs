@@ -1,0 +1,96 @@
+//! Scenarios that once showed a bug. Each says in its file what was wrong.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
+
+use std::path::{Path, PathBuf};
+
+use strait_core::Instant;
+use strait_sim::{Options, build, check, run_once, run_scenario};
+use strait_wire::pcapng::{Block, Reader};
+use strait_world::scenario::{Loaded, Scenario};
+
+fn load(name: &str) -> Loaded {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/regressions");
+    match Scenario::load(&folder.join(name)) {
+        Ok(loaded) => loaded,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Runs it, and asserts that the books are right and that everything is as expected.
+fn holds(name: &str) {
+    let loaded = load(name);
+    let scenario = &loaded.scenario;
+    for seed in scenario.seed..scenario.seed + scenario.runs {
+        let mut built = build(&loaded, Scenario::BASE, seed).unwrap();
+        let world = built.world_mut();
+        world.keep_fates();
+        world.set_check_every(1);
+        let end_ns = scenario.duration.0.as_nanos() as u64;
+        for part in 1..=4 {
+            world.run_until(Instant::from_nanos(end_ns / 4 * part));
+            assert_eq!(check::violations(world), [""; 0], "{name}, seed {seed}");
+        }
+    }
+    let outcome = run_scenario(&loaded, &Options::default(), |_, _| ()).unwrap();
+    for expected in &scenario.expectations {
+        for value in outcome.metric(&expected.variant, &expected.metric) {
+            let low = expected.min.is_none_or(|min| value >= min);
+            let high = expected.max.is_none_or(|max| value <= max);
+            assert!(low && high, "{name}: {} is {value}", expected.id);
+        }
+    }
+}
+
+#[test]
+fn media_of_one_port_round_alike() {
+    holds("shared-port-rounding.toml");
+}
+
+#[test]
+fn a_neighbour_without_a_link_gets_nothing_and_nobody_else_gets_it() {
+    holds("neighbour-without-link.toml");
+}
+
+#[test]
+fn a_packet_under_way_is_not_taken_for_one_the_other_way() {
+    holds("same-packet-both-ways.toml");
+}
+
+#[test]
+fn a_frame_whose_flag_is_lost_ends_with_the_next() {
+    holds("lost-flag.toml");
+}
+
+#[test]
+fn a_capture_has_the_first_packet() {
+    let name = "captured-from-the-start.toml";
+    holds("captured-from-the-start.toml");
+    let run = run_once(&load(name), Scenario::BASE, 1, true).unwrap();
+    let sent = run.captures.iter().map(|(file, octets)| {
+        let blocks = Reader::new(octets).map(|block| block.unwrap());
+        let packets = blocks.filter(|block| matches!(block, Block::Packet(_)));
+        (file.as_str(), packets.count())
+    });
+    let sent: Vec<_> = sent.collect();
+    let expected = [("h1.pcapng", 2), ("h2.pcapng", 2), ("r.pcapng", 4)];
+    assert_eq!(sent, expected);
+}
+
+#[test]
+fn every_regression_is_run() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/regressions");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    let text = include_str!("regressions.rs");
+    for file in files {
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap();
+        assert!(
+            text.contains(&format!("holds(\"{name}\")")),
+            "{name} isn't run"
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! Runs a drawn scenario and says what is wrong with the run.
+
+use strait_core::Instant;
+use strait_sim::{Built, build, check};
+use strait_world::scenario::{Loaded, Scenario};
+use strait_world::traffic::{self, FlowLog, FlowReport, Kind, TrafficConfig};
+
+use crate::draw::{Drawn, HEAL_MS, draw};
+
+/// What a run came to.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    /// What is wrong, each in a sentence.
+    pub(crate) wrong: Vec<String>,
+    /// How much of the time that transfers may take they took.
+    pub(crate) share: f64,
+}
+
+/// Draws and runs the scenario of a seed.
+pub(crate) fn judge(seed: u64) -> Verdict {
+    let drawn = draw(seed);
+    let loaded = drawn.load();
+    let mut built = match build(&loaded, Scenario::BASE, loaded.scenario.seed) {
+        Ok(built) => built,
+        Err(error) => panic!("{error}"),
+    };
+    let mut trial = Trial {
+        drawn: &drawn,
+        loaded: &loaded,
+        wrong: Vec::new(),
+    };
+    built.world_mut().keep_fates();
+    built.world_mut().set_check_every(32);
+    for part in 1..=4 {
+        trial.until(&mut built, HEAL_MS * part / 4);
+    }
+    built.world_mut().heal();
+    trial.until(&mut built, drawn.drained_ms);
+    trial.until(&mut built, drawn.complete_ms);
+    let share = trial.transfers(&built);
+    trial.until(&mut built, drawn.end_ms);
+    trial.flows(&built);
+    Verdict {
+        wrong: trial.wrong,
+        share,
+    }
+}
+
+struct Trial<'a> {
+    drawn: &'a Drawn,
+    loaded: &'a Loaded,
+    wrong: Vec<String>,
+}
+
+impl Trial<'_> {
+    /// Runs on, and looks at the books.
+    fn until(&mut self, built: &mut Built, at_ms: u64) {
+        built.world_mut().run_until(Instant::from_millis(at_ms));
+        built.world().check();
+        let mut violations = check::violations(built.world());
+        if self.drawn.weak && violations.len() <= 2 {
+            // A damaged frame that passes a check of 16 bits is a packet that nobody sent.
+            violations.retain(|it| !it.contains("nobody sent") && !it.contains("no explained"));
+        }
+        let at = |it| format!("at {at_ms} ms: {it}");
+        self.wrong.extend(violations.into_iter().map(at));
+    }
+
+    fn report(&self, built: &Built, config: &TrafficConfig) -> FlowReport {
+        let log = |name: &str, side| {
+            let host = built.node(name).and_then(|node| built.world().host(node));
+            let of = |log: &&FlowLog| log.traffic == config.name && log.side == side;
+            let found = host.and_then(|host| host.logs().find(of).cloned());
+            found.unwrap_or_else(|| FlowLog::new(&config.name, side))
+        };
+        let from = log(&config.from, traffic::Side::From);
+        traffic::report(config, &from, &log(&config.to, traffic::Side::To))
+    }
+
+    /// Every transfer is complete and right; gives the share of the last one's time that it took.
+    fn transfers(&mut self, built: &Built) -> f64 {
+        let mut share = 0.0;
+        for config in &self.loaded.scenario.traffic {
+            if !matches!(config.kind, Kind::Tcp | Kind::Page) {
+                continue;
+            }
+            let report = self.report(built, config);
+            let metric = |name| report.metrics.get(name).copied();
+            if metric("complete") != Some(1.0) {
+                let counters = &report.counters;
+                self.wrong.push(format!(
+                    "transfer {} is incomplete: {counters:?}",
+                    config.name
+                ));
+            }
+            let may_s = self.drawn.complete_ms as f64 / 1e3 - config.start.0.as_secs_f64();
+            share = metric("time_s").map_or(share, |took_s| f64::max(share, took_s / may_s));
+        }
+        share
+    }
+
+    /// Nothing wrong, nothing unexpected, nothing twice where nothing doubles; the last echo
+    /// requests are all answered.
+    fn flows(&mut self, built: &Built) {
+        for config in &self.loaded.scenario.traffic {
+            let report = self.report(built, config);
+            let count = |name: &str| report.counters.get(name).copied().unwrap_or_default();
+            let mut names = vec!["unexpected", "unusable", "not_sent", "unlogged"];
+            if !self.drawn.doubles {
+                names.push("duplicates");
+            }
+            for name in names {
+                if count(name) > 0 {
+                    let text = format!("{}: {} {name}", config.name, count(name));
+                    self.wrong.push(text);
+                }
+            }
+            if report
+                .metrics
+                .get("wrong")
+                .is_some_and(|wrong| *wrong > 0.0)
+            {
+                self.wrong.push(format!("{}: wrong octets", config.name));
+            }
+            if config.name == "last-ping" && count("received") != 3 {
+                let (sent, received) = (count("sent"), count("received"));
+                self.wrong
+                    .push(format!("{received} of {sent} last echo requests answered"));
+            }
+        }
+    }
+}
