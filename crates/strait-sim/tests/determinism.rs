@@ -14,8 +14,8 @@ use strait_core::{Duration, Instant};
 use strait_sim::{Options, build, run_once, run_scenario};
 use strait_world::scenario::{Loaded, Scenario};
 
-/// A swarm scenario with four gateways, a shared port, a serial line, kills, outages, changes of the
-/// rate, loss in bursts, jitter, reordering, duplicates, bit errors and half duplex.
+/// A swarm scenario with four gateways, a shared port, a serial line, kills, outages, changes of
+/// the rate, loss in bursts, jitter, reordering, duplicates, bit errors and half duplex.
 const SEED: u64 = 1589;
 
 /// Hashes of runs. They are the same in every build and on every machine, and change with whatever

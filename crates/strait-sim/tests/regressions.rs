@@ -10,7 +10,7 @@ use strait_wire::pcapng::{Block, Reader};
 use strait_world::scenario::{Loaded, Scenario};
 
 fn load(name: &str) -> Loaded {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/regressions");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     match Scenario::load(&folder.join(name)) {
         Ok(loaded) => loaded,
         Err(error) => panic!("{error}"),
@@ -44,28 +44,28 @@ fn holds(name: &str) {
 
 #[test]
 fn media_of_one_port_round_alike() {
-    holds("shared-port-rounding.toml");
+    holds("regressions/shared-port-rounding.toml");
 }
 
 #[test]
 fn a_neighbour_without_a_link_gets_nothing_and_nobody_else_gets_it() {
-    holds("neighbour-without-link.toml");
+    holds("regressions/neighbour-without-link.toml");
 }
 
 #[test]
 fn a_packet_under_way_is_not_taken_for_one_the_other_way() {
-    holds("same-packet-both-ways.toml");
+    holds("regressions/same-packet-both-ways.toml");
 }
 
 #[test]
 fn a_frame_whose_flag_is_lost_ends_with_the_next() {
-    holds("lost-flag.toml");
+    holds("regressions/lost-flag.toml");
 }
 
 #[test]
 fn a_capture_has_the_first_packet() {
-    let name = "captured-from-the-start.toml";
-    holds("captured-from-the-start.toml");
+    let name = "regressions/captured-from-the-start.toml";
+    holds("regressions/captured-from-the-start.toml");
     let run = run_once(&load(name), Scenario::BASE, 1, true).unwrap();
     let sent = run.captures.iter().map(|(file, octets)| {
         let blocks = Reader::new(octets).map(|block| block.unwrap());
@@ -89,7 +89,7 @@ fn every_regression_is_run() {
     for file in files {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap();
         assert!(
-            text.contains(&format!("holds(\"{name}\")")),
+            text.contains(&format!("holds(\"regressions/{name}\")")),
             "{name} isn't run"
         );
     }
