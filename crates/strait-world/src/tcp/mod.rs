@@ -293,6 +293,10 @@ impl Meter {
 }
 
 #[cfg(test)]
+mod behaviour;
+#[cfg(test)]
+mod clocks;
+#[cfg(test)]
 mod pipe;
 #[cfg(test)]
 mod swarm;

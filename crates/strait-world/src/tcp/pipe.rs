@@ -102,7 +102,6 @@ pub(super) struct Path<A: TcpEndpoint + ?Sized, B: TcpEndpoint + ?Sized> {
     pub(super) b: End<B>,
     pub(super) ways: [Way; 2],
     busy: [Instant; 2],
-    waiting: [usize; 2],
     chance: Stream,
     flying: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     flown: u64,
@@ -119,7 +118,6 @@ impl<A: TcpEndpoint + ?Sized, B: TcpEndpoint + ?Sized> Path<A, B> {
             b,
             ways,
             busy: [Instant::ZERO; 2],
-            waiting: [0; 2],
             chance: Stream::new(seed, "pipe"),
             flying: BTreeMap::new(),
             flown: 0,
@@ -189,7 +187,6 @@ impl<A: TcpEndpoint + ?Sized, B: TcpEndpoint + ?Sized> Path<A, B> {
                 "side {side} wakes at once: {wake:?}"
             );
         }
-        let _ = self.waiting;
     }
 
     /// The next moment at which something happens.
@@ -237,24 +234,16 @@ impl<A: TcpEndpoint + ?Sized, B: TcpEndpoint + ?Sized> Path<A, B> {
         while self.step(until) {}
     }
 
+    /// The line carries nothing for a while.
+    pub(super) fn stall(&mut self, side: usize, lasts: Duration) {
+        self.busy[side] = self.busy[side].max(self.now) + lasts;
+    }
+
     /// Opens from `a`, with `b` listening.
     pub(super) fn open(&mut self) {
         self.a.tcp.connect(self.now).unwrap();
         self.b.tcp.accept(self.now).unwrap();
         self.settle();
-    }
-
-    /// Until both ends have all, or an end has failed.
-    pub(super) fn run_transfer(&mut self, until: Instant) {
-        self.settle();
-        loop {
-            let whole = self.a.received.len() == self.b.to_send.len()
-                && self.b.received.len() == self.a.to_send.len();
-            let failed = self.a.tcp.error().or_else(|| self.b.tcp.error()).is_some();
-            if whole || failed || !self.step(until) {
-                return;
-            }
-        }
     }
 }
 

@@ -149,7 +149,7 @@ impl Endpoint {
                 self.rate.segment(&sent.rate, sent.sent_at);
                 if self.agreed.sack {
                     self.rate.delivered += 1;
-                    self.recovery.rack.advance(now, &sent, self.rtt.least_ns());
+                    self.advance_rack(now, &sent);
                 }
             }
         }
@@ -241,7 +241,7 @@ impl Endpoint {
             news.newly_sacked = true;
             self.rate.delivered += 1;
             self.rate.segment(&sent.rate, sent.sent_at);
-            self.recovery.rack.advance(now, &sent, self.rtt.least_ns());
+            self.advance_rack(now, &sent);
             if sent.ever_repeated {
                 continue;
             }
@@ -250,6 +250,18 @@ impl Endpoint {
             if highest.is_some_and(|highest| sent.seq < highest) {
                 news.reordered = Some(news.reordered.unwrap_or(sent.seq).min(sent.seq));
             }
+        }
+    }
+
+    /// RFC 8985 section 6.2 step 2: unless the timestamp shows that the original arrived, not the
+    /// repetition.
+    fn advance_rack(&mut self, now: Instant, sent: &Sent) {
+        let stamp = self.timestamp(sent.sent_at);
+        let older = |echo: u32| (echo.wrapping_sub(stamp) as i32) < 0;
+        let original =
+            sent.ever_repeated && self.agreed.timestamps && self.tx.echo.is_some_and(older);
+        if !original {
+            self.recovery.rack.advance(now, sent, self.rtt.least_ns());
         }
     }
 

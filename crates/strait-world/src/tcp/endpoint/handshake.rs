@@ -78,6 +78,9 @@ impl Endpoint {
             free
         };
         self.rx.edge = self.rx.edge.max(self.rx.next + window as u64);
+        if self.profile.autotuning {
+            self.rx.open = self.rx.open.min(window);
+        }
         window as u16
     }
 
@@ -164,6 +167,7 @@ impl Endpoint {
             // Both ends opened at once.
             self.state = State::SynReceived;
             self.tx.handshake_sent = 0;
+            self.recovery.timeouts = 0;
             self.begin_handshake(now);
         }
     }
@@ -185,6 +189,7 @@ impl Endpoint {
                 self.acks.due = 1;
             } else if same {
                 self.tx.handshake_due = true;
+                self.arm_retransmit(now);
             }
             return false;
         }

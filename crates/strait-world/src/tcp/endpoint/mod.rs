@@ -138,7 +138,8 @@ impl Endpoint {
             meter: Meter::default(),
             agreed: Agreed::default(),
             ecn: Ecn::default(),
-            timestamp_base: config.seed as u32,
+            // No timestamp is 0: that means none.
+            timestamp_base: (config.seed as u32).max(1),
             timestamp_recent: None,
             initial,
             path_mtu: config.mtu,
@@ -229,6 +230,7 @@ impl Endpoint {
         self.error = self.error.or(error);
         self.timers = Timers::default();
         self.acks.forget();
+        self.tx.forget();
         self.board.clear();
     }
 

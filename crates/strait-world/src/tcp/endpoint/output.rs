@@ -91,6 +91,15 @@ impl Sender {
         }
     }
 
+    /// Nothing is to be sent any more.
+    pub(super) const fn forget(&mut self) {
+        self.handshake_due = false;
+        self.repeat_head = false;
+        self.may_repeat = false;
+        self.tail_due = false;
+        self.probe_due = false;
+    }
+
     /// Octets taken and not acknowledged.
     fn held(&self) -> usize {
         self.end.saturating_sub(self.una) as usize

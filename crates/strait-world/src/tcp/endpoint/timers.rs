@@ -199,10 +199,7 @@ impl Endpoint {
 
     /// RFC 4821 section 7.7: smaller segments, each time half.
     fn suspect_black_hole(&mut self) {
-        let headers = self.config.mtu as usize - {
-            let full = super::super::segment::ip_header_octets(self.config.local.is_ipv4()) + 20;
-            self.config.mtu as usize - full
-        };
+        let headers = super::super::segment::ip_header_octets(self.config.local.is_ipv4()) + 20;
         let base = self.profile.black_hole_segment as usize;
         let now = self.full_segment();
         let smaller = if now > base {
@@ -211,10 +208,12 @@ impl Endpoint {
             (now / 2).max(Self::SEGMENT_MIN)
         };
         self.path_mtu = self.path_mtu.min((smaller + headers) as u32);
+        self.choose_segment();
     }
 
     fn time_out_handshake(&mut self, now: Instant) {
-        let repeats = self.tx.handshake_sent.saturating_sub(1);
+        // Answers to a repeated SYN don't count: only silence does.
+        let repeats = self.recovery.timeouts;
         let linear = if self.state == State::SynSent {
             self.profile.syn_linear
         } else {
@@ -231,6 +230,7 @@ impl Endpoint {
         if repeats >= linear {
             self.rtt.back_off();
         }
+        self.recovery.timeouts += 1;
         self.tx.handshake_due = true;
         self.arm_retransmit(now);
     }
