@@ -73,7 +73,7 @@ fn config(args: &Args) -> anyhow::Result<EmulateConfig> {
     let link = load(&args.link)?;
     let given = link.ends.as_ref().map(|ends| [&ends.a, &ends.b]);
     let end = |index: usize, option: &Option<String>| {
-        let text = option.as_ref().or(given.map(|given| given[index]));
+        let text = option.as_ref().or_else(|| given.map(|given| given[index]));
         let name = ["a", "b"][index];
         let missing = || BadInput(format!("end {name} is not named: use --{name} or [ends]"));
         let spec = text.ok_or_else(missing)?.parse::<EndSpec>();
