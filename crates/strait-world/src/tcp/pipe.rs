@@ -1,7 +1,7 @@
 //! Two endpoints and the path between them, for tests: loss, duplication, reordering, delay,
 //! rate and a limit of packet size each way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use strait_core::chance::Stream;
 use strait_core::time::{Duration, Instant};
@@ -102,6 +102,8 @@ pub(super) struct Path<A: TcpEndpoint + ?Sized, B: TcpEndpoint + ?Sized> {
     pub(super) b: End<B>,
     pub(super) ways: [Way; 2],
     busy: [Instant; 2],
+    /// When the packets that wait or are being sent will have left.
+    queues: [VecDeque<Instant>; 2],
     chance: Stream,
     flying: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     flown: u64,
@@ -118,6 +120,7 @@ impl<A: TcpEndpoint + ?Sized, B: TcpEndpoint + ?Sized> Path<A, B> {
             b,
             ways,
             busy: [Instant::ZERO; 2],
+            queues: [VecDeque::new(), VecDeque::new()],
             chance: Stream::new(seed, "pipe"),
             flying: BTreeMap::new(),
             flown: 0,
@@ -130,12 +133,17 @@ impl<A: TcpEndpoint + ?Sized, B: TcpEndpoint + ?Sized> Path<A, B> {
     fn put(&mut self, side: usize, packet: &[u8]) {
         let way = self.ways[side];
         self.packets += 1;
-        let behind = self.busy[side].since(self.now).as_nanos() as u64;
-        let time_ns = packet.len() as u64 * 1_000_000_000 / way.rate;
-        if behind / time_ns.max(1) > way.queue as u64 {
+        let queue = &mut self.queues[side];
+        while queue.front().is_some_and(|ends| *ends <= self.now) {
+            queue.pop_front();
+        }
+        // One is on the line.
+        if queue.len() > way.queue {
             return;
         }
+        let time_ns = packet.len() as u64 * 1_000_000_000 / way.rate;
         self.busy[side] = self.busy[side].max(self.now) + Duration::from_nanos(time_ns);
+        queue.push_back(self.busy[side]);
         let copies = 1 + usize::from(self.chance.happens(way.duplicate));
         for _ in 0..copies {
             if self.chance.happens(way.loss) {
