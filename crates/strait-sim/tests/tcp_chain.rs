@@ -6,6 +6,8 @@
 //! with a Linux kernel. Nothing here is fitted to them: the profiles hold the constants of their
 //! set-up.
 
+#![cfg(test)]
+
 use strait_channel::LinkConfig;
 use strait_core::units::Share;
 use strait_core::{Duration, Instant, PortId};
