@@ -14,7 +14,8 @@ pub(super) struct Rtt {
     /// Mean, 0 before the first measurement.
     smoothed_ns: u64,
     deviation_ns: u64,
-    /// Largest deviation in this round trip, and what is added to the mean ([`RtoRule::VariationFloor`]).
+    /// Largest deviation in this round trip, and what is added to the mean
+    /// ([`RtoRule::VariationFloor`]).
     deviation_peak_ns: u64,
     variation_ns: u64,
     /// When this sequence number is acknowledged, a round trip is over.
