@@ -13,6 +13,7 @@ use strait_core::units::Time;
 use strait_core::{Duration, Instant};
 use strait_sim::{Options, build, run_once, run_scenario};
 use strait_world::scenario::{Loaded, Scenario};
+use strait_world::traffic::Kind;
 
 /// A swarm scenario with four gateways, a shared port, a serial line, kills, outages, changes of
 /// the rate, loss in bursts, jitter, reordering, duplicates, bit errors and half duplex.
@@ -23,8 +24,18 @@ const SEED: u64 = 1589;
 /// endpoints and applications, link format, scheduling, channels and their randomness, the
 /// simulator's order of events, and what the hash takes in. If such a change is meant, put the
 /// hash that the test prints here, in the same commit.
-const GOLDEN_DEMO: u64 = 0x921b_4172_2357_53ee;
+const GOLDEN_DEMO: u64 = 0x0efe_e219_b608_bc81;
 const GOLDEN_SWARM: u64 = 0x978a_17d3_fe4f_77c6;
+
+/// With the endpoints that change least.
+fn pinned(mut loaded: Loaded) -> Loaded {
+    for traffic in &mut loaded.scenario.traffic {
+        if matches!(traffic.kind, Kind::Tcp | Kind::Page) {
+            traffic.endpoint = Some("smoltcp-cubic".into());
+        }
+    }
+    loaded
+}
 
 fn swarm() -> Loaded {
     let drawn = draw::draw(SEED);
@@ -33,7 +44,7 @@ fn swarm() -> Loaded {
     let mut loaded = drawn.load();
     // Faults and what follows directly; the long wait after them shows nothing here.
     loaded.scenario.duration = Time(Duration::from_millis(2 * draw::HEAL_MS));
-    loaded
+    pinned(loaded)
 }
 
 /// The demonstration's first two minutes.
@@ -44,7 +55,7 @@ fn demo() -> Loaded {
         Err(error) => panic!("{error}"),
     };
     loaded.scenario.duration = Time(Duration::from_secs(120));
-    loaded
+    pinned(loaded)
 }
 
 fn hash(loaded: &Loaded, seed: u64) -> u64 {
