@@ -1,5 +1,5 @@
 //! The journal: everything that went into a node and every pull that it answered, so that its run
-//! can be repeated octet by octet ([`replay`]).
+//! can be repeated octet by octet ([`replay()`]).
 //!
 //! ```text
 //! file    = magic (8 octets), version (1 octet), header, record …

@@ -27,7 +27,7 @@ use self::profile::Profile;
 pub use self::reset::reset_for;
 use self::smoltcp::{Congestion, SmoltcpEndpoint};
 
-/// Names of the profiles that [`endpoint`] knows.
+/// Names of the profiles that [`endpoint()`] knows.
 pub const PROFILES: [&str; 8] = [
     "linux-cubic",
     "linux-reno",

@@ -1,7 +1,7 @@
 //! Traffic: what a scenario's `[[traffic]]` says, the applications that make it, and what they
 //! measured.
 //!
-//! Every application logs on its own host with its own clock reading; [`report`] joins the two
+//! Every application logs on its own host with its own clock reading; [`report()`] joins the two
 //! logs afterwards. Logs of real programs on one host join the same way.
 
 mod bulk;

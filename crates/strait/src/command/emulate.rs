@@ -27,7 +27,7 @@ use crate::exit::BadInput;
 pub(crate) struct Args {
     /// The link file.
     link: PathBuf,
-    /// What end a is attached to; [ends] in the link file if absent.
+    /// What end a is attached to; `ends.a` of the link file if absent.
     #[arg(long, value_name = "END")]
     a: Option<String>,
     /// What end b is attached to.
