@@ -125,11 +125,17 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     }
 }
 
+/// Octets that the kernel may hold for a socket that isn't read at once, its own overhead included.
+const RECEIVE_BUFFER_OCTETS: usize = 1 << 20;
+
 fn bind(local: SocketAddr) -> Result<UdpSocket, Error> {
     let doing = || format!("bind UDP {local}");
     let domain = Domain::for_address(local);
     let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP)).doing(doing)?;
     socket.set_nonblocking(true).doing(doing)?;
+    // A burst of small frames must find room: the usual default takes 165 of them. The kernel may
+    // give less, and that is no error.
+    let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER_OCTETS);
     if local.is_ipv6() {
         socket.set_only_v6(true).doing(doing)?;
     }

@@ -227,9 +227,10 @@ impl Emulator {
     /// Takes what came at an end.
     fn read(&mut self, side: Side) -> Result<(), Error> {
         let index = side.index();
-        let (end, flow) = (&mut self.ends[index], &mut self.flows[index]);
+        let end = &mut self.ends[index];
         end.flush(self.clock.now()).doing(|| lost(side))?;
         for _ in 0..BATCH {
+            let (end, flow) = (&mut self.ends[index], &mut self.flows[index]);
             let octets_max = flow.room_octets().min(self.buffer.len());
             let buffer = &mut self.buffer[..octets_max];
             if buffer.is_empty() {
@@ -240,6 +241,8 @@ impl Emulator {
                 Some(octets) => flow.push(now, &buffer[..octets]),
                 None => break,
             }
+            // What finds the line free takes no place in the queue, however many came at once.
+            self.pump(now);
         }
         Ok(())
     }
