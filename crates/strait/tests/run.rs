@@ -1,0 +1,129 @@
+//! A live gateway as its operator meets it: it starts, carries pings over an emulated line, says how
+//! it is, ends in order or by force, and its journal repeats it. Needs root and `ping`.
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+const STRAIT: &str = env!("CARGO_BIN_EXE_strait");
+
+/// A process that is ended with the test, whatever happens.
+struct Running(Child);
+
+impl Running {
+    /// Starts a command and waits for the line that says that it is up.
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let running = Self(child);
+        let up = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .any(|line| line.contains(": up: "));
+        assert!(up, "it ended instead");
+        // Whoever writes on must find a reader.
+        thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        running
+    }
+
+    fn end(mut self, signal: &str) {
+        let id = self.0.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args([signal, &id])
+                .status()
+                .unwrap()
+                .success()
+        );
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn gateway(folder: &Path, name: &str) -> Running {
+    let nodes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/nodes");
+    let file = |suffix: &str| folder.join(format!("{name}.{suffix}"));
+    let mut command = Command::new("unshare");
+    command
+        .args(["--net", STRAIT, "run"])
+        .arg(nodes.join(format!("serial-9600-{name}.toml")));
+    command
+        .arg("--device")
+        .arg(format!("line={}", file("line").display()));
+    command
+        .arg("--status")
+        .arg(file("sock"))
+        .arg("--journal")
+        .arg(file("journal"));
+    Running::start(&mut command)
+}
+
+#[test]
+fn a_gateway_carries_pings_says_how_it_is_and_its_journal_repeats_it() {
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !is_root || Command::new("ping").arg("-V").output().is_err() {
+        eprintln!("run: skipped, this needs root and `ping`");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let link = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/links/serial-9600.toml");
+    let mut emulate = Command::new(STRAIT);
+    emulate.arg("emulate").arg(link).stdout(Stdio::null());
+    for end in ["a", "b"] {
+        let pty = format!("pty:{}", file(&format!("{end}.line")).display());
+        emulate.arg(format!("--{end}")).arg(pty);
+    }
+    let line = Running::start(&mut emulate);
+    let (a, b) = (gateway(folder.path(), "a"), gateway(folder.path(), "b"));
+
+    let inside = a.0.id().to_string();
+    for far in ["10.9.0.2", "fd00:9::2"] {
+        let mut ping = Command::new("nsenter");
+        ping.args([
+            "--net", "--target", &inside, "ping", "-c", "2", "-i", "0.3", "-W", "5", far,
+        ]);
+        let output = ping.output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(told.contains(" 0% packet loss"), "{told}");
+    }
+
+    let status = Command::new(STRAIT)
+        .args(["status", "--json"])
+        .arg(file("a.sock"))
+        .output();
+    let status: serde_json::Value = serde_json::from_slice(&status.unwrap().stdout).unwrap();
+    let classes = status["classes"].as_array().unwrap();
+    let packets: u64 = classes
+        .iter()
+        .filter_map(|class| class["packets"].as_u64())
+        .sum();
+    assert_eq!(packets, 8, "four requests out, four replies in");
+
+    a.end("-TERM");
+    b.end("-KILL");
+    line.end("-TERM");
+    for name in ["a.journal", "b.journal"] {
+        let mut replay = Command::new(STRAIT);
+        let output = replay
+            .args(["replay", "--strict"])
+            .arg(file(name))
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && told.contains("same:"),
+            "{name}: {told}"
+        );
+    }
+}
