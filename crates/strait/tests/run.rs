@@ -1,5 +1,5 @@
-//! A live gateway as its operator meets it: it starts, carries pings over an emulated line, says how
-//! it is, ends in order or by force, and its journal repeats it. Needs root and `ping`.
+//! A live gateway as its operator meets it: it starts, carries pings over an emulated line, says
+//! how it is, ends in order or by force, and its journal repeats it. Needs root and `ping`.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::fs;
