@@ -110,6 +110,11 @@ fn rate_delay_and_loss_are_those_of_virtual_time() {
     let began = WallInstant::now();
     let mut expected = Vec::new();
     for number in 0..200 {
+        // Faster than the line, so that it stays busy, but not all at once: what `b` hasn't read
+        // has to fit its socket.
+        if number % 50 == 49 {
+            thread::sleep(ms(60));
+        }
         a.send(&frame(number, 200)).unwrap();
         let at = Instant::from_millis(2 * u64::from(number));
         let sent = line.transmit(at, Side::A, &mut frame(number, 200));
@@ -192,26 +197,6 @@ fn a_half_duplex_link_turns_round() {
     let mut link = LinkConfig::frames(80_000, ms(5));
     (link.half_duplex, link.turnaround) = (true, Some(Time(ms(150))));
     let (running, a, b) = udp_pair(link);
-    let began = WallInstant::now();
-    a.send(&frame(1, 500)).unwrap();
-    thread::sleep(ms(10));
-    b.send(&frame(2, 500)).unwrap();
-    let at_b = receive_all(&b, began);
-    let at_a = receive_all(&a, began);
-    running.stop();
-    // 50 ms on the line and 5 ms of propagation; then the turnaround, and the same back.
-    let (there, back) = (at_b[0].1, at_a[0].1);
-    assert!(there >= ms(55) && there < ms(55) + SLACK, "{there:?}");
-    // Both waited in their sockets' buffers, so only the order is seen at the receiver; the
-    // channel's own account says when.
-    assert!(back >= there, "{back:?}");
-}
-
-#[test]
-fn the_turnaround_is_on_the_way_back() {
-    let mut link = LinkConfig::frames(80_000, ms(5));
-    (link.half_duplex, link.turnaround) = (true, Some(Time(ms(150))));
-    let (running, a, b) = udp_pair(link);
     let echo = thread::spawn(move || {
         let mut buffer = [0; 2000];
         for _ in 0..2 {
@@ -223,11 +208,12 @@ fn the_turnaround_is_on_the_way_back() {
         let began = WallInstant::now();
         a.send(&frame(number, 500)).unwrap();
         a.recv(&mut [0; 2000]).unwrap();
-        // Twice 50 + 5 ms, and a turnaround; the second time one before a may send again, too,
-        // of which b's silence has used up next to nothing.
+        // Twice 50 + 5 ms, and a turnaround between; the second time also one before it, for `a`
+        // sends as soon as it has heard `b`.
         let took = began.elapsed();
         let least = ms(260 + 150 * u64::from(number));
-        assert!(took >= least - ms(10), "{number}: {took:?}");
+        // Up to a moment that passes between what `a` hears and its next frame.
+        assert!(took >= least - ms(20), "{number}: {took:?}");
         assert!(took < least + SLACK, "{number}: {took:?}");
     }
     echo.join().unwrap();

@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce};
 use strait_channel::LinkKind;
 use strait_core::id::ClassId;
 use strait_core::node::TxMeta;
@@ -152,6 +154,7 @@ impl End {
                     frame_octets_max: u32::from(u16::MAX),
                 });
                 io.open(now)?;
+                widen(&io);
                 let local = io.local_addr().unwrap_or(*local);
                 Ok(Self::Frames {
                     io: Box::new(io),
@@ -247,6 +250,17 @@ impl End {
             Self::Pty { .. } => 0,
             Self::Frames { io, .. } => io.counts().strangers,
         }
+    }
+}
+
+/// What comes while the emulator is busy waits in the socket, and what finds no place there is
+/// lost without a trace. So it gets as much as the system allows.
+fn widen(io: &UdpPort) {
+    const OCTETS: usize = 8 << 20;
+    let Some(fd) = io.fd() else { return };
+    if setsockopt(&fd, RcvBufForce, &OCTETS).is_err() {
+        // Without privilege the kernel gives what it gives everyone.
+        let _ = setsockopt(&fd, RcvBuf, &OCTETS);
     }
 }
 

@@ -224,24 +224,25 @@ impl Emulator {
         begins.chain(arrival).min()
     }
 
-    /// Takes what came at an end.
+    /// Takes what came at an end. Each frame is offered to the line before the next is taken: one
+    /// that finds the line free needs no place in the queue.
     fn read(&mut self, side: Side) -> Result<(), Error> {
         let index = side.index();
-        let end = &mut self.ends[index];
-        end.flush(self.clock.now()).doing(|| lost(side))?;
+        let flushed = self.ends[index].flush(self.clock.now());
+        flushed.doing(|| lost(side))?;
         for _ in 0..BATCH {
-            let (end, flow) = (&mut self.ends[index], &mut self.flows[index]);
+            let flow = &mut self.flows[index];
             let octets_max = flow.room_octets().min(self.buffer.len());
             let buffer = &mut self.buffer[..octets_max];
             if buffer.is_empty() {
                 break;
             }
             let now = self.clock.now();
-            match end.read(now, buffer).doing(|| lost(side))? {
-                Some(octets) => flow.push(now, &buffer[..octets]),
-                None => break,
-            }
-            // What finds the line free takes no place in the queue, however many came at once.
+            let came = self.ends[index].read(now, buffer);
+            let Some(octets) = came.doing(|| lost(side))? else {
+                break;
+            };
+            flow.push(now, &buffer[..octets]);
             self.pump(now);
         }
         Ok(())
