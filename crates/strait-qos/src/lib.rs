@@ -9,10 +9,10 @@ extern crate alloc;
 
 pub mod config;
 pub mod dscp;
+mod leaf;
 pub mod matching;
 pub mod policy;
 mod preset;
-mod queue;
 mod repeat;
 mod ring;
 pub mod scheduler;

@@ -5,8 +5,8 @@ use core::fmt;
 
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet};
 
+use crate::leaf::Leaf;
 use crate::policy::Class;
-use crate::queue::ClassQueue;
 use crate::ring::Ring;
 
 /// Queues that one class can have at a time, for its neighbours or the flows to them: more than a
@@ -56,15 +56,15 @@ pub struct Queued {
     pub octets: u64,
 }
 
-/// A packet given back, and the fate it is to have: destroyed for a reason, or absorbed by one that
-/// waits and says the same.
+/// A packet that isn't to go, and the fate it is to have: destroyed for a reason, or absorbed by
+/// one that waits and says the same.
 pub type Refusal = (Packet, Fate);
 
 /// Holds the packets of one port and says which goes next.
 ///
-/// On each entry its owner first takes what is too old by [`expire`](Self::expire) until `None`;
-/// then `head`, `take` (unless the class's packet is under way) and `charge` follow one another
-/// with nothing in between. A scheduler destroys no packet: each comes out again.
+/// On each entry its owner first takes what isn't to go any more by [`discard`](Self::discard)
+/// until `None`; then `head`, `take` (unless the class's packet is under way) and `charge` follow
+/// one another with nothing in between. A scheduler destroys no packet: each comes out again.
 pub trait Scheduler: fmt::Debug {
     /// Takes a packet in, at the end of its class's queue for its neighbour, and lowers its
     /// `expires` to the class's age limit.
@@ -82,8 +82,8 @@ pub trait Scheduler: fmt::Debug {
     fn head(&self, eligible: &dyn Eligibility) -> Option<Head>;
 
     /// Takes out the packet that `head` named; doesn't charge. `None` if there is no such packet
-    /// any more, if it is too old at `now` (then [`expire`](Self::expire) has it), or if the class
-    /// has a packet under way.
+    /// any more, if it isn't to go at `now` (then [`discard`](Self::discard) has it), or if the
+    /// class has a packet under way.
     fn take(&mut self, now: Instant, head: Head) -> Option<Packet>;
 
     /// `octets` of the class go out now: a whole packet on a frame port, one segment on an octet
@@ -95,8 +95,9 @@ pub trait Scheduler: fmt::Debug {
     /// due and its neighbour eligible, before anything else of the class, even to other neighbours.
     fn set_under_way(&mut self, class: ClassId, to: NeighbourId, octets_left: u32);
 
-    /// Takes out a packet that is too old at `now`: whose `expires` is `now` or earlier.
-    fn expire(&mut self, now: Instant) -> Option<Packet>;
+    /// Takes out a packet that isn't to go any more, with its fate: one that is too old at `now`
+    /// (whose `expires` is `now` or earlier), or one that its class gave up for others.
+    fn discard(&mut self, now: Instant) -> Option<Refusal>;
 
     /// When the next packet in a queue grows too old.
     fn wake(&self) -> Option<Instant>;
@@ -119,7 +120,7 @@ pub trait Scheduler: fmt::Debug {
 /// packet each, and if it shares fairly the flows to them; in a flow, first come, first served.
 #[derive(Debug)]
 pub struct PriorityDrr {
-    classes: Vec<ClassQueue>,
+    classes: Vec<Leaf>,
     shares: Vec<Share>,
     bands: Vec<Ring>,
 }
@@ -147,16 +148,14 @@ impl PriorityDrr {
             gain: quantum * i64::from(class.weight.max(1)),
         };
         Self {
-            classes: classes.iter().map(ClassQueue::new).collect(),
+            classes: classes.iter().map(Leaf::new).collect(),
             shares: classes.iter().map(share).collect(),
             bands: bands.iter().map(|_| Ring::default()).collect(),
         }
     }
 
-    fn backlogged(classes: &[ClassQueue], class: ClassId) -> bool {
-        classes
-            .get(class.index())
-            .is_some_and(ClassQueue::backlogged)
+    fn backlogged(classes: &[Leaf], class: ClassId) -> bool {
+        classes.get(class.index()).is_some_and(Leaf::backlogged)
     }
 
     /// The class is about to have its first backlog: it takes part in its band's turns. A band that
@@ -225,26 +224,26 @@ impl Scheduler for PriorityDrr {
         }
     }
 
-    fn expire(&mut self, now: Instant) -> Option<Packet> {
-        self.classes.iter_mut().find_map(|queue| queue.expire(now))
+    fn discard(&mut self, now: Instant) -> Option<Refusal> {
+        self.classes.iter_mut().find_map(|queue| queue.discard(now))
     }
 
     fn wake(&self) -> Option<Instant> {
-        self.classes.iter().filter_map(ClassQueue::wake).min()
+        self.classes.iter().filter_map(Leaf::wake).min()
     }
 
     fn drain(&mut self) -> Option<Packet> {
-        self.classes.iter_mut().find_map(ClassQueue::drain)
+        self.classes.iter_mut().find_map(Leaf::drain)
     }
 
     fn queued(&self, class: ClassId) -> Queued {
         self.classes
             .get(class.index())
-            .map_or_else(Queued::default, ClassQueue::queued)
+            .map_or_else(Queued::default, Leaf::queued)
     }
 
     fn total(&self) -> Queued {
-        let classes = self.classes.iter().map(ClassQueue::queued);
+        let classes = self.classes.iter().map(Leaf::queued);
         classes.fold(Queued::default(), |sum, queued| Queued {
             packets: sum.packets + queued.packets,
             octets: sum.octets + queued.octets,

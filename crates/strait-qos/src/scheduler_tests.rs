@@ -116,9 +116,10 @@ impl Bench {
     }
 
     fn expire(&mut self, now: Instant) -> Option<ClassId> {
-        let packet = self.scheduler.expire(now)?;
+        let (packet, fate) = self.scheduler.discard(now)?;
+        assert_eq!(fate, Fate::Dropped(DropCause::Aged));
         let class = packet.class;
-        self.ledger.drop(now, packet, DropCause::Aged);
+        self.ledger.close(now, packet, fate);
         self.check();
         Some(class)
     }

@@ -274,7 +274,7 @@ impl Node for Gateway {
         match input {
             Input::Timeout => {
                 for port in &mut self.ports {
-                    port.expire(now, &mut self.ledger);
+                    port.discard(now, &mut self.ledger);
                 }
             }
             Input::Frame {

@@ -186,7 +186,7 @@ impl Port {
     pub(crate) fn enqueue(&mut self, now: Instant, packet: Packet, ledger: &mut Ledger) {
         // What is too old takes no place, whether or not a pull found it before: a pull that is
         // answered by nothing must leave no trace.
-        self.expire(now, ledger);
+        self.discard(now, ledger);
         if self.absorbs(&packet) {
             ledger.close(now, packet, Fate::Absorbed);
             return;
@@ -213,11 +213,12 @@ impl Port {
         self.absorbs_repeats[stream] && leaving.is_some_and(|leaving| repeats(packet, leaving))
     }
 
-    /// Destroys the packets that have grown too old.
-    pub(crate) fn expire(&mut self, now: Instant, ledger: &mut Ledger) {
-        while let Some(packet) = self.queue.expire(now) {
+    /// Gives the packets that aren't to go any more their fates: those too old, above all.
+    pub(crate) fn discard(&mut self, now: Instant, ledger: &mut Ledger) {
+        while let Some((packet, fate)) = self.queue.discard(now) {
             count_queued(ledger, &packet, -1);
-            ledger.drop(now, packet, DropCause::Aged);
+            let bytes = ledger.close(now, packet, fate);
+            ledger.keep_spare(bytes);
         }
     }
 
@@ -306,7 +307,7 @@ impl Port {
         ledger: &mut Ledger,
     ) -> Option<TxMeta> {
         self.state?;
-        self.expire(now, ledger);
+        self.discard(now, ledger);
         let idle_from = self.burst.end();
         let before = out.len();
         let meta = match self.link {

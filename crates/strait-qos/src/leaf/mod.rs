@@ -15,7 +15,7 @@ use crate::scheduler::{Eligibility, FLOWS_MAX, Head, Queued, Refusal};
 /// A queue for each neighbour that has packets here, or for each flow to a neighbour if the class
 /// shares fairly; the next to be served in front.
 #[derive(Debug)]
-pub(crate) struct ClassQueue {
+pub(crate) struct Leaf {
     packets_max: u32,
     octets_max: u64,
     age: Option<Duration>,
@@ -91,7 +91,7 @@ impl Flow {
     }
 }
 
-impl ClassQueue {
+impl Leaf {
     pub(crate) fn new(class: &Class) -> Self {
         Self {
             packets_max: class.packets,
@@ -218,14 +218,15 @@ impl ClassQueue {
         Some(packet)
     }
 
-    /// Takes any packet that is too old.
-    pub(crate) fn expire(&mut self, now: Instant) -> Option<Packet> {
+    /// Takes out any packet that isn't to go any more.
+    pub(crate) fn discard(&mut self, now: Instant) -> Option<Refusal> {
         let old = |(place, flow): (usize, &Flow)| {
             let (index, expires) = flow.soonest()?;
             (expires <= now).then_some((place, index))
         };
         let (place, index) = self.flows.iter().enumerate().find_map(old)?;
-        self.remove(place, index)
+        let packet = self.remove(place, index)?;
+        Some((packet, Fate::Dropped(DropCause::Aged)))
     }
 
     pub(crate) fn wake(&self) -> Option<Instant> {
