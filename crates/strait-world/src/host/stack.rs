@@ -11,7 +11,9 @@ use strait_wire::ip::{self, Echo, EchoKind, PacketInfo, TcpFlags, tcp_header};
 
 use super::schedule::{Owner, Schedule};
 use super::{AppId, ConnectionId, HostConfig};
-use crate::tcp::{TcpConfig, TcpCounters, TcpEndpoint, TcpError, TcpState, endpoint, reset_for};
+use crate::tcp::{
+    TcpConfig, TcpCounters, TcpEndpoint, TcpError, TcpEvent, TcpState, endpoint, reset_for,
+};
 
 /// Hop limit of everything a host sends, as most systems have it.
 const HOP_LIMIT: u8 = 64;
@@ -217,6 +219,11 @@ impl Stack {
         connection.map_or_else(TcpCounters::default, |connection| {
             connection.endpoint.counters()
         })
+    }
+
+    /// The next event of a connection that nobody has taken yet.
+    pub fn tcp_event(&mut self, id: ConnectionId) -> Option<TcpEvent> {
+        self.connections.get_mut(&id)?.endpoint.poll_event()
     }
 
     fn add_connection(

@@ -121,6 +121,21 @@ fn one_direction_may_end_long_before_the_other() {
 }
 
 #[test]
+fn a_segment_that_fills_a_gap_and_ends_the_stream_is_answered_once() {
+    let mut duo = Duo::opened(&linux(), |_| {});
+    duo.a.send(&content(2 * 1448));
+    duo.a.close();
+    let packets = sent(&mut duo.a, duo.now);
+    assert_eq!(packets.len(), 2);
+    duo.b.handle_packet(duo.now, &packets[1]);
+    assert_eq!(sent(&mut duo.b, duo.now).len(), 1);
+    duo.b.handle_packet(duo.now, &packets[0]);
+    assert_eq!(sent(&mut duo.b, duo.now).len(), 1);
+    assert_eq!(duo.read(), 2 * 1448);
+    assert!(duo.b.is_drained());
+}
+
+#[test]
 fn refused_reset_and_stray_segments_are_told_apart() {
     let mut duo = Duo::new(&linux(), |_| {});
     duo.a.connect(duo.now).unwrap();
@@ -182,6 +197,7 @@ fn an_old_timestamp_is_rejected() {
     duo.b.handle_packet(duo.now, &old);
     assert_eq!((duo.b.counters().segments_in, duo.read()), (before + 1, 0));
     assert_eq!(sent(&mut duo.b, duo.now).len(), 1, "it is answered");
+    assert_eq!(duo.b.counters().events.of(TcpEventKind::Stale), 1);
 }
 
 fn path(profile: &Profile, ways: [Way; 2], octets: usize) -> Path<Endpoint, Endpoint> {
@@ -284,6 +300,12 @@ fn a_narrower_path_is_learned_and_what_was_too_long_goes_again() {
     duo.a.handle_path_mtu(duo.now, 900);
     let again = sent(&mut duo.a, duo.now);
     assert!(again.len() >= 3 && again.iter().all(|packet| packet.len() <= 900));
+    let noted: Vec<_> = std::iter::from_fn(|| duo.a.poll_event()).collect();
+    let kind = TcpEventKind::RepeatedPathMtu;
+    assert_eq!(
+        (noted[0].kind, noted[0].position, noted.len()),
+        (kind, 0, again.len())
+    );
     again
         .iter()
         .for_each(|packet| duo.b.handle_packet(duo.now, packet));

@@ -5,6 +5,7 @@
 
 mod congestion;
 mod endpoint;
+mod event;
 pub mod profile;
 mod rate;
 mod receive;
@@ -23,6 +24,7 @@ use strait_core::{Duration, Instant};
 use strait_wire::ip::TcpFlags;
 
 use self::endpoint::Endpoint;
+pub use self::event::{TcpEvent, TcpEventCounts, TcpEventKind};
 use self::profile::Profile;
 pub use self::reset::reset_for;
 use self::smoltcp::{Congestion, SmoltcpEndpoint};
@@ -97,6 +99,12 @@ pub trait TcpEndpoint {
 
     /// What was counted.
     fn counters(&self) -> TcpCounters;
+
+    /// Takes the oldest event that waits, if the implementation tells any. Those that nobody
+    /// takes make room for later ones.
+    fn poll_event(&mut self) -> Option<TcpEvent> {
+        None
+    }
 }
 
 /// Where a connection stands, as an application sees it (RFC 9293 section 3.3.2 has the details).
@@ -143,6 +151,8 @@ pub struct TcpCounters {
     pub retransmissions: u64,
     /// Octets of data that the other end acknowledged.
     pub octets_acked: u64,
+    /// What happened, by kind; none if the implementation tells no events.
+    pub events: TcpEventCounts,
 }
 
 impl TcpCounters {
@@ -152,6 +162,7 @@ impl TcpCounters {
         self.segments_in += other.segments_in;
         self.retransmissions += other.retransmissions;
         self.octets_acked += other.octets_acked;
+        self.events.merge(&other.events);
     }
 }
 

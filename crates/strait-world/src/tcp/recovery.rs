@@ -26,6 +26,8 @@ pub(super) struct Recovery {
     pub(super) phase: Phase,
     /// Recovery is over when this is acknowledged.
     pub(super) high: u64,
+    /// [`Phase::Loss`] began because segments were too long for the path, not by a timeout.
+    pub(super) narrowed: bool,
     /// Where undoing starts; `None`: nothing to undo.
     pub(super) undo_from: Option<u64>,
     /// Repetitions not yet reported as duplicates; `None` when it can't be told.
@@ -80,6 +82,7 @@ impl Recovery {
         Self {
             phase: Phase::Open,
             high: 0,
+            narrowed: false,
             undo_from: None,
             undo_repeats: None,
             partial: false,

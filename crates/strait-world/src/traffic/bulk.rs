@@ -12,6 +12,15 @@ use crate::tcp::TcpState;
 /// Octets that move between application and endpoint at once.
 const CHUNK_OCTETS: usize = 16_384;
 
+/// Notes what the connection has counted and met.
+fn note(log: &mut FlowLog, id: ConnectionId, stack: &mut Stack) {
+    let transfer = log.transfer();
+    transfer.tcp = stack.tcp_counters(id);
+    while let Some(event) = stack.tcp_event(id) {
+        transfer.note(&event);
+    }
+}
+
 /// Connects, sends all, closes.
 pub(super) struct BulkSender {
     log: FlowLog,
@@ -66,8 +75,7 @@ impl BulkSender {
     }
 
     fn work(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
-        let counters = stack.tcp_counters(id);
-        self.log.transfer().tcp = counters;
+        note(&mut self.log, id, stack);
         let Some(endpoint) = stack.connection(id) else {
             return;
         };
@@ -102,8 +110,7 @@ impl Application for BulkSender {
             }
             Event::Ready(id) if self.connection == Some(id) => self.work(now, id, stack),
             Event::Closed { connection, error } if self.connection == Some(connection) => {
-                let counters = stack.tcp_counters(connection);
-                self.log.transfer().tcp = counters;
+                note(&mut self.log, connection, stack);
                 self.connection = None;
                 if let Some(error) = error {
                     self.fail(error);
@@ -144,8 +151,7 @@ impl BulkReceiver {
     }
 
     fn work(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
-        let counters = stack.tcp_counters(id);
-        self.log.transfer().tcp = counters;
+        note(&mut self.log, id, stack);
         let Some(endpoint) = stack.connection(id) else {
             return;
         };

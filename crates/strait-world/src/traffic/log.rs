@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use strait_core::Instant;
 
-use crate::tcp::{TcpCounters, TcpError};
+use crate::tcp::{TcpCounters, TcpError, TcpEvent};
 
 /// Which end of a traffic a log is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -49,6 +49,18 @@ pub struct Transfer {
     pub error: Option<TcpError>,
     /// What this end's connections counted.
     pub tcp: TcpCounters,
+    /// When this end sent a segment again, in nanoseconds, and octets of its stream before it;
+    /// for a transfer over one connection.
+    pub repeats: Vec<(u64, u64)>,
+}
+
+impl Transfer {
+    /// Keeps an event that results show one by one; counters have the sums of all.
+    pub fn note(&mut self, event: &TcpEvent) {
+        if event.kind.is_repeat() && self.repeats.len() < FlowLog::MARKS_MAX {
+            self.repeats.push((event.at.as_nanos(), event.position));
+        }
+    }
 }
 
 /// An object of a page that has arrived.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::config::{Kind, TrafficConfig};
 use super::log::{FlowLog, Mark, Transfer};
 use crate::estimate::{Jitter, percentile_of_sorted};
+use crate::tcp::TcpEventKind;
 
 /// What a traffic experienced.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -27,7 +28,7 @@ pub struct FlowReport {
 /// Values over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
-    /// What: `delay`, `delay back`, `rtt`, `progress`, `objects`.
+    /// What: `delay`, `delay back`, `rtt`, `progress`, `sent again`, `objects`.
     pub label: &'static str,
     /// Unit of the values.
     pub unit: &'static str,
@@ -233,6 +234,16 @@ impl FlowReport {
         self.transfer(near.started_ns, &far);
         self.tcp_counters(&[&near, &far]);
         self.progress(&to.received);
+        if !near.repeats.is_empty() {
+            let repeats = near.repeats.iter();
+            self.series.push(Series {
+                label: "sent again",
+                unit: "octets",
+                points: repeats
+                    .map(|(at_ns, position)| (*at_ns as f64 / 1e9, *position as f64))
+                    .collect(),
+            });
+        }
     }
 
     fn page(&mut self, from: &FlowLog, to: &FlowLog) {
@@ -273,6 +284,9 @@ impl FlowReport {
         for end in ends {
             self.count("tcp_segments", end.tcp.segments_out);
             self.count("tcp_retransmissions", end.tcp.retransmissions);
+            for kind in TcpEventKind::ALL {
+                self.count(&format!("tcp_{}", kind.name()), end.tcp.events.of(kind));
+            }
             self.count("failed_connections", end.failed_connections);
         }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use strait_core::stats::ClassStats;
 use strait_sim::{Options, Outcome};
-use strait_world::estimate::mean_interval;
+use strait_world::estimate::{mean, mean_interval};
 use strait_world::report::{Report, Series, delay_table};
 use strait_world::scenario::{Loaded, Scenario, World, unit_of};
 use strait_world::table::{Cell, Check, Column, ResultSet, Table};
@@ -25,6 +25,7 @@ pub(crate) fn run(loaded: &Loaded, options: &Options) -> anyhow::Result<Outcome>
 /// Tables and checks of an outcome.
 pub(crate) fn result(loaded: &Loaded, outcome: &Outcome) -> ResultSet {
     let mut tables = vec![metrics(loaded, outcome)];
+    tables.extend(Some(tcp(loaded, outcome)).filter(|table| !table.rows.is_empty()));
     for variant in loaded.scenario.variant_names() {
         let mut table = delay_table(&delays(outcome, variant));
         table.id = format!("delay-parts {variant}");
@@ -67,6 +68,38 @@ fn metrics(loaded: &Loaded, outcome: &Outcome) -> Table {
             }
         }
         table.push(row);
+    }
+    table
+}
+
+/// What the TCP endpoints of each traffic met, both together: a row for each counter that isn't
+/// zero everywhere, the mean of the runs for each variant.
+fn tcp(loaded: &Loaded, outcome: &Outcome) -> Table {
+    let variants: Vec<&str> = loaded.scenario.variant_names().collect();
+    let mut columns = vec![Column::new("counter", "")];
+    columns.extend(variants.iter().map(|variant| Column::new(*variant, "")));
+    let mut table = Table::new("tcp", columns);
+    for (index, traffic) in loaded.scenario.traffic.iter().enumerate() {
+        let names: BTreeSet<&String> = variants
+            .iter()
+            .flat_map(|variant| outcome.of(variant))
+            .filter_map(|run| run.flows.get(index))
+            .flat_map(|flow| &flow.counters)
+            .filter(|(name, count)| name.starts_with("tcp_") && **count > 0)
+            .map(|(name, _)| name)
+            .collect();
+        for name in names {
+            let of = |variant: &&str| {
+                let flows = outcome.of(variant).filter_map(|run| run.flows.get(index));
+                let counts: Vec<f64> = flows
+                    .map(|flow| flow.counters.get(name).copied().unwrap_or(0) as f64)
+                    .collect();
+                Cell::from(mean(&counts))
+            };
+            let mut row: Vec<Cell> = vec![format!("{}.{name}", traffic.name).into()];
+            row.extend(variants.iter().map(of));
+            table.push(row);
+        }
     }
     table
 }

@@ -4,6 +4,7 @@ use strait_core::time::{Duration, Instant};
 use strait_wire::ip::TcpFlags;
 
 use super::super::congestion::{Ack, Window};
+use super::super::event::TcpEventKind;
 use super::super::recovery::Phase;
 use super::super::scoreboard::Sent;
 use super::super::segment::{Segment, unwrap_sequence};
@@ -73,7 +74,7 @@ impl Endpoint {
             ..AckNews::default()
         };
         if ack >= self.tx.una {
-            news.distinct |= self.take_window(segment, seq, ack);
+            news.distinct |= self.take_window(now, segment, seq, ack);
         }
         if self.board.queue.is_empty() {
             self.take_idle_ack(now);
@@ -99,7 +100,7 @@ impl Endpoint {
 
     /// The window: RFC 9293 section 3.10.7.4. True if the segment is newer than the last that
     /// set it, or widens it.
-    fn take_window(&mut self, segment: &Segment, seq: u64, ack: u64) -> bool {
+    fn take_window(&mut self, now: Instant, segment: &Segment, seq: u64, ack: u64) -> bool {
         let window = u64::from(segment.window) << self.agreed.send_scale;
         let newer = ack > self.tx.una
             || seq > self.tx.window_from
@@ -109,6 +110,9 @@ impl Endpoint {
         }
         let changed = window != self.tx.window || seq > self.tx.window_from;
         self.tx.window_from = seq;
+        if window == 0 && self.tx.window > 0 {
+            self.note_sent(now, ack, TcpEventKind::WindowClosed);
+        }
         self.tx.window = window;
         if window > self.tx.window_max {
             self.tx.window_max = window;
@@ -207,7 +211,7 @@ impl Endpoint {
             .get(1)
             .is_some_and(|next| next.0 <= start && end <= next.1);
         let ranges = if start < ack || inside {
-            self.take_duplicate(start, end, news);
+            self.take_duplicate(now, (start, end), news);
             &ranges[1..]
         } else {
             ranges

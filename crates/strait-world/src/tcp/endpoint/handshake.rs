@@ -4,6 +4,7 @@ use strait_core::time::{Duration, Instant};
 use strait_wire::ip::TcpFlags;
 
 use super::super::TcpError;
+use super::super::event::TcpEventKind;
 use super::super::segment::SEQUENCE_BASE;
 use super::super::segment::{Options, Outgoing, Segment, unwrap_sequence};
 use super::{Endpoint, State};
@@ -18,6 +19,9 @@ impl Endpoint {
     /// Writes the SYN, or its answer.
     pub(super) fn write_handshake(&mut self, now: Instant, out: &mut Vec<u8>) {
         self.tx.handshake_due = false;
+        if self.tx.handshake_sent > 0 {
+            self.note_sent(now, self.initial, TcpEventKind::RepeatedHandshake);
+        }
         self.tx.handshake_sent += 1;
         let answer = self.state == State::SynReceived;
         let (asks, takes) = (self.profile.ecn_asks || self.config.ecn, self.agreed.ecn);
@@ -151,6 +155,7 @@ impl Endpoint {
         }
         if segment.has(TcpFlags::RST) {
             if acceptable {
+                self.note_reset(now);
                 self.end(Some(TcpError::Refused));
             }
             return;
@@ -177,12 +182,16 @@ impl Endpoint {
         let seq = unwrap_sequence(self.rx.next, segment.seq);
         if segment.has(TcpFlags::RST) {
             if seq == self.rx.next {
+                self.note_reset(now);
                 self.end(Some(TcpError::Reset));
             }
             return false;
         }
         if segment.has(TcpFlags::SYN) {
             let same = seq + 1 == self.rx.next;
+            if same {
+                self.note_came(now, seq, TcpEventKind::Duplicate);
+            }
             if same && segment.has(TcpFlags::ACK) && self.acknowledges_syn(segment) {
                 // The other end's answer after both opened at once.
                 self.establish(now, segment);

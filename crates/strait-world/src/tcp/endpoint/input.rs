@@ -4,6 +4,7 @@ use strait_core::time::{Duration, Instant};
 use strait_wire::ip::TcpFlags;
 
 use super::super::TcpError;
+use super::super::event::TcpEventKind;
 use super::super::profile::{AckPolicy, Profile};
 use super::super::receive::Taken;
 use super::super::segment::{Segment, unwrap_sequence};
@@ -88,6 +89,7 @@ impl Endpoint {
             return;
         }
         let had_unsent = self.tx.next < self.stream_end();
+        let due = self.acks.due;
         self.heard(now);
         if !self.take_ack(now, segment, seq) || self.state == State::Closed {
             return;
@@ -97,6 +99,11 @@ impl Endpoint {
             self.take_data(now, segment, seq);
         }
         self.take_fin(now, segment, seq);
+        if matches!(self.profile.ack, AckPolicy::Adaptive { .. }) {
+            // Whatever there is to say of a segment, one acknowledgement says it. (Network
+            // simulators answer the end of a stream apart from what came with it.)
+            self.acks.due = self.acks.due.min(due + 1);
+        }
         self.acks.first |= self.acks.due > 0 && !had_unsent;
     }
 
@@ -104,6 +111,7 @@ impl Endpoint {
     fn is_valid(&mut self, now: Instant, segment: &Segment, seq: u64) -> bool {
         let reset = segment.has(TcpFlags::RST);
         if !reset && self.is_old_duplicate(now, segment) {
+            self.note_came(now, seq, TcpEventKind::Stale);
             self.answer_strange(now, segment, seq);
             return false;
         }
@@ -111,6 +119,7 @@ impl Endpoint {
         let edge = self.rx.edge.max(self.rx.next);
         if end < self.rx.acked.min(self.rx.next) || seq > edge {
             if !reset {
+                self.note_strange(now, segment, seq);
                 self.answer_strange(now, segment, seq);
             }
             return false;
@@ -118,6 +127,7 @@ impl Endpoint {
         if reset {
             if seq == self.rx.next {
                 let orderly = matches!(self.state, State::LastAck | State::Closing);
+                self.note_reset(now);
                 self.end((!orderly).then_some(TcpError::Reset));
             } else {
                 self.challenge(now);
@@ -195,7 +205,8 @@ impl Endpoint {
 
     fn take_data(&mut self, now: Instant, segment: &Segment, seq: u64) {
         if self.rx.ended {
-            // Beyond its own end.
+            // Again, or beyond its own end.
+            self.note_strange(now, segment, seq);
             return self.challenge(now);
         }
         let data = match self.rx.fin {
@@ -206,7 +217,10 @@ impl Endpoint {
             None => segment.payload,
         };
         let had_gap = self.rx.has_gap();
-        match self.rx.put(seq, data) {
+        let highest = self.rx.highest();
+        let taken = self.rx.put(seq, data);
+        self.note_order(now, seq, highest, taken);
+        match taken {
             Taken::InOrder => {
                 self.note_arrival(now, segment);
                 if had_gap {
@@ -230,9 +244,45 @@ impl Endpoint {
         }
     }
 
+    fn note_order(&mut self, now: Instant, seq: u64, highest: u64, taken: Taken) {
+        let kind = match taken {
+            Taken::Duplicate => TcpEventKind::Duplicate,
+            Taken::Refused => TcpEventKind::Refused,
+            Taken::InOrder | Taken::Waiting if seq > highest => TcpEventKind::Gap,
+            Taken::InOrder | Taken::Waiting if seq < highest => TcpEventKind::Late,
+            Taken::InOrder | Taken::Waiting => return,
+        };
+        self.note_came(now, seq, kind);
+    }
+
+    /// A segment outside the window, if it isn't a mere acknowledgement.
+    fn note_strange(&mut self, now: Instant, segment: &Segment, seq: u64) {
+        if segment.length() == 0 {
+            return;
+        }
+        let kind = if seq < self.rx.next {
+            TcpEventKind::Duplicate
+        } else {
+            TcpEventKind::Refused
+        };
+        self.note_came(now, seq, kind);
+    }
+
+    pub(super) fn note_reset(&mut self, now: Instant) {
+        self.note_came(now, self.rx.next, TcpEventKind::ResetMet);
+    }
+
+    /// Notes what happened at `seq` of the other end's stream.
+    pub(super) fn note_came(&mut self, now: Instant, seq: u64, kind: TcpEventKind) {
+        self.events.note(now, self.rx.position(seq), kind);
+    }
+
     fn take_fin(&mut self, now: Instant, segment: &Segment, seq: u64) {
         if segment.has(TcpFlags::FIN) && !self.rx.ended {
             let at = seq + segment.payload.len() as u64;
+            if segment.payload.is_empty() && at > self.rx.highest() {
+                self.note_came(now, at, TcpEventKind::Gap);
+            }
             let known = self.rx.fin.is_some();
             if !known && at >= self.rx.next && at <= self.rx.edge.max(self.rx.next) {
                 self.rx.fin = Some(at);
@@ -241,6 +291,9 @@ impl Endpoint {
                 self.acks.urge();
             }
         } else if segment.has(TcpFlags::FIN) {
+            if segment.payload.is_empty() {
+                self.note_strange(now, segment, seq);
+            }
             self.acks.urge();
         }
         if self.rx.ended || self.rx.fin != Some(self.rx.next) {
@@ -263,6 +316,7 @@ impl Endpoint {
         if segment.has(TcpFlags::RST) {
             return;
         }
+        self.note_strange(now, segment, seq);
         if segment.has(TcpFlags::FIN) && seq + segment.length() <= self.rx.next {
             self.wait_out_of_caution(now);
             self.acks.urge();

@@ -404,6 +404,7 @@ impl Endpoint {
         self.touch_usage(now);
         self.control.timed_out();
         self.recovery.phase = Phase::Loss;
+        self.recovery.narrowed = false;
         self.recovery.high = self.tx.next;
         self.recovery.frto = self.profile.frto && (fresh || self.recovery.timeouts > 0);
         self.ecn.reduced = self.agreed.ecn;

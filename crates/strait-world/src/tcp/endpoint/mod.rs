@@ -24,6 +24,7 @@ use self::input::Acks;
 use self::output::Sender;
 use self::timers::Timers;
 use super::congestion::{Control, Window};
+use super::event::{EventLog, TcpEvent, TcpEventKind};
 use super::profile::Profile;
 use super::rate::Rate;
 use super::receive::Receiver;
@@ -77,6 +78,7 @@ pub(in crate::tcp) struct Endpoint {
     opened: bool,
     error: Option<TcpError>,
     meter: Meter,
+    events: EventLog,
     agreed: Agreed,
     ecn: Ecn,
     /// Added to the clock's milliseconds.
@@ -136,6 +138,7 @@ impl Endpoint {
             opened: false,
             error: None,
             meter: Meter::default(),
+            events: EventLog::default(),
             agreed: Agreed::default(),
             ecn: Ecn::default(),
             // No timestamp is 0: that means none.
@@ -222,6 +225,12 @@ impl Endpoint {
         }
         self.state = state;
         Ok(())
+    }
+
+    /// Notes what happened at `seq` of this end's stream.
+    fn note_sent(&mut self, now: Instant, seq: u64, kind: TcpEventKind) {
+        let position = seq.saturating_sub(self.initial + 1);
+        self.events.note(now, position, kind);
     }
 
     /// Ends the connection at once and says why, if not in order.
@@ -337,7 +346,14 @@ impl TcpEndpoint for Endpoint {
     }
 
     fn counters(&self) -> TcpCounters {
-        self.meter.counters
+        TcpCounters {
+            events: self.events.counts(),
+            ..self.meter.counters
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<TcpEvent> {
+        self.events.poll()
     }
 }
 
@@ -358,7 +374,8 @@ impl Endpoint {
             );
         }
         assert!(self.window.segments > 0);
-        assert!(self.rx.unread() <= self.rx.capacity_max + (1 << self.rx.scale));
+        let most = Receiver::octets_max(self.rx.capacity_max, self.rx.scale);
+        assert!(self.rx.unread() as u64 <= most);
         assert!(self.board.queue.len() <= self.config.send_octets + 1);
     }
 }

@@ -3,6 +3,7 @@
 use strait_core::time::{Duration, Instant};
 use strait_wire::ip::TcpFlags;
 
+use super::super::event::TcpEventKind;
 use super::super::recovery::Phase;
 use super::super::ring::Ring;
 use super::super::scoreboard::Sent;
@@ -200,6 +201,7 @@ impl Endpoint {
             self.recovery.undo_from = None;
             self.recovery.frto = false;
             self.recovery.phase = Phase::Loss;
+            self.recovery.narrowed = true;
         }
         self.tx.may_repeat = true;
         self.arm_retransmit(now);
@@ -251,7 +253,8 @@ impl Endpoint {
         if self.state == State::TimeWait {
             return false;
         }
-        if std::mem::take(&mut self.tx.repeat_head) && self.repeat(now, 0, out) {
+        let why = self.why_repeated();
+        if std::mem::take(&mut self.tx.repeat_head) && self.repeat(now, 0, why, out) {
             return true;
         }
         if std::mem::take(&mut self.tx.tail_due) && self.transmit_probe(now, out) {
@@ -263,7 +266,7 @@ impl Endpoint {
         let mut limited = self.board.in_flight() >= self.window.segments;
         if self.tx.may_repeat && !self.tx.try_new && !limited {
             let index = self.board.next_lost();
-            if index.is_some_and(|index| self.repeat(now, index, out)) {
+            if index.is_some_and(|index| self.repeat(now, index, why, out)) {
                 return true;
             }
         }
@@ -397,6 +400,9 @@ impl Endpoint {
         let idle = self.board.queue.is_empty();
         self.note_answer(now);
         self.write_data(now, (seq, end), true, out);
+        if end == self.tx.una + self.tx.window && end <= self.tx.end {
+            self.note_sent(now, seq, TcpEventKind::WindowFull);
+        }
         if end - seq < self.tx.segment as u64 {
             self.tx.small_end = end;
         }
@@ -422,7 +428,7 @@ impl Endpoint {
     }
 
     /// Sends a segment again; false if it lies outside the window.
-    fn repeat(&mut self, now: Instant, index: usize, out: &mut Vec<u8>) -> bool {
+    fn repeat(&mut self, now: Instant, index: usize, why: TcpEventKind, out: &mut Vec<u8>) -> bool {
         let most = self.tx.segment as u64;
         let window_end = self.tx.una + self.tx.window;
         let Some(sent) = self.board.queue.get(index).copied() else {
@@ -437,6 +443,7 @@ impl Endpoint {
         }
         let end = self.board.queue[index].end;
         self.write_data(now, (sent.seq, end), false, out);
+        self.note_sent(now, sent.seq, why);
         let rate = self.rate.sent(now, false);
         self.board.mark_repeated(index, now, rate);
         let stamp = self.timestamp(now);
@@ -451,6 +458,15 @@ impl Endpoint {
         self.restart_timer(now, index);
         self.pace(now, out.len());
         true
+    }
+
+    /// Why a segment goes again in this phase.
+    const fn why_repeated(&self) -> TcpEventKind {
+        match self.recovery.phase {
+            Phase::Loss if self.recovery.narrowed => TcpEventKind::RepeatedPathMtu,
+            Phase::Loss => TcpEventKind::RepeatedTimeout,
+            _ => TcpEventKind::RepeatedLoss,
+        }
     }
 
     /// The oldest segment went again.
@@ -469,7 +485,7 @@ impl Endpoint {
             self.send_new(now, end, out);
         } else {
             let last = self.board.queue.len().saturating_sub(1);
-            if !self.repeat(now, last, out) {
+            if !self.repeat(now, last, TcpEventKind::RepeatedProbe, out) {
                 return false;
             }
         }
@@ -488,6 +504,13 @@ impl Endpoint {
             return self.send_new(now, end, out);
         }
         let seq = self.tx.una.saturating_sub(1);
+        let asks_for_room = self.tx.next < self.stream_end();
+        let kind = if asks_for_room {
+            TcpEventKind::WindowProbe
+        } else {
+            TcpEventKind::KeepAlive
+        };
+        self.note_sent(now, seq, kind);
         self.write(now, seq, TcpFlags::ACK, None, false, out);
     }
 
@@ -536,7 +559,12 @@ impl Endpoint {
     ) {
         let sack = match self.sack_room(self.rx.sack_count()) {
             0 => SackBlocks::default(),
-            room => self.rx.sack_blocks(room),
+            room => {
+                if self.rx.has_duplicate() {
+                    self.note_sent(now, seq, TcpEventKind::DuplicateTold);
+                }
+                self.rx.sack_blocks(room)
+            }
         };
         let echo = self.timestamp_recent.map_or(0, |(value, _)| value);
         let options = Options {
@@ -548,8 +576,12 @@ impl Endpoint {
             flags = flags | TcpFlags::ECE;
         }
         let window = self.rx.window();
-        self.rx.edge = self.rx.edge.max(self.rx.next + window);
-        self.rx.acked = self.rx.next;
+        if window == 0 {
+            self.note_sent(now, seq, TcpEventKind::ZeroWindow);
+        } else if data.is_none() && seq == self.tx.next && self.rx.repeats(window) {
+            self.note_sent(now, seq, TcpEventKind::DuplicateAck);
+        }
+        self.rx.tell(window);
         self.timers.ack = None;
         let alone = data.is_none();
         self.acks.sent(alone);
@@ -575,7 +607,7 @@ impl Endpoint {
         });
     }
 
-    fn write_reset(&mut self, _: Instant, seq: u32, ack: Option<u32>, out: &mut Vec<u8>) {
+    fn write_reset(&mut self, now: Instant, seq: u32, ack: Option<u32>, out: &mut Vec<u8>) {
         let flags = match ack {
             Some(_) => TcpFlags::RST | TcpFlags::ACK,
             None => TcpFlags::RST,
@@ -591,6 +623,7 @@ impl Endpoint {
             ident: self.next_ident(),
         };
         self.meter.sent(seq, flags, 0);
+        self.note_sent(now, self.tx.next, TcpEventKind::ResetSent);
         outgoing.write(self.ends(), out, |_| {});
     }
 }

@@ -4,6 +4,7 @@ use strait_core::time::{Duration, Instant};
 
 use super::super::TcpError;
 use super::super::congestion::Window;
+use super::super::event::TcpEventKind;
 use super::super::profile::AckPolicy;
 use super::super::recovery::Phase;
 use super::{Endpoint, State, time_ns};
@@ -183,6 +184,7 @@ impl Endpoint {
         if self.recovery.timeouts == 0 {
             self.recovery.silent_since = now;
         }
+        self.note_sent(now, self.tx.una, TcpEventKind::TimedOut);
         let black_hole = self.profile.black_hole_detection
             && self.recovery.timeouts >= self.profile.black_hole_retries;
         if black_hole {
@@ -227,6 +229,7 @@ impl Endpoint {
         if repeats >= most || now.since(opened) >= self.give_up() {
             return self.end(Some(TcpError::TimedOut));
         }
+        self.note_sent(now, self.initial, TcpEventKind::TimedOut);
         if repeats >= linear {
             self.rtt.back_off();
         }

@@ -2,6 +2,7 @@
 
 use strait_core::time::Instant;
 
+use super::super::event::TcpEventKind;
 use super::super::recovery::Phase;
 use super::Endpoint;
 use super::ack::AckNews;
@@ -38,11 +39,17 @@ impl Endpoint {
     }
 
     /// A duplicate was reported (RFC 2883).
-    pub(super) fn take_duplicate(&mut self, start: u64, end: u64, news: &mut AckNews) {
+    pub(super) fn take_duplicate(
+        &mut self,
+        now: Instant,
+        (start, end): (u64, u64),
+        news: &mut AckNews,
+    ) {
         // Reports of what was never sent, or long ago, say nothing.
         if start >= end || end > self.tx.next || start + self.tx.window_max < self.tx.una {
             return;
         }
+        self.note_sent(now, start, TcpEventKind::DuplicateHeard);
         news.duplicate = true;
         news.duplicate_probe = self.recovery.probe == Some((end, true));
         if let (Some(from), Some(repeats)) = (self.recovery.undo_from, self.recovery.undo_repeats)
@@ -66,6 +73,7 @@ impl Endpoint {
     }
 
     fn undo(&mut self, now: Instant, unmark: bool) {
+        self.note_sent(now, self.tx.una, TcpEventKind::Undone);
         if unmark {
             self.board.unmark_lost();
         }
