@@ -37,11 +37,19 @@ pub enum DropCause {
     TooBig,
     /// Every try to send it failed.
     Undelivered,
+    /// Its flow's queue stayed too long (CoDel, RFC 8289), and its sender was to know.
+    Codel,
+    /// It was more than its class's policer allows.
+    Policed,
+    /// It waited, and its flow's queue was the longest when another packet needed the place.
+    PushedOut,
+    /// Dropped before the queue was full, by chance or by its code point's threshold (WRED).
+    Wred,
 }
 
 impl DropCause {
     /// All causes, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 15] = [
         Self::Aged,
         Self::Crashed,
         Self::Filtered,
@@ -53,6 +61,10 @@ impl DropCause {
         Self::Stopped,
         Self::TooBig,
         Self::Undelivered,
+        Self::Codel,
+        Self::Policed,
+        Self::PushedOut,
+        Self::Wred,
     ];
 
     /// The word in tables, status and metrics.
@@ -69,6 +81,10 @@ impl DropCause {
             Self::Stopped => "stopped",
             Self::TooBig => "too-big",
             Self::Undelivered => "undelivered",
+            Self::Codel => "codel",
+            Self::Policed => "policed",
+            Self::PushedOut => "pushed-out",
+            Self::Wred => "wred",
         }
     }
 }
@@ -126,6 +142,8 @@ pub struct FateRecord {
     pub fate: Fate,
     /// The node made it itself.
     pub own: bool,
+    /// The node marked it «congestion experienced» instead of dropping it.
+    pub marked: bool,
     /// Where the time from `began` to `ended` went.
     pub parts: DelayParts,
 }

@@ -19,6 +19,7 @@ pub struct Packet {
     digest: u64,
     clock: DelayClock,
     origin: Origin,
+    marked: bool,
     /// The class that the policy chose.
     pub class: ClassId,
     /// The neighbour that routing chose.
@@ -35,6 +36,7 @@ impl Packet {
             info,
             clock: DelayClock::start(now),
             origin,
+            marked: false,
             class: ClassId::default(),
             to: NeighbourId::PEER,
             expires: Instant::NEVER,
@@ -84,6 +86,17 @@ impl Packet {
         }
     }
 
+    /// Marks «congestion experienced» (RFC 3168 section 5), which a sender answers as it would a
+    /// loss. `false` if its transport doesn't know the mark; it is unchanged then.
+    pub fn mark_congestion(&mut self) -> bool {
+        let marked = ip::set_ecn_ce(&mut self.bytes);
+        if marked {
+            self.info.ecn = 3;
+            self.marked = true;
+        }
+        marked
+    }
+
     /// Counts a hop; false if the packet has none left (it is unchanged then).
     pub fn decrement_hop_limit(&mut self) -> bool {
         let left = ip::decrement_hop_limit(&mut self.bytes);
@@ -110,6 +123,7 @@ impl Packet {
             class: self.class,
             fate,
             own: self.origin == Origin::Own,
+            marked: self.marked,
             parts,
         };
         (record, self.bytes)

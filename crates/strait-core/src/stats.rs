@@ -94,6 +94,9 @@ impl Histogram {
     }
 }
 
+/// The words for what a policer finds, in the order of [`ClassStats::colours`].
+pub const COLOURS: [&str; 3] = ["green", "yellow", "red"];
+
 /// Counters of one class of service.
 #[derive(Clone, Debug, Default)]
 pub struct ClassStats {
@@ -105,6 +108,10 @@ pub struct ClassStats {
     pub octets: u64,
     /// Packets destroyed.
     pub dropped: Drops,
+    /// Of `packets`, those marked «congestion experienced» here instead of being dropped.
+    pub marked: u64,
+    /// Packets that the class's policer found green, yellow and red.
+    pub colours: [u64; 3],
     /// Packets waiting now.
     pub queued_packets: u64,
     /// Octets waiting now.
@@ -206,6 +213,7 @@ impl Stats {
             class.dropped.count(cause);
         } else {
             class.packets += 1;
+            class.marked += u64::from(record.marked);
             class.octets += u64::from(record.octets);
             class.parts.merge(&record.parts);
             class.delay.record(record.parts.total_ns());

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use strait_core::delay::DelayPart;
-use strait_core::stats::{ClassStats, Drops, PortStats, Stats};
+use strait_core::stats::{COLOURS, ClassStats, Drops, PortStats, Stats};
 use strait_core::time::{Duration, Instant};
 use strait_world::report::delay_table;
 use strait_world::table::{Cell, Column, Table};
@@ -86,6 +86,9 @@ pub struct Class {
     pub queued_packets: u64,
     pub queued_octets: u64,
     pub dropped: BTreeMap<&'static str, u64>,
+    pub marked: u64,
+    /// What its policer found, by colour; nothing without one.
+    pub policed: BTreeMap<&'static str, u64>,
     /// The delay in this node that half of the packets don't exceed.
     pub delay_p50_s: Option<f64>,
     /// The delay in this node that 99 of 100 packets don't exceed.
@@ -113,6 +116,14 @@ fn seconds(ns: u64) -> f64 {
 
 fn causes(drops: &Drops) -> BTreeMap<&'static str, u64> {
     let named = drops.iter().map(|(cause, count)| (cause.name(), count));
+    named.collect()
+}
+
+fn policed(class: &ClassStats) -> BTreeMap<&'static str, u64> {
+    let named = COLOURS.into_iter().zip(class.colours);
+    if class.colours == [0; 3] {
+        return BTreeMap::new();
+    }
     named.collect()
 }
 
@@ -188,6 +199,8 @@ impl Class {
             queued_packets: class.queued_packets,
             queued_octets: class.queued_octets,
             dropped: causes(&class.dropped),
+            marked: class.marked,
+            policed: policed(class),
             delay_p50_s: quantile_s(0.5),
             delay_p99_s: quantile_s(0.99),
             delay_s: seconds(class.parts.total_ns()),

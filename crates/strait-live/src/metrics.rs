@@ -12,7 +12,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use strait_core::delay::DelayPart;
-use strait_core::stats::{ClassStats, PortStats, Stats};
+use strait_core::stats::{COLOURS, ClassStats, PortStats, Stats};
 use strait_core::time::Instant;
 
 use crate::error::{Doing, Error};
@@ -136,11 +136,16 @@ const NODE_COUNTERS: [NodeValue; 9] = [
     ),
 ];
 
-const CLASS_COUNTERS: [ClassValue; 2] = [
+const CLASS_COUNTERS: [ClassValue; 3] = [
     ("class_packets", "Packets that ended well, by class", |c| {
         c.packets
     }),
     ("class_octets", "Their octets, by class", |c| c.octets),
+    (
+        "class_marked_packets",
+        "Packets marked «congestion experienced», by class",
+        |c| c.marked,
+    ),
 ];
 
 const CLASS_GAUGES: [ClassValue; 2] = [
@@ -205,6 +210,7 @@ impl Collector for Snapshot {
         for (name, help, value) in CLASS_GAUGES {
             gauges(to, name, help, class_rows(stats, value))?;
         }
+        colours(stats, to)?;
         delays(stats, to)?;
         for (name, help, value) in PORT_COUNTERS {
             counters(to, name, help, port_rows(stats, value))?;
@@ -257,6 +263,21 @@ fn drops(stats: &Stats, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
     });
     let help = "Packets destroyed, by class and cause";
     counters(to, "class_dropped_packets", help, by_class)
+}
+
+/// What policers found, by class and colour.
+fn colours(stats: &Stats, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let rows = stats.classes.iter().flat_map(|class| {
+        COLOURS
+            .into_iter()
+            .zip(class.colours)
+            .map(|(colour, count)| {
+                let colour = String::from(colour);
+                ([("class", class.name.clone()), ("colour", colour)], count)
+            })
+    });
+    let help = "Packets by what their class's policer found";
+    counters(to, "class_policed_packets", help, rows)
 }
 
 fn delays(stats: &Stats, to: &mut DescriptorEncoder<'_>) -> fmt::Result {

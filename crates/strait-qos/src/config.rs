@@ -3,16 +3,15 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use strait_core::units::{Octets, Time};
 
 use crate::dscp::Dscp;
+use crate::leaf::QueueConfig;
 use crate::matching::{List, PortRange, Prefix, Protocol};
 use crate::policy::PolicyError;
 use crate::preset;
-
-/// Packets that a class may hold if its configuration doesn't say.
-pub const PACKETS_DEFAULT: u32 = 100;
 
 /// Classes, and the rules that put packets into them.
 ///
@@ -50,23 +49,25 @@ pub struct ClassConfig {
     /// Share of what its band may send, in proportion to the others of the band, by octets.
     #[serde(default = "one_weight")]
     pub weight: u16,
-    /// Packets that may wait.
-    #[serde(default = "packets_default")]
-    pub packets: u32,
+    /// Packets that may wait; what its queue's kind is known for if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u32>,
     /// Octets that may wait; no limit of its own if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub octets: Option<Octets>,
     /// How long after the node got it a packet may still wait; no limit if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age: Option<Time>,
-    /// Whether the flows of the class go in turn, a packet each, so that a long queue of one
-    /// doesn't hold up another; else first come, first served.
-    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub fair: bool,
-    /// Whether a TCP segment that is sent again while its first copy still waits is left out: the
-    /// first copy says all that it says.
-    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub absorb_repeats: bool,
+    /// In which order its packets go, and which of them don't; first come, first served if left
+    /// out.
+    #[serde(default, skip_serializing_if = "QueueConfig::is_default")]
+    pub queue: QueueConfig,
+    /// A key of the past: reading it fails and names the present one.
+    #[serde(default, skip_serializing)]
+    pub fair: Moved,
+    /// A key of the past, as `fair`.
+    #[serde(default, skip_serializing)]
+    pub absorb_repeats: Moved,
     /// Code point that every packet of the class gets, unless its rule names another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Dscp>,
@@ -80,8 +81,17 @@ const fn one_weight() -> u16 {
     1
 }
 
-const fn packets_default() -> u32 {
-    PACKETS_DEFAULT
+/// A key that stands elsewhere now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved;
+
+impl<'de> Deserialize<'de> for Moved {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        Err(D::Error::custom(
+            "this is a matter of the queue now: write queue = { kind = \"fair\", \
+             absorb_repeats = true } or leave out what isn't wanted",
+        ))
+    }
 }
 
 impl ClassConfig {
@@ -92,11 +102,12 @@ impl ClassConfig {
             name: name.into(),
             band: one_band(),
             weight: one_weight(),
-            packets: packets_default(),
+            packets: None,
             octets: None,
             age: None,
-            fair: false,
-            absorb_repeats: false,
+            queue: QueueConfig::default(),
+            fair: Moved,
+            absorb_repeats: Moved,
             mark: None,
         }
     }
@@ -255,7 +266,10 @@ mod tests {
         let [urgent, rest] = &config.classes[..] else {
             panic!()
         };
-        assert_eq!((urgent.band, urgent.weight, urgent.packets), (0, 3, 10));
+        assert_eq!(
+            (urgent.band, urgent.weight, urgent.packets),
+            (0, 3, Some(10))
+        );
         assert_eq!(urgent.octets, Some(Octets(4000)));
         assert_eq!(urgent.age, Some("500 ms".parse().unwrap()));
         assert_eq!(urgent.mark, Some(Dscp::EF));
@@ -310,6 +324,10 @@ mod tests {
             ("[[match]]\nspi = [-1]", "expected u32"),
             ("[[class]]\nname = \"a\"\nage = 5", "`5` is no time"),
             ("[[class]]\nband = 1", "missing field `name`"),
+            (
+                "[[class]]\nname = \"a\"\nfair = true",
+                "write queue = { kind = \"fair\"",
+            ),
         ];
         for (text, message) in cases {
             let error = toml::from_str::<PolicyConfig>(text)

@@ -9,7 +9,7 @@ extern crate alloc;
 
 pub mod config;
 pub mod dscp;
-mod leaf;
+pub mod leaf;
 pub mod matching;
 pub mod policy;
 mod preset;
@@ -20,6 +20,7 @@ mod text;
 
 pub use config::{ClassConfig, PolicyConfig, RuleConfig};
 pub use dscp::Dscp;
+pub use leaf::{QueueConfig, Site};
 pub use matching::{List, PortRange, Prefix, Protocol};
 pub use policy::{Class, Policy, PolicyError, PolicyWarning, Verdict};
 pub use repeat::repeats;

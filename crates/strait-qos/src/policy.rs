@@ -9,6 +9,7 @@ use strait_wire::ip::{PacketInfo, TcpFlags, protocol};
 
 use crate::config::{ClassConfig, PolicyConfig, RuleConfig};
 use crate::dscp::Dscp;
+use crate::leaf::QueueConfig;
 use crate::matching::{List, PortRange, Prefix};
 
 /// Classes of a policy: each is a stream on the link, and a segment's header has three bits for it.
@@ -74,6 +75,16 @@ pub enum PolicyError {
         /// The key that is zero.
         key: &'static str,
     },
+    /// A key of a queue has a value that can't work.
+    #[error("class `{class}`: its queue's `{key}` must be {bounds}")]
+    Queue {
+        /// The class.
+        class: String,
+        /// The key.
+        key: &'static str,
+        /// What it may be.
+        bounds: &'static str,
+    },
     /// Several classes, and none named as default.
     #[error("`default` is missing: name the class of packets that match no rule ({classes})")]
     NoDefault {
@@ -138,7 +149,7 @@ pub enum PolicyWarning {
 }
 
 /// A class of service, checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// Its name in rules, status and metrics.
     pub name: String,
@@ -152,10 +163,8 @@ pub struct Class {
     pub octets: Option<u64>,
     /// How long after the node got it a packet may still wait.
     pub age: Option<Duration>,
-    /// Whether its flows go in turn.
-    pub fair: bool,
-    /// Whether a TCP segment whose first copy still waits is left out.
-    pub absorb_repeats: bool,
+    /// In which order its packets go, and which of them don't.
+    pub queue: QueueConfig,
 }
 
 impl Class {
@@ -173,7 +182,7 @@ impl Class {
                 weight: config.weight,
             });
         }
-        if config.packets == 0 {
+        if config.packets == Some(0) {
             return no_room("packets");
         }
         if config.octets == Some(Octets(0)) {
@@ -182,15 +191,19 @@ impl Class {
         if config.age.is_some_and(|age| age.0.is_zero()) {
             return no_room("age");
         }
+        if let Some((key, bounds)) = config.queue.fault() {
+            return Err(PolicyError::Queue { class, key, bounds });
+        }
         Ok(Self {
             name: class,
             band: config.band,
             weight: config.weight,
-            packets: config.packets,
+            packets: config
+                .packets
+                .unwrap_or_else(|| config.queue.packets_default()),
             octets: config.octets.map(|octets| octets.0),
             age: config.age.map(|age| age.0),
-            fair: config.fair,
-            absorb_repeats: config.absorb_repeats,
+            queue: config.queue.clone(),
         })
     }
 

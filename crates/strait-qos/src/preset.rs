@@ -9,13 +9,15 @@ use strait_wire::ip::protocol;
 
 use crate::config::{ClassConfig, PolicyConfig, RuleConfig};
 use crate::dscp::Dscp;
+use crate::leaf::QueueConfig;
+use crate::leaf::config::FairConfig;
 use crate::matching::{List, PortRange, Protocol};
 
 /// One queue for all, as plain routers have it: 50 packets, drop tail.
 pub(crate) fn fifo() -> PolicyConfig {
     PolicyConfig {
         classes: [ClassConfig {
-            packets: 50,
+            packets: Some(50),
             ..ClassConfig::new("all")
         }]
         .into(),
@@ -37,12 +39,15 @@ fn classes() -> Vec<ClassConfig> {
     let class = |name, band, weight, packets, octets, age_ms| ClassConfig {
         band,
         weight,
-        packets,
+        packets: Some(packets),
         octets: Some(Octets(octets)),
         age: Some(Time(Duration::from_millis(age_ms))),
         // The strict class in front is served within its age or not at all.
-        fair: band > 0,
-        absorb_repeats: band > 0,
+        queue: if band > 0 {
+            in_turn()
+        } else {
+            QueueConfig::default()
+        },
         ..ClassConfig::new(name)
     };
     [
@@ -55,6 +60,13 @@ fn classes() -> Vec<ClassConfig> {
         class("bulk", 2, 1, 200, 96_000, 120_000),
     ]
     .into()
+}
+
+fn in_turn() -> QueueConfig {
+    QueueConfig::Fair(FairConfig {
+        absorb_repeats: true,
+        ..FairConfig::default()
+    })
 }
 
 fn rules() -> Vec<RuleConfig> {

@@ -56,7 +56,7 @@ fn segment(packet: &Packet) -> Option<TcpView> {
     (!view.payload.is_empty() || view.flags.contains(TcpFlags::SYN)).then_some(view)
 }
 
-fn same_flow(a: &Packet, b: &Packet) -> bool {
+pub(crate) fn same_flow(a: &Packet, b: &Packet) -> bool {
     let (a, b) = (a.info(), b.info());
     (a.protocol, a.ports, a.src, a.dst) == (b.protocol, b.ports, b.src, b.dst)
 }

@@ -3,9 +3,12 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use strait_core::rate::LineRate;
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet};
 
-use crate::leaf::Leaf;
+use crate::leaf::{Leaf, Site};
+use strait_wire::hash::hash64;
+
 use crate::policy::Class;
 use crate::ring::Ring;
 
@@ -71,7 +74,9 @@ pub trait Scheduler: fmt::Debug {
     ///
     /// Gives it back if it is too old already ([`DropCause::Aged`]), doesn't fit
     /// ([`DropCause::QueuePackets`], also for a class that doesn't exist or one flow too many;
-    /// [`DropCause::QueueOctets`]), or repeats one that waits ([`Fate::Absorbed`]).
+    /// [`DropCause::QueueOctets`]), comes when the class drops early ([`DropCause::Wred`]), or
+    /// repeats one that waits ([`Fate::Absorbed`]). It may take the place of others, which
+    /// [`discard`](Self::discard) has then.
     #[expect(
         clippy::result_large_err,
         reason = "boxing would allocate for each refused packet"
@@ -82,8 +87,8 @@ pub trait Scheduler: fmt::Debug {
     fn head(&self, eligible: &dyn Eligibility) -> Option<Head>;
 
     /// Takes out the packet that `head` named; doesn't charge. `None` if there is no such packet
-    /// any more, if it isn't to go at `now` (then [`discard`](Self::discard) has it), or if the
-    /// class has a packet under way.
+    /// any more, if it isn't to go at `now` (then [`discard`](Self::discard) has it, and `head`
+    /// names another), or if the class has a packet under way.
     fn take(&mut self, now: Instant, head: Head) -> Option<Packet>;
 
     /// `octets` of the class go out now: a whole packet on a frame port, one segment on an octet
@@ -98,6 +103,9 @@ pub trait Scheduler: fmt::Debug {
     /// Takes out a packet that isn't to go any more, with its fate: one that is too old at `now`
     /// (whose `expires` is `now` or earlier), or one that its class gave up for others.
     fn discard(&mut self, now: Instant) -> Option<Refusal>;
+
+    /// The line's present rate.
+    fn set_line_rate(&mut self, rate: LineRate);
 
     /// When the next packet in a queue grows too old.
     fn wake(&self) -> Option<Instant>;
@@ -138,7 +146,7 @@ impl PriorityDrr {
     /// In its turn a class sends `quantum_octets` times its weight (at least 64 octets). A smaller
     /// quantum makes turns shorter and the wait for them smoother; shares don't depend on it.
     #[must_use]
-    pub fn new(classes: &[Class], quantum_octets: u32) -> Self {
+    pub fn new(classes: &[Class], quantum_octets: u32, site: Site) -> Self {
         let mut bands: Vec<u8> = classes.iter().map(|class| class.band).collect();
         bands.sort_unstable();
         bands.dedup();
@@ -147,8 +155,12 @@ impl PriorityDrr {
             band: bands.partition_point(|band| *band < class.band),
             gain: quantum * i64::from(class.weight.max(1)),
         };
+        let leaf = |(number, class)| {
+            let seed = hash64(site.seed, &[number]);
+            Leaf::new(class, Site { seed, ..site })
+        };
         Self {
-            classes: classes.iter().map(Leaf::new).collect(),
+            classes: (0..).zip(classes).map(leaf).collect(),
             shares: classes.iter().map(share).collect(),
             bands: bands.iter().map(|_| Ring::default()).collect(),
         }
@@ -226,6 +238,12 @@ impl Scheduler for PriorityDrr {
 
     fn discard(&mut self, now: Instant) -> Option<Refusal> {
         self.classes.iter_mut().find_map(|queue| queue.discard(now))
+    }
+
+    fn set_line_rate(&mut self, rate: LineRate) {
+        for leaf in &mut self.classes {
+            leaf.set_line_rate(rate);
+        }
     }
 
     fn wake(&self) -> Option<Instant> {

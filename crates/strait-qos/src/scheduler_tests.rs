@@ -1,4 +1,5 @@
 use super::*;
+use crate::leaf::QueueConfig;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use core::net::SocketAddr;
@@ -22,9 +23,12 @@ fn class(name: &str, band: u8, weight: u16) -> Class {
         packets: 100_000,
         octets: None,
         age: None,
-        fair: false,
-        absorb_repeats: false,
+        queue: QueueConfig::default(),
     }
+}
+
+fn queue(text: &str) -> QueueConfig {
+    toml::from_str(text).unwrap()
 }
 
 /// A packet of `octets`; `mark` tells it from others.
@@ -57,7 +61,7 @@ struct Bench {
 
 impl Bench {
     fn new(classes: &[Class]) -> Self {
-        let scheduler = PriorityDrr::new(classes, QUANTUM_OCTETS);
+        let scheduler = PriorityDrr::new(classes, QUANTUM_OCTETS, Site::default());
         Self {
             ledger: Ledger::default(),
             scheduler,
@@ -239,7 +243,11 @@ fn packet_of(bench: &mut Bench, flow: u16, mark: u16) -> Packet {
 fn a_request_doesnt_wait_behind_another_flows_queue_if_the_class_is_fair() {
     for fair in [false, true] {
         let mut bench = Bench::new(&[Class {
-            fair,
+            queue: if fair {
+                queue("kind = 'fair'")
+            } else {
+                queue("kind = 'fifo'")
+            },
             ..class("a", 0, 1)
         }]);
         for mark in 0..50 {
@@ -303,7 +311,7 @@ fn segment(bench: &mut Bench, port: u16, seq: u32, ack: u32, data: &[u8]) -> Pac
 #[test]
 fn a_segment_whose_first_copy_waits_is_absorbed_and_no_other() {
     let absorbing = Class {
-        absorb_repeats: true,
+        queue: queue("kind = 'fifo'\nabsorb_repeats = true"),
         ..class("a", 0, 1)
     };
     let mut bench = Bench::new(&[absorbing]);

@@ -324,6 +324,7 @@ mod tests {
             class: ClassId(0),
             fate,
             own,
+            marked: false,
             parts,
         }
     }

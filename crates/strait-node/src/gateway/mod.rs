@@ -18,6 +18,7 @@ use strait_core::{
     WakeReason, Want,
 };
 use strait_qos::Policy;
+use strait_wire::hash::hash64;
 use strait_wire::ip::{self, IcmpError, Unreachable};
 
 #[cfg(test)]
@@ -53,16 +54,22 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A gateway as configured; every port is down until the driver says otherwise.
+    /// A gateway as configured; every port is down until the driver says otherwise. Its own chance,
+    /// where it needs any, is that of a first start without entropy.
     pub fn new(config: &NodeConfig) -> Result<Self, InvalidConfig> {
+        Self::seeded(config, 0)
+    }
+
+    /// The same with its chance following from `seed`.
+    fn seeded(config: &NodeConfig, seed: u64) -> Result<Self, InvalidConfig> {
         config.validate()?;
         let policy = Policy::compile(&config.policy).map_err(|error| InvalidConfig {
             place: "[policy]".into(),
             message: error.to_string(),
         })?;
-        let mut ports = alloc::vec![Port::host(config.host.mtu.0 as usize, &policy)];
+        let mut ports = alloc::vec![Port::host(config.host.mtu.0 as usize, &policy, seed)];
         for (index, port) in config.ports.iter().enumerate() {
-            ports.push(Port::link(PortId(index as u8 + 1), port, &policy));
+            ports.push(Port::link(PortId(index as u8 + 1), port, &policy, seed));
         }
         Ok(Self {
             ledger: Ledger::new(stats(config, &policy)),
@@ -410,8 +417,9 @@ impl GatewayFactory {
 }
 
 impl NodeFactory for GatewayFactory {
-    fn boot(&self, _boot: Boot) -> Box<dyn Node> {
-        match Gateway::new(&self.config) {
+    fn boot(&self, boot: Boot) -> Box<dyn Node> {
+        let seed = hash64(boot.entropy, &boot.incarnation.to_le_bytes());
+        match Gateway::seeded(&self.config, seed) {
             Ok(gateway) => Box::new(gateway),
             Err(error) => unreachable!("checked when the factory was made: {error}"),
         }

@@ -9,7 +9,8 @@ use strait_core::rate::{Burst, LineRate};
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, PortId, Room};
 use strait_link::{FrameSender, OctetSender, Receiver, Refused, STREAMS};
 use strait_qos::scheduler::QUANTUM_OCTETS;
-use strait_qos::{Class, Head, Open, Policy, PriorityDrr, Scheduler, repeats};
+use strait_qos::{Class, Head, Open, Policy, PriorityDrr, Scheduler, Site, repeats};
+use strait_wire::hash::hash64;
 
 use crate::config::{PortConfig, PortKind};
 
@@ -53,12 +54,12 @@ const RATE_UNKNOWN: LineRate = LineRate::new(9600, 8);
 
 impl Port {
     /// The host side.
-    pub(crate) fn host(mtu: usize, policy: &Policy) -> Self {
-        Self::new(PortId::HOST, None, mtu, Link::Host, policy)
+    pub(crate) fn host(mtu: usize, policy: &Policy, seed: u64) -> Self {
+        Self::new(PortId::HOST, None, mtu, Link::Host, policy, seed)
     }
 
     /// A link port as configured.
-    pub(crate) fn link(id: PortId, config: &PortConfig, policy: &Policy) -> Self {
+    pub(crate) fn link(id: PortId, config: &PortConfig, policy: &Policy, seed: u64) -> Self {
         let settings = config.link_settings(config.line_rate());
         let link = match config.kind {
             PortKind::Serial => Link::Octets(Box::new((
@@ -78,6 +79,7 @@ impl Port {
             config.mtu.0 as usize,
             link,
             policy,
+            seed,
         )
     }
 
@@ -87,7 +89,12 @@ impl Port {
         mtu: usize,
         link: Link,
         policy: &Policy,
+        seed: u64,
     ) -> Self {
+        let site = Site {
+            mtu_octets: mtu as u32,
+            seed: hash64(seed, &[id.0]),
+        };
         Self {
             id,
             config,
@@ -98,9 +105,9 @@ impl Port {
                 policy
                     .classes()
                     .get(stream)
-                    .is_some_and(|class| class.absorb_repeats)
+                    .is_some_and(|class| class.queue.absorbs_repeats())
             }),
-            queue: PriorityDrr::new(policy.classes(), QUANTUM_OCTETS),
+            queue: PriorityDrr::new(policy.classes(), QUANTUM_OCTETS, site),
             link,
             burst: Burst::new(RATE_UNKNOWN, Instant::ZERO),
             transmissions: 0,
@@ -125,6 +132,7 @@ impl Port {
     /// Takes note of what the medium offers. A change of rate changes how later segments are cut.
     pub(crate) fn set_up(&mut self, state: PortState) {
         self.burst.set_rate(state.tx_rate);
+        self.queue.set_line_rate(state.tx_rate);
         self.state = Some(state);
         if let Some(config) = &self.config {
             let settings = config.link_settings(Some(state.tx_rate));
@@ -197,6 +205,8 @@ impl Port {
             count_queued(ledger, &packet, -1);
             ledger.close(now, packet, fate);
         }
+        // Others may have made room for it.
+        self.discard(now, ledger);
     }
 
     /// Whether the packet that is leaving says all that this one says. The queue asks the same of
@@ -213,13 +223,16 @@ impl Port {
         self.absorbs_repeats[stream] && leaving.is_some_and(|leaving| repeats(packet, leaving))
     }
 
-    /// Gives the packets that aren't to go any more their fates: those too old, above all.
-    pub(crate) fn discard(&mut self, now: Instant, ledger: &mut Ledger) {
+    /// Gives the packets that aren't to go any more their fates, and says whether there were any.
+    pub(crate) fn discard(&mut self, now: Instant, ledger: &mut Ledger) -> bool {
+        let mut any = false;
         while let Some((packet, fate)) = self.queue.discard(now) {
             count_queued(ledger, &packet, -1);
             let bytes = ledger.close(now, packet, fate);
             ledger.keep_spare(bytes);
+            any = true;
         }
+        any
     }
 
     /// When the next packet grows too old.
@@ -328,11 +341,29 @@ impl Port {
         Some(meta)
     }
 
-    /// Takes the head packet out of the queue.
-    fn take(&mut self, now: Instant, head: Head, ledger: &mut Ledger) -> Option<Packet> {
-        let packet = self.queue.take(now, head)?;
-        count_queued(ledger, &packet, -1);
-        Some(packet)
+    /// Takes the head packet out of the queue, or the one behind it if the queue gives it up.
+    /// `None` if that is longer than `octets_max`.
+    fn take(
+        &mut self,
+        now: Instant,
+        mut head: Head,
+        octets_max: usize,
+        ledger: &mut Ledger,
+    ) -> Option<Packet> {
+        while head.octets as usize <= octets_max {
+            if let Some(packet) = self.queue.take(now, head) {
+                count_queued(ledger, &packet, -1);
+                return Some(packet);
+            }
+            if !self.discard(now, ledger) {
+                return None;
+            }
+            let (class, to) = (head.class, head.to);
+            head = self
+                .head()
+                .filter(|next| (next.class, next.to) == (class, to))?;
+        }
+        None
     }
 
     fn pull_packet(
@@ -345,11 +376,12 @@ impl Port {
         let head = self
             .head()
             .filter(|head| head.octets as usize <= room.octets)?;
-        let mut packet = self.take(now, head, ledger)?;
+        let mut packet = self.take(now, head, room.octets, ledger)?;
+        let octets = packet.info().octets;
         packet.enter(room.starts, strait_core::delay::DelayPart::Line);
-        self.queue.charge(head.class, head.octets);
+        self.queue.charge(head.class, octets);
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
-        let ended = self.burst.push(room.starts, u64::from(head.octets));
+        let ended = self.burst.push(room.starts, u64::from(octets));
         ledger.close_into(ended, packet, Fate::Delivered, out);
         Some(TxMeta::to_peer(head.class))
     }
@@ -380,7 +412,7 @@ impl Port {
             _ => false,
         };
         let fresh = if starts(&mut self.link) {
-            Some(self.take(now, head, ledger)?)
+            Some(self.take(now, head, usize::MAX, ledger)?)
         } else {
             None
         };
@@ -483,7 +515,7 @@ impl Port {
         let fresh = if ends.0.is_under_way(stream) {
             None
         } else {
-            Some(self.take(now, head, ledger)?)
+            Some(self.take(now, head, usize::MAX, ledger)?)
         };
         let Link::Octets(ends) = &mut self.link else {
             return None;

@@ -14,6 +14,9 @@ use strait_core::{Duration, FateRecord};
 use strait_wire::ip::{EchoKind, PacketInfo};
 
 use super::*;
+
+mod queues;
+
 use crate::config_text;
 
 const LINE: PortId = PortId(1);

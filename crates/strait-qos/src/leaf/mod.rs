@@ -1,108 +1,188 @@
-//! What waits in one class.
+//! What waits in one class without classes below it, in which order it goes, and what doesn't go.
 
+mod codel;
+pub mod config;
+mod flows;
+mod thin;
+mod wred;
+
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
-use core::net::IpAddr;
 
+use strait_core::chance::Stream;
+use strait_core::rate::LineRate;
 use strait_core::{ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Packet};
-use strait_wire::hash::hash64;
-use strait_wire::ip::PacketInfo;
 
+pub use self::config::QueueConfig;
+use self::config::{FqCodelConfig, SfqConfig};
+
+use self::codel::Law;
+use self::flows::{FlowKey, Flows, Hashing, Turn};
+use self::wred::Wred;
 use crate::policy::Class;
 use crate::repeat::is_repeated;
 use crate::scheduler::{Eligibility, FLOWS_MAX, Head, Queued, Refusal};
 
-/// A queue for each neighbour that has packets here, or for each flow to a neighbour if the class
-/// shares fairly; the next to be served in front.
+/// Buckets of `kind = "fair"`.
+const FAIR_BUCKETS: u32 = 64;
+
+/// Packets that one overflow of `fq-codel` drops at most (Linux: `drop_batch`).
+const BATCH_MAX: usize = 64;
+
+/// Where a leaf stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Octets of the largest packet of the port.
+    pub mtu_octets: u32,
+    /// What its chance follows from.
+    pub seed: u64,
+}
+
+impl Default for Site {
+    fn default() -> Self {
+        Self {
+            mtu_octets: 1500,
+            seed: 0,
+        }
+    }
+}
+
+/// The queue of a class: a queue for each neighbour that has packets here, or for each flow to a
+/// neighbour if its kind tells them apart.
 #[derive(Debug)]
 pub(crate) struct Leaf {
     packets_max: u32,
     octets_max: u64,
     age: Option<Duration>,
-    fair: bool,
     absorbs_repeats: bool,
-    flows: VecDeque<Flow>,
-    /// Emptied queues, kept so that coming and going flows don't allocate.
-    spare: Vec<VecDeque<Packet>>,
+    thins_acks: bool,
+    mtu_octets: u32,
+    kind: Kind,
+    hashing: Hashing,
+    flows: Flows,
     queued: Queued,
     under_way: Option<(NeighbourId, u32)>,
+    /// Given up for others, until its owner asks.
+    discarded: VecDeque<Refusal>,
 }
 
-/// What has a queue of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FlowKey {
-    to: NeighbourId,
-    /// Which of the flows to that neighbour; 0 if they aren't told apart.
-    bucket: u16,
+/// What the kinds do beyond turns.
+#[derive(Debug)]
+enum Kind {
+    /// What doesn't fit is refused.
+    Tail,
+    Sfq(Sfq),
+    FqCodel {
+        config: FqCodelConfig,
+        law: Law,
+    },
+    Wred(Box<Wred>),
 }
 
-impl FlowKey {
-    /// Flows told apart; others share a queue with one of them by chance.
-    const BUCKETS: u64 = 64;
+#[derive(Debug)]
+struct Sfq {
+    depth: usize,
+    head_drop: bool,
+    perturbation: Option<Box<Perturbation>>,
+}
 
-    fn of(packet: &Packet, fair: bool) -> Self {
-        let bucket = if fair {
-            (flow_hash(packet.info()) % Self::BUCKETS) as u16
-        } else {
-            0
-        };
+/// Another salt now and then.
+#[derive(Debug)]
+struct Perturbation {
+    every: Duration,
+    due: Instant,
+    salts: Stream,
+}
+
+impl Sfq {
+    fn new(config: &SfqConfig, seed: u64) -> Self {
         Self {
-            to: packet.to,
-            bucket,
+            depth: config.depth as usize,
+            head_drop: config.head_drop,
+            perturbation: config.perturb.map(|every| {
+                Box::new(Perturbation {
+                    every: every.0,
+                    due: Instant::ZERO + every.0,
+                    salts: Stream::new(seed, "sfq"),
+                })
+            }),
         }
     }
-}
 
-/// A number that is equal for the packets of one conversation in one direction.
-fn flow_hash(info: &PacketInfo) -> u64 {
-    let mut words = [0u8; 42];
-    let put = |words: &mut [u8], address: IpAddr| match address {
-        IpAddr::V4(address) => words[..4].copy_from_slice(&address.octets()),
-        IpAddr::V6(address) => words.copy_from_slice(&address.octets()),
-    };
-    put(&mut words[..16], info.src);
-    put(&mut words[16..32], info.dst);
-    let (source, destination) = info.ports.unwrap_or_default();
-    words[32..34].copy_from_slice(&source.to_le_bytes());
-    words[34..36].copy_from_slice(&destination.to_le_bytes());
-    words[36..40].copy_from_slice(&info.spi.unwrap_or_default().to_le_bytes());
-    words[40] = info.protocol;
-    hash64(0, &words)
-}
-
-/// The packets of one class and one key, never empty.
-#[derive(Debug)]
-struct Flow {
-    key: FlowKey,
-    packets: VecDeque<Packet>,
-    /// No packet grows too old before one in front of it, as is usual.
-    ordered: bool,
-}
-
-impl Flow {
-    /// The place of the packet that grows too old first.
-    fn soonest(&self) -> Option<(usize, Instant)> {
-        let mut expiries = self.packets.iter().map(|packet| packet.expires).enumerate();
-        if self.ordered {
-            expiries.next()
-        } else {
-            expiries.min_by_key(|(_, expires)| *expires)
+    /// A new salt, if it is time for one.
+    fn perturb(&mut self, now: Instant) -> Option<u64> {
+        let perturbation = self.perturbation.as_mut()?;
+        if now < perturbation.due {
+            return None;
         }
+        perturbation.due = now + perturbation.every;
+        Some(perturbation.salts.draw())
     }
 }
 
 impl Leaf {
-    pub(crate) fn new(class: &Class) -> Self {
+    pub(crate) fn new(class: &Class, site: Site) -> Self {
+        let quantum = |octets: Option<strait_core::units::Octets>| {
+            octets.map_or_else(
+                || i64::from(site.mtu_octets.max(64)),
+                |octets| octets.0 as i64,
+            )
+        };
+        let (kind, buckets, flows) = match &class.queue {
+            QueueConfig::Fifo(_) => (Kind::Tail, 1, Flows::new(Turn::Packet, FLOWS_MAX)),
+            QueueConfig::Fair(_) => {
+                let flows = Flows::new(Turn::Packet, FLOWS_MAX);
+                (Kind::Tail, FAIR_BUCKETS, flows)
+            }
+            QueueConfig::Sfq(config) => {
+                let turn = Turn::Octets(quantum(config.quantum));
+                let flows = Flows::new(turn, config.flows as usize);
+                (
+                    Kind::Sfq(Sfq::new(config, site.seed)),
+                    config.buckets,
+                    flows,
+                )
+            }
+            QueueConfig::FqCodel(config) => {
+                let turn = Turn::NewFirst(quantum(config.quantum));
+                let kind = Kind::FqCodel {
+                    config: config.clone(),
+                    law: Law::new(config, None, site.mtu_octets),
+                };
+                (kind, config.flows, Flows::new(turn, config.flows as usize))
+            }
+            QueueConfig::Wred(config) => {
+                let wred = Box::new(Wred::new(config, site.seed));
+                (Kind::Wred(wred), 1, Flows::new(Turn::Packet, FLOWS_MAX))
+            }
+        };
+        // As it always was: pages and figures of the fair queue don't depend on a start.
+        let salt = match kind {
+            Kind::Sfq(_) | Kind::FqCodel { .. } => site.seed,
+            Kind::Tail | Kind::Wred(_) => 0,
+        };
         Self {
             packets_max: class.packets,
             octets_max: class.octets.unwrap_or(u64::MAX),
             age: class.age,
-            fair: class.fair,
-            absorbs_repeats: class.absorb_repeats,
-            flows: VecDeque::new(),
-            spare: Vec::new(),
+            absorbs_repeats: class.queue.absorbs_repeats(),
+            thins_acks: class.queue.thins_acks(),
+            mtu_octets: site.mtu_octets,
+            kind,
+            hashing: Hashing { buckets, salt },
+            flows,
             queued: Queued::default(),
             under_way: None,
+            discarded: VecDeque::new(),
+        }
+    }
+
+    /// The line's present rate: waiting times that are fine follow it.
+    pub(crate) fn set_line_rate(&mut self, rate: LineRate) {
+        match &mut self.kind {
+            Kind::Tail | Kind::Sfq(_) => {}
+            Kind::FqCodel { config, law } => *law = Law::new(config, Some(rate), self.mtu_octets),
+            Kind::Wred(wred) => wred.set_line_rate(rate),
         }
     }
 
@@ -130,52 +210,159 @@ impl Leaf {
         if let Some(age) = self.age {
             packet.expires = packet.expires.min(packet.began() + age);
         }
-        let key = FlowKey::of(&packet, self.fair);
-        let place = self.flows.iter().position(|flow| flow.key == key);
-        if let Some(cause) = self.refusal(now, &packet, place) {
+        if packet.expires <= now {
+            return Err((packet, Fate::Dropped(DropCause::Aged)));
+        }
+        self.perturb(now);
+        let key = self.hashing.key(&packet);
+        let flow = self
+            .flows
+            .find(key)
+            .and_then(|place| self.flows.flow(place));
+        if self.absorbs_repeats && flow.is_some_and(|flow| is_repeated(&packet, &flow.packets)) {
+            return Err((packet, Fate::Absorbed));
+        }
+        if let Err(cause) = self.make_room(key, packet.octets() as u64) {
             return Err((packet, Fate::Dropped(cause)));
         }
-        if self.absorbs_repeats
-            && let Some(flow) = place.and_then(|place| self.flows.get(place))
-            && is_repeated(&packet, &flow.packets)
+        if let Kind::Wred(wred) = &mut self.kind
+            && !wred.admits(now, self.queued.packets, &mut packet)
         {
-            return Err((packet, Fate::Absorbed));
+            return Err((packet, Fate::Dropped(DropCause::Wred)));
+        }
+        if self.thins_acks {
+            self.thin(key, &packet);
         }
         self.queued.packets += 1;
         self.queued.octets += packet.octets() as u64;
-        match place.and_then(|place| self.flows.get_mut(place)) {
-            Some(flow) => {
-                flow.ordered &= flow
-                    .packets
-                    .back()
-                    .is_none_or(|last| last.expires <= packet.expires);
-                flow.packets.push_back(packet);
+        self.flows.push(key, packet);
+        Ok(())
+    }
+
+    fn perturb(&mut self, now: Instant) {
+        let Kind::Sfq(sfq) = &mut self.kind else {
+            return;
+        };
+        let Some(salt) = sfq.perturb(now) else {
+            return;
+        };
+        self.hashing.salt = salt;
+        for packet in self.flows.rehash(self.hashing) {
+            self.uncount(&packet);
+            self.discarded
+                .push_back((packet, Fate::Dropped(DropCause::PushedOut)));
+        }
+    }
+
+    /// Leaves out an acknowledgement that the packet to come makes superfluous.
+    fn thin(&mut self, key: FlowKey, packet: &Packet) {
+        let Some(place) = self.flows.find(key) else {
+            return;
+        };
+        let flow = self.flows.flow(place);
+        if let Some(index) = flow.and_then(|flow| thin::superfluous(packet, &flow.packets)) {
+            self.give_up(place, index, Fate::Absorbed);
+        }
+    }
+
+    /// Sees to it that another packet of so many octets fits, or tells why it can't.
+    fn make_room(&mut self, key: FlowKey, octets: u64) -> Result<(), DropCause> {
+        if self.flows.find(key).is_none() && !self.flows.has_room() {
+            return Err(DropCause::QueuePackets);
+        }
+        if octets > self.octets_max {
+            return Err(DropCause::QueueOctets);
+        }
+        if let Kind::Sfq(Sfq {
+            depth, head_drop, ..
+        }) = self.kind
+            && let Some(place) = self.flows.find(key)
+            && self
+                .flows
+                .flow(place)
+                .is_some_and(|flow| flow.packets.len() >= depth)
+        {
+            if !head_drop {
+                return Err(DropCause::QueuePackets);
             }
-            None => self.begin_flow(key, packet),
+            self.push_out(place, 0);
+        }
+        while let Some(cause) = self.lack(octets) {
+            let made = match self.kind {
+                Kind::Tail | Kind::Wred(_) => false,
+                Kind::Sfq(Sfq { head_drop, .. }) => self.push_out_of_longest(key, head_drop),
+                Kind::FqCodel { .. } => self.push_out_of_fattest(key, octets),
+            };
+            if !made {
+                return Err(cause);
+            }
         }
         Ok(())
     }
 
-    fn refusal(&self, now: Instant, packet: &Packet, place: Option<usize>) -> Option<DropCause> {
-        if packet.expires <= now {
-            return Some(DropCause::Aged);
+    /// Which limit another packet of so many octets would break.
+    const fn lack(&self, octets: u64) -> Option<DropCause> {
+        if self.queued.packets >= self.packets_max {
+            Some(DropCause::QueuePackets)
+        } else if self.queued.octets + octets > self.octets_max {
+            Some(DropCause::QueueOctets)
+        } else {
+            None
         }
-        let crowded = place.is_none() && self.flows.len() >= FLOWS_MAX;
-        if self.queued.packets >= self.packets_max || crowded {
-            return Some(DropCause::QueuePackets);
-        }
-        let octets = self.queued.octets + packet.octets() as u64;
-        (octets > self.octets_max).then_some(DropCause::QueueOctets)
     }
 
-    fn begin_flow(&mut self, key: FlowKey, packet: Packet) {
-        let mut packets = self.spare.pop().unwrap_or_default();
-        packets.push_back(packet);
-        self.flows.push_back(Flow {
-            key,
-            packets,
-            ordered: true,
-        });
+    /// Drops a packet of the flow with the most packets, unless that is the newcomer, at the end
+    /// of its flow.
+    fn push_out_of_longest(&mut self, newcomer: FlowKey, head_drop: bool) -> bool {
+        let own = self.flows.find(newcomer);
+        let packets = |place| self.flows.flow(place).map_or(0, |flow| flow.packets.len());
+        let lengths = self.flows.iter().map(|flow| flow.packets.len()).enumerate();
+        let Some((place, longest)) = lengths.max_by_key(|(_, packets)| *packets) else {
+            return false;
+        };
+        if longest > own.map_or(0, packets) + 1 {
+            return self.push_out(place, if head_drop { 0 } else { longest - 1 });
+        }
+        head_drop && own.is_some_and(|own| self.push_out(own, 0))
+    }
+
+    /// Drops half the octets of the flow with the most, from its head, at most [`BATCH_MAX`]
+    /// packets. The newcomer counts to its flow, but goes in.
+    fn push_out_of_fattest(&mut self, newcomer: FlowKey, octets: u64) -> bool {
+        let size = |flow: &flows::Flow| {
+            let own = if flow.key == newcomer { octets } else { 0 };
+            flow.octets + own
+        };
+        let sizes = self.flows.iter().map(size).enumerate();
+        let Some((place, size)) = sizes.max_by_key(|(_, size)| *size) else {
+            return false;
+        };
+        let waiting = |leaf: &Self| leaf.flows.flow(place).map_or(0, |flow| flow.octets);
+        let before = waiting(self);
+        if before == 0 || size < octets {
+            return false;
+        }
+        for _ in 0..BATCH_MAX {
+            self.push_out(place, 0);
+            let left = waiting(self);
+            if left == 0 || (before - left) * 2 >= size {
+                break;
+            }
+        }
+        true
+    }
+
+    fn push_out(&mut self, place: usize, index: usize) -> bool {
+        self.give_up(place, index, Fate::Dropped(DropCause::PushedOut))
+    }
+
+    /// Takes a packet out for good.
+    fn give_up(&mut self, place: usize, index: usize, fate: Fate) -> bool {
+        let Some(packet) = self.remove(place, index) else {
+            return false;
+        };
+        self.discarded.push_back((packet, fate));
+        true
     }
 
     pub(crate) fn head(&self, class: ClassId, eligible: &dyn Eligibility) -> Option<Head> {
@@ -184,48 +371,77 @@ impl Leaf {
                 .eligible(to, class)
                 .then_some(Head { class, to, octets });
         }
-        let flow = self
-            .flows
-            .iter()
-            .find(|flow| eligible.eligible(flow.key.to, class))?;
-        let octets = flow.packets.front()?.info().octets;
+        let place = self.flows.first(|to| eligible.eligible(to, class))?;
+        let flow = self.flows.flow(place)?;
         Some(Head {
             class,
             to: flow.key.to,
-            octets,
+            octets: flow.packets.front()?.info().octets,
         })
     }
 
-    /// Takes the packet that `head` named, and lets the other flows go before this one's next.
+    /// Takes the packet that `head` named, and lets the other flows have their turns.
     pub(crate) fn take(&mut self, now: Instant, head: Head) -> Option<Packet> {
         if self.under_way.is_some() {
             return None;
         }
-        let place = self.flows.iter().position(|flow| flow.key.to == head.to)?;
-        let key = self.flows.get(place)?.key;
-        let first = self.flows.get(place)?.packets.front()?;
+        let place = self.flows.first(|to| to == head.to)?;
+        let first = self.flows.flow(place)?.packets.front()?;
         if first.info().octets != head.octets || first.expires <= now {
             return None;
         }
-        let packet = self.remove(place, 0)?;
-        // Emptied, the flow is gone; else it is where it was.
-        if self.flows.get(place).is_some_and(|flow| flow.key == key)
-            && self.flows.len() > 1
-            && let Some(flow) = self.flows.remove(place)
-        {
-            self.flows.push_back(flow);
+        if matches!(self.kind, Kind::FqCodel { .. }) && self.condemn(now, place) {
+            return None;
         }
+        let packet = self.flows.serve(place)?;
+        self.uncount(&packet);
+        self.rest(now);
         Some(packet)
+    }
+
+    /// Drops what the flow's `CoDel` condemns, and says whether it did. What is in front then has
+    /// been judged: it goes when it is asked for again.
+    fn condemn(&mut self, now: Instant, place: usize) -> bool {
+        let Kind::FqCodel { law, ref config } = self.kind else {
+            return false;
+        };
+        let ecn = config.ecn;
+        let mut dropped = false;
+        loop {
+            let Some(flow) = self.flows.flow_mut(place) else {
+                return dropped;
+            };
+            if !dropped && flow.codel.take_pass() {
+                return false;
+            }
+            let Some(first) = flow.packets.front_mut() else {
+                return dropped;
+            };
+            let waited = now.since(first.began());
+            let left = flow.octets - first.octets() as u64;
+            let condemned = flow.codel.condemns(&law, now, waited, left);
+            if !condemned || ecn && first.mark_congestion() {
+                if dropped {
+                    flow.codel.pass();
+                }
+                return dropped;
+            }
+            dropped |= self.give_up(place, 0, Fate::Dropped(DropCause::Codel));
+        }
     }
 
     /// Takes out any packet that isn't to go any more.
     pub(crate) fn discard(&mut self, now: Instant) -> Option<Refusal> {
-        let old = |(place, flow): (usize, &Flow)| {
+        if let Some(refusal) = self.discarded.pop_front() {
+            return Some(refusal);
+        }
+        let old = |(place, flow): (usize, &flows::Flow)| {
             let (index, expires) = flow.soonest()?;
             (expires <= now).then_some((place, index))
         };
         let (place, index) = self.flows.iter().enumerate().find_map(old)?;
         let packet = self.remove(place, index)?;
+        self.rest(now);
         Some((packet, Fate::Dropped(DropCause::Aged)))
     }
 
@@ -233,53 +449,59 @@ impl Leaf {
         let expiries = self
             .flows
             .iter()
-            .filter_map(Flow::soonest)
+            .filter_map(flows::Flow::soonest)
             .map(|(_, expires)| expires);
         expiries.min().filter(|expires| *expires < Instant::NEVER)
     }
 
     pub(crate) fn drain(&mut self) -> Option<Packet> {
-        self.remove(0, 0)
+        if let Some((packet, _)) = self.discarded.pop_front() {
+            return Some(packet);
+        }
+        let place = self
+            .flows
+            .iter()
+            .position(|flow| !flow.packets.is_empty())?;
+        self.remove(place, 0)
     }
 
-    /// Takes out one packet of one flow, and the flow if nothing is left of it.
     fn remove(&mut self, place: usize, index: usize) -> Option<Packet> {
-        let flow = self.flows.get_mut(place)?;
-        let packet = flow.packets.remove(index)?;
-        if flow.packets.is_empty() {
-            let emptied = self.flows.remove(place)?;
-            self.spare.push(emptied.packets);
-        }
+        let packet = self.flows.remove(place, index)?;
+        self.uncount(&packet);
+        Some(packet)
+    }
+
+    fn uncount(&mut self, packet: &Packet) {
         self.queued.packets -= 1;
         self.queued.octets -= packet.octets() as u64;
-        Some(packet)
+    }
+
+    /// Takes note if nothing waits any more.
+    fn rest(&mut self, now: Instant) {
+        if let Kind::Wred(wred) = &mut self.kind
+            && self.queued.packets == 0
+        {
+            wred.rest(now);
+        }
     }
 
     /// Asserts what holds between calls.
     pub(crate) fn check(&self, class: ClassId) {
+        self.flows.check(self.hashing);
         let mut sum = Queued::default();
-        for (place, flow) in self.flows.iter().enumerate() {
-            assert!(!flow.packets.is_empty(), "a flow without packets is none");
-            let earlier = self.flows.iter().take(place);
-            assert!(
-                !earlier.into_iter().any(|other| other.key == flow.key),
-                "one queue a flow"
-            );
-            let mut last = Instant::ZERO;
-            for packet in &flow.packets {
-                assert_eq!(packet.class, class, "in its place");
-                assert_eq!(FlowKey::of(packet, self.fair), flow.key, "in its place");
-                assert!(!flow.ordered || last <= packet.expires, "in order of age");
-                last = packet.expires;
-                sum.packets += 1;
-                sum.octets += packet.octets() as u64;
-            }
+        for packet in self.flows.iter().flat_map(|flow| &flow.packets) {
+            assert_eq!(packet.class, class, "in its place");
+            sum.packets += 1;
+            sum.octets += packet.octets() as u64;
         }
         assert_eq!(sum, self.queued, "the counters are the sums");
         assert!(
             sum.packets <= self.packets_max && sum.octets <= self.octets_max,
             "within limits"
         );
-        assert!(self.flows.len() <= FLOWS_MAX, "within limits");
     }
 }
+
+#[cfg(test)]
+#[path = "leaf_tests.rs"]
+mod tests;

@@ -1,0 +1,332 @@
+//! The flows of one leaf, and whose turn it is.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use strait_core::{Instant, NeighbourId, Packet};
+use strait_wire::hash::hash64;
+use strait_wire::ip::PacketInfo;
+
+use super::codel::Codel;
+
+/// What has a queue of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FlowKey {
+    pub(super) to: NeighbourId,
+    /// Which of the flows to that neighbour; 0 if they aren't told apart.
+    bucket: u32,
+}
+
+/// How flows are told apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hashing {
+    /// Flows to one neighbour that can be told apart; others share a queue by chance.
+    pub(super) buckets: u32,
+    /// Changes which of them do.
+    pub(super) salt: u64,
+}
+
+impl Hashing {
+    pub(super) fn key(self, packet: &Packet) -> FlowKey {
+        let bucket = if self.buckets > 1 {
+            (flow_hash(self.salt, packet.info()) % u64::from(self.buckets)) as u32
+        } else {
+            0
+        };
+        FlowKey {
+            to: packet.to,
+            bucket,
+        }
+    }
+}
+
+/// A number that is equal for the packets of one conversation in one direction.
+fn flow_hash(salt: u64, info: &PacketInfo) -> u64 {
+    let mut words = [0u8; 42];
+    let put = |words: &mut [u8], address: IpAddr| match address {
+        IpAddr::V4(address) => words[..4].copy_from_slice(&address.octets()),
+        IpAddr::V6(address) => words.copy_from_slice(&address.octets()),
+    };
+    put(&mut words[..16], info.src);
+    put(&mut words[16..32], info.dst);
+    let (source, destination) = info.ports.unwrap_or_default();
+    words[32..34].copy_from_slice(&source.to_le_bytes());
+    words[34..36].copy_from_slice(&destination.to_le_bytes());
+    words[36..40].copy_from_slice(&info.spi.unwrap_or_default().to_le_bytes());
+    words[40] = info.protocol;
+    hash64(salt, &words)
+}
+
+/// The packets of one key. A flow without packets is none, but for new ones first: there it keeps
+/// its place until its turn.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) key: FlowKey,
+    pub(super) packets: VecDeque<Packet>,
+    pub(super) octets: u64,
+    pub(super) codel: Codel,
+    /// No packet grows too old before one in front of it, as is usual.
+    ordered: bool,
+    /// Octets that it may still send in its turn; below zero a debt.
+    credit: i64,
+}
+
+impl Flow {
+    /// The place of the packet that grows too old first.
+    pub(super) fn soonest(&self) -> Option<(usize, Instant)> {
+        let mut expiries = self.packets.iter().map(|packet| packet.expires).enumerate();
+        if self.ordered {
+            expiries.next()
+        } else {
+            expiries.min_by_key(|(_, expires)| *expires)
+        }
+    }
+
+    fn push(&mut self, packet: Packet) {
+        self.ordered &= self
+            .packets
+            .back()
+            .is_none_or(|last| last.expires <= packet.expires);
+        self.octets += packet.octets() as u64;
+        self.packets.push_back(packet);
+    }
+}
+
+/// What a turn is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// One packet.
+    Packet,
+    /// So many octets on average: the turn goes on while there is credit, and what is sent beyond
+    /// it is a debt that the next turns pay first (deficit round robin in its surplus form).
+    Octets(i64),
+    /// The same, and a flow that was idle goes before those that were not (RFC 8290 section 4.2).
+    NewFirst(i64),
+}
+
+impl Turn {
+    const fn quantum(self) -> i64 {
+        match self {
+            Self::Packet => 1,
+            Self::Octets(quantum) | Self::NewFirst(quantum) => quantum,
+        }
+    }
+}
+
+/// The flows in the order of their turns.
+#[derive(Debug)]
+pub(super) struct Flows {
+    list: VecDeque<Flow>,
+    /// So many at the front are new.
+    new: usize,
+    turn: Turn,
+    flows_max: usize,
+    /// Emptied queues, kept so that coming and going flows don't allocate.
+    spare: Vec<VecDeque<Packet>>,
+}
+
+impl Flows {
+    pub(super) const fn new(turn: Turn, flows_max: usize) -> Self {
+        Self {
+            list: VecDeque::new(),
+            new: 0,
+            turn,
+            flows_max,
+            spare: Vec::new(),
+        }
+    }
+
+    pub(super) fn find(&self, key: FlowKey) -> Option<usize> {
+        self.list.iter().position(|flow| flow.key == key)
+    }
+
+    pub(super) fn flow(&self, place: usize) -> Option<&Flow> {
+        self.list.get(place)
+    }
+
+    pub(super) fn flow_mut(&mut self, place: usize) -> Option<&mut Flow> {
+        self.list.get_mut(place)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Flow> {
+        self.list.iter()
+    }
+
+    /// Whether a flow that isn't there yet could come.
+    pub(super) fn has_room(&self) -> bool {
+        self.list.len() < self.flows_max || self.idle().is_some()
+    }
+
+    fn idle(&self) -> Option<usize> {
+        self.list.iter().position(|flow| flow.packets.is_empty())
+    }
+
+    /// Puts a packet at the end of its flow, which begins if need be.
+    pub(super) fn push(&mut self, key: FlowKey, packet: Packet) {
+        if let Some(flow) = self.find(key).and_then(|place| self.list.get_mut(place)) {
+            return flow.push(packet);
+        }
+        if self.list.len() >= self.flows_max
+            && let Some(idle) = self.idle()
+        {
+            self.forget(idle);
+        }
+        let mut flow = Flow {
+            key,
+            packets: self.spare.pop().unwrap_or_default(),
+            octets: 0,
+            codel: Codel::default(),
+            ordered: true,
+            credit: self.turn.quantum(),
+        };
+        flow.push(packet);
+        if matches!(self.turn, Turn::NewFirst(_)) {
+            self.list.insert(self.new, flow);
+            self.new += 1;
+        } else {
+            self.list.push_back(flow);
+        }
+    }
+
+    /// The flow whose turn comes first among those with packets for whom `to` holds.
+    pub(super) fn first(&self, to: impl Fn(NeighbourId) -> bool) -> Option<usize> {
+        let mut best: Option<(i64, usize, usize)> = None;
+        for (place, flow) in self.list.iter().enumerate() {
+            if flow.packets.is_empty() || !to(flow.key.to) {
+                continue;
+            }
+            let (rounds, order) = self.due(place, flow);
+            if rounds <= 0 && order == place {
+                return Some(place);
+            }
+            if best.is_none_or(|(least, earliest, _)| (rounds, order) < (least, earliest)) {
+                best = Some((rounds, order, place));
+            }
+        }
+        best.map(|(.., place)| place)
+    }
+
+    /// In which round of turns from now the flow at `place` has credit, and where it stands then.
+    fn due(&self, place: usize, flow: &Flow) -> (i64, usize) {
+        let quantum = self.turn.quantum();
+        let rounds = |credit: i64| if credit > 0 { 0 } else { -credit / quantum + 1 };
+        if place < self.new && flow.credit <= 0 {
+            // Its turn as a new flow is over; it goes behind the others with the next gain.
+            return (rounds(flow.credit + quantum), self.list.len() + place);
+        }
+        (rounds(flow.credit), place)
+    }
+
+    /// Takes the first packet of the flow at `place`, which [`first`](Self::first) named, and
+    /// charges it to the flow's turn.
+    pub(super) fn serve(&mut self, place: usize) -> Option<Packet> {
+        let key = self.list.get(place)?.key;
+        if self.turn == Turn::Packet {
+            let packet = self.remove(place, 0)?;
+            // Emptied, the flow is gone; else it is where it was.
+            if self.list.get(place).is_some_and(|flow| flow.key == key)
+                && self.list.len() > 1
+                && let Some(flow) = self.list.remove(place)
+            {
+                self.list.push_back(flow);
+            }
+            return Some(packet);
+        }
+        while !self
+            .list
+            .front()
+            .is_some_and(|flow| flow.key == key && flow.credit > 0)
+        {
+            self.pass();
+        }
+        let octets = self.list.front()?.packets.front()?.octets() as i64;
+        if let Some(flow) = self.list.front_mut() {
+            flow.credit -= octets;
+        }
+        self.remove(0, 0)
+    }
+
+    /// Ends the turn of the flow in front.
+    fn pass(&mut self) {
+        let Some(mut flow) = self.list.pop_front() else {
+            return;
+        };
+        let was_new = self.new > 0;
+        self.new = self.new.saturating_sub(1);
+        if flow.credit <= 0 {
+            flow.credit += self.turn.quantum();
+        } else if flow.packets.is_empty() && !was_new {
+            self.spare.push(flow.packets);
+            return;
+        }
+        self.list.push_back(flow);
+    }
+
+    /// Takes out one packet of one flow.
+    pub(super) fn remove(&mut self, place: usize, index: usize) -> Option<Packet> {
+        let flow = self.list.get_mut(place)?;
+        let packet = flow.packets.remove(index)?;
+        flow.octets -= packet.octets() as u64;
+        if flow.packets.is_empty() {
+            flow.ordered = true;
+            if !matches!(self.turn, Turn::NewFirst(_)) {
+                self.forget(place);
+            }
+        }
+        Some(packet)
+    }
+
+    fn forget(&mut self, place: usize) {
+        if let Some(flow) = self.list.remove(place) {
+            self.new -= usize::from(place < self.new);
+            self.spare.push(flow.packets);
+        }
+    }
+
+    /// Sorts all packets into flows anew; inside each they keep the order in which they came.
+    /// Those of flows that are too many now come back.
+    pub(super) fn rehash(&mut self, hashing: Hashing) -> Vec<Packet> {
+        let old = core::mem::take(&mut self.list);
+        self.new = 0;
+        let mut packets: Vec<Packet> = old.into_iter().flat_map(|flow| flow.packets).collect();
+        packets.sort_by_key(Packet::began);
+        let mut left = Vec::new();
+        for packet in packets {
+            let key = hashing.key(&packet);
+            if self.find(key).is_some() || self.has_room() {
+                self.push(key, packet);
+            } else {
+                left.push(packet);
+            }
+        }
+        left
+    }
+
+    /// Asserts what holds between calls.
+    pub(super) fn check(&self, hashing: Hashing) {
+        let keeps_idle = matches!(self.turn, Turn::NewFirst(_));
+        for (place, flow) in self.list.iter().enumerate() {
+            assert!(
+                keeps_idle || !flow.packets.is_empty(),
+                "a flow without packets is none"
+            );
+            let mut earlier = self.list.iter().take(place);
+            assert!(
+                !earlier.any(|other| other.key == flow.key),
+                "one queue a flow"
+            );
+            let mut last = Instant::ZERO;
+            let mut octets = 0;
+            for packet in &flow.packets {
+                assert_eq!(hashing.key(packet), flow.key, "in its place");
+                assert!(!flow.ordered || last <= packet.expires, "in order of age");
+                last = packet.expires;
+                octets += packet.octets() as u64;
+            }
+            assert_eq!(octets, flow.octets, "the counter is the sum");
+        }
+        assert!(self.list.len() <= self.flows_max, "within limits");
+        assert!(self.new <= self.list.len(), "new flows are flows");
+    }
+}

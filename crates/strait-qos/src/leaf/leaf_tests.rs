@@ -1,0 +1,457 @@
+use super::*;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use proptest::collection::vec as many;
+use proptest::prelude::*;
+use strait_core::fate::{Ledger, Origin};
+use strait_wire::ip::build_udp;
+
+use crate::config::ClassConfig;
+use crate::policy::Policy;
+use crate::{Open, PolicyConfig};
+
+const T: Instant = Instant::from_secs(100);
+const MS: Duration = Duration::from_millis(1);
+
+/// A leaf with its ledger, both checked after every step.
+struct Bench {
+    leaf: Leaf,
+    ledger: Ledger,
+    /// Marks and fates of what went in and won't come out.
+    lost: Vec<(u16, Fate)>,
+}
+
+/// IPv4 and UDP headers.
+const HEADERS: usize = 28;
+
+/// Mark and fate, if it was refused.
+type Refused = Option<Fate>;
+
+impl Bench {
+    fn new(packets: u32, queue: &str) -> Self {
+        Self::with(packets, None, queue)
+    }
+
+    fn with(packets: u32, octets: Option<u64>, queue: &str) -> Self {
+        let class = ClassConfig {
+            packets: Some(packets),
+            octets: octets.map(strait_core::units::Octets),
+            queue: toml::from_str(queue).unwrap(),
+            ..ClassConfig::new("a")
+        };
+        let config = PolicyConfig {
+            classes: [class].into(),
+            ..PolicyConfig::default()
+        };
+        let policy = Policy::compile(&config).unwrap();
+        Self {
+            leaf: Leaf::new(&policy.classes()[0], Site::default()),
+            ledger: Ledger::default(),
+            lost: Vec::new(),
+        }
+    }
+
+    fn offer(&mut self, now: Instant, flow: u16, octets: usize, mark: u16) -> Refused {
+        self.offer_marked(now, flow, octets, mark, 0)
+    }
+
+    /// The same with bits of ECN.
+    fn offer_marked(
+        &mut self,
+        now: Instant,
+        flow: u16,
+        octets: usize,
+        mark: u16,
+        ecn: u8,
+    ) -> Refused {
+        let src: SocketAddr = "10.1.0.2:4000".parse().unwrap();
+        let src = SocketAddr::new(src.ip(), 4000 + flow);
+        let dst = "10.2.0.2:5000".parse().unwrap();
+        let payload = vec![0; octets - HEADERS];
+        let mut bytes = Vec::new();
+        assert!(build_udp(src, dst, 0, 64, mark, 0, &payload, &mut bytes));
+        set_ecn(&mut bytes, ecn);
+        let packet = self.ledger.admit(now, bytes, Origin::Own).unwrap();
+        self.put(now, packet)
+    }
+
+    fn put(&mut self, now: Instant, packet: Packet) -> Refused {
+        let refused = self.leaf.enqueue(now, packet);
+        let fate = refused.err().map(|(packet, fate)| {
+            self.ledger.close(now, packet, fate);
+            fate
+        });
+        self.discard(now);
+        fate
+    }
+
+    fn discard(&mut self, now: Instant) {
+        while let Some((packet, fate)) = self.leaf.discard(now) {
+            self.lost.push((mark_of(&packet), fate));
+            self.ledger.close(now, packet, fate);
+        }
+        self.leaf.check(ClassId(0));
+        assert_eq!(self.ledger.held(), u64::from(self.leaf.queued().packets));
+    }
+
+    /// The next packet: flow, octets, mark, and whether it carries «congestion experienced».
+    fn send(&mut self, now: Instant) -> Option<(u16, u32, u16, bool)> {
+        loop {
+            self.discard(now);
+            let head = self.leaf.head(ClassId(0), &Open)?;
+            let Some(packet) = self.leaf.take(now, head) else {
+                assert!(
+                    !self.leaf.discarded.is_empty(),
+                    "a head goes or is given up"
+                );
+                continue;
+            };
+            assert_eq!(packet.info().octets, head.octets);
+            let flow = packet.info().ports.unwrap().0 - 4000;
+            let sent = (flow, head.octets, mark_of(&packet), packet.info().ecn == 3);
+            self.ledger.close(now, packet, Fate::Delivered);
+            self.discard(now);
+            return Some(sent);
+        }
+    }
+
+    /// Marks in the order of leaving.
+    fn order(&mut self, now: Instant) -> Vec<u16> {
+        core::iter::from_fn(|| self.send(now).map(|sent| sent.2)).collect()
+    }
+}
+
+/// Writes the bits of ECN, which were 0.
+fn set_ecn(bytes: &mut [u8], ecn: u8) {
+    bytes[1] |= ecn;
+    let sum = u32::from(!u16::from_be_bytes([bytes[10], bytes[11]])) + u32::from(ecn);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    bytes[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+}
+
+fn mark_of(packet: &Packet) -> u16 {
+    u16::from_be_bytes([packet.bytes()[4], packet.bytes()[5]])
+}
+
+const FULL: Refused = Some(Fate::Dropped(DropCause::QueuePackets));
+const PUSHED_OUT: Fate = Fate::Dropped(DropCause::PushedOut);
+
+#[test]
+fn sfq_drops_from_the_longest_flow() {
+    let mut bench = Bench::new(4, "kind = 'sfq'");
+    for (flow, mark) in [(1, 10), (1, 11), (1, 12), (2, 20)] {
+        assert_eq!(bench.offer(T, flow, 100, mark), None);
+    }
+    assert_eq!(
+        bench.offer(T, 1, 100, 13),
+        FULL,
+        "its own flow is the longest"
+    );
+    assert_eq!(bench.offer(T, 2, 100, 21), None);
+    assert_eq!(bench.lost, [(12, PUSHED_OUT)]);
+    assert_eq!(
+        bench.offer(T, 2, 100, 22),
+        FULL,
+        "no flow is longer than it"
+    );
+    assert_eq!(bench.offer(T, 3, 100, 30), None);
+    assert_eq!(bench.lost.len(), 2);
+    for flow in 4..6 {
+        bench.offer(T, flow, 100, 10 * flow);
+    }
+    assert_eq!(bench.offer(T, 6, 100, 60), FULL, "one each, and no place");
+    let mut bench = Bench::new(3, "kind = 'sfq'\nhead_drop = true");
+    for (flow, mark) in [(1, 10), (1, 11), (1, 12), (1, 13), (2, 20)] {
+        assert_eq!(bench.offer(T, flow, 100, mark), None);
+    }
+    assert_eq!(bench.lost, [(10, PUSHED_OUT), (11, PUSHED_OUT)]);
+}
+
+#[test]
+fn sfq_limits_the_depth_and_the_number_of_flows() {
+    let mut bench = Bench::new(100, "kind = 'sfq'\ndepth = 2\nflows = 2");
+    for mark in 10..12 {
+        assert_eq!(bench.offer(T, 1, 100, mark), None);
+    }
+    assert_eq!(bench.offer(T, 1, 100, 12), FULL);
+    assert_eq!(bench.offer(T, 2, 100, 20), None);
+    assert_eq!(bench.offer(T, 3, 100, 30), FULL);
+    assert_eq!(bench.order(T), [10, 11, 20], "two are less than a quantum");
+    let mut bench = Bench::new(100, "kind = 'sfq'\ndepth = 2\nhead_drop = true");
+    for mark in 10..14 {
+        assert_eq!(bench.offer(T, 1, 100, mark), None);
+    }
+    assert_eq!(bench.order(T), [12, 13]);
+}
+
+#[test]
+fn sfq_gives_a_flow_a_quantum_a_turn() {
+    let mut bench = Bench::new(100, "kind = 'sfq'\nquantum = 1000");
+    for mark in 0..6 {
+        bench.offer(T, 1, 500, 10 + mark);
+        bench.offer(T, 2, 1000, 20 + mark);
+    }
+    // Two of 500 octets are a turn, and one of 1000.
+    let order = bench.order(T);
+    assert_eq!(order[..9], [10, 11, 20, 12, 13, 21, 14, 15, 22]);
+    assert!(order[9..].is_sorted());
+}
+
+#[test]
+fn sfq_hashes_anew_when_it_is_time_and_not_before() {
+    let colliding = "kind = 'sfq'\nbuckets = 2\nperturb = '10 s'";
+    for (late, changed) in [(Duration::ZERO, true), (Duration::from_nanos(1), false)] {
+        let mut bench = Bench::new(100, colliding);
+        let Kind::Sfq(Sfq {
+            perturbation: Some(it),
+            ..
+        }) = &mut bench.leaf.kind
+        else {
+            panic!()
+        };
+        it.due = T;
+        let salt = bench.leaf.hashing.salt;
+        for mark in 0..20 {
+            bench.offer(T - MS, mark % 5, 100, mark);
+        }
+        bench.offer(T - late, 1, 100, 21);
+        assert_eq!(bench.leaf.hashing.salt != salt, changed);
+        let mut last = BTreeMap::new();
+        while let Some((flow, _, mark, _)) = bench.send(T) {
+            assert!(last.insert(flow, mark).is_none_or(|before| before < mark));
+        }
+        assert_eq!(last.len(), 5);
+    }
+}
+
+#[test]
+fn fq_codel_lets_a_flow_that_was_idle_go_first_for_a_quantum() {
+    let mut bench = Bench::new(100, "kind = 'fq-codel'\nquantum = 300");
+    for mark in 0..4 {
+        bench.offer(T, 1, 300, 10 + mark);
+    }
+    assert_eq!(bench.send(T).map(|sent| sent.2), Some(10), "new itself");
+    assert_eq!(
+        bench.send(T).map(|sent| sent.2),
+        Some(11),
+        "old now, and alone"
+    );
+    for mark in 0..3 {
+        bench.offer(T, 2, 200, 20 + mark);
+    }
+    // Two packets use up its first turn. Then it gains a quantum, and flow 1 behind it.
+    assert_eq!(bench.order(T), [20, 21, 22, 12, 13]);
+}
+
+#[test]
+fn fq_codel_doesnt_let_a_sparse_flow_pass_for_new_each_time() {
+    let mut bench = Bench::new(100, "kind = 'fq-codel'\nquantum = 300");
+    for mark in 0..3 {
+        bench.offer(T, 1, 300, 10 + mark);
+    }
+    assert_eq!(bench.send(T).map(|sent| sent.0), Some(1));
+    bench.offer(T, 2, 100, 20);
+    assert_eq!(bench.send(T).map(|sent| sent.0), Some(2));
+    // Emptied, it goes through the old flows once: flow 1 has its turn before it is new again.
+    bench.offer(T, 2, 250, 21);
+    assert_eq!(
+        bench.send(T).map(|sent| sent.2),
+        Some(21),
+        "credit is left of its turn"
+    );
+    bench.offer(T, 2, 100, 22);
+    assert_eq!(bench.order(T), [11, 22, 12]);
+}
+
+#[test]
+fn fq_codel_drops_half_of_the_fattest_flow_from_its_head() {
+    let mut bench = Bench::new(10, "kind = 'fq-codel'");
+    for mark in 0..7 {
+        bench.offer(T, 1, 1000, 10 + mark);
+    }
+    for mark in 0..3 {
+        bench.offer(T, 2, 100, 20 + mark);
+    }
+    assert_eq!(bench.offer(T, 3, 100, 30), None);
+    let lost: Vec<u16> = bench.lost.iter().map(|(mark, _)| *mark).collect();
+    assert_eq!(lost, [10, 11, 12, 13]);
+    // Never more than a batch, and never the newcomer while it has others of its flow before it.
+    let mut bench = Bench::new(200, "kind = 'fq-codel'");
+    for mark in 0..200 {
+        bench.offer(T, 1, 100, mark);
+    }
+    assert_eq!(bench.offer(T, 1, 100, 200), None);
+    assert_eq!(bench.lost.len(), 64);
+    // Alone the fattest, it isn't worth the others.
+    let mut bench = Bench::with(10, Some(1000), "kind = 'fq-codel'");
+    bench.offer(T, 1, 400, 10);
+    bench.offer(T, 2, 400, 20);
+    let refused = bench.offer(T, 3, 900, 30);
+    assert_eq!(refused, Some(Fate::Dropped(DropCause::QueueOctets)));
+    assert_eq!(bench.lost, []);
+}
+
+/// Sends 1500-octet packets at 9600 bit/s for `seconds` while the queue is kept at `waiting` or
+/// more, and says how many went, were marked and were dropped.
+fn overload(ecn: u8, waiting: u32, seconds: u32) -> (usize, usize, usize) {
+    let mut bench = Bench::new(1000, "kind = 'fq-codel'");
+    let rate = LineRate::new(9600, 8);
+    bench.leaf.set_line_rate(rate);
+    let (mut sent, mut marked) = (0, 0);
+    let mut now = T;
+    while now < T + MS * (seconds * 1000) {
+        while bench.leaf.queued().packets < waiting {
+            bench.offer_marked(now, 1, 1500, 0, ecn);
+        }
+        let (.., congested) = bench.send(now).unwrap();
+        sent += 1;
+        marked += usize::from(congested);
+        now += rate.time_for(1500);
+    }
+    let codel = Fate::Dropped(DropCause::Codel);
+    assert!(bench.lost.iter().all(|(_, fate)| *fate == codel));
+    (sent, marked, bench.lost.len())
+}
+
+#[test]
+fn codel_drops_from_a_standing_queue_and_marks_where_that_is_understood() {
+    let (sent, marked, dropped) = overload(0, 20, 120);
+    assert_eq!((sent, marked), (96, 0));
+    assert!(dropped > 20, "{dropped}");
+    let (sent, marked, dropped) = overload(2, 20, 120);
+    assert_eq!((sent, dropped), (96, 0));
+    assert!(marked > 20, "{marked}");
+    // Two packets are a wait of 1.25 s, less than the target of 1.875 s: nothing is wrong.
+    assert_eq!(overload(0, 2, 120), (96, 0, 0));
+}
+
+#[test]
+fn codel_never_drops_the_last_packet() {
+    let mut bench = Bench::new(
+        100,
+        "kind = 'fq-codel'\ntarget = '5 ms'\ninterval = '100 ms'",
+    );
+    for mark in 0..8u16 {
+        bench.offer(T, 1, 1500, mark);
+        let later = T + Duration::from_secs(60 * (1 + u64::from(mark)));
+        assert_eq!(bench.send(later).map(|sent| sent.2), Some(mark));
+    }
+    assert_eq!(bench.lost, []);
+}
+
+/// Octets by flow when every flow always has packets waiting.
+fn shares(kind: &str, sizes: &[Vec<usize>]) -> Vec<u64> {
+    let mut bench = Bench::new(1000, kind);
+    let mut next: Vec<_> = sizes.iter().map(|sizes| sizes.iter().cycle()).collect();
+    let mut offer = |bench: &mut Bench, flow: u16| {
+        let octets = *next[usize::from(flow)].next().unwrap();
+        assert_eq!(bench.offer(T, flow, octets, 0), None);
+    };
+    for flow in 0..sizes.len() as u16 {
+        for _ in 0..3 {
+            offer(&mut bench, flow);
+        }
+    }
+    let mut sent = vec![0; sizes.len()];
+    for _ in 0..10_000 {
+        let (flow, octets, ..) = bench.send(T).unwrap();
+        sent[usize::from(flow)] += u64::from(octets);
+        offer(&mut bench, flow);
+    }
+    sent
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn flows_get_equal_octets_whatever_their_sizes(
+        sizes in many(many(40..=1500usize, 1..20), 2..=4),
+    ) {
+        for kind in ["kind = 'sfq'", "kind = 'fq-codel'\nquantum = 300"] {
+            let sent = shares(kind, &sizes);
+            let due = sent.iter().sum::<u64>() as f64 / sent.len() as f64;
+            for octets in &sent {
+                let off = (*octets as f64 / due - 1.0).abs();
+                prop_assert!(off <= 0.01, "{} {:?}: off by {}", kind, sent, off);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Offer { flow: u16, octets: usize, ecn: u8 },
+    Send,
+    Pass { ms: u32 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => (0..6u16, 40..1500usize, 0..4u8)
+            .prop_map(|(flow, octets, ecn)| Step::Offer { flow, octets, ecn }),
+        4 => Just(Step::Send),
+        1 => (1..900u32).prop_map(|ms| Step::Pass { ms }),
+    ]
+}
+
+const KINDS: [&str; 8] = [
+    "kind = 'fifo'\nthin_acks = true",
+    "kind = 'fair'",
+    "kind = 'sfq'\nperturb = '500 ms'\nbuckets = 4",
+    "kind = 'sfq'\nhead_drop = true\ndepth = 5\nquantum = 100",
+    "kind = 'fq-codel'",
+    "kind = 'fq-codel'\ntarget = '5 ms'\ninterval = '20 ms'\nquantum = 300\necn = false",
+    "kind = 'wred'\nexponent = 1\nprofile.DF = { min = 2, max = 12 }",
+    "kind = 'wred'\necn = true\nexponent = 1\nspread = false\nprofile.DF = { min = 2, max = 12 }",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// The ledger and the leaf's own counters are compared after every step by the bench.
+    #[test]
+    fn nothing_is_lost_doubled_or_reordered_and_the_line_never_waits(
+        kind in prop::sample::select(&KINDS[..]),
+        packets in 1..20u32,
+        octets in prop::option::of(1500..20_000u64),
+        steps in many(step(), 1..300),
+    ) {
+        let mut bench = Bench::with(packets, octets, kind);
+        bench.leaf.set_line_rate(LineRate::new(64_000, 8));
+        let mut waiting: BTreeMap<u16, Vec<u16>> = BTreeMap::new();
+        let mut now = T;
+        for (mark, step) in (0u16..).zip(steps) {
+            match step {
+                Step::Offer { flow, octets, ecn } => {
+                    if bench.offer_marked(now, flow, octets, mark, ecn).is_none() {
+                        waiting.entry(flow).or_default().push(mark);
+                    }
+                    prop_assert!(bench.leaf.queued().packets <= packets);
+                }
+                Step::Send => {
+                    let backlog = waiting.values().any(|queue| !queue.is_empty());
+                    let sent = bench.send(now);
+                    prop_assert_eq!(sent.is_some(), backlog, "work is conserved");
+                    for (mark, _) in core::mem::take(&mut bench.lost) {
+                        waiting.values_mut().for_each(|queue| queue.retain(|it| *it != mark));
+                    }
+                    if let Some((flow, _, mark, _)) = sent {
+                        let queue = waiting.entry(flow).or_default();
+                        prop_assert_eq!(queue.first(), Some(&mark), "in order");
+                        queue.remove(0);
+                    }
+                }
+                Step::Pass { ms } => now += MS * ms,
+            }
+            for (mark, _) in core::mem::take(&mut bench.lost) {
+                waiting.values_mut().for_each(|queue| queue.retain(|it| *it != mark));
+            }
+            let model: usize = waiting.values().map(Vec::len).sum();
+            prop_assert_eq!(model as u32, bench.leaf.queued().packets);
+        }
+    }
+}
