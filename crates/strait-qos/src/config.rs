@@ -10,6 +10,7 @@ use strait_core::units::{Octets, Time};
 use crate::dscp::Dscp;
 use crate::leaf::QueueConfig;
 use crate::matching::{List, PortRange, Prefix, Protocol};
+use crate::police::PoliceConfig;
 use crate::policy::PolicyError;
 use crate::preset;
 
@@ -62,6 +63,9 @@ pub struct ClassConfig {
     /// out.
     #[serde(default, skip_serializing_if = "QueueConfig::is_default")]
     pub queue: QueueConfig,
+    /// What of its packets may come in; all if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub police: Option<PoliceConfig>,
     /// A key of the past: reading it fails and names the present one.
     #[serde(default, skip_serializing)]
     pub fair: Moved,
@@ -106,6 +110,7 @@ impl ClassConfig {
             octets: None,
             age: None,
             queue: QueueConfig::default(),
+            police: None,
             fair: Moved,
             absorb_repeats: Moved,
             mark: None,

@@ -11,6 +11,7 @@ use crate::config::{ClassConfig, PolicyConfig, RuleConfig};
 use crate::dscp::Dscp;
 use crate::leaf::QueueConfig;
 use crate::matching::{List, PortRange, Prefix};
+use crate::police::PoliceConfig;
 
 /// Classes of a policy: each is a stream on the link, and a segment's header has three bits for it.
 pub const CLASSES_MAX: usize = 8;
@@ -78,6 +79,16 @@ pub enum PolicyError {
     /// A key of a queue has a value that can't work.
     #[error("class `{class}`: its queue's `{key}` must be {bounds}")]
     Queue {
+        /// The class.
+        class: String,
+        /// The key.
+        key: &'static str,
+        /// What it may be.
+        bounds: &'static str,
+    },
+    /// A key of a policer has a value that can't work.
+    #[error("class `{class}`: its policer's `{key}` must be {bounds}")]
+    Police {
         /// The class.
         class: String,
         /// The key.
@@ -165,6 +176,8 @@ pub struct Class {
     pub age: Option<Duration>,
     /// In which order its packets go, and which of them don't.
     pub queue: QueueConfig,
+    /// What of its packets may come in.
+    pub police: Option<PoliceConfig>,
 }
 
 impl Class {
@@ -194,6 +207,9 @@ impl Class {
         if let Some((key, bounds)) = config.queue.fault() {
             return Err(PolicyError::Queue { class, key, bounds });
         }
+        if let Some((key, bounds)) = config.police.as_ref().and_then(PoliceConfig::fault) {
+            return Err(PolicyError::Police { class, key, bounds });
+        }
         Ok(Self {
             name: class,
             band: config.band,
@@ -204,6 +220,7 @@ impl Class {
             octets: config.octets.map(|octets| octets.0),
             age: config.age.map(|age| age.0),
             queue: config.queue.clone(),
+            police: config.police.clone(),
         })
     }
 

@@ -24,6 +24,7 @@ fn class(name: &str, band: u8, weight: u16) -> Class {
         octets: None,
         age: None,
         queue: QueueConfig::default(),
+        police: None,
     }
 }
 

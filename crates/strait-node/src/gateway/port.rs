@@ -9,7 +9,7 @@ use strait_core::rate::{Burst, LineRate};
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, PortId, Room};
 use strait_link::{FrameSender, OctetSender, Receiver, Refused, STREAMS};
 use strait_qos::scheduler::QUANTUM_OCTETS;
-use strait_qos::{Class, Head, Open, Policy, PriorityDrr, Scheduler, Site, repeats};
+use strait_qos::{Class, Head, Open, Policers, Policy, PriorityDrr, Scheduler, Site, repeats};
 use strait_wire::hash::hash64;
 
 use crate::config::{PortConfig, PortKind};
@@ -37,6 +37,7 @@ pub(crate) struct Port {
     pub(crate) mtu: usize,
     /// What the medium offers; `None` while the port is down.
     state: Option<PortState>,
+    policers: Policers,
     queue: PriorityDrr,
     /// Classes of the first band: nothing goes before their packets, so cutting them would only
     /// cost octets.
@@ -107,6 +108,7 @@ impl Port {
                     .get(stream)
                     .is_some_and(|class| class.queue.absorbs_repeats())
             }),
+            policers: Policers::new(policy.classes()),
             queue: PriorityDrr::new(policy.classes(), QUANTUM_OCTETS, site),
             link,
             burst: Burst::new(RATE_UNKNOWN, Instant::ZERO),
@@ -190,11 +192,14 @@ impl Port {
         }
     }
 
-    /// Queues a packet, or destroys it if its class is full.
-    pub(crate) fn enqueue(&mut self, now: Instant, packet: Packet, ledger: &mut Ledger) {
+    /// Queues a packet, or destroys it if its class's policer or queue doesn't take it.
+    pub(crate) fn enqueue(&mut self, now: Instant, mut packet: Packet, ledger: &mut Ledger) {
         // What is too old takes no place, whether or not a pull found it before: a pull that is
         // answered by nothing must leave no trace.
         self.discard(now, ledger);
+        if !self.polices(now, &mut packet, ledger) {
+            return ledger.drop(now, packet, DropCause::Policed);
+        }
         if self.absorbs(&packet) {
             ledger.close(now, packet, Fate::Absorbed);
             return;
@@ -207,6 +212,18 @@ impl Port {
         }
         // Others may have made room for it.
         self.discard(now, ledger);
+    }
+
+    /// Whether the class's policer lets the packet in, perhaps with another code point.
+    fn polices(&mut self, now: Instant, packet: &mut Packet, ledger: &mut Ledger) -> bool {
+        let congested = self.held() > 0;
+        let Some((colour, passes)) = self.policers.judge(now, congested, packet) else {
+            return true;
+        };
+        if let Some(class) = ledger.stats_mut().classes.get_mut(packet.class.index()) {
+            class.colours[colour as usize] += 1;
+        }
+        passes
     }
 
     /// Whether the packet that is leaving says all that this one says. The queue asks the same of

@@ -72,3 +72,62 @@ fn gauges_count_what_others_push_out_of_a_queue() {
         (3, 100 + 101 + 103)
     );
 }
+
+#[test]
+fn a_policer_drops_or_marks_before_the_queue() {
+    let police = "police = { kind = \"bucket\", rate = \"8 kbit/s\", burst = 1000 }\n";
+    let mut a = with_class(police);
+    let offer = |a: &mut Gateway, ns| {
+        let now = Instant::from_nanos(ns);
+        a.handle(
+            now,
+            frame(PortId::HOST, &udp("10.1.0.2", "10.2.0.2", 1000, 46)),
+        );
+        a.check();
+    };
+    for ns in [0, 999_999_999, 1_000_000_000] {
+        offer(&mut a, ns);
+    }
+    assert_eq!(a.stats().classes[0].colours, [2, 0, 1]);
+    assert_eq!(a.stats().classes[0].queued_packets, 2);
+    assert_eq!(a.stats().dropped.by(DropCause::Policed), 1);
+    assert_eq!(fates(&mut a).len(), 1);
+
+    let mut a = with_class(&police.replace(" }", ", red = \"LE\" }"));
+    for ns in [0, 1] {
+        offer(&mut a, ns);
+    }
+    assert_eq!(a.stats().classes[0].colours, [1, 0, 1]);
+    let mut b = gateway(SERIAL);
+    while a.wants(LINE).is_some() {
+        let octets = pull(&mut a, LINE, Instant::from_secs(1), 64);
+        b.handle(Instant::from_secs(1), frame(LINE, &octets));
+    }
+    let marks = pull_all(&mut b, PortId::HOST, Instant::from_secs(1));
+    let marks: Vec<u8> = marks
+        .iter()
+        .map(|packet| PacketInfo::parse(packet).unwrap().dscp)
+        .collect();
+    assert_eq!(marks, [46, 1]);
+}
+
+#[test]
+fn a_priority_class_is_policed_only_while_packets_wait() {
+    let police = "police = { kind = \"bucket\", rate = \"8 kbit/s\", burst = 1000, \
+                  when = \"congested\" }\n";
+    let mut a = with_class(police);
+    let packet = udp("10.1.0.2", "10.2.0.2", 1000, 46);
+    for turn in 0..5 {
+        a.handle(Instant::from_secs(turn), frame(PortId::HOST, &packet));
+        pull(&mut a, LINE, Instant::from_secs(turn), 4096);
+    }
+    assert_eq!(
+        a.stats().classes[0].colours,
+        [0, 0, 0],
+        "an idle line is free"
+    );
+    for _ in 0..3 {
+        a.handle(Instant::from_secs(9), frame(PortId::HOST, &packet));
+    }
+    assert_eq!(a.stats().classes[0].colours, [1, 0, 1]);
+}

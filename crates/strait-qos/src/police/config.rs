@@ -1,0 +1,269 @@
+//! `police = { … }` of a class: what may come in.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use strait_core::Duration;
+use strait_core::units::{BitRate, Octets};
+
+use crate::dscp::Dscp;
+use crate::matching::List;
+use crate::text::{TextError, text_value};
+
+/// A policer. Octets are those of the IP packet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind")]
+pub enum PoliceConfig {
+    /// A token bucket, as the Linux kernel's `act_police`: green or red.
+    #[serde(rename = "bucket")]
+    Bucket(BucketConfig),
+    /// The single rate three colour marker of RFC 2697.
+    #[serde(rename = "srtcm")]
+    SrTcm(SrTcmConfig),
+    /// The two rate three colour marker of RFC 2698.
+    #[serde(rename = "trtcm")]
+    TrTcm(TrTcmConfig),
+}
+
+/// What happens to packets of a colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// They pass as they are.
+    Pass,
+    /// They are dropped.
+    Drop,
+    /// They pass with this code point.
+    Mark(Dscp),
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pass => f.write_str("pass"),
+            Self::Drop => f.write_str("drop"),
+            Self::Mark(dscp) => dscp.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Action {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        match text {
+            "pass" => Ok(Self::Pass),
+            "drop" => Ok(Self::Drop),
+            _ => text.parse().map(Self::Mark).map_err(|_| {
+                TextError::new(
+                    text,
+                    "action",
+                    "\"pass\", \"drop\" or a code point like \"AF12\"",
+                )
+            }),
+        }
+    }
+}
+
+text_value!(Action, "\"pass\", \"drop\" or a code point like \"AF12\"");
+
+/// When a policer acts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum When {
+    /// On each packet.
+    #[default]
+    Always,
+    /// Only on those that would have to wait at their port, as a low-latency queue of IOS polices
+    /// its strict class: on an idle line it may have all.
+    Congested,
+}
+
+const fn pass() -> Action {
+    Action::Pass
+}
+
+const fn drop() -> Action {
+    Action::Drop
+}
+
+/// Keys of `kind = "bucket"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BucketConfig {
+    /// What may come in the long run.
+    pub rate: BitRate,
+    /// What may come at once. If left out, 200 ms of the rate, as the burst of an IOS priority
+    /// class, but at least 1600 B, as that of a Linux class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Octets>,
+    /// A second rate that must hold as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_rate: Option<BitRate>,
+    /// What may come at once at the second rate; 1600 B if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_burst: Option<Octets>,
+    /// What happens to packets within the rate.
+    #[serde(default = "pass")]
+    pub green: Action,
+    /// What happens to the others.
+    #[serde(default = "drop")]
+    pub red: Action,
+    /// Whether it always acts.
+    #[serde(default)]
+    pub when: When,
+}
+
+/// The default burst of a class of Linux 6.1 (`sch_htb`).
+const BURST_OCTETS_MIN: u64 = 1600;
+/// The default burst of a priority class of IOS, as time.
+const BURST_TIME: Duration = Duration::from_millis(200);
+
+impl BucketConfig {
+    /// What may come at once.
+    #[must_use]
+    pub fn burst_or_default(&self) -> Octets {
+        self.burst.unwrap_or_else(|| {
+            Octets(super::octets_in(self.rate, BURST_TIME).max(BURST_OCTETS_MIN))
+        })
+    }
+
+    /// What may come at once at the second rate.
+    #[must_use]
+    pub fn peak_burst_or_default(&self) -> Octets {
+        self.peak_burst.unwrap_or(Octets(BURST_OCTETS_MIN))
+    }
+}
+
+/// Keys of `kind = "srtcm"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SrTcmConfig {
+    /// Committed information rate.
+    pub rate: BitRate,
+    /// Committed burst size: green.
+    pub burst: Octets,
+    /// Excess burst size: yellow. Filled only while the committed burst is full.
+    pub excess_burst: Octets,
+    /// Whether a packet keeps at least the colour it came with.
+    #[serde(default)]
+    pub aware: bool,
+    /// Code points that arrive yellow; AFx2 if left out.
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub yellow_before: List<Dscp>,
+    /// Code points that arrive red; AFx3 if left out.
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub red_before: List<Dscp>,
+    /// What happens to green packets.
+    #[serde(default = "pass")]
+    pub green: Action,
+    /// What happens to yellow packets.
+    #[serde(default = "pass")]
+    pub yellow: Action,
+    /// What happens to red packets.
+    #[serde(default = "drop")]
+    pub red: Action,
+    /// Whether it always acts.
+    #[serde(default)]
+    pub when: When,
+}
+
+/// Keys of `kind = "trtcm"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrTcmConfig {
+    /// Committed information rate.
+    pub rate: BitRate,
+    /// Committed burst size: green.
+    pub burst: Octets,
+    /// Peak information rate, at least the committed one.
+    pub peak_rate: BitRate,
+    /// Peak burst size: what exceeds it is red.
+    pub peak_burst: Octets,
+    /// As for `srtcm`.
+    #[serde(default)]
+    pub aware: bool,
+    /// As for `srtcm`.
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub yellow_before: List<Dscp>,
+    /// As for `srtcm`.
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub red_before: List<Dscp>,
+    /// What happens to green packets.
+    #[serde(default = "pass")]
+    pub green: Action,
+    /// What happens to yellow packets.
+    #[serde(default = "pass")]
+    pub yellow: Action,
+    /// What happens to red packets.
+    #[serde(default = "drop")]
+    pub red: Action,
+    /// Whether it always acts.
+    #[serde(default)]
+    pub when: When,
+}
+
+impl PoliceConfig {
+    /// By colour.
+    pub(crate) const fn actions(&self) -> [Action; 3] {
+        match self {
+            Self::Bucket(config) => [config.green, Action::Pass, config.red],
+            Self::SrTcm(config) => [config.green, config.yellow, config.red],
+            Self::TrTcm(config) => [config.green, config.yellow, config.red],
+        }
+    }
+
+    pub(crate) const fn when(&self) -> When {
+        match self {
+            Self::Bucket(config) => config.when,
+            Self::SrTcm(config) => config.when,
+            Self::TrTcm(config) => config.when,
+        }
+    }
+
+    /// Code points that arrive yellow and red, if that counts.
+    pub(crate) fn colours_before(&self) -> Option<[Vec<Dscp>; 2]> {
+        let (aware, yellow, red) = match self {
+            Self::Bucket(_) => return None,
+            Self::SrTcm(config) => (config.aware, &config.yellow_before, &config.red_before),
+            Self::TrTcm(config) => (config.aware, &config.yellow_before, &config.red_before),
+        };
+        let or_assured = |list: &List<Dscp>, precedence| {
+            if list.is_empty() {
+                (1..=4).map(|class| Dscp::af(class, precedence)).collect()
+            } else {
+                list.0.clone()
+            }
+        };
+        aware.then(|| [or_assured(yellow, 2), or_assured(red, 3)])
+    }
+
+    /// The first key whose value can't work, and what would.
+    pub(crate) fn fault(&self) -> Option<(&'static str, &'static str)> {
+        const ZERO: Octets = Octets(0);
+        match self {
+            Self::Bucket(config) if config.burst == Some(ZERO) => {
+                Some(("burst", "above zero: at least the longest packet"))
+            }
+            Self::Bucket(config) if config.peak_burst == Some(ZERO) => {
+                Some(("peak_burst", "above zero: at least the longest packet"))
+            }
+            Self::Bucket(config) if config.peak_burst.is_some() && config.peak_rate.is_none() => {
+                Some(("peak_burst", "left out, or `peak_rate` given"))
+            }
+            // RFC 2697 section 2.
+            Self::SrTcm(config) if config.burst == ZERO && config.excess_burst == ZERO => {
+                Some(("burst", "above zero, or `excess_burst`"))
+            }
+            // RFC 2698 section 2.
+            Self::TrTcm(config) if config.peak_rate < config.rate => {
+                Some(("peak_rate", "at least `rate`"))
+            }
+            Self::TrTcm(config) if config.burst == ZERO || config.peak_burst == ZERO => {
+                Some(("burst", "above zero, and `peak_burst`"))
+            }
+            _ => None,
+        }
+    }
+}
