@@ -22,6 +22,7 @@ pub use self::app::{AppId, Application, ConnectionId, Event};
 use self::schedule::Owner;
 use self::stack::Notice;
 pub use self::stack::{HostCounters, Stack, TcpOptions};
+use crate::tcp::TcpCounters;
 use crate::traffic::{Family, FlowLog};
 
 /// What a host is made with.
@@ -128,6 +129,11 @@ impl Host {
     /// Counters that aren't a packet's fate.
     pub const fn counters(&self) -> &HostCounters {
         &self.stack.counters
+    }
+
+    /// What all TCP connections that it has now have counted.
+    pub fn tcp_totals(&self) -> TcpCounters {
+        self.stack.tcp_totals()
     }
 
     /// Starts an application: `set_up` takes ports for it and makes it.

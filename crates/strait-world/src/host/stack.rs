@@ -226,6 +226,15 @@ impl Stack {
         self.connections.get_mut(&id)?.endpoint.poll_event()
     }
 
+    /// What all connections that there are have counted.
+    pub(super) fn tcp_totals(&self) -> TcpCounters {
+        let mut totals = TcpCounters::default();
+        for connection in self.connections.values() {
+            totals.merge(&connection.endpoint.counters());
+        }
+        totals
+    }
+
     fn add_connection(
         &mut self,
         app: AppId,
