@@ -5,8 +5,8 @@
 //! kernel-side set in step with a node's back-pressure, and its timeout has nanoseconds.
 //!
 //! This is the only crate that may use `unsafe`, and only for system calls that have no safe
-//! wrapper: `ioctl`s ([`tun`], [`serial`]) and the moment between `fork` and `exec`
-//! ([`namespace`]).
+//! wrapper: `ioctl`s ([`tun`], [`serial`]), a socket option ([`transfer`]), and the moment between
+//! `fork` and `exec` ([`namespace`]).
 
 mod bench;
 pub mod bench_tun;
@@ -29,6 +29,7 @@ pub mod server;
 pub mod service;
 pub mod signals;
 pub mod status;
+pub mod transfer;
 pub mod tun;
 pub mod udp;
 pub mod voice;

@@ -8,10 +8,12 @@ mod build;
 mod capture;
 pub mod check;
 mod event;
+mod parallel;
 mod path;
 mod router;
 mod run;
 mod store;
+pub mod study;
 mod world;
 
 pub use build::{BuildError, Built, build};

@@ -1,7 +1,6 @@
 //! A scenario run in virtual time: every variant, every seed.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use strait_core::Instant;
@@ -14,6 +13,7 @@ use strait_world::topology::Role;
 use strait_world::traffic::{self, FlowLog, FlowReport};
 
 use crate::build::{BuildError, Built, build};
+use crate::parallel::parallel;
 
 /// What to run.
 #[derive(Clone, Debug, Default)]
@@ -268,7 +268,7 @@ impl Outcome {
 }
 
 /// Runs every variant of a scenario with every seed, in parallel; `done` hears of each run that
-/// ended. A run is one thread's alone, so the number of threads changes nothing but the time.
+/// ended.
 ///
 /// # Errors
 /// Why the scenario can't be built.
@@ -288,37 +288,15 @@ pub fn run_scenario(
         .variant_names()
         .flat_map(|variant| seeds.iter().map(move |seed| (variant, *seed)))
         .collect();
-    let next = AtomicUsize::new(0);
     let finished = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<Result<Run, BuildError>>>> =
-        jobs.iter().map(|_| Mutex::new(None)).collect();
-    let work = || {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some((variant, seed)) = jobs.get(index) else {
-                return;
-            };
-            let capture = options.capture && *seed == first;
-            let run = run_once(loaded, variant, *seed, capture);
-            if let Ok(mut slot) = results[index].lock() {
-                *slot = Some(run);
-            }
-            done(finished.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
-        }
-    };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = options.threads.unwrap_or(cores).clamp(1, jobs.len().max(1));
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(work);
-        }
-        work();
+    let runs = parallel(&jobs, options.threads, |(variant, seed)| {
+        let capture = options.capture && *seed == first;
+        let run = run_once(loaded, variant, *seed, capture);
+        done(finished.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+        run
     });
-    let runs = results
-        .into_iter()
-        .filter_map(|slot| slot.into_inner().ok().flatten());
     Ok(Outcome {
-        runs: runs.collect::<Result<_, _>>()?,
+        runs: runs.into_iter().collect::<Result<_, _>>()?,
         seeds,
     })
 }

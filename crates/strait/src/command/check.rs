@@ -8,7 +8,7 @@ use strait_node::config_text::{self, ConfigError};
 use strait_qos::{Policy, PolicyConfig};
 use strait_world::scenario::{DiskFiles, Files, Scenario, load_node};
 
-/// Check a node, link, policy or scenario file. What it is, the file itself says.
+/// Check a node, link, policy, scenario or study file. What it is, the file itself says.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  strait check scenarios/demo.toml scenarios/nodes/*.toml")]
 pub(crate) struct Args {
@@ -32,6 +32,11 @@ fn check(path: &Path) -> anyhow::Result<&'static str> {
         .map_err(|message| ConfigError::of_file(&name, message))?;
     let table: toml::Table = config_text::parse(&name, &text)?;
     let has = |key: &str| table.contains_key(key);
+    if let Some(study) = table.get("study") {
+        let study = study.as_str().unwrap_or_default();
+        super::study::check(study, &name, &text)?;
+        return Ok("study");
+    }
     if has("duration") || has("traffic") {
         Scenario::load(path)?;
         return Ok("scenario");

@@ -12,6 +12,7 @@ mod run;
 mod sim;
 mod simulated;
 mod status;
+mod study;
 
 use std::process::ExitCode;
 
@@ -34,8 +35,10 @@ pub(crate) enum Command {
     Emulate(emulate::Args),
     /// Repeat a gateway's run from its journal.
     Replay(replay::Args),
-    /// Check a node, link, policy or scenario file.
+    /// Check a node, link, policy, scenario or study file.
     Check(check::Args),
+    /// Run a study: references, simulation and this host side by side.
+    Study(study::Args),
     /// Measure with traffic of our own: voice over RTP.
     Measure(measure::Args),
     /// Measure how fast the engine is on this machine.
@@ -55,6 +58,7 @@ impl Command {
             Self::Emulate(args) => emulate::run(&args),
             Self::Replay(args) => replay::run(&args),
             Self::Check(args) => check::run(&args),
+            Self::Study(args) => study::run(&args),
             Self::Measure(args) => measure::run(&args),
             Self::Bench(args) => bench::run(&args),
             Self::Completions(args) => Ok(completions::run(&args)),

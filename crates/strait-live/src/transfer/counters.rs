@@ -1,0 +1,107 @@
+//! What the kernel's TCP counted.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+use nix::errno::Errno;
+use nix::libc;
+use socket2::Socket;
+
+use crate::error::{Doing, Error};
+use crate::namespace::Namespace;
+
+/// What the kernel counted for one connection, which is the only one in its namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelCounters {
+    /// SYNs sent.
+    pub syns: u64,
+    /// Times that the retransmission timer ran out, while the connection opened too; `None` if the
+    /// kernel doesn't tell (before 6.7).
+    pub timeouts: Option<u64>,
+    /// Timeouts taken back as spurious (`TCPLossUndo`).
+    pub timeouts_undone: u64,
+    /// Segments sent again (`RetransSegs`).
+    pub retransmissions: u64,
+}
+
+/// Where `tcpi_total_rto` is in `struct tcp_info`, a 16-bit number (Linux `uapi/linux/tcp.h`). The
+/// structure only ever grows at its end.
+const TOTAL_RTO_AT: usize = 240;
+
+impl KernelCounters {
+    /// Of the only connection in `namespace`, which `socket` opened.
+    pub(super) fn read(namespace: &Namespace, socket: &Socket) -> Result<Self, Error> {
+        let read = |name| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+        let texts = namespace.enter(|| Ok::<_, io::Error>([read("snmp")?, read("netstat")?]))?;
+        let [snmp, netstat] = texts.doing(|| "read what TCP has counted")?;
+        let info = tcp_info(socket.as_raw_fd()).doing(|| "ask for TCP_INFO")?;
+        let total_rto = info.get(TOTAL_RTO_AT..TOTAL_RTO_AT + 2);
+        let total_rto = total_rto.and_then(|octets| octets.first_chunk());
+        let of = |text, table, name| counter(text, table, name).unwrap_or(0);
+        Ok(Self {
+            syns: of(&snmp, "Tcp", "ActiveOpens") + of(&netstat, "TcpExt", "TCPSynRetrans"),
+            timeouts: total_rto.map(|octets| u16::from_ne_bytes(*octets).into()),
+            timeouts_undone: of(&netstat, "TcpExt", "TCPLossUndo"),
+            retransmissions: of(&snmp, "Tcp", "RetransSegs"),
+        })
+    }
+}
+
+/// A counter of a table in `/proc/net`: a line of names, and then a line of values.
+fn counter(text: &str, table: &str, name: &str) -> Option<u64> {
+    let row = |line: &str| {
+        let (head, rest) = line.split_once(':')?;
+        (head == table).then(|| rest.split_whitespace().map(String::from).collect())
+    };
+    let mut rows = text.lines().filter_map(row);
+    let (names, values): (Vec<String>, Vec<String>) = (rows.next()?, rows.next()?);
+    let column = names.iter().position(|it| it == name)?;
+    values.get(column)?.parse().ok()
+}
+
+/// As much of `struct tcp_info` as the kernel has.
+#[allow(unsafe_code, reason = "getsockopt has no safe wrapper for this option")]
+fn tcp_info(socket: RawFd) -> Result<Vec<u8>, Errno> {
+    let mut info = vec![0u8; 512];
+    let mut length = info.len() as libc::socklen_t;
+    // SAFETY: the pointers are to a buffer of `length` octets and to `length`, which outlive the
+    // call; the kernel writes at most so many octets of plain data.
+    let result = unsafe {
+        libc::getsockopt(
+            socket,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    Errno::result(result)?;
+    info.truncate(length as usize);
+    Ok(info)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_name() {
+        let text = "Ip: Forwarding DefaultTTL\nIp: 1 64\nTcp: ActiveOpens RetransSegs\nTcp: 3 17\n";
+        assert_eq!(counter(text, "Tcp", "RetransSegs"), Some(17));
+        assert_eq!(counter(text, "Ip", "DefaultTTL"), Some(64));
+        assert_eq!(counter(text, "Tcp", "InSegs"), None);
+        assert_eq!(counter(text, "TcpExt", "TCPLossUndo"), None);
+        assert_eq!(counter("Tcp: A B\nTcp: 1\n", "Tcp", "B"), None);
+        assert_eq!(counter("Tcp: A\n", "Tcp", "A"), None);
+    }
+
+    #[test]
+    fn the_kernel_tells_of_a_socket() {
+        let socket = super::super::socket().unwrap();
+        let info = tcp_info(socket.as_raw_fd()).unwrap();
+        // TCP_CLOSE, and all the fields of the last ten years.
+        assert_eq!((info[0], info.len() >= 200), (7, true));
+        assert_eq!(tcp_info(-1), Err(Errno::EBADF));
+    }
+}

@@ -1,0 +1,357 @@
+//! Transfers by this host's own TCP over emulated links: what simulated endpoints are compared
+//! with.
+//!
+//! Each transfer has two network namespaces of its own, joined by two TUN interfaces and an
+//! [`Emulator`] between them, so that nothing is shared but the machine: many run at once, as they
+//! wait most of the time. The namespaces have the kernel's defaults whatever this host's settings
+//! are, and remember nothing of earlier connections. Every packet on a TUN interface is at most as
+//! long as the link's frames: the kernel cuts what its TCP hands over in larger pieces.
+
+mod counters;
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use socket2::{Domain, Protocol, Socket, Type};
+use strait_channel::LinkConfig;
+use strait_core::time::{Duration, Instant};
+use strait_world::traffic::Content;
+
+pub use self::counters::KernelCounters;
+use crate::clock::Clock;
+use crate::emulate::{EmulateConfig, EmulateError, Emulator, EndSpec};
+use crate::error::{Doing, Error};
+use crate::namespace::Namespace;
+use crate::signals::Stopper;
+
+/// A transfer.
+#[derive(Clone, Debug)]
+pub struct TransferConfig {
+    /// The link.
+    pub link: LinkConfig,
+    /// Its name, which with the seed selects what befalls a frame: a simulated link of the same
+    /// name and seed loses the same frames.
+    pub name: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// Octets of the file.
+    pub octets: u64,
+    /// The sender's congestion control, as the kernel calls it.
+    pub congestion: String,
+    /// What hasn't come by then is given up.
+    pub limit: Duration,
+}
+
+/// How a transfer went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transferred {
+    /// The congestion control that the sending socket says it had.
+    pub congestion: String,
+    /// From the request for a connection to the last octet, in s; `None` if it didn't come in
+    /// time.
+    pub time_s: Option<f64>,
+    /// Octets that came and were wrong.
+    pub wrong_octets: u64,
+    /// What the sending kernel counted until then.
+    pub counters: KernelCounters,
+}
+
+const PORT: u16 = 5000;
+const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const PREFIX: u8 = 24;
+/// Octets that move between program and socket at once.
+const CHUNK_OCTETS: usize = 16_384;
+/// Where a new namespace would take over the host's own settings: the kernel's defaults. And no
+/// connection shall know what an earlier one learned.
+const SETTINGS: [(&str, &str); 3] = [
+    ("ipv4/tcp_no_metrics_save", "1"),
+    ("ipv4/tcp_rmem", "4096 131072 6291456"),
+    ("ipv4/tcp_wmem", "4096 16384 4194304"),
+];
+
+/// Runs all transfers at once; `done` hears of each that ended.
+///
+/// # Errors
+/// A privilege or a device is missing, the kernel has no such congestion control, or the link
+/// describes no medium.
+pub fn run_all(
+    configs: &[TransferConfig],
+    done: impl Fn() + Sync,
+) -> Result<Vec<Transferred>, Error> {
+    // One first: what is missing is missing for all, and its error text is enough.
+    drop(configs.first().map(Wire::lay).transpose()?);
+    thread::scope(|scope| {
+        let start = |config| {
+            let done = &done;
+            let work = move || {
+                let ended = Wire::lay(config).and_then(|wire| wire.carry(config));
+                done();
+                ended
+            };
+            thread::Builder::new().spawn_scoped(scope, work)
+        };
+        let threads: io::Result<Vec<_>> = configs.iter().map(start).collect();
+        let threads = threads.doing(|| "start a thread for each transfer")?;
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
+            let lost = |_| Err(Error::invalid("transfer a file", "its thread has failed"));
+            thread.join().unwrap_or_else(lost)
+        };
+        threads.into_iter().map(join).collect()
+    })
+}
+
+/// Two hosts and the link between them.
+struct Wire {
+    sender: Namespace,
+    receiver: Namespace,
+    stopper: Stopper,
+    emulator: Option<thread::JoinHandle<Result<(), Error>>>,
+}
+
+impl Wire {
+    fn lay(config: &TransferConfig) -> Result<Self, Error> {
+        let [sender, receiver] = ["sender", "receiver"].map(Namespace::create);
+        let (sender, receiver) = (sender?, receiver?);
+        for (namespace, (key, value)) in [&sender, &receiver]
+            .into_iter()
+            .flat_map(|namespace| SETTINGS.map(|setting| (namespace, setting)))
+        {
+            namespace.set(key, value)?;
+        }
+        let end = |namespace: &Namespace, address: Ipv4Addr| EndSpec::Tun {
+            name: String::from("link"),
+            namespace: Some(format!("/proc/self/fd/{}", namespace.as_fd().as_raw_fd())),
+            addresses: vec![(IpAddr::V4(address), PREFIX)],
+        };
+        let link = EmulateConfig {
+            link: config.link.clone(),
+            ends: [end(&sender, SENDER), end(&receiver, RECEIVER)],
+            name: config.name.clone(),
+            seed: config.seed,
+        };
+        let (opened, result) = channel();
+        let emulator = thread::Builder::new()
+            .name("emulator".into())
+            .spawn(move || emulate(link, &opened))
+            .doing(|| "start a thread")?;
+        let lost = |_| Error::invalid("emulate a link", "its thread has failed");
+        let stopper = result.recv().map_err(lost)??;
+        Ok(Self {
+            sender,
+            receiver,
+            stopper,
+            emulator: Some(emulator),
+        })
+    }
+
+    fn carry(&self, config: &TransferConfig) -> Result<Transferred, Error> {
+        let to = SocketAddr::from((RECEIVER, PORT));
+        let listener = self.receiver.enter(|| listen(to))?;
+        let listener = listener.doing(|| format!("listen on {to}"))?;
+        let sender = self.sender.enter(|| open(&config.congestion))?;
+        let sender = sender.doing(|| format!("open a socket with {}", config.congestion))?;
+        let mut transfer = Transfer::new(config, sender, listener);
+        let clock = Clock::start();
+        transfer.run(&clock, to).doing(|| "transfer a file")?;
+        let counters = KernelCounters::read(&self.sender, &transfer.sender)?;
+        let congestion = transfer.sender.tcp_congestion();
+        let congestion = congestion.doing(|| "ask for the congestion control")?;
+        let name = congestion.split(|octet| *octet == 0).next();
+        Ok(Transferred {
+            congestion: String::from_utf8_lossy(name.unwrap_or_default()).into_owned(),
+            time_s: transfer.finished.map(Instant::as_secs_f64),
+            wrong_octets: transfer.wrong_octets,
+            counters,
+        })
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(emulator) = self.emulator.take() {
+            // What it could complain of is that its end is gone, and that is meant.
+            let _ = emulator.join();
+        }
+    }
+}
+
+fn emulate(config: EmulateConfig, opened: &Sender<Result<Stopper, Error>>) -> Result<(), Error> {
+    let emulator = Emulator::open(config).map_err(|error| match error {
+        EmulateError::Host(error) => error,
+        EmulateError::Link(error) => Error::invalid("emulate a link", error.to_string()),
+        EmulateError::End(error) => Error::invalid("emulate a link", error.to_string()),
+    });
+    let told = |result| opened.send(result).is_ok();
+    match emulator {
+        Ok(mut emulator) if told(Ok(emulator.stopper())) => emulator.run(),
+        Ok(_) => Ok(()),
+        Err(error) => {
+            told(Err(error));
+            Ok(())
+        }
+    }
+}
+
+fn socket() -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+fn listen(at: SocketAddr) -> io::Result<Socket> {
+    let socket = socket()?;
+    socket.bind(&at.into())?;
+    socket.listen(1)?;
+    Ok(socket)
+}
+
+/// A socket with this congestion control: with the privilege that namespaces need anyway the
+/// kernel also takes one that it doesn't allow to everybody.
+fn open(congestion: &str) -> io::Result<Socket> {
+    let socket = socket()?;
+    socket.set_tcp_congestion(congestion.as_bytes())?;
+    Ok(socket)
+}
+
+/// Both ends of a transfer, served by one thread.
+struct Transfer {
+    octets: u64,
+    content: Content,
+    limit: Instant,
+    sender: Socket,
+    /// Content made but not taken by the socket yet.
+    chunk: Vec<u8>,
+    taken: u64,
+    listener: Socket,
+    receiver: Option<Socket>,
+    received: u64,
+    wrong_octets: u64,
+    finished: Option<Instant>,
+    buffer: Vec<u8>,
+}
+
+impl Transfer {
+    fn new(config: &TransferConfig, sender: Socket, listener: Socket) -> Self {
+        Self {
+            octets: config.octets,
+            content: Content::new(config.seed, "file"),
+            limit: Instant::ZERO + config.limit,
+            sender,
+            chunk: Vec::new(),
+            taken: 0,
+            listener,
+            receiver: None,
+            received: 0,
+            wrong_octets: 0,
+            finished: None,
+            buffer: vec![0; CHUNK_OCTETS],
+        }
+    }
+
+    /// Runs until the last octet has come, or the limit. The clock begins with the request for a
+    /// connection.
+    fn run(&mut self, clock: &Clock, to: SocketAddr) -> io::Result<()> {
+        match self.sender.connect(&to.into()) {
+            Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => {}
+            result => result?,
+        }
+        while self.finished.is_none() && clock.now() < self.limit {
+            let [may_send, may_receive] = self.wait(clock)?;
+            if may_send && !self.send()? {
+                return Ok(());
+            }
+            if may_receive {
+                self.receive(clock)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self, clock: &Clock) -> io::Result<[bool; 2]> {
+        let incoming = self.receiver.as_ref().unwrap_or(&self.listener);
+        let mut fds = [
+            PollFd::new(incoming.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.sender.as_fd(), PollFlags::POLLOUT),
+        ];
+        let count = if self.taken < self.octets { 2 } else { 1 };
+        let timeout = TimeSpec::from_duration(clock.until(self.limit));
+        match ppoll(&mut fds[..count], Some(timeout), None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
+        Ok([count == 2 && ready(&fds[1]), ready(&fds[0])])
+    }
+
+    /// Hands octets to the socket; false if its connection has failed.
+    fn send(&mut self) -> io::Result<bool> {
+        if self.sender.take_error()?.is_some() {
+            return Ok(false);
+        }
+        while self.taken < self.octets {
+            if self.chunk.is_empty() {
+                let count = (self.octets - self.taken).min(CHUNK_OCTETS as u64) as usize;
+                self.content.append(self.taken, count, &mut self.chunk);
+            }
+            match self.sender.write(&self.chunk) {
+                Ok(count) => {
+                    self.taken += count as u64;
+                    self.chunk.drain(..count);
+                }
+                Err(error) if is_later(&error) => return Ok(true),
+                // The connection has failed: there is no time, and that is the result.
+                Err(_) => return Ok(false),
+            }
+        }
+        // The connection ends with its last octet, as a simulated one does.
+        self.sender.shutdown(std::net::Shutdown::Write)?;
+        Ok(true)
+    }
+
+    fn receive(&mut self, clock: &Clock) -> io::Result<()> {
+        if self.receiver.is_none() {
+            match self.listener.accept() {
+                Ok((socket, _)) => {
+                    socket.set_nonblocking(true)?;
+                    self.receiver = Some(socket);
+                }
+                Err(error) if is_later(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let Some(receiver) = &mut self.receiver else {
+            return Ok(());
+        };
+        loop {
+            match receiver.read(&mut self.buffer) {
+                Ok(0) => return Ok(()),
+                Ok(count) => {
+                    let octets = &self.buffer[..count];
+                    self.wrong_octets += self.content.count_wrong(self.received, octets);
+                    self.received += count as u64;
+                    if self.received >= self.octets {
+                        self.finished = Some(clock.now());
+                        return Ok(());
+                    }
+                }
+                Err(error) if is_later(&error) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::NotConnected
+    )
+}

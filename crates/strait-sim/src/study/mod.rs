@@ -1,0 +1,5 @@
+//! The simulated halves of studies: what runs in virtual time, from set-ups in
+//! `scenarios/studies/`. Who joins them with live halves makes the tables.
+
+pub mod tcp;
+pub mod transfer;

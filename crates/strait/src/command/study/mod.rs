@@ -1,0 +1,175 @@
+//! Studies: a reference, the simulation and this host side by side, in tables with checks.
+//!
+//! A study is a file with a function that makes its [`ResultSet`], and a line in [`STUDIES`]. Its
+//! set-up is a file in `scenarios/studies/` that the program brings along.
+
+mod tcp;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::builder::PossibleValuesParser;
+use indicatif::ProgressBar;
+use strait_core::hash::RunHash;
+use strait_node::config_text::{self, ConfigError};
+use strait_sim::study::tcp::TcpStudy;
+use strait_sim::study::transfer::Ended;
+use strait_world::table::{Check, Column, ResultSet, Table};
+
+use crate::exit::BadInput;
+
+/// Run a study: what others measured, what the simulator gives, and what this host gives live.
+///
+/// Live halves run in network namespaces of their own. Without root, or without TUN interfaces,
+/// they are left out, and the checks that need them have no value.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  strait study                     which studies there are\n  \
+                        strait study tcp                 in less than a minute\n  \
+                        strait study tcp --full --json   every run, as one JSON object\n  \
+                        strait study all --strict        exit status 1 if a check fails"
+)]
+pub(crate) struct Args {
+    /// Which one, or `all`; without a name, a list of them.
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(names()))]
+    name: Option<String>,
+    /// One JSON object on stdout.
+    #[arg(long)]
+    json: bool,
+    /// Every run and the whole sizes: minutes.
+    #[arg(long)]
+    full: bool,
+    /// Exit status 1 if a check failed.
+    #[arg(long)]
+    strict: bool,
+    /// Leave out what runs live.
+    #[arg(long)]
+    sim_only: bool,
+    /// Write what every port sent in the first simulated run of each case, as pcapng, into this
+    /// folder.
+    #[arg(long, value_name = "DIR")]
+    pcap: Option<PathBuf>,
+}
+
+/// How a study is run.
+#[derive(Clone, Copy, Debug)]
+struct Options<'a> {
+    full: bool,
+    live: bool,
+    pcap: Option<&'a Path>,
+}
+
+struct Study {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Options<'_>) -> anyhow::Result<ResultSet>,
+    /// Reads its file, whose name and text these are.
+    check: fn(&str, &str) -> Result<(), ConfigError>,
+}
+
+const STUDIES: [Study; 1] = [Study {
+    name: "tcp",
+    about: "the simulated TCP endpoint against a network simulator's and this kernel's",
+    run: tcp::run,
+    check: |file, text| TcpStudy::parse(file, text).map(drop),
+}];
+const ALL: &str = "all";
+
+fn names() -> impl Iterator<Item = &'static str> {
+    STUDIES.iter().map(|study| study.name).chain([ALL])
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Some(name) = args.name.as_deref() else {
+        return list(args);
+    };
+    let options = Options {
+        full: args.full,
+        live: !args.sim_only,
+        pcap: args.pcap.as_deref(),
+    };
+    if let Some(folder) = options.pcap {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let chosen = STUDIES
+        .iter()
+        .filter(|study| name == ALL || name == study.name);
+    let results: anyhow::Result<Vec<_>> = chosen.map(|study| (study.run)(&options)).collect();
+    let result = joined(results?);
+    Ok(crate::output::result(&result, args.json, args.strict))
+}
+
+/// Checks the file of a study.
+pub(super) fn check(study: &str, file: &str, text: &str) -> Result<(), ConfigError> {
+    let known = STUDIES.iter().find(|it| it.name == study);
+    let Some(known) = known else {
+        let names = STUDIES.map(|study| study.name);
+        return Err(config_text::unknown_name(
+            file, text, "study", "study", study, &names,
+        ));
+    };
+    (known.check)(file, text)
+}
+
+fn list(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.json {
+        let message = "--json: which study? `strait study` lists them";
+        return Err(BadInput(message.into()).into());
+    }
+    let columns = ["study", "what it lays side by side"].map(|name| Column::new(name, ""));
+    let mut table = Table::new("studies", columns.into());
+    for study in &STUDIES {
+        table.push(vec![study.name.into(), study.about.into()]);
+    }
+    crate::output::print(&table.to_text());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Several studies as one result. The table and check names of a study begin with its own.
+fn joined(mut results: Vec<ResultSet>) -> ResultSet {
+    if results.len() == 1 {
+        return results.remove(0);
+    }
+    let mut whole = ResultSet::default();
+    let mut hash = RunHash::default();
+    for result in results {
+        if let Some(text) = &result.run_hash {
+            hash.fold_bytes(format!("{text:?}").as_bytes());
+        }
+        whole.seeds.extend(result.seeds);
+        whole.tables.extend(result.tables);
+        whole.checks.extend(result.checks);
+    }
+    whole.seeds.sort_unstable();
+    whole.seeds.dedup();
+    whole.run_hash = Some(hash.value().into());
+    whole
+}
+
+/// Progress of all parts of a study.
+fn progress(name: &str, runs: usize) -> ProgressBar {
+    crate::output::progress(runs, &format!("study {name}"))
+}
+
+/// Says why a live half isn't there.
+fn left_out(study: &str, why: &dyn std::fmt::Display) {
+    eprintln!("strait: study {study}: the live half is left out: {why}");
+}
+
+/// Writes the captures of a case's first run.
+fn write_captures(folder: &Path, case: &str, runs: &[Ended]) -> anyhow::Result<()> {
+    for (name, octets) in runs.iter().flat_map(|run| &run.captures) {
+        let path = folder.join(format!("{case}-{name}"));
+        fs::write(&path, octets).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Every packet had one fate, and every octet that came was right, in all simulated runs.
+fn conserved<'a>(study: &str, runs: impl Iterator<Item = &'a Ended>) -> Check {
+    let odd: u64 = runs.map(|run| run.unexplained + run.wrong_octets).sum();
+    let id = format!("{study}-conserved");
+    Check::range(id, Some(odd as f64), "", None, Some(0.0))
+}

@@ -1,0 +1,100 @@
+//! `strait study`: what it lists, runs and prints. Live halves have tests of their own.
+
+#![cfg(test)]
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn strait(args: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_strait");
+    Command::new(program).args(args).output().unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    let output = strait(args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn without_a_name_the_studies_are_listed() {
+    let output = strait(&["study"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("tcp"), "{text}");
+    assert_eq!(strait(&["study", "--json"]).status.code(), Some(2));
+    assert_eq!(strait(&["study", "udp"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_simulated_half_of_tcp_has_its_checks_and_repeats() {
+    let args = ["study", "tcp", "--sim-only", "--json"];
+    let result = json(&args);
+    let checks = result["checks"].as_array().unwrap();
+    let ids: Vec<&str> = checks
+        .iter()
+        .map(|check| check["id"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "tcp-chain-0",
+        "tcp-chain-1",
+        "tcp-chain-5",
+        "tcp-linux-error",
+        "tcp-conserved",
+    ];
+    assert_eq!(ids, expected);
+    for check in checks {
+        let live = check["id"] == "tcp-linux-error";
+        assert_eq!(check["value"].is_null(), live, "{check}");
+        assert_eq!(check["ok"].is_null(), live, "{check}");
+    }
+    for exact in ["tcp-chain-0", "tcp-conserved"] {
+        let check = checks.iter().find(|check| check["id"] == exact);
+        assert_eq!(check.unwrap()["ok"], true, "{exact}");
+    }
+    assert_eq!(result["seeds"].as_array().unwrap().len(), 20);
+    for table in result["tables"].as_array().unwrap() {
+        let columns = table["columns"].as_array().unwrap().len();
+        let rows = table["rows"].as_array().unwrap();
+        assert!(!rows.is_empty());
+        assert!(
+            rows.iter()
+                .all(|row| row.as_array().unwrap().len() == columns)
+        );
+    }
+    assert_eq!(json(&args)["run_hash"], result["run_hash"]);
+    let all = json(&["study", "all", "--sim-only", "--json"]);
+    assert_eq!(all["checks"][0], result["checks"][0]);
+}
+
+#[test]
+fn captures_of_the_first_runs_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    json(&["study", "tcp", "--sim-only", "--json", "--pcap", path]);
+    let files = fs::read_dir(folder.path()).unwrap().flatten();
+    let names: Vec<String> = files
+        .map(|file| file.file_name().to_string_lossy().into_owned())
+        .collect();
+    let chain = names
+        .iter()
+        .filter(|name| name.starts_with("tcp-4x300000-"));
+    assert_eq!(
+        chain.filter(|name| name.contains("5%-ns3-sack")).count(),
+        5,
+        "{names:?}"
+    );
+}
+
+#[test]
+fn the_file_of_a_study_can_be_checked() {
+    let root = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../scenarios/studies/tcp.toml"
+    );
+    let output = strait(&["check", root]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("a study"), "{text}");
+}
