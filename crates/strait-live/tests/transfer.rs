@@ -18,6 +18,7 @@ fn config(congestion: &str) -> TransferConfig {
         seed: 1,
         octets: 20_000,
         congestion: congestion.into(),
+        start: Duration::from_millis(200),
         limit: Duration::from_secs(20),
     }
 }

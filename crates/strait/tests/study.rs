@@ -55,6 +55,16 @@ fn the_simulated_half_of_tcp_has_its_checks_and_repeats() {
         assert_eq!(check.unwrap()["ok"], true, "{exact}");
     }
     assert_eq!(result["seeds"].as_array().unwrap().len(), 20);
+    let tables = result["tables"].as_array().unwrap();
+    // Without a loss a slower line makes timeouts run out, and they are taken back.
+    let rows = tables[2]["rows"].as_array().unwrap();
+    let of = |quantity: &str| {
+        let row = rows
+            .iter()
+            .find(|row| row[0] == "64, then 4.8 kbit/s" && row[1] == 0.0 && row[3] == quantity);
+        row.unwrap()[4].as_f64().unwrap()
+    };
+    assert!(of("timeouts") > 0.0 && of("recoveries taken back") > 0.0);
     for table in result["tables"].as_array().unwrap() {
         let columns = table["columns"].as_array().unwrap().len();
         let rows = table["rows"].as_array().unwrap();

@@ -132,6 +132,11 @@ impl Emulator {
         self.requests.on_signals()
     }
 
+    /// The clock of the link: its changes and outages go by it.
+    pub const fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// A way to end the run from another thread.
     pub fn stopper(&self) -> Stopper {
         self.requests.stopper()

@@ -19,11 +19,19 @@ pub struct KernelCounters {
     /// Times that the retransmission timer ran out, while the connection opened too; `None` if the
     /// kernel doesn't tell (before 6.7).
     pub timeouts: Option<u64>,
-    /// Timeouts taken back as spurious (`TCPLossUndo`).
-    pub timeouts_undone: u64,
+    /// Recoveries taken back as needless, those after a timeout too: `TCPLossUndo`, `TCPFullUndo`,
+    /// `TCPPartialUndo` and `TCPDSACKUndo`.
+    pub undone: u64,
     /// Segments sent again (`RetransSegs`).
     pub retransmissions: u64,
 }
+
+const UNDONE: [&str; 4] = [
+    "TCPLossUndo",
+    "TCPFullUndo",
+    "TCPPartialUndo",
+    "TCPDSACKUndo",
+];
 
 /// Where `tcpi_total_rto` is in `struct tcp_info`, a 16-bit number (Linux `uapi/linux/tcp.h`). The
 /// structure only ever grows at its end.
@@ -42,7 +50,7 @@ impl KernelCounters {
         Ok(Self {
             syns: of(&snmp, "Tcp", "ActiveOpens") + of(&netstat, "TcpExt", "TCPSynRetrans"),
             timeouts: total_rto.map(|octets| u16::from_ne_bytes(*octets).into()),
-            timeouts_undone: of(&netstat, "TcpExt", "TCPLossUndo"),
+            undone: UNDONE.map(|name| of(&netstat, "TcpExt", name)).iter().sum(),
             retransmissions: of(&snmp, "Tcp", "RetransSegs"),
         })
     }

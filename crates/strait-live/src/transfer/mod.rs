@@ -44,7 +44,9 @@ pub struct TransferConfig {
     pub octets: u64,
     /// The sender's congestion control, as the kernel calls it.
     pub congestion: String,
-    /// What hasn't come by then is given up.
+    /// When it begins, by the link's time.
+    pub start: Duration,
+    /// What hasn't come so long after that is given up.
     pub limit: Duration,
 }
 
@@ -112,6 +114,7 @@ struct Wire {
     sender: Namespace,
     receiver: Namespace,
     stopper: Stopper,
+    clock: Clock,
     emulator: Option<thread::JoinHandle<Result<(), Error>>>,
 }
 
@@ -142,11 +145,12 @@ impl Wire {
             .spawn(move || emulate(link, &opened))
             .doing(|| "start a thread")?;
         let lost = |_| Error::invalid("emulate a link", "its thread has failed");
-        let stopper = result.recv().map_err(lost)??;
+        let (stopper, clock) = result.recv().map_err(lost)??;
         Ok(Self {
             sender,
             receiver,
             stopper,
+            clock,
             emulator: Some(emulator),
         })
     }
@@ -158,15 +162,18 @@ impl Wire {
         let sender = self.sender.enter(|| open(&config.congestion))?;
         let sender = sender.doing(|| format!("open a socket with {}", config.congestion))?;
         let mut transfer = Transfer::new(config, sender, listener);
-        let clock = Clock::start();
-        transfer.run(&clock, to).doing(|| "transfer a file")?;
+        let clock = &self.clock;
+        let started = Instant::ZERO + config.start;
+        // All that is to be set up is set up by then, for other transfers too.
+        thread::sleep(clock.until(started));
+        transfer.run(clock, to).doing(|| "transfer a file")?;
         let counters = KernelCounters::read(&self.sender, &transfer.sender)?;
         let congestion = transfer.sender.tcp_congestion();
         let congestion = congestion.doing(|| "ask for the congestion control")?;
         let name = congestion.split(|octet| *octet == 0).next();
         Ok(Transferred {
             congestion: String::from_utf8_lossy(name.unwrap_or_default()).into_owned(),
-            time_s: transfer.finished.map(Instant::as_secs_f64),
+            time_s: transfer.finished.map(|at| at.since(started).as_secs_f64()),
             wrong_octets: transfer.wrong_octets,
             counters,
         })
@@ -183,7 +190,10 @@ impl Drop for Wire {
     }
 }
 
-fn emulate(config: EmulateConfig, opened: &Sender<Result<Stopper, Error>>) -> Result<(), Error> {
+fn emulate(
+    config: EmulateConfig,
+    opened: &Sender<Result<(Stopper, Clock), Error>>,
+) -> Result<(), Error> {
     let emulator = Emulator::open(config).map_err(|error| match error {
         EmulateError::Host(error) => error,
         EmulateError::Link(error) => Error::invalid("emulate a link", error.to_string()),
@@ -191,7 +201,7 @@ fn emulate(config: EmulateConfig, opened: &Sender<Result<Stopper, Error>>) -> Re
     });
     let told = |result| opened.send(result).is_ok();
     match emulator {
-        Ok(mut emulator) if told(Ok(emulator.stopper())) => emulator.run(),
+        Ok(mut emulator) if told(Ok((emulator.stopper(), emulator.clock()))) => emulator.run(),
         Ok(_) => Ok(()),
         Err(error) => {
             told(Err(error));
@@ -243,7 +253,7 @@ impl Transfer {
         Self {
             octets: config.octets,
             content: Content::new(config.seed, "file"),
-            limit: Instant::ZERO + config.limit,
+            limit: Instant::ZERO + config.start + config.limit,
             sender,
             chunk: Vec::new(),
             taken: 0,
@@ -256,8 +266,7 @@ impl Transfer {
         }
     }
 
-    /// Runs until the last octet has come, or the limit. The clock begins with the request for a
-    /// connection.
+    /// Asks for a connection, and runs until the last octet has come, or the limit.
     fn run(&mut self, clock: &Clock, to: SocketAddr) -> io::Result<()> {
         match self.sender.connect(&to.into()) {
             Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => {}

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use strait_channel::LinkConfig;
+use strait_core::Duration;
 use strait_core::units::{Octets, Share, Time};
 use strait_node::config_text::{self, ConfigError};
 
@@ -94,6 +95,8 @@ pub struct Kernel {
     pub losses: Vec<Share>,
     /// By how much medians may differ.
     pub tolerance: Share,
+    /// When transfers begin, by the link's time.
+    pub start: Time,
     /// How long a transfer of a short study may take.
     pub limit: Time,
     /// How long one of a full study may take.
@@ -135,9 +138,19 @@ pub struct Cell {
     pub runs_full: u64,
     /// The link; loss is added.
     pub link: LinkConfig,
+    /// Whether the check looks at it.
+    #[serde(default = "yes")]
+    pub judged: bool,
+    /// Show what becomes of timeouts here.
+    #[serde(default)]
+    pub timeouts: bool,
     /// What others measured with files of the full size.
     #[serde(default)]
     pub reference: Vec<CellReference>,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// Times that a kernel took elsewhere.
@@ -161,6 +174,8 @@ pub struct CellCase {
     pub loss: f64,
     /// Whether it counts for the check.
     pub judged: bool,
+    /// Whether it is shown what becomes of timeouts.
+    pub timeouts: bool,
     /// The kernel's congestion control.
     pub congestion: String,
     /// Times that a kernel took elsewhere, in s, if for the same file.
@@ -194,6 +209,7 @@ impl TcpStudy {
             endpoint: case.endpoint.clone(),
             octets: chain.octets.0,
             buffer: Some(chain.buffer),
+            start: Duration::ZERO,
             limit: chain.limit.0,
             seeds: 1..1 + case.seeds,
         };
@@ -234,7 +250,8 @@ impl TcpStudy {
         CellCase {
             cell: cell.name.clone(),
             loss: loss.0,
-            judged: control.judged,
+            judged: control.judged && cell.judged,
+            timeouts: control.judged && cell.timeouts,
             congestion: control.congestion.clone(),
             reference_s: known
                 .flat_map(|it| it.times.iter().map(|time| time.0.as_secs_f64()))
@@ -245,6 +262,7 @@ impl TcpStudy {
                 endpoint: control.profile.clone(),
                 octets: octets.0,
                 buffer: None,
+                start: self.kernel.start.0,
                 limit: limit.0,
                 seeds: 1..1 + runs,
             },
@@ -288,7 +306,8 @@ mod tests {
         let study = study();
         let short = study.cell_cases(false);
         let full = study.cell_cases(true);
-        assert_eq!((short.len(), full.len()), (9, 27));
+        assert_eq!((short.len(), full.len()), (12, 36));
+        assert_eq!(short.iter().filter(|case| case.judged).count(), 9);
         assert!(short.iter().all(|case| case.congestion == "cubic"));
         // References are for the full sizes.
         assert!(short.iter().all(|case| case.reference_s.is_empty()));

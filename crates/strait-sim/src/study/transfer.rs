@@ -33,7 +33,9 @@ pub struct Case {
     pub octets: u64,
     /// Octets of the endpoints' buffers; the profile's if absent.
     pub buffer: Option<Octets>,
-    /// What hasn't come by then doesn't count as having come.
+    /// When it begins.
+    pub start: Duration,
+    /// What hasn't come so long after that doesn't count as having come.
     pub limit: Duration,
     /// Seeds of the runs.
     pub seeds: Range<u64>,
@@ -106,8 +108,9 @@ fn run_once(case: &Case, seed: u64, capture: bool) -> Result<Ended, BuildError> 
         world.capture();
     }
     world.start();
-    while world.now() < Instant::ZERO + case.limit {
-        world.run_until((world.now() + STEP).min(Instant::ZERO + case.limit));
+    let end = Instant::ZERO + case.start + case.limit;
+    while world.now() < end {
+        world.run_until((world.now() + STEP).min(end));
         if transfer(&world, right, End::To).is_some_and(|far| far.finished_ns.is_some())
             || transfer(&world, left, End::From).is_some_and(|near| near.error.is_some())
         {
@@ -172,8 +175,10 @@ fn router(link: &LinkConfig) -> Router {
 fn traffic_config(case: &Case) -> Result<TrafficConfig, BuildError> {
     let mut text = format!(
         "name = \"file\"\nkind = \"tcp\"\nfrom = \"left\"\nto = \"right\"\nfamily = 4\n\
-         octets = {}\nendpoint = {:?}\n",
-        case.octets, case.endpoint
+         octets = {}\nendpoint = {:?}\nstart = \"{} ns\"\n",
+        case.octets,
+        case.endpoint,
+        case.start.as_nanos()
     );
     if let Some(buffer) = case.buffer {
         text += &format!("buffer = {}\n", buffer.0);
@@ -198,6 +203,7 @@ mod tests {
             endpoint: "linux-cubic".into(),
             octets: 20_000,
             buffer: None,
+            start: Duration::ZERO,
             limit: Duration::from_secs(60),
             seeds: 1..4,
         }

@@ -4,11 +4,12 @@ use std::thread;
 
 use anyhow::Context;
 use strait_channel::{LinkConfig, Side};
-use strait_live::transfer::{self as live, TransferConfig, Transferred};
+use strait_live::transfer::{self as live, KernelCounters, TransferConfig, Transferred};
 use strait_sim::study::tcp::{CellCase, TcpStudy};
 use strait_sim::study::transfer::{self as simulated, Case, Ended};
 use strait_world::estimate::{mean_interval, percentile};
 use strait_world::table::{Cell, Check, Column, ResultSet, Table, significant};
+use strait_world::tcp::TcpEventKind as Kind;
 use strait_world::tcp::profile::Profile;
 
 use super::{Options, conserved, left_out, progress, write_captures};
@@ -57,7 +58,7 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     Ok(ResultSet {
         run_hash: Some(hash.into()),
         seeds: seeds.into_iter().collect(),
-        tables: vec![chain_table, kernel_table(&cells), delay_table(&cells)],
+        tables: vec![chain_table, kernel_table(&cells), timeouts_table(&cells)],
         checks,
     })
 }
@@ -87,6 +88,7 @@ fn transfers(cells: &[CellCase]) -> Vec<TransferConfig> {
             seed,
             octets: case.octets,
             congestion: congestion.clone(),
+            start: case.start,
             limit: case.limit,
         })
     };
@@ -125,6 +127,19 @@ impl Joined {
         times
             .map(|time_s| time_s.unwrap_or(f64::INFINITY))
             .collect()
+    }
+
+    fn simulated_sum(&self, of: impl Fn(&Ended) -> u64) -> f64 {
+        self.simulated.iter().map(of).sum::<u64>() as f64
+    }
+
+    /// Empty without live transfers, and for what the kernel doesn't tell.
+    fn live_sum(&self, of: impl Fn(&KernelCounters) -> Option<u64>) -> Cell {
+        let counts: Option<Vec<u64>> = self.live.iter().map(|run| of(&run.counters)).collect();
+        let counts = counts.filter(|counts| !counts.is_empty());
+        counts
+            .map(|counts| counts.iter().sum::<u64>() as f64)
+            .into()
     }
 
     /// Simulated median over live median.
@@ -300,8 +315,9 @@ fn list(values: &[f64]) -> Cell {
     texts.join(", ").into()
 }
 
-/// What a sender goes through where the way is longest: medians of what both count.
-fn delay_table(cells: &[Joined]) -> Table {
+/// What senders go through where round trips are longer than timeouts: sums over all transfers of
+/// what both count, and the medians of their times.
+fn timeouts_table(cells: &[Joined]) -> Table {
     let columns = [
         ("link", ""),
         ("loss", ""),
@@ -311,39 +327,33 @@ fn delay_table(cells: &[Joined]) -> Table {
         ("live", ""),
     ];
     let columns = columns.map(|(name, unit)| Column::new(name, unit));
-    let mut table = Table::new("tcp-long-delay", columns.into());
-    let delay = |joined: &Joined| joined.cell.case.link.delay.map(|delay| delay.0);
-    let longest = cells.iter().filter_map(delay).max();
-    let here = cells.iter().filter(|joined| delay(joined) == longest);
-    for joined in here.filter(|joined| joined.cell.judged) {
-        let count =
-            |of: fn(&Ended) -> u64| joined.simulated.iter().map(of).map(as_number).collect();
-        let live_count = |of: fn(&Transferred) -> Option<u64>| {
-            let counts = joined.live.iter().filter_map(of);
-            counts.map(as_number).collect()
-        };
-        let quantities: [(&str, Vec<f64>, Vec<f64>); 5] = [
+    let mut table = Table::new("tcp-timeouts", columns.into());
+    for joined in cells.iter().filter(|joined| joined.cell.timeouts) {
+        let events = |kind| joined.simulated_sum(|run| run.tcp.events.of(kind));
+        let (opened, repeats) = (joined.simulated.len() as f64, Kind::RepeatedHandshake);
+        let medians = [joined.simulated_s(), joined.live_s()].map(|times| quantile(&times, 0.5));
+        let quantities: [(&str, Cell, Cell); 5] = [
             (
                 "SYNs",
-                count(|run| run.tcp.syns_out),
-                live_count(|run| Some(run.counters.syns)),
+                (opened + events(repeats)).into(),
+                joined.live_sum(|counters| Some(counters.syns)),
             ),
             (
                 "timeouts",
-                count(|run| run.tcp.timeouts),
-                live_count(|run| run.counters.timeouts),
+                events(Kind::TimedOut).into(),
+                joined.live_sum(|counters| counters.timeouts),
             ),
             (
-                "timeouts undone",
-                count(|run| run.tcp.timeouts_undone),
-                live_count(|run| Some(run.counters.timeouts_undone)),
+                "recoveries taken back",
+                events(Kind::Undone).into(),
+                joined.live_sum(|counters| Some(counters.undone)),
             ),
             (
                 "segments sent again",
-                count(|run| run.tcp.retransmissions),
-                live_count(|run| Some(run.counters.retransmissions)),
+                joined.simulated_sum(|run| run.tcp.retransmissions).into(),
+                joined.live_sum(|counters| Some(counters.retransmissions)),
             ),
-            ("time, s", joined.simulated_s(), joined.live_s()),
+            ("median time, s", medians[0].into(), medians[1].into()),
         ];
         for (quantity, simulated, live) in quantities {
             table.push(vec![
@@ -351,14 +361,10 @@ fn delay_table(cells: &[Joined]) -> Table {
                 joined.cell.loss.into(),
                 joined.cell.case.endpoint.as_str().into(),
                 quantity.into(),
-                quantile(&simulated, 0.5).into(),
-                quantile(&live, 0.5).into(),
+                simulated,
+                live,
             ]);
         }
     }
     table
-}
-
-const fn as_number(count: u64) -> f64 {
-    count as f64
 }
