@@ -272,18 +272,19 @@ fn captures_hold_what_was_sent_and_other_tools_read_them() {
     }
 }
 
-/// Where tshark is installed, it finds nothing malformed.
+/// `tshark` finds nothing malformed.
 fn read_by_tshark(name: &str, octets: &[u8]) {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&file, octets).unwrap();
     let filter = "_ws.malformed || _ws.expert.severity == \"Error\"";
     let mut command = Command::new("tshark");
     let output = command.arg("-r").arg(&file).args(["-Y", filter]).output();
-    if let Ok(output) = output {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{name}: {errors}");
-        assert!(output.stdout.is_empty(), "{name}: {output:?}");
-    }
+    let output = output.unwrap_or_else(|error| {
+        panic!("tshark doesn't start ({error}); `cargo xtask install` installs it")
+    });
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {errors}");
+    assert!(output.stdout.is_empty(), "{name}: {output:?}");
 }
 
 #[test]

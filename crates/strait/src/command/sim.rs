@@ -45,7 +45,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         threads: None,
     };
     let outcome = simulated::run(&loaded, &options)?;
-    let result = simulated::result(&loaded, &outcome);
+    let mut result = simulated::result(&loaded, &outcome);
+    result.tables.extend(simulated::tcp(&loaded, &outcome));
     let outputs = Outputs {
         pcap: args.pcap.as_deref(),
         report: args.report.as_deref(),

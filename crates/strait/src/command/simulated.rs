@@ -25,7 +25,6 @@ pub(crate) fn run(loaded: &Loaded, options: &Options) -> anyhow::Result<Outcome>
 /// Tables and checks of an outcome.
 pub(crate) fn result(loaded: &Loaded, outcome: &Outcome) -> ResultSet {
     let mut tables = vec![metrics(loaded, outcome)];
-    tables.extend(Some(tcp(loaded, outcome)).filter(|table| !table.rows.is_empty()));
     for variant in loaded.scenario.variant_names() {
         let mut table = delay_table(&delays(outcome, variant));
         table.id = format!("delay-parts {variant}");
@@ -73,8 +72,8 @@ fn metrics(loaded: &Loaded, outcome: &Outcome) -> Table {
 }
 
 /// What the TCP endpoints of each traffic met, both together: a row for each counter that isn't
-/// zero everywhere, the mean of the runs for each variant.
-fn tcp(loaded: &Loaded, outcome: &Outcome) -> Table {
+/// zero everywhere, the mean of the runs for each variant. `None` without such a traffic.
+pub(crate) fn tcp(loaded: &Loaded, outcome: &Outcome) -> Option<Table> {
     let variants: Vec<&str> = loaded.scenario.variant_names().collect();
     let mut columns = vec![Column::new("counter", "")];
     columns.extend(variants.iter().map(|variant| Column::new(*variant, "")));
@@ -101,7 +100,7 @@ fn tcp(loaded: &Loaded, outcome: &Outcome) -> Table {
             table.push(row);
         }
     }
-    table
+    (!table.rows.is_empty()).then_some(table)
 }
 
 /// Where the time went, over all runs of a variant.

@@ -280,10 +280,12 @@ impl Endpoint {
     fn take_fin(&mut self, now: Instant, segment: &Segment, seq: u64) {
         if segment.has(TcpFlags::FIN) && !self.rx.ended {
             let at = seq + segment.payload.len() as u64;
-            if segment.payload.is_empty() && at > self.rx.highest() {
+            let known = self.rx.fin.is_some();
+            if segment.payload.is_empty() && known {
+                self.note_came(now, at, TcpEventKind::Duplicate);
+            } else if segment.payload.is_empty() && at > self.rx.highest() {
                 self.note_came(now, at, TcpEventKind::Gap);
             }
-            let known = self.rx.fin.is_some();
             if !known && at >= self.rx.next && at <= self.rx.edge.max(self.rx.next) {
                 self.rx.fin = Some(at);
             }
