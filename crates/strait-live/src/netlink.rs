@@ -13,7 +13,8 @@ use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
+    RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -272,6 +273,26 @@ impl Netlink {
         let flags = NLM_F_CREATE | NLM_F_EXCL;
         unless_exists(self.change(Message::NewRoute(message), flags))
             .doing(|| format!("add a route to {prefix}/{length}"))
+    }
+
+    /// Adds a route to everywhere else by a gateway, over which TCP controls congestion by
+    /// `congestion`, whatever the default is, unless a program chooses for itself. A namespace may
+    /// choose for a route what it may not have as its default.
+    ///
+    /// # Errors
+    /// The kernel's; it has to have the congestion control.
+    pub fn add_default_route(&mut self, gateway: IpAddr, congestion: &str) -> Result<(), Error> {
+        let any = match gateway {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let mut message = route_message(any, 0, Some(gateway), None);
+        let metric = RouteMetric::CcAlgo(congestion.into());
+        message
+            .attributes
+            .push(RouteAttribute::Metrics(vec![metric]));
+        self.change(Message::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
+            .doing(|| format!("add a route by {gateway}, with {congestion} for TCP"))
     }
 
     /// Removes a route from the main table.

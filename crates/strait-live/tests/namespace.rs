@@ -6,7 +6,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -205,6 +205,32 @@ fn ping_passes_a_veth_pair_in_both_families() {
         let out = fs::read_to_string(dir.path().join("ping.out")).unwrap();
         assert!(status.success(), "{target}: {out}");
         assert!(out.contains(" 0% packet loss"), "{out}");
+    }
+}
+
+/// A route says which congestion control TCP has over it, whatever the namespace's default is: one
+/// at least of these two isn't.
+#[test]
+fn a_route_chooses_the_congestion_control() {
+    if !is_root("congestion control") {
+        return;
+    }
+    for congestion in ["reno", "cubic"] {
+        let (a, b) = pair();
+        b.add_address("lo", ip("192.0.2.1"), 32).unwrap();
+        let mut netlink = a.netlink().unwrap();
+        for gateway in ["10.1.0.2", "fd00:1::2"] {
+            netlink.add_default_route(ip(gateway), congestion).unwrap();
+        }
+        let listener = b.enter(|| TcpListener::bind("192.0.2.1:80")).unwrap();
+        let _listener = listener.unwrap();
+        let stream = a.enter(|| TcpStream::connect("192.0.2.1:80")).unwrap();
+        let name = socket2::SockRef::from(&stream.unwrap()).tcp_congestion();
+        assert!(name.unwrap().starts_with(congestion.as_bytes()));
+        let error = netlink
+            .add_default_route(ip("10.1.0.2"), "tahoe")
+            .unwrap_err();
+        assert!(error.to_string().contains("tahoe"), "{error}");
     }
 }
 

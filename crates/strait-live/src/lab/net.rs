@@ -1,6 +1,6 @@
 //! The scenario's hosts and gateways as network namespaces of this host.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use strait_core::prefix::Prefix;
 use strait_world::scenario::Loaded;
@@ -20,15 +20,12 @@ pub(super) struct Net {
     pub(super) hosts: Vec<Namespace>,
     /// Where the link emulators run.
     pub(super) links: Namespace,
-    /// What the hosts' TCP uses.
-    pub(super) congestion_control: &'static str,
 }
 
-/// The congestion control of the hosts' TCP, the best first. Which one a machine has as its default
-/// is a matter of its set-up, and some (BBR) measure the line in ways of their own: results shall
-/// not depend on it. A namespace may only have one that the machine allows to everybody, which
-/// the second always is.
-const CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
+/// The congestion control of the hosts' TCP. Which one a machine has as its default is a matter of
+/// its set-up, and some (BBR) measure the line in ways of their own: results shall not depend on
+/// it.
+const CONGESTION_CONTROL: &str = "cubic";
 
 impl Net {
     /// Makes the namespaces and the LANs between gateways and hosts.
@@ -36,15 +33,11 @@ impl Net {
         let gateways = loaded.nodes.iter().map(|node| gateway(&node.name));
         let hosts = loaded.scenario.hosts.iter();
         let hosts = hosts.map(|entry| Namespace::create(&entry.name));
-        let mut net = Self {
+        let net = Self {
             gateways: gateways.collect::<Result<_, _>>()?,
             hosts: hosts.collect::<Result<_, _>>()?,
             links: Namespace::create("links")?,
-            congestion_control: "",
         };
-        for host in &net.hosts {
-            net.congestion_control = set_congestion_control(host)?;
-        }
         for lan in &topology.lans {
             let Role::Gateway(gateway) = topology.members[lan.gateway].role else {
                 continue;
@@ -87,11 +80,7 @@ impl Net {
         }
         for address in gateway_addresses {
             at_host.add_route(*address, whole(*address), None, Some(eth_index))?;
-            let any = match address {
-                IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-                IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-            };
-            at_host.add_route(any, 0, Some(*address), None)?;
+            at_host.add_default_route(*address, CONGESTION_CONTROL)?;
         }
         Ok(())
     }
@@ -116,18 +105,6 @@ impl Net {
         Ok([address(1), address(2)])
     }
 
-    /// What is to be said of the hosts' TCP, if it isn't as it should be.
-    pub(super) fn remark(&self) -> Option<String> {
-        let [wanted, ..] = CONGESTION_CONTROLS;
-        let used = self.congestion_control;
-        (!used.is_empty() && used != wanted).then(|| {
-            format!(
-                "the hosts' TCP uses {used}: this machine doesn't allow {wanted} to everybody \
-                 (net.ipv4.tcp_allowed_congestion_control)"
-            )
-        })
-    }
-
     /// Every namespace.
     pub(super) fn all(&self) -> impl Iterator<Item = &Namespace> {
         let links = std::iter::once(&self.links);
@@ -143,17 +120,6 @@ fn gateway(name: &str) -> Result<Namespace, Error> {
     let namespace = Namespace::create(name)?;
     namespace.enable_forwarding()?;
     Ok(namespace)
-}
-
-fn set_congestion_control(host: &Namespace) -> Result<&'static str, Error> {
-    let mut last = Ok("");
-    for name in CONGESTION_CONTROLS {
-        last = host.set("ipv4/tcp_congestion_control", name).map(|()| name);
-        if last.is_ok() {
-            break;
-        }
-    }
-    last
 }
 
 /// Of each family that the host has, one address of its gateway's.

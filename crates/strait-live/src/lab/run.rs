@@ -159,7 +159,6 @@ impl Lab {
     /// Ends the programs and collects what everybody saw.
     fn conclude(&mut self, origin: Origin) -> Outcome {
         let mut outcome = Outcome::default();
-        outcome.notes.extend(self.ground.net.remark());
         for gateway in &self.gateways {
             match gateway.status() {
                 Some(status) => {
