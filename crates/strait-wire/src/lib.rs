@@ -6,9 +6,11 @@ extern crate alloc;
 
 mod bytes;
 pub mod check;
+pub mod frame;
 pub mod hash;
 pub mod ip;
 pub mod octets;
+pub mod pcap;
 pub mod pcapng;
 pub mod rtp;
 pub mod segment;

@@ -123,8 +123,9 @@ pub(super) fn mss_fields(bytes: &[u8]) -> Option<Vec<usize>> {
     Some(fields)
 }
 
-/// Where the next maximum segment size stands, looking from `at` on, which moves behind it.
-fn next_mss(bytes: &[u8], at: &mut usize, end: usize) -> Option<usize> {
+/// Where the next maximum segment size stands, looking from `at` on, which moves behind it; `end`
+/// is inside.
+pub(super) fn next_mss(bytes: &[u8], at: &mut usize, end: usize) -> Option<usize> {
     while *at < end {
         let octets = match (bytes[*at], bytes.get(*at + 1)) {
             (0, _) => return None,

@@ -2,6 +2,7 @@
 //! builds.
 
 mod build;
+mod captured;
 mod checksum;
 mod digest;
 mod edit;
@@ -14,6 +15,7 @@ mod view;
 mod samples;
 
 pub use build::{Echo, EchoKind, build_echo, build_udp, parse_echo};
+pub use captured::{Captured, MARK_OCTETS_MAX};
 pub use checksum::verify_transport_checksum;
 pub use digest::digest;
 pub use edit::{clamp_mss, decrement_hop_limit, set_dscp, set_ecn_ce};

@@ -198,25 +198,41 @@ mod extension {
 }
 
 /// Progress along the chain of IPv6 extension headers.
-struct Chain {
-    protocol: u8,
-    at: usize,
+pub(super) struct Chain {
+    pub(super) protocol: u8,
+    pub(super) at: usize,
     fragment: bool,
-    later_fragment: bool,
+    pub(super) later_fragment: bool,
     authenticated: bool,
     rerouted: bool,
 }
 
 impl Chain {
-    fn follow(bytes: &[u8], first: u8) -> Result<Self, ParseError> {
-        let mut chain = Self {
+    const fn new(first: u8) -> Self {
+        Self {
             protocol: first,
             at: IPV6_HEADER_OCTETS,
             fragment: false,
             later_fragment: false,
             authenticated: false,
             rerouted: false,
-        };
+        }
+    }
+
+    /// The chain up to the transport header, or to the first extension header that wasn't kept, is
+    /// wrong or is one too many.
+    pub(super) fn as_far_as_kept(bytes: &[u8], first: u8) -> Self {
+        let mut chain = Self::new(first);
+        for _ in 0..EXTENSIONS_MAX {
+            if chain.later_fragment || !chain.at_extension() || chain.step(bytes).is_err() {
+                break;
+            }
+        }
+        chain
+    }
+
+    fn follow(bytes: &[u8], first: u8) -> Result<Self, ParseError> {
+        let mut chain = Self::new(first);
         let mut steps = 0;
         while !chain.later_fragment && chain.at_extension() {
             if steps == EXTENSIONS_MAX {

@@ -1,23 +1,16 @@
 //! Captures in the pcapng format (draft-ietf-opsawg-pcapng), with nanoseconds and packet comments.
 //!
 //! The writer appends blocks to a vector, little-endian: one [`section`], its [`interface`]s, then
-//! [`packet`]s. The [`Reader`] walks the blocks of any such file, in either order of octets.
+//! [`packet`]s. The [`Reader`] walks the blocks of any such file, in either order of octets; a
+//! [`Decoder`] does it piece by piece.
 
 mod reader;
 mod writer;
 
-pub use reader::{Block, INTERFACES_MAX, InterfaceBlock, PacketBlock, PcapngError, Reader};
+pub use reader::{Block, Decoder, INTERFACES_MAX, InterfaceBlock, PacketBlock, PcapngError, Reader};
 pub use writer::{interface, packet, section};
 
-/// What the octets of an interface's packets are; numbers of the tcpdump registry.
-pub mod linktype {
-    /// Ethernet frames.
-    pub const ETHERNET: u16 = 1;
-    /// IPv4 or IPv6 packets, nothing before them.
-    pub const RAW: u16 = 101;
-    /// Private; here the frames of our own links.
-    pub const USER0: u16 = 147;
-}
+pub use crate::frame::linktype;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;

@@ -93,6 +93,15 @@ struct Interface {
 
 impl Interface {
     fn time_ns(self, ticks: u64) -> u64 {
+        // What nearly all files have, without a division.
+        let factor = match self.resolution {
+            6 => Some(1000),
+            9 => Some(1),
+            _ => None,
+        };
+        if let (Some(factor), 0) = (factor, self.offset_s) {
+            return ticks.saturating_mul(factor);
+        }
         let exponent = u32::from(self.resolution & 0x7f);
         let base = if self.resolution & 0x80 == 0 {
             10_u128
@@ -112,49 +121,44 @@ impl Interface {
     }
 }
 
-/// Walks over the blocks of a capture; after the first error it ends.
-#[derive(Clone, Debug)]
-pub struct Reader<'a> {
-    rest: &'a [u8],
+/// Octets of a section header that its block's length and order of octets stand in.
+const HEAD_OCTETS: usize = 12;
+
+/// Reads blocks one by one, for a capture that isn't in memory as a whole.
+#[derive(Clone, Debug, Default)]
+pub struct Decoder {
     big_endian: bool,
     interfaces: Vec<Interface>,
     in_section: bool,
 }
 
-impl<'a> Reader<'a> {
-    /// A reader of a whole capture, or of its beginning.
-    #[must_use]
-    pub const fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            rest: bytes,
-            big_endian: false,
-            interfaces: Vec::new(),
-            in_section: false,
-        }
-    }
-
-    const fn fields(&self, bytes: &'a [u8]) -> Fields<'a> {
-        Fields {
-            bytes,
+impl Decoder {
+    /// Octets of the block that `bytes` begin with, as its head says. Of a head that isn't all
+    /// there, the octets that the head needs.
+    ///
+    /// # Errors
+    /// The octets are no block.
+    pub fn block_octets(&self, bytes: &[u8]) -> Result<usize, PcapngError> {
+        let Some(head) = bytes.first_chunk::<HEAD_OCTETS>() else {
+            return Ok(HEAD_OCTETS);
+        };
+        let mut decoder = Self {
             big_endian: self.big_endian,
-        }
+            in_section: self.in_section,
+            interfaces: Vec::new(),
+        };
+        decoder.kind(head)?;
+        decoder.length(head)
     }
 
-    fn block(&mut self) -> Result<Block<'a>, PcapngError> {
-        // The type of a section header reads the same in either order of octets.
-        let kind = self.fields(self.rest).u32()?;
-        if kind == SECTION_HEADER {
-            let magic = array_at::<4>(self.rest, 8).ok_or(PcapngError::Truncated)?;
-            self.big_endian = match magic {
-                magic if magic == BYTE_ORDER_MAGIC.to_le_bytes() => false,
-                magic if magic == BYTE_ORDER_MAGIC.to_be_bytes() => true,
-                _ => return Err(PcapngError::NoSection),
-            };
-            self.in_section = true;
-        } else if !self.in_section {
-            return Err(PcapngError::NoSection);
-        }
-        let body = self.cut()?;
+    /// Reads the block that `bytes` begin with and takes it off them.
+    ///
+    /// # Errors
+    /// [`PcapngError::Truncated`] if not all of it is there; otherwise it is no block, or no right
+    /// one, and nothing after it can be read.
+    pub fn block<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Block<'a>, PcapngError> {
+        let kind = self.kind(bytes)?;
+        let body = self.cut(bytes)?;
         let fields = self.fields(body);
         match kind {
             SECTION_HEADER => self.section(fields),
@@ -165,27 +169,57 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes the next block off the rest and gives what is between its two lengths.
-    fn cut(&mut self) -> Result<&'a [u8], PcapngError> {
-        let mut head = self.fields(self.rest);
+    const fn fields<'a>(&self, bytes: &'a [u8]) -> Fields<'a> {
+        Fields {
+            bytes,
+            big_endian: self.big_endian,
+        }
+    }
+
+    /// The type of the next block. A section header sets the order of octets.
+    fn kind(&mut self, bytes: &[u8]) -> Result<u32, PcapngError> {
+        // The type of a section header reads the same in either order of octets.
+        let kind = self.fields(bytes).u32()?;
+        if kind == SECTION_HEADER {
+            let magic = array_at::<4>(bytes, 8).ok_or(PcapngError::Truncated)?;
+            self.big_endian = match magic {
+                magic if magic == BYTE_ORDER_MAGIC.to_le_bytes() => false,
+                magic if magic == BYTE_ORDER_MAGIC.to_be_bytes() => true,
+                _ => return Err(PcapngError::NoSection),
+            };
+            self.in_section = true;
+        } else if !self.in_section {
+            return Err(PcapngError::NoSection);
+        }
+        Ok(kind)
+    }
+
+    /// What the head of a block says of its length.
+    fn length(&self, bytes: &[u8]) -> Result<usize, PcapngError> {
+        let mut head = self.fields(bytes);
         head.u32()?;
         let length = head.u32()? as usize;
-        if length < 12 || !length.is_multiple_of(4) {
+        if length < HEAD_OCTETS || !length.is_multiple_of(4) {
             return Err(PcapngError::BadLength);
         }
-        let (block, rest) = self
-            .rest
+        Ok(length)
+    }
+
+    /// Takes the next block off the rest and gives what is between its two lengths.
+    fn cut<'a>(&self, rest: &mut &'a [u8]) -> Result<&'a [u8], PcapngError> {
+        let length = self.length(rest)?;
+        let (block, after) = rest
             .split_at_checked(length)
             .ok_or(PcapngError::Truncated)?;
         let (body, tail) = block.split_at(length - 4);
         if self.fields(tail).u32()? as usize != length {
             return Err(PcapngError::BadLength);
         }
-        self.rest = rest;
+        *rest = after;
         Ok(&body[8..])
     }
 
-    fn section(&mut self, mut fields: Fields<'a>) -> Result<Block<'a>, PcapngError> {
+    fn section<'a>(&mut self, mut fields: Fields<'a>) -> Result<Block<'a>, PcapngError> {
         fields.u32()?; // byte-order magic
         let major = fields.u16()?;
         fields.u16()?; // minor version
@@ -203,7 +237,7 @@ impl<'a> Reader<'a> {
         Ok(Block::Section { application })
     }
 
-    fn interface(&mut self, mut fields: Fields<'a>) -> Result<Block<'a>, PcapngError> {
+    fn interface<'a>(&mut self, mut fields: Fields<'a>) -> Result<Block<'a>, PcapngError> {
         if self.interfaces.len() >= INTERFACES_MAX {
             return Err(PcapngError::TooManyInterfaces);
         }
@@ -234,7 +268,7 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    fn enhanced_packet(&self, mut fields: Fields<'a>) -> Result<Block<'a>, PcapngError> {
+    fn enhanced_packet<'a>(&self, mut fields: Fields<'a>) -> Result<Block<'a>, PcapngError> {
         let number = fields.u32()?;
         let upper = u64::from(fields.u32()?);
         let ticks = upper << 32 | u64::from(fields.u32()?);
@@ -258,7 +292,7 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    fn simple_packet(&self, mut fields: Fields<'a>) -> Result<Block<'a>, PcapngError> {
+    fn simple_packet<'a>(&self, mut fields: Fields<'a>) -> Result<Block<'a>, PcapngError> {
         let original_len = fields.u32()?;
         let interface = self.interface_number(0)?;
         let captured = match interface.snaplen {
@@ -283,6 +317,24 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Walks over the blocks of a capture; after the first error it ends.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+    decoder: Decoder,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of a whole capture, or of its beginning.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            rest: bytes,
+            decoder: Decoder::default(),
+        }
+    }
+}
+
 impl<'a> Iterator for Reader<'a> {
     type Item = Result<Block<'a>, PcapngError>;
 
@@ -290,7 +342,7 @@ impl<'a> Iterator for Reader<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let block = self.block();
+        let block = self.decoder.block(&mut self.rest);
         if block.is_err() {
             self.rest = &[];
         }

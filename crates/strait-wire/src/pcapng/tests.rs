@@ -241,3 +241,36 @@ proptest! {
         prop_assert_eq!(reader.next(), None);
     }
 }
+
+#[test]
+fn a_decoder_says_how_much_it_needs() {
+    let mut file = vec![];
+    section(&mut file, "strait");
+    let start = file.len();
+    packet(&mut file, 0, 1, &[0x45; 20], 20, None);
+    let decoder = Decoder::default();
+    for length in 0..12 {
+        assert_eq!(decoder.block_octets(&file[..length]), Ok(12));
+    }
+    assert_eq!(decoder.block_octets(&file[..12]), Ok(start));
+    assert_eq!(decoder.block_octets(&file), Ok(start));
+    // A packet before any section.
+    assert_eq!(
+        decoder.block_octets(&file[start..]),
+        Err(PcapngError::NoSection)
+    );
+    let mut decoder = decoder;
+    let mut rest = &file[..];
+    assert_eq!(
+        decoder.block(&mut rest),
+        Ok(Block::Section {
+            application: Some("strait")
+        })
+    );
+    assert_eq!(rest.len(), file.len() - start);
+    assert_eq!(decoder.block_octets(rest), Ok(rest.len()));
+    assert_eq!(
+        decoder.block(&mut &rest[..rest.len() - 1]),
+        Err(PcapngError::Truncated)
+    );
+}
