@@ -12,7 +12,8 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 14] = [
+    ("analyse", wire::analyse),
     ("gateway_handle", gateway::gateway_handle),
     ("gateway_pair", pair::gateway_pair),
     ("ip_packet", wire::ip_packet),
@@ -20,6 +21,7 @@ pub const TARGETS: [Target; 12] = [
     ("link_config", text::link_config),
     ("node_config", text::node_config),
     ("octet_frames", wire::octet_frames),
+    ("pcap", wire::pcap),
     ("pcapng", wire::pcapng),
     ("policy_config", text::policy_config),
     ("rtp", wire::rtp),

@@ -28,6 +28,16 @@ pub fn of(target: &str) -> Vec<Seed> {
                 .collect()
         }
         "pcapng" => vec![("capture".into(), capture())],
+        "pcap" => vec![("capture".into(), made_up(0))],
+        "analyse" => {
+            let mut both = vec![("pcapng".into(), capture()), ("pcap".into(), made_up(5))];
+            both.extend(packets().iter().map(|(name, packet)| {
+                let mut file = capture();
+                strait_wire::pcapng::packet(&mut file, 0, 1, packet, packet.len() as u32, None);
+                (name.clone(), file)
+            }));
+            both.into_iter().map(chosen).collect()
+        }
         "node_config" => texts("nodes", crate::gateway::CONFIGS),
         "link_config" => texts("links", &[]),
         "policy_config" => texts("policies", &[]),
@@ -160,6 +170,15 @@ fn capture() -> Vec<u8> {
         Some("dropped"),
     );
     out
+}
+
+/// A capture of a few packets in the older format.
+fn made_up(delay_ns: u64) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut made = strait_world::analyse::Synthetic::new(1, 12, 300, delay_ns);
+    // Reading from memory can't fail.
+    let _ = std::io::Read::read_to_end(&mut made, &mut file);
+    file
 }
 
 /// Octets without a pattern, the same for the same number.

@@ -6,9 +6,11 @@ use strait_link::{LinkSettings, Receiver};
 use strait_wire::check::Crc32Sum;
 use strait_wire::ip::{self, IcmpError, PacketInfo, Unreachable};
 use strait_wire::octets::{FLAG, Stuffing, Unstuffer};
-use strait_wire::pcapng::Reader;
+use strait_wire::pcap::{FILE_HEADER_OCTETS, FileHeader, RECORD_HEADER_OCTETS};
+use strait_wire::pcapng::{Decoder, Reader};
 use strait_wire::rtp::RtpHeader;
 use strait_wire::segment::{SegmentCheck, emit_segment, parse_segment};
+use strait_world::analyse::{By, Capture, Settings, Source, one, two};
 
 /// A packet: read, edited, cut, answered. Edits keep it a packet and its checksums right.
 pub fn ip_packet(data: &[u8]) {
@@ -185,8 +187,65 @@ pub fn rtp(data: &[u8]) {
     }
 }
 
-/// Captures.
+/// Captures of the newer format, as a whole and piece by piece.
 pub fn pcapng(data: &[u8]) {
     let blocks = Reader::new(data).count();
     assert!(blocks <= data.len() / 12 + 1);
+    let mut decoder = Decoder::default();
+    let mut rest = data;
+    while let Ok(needed) = decoder.block_octets(rest) {
+        let before = rest;
+        match decoder.block(&mut rest) {
+            Ok(_) => assert_eq!(before.len() - rest.len(), needed),
+            Err(_) => break,
+        }
+    }
+}
+
+/// The headers of the older format.
+pub fn pcap(data: &[u8]) {
+    let Ok(header) = FileHeader::parse(data) else {
+        return;
+    };
+    let mut rest = data.get(FILE_HEADER_OCTETS..).unwrap_or_default();
+    while let Ok(record) = header.record(rest) {
+        let Some(after) = rest.get(RECORD_HEADER_OCTETS + record.captured as usize..) else {
+            break;
+        };
+        let frame = &rest[RECORD_HEADER_OCTETS..rest.len() - after.len()];
+        if let Some(packet) = strait_wire::frame::ip_packet(header.linktype, frame) {
+            assert!(frame.ends_with(packet));
+        }
+        rest = after;
+    }
+}
+
+/// Analyses of one and of two captures: they end, and every IP packet is somewhere.
+pub fn analyse(data: &[u8]) {
+    let Some((&choice, bytes)) = data.split_first() else {
+        return;
+    };
+    let settings = Settings {
+        by: [By::Dscp, By::Flow, By::Pair, By::Protocol][usize::from(choice) % 4],
+        shown: usize::from(choice >> 4),
+        pending_max: usize::from(choice >> 2),
+        mark_octets: 20 + usize::from(choice),
+        translated: choice & 4 != 0,
+        ..Settings::default()
+    };
+    let source = |bytes| {
+        let capture = Capture::open(bytes).ok()?;
+        Some(Source::new("fuzz", capture, None))
+    };
+    let (left, right) = bytes.split_at(usize::from(choice) % (bytes.len() + 1));
+    if let Some(whole) = source(bytes) {
+        let analysis = one(whole, &settings, &mut || true);
+        assert!(analysis.into_report("fuzz", "").to_html().len() < 2_000_000);
+    }
+    for (a, b) in [(bytes, bytes), (bytes, right), (left, right)] {
+        if let (Some(a), Some(b)) = (source(a), source(b)) {
+            let analysis = two(a, b, &settings, &mut || true);
+            assert!(analysis.result.to_json().starts_with('{'));
+        }
+    }
 }

@@ -18,10 +18,10 @@
   const withUnit = (unit) => (plot, v) =>
     v == null ? "–" : number(v) + (unit ? " " + unit : "");
 
-  // All plots show the same time.
+  // All plots over time show the same time.
   let first = Infinity, last = -Infinity;
   for (const chart of charts) {
-    for (const line of chart.lines) {
+    for (const line of chart.across ? [] : chart.lines) {
       if (line.t_s.length) {
         first = Math.min(first, line.t_s[0]);
         last = Math.max(last, line.t_s[line.t_s.length - 1]);
@@ -33,8 +33,8 @@
   const zoomAlike = (plot, key) => {
     if (key !== "x") return;
     const { min, max } = plot.scales.x;
-    for (const { plot: other } of plots) {
-      if (other && other !== plot && (other.scales.x.min !== min || other.scales.x.max !== max)) {
+    for (const { plot: other, chart } of plots) {
+      if (other && !chart.across && other !== plot && (other.scales.x.min !== min || other.scales.x.max !== max)) {
         other.setScale("x", { min, max });
       }
     }
@@ -56,7 +56,9 @@
 
   const draw = (entry) => {
     const { chart, box, log } = entry;
-    const zoom = entry.plot ? { ...entry.plot.scales.x } : { min: first, max: last };
+    const places = chart.lines.flatMap((line) => line.t_s);
+    const ends = chart.across ? [Math.min(0, ...places), Math.max(...places, 1e-9)] : [first, last];
+    const zoom = entry.plot ? { ...entry.plot.scales.x } : { min: ends[0], max: ends[1] };
     const shown = entry.plot ? entry.plot.series.map((s) => s.show) : [];
     if (entry.plot) entry.plot.destroy();
     const data = uPlot.join(chart.lines.map((line) => [line.t_s, line.values]));
@@ -66,7 +68,7 @@
     const whole = (plot, low, high) => {
       const own = data[0];
       const all = low == null || (low === own[0] && high === own[own.length - 1]);
-      return all ? [first, last] : [low, high];
+      return all ? ends : [low, high];
     };
     const fromZero = (plot, low, high) => {
       if (low == null) return [0, 1];
@@ -75,22 +77,22 @@
     };
     const options = {
       width: Math.max(box.clientWidth, 280), height: 250,
-      cursor: { sync: { key: "time" }, drag: { x: true, y: false }, dataIdx: nearest(chart.lines),
+      cursor: { sync: chart.across ? undefined : { key: "time" }, drag: { x: true, y: false }, dataIdx: nearest(chart.lines),
         focus: { prox: 24 } },
       focus: { alpha: 0.4 },
       scales: { x: { time: false, range: whole },
         y: log ? { distr: 3 } : { range: fromZero } },
-      axes: [{ ...axis, label: "time in s", labelSize: 22, size: 34 },
+      axes: [{ ...axis, label: chart.across || "time in s", labelSize: 22, size: 34 },
         { ...axis, label: chart.unit ? "in " + chart.unit : " ", labelSize: 22, size: 58,
           values: (plot, ticks) => ticks.map((v) => (v == null ? "" : number(v))) }],
-      series: [{ label: "time", value: withUnit("s") },
+      series: [{ label: chart.across ? "at" : "time", value: withUnit(chart.across ? "" : "s") },
         ...chart.lines.map((line, n) => ({
           label: line.name, scale: "y", width: 1.5, spanGaps: true,
           stroke: () => colour(line.colour), value: withUnit(chart.unit),
           show: shown[n + 1] !== false, points: { size: 4 },
           paths: line.held ? uPlot.paths.stepped({ align: 1 }) : undefined,
         }))],
-      hooks: { setScale: [zoomAlike] },
+      hooks: { setScale: chart.across ? [] : [zoomAlike] },
     };
     entry.plot = new uPlot(options, data, box);
     entry.plot.setScale("x", { min: zoom.min, max: zoom.max });

@@ -1,8 +1,10 @@
 //! What simulation and lab share: scenarios and their topologies, the applications that make
-//! traffic and the hosts they run on, TCP behind a seam, estimators, tables and reports.
+//! traffic and the hosts they run on, TCP behind a seam, estimators, analyses of captures, tables
+//! and reports.
 //!
 //! Nothing here reads a clock, starts a thread or depends on the order of an unordered map.
 
+pub mod analyse;
 pub mod estimate;
 pub mod host;
 pub mod report;

@@ -265,10 +265,7 @@ mod tests {
         let head = read(&UDP6[..48]);
         assert_eq!((head.octets, head.ports), (53, Some((5004, 5006))));
         assert_eq!(read(&UDP6[..43]).ports, None);
-        assert_eq!(
-            Captured::parse(&UDP6[..39], 9),
-            Err(ParseError::Truncated)
-        );
+        assert_eq!(Captured::parse(&UDP6[..39], 9), Err(ParseError::Truncated));
         let mut huge = Vec::from(PING4);
         huge[2..4].fill(0);
         assert_eq!(read(&huge).octets, 9000);

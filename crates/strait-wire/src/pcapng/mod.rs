@@ -7,7 +7,9 @@
 mod reader;
 mod writer;
 
-pub use reader::{Block, Decoder, INTERFACES_MAX, InterfaceBlock, PacketBlock, PcapngError, Reader};
+pub use reader::{
+    Block, Decoder, INTERFACES_MAX, InterfaceBlock, PacketBlock, PcapngError, Reader,
+};
 pub use writer::{interface, packet, section};
 
 pub use crate::frame::linktype;

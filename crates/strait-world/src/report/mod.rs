@@ -25,6 +25,8 @@ pub struct Report {
     pub result: ResultSet,
     /// Lines of the plots.
     pub series: Vec<Series>,
+    /// Lines of plots over something else than time.
+    pub curves: Vec<Curve>,
     /// By variant, where the time of each class's packets went.
     pub delays: Vec<(String, Vec<ClassStats>)>,
     /// Remarks, one paragraph each.
@@ -45,6 +47,21 @@ pub struct Series {
     /// A value holds until the next point (a queue), rather than being one of many (a delay).
     pub held: bool,
     /// Time in seconds since the beginning of the run, in ascending order, and value.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// One line of a plot over something else than time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Curve {
+    /// Heading of the plot it belongs to. Plots appear in the order of their first curve.
+    pub chart: String,
+    /// Its name; it has the same colour in all plots.
+    pub name: String,
+    /// What the plot is over, with its unit; that of its first curve counts.
+    pub across: String,
+    /// Unit of the values; the plot has that of its first curve.
+    pub unit: String,
+    /// Place and value, places in ascending order.
     pub points: Vec<(f64, f64)>,
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::delay::{delay_bars, delay_table};
-use super::{Report, Series, downsample};
+use super::{Curve, Report, Series, downsample};
 use crate::table::{Bar, Cell, Check, Column, Table, significant};
 
 const UPLOT_JS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
@@ -48,7 +48,7 @@ fn json_in_html(value: &impl Serialize) -> String {
 
 pub(super) fn render(report: &Report) -> String {
     let title = escape(&report.title);
-    let charts = charts(&report.series);
+    let charts = charts(&report.series, &report.curves);
     let mut html = String::new();
     let _ = write!(
         html,
@@ -71,7 +71,7 @@ pub(super) fn render(report: &Report) -> String {
     }
     if !charts.is_empty() {
         html.push_str(
-            "<h2>Over time</h2>\n<p class=\"hint\">Drag over a plot to zoom all of them, \
+            "<h2>Plots</h2>\n<p class=\"hint\">Drag over a plot to zoom all that share its axis, \
              double-click to see the whole again; click a name to hide its line.</p>\n\
              <noscript><p class=\"hint\">The plots need JavaScript.</p></noscript>\n\
              <div id=\"charts\"></div>\n",
@@ -252,6 +252,8 @@ fn resolved_html(resolved: &str, html: &mut String) {
 struct ChartData<'a> {
     title: &'a str,
     unit: &'a str,
+    /// What it is over; time if absent.
+    across: Option<&'a str>,
     lines: Vec<LineData<'a>>,
 }
 
@@ -264,35 +266,44 @@ struct LineData<'a> {
     values: Vec<f64>,
 }
 
-fn charts(series: &[Series]) -> Vec<ChartData<'_>> {
-    let points_max = Report::POINTS_MAX / series.len().max(1);
+fn charts<'a>(series: &'a [Series], curves: &'a [Curve]) -> Vec<ChartData<'a>> {
+    let points_max = Report::POINTS_MAX / (series.len() + curves.len()).max(1);
     let mut names: Vec<&str> = Vec::new();
     let mut charts: Vec<ChartData<'_>> = Vec::new();
-    for one in series {
-        let known = names.iter().position(|name| *name == one.name);
+    let mut draw = |chart: ChartData<'a>, name: &'a str, held: bool, points: &[(f64, f64)]| {
+        let known = names.iter().position(|one| *one == name);
         let colour = known.unwrap_or(names.len());
         if known.is_none() {
-            names.push(&one.name);
+            names.push(name);
         }
-        let points = downsample(&one.points, points_max);
+        let points = downsample(points, points_max);
         let line = LineData {
-            name: &one.name,
+            name,
             colour,
-            held: one.held,
+            held,
             t_s: points.iter().map(|point| rounded(point.0, 7)).collect(),
             values: points.iter().map(|point| rounded(point.1, 5)).collect(),
         };
-        match charts.iter_mut().find(|chart| chart.title == one.chart) {
-            Some(chart) => chart.lines.push(line),
-            None => {
-                let (title, unit) = (one.chart.as_str(), one.unit.as_str());
-                charts.push(ChartData {
-                    title,
-                    unit,
-                    lines: vec![line],
-                });
-            }
-        }
+        let place = charts.iter().position(|one| one.title == chart.title);
+        let place = place.unwrap_or_else(|| {
+            charts.push(chart);
+            charts.len() - 1
+        });
+        charts[place].lines.push(line);
+    };
+    let empty = |title, unit, across| ChartData {
+        title,
+        unit,
+        across,
+        lines: Vec::new(),
+    };
+    for one in series {
+        let chart = empty(&one.chart, &one.unit, None);
+        draw(chart, &one.name, one.held, &one.points);
+    }
+    for one in curves {
+        let chart = empty(&one.chart, &one.unit, Some(&one.across));
+        draw(chart, &one.name, true, &one.points);
     }
     charts
 }
@@ -347,6 +358,13 @@ mod tests {
                 held: false,
                 points: (0..points).map(wave).collect(),
             }],
+            curves: vec![Curve {
+                chart: format!("{name} by x"),
+                name: name.into(),
+                across: name.into(),
+                points: (0..points.min(100)).map(wave).collect(),
+                ..Curve::default()
+            }],
             delays: vec![(name.into(), vec![class])],
             notes: vec![name.into()],
             resolved: name.into(),
@@ -385,6 +403,9 @@ mod tests {
         assert_eq!(data[0]["lines"][0]["name"], HOSTILE);
         assert_eq!(data[0]["lines"][0]["t_s"][1], 0.001);
         assert_eq!(data[0]["lines"][0]["values"][0], 0.012346);
+        assert_eq!(data[0]["across"], serde_json::Value::Null);
+        assert_eq!(data[1]["across"], HOSTILE);
+        assert_eq!(data[1]["lines"][0]["colour"], 0);
     }
 
     #[test]
@@ -425,7 +446,7 @@ mod tests {
             series("queue", "strait"),
             series("delay", "third"),
         ];
-        let charts = charts(&all);
+        let charts = charts(&all, &[]);
         let shape: Vec<_> = charts
             .iter()
             .flat_map(|chart| {

@@ -296,6 +296,7 @@ fn page(
         about: loaded.scenario.about.clone(),
         result: result.clone(),
         series,
+        curves: Vec::new(),
         delays: outcome.delays.clone(),
         notes: outcome.notes.clone(),
         resolved: loaded.resolved_text(),

@@ -1,5 +1,8 @@
 //! Measuring tools of our own, where no usual program does it.
 
+mod open;
+mod pcap;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,7 +18,7 @@ use strait_world::traffic::{Dscp, FlowLog, Side, TrafficConfig, report};
 
 use crate::exit::BadInput;
 
-/// Measure with traffic of our own: voice over RTP.
+/// Measure: a call of our own over RTP, or anyone's traffic from captures.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -35,6 +38,12 @@ enum What {
                       strait measure voice report s.json r.json"
     )]
     Voice(VoiceCommand),
+    /// Anyone's traffic by class or flow: one capture for rates, sizes and calls; two of the same
+    /// traffic for delay, jitter, loss, order and remarked code points.
+    ///
+    /// It needs no gateway. Everything is read once, in bounded memory.
+    #[command(after_help = pcap::EXAMPLES)]
+    Pcap(pcap::Args),
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -107,11 +116,11 @@ const LINGER: Duration = Duration::from_secs(2);
 const PAYLOAD_MAX: u64 = 1400;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let What::Voice(command) = &args.what;
-    match command {
-        VoiceCommand::Send(end) => talk(end, Side::From, true),
-        VoiceCommand::Receive(end) => talk(end, Side::To, end.answer),
-        VoiceCommand::Report(logs) => joined(logs),
+    match &args.what {
+        What::Voice(VoiceCommand::Send(end)) => talk(end, Side::From, true),
+        What::Voice(VoiceCommand::Receive(end)) => talk(end, Side::To, end.answer),
+        What::Voice(VoiceCommand::Report(logs)) => joined(logs),
+        What::Pcap(args) => pcap::run(args),
     }
 }
 

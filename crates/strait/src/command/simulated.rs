@@ -214,6 +214,7 @@ fn report(loaded: &Loaded, outcome: &Outcome, result: &ResultSet) -> Report {
         about: scenario.about.clone(),
         result: result.clone(),
         series,
+        curves: Vec::new(),
         delays: scenario
             .variant_names()
             .map(|variant| (variant.to_owned(), delays(outcome, variant)))
