@@ -325,7 +325,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_octets_are_judged(bytes: Vec<u8>, ipv4: bool, octets in 0..600_usize, original: u32) {
+        fn any_octets_are_judged(
+            bytes: Vec<u8>, ipv4: bool, octets in 0..600_usize, original: u32,
+        ) {
             let first = if ipv4 { 0x45 } else { 0x60 };
             for bytes in [bytes.clone(), [&[first], &bytes[..]].concat()] {
                 if let Ok(read) = Captured::parse(&bytes, original) {
