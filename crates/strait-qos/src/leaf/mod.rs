@@ -222,13 +222,14 @@ impl Leaf {
         if self.absorbs_repeats && flow.is_some_and(|flow| is_repeated(&packet, &flow.packets)) {
             return Err((packet, Fate::Absorbed));
         }
-        if let Err(cause) = self.make_room(key, packet.octets() as u64) {
-            return Err((packet, Fate::Dropped(cause)));
-        }
+        // The average is over all that arrive, also over those that find the queue full.
         if let Kind::Wred(wred) = &mut self.kind
             && !wred.admits(now, self.queued.packets, &mut packet)
         {
             return Err((packet, Fate::Dropped(DropCause::Wred)));
+        }
+        if let Err(cause) = self.make_room(key, packet.octets() as u64) {
+            return Err((packet, Fate::Dropped(cause)));
         }
         if self.thins_acks {
             self.thin(key, &packet);

@@ -1,10 +1,10 @@
 //! What simulated scenarios have in common, whoever asked for them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context;
-use strait_core::stats::ClassStats;
+use strait_core::stats::{COLOURS, ClassStats};
 use strait_sim::{Options, Outcome};
 use strait_world::estimate::{mean, mean_interval};
 use strait_world::report::{Report, Series, delay_table};
@@ -25,6 +25,7 @@ pub(crate) fn run(loaded: &Loaded, options: &Options) -> anyhow::Result<Outcome>
 /// Tables and checks of an outcome.
 pub(crate) fn result(loaded: &Loaded, outcome: &Outcome) -> ResultSet {
     let mut tables = vec![metrics(loaded, outcome)];
+    tables.extend(Some(judged(loaded, outcome)).filter(|table| !table.rows.is_empty()));
     for variant in loaded.scenario.variant_names() {
         let mut table = delay_table(&delays(outcome, variant));
         table.id = format!("delay-parts {variant}");
@@ -101,6 +102,45 @@ pub(crate) fn tcp(loaded: &Loaded, outcome: &Outcome) -> Option<Table> {
         }
     }
     (!table.rows.is_empty()).then_some(table)
+}
+
+/// What the classes of all nodes dropped, marked and found of what colour: a row for each counter
+/// that isn't zero everywhere, the mean of the runs for each variant.
+fn judged(loaded: &Loaded, outcome: &Outcome) -> Table {
+    let variants: Vec<&str> = loaded.scenario.variant_names().collect();
+    let mut sums: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for (place, variant) in variants.iter().enumerate() {
+        let runs = outcome.of(variant).count().max(1) as f64;
+        let stats = outcome.of(variant).flat_map(|run| &run.stats);
+        for class in stats.flat_map(|(_, stats)| &stats.classes) {
+            for (what, count) in judgements(class) {
+                let name = format!("{}.{what}", class.name);
+                let row = sums
+                    .entry(name)
+                    .or_insert_with(|| vec![0.0; variants.len()]);
+                row[place] += count as f64 / runs;
+            }
+        }
+    }
+    let mut columns = vec![Column::new("packets", "")];
+    columns.extend(variants.iter().map(|variant| Column::new(*variant, "")));
+    let mut table = Table::new("classes", columns);
+    for (name, counts) in sums {
+        let mut row: Vec<Cell> = vec![name.into()];
+        row.extend(counts.into_iter().map(Cell::from));
+        table.push(row);
+    }
+    table
+}
+
+fn judgements(class: &ClassStats) -> impl Iterator<Item = (String, u64)> {
+    let dropped = class.dropped.iter();
+    let dropped = dropped.map(|(cause, count)| (format!("dropped {}", cause.name()), count));
+    let marked = Some(("marked".to_owned(), class.marked));
+    let colours = COLOURS.iter().zip(class.colours);
+    let colours = colours.map(|(colour, count)| (format!("policed {colour}"), count));
+    let all = dropped.chain(marked).chain(colours);
+    all.filter(|(_, count)| *count > 0)
 }
 
 /// Where the time went, over all runs of a variant.
