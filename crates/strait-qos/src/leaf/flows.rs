@@ -162,9 +162,10 @@ impl Flows {
         self.list.iter().position(|flow| flow.packets.is_empty())
     }
 
-    /// Puts a packet at the end of its flow, which begins if need be.
-    pub(super) fn push(&mut self, key: FlowKey, packet: Packet) {
-        if let Some(flow) = self.find(key).and_then(|place| self.list.get_mut(place)) {
+    /// Puts a packet at the end of its flow, which [`find`](Self::find) found at `place` or which
+    /// begins.
+    pub(super) fn push(&mut self, key: FlowKey, place: Option<usize>, packet: Packet) {
+        if let Some(flow) = place.and_then(|place| self.list.get_mut(place)) {
             return flow.push(packet);
         }
         if self.list.len() >= self.flows_max
@@ -294,8 +295,9 @@ impl Flows {
         let mut left = Vec::new();
         for packet in packets {
             let key = hashing.key(&packet);
-            if self.find(key).is_some() || self.has_room() {
-                self.push(key, packet);
+            let place = self.find(key);
+            if place.is_some() || self.has_room() {
+                self.push(key, place, packet);
             } else {
                 left.push(packet);
             }

@@ -215,10 +215,8 @@ impl Leaf {
         }
         self.perturb(now);
         let key = self.hashing.key(&packet);
-        let flow = self
-            .flows
-            .find(key)
-            .and_then(|place| self.flows.flow(place));
+        let place = self.flows.find(key);
+        let flow = place.and_then(|place| self.flows.flow(place));
         if self.absorbs_repeats && flow.is_some_and(|flow| is_repeated(&packet, &flow.packets)) {
             return Err((packet, Fate::Absorbed));
         }
@@ -228,15 +226,21 @@ impl Leaf {
         {
             return Err((packet, Fate::Dropped(DropCause::Wred)));
         }
-        if let Err(cause) = self.make_room(key, packet.octets() as u64) {
+        if let Err(cause) = self.make_room(key, place, packet.octets() as u64) {
             return Err((packet, Fate::Dropped(cause)));
         }
+        // What gave way may have been the last of its flow.
+        let place = if self.discarded.is_empty() {
+            place
+        } else {
+            self.flows.find(key)
+        };
         if self.thins_acks {
-            self.thin(key, &packet);
+            self.thin(place, &packet);
         }
         self.queued.packets += 1;
         self.queued.octets += packet.octets() as u64;
-        self.flows.push(key, packet);
+        self.flows.push(key, place, packet);
         Ok(())
     }
 
@@ -256,19 +260,23 @@ impl Leaf {
     }
 
     /// Leaves out an acknowledgement that the packet to come makes superfluous.
-    fn thin(&mut self, key: FlowKey, packet: &Packet) {
-        let Some(place) = self.flows.find(key) else {
-            return;
-        };
-        let flow = self.flows.flow(place);
-        if let Some(index) = flow.and_then(|flow| thin::superfluous(packet, &flow.packets)) {
+    fn thin(&mut self, place: Option<usize>, packet: &Packet) {
+        if let Some(place) = place
+            && let Some(flow) = self.flows.flow(place)
+            && let Some(index) = thin::superfluous(packet, &flow.packets)
+        {
             self.give_up(place, index, Fate::Absorbed);
         }
     }
 
     /// Sees to it that another packet of so many octets fits, or tells why it can't.
-    fn make_room(&mut self, key: FlowKey, octets: u64) -> Result<(), DropCause> {
-        if self.flows.find(key).is_none() && !self.flows.has_room() {
+    fn make_room(
+        &mut self,
+        key: FlowKey,
+        place: Option<usize>,
+        octets: u64,
+    ) -> Result<(), DropCause> {
+        if place.is_none() && !self.flows.has_room() {
             return Err(DropCause::QueuePackets);
         }
         if octets > self.octets_max {
@@ -277,7 +285,7 @@ impl Leaf {
         if let Kind::Sfq(Sfq {
             depth, head_drop, ..
         }) = self.kind
-            && let Some(place) = self.flows.find(key)
+            && let Some(place) = place
             && self
                 .flows
                 .flow(place)
