@@ -3,8 +3,8 @@
 //!
 //! Each transfer has two network namespaces of its own, joined by two TUN interfaces and an
 //! [`Emulator`] between them, so that nothing is shared but the machine: many run at once, as they
-//! wait most of the time. The namespaces have the kernel's defaults whatever this host's settings
-//! are, and remember nothing of earlier connections. Every packet on a TUN interface is at most as
+//! wait most of the time. The namespaces have the settings of the simulated profiles whatever this
+//! host's are, and remember nothing of earlier connections. Every packet on a TUN interface is at most as
 //! long as the link's frames: the kernel cuts what its TCP hands over in larger pieces.
 
 mod counters;
@@ -70,8 +70,9 @@ const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PREFIX: u8 = 24;
 /// Octets that move between program and socket at once.
 const CHUNK_OCTETS: usize = 16_384;
-/// Where a new namespace would take over the host's own settings: the kernel's defaults. And no
-/// connection shall know what an earlier one learned.
+/// No connection shall know what an earlier one learned. And where a new namespace would take over
+/// this host's settings, it has those of the simulated profiles (`Profile::linux`), which are the
+/// kernel's defaults before 6.16.
 const SETTINGS: [(&str, &str); 3] = [
     ("ipv4/tcp_no_metrics_save", "1"),
     ("ipv4/tcp_rmem", "4096 131072 6291456"),

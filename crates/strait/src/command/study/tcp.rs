@@ -155,11 +155,14 @@ fn quantile(times_s: &[f64], q: f64) -> Option<f64> {
 }
 
 /// The least time that the links allow if nothing is lost: handshake, way, and each octet once, in
-/// packets as the endpoint makes them.
-fn limit_s(case: &Case) -> f64 {
+/// packets as the endpoint makes them. `None` for a rate that changes.
+fn limit_s(case: &Case) -> Option<f64> {
     // IPv4, TCP, timestamps.
     const HEADERS: u64 = 20 + 20 + 12;
     let link = &case.link;
+    if link.change.is_some() {
+        return None;
+    }
     let links = case.links as f64;
     let rate = link.line_rate(Side::A).bit_s() as f64;
     let frame = link.frame_octets_max;
@@ -169,7 +172,7 @@ fn limit_s(case: &Case) -> f64 {
     let octets = case.octets + case.octets.div_ceil(payload) * HEADERS;
     let delay_s = link.delay.map_or(0.0, |delay| delay.0.as_secs_f64());
     let packet_s = ((payload + HEADERS) * 8) as f64 / rate;
-    3.0 * links * delay_s + (octets * 8) as f64 / rate + (links - 1.0) * packet_s
+    Some(3.0 * links * delay_s + (octets * 8) as f64 / rate + (links - 1.0) * packet_s)
 }
 
 /// The chain's table, and its checks: of each the worst of its values.
@@ -195,7 +198,7 @@ fn chain_part(study: &TcpStudy, cases: &[Case], results: &[Vec<Ended>]) -> (Tabl
         let complete = runs.iter().all(|run| run.time_s.is_some());
         let times: Vec<f64> = runs.iter().filter_map(|run| run.time_s).collect();
         let packets: Vec<f64> = runs.iter().map(|run| run.packets as f64).collect();
-        let limit = Some(limit_s(case));
+        let limit = limit_s(case);
         for (quantity, limit, reference, values) in [
             ("time, s", limit, known.time.seconds(), &times),
             ("packets", None, known.packets, &packets),
