@@ -4,8 +4,8 @@
 //! Each transfer has two network namespaces of its own, joined by two TUN interfaces and an
 //! [`Emulator`] between them, so that nothing is shared but the machine: many run at once, as they
 //! wait most of the time. The namespaces have the settings of the simulated profiles whatever this
-//! host's are, and remember nothing of earlier connections. Every packet on a TUN interface is at most as
-//! long as the link's frames: the kernel cuts what its TCP hands over in larger pieces.
+//! host's are, and remember nothing of earlier connections. Every packet on a TUN interface is at
+//! most as long as the link's frames: the kernel cuts what its TCP hands over in larger pieces.
 
 mod counters;
 
