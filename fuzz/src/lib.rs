@@ -3,6 +3,7 @@
 
 pub mod gateway;
 pub mod journal;
+pub mod mgen;
 pub mod pair;
 pub mod seeds;
 pub mod text;
@@ -12,13 +13,17 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 18] = [
     ("analyse", wire::analyse),
     ("gateway_handle", gateway::gateway_handle),
     ("gateway_pair", pair::gateway_pair),
     ("ip_packet", wire::ip_packet),
     ("journal", journal::journal),
     ("link_config", text::link_config),
+    ("mgen_capture", mgen::capture),
+    ("mgen_log", mgen::log),
+    ("mgen_message", mgen::message),
+    ("mgen_script", mgen::script),
     ("node_config", text::node_config),
     ("octet_frames", wire::octet_frames),
     ("pcap", wire::pcap),

@@ -27,6 +27,10 @@ pub fn of(target: &str) -> Vec<Seed> {
                 .filter_map(payload)
                 .collect()
         }
+        "mgen_capture" => vec![("capture".into(), capture())],
+        "mgen_log" => vec![("log".into(), MGEN_LOG.as_bytes().to_vec())],
+        "mgen_message" => vec![("message".into(), mgen_message())],
+        "mgen_script" => texts("mgen", &[]),
         "pcapng" => vec![("capture".into(), capture())],
         "pcap" => vec![("capture".into(), made_up(0))],
         "analyse" => {
@@ -106,6 +110,28 @@ id = "voice"
 metric = "voice.loss"
 max = 0.0
 "#;
+
+/// Some lines of a log of MGEN's.
+const MGEN_LOG: &str = "\
+04:53:46.108348 START Mgen Version 5.02b
+04:53:46.308604 JOIN group>224.1.2.3 interface>lo
+04:53:46.561835 RERR type>length src>127.0.0.1/58232
+04:53:46.568501 ON flow>1 srcPort>0 dst>127.0.0.1/6023
+04:39:36.047541 SEND proto>UDP flow>3 seq>0 srcPort>7001 dst>::1/6011 size>100
+04:38:54.878545 RECV proto>UDP flow>4 seq>0 src>127.0.0.1/35593 dst>127.0.0.1/6011 \
+sent>04:38:54.878311 size>100 gps>INVALID,999.000000,999.000000,4294966297 data>2:ABCD
+04:38:54.978598 OFF src>127.0.0.1/38925 dstPort>6010
+";
+
+fn mgen_message() -> Vec<u8> {
+    use strait_wire::mgen::{Message, SentAt};
+    let dst = std::net::SocketAddr::from(([192, 0, 2, 1], 5000));
+    let mut message = Message::new(7, 1, SentAt::from_ns(1_795_227_410_063_730_000), dst);
+    message.data = &[1, 2, 3];
+    let mut out = Vec::new();
+    let _ = message.emit(100, &mut out);
+    out
+}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

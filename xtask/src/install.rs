@@ -17,7 +17,7 @@ struct Tool {
     tests: &'static str,
 }
 
-const TOOLS: [Tool; 6] = [
+const TOOLS: [Tool; 7] = [
     Tool {
         program: "ip",
         package: "iproute2",
@@ -37,6 +37,11 @@ const TOOLS: [Tool; 6] = [
         program: "iperf3",
         package: "iperf3",
         tests: "live throughput",
+    },
+    Tool {
+        program: "mgen",
+        package: "mgen",
+        tests: "flows that `mgen` itself sends and receives",
     },
     Tool {
         program: "python3",

@@ -13,6 +13,7 @@ pub mod bench_tun;
 pub mod clock;
 pub mod emulate;
 pub mod error;
+pub mod flows;
 pub mod gateway;
 mod gateway_ports;
 pub mod gateway_status;

@@ -9,7 +9,7 @@ use strait_node::config_text::ConfigError;
 use strait_world::host::{Host, HostConfig};
 use strait_world::scenario::{FaultKind, Loaded};
 use strait_world::topology::{End, MemberId, Role, Topology, Via};
-use strait_world::traffic::{self, Family, InstallError, Ports};
+use strait_world::traffic::{self, Family, InstallError, Kind, Ports};
 
 use crate::router::Router;
 use crate::world::{Attach, Fault, NodeIndex, World};
@@ -254,12 +254,14 @@ impl Built {
                 return Err(wrong("its ends are no hosts".into()));
             };
             let ipv4 = config.family == Family::V4;
+            // A script names its own addresses: there, any of the host's stands for it.
+            let any = config.kind == Kind::Mgen;
             let address = |member: MemberId| {
                 let prefixes = &self.topology.members[member].addresses;
                 prefixes
                     .iter()
                     .map(|prefix| prefix.address)
-                    .find(|address| address.is_ipv4() == ipv4)
+                    .find(|address| any || address.is_ipv4() == ipv4)
             };
             let (Some(from_address), Some(to_address)) = (address(from), address(to)) else {
                 let family = if ipv4 { "IPv4" } else { "IPv6" };

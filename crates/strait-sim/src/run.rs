@@ -10,7 +10,7 @@ use strait_core::time::Duration;
 use strait_world::report::Series;
 use strait_world::scenario::{Loaded, Scenario};
 use strait_world::topology::Role;
-use strait_world::traffic::{self, FlowLog, FlowReport};
+use strait_world::traffic::{self, FlowLog, FlowReport, Ports, Traffic};
 
 use crate::build::{BuildError, Built, build};
 use crate::parallel::parallel;
@@ -22,7 +22,7 @@ pub struct Options {
     pub seed: Option<u64>,
     /// Runs with consecutive seeds; the scenario's if absent.
     pub runs: Option<u64>,
-    /// Record what every port sends in the first run of each variant.
+    /// Record what every port sends, and MGEN's logs, in the first run of each variant.
     pub capture: bool,
     /// Threads; as many as the machine has if absent.
     pub threads: Option<usize>,
@@ -55,6 +55,8 @@ pub struct Run {
     pub events: u64,
     /// Captures by file name.
     pub captures: BTreeMap<String, Vec<u8>>,
+    /// MGEN's logs by file name.
+    pub mgen_logs: BTreeMap<String, String>,
 }
 
 /// Time between two samples of queues and line use.
@@ -76,7 +78,32 @@ pub fn run_once(
     }
     let series = sample(loaded, variant, &mut built);
     built.world.check();
-    Ok(collect(loaded, variant, seed, built, series))
+    let mut run = collect(loaded, variant, seed, &mut built, series);
+    if capture {
+        run.mgen_logs = mgen_logs(loaded, seed, &built);
+    }
+    Ok(run)
+}
+
+/// MGEN's logs of a run that has ended: `TRAFFIC.from.drc` and `TRAFFIC.to.drc` of each script.
+fn mgen_logs(loaded: &Loaded, seed: u64, built: &Built) -> BTreeMap<String, String> {
+    let mut texts = BTreeMap::new();
+    for (index, config) in loaded.scenario.traffic.iter().enumerate() {
+        let Ok(Traffic::Mgen(mgen)) = config.resolve() else {
+            continue;
+        };
+        let member = built.topology.find(&config.from);
+        let prefixes = member.map(|member| &built.topology.members[member].addresses);
+        let addresses: Vec<_> = prefixes.into_iter().flatten().map(|p| p.address).collect();
+        let begins_ns = config.begins(seed).as_nanos() as u64;
+        let first_port = Ports::nth(index as u16).from;
+        let [from, to] = logs(config, built);
+        let written = traffic::text_logs(&mgen, (begins_ns, first_port), &addresses, &from, &to);
+        for (end, text) in ["from", "to"].into_iter().zip(written) {
+            texts.insert(format!("{}.{end}.drc", config.name), text);
+        }
+    }
+    texts
 }
 
 /// Runs to the end, looking at queues and lines on the way. Looking changes nothing.
@@ -138,14 +165,17 @@ fn collect(
     loaded: &Loaded,
     variant: &str,
     seed: u64,
-    mut built: Built,
+    built: &mut Built,
     series: Vec<Series>,
 ) -> Run {
     let flows: Vec<FlowReport> = loaded
         .scenario
         .traffic
         .iter()
-        .map(|config| flow(config, &built))
+        .flat_map(|config| {
+            let [from, to] = logs(config, built);
+            traffic::flow_reports(config, &from, &to)
+        })
         .collect();
     let mut metrics = BTreeMap::new();
     for flow in &flows {
@@ -165,7 +195,7 @@ fn collect(
         variant: variant.to_owned(),
         seed,
         hash: built.world.hash(),
-        delays: delays(&built),
+        delays: delays(built),
         flows,
         metrics,
         series,
@@ -177,11 +207,13 @@ fn collect(
         unexplained: built.world.paths().map_or(0, |paths| paths.unexplained()),
         hops: built.world.hops(),
         events: built.world.events(),
+        mgen_logs: BTreeMap::new(),
         captures: built.world.take_captures(),
     }
 }
 
-fn flow(config: &traffic::TrafficConfig, built: &Built) -> FlowReport {
+/// What both hosts saw of a traffic.
+fn logs(config: &traffic::TrafficConfig, built: &Built) -> [FlowLog; 2] {
     let log = |name: &str, side: traffic::Side| -> FlowLog {
         let member = built.topology.find(name);
         let host = member.and_then(|member| built.world.host(built.nodes[member]));
@@ -189,11 +221,10 @@ fn flow(config: &traffic::TrafficConfig, built: &Built) -> FlowReport {
         let found = host.and_then(|host| host.logs().find(of).cloned());
         found.unwrap_or_else(|| FlowLog::new(&config.name, side))
     };
-    traffic::report(
-        config,
-        &log(&config.from, traffic::Side::From),
-        &log(&config.to, traffic::Side::To),
-    )
+    [
+        log(&config.from, traffic::Side::From),
+        log(&config.to, traffic::Side::To),
+    ]
 }
 
 /// The paths' totals with the names of the classes in the first gateway.

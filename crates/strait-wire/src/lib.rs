@@ -9,6 +9,7 @@ pub mod check;
 pub mod frame;
 pub mod hash;
 pub mod ip;
+pub mod mgen;
 pub mod octets;
 pub mod pcap;
 pub mod pcapng;

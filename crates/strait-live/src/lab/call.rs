@@ -97,7 +97,7 @@ impl Program for Call {
             }
         }
         Collected {
-            report: report(&flow.config, &from, &to),
+            reports: vec![report(&flow.config, &from, &to)],
             answers: Vec::new(),
             notes,
         }

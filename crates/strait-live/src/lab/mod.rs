@@ -15,6 +15,7 @@ mod programs;
 mod rate;
 mod run;
 mod scratch;
+mod script;
 mod web;
 mod wires;
 

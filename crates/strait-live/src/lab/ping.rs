@@ -109,11 +109,11 @@ impl Program for Ping {
             Vec::new()
         };
         Collected {
-            report: report(
+            reports: vec![report(
                 &flow.config,
                 &log,
                 &FlowLog::new(&flow.config.name, Side::To),
-            ),
+            )],
             answers,
             notes,
         }

@@ -10,6 +10,7 @@ use strait_world::traffic::{Dscp, Family, FlowReport, Kind, Ports, Traffic, Traf
 use super::call::Call;
 use super::ping::Ping;
 use super::rate::Rate;
+use super::script::Script;
 use super::web::Web;
 use super::{LabError, Stage};
 use crate::namespace::Namespace;
@@ -59,7 +60,7 @@ pub(super) trait Program {
 /// What a traffic's programs saw.
 #[derive(Debug)]
 pub(super) struct Collected {
-    pub(super) report: FlowReport,
+    pub(super) reports: Vec<FlowReport>,
     /// For ping: when each answered request was sent, and its answer came, in s of the run.
     pub(super) answers: Vec<(f64, f64)>,
     /// Why something is missing.
@@ -102,7 +103,9 @@ impl Flow {
             let ipv4 = config.family == Family::V4;
             let addresses = member.into_iter().flat_map(|member| &member.addresses);
             let mut addresses = addresses.map(|prefix| prefix.address);
-            let address = addresses.find(|address| address.is_ipv4() == ipv4);
+            // A script names its own addresses: there, any of the host's stands for it.
+            let any = config.kind == Kind::Mgen;
+            let address = addresses.find(|address| any || address.is_ipv4() == ipv4);
             let address =
                 address.ok_or_else(|| wrong("both hosts need an address of its family"))?;
             Ok((host, SocketAddr::new(address, port)))
@@ -166,6 +169,7 @@ pub(super) fn cast(loaded: &Loaded, topology: &Topology) -> Result<Vec<Part>, La
                 Kind::Ping => Box::new(Ping::new(&flow)?),
                 Kind::Voice => Box::new(Call::default()),
                 Kind::Udp => Box::new(Rate::new(&flow)?),
+                Kind::Mgen => Box::new(Script::new(&flow)?),
                 Kind::Tcp | Kind::Page => {
                     if config.dscp != Dscp::default() {
                         return Err(flow.wrong("the web server marks nothing: leave `dscp` away"));

@@ -119,13 +119,13 @@ impl Program for Rate {
             ));
         }
         Collected {
-            report: FlowReport {
+            reports: vec![FlowReport {
                 name: flow.config.name.clone(),
                 kind: Kind::Udp,
                 series: Vec::new(),
                 counters: BTreeMap::new(),
                 metrics,
-            },
+            }],
             answers: Vec::new(),
             notes,
         }

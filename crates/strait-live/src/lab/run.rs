@@ -187,11 +187,13 @@ impl Lab {
             .map(|fault| resumed_s(fault, &pings))
             .collect();
         for flow in collected {
-            for (metric, value) in &flow.report.metrics {
-                let name = format!("{}.{metric}", flow.report.name);
-                outcome.metrics.insert(name, *value);
+            for report in flow.reports {
+                for (metric, value) in &report.metrics {
+                    let name = format!("{}.{metric}", report.name);
+                    outcome.metrics.insert(name, *value);
+                }
+                outcome.flows.push(report);
             }
-            outcome.flows.push(flow.report);
             outcome.notes.extend(flow.notes);
         }
         outcome.left = self.stop_all();

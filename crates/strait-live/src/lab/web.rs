@@ -206,7 +206,7 @@ impl Program for Web {
             ));
         }
         Collected {
-            report: joined(flow, &transfer),
+            reports: vec![joined(flow, &transfer)],
             answers: Vec::new(),
             notes,
         }

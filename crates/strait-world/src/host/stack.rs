@@ -152,9 +152,20 @@ impl Stack {
         dscp: u8,
         payload: &[u8],
     ) -> bool {
+        self.send_labelled_udp(now, (src, dst), (dscp, 0), payload)
+    }
+
+    /// The same with a flow label after the code point; IPv4 has none.
+    pub fn send_labelled_udp(
+        &mut self,
+        now: Instant,
+        (src, dst): (SocketAddr, SocketAddr),
+        (dscp, label): (u8, u32),
+        payload: &[u8],
+    ) -> bool {
         let mut bytes = self.buffer();
         let ident = self.ident();
-        let built = ip::build_udp(src, dst, dscp, HOP_LIMIT, ident, 0, payload, &mut bytes);
+        let built = ip::build_udp(src, dst, dscp, HOP_LIMIT, ident, label, payload, &mut bytes);
         if built {
             self.enqueue(now, bytes);
         }
@@ -475,7 +486,8 @@ impl Stack {
         self.out.pop_front()
     }
 
-    pub(super) fn queued(&self) -> usize {
+    /// Packets that wait to leave the host.
+    pub fn queued(&self) -> usize {
         self.out.len()
     }
 

@@ -1,6 +1,7 @@
 //! What the form of a scenario file can't express.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use strait_channel::LinkKind;
 use strait_core::prefix::Prefix;
@@ -11,8 +12,9 @@ use toml::Table;
 
 use super::load::Source;
 use super::{Link, Loaded, LoadedNode, Scenario};
+use crate::mgen::Script;
 use crate::topology::Topology;
-use crate::traffic::{Family, Kind, TrafficError};
+use crate::traffic::{Family, Kind, Traffic, TrafficConfig, TrafficError};
 
 type Checked = Result<(), ConfigError>;
 
@@ -341,7 +343,8 @@ fn traffic(source: &Source<'_>, scenario: &Scenario) -> Checked {
             };
             let has_family =
                 |address: &Prefix| address.address.is_ipv4() == (traffic.family == Family::V4);
-            if !host.addresses.iter().any(has_family) {
+            // A script's own addresses say which family its flows have.
+            if traffic.kind != Kind::Mgen && !host.addresses.iter().any(has_family) {
                 let message = format!("`{name}` has no IPv{} address", u8::from(traffic.family));
                 return Err(source.error(&path("family"), &message));
             }
@@ -353,9 +356,54 @@ fn traffic(source: &Source<'_>, scenario: &Scenario) -> Checked {
         if traffic.stop.is_some_and(|stop| stop <= traffic.start) {
             return Err(source.error(&path("stop"), "is not after `start`"));
         }
-        traffic
+        let resolved = traffic
             .resolve()
             .map_err(|error| wrong_key(source, index, &error))?;
+        if let Traffic::Mgen(mgen) = resolved {
+            destinations(source, scenario, index, &mgen.script)?;
+        }
+    }
+    Ok(())
+}
+
+/// The flows of a script go to the traffic's other host, and it comes from one that can reach it.
+fn destinations(
+    source: &Source<'_>,
+    scenario: &Scenario,
+    index: usize,
+    script: &Script,
+) -> Checked {
+    let addresses = |name: &str| -> Vec<IpAddr> {
+        let hosts = scenario.hosts.iter().filter(|host| host.name == name);
+        hosts
+            .flat_map(|host| &host.addresses)
+            .map(|prefix| prefix.address)
+            .collect()
+    };
+    let traffic = &scenario.traffic[index];
+    let (near, far) = (addresses(&traffic.from), addresses(&traffic.to));
+    let path = format!("traffic.{index}.script");
+    for (_, dst) in script.destinations() {
+        let dst = dst.ip();
+        if !far.contains(&dst) {
+            let known: Vec<String> = far.iter().map(ToString::to_string).collect();
+            let message = format!(
+                "the script sends to {dst}, which is no address of `{}` (it has {})",
+                traffic.to,
+                known.join(", ")
+            );
+            return Err(source.error(&path, &message));
+        }
+        if !near
+            .iter()
+            .any(|address| address.is_ipv4() == dst.is_ipv4())
+        {
+            let message = format!(
+                "the script sends to {dst}, and `{}` has no address of that family",
+                traffic.from
+            );
+            return Err(source.error(&path, &message));
+        }
     }
     Ok(())
 }
@@ -364,7 +412,8 @@ fn traffic(source: &Source<'_>, scenario: &Scenario) -> Checked {
 fn wrong_key(source: &Source<'_>, index: usize, error: &TrafficError) -> ConfigError {
     let (TrafficError::Surplus { key, .. }
     | TrafficError::Missing { key, .. }
-    | TrafficError::Bounds { key, .. }) = error;
+    | TrafficError::Bounds { key, .. }
+    | TrafficError::Script { key, .. }) = error;
     source.error(&format!("traffic.{index}.{key}"), &error.to_string())
 }
 
@@ -467,10 +516,27 @@ fn expectations(source: &Source<'_>, loaded: &Loaded) -> Checked {
 fn metrics(loaded: &Loaded) -> Vec<String> {
     let of_traffic = loaded.scenario.traffic.iter().flat_map(|traffic| {
         let names = metrics_of(traffic.kind).iter();
-        names.map(|metric| format!("{}.{metric}", traffic.name))
+        let names = names.map(|metric| format!("{}.{metric}", traffic.name));
+        names.chain(metrics_of_flows(traffic)).collect::<Vec<_>>()
     });
     let of_links = loaded.links.iter().map(|link| format!("{}.use", link.name));
     of_traffic.chain(of_links).collect()
+}
+
+/// The metrics of each flow of a script.
+fn metrics_of_flows(traffic: &TrafficConfig) -> Vec<String> {
+    let Ok(Traffic::Mgen(mgen)) = traffic.resolve() else {
+        return Vec::new();
+    };
+    let flows: BTreeSet<u32> = mgen.script.flows().map(|(_, flow, _)| flow).collect();
+    let of = |flow: &u32| {
+        let name = format!("{}.{flow}", traffic.name);
+        let metrics = metrics_of(Kind::Udp).iter();
+        metrics
+            .map(move |metric| format!("{name}.{metric}"))
+            .collect::<Vec<_>>()
+    };
+    flows.iter().flat_map(of).collect()
 }
 
 /// The metrics that a kind of traffic is measured by.
@@ -486,5 +552,6 @@ const fn metrics_of(kind: Kind) -> &'static [&'static str] {
         Kind::Ping => &["rtt_p50_s", "rtt_p99_s", "rtt_min_s", "loss"],
         Kind::Tcp => &["time_s", "goodput_bit_s", "connect_s"],
         Kind::Page => &["time_s", "goodput_bit_s"],
+        Kind::Mgen => &["delay_p50_s", "delay_p99_s", "loss", "rate_bit_s"],
     }
 }

@@ -9,6 +9,8 @@ use strait_node::{Gateway, NodeConfig};
 use toml::{Table, Value};
 
 use super::{Scenario, check};
+use crate::mgen::{Script, read_capture};
+use crate::traffic::{Kind, TrafficConfig};
 
 /// Where the text of files comes from.
 pub trait Files {
@@ -17,6 +19,14 @@ pub trait Files {
     /// # Errors
     /// Why it can't be read, for people.
     fn read(&self, path: &Path) -> Result<String, String>;
+
+    /// All octets of a file that is no text.
+    ///
+    /// # Errors
+    /// Why it can't be read, for people.
+    fn read_octets(&self, path: &Path) -> Result<Vec<u8>, String> {
+        self.read(path).map(String::into_bytes)
+    }
 }
 
 /// The files of this host.
@@ -26,6 +36,8 @@ pub struct DiskFiles;
 impl DiskFiles {
     /// Octets of a configuration file. A guard against naming the wrong file.
     pub const OCTETS_MAX: u64 = 4_000_000;
+    /// Octets of a capture that are read: what comes after them is left out.
+    pub const CAPTURE_OCTETS_MAX: u64 = 1 << 30;
 }
 
 impl Files for DiskFiles {
@@ -42,6 +54,15 @@ impl Files for DiskFiles {
             ));
         }
         Ok(text)
+    }
+
+    fn read_octets(&self, path: &Path) -> Result<Vec<u8>, String> {
+        let unreadable = |error: std::io::Error| format!("can't be read: {error}");
+        let file = std::fs::File::open(path).map_err(unreadable)?;
+        let mut octets = Vec::new();
+        let mut limited = file.take(Self::CAPTURE_OCTETS_MAX);
+        limited.read_to_end(&mut octets).map_err(unreadable)?;
+        Ok(octets)
     }
 }
 
@@ -136,6 +157,9 @@ impl Scenario {
             text,
             path,
         };
+        for index in 0..scenario.traffic.len() {
+            inline_script(files, &source, index, &mut scenario.traffic[index])?;
+        }
         check::names(&source, &scenario)?;
         for variant in &mut scenario.variants {
             inline_policy(files, path, &mut variant.node)?;
@@ -284,6 +308,53 @@ fn wrong_link(file: &str, text: &str, table: &str, error: &LinkError) -> ConfigE
     | LinkError::Value { key, .. }) = error;
     config_text::error_at(file, text, &format!("{table}{key}"), &error.to_string())
 }
+
+/// Puts a script in place of its file's name, and the captures that it repeats beside it.
+fn inline_script(
+    files: &dyn Files,
+    source: &Source<'_>,
+    index: usize,
+    traffic: &mut TrafficConfig,
+) -> Result<(), ConfigError> {
+    if traffic.kind != Kind::Mgen {
+        return Ok(());
+    }
+    let key = format!("traffic.{index}.script");
+    let mut origin = source.path.to_path_buf();
+    if let Some(name) = traffic.script.take() {
+        if traffic.script_text.is_some() {
+            return Err(source.error(&key, "is said twice: leave `script` or `script_text` away"));
+        }
+        origin = beside(source.path, &name);
+        let text = read(files, &origin).map_err(|error| unreadable(source, &key, &error))?;
+        traffic.script_text = Some(text);
+    }
+    let Some(text) = &traffic.script_text else {
+        return Ok(());
+    };
+    let script = Script::parse(text).map_err(|error| ConfigError {
+        line: Some(error.line),
+        column: Some(error.column),
+        ..ConfigError::of_file(&origin.display().to_string(), error.message)
+    })?;
+    for name in script.captures() {
+        if traffic.captures.contains_key(name) {
+            continue;
+        }
+        let path = beside(&origin, name);
+        let wrong = |why: String| source.error(&key, &format!("{} {why}", path.display()));
+        let octets = files.read_octets(&path).map_err(wrong)?;
+        let frames =
+            read_capture(&octets).map_err(|error| wrong(format!("doesn't serve: {error}")))?;
+        let frames = frames.iter().take(CAPTURED_MAX);
+        let frames = frames.map(|frame| (frame.gap_ns, frame.octets)).collect();
+        traffic.captures.insert(name.into(), frames);
+    }
+    Ok(())
+}
+
+/// Frames of a capture in a scenario. They are part of the resolved configuration.
+const CAPTURED_MAX: usize = 100_000;
 
 /// Puts the content of `[policy] file` in place of its name, so that a result can be repeated from
 /// its resolved configuration alone. Other keys beside `file` win over the file's.

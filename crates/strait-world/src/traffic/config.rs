@@ -1,13 +1,18 @@
 //! `[[traffic]]` of a scenario.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use strait_core::Duration;
 use strait_core::chance::Stream;
 use strait_core::time::nanos;
 use strait_core::units::{BitRate, Octets, Time};
+use strait_wire::mgen::UDP_OCTETS_MAX;
 
 use super::Dscp;
 use crate::host::TcpOptions;
+use crate::mgen::{Cloned, Script};
 use crate::tcp::{PROFILE_DEFAULT, PROFILES, default_buffer_octets};
 
 /// One traffic as written. Keys that don't belong to its kind are errors of
@@ -77,6 +82,16 @@ pub struct TrafficConfig {
     /// tcp, page: the path's MTU, if it is below the hosts'.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<Octets>,
+    /// mgen: the file with the script that `from` plays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// mgen: the script itself, in place of `script`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script_text: Option<String>,
+    /// mgen: by name, the captures that the script repeats: gap before each frame in ns, and octets
+    /// of its message. Those that aren't here are read from their files.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub captures: BTreeMap<String, Vec<(u64, u32)>>,
 }
 
 const fn zero() -> Time {
@@ -97,6 +112,8 @@ pub enum Kind {
     Tcp,
     /// A web page.
     Page,
+    /// The flows of an MGEN script.
+    Mgen,
 }
 
 impl Kind {
@@ -108,6 +125,7 @@ impl Kind {
             Self::Ping => "ping",
             Self::Tcp => "tcp",
             Self::Page => "page",
+            Self::Mgen => "mgen",
         }
     }
 }
@@ -144,7 +162,7 @@ impl From<Family> for u8 {
 }
 
 /// A traffic with its defaults filled in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Traffic {
     /// RTP packets at a fixed period.
     Voice {
@@ -193,6 +211,19 @@ pub enum Traffic {
         /// How both ends are made.
         options: TcpOptions,
     },
+    /// The flows of a script.
+    Mgen(Box<MgenTraffic>),
+}
+
+/// A script as traffic of a scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MgenTraffic {
+    /// The script.
+    pub script: Script,
+    /// The captures that it repeats.
+    pub captures: BTreeMap<String, Arc<[Cloned]>>,
+    /// How the ends of its TCP flows are made.
+    pub options: TcpOptions,
 }
 
 /// What is wrong with a traffic.
@@ -227,6 +258,16 @@ pub enum TrafficError {
         key: &'static str,
         /// What it may be.
         bounds: &'static str,
+    },
+    /// A script that can't be played.
+    #[error("traffic `{traffic}`: the script, {message}")]
+    Script {
+        /// Which traffic.
+        traffic: String,
+        /// The key.
+        key: &'static str,
+        /// What is wrong with it, and what to do.
+        message: String,
     },
 }
 
@@ -279,13 +320,39 @@ impl TrafficConfig {
                 connections: self.within("connections", self.connections.unwrap_or(6), 32)?,
                 options: self.tcp_options(false)?,
             }),
+            Kind::Mgen => self.mgen(),
         }
     }
 
+    fn mgen(&self) -> Result<Traffic, TrafficError> {
+        let text = self.script_text.as_ref();
+        let text = text.ok_or_else(|| self.missing("script"))?;
+        let wrong = |message: String| TrafficError::Script {
+            traffic: self.name.clone(),
+            key: "script",
+            message,
+        };
+        let script = Script::parse(text).map_err(|error| wrong(error.to_string()))?;
+        super::mgen::playable(&script).map_err(wrong)?;
+        let cloned = |(gap_ns, octets): &(u64, u32)| Cloned {
+            gap_ns: *gap_ns,
+            octets: (*octets).clamp(28, UDP_OCTETS_MAX as u32),
+        };
+        let captures = self.captures.iter().map(|(name, frames)| {
+            let frames: Vec<Cloned> = frames.iter().map(cloned).collect();
+            (name.clone(), frames.into())
+        });
+        Ok(Traffic::Mgen(Box::new(MgenTraffic {
+            script,
+            captures: captures.collect(),
+            options: self.tcp_options(true)?,
+        })))
+    }
+
     fn refuse_surplus(&self) -> Result<(), TrafficError> {
-        use Kind::{Page, Ping, Tcp, Udp, Voice};
-        let keys: [(&'static str, bool, &[Kind]); 14] = [
-            ("stop", self.stop.is_some(), &[Voice, Udp, Ping]),
+        use Kind::{Mgen, Page, Ping, Tcp, Udp, Voice};
+        let keys: [(&'static str, bool, &[Kind]); 17] = [
+            ("stop", self.stop.is_some(), &[Voice, Udp, Ping, Mgen]),
             ("payload", self.payload.is_some(), &[Voice, Udp, Ping]),
             ("period", self.period.is_some(), &[Voice, Ping]),
             ("both_ways", self.both_ways.is_some(), &[Voice]),
@@ -296,9 +363,12 @@ impl TrafficConfig {
             ("octets", self.octets.is_some(), &[Tcp, Page]),
             ("objects", self.objects.is_some(), &[Page]),
             ("connections", self.connections.is_some(), &[Page]),
-            ("endpoint", self.endpoint.is_some(), &[Tcp, Page]),
-            ("buffer", self.buffer.is_some(), &[Tcp, Page]),
-            ("mtu", self.mtu.is_some(), &[Tcp, Page]),
+            ("endpoint", self.endpoint.is_some(), &[Tcp, Page, Mgen]),
+            ("buffer", self.buffer.is_some(), &[Tcp, Page, Mgen]),
+            ("mtu", self.mtu.is_some(), &[Tcp, Page, Mgen]),
+            ("script", self.script.is_some(), &[Mgen]),
+            ("script_text", self.script_text.is_some(), &[Mgen]),
+            ("captures", !self.captures.is_empty(), &[Mgen]),
         ];
         let surplus = keys
             .iter()

@@ -11,6 +11,8 @@ mod dscp;
 mod flow;
 mod http;
 mod log;
+mod mgen;
+mod mgen_report;
 mod page_client;
 mod page_server;
 mod ping;
@@ -23,17 +25,21 @@ use strait_core::time::nanos;
 use strait_core::{Duration, Instant};
 
 use self::bulk::{BulkReceiver, BulkSender};
-pub use self::config::{Family, Kind, Traffic, TrafficConfig, TrafficError};
+pub use self::config::{Family, Kind, MgenTraffic, Traffic, TrafficConfig, TrafficError};
 pub use self::content::{Content, datagram_payload, datagram_sequence, voice_packet, widen};
 pub use self::dscp::Dscp;
 use self::flow::{Datagrams, Form, Pace};
 pub use self::http::object_octets;
 pub use self::log::{FlowLog, Mark, ObjectMark, Side, Transfer};
+pub use self::mgen::{DATAGRAM_OCTETS_MAX, flow_key, flow_of, source_ports};
+use self::mgen::{MgenReceiver, MgenSender};
+pub use self::mgen_report::{Arrival, arrivals_report, flow_reports, text_logs};
 use self::page_client::PageClient;
 use self::page_server::PageServer;
 use self::ping::Ping;
 pub use self::report::{FlowReport, Series, report};
 use crate::host::{Host, TcpOptions};
+use crate::mgen::Protocol;
 
 /// The ports of one traffic. A page's client uses up to 64 ports from `from` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +157,7 @@ pub fn install(
             connections,
             options,
         } => job.page((objects, octets), connections, &options),
+        Traffic::Mgen(traffic) => job.mgen(&traffic),
     }
 }
 
@@ -289,6 +296,48 @@ impl Job<'_> {
             Ok(())
         } else {
             Err(self.taken(self.to, far.port()))
+        }
+    }
+
+    fn mgen(self, traffic: &MgenTraffic) -> Result<(), InstallError> {
+        let ports = source_ports(&traffic.script, self.ends.0.port());
+        let name = format!("traffic.{}.{}", self.config.name, self.from.incarnation());
+        let sender = MgenSender::new(
+            self.log(Side::From),
+            traffic,
+            (self.span.start, self.span.stop),
+            (self.seed, &name),
+            self.config.dscp.0,
+            (self.from.addresses().to_vec(), ports.clone()),
+        );
+        let receiver = MgenReceiver::new(self.log(Side::To));
+        let mut taken = None;
+        self.from.install(|stack| {
+            let mut bound = ports.values().map(|port| (*port, stack.bind_udp(*port)));
+            taken = bound.find(|(_, bound)| !bound).map(|(port, _)| port);
+            sender
+        });
+        if let Some(port) = taken {
+            return Err(self.taken(self.from, port));
+        }
+        self.to.install(|stack| {
+            let mut bound = traffic
+                .script
+                .destinations()
+                .into_iter()
+                .map(|(protocol, dst)| {
+                    let bound = match protocol {
+                        Protocol::Tcp => stack.listen(dst.port(), traffic.options.clone()),
+                        Protocol::Udp | Protocol::Sink => stack.bind_udp(dst.port()),
+                    };
+                    (dst.port(), bound)
+                });
+            taken = bound.find(|(_, bound)| !bound).map(|(port, _)| port);
+            receiver
+        });
+        match taken {
+            Some(port) => Err(self.taken(self.to, port)),
+            None => Ok(()),
         }
     }
 

@@ -67,6 +67,7 @@ pub fn report(config: &TrafficConfig, from: &FlowLog, to: &FlowLog) -> FlowRepor
         Kind::Ping => report.ping(from),
         Kind::Tcp => report.tcp(from, to),
         Kind::Page => report.page(from, to),
+        Kind::Mgen => report.all_flows(from, to),
     }
     report
 }
@@ -161,7 +162,7 @@ impl FlowReport {
         self.metric("loss", loss);
     }
 
-    fn datagrams(&mut self, from: &FlowLog, to: &FlowLog) {
+    pub(super) fn datagrams(&mut self, from: &FlowLog, to: &FlowLog) {
         let directions = [
             join(&from.sent, &to.received),
             join(&to.sent, &from.received),

@@ -83,6 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let outputs = Outputs {
         pcap: args.pcap.as_deref(),
         report: Some(&args.report),
+        ..Outputs::default()
     };
     simulated::write(&loaded, &outcome, &result, &outputs)?;
     let code = crate::output::result(&result, args.json, args.strict);

@@ -1,5 +1,6 @@
 //! Measuring tools of our own, where no usual program does it.
 
+mod flows;
 mod open;
 mod pcap;
 
@@ -18,7 +19,7 @@ use strait_world::traffic::{Dscp, FlowLog, Side, TrafficConfig, report};
 
 use crate::exit::BadInput;
 
-/// Measure: a call of our own over RTP, or anyone's traffic from captures.
+/// Measure: a call over RTP, the flows of an MGEN script, or anyone's traffic from captures.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -38,6 +39,19 @@ enum What {
                       strait measure voice report s.json r.json"
     )]
     Voice(VoiceCommand),
+    /// The flows of an MGEN 5 script: send and listen as `mgen` does, which understands us, and we
+    /// it.
+    ///
+    /// Each flow has a socket of its own, so that its TOS and LABEL are its own too. Messages that
+    /// are late, because this host was busy, leave at once: the rate is right in the long run, and
+    /// the table says how late. Delays come from the times that messages carry: both hosts
+    /// need the same clock.
+    #[command(
+        after_help = "Examples:\n  strait measure flows scenarios/mgen/listen.mgn --log r.drc &\n  \
+                      strait measure flows scenarios/mgen/table3.mgn --log s.drc\n  \
+                      mgen input scenarios/mgen/table3.mgn txlog"
+    )]
+    Flows(flows::Args),
     /// Anyone's traffic by class or flow: one capture for rates, sizes and calls; two of the same
     /// traffic for delay, jitter, loss, order and remarked code points.
     ///
@@ -120,6 +134,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         What::Voice(VoiceCommand::Send(end)) => talk(end, Side::From, true),
         What::Voice(VoiceCommand::Receive(end)) => talk(end, Side::To, end.answer),
         What::Voice(VoiceCommand::Report(logs)) => joined(logs),
+        What::Flows(args) => flows::run(args),
         What::Pcap(args) => pcap::run(args),
     }
 }

@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Check(check::Args),
     /// Run a study: references, simulation and this host side by side.
     Study(study::Args),
-    /// Measure: a call of our own over RTP, or anyone's traffic from captures.
+    /// Measure: a call over RTP, the flows of an MGEN script, or anyone's traffic from captures.
     Measure(measure::Args),
     /// Measure how fast the engine is on this machine.
     Bench(bench::Args),

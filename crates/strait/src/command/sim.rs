@@ -11,7 +11,8 @@ use super::simulated::{self, Outputs};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait sim scenarios/demo.toml --report demo.html\n  \
-                        strait sim scenarios/demo.toml --seed 7 --runs 20 --json"
+                        strait sim scenarios/demo.toml --seed 7 --runs 20 --json\n  \
+                        strait sim scenarios/lab/mgen.toml --mgen-log logs"
 )]
 pub(crate) struct Args {
     /// The scenario file.
@@ -31,6 +32,10 @@ pub(crate) struct Args {
     /// Write what every port sent in the first run of each variant, as pcapng, into this folder.
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
+    /// Write the logs that MGEN would have written of the first run of each variant, for traffic of
+    /// kind `mgen`, into this folder: a file for each end.
+    #[arg(long, value_name = "DIR")]
+    mgen_log: Option<PathBuf>,
     /// Write a self-contained HTML report, with the resolved configuration.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -41,7 +46,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = strait_sim::Options {
         seed: args.seed,
         runs: args.runs,
-        capture: args.pcap.is_some(),
+        capture: args.pcap.is_some() || args.mgen_log.is_some(),
         threads: None,
     };
     let outcome = simulated::run(&loaded, &options)?;
@@ -49,6 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     result.tables.extend(simulated::tcp(&loaded, &outcome));
     let outputs = Outputs {
         pcap: args.pcap.as_deref(),
+        mgen_log: args.mgen_log.as_deref(),
         report: args.report.as_deref(),
     };
     simulated::write(&loaded, &outcome, &result, &outputs)?;

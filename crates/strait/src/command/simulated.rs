@@ -188,6 +188,7 @@ fn checks(loaded: &Loaded, outcome: &Outcome) -> Vec<Check> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outputs<'a> {
     pub(crate) pcap: Option<&'a Path>,
+    pub(crate) mgen_log: Option<&'a Path>,
     pub(crate) report: Option<&'a Path>,
 }
 
@@ -198,23 +199,34 @@ pub(crate) fn write(
     result: &ResultSet,
     outputs: &Outputs<'_>,
 ) -> anyhow::Result<()> {
+    let resolved = loaded.resolved_text();
     if let Some(folder) = outputs.pcap {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make {}", folder.display()))?;
-        for run in outcome.runs.iter().filter(|run| !run.captures.is_empty()) {
+        make(folder)?;
+        for run in &outcome.runs {
             for (name, octets) in &run.captures {
                 put(&folder.join(format!("{}-{name}", run.variant)), octets)?;
             }
         }
-        put(
-            &folder.join("resolved.toml"),
-            loaded.resolved_text().as_bytes(),
-        )?;
+        put(&folder.join("resolved.toml"), resolved.as_bytes())?;
+    }
+    if let Some(folder) = outputs.mgen_log {
+        make(folder)?;
+        for run in &outcome.runs {
+            for (name, text) in &run.mgen_logs {
+                let path = folder.join(format!("{}-{name}", run.variant));
+                put(&path, text.as_bytes())?;
+            }
+        }
+        put(&folder.join("resolved.toml"), resolved.as_bytes())?;
     }
     if let Some(path) = outputs.report {
         put(path, report(loaded, outcome, result).to_html().as_bytes())?;
     }
     Ok(())
+}
+
+fn make(folder: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))
 }
 
 fn put(path: &Path, octets: &[u8]) -> anyhow::Result<()> {
@@ -226,14 +238,11 @@ fn report(loaded: &Loaded, outcome: &Outcome, result: &ResultSet) -> Report {
     let scenario: &Scenario = &loaded.scenario;
     let mut series = Vec::new();
     let first = |variant| outcome.of(variant).next();
-    for (index, flow) in scenario.traffic.iter().enumerate() {
+    let flows = first(Scenario::BASE).map_or(&[][..], |run| &run.flows);
+    for flow in flows {
         for run in scenario.variant_names().filter_map(first) {
-            for line in run
-                .flows
-                .get(index)
-                .into_iter()
-                .flat_map(|flow| &flow.series)
-            {
+            let same = run.flows.iter().filter(|other| other.name == flow.name);
+            for line in same.flat_map(|flow| &flow.series) {
                 series.push(Series {
                     chart: format!("{} of {}", line.label, flow.name),
                     name: run.variant.clone(),
