@@ -42,7 +42,6 @@ impl Side {
 pub(super) struct Crossing {
     /// Packets that arrived, each counted once.
     pub(super) arrived: u64,
-    pub(super) octets: u64,
     pub(super) lost: u64,
     /// Seen at the sender only, at a time when the other capture had not begun or had ended.
     pub(super) not_judged: u64,
@@ -56,12 +55,13 @@ pub(super) struct Crossing {
     /// 6.4.1), without their sign.
     pub(super) distances: Times,
     pub(super) over_time: Timeline,
+    /// Octets by the time of their arrival.
+    pub(super) arrivals: Timeline,
 }
 
 impl Fold for Crossing {
     fn fold(&mut self, other: Self) {
         self.arrived += other.arrived;
-        self.octets += other.octets;
         self.lost += other.lost;
         self.not_judged += other.not_judged;
         self.unsent += other.unsent;
@@ -71,6 +71,7 @@ impl Fold for Crossing {
         self.delays.merge(&other.delays);
         self.distances.merge(&other.distances);
         self.over_time.merge(other.over_time);
+        self.arrivals.merge(other.arrivals);
     }
 }
 
@@ -234,14 +235,16 @@ impl Across {
         self.ways.at(sent.pair).0 = Some(sender);
         self.recent[sent.mark as usize % RECENT] = (sent.mark, Some(sender.other()));
         let delay_ns = received.time_ns.saturating_sub(sent.time_ns);
-        let since_ns = sent
-            .time_ns
-            .saturating_sub(self.began_ns.unwrap_or_default());
+        let began_ns = self.began_ns.unwrap_or_default();
         let direction = &mut self.directions[sender as usize];
         direction.matched(number, &sent, &received, delay_ns);
         let row = direction.rows.at(sent.key);
         let interval_ns = self.settings.interval_ns;
+        let since_ns = sent.time_ns.saturating_sub(began_ns);
         row.over_time.record(since_ns, interval_ns, delay_ns);
+        let since_ns = received.time_ns.saturating_sub(began_ns);
+        let octets = received.octets.into();
+        row.arrivals.record(since_ns, interval_ns, octets);
     }
 
     /// Who sent a packet that both saw: whose side its source is on, else who saw more hops left,
@@ -348,6 +351,13 @@ impl Across {
         }
     }
 
+    /// Flows and pairs of addresses that were forgotten for want of room. Of one that comes back,
+    /// late packets before aren't known, and losses may count as never seen.
+    pub(super) fn forgotten(&self) -> u64 {
+        let orders = self.directions.iter().map(|one| one.orders.folded());
+        self.ways.folded() + orders.sum::<u64>()
+    }
+
     /// How much more B's clock shows than A's, if the fastest packet of each direction took equally
     /// long; `None` unless packets went both ways.
     pub(super) fn clock_offset_ns(&self) -> Option<f64> {
@@ -371,7 +381,6 @@ impl Direction {
             .map(|last_ns| delay_ns.saturating_sub(last_ns).saturating_abs());
         let row = self.rows.at(sent.key);
         row.arrived += 1;
-        row.octets += u64::from(received.octets);
         row.remarked += u64::from(sent.dscp != received.dscp);
         row.reordered += u64::from(late);
         row.delays.record(delay_ns);

@@ -35,7 +35,7 @@ pub use rows::{By, Flow, Key, protocol_name};
 pub use rtp::static_clock_hz;
 pub use source::Source;
 pub use spread::{Sizes, Spread, Times};
-pub use synthetic::Synthetic;
+pub use synthetic::{Synthetic, bare_walk};
 
 /// Rows held while reading. Only flows and pairs of addresses can be more; a row takes up to about
 /// 100 kB with its histograms, usually a tenth of that.

@@ -109,6 +109,7 @@ where
     tables.push(captures_table(sources.iter().map(Source::row)));
     tables.push(clocks_table(&across, settings));
     let faults = across.faults;
+    let forgotten = across.forgotten();
     tables.push(matching_table(&faults));
     let mut folded = 0;
     let mut early = 0;
@@ -146,6 +147,7 @@ where
         none_of("delays-below-zero", early),
         none_of("packets-too-short-to-match", short),
         none_of("packets-without-room", faults.without_room),
+        none_of("flows-forgotten", forgotten),
         none_of("rows-folded", folded),
     ];
     analysis
@@ -227,25 +229,36 @@ fn direction_tables(
     let mut heavy: Vec<_> = rows.iter().filter(|(_, row)| row.arrived > 0).collect();
     heavy.sort_by_key(|(_, row)| std::cmp::Reverse(row.arrived));
     for (label, row) in heavy.into_iter().take(LINES_MAX) {
-        let bins = row.over_time.bins(settings.interval_ns);
-        let greatest = bins.filter(|(_, bin)| bin.count > 0);
-        analysis.series.push(Series {
-            chart: format!("longest delay from {name}"),
-            name: label.clone(),
-            unit: "s".into(),
-            held: false,
-            points: greatest
-                .map(|(at, bin)| (at, bin.greatest as f64 / 1e9))
-                .collect(),
-        });
-        analysis.curves.push(Curve {
-            chart: format!("share of packets from {name} by delay"),
-            name: label.clone(),
-            across: "delay in s".into(),
-            unit: String::new(),
-            points: curve(&row.delays),
-        });
+        draw(label, row, name, settings.interval_ns, analysis);
     }
+}
+
+/// Lines of a row: rate and delay over time, and the distribution of delay.
+fn draw(label: &str, row: &Crossing, name: &str, interval_ns: u64, analysis: &mut Analysis) {
+    let bins = row.over_time.bins(interval_ns);
+    let longest = bins.filter(|(_, bin)| bin.count > 0);
+    let longest = longest.map(|(at, bin)| (at, bin.greatest as f64 / 1e9));
+    analysis.series.push(Series {
+        chart: format!("longest delay from {name}, by time of sending"),
+        name: label.into(),
+        unit: "s".into(),
+        held: false,
+        points: longest.collect(),
+    });
+    analysis.series.push(Series {
+        chart: format!("rate from {name}, as it arrived"),
+        name: label.into(),
+        unit: "bit/s".into(),
+        held: true,
+        points: row.arrivals.rate(interval_ns),
+    });
+    analysis.curves.push(Curve {
+        chart: format!("share of packets from {name} by delay"),
+        name: label.into(),
+        across: "delay in s".into(),
+        unit: String::new(),
+        points: curve(&row.delays),
+    });
 }
 
 /// A distribution as a line, thinned where it has more points than a plot shows.

@@ -3,6 +3,8 @@
 use std::io::{self, Read};
 
 use strait_core::chance::Stream;
+use strait_wire::hash::hash64;
+use strait_wire::pcap::{FILE_HEADER_OCTETS, FileHeader, RECORD_HEADER_OCTETS};
 
 /// Octets of the RTP packets of a call with 20 ms of G.711.
 const VOICE_OCTETS: usize = 200;
@@ -141,4 +143,24 @@ impl Read for Synthetic {
         }
         Ok(written)
     }
+}
+
+/// The least that any reader of a capture does: it goes from packet to packet and looks at each
+/// octet once. Gives the number of packets and a hash over all; of what is no capture, nothing.
+pub fn bare_walk(capture: &[u8]) -> (u64, u64) {
+    let (mut packets, mut hash) = (0, 0);
+    let Ok(header) = FileHeader::parse(capture) else {
+        return (packets, hash);
+    };
+    let mut rest = capture.get(FILE_HEADER_OCTETS..).unwrap_or_default();
+    while let Ok(record) = header.record(rest) {
+        let end = RECORD_HEADER_OCTETS + record.captured as usize;
+        let Some(octets) = rest.get(RECORD_HEADER_OCTETS..end) else {
+            break;
+        };
+        packets += 1;
+        hash = hash64(hash, octets);
+        rest = &rest[end..];
+    }
+    (packets, hash)
 }

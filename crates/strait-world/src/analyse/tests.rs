@@ -212,6 +212,8 @@ fn delay_loss_order_copies_and_remarking_between_two_places() {
     assert_eq!(number(matrix, "EF", "EF at B"), Some(6.0));
     assert_eq!(number(matrix, "EF", "BE at B"), Some(1.0));
     assert!(!analysis.result.has_failed());
+    let arrived = &analysis.series[1];
+    assert_eq!(arrived.points, [(0.0, 7.0 * 800.0)]);
     let curve = &analysis.curves[0];
     assert_eq!(curve.points.last(), Some(&(0.025, 1.0)));
 }
@@ -444,6 +446,10 @@ fn a_made_up_capture_is_what_it_says() {
         let made = Synthetic::new(1, 5000, 600, delay_ns);
         Source::new("made", Capture::open(made).unwrap(), None)
     };
+    let mut octets = Vec::new();
+    let mut made = Synthetic::new(1, 5000, 600, 0);
+    made.read_to_end(&mut octets).unwrap();
+    assert_eq!(bare_walk(&octets).0, 5000);
     let analysis = one(source(0), &Settings::default(), &mut || true);
     assert!(!analysis.result.has_failed());
     let streams = table(&analysis, "rtp");

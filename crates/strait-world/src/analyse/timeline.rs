@@ -84,6 +84,13 @@ impl Timeline {
         interval_ns as f64 * 2_f64.powi(self.doublings as i32) / 1e9
     }
 
+    /// Octets as a rate in bit/s over time.
+    pub(super) fn rate(&self, interval_ns: u64) -> Vec<(f64, f64)> {
+        let bit_s = 8.0 / self.width_s(interval_ns);
+        let bins = self.bins(interval_ns);
+        bins.map(|(at, bin)| (at, bin.sum as f64 * bit_s)).collect()
+    }
+
     /// The intervals in order of time, each with its beginning in s.
     pub(super) fn bins(&self, interval_ns: u64) -> impl Iterator<Item = (f64, Bin)> {
         let width_s = self.width_s(interval_ns);

@@ -75,17 +75,16 @@ impl Volumes {
         }
         let mut heavy: Vec<_> = rows.iter().collect();
         heavy.sort_by_key(|(_, row)| std::cmp::Reverse(row.octets));
-        let series = heavy.into_iter().take(LINES_MAX).map(|(label, row)| {
-            let bit_s = 8.0 / row.rate.width_s(interval_ns);
-            let bins = row.rate.bins(interval_ns);
-            Series {
+        let series = heavy
+            .into_iter()
+            .take(LINES_MAX)
+            .map(|(label, row)| Series {
                 chart: "rate".into(),
                 name: label.clone(),
                 unit: "bit/s".into(),
                 held: true,
-                points: bins.map(|(at, bin)| (at, bin.sum as f64 * bit_s)).collect(),
-            }
-        });
+                points: row.rate.rate(interval_ns),
+            });
         let series = series.collect();
         (table, series)
     }

@@ -1,5 +1,7 @@
 //! How fast the engine is on this machine.
 
+use std::hint::black_box;
+use std::io::Read;
 use std::process::ExitCode;
 
 use anyhow::{bail, ensure};
@@ -7,11 +9,12 @@ use strait_core::Duration;
 use strait_live::Clock;
 use strait_live::bench_tun::{Between, Passed, TunPath};
 use strait_sim::bench::{BareCopy, Chain, Middle};
+use strait_world::analyse::{self, Analysis, Capture, Settings, Source, Synthetic, bare_walk};
 
 use crate::exit;
 use crate::output::{print, progress};
 
-/// Measure how fast the simulator and the live path are on this machine.
+/// Measure how fast the simulator, the live path and the analyser of captures are on this machine.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait bench\n  strait bench sim-hops --json\n\n\
@@ -30,7 +33,7 @@ pub(crate) struct Args {
     octets: u64,
 }
 
-const NAMES: [&str; 3] = ["sim-hops", "sim-hops-gateway", "live-tun"];
+const NAMES: [&str; 4] = ["sim-hops", "sim-hops-gateway", "live-tun", "pcap"];
 
 /// One figure; no value where it could not be measured.
 struct Figure {
@@ -57,6 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "sim-hops" => figures.extend(sim(name, Middle::Routers, args.octets)?),
             "sim-hops-gateway" => figures.extend(sim(name, Middle::Gateways, args.octets)?),
             "live-tun" => figures.extend(live_tun()?),
+            "pcap" => figures.extend(pcap()?),
             other => bail!("nothing is called `{other}`"),
         }
         bar.inc(1);
@@ -89,7 +93,7 @@ fn sim(name: &str, middle: Middle, octets: u64) -> anyhow::Result<Vec<Figure>> {
     let hops = outcome.hops as f64;
     let packets = outcome.octets.div_ceil(BareCopy::HOP_OCTETS);
     let clock = Clock::start();
-    std::hint::black_box(BareCopy::default().run(packets));
+    black_box(BareCopy::default().run(packets));
     let copy_seconds = clock.now().as_secs_f64();
     Ok(vec![
         figure(name, hops / seconds, "hops/s"),
@@ -152,6 +156,61 @@ const LIVE_TUN: [(&str, &str); 4] = [
     ("live-tun-bare-pps", "packets/s"),
     ("live-tun-loss", "1"),
 ];
+
+/// Packets of each capture that is analysed.
+const CAPTURE_PACKETS: u64 = 200_000;
+/// Octets of its longest packets; the mean is 150.
+const CAPTURE_OCTETS_MAX: usize = 200;
+
+/// Analyses of one and of two captures in memory against the least that any reader does, in turns.
+fn pcap() -> anyhow::Result<Vec<Figure>> {
+    let made = |delay_ns| {
+        let mut octets = Vec::new();
+        Synthetic::new(1, CAPTURE_PACKETS, CAPTURE_OCTETS_MAX, delay_ns)
+            .read_to_end(&mut octets)?;
+        anyhow::Ok(octets)
+    };
+    let (a, b) = (made(0)?, made(50_000_000)?);
+    let settings = Settings::default();
+    let source = |octets| anyhow::Ok(Source::new("made", Capture::open(octets)?, None));
+    let seconds = |work: &mut dyn FnMut() -> anyhow::Result<Analysis>| {
+        let clock = Clock::start();
+        let analysis = work()?;
+        let seconds = clock.now().as_secs_f64();
+        ensure!(!analysis.result.has_failed(), "the analysis isn't complete");
+        anyhow::Ok(seconds)
+    };
+    let mut values: [Vec<f64>; 4] = Default::default();
+    for _ in 0..ROUNDS {
+        let clock = Clock::start();
+        black_box(bare_walk(&a));
+        let bare_s = clock.now().as_secs_f64();
+        let one_s = seconds(&mut || Ok(analyse::one(source(&a[..])?, &settings, &mut || true)))?;
+        let two_s = seconds(&mut || {
+            let (a, b) = (source(&a[..])?, source(&b[..])?);
+            Ok(analyse::two(a, b, &settings, &mut || true))
+        })?;
+        let packets = CAPTURE_PACKETS as f64;
+        let round = [
+            packets / one_s,
+            bare_s / one_s,
+            2.0 * packets / two_s,
+            2.0 * bare_s / two_s,
+        ];
+        for (values, value) in values.iter_mut().zip(round) {
+            values.push(value);
+        }
+    }
+    let names = [
+        ("pcap-one", "packets/s"),
+        ("pcap-one-ratio", "1"),
+        ("pcap-two", "packets/s"),
+        ("pcap-two-ratio", "1"),
+    ];
+    let figures = names.into_iter().zip(values);
+    let figures = figures.map(|((id, unit), values)| figure(id, middle(values), unit));
+    Ok(figures.collect())
+}
 
 fn middle(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
