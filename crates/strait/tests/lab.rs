@@ -71,6 +71,39 @@ fn a_short_lab_measures_resumes_and_leaves_nothing() {
 }
 
 #[test]
+fn the_flows_of_a_script_are_the_same_live_and_simulated() {
+    if !can_run("lab mgen") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab/mgen.toml");
+    let output = Command::new(STRAIT)
+        .args(["lab", "--json", "--strict", "--with-sim"])
+        .arg(scenario)
+        .env("TMPDIR", folder.path())
+        .output()
+        .unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&complaints);
+    assert!(
+        output.status.success(),
+        "{:#?}\n{complaints}",
+        result["checks"]
+    );
+    let rows = result["tables"][0]["rows"].as_array().unwrap();
+    // Patterns draw the same gaps in both worlds: so rates agree far better than by chance.
+    for flow in 1..=3 {
+        let name = format!("flows.{flow}.rate_bit_s");
+        let row = rows
+            .iter()
+            .find(|row| row[0] == name.as_str())
+            .expect("a rate");
+        let relative = row[5].as_f64().expect("both rates");
+        assert!(relative.abs() < 0.005, "{name}: {relative}");
+    }
+}
+
+#[test]
 fn a_command_runs_inside_a_host_and_its_status_is_ours() {
     if !can_run("lab command") {
         return;

@@ -335,7 +335,10 @@ fn inline_script(
     let script = Script::parse(text).map_err(|error| ConfigError {
         line: Some(error.line),
         column: Some(error.column),
-        ..ConfigError::of_file(&origin.display().to_string(), error.message)
+        ..ConfigError::of_file(
+            &origin.display().to_string(),
+            format!("column {}: {}", error.column, error.message),
+        )
     })?;
     for name in script.captures() {
         if traffic.captures.contains_key(name) {

@@ -21,6 +21,8 @@
 mod check;
 mod load;
 #[cfg(test)]
+mod mgen_tests;
+#[cfg(test)]
 mod tests;
 
 use serde::{Deserialize, Serialize};

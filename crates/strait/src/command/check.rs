@@ -8,7 +8,9 @@ use strait_node::config_text::{self, ConfigError};
 use strait_qos::{Policy, PolicyConfig};
 use strait_world::scenario::{DiskFiles, Files, Scenario, load_node};
 
-/// Check a node, link, policy, scenario or study file. What it is, the file itself says.
+/// Check a node, link, policy, scenario or study file, or a script of MGEN (`.mgn`).
+///
+/// What a file is, it says itself.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  strait check scenarios/demo.toml scenarios/nodes/*.toml")]
 pub(crate) struct Args {
@@ -30,6 +32,10 @@ fn check(path: &Path) -> anyhow::Result<&'static str> {
     let text = DiskFiles
         .read(path)
         .map_err(|message| ConfigError::of_file(&name, message))?;
+    if path.extension().is_some_and(|end| end == "mgn") {
+        super::measure::check_script(path)?;
+        return Ok("script of MGEN");
+    }
     let table: toml::Table = config_text::parse(&name, &text)?;
     let has = |key: &str| table.contains_key(key);
     if let Some(study) = table.get("study") {

@@ -19,6 +19,8 @@ use strait_world::traffic::{Dscp, FlowLog, Side, TrafficConfig, report};
 
 use crate::exit::BadInput;
 
+pub(super) use self::flows::check as check_script;
+
 /// Measure: a call over RTP, the flows of an MGEN script, or anyone's traffic from captures.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

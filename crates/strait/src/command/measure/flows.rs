@@ -67,10 +67,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Err(BadInput(message.into()).into());
     }
     let (script, captures) = load(&args.script)?;
-    for warning in &script.warnings {
-        let (file, line) = (args.script.display(), warning.line);
-        eprintln!("strait: {file}, line {line}: {}", warning.message);
-    }
+    warn(&args.script, &script);
     let zero = match (args.start_ns, script.globals.start) {
         (Some(ns), _) => Instant::from_nanos(ns),
         (None, Some(start)) => strait_live::flows::time_of_day(start).ok_or_else(|| {
@@ -116,6 +113,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(crate::output::result(&tables(&outcome), args.json, false))
 }
 
+/// Whether a script is right; what is probably not meant goes to stderr.
+pub(in crate::command) fn check(path: &Path) -> anyhow::Result<()> {
+    let (script, _) = load(path)?;
+    warn(path, &script);
+    Ok(())
+}
+
+fn warn(path: &Path, script: &Script) {
+    for warning in &script.warnings {
+        eprintln!(
+            "strait: {}:{}: {}",
+            path.display(),
+            warning.line,
+            warning.message
+        );
+    }
+}
+
 type Captures = BTreeMap<String, Arc<[Cloned]>>;
 
 fn load(path: &Path) -> anyhow::Result<(Script, Captures)> {
@@ -125,7 +140,7 @@ fn load(path: &Path) -> anyhow::Result<(Script, Captures)> {
     let script = Script::parse(&text).map_err(|error| ConfigError {
         line: Some(error.line),
         column: Some(error.column),
-        ..wrong(error.message)
+        ..wrong(format!("column {}: {}", error.column, error.message))
     })?;
     let mut captures = BTreeMap::new();
     for name in script.captures() {
