@@ -141,7 +141,7 @@ impl Captured {
     /// octets (at most [`MARK_OCTETS_MAX`]), but for what changes on the way. `None` if fewer of
     /// them were kept. `bytes` are those that [`Self::parse`] read.
     ///
-    /// Besides what [`digest`](super::digest) leaves out (DSCP, ECN, hop limit, header checksum,
+    /// Besides what [`digest`](super::digest()) leaves out (DSCP, ECN, hop limit, header checksum,
     /// the segment size that a SYN announces) the checksums of TCP, UDP and ICMPv6 don't count: a
     /// capture on the sender may have them unfinished. With `translated`, neither do addresses and
     /// ports.
