@@ -34,8 +34,6 @@ pub(super) struct Args {
     /// Clock rate of an RTP payload type; may be given several times.
     #[arg(long, value_name = "TYPE=HZ", value_parser = clock)]
     clock: Vec<(u8, u32)>,
-    #[command(flatten)]
-    compare: Compare,
     /// One JSON object on stdout.
     #[arg(long)]
     json: bool,
@@ -46,6 +44,8 @@ pub(super) struct Args {
     /// Write a self-contained HTML report.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    compare: Compare,
 }
 
 #[derive(Debug, clap::Args)]
