@@ -45,13 +45,17 @@ impl Captured {
     /// header has no room for the length (0: RFC 2675, and the same practice in IPv4).
     ///
     /// # Errors
-    /// The fixed header isn't all there, or is none.
+    /// The fixed header isn't all there, or is none, or says that the packet is shorter than it.
     pub fn parse(bytes: &[u8], original_len: u32) -> Result<Self, ParseError> {
-        match bytes.first().ok_or(ParseError::Truncated)? >> 4 {
-            4 => Self::ipv4(bytes, original_len),
-            6 => Self::ipv6(bytes, original_len),
-            _ => Err(ParseError::BadVersion),
+        let (read, least) = match bytes.first().ok_or(ParseError::Truncated)? >> 4 {
+            4 => (Self::ipv4(bytes, original_len)?, IPV4_HEADER_OCTETS),
+            6 => (Self::ipv6(bytes, original_len)?, IPV6_HEADER_OCTETS),
+            _ => return Err(ParseError::BadVersion),
+        };
+        if (read.octets as usize) < least {
+            return Err(ParseError::LengthMismatch);
         }
+        Ok(read)
     }
 
     fn ipv4(bytes: &[u8], original_len: u32) -> Result<Self, ParseError> {
@@ -167,9 +171,8 @@ impl Captured {
                 zero(bytes, at, octets);
             }
         } else {
-            bytes[0] &= 0xf0;
-            if let Some(octet) = bytes.get_mut(1) {
-                *octet &= 0x0f;
+            for (octet, kept) in bytes.iter_mut().zip([0xf0, 0x0f]) {
+                *octet &= kept;
             }
             zero(bytes, 7, 1);
         }
@@ -272,10 +275,21 @@ mod tests {
         let mut huge = Vec::from(UDP6);
         huge[4..6].fill(0);
         assert_eq!(read(&huge).octets, 9000);
+        // Such a packet in a capture that tells no length, and one that is shorter than its header.
+        let short = Err(ParseError::LengthMismatch);
+        assert_eq!(Captured::parse(&huge, 39), short);
+        assert_eq!(Captured::parse(&huge, 40).map(|read| read.octets), Ok(40));
+        let mut wrong = Vec::from(PING4);
+        wrong[2..4].copy_from_slice(&[0, 19]);
+        assert_eq!(Captured::parse(&wrong, 9000), short);
     }
 
     #[test]
     fn a_mark_needs_its_octets() {
+        for sample in [PING4, UDP6] {
+            assert_eq!(mark(sample, 0), Some(hash64(sample.len() as u64, b"")));
+            assert!(mark(sample, 1).is_some());
+        }
         assert_eq!(mark(&PING4[..39], 40), None);
         assert_eq!(mark(&PING4[..40], 40), mark(PING4, 40));
         assert_eq!(mark(&PING4[..51], 512), None);
