@@ -3,9 +3,10 @@
 use strait_core::Instant;
 use strait_sim::{Built, build, check};
 use strait_world::scenario::{Loaded, Scenario};
-use strait_world::traffic::{self, FlowLog, FlowReport, Kind, TrafficConfig};
+use strait_world::traffic::{self, FlowLog, FlowReport, Kind, Ports, Side, TrafficConfig};
 
 use crate::draw::{Drawn, HEAL_MS, draw};
+use crate::patience::Openings;
 
 /// What a run came to.
 #[derive(Debug)]
@@ -14,22 +15,21 @@ pub(crate) struct Verdict {
     pub(crate) wrong: Vec<String>,
     /// How much of the time that transfers may take they took.
     pub(crate) share: f64,
+    /// Transfers that the network kept from beginning.
+    pub(crate) prevented: u64,
 }
 
 /// Draws and runs the scenario of a seed.
 pub(crate) fn judge(seed: u64) -> Verdict {
     let drawn = draw(seed);
     let loaded = drawn.load();
-    let mut built = match build(&loaded, Scenario::BASE, loaded.scenario.seed) {
-        Ok(built) => built,
-        Err(error) => panic!("{error}"),
-    };
+    let mut built = built(&loaded);
     let mut trial = Trial {
         drawn: &drawn,
         loaded: &loaded,
         wrong: Vec::new(),
+        prevented: 0,
     };
-    built.world_mut().keep_fates();
     built.world_mut().set_check_every(32);
     for part in 1..=4 {
         trial.until(&mut built, HEAL_MS * part / 4);
@@ -43,6 +43,17 @@ pub(crate) fn judge(seed: u64) -> Verdict {
     Verdict {
         wrong: trial.wrong,
         share,
+        prevented: trial.prevented,
+    }
+}
+
+fn built(loaded: &Loaded) -> Built {
+    match build(loaded, Scenario::BASE, loaded.scenario.seed) {
+        Ok(mut built) => {
+            built.world_mut().keep_fates();
+            built
+        }
+        Err(error) => panic!("{error}"),
     }
 }
 
@@ -50,6 +61,7 @@ struct Trial<'a> {
     drawn: &'a Drawn,
     loaded: &'a Loaded,
     wrong: Vec<String>,
+    prevented: u64,
 }
 
 impl Trial<'_> {
@@ -67,26 +79,42 @@ impl Trial<'_> {
     }
 
     fn report(&self, built: &Built, config: &TrafficConfig) -> FlowReport {
-        let log = |name: &str, side| {
-            let host = built.node(name).and_then(|node| built.world().host(node));
-            let of = |log: &&FlowLog| log.traffic == config.name && log.side == side;
-            let found = host.and_then(|host| host.logs().find(of).cloned());
-            found.unwrap_or_else(|| FlowLog::new(&config.name, side))
-        };
-        let from = log(&config.from, traffic::Side::From);
-        traffic::report(config, &from, &log(&config.to, traffic::Side::To))
+        let [from, to] = logs(built, config);
+        traffic::report(config, &from, &to)
     }
 
-    /// Every transfer is complete and right; gives the share of the last one's time that it took.
+    /// Whether every connection of a transfer that failed couldn't have been opened by anybody.
+    /// The same run again shows it, with captures.
+    fn is_prevented(&self, built: &Built, config: &TrafficConfig, index: usize) -> bool {
+        // The other end may have answered one connection more than once, so only the opener counts.
+        let [from, _] = logs(built, config);
+        let failed = from.transfer.map_or(0, |transfer| transfer.failed_connections);
+        failed > 0 && self.openings().prevented(Ports::nth(index as u16).to) as u64 >= failed
+    }
+
+    fn openings(&self) -> Openings {
+        let mut again = built(self.loaded);
+        let world = again.world_mut();
+        world.capture();
+        world.run_until(Instant::from_millis(HEAL_MS));
+        world.heal();
+        world.run_until(Instant::from_millis(self.drawn.complete_ms));
+        Openings::of(&mut again)
+    }
+
+    /// Every transfer is complete and right, or was prevented from beginning; gives the share of the last one's time that it took.
     fn transfers(&mut self, built: &Built) -> f64 {
         let mut share = 0.0;
-        for config in &self.loaded.scenario.traffic {
+        for (index, config) in self.loaded.scenario.traffic.iter().enumerate() {
             if !matches!(config.kind, Kind::Tcp | Kind::Page) {
                 continue;
             }
             let report = self.report(built, config);
             let metric = |name| report.metrics.get(name).copied();
-            if metric("complete") != Some(1.0) {
+            let complete = metric("complete") == Some(1.0);
+            let prevented = !complete && self.is_prevented(built, config, index);
+            self.prevented += u64::from(prevented);
+            if !complete && !prevented {
                 let counters = &report.counters;
                 self.wrong.push(format!(
                     "transfer {} is incomplete: {counters:?}",
@@ -129,4 +157,15 @@ impl Trial<'_> {
             }
         }
     }
+}
+
+/// What both ends of a traffic saw.
+fn logs(built: &Built, config: &TrafficConfig) -> [FlowLog; 2] {
+    let log = |name: &str, side| {
+        let host = built.node(name).and_then(|node| built.world().host(node));
+        let of = |log: &&FlowLog| log.traffic == config.name && log.side == side;
+        let found = host.and_then(|host| host.logs().find(of).cloned());
+        found.unwrap_or_else(|| FlowLog::new(&config.name, side))
+    };
+    [log(&config.from, Side::From), log(&config.to, Side::To)]
 }

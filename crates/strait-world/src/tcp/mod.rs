@@ -42,7 +42,7 @@ pub const PROFILES: [&str; 8] = [
 ];
 
 /// The profile of traffic that names none.
-pub const PROFILE_DEFAULT: &str = "smoltcp-cubic";
+pub const PROFILE_DEFAULT: &str = "linux-cubic";
 
 /// One end of one connection.
 ///

@@ -260,7 +260,7 @@ impl Draw {
                 "[[port]]\nname = \"{name}\"\nkind = \"{kind}\"\nprofile = \"{}\"\n{}",
                 edge.profile, edge.check
             );
-            // The simulated TCP doesn't follow a path's MTU.
+            // Not every simulated TCP follows a path's MTU.
             let clamps = edge.mtu < 1500 || self.percent(50);
             let _ = writeln!(text, "mtu = \"{} B\"\nclamp_mss = {clamps}", edge.mtu);
             if edge.serial {

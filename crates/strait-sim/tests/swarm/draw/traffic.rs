@@ -31,12 +31,7 @@ impl Draw {
     }
 
     fn endpoint(&mut self) -> String {
-        // Others give up before a packet has come over seven hops of 300 bit/s and back.
-        let profile = if self.rate_min_bit_s < 4000 {
-            self.pick(&["smoltcp-cubic", "smoltcp-reno"])
-        } else {
-            self.pick(&strait_world::tcp::PROFILES)
-        };
+        let profile = self.pick(&strait_world::tcp::PROFILES);
         format!("endpoint = \"{profile}\"\n")
     }
 
