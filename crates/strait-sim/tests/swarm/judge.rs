@@ -88,8 +88,11 @@ impl Trial<'_> {
     fn is_prevented(&self, built: &Built, config: &TrafficConfig, index: usize) -> bool {
         // The other end may have answered one connection more than once, so only the opener counts.
         let [from, _] = logs(built, config);
-        let failed = from.transfer.map_or(0, |transfer| transfer.failed_connections);
-        failed > 0 && self.openings().prevented(Ports::nth(index as u16).to) as u64 >= failed
+        let failed = from
+            .transfer
+            .map_or(0, |transfer| transfer.failed_connections);
+        let prevented = || self.openings().prevented(Ports::nth(index as u16).to) as u64;
+        failed > 0 && prevented() >= failed
     }
 
     fn openings(&self) -> Openings {

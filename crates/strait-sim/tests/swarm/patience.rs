@@ -89,7 +89,10 @@ impl Openings {
 
     /// Connections to this port that the network kept from being opened.
     pub(crate) fn prevented(&self, port: u16) -> usize {
-        let to = self.connections.iter().filter(|(ends, _)| ends[1].1 == port);
+        let to = self
+            .connections
+            .iter()
+            .filter(|(ends, _)| ends[1].1 == port);
         let prevented = |[opener, answerer]: &&[End; 2]| {
             let (syn, ack) = (TcpFlags::SYN, TcpFlags::ACK);
             let is_syn = |flags: TcpFlags| flags.contains(syn) && !flags.contains(ack);
