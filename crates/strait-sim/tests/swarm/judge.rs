@@ -105,7 +105,8 @@ impl Trial<'_> {
         Openings::of(&mut again)
     }
 
-    /// Every transfer is complete and right, or was prevented from beginning; gives the share of the last one's time that it took.
+    /// Every transfer is complete and right, or was prevented from beginning; gives the share of
+    /// the last one's time that it took.
     fn transfers(&mut self, built: &Built) -> f64 {
         let mut share = 0.0;
         for (index, config) in self.loaded.scenario.traffic.iter().enumerate() {
