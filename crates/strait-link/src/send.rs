@@ -51,13 +51,8 @@ impl Segmenter {
         }
     }
 
-    /// Which stream a packet uses: its class, so that classes never share one.
-    fn stream(packet: &Packet) -> usize {
-        packet.class.index() % STREAMS
-    }
-
-    fn begin(&mut self, packet: Packet) {
-        let stream = &mut self.streams[Self::stream(&packet)];
+    fn begin(&mut self, stream: usize, packet: Packet) {
+        let stream = &mut self.streams[stream];
         assert!(stream.is_none(), "a stream carries one packet at a time");
         *stream = Some(UnderWay {
             packet,
@@ -144,10 +139,11 @@ impl OctetSender {
         self.line.len() - self.at
     }
 
-    /// Class of the segment that is leaving, and how many of its octets have not been pulled.
+    /// Class of the packet whose segment is leaving, and how many of its octets have not been pulled.
     pub fn leaving(&self) -> Option<(ClassId, usize)> {
         let (stream, _) = self.leaving?;
-        Some((ClassId(stream as u8), self.pending_octets()))
+        let packet = self.under_way(stream)?;
+        Some((packet.class, self.pending_octets()))
     }
 
     /// Cuts later segments by `settings`; one that is leaving leaves as it is.
@@ -172,9 +168,9 @@ impl OctetSender {
         self.segmenter.held()
     }
 
-    /// Puts a packet on its class's stream. The stream must be free.
-    pub fn begin(&mut self, packet: Packet) {
-        self.segmenter.begin(packet);
+    /// Puts a packet on a stream, which must be free.
+    pub fn begin(&mut self, stream: usize, packet: Packet) {
+        self.segmenter.begin(stream, packet);
     }
 
     /// Cuts the next segment of `stream`, to leave from `now` on; all that is left of its packet,
@@ -278,9 +274,9 @@ impl FrameSender {
         self.segmenter.held()
     }
 
-    /// Puts a packet on its class's stream. The stream must be free.
-    pub fn begin(&mut self, packet: Packet) {
-        self.segmenter.begin(packet);
+    /// Puts a packet on a stream, which must be free.
+    pub fn begin(&mut self, stream: usize, packet: Packet) {
+        self.segmenter.begin(stream, packet);
     }
 
     /// The least room in octets in which a segment makes sense.

@@ -5,14 +5,16 @@ use alloc::vec::Vec;
 
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
-use strait_core::units::{Octets, Time};
+use strait_core::units::{BitRate, Octets, Time};
 
 use crate::dscp::Dscp;
+use crate::error::PolicyError;
 use crate::leaf::QueueConfig;
 use crate::matching::{List, PortRange, Prefix, Protocol};
+use crate::plan::{Discipline, ShapeKind};
 use crate::police::PoliceConfig;
-use crate::policy::PolicyError;
 use crate::preset;
+use crate::rate::Rate;
 
 /// Classes, and the rules that put packets into them.
 ///
@@ -21,7 +23,7 @@ use crate::preset;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyConfig {
-    /// A built-in policy: `default` or `fifo`.
+    /// The name of a built-in policy, one of [`PolicyConfig::PRESETS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
     /// A file that holds the policy; whoever reads the configuration replaces this by its content.
@@ -30,6 +32,21 @@ pub struct PolicyConfig {
     /// Name of the class of packets that match no rule; may be left out with a single class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
+    /// How classes without `parent` share the port.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub discipline: Discipline,
+    /// With `discipline = "htb"`: a class's rate in octets/s over its quantum in octets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r2q: Option<u32>,
+    /// A limit on all that a port sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<ShapeConfig>,
+    /// What becomes of rates in bit/s when the line's rate changes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_rate_change: RateChange,
+    /// With `on_rate_change = "scale"`: the line's rate that those rates are written for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<BitRate>,
     /// The classes; their order gives them their numbers, not their rank.
     #[serde(default, rename = "class", skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassConfig>,
@@ -38,18 +55,85 @@ pub struct PolicyConfig {
     pub rules: Vec<RuleConfig>,
 }
 
+/// What becomes of rates in bit/s when the line's rate changes. Weights and percentages follow the
+/// line in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RateChange {
+    /// They stay as written.
+    #[default]
+    Keep,
+    /// They grow and shrink with the line.
+    Scale,
+}
+
+/// A limit on the rate of a class, or of all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShapeConfig {
+    /// How it works.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub kind: ShapeKind,
+    /// The rate.
+    pub rate: Rate,
+    /// Octets that leave at once after a pause (Bc); by default as little as the kind needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Octets>,
+    /// Octets that may gather on top of `burst` (Be); as much again by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excess: Option<Octets>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// A class of service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassConfig {
     /// Its name in rules, status and metrics.
     pub name: String,
-    /// Rank: a band goes only when no lower-numbered band has anything to send.
-    #[serde(default = "one_band")]
-    pub band: u8,
-    /// Share of what its band may send, in proportion to the others of the band, by octets.
-    #[serde(default = "one_weight")]
-    pub weight: u16,
+    /// Name of the class that it is part of; at the top without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// How the classes below share what it gets; token buckets without a word go on downwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discipline: Option<Discipline>,
+    /// With `discipline = "htb"`: a class's rate in octets/s over its quantum in octets; 10.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r2q: Option<u32>,
+    /// Rank (wdrr, cbwfq): a band goes only when no lower-numbered band has anything to send; 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub band: Option<u8>,
+    /// Share of what its band may send, in proportion to the others of the band, by octets; 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u16>,
+    /// What it is guaranteed (htb), or its share as a rate (wdrr, cbwfq).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// What it never exceeds (htb); its rate by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceil: Option<Rate>,
+    /// Octets that its rate's bucket holds (htb); one packet by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Octets>,
+    /// Octets that its ceiling's bucket holds (htb); one packet by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cburst: Option<Octets>,
+    /// Rank among those that borrow (htb): 0, the default, is first, 7 is last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prio: Option<u8>,
+    /// Octets of its turn when it borrows (htb).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantum: Option<Octets>,
+    /// It goes before all others and no bucket is charged for it (htb), as Linux treats packets
+    /// without a class.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub direct: bool,
+    /// A limit on all that it sends, its children included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<ShapeConfig>,
     /// Packets that may wait; what its queue's kind is known for if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
@@ -77,14 +161,6 @@ pub struct ClassConfig {
     pub mark: Option<Dscp>,
 }
 
-const fn one_band() -> u8 {
-    1
-}
-
-const fn one_weight() -> u16 {
-    1
-}
-
 /// A key that stands elsewhere now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved;
@@ -104,8 +180,19 @@ impl ClassConfig {
     pub fn new(name: &str) -> Self {
         Self {
             name: name.into(),
-            band: one_band(),
-            weight: one_weight(),
+            parent: None,
+            discipline: None,
+            r2q: None,
+            band: None,
+            weight: None,
+            rate: None,
+            ceil: None,
+            burst: None,
+            cburst: None,
+            prio: None,
+            quantum: None,
+            direct: false,
+            shape: None,
             packets: None,
             octets: None,
             age: None,
@@ -115,6 +202,18 @@ impl ClassConfig {
             absorb_repeats: Moved,
             mark: None,
         }
+    }
+
+    /// The keys that speak of waiting packets, and whether each is there.
+    pub(crate) fn leaf_keys(&self) -> [(&'static str, bool); 6] {
+        [
+            ("packets", self.packets.is_some()),
+            ("octets", self.octets.is_some()),
+            ("age", self.age.is_some()),
+            ("queue", !self.queue.is_default()),
+            ("police", self.police.is_some()),
+            ("mark", self.mark.is_some()),
+        ]
     }
 }
 
@@ -220,6 +319,7 @@ impl PolicyConfig {
         let Some(mut expanded) = Self::preset(name) else {
             return Err(PolicyError::UnknownPreset {
                 preset: name.into(),
+                presets: Self::PRESETS.join(", "),
             });
         };
         expanded.rules.splice(0..0, self.rules.iter().cloned());
@@ -271,10 +371,8 @@ mod tests {
         let [urgent, rest] = &config.classes[..] else {
             panic!()
         };
-        assert_eq!(
-            (urgent.band, urgent.weight, urgent.packets),
-            (0, 3, Some(10))
-        );
+        assert_eq!((urgent.band, urgent.weight), (Some(0), Some(3)));
+        assert_eq!(urgent.packets, Some(10));
         assert_eq!(urgent.octets, Some(Octets(4000)));
         assert_eq!(urgent.age, Some("500 ms".parse().unwrap()));
         assert_eq!(urgent.mark, Some(Dscp::EF));

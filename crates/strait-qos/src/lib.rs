@@ -7,23 +7,29 @@
 #![no_std]
 extern crate alloc;
 
+mod classes;
 pub mod config;
 pub mod dscp;
+mod error;
 pub mod leaf;
 pub mod matching;
+pub mod plan;
 pub mod police;
 pub mod policy;
 mod preset;
+mod rate;
 mod repeat;
-mod ring;
 pub mod scheduler;
 mod text;
+mod tree;
 
 pub use config::{ClassConfig, PolicyConfig, RuleConfig};
 pub use dscp::Dscp;
 pub use leaf::{QueueConfig, Site};
 pub use matching::{List, PortRange, Prefix, Protocol};
+pub use plan::{Discipline, Plan, Rate};
 pub use police::{Colour, PoliceConfig, Policers};
 pub use policy::{Class, Policy, PolicyError, PolicyWarning, Verdict};
 pub use repeat::repeats;
-pub use scheduler::{Eligibility, Head, Open, PriorityDrr, Queued, Refusal, Scheduler};
+pub use scheduler::{Eligibility, Head, Open, Queued, Refusal, Scheduler};
+pub use tree::Tree;

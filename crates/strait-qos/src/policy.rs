@@ -7,167 +7,33 @@ use strait_core::units::Octets;
 use strait_core::{ClassId, Duration};
 use strait_wire::ip::{PacketInfo, TcpFlags, protocol};
 
+use crate::classes;
 use crate::config::{ClassConfig, PolicyConfig, RuleConfig};
 use crate::dscp::Dscp;
+pub use crate::error::{PolicyError, PolicyWarning};
 use crate::leaf::QueueConfig;
 use crate::matching::{List, PortRange, Prefix};
+use crate::plan::Plan;
 use crate::police::PoliceConfig;
 
-/// Classes of a policy: each is a stream on the link, and a segment's header has three bits for it.
-pub const CLASSES_MAX: usize = 8;
+/// Classes that hold packets: a port has a queue for each, and each pull may have to ask them all.
+pub const CLASSES_MAX: usize = 64;
+/// Classes with others below.
+pub const GROUPS_MAX: usize = 63;
 /// Rules of a policy, the preset's included: one bit each in the tables that find candidates.
 pub const RULES_MAX: usize = 128;
 /// The greatest weight: beyond it the light class of a band would wait for megabytes.
 pub const WEIGHT_MAX: u16 = 1000;
 
-/// What is wrong with a policy. Rules count from 1.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PolicyError {
-    /// The content of a file was never put in its place.
-    #[error("policy file `{file}` was not read")]
-    FileNotRead {
-        /// The file's name.
-        file: String,
-    },
-    /// No built-in policy has this name.
-    #[error("no preset `{preset}`: write \"default\" or \"fifo\"")]
-    UnknownPreset {
-        /// The name.
-        preset: String,
-    },
-    /// A preset brings its own classes.
-    #[error("preset `{preset}` has its own classes: leave out [[class]] or the preset")]
-    PresetWithClasses {
-        /// The preset's name.
-        preset: String,
-    },
-    /// More than [`CLASSES_MAX`].
-    #[error("{count} classes: at most 8 are possible, join some")]
-    TooManyClasses {
-        /// How many there are.
-        count: usize,
-    },
-    /// More than [`RULES_MAX`].
-    #[error("{count} rules: at most 128 are possible, join some into lists")]
-    TooManyRules {
-        /// How many there are, the preset's included.
-        count: usize,
-    },
-    /// A name given twice, or empty.
-    #[error("class name `{class}` is empty or used twice: give each class its own")]
-    ClassName {
-        /// The name.
-        class: String,
-    },
-    /// The weight is zero or above [`WEIGHT_MAX`].
-    #[error("class `{class}` has weight {weight}: write 1 to 1000")]
-    Weight {
-        /// The class.
-        class: String,
-        /// Its weight.
-        weight: u16,
-    },
-    /// A limit of zero packets or octets, or an age limit of zero.
-    #[error("class `{class}` could never hold a packet: raise `{key}` above zero")]
-    NoRoom {
-        /// The class.
-        class: String,
-        /// The key that is zero.
-        key: &'static str,
-    },
-    /// A key of a queue has a value that can't work.
-    #[error("class `{class}`: its queue's `{key}` must be {bounds}")]
-    Queue {
-        /// The class.
-        class: String,
-        /// The key.
-        key: &'static str,
-        /// What it may be.
-        bounds: &'static str,
-    },
-    /// A key of a policer has a value that can't work.
-    #[error("class `{class}`: its policer's `{key}` must be {bounds}")]
-    Police {
-        /// The class.
-        class: String,
-        /// The key.
-        key: &'static str,
-        /// What it may be.
-        bounds: &'static str,
-    },
-    /// Several classes, and none named as default.
-    #[error("`default` is missing: name the class of packets that match no rule ({classes})")]
-    NoDefault {
-        /// The names of the classes.
-        classes: String,
-    },
-    /// The default isn't among the classes.
-    #[error("`default` names no class `{class}`: write one of {classes}")]
-    UnknownDefault {
-        /// The name.
-        class: String,
-        /// The names of the classes.
-        classes: String,
-    },
-    /// A rule's class isn't among the classes.
-    #[error("rule {rule} names no class `{class}`: write one of {classes}")]
-    UnknownClass {
-        /// The rule.
-        rule: usize,
-        /// The name.
-        class: String,
-        /// The names of the classes.
-        classes: String,
-    },
-    /// A rule with neither a class nor `filter`.
-    #[error("rule {rule} does nothing: give it a `class` or `filter = true`")]
-    NoAction {
-        /// The rule.
-        rule: usize,
-    },
-    /// No packet can meet all conditions of a rule.
-    #[error("rule {rule} matches nothing: {remedy}")]
-    NeverMatches {
-        /// The rule.
-        rule: usize,
-        /// What to change.
-        remedy: &'static str,
-    },
-}
-
-/// What is allowed but probably not meant. Rules count from 1.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PolicyWarning {
-    /// CS1 or LE are given a better class than best effort.
-    #[error(
-        "rule {rule} puts {dscp} before best effort, but other networks put it behind \
-         (RFC 8622, RFC 8325): mark these packets AF21 or CS2 instead"
-    )]
-    LowerEffortFirst {
-        /// The rule.
-        rule: usize,
-        /// The code point.
-        dscp: Dscp,
-    },
-    /// A rule without any condition hides those after it.
-    #[error("rule {rule} matches every packet: the rules after it are never asked")]
-    HidesLater {
-        /// The rule.
-        rule: usize,
-    },
-}
-
-/// A class of service, checked.
+/// A class that holds packets, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// Its name in rules, status and metrics.
     pub name: String,
-    /// Rank: a band goes only when no lower-numbered band has anything to send.
-    pub band: u8,
-    /// Share of what its band may send, 1 … [`WEIGHT_MAX`].
-    pub weight: u16,
+    /// Its strict rank among all: packets of rank 0 wait for no other rank.
+    pub rank: u8,
+    /// The stream of a link that carries it; classes that share one have no two packets under way.
+    pub stream: u8,
     /// Packets that may wait, at least 1.
     pub packets: u32,
     /// Octets that may wait.
@@ -178,10 +44,12 @@ pub struct Class {
     pub queue: QueueConfig,
     /// What of its packets may come in.
     pub police: Option<PoliceConfig>,
+    /// The code point that its packets get, unless their rule names another.
+    pub mark: Option<u8>,
 }
 
 impl Class {
-    fn compile(config: &ClassConfig) -> Result<Self, PolicyError> {
+    pub(crate) fn compile(config: &ClassConfig) -> Result<Self, PolicyError> {
         let class = config.name.clone();
         let no_room = |key| {
             Err(PolicyError::NoRoom {
@@ -189,12 +57,6 @@ impl Class {
                 key,
             })
         };
-        if !(1..=WEIGHT_MAX).contains(&config.weight) {
-            return Err(PolicyError::Weight {
-                class,
-                weight: config.weight,
-            });
-        }
         if config.packets == Some(0) {
             return no_room("packets");
         }
@@ -212,8 +74,8 @@ impl Class {
         }
         Ok(Self {
             name: class,
-            band: config.band,
-            weight: config.weight,
+            rank: 0,
+            stream: 0,
             packets: config
                 .packets
                 .unwrap_or_else(|| config.queue.packets_default()),
@@ -221,12 +83,8 @@ impl Class {
             age: config.age.map(|age| age.0),
             queue: config.queue.clone(),
             police: config.police.clone(),
+            mark: config.mark.map(Dscp::number),
         })
-    }
-
-    /// Sorts better treatment first, within one policy.
-    fn rank(&self) -> (u8, u16) {
-        (self.band, WEIGHT_MAX.saturating_sub(self.weight))
     }
 }
 
@@ -251,6 +109,7 @@ type RuleSet = u128;
 #[derive(Clone, Debug)]
 pub struct Policy {
     classes: Vec<Class>,
+    plan: Plan,
     rules: Vec<Rule>,
     otherwise: Verdict,
     by_dscp: Vec<RuleSet>,
@@ -262,9 +121,9 @@ impl Policy {
     /// Checks a configuration and makes it ready.
     pub fn compile(config: &PolicyConfig) -> Result<Self, PolicyError> {
         let config = config.expand()?;
-        let classes = compile_classes(&config.classes)?;
+        let (classes, plan) = classes::compile(&config)?;
         let otherwise = Verdict {
-            class: default_class(&config)?,
+            class: default_class(&config, &classes)?,
             mark: None,
             filter: false,
         };
@@ -274,9 +133,10 @@ impl Policy {
             });
         }
         let mut policy = Self {
+            otherwise: with_class_mark(otherwise, &classes),
             classes,
+            plan,
             rules: Vec::with_capacity(config.rules.len()),
-            otherwise: with_class_mark(otherwise, &config),
             by_dscp: alloc::vec![0; 64],
             by_protocol: alloc::vec![0; 256],
             warnings: Vec::new(),
@@ -293,7 +153,7 @@ impl Policy {
         config: &RuleConfig,
         policy: &PolicyConfig,
     ) -> Result<(), PolicyError> {
-        let rule = Rule::compile(index + 1, config, policy, self.otherwise.class)?;
+        let rule = Rule::compile(index + 1, config, self)?;
         self.warn_lower_effort(index + 1, config, &rule);
         if config.has_no_condition() && index + 1 < policy.rules.len() {
             self.warnings
@@ -313,8 +173,7 @@ impl Policy {
     }
 
     fn warn_lower_effort(&mut self, number: usize, config: &RuleConfig, rule: &Rule) {
-        let rank = |class: ClassId| self.classes.get(class.index()).map(Class::rank);
-        let better = rank(rule.verdict.class) < rank(self.otherwise.class);
+        let better = self.plan.favours(rule.verdict.class, self.otherwise.class);
         if better && !rule.verdict.filter && rule.verdict.mark.is_none() {
             let lower = config.dscp.0.iter().filter(|dscp| dscp.asks_for_less());
             self.warnings
@@ -350,7 +209,7 @@ impl Policy {
         None
     }
 
-    /// The classes; [`ClassId`] is the place here.
+    /// The classes that hold packets; [`ClassId`] is the place here.
     #[must_use]
     pub fn classes(&self) -> &[Class] {
         &self.classes
@@ -359,8 +218,13 @@ impl Policy {
     /// The class of that name.
     #[must_use]
     pub fn class_named(&self, name: &str) -> Option<ClassId> {
-        let index = self.classes.iter().position(|class| class.name == name)?;
-        u8::try_from(index).ok().map(ClassId)
+        class_id(&self.classes, name)
+    }
+
+    /// How the classes share a port.
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// What is allowed but probably not meant.
@@ -382,54 +246,34 @@ fn enter(table: &mut [RuleSet], bit: RuleSet, places: impl ExactSizeIterator<Ite
     }
 }
 
-fn compile_classes(configs: &[ClassConfig]) -> Result<Vec<Class>, PolicyError> {
-    if configs.len() > CLASSES_MAX {
-        return Err(PolicyError::TooManyClasses {
-            count: configs.len(),
-        });
-    }
-    for (index, class) in configs.iter().enumerate() {
-        let earlier = configs.iter().take(index);
-        if class.name.is_empty() || earlier.into_iter().any(|other| other.name == class.name) {
-            return Err(PolicyError::ClassName {
-                class: class.name.clone(),
-            });
-        }
-    }
-    configs.iter().map(Class::compile).collect()
-}
-
-fn names(config: &PolicyConfig) -> String {
-    let names: Vec<_> = config
-        .classes
-        .iter()
-        .map(|class| class.name.as_str())
-        .collect();
+fn names(classes: &[Class]) -> String {
+    let names: Vec<_> = classes.iter().map(|class| class.name.as_str()).collect();
     names.join(", ")
 }
 
-fn class_id(config: &PolicyConfig, name: &str) -> Option<ClassId> {
-    let index = config.classes.iter().position(|class| class.name == name)?;
+fn class_id(classes: &[Class], name: &str) -> Option<ClassId> {
+    let index = classes.iter().position(|class| class.name == name)?;
     u8::try_from(index).ok().map(ClassId)
 }
 
-fn default_class(config: &PolicyConfig) -> Result<ClassId, PolicyError> {
+fn default_class(config: &PolicyConfig, classes: &[Class]) -> Result<ClassId, PolicyError> {
     match &config.default {
-        Some(name) => class_id(config, name).ok_or_else(|| PolicyError::UnknownDefault {
+        Some(name) => class_id(classes, name).ok_or_else(|| PolicyError::UnknownDefault {
             class: name.clone(),
-            classes: names(config),
+            classes: names(classes),
         }),
-        None if config.classes.len() == 1 => Ok(ClassId(0)),
+        None if classes.len() == 1 => Ok(ClassId(0)),
         None => Err(PolicyError::NoDefault {
-            classes: names(config),
+            classes: names(classes),
         }),
     }
 }
 
 /// The rule's own mark wins over its class's.
-fn with_class_mark(verdict: Verdict, config: &PolicyConfig) -> Verdict {
-    let class = config.classes.get(verdict.class.index());
-    let of_class = class.and_then(|class| class.mark).map(Dscp::number);
+fn with_class_mark(verdict: Verdict, classes: &[Class]) -> Verdict {
+    let of_class = classes
+        .get(verdict.class.index())
+        .and_then(|class| class.mark);
     Verdict {
         mark: verdict.mark.or(of_class),
         ..verdict
@@ -452,19 +296,16 @@ struct Rule {
 }
 
 impl Rule {
-    fn compile(
-        rule: usize,
-        config: &RuleConfig,
-        policy: &PolicyConfig,
-        otherwise: ClassId,
-    ) -> Result<Self, PolicyError> {
+    fn compile(rule: usize, config: &RuleConfig, policy: &Policy) -> Result<Self, PolicyError> {
         let class = match &config.class {
-            Some(name) => class_id(policy, name).ok_or_else(|| PolicyError::UnknownClass {
-                rule,
-                class: name.clone(),
-                classes: names(policy),
-            })?,
-            None if config.filter => otherwise,
+            Some(name) => policy
+                .class_named(name)
+                .ok_or_else(|| PolicyError::UnknownClass {
+                    rule,
+                    class: name.clone(),
+                    classes: names(&policy.classes),
+                })?,
+            None if config.filter => policy.otherwise.class,
             None => return Err(PolicyError::NoAction { rule }),
         };
         let verdict = Verdict {
@@ -476,7 +317,7 @@ impl Rule {
             octets.map_or(none, |octets| u32::try_from(octets.0).unwrap_or(u32::MAX))
         };
         let compiled = Self {
-            verdict: with_class_mark(verdict, policy),
+            verdict: with_class_mark(verdict, &policy.classes),
             octets: (
                 bound(config.min_octets, 0),
                 bound(config.max_octets, u32::MAX),

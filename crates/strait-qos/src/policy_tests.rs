@@ -95,12 +95,11 @@ fn the_default_preset_gives_each_kind_of_traffic_its_class() {
 #[test]
 fn lower_effort_ranks_below_best_effort_in_the_default_preset() {
     let policy = Policy::compile(&PolicyConfig::default()).unwrap();
-    let rank = |dscp| {
-        let class = policy.classify(&udp(dscp, (1, 2), 100)).class;
-        policy.classes()[class.index()].rank()
-    };
-    assert!(rank("CS1") > rank("DF"));
-    assert!(rank("LE") > rank("DF"));
+    let class = |dscp| policy.classify(&udp(dscp, (1, 2), 100)).class;
+    for lower in ["CS1", "LE"] {
+        assert!(policy.plan().favours(class("DF"), class(lower)));
+        assert!(!policy.plan().favours(class(lower), class("DF")));
+    }
 }
 
 #[test]
@@ -228,7 +227,7 @@ fn errors_name_the_place_and_the_remedy() {
         ),
         (
             format!("{one}{one}"),
-            "class name `a` is empty or used twice",
+            "class name `a` is empty, `root` or used twice",
         ),
         ("[[class]]\nname = \"\"".into(), "class name `` is empty"),
         (format!("{one}weight = 0"), "class `a` has weight 0"),
@@ -279,7 +278,10 @@ fn errors_name_the_place_and_the_remedy() {
     assert!(policy(&classes(CLASSES_MAX)).is_ok());
     assert_eq!(
         policy(&classes(CLASSES_MAX + 1)).unwrap_err(),
-        PolicyError::TooManyClasses { count: 9 }
+        PolicyError::TooManyClasses {
+            leaves: 65,
+            groups: 0
+        }
     );
     let rule = "[[match]]\nclass = \"a\"\ndscp = 1\n";
     assert!(policy(&format!("{one}{}", rule.repeat(RULES_MAX))).is_ok());

@@ -37,8 +37,8 @@ pub(crate) fn standard() -> PolicyConfig {
 
 fn classes() -> Vec<ClassConfig> {
     let class = |name, band, weight, packets, octets, age_ms| ClassConfig {
-        band,
-        weight,
+        band: Some(band),
+        weight: (weight != 1).then_some(weight),
         packets: Some(packets),
         octets: Some(Octets(octets)),
         age: Some(Time(Duration::from_millis(age_ms))),

@@ -15,7 +15,7 @@ use strait_core::prefix::Prefix;
 use strait_core::stats::{ClassStats, PortStats, Stats};
 use strait_core::{
     DropCause, Effect, Fate, Input, Instant, NeighbourId, Node, Packet, PortId, Room, TxMeta, Wake,
-    WakeReason, Want,
+    Want,
 };
 use strait_qos::Policy;
 use strait_wire::hash::hash64;
@@ -278,6 +278,9 @@ impl Node for Gateway {
         if self.stopping {
             return;
         }
+        for port in &mut self.ports {
+            port.advance(now);
+        }
         match input {
             Input::Timeout => {
                 for port in &mut self.ports {
@@ -331,11 +334,8 @@ impl Node for Gateway {
     }
 
     fn wake(&self) -> Option<Wake> {
-        let at = self.ports.iter().filter_map(Port::wake).min()?;
-        Some(Wake {
-            at,
-            why: WakeReason::Age,
-        })
+        let wakes = self.ports.iter().filter_map(Port::wake);
+        wakes.min_by_key(|wake| wake.at)
     }
 
     fn stats(&self) -> &Stats {

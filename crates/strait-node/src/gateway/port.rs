@@ -6,10 +6,11 @@ use alloc::vec::Vec;
 use strait_core::fate::Ledger;
 use strait_core::node::{PortState, TxMeta, Want};
 use strait_core::rate::{Burst, LineRate};
-use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, PortId, Room};
+use strait_core::{
+    ClassId, DropCause, Fate, Instant, NeighbourId, Packet, PortId, Room, Wake, WakeReason,
+};
 use strait_link::{FrameSender, OctetSender, Receiver, Refused, STREAMS};
-use strait_qos::scheduler::QUANTUM_OCTETS;
-use strait_qos::{Class, Head, Open, Policers, Policy, PriorityDrr, Scheduler, Site, repeats};
+use strait_qos::{Class, Eligibility, Head, Policers, Policy, Scheduler, Site, Tree, repeats};
 use strait_wire::hash::hash64;
 
 use crate::config::{PortConfig, PortKind};
@@ -28,6 +29,28 @@ enum Link {
     },
 }
 
+/// How a port carries the packets of a class.
+#[derive(Clone, Copy, Debug)]
+struct Treatment {
+    /// Which stream of the link it uses, possibly with others.
+    stream: usize,
+    /// It has the first rank: nothing goes before its packets, so cutting them would only cost
+    /// octets.
+    whole: bool,
+    /// It leaves out what repeats a packet that hasn't left yet.
+    absorbs_repeats: bool,
+}
+
+impl Treatment {
+    fn of(class: &Class) -> Self {
+        Self {
+            stream: usize::from(class.stream) % STREAMS,
+            whole: class.rank == 0,
+            absorbs_repeats: class.queue.absorbs_repeats(),
+        }
+    }
+}
+
 /// A port of a gateway.
 #[derive(Debug)]
 pub(crate) struct Port {
@@ -38,12 +61,9 @@ pub(crate) struct Port {
     /// What the medium offers; `None` while the port is down.
     state: Option<PortState>,
     policers: Policers,
-    queue: PriorityDrr,
-    /// Classes of the first band: nothing goes before their packets, so cutting them would only
-    /// cost octets.
-    whole: [bool; STREAMS],
-    /// Classes that leave out what repeats a packet that hasn't left yet.
-    absorbs_repeats: [bool; STREAMS],
+    queue: Tree,
+    /// By class.
+    classes: Vec<Treatment>,
     link: Link,
     burst: Burst,
     /// Transmissions so far: the number of the last one.
@@ -56,7 +76,9 @@ const RATE_UNKNOWN: LineRate = LineRate::new(9600, 8);
 impl Port {
     /// The host side.
     pub(crate) fn host(mtu: usize, policy: &Policy, seed: u64) -> Self {
-        Self::new(PortId::HOST, None, mtu, Link::Host, policy, seed)
+        // Nothing is narrow behind it: limits are for links.
+        let queue = Tree::unlimited(policy, site(PortId::HOST, mtu, seed));
+        Self::new(PortId::HOST, None, mtu, Link::Host, queue, policy)
     }
 
     /// A link port as configured.
@@ -74,14 +96,9 @@ impl Port {
                 frame_octets_max: config.frame_octets_max(),
             },
         };
-        Self::new(
-            id,
-            Some(config.clone()),
-            config.mtu.0 as usize,
-            link,
-            policy,
-            seed,
-        )
+        let mtu = config.mtu.0 as usize;
+        let queue = Tree::new(policy, site(id, mtu, seed));
+        Self::new(id, Some(config.clone()), mtu, link, queue, policy)
     }
 
     fn new(
@@ -89,27 +106,17 @@ impl Port {
         config: Option<PortConfig>,
         mtu: usize,
         link: Link,
+        queue: Tree,
         policy: &Policy,
-        seed: u64,
     ) -> Self {
-        let site = Site {
-            mtu_octets: mtu as u32,
-            seed: hash64(seed, &[id.0]),
-        };
         Self {
             id,
             config,
             mtu,
             state: None,
-            whole: first_band(policy.classes()),
-            absorbs_repeats: core::array::from_fn(|stream| {
-                policy
-                    .classes()
-                    .get(stream)
-                    .is_some_and(|class| class.queue.absorbs_repeats())
-            }),
+            classes: policy.classes().iter().map(Treatment::of).collect(),
             policers: Policers::new(policy.classes()),
-            queue: PriorityDrr::new(policy.classes(), QUANTUM_OCTETS, site),
+            queue,
             link,
             burst: Burst::new(RATE_UNKNOWN, Instant::ZERO),
             transmissions: 0,
@@ -177,7 +184,7 @@ impl Port {
                     .for_each(&mut drop);
             }
         }
-        for class in 0..STREAMS {
+        for class in 0..self.classes.len() {
             self.queue
                 .set_under_way(ClassId(class as u8), NeighbourId::PEER, 0);
         }
@@ -229,15 +236,13 @@ impl Port {
     /// Whether the packet that is leaving says all that this one says. The queue asks the same of
     /// those that wait.
     fn absorbs(&self, packet: &Packet) -> bool {
-        let stream = packet.class.index() % STREAMS;
-        let leaving = match &self.link {
-            Link::Host => None,
-            Link::Octets(ends) => ends.0.under_way(stream),
-            Link::Frames { neighbours, .. } => neighbours
-                .get(packet.to.index())
-                .and_then(|(sender, _)| sender.under_way(stream)),
-        };
-        self.absorbs_repeats[stream] && leaving.is_some_and(|leaving| repeats(packet, leaving))
+        let leaving = |class: &&Treatment| self.link.under_way(packet.to, class.stream);
+        let class = self.classes.get(packet.class.index());
+        class
+            .filter(|class| class.absorbs_repeats)
+            .as_ref()
+            .and_then(leaving)
+            .is_some_and(|leaving| repeats(packet, leaving))
     }
 
     /// Gives the packets that aren't to go any more their fates, and says whether there were any.
@@ -252,9 +257,19 @@ impl Port {
         any
     }
 
-    /// When the next packet grows too old.
-    pub(crate) fn wake(&self) -> Option<Instant> {
-        self.queue.wake()
+    /// The port's limits go by this time from now on.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        self.queue.advance(now);
+    }
+
+    /// When the port has something to do by itself, and why.
+    pub(crate) fn wake(&self) -> Option<Wake> {
+        let wake = |at: Option<Instant>, why| at.map(|at| Wake { at, why });
+        let age = wake(self.queue.wake(), WakeReason::Age);
+        // While it is down, nothing could leave.
+        let starts = self.state.and_then(|_| self.queue.starts(self));
+        let shaper = wake(starts, WakeReason::Shaper);
+        age.into_iter().chain(shaper).min_by_key(|wake| wake.at)
     }
 
     /// Packets that the port holds.
@@ -306,7 +321,7 @@ impl Port {
     }
 
     fn head(&self) -> Option<Head> {
-        self.queue.head(&Open)
+        self.queue.head(self)
     }
 
     /// What the port would send first.
@@ -421,14 +436,8 @@ impl Port {
             return None;
         }
         let head = self.head()?;
-        let stream = head.class.index();
-        let starts = |link: &mut Link| match link {
-            Link::Frames { neighbours, .. } => neighbours
-                .get(head.to.index())
-                .is_none_or(|(sender, _)| !sender.is_under_way(stream)),
-            _ => false,
-        };
-        let fresh = if starts(&mut self.link) {
+        let Treatment { stream, whole, .. } = *self.classes.get(head.class.index())?;
+        let fresh = if self.link.under_way(head.to, stream).is_none() {
             Some(self.take(now, head, usize::MAX, ledger)?)
         } else {
             None
@@ -438,12 +447,12 @@ impl Port {
         };
         let (sender, _) = neighbours.get_mut(head.to.index())?;
         if let Some(packet) = fresh {
-            sender.begin(packet);
+            sender.begin(stream, packet);
         }
-        let progress = sender.cut(room.starts, stream, self.whole[stream], octets_max, out)?;
-        self.queue.charge(head.class, progress.octets as u32);
+        let progress = sender.cut(room.starts, stream, whole, octets_max, out)?;
         self.queue
             .set_under_way(head.class, head.to, progress.octets_left as u32);
+        self.queue.charge(head.class, progress.octets as u32);
         let ended = self.burst.push(room.starts, progress.octets as u64);
         if let Some(packet) = sender.finish(ended, stream) {
             let fate = Fate::Forwarded {
@@ -525,7 +534,7 @@ impl Port {
         head: Head,
         ledger: &mut Ledger,
     ) -> Option<()> {
-        let stream = head.class.index();
+        let Treatment { stream, whole, .. } = *self.classes.get(head.class.index())?;
         let Link::Octets(ends) = &self.link else {
             return None;
         };
@@ -538,24 +547,48 @@ impl Port {
             return None;
         };
         if let Some(packet) = fresh {
-            ends.0.begin(packet);
+            ends.0.begin(stream, packet);
         }
-        let progress = ends.0.cut(at, stream, self.whole[stream])?;
-        self.queue.charge(head.class, progress.octets as u32);
+        let progress = ends.0.cut(at, stream, whole)?;
         self.queue
             .set_under_way(head.class, head.to, progress.octets_left as u32);
+        self.queue.charge(head.class, progress.octets as u32);
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
         Some(())
     }
 }
 
-fn first_band(classes: &[Class]) -> [bool; STREAMS] {
-    let first = classes.iter().map(|class| class.band).min();
-    core::array::from_fn(|stream| {
-        classes
-            .get(stream)
-            .is_some_and(|class| Some(class.band) == first)
-    })
+/// What its scheduler knows of a port.
+fn site(id: PortId, mtu: usize, seed: u64) -> Site {
+    Site {
+        mtu_octets: mtu as u32,
+        seed: hash64(seed, &[id.0]),
+    }
+}
+
+/// Classes that share a stream have no two packets under way.
+impl Eligibility for Port {
+    fn eligible(&self, to: NeighbourId, class: ClassId) -> bool {
+        let Some(treatment) = self.classes.get(class.index()) else {
+            return false;
+        };
+        let leaving = self.link.under_way(to, treatment.stream);
+        leaving.is_none_or(|packet| packet.class == class)
+    }
+}
+
+impl Link {
+    /// The packet that has begun to leave to a neighbour on a stream.
+    fn under_way(&self, to: NeighbourId, stream: usize) -> Option<&Packet> {
+        match self {
+            Self::Host => None,
+            Self::Octets(ends) => ends.0.under_way(stream),
+            Self::Frames { neighbours, .. } => {
+                let (sender, _) = neighbours.get(to.index())?;
+                sender.under_way(stream)
+            }
+        }
+    }
 }
 
 /// Keeps the gauges of what waits, by class over all ports.

@@ -10,7 +10,7 @@ use strait_core::delay::DelayPart;
 use strait_core::id::TxId;
 use strait_core::node::{DownCause, FrameMeta, PortState};
 use strait_core::rate::LineRate;
-use strait_core::{Duration, FateRecord};
+use strait_core::{Duration, FateRecord, WakeReason};
 use strait_wire::ip::{EchoKind, PacketInfo};
 
 use super::*;

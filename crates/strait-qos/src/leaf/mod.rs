@@ -194,6 +194,11 @@ impl Leaf {
         self.queued.packets > 0 || self.under_way.is_some()
     }
 
+    /// Whether a packet of the class has begun to leave.
+    pub(crate) const fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
     pub(crate) const fn set_under_way(&mut self, to: NeighbourId, octets_left: u32) {
         self.under_way = if octets_left > 0 {
             Some((to, octets_left))

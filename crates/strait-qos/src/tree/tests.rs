@@ -1,30 +1,30 @@
 use super::*;
 use crate::leaf::QueueConfig;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec;
+use alloc::{format, vec};
 use core::net::SocketAddr;
 
 use proptest::collection::vec as many;
 use proptest::prelude::*;
 use strait_core::fate::Origin;
+use strait_core::units::{Octets, Time};
 use strait_core::{Duration, Fate, Ledger, PortId};
 use strait_wire::ip::build_udp;
+
+use crate::config::{ClassConfig, PolicyConfig};
+use crate::scheduler::{FLOWS_MAX, Open};
 
 const T: Instant = Instant::from_secs(100);
 
 /// IPv4 and UDP headers.
 const HEADERS: u32 = 28;
 
-fn class(name: &str, band: u8, weight: u16) -> Class {
-    Class {
-        name: name.into(),
-        band,
-        weight,
-        packets: 100_000,
-        octets: None,
-        age: None,
-        queue: QueueConfig::default(),
-        police: None,
+fn class(name: &str, band: u8, weight: u16) -> ClassConfig {
+    ClassConfig {
+        band: Some(band),
+        weight: Some(weight),
+        packets: Some(100_000),
+        ..ClassConfig::new(name)
     }
 }
 
@@ -57,12 +57,22 @@ fn packet(
 /// A scheduler with its ledger, both checked after every step.
 struct Bench {
     ledger: Ledger,
-    scheduler: PriorityDrr,
+    scheduler: Tree,
 }
 
 impl Bench {
-    fn new(classes: &[Class]) -> Self {
-        let scheduler = PriorityDrr::new(classes, QUANTUM_OCTETS, Site::default());
+    fn new(classes: &[ClassConfig]) -> Self {
+        let config = PolicyConfig {
+            default: Some(classes[0].name.clone()),
+            classes: classes.to_vec(),
+            ..PolicyConfig::default()
+        };
+        Self::of(&config)
+    }
+
+    fn of(config: &PolicyConfig) -> Self {
+        let mut scheduler = Tree::new(&Policy::compile(config).unwrap(), Site::default());
+        scheduler.advance(T);
         Self {
             ledger: Ledger::default(),
             scheduler,
@@ -177,9 +187,9 @@ fn a_strict_class_that_arrives_goes_next_whatever_was_charged() {
 
 #[test]
 fn limits_are_exact() {
-    let limited = Class {
-        packets: 3,
-        octets: Some(1000),
+    let limited = ClassConfig {
+        packets: Some(3),
+        octets: Some(Octets(1000)),
         ..class("a", 0, 1)
     };
     let mut bench = Bench::new(&[limited, class("b", 0, 1)]);
@@ -216,8 +226,8 @@ fn limits_are_exact() {
 
 #[test]
 fn the_number_of_queues_is_limited() {
-    let many = Class {
-        packets: 1000,
+    let many = ClassConfig {
+        packets: Some(1000),
         ..class("a", 0, 1)
     };
     let mut bench = Bench::new(&[many]);
@@ -243,12 +253,12 @@ fn packet_of(bench: &mut Bench, flow: u16, mark: u16) -> Packet {
 #[test]
 fn a_request_doesnt_wait_behind_another_flows_queue_if_the_class_is_fair() {
     for fair in [false, true] {
-        let mut bench = Bench::new(&[Class {
-            queue: if fair {
-                queue("kind = 'fair'")
+        let mut bench = Bench::new(&[ClassConfig {
+            queue: queue(if fair {
+                "kind = 'fair'"
             } else {
-                queue("kind = 'fifo'")
-            },
+                "kind = 'fifo'"
+            }),
             ..class("a", 0, 1)
         }]);
         for mark in 0..50 {
@@ -311,7 +321,7 @@ fn segment(bench: &mut Bench, port: u16, seq: u32, ack: u32, data: &[u8]) -> Pac
 
 #[test]
 fn a_segment_whose_first_copy_waits_is_absorbed_and_no_other() {
-    let absorbing = Class {
+    let absorbing = ClassConfig {
         queue: queue("kind = 'fifo'\nabsorb_repeats = true"),
         ..class("a", 0, 1)
     };
@@ -346,8 +356,8 @@ fn a_segment_whose_first_copy_waits_is_absorbed_and_no_other() {
 
 #[test]
 fn a_packet_expires_at_its_age_and_not_before() {
-    let aging = Class {
-        age: Some(Duration::from_millis(500)),
+    let aging = ClassConfig {
+        age: Some(Time(Duration::from_millis(500))),
         ..class("a", 0, 1)
     };
     let mut bench = Bench::new(&[aging, class("b", 1, 1)]);
@@ -370,8 +380,8 @@ fn a_packet_expires_at_its_age_and_not_before() {
 
 #[test]
 fn the_moment_before_its_end_a_packet_still_goes() {
-    let aging = Class {
-        age: Some(Duration::from_millis(500)),
+    let aging = ClassConfig {
+        age: Some(Time(Duration::from_millis(500))),
         ..class("a", 0, 1)
     };
     let mut bench = Bench::new(&[aging]);
@@ -382,8 +392,8 @@ fn the_moment_before_its_end_a_packet_still_goes() {
 
 #[test]
 fn what_is_too_old_already_is_given_back() {
-    let aging = Class {
-        age: Some(Duration::from_secs(1)),
+    let aging = ClassConfig {
+        age: Some(Time(Duration::from_secs(1))),
         ..class("a", 0, 1)
     };
     let mut bench = Bench::new(&[aging]);
@@ -397,8 +407,8 @@ fn what_is_too_old_already_is_given_back() {
 
 #[test]
 fn age_counts_wherever_in_the_queue_a_packet_is() {
-    let aging = Class {
-        age: Some(Duration::from_secs(10)),
+    let aging = ClassConfig {
+        age: Some(Time(Duration::from_secs(10))),
         ..class("a", 0, 1)
     };
     let mut bench = Bench::new(&[aging]);
@@ -425,8 +435,8 @@ fn age_counts_wherever_in_the_queue_a_packet_is() {
 
 #[test]
 fn a_sooner_end_given_elsewhere_stays() {
-    let aging = Class {
-        age: Some(Duration::from_secs(10)),
+    let aging = ClassConfig {
+        age: Some(Time(Duration::from_secs(10))),
         ..class("a", 0, 1)
     };
     let mut bench = Bench::new(&[aging]);
@@ -465,8 +475,8 @@ fn the_rest_of_a_packet_under_way_is_the_classs_next() {
     let scheduler = &mut bench.scheduler;
     let head = scheduler.head(&Open).unwrap();
     let taken = scheduler.take(T, head).unwrap();
-    scheduler.charge(head.class, 64);
     scheduler.set_under_way(head.class, head.to, 236);
+    scheduler.charge(head.class, 64);
     scheduler.check();
     let rest = Head {
         octets: 236,
@@ -496,8 +506,8 @@ fn the_rest_of_a_packet_under_way_is_the_classs_next() {
     assert_eq!(bench.send().map(|sent| sent.3), Some(3));
     let scheduler = &mut bench.scheduler;
     assert_eq!(scheduler.head(&Open), Some(rest));
-    scheduler.charge(rest.class, 236);
     scheduler.set_under_way(rest.class, rest.to, 0);
+    scheduler.charge(rest.class, 236);
     assert_eq!(bench.send().map(|sent| sent.3), Some(2));
     bench.scheduler.set_under_way(ClassId(1), NeighbourId(5), 7);
     assert_eq!(bench.scheduler.head(&Open).map(|head| head.octets), Some(7));
@@ -561,7 +571,8 @@ fn drain_gives_everything_back() {
 fn shares(weights: &[u16], sizes: &[Vec<u32>], packets: usize, segment: Option<u32>) -> Vec<u64> {
     let classes: Vec<_> = weights
         .iter()
-        .map(|weight| class("c", 0, *weight))
+        .enumerate()
+        .map(|(number, weight)| class(&format!("c{number}"), 0, *weight))
         .collect();
     let mut bench = Bench::new(&classes);
     let mut next: Vec<_> = sizes.iter().map(|sizes| sizes.iter().cycle()).collect();
@@ -585,10 +596,10 @@ fn shares(weights: &[u16], sizes: &[Vec<u32>], packets: usize, segment: Option<u
         assert_eq!(head.octets, left[number]);
         let octets = left[number].min(segment.unwrap_or(u32::MAX));
         left[number] -= octets;
-        bench.scheduler.charge(head.class, octets);
         bench
             .scheduler
             .set_under_way(head.class, head.to, left[number]);
+        bench.scheduler.charge(head.class, octets);
         sent[number] += u64::from(octets);
         finished += usize::from(left[number] == 0);
     }
@@ -636,18 +647,18 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Bands 0, 1, 1, 2; the second class forgets after a second.
-fn mixed() -> [Class; 4] {
+fn mixed() -> [ClassConfig; 4] {
     [
-        Class {
-            packets: 4,
+        ClassConfig {
+            packets: Some(4),
             ..class("strict", 0, 1)
         },
-        Class {
-            age: Some(Duration::from_secs(1)),
+        ClassConfig {
+            age: Some(Time(Duration::from_secs(1))),
             ..class("aging", 1, 3)
         },
-        Class {
-            octets: Some(5000),
+        ClassConfig {
+            octets: Some(Octets(5000)),
             ..class("sharing", 1, 1)
         },
         class("last", 2, 1),

@@ -1,28 +1,31 @@
-//! Turns of the classes of one band.
+//! Turns of the nodes of one band.
 
 use alloc::vec::Vec;
 
-use strait_core::ClassId;
+use super::Slot;
 
-/// Octets that a class can owe. Longer than any IP packet with its framing, so that the shares stay
-/// exact, and a bound on the turns that one charge can take.
-const DEBT_MAX: i64 = 1 << 17;
+/// Parts of an octet that credit is counted in, so that shares of any proportion are exact enough.
+pub(super) const UNITS: i64 = 64;
+
+/// What a node can owe: more than any IP packet with its framing, so that the shares stay exact, and
+/// a bound on the turns that one charge can take.
+const DEBT_MAX: i64 = UNITS << 17;
 
 /// Deficit round robin in its surplus form: a turn starts with a gain of credit, goes on while the
 /// credit is positive, and what is sent beyond it is a debt that the next turns pay first. So the
 /// shares hold whatever the sizes of packets, without knowing a size in advance.
 ///
-/// Between calls the front's credit is positive. A class that is passed over, because nothing of it
-/// may go, keeps what credit it has but gains none on top. A class without backlog leaves when its
+/// Between calls the front's credit is positive. A node that is passed over, because nothing of it
+/// may go, keeps what credit it has but gains none on top. A node without backlog leaves when its
 /// turn comes and its debt is paid; it takes no credit with it.
 #[derive(Debug, Default)]
-pub(crate) struct Ring {
+pub(super) struct Ring {
     turns: Vec<Turn>,
 }
 
 #[derive(Debug)]
 struct Turn {
-    class: ClassId,
+    slot: Slot,
     gain: i64,
     credit: i64,
 }
@@ -46,15 +49,15 @@ impl Turn {
 
 impl Ring {
     /// All turns end: nobody has anything to send.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.turns.clear();
     }
 
-    /// A class that has something to send now takes part. `gain` is its octets a turn, at least 1.
-    pub(crate) fn join(&mut self, class: ClassId, gain: i64) {
-        if !self.holds(class) {
+    /// A node that has something to send now takes part. `gain` is its credit a turn, at least 1.
+    pub(super) fn join(&mut self, slot: Slot, gain: i64) {
+        if !self.holds(slot) {
             self.turns.push(Turn {
-                class,
+                slot,
                 gain,
                 credit: 0,
             });
@@ -64,12 +67,20 @@ impl Ring {
         }
     }
 
-    pub(crate) fn holds(&self, class: ClassId) -> bool {
-        self.turns.iter().any(|turn| turn.class == class)
+    /// Changes a node's octets a turn, from its next turn on.
+    pub(super) fn set_gain(&mut self, slot: Slot, gain: i64) {
+        if let Some(turn) = self.turns.iter_mut().find(|turn| turn.slot == slot) {
+            turn.gain = gain;
+            turn.credit = turn.credit.min(gain);
+        }
     }
 
-    /// The offer of the class whose turn comes first among those that have one.
-    pub(crate) fn first<T>(&self, mut offer: impl FnMut(ClassId) -> Option<T>) -> Option<T> {
+    pub(super) fn holds(&self, slot: Slot) -> bool {
+        self.turns.iter().any(|turn| turn.slot == slot)
+    }
+
+    /// The offer of the node whose turn comes first among those that have one.
+    pub(super) fn first<T>(&self, mut offer: impl FnMut(Slot) -> Option<T>) -> Option<T> {
         let mut best: Option<(i64, T)> = None;
         for (place, turn) in self.turns.iter().enumerate() {
             let turns = if place == 0 {
@@ -80,7 +91,7 @@ impl Ring {
             if best.as_ref().is_some_and(|(least, _)| *least <= turns) {
                 continue;
             }
-            let Some(offered) = offer(turn.class) else {
+            let Some(offered) = offer(turn.slot) else {
                 continue;
             };
             if turns <= 1 {
@@ -91,26 +102,21 @@ impl Ring {
         best.map(|(_, offered)| offered)
     }
 
-    /// Takes `octets` from the class's credit, after ending the turns of those passed over.
-    pub(crate) fn charge(
-        &mut self,
-        class: ClassId,
-        octets: u32,
-        backlogged: impl Fn(ClassId) -> bool,
-    ) {
-        if !self.holds(class) {
+    /// Takes `amount` from the node's credit, after ending the turns of those passed over.
+    pub(super) fn charge(&mut self, slot: Slot, amount: i64, backlogged: impl Fn(Slot) -> bool) {
+        if !self.holds(slot) {
             return;
         }
-        let stays = |other| other == class || backlogged(other);
+        let stays = |other| other == slot || backlogged(other);
         while !self
             .turns
             .first()
-            .is_some_and(|front| front.class == class && front.credit > 0)
+            .is_some_and(|front| front.slot == slot && front.credit > 0)
         {
             self.pass(stays);
         }
         if let Some(front) = self.turns.first_mut() {
-            front.credit = (front.credit - i64::from(octets)).max(-DEBT_MAX);
+            front.credit = front.credit.saturating_sub(amount).max(-DEBT_MAX);
         }
         while self.turns.first().is_some_and(|front| front.credit <= 0) {
             self.pass(&backlogged);
@@ -118,11 +124,11 @@ impl Ring {
     }
 
     /// The front's turn ends and the next begins.
-    fn pass(&mut self, backlogged: impl Fn(ClassId) -> bool) {
+    fn pass(&mut self, backlogged: impl Fn(Slot) -> bool) {
         let Some(front) = self.turns.first() else {
             return;
         };
-        if front.credit < 0 || backlogged(front.class) {
+        if front.credit < 0 || backlogged(front.slot) {
             self.turns.rotate_left(1);
         } else {
             self.turns.remove(0);
@@ -133,19 +139,19 @@ impl Ring {
     }
 
     /// Asserts what holds between calls.
-    pub(crate) fn check(&self) {
+    pub(super) fn check(&self) {
         for (place, turn) in self.turns.iter().enumerate() {
             assert!(
                 place > 0 || turn.credit > 0,
                 "the front of a ring has credit"
             );
-            assert!(turn.credit <= turn.gain, "no class hoards credit");
+            assert!(turn.credit <= turn.gain, "no node hoards credit");
             let same = self
                 .turns
                 .iter()
-                .filter(|other| other.class == turn.class)
+                .filter(|other| other.slot == turn.slot)
                 .count();
-            assert_eq!(same, 1, "a class takes one turn a round");
+            assert_eq!(same, 1, "a node takes one turn a round");
         }
     }
 }
@@ -154,15 +160,15 @@ impl Ring {
 mod tests {
     use super::*;
 
-    const A: ClassId = ClassId(0);
-    const B: ClassId = ClassId(1);
-    const C: ClassId = ClassId(2);
+    const A: Slot = 0;
+    const B: Slot = 1;
+    const C: Slot = 2;
 
-    fn all(_: ClassId) -> bool {
+    fn all(_: Slot) -> bool {
         true
     }
 
-    fn turn_of(ring: &Ring) -> Option<ClassId> {
+    fn turn_of(ring: &Ring) -> Option<Slot> {
         ring.first(Some)
     }
 
@@ -174,7 +180,7 @@ mod tests {
         let mut order = Vec::new();
         for _ in 0..9 {
             let class = turn_of(&ring).unwrap();
-            order.push(class.0);
+            order.push(class);
             ring.charge(class, 100, all);
             ring.check();
         }
@@ -190,7 +196,7 @@ mod tests {
         let mut order = Vec::new();
         for _ in 0..4 {
             let class = turn_of(&ring).unwrap();
-            order.push(class.0);
+            order.push(class);
             ring.charge(class, 100, all);
             ring.check();
         }
@@ -203,16 +209,16 @@ mod tests {
         for (class, gain) in [(A, 100), (B, 100), (C, 300)] {
             ring.join(class, gain);
         }
-        let mut sent = [0u32; 3];
+        let mut sent = [0i64; 3];
         for _ in 0..4000 {
             let class = ring.first(|class| (class != A).then_some(class)).unwrap();
-            let octets = if class == B { 1500 } else { 70 };
-            sent[class.index()] += octets;
+            let octets = if class == B { 1500i64 } else { 70 };
+            sent[class] += octets;
             ring.charge(class, octets, all);
             ring.check();
         }
         assert_eq!(sent[0], 0);
-        assert!(sent[2].abs_diff(3 * sent[1]) <= 3 * 1600, "{sent:?}");
+        assert!((sent[2] - 3 * sent[1]).abs() <= 3 * 1600, "{sent:?}");
         // The one left out comes back without a hoard.
         let mut burst = 0;
         while turn_of(&ring) == Some(A) || burst == 0 {
@@ -246,9 +252,9 @@ mod tests {
         let mut ring = Ring::default();
         ring.join(A, 1);
         ring.join(B, 1);
-        ring.charge(A, u32::MAX, all);
+        ring.charge(A, i64::MAX, all);
         ring.charge(C, 5, all);
-        ring.charge(B, u32::MAX, |_| false);
+        ring.charge(B, i64::MAX, |_| false);
         ring.check();
     }
 }

@@ -1,0 +1,194 @@
+//! Children in strict bands, each band with shares.
+
+use alloc::vec::Vec;
+
+use super::Slot;
+use super::ring::{Ring, UNITS};
+use super::tags::Tags;
+use crate::plan::{Discipline, NodeIndex, NodeRates, Plan};
+use crate::scheduler::Head;
+
+/// Octets of the smallest turn of a ring: a quarter of a second at 9600 bit/s. Shares don't depend
+/// on it, since what a turn takes too much is paid from the next.
+const QUANTUM_OCTETS: u64 = 256;
+/// The longest turn: a thousand of the shortest, so that rates far apart don't make turns of
+/// minutes; beyond that, shares fall short of the rates.
+const TURN_OCTETS_MAX: u64 = 1000 * QUANTUM_OCTETS;
+
+/// The credit of a turn, where `least` is the smallest share of the band.
+fn turn(share: u64, least: u64) -> i64 {
+    let units = UNITS.unsigned_abs();
+    let credit = u128::from(QUANTUM_OCTETS * units) * u128::from(share) / u128::from(least.max(1));
+    let credit = u64::try_from(credit).unwrap_or(u64::MAX);
+    credit.min(TURN_OCTETS_MAX * units) as i64
+}
+
+/// Strict bands; how each is shared is what makes the discipline.
+#[derive(Debug)]
+pub(super) struct Bands {
+    bands: Vec<Band>,
+    children: Vec<Child>,
+}
+
+#[derive(Debug)]
+struct Child {
+    node: NodeIndex,
+    band: usize,
+    /// Credit of its turn, in parts of an octet.
+    gain: i64,
+    backlogged: bool,
+}
+
+#[derive(Debug)]
+enum Band {
+    /// Weighted deficit round robin.
+    Turns(Ring),
+    /// Virtual finish tags.
+    Tags(Tags),
+}
+
+impl Bands {
+    pub(super) fn new(plan: &Plan, node: NodeIndex) -> Self {
+        let (children, discipline) = plan
+            .nodes
+            .get(node)
+            .map_or((&[][..], Discipline::Wdrr), |node| {
+                (&node.children, node.discipline)
+            });
+        let band_of = |child: &NodeIndex| plan.nodes.get(*child).map_or(0, |child| child.band);
+        let mut bands: Vec<u8> = children.iter().map(band_of).collect();
+        bands.sort_unstable();
+        bands.dedup();
+        let child = |child: &NodeIndex| Child {
+            node: *child,
+            band: bands.partition_point(|band| *band < band_of(child)),
+            gain: 1,
+            backlogged: false,
+        };
+        let band = |_: &u8| match discipline {
+            Discipline::Cbwfq => Band::Tags(Tags::new()),
+            _ => Band::Turns(Ring::default()),
+        };
+        Self {
+            children: children.iter().map(child).collect(),
+            bands: bands.iter().map(band).collect(),
+        }
+    }
+
+    pub(super) fn slots(&self) -> impl Iterator<Item = (Slot, NodeIndex)> + '_ {
+        self.children.iter().map(|child| child.node).enumerate()
+    }
+
+    /// Sets the shares by weight or rate.
+    pub(super) fn set_rates(&mut self, plan: &Plan, rates: &[NodeRates]) {
+        let share = |child: &Child| {
+            let node = plan.nodes.get(child.node)?;
+            let by_rate = node.rate.and(rates.get(child.node));
+            Some(match by_rate {
+                Some(rates) => rates.rate_bit_s.max(1),
+                None => u64::from(node.weight.unwrap_or(1)),
+            })
+        };
+        let shares: Vec<u64> = self
+            .children
+            .iter()
+            .map(|child| share(child).unwrap_or(1))
+            .collect();
+        for (number, band) in self.bands.iter_mut().enumerate() {
+            let members = || {
+                let all = self.children.iter().zip(&shares).enumerate();
+                all.filter(move |(_, (child, _))| child.band == number)
+                    .map(|(slot, (_, share))| (slot, *share))
+            };
+            let least = members().map(|(_, share)| share).min().unwrap_or(1);
+            let sum = members().fold(0u64, |sum, (_, share)| sum.saturating_add(share));
+            let gains: Vec<_> = members()
+                .map(|(slot, share)| (slot, share, turn(share, least)))
+                .collect();
+            for (slot, share, gain) in gains {
+                match band {
+                    Band::Turns(ring) => ring.set_gain(slot, gain),
+                    Band::Tags(tags) => tags.set_share(slot, share, sum),
+                }
+                if let Some(child) = self.children.get_mut(slot) {
+                    child.gain = gain;
+                }
+            }
+        }
+    }
+
+    /// The child has something to send now. A band that was idle forgets all debts.
+    pub(super) fn activate(&mut self, slot: Slot) {
+        let Some(&Child { band, gain, .. }) = self.children.get(slot) else {
+            return;
+        };
+        let busy = |child: &Child| child.band == band && child.backlogged;
+        let idle = !self.children.iter().any(busy);
+        match self.bands.get_mut(band) {
+            Some(Band::Turns(ring)) => {
+                if idle {
+                    ring.clear();
+                }
+                ring.join(slot, gain);
+            }
+            Some(Band::Tags(tags)) => {
+                if idle {
+                    tags.clear();
+                }
+                tags.join(slot);
+            }
+            None => {}
+        }
+        self.set_backlogged(slot, true);
+    }
+
+    /// The child has nothing more.
+    pub(super) fn deactivate(&mut self, slot: Slot) {
+        self.set_backlogged(slot, false);
+    }
+
+    fn set_backlogged(&mut self, slot: Slot, backlogged: bool) {
+        if let Some(child) = self.children.get_mut(slot) {
+            child.backlogged = backlogged;
+        }
+    }
+
+    /// What goes next of what the children offer.
+    pub(super) fn first(&self, mut offer: impl FnMut(NodeIndex) -> Option<Head>) -> Option<Head> {
+        let mut offer = |slot: Slot| {
+            let child = self.children.get(slot).filter(|child| child.backlogged)?;
+            offer(child.node)
+        };
+        self.bands.iter().find_map(|band| match band {
+            Band::Turns(ring) => ring.first(&mut offer),
+            Band::Tags(tags) => tags.first(&mut offer),
+        })
+    }
+
+    pub(super) fn charge(&mut self, slot: Slot, octets: u32) {
+        let Some(child) = self.children.get(slot) else {
+            return;
+        };
+        let backlogged = |slot: Slot| {
+            let child = self.children.get(slot);
+            child.is_some_and(|child| child.backlogged)
+        };
+        match self.bands.get_mut(child.band) {
+            Some(Band::Turns(ring)) => ring.charge(slot, UNITS * i64::from(octets), backlogged),
+            Some(Band::Tags(tags)) => tags.charge(slot, octets),
+            None => {}
+        }
+    }
+
+    pub(super) fn check(&self) {
+        for (slot, child) in self.children.iter().enumerate() {
+            if let Some(Band::Turns(ring)) = self.bands.get(child.band) {
+                ring.check();
+                assert!(
+                    ring.holds(slot) || !child.backlogged,
+                    "backlog takes part in turns"
+                );
+            }
+        }
+    }
+}

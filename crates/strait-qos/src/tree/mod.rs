@@ -1,0 +1,391 @@
+//! The scheduler: leaves that hold packets, under a tree of nodes that share what their parents
+//! give them.
+//!
+//! A node offers what it would send; its parent takes one of its children's offers; the port takes
+//! the root's. An offer changes nothing. What then leaves is charged on the whole way up: to the
+//! shares and limits of every node that it passes.
+
+mod bands;
+mod bucket;
+mod htb;
+mod ring;
+mod shaper;
+mod tags;
+
+use alloc::vec::Vec;
+
+use strait_core::rate::LineRate;
+use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet};
+use strait_wire::hash::hash64;
+
+use self::bands::Bands;
+use self::htb::Htb;
+use self::shaper::Shaper;
+use crate::leaf::{Leaf, Site};
+use crate::plan::{NodeIndex, Plan};
+use crate::policy::Policy;
+use crate::scheduler::{Eligibility, Head, Queued, Refusal, Scheduler};
+
+/// Place of a child among those that a node schedules.
+type Slot = usize;
+
+/// Schedules a port as its policy's [`Plan`] says. In a class, neighbours go in turn, a packet each,
+/// or as the class's queue orders them; in a flow, first come, first served.
+#[derive(Debug)]
+pub struct Tree {
+    plan: Plan,
+    line: Option<LineRate>,
+    now: Instant,
+    /// By [`ClassId`].
+    leaves: Vec<LeafState>,
+    /// As in the plan.
+    nodes: Vec<Node>,
+    /// No leaf has anything to give up before.
+    quiet_until: Instant,
+}
+
+#[derive(Debug)]
+struct LeafState {
+    leaf: Leaf,
+    node: NodeIndex,
+    /// As its node's ancestors know it.
+    backlogged: bool,
+    /// It has nothing to give up before.
+    quiet_until: Instant,
+}
+
+#[derive(Debug)]
+struct Node {
+    kind: Kind,
+    /// Who schedules it, and its place there.
+    parent: Option<(NodeIndex, Slot)>,
+    /// Children that have something to send; for a leaf, whether it has.
+    backlogged: u32,
+    shaper: Option<Shaper>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Leaf(ClassId),
+    Bands(Bands),
+    Htb(Htb),
+    /// An inner class of the token buckets above.
+    WithinHtb,
+}
+
+impl Tree {
+    /// The scheduler of a link port. Until its line's rate is known, that is 9600 bit/s.
+    #[must_use]
+    pub fn new(policy: &Policy, site: Site) -> Self {
+        Self::with_plan(policy, policy.plan().clone(), site)
+    }
+
+    /// The scheduler of a port that no policy limits: ranks and shares as in the policy, but no
+    /// ceilings, token buckets or shapers.
+    #[must_use]
+    pub fn unlimited(policy: &Policy, site: Site) -> Self {
+        Self::with_plan(policy, policy.plan().unlimited(), site)
+    }
+
+    fn with_plan(policy: &Policy, plan: Plan, site: Site) -> Self {
+        let leaf = |(number, class)| {
+            let seed = hash64(site.seed, &[number]);
+            LeafState {
+                leaf: Leaf::new(class, Site { seed, ..site }),
+                node: Plan::ROOT,
+                backlogged: false,
+                quiet_until: Instant::ZERO,
+            }
+        };
+        let mut tree = Self {
+            line: None,
+            now: Instant::ZERO,
+            leaves: (0..).zip(policy.classes()).map(leaf).collect(),
+            nodes: Vec::with_capacity(plan.nodes.len()),
+            quiet_until: Instant::ZERO,
+            plan,
+        };
+        for (index, node) in tree.plan.nodes.iter().enumerate() {
+            let kind = match node.class {
+                Some(class) => Kind::Leaf(class),
+                None if node.within_htb => Kind::WithinHtb,
+                None if node.discipline.is_htb() => Kind::Htb(Htb::new(&tree.plan, index)),
+                None => Kind::Bands(Bands::new(&tree.plan, index)),
+            };
+            if let Some(leaf) = node.class.and_then(|it| tree.leaves.get_mut(it.index())) {
+                leaf.node = index;
+            }
+            tree.nodes.push(Node {
+                kind,
+                parent: None,
+                backlogged: 0,
+                shaper: node.shape.map(|shape| Shaper::new(shape, 1)),
+            });
+        }
+        tree.connect();
+        tree.set_line_rate(LineRate::new(9600, 8));
+        tree
+    }
+
+    fn connect(&mut self) {
+        for index in 0..self.nodes.len() {
+            let children: Vec<(Slot, NodeIndex)> = match self.nodes.get(index).map(|it| &it.kind) {
+                Some(Kind::Bands(bands)) => bands.slots().collect(),
+                Some(Kind::Htb(htb)) => htb.slots().collect(),
+                _ => Vec::new(),
+            };
+            for (slot, child) in children {
+                if let Some(child) = self.nodes.get_mut(child) {
+                    child.parent = Some((index, slot));
+                }
+            }
+        }
+    }
+
+    /// The tree as compiled.
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn leaf(&self, class: ClassId) -> Option<&Leaf> {
+        self.leaves.get(class.index()).map(|state| &state.leaf)
+    }
+
+    /// The class's queue changed: tells the nodes above whether it has something to send.
+    fn touch(&mut self, class: ClassId) {
+        let Some(state) = self.leaves.get_mut(class.index()) else {
+            return;
+        };
+        state.quiet_until = Instant::ZERO;
+        self.quiet_until = Instant::ZERO;
+        let backlogged = state.leaf.backlogged();
+        if backlogged != core::mem::replace(&mut state.backlogged, backlogged) {
+            let node = state.node;
+            self.set_backlogged(node, backlogged);
+        }
+    }
+
+    fn set_backlogged(&mut self, node: NodeIndex, backlogged: bool) {
+        let mut next = Some(node);
+        while let Some(node) = next.and_then(|index| self.nodes.get_mut(index)) {
+            let before = node.backlogged;
+            node.backlogged = if backlogged {
+                before + 1
+            } else {
+                before.saturating_sub(1)
+            };
+            if before > 0 && node.backlogged > 0 {
+                return;
+            }
+            let Some((parent, slot)) = node.parent else {
+                return;
+            };
+            match self.nodes.get_mut(parent).map(|parent| &mut parent.kind) {
+                Some(Kind::Bands(bands)) if backlogged => bands.activate(slot),
+                Some(Kind::Bands(bands)) => bands.deactivate(slot),
+                Some(Kind::Htb(htb)) if backlogged => htb.activate(slot),
+                Some(Kind::Htb(htb)) => htb.deactivate(slot),
+                _ => {}
+            }
+            next = Some(parent);
+        }
+    }
+
+    /// What a node would send next.
+    fn offer(&self, node: NodeIndex, eligible: &dyn Eligibility) -> Option<Head> {
+        let node = self.nodes.get(node).filter(|node| node.backlogged > 0)?;
+        let head = self.unshaped(node, eligible)?;
+        let may = |shaper: &Shaper| shaper.when(head.octets) <= self.now;
+        node.shaper.as_ref().is_none_or(may).then_some(head)
+    }
+
+    /// The same without its own limit.
+    fn unshaped(&self, node: &Node, eligible: &dyn Eligibility) -> Option<Head> {
+        match &node.kind {
+            Kind::Leaf(class) => self.leaf(*class)?.head(*class, eligible),
+            Kind::Bands(bands) => bands.first(|child| self.offer(child, eligible)),
+            Kind::Htb(htb) => htb.first(|child| self.offer(child, eligible)),
+            Kind::WithinHtb => None,
+        }
+    }
+
+    /// When a node can have an offer, if nothing else changes: now, if it has one.
+    fn start(&self, node: NodeIndex, eligible: &dyn Eligibility) -> Option<Instant> {
+        let node = self.nodes.get(node).filter(|node| node.backlogged > 0)?;
+        let head = self.unshaped(node, eligible);
+        let begins = match (&node.kind, head) {
+            (_, Some(_)) => self.now,
+            (Kind::Leaf(_) | Kind::WithinHtb, None) => return None,
+            (Kind::Bands(bands), None) => bands
+                .slots()
+                .filter_map(|(_, child)| self.start(child, eligible))
+                .min()?,
+            (Kind::Htb(htb), None) => htb.starts(self.now, |child| self.start(child, eligible))?,
+        };
+        // What goes then isn't known yet: its length counts when it is.
+        let octets = head.map_or(0, |head| head.octets);
+        let shaped = node.shaper.as_ref().map(|shaper| shaper.when(octets));
+        Some(shaped.map_or(begins, |shaped| begins.max(shaped)))
+    }
+}
+
+impl Scheduler for Tree {
+    fn advance(&mut self, now: Instant) {
+        if now <= self.now {
+            return;
+        }
+        self.now = now;
+        for node in &mut self.nodes {
+            if let Kind::Htb(htb) = &mut node.kind {
+                htb.advance(now);
+            }
+        }
+    }
+
+    fn set_line_rate(&mut self, rate: LineRate) {
+        if self.line.replace(rate) == Some(rate) {
+            return;
+        }
+        for state in &mut self.leaves {
+            state.leaf.set_line_rate(rate);
+        }
+        let rates = self.plan.rates(rate.payload_bit_s());
+        for (node, own) in self.nodes.iter_mut().zip(&rates) {
+            if let (Some(shaper), Some(bit_s)) = (&mut node.shaper, own.shape_bit_s) {
+                shaper.set_rate(bit_s);
+            }
+            match &mut node.kind {
+                Kind::Bands(bands) => bands.set_rates(&self.plan, &rates),
+                Kind::Htb(htb) => htb.set_rates(self.now, &rates),
+                Kind::Leaf(_) | Kind::WithinHtb => {}
+            }
+        }
+    }
+
+    fn enqueue(&mut self, now: Instant, packet: Packet) -> Result<(), Refusal> {
+        self.advance(now);
+        let class = packet.class;
+        let Some(state) = self.leaves.get_mut(class.index()) else {
+            return Err((packet, Fate::Dropped(DropCause::QueuePackets)));
+        };
+        let outcome = state.leaf.enqueue(now, packet);
+        self.touch(class);
+        outcome
+    }
+
+    fn head(&self, eligible: &dyn Eligibility) -> Option<Head> {
+        self.offer(Plan::ROOT, eligible)
+    }
+
+    fn take(&mut self, now: Instant, head: Head) -> Option<Packet> {
+        let leaf = &mut self.leaves.get_mut(head.class.index())?.leaf;
+        let packet = leaf.take(now, head);
+        self.touch(head.class);
+        packet
+    }
+
+    fn charge(&mut self, class: ClassId, octets: u32) {
+        let now = self.now;
+        let Some(state) = self.leaves.get(class.index()) else {
+            return;
+        };
+        let whole = !state.leaf.is_under_way();
+        let mut next = self.nodes.get_mut(state.node);
+        while let Some(node) = next {
+            if let Some(shaper) = &mut node.shaper {
+                shaper.charge(now, octets);
+            }
+            let Some((parent, slot)) = node.parent else {
+                return;
+            };
+            next = self.nodes.get_mut(parent);
+            match next.as_mut().map(|parent| &mut parent.kind) {
+                Some(Kind::Bands(bands)) => bands.charge(slot, octets),
+                Some(Kind::Htb(htb)) => htb.charge(now, slot, octets, whole),
+                _ => {}
+            }
+        }
+    }
+
+    fn set_under_way(&mut self, class: ClassId, to: NeighbourId, octets_left: u32) {
+        if let Some(state) = self.leaves.get_mut(class.index()) {
+            state.leaf.set_under_way(to, octets_left);
+        }
+        self.touch(class);
+    }
+
+    fn discard(&mut self, now: Instant) -> Option<Refusal> {
+        self.advance(now);
+        if now < self.quiet_until {
+            return None;
+        }
+        let mut quiet_until = Instant::NEVER;
+        for number in 0..self.leaves.len() {
+            let state = self.leaves.get_mut(number)?;
+            if state.quiet_until <= now {
+                if let Some(refusal) = state.leaf.discard(now) {
+                    self.touch(ClassId(number as u8));
+                    return Some(refusal);
+                }
+                state.quiet_until = state.leaf.wake().unwrap_or(Instant::NEVER);
+            }
+            quiet_until = quiet_until.min(state.quiet_until);
+        }
+        self.quiet_until = quiet_until;
+        None
+    }
+
+    fn starts(&self, eligible: &dyn Eligibility) -> Option<Instant> {
+        let start = self.start(Plan::ROOT, eligible)?;
+        (start > self.now).then_some(start)
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        let moment = |state: &LeafState| match state.quiet_until {
+            // It changed since it was last asked.
+            Instant::ZERO => state.leaf.wake(),
+            known => Some(known).filter(|known| *known < Instant::NEVER),
+        };
+        self.leaves.iter().filter_map(moment).min()
+    }
+
+    fn drain(&mut self) -> Option<Packet> {
+        for number in 0..self.leaves.len() {
+            if let Some(packet) = self.leaves.get_mut(number)?.leaf.drain() {
+                self.touch(ClassId(number as u8));
+                return Some(packet);
+            }
+        }
+        None
+    }
+
+    fn queued(&self, class: ClassId) -> Queued {
+        self.leaf(class).map_or_else(Queued::default, Leaf::queued)
+    }
+
+    fn total(&self) -> Queued {
+        let leaves = self.leaves.iter().map(|state| state.leaf.queued());
+        leaves.fold(Queued::default(), |sum, queued| Queued {
+            packets: sum.packets + queued.packets,
+            octets: sum.octets + queued.octets,
+        })
+    }
+
+    fn check(&self) {
+        for (number, state) in (0..).zip(&self.leaves) {
+            state.leaf.check(ClassId(number));
+            assert_eq!(state.leaf.backlogged(), state.backlogged, "known above");
+        }
+        for node in &self.nodes {
+            match &node.kind {
+                Kind::Bands(bands) => bands.check(),
+                Kind::Htb(htb) => htb.check(),
+                Kind::Leaf(_) | Kind::WithinHtb => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
