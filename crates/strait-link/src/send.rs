@@ -139,7 +139,8 @@ impl OctetSender {
         self.line.len() - self.at
     }
 
-    /// Class of the packet whose segment is leaving, and how many of its octets have not been pulled.
+    /// Class of the packet whose segment is leaving, and how many of its octets are yet to be
+    /// pulled.
     pub fn leaving(&self) -> Option<(ClassId, usize)> {
         let (stream, _) = self.leaving?;
         let packet = self.under_way(stream)?;

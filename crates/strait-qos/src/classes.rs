@@ -231,11 +231,8 @@ fn inherit(config: &PolicyConfig, plan: &mut Plan) -> Result<(), PolicyError> {
             continue;
         }
         node.within_htb = above.is_htb() && own.is_none();
-        node.discipline = own.unwrap_or(if above.is_htb() {
-            above
-        } else {
-            Discipline::Wdrr
-        });
+        let inherited = Some(above).filter(|above| above.is_htb());
+        node.discipline = own.or(inherited).unwrap_or_default();
         if node.within_htb && node.shape.is_some() {
             let problem = "isn't possible inside a tree of token buckets: write `ceil`";
             return Err(key(&node.name, "shape", problem));
@@ -248,7 +245,7 @@ fn inherit(config: &PolicyConfig, plan: &mut Plan) -> Result<(), PolicyError> {
 fn check_levels(plan: &Plan) -> Result<(), PolicyError> {
     for (index, node) in plan.nodes.iter().enumerate() {
         let levels = plan.up(index).take_while(|(_, it)| it.within_htb).count();
-        if levels > HTB_LEVELS - 2 {
+        if levels > HTB_LEVELS - 1 {
             return Err(PolicyError::TooDeep {
                 class: node.name.clone(),
             });

@@ -58,7 +58,7 @@ pub enum PolicyError {
         /// The class.
         class: String,
     },
-    /// A key that can't be there, can't have this value, or is missing; `root` is the policy itself.
+    /// A key that can't be there, can't have this value, or is missing; `root` is the policy.
     #[error("class `{class}`: `{key}` {problem}")]
     Key {
         /// The class.

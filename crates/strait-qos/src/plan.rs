@@ -338,10 +338,9 @@ impl Plan {
             Rate::Fixed(bit_s) => bit_s,
             Rate::Share(millionths) => u64::from(millionths),
         };
-        let share = node.rate.map(fixed).or(node.weight.map(u64::from));
-        (
-            self.rank_in_parent(node),
-            core::cmp::Reverse(share.unwrap_or(1)),
-        )
+        let share = node
+            .rate
+            .map_or_else(|| node.weight.map_or(1, u64::from), fixed);
+        (self.rank_in_parent(node), core::cmp::Reverse(share))
     }
 }

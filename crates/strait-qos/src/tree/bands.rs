@@ -83,7 +83,7 @@ impl Bands {
     pub(super) fn set_rates(&mut self, plan: &Plan, rates: &[NodeRates]) {
         let share = |child: &Child| {
             let node = plan.nodes.get(child.node)?;
-            let by_rate = node.rate.and(rates.get(child.node));
+            let by_rate = rates.get(child.node).filter(|_| node.rate.is_some());
             Some(match by_rate {
                 Some(rates) => rates.rate_bit_s.max(1),
                 None => u64::from(node.weight.unwrap_or(1)),

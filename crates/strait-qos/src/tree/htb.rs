@@ -5,8 +5,8 @@
 //! What leaves is chosen by the level of who pays first (a class's own tokens before borrowed
 //! ones), then by priority, then in turns.
 //!
-//! The exact form does what Linux's `sch_htb` does, also where that surprises: children within their
-//! rates send whatever their parents' ceilings are; a turn may begin without credit, so that
+//! The exact form does what Linux's `sch_htb` does, also where that surprises: children within
+//! their rates send whatever their parents' ceilings are; a turn may begin without credit, so that
 //! quanta below a packet's size make turns of one packet each; the automatic quantum is clamped to
 //! 1000 … 200,000 octets. The strict form holds every ceiling, and its quanta follow the rates, the
 //! smallest a whole packet.
@@ -306,8 +306,8 @@ impl Htb {
     }
 
     /// Asks leaves of one level and priority in turn, beginning where the last turn ended. Inner
-    /// classes take turns too; one whose leaves have all had theirs is passed over, and `ended` gets
-    /// it.
+    /// classes take turns too; one whose leaves have all had theirs is passed over, and
+    /// `ended` gets it.
     fn in_turn<T>(
         &self,
         key: u8,
@@ -319,10 +319,17 @@ impl Htb {
         let lenders = members(leaves, 0)
             .filter_map(|leaf| self.classes.get(leaf)?.lender)
             .fold(0, |set, lender| set | bit(lender));
-        let first = self.turn.get(level)?.get(prio).copied()?;
-        members(lenders, first)
-            .chain(members(lenders, 0))
-            .find_map(|lender| self.descend(lender, prio, leaves, ended, offer))
+        let mut first = self.turn.get(level)?.get(prio).copied()?;
+        loop {
+            let before = *ended;
+            let found = members(lenders, first)
+                .find_map(|lender| self.descend(lender, prio, leaves, ended, offer));
+            // Each round may end that of inner classes one level further down.
+            if found.is_some() || (first == 0 && *ended == before) {
+                return found;
+            }
+            first = 0;
+        }
     }
 
     fn descend<T>(

@@ -12,6 +12,7 @@ mod ring;
 mod shaper;
 mod tags;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use strait_core::rate::LineRate;
@@ -29,8 +30,8 @@ use crate::scheduler::{Eligibility, Head, Queued, Refusal, Scheduler};
 /// Place of a child among those that a node schedules.
 type Slot = usize;
 
-/// Schedules a port as its policy's [`Plan`] says. In a class, neighbours go in turn, a packet each,
-/// or as the class's queue orders them; in a flow, first come, first served.
+/// Schedules a port as its policy's [`Plan`] says. In a class, neighbours go in turn, a packet
+/// each, or as the class's queue orders them; in a flow, first come, first served.
 #[derive(Debug)]
 pub struct Tree {
     plan: Plan,
@@ -68,7 +69,7 @@ struct Node {
 enum Kind {
     Leaf(ClassId),
     Bands(Bands),
-    Htb(Htb),
+    Htb(Box<Htb>),
     /// An inner class of the token buckets above.
     WithinHtb,
 }
@@ -109,7 +110,9 @@ impl Tree {
             let kind = match node.class {
                 Some(class) => Kind::Leaf(class),
                 None if node.within_htb => Kind::WithinHtb,
-                None if node.discipline.is_htb() => Kind::Htb(Htb::new(&tree.plan, index)),
+                None if node.discipline.is_htb() => {
+                    Kind::Htb(Box::new(Htb::new(&tree.plan, index)))
+                }
                 None => Kind::Bands(Bands::new(&tree.plan, index)),
             };
             if let Some(leaf) = node.class.and_then(|it| tree.leaves.get_mut(it.index())) {

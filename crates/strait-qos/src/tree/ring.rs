@@ -7,8 +7,8 @@ use super::Slot;
 /// Parts of an octet that credit is counted in, so that shares of any proportion are exact enough.
 pub(super) const UNITS: i64 = 64;
 
-/// What a node can owe: more than any IP packet with its framing, so that the shares stay exact, and
-/// a bound on the turns that one charge can take.
+/// What a node can owe: more than any IP packet with its framing, so that the shares stay exact,
+/// and a bound on the turns that one charge can take.
 const DEBT_MAX: i64 = UNITS << 17;
 
 /// Deficit round robin in its surplus form: a turn starts with a gain of credit, goes on while the

@@ -9,8 +9,8 @@ use crate::scheduler::Head;
 /// shares; tags last for 2^43 octets since the band was last idle.
 const UNIT: u64 = 1 << 20;
 
-/// Fair queueing by virtual time: each node's next packet has a start tag and, by its length and the
-/// node's share, a finish tag; the least finish tag goes next. Virtual time is the start tag of
+/// Fair queueing by virtual time: each node's next packet has a start tag and, by its length and
+/// the node's share, a finish tag; the least finish tag goes next. Virtual time is the start tag of
 /// what was last sent, so that a node that was idle starts level with the others.
 #[derive(Debug)]
 pub(super) struct Tags {
