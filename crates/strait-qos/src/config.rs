@@ -18,8 +18,8 @@ use crate::rate::Rate;
 
 /// Classes, and the rules that put packets into them.
 ///
-/// With `preset`, the preset's classes are used and own rules go before the preset's. Without any
-/// class the preset is `default`.
+/// With `preset`, the preset's classes and discipline are used, and own rules go before the
+/// preset's. Without any class the preset is `default`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyConfig {
@@ -325,6 +325,12 @@ impl PolicyConfig {
         expanded.rules.splice(0..0, self.rules.iter().cloned());
         if self.default.is_some() {
             expanded.default.clone_from(&self.default);
+        }
+        if self.shape.is_some() {
+            expanded.shape.clone_from(&self.shape);
+        }
+        if self.line.is_some() {
+            (expanded.line, expanded.on_rate_change) = (self.line, self.on_rate_change);
         }
         Ok(expanded)
     }

@@ -16,6 +16,7 @@ use strait_wire::ip::{EchoKind, PacketInfo};
 use super::*;
 
 mod queues;
+mod tree;
 
 use crate::config_text;
 

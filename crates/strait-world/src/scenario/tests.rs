@@ -584,8 +584,8 @@ fn a_shared_port_names_its_neighbours() {
 fn a_gateway_that_a_variant_breaks_is_named_with_the_variant() {
     assert_eq!(
         error("preset = \"fifo\"", "preset = \"fifi\""),
-        "lab/../nodes/a.toml with variant `fifo`: [policy]: no preset `fifi`: write \"default\" or \
-         \"fifo\""
+        "lab/../nodes/a.toml with variant `fifo`: [policy]: no preset `fifi`: write one of \
+         default, fifo"
     );
     assert_eq!(
         error("profile = \"plain\"", "profil = \"plain\"")
