@@ -18,6 +18,7 @@ pub mod gateway;
 mod gateway_ports;
 pub mod gateway_status;
 pub mod journal_file;
+pub mod kernel;
 pub mod lab;
 pub mod metrics;
 pub mod namespace;

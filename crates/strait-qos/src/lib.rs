@@ -11,7 +11,9 @@ mod classes;
 pub mod config;
 pub mod dscp;
 mod error;
+pub mod export;
 pub mod leaf;
+pub mod lint;
 pub mod matching;
 pub mod plan;
 pub mod police;
@@ -22,6 +24,7 @@ mod repeat;
 pub mod scheduler;
 mod text;
 mod tree;
+pub mod wait;
 
 pub use config::{ClassConfig, PolicyConfig, RuleConfig};
 pub use dscp::Dscp;

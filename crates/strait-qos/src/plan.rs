@@ -205,6 +205,13 @@ impl Plan {
         plan
     }
 
+    /// The node of a class that holds packets; the root for a class that isn't there.
+    #[must_use]
+    pub fn leaf(&self, class: ClassId) -> NodeIndex {
+        let leaf = self.nodes.iter().position(|node| node.class == Some(class));
+        leaf.unwrap_or(Self::ROOT)
+    }
+
     /// The node's way up, itself first, the root last.
     pub fn up(&self, node: NodeIndex) -> impl Iterator<Item = (NodeIndex, &PlanNode)> {
         let at = |index: NodeIndex| self.nodes.get(index).map(|node| (index, node));

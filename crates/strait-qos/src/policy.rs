@@ -209,6 +209,20 @@ impl Policy {
         None
     }
 
+    /// What becomes of a packet that a rule matches, counted from 0; of the others, for a rule that
+    /// isn't there.
+    #[must_use]
+    pub fn verdict_of(&self, rule: usize) -> Verdict {
+        let rule = self.rules.get(rule);
+        rule.map_or(self.otherwise, |rule| rule.verdict)
+    }
+
+    /// What becomes of a packet that no rule matches.
+    #[must_use]
+    pub const fn otherwise(&self) -> Verdict {
+        self.otherwise
+    }
+
     /// The classes that hold packets; [`ClassId`] is the place here.
     #[must_use]
     pub fn classes(&self) -> &[Class] {

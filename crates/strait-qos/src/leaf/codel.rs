@@ -14,6 +14,15 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Within so many intervals after the last drop a new spell goes on where that one ended.
 const MEMORY_INTERVALS: u32 = 16;
 
+impl FqCodelConfig {
+    /// Target and interval on a line of this rate.
+    #[must_use]
+    pub(crate) fn times(&self, bit_s: u64, mtu_octets: u32) -> (Duration, Duration) {
+        let law = Law::new(self, Some(LineRate::new(bit_s, 8)), mtu_octets);
+        (law.target, law.interval)
+    }
+}
+
 /// What counts as too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Law {

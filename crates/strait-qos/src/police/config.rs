@@ -222,6 +222,24 @@ impl PoliceConfig {
         }
     }
 
+    /// The most that passes: bit/s in the long run, and octets at once. None if nothing is dropped.
+    pub(crate) fn most(&self) -> Option<(u64, u64)> {
+        let [_, yellow, red] = self.actions();
+        if red != Action::Drop {
+            return None;
+        }
+        Some(match self {
+            Self::Bucket(config) => (config.rate.0, config.burst_or_default().0),
+            Self::SrTcm(config) if yellow == Action::Drop => (config.rate.0, config.burst.0),
+            Self::SrTcm(config) => (
+                config.rate.0,
+                config.burst.0.saturating_add(config.excess_burst.0),
+            ),
+            Self::TrTcm(config) if yellow == Action::Drop => (config.rate.0, config.burst.0),
+            Self::TrTcm(config) => (config.peak_rate.0, config.peak_burst.0),
+        })
+    }
+
     /// Code points that arrive yellow and red, if that counts.
     pub(crate) fn colours_before(&self) -> Option<[Vec<Dscp>; 2]> {
         let (aware, yellow, red) = match self {

@@ -10,7 +10,7 @@ use crate::scheduler::Head;
 
 /// Octets of the smallest turn of a ring: a quarter of a second at 9600 bit/s. Shares don't depend
 /// on it, since what a turn takes too much is paid from the next.
-const QUANTUM_OCTETS: u64 = 256;
+pub(crate) const QUANTUM_OCTETS: u64 = 256;
 /// The longest turn: a thousand of the shortest, so that rates far apart don't make turns of
 /// minutes; beyond that, shares fall short of the rates.
 const TURN_OCTETS_MAX: u64 = 1000 * QUANTUM_OCTETS;

@@ -5,7 +5,7 @@
 //! the root's. An offer changes nothing. What then leaves is charged on the whole way up: to the
 //! shares and limits of every node that it passes.
 
-mod bands;
+pub(crate) mod bands;
 mod bucket;
 mod htb;
 mod ring;
@@ -252,7 +252,9 @@ impl Scheduler for Tree {
         }
         for state in &mut self.leaves {
             state.leaf.set_line_rate(rate);
+            state.quiet_until = Instant::ZERO;
         }
+        self.quiet_until = Instant::ZERO;
         let rates = self.plan.rates(rate.payload_bit_s());
         for (node, own) in self.nodes.iter_mut().zip(&rates) {
             if let (Some(shaper), Some(bit_s)) = (&mut node.shaper, own.shape_bit_s) {
@@ -390,5 +392,7 @@ impl Scheduler for Tree {
     }
 }
 
+#[cfg(test)]
+mod saturated_tests;
 #[cfg(test)]
 mod tests;

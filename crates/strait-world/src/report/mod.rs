@@ -6,6 +6,7 @@
 mod delay;
 mod downsample;
 mod page;
+pub mod tree;
 
 use strait_core::stats::ClassStats;
 

@@ -7,6 +7,7 @@ mod demo;
 mod emulate;
 mod lab;
 mod measure;
+mod policy;
 mod replay;
 mod run;
 mod sim;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Replay(replay::Args),
     /// Check a node, link, policy, scenario or study file.
     Check(check::Args),
+    /// Check, explain, draw and export a policy: who goes first on a link.
+    Policy(policy::Args),
     /// Run a study: references, simulation and this host side by side.
     Study(study::Args),
     /// Measure: a call over RTP, the flows of an MGEN script, or anyone's traffic from captures.
@@ -58,6 +61,7 @@ impl Command {
             Self::Emulate(args) => emulate::run(&args),
             Self::Replay(args) => replay::run(&args),
             Self::Check(args) => check::run(&args),
+            Self::Policy(args) => policy::run(&args),
             Self::Study(args) => study::run(&args),
             Self::Measure(args) => measure::run(&args),
             Self::Bench(args) => bench::run(&args),

@@ -1,0 +1,7 @@
+//! The kernel's own queues: a policy exported to it, traffic offered to them, and what came out.
+
+pub mod apply;
+pub mod bench;
+
+pub use apply::{Applied, apply, remove};
+pub use bench::{Came, Offered, Pace, QueueBench};

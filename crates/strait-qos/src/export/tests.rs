@@ -1,0 +1,193 @@
+use super::*;
+use alloc::string::ToString;
+
+fn config(text: &str) -> PolicyConfig {
+    toml::from_str(text).unwrap()
+}
+
+const BUCKETS: &str = r#"
+    discipline = "htb"
+    default = "rest"
+    [[class]]
+    name = "all"
+    rate = "1 Mbit/s"
+    [[class]]
+    name = "voice"
+    parent = "all"
+    rate = "32 kbit/s"
+    ceil = "64 kbit/s"
+    prio = 1
+    packets = 20
+    [[class]]
+    name = "rest"
+    parent = "all"
+    rate = "128 kbit/s"
+    ceil = "1 Mbit/s"
+    quantum = "6056 B"
+    prio = 2
+    mark = "CS2"
+    [[match]]
+    class = "voice"
+    dscp = ["EF", "VA"]
+    [[match]]
+    class = "voice"
+    protocol = "udp"
+    port = [5060, "16384-32767"]
+    max_octets = "256 B"
+    [[match]]
+    filter = true
+    destination = ["10.0.0.0/8", "fd00::/16"]
+    destination_port = 9
+"#;
+
+#[test]
+fn token_buckets_become_the_kernels() {
+    let export = export(&config(BUCKETS), "eth0.7", None).unwrap();
+    assert_eq!(
+        export.tc,
+        "qdisc add dev eth0.7 root handle 57a1: htb default 0x4 r2q 10\n\
+         class add dev eth0.7 parent 57a1: classid 57a1:2 htb rate 1000000bit ceil 1000000bit \
+         burst 1600b cburst 1600b\n\
+         class add dev eth0.7 parent 57a1:2 classid 57a1:3 htb rate 32000bit ceil 64000bit \
+         burst 1600b cburst 1600b prio 1\n\
+         qdisc add dev eth0.7 parent 57a1:3 pfifo limit 20\n\
+         class add dev eth0.7 parent 57a1:2 classid 57a1:4 htb rate 128000bit ceil 1000000bit \
+         burst 1600b cburst 1600b prio 2 quantum 6056\n\
+         qdisc add dev eth0.7 parent 57a1:4 pfifo limit 100\n"
+    );
+    assert_eq!(export.table, "strait_eth0_7");
+    assert_eq!(export.notes, [""; 0]);
+}
+
+#[test]
+fn rules_become_an_nftables_ruleset() {
+    let export = export(&config(BUCKETS), "eth0", None).unwrap();
+    let expected = "table inet strait_eth0 {
+\tchain classes {
+\t\ttype filter hook postrouting priority 300; policy accept;
+\t\toifname != \"eth0\" accept
+\t\t# rule 1: voice
+\t\tmeta nfproto ipv4 ip dscp { 46, 44 } meta priority set 57a1:3 accept
+\t\tmeta nfproto ipv6 ip6 dscp { 46, 44 } meta priority set 57a1:3 accept
+\t\t# rule 2: voice
+\t\tmeta l4proto 17 meta length <= 256 th sport { 5060, 16384-32767 } meta priority set 57a1:3 accept
+\t\tmeta l4proto 17 meta length <= 256 th dport { 5060, 16384-32767 } meta priority set 57a1:3 accept
+\t\t# rule 3: filtered
+\t\tmeta nfproto ipv4 ip daddr 10.0.0.0/8 meta l4proto { 17, 6 } th dport 9 drop
+\t\tmeta nfproto ipv6 ip6 daddr fd00::/16 meta l4proto { 17, 6 } th dport 9 drop
+\t\t# what no rule matches
+\t\tmeta nfproto ipv4 ip dscp set 16 meta priority set 57a1:4 accept
+\t\tmeta nfproto ipv6 ip6 dscp set 16 meta priority set 57a1:4 accept
+\t}
+}
+";
+    assert_eq!(export.nft, expected);
+}
+
+#[test]
+fn bands_become_priorities_and_weights_quanta() {
+    let text = r#"
+        default = "bulk"
+        shape = { rate = "64 kbit/s" }
+        [[class]]
+        name = "voice"
+        band = 0
+        age = "500 ms"
+        [[class]]
+        name = "web"
+        weight = 3
+        [[class]]
+        name = "bulk"
+        queue = { kind = "fifo", absorb_repeats = true }
+    "#;
+    let export = export(&config(text), "ppp0", None).unwrap();
+    let classes: Vec<&str> = export
+        .tc
+        .lines()
+        .filter(|line| line.starts_with("class"))
+        .collect();
+    assert_eq!(classes.len(), 4, "one for all, and three");
+    assert!(classes[0].contains("classid 57a1:1 htb rate 64000bit ceil 64000bit"));
+    for (line, keys) in classes[1..].iter().zip([
+        ["rate 400bit ceil 64000bit", "prio 0 quantum 1514"],
+        ["rate 400bit ceil 64000bit", "prio 1 quantum 4542"],
+        ["rate 400bit ceil 64000bit", "prio 1 quantum 1514"],
+    ]) {
+        assert!(keys.iter().all(|key| line.contains(key)), "{line}");
+    }
+    let notes = export.notes.join("\n");
+    assert!(
+        notes.contains("`voice`: the kernel has no limit on age (500 ms)"),
+        "{notes}"
+    );
+    assert!(
+        notes.contains("`bulk`: the kernel sends repeats"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn a_tree_that_nothing_limits_is_refused() {
+    let flat = config("preset = \"default\"");
+    assert_eq!(export(&flat, "eth0", None), Err(ExportError::NoRate));
+    assert!(export(&flat, "eth0", Some(BitRate(9600))).is_ok());
+    for name in ["", "a b", "sixteen-letters-", "x/y", "a\"; drop"] {
+        let error = export(&flat, name, Some(BitRate(9600))).unwrap_err();
+        assert!(
+            error.to_string().contains("is no interface name"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn every_preset_is_exported() {
+    for name in PolicyConfig::PRESETS {
+        let preset = PolicyConfig {
+            preset: Some(name.into()),
+            ..PolicyConfig::default()
+        };
+        let export = export(&preset, "eth0", Some(BitRate(512_000))).unwrap();
+        let classes = export.tc.lines().filter(|line| line.contains(" htb rate "));
+        assert!(classes.count() >= 1, "{name}");
+        // Every packet is sent to a class that is there.
+        for line in export
+            .nft
+            .lines()
+            .filter(|line| line.contains("priority set"))
+        {
+            let class = line.split("priority set ").nth(1).unwrap();
+            let class = class.split_whitespace().next().unwrap();
+            let there = export.tc.contains(&format!("classid {class} "));
+            assert!(there || class.ends_with(":0"), "{name}: {line}");
+        }
+    }
+}
+
+#[test]
+fn what_the_kernel_lacks_is_said() {
+    let text = r#"
+        default = "a"
+        [[class]]
+        name = "a"
+        octets = "10 kB"
+        queue = { kind = "wred", exponent = 5 }
+        shape = { kind = "average", rate = "100 kbit/s", burst = "12500 B" }
+        [[class]]
+        name = "b"
+        queue = { kind = "fq-codel", thin_acks = true }
+        [[match]]
+        class = "b"
+        tcp_control = true
+    "#;
+    let export = export(&config(text), "eth0", Some(BitRate(512_000))).unwrap();
+    let notes = export.notes.join("\n");
+    for note in [
+        "no early drop by code point",
+        "by credit once an interval",
+        "superseded TCP acknowledgements",
+        "rule 1: the kernel knows bare TCP segments by their length",
+    ] {
+        assert!(notes.contains(note), "{note}: {notes}");
+    }
+}

@@ -1,0 +1,87 @@
+use super::*;
+use crate::config::PolicyConfig;
+
+fn wait(text: &str, class: &str, bit_s: u64, unit_octets: u64) -> WorstWait {
+    let config: PolicyConfig = toml::from_str(text).unwrap();
+    let policy = Policy::compile(&config).unwrap();
+    let class = policy.class_named(class).unwrap();
+    worst_wait(&policy, class, Line { bit_s, unit_octets })
+}
+
+fn s(seconds: f64) -> Option<Duration> {
+    Some(Duration::from_secs_f64(seconds))
+}
+
+fn near(wait: Option<Duration>, seconds: f64) {
+    let apart = wait.unwrap().as_secs_f64() - seconds;
+    assert!(apart.abs() < 1e-6, "{wait:?}, not {seconds}");
+}
+
+#[test]
+fn the_first_band_waits_for_what_is_leaving() {
+    let text = "default = \"b\"\nclass = [{ name = \"a\", band = 0, packets = 4, octets = 960 }, \
+                { name = \"b\" }]";
+    let first = wait(text, "a", 9600, 64);
+    near(first.alone, 64.0 * 8.0 / 9600.0);
+    near(first.full, (64.0 + 960.0) * 8.0 / 9600.0);
+    assert_eq!(first.rate_bit_s, Some(9600));
+    let second = wait(text, "b", 9600, 64);
+    assert_eq!((second.alone, second.rate_bit_s), (None, None));
+    assert!(
+        second
+            .because
+            .iter()
+            .any(|it| it.contains("`a` goes before it"))
+    );
+}
+
+#[test]
+fn what_is_left_beside_a_limited_band_is_sure() {
+    // 1200 octets at once and 1200 bit/s: the rest has 8400 bit/s after that.
+    let text = "default = \"b\"\nclass = [{ name = \"a\", band = 0, police = { kind = \"bucket\", \
+                rate = \"1200 bit/s\", burst = \"1200 B\" } }, { name = \"b\", octets = 1500 }]";
+    let rest = wait(text, "b", 9600, 1500);
+    assert_eq!(rest.rate_bit_s, Some(8400));
+    near(rest.alone, (1500.0 + 1200.0) * 8.0 / 8400.0);
+    near(rest.full, (1500.0 + 1200.0 + 1500.0) * 8.0 / 8400.0);
+}
+
+#[test]
+fn age_bounds_what_nothing_else_does() {
+    let text = "default = \"b\"\nclass = [{ name = \"a\", band = 0 }, \
+                { name = \"b\", age = \"3 s\" }]";
+    let rest = wait(text, "b", 9600, 1500);
+    assert_eq!(
+        (rest.alone, rest.full, rest.rate_bit_s),
+        (s(3.0), s(3.0), None)
+    );
+}
+
+#[test]
+fn shares_are_of_what_the_band_has() {
+    let text = "default = \"a\"\nclass = [{ name = \"a\", weight = 3 }, { name = \"b\" }]";
+    assert_eq!(wait(text, "a", 10_000, 1500).rate_bit_s, Some(7500));
+    assert_eq!(wait(text, "b", 10_000, 1500).rate_bit_s, Some(2500));
+    // The other's turn and a packet more, after what is leaving.
+    near(
+        wait(text, "b", 10_000, 1500).alone,
+        (1500.0 + 768.0 + 1500.0) * 8.0 / 10_000.0,
+    );
+}
+
+#[test]
+fn token_buckets_give_their_guarantee() {
+    let text = "discipline = \"htb\"\ndefault = \"a\"\nclass = [\
+                { name = \"all\", rate = \"100 kbit/s\" },\
+                { name = \"a\", parent = \"all\", rate = \"30 kbit/s\" },\
+                { name = \"b\", parent = \"all\", rate = \"60 kbit/s\" }]";
+    assert_eq!(wait(text, "a", 100_000, 1500).rate_bit_s, Some(30_000));
+    let scarce = wait(text, "a", 45_000, 1500);
+    assert_eq!(scarce.rate_bit_s, Some(15_000));
+    assert!(
+        scarce
+            .because
+            .iter()
+            .any(|it| it.contains("more than there is"))
+    );
+}
