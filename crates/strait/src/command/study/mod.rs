@@ -3,6 +3,7 @@
 //! A study is a file with a function that makes its [`ResultSet`], and a line in [`STUDIES`]. Its
 //! set-up is a file in `scenarios/studies/` that the program brings along.
 
+mod htb;
 mod tcp;
 
 use std::fs;
@@ -14,6 +15,7 @@ use clap::builder::PossibleValuesParser;
 use indicatif::ProgressBar;
 use strait_core::hash::RunHash;
 use strait_node::config_text::{self, ConfigError};
+use strait_sim::study::htb::HtbStudy;
 use strait_sim::study::tcp::TcpStudy;
 use strait_sim::study::transfer::Ended;
 use strait_world::table::{Check, Column, ResultSet, Table};
@@ -69,12 +71,20 @@ struct Study {
     check: fn(&str, &str) -> Result<(), ConfigError>,
 }
 
-const STUDIES: [Study; 1] = [Study {
-    name: "tcp",
-    about: "the simulated TCP endpoint against a network simulator's and this kernel's",
-    run: tcp::run,
-    check: |file, text| TcpStudy::parse(file, text).map(drop),
-}];
+const STUDIES: [Study; 2] = [
+    Study {
+        name: "htb",
+        about: "our token buckets against this kernel's, under one policy",
+        run: htb::run,
+        check: |file, text| HtbStudy::parse(file, text).map(drop),
+    },
+    Study {
+        name: "tcp",
+        about: "the simulated TCP endpoint against a network simulator's and this kernel's",
+        run: tcp::run,
+        check: |file, text| TcpStudy::parse(file, text).map(drop),
+    },
+];
 const ALL: &str = "all";
 
 fn names() -> impl Iterator<Item = &'static str> {

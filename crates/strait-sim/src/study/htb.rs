@@ -1,0 +1,207 @@
+//! The set-up of the study `htb`: our token buckets against a Linux kernel's.
+
+use serde::Deserialize;
+use strait_core::Duration;
+use strait_core::chance::Stream;
+use strait_core::units::{BitRate, Octets, Time};
+use strait_node::config_text::{self, ConfigError};
+use strait_qos::plan::{Discipline, Rate};
+use strait_qos::{ClassConfig, Dscp, PolicyConfig, PortRange, RuleConfig};
+
+use super::shares::{ShareCase, ShareFlow};
+
+/// The file of the study.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HtbStudy {
+    /// Which study the file is of: `htb`.
+    pub study: String,
+    /// How long flows run before they are counted.
+    pub warm_up: Time,
+    /// How long they are counted.
+    pub window: Time,
+    /// How long a full study counts.
+    pub window_full: Time,
+    /// What the line behind the classes carries: more than they may send.
+    pub line: BitRate,
+    /// Trees that share in ways that surprise.
+    #[serde(rename = "case")]
+    pub cases: Vec<HtbCase>,
+    /// Trees and flows by chance.
+    pub swarm: Swarm,
+}
+
+/// A policy and its flows.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HtbCase {
+    /// Its name in the table.
+    pub name: String,
+    /// Which check it belongs to.
+    pub check: String,
+    /// The policy.
+    pub policy: PolicyConfig,
+    /// The line, if it isn't the study's.
+    #[serde(default)]
+    pub line: Option<BitRate>,
+    /// Its flows.
+    #[serde(rename = "flow")]
+    pub flows: Vec<ShareFlow>,
+}
+
+/// How many trees by chance.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Swarm {
+    /// In a short study.
+    pub cases: u64,
+    /// In a full one.
+    pub cases_full: u64,
+    /// Seed of the first; the next ones follow.
+    pub seed: u64,
+}
+
+impl HtbStudy {
+    /// Reads the file of the study.
+    ///
+    /// # Errors
+    /// What is wrong in it, and where.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
+        config_text::parse(file, text)
+    }
+
+    /// The written cases, then those by chance.
+    pub fn cases(&self, full: bool) -> Vec<ShareCase> {
+        let window = if full { self.window_full } else { self.window };
+        let case =
+            |name: String, policy: PolicyConfig, line: BitRate, flows: Vec<ShareFlow>| ShareCase {
+                name,
+                policy,
+                line,
+                flows,
+                warm_up: self.warm_up.0,
+                window: window.0,
+            };
+        let written = self.cases.iter().map(|it| {
+            let line = it.line.unwrap_or(self.line);
+            case(it.name.clone(), it.policy.clone(), line, it.flows.clone())
+        });
+        let count = if full {
+            self.swarm.cases_full
+        } else {
+            self.swarm.cases
+        };
+        let seeds = self.swarm.seed..self.swarm.seed + count;
+        let drawn = seeds.map(|seed| {
+            let (policy, flows) = draw(seed);
+            case(format!("swarm {seed}"), policy, self.line, flows)
+        });
+        written.chain(drawn).collect()
+    }
+}
+
+/// First of the ports by which drawn flows are told apart.
+const PORT: u16 = 5001;
+
+/// A tree with two to five leaves, some of them a level deeper, and a flow for each: most always
+/// ready, some with a pace of their own.
+fn draw(seed: u64) -> (PolicyConfig, Vec<ShareFlow>) {
+    let mut chance = Stream::new(seed, "htb");
+    let whole = 400_000 + chance.below(1_100_000);
+    let mut config = PolicyConfig {
+        discipline: Discipline::Htb,
+        default: Some("leaf0".into()),
+        ..PolicyConfig::default()
+    };
+    config.classes.push(ClassConfig {
+        rate: Some(Rate::Fixed(whole)),
+        ceil: Some(Rate::Fixed(whole)),
+        ..ClassConfig::new("all")
+    });
+    let groups = chance.below(3);
+    for group in 0..groups {
+        let rate = share(&mut chance, whole / 2);
+        config.classes.push(ClassConfig {
+            parent: Some("all".into()),
+            rate: Some(Rate::Fixed(rate)),
+            ceil: Some(Rate::Fixed(above(&mut chance, rate, whole))),
+            ..ClassConfig::new(&format!("group{group}"))
+        });
+    }
+    let leaves = 2 + chance.below(4);
+    let mut flows = Vec::new();
+    for leaf in 0..leaves.max(groups) {
+        let port = PORT + leaf as u16;
+        // Each group has a leaf at least: without one it would be a leaf itself.
+        let parent = match groups {
+            0 => "all".into(),
+            _ if leaf < groups => format!("group{leaf}"),
+            _ => match chance.below(groups + 1) {
+                group if group < groups => format!("group{group}"),
+                _ => "all".into(),
+            },
+        };
+        let rate = share(&mut chance, whole / 2);
+        let octets = 120 + chance.below(1300);
+        let name = format!("leaf{leaf}");
+        config.classes.push(ClassConfig {
+            parent: Some(parent),
+            rate: Some(Rate::Fixed(rate)),
+            ceil: Some(Rate::Fixed(above(&mut chance, rate, whole))),
+            prio: Some(chance.below(4) as u8),
+            quantum: chance
+                .happens(0.5)
+                .then(|| Octets(300 + chance.below(6000))),
+            packets: Some(50),
+            ..ClassConfig::new(&name)
+        });
+        config.rules.push(RuleConfig {
+            class: Some(name),
+            destination_port: [PortRange::single(port)].into(),
+            ..RuleConfig::default()
+        });
+        // A pace well away from what the class may get: near it, chance decides.
+        let pace = chance.happens(0.3).then(|| {
+            let bits = octets as f64 * 8.0;
+            Time(Duration::from_secs_f64(bits / (rate as f64 * 0.5)))
+        });
+        flows.push(ShareFlow {
+            port,
+            dscp: Dscp::DF,
+            octets: Octets(octets),
+            gap: pace,
+            poisson: false,
+            reference: None,
+        });
+    }
+    (config, flows)
+}
+
+/// A rate from 20 kbit/s up, small ones as likely as large ones.
+fn share(chance: &mut Stream, most: u64) -> u64 {
+    let (least, most) = (20_000f64.ln(), (most as f64).ln());
+    (least + (most - least) * chance.unit()).exp() as u64
+}
+
+fn above(chance: &mut Stream, rate: u64, most: u64) -> u64 {
+    if chance.happens(0.5) {
+        return most;
+    }
+    rate + chance.below(most.saturating_sub(rate).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strait_qos::Policy;
+
+    #[test]
+    fn every_drawn_tree_is_a_policy() {
+        for seed in 0..500 {
+            let (policy, flows) = draw(seed);
+            let compiled = Policy::compile(&policy).unwrap();
+            assert_eq!(compiled.classes().len(), flows.len(), "seed {seed}");
+            assert_eq!(draw(seed), (policy, flows));
+        }
+    }
+}
