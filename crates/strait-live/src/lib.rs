@@ -5,7 +5,7 @@
 //! kernel-side set in step with a node's back-pressure, and its timeout has nanoseconds.
 //!
 //! This is the only crate that may use `unsafe`, and only for system calls that have no safe
-//! wrapper: `ioctl`s ([`tun`], [`serial`]), a socket option ([`transfer`]), and the moment between
+//! wrapper: `ioctl`s ([`tun`], [`serial`]), a socket option (`tcp_info`), and the moment between
 //! `fork` and `exec` ([`namespace`]).
 
 mod bench;
@@ -20,6 +20,7 @@ pub mod gateway_status;
 pub mod journal_file;
 pub mod kernel;
 pub mod lab;
+pub mod measure_tcp;
 pub mod metrics;
 pub mod namespace;
 pub mod netlink;
@@ -31,6 +32,7 @@ pub mod server;
 pub mod service;
 pub mod signals;
 pub mod status;
+mod tcp_info;
 pub mod transfer;
 pub mod tun;
 pub mod udp;

@@ -7,6 +7,7 @@
 pub mod analyse;
 pub mod estimate;
 pub mod host;
+pub mod measure;
 pub mod mgen;
 pub mod report;
 pub mod scenario;

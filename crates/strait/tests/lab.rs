@@ -129,6 +129,54 @@ fn a_command_runs_inside_a_host_and_its_status_is_ours() {
     assert_eq!(output.status.code(), Some(137), "{output:?}");
 }
 
+#[test]
+fn measured_transfers_agree_with_the_simulation() {
+    if !can_run("lab measure tcp") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let text = fs::read_to_string(files.join("lab/measure-tcp.toml")).unwrap();
+    let links = format!("\"{}/links/", files.to_str().unwrap());
+    let text = text.replace("\"../links/", &links);
+    // As long as the two smaller sizes take.
+    let text = text.replace(", \"50 kB\"]", "]");
+    let text = text.replace("duration = \"24 s\"", "duration = \"9 s\"");
+    let path = folder.path().join("measure-tcp.toml");
+    fs::write(&path, text).unwrap();
+    let output = Command::new(STRAIT)
+        .args(["lab", "--with-sim", "--json", "--strict"])
+        .arg(&path)
+        .env("TMPDIR", folder.path())
+        .output()
+        .unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&complaints);
+    let checks = result["checks"].as_array().unwrap();
+    let agree = |check: &&serde_json::Value| {
+        let id = check["id"].as_str().unwrap();
+        id.starts_with("agree-file-")
+    };
+    // Two sizes, two directions, two times.
+    assert_eq!(checks.iter().filter(agree).count(), 8);
+    assert!(output.status.success(), "{checks:#?}\n{complaints}");
+    let table = |id: &str| {
+        let tables = result["tables"].as_array().unwrap();
+        tables
+            .iter()
+            .find(|table| table["id"] == id)
+            .unwrap()
+            .clone()
+    };
+    let (lab, sim) = (
+        table("transfers of file, lab"),
+        table("transfers of file, sim"),
+    );
+    assert_eq!(lab["columns"], sim["columns"]);
+    let rows = |table: &serde_json::Value| table["rows"].as_array().unwrap().len();
+    assert_eq!((rows(&lab), rows(&sim)), (4, 4));
+}
+
 /// Processes with `marker` somewhere in their arguments, and their network namespaces.
 fn running(marker: &str) -> Vec<(u32, String)> {
     let entries = fs::read_dir("/proc").unwrap().flatten();

@@ -8,6 +8,7 @@
 mod call;
 mod gateways;
 mod left;
+mod measured;
 mod net;
 mod ping;
 mod process;

@@ -8,6 +8,7 @@ use strait_world::topology::{Role, Topology};
 use strait_world::traffic::{Dscp, Family, FlowReport, Kind, Ports, Traffic, TrafficConfig};
 
 use super::call::Call;
+use super::measured::Measured;
 use super::ping::Ping;
 use super::rate::Rate;
 use super::script::Script;
@@ -170,6 +171,7 @@ pub(super) fn cast(loaded: &Loaded, topology: &Topology) -> Result<Vec<Part>, La
                 Kind::Voice => Box::new(Call::default()),
                 Kind::Udp => Box::new(Rate::new(&flow)?),
                 Kind::Mgen => Box::new(Script::new(&flow)?),
+                Kind::Tcp if config.sizes.is_some() => Box::new(Measured::new(&flow)?),
                 Kind::Tcp | Kind::Page => {
                     if config.dscp != Dscp::default() {
                         return Err(flow.wrong("the web server marks nothing: leave `dscp` away"));

@@ -120,11 +120,8 @@ impl Program for Rate {
         }
         Collected {
             reports: vec![FlowReport {
-                name: flow.config.name.clone(),
-                kind: Kind::Udp,
-                series: Vec::new(),
-                counters: BTreeMap::new(),
                 metrics,
+                ..FlowReport::empty(flow.config.name.clone(), Kind::Udp)
             }],
             answers: Vec::new(),
             notes,
@@ -133,7 +130,7 @@ impl Program for Rate {
 }
 
 /// What the server measured. It tells no delays: its client's clock is another one to it.
-fn read(result: &Value) -> BTreeMap<&'static str, f64> {
+fn read(result: &Value) -> BTreeMap<String, f64> {
     let sum = &result["end"]["sum_received"];
     let packets = sum["packets"].as_f64().filter(|packets| *packets > 0.0);
     let (Some(packets), Some(rate)) = (packets, sum["bits_per_second"].as_f64()) else {
@@ -141,8 +138,8 @@ fn read(result: &Value) -> BTreeMap<&'static str, f64> {
     };
     let lost = sum["lost_packets"].as_f64().unwrap_or_default();
     BTreeMap::from([
-        ("rate_bit_s", arrivals_bit_s(result).unwrap_or(rate)),
-        ("loss", lost / packets),
+        ("rate_bit_s".into(), arrivals_bit_s(result).unwrap_or(rate)),
+        ("loss".into(), lost / packets),
     ])
 }
 

@@ -2,14 +2,12 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
 
-use nix::errno::Errno;
-use nix::libc;
 use socket2::Socket;
 
 use crate::error::{Doing, Error};
 use crate::namespace::Namespace;
+use crate::tcp_info::TcpInfo;
 
 /// What the kernel counted for one connection, which is the only one in its namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,23 +31,17 @@ const UNDONE: [&str; 4] = [
     "TCPDSACKUndo",
 ];
 
-/// Where `tcpi_total_rto` is in `struct tcp_info`, a 16-bit number (Linux `uapi/linux/tcp.h`). The
-/// structure only ever grows at its end.
-const TOTAL_RTO_AT: usize = 240;
-
 impl KernelCounters {
     /// Of the only connection in `namespace`, which `socket` opened.
     pub(super) fn read(namespace: &Namespace, socket: &Socket) -> Result<Self, Error> {
         let read = |name| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
         let texts = namespace.enter(|| Ok::<_, io::Error>([read("snmp")?, read("netstat")?]))?;
         let [snmp, netstat] = texts.doing(|| "read what TCP has counted")?;
-        let info = tcp_info(socket.as_raw_fd()).doing(|| "ask for TCP_INFO")?;
-        let total_rto = info.get(TOTAL_RTO_AT..TOTAL_RTO_AT + 2);
-        let total_rto = total_rto.and_then(|octets| octets.first_chunk());
+        let info = TcpInfo::read(socket).doing(|| "ask for TCP_INFO")?;
         let of = |text, table, name| counter(text, table, name).unwrap_or(0);
         Ok(Self {
             syns: of(&snmp, "Tcp", "ActiveOpens") + of(&netstat, "TcpExt", "TCPSynRetrans"),
-            timeouts: total_rto.map(|octets| u16::from_ne_bytes(*octets).into()),
+            timeouts: info.total_rto().map(u64::from),
             undone: UNDONE.map(|name| of(&netstat, "TcpExt", name)).iter().sum(),
             retransmissions: of(&snmp, "Tcp", "RetransSegs"),
         })
@@ -68,27 +60,6 @@ fn counter(text: &str, table: &str, name: &str) -> Option<u64> {
     values.get(column)?.parse().ok()
 }
 
-/// As much of `struct tcp_info` as the kernel has.
-#[allow(unsafe_code, reason = "getsockopt has no safe wrapper for this option")]
-fn tcp_info(socket: RawFd) -> Result<Vec<u8>, Errno> {
-    let mut info = vec![0u8; 512];
-    let mut length = info.len() as libc::socklen_t;
-    // SAFETY: the pointers are to a buffer of `length` octets and to `length`, which outlive the
-    // call; the kernel writes at most so many octets of plain data.
-    let result = unsafe {
-        libc::getsockopt(
-            socket,
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    Errno::result(result)?;
-    info.truncate(length as usize);
-    Ok(info)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,14 +73,5 @@ mod tests {
         assert_eq!(counter(text, "TcpExt", "TCPLossUndo"), None);
         assert_eq!(counter("Tcp: A B\nTcp: 1\n", "Tcp", "B"), None);
         assert_eq!(counter("Tcp: A\n", "Tcp", "A"), None);
-    }
-
-    #[test]
-    fn the_kernel_tells_of_a_socket() {
-        let socket = super::super::socket().unwrap();
-        let info = tcp_info(socket.as_raw_fd()).unwrap();
-        // TCP_CLOSE, and all the fields of the last ten years.
-        assert_eq!((info[0], info.len() >= 200), (7, true));
-        assert_eq!(tcp_info(-1), Err(Errno::EBADF));
     }
 }

@@ -12,6 +12,7 @@ use toml::Table;
 
 use super::load::Source;
 use super::{Link, Loaded, LoadedNode, Scenario};
+use crate::measure::metric_labels;
 use crate::mgen::Script;
 use crate::topology::Topology;
 use crate::traffic::{Family, Kind, Traffic, TrafficConfig, TrafficError};
@@ -515,7 +516,7 @@ fn expectations(source: &Source<'_>, loaded: &Loaded) -> Checked {
 /// Every metric that a run of this scenario has.
 fn metrics(loaded: &Loaded) -> Vec<String> {
     let of_traffic = loaded.scenario.traffic.iter().flat_map(|traffic| {
-        let names = metrics_of(traffic.kind).iter();
+        let names = metrics_of(traffic).into_iter();
         let names = names.map(|metric| format!("{}.{metric}", traffic.name));
         names.chain(metrics_of_flows(traffic)).collect::<Vec<_>>()
     });
@@ -531,7 +532,7 @@ fn metrics_of_flows(traffic: &TrafficConfig) -> Vec<String> {
     let flows: BTreeSet<u32> = mgen.script.flows().map(|(_, flow, _)| flow).collect();
     let of = |flow: &u32| {
         let name = format!("{}.{flow}", traffic.name);
-        let metrics = metrics_of(Kind::Udp).iter();
+        let metrics = metrics_of_kind(Kind::Udp).iter();
         metrics
             .map(move |metric| format!("{name}.{metric}"))
             .collect::<Vec<_>>()
@@ -539,8 +540,24 @@ fn metrics_of_flows(traffic: &TrafficConfig) -> Vec<String> {
     flows.iter().flat_map(of).collect()
 }
 
+/// The metrics that a traffic is measured by.
+fn metrics_of(traffic: &TrafficConfig) -> Vec<String> {
+    if let Ok(Traffic::Measured {
+        campaign,
+        rate_bit_s,
+        ..
+    }) = traffic.resolve()
+    {
+        let labels = campaign.labels().into_iter();
+        let metrics = labels.flat_map(|label| metric_labels(&label, rate_bit_s.is_some()));
+        return metrics.chain([String::from("complete")]).collect();
+    }
+    let names = metrics_of_kind(traffic.kind).iter();
+    names.map(|name| (*name).into()).collect()
+}
+
 /// The metrics that a kind of traffic is measured by.
-const fn metrics_of(kind: Kind) -> &'static [&'static str] {
+const fn metrics_of_kind(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Voice | Kind::Udp => &[
             "delay_p50_s",

@@ -105,6 +105,11 @@ pub trait TcpEndpoint {
     fn poll_event(&mut self) -> Option<TcpEvent> {
         None
     }
+
+    /// The smoothed round-trip time (RFC 6298 section 2), if the implementation tells and has one.
+    fn smoothed_rtt(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Where a connection stands, as an application sees it (RFC 9293 section 3.3.2 has the details).

@@ -12,6 +12,7 @@ use strait_wire::mgen::UDP_OCTETS_MAX;
 
 use super::Dscp;
 use crate::host::TcpOptions;
+use crate::measure::{Campaign, Direction};
 use crate::mgen::{Cloned, Script};
 use crate::tcp::{PROFILE_DEFAULT, PROFILES, default_buffer_octets};
 
@@ -55,18 +56,30 @@ pub struct TrafficConfig {
     /// The traffic begins up to so much later than `start`, by the run's seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_spread: Option<Time>,
-    /// udp: rate of the payload.
+    /// udp: rate of the payload. tcp with `sizes`: rate of the link, for the utilisation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
     /// udp: gaps are exponentially distributed about the rate's, not all alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poisson: Option<bool>,
-    /// ping: how many.
+    /// ping: how many. tcp with `sizes`: how often each size, in each direction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// tcp, page: octets altogether.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub octets: Option<Octets>,
+    /// tcp, instead of `octets`: measured transfers of these sizes, one after another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Vec<Octets>>,
+    /// tcp with `sizes`: which way the content goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Ways>,
+    /// tcp with `sizes`: length of the intervals in which progress is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Time>,
+    /// tcp with `sizes`: how long a transfer may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Time>,
     /// page: objects, the first being the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<u32>,
@@ -161,6 +174,30 @@ impl From<Family> for u8 {
     }
 }
 
+/// Which way the content of measured transfers goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ways {
+    /// From the host that begins.
+    #[default]
+    Up,
+    /// To the host that begins.
+    Down,
+    /// For each size, first up and then down.
+    Both,
+}
+
+impl Ways {
+    /// Each direction in its turn.
+    pub fn directions(self) -> Vec<Direction> {
+        match self {
+            Self::Up => vec![Direction::Up],
+            Self::Down => vec![Direction::Down],
+            Self::Both => vec![Direction::Up, Direction::Down],
+        }
+    }
+}
+
 /// A traffic with its defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Traffic {
@@ -197,6 +234,15 @@ pub enum Traffic {
     Tcp {
         /// Octets to transfer.
         octets: u64,
+        /// How both ends are made.
+        options: TcpOptions,
+    },
+    /// Measured transfers.
+    Measured {
+        /// Which.
+        campaign: Campaign,
+        /// Rate of the link, for the utilisation.
+        rate_bit_s: Option<u64>,
         /// How both ends are made.
         options: TcpOptions,
     },
@@ -290,6 +336,7 @@ impl TrafficConfig {
     /// [`TrafficError`] names the traffic and the key.
     pub fn resolve(&self) -> Result<Traffic, TrafficError> {
         self.refuse_surplus()?;
+        self.refuse_mixture()?;
         if self.name.is_empty() {
             return Err(self.bounds("name", "a word"));
         }
@@ -310,6 +357,7 @@ impl TrafficConfig {
                 period: self.period(Duration::from_secs(1))?,
                 count: self.count,
             }),
+            Kind::Tcp if self.sizes.is_some() => self.measured(),
             Kind::Tcp => Ok(Traffic::Tcp {
                 octets: self.octets.ok_or_else(|| self.missing("octets"))?.0,
                 options: self.tcp_options(true)?,
@@ -351,16 +399,20 @@ impl TrafficConfig {
 
     fn refuse_surplus(&self) -> Result<(), TrafficError> {
         use Kind::{Mgen, Page, Ping, Tcp, Udp, Voice};
-        let keys: [(&'static str, bool, &[Kind]); 17] = [
+        let keys: [(&'static str, bool, &[Kind]); 21] = [
             ("stop", self.stop.is_some(), &[Voice, Udp, Ping, Mgen]),
             ("payload", self.payload.is_some(), &[Voice, Udp, Ping]),
             ("period", self.period.is_some(), &[Voice, Ping]),
             ("both_ways", self.both_ways.is_some(), &[Voice]),
             ("turns", self.turns.is_some(), &[Voice]),
-            ("rate", self.rate.is_some(), &[Udp]),
+            ("rate", self.rate.is_some(), &[Udp, Tcp]),
             ("poisson", self.poisson.is_some(), &[Udp]),
-            ("count", self.count.is_some(), &[Ping]),
+            ("count", self.count.is_some(), &[Ping, Tcp]),
             ("octets", self.octets.is_some(), &[Tcp, Page]),
+            ("sizes", self.sizes.is_some(), &[Tcp]),
+            ("direction", self.direction.is_some(), &[Tcp]),
+            ("interval", self.interval.is_some(), &[Tcp]),
+            ("timeout", self.timeout.is_some(), &[Tcp]),
             ("objects", self.objects.is_some(), &[Page]),
             ("connections", self.connections.is_some(), &[Page]),
             ("endpoint", self.endpoint.is_some(), &[Tcp, Page, Mgen]),
@@ -376,6 +428,63 @@ impl TrafficConfig {
         surplus.map_or(Ok(()), |(key, ..)| {
             let (traffic, kind) = (self.name.clone(), self.kind.name());
             Err(TrafficError::Surplus { traffic, kind, key })
+        })
+    }
+
+    /// Keys that only measured transfers have, or only plain ones.
+    fn refuse_mixture(&self) -> Result<(), TrafficError> {
+        if self.kind != Kind::Tcp {
+            return Ok(());
+        }
+        if self.sizes.is_some() {
+            let both = self.octets.is_some();
+            let wrong = self.bounds("octets", "left away beside `sizes`");
+            return if both { Err(wrong) } else { Ok(()) };
+        }
+        let keys = [
+            ("rate", self.rate.is_some()),
+            ("count", self.count.is_some()),
+            ("direction", self.direction.is_some()),
+            ("interval", self.interval.is_some()),
+            ("timeout", self.timeout.is_some()),
+        ];
+        let found = keys.iter().find(|(_, is_set)| *is_set);
+        found.map_or(Ok(()), |(key, _)| {
+            Err(self.bounds(key, "left away without `sizes`"))
+        })
+    }
+
+    fn measured(&self) -> Result<Traffic, TrafficError> {
+        let sizes = self.sizes.iter().flatten();
+        let sizes = sizes.map(|size| u32::try_from(size.0).ok().filter(|octets| *octets > 0));
+        let sizes: Option<Vec<u32>> = sizes.collect();
+        let sizes = sizes.filter(|sizes| !sizes.is_empty());
+        let Some(sizes) = sizes else {
+            return Err(self.bounds("sizes", "at least one, each between 1 B and 4294967295 B"));
+        };
+        let directions = self.direction.unwrap_or_default().directions();
+        let runs = self.count.unwrap_or(1);
+        let transfers = (sizes.len() * directions.len()) as u64;
+        if transfers.saturating_mul(runs) > Campaign::TRANSFERS_MAX as u64 || runs == 0 {
+            return Err(self.bounds("count", "at least 1, with 64 transfers altogether at most"));
+        }
+        let interval = self.interval.map_or(Duration::from_secs(1), |time| time.0);
+        if interval < Duration::from_millis(1) || interval > Campaign::INTERVAL_MAX {
+            return Err(self.bounds("interval", "between 1 ms and 1 h"));
+        }
+        Ok(Traffic::Measured {
+            campaign: Campaign {
+                sizes,
+                directions,
+                runs: runs as u32,
+                interval,
+                timeout: self.timeout.map_or(Campaign::TIMEOUT, |time| time.0),
+                dscp: self.dscp.0,
+                congestion: String::new(),
+                seed: 1,
+            },
+            rate_bit_s: self.rate.map(|rate| rate.0),
+            options: self.tcp_options(true)?,
         })
     }
 
@@ -526,6 +635,12 @@ mod tests {
         assert_eq!(text("kind = \"udp\""), "traffic `x`: a udp needs `rate`");
         assert_eq!(text("kind = \"tcp\""), "traffic `x`: a tcp needs `octets`");
         assert!(text("kind = \"udp\"\nrate = \"1 kbit/s\"\npayload = 3").contains("`payload`"));
+        assert!(text("kind = \"tcp\"\noctets = 1\nrate = \"1 bit/s\"").contains("`rate`"));
+        assert!(text("kind = \"tcp\"\noctets = 1\nsizes = [1]").contains("`octets`"));
+        assert!(text("kind = \"tcp\"\nsizes = []").contains("`sizes`"));
+        assert!(text("kind = \"tcp\"\nsizes = [0]").contains("`sizes`"));
+        assert!(text("kind = \"tcp\"\nsizes = [1]\ncount = 65").contains("`count`"));
+        assert!(text("kind = \"tcp\"\nsizes = [1]\ninterval = \"999 us\"").contains("`interval`"));
         assert!(text("kind = \"page\"\nobjects = 0").contains("`objects`"));
         assert!(text("kind = \"page\"\nendpoint = \"tahoe\"").contains("linux-cubic"));
         assert!(text("kind = \"ping\"\nperiod = \"0 s\"").contains("`period`"));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use strait_core::Instant;
 
+use crate::measure::TransferRecord;
 use crate::tcp::{TcpCounters, TcpError, TcpEvent};
 
 /// Which end of a traffic a log is from.
@@ -88,6 +89,9 @@ pub struct FlowLog {
     pub received: Vec<Mark>,
     /// For traffic over connections.
     pub transfer: Option<Transfer>,
+    /// Measured transfers, of the host that begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<TransferRecord>,
     /// Anything else, by name.
     pub counters: BTreeMap<String, u64>,
 }
@@ -105,6 +109,7 @@ impl FlowLog {
             sent: Vec::new(),
             received: Vec::new(),
             transfer: None,
+            measured: Vec::new(),
             counters: BTreeMap::new(),
         }
     }

@@ -13,17 +13,6 @@ use super::report::{FlowReport, report};
 use crate::mgen::{Entry, Line, Protocol, Recv, Send, What, micros_of_day};
 
 impl FlowReport {
-    /// An empty report.
-    fn empty(name: String, kind: Kind) -> Self {
-        Self {
-            name,
-            kind,
-            series: Vec::new(),
-            counters: BTreeMap::new(),
-            metrics: BTreeMap::new(),
-        }
-    }
-
     /// All flows together. Times between packets of different flows mean nothing, so there is no
     /// jitter.
     pub(super) fn all_flows(&mut self, from: &FlowLog, to: &FlowLog) {

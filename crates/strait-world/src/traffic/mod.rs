@@ -11,6 +11,7 @@ mod dscp;
 mod flow;
 mod http;
 mod log;
+mod measured;
 mod mgen;
 mod mgen_report;
 mod page_client;
@@ -25,12 +26,13 @@ use strait_core::time::nanos;
 use strait_core::{Duration, Instant};
 
 use self::bulk::{BulkReceiver, BulkSender};
-pub use self::config::{Family, Kind, MgenTraffic, Traffic, TrafficConfig, TrafficError};
+pub use self::config::{Family, Kind, MgenTraffic, Traffic, TrafficConfig, TrafficError, Ways};
 pub use self::content::{Content, datagram_payload, datagram_sequence, voice_packet, widen};
 pub use self::dscp::Dscp;
 use self::flow::{Datagrams, Form, Pace};
 pub use self::http::object_octets;
 pub use self::log::{FlowLog, Mark, ObjectMark, Side, Transfer};
+use self::measured::{MeasureClient, MeasureServer};
 pub use self::mgen::{DATAGRAM_OCTETS_MAX, flow_key, flow_of, source_ports};
 use self::mgen::{MgenReceiver, MgenSender};
 pub use self::mgen_report::{Arrival, arrivals_report, flow_reports, text_logs};
@@ -39,6 +41,7 @@ use self::page_server::PageServer;
 use self::ping::Ping;
 pub use self::report::{FlowReport, Series, report};
 use crate::host::{Host, TcpOptions};
+use crate::measure::Campaign;
 use crate::mgen::Protocol;
 
 /// The ports of one traffic. A page's client uses up to 64 ports from `from` on.
@@ -151,6 +154,9 @@ pub fn install(
             count,
         } => job.ping(payload_octets, period, count),
         Traffic::Tcp { octets, options } => job.bulk(octets, &options),
+        Traffic::Measured {
+            campaign, options, ..
+        } => job.measured(&campaign, &options),
         Traffic::Page {
             objects,
             octets,
@@ -338,6 +344,29 @@ impl Job<'_> {
         match taken {
             Some(port) => Err(self.taken(self.to, port)),
             None => Ok(()),
+        }
+    }
+
+    fn measured(self, campaign: &Campaign, options: &TcpOptions) -> Result<(), InstallError> {
+        let far = self.ends.1;
+        let client = MeasureClient::new(
+            self.log(Side::From),
+            self.ends,
+            self.span.start,
+            campaign.plans(),
+            options,
+        );
+        let server = MeasureServer::new(self.log(Side::To), options);
+        self.from.install(|_| client);
+        let mut bound = true;
+        self.to.install(|stack| {
+            bound = stack.listen(far.port(), options.clone());
+            server
+        });
+        if bound {
+            Ok(())
+        } else {
+            Err(self.taken(self.to, far.port()))
         }
     }
 

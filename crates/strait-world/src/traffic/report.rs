@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::config::{Kind, TrafficConfig};
+use super::config::{Kind, Traffic, TrafficConfig};
 use super::log::{FlowLog, Mark, Transfer};
 use crate::estimate::{Jitter, percentile_of_sorted};
+use crate::measure::{TransferRecord, measurements, tables};
+use crate::table::Table;
 use crate::tcp::TcpEventKind;
 
 /// What a traffic experienced.
@@ -22,7 +24,9 @@ pub struct FlowReport {
     pub counters: BTreeMap<String, u64>,
     /// What it comes down to, in plain SI units. What couldn't be measured (nothing arrived, a
     /// transfer didn't end) isn't there.
-    pub metrics: BTreeMap<&'static str, f64>,
+    pub metrics: BTreeMap<String, f64>,
+    /// Tables beside them: of measured transfers.
+    pub tables: Vec<Table>,
 }
 
 /// Values over time.
@@ -45,18 +49,14 @@ pub struct Series {
 ///   payload (of voice with the RTP header) between the first and the last arrival, without the
 ///   first packet; of two directions, the mean.
 /// * ping: time from request to reply, at the sender.
-/// * tcp, page: from asking for the first connection to the arrival of the last octet; `complete`
-///   is 1 if everything arrived, `wrong` the octets that weren't what was sent.
+/// * tcp with `sizes`: see [`crate::measure`]; a metric has the size in front of its name, and
+///   `complete` is the share of the transfers that came to an end.
+/// * else tcp, page: from asking for the first connection to the arrival of the last octet;
+///   `complete` is 1 if everything arrived, `wrong` the octets that weren't what was sent.
 ///
 /// A packet that arrives twice counts once and is counted as `duplicates`.
 pub fn report(config: &TrafficConfig, from: &FlowLog, to: &FlowLog) -> FlowReport {
-    let mut report = FlowReport {
-        name: config.name.clone(),
-        kind: config.kind,
-        series: Vec::new(),
-        counters: BTreeMap::new(),
-        metrics: BTreeMap::new(),
-    };
+    let mut report = FlowReport::empty(config.name.clone(), config.kind);
     for log in [from, to] {
         for (name, count) in &log.counters {
             *report.counters.entry(name.clone()).or_default() += count;
@@ -65,6 +65,9 @@ pub fn report(config: &TrafficConfig, from: &FlowLog, to: &FlowLog) -> FlowRepor
     match config.kind {
         Kind::Voice | Kind::Udp => report.datagrams(from, to),
         Kind::Ping => report.ping(from),
+        Kind::Tcp if config.sizes.is_some() => {
+            report.measured(&from.measured, config);
+        }
         Kind::Tcp => report.tcp(from, to),
         Kind::Page => report.page(from, to),
         Kind::Mgen => report.all_flows(from, to),
@@ -139,9 +142,21 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
 }
 
 impl FlowReport {
+    /// An empty report.
+    pub const fn empty(name: String, kind: Kind) -> Self {
+        Self {
+            name,
+            kind,
+            series: Vec::new(),
+            counters: BTreeMap::new(),
+            metrics: BTreeMap::new(),
+            tables: Vec::new(),
+        }
+    }
+
     fn metric(&mut self, name: &'static str, value: Option<f64>) {
         if let Some(value) = value {
-            self.metrics.insert(name, value);
+            self.metrics.insert(name.into(), value);
         }
     }
 
@@ -245,6 +260,26 @@ impl FlowReport {
                     .collect(),
             });
         }
+    }
+
+    fn measured(&mut self, records: &[TransferRecord], config: &TrafficConfig) {
+        let rate_bit_s = config.rate.map(|rate| rate.0);
+        self.metrics.extend(measurements(records, rate_bit_s));
+        let complete = records.iter().filter(|it| it.failure.is_none()).count();
+        // Those that hadn't begun or ended count as well.
+        let planned = match config.resolve() {
+            Ok(Traffic::Measured { campaign, .. }) => campaign.plans().len(),
+            _ => records.len(),
+        };
+        let share = complete as f64 / planned as f64;
+        self.metric("complete", (planned > 0).then_some(share));
+        let wrong: u64 = records.iter().map(|it| it.wrong).sum();
+        self.metric("wrong", Some(wrong as f64));
+        for record in records {
+            self.count("tcp_segments", record.sender.segments_out);
+            self.count("tcp_retransmissions", record.sender.retransmissions);
+        }
+        self.tables.extend(tables(&self.name, records, rate_bit_s));
     }
 
     fn page(&mut self, from: &FlowLog, to: &FlowLog) {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::host::harness::{Pair, Pipe};
+use crate::measure::{Direction, Failure};
 
 fn config(kind: &str, rest: &str) -> TrafficConfig {
     let text = format!(
@@ -203,6 +204,107 @@ fn a_file_arrives_intact_with_and_without_loss() {
             .unwrap();
         assert_eq!((near.tcp.octets_acked, near.error), (100_001, None));
     }
+}
+
+#[test]
+fn sizes_are_measured_one_after_another_both_ways() {
+    for (loss, endpoint) in [
+        (0.0, "linux-cubic"),
+        (0.05, "linux-reno"),
+        (0.02, "smoltcp-cubic"),
+    ] {
+        let pipe = Pipe::new(64_000, Duration::from_millis(100), loss);
+        let rest = format!(
+            "sizes = [\"1 kB\", \"50 kB\"]\ndirection = \"both\"\ncount = 2\n\
+             rate = \"64 kbit/s\"\ninterval = \"500 ms\"\nendpoint = \"{endpoint}\""
+        );
+        let config = config("tcp", &rest);
+        let (pair, report) = ran(pipe, &config, 3, 600);
+        close(report.metrics["complete"], 1.0);
+        close(report.metrics["wrong"], 0.0);
+        let records = &pair.hosts[0].logs().next().unwrap().measured;
+        let order: Vec<_> = records
+            .iter()
+            .map(|it| (it.octets, it.direction, it.run))
+            .collect();
+        let (up, down) = (Direction::Up, Direction::Down);
+        let sized = |octets| {
+            [
+                (octets, up, 1),
+                (octets, up, 2),
+                (octets, down, 1),
+                (octets, down, 2),
+            ]
+        };
+        assert_eq!(order, [sized(1000), sized(50_000)].concat());
+        for record in records {
+            // Half a round trip more than a round trip to the first octet, then the line's rate.
+            let least_s = 0.3 + f64::from(record.octets) / 8000.0;
+            let total_s = record.total_s().unwrap();
+            assert!(total_s > least_s, "{endpoint} {total_s} {least_s}");
+            assert!(
+                loss > 0.0 || total_s < 1.5 * least_s + 0.5,
+                "{endpoint} {total_s} {least_s}"
+            );
+            assert!(record.connect_s().unwrap() > 0.2);
+            assert!((0.1..total_s).contains(&record.last_octet_s().unwrap()));
+        }
+        let goodput = report.metrics["50kB-down.goodput_bit_s"];
+        close(report.metrics["50kB-down.use"], goodput / 64_000.0);
+        let [transfers, progress] = &report.tables[..] else {
+            panic!("two tables");
+        };
+        assert_eq!(transfers.rows.len(), 8);
+        // At least 12 intervals of half a second for each of the larger ones.
+        assert!(progress.rows.len() > 4 * 12, "{}", progress.to_text());
+    }
+}
+
+#[test]
+fn transfers_that_fail_are_told_and_the_next_one_begins() {
+    let pipe = Pipe::new(8000, Duration::from_millis(20), 0.0);
+    // 20 kB take 20 s on this line: too long. What is left of them still delays the next transfer.
+    let rest =
+        "sizes = [\"20 kB\", \"1 kB\", \"1 kB\"]\ntimeout = \"10 s\"\nendpoint = \"linux-cubic\"";
+    let (pair, report) = ran(pipe, &config("tcp", rest), 3, 100);
+    let records = &pair.hosts[0].logs().next().unwrap().measured;
+    assert_eq!(records[0].failure, Some(Failure::TimedOut));
+    assert_eq!(records[0].ended_ns, Some(10_000_000_000));
+    assert_eq!(records[0].total_s(), None);
+    assert_eq!(records[1].failure, Some(Failure::TimedOut));
+    assert_eq!(records[2].failure, None);
+    close(report.metrics["complete"], 1.0 / 3.0);
+    assert_eq!(report.metrics.get("20kB.time_s"), None);
+    assert!(report.metrics["1kB.time_s"] > 1.0);
+    let (_, report) = ran(pipe, &config("tcp", rest), 3, 9);
+    close(report.metrics["complete"], 0.0);
+}
+
+#[test]
+fn nobody_there_is_a_row_too() {
+    let pipe = Pipe::new(8000, Duration::from_millis(20), 0.0);
+    let mut pair = Pair::new(pipe, 1);
+    let config = config("tcp", "sizes = [\"1 kB\"]\nendpoint = \"linux-cubic\"");
+    // The server is on the host that the client doesn't call.
+    let [near, far] = &mut pair.hosts;
+    let here = near.address(Family::V6).unwrap();
+    let mut other = Pair::new(pipe, 2);
+    let there = far.address(Family::V6).unwrap();
+    install(
+        &config,
+        near,
+        &mut other.hosts[1],
+        here,
+        there,
+        Ports::nth(0),
+        1,
+    )
+    .unwrap();
+    pair.run(Instant::from_secs(30));
+    let report = result(&pair, &config);
+    let text = report.tables[0].to_text();
+    assert!(text.contains("connection refused"), "{text}");
+    close(report.metrics["complete"], 0.0);
 }
 
 #[test]

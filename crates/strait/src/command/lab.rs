@@ -9,14 +9,14 @@ use strait_live::lab::{Lab, LabError, LabOptions, Left, Outcome, Stop};
 use strait_world::report::{Report, Series};
 use strait_world::scenario::{Loaded, Scenario, World, unit_of};
 use strait_world::table::{Cell, Check, Column, ResultSet, Table};
-use strait_world::traffic::Kind;
+use strait_world::traffic::{Kind, Traffic, TrafficConfig};
 
 use crate::exit::{self, BadInput};
 
 /// Run a scenario live, in network namespaces on this host.
 ///
 /// Gateways are `strait run`, links `strait emulate`, and the traffic is made by ping, curl,
-/// iperf3 and a voice generator. With a command, that one runs inside a host instead of the
+/// iperf3 and `strait measure`. With a command, that one runs inside a host instead of the
 /// traffic. Needs root. All that was made is removed again.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -57,8 +57,8 @@ pub(crate) struct Args {
     command: Vec<String>,
 }
 
-/// How far live and simulated round-trip times may be apart: a share of the simulated one, and
-/// so many seconds for what the host itself takes.
+/// How far live and simulated times may be apart: a share of the simulated one, and so many
+/// seconds for what the host itself takes.
 const AGREEMENT: (f64, f64) = (0.05, 0.005);
 /// By how much the delay parts of a class may miss their sum: they were rounded for the status.
 const PARTS_GAP_MAX_S: f64 = 1e-6;
@@ -169,6 +169,17 @@ fn result(
     simulated: Option<&strait_sim::Run>,
 ) -> ResultSet {
     let mut tables = vec![metrics(loaded, outcome, simulated)];
+    let lab = outcome.flows.iter().map(|flow| ("lab", flow));
+    let sim = simulated.into_iter().flat_map(|run| &run.flows);
+    for (world, flow) in lab.chain(sim.map(|flow| ("sim", flow))) {
+        for table in &flow.tables {
+            let id = format!("{}, {world}", table.id);
+            tables.push(Table {
+                id,
+                ..table.clone()
+            });
+        }
+    }
     tables.extend(outcome.delay_tables());
     let mut checks = expected(loaded, args, outcome);
     checks.extend(own_checks(outcome, left));
@@ -251,21 +262,41 @@ fn own_checks(outcome: &Outcome, left: &Left) -> Vec<Check> {
 
 /// How well live and simulated agree, where they are to.
 fn agreement(loaded: &Loaded, outcome: &Outcome, run: &strait_sim::Run) -> Vec<Check> {
-    let compared = loaded.scenario.traffic.iter().filter_map(|traffic| {
-        let (word, metric, slack) = match traffic.kind {
-            Kind::Ping => ("rtt", "rtt_p50_s", AGREEMENT.1),
-            Kind::Udp => ("rate", "rate_bit_s", 0.0),
-            _ => return None,
-        };
+    let traffic = loaded.scenario.traffic.iter();
+    let compared =
+        traffic.flat_map(|traffic| compared(traffic).into_iter().map(move |it| (traffic, it)));
+    let checks = compared.map(|(traffic, (word, metric, slack))| {
         let name = format!("{}.{metric}", traffic.name);
         let (lab, sim) = (outcome.metrics.get(&name), run.metrics.get(&name));
         let both = lab.zip(sim);
         let apart = both.map(|(lab, sim)| (lab - sim).abs());
         let max = both.map(|(_, sim)| sim * AGREEMENT.0 + slack);
         let id = format!("agree-{}-{word}", traffic.name);
-        Some(Check::range(id, apart, unit_of(metric), None, max).failed())
+        Check::range(id, apart, unit_of(&metric), None, max).failed()
     });
-    compared.collect()
+    checks.collect()
+}
+
+/// By which metrics live and simulated are compared: a word for each, the metric, and how far
+/// apart they may be beside the share.
+fn compared(traffic: &TrafficConfig) -> Vec<(String, String, f64)> {
+    let one = |word: &str, metric: &str, slack| vec![(word.into(), metric.into(), slack)];
+    match (traffic.kind, traffic.resolve()) {
+        (Kind::Ping, _) => one("rtt", "rtt_p50_s", AGREEMENT.1),
+        (Kind::Udp, _) => one("rate", "rate_bit_s", 0.0),
+        // Not the last octet's latency: how much a kernel's buffers hold is its own affair.
+        (_, Ok(Traffic::Measured { campaign, .. })) => {
+            let labels = campaign.labels().into_iter();
+            let both = labels.flat_map(|label| {
+                ["connect", "time"].map(|word| {
+                    let metric = format!("{label}.{word}_s");
+                    (format!("{label}-{word}"), metric, AGREEMENT.1)
+                })
+            });
+            both.collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// The report: what was measured over time, and where the time went.

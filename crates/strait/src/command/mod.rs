@@ -42,7 +42,7 @@ pub(crate) enum Command {
     Policy(policy::Args),
     /// Run a study: references, simulation and this host side by side.
     Study(study::Args),
-    /// Measure: a call over RTP, the flows of an MGEN script, or anyone's traffic from captures.
+    /// Measure: a call over RTP, transfers over TCP, flows of an MGEN script, anyone's captures.
     Measure(measure::Args),
     /// Measure how fast the engine is on this machine.
     Bench(bench::Args),

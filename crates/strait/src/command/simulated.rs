@@ -27,6 +27,15 @@ pub(crate) fn result(loaded: &Loaded, outcome: &Outcome) -> ResultSet {
     let mut tables = vec![metrics(loaded, outcome)];
     tables.extend(Some(judged(loaded, outcome)).filter(|table| !table.rows.is_empty()));
     for variant in loaded.scenario.variant_names() {
+        // Single transfers, of the first seed.
+        let flows = outcome.of(variant).take(1).flat_map(|run| &run.flows);
+        for table in flows.flat_map(|flow| &flow.tables) {
+            let id = format!("{} {variant}", table.id);
+            tables.push(Table {
+                id,
+                ..table.clone()
+            });
+        }
         let mut table = delay_table(&delays(outcome, variant));
         table.id = format!("delay-parts {variant}");
         tables.push(table);

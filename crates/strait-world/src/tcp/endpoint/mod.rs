@@ -355,6 +355,11 @@ impl TcpEndpoint for Endpoint {
     fn poll_event(&mut self) -> Option<TcpEvent> {
         self.events.poll()
     }
+
+    fn smoothed_rtt(&self) -> Option<Duration> {
+        let smoothed_ns = self.rtt.smoothed_ns();
+        (smoothed_ns > 0).then(|| Duration::from_nanos(smoothed_ns))
+    }
 }
 
 /// Nanoseconds of a configured time.

@@ -1,8 +1,4 @@
-//! Measuring tools of our own, where no usual program does it.
-
-mod flows;
-mod open;
-mod pcap;
+//! A call, measured.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,51 +15,17 @@ use strait_world::traffic::{Dscp, FlowLog, Side, TrafficConfig, report};
 
 use crate::exit::BadInput;
 
-pub(super) use self::flows::check as check_script;
-
-/// Measure: a call over RTP, the flows of an MGEN script, or anyone's traffic from captures.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
+/// A call: RTP packets at a fixed period, with a log of each packet at both ends.
+///
+/// Delays come from the logs of both ends, which share a clock on one host only: in network
+/// namespaces, or over a loop back to the same host.
 #[derive(Debug, clap::Subcommand)]
-enum What {
-    /// A call: RTP packets at a fixed period, with a log of each packet at both ends.
-    ///
-    /// Delays come from the logs of both ends, which share a clock on one host only: in network
-    /// namespaces, or over a loop back to the same host.
-    #[command(
-        subcommand,
-        after_help = "Examples:\n  strait measure voice receive --local [::]:5004 --log r.json &\n  \
-                      strait measure voice send --local [::]:5006 --peer [::1]:5004 --log s.json\n  \
-                      strait measure voice report s.json r.json"
-    )]
-    Voice(VoiceCommand),
-    /// The flows of an MGEN 5 script: send and listen as `mgen` does, which understands us, and we
-    /// it.
-    ///
-    /// Each flow has a socket of its own, so that its TOS and LABEL are its own too. Messages that
-    /// are late, because this host was busy, leave at once: the rate is right in the long run, and
-    /// the table says how late. Delays come from the times that messages carry: both hosts
-    /// need the same clock.
-    #[command(
-        after_help = "Examples:\n  strait measure flows scenarios/mgen/listen.mgn --log r.drc &\n  \
-                      strait measure flows scenarios/mgen/table3.mgn --log s.drc\n  \
-                      mgen input scenarios/mgen/table3.mgn txlog"
-    )]
-    Flows(flows::Args),
-    /// Anyone's traffic by class or flow: one capture for rates, sizes and calls; two of the same
-    /// traffic for delay, jitter, loss, order and remarked code points.
-    ///
-    /// It needs no gateway. Everything is read once, in bounded memory.
-    #[command(after_help = pcap::EXAMPLES)]
-    Pcap(pcap::Args),
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum VoiceCommand {
+#[command(
+    after_help = "Examples:\n  strait measure voice receive --local [::]:5004 --log r.json &\n  \
+                  strait measure voice send --local [::]:5006 --peer [::1]:5004 --log s.json\n  \
+                  strait measure voice report s.json r.json"
+)]
+pub(super) enum Command {
     /// Be the end that calls: send, and log what comes back.
     Send(End),
     /// Be the end that is called: log what comes, and send as well with --answer.
@@ -73,7 +35,7 @@ enum VoiceCommand {
 }
 
 #[derive(Debug, clap::Args)]
-struct End {
+pub(super) struct End {
     /// Where packets leave and arrive.
     #[arg(long, value_name = "ADDR")]
     local: SocketAddr,
@@ -116,7 +78,7 @@ struct End {
 }
 
 #[derive(Debug, clap::Args)]
-struct Logs {
+pub(super) struct Logs {
     /// The log of the end that called.
     sent: PathBuf,
     /// The log of the other.
@@ -131,13 +93,11 @@ const LINGER: Duration = Duration::from_secs(2);
 /// Longest payload that fits a datagram with the RTP header.
 const PAYLOAD_MAX: u64 = 1400;
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    match &args.what {
-        What::Voice(VoiceCommand::Send(end)) => talk(end, Side::From, true),
-        What::Voice(VoiceCommand::Receive(end)) => talk(end, Side::To, end.answer),
-        What::Voice(VoiceCommand::Report(logs)) => joined(logs),
-        What::Flows(args) => flows::run(args),
-        What::Pcap(args) => pcap::run(args),
+pub(super) fn run(command: &Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Send(end) => talk(end, Side::From, true),
+        Command::Receive(end) => talk(end, Side::To, end.answer),
+        Command::Report(logs) => joined(logs),
     }
 }
 
@@ -190,7 +150,7 @@ fn joined(logs: &Logs) -> anyhow::Result<ExitCode> {
     let mut table = Table::new(flow.name.as_str(), columns.into());
     for (metric, value) in &flow.metrics {
         table.push(vec![
-            (*metric).into(),
+            metric.as_str().into(),
             unit_of(metric).into(),
             (*value).into(),
         ]);
