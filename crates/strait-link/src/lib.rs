@@ -7,6 +7,7 @@
 extern crate alloc;
 
 mod receive;
+pub mod rohc;
 mod send;
 
 pub use receive::{Receiver, Refused};

@@ -1,0 +1,295 @@
+//! The compressor: a table of contexts, and who gets one.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use strait_wire::ip::verify_transport_checksum;
+
+use super::check::crc8;
+use super::encode::Encoder;
+use super::feedback::{Feedback, Kind};
+use super::fields::{Fields, Flow};
+use super::{Cid, Profile, Settings};
+
+/// A context in use.
+#[derive(Debug)]
+struct Entry {
+    flow: Flow,
+    class: u8,
+    /// When it was last used, in packets of the compressor.
+    used: u64,
+    encoder: Encoder,
+    look: RtpLook,
+}
+
+/// Whether the payloads of a UDP flow go on as those of RTP do.
+#[derive(Clone, Copy, Debug, Default)]
+struct RtpLook {
+    source: u32,
+    sequence: u16,
+    /// Packets in a row of one source, each with the next sequence number.
+    run: u8,
+}
+
+/// Packets in a row after which a UDP flow is taken for RTP.
+const RTP_RUN: u8 = 4;
+
+impl RtpLook {
+    fn is_rtp(&mut self, fields: Option<&Fields>) -> bool {
+        let Some(fields) = fields else {
+            *self = Self::default();
+            return false;
+        };
+        let sequence = fields.sequence as u16;
+        let goes_on = fields.source == self.source && sequence == self.sequence.wrapping_add(1);
+        *self = Self {
+            source: fields.source,
+            sequence,
+            run: if goes_on {
+                self.run.saturating_add(1)
+            } else {
+                0
+            },
+        };
+        self.run >= RTP_RUN
+    }
+}
+
+/// Compresses the headers of packets to one neighbour.
+///
+/// Its memory is bounded by the contexts of [`Settings::cids`]. A flow that finds none free takes
+/// the one unused for longest of the class that has most, so that many short flows of one class
+/// don't take those of another.
+#[derive(Debug)]
+pub struct Compressor {
+    settings: Settings,
+    entries: Vec<Option<Box<Entry>>>,
+    /// Packets so far.
+    packets: u64,
+    /// Packets of the uncompressed profile that still have to say its context.
+    plain_left: u8,
+    plain_since: u32,
+}
+
+impl Compressor {
+    /// A compressor without contexts.
+    pub fn new(settings: Settings) -> Self {
+        let settings = Settings {
+            repeats: settings.repeats.clamp(1, Settings::REPEATS_MAX),
+            ..settings
+        };
+        Self {
+            settings,
+            entries: (0..settings.cids.max()).map(|_| None).collect(),
+            packets: 0,
+            plain_left: settings.repeats,
+            plain_since: 0,
+        }
+    }
+
+    /// Forgets every context, as after the link was down: the other end may be a new one.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.settings);
+    }
+
+    /// Appends `packet` in its compressed form, and says by which profile. Packets of one flow and
+    /// class have to arrive in the order of these calls; those of different classes may overtake
+    /// each other.
+    pub fn compress(&mut self, class: u8, packet: &[u8], out: &mut Vec<u8>) -> Profile {
+        self.packets += 1;
+        let parsed = Fields::parse(packet)
+            .filter(|_| verify_transport_checksum(packet) != Some(false))
+            .and_then(|(profile, fields)| {
+                Some((self.place(class, profile, fields, packet)?, fields))
+            });
+        let Some((number, fields)) = parsed else {
+            self.put_plain(packet, out);
+            return Profile::Uncompressed;
+        };
+        let cid = self.settings.cids.cid(number as u16);
+        let Some(entry) = &mut self.entries[number] else {
+            self.put_plain(packet, out);
+            return Profile::Uncompressed;
+        };
+        let profile = entry.encoder.profile();
+        let fields = match profile {
+            Profile::Rtp => fields.with_rtp(packet).unwrap_or(fields),
+            _ => fields,
+        };
+        let (header, payload) = packet.split_at(fields.octets(profile));
+        entry
+            .encoder
+            .encode(fields, header, cid, &self.settings, out);
+        out.extend_from_slice(payload);
+        profile
+    }
+
+    /// The number of the packet's context, with an encoder of the right profile; `None` if there
+    /// are no contexts.
+    fn place(
+        &mut self,
+        class: u8,
+        profile: Profile,
+        fields: Fields,
+        packet: &[u8],
+    ) -> Option<usize> {
+        let flow = fields.flow(profile);
+        let rtp = match profile {
+            Profile::Udp => fields.with_rtp(packet),
+            _ => None,
+        };
+        let found = self
+            .entries
+            .iter_mut()
+            .enumerate()
+            .find_map(|(number, entry)| {
+                let entry = entry.as_mut()?;
+                (entry.class == class && entry.flow == flow).then_some((number, entry))
+            });
+        if let Some((number, entry)) = found {
+            entry.used = self.packets;
+            if profile == Profile::Udp {
+                entry.keep_profile(fields, rtp, &self.settings);
+            }
+            return Some(number);
+        }
+        let likely = rtp.filter(Fields::is_likely_rtp);
+        let number = self.free(class, likely.is_some())?;
+        let (profile, fields) = match likely {
+            Some(rtp) => (Profile::Rtp, rtp),
+            None => (profile, fields),
+        };
+        self.entries[number] = Some(Box::new(Entry {
+            flow,
+            class,
+            used: self.packets,
+            encoder: Encoder::new(profile, fields, &self.settings),
+            look: RtpLook::default(),
+        }));
+        Some(number)
+    }
+
+    /// A number for a new context. RTP takes the first, which costs no octet, from flows that
+    /// aren't RTP, as long as there is another for those.
+    fn free(&mut self, class: u8, rtp: bool) -> Option<usize> {
+        let free = self.entries.iter().position(Option::is_none);
+        let number = free.or_else(|| self.oldest_of(self.largest_class(class)))?;
+        let first = self.entries.first_mut()?;
+        let yields = |entry: &Entry| entry.encoder.profile() != Profile::Rtp;
+        if rtp && number != 0 && first.as_deref().is_some_and(yields) {
+            let mut moved = first.take();
+            if let Some(entry) = &mut moved {
+                entry.encoder.begin_again();
+            }
+            self.entries[number] = moved;
+            return Some(0);
+        }
+        Some(number)
+    }
+
+    /// The class with most contexts; `class` itself if none has more.
+    fn largest_class(&self, class: u8) -> u8 {
+        let held = |of: u8| {
+            let entries = self.entries.iter().flatten();
+            entries.filter(|entry| entry.class == of).count()
+        };
+        let classes = self.entries.iter().flatten().map(|entry| entry.class);
+        classes.fold(class, |most, other| {
+            if held(other) > held(most) {
+                other
+            } else {
+                most
+            }
+        })
+    }
+
+    fn oldest_of(&self, class: u8) -> Option<usize> {
+        let entries = self.entries.iter().enumerate();
+        entries
+            .filter_map(|(number, entry)| Some((number, entry.as_ref()?)))
+            .filter(|(_, entry)| entry.class == class)
+            .min_by_key(|(_, entry)| entry.used)
+            .map(|(number, _)| number)
+    }
+
+    /// The uncompressed profile: IR at first and now and then, else the packet as it is (RFC 5795
+    /// section 5.4).
+    fn put_plain(&mut self, packet: &[u8], out: &mut Vec<u8>) {
+        let cid = self.settings.cids.cid(self.settings.cids.max());
+        self.plain_since += 1;
+        if self.plain_since >= self.settings.refresh_whole {
+            self.plain_left = self.plain_left.max(1);
+        }
+        match packet.split_first() {
+            // Anything else would be taken for another type of packet.
+            Some((&first, rest)) if matches!(first >> 4, 4 | 6) && self.plain_left == 0 => {
+                cid.put(first, out);
+                out.extend_from_slice(rest);
+            }
+            _ => {
+                self.plain_left = self.plain_left.saturating_sub(1);
+                self.plain_since = 0;
+                put_plain_ir(cid, out);
+                out.extend_from_slice(packet);
+            }
+        }
+    }
+
+    /// Takes in what the other end's decompressor says: the data of one feedback element. What
+    /// can't be read has no effect.
+    pub fn hear(&mut self, feedback: &[u8]) {
+        let Some(feedback) = Feedback::parse(feedback, self.settings.cids.is_large()) else {
+            return;
+        };
+        let entry = self.entries.get_mut(usize::from(feedback.cid.number));
+        let Some(Some(entry)) = entry else {
+            return;
+        };
+        match feedback.kind {
+            Kind::Ack(sequence) => entry.encoder.confirm(sequence),
+            Kind::Nack => entry.encoder.repeat_dynamic(),
+            Kind::StaticNack => entry.encoder.begin_again(),
+        }
+    }
+
+    /// Contexts in use.
+    pub fn contexts(&self) -> usize {
+        self.entries.iter().flatten().count()
+    }
+}
+
+fn put_plain_ir(cid: Cid, out: &mut Vec<u8>) {
+    let start = out.len();
+    cid.put(0xfc, out);
+    out.extend_from_slice(&[Profile::Uncompressed.number(), 0]);
+    let check = crc8(&[&out[start..]]);
+    if let Some(last) = out.last_mut() {
+        *last = check;
+    }
+}
+
+impl Entry {
+    /// Changes the profile of a UDP flow if it has turned out to be RTP, or not to be.
+    fn keep_profile(&mut self, fields: Fields, rtp: Option<Fields>, settings: &Settings) {
+        match self.encoder.profile() {
+            Profile::Rtp if rtp.is_none_or(|rtp| rtp.source != self.encoder.last().source) => {
+                self.encoder = Encoder::new(Profile::Udp, fields, settings);
+                self.look.is_rtp(rtp.as_ref());
+            }
+            Profile::Udp if self.look.is_rtp(rtp.as_ref()) => {
+                if let Some(rtp) = rtp {
+                    self.encoder = Encoder::new(Profile::Rtp, rtp, settings);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Fields {
+    /// Whether a new flow is taken for RTP at once: an even port, as RFC 3550 section 11 asks for,
+    /// that isn't a well-known one's.
+    fn is_likely_rtp(&self) -> bool {
+        self.ports[1] >= 1024 && self.ports[1].is_multiple_of(2)
+    }
+}

@@ -1,0 +1,369 @@
+//! The decompressor: a table of contexts, and what each has to tell the compressor.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use strait_wire::ip::verify_transport_checksum;
+
+use super::chain::Known;
+use super::check::crc8;
+use super::decode::{Check, Decoder};
+use super::feedback::{Feedback, Kind};
+use super::numbers::{Bits, Cursor};
+use super::{Profile, Settings};
+
+/// What a compressed packet held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// A packet, which was appended.
+    Packet,
+    /// Feedback or padding alone.
+    Nothing,
+}
+
+/// Why a compressed packet gave none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// No compressor makes such a packet.
+    Malformed,
+    /// A format or a profile that isn't there.
+    Unsupported,
+    /// Its context isn't known, or not well enough.
+    NoContext,
+    /// The header that came out isn't the one that went in.
+    BadCheck,
+}
+
+/// A context in use.
+#[derive(Debug)]
+struct Entry {
+    /// `None`: the uncompressed profile.
+    decoder: Option<Decoder>,
+    /// What changes is known; else only IR, IR-DYN and headers with the longer check are taken.
+    sure: bool,
+    /// Only what never changes is known.
+    bare: bool,
+    /// Packets refused since the last one that was taken.
+    failures: u8,
+    /// Packets taken since the last acknowledgement; `None` before the first.
+    unacknowledged: Option<u8>,
+    owes: Option<Kind>,
+}
+
+impl Entry {
+    const fn new(decoder: Option<Decoder>) -> Self {
+        Self {
+            decoder,
+            sure: true,
+            bare: false,
+            failures: 0,
+            unacknowledged: None,
+            owes: None,
+        }
+    }
+}
+
+/// Packets between two acknowledgements of one context: an acknowledgement that got lost comes
+/// again, and those that travel aren't doubled.
+const ACK_PAUSE: u8 = 4;
+/// Refused packets between two requests of one context.
+const NACK_PAUSE: u8 = 4;
+/// Refused packets after which what never changes is doubted too.
+const FAILURES_MAX: u8 = 3 * NACK_PAUSE;
+
+/// Gives packets of one neighbour their headers back.
+///
+/// Its memory is bounded by the contexts of [`Settings::cids`]. Any octets may be given to it.
+#[derive(Debug)]
+pub struct Decompressor {
+    settings: Settings,
+    entries: Vec<Option<Box<Entry>>>,
+    /// Contexts that aren't there and were used: the one to tell the compressor of.
+    missing: Option<u16>,
+    missed: u8,
+}
+
+impl Decompressor {
+    /// A decompressor without contexts.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            entries: (0..=settings.cids.max()).map(|_| None).collect(),
+            missing: None,
+            missed: 0,
+        }
+    }
+
+    /// Forgets every context.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.settings);
+    }
+
+    /// Appends the packet that `line` stands for; `hear` gets each feedback element's data, which
+    /// is for the compressor at this end. Nothing is appended on a fault.
+    pub fn decompress(
+        &mut self,
+        line: &[u8],
+        out: &mut Vec<u8>,
+        mut hear: impl FnMut(&[u8]),
+    ) -> Result<Received, Fault> {
+        let mut rest = Cursor(line);
+        loop {
+            match rest.0.first() {
+                None => return Ok(Received::Nothing),
+                // Padding.
+                Some(0xe0) => rest.0 = &rest.0[1..],
+                Some(0xf0..=0xf7) => hear(Feedback::take(&mut rest).ok_or(Fault::Malformed)?),
+                Some(_) => break,
+            }
+        }
+        let whole = rest.0;
+        let (number, first) = self.read_cid(&mut rest).ok_or(Fault::Malformed)?;
+        if number > self.settings.cids.max() {
+            return Err(Fault::NoContext);
+        }
+        match first {
+            0xfc | 0xfd => self.take_ir(number, first & 1 != 0, whole, rest, out),
+            0xf8 => self.take_ir_dyn(number, whole, rest, out),
+            0xf0.. => Err(Fault::Unsupported),
+            _ => self.take_compressed(number, first, rest, out),
+        }
+        .map(|()| Received::Packet)
+    }
+
+    /// The context's number and the first octet that isn't it.
+    fn read_cid(&self, rest: &mut Cursor<'_>) -> Option<(u16, u8)> {
+        let first = rest.u8()?;
+        if self.settings.cids.is_large() {
+            // Two octets at most.
+            let number = match rest.0.first()? {
+                0..0xc0 => rest.sdvl()?.value,
+                _ => return None,
+            };
+            return Some((number as u16, first));
+        }
+        if first >> 4 == 0x0e {
+            return Some((u16::from(first & 0x0f), rest.u8()?));
+        }
+        Some((0, first))
+    }
+
+    /// IR (RFC 3095 section 5.2.3).
+    fn take_ir(
+        &mut self,
+        number: u16,
+        dynamic: bool,
+        whole: &[u8],
+        mut rest: Cursor<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        let (profile, check) = read_head(&mut rest)?;
+        let chain = rest;
+        if profile == Profile::Uncompressed {
+            verify(whole, chain, chain, check)?;
+            out.extend_from_slice(rest.0);
+            self.entries[usize::from(number)] = Some(Box::new(Entry::new(None)));
+            return Ok(());
+        }
+        let known = Known::read_static(profile, &mut rest);
+        let mut known = known.ok_or(Fault::Unsupported)?;
+        if dynamic {
+            known.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
+        }
+        verify(whole, chain, rest, check)?;
+        let mut entry = Entry::new(Some(Decoder::new(known)));
+        entry.bare = !dynamic;
+        if let Some(old) = &self.entries[usize::from(number)] {
+            entry.unacknowledged = old.unacknowledged;
+        }
+        let slot = self.entries[usize::from(number)].insert(Box::new(entry));
+        if !dynamic {
+            // The packet's own headers can't be told without what changes.
+            return Err(Fault::NoContext);
+        }
+        emit_whole(&known, rest.0, out)?;
+        slot.taken(true, self.settings.feedback);
+        Ok(())
+    }
+
+    /// IR-DYN (section 5.2.4).
+    fn take_ir_dyn(
+        &mut self,
+        number: u16,
+        whole: &[u8],
+        mut rest: Cursor<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        let (profile, check) = read_head(&mut rest)?;
+        let chain = rest;
+        let feedback = self.settings.feedback;
+        let Some(entry) = &mut self.entries[usize::from(number)] else {
+            return Err(self.miss(number));
+        };
+        let mut known = match &entry.decoder {
+            Some(decoder) if decoder.known().profile == profile => *decoder.known(),
+            _ => {
+                entry.refused(true, feedback);
+                return Err(Fault::NoContext);
+            }
+        };
+        known.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
+        verify(whole, chain, rest, check)?;
+        let start = out.len();
+        emit_whole(&known, rest.0, out)?;
+        if verify_transport_checksum(&out[start..]) == Some(false) {
+            // Of another flow: the context was given to one whose beginning got lost.
+            out.truncate(start);
+            entry.refused(true, feedback);
+            return Err(Fault::BadCheck);
+        }
+        entry.decoder = Some(Decoder::new(known));
+        entry.taken(true, feedback);
+        Ok(())
+    }
+
+    fn take_compressed(
+        &mut self,
+        number: u16,
+        first: u8,
+        rest: Cursor<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        let feedback = self.settings.feedback;
+        let Some(entry) = &mut self.entries[usize::from(number)] else {
+            return Err(self.miss(number));
+        };
+        let Some(decoder) = &mut entry.decoder else {
+            out.push(first);
+            out.extend_from_slice(rest.0);
+            return Ok(());
+        };
+        if entry.bare {
+            entry.refused(false, feedback);
+            return Err(Fault::NoContext);
+        }
+        match decoder.decode(first, rest, !entry.sure, out, verify_transport_checksum) {
+            Ok(check) => {
+                entry.taken(matches!(check, Check::Crc7(_)), feedback);
+                Ok(())
+            }
+            Err(fault) => {
+                if matches!(fault, Fault::BadCheck | Fault::NoContext) {
+                    entry.refused(false, feedback);
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    /// Takes note of a packet whose context isn't there.
+    fn miss(&mut self, number: u16) -> Fault {
+        if self.settings.feedback && self.missed == 0 {
+            self.missing = Some(number);
+        }
+        self.missed = (self.missed + 1) % NACK_PAUSE;
+        Fault::NoContext
+    }
+
+    /// Whether there is something to tell the compressor.
+    pub fn owes_feedback(&self) -> bool {
+        self.missing.is_some()
+            || self
+                .entries
+                .iter()
+                .flatten()
+                .any(|entry| entry.owes.is_some())
+    }
+
+    /// Appends one feedback element if there is something to tell: the one to put ahead of a
+    /// packet that goes the other way, or a packet of its own.
+    pub fn put_feedback(&mut self, out: &mut Vec<u8>) -> bool {
+        let cids = self.settings.cids;
+        if let Some(number) = self.missing.take() {
+            let cid = cids.cid(number);
+            let kind = Kind::StaticNack;
+            Feedback { cid, kind }.put(None, out);
+            return true;
+        }
+        let entries = self.entries.iter_mut().enumerate();
+        let mut owing = entries.filter_map(|(number, entry)| {
+            let entry = entry.as_mut()?;
+            Some((number, entry.owes.take()?, &entry.decoder))
+        });
+        let Some((number, kind, decoder)) = owing.next() else {
+            return false;
+        };
+        let sequence = decoder
+            .as_ref()
+            .map(|decoder| decoder.known().fields.sequence);
+        let cid = cids.cid(number as u16);
+        Feedback { cid, kind }.put(sequence, out);
+        true
+    }
+
+    /// Contexts in use.
+    pub fn contexts(&self) -> usize {
+        self.entries.iter().flatten().count()
+    }
+}
+
+impl Entry {
+    /// A packet was taken; `strong` if by a check that a wrong one hardly passes.
+    fn taken(&mut self, strong: bool, feedback: bool) {
+        self.sure |= strong;
+        self.bare = false;
+        self.failures = 0;
+        let due = self.unacknowledged.is_none_or(|since| since >= ACK_PAUSE);
+        if strong && due && feedback {
+            self.owes = Some(Kind::Ack(Bits::default()));
+            self.unacknowledged = Some(0);
+        } else if let Some(since) = &mut self.unacknowledged {
+            *since = since.saturating_add(1);
+        }
+        if !matches!(self.owes, Some(Kind::Ack(_))) {
+            self.owes = None;
+        }
+    }
+
+    /// A packet was refused: frames arrive whole, so the context is behind. `all` if what never
+    /// changes is wrong.
+    fn refused(&mut self, all: bool, feedback: bool) {
+        self.sure = false;
+        if feedback && self.failures.is_multiple_of(NACK_PAUSE) {
+            self.owes = Some(if all || self.failures >= FAILURES_MAX {
+                Kind::StaticNack
+            } else {
+                Kind::Nack
+            });
+        }
+        self.failures = self.failures.saturating_add(1);
+    }
+}
+
+/// The profile and the check of IR and IR-DYN.
+fn read_head(rest: &mut Cursor<'_>) -> Result<(Profile, u8), Fault> {
+    let profile = rest.u8().ok_or(Fault::Malformed)?;
+    let check = rest.u8().ok_or(Fault::Malformed)?;
+    let profile = Profile::numbered(profile).ok_or(Fault::Unsupported)?;
+    Ok((profile, check))
+}
+
+/// Checks the octets of `whole` up to `rest`, which holds the chains that begin with `chain` and
+/// what follows them; the check itself, which lies before the chains, counts as zero.
+fn verify(whole: &[u8], chain: Cursor<'_>, rest: Cursor<'_>, check: u8) -> Result<(), Fault> {
+    let head = whole.len() - chain.0.len() - 1;
+    let chains = chain.0.len() - rest.0.len();
+    if crc8(&[&whole[..head], &[0], &chain.0[..chains]]) == check {
+        Ok(())
+    } else {
+        Err(Fault::BadCheck)
+    }
+}
+
+fn emit_whole(known: &Known, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    if !known.fields.emit(known.profile, payload.len(), out) {
+        return Err(Fault::Malformed);
+    }
+    out.extend_from_slice(payload);
+    Ok(())
+}

@@ -1,0 +1,477 @@
+//! One context of a compressor: which of a header's fields the other end can tell by itself, and
+//! the shortest format that says the others.
+
+use alloc::vec::Vec;
+
+use super::chain::{Known, mode_bits};
+use super::check::{crc3, crc7, crc8};
+use super::fields::{Fields, Spans};
+use super::numbers::{Bits, Number, low_mask, sdvl_width};
+use super::{Cid, Profile, Settings};
+
+/// What one sent packet told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    sequence: u32,
+    pub(super) timestamp: u32,
+    id_offset: u16,
+}
+
+/// What the last packets told. The other end knows one of them, whichever arrived last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Window {
+    sent: [Option<Sent>; Settings::REPEATS_MAX as usize],
+    next: usize,
+}
+
+impl Window {
+    fn push(&mut self, sent: Sent, length: u8) {
+        self.sent[self.next] = Some(sent);
+        self.next = (self.next + 1) % usize::from(length.clamp(1, Settings::REPEATS_MAX));
+    }
+
+    pub(super) fn all(&self, holds: impl FnMut(&Sent) -> bool) -> bool {
+        self.sent.iter().flatten().all(holds)
+    }
+}
+
+/// How identifications have gone lately.
+#[derive(Clone, Copy, Debug, Default)]
+struct IdHabit {
+    /// Steps in a row that were no small step ahead.
+    astray: u8,
+    /// Steps in a row that were.
+    orderly: u8,
+}
+
+/// Steps out of order after which identifications are taken for random.
+const ASTRAY_MAX: u8 = 2;
+/// Steps in order after which they aren't any more.
+const ORDERLY_MIN: u8 = 8;
+/// The largest step between two packets of a flow whose host counts for all its flows together.
+const ID_STEP_MAX: u16 = 16;
+
+/// The compressing end of one context.
+#[derive(Clone, Debug)]
+pub(super) struct Encoder {
+    pub(super) known: Known,
+    pub(super) window: Window,
+    habit: IdHabit,
+    /// Packets that say a change.
+    repeats: u8,
+    /// Nothing has been sent.
+    fresh: bool,
+    /// Packets that still have to say everything.
+    whole_left: u8,
+    /// Packets that still have to say everything that changes.
+    dynamic_left: u8,
+    /// Packets that still have to say the timestamps' stride.
+    pub(super) stride_left: u8,
+    /// The stride of the last two packets, whether or not it is used.
+    stride_seen: u32,
+    /// The sequence number of the first packet that said what is being repeated.
+    since: u32,
+    /// Packets since one said everything, and since one said everything that changes.
+    after_whole: u32,
+    after_dynamic: u32,
+}
+
+/// What one packet needs to say beside the sequence number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Needs {
+    pub(super) spans: Spans,
+    pub(super) timestamp: Stamp,
+    /// The identification's offset is that of all packets in the window.
+    pub(super) id_same: bool,
+    pub(super) id_offset: u16,
+}
+
+/// How the timestamp can be said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stamp {
+    /// It follows from the sequence number; this is its scaled value.
+    Follows(u32),
+    /// By low bits of the scaled value.
+    Scaled(u32),
+    /// Only by low bits of itself.
+    Plain,
+}
+
+impl Encoder {
+    /// A context that the other end knows nothing of.
+    pub(super) fn new(profile: Profile, fields: Fields, settings: &Settings) -> Self {
+        let repeats = settings.repeats.saturating_mul(fields.doubt(profile));
+        let repeats = repeats.clamp(1, Settings::REPEATS_MAX);
+        Self {
+            known: Known::new(profile, fields),
+            window: Window::default(),
+            habit: IdHabit::default(),
+            repeats,
+            fresh: true,
+            whole_left: repeats,
+            dynamic_left: 0,
+            stride_left: 0,
+            stride_seen: 0,
+            since: fields.sequence,
+            after_whole: 0,
+            after_dynamic: 0,
+        }
+    }
+
+    pub(super) const fn profile(&self) -> Profile {
+        self.known.profile
+    }
+
+    /// The last packet's fields.
+    pub(super) const fn last(&self) -> &Fields {
+        &self.known.fields
+    }
+
+    /// Says everything again, as after the other end has lost all.
+    pub(super) const fn begin_again(&mut self) {
+        self.whole_left = self.repeats;
+        self.since = self.known.fields.sequence.wrapping_add(1);
+    }
+
+    /// Says again what changes.
+    pub(super) const fn repeat_dynamic(&mut self) {
+        self.dynamic_left = self.repeats;
+        self.since = self.known.fields.sequence.wrapping_add(1);
+    }
+
+    /// The other end has taken in the packet with these low bits of a sequence number.
+    pub(super) fn confirm(&mut self, acknowledged: Bits) {
+        let last = self.known.fields.sequence;
+        let behind = last.wrapping_sub(acknowledged.value) & low_mask(acknowledged.width);
+        let sequence = last.wrapping_sub(behind);
+        self.known.optimistic = true;
+        if (sequence.wrapping_sub(self.since) as i16) < 0 {
+            return;
+        }
+        self.whole_left = 0;
+        self.dynamic_left = 0;
+        self.stride_left = 0;
+        // What was sent before is known no more: the receiver doesn't go back.
+        for sent in &mut self.window.sent {
+            if sent.is_some_and(|sent| (sent.sequence.wrapping_sub(sequence) as i16) < 0) {
+                *sent = None;
+            }
+        }
+    }
+
+    /// Appends the compressed form of the headers `header`, which `fields` are read from.
+    pub(super) fn encode(
+        &mut self,
+        mut fields: Fields,
+        header: &[u8],
+        cid: Cid,
+        settings: &Settings,
+        out: &mut Vec<u8>,
+    ) {
+        let first = core::mem::replace(&mut self.fresh, false);
+        if !matches!(self.known.profile, Profile::Rtp | Profile::Esp) {
+            let step = u32::from(!first);
+            fields.sequence = (self.known.fields.sequence + step) & 0xffff;
+        }
+        if !first {
+            self.watch(&fields);
+        }
+        self.refresh(settings);
+        self.after_whole += 1;
+        self.after_dynamic += 1;
+        let before = core::mem::replace(&mut self.known.fields, fields);
+        if self.whole_left > 0 {
+            self.whole_left -= 1;
+            self.put_whole(cid, out);
+        } else if self.dynamic_left > 0 {
+            self.dynamic_left -= 1;
+            self.put_dynamic(cid, out);
+        } else if !self.put_compressed(header, cid, out) {
+            self.dynamic_left = self.repeats - 1;
+            self.since = before.sequence.wrapping_add(1);
+            self.put_dynamic(cid, out);
+        }
+        let sent = Sent {
+            sequence: fields.sequence,
+            timestamp: fields.timestamp,
+            id_offset: self.known.id_offset(&fields),
+        };
+        self.window.push(sent, self.repeats);
+    }
+
+    /// Finds what has changed since the last packet that compressed headers can't say.
+    fn watch(&mut self, fields: &Fields) {
+        let last = self.known.fields;
+        let same = Fields {
+            id: last.id,
+            marker: last.marker,
+            timestamp: last.timestamp,
+            sequence: last.sequence,
+            checksum: if fields.checksum == 0 || last.checksum == 0 {
+                fields.checksum
+            } else {
+                last.checksum
+            },
+            ..*fields
+        };
+        let order = (self.known.id_random, self.known.id_network_order);
+        if !fields.v6 {
+            self.watch_ids(fields);
+        }
+        if same != last || order != (self.known.id_random, self.known.id_network_order) {
+            self.repeat_dynamic();
+        }
+        if self.known.profile == Profile::Rtp {
+            self.watch_stride(fields);
+        }
+    }
+
+    fn watch_ids(&mut self, fields: &Fields) {
+        let last = self.known.fields.id;
+        let step = fields.id.wrapping_sub(last);
+        let swapped = fields.id.swap_bytes().wrapping_sub(last.swap_bytes());
+        let small = |step: u16| (1..=ID_STEP_MAX).contains(&step);
+        let known = &mut self.known;
+        let in_order = small(if known.id_network_order {
+            step
+        } else {
+            swapped
+        });
+        let other_way = small(if known.id_network_order {
+            swapped
+        } else {
+            step
+        });
+        if in_order || other_way && known.id_random {
+            self.habit.astray = 0;
+            self.habit.orderly = self.habit.orderly.saturating_add(1);
+        } else {
+            self.habit.astray = self.habit.astray.saturating_add(1);
+            self.habit.orderly = 0;
+        }
+        if known.id_random {
+            if self.habit.orderly >= ORDERLY_MIN {
+                known.id_random = false;
+                known.id_network_order = small(step);
+            }
+        } else if !in_order && other_way {
+            known.id_network_order = !known.id_network_order;
+            self.habit.astray = 0;
+        } else if self.habit.astray >= ASTRAY_MAX {
+            known.id_random = true;
+        }
+    }
+
+    /// Takes the timestamps' stride from two steps of the same size, or from the first one.
+    fn watch_stride(&mut self, fields: &Fields) {
+        let last = &self.known.fields;
+        let steps = fields.sequence.wrapping_sub(last.sequence) & 0xffff;
+        let ahead = fields.timestamp.wrapping_sub(last.timestamp);
+        if steps == 0 || !ahead.is_multiple_of(steps) || sdvl_width(ahead).is_none() {
+            return;
+        }
+        let stride = ahead / steps;
+        let again = core::mem::replace(&mut self.stride_seen, stride) == stride;
+        let expressed = self.known.stride != 0 && ahead.is_multiple_of(self.known.stride);
+        if stride > 0 && !expressed && (again || self.known.stride == 0) {
+            self.known.stride = stride;
+            self.stride_left = self.repeats;
+            self.since = fields.sequence;
+        }
+    }
+
+    /// Says everything anew from time to time, as far as nobody answers.
+    const fn refresh(&mut self, settings: &Settings) {
+        let rarely = if self.known.optimistic {
+            Settings::CONFIRMED_RARER
+        } else {
+            1
+        };
+        if self.after_whole >= settings.refresh_whole.saturating_mul(rarely) {
+            self.whole_left = if self.whole_left == 0 {
+                1
+            } else {
+                self.whole_left
+            };
+        } else if self.after_dynamic >= settings.refresh_dynamic.saturating_mul(rarely) {
+            self.dynamic_left = if self.dynamic_left == 0 {
+                1
+            } else {
+                self.dynamic_left
+            };
+        }
+    }
+
+    /// IR (RFC 3095 section 5.2.3).
+    fn put_whole(&mut self, cid: Cid, out: &mut Vec<u8>) {
+        self.after_whole = 0;
+        self.after_dynamic = 0;
+        self.stride_left = self.stride_left.saturating_sub(1);
+        let start = out.len();
+        cid.put(0xfd, out);
+        out.extend_from_slice(&[self.known.profile.number(), 0]);
+        let check = out.len() - 1;
+        self.known.put_static(out);
+        self.known.put_dynamic(out);
+        out[check] = crc8(&[&out[start..]]);
+    }
+
+    /// IR-DYN (section 5.2.4).
+    fn put_dynamic(&mut self, cid: Cid, out: &mut Vec<u8>) {
+        self.after_dynamic = 0;
+        self.stride_left = self.stride_left.saturating_sub(1);
+        let start = out.len();
+        cid.put(0xf8, out);
+        out.extend_from_slice(&[self.known.profile.number(), 0]);
+        let check = out.len() - 1;
+        self.known.put_dynamic(out);
+        out[check] = crc8(&[&out[start..]]);
+    }
+
+    /// A compressed header and what follows it whole. `false`, and nothing is appended, if none
+    /// says enough.
+    fn put_compressed(&mut self, header: &[u8], cid: Cid, out: &mut Vec<u8>) -> bool {
+        let needs = self.needs();
+        let rtp = self.known.profile == Profile::Rtp;
+        let done = if rtp {
+            self.put_rtp(needs, header, cid, out)
+        } else {
+            self.put_other(needs, header, cid, out)
+        };
+        if !done {
+            return false;
+        }
+        let fields = &self.known.fields;
+        if !fields.v6 && self.known.id_random {
+            out.extend_from_slice(&fields.id.to_be_bytes());
+        }
+        let udp = matches!(self.known.profile, Profile::Udp | Profile::Rtp);
+        if udp && fields.checksum != 0 {
+            out.extend_from_slice(&fields.checksum.to_be_bytes());
+        }
+        true
+    }
+
+    fn needs(&self) -> Needs {
+        let known = &self.known;
+        let id_offset = known.id_offset(&known.fields);
+        Needs {
+            spans: Spans::new(known.profile, known.fields.v6),
+            timestamp: self.stamp(),
+            id_same: !known.counts_ids() || self.window.all(|sent| sent.id_offset == id_offset),
+            id_offset,
+        }
+    }
+
+    /// How the timestamp can be said to whoever knows any packet of the window.
+    fn stamp(&self) -> Stamp {
+        let stride = self.known.stride;
+        let Fields {
+            timestamp,
+            sequence,
+            ..
+        } = self.known.fields;
+        if stride == 0 || self.stride_left > 0 {
+            return Stamp::Plain;
+        }
+        // The stride's multiples begin anew where timestamps wrap.
+        let scalable = |sent: &Sent| {
+            let wraps = timestamp.abs_diff(sent.timestamp) > u32::MAX / 2;
+            sent.timestamp % stride == timestamp % stride && !wraps
+        };
+        if !self.window.all(scalable) {
+            return Stamp::Plain;
+        }
+        let scaled = timestamp / stride;
+        let follows = |sent: &Sent| {
+            let steps = u32::from(sequence.wrapping_sub(sent.sequence) as u16);
+            sent.timestamp.wrapping_add(steps.wrapping_mul(stride)) == timestamp
+        };
+        if self.window.all(follows) {
+            Stamp::Follows(scaled)
+        } else {
+            Stamp::Scaled(scaled)
+        }
+    }
+
+    fn sequence_kind(&self) -> Number {
+        self.known.profile.sequence_kind()
+    }
+
+    pub(super) fn sequence_fits(&self, k: u8) -> bool {
+        let value = self.known.fields.sequence;
+        self.window
+            .all(|sent| self.sequence_kind().fits(sent.sequence, value, k))
+    }
+
+    pub(super) fn id_fits(&self, offset: u16, k: u8) -> bool {
+        let value = u32::from(offset);
+        self.window
+            .all(|sent| Number::IdOffset.fits(u32::from(sent.id_offset), value, k))
+    }
+
+    /// Whether `k` low bits of the scaled timestamp are enough.
+    pub(super) fn scaled_fits(&self, scaled: u32, k: u8) -> bool {
+        let stride = self.known.stride;
+        self.window
+            .all(|sent| Number::Timestamp.fits(sent.timestamp / stride, scaled, k))
+    }
+
+    /// UO-0, UO-1 and UOR-2 with extensions for profiles without timestamps (section 5.11.3).
+    fn put_other(&self, needs: Needs, header: &[u8], cid: Cid, out: &mut Vec<u8>) -> bool {
+        let sequence = self.known.fields.sequence;
+        let offset = u32::from(needs.id_offset);
+        if needs.id_same && self.sequence_fits(4) {
+            put_uo0(sequence, crc3(header, needs.spans), cid, out);
+            return true;
+        }
+        let counts = self.known.counts_ids();
+        if counts && self.sequence_fits(5) && self.id_fits(needs.id_offset, 6) {
+            cid.put(0x80 | (offset & 0x3f) as u8, out);
+            out.push((sequence << 3) as u8 & 0xf8 | crc3(header, needs.spans));
+            return true;
+        }
+        let id_fits = |k| needs.id_same || self.id_fits(needs.id_offset, k);
+        let mut base = |above: u8, extended: bool| {
+            cid.put(0xc0 | (sequence >> above) as u8 & 0x1f, out);
+            out.push(u8::from(extended) << 7 | crc7(header, needs.spans));
+        };
+        if needs.id_same && self.sequence_fits(5) {
+            base(0, false);
+        } else if id_fits(3) && self.sequence_fits(8) {
+            base(3, true);
+            out.push((sequence << 3) as u8 & 0x38 | (offset & 7) as u8);
+        } else if id_fits(11) && self.sequence_fits(8) {
+            base(3, true);
+            out.push(0x40 | (sequence << 3) as u8 & 0x38 | (offset >> 8 & 7) as u8);
+            out.push(offset as u8);
+        } else if self.sequence_fits(13) {
+            base(8, true);
+            let id = u8::from(!needs.id_same);
+            out.push(0xe0 | mode_bits(self.known.optimistic) << 3 | id << 2);
+            out.push(sequence as u8);
+            if id != 0 {
+                out.extend_from_slice(&needs.id_offset.to_be_bytes());
+            }
+        } else {
+            return false;
+        }
+        true
+    }
+}
+
+impl Fields {
+    /// How much oftener changes are repeated where no transport checksum stands for the whole
+    /// header: there is none, or it doesn't cover the identification.
+    const fn doubt(&self, profile: Profile) -> u8 {
+        match profile {
+            Profile::Udp | Profile::Rtp if self.v6 && self.checksum != 0 => 1,
+            _ => 2,
+        }
+    }
+}
+
+/// UO-0 (section 5.7.1).
+pub(super) fn put_uo0(sequence: u32, crc: u8, cid: Cid, out: &mut Vec<u8>) {
+    cid.put((sequence << 3) as u8 & 0x78 | crc, out);
+}

@@ -1,0 +1,290 @@
+//! The headers that profiles compress, as fields, and back.
+
+use alloc::vec::Vec;
+
+use super::Profile;
+use super::numbers::Cursor;
+
+/// Protocol numbers (RFC 5237 registry).
+mod protocol {
+    pub(super) const UDP: u8 = 17;
+    pub(super) const ESP: u8 = 50;
+    /// Headers that lie between an IP header and its transport, and inner IP headers: packets with
+    /// these go uncompressed.
+    pub(super) const BETWEEN: [u8; 10] = [0, 4, 41, 43, 44, 51, 60, 135, 139, 140];
+}
+
+/// Every field of the headers of one packet but those that follow from its length. Which of them
+/// mean something depends on the profile; the others are zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fields {
+    pub(super) v6: bool,
+    /// Traffic class, or type of service.
+    pub(super) traffic_class: u8,
+    /// Hop limit, or time to live.
+    pub(super) hop_limit: u8,
+    /// Next header, or protocol.
+    pub(super) protocol: u8,
+    pub(super) flow_label: u32,
+    /// IPv4: identification, as the header has it.
+    pub(super) id: u16,
+    pub(super) dont_fragment: bool,
+    /// Addresses; IPv4 ones take the first four octets.
+    pub(super) src: [u8; 16],
+    pub(super) dst: [u8; 16],
+    /// UDP: source and destination port.
+    pub(super) ports: [u16; 2],
+    /// UDP: checksum; zero if there is none.
+    pub(super) checksum: u16,
+    pub(super) padding: bool,
+    pub(super) extension: bool,
+    pub(super) marker: bool,
+    pub(super) payload_type: u8,
+    pub(super) timestamp: u32,
+    /// RTP: synchronisation source; ESP: security parameters index.
+    pub(super) source: u32,
+    /// RTP or ESP sequence number, or the compressor's own.
+    pub(super) sequence: u32,
+}
+
+/// The fields of one flow that never change: its context's static part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flow {
+    v6: bool,
+    protocol: u8,
+    flow_label: u32,
+    src: [u8; 16],
+    dst: [u8; 16],
+    ports: [u16; 2],
+    /// ESP: security parameters index.
+    index: u32,
+}
+
+impl Fields {
+    /// Reads the IP header, and that of UDP or ESP behind it. `None` for what isn't repeated
+    /// exactly by [`Self::emit`]: options, extension headers, tunnels, fragments, lengths or
+    /// checksums that are wrong.
+    pub(super) fn parse(packet: &[u8]) -> Option<(Profile, Self)> {
+        let mut fields = Self::default();
+        let rest = match packet.first()? >> 4 {
+            4 => fields.read_v4(packet)?,
+            6 => fields.read_v6(packet)?,
+            _ => return None,
+        };
+        if protocol::BETWEEN.contains(&fields.protocol) {
+            return None;
+        }
+        let mut rest = Cursor(rest);
+        let profile = match fields.protocol {
+            protocol::UDP => {
+                let octets = rest.0.len();
+                fields.ports = [rest.u16()?, rest.u16()?];
+                let length = rest.u16()?;
+                fields.checksum = rest.u16()?;
+                if usize::from(length) != octets {
+                    return None;
+                }
+                Profile::Udp
+            }
+            protocol::ESP => {
+                fields.source = rest.u32()?;
+                fields.sequence = rest.u32()?;
+                Profile::Esp
+            }
+            _ => Profile::Ip,
+        };
+        Some((profile, fields))
+    }
+
+    fn read_v4<'a>(&mut self, packet: &'a [u8]) -> Option<&'a [u8]> {
+        let (header, rest) = packet.split_at_checked(20)?;
+        let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
+        let flags = u16::from_be_bytes([header[6], header[7]]);
+        if header[0] != 0x45 || total != packet.len() || flags & !0x4000 != 0 || sum16(header) != 0
+        {
+            return None;
+        }
+        self.traffic_class = header[1];
+        self.id = u16::from_be_bytes([header[4], header[5]]);
+        self.dont_fragment = flags != 0;
+        self.hop_limit = header[8];
+        self.protocol = header[9];
+        self.src[..4].copy_from_slice(&header[12..16]);
+        self.dst[..4].copy_from_slice(&header[16..20]);
+        Some(rest)
+    }
+
+    fn read_v6<'a>(&mut self, packet: &'a [u8]) -> Option<&'a [u8]> {
+        let (header, rest) = packet.split_at_checked(40)?;
+        if usize::from(u16::from_be_bytes([header[4], header[5]])) != rest.len() {
+            return None;
+        }
+        let first = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
+        self.v6 = true;
+        self.traffic_class = (first >> 20) as u8;
+        self.flow_label = first & 0x000f_ffff;
+        self.protocol = header[6];
+        self.hop_limit = header[7];
+        self.src.copy_from_slice(&header[8..24]);
+        self.dst.copy_from_slice(&header[24..40]);
+        Some(rest)
+    }
+
+    /// The same with the RTP header that follows the UDP header, if one can be there: version 2,
+    /// no contributing sources, not the packet types of RTCP (RFC 5761 section 4).
+    pub(super) fn with_rtp(mut self, packet: &[u8]) -> Option<Self> {
+        let mut rtp = Cursor(packet.get(self.octets(Profile::Udp)..)?);
+        let first = rtp.u8()?;
+        let second = rtp.u8()?;
+        let payload_type = second & 0x7f;
+        if first >> 6 != 2 || first & 0x0f != 0 || (64..96).contains(&payload_type) {
+            return None;
+        }
+        self.padding = first & 0x20 != 0;
+        self.extension = first & 0x10 != 0;
+        self.marker = second & 0x80 != 0;
+        self.payload_type = payload_type;
+        self.sequence = u32::from(rtp.u16()?);
+        self.timestamp = rtp.u32()?;
+        self.source = rtp.u32()?;
+        Some(self)
+    }
+
+    /// What tells this packet's flow from others.
+    pub(super) const fn flow(&self, profile: Profile) -> Flow {
+        Flow {
+            v6: self.v6,
+            protocol: self.protocol,
+            flow_label: self.flow_label,
+            src: self.src,
+            dst: self.dst,
+            ports: self.ports,
+            index: match profile {
+                Profile::Esp => self.source,
+                _ => 0,
+            },
+        }
+    }
+
+    /// Octets of the headers that `profile` compresses.
+    pub(super) const fn octets(&self, profile: Profile) -> usize {
+        let ip = if self.v6 { 40 } else { 20 };
+        ip + match profile {
+            Profile::Uncompressed | Profile::Ip => 0,
+            Profile::Udp | Profile::Esp => 8,
+            Profile::Rtp => 20,
+        }
+    }
+
+    /// Appends the headers of a packet with `payload` octets behind them. `false`, and nothing is
+    /// appended, if no packet is that long.
+    pub(super) fn emit(&self, profile: Profile, payload: usize, out: &mut Vec<u8>) -> bool {
+        let whole = self.octets(profile) + payload;
+        let ip = if self.v6 { 40 } else { 20 };
+        let Ok(length) = u16::try_from(if self.v6 { whole - ip } else { whole }) else {
+            return false;
+        };
+        if self.v6 {
+            self.emit_v6(length, out);
+        } else {
+            self.emit_v4(length, out);
+        }
+        match profile {
+            Profile::Uncompressed | Profile::Ip => {}
+            Profile::Esp => {
+                out.extend_from_slice(&self.source.to_be_bytes());
+                out.extend_from_slice(&self.sequence.to_be_bytes());
+            }
+            Profile::Udp | Profile::Rtp => {
+                out.extend_from_slice(&self.ports[0].to_be_bytes());
+                out.extend_from_slice(&self.ports[1].to_be_bytes());
+                out.extend_from_slice(&((whole - ip) as u16).to_be_bytes());
+                out.extend_from_slice(&self.checksum.to_be_bytes());
+                if profile == Profile::Rtp {
+                    self.emit_rtp(out);
+                }
+            }
+        }
+        true
+    }
+
+    fn emit_v6(&self, length: u16, out: &mut Vec<u8>) {
+        let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label;
+        out.extend_from_slice(&first.to_be_bytes());
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(&[self.protocol, self.hop_limit]);
+        out.extend_from_slice(&self.src);
+        out.extend_from_slice(&self.dst);
+    }
+
+    fn emit_v4(&self, length: u16, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&[0x45, self.traffic_class]);
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(&self.id.to_be_bytes());
+        out.extend_from_slice(&[u8::from(self.dont_fragment) << 6, 0]);
+        out.extend_from_slice(&[self.hop_limit, self.protocol, 0, 0]);
+        out.extend_from_slice(&self.src[..4]);
+        out.extend_from_slice(&self.dst[..4]);
+        let checksum = sum16(&out[start..]);
+        out[start + 10..start + 12].copy_from_slice(&checksum.to_be_bytes());
+    }
+
+    fn emit_rtp(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[
+            0x80 | u8::from(self.padding) << 5 | u8::from(self.extension) << 4,
+            u8::from(self.marker) << 7 | self.payload_type,
+        ]);
+        out.extend_from_slice(&(self.sequence as u16).to_be_bytes());
+        out.extend_from_slice(&self.timestamp.to_be_bytes());
+        out.extend_from_slice(&self.source.to_be_bytes());
+    }
+}
+
+/// The Internet checksum over a header of even length; zero if that contains its own (RFC 1071).
+fn sum16(header: &[u8]) -> u16 {
+    let words = header.chunks_exact(2);
+    let sum: u32 = words
+        .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
+        .sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
+}
+
+/// Where in a header the fields lie that change with every packet. Checks take them last, so that
+/// what comes before can be summed once a flow (RFC 3095 section 5.9.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spans {
+    profile: Profile,
+    v6: bool,
+}
+
+impl Spans {
+    pub(super) const fn new(profile: Profile, v6: bool) -> Self {
+        Self { profile, v6 }
+    }
+
+    /// The octets of `header` in the order in which they are summed: those that stay, then those
+    /// that change. `header` is as long as [`Fields::octets`] says.
+    pub(super) fn pieces(self, header: &[u8]) -> [&[u8]; 10] {
+        let (ip, next) = header.split_at(if self.v6 { 40 } else { 20 });
+        let (stays, changes): ([&[u8]; 3], [&[u8]; 2]) = if self.v6 {
+            ([&ip[..4], &ip[6..], &[]], [&ip[4..6], &[]])
+        } else {
+            ([&ip[..2], &ip[6..10], &ip[12..]], [&ip[2..6], &ip[10..12]])
+        };
+        let (next_stays, next_changes): ([&[u8]; 3], [&[u8]; 2]) = match self.profile {
+            Profile::Uncompressed | Profile::Ip => ([&[]; 3], [&[]; 2]),
+            Profile::Esp | Profile::Udp => ([&next[..4], &[], &[]], [&next[4..], &[]]),
+            Profile::Rtp => (
+                [&next[..4], &next[8..9], &next[16..]],
+                [&next[4..8], &next[9..16]],
+            ),
+        };
+        let [a, b, c] = stays;
+        let [d, e, f] = next_stays;
+        let [g, h] = changes;
+        let [i, j] = next_changes;
+        [a, b, c, d, e, f, g, h, i, j]
+    }
+}

@@ -1,0 +1,53 @@
+//! Both ends of one neighbour.
+
+use alloc::vec::Vec;
+
+use super::{Compressor, Decompressor, Fault, Profile, Received, Settings};
+
+/// Compressor and decompressor of one neighbour, with the feedback between them: what this end has
+/// to tell goes ahead of the next packet.
+#[derive(Debug)]
+pub struct Peer {
+    compressor: Compressor,
+    decompressor: Decompressor,
+}
+
+impl Peer {
+    /// Both ends without contexts.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            compressor: Compressor::new(settings),
+            decompressor: Decompressor::new(settings),
+        }
+    }
+
+    /// Forgets every context.
+    pub fn reset(&mut self) {
+        self.compressor.reset();
+        self.decompressor.reset();
+    }
+
+    /// Appends `packet` compressed, behind feedback that is due; see [`Compressor::compress`].
+    pub fn compress(&mut self, class: u8, packet: &[u8], out: &mut Vec<u8>) -> Profile {
+        self.decompressor.put_feedback(out);
+        self.compressor.compress(class, packet, out)
+    }
+
+    /// Appends the packet that `line` stands for, and takes in the feedback it carries; see
+    /// [`Decompressor::decompress`].
+    pub fn decompress(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<Received, Fault> {
+        let compressor = &mut self.compressor;
+        self.decompressor
+            .decompress(line, out, |feedback| compressor.hear(feedback))
+    }
+
+    /// Appends one element of feedback that is due, as a packet of its own.
+    pub fn put_feedback(&mut self, out: &mut Vec<u8>) -> bool {
+        self.decompressor.put_feedback(out)
+    }
+
+    /// Whether feedback waits for a packet that takes it along.
+    pub fn owes_feedback(&self) -> bool {
+        self.decompressor.owes_feedback()
+    }
+}
