@@ -145,6 +145,12 @@ pub struct PortStats {
     pub invalid: u64,
     /// Packets given up because a piece of them was missing.
     pub incomplete: u64,
+    /// Octets of packets whose headers were compressed, before that.
+    pub plain_octets: u64,
+    /// The same packets' octets after it.
+    pub compressed_octets: u64,
+    /// Packets whose compressed headers couldn't be told: their context was lost or wrong.
+    pub undecompressed: u64,
     /// Frames from an address that is no neighbour.
     pub strangers: u64,
     /// Transmissions that the medium reported as failed.

@@ -14,14 +14,24 @@ use crate::LinkSettings;
 #[derive(Debug)]
 struct UnderWay {
     packet: Packet,
+    /// What is carried in the packet's place, if that isn't the packet itself.
+    carried: Option<Vec<u8>>,
     /// Octets already cut into segments.
     cut: usize,
     sum: Crc32Sum,
 }
 
 impl UnderWay {
+    /// What is cut into segments.
+    fn bytes(&self) -> &[u8] {
+        match &self.carried {
+            Some(carried) => carried,
+            None => self.packet.bytes(),
+        }
+    }
+
     fn octets_left(&self) -> usize {
-        self.packet.bytes().len() - self.cut
+        self.bytes().len() - self.cut
     }
 }
 
@@ -51,11 +61,12 @@ impl Segmenter {
         }
     }
 
-    fn begin(&mut self, stream: usize, packet: Packet) {
+    fn begin(&mut self, stream: usize, packet: Packet, carried: Option<Vec<u8>>) {
         let stream = &mut self.streams[stream];
         assert!(stream.is_none(), "a stream carries one packet at a time");
         *stream = Some(UnderWay {
             packet,
+            carried,
             cut: 0,
             sum: Crc32Sum::new(),
         });
@@ -79,11 +90,29 @@ impl Segmenter {
             sequence: self.sequences[stream],
         };
         self.sequences[stream] = (self.sequences[stream] + 1) % 8;
-        let payload = &way.packet.bytes()[way.cut..way.cut + length];
-        emit_segment(header, payload, self.settings.alone, &mut way.sum, out);
+        let mut sum = way.sum;
+        let payload = &way.bytes()[way.cut..way.cut + length];
+        emit_segment(header, payload, self.settings.alone, &mut sum, out);
+        way.sum = sum;
         way.cut += length;
         way.packet.enter(now, DelayPart::Line);
         Some((header, way.octets_left()))
+    }
+
+    /// Appends a segment that holds `note` whole, on a stream with nothing under way; `None` if
+    /// there is none.
+    fn cut_note(&mut self, note: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+        let stream = self.streams.iter().position(Option::is_none)?;
+        let header = SegmentHeader {
+            first: true,
+            last: true,
+            stream: stream as u8,
+            sequence: self.sequences[stream],
+        };
+        self.sequences[stream] = (self.sequences[stream] + 1) % 8;
+        let mut sum = Crc32Sum::new();
+        emit_segment(header, note, self.settings.alone, &mut sum, out);
+        Some(stream)
     }
 
     const fn payload_max(&self, whole: bool) -> usize {
@@ -143,8 +172,10 @@ impl OctetSender {
     /// pulled.
     pub fn leaving(&self) -> Option<(ClassId, usize)> {
         let (stream, _) = self.leaving?;
-        let packet = self.under_way(stream)?;
-        Some((packet.class, self.pending_octets()))
+        // A note belongs to no class: it goes by the first.
+        let packet = self.under_way(stream);
+        let class = packet.map_or(ClassId(0), |packet| packet.class);
+        Some((class, self.pending_octets()))
     }
 
     /// Cuts later segments by `settings`; one that is leaving leaves as it is.
@@ -164,14 +195,20 @@ impl OctetSender {
         self.segmenter.streams[stream].is_some()
     }
 
+    /// Whether a note finds a stream with nothing under way.
+    pub fn takes_note(&self) -> bool {
+        self.held() < STREAMS
+    }
+
     /// Packets under way.
     pub fn held(&self) -> usize {
         self.segmenter.held()
     }
 
-    /// Puts a packet on a stream, which must be free.
-    pub fn begin(&mut self, stream: usize, packet: Packet) {
-        self.segmenter.begin(stream, packet);
+    /// Puts a packet on a stream, which must be free; `carried` goes in its place, if there is
+    /// such.
+    pub fn begin(&mut self, stream: usize, packet: Packet, carried: Option<Vec<u8>>) {
+        self.segmenter.begin(stream, packet, carried);
     }
 
     /// Cuts the next segment of `stream`, to leave from `now` on; all that is left of its packet,
@@ -183,6 +220,28 @@ impl OctetSender {
         let (header, octets_left) =
             self.segmenter
                 .cut(stream, payload_max, now, &mut self.segment)?;
+        self.put_on_line(now);
+        self.leaving = Some((stream, header.last));
+        Some(Progress {
+            octets: self.line.len(),
+            octets_left,
+        })
+    }
+
+    /// Cuts a segment that holds `note`, which belongs to no packet, to leave from `now` on; says
+    /// how many octets it takes, or `None` if every stream has a packet under way. Nothing may be
+    /// pending.
+    pub fn cut_note(&mut self, now: Instant, note: &[u8]) -> Option<usize> {
+        debug_assert_eq!(self.pending_octets(), 0, "a segment leaves whole");
+        self.segment.clear();
+        let stream = self.segmenter.cut_note(note, &mut self.segment)?;
+        self.put_on_line(now);
+        self.leaving = Some((stream, true));
+        Some(self.line.len())
+    }
+
+    /// Stuffs the cut segment and puts flags around it.
+    fn put_on_line(&mut self, now: Instant) {
         self.line.clear();
         self.at = 0;
         let flag_after = self.segmenter.settings.flag_after_idle;
@@ -194,11 +253,6 @@ impl OctetSender {
         }
         octets::stuff_into(&self.segment, &mut self.line);
         self.line.push(FLAG);
-        self.leaving = Some((stream, header.last));
-        Some(Progress {
-            octets: self.line.len(),
-            octets_left,
-        })
     }
 
     /// Appends up to `octets` pending octets to `out` and says how many.
@@ -270,14 +324,20 @@ impl FrameSender {
         self.segmenter.streams[stream].is_some()
     }
 
+    /// Whether a note finds a stream with nothing under way.
+    pub fn takes_note(&self) -> bool {
+        self.held() < STREAMS
+    }
+
     /// Packets under way.
     pub fn held(&self) -> usize {
         self.segmenter.held()
     }
 
-    /// Puts a packet on a stream, which must be free.
-    pub fn begin(&mut self, stream: usize, packet: Packet) {
-        self.segmenter.begin(stream, packet);
+    /// Puts a packet on a stream, which must be free; `carried` goes in its place, if there is
+    /// such.
+    pub fn begin(&mut self, stream: usize, packet: Packet, carried: Option<Vec<u8>>) {
+        self.segmenter.begin(stream, packet, carried);
     }
 
     /// The least room in octets in which a segment makes sense.
@@ -301,6 +361,14 @@ impl FrameSender {
             octets: out.len() - before,
             octets_left,
         })
+    }
+
+    /// Appends a segment that holds `note`, which belongs to no packet, and says how many octets
+    /// it takes; `None`, and nothing is appended, if every stream has a packet under way.
+    pub fn cut_note(&mut self, note: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+        let before = out.len();
+        self.segmenter.cut_note(note, out)?;
+        Some(out.len() - before)
     }
 
     /// To be called after a cut with the moment at which the frame has left: gives the packet back

@@ -56,9 +56,9 @@ fn an_urgent_packet_goes_between_two_segments() {
     let voice = packet(&mut ledger, 0, &[9; 31]);
     let (bulk_bytes, voice_bytes) = (bulk.bytes().to_vec(), voice.bytes().to_vec());
     let mut line = Vec::new();
-    sender.begin(bulk.class.index(), bulk);
+    sender.begin(bulk.class.index(), bulk, None);
     assert!(send(&mut sender, 3, &mut line).is_none());
-    sender.begin(voice.class.index(), voice);
+    sender.begin(voice.class.index(), voice, None);
     // 79 octets: two segments.
     assert!(send(&mut sender, 0, &mut line).is_none());
     let voice = send(&mut sender, 0, &mut line).unwrap();
@@ -83,7 +83,7 @@ fn one_packet_on_the_line_literally() {
     let mut sender = OctetSender::new(settings(1500));
     let whole = packet(&mut ledger, 2, &[0x7e]);
     let bytes = whole.bytes().to_vec();
-    sender.begin(whole.class.index(), whole);
+    sender.begin(whole.class.index(), whole, None);
     let mut line = Vec::new();
     let whole = send(&mut sender, 2, &mut line).unwrap();
     ledger.close(Instant::ZERO, whole, OUT);
@@ -101,7 +101,7 @@ fn a_flag_leads_only_after_a_pause() {
     let settings = settings(1500);
     let mut sender = OctetSender::new(settings);
     let mut first_octet = |sender: &mut OctetSender, at: Instant| {
-        sender.begin(0, packet(&mut ledger, 0, &[]));
+        sender.begin(0, packet(&mut ledger, 0, &[]), None);
         sender.cut(at, 0, true);
         let mut line = Vec::new();
         sender.pull(usize::MAX, &mut line);
@@ -126,7 +126,7 @@ fn a_lost_piece_loses_its_packet_and_no_other() {
     for fill in 0..3u8 {
         let whole = packet(&mut ledger, 1, &[fill; 200]);
         packets.push(whole.bytes().to_vec());
-        sender.begin(whole.class.index(), whole);
+        sender.begin(whole.class.index(), whole, None);
         loop {
             let mut line = Vec::new();
             let done = send(&mut sender, 1, &mut line);
@@ -170,7 +170,7 @@ fn a_gap_of_all_sequence_numbers_never_splices_two_packets() {
     let mut sender = OctetSender::new(settings(64));
     let mut segments = Vec::new();
     for fill in 0..2u8 {
-        sender.begin(1, packet(&mut ledger, 1, &[fill; 64 * 8 - 48]));
+        sender.begin(1, packet(&mut ledger, 1, &[fill; 64 * 8 - 48]), None);
         loop {
             let mut line = Vec::new();
             let done = send(&mut sender, 1, &mut line);
@@ -193,7 +193,7 @@ fn pieces_without_end_stay_within_the_largest_packet() {
     let mut big = settings(64);
     big.packet_octets_max = 1500;
     let mut sender = OctetSender::new(big);
-    sender.begin(0, packet(&mut ledger, 0, &[1; 1400]));
+    sender.begin(0, packet(&mut ledger, 0, &[1; 1400]), None);
     let mut receiver = Receiver::new(LinkSettings {
         packet_octets_max: 500,
         ..big
@@ -223,7 +223,7 @@ fn frames_carry_what_fits_their_room() {
     let mut receiver = Receiver::new(settings);
     let whole = packet(&mut ledger, 5, &[3; 700]);
     let bytes = whole.bytes().to_vec();
-    sender.begin(whole.class.index(), whole);
+    sender.begin(whole.class.index(), whole, None);
     let mut told = Vec::new();
     let mut frames = 0;
     while sender.is_under_way(5) {
@@ -254,11 +254,41 @@ fn frames_carry_what_fits_their_room() {
 }
 
 #[test]
+fn what_is_carried_goes_in_the_packets_place_and_a_note_between() {
+    let mut ledger = Ledger::default();
+    let settings = settings(64);
+    let mut sender = OctetSender::new(settings);
+    let mut receiver = Receiver::new(settings);
+    let mut told = Vec::new();
+    let whole = packet(&mut ledger, 0, &[1; 300]);
+    sender.begin(0, whole, Some(vec![9; 100]));
+    let mut line = Vec::new();
+    assert!(send(&mut sender, 0, &mut line).is_none());
+    assert_eq!(sender.cut_note(Instant::ZERO, &[5; 3]), Some(1 + 3 + 4 + 1));
+    sender.pull(usize::MAX, &mut line);
+    assert!(sender.finish(Instant::ZERO).is_none());
+    let whole = send(&mut sender, 0, &mut line).unwrap();
+    assert_eq!(whole.bytes().len(), 348);
+    ledger.close(Instant::ZERO, whole, OUT);
+    receiver.feed_octets(&line, |bytes| told.push(bytes.map(<[u8]>::to_vec)));
+    assert_eq!(told, [Ok(vec![5; 3]), Ok(vec![9; 100])]);
+    // Every stream in use: no place for a note.
+    for stream in 0..STREAMS {
+        sender.begin(stream, packet(&mut ledger, 0, &[]), None);
+    }
+    assert_eq!(sender.cut_note(Instant::ZERO, &[5]), None);
+    let back: Vec<_> = sender.abandon().collect();
+    for packet in back {
+        ledger.drop(Instant::ZERO, packet, strait_core::DropCause::PortDown);
+    }
+}
+
+#[test]
 fn abandoned_packets_come_back_and_the_next_is_received() {
     let mut ledger = Ledger::default();
     let mut sender = OctetSender::new(settings(64));
     let mut line = Vec::new();
-    sender.begin(1, packet(&mut ledger, 1, &[1; 300]));
+    sender.begin(1, packet(&mut ledger, 1, &[1; 300]), None);
     sender.cut(Instant::ZERO, 1, false);
     sender.pull(20, &mut line);
     let back: Vec<_> = sender.abandon().collect();
@@ -268,7 +298,7 @@ fn abandoned_packets_come_back_and_the_next_is_received() {
     }
     let next = packet(&mut ledger, 1, &[2; 10]);
     let bytes = next.bytes().to_vec();
-    sender.begin(next.class.index(), next);
+    sender.begin(next.class.index(), next, None);
     let next = send(&mut sender, 1, &mut line).unwrap();
     ledger.close(Instant::ZERO, next, OUT);
     let mut receiver = Receiver::new(settings(64));
@@ -311,7 +341,7 @@ proptest! {
             }
             let class = busy[usize::from(*choice.next().unwrap()) % busy.len()];
             if !sender.is_under_way(class) {
-                sender.begin(class, waiting[class].pop().unwrap());
+                sender.begin(class, waiting[class].pop().unwrap(), None);
             }
             if let Some(packet) = send(&mut sender, class, &mut line) {
                 ledger.close(Instant::ZERO, packet, OUT);
@@ -343,7 +373,7 @@ proptest! {
         for fill in 0..6u8 {
             let whole = packet(&mut ledger, fill % 2, &[fill; 220]);
             sent.push(whole.bytes().to_vec());
-            sender.begin(whole.class.index(), whole);
+            sender.begin(whole.class.index(), whole, None);
             loop {
                 if let Some(whole) = send(&mut sender, usize::from(fill % 2), &mut line) {
                     ledger.close(Instant::ZERO, whole, OUT);

@@ -71,6 +71,9 @@ pub struct Port {
     pub damaged: u64,
     pub invalid: u64,
     pub incomplete: u64,
+    pub plain_octets: u64,
+    pub compressed_octets: u64,
+    pub undecompressed: u64,
     pub strangers: u64,
     pub tx_failed: u64,
     pub downs: u64,
@@ -181,6 +184,9 @@ impl Port {
             damaged: port.damaged,
             invalid: port.invalid,
             incomplete: port.incomplete,
+            plain_octets: port.plain_octets,
+            compressed_octets: port.compressed_octets,
+            undecompressed: port.undecompressed,
             strangers: port.strangers,
             tx_failed: port.tx_failed,
             downs: port.downs,
@@ -265,6 +271,8 @@ fn ports_table(ports: &[Port]) -> Table {
         ("octets out", ""),
         ("damaged", ""),
         ("incomplete", ""),
+        ("headers saved", "octets"),
+        ("undecompressed", ""),
         ("downs", ""),
     ]);
     let mut table = Table::new("ports", heads);
@@ -280,6 +288,8 @@ fn ports_table(ports: &[Port]) -> Table {
             number(port.octets_out),
             number(port.damaged + port.invalid),
             number(port.incomplete),
+            number(port.plain_octets.saturating_sub(port.compressed_octets)),
+            number(port.undecompressed),
             number(port.downs),
         ]);
     }

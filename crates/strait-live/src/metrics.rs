@@ -157,7 +157,7 @@ const CLASS_GAUGES: [ClassValue; 2] = [
     }),
 ];
 
-const PORT_COUNTERS: [PortValue; 10] = [
+const PORT_COUNTERS: [PortValue; 13] = [
     ("port_frames_in", "Frames received", |p| p.frames_in),
     ("port_octets_in", "Octets received", |p| p.octets_in),
     ("port_frames_out", "Frames or segments sent", |p| {
@@ -174,6 +174,21 @@ const PORT_COUNTERS: [PortValue; 10] = [
         "port_incomplete",
         "Packets given up for a missing piece",
         |p| p.incomplete,
+    ),
+    (
+        "port_plain_octets",
+        "Octets of packets before header compression",
+        |p| p.plain_octets,
+    ),
+    (
+        "port_compressed_octets",
+        "Octets of packets after header compression",
+        |p| p.compressed_octets,
+    ),
+    (
+        "port_undecompressed",
+        "Packets whose compressed headers couldn't be told",
+        |p| p.undecompressed,
     ),
     ("port_strangers", "Frames from no neighbour", |p| {
         p.strangers

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use strait_core::prefix::Prefix;
 use strait_core::rate::LineRate;
 use strait_core::units::{BitRate, Octets, Time};
-use strait_link::{LinkSettings, SegmentCheck};
+use strait_link::{LinkSettings, SegmentCheck, rohc};
 use strait_qos::PolicyConfig;
 
 /// A gateway, as configured.
@@ -100,6 +100,9 @@ pub struct PortConfig {
     /// How packets are carried.
     #[serde(default)]
     pub profile: LinkProfile,
+    /// How packets' headers are compressed. Both ends need the same.
+    #[serde(default)]
+    pub compression: Compression,
     /// The most payload octets in a segment; about 67 ms of line time if absent.
     #[serde(default)]
     pub segment: Option<Octets>,
@@ -140,6 +143,17 @@ pub enum LinkProfile {
     Segments,
     /// Whole packets, as a plain point-to-point link has them.
     Plain,
+}
+
+/// How packets' headers are compressed across a port.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// By robust header compression (RFC 3095), with feedback.
+    Rohc,
 }
 
 /// Someone on a shared port.
@@ -348,6 +362,10 @@ impl PortConfig {
                 self.validate_neighbours()?;
             }
         }
+        if self.compression != Compression::None && self.profile == LinkProfile::Plain {
+            let message = "needs profile = \"segments\": a plain line has no header compression";
+            return Err(invalid(self.place("compression"), message));
+        }
         if self.segment.is_some_and(|segment| segment.0 < 8) {
             return Err(invalid(self.place("segment"), "must be at least 8 octets"));
         }
@@ -424,6 +442,9 @@ impl PortConfig {
         };
         if let (LinkProfile::Segments, Some(segment)) = (self.profile, self.segment) {
             settings.segment_octets_max = (segment.0 as usize).min(mtu);
+        }
+        if self.compression == Compression::Rohc {
+            settings.packet_octets_max += rohc::Settings::GROWTH_OCTETS_MAX;
         }
         match self.check {
             Some(16) => settings.alone = SegmentCheck::Short,

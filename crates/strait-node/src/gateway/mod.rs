@@ -1,6 +1,7 @@
 //! A gateway: packets in by one port, classified, queued, and out by another when the medium has
 //! room for them.
 
+mod headers;
 mod icmp;
 mod port;
 

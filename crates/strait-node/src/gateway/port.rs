@@ -13,6 +13,7 @@ use strait_link::{FrameSender, OctetSender, Receiver, Refused, STREAMS};
 use strait_qos::{Class, Eligibility, Head, Policers, Policy, Scheduler, Site, Tree, repeats};
 use strait_wire::hash::hash64;
 
+use super::headers::Headers;
 use crate::config::{PortConfig, PortKind};
 
 /// How packets cross the medium at a port.
@@ -65,10 +66,18 @@ pub(crate) struct Port {
     /// By class.
     classes: Vec<Treatment>,
     link: Link,
+    headers: Headers,
     burst: Burst,
     /// Transmissions so far: the number of the last one.
     transmissions: u64,
 }
+
+/// The class that notes between the ends of a link go by: they are few and short, and sent when no
+/// packet waits that could take them along.
+const NOTE_CLASS: ClassId = ClassId(0);
+
+/// The room for a note of header compression: a segment around one element of feedback.
+const NOTE_ROOM: usize = FrameSender::ROOM_MIN + 16;
 
 /// A rate for the moment before the medium has named its own.
 const RATE_UNKNOWN: LineRate = LineRate::new(9600, 8);
@@ -109,6 +118,10 @@ impl Port {
         queue: Tree,
         policy: &Policy,
     ) -> Self {
+        let headers = config
+            .as_ref()
+            .map(|config| Headers::new(config, link.neighbours()))
+            .unwrap_or_default();
         Self {
             id,
             config,
@@ -118,6 +131,7 @@ impl Port {
             policers: Policers::new(policy.classes()),
             queue,
             link,
+            headers,
             burst: Burst::new(RATE_UNKNOWN, Instant::ZERO),
             transmissions: 0,
         }
@@ -160,6 +174,7 @@ impl Port {
     /// The medium is gone. Packets that had begun to leave are lost; those that wait go on waiting.
     pub(crate) fn set_down(&mut self, now: Instant, ledger: &mut Ledger) {
         self.state = None;
+        self.headers.reset();
         self.abandon(now, DropCause::PortDown, ledger);
         match &mut self.link {
             Link::Host => {}
@@ -298,8 +313,13 @@ impl Port {
         mut tell: impl FnMut(&mut Ledger, &[u8]),
     ) {
         let mut refused = [0u64; 3];
+        let mut undecompressed = 0;
+        let headers = &mut self.headers;
         let mut sort = |outcome: Result<&[u8], Refused>| match outcome {
-            Ok(packet) => tell(ledger, packet),
+            Ok(carried) => {
+                let whole = headers.restore(from, carried, |packet| tell(ledger, packet));
+                undecompressed += u64::from(!whole);
+            }
             Err(why) => refused[why as usize] += 1,
         };
         let mut stranger = false;
@@ -317,6 +337,7 @@ impl Port {
         stats.damaged += refused[Refused::Damaged as usize];
         stats.invalid += refused[Refused::Invalid as usize];
         stats.incomplete += refused[Refused::Incomplete as usize];
+        stats.undecompressed += undecompressed;
         stats.strangers += u64::from(stranger);
     }
 
@@ -336,10 +357,17 @@ impl Port {
                 to: NeighbourId::PEER,
             });
         }
-        self.head().map(|head| Want {
+        let head = self.head().map(|head| Want {
             class: head.class,
             octets: head.octets,
             to: head.to,
+        });
+        head.or_else(|| {
+            Some(Want {
+                class: NOTE_CLASS,
+                octets: NOTE_ROOM as u32,
+                to: self.note_to()?,
+            })
         })
     }
 
@@ -435,7 +463,9 @@ impl Port {
         if octets_max < FrameSender::ROOM_MIN {
             return None;
         }
-        let head = self.head()?;
+        let Some(head) = self.head() else {
+            return self.pull_note(room, octets_max, out, ledger);
+        };
         let Treatment { stream, whole, .. } = *self.classes.get(head.class.index())?;
         let fresh = if self.link.under_way(head.to, stream).is_none() {
             Some(self.take(now, head, usize::MAX, ledger)?)
@@ -447,7 +477,9 @@ impl Port {
         };
         let (sender, _) = neighbours.get_mut(head.to.index())?;
         if let Some(packet) = fresh {
-            sender.begin(stream, packet);
+            let stats = &mut ledger.stats_mut().ports[self.id.index()];
+            let carried = self.headers.carry(head.to, stream, &packet, stats);
+            sender.begin(stream, packet, carried);
         }
         let progress = sender.cut(room.starts, stream, whole, octets_max, out)?;
         self.queue
@@ -466,6 +498,39 @@ impl Port {
         Some(TxMeta {
             to: head.to,
             ..TxMeta::to_peer(head.class)
+        })
+    }
+
+    /// The neighbour that a note may go to now.
+    fn note_to(&self) -> Option<NeighbourId> {
+        let to = self.headers.owed()?;
+        let takes = match &self.link {
+            Link::Host => false,
+            Link::Octets(ends) => ends.0.takes_note(),
+            Link::Frames { neighbours, .. } => neighbours.get(to.index())?.0.takes_note(),
+        };
+        takes.then_some(to)
+    }
+
+    /// Sends feedback of header compression in a frame of its own.
+    fn pull_note(
+        &mut self,
+        room: Room,
+        octets_max: usize,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta> {
+        let to = self.note_to().filter(|_| octets_max >= NOTE_ROOM)?;
+        let note = self.headers.feedback(to)?;
+        let Link::Frames { neighbours, .. } = &mut self.link else {
+            return None;
+        };
+        let octets = neighbours.get_mut(to.index())?.0.cut_note(&note, out)?;
+        self.burst.push(room.starts, octets as u64);
+        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+        Some(TxMeta {
+            to,
+            ..TxMeta::to_peer(NOTE_CLASS)
         })
     }
 
@@ -505,11 +570,13 @@ impl Port {
         };
         let class = match ends.0.leaving() {
             Some((class, _)) => class,
-            None => {
-                let head = self.head()?;
-                self.cut_octets(now, at, head, ledger)?;
-                head.class
-            }
+            None => match self.head() {
+                Some(head) => {
+                    self.cut_octets(now, at, head, ledger)?;
+                    head.class
+                }
+                None => self.cut_note(at, ledger)?,
+            },
         };
         let Link::Octets(ends) = &mut self.link else {
             return None;
@@ -525,6 +592,17 @@ impl Port {
             ledger.keep_spare(bytes);
         }
         Some(class)
+    }
+
+    /// Cuts feedback of header compression as a segment of its own.
+    fn cut_note(&mut self, at: Instant, ledger: &mut Ledger) -> Option<ClassId> {
+        let note = self.headers.feedback(self.note_to()?)?;
+        let Link::Octets(ends) = &mut self.link else {
+            return None;
+        };
+        ends.0.cut_note(at, &note)?;
+        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+        Some(NOTE_CLASS)
     }
 
     fn cut_octets(
@@ -547,7 +625,9 @@ impl Port {
             return None;
         };
         if let Some(packet) = fresh {
-            ends.0.begin(stream, packet);
+            let stats = &mut ledger.stats_mut().ports[self.id.index()];
+            let carried = self.headers.carry(head.to, stream, &packet, stats);
+            ends.0.begin(stream, packet, carried);
         }
         let progress = ends.0.cut(at, stream, whole)?;
         self.queue
@@ -578,6 +658,14 @@ impl Eligibility for Port {
 }
 
 impl Link {
+    /// How many others there are at the other end.
+    const fn neighbours(&self) -> usize {
+        match self {
+            Self::Host | Self::Octets(_) => 1,
+            Self::Frames { neighbours, .. } => neighbours.len(),
+        }
+    }
+
     /// The packet that has begun to leave to a neighbour on a stream.
     fn under_way(&self, to: NeighbourId, stream: usize) -> Option<&Packet> {
         match self {
