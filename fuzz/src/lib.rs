@@ -5,6 +5,7 @@ pub mod gateway;
 pub mod journal;
 pub mod mgen;
 pub mod pair;
+pub mod rohc;
 pub mod seeds;
 pub mod text;
 pub mod wire;
@@ -29,6 +30,8 @@ pub const TARGETS: [Target; 18] = [
     ("pcap", wire::pcap),
     ("pcapng", wire::pcapng),
     ("policy_config", text::policy_config),
+    ("rohc_decompress", rohc::rohc_decompress),
+    ("rohc_pair", rohc::rohc_pair),
     ("rtp", wire::rtp),
     ("scenario", text::scenario),
     ("segments", wire::segments),

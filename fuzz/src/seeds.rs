@@ -31,6 +31,15 @@ pub fn of(target: &str) -> Vec<Seed> {
         "mgen_log" => vec![("log".into(), MGEN_LOG.as_bytes().to_vec())],
         "mgen_message" => vec![("message".into(), mgen_message())],
         "mgen_script" => texts("mgen", &[]),
+        "rohc_decompress" => vec![
+            ("voice".into(), compressed("01-ipv6-udp-rtp-voice.jsonl")),
+            ("ids".into(), compressed("04-ipv4-udp-ipid.jsonl")),
+            ("flows".into(), compressed("12-three-rtp-flows.jsonl")),
+            (
+                "answered".into(),
+                compressed("13-omode-ipv6-udp-rtp-voice.jsonl"),
+            ),
+        ],
         "pcapng" => vec![("capture".into(), capture())],
         "pcap" => vec![("capture".into(), made_up(0))],
         "analyse" => {
@@ -148,6 +157,34 @@ fn vectors(file: &str) -> Vec<Seed> {
     };
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(seed).collect()
+}
+
+/// The compressed packets and feedback of one stream of the vectors, each behind its length.
+fn compressed(file: &str) -> Vec<u8> {
+    let path = root().join("vectors/rohc").join(file);
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let mut seed = vec![0];
+    for line in text.lines() {
+        let keys = ["\"rohc\":\"", "\"feedback\":\""];
+        let hex = keys.iter().find_map(|key| line.split_once(key));
+        let hex = hex.and_then(|(_, rest)| rest.split_once('"'));
+        let octets: Vec<u8> = hex
+            .map_or("", |(hex, _)| hex)
+            .as_bytes()
+            .chunks(2)
+            .map_while(octet)
+            .collect();
+        if let (Ok(length), false) = (u8::try_from(octets.len()), octets.is_empty()) {
+            seed.push(length);
+            seed.extend(octets);
+        }
+    }
+    seed
+}
+
+/// Two hexadecimal digits.
+fn octet(digits: &[u8]) -> Option<u8> {
+    u8::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 /// The files of one folder of `scenarios/`, and texts from here.

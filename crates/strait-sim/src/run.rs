@@ -191,6 +191,14 @@ fn collect(
             (busiest as f64 / duration_ns).min(1.0),
         );
     }
+    for (node, stats) in built.world.stats() {
+        for port in stats.ports.iter().filter(|port| port.plain_octets > 0) {
+            let share = port.compressed_octets as f64 / port.plain_octets as f64;
+            let name = format!("{node}.{}", port.name);
+            metrics.insert(format!("{name}.compressed_share"), share);
+            metrics.insert(format!("{name}.undecompressed"), port.undecompressed as f64);
+        }
+    }
     Run {
         variant: variant.to_owned(),
         seed,

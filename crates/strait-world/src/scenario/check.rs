@@ -521,7 +521,14 @@ fn metrics(loaded: &Loaded) -> Vec<String> {
         names.chain(metrics_of_flows(traffic)).collect::<Vec<_>>()
     });
     let of_links = loaded.links.iter().map(|link| format!("{}.use", link.name));
-    of_traffic.chain(of_links).collect()
+    let of_ports = loaded.nodes.iter().flat_map(|node| {
+        let names = node.config.ports.iter().map(|port| &port.name);
+        names.flat_map(move |port| {
+            ["compressed_share", "undecompressed"]
+                .map(|metric| format!("{}.{port}.{metric}", node.name))
+        })
+    });
+    of_traffic.chain(of_links).chain(of_ports).collect()
 }
 
 /// The metrics of each flow of a script.

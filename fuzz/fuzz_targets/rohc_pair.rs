@@ -1,0 +1,4 @@
+//! See `strait_fuzz::rohc`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| strait_fuzz::rohc::rohc_pair(data));
