@@ -393,6 +393,9 @@ mod tests {
             ..Stats::default()
         };
         stats.dropped.count(DropCause::Aged);
+        let line = &mut stats.ports[1];
+        (line.plain_octets, line.compressed_octets) = (910, 340);
+        line.undecompressed = 2;
         stats
     }
 
@@ -421,9 +424,11 @@ mod tests {
             assert!(text.lines().any(found), "{words:?}\n{text}");
         };
         assert!(text.starts_with("a: up 1 min 00 s\n"), "{text}");
-        has(&["host", "up", "-", "-", "0", "0", "0", "0", "0", "0", "0"]);
         has(&[
-            "line", "DOWN", "9600", "0.5", "0", "0", "0", "0", "0", "0", "0",
+            "host", "up", "-", "-", "0", "0", "0", "0", "0", "0", "0", "0", "0",
+        ]);
+        has(&[
+            "line", "DOWN", "9600", "0.5", "0", "0", "0", "0", "0", "0", "570", "2", "0",
         ]);
         assert!(text.contains("\nline: lost its device\n"), "{text}");
         assert!(
