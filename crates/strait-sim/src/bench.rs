@@ -108,7 +108,7 @@ impl Chain {
     fn install(&mut self) -> Result<(), BuildError> {
         let text = format!(
             "name = \"file\"\nkind = \"tcp\"\nfrom = \"left\"\nto = \"right\"\n\
-             octets = {}\nendpoint = \"smoltcp-reno\"\nbuffer = {BUFFER_OCTETS}\n",
+             octets = {}\nendpoint = \"ns3-2012\"\nbuffer = {BUFFER_OCTETS}\n",
             self.octets
         );
         let config: TrafficConfig = config_text::parse("traffic", &text)?;
