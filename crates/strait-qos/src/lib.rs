@@ -14,6 +14,7 @@ mod error;
 pub mod export;
 pub mod leaf;
 pub mod lint;
+pub mod load;
 pub mod matching;
 pub mod plan;
 pub mod police;

@@ -1,25 +1,49 @@
 //! The built-in policies: the files in `scenarios/policies/`, with the reasons in them.
 
-macro_rules! file {
-    ($name:literal) => {
-        (
-            $name,
-            include_str!(concat!("../../../scenarios/policies/", $name, ".toml")),
-        )
-    };
-}
-
 /// Names and texts.
 pub(crate) const FILES: [(&str, &str); 11] = [
-    file!("default"),
-    file!("fifo"),
-    file!("voice-data"),
-    file!("precedence"),
-    file!("insc-1a"),
-    file!("insc-1b"),
-    file!("insc-1c"),
-    file!("insc-2a"),
-    file!("insc-2b"),
-    file!("cisco-wan-out"),
-    file!("rfc4594"),
+    (
+        "default",
+        include_str!("../../../scenarios/policies/default.toml"),
+    ),
+    (
+        "fifo",
+        include_str!("../../../scenarios/policies/fifo.toml"),
+    ),
+    (
+        "voice-data",
+        include_str!("../../../scenarios/policies/voice-data.toml"),
+    ),
+    (
+        "precedence",
+        include_str!("../../../scenarios/policies/precedence.toml"),
+    ),
+    (
+        "insc-1a",
+        include_str!("../../../scenarios/policies/insc-1a.toml"),
+    ),
+    (
+        "insc-1b",
+        include_str!("../../../scenarios/policies/insc-1b.toml"),
+    ),
+    (
+        "insc-1c",
+        include_str!("../../../scenarios/policies/insc-1c.toml"),
+    ),
+    (
+        "insc-2a",
+        include_str!("../../../scenarios/policies/insc-2a.toml"),
+    ),
+    (
+        "insc-2b",
+        include_str!("../../../scenarios/policies/insc-2b.toml"),
+    ),
+    (
+        "cisco-wan-out",
+        include_str!("../../../scenarios/policies/cisco-wan-out.toml"),
+    ),
+    (
+        "rfc4594",
+        include_str!("../../../scenarios/policies/rfc4594.toml"),
+    ),
 ];

@@ -1,5 +1,7 @@
 //! Tokens in time, as Linux keeps them.
 
+use strait_core::time::nanos;
+
 use super::shaper::time_for;
 
 /// A minute: what a bucket can owe, and the longest pause that counts (Linux's `mbuffer`).
@@ -15,7 +17,7 @@ pub(super) struct Bucket {
 }
 
 fn span_ns(octets: u64, bit_s: u64) -> i64 {
-    i64::try_from(time_for(octets, bit_s).as_nanos()).unwrap_or(i64::MAX)
+    i64::try_from(nanos(time_for(octets, bit_s))).unwrap_or(i64::MAX)
 }
 
 impl Bucket {

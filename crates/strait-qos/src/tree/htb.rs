@@ -377,6 +377,15 @@ impl Htb {
 
     /// Brings all pointers to where the leaf's turn is.
     fn take_turn(&mut self, key: u8, leaf: Slot) {
+        let (level, prio) = (usize::from(key) / PRIOS, usize::from(key) % PRIOS);
+        if level > 0 {
+            self.take_inner_turns(key, leaf);
+        } else if let Some(turn) = self.turn.get_mut(level).and_then(|it| it.get_mut(prio)) {
+            *turn = leaf;
+        }
+    }
+
+    fn take_inner_turns(&mut self, key: u8, leaf: Slot) {
         let leaves = members(self.active | bit(leaf), 0)
             .filter(|slot| self.classes.get(*slot).is_some_and(|it| it.key == key))
             .fold(0, |set, slot| set | bit(slot));

@@ -9,6 +9,10 @@ const SECOND_NS: u128 = 1_000_000_000;
 
 /// How long `octets` take at `bit_s`, rounded up: a deadline is never early.
 pub(super) fn time_for(octets: u64, bit_s: u64) -> Duration {
+    // One division of 64 bits for all but absurd lengths: this is asked for every packet.
+    if let Some(bits_ns) = octets.checked_mul(8 * SECOND_NS as u64) {
+        return Duration::from_nanos(bits_ns.div_ceil(bit_s.max(1)));
+    }
     let ns = (u128::from(octets) * 8 * SECOND_NS).div_ceil(u128::from(bit_s.max(1)));
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }

@@ -8,6 +8,7 @@ use anyhow::{bail, ensure};
 use strait_core::Duration;
 use strait_live::Clock;
 use strait_live::bench_tun::{Between, Passed, TunPath};
+use strait_qos::load::{BareQueue, Load};
 use strait_sim::bench::{BareCopy, Chain, Middle};
 use strait_world::analyse::{self, Analysis, Capture, Settings, Source, Synthetic, bare_walk};
 
@@ -33,7 +34,13 @@ pub(crate) struct Args {
     octets: u64,
 }
 
-const NAMES: [&str; 4] = ["sim-hops", "sim-hops-gateway", "live-tun", "pcap"];
+const NAMES: [&str; 5] = [
+    "sim-hops",
+    "sim-hops-gateway",
+    "qos-enqueue",
+    "live-tun",
+    "pcap",
+];
 
 /// One figure; no value where it could not be measured.
 struct Figure {
@@ -59,6 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         match name {
             "sim-hops" => figures.extend(sim(name, Middle::Routers, args.octets)?),
             "sim-hops-gateway" => figures.extend(sim(name, Middle::Gateways, args.octets)?),
+            "qos-enqueue" => figures.extend(qos_enqueue()?),
             "live-tun" => figures.extend(live_tun()?),
             "pcap" => figures.extend(pcap()?),
             other => bail!("nothing is called `{other}`"),
@@ -108,8 +116,29 @@ fn sim(name: &str, middle: Middle, octets: u64) -> anyhow::Result<Vec<Figure>> {
 
 /// Rounds of a live measurement; the middle one counts.
 const ROUNDS: usize = 5;
+/// Packets of a round through a port's queue.
+const QUEUED: u64 = 400_000;
 /// Length of one round of one of the two things compared.
 const ROUND: Duration = Duration::from_millis(600);
+
+/// Packets a second that a port classifies, queues and schedules, and what a bare queue makes.
+fn qos_enqueue() -> anyhow::Result<Vec<Figure>> {
+    let (mut load, mut bare) = (Load::new()?, BareQueue::default());
+    let (mut rates, mut ratios) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let clock = Clock::start();
+        ensure!(load.pass(QUEUED) == QUEUED, "the port stopped sending");
+        let seconds = clock.now().as_secs_f64();
+        let clock = Clock::start();
+        black_box(bare.pass(QUEUED));
+        ratios.push(clock.now().as_secs_f64() / seconds);
+        rates.push(QUEUED as f64 / seconds);
+    }
+    Ok(vec![
+        figure("qos-enqueue", middle(rates), "packets/s"),
+        figure("qos-enqueue-ratio", middle(ratios), "1"),
+    ])
+}
 
 /// UDP through two live gateways against a bare copy of it, in turns, so that what else the
 /// machine does meets both.
