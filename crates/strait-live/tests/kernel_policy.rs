@@ -34,7 +34,7 @@ fn presets_are_set_and_removed_without_a_trace() {
     let bench = QueueBench::create("presets").unwrap();
     let before = shown(&bench);
     let table = Export::table(INTERFACE);
-    for name in PolicyConfig::PRESETS {
+    for name in PolicyConfig::presets() {
         let export = exported(&format!("preset = \"{name}\""), 512_000);
         // Kernels without modules lack these; elsewhere they have to be taken as well.
         let missing = ["sfq", "fq_codel"]

@@ -30,8 +30,8 @@ const SIZES: [usize; 3] = [168, 948, 1298];
 const LINE: LineRate = LineRate::new(1_000_000, 8);
 
 /// The tree of the preset `insc-1b` (fourteen leaves in four levels of token buckets) with 23
-/// rules, at a line that is always busy. Whenever a packet leaves, another of its class comes, so that
-/// 1000 wait all the time, of 64 flows.
+/// rules, at a line that is always busy. Whenever a packet leaves, another of its class comes, so
+/// that 1000 wait all the time, of 64 flows.
 pub struct Load {
     policy: Policy,
     tree: Tree,

@@ -123,7 +123,10 @@ fn output(
         return Ok(String::from_utf8_lossy(&ended.stdout).into_owned());
     }
     let complaints = String::from_utf8_lossy(&ended.stderr);
-    let complaint = complaints.lines().find(|line| !line.is_empty());
+    // What the kernel only warns of stands before what it refuses.
+    let complaint = complaints
+        .lines()
+        .find(|line| !line.is_empty() && !line.starts_with("Warning"));
     let why = complaint.unwrap_or("it failed without a word");
     let error = Error::invalid(doing(), why);
     Err(if why.contains("unknown") || why.contains("not found") {

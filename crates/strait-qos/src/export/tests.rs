@@ -142,7 +142,7 @@ fn a_tree_that_nothing_limits_is_refused() {
 
 #[test]
 fn every_preset_is_exported() {
-    for name in PolicyConfig::PRESETS {
+    for name in PolicyConfig::presets() {
         let preset = PolicyConfig {
             preset: Some(name.into()),
             ..PolicyConfig::default()

@@ -101,7 +101,8 @@ impl Source {
             _ => {
                 let path = PathBuf::from(&self.policy);
                 let text = DiskFiles.read(&path).map_err(|error| {
-                    let presets = PolicyConfig::PRESETS.join(", ");
+                    let presets: Vec<_> = PolicyConfig::presets().collect();
+                    let presets = presets.join(", ");
                     wrong(format!("{error}; built-in policies: {presets}"))
                 })?;
                 config_text::parse(&self.policy, &text)?
