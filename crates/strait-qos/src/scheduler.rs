@@ -100,8 +100,9 @@ pub trait Scheduler: fmt::Debug {
     /// (whose `expires` is `now` or earlier), or one that its class gave up for others.
     fn discard(&mut self, now: Instant) -> Option<Refusal>;
 
-    /// When there will be a head, if there is none only because of limits on rates; later than the
-    /// last [`advance`](Self::advance). `None` if there is one, or nothing waits.
+    /// When to ask for a head again, if there is none only because of limits on rates: not after
+    /// the moment at which there is one, but after the last [`advance`](Self::advance). `None` if
+    /// there is a head, or nothing waits.
     fn starts(&self, eligible: &dyn Eligibility) -> Option<Instant>;
 
     /// When the next packet in a queue grows too old.

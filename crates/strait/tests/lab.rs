@@ -104,6 +104,36 @@ fn the_flows_of_a_script_are_the_same_live_and_simulated() {
 }
 
 #[test]
+fn token_buckets_share_a_live_line_as_they_do_a_simulated_one() {
+    if !can_run("lab policy-htb") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // A quarter of the time is enough for shares.
+    let text = include_str!("../../../scenarios/lab/policy-htb.toml")
+        .replace("\"42 s\"", "\"14 s\"")
+        .replace("\"41 s\"", "\"13 s\"");
+    let path = folder.path().join("policy-htb.toml");
+    fs::write(&path, text).unwrap();
+    let output = Command::new(STRAIT)
+        .args(["lab", "--with-sim", "--json", "--strict"])
+        .arg(&path)
+        .env("TMPDIR", folder.path())
+        .output()
+        .unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&complaints);
+    let checks = result["checks"].as_array().unwrap();
+    let ids: Vec<&str> = checks.iter().filter_map(|it| it["id"].as_str()).collect();
+    for id in ["policy-htb-small", "policy-htb-large", "agree-small-rate"] {
+        assert!(ids.contains(&id), "{id} in {ids:?}");
+    }
+    let failed: Vec<_> = checks.iter().filter(|it| it["ok"] != true).collect();
+    assert!(failed.is_empty(), "{failed:#?}\n{complaints}");
+    assert!(output.status.success(), "{complaints}");
+}
+
+#[test]
 fn a_command_runs_inside_a_host_and_its_status_is_ours() {
     if !can_run("lab command") {
         return;

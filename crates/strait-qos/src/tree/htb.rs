@@ -481,6 +481,11 @@ impl Htb {
         moments.min()
     }
 
+    /// When a class's mode changes next.
+    pub(super) fn changes(&self) -> Option<Instant> {
+        Some(self.changes_at).filter(|at| *at < Instant::NEVER)
+    }
+
     /// When somebody will pay for the class.
     fn ready(&self, slot: Slot) -> Instant {
         let Some(class) = self.classes.get(slot) else {

@@ -199,8 +199,7 @@ impl Tree {
     fn offer(&self, node: NodeIndex, eligible: &dyn Eligibility) -> Option<Head> {
         let node = self.nodes.get(node).filter(|node| node.backlogged > 0)?;
         let head = self.unshaped(node, eligible)?;
-        let may = |shaper: &Shaper| shaper.when(head.octets) <= self.now;
-        node.shaper.as_ref().is_none_or(may).then_some(head)
+        (self.shaped(node, head) <= self.now).then_some(head)
     }
 
     /// The same without its own limit.
@@ -213,23 +212,58 @@ impl Tree {
         }
     }
 
-    /// When a node can have an offer, if nothing else changes: now, if it has one.
-    fn start(&self, node: NodeIndex, eligible: &dyn Eligibility) -> Option<Instant> {
-        let node = self.nodes.get(node).filter(|node| node.backlogged > 0)?;
-        let head = self.unshaped(node, eligible);
-        let begins = match (&node.kind, head) {
-            (_, Some(_)) => self.now,
-            (Kind::Leaf(_) | Kind::WithinHtb, None) => return None,
-            (Kind::Bands(bands), None) => bands
-                .slots()
-                .filter_map(|(_, child)| self.start(child, eligible))
-                .min()?,
-            (Kind::Htb(htb), None) => htb.starts(self.now, |child| self.start(child, eligible))?,
-        };
+    /// When a node can have an offer, if nothing else changes: now, if it has one. Not later than
+    /// that, but perhaps earlier.
+    fn start(&self, index: NodeIndex, eligible: &dyn Eligibility) -> Option<Instant> {
+        let node = self.nodes.get(index).filter(|node| node.backlogged > 0)?;
+        if let Some(head) = self.unshaped(node, eligible) {
+            let at = self.shaped(node, head).max(self.now);
+            // Until then time may change whose turn it is, and something shorter go sooner.
+            let change = (at > self.now).then(|| self.change_below(node, eligible));
+            return change
+                .flatten()
+                .map_or(Some(at), |change| Some(at.min(change)));
+        }
+        let begins = match &node.kind {
+            Kind::Leaf(_) | Kind::WithinHtb => None,
+            Kind::Bands(bands) => {
+                let children = bands.slots();
+                children
+                    .filter_map(|(_, child)| self.start(child, eligible))
+                    .min()
+            }
+            Kind::Htb(htb) => htb.starts(self.now, |child| self.start(child, eligible)),
+        }?;
         // What goes then isn't known yet: its length counts when it is.
-        let octets = head.map_or(0, |head| head.octets);
-        let shaped = node.shaper.as_ref().map(|shaper| shaper.when(octets));
+        let shaped = node.shaper.as_ref().map(|shaper| shaper.when(0));
         Some(shaped.map_or(begins, |shaped| begins.max(shaped)))
+    }
+
+    /// When the node's own limit lets a head go.
+    fn shaped(&self, node: &Node, head: Head) -> Instant {
+        let shaper = node.shaper.as_ref();
+        shaper.map_or(self.now, |shaper| shaper.when(head.octets))
+    }
+
+    /// When time alone may next change what is offered to a node.
+    fn change_below(&self, node: &Node, eligible: &dyn Eligibility) -> Option<Instant> {
+        let change = |child: NodeIndex| {
+            let child = self.nodes.get(child).filter(|child| child.backlogged > 0)?;
+            let head = self.unshaped(child, eligible);
+            let own = head.map(|head| self.shaped(child, head));
+            let own = own.filter(|at| *at > self.now);
+            own.into_iter()
+                .chain(self.change_below(child, eligible))
+                .min()
+        };
+        match &node.kind {
+            Kind::Leaf(_) | Kind::WithinHtb => None,
+            Kind::Bands(bands) => bands.slots().filter_map(|(_, child)| change(child)).min(),
+            Kind::Htb(htb) => {
+                let children = htb.slots().filter_map(|(_, child)| change(child));
+                children.chain(htb.changes()).min()
+            }
+        }
     }
 }
 
@@ -392,6 +426,8 @@ impl Scheduler for Tree {
     }
 }
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod saturated_tests;
 #[cfg(test)]
