@@ -9,93 +9,45 @@
 #![cfg(test)]
 
 use strait_channel::LinkConfig;
-use strait_core::units::Share;
-use strait_core::{Duration, Instant, PortId};
-use strait_node::config_text;
-use strait_sim::{Router, World};
-use strait_world::host::{Host, HostConfig};
-use strait_world::traffic::{self, Ports, TrafficConfig};
-
-const LEFT: [u8; 4] = [10, 0, 0, 1];
-const RIGHT: [u8; 4] = [10, 0, 9, 1];
-const QUEUE_PACKETS: usize = 100;
+use strait_core::Duration;
+use strait_core::units::{Octets, Share};
+use strait_sim::study::transfer::{self, Case, Ended};
 
 struct Result {
     time_s: f64,
     packets: f64,
 }
 
-fn router() -> Router {
-    let mut router = Router::new(["left", "right"], QUEUE_PACKETS);
-    router.add_route("10.0.0.0/24".parse().unwrap(), PortId(0));
-    router.add_route("10.0.9.0/24".parse().unwrap(), PortId(1));
-    router
-}
-
-/// One transfer; `None` if it fails or takes more than ten hours.
-fn transfer(endpoint: &str, loss: f64, seed: u64) -> Option<Result> {
-    let mut world = World::new(seed);
-    let host = |name: &str, address: [u8; 4]| {
-        Host::new(&HostConfig {
-            queue_packets: QUEUE_PACKETS,
-            ..HostConfig::new(name, vec![address.into()], seed)
-        })
-    };
-    let left = world.add_host(host("left", LEFT));
-    let routers = ["r1", "r2", "r3"].map(|name| world.add_router(name, router()));
-    let right = world.add_host(host("right", RIGHT));
-    let chain = [left, routers[0], routers[1], routers[2], right];
-    for (number, pair) in chain.windows(2).enumerate() {
-        let link = LinkConfig {
+/// So many transfers; one that fails or takes more than ten hours has no time.
+fn transfers(endpoint: &str, loss: f64, seeds: u64) -> Vec<Ended> {
+    let case = Case {
+        link: LinkConfig {
             loss: (loss > 0.0).then_some(Share(loss)),
+            queue: Some(100),
             ..LinkConfig::frames(300_000, Duration::from_millis(50))
-        };
-        world
-            .join(&format!("link{number}"), &link, pair[0], pair[1])
-            .unwrap();
+        },
+        links: 4,
+        endpoint: endpoint.into(),
+        octets: 100_000,
+        buffer: Some(Octets(131_072)),
+        start: Duration::ZERO,
+        limit: Duration::from_secs(36_000),
+        seeds: 1..seeds + 1,
+    };
+    let runs = transfer::run(&[case], false, || {}).unwrap().remove(0);
+    for run in &runs {
+        assert_eq!((run.wrong_octets, run.unexplained), (0, 0));
     }
-    let text = format!(
-        "name = \"file\"\nkind = \"tcp\"\nfrom = \"left\"\nto = \"right\"\n\
-         octets = 100000\nendpoint = \"{endpoint}\"\nbuffer = 131072\n",
-    );
-    let config: TrafficConfig = config_text::parse("traffic", &text).unwrap();
-    let (near, far) = world.hosts_mut(left, right).unwrap();
-    let (from, to) = (LEFT.into(), RIGHT.into());
-    traffic::install(&config, near, far, from, to, Ports::nth(0), seed).unwrap();
-    world.start();
-    let mut now = Instant::ZERO;
-    while now < Instant::from_secs(36_000) {
-        now += Duration::from_millis(20);
-        world.run_until(now);
-        let logs = |node| {
-            world
-                .host(node)
-                .unwrap()
-                .logs()
-                .next()
-                .unwrap()
-                .transfer
-                .as_ref()
-                .unwrap()
-        };
-        if let Some(finished_ns) = logs(right).finished_ns {
-            let started_ns = logs(left).started_ns.unwrap();
-            assert_eq!(logs(right).wrong_octets, 0);
-            return Some(Result {
-                time_s: (finished_ns - started_ns) as f64 / 1e9,
-                packets: world.hops() as f64,
-            });
-        }
-        if logs(left).error.is_some() {
-            return None;
-        }
-    }
-    None
+    runs
 }
 
 fn mean(endpoint: &str, loss: f64, seeds: u64) -> Result {
-    let results: Vec<Result> = (1..=seeds)
-        .map(|seed| transfer(endpoint, loss, seed).unwrap())
+    let results: Vec<Result> = transfers(endpoint, loss, seeds)
+        .iter()
+        .map(|run| Result {
+            time_s: run.time_s.unwrap(),
+            packets: run.packets as f64,
+        })
         .collect();
     let count = results.len() as f64;
     let time_s = results.iter().map(|result| result.time_s).sum::<f64>() / count;
@@ -163,8 +115,9 @@ fn the_linux_profiles_recover_as_a_kernel_does() {
         ("linux-reno", 22.6),
         ("linux-bbr", 5.7),
     ] {
-        let mut times: Vec<f64> = (1..=21)
-            .filter_map(|seed| Some(transfer(endpoint, 0.05, seed)?.time_s))
+        let mut times: Vec<f64> = transfers(endpoint, 0.05, 21)
+            .iter()
+            .filter_map(|run| run.time_s)
             .collect();
         times.sort_by(f64::total_cmp);
         let median = times[times.len() / 2];
