@@ -4,184 +4,9 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use strait_link::rohc::{Cids, Fault, Peer, Profile, Received, Settings};
+use traffic::{Dice, Flow, KINDS, Kind};
 
-/// A small generator: the same numbers for the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.draw() % end
-    }
-
-    fn happens(&mut self, share: f64) -> bool {
-        (self.below(1_000_000) as f64) < share * 1e6
-    }
-}
-
-fn sum(start: u32, octets: &[u8]) -> u16 {
-    let mut sum = start;
-    for pair in octets.chunks(2) {
-        sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
-    }
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !sum as u16
-}
-
-/// What a flow's packets are like.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    Voice6,
-    Voice4,
-    Udp6,
-    Udp4 { random_id: bool },
-    Esp6,
-    Ping4,
-}
-
-struct Flow {
-    kind: Kind,
-    host: u8,
-    sequence: u32,
-    timestamp: u32,
-    id: u16,
-    hops: u8,
-    /// Shares of packets that come after a pause, and with another hop limit.
-    pauses: f64,
-    reroutes: f64,
-}
-
-impl Flow {
-    fn new(kind: Kind, host: u8, dice: &mut Dice) -> Self {
-        Self {
-            kind,
-            host,
-            sequence: dice.draw() as u32,
-            timestamp: dice.draw() as u32,
-            id: dice.draw() as u16,
-            hops: 60,
-            pauses: 0.02,
-            reroutes: 0.002,
-        }
-    }
-
-    fn v6(&self) -> bool {
-        matches!(self.kind, Kind::Voice6 | Kind::Udp6 | Kind::Esp6)
-    }
-
-    fn next(&mut self, dice: &mut Dice) -> Vec<u8> {
-        self.sequence = self.sequence.wrapping_add(1);
-        self.timestamp = self.timestamp.wrapping_add(160);
-        self.id = self.id.wrapping_add(1);
-        let pause = dice.happens(self.pauses);
-        if pause {
-            self.timestamp = self.timestamp.wrapping_add(160 * dice.below(300) as u32);
-        }
-        if dice.happens(0.02) {
-            self.id = self.id.wrapping_add(dice.below(500) as u16);
-        }
-        if dice.happens(self.reroutes) {
-            self.hops = 50 + dice.below(10) as u8;
-        }
-        if self.kind == (Kind::Udp4 { random_id: true }) {
-            self.id = dice.draw() as u16;
-        }
-        let (protocol, body) = self.body(pause, dice);
-        self.packet(protocol, body)
-    }
-
-    fn body(&self, pause: bool, dice: &mut Dice) -> (u8, Vec<u8>) {
-        let payload: Vec<u8> = (0..20).map(|_| dice.draw() as u8).collect();
-        match self.kind {
-            Kind::Voice6 | Kind::Voice4 => {
-                let mut rtp = vec![0x80, u8::from(pause) << 7 | 96];
-                rtp.extend_from_slice(&(self.sequence as u16).to_be_bytes());
-                rtp.extend_from_slice(&self.timestamp.to_be_bytes());
-                rtp.extend_from_slice(&[9, 9, 9, self.host]);
-                rtp.extend_from_slice(&payload);
-                (17, udp(5004, &rtp))
-            }
-            Kind::Udp6 | Kind::Udp4 { .. } => (17, udp(4001, &payload)),
-            Kind::Esp6 => {
-                let mut esp = vec![0, 0, 1, self.host];
-                esp.extend_from_slice(&self.sequence.to_be_bytes());
-                esp.extend_from_slice(&payload);
-                (50, esp)
-            }
-            Kind::Ping4 => {
-                let mut icmp = vec![8, 0, 0, 0];
-                icmp.extend_from_slice(&payload);
-                let check = sum(0, &icmp);
-                icmp[2..4].copy_from_slice(&check.to_be_bytes());
-                (1, icmp)
-            }
-        }
-    }
-
-    fn packet(&self, protocol: u8, mut body: Vec<u8>) -> Vec<u8> {
-        let mut packet = Vec::new();
-        let (src, dst) = if self.v6() {
-            let mut address = [
-                0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, self.host,
-            ];
-            let src = address.to_vec();
-            address[5] = 1;
-            (src, address.to_vec())
-        } else {
-            (vec![10, 1, 0, self.host], vec![10, 2, 0, self.host])
-        };
-        if protocol == 17 {
-            let pseudo = [&src[..], &dst, &[0, 17], &body[4..6]].concat();
-            let check = sum(u32::from(!sum(0, &pseudo)), &body);
-            body[6..8].copy_from_slice(&check.to_be_bytes());
-        }
-        if self.v6() {
-            packet.extend_from_slice(&[0x6b, 0x80, 0, 0]);
-            packet.extend_from_slice(&(body.len() as u16).to_be_bytes());
-            packet.extend_from_slice(&[protocol, self.hops]);
-        } else {
-            packet.extend_from_slice(&[0x45, 0]);
-            packet.extend_from_slice(&(20 + body.len() as u16).to_be_bytes());
-            packet.extend_from_slice(&self.id.to_be_bytes());
-            packet.extend_from_slice(&[0, 0, self.hops, protocol, 0, 0]);
-        }
-        packet.extend_from_slice(&src);
-        packet.extend_from_slice(&dst);
-        if !self.v6() {
-            let check = sum(0, &packet);
-            packet[10..12].copy_from_slice(&check.to_be_bytes());
-        }
-        packet.extend_from_slice(&body);
-        packet
-    }
-}
-
-fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
-    let mut udp = vec![0x10, 0];
-    udp.extend_from_slice(&port.to_be_bytes());
-    udp.extend_from_slice(&(8 + payload.len() as u16).to_be_bytes());
-    udp.extend_from_slice(&[0, 0]);
-    udp.extend_from_slice(payload);
-    udp
-}
-
-const KINDS: [Kind; 7] = [
-    Kind::Voice6,
-    Kind::Voice4,
-    Kind::Udp6,
-    Kind::Udp4 { random_id: false },
-    Kind::Udp4 { random_id: true },
-    Kind::Esp6,
-    Kind::Ping4,
-];
+mod traffic;
 
 #[derive(Debug, Default)]
 struct Outcome {
@@ -254,7 +79,7 @@ fn run(
 }
 
 #[test]
-fn nearly_every_packet_that_arrives_is_delivered_and_none_wrongly() {
+fn every_packet_that_arrives_is_delivered_and_none_wrongly() {
     let settings = Settings::new(Cids::Small(15));
     for loss in [0.0, 0.01, 0.05, 0.1, 0.2] {
         for delay in [None, Some(1), Some(20)] {
@@ -263,7 +88,7 @@ fn nearly_every_packet_that_arrives_is_delivered_and_none_wrongly() {
             assert_eq!(outcome.wrong, 0);
             let lost = outcome.arrived - outcome.delivered;
             // A run of losses as long as the repeats leaves a context behind, rarely.
-            assert!(loss > 0.0 || lost == 0);
+            assert!(loss > 0.1 || lost == 0);
             assert!(
                 f64::from(lost) <= 0.005 * f64::from(outcome.arrived),
                 "{outcome:?}"
@@ -416,7 +241,8 @@ proptest! {
                 let at = dice.below(line.len() as u64) as usize;
                 line[at] = dice.draw() as u8;
             }
-            line.truncate(line.len() - dice.below(2) as usize * dice.below(9) as usize);
+            let cut = dice.below(2) as usize * dice.below(9) as usize;
+            line.truncate(line.len().saturating_sub(cut));
             let _ = right.decompress(&line, &mut out);
             let mut back = Vec::new();
             right.put_feedback(&mut back);
@@ -464,4 +290,110 @@ fn any_packet() -> impl Strategy<Value = (u8, Vec<u8>)> {
             }
             (class, packet)
         })
+}
+
+/// The mean header, in octets, of `packets` packets of one flow, the first ones and refreshes
+/// included.
+fn mean_header(kind: Kind, feedback: bool, packets: usize) -> f64 {
+    let settings = Settings {
+        feedback,
+        ..Settings::new(Cids::Small(15))
+    };
+    let (mut left, mut right) = (Peer::new(settings), Peer::new(settings));
+    let mut dice = Dice(5);
+    let mut flow = Flow::new(kind, 1, &mut dice);
+    (flow.pauses, flow.reroutes) = (0.0, 0.0);
+    let mut octets = 0;
+    for _ in 0..packets {
+        let packet = flow.next(&mut dice);
+        let (mut line, mut out, mut back) = (Vec::new(), Vec::new(), Vec::new());
+        left.compress(0, &packet, &mut line);
+        let header = 40 + usize::from(packet[52] >> 4) * 4;
+        octets += line.len() + header - packet.len();
+        assert_eq!(right.decompress(&line, &mut out), Ok(Received::Packet));
+        assert_eq!(out, packet);
+        right.put_feedback(&mut back);
+        assert_eq!(left.decompress(&back, &mut out), Ok(Received::Nothing));
+    }
+    octets as f64 / packets as f64
+}
+
+#[test]
+fn tcp_needs_four_octets_a_segment_and_eight_with_timestamps() {
+    for feedback in [true, false] {
+        for (stamps, most) in [(true, 8.3), (false, 4.3)] {
+            // Without feedback everything is said oftener.
+            let most = if feedback { most } else { most + 0.5 };
+            for kind in [Kind::Bulk6 { stamps }, Kind::Acks6 { stamps }] {
+                let mean = mean_header(kind, feedback, 2000);
+                println!("{kind:?} {feedback}: {mean:.3}");
+                assert!(mean <= most, "{kind:?} {feedback}: {mean}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_format_of_tcp_is_used_and_read() {
+    let settings = Settings::new(Cids::Small(1));
+    let mut seen = [[0u32; 256]; 2];
+    let kinds = [
+        Kind::Bulk6 { stamps: false },
+        Kind::Acks6 { stamps: true },
+        Kind::Bulk4,
+        Kind::Acks4,
+        Kind::Talk4,
+        Kind::Talk6,
+    ];
+    for (kind, host) in kinds.into_iter().zip(1..).chain([(Kind::Talk4, 6)]) {
+        let (mut left, mut right) = (Peer::new(settings), Peer::new(settings));
+        let mut dice = Dice(4);
+        let mut flow = Flow::new(kind, host, &mut dice);
+        for _ in 0..20_000 {
+            if dice.happens(0.001) {
+                // Another host's packets, as far as identifications go.
+                flow.id = dice.draw() as u16;
+            }
+            let packet = flow.next(&mut dice);
+            let (mut line, mut out, mut back) = (Vec::new(), Vec::new(), Vec::new());
+            assert_eq!(left.compress(0, &packet, &mut line), Profile::Tcp);
+            seen[usize::from(packet[0] >> 4 == 6)][usize::from(line[0])] += 1;
+            assert_eq!(right.decompress(&line, &mut out), Ok(Received::Packet));
+            assert_eq!(out, packet);
+            right.put_feedback(&mut back);
+            assert_eq!(left.decompress(&back, &mut out), Ok(Received::Nothing));
+        }
+    }
+    let [v4, v6] = seen;
+    let among = |seen: &[u32; 256], from: usize, to: usize| seen[from..to].iter().sum::<u32>();
+    // Where identifications don't count, and where they do: the formats' first octets.
+    let random = [
+        (0x00, 0x80),
+        (0x80, 0xa0),
+        (0xa0, 0xb0),
+        (0xb0, 0xb8),
+        (0xb8, 0xbc),
+        (0xbc, 0xc0),
+        (0xc0, 0xd0),
+        (0xd0, 0xe0),
+        (0xfa, 0xfb),
+    ];
+    let sequential = [
+        (0x00, 0x80),
+        (0x80, 0x90),
+        (0x90, 0xa0),
+        (0xa0, 0xb0),
+        (0xb0, 0xc0),
+        (0xc0, 0xd0),
+        (0xd0, 0xd8),
+        (0xd8, 0xe0),
+        (0xf8, 0xf9),
+        (0xfa, 0xfb),
+    ];
+    for (seen, ranges) in [(&v6, &random[..]), (&v4, &sequential[..])] {
+        for &(from, to) in ranges {
+            println!("{from:02x}: {}", among(seen, from, to));
+            assert!(among(seen, from, to) > 0, "{from:02x}");
+        }
+    }
 }

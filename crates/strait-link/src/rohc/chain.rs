@@ -59,6 +59,16 @@ impl Known {
         }
     }
 
+    /// Appends the headers that these are, and `payload`. `false`, and nothing is appended, if no
+    /// packet is that long.
+    pub(super) fn emit(&self, payload: &[u8], out: &mut Vec<u8>) -> bool {
+        let done = self.fields.emit(self.profile, payload.len(), out);
+        if done {
+            out.extend_from_slice(payload);
+        }
+        done
+    }
+
     /// Appends the static chain.
     pub(super) fn put_static(&self, out: &mut Vec<u8>) {
         let fields = &self.fields;

@@ -24,6 +24,16 @@ pub(super) fn crc3(header: &[u8], spans: Spans) -> u8 {
     over(&CRC3, &spans.pieces(header))
 }
 
+/// CRC-7 over octets as they lie.
+pub(super) fn plain_crc7(header: &[u8]) -> u8 {
+    over(&CRC7, &[header])
+}
+
+/// CRC-3 over octets as they lie.
+pub(super) fn plain_crc3(header: &[u8]) -> u8 {
+    over(&CRC3, &[header])
+}
+
 fn over(crc: &'static Crc<u8, Table<16>>, pieces: &[&[u8]]) -> u8 {
     let mut digest = crc.digest();
     for piece in pieces {

@@ -7,9 +7,10 @@ use strait_wire::ip::verify_transport_checksum;
 
 use super::check::crc8;
 use super::encode::Encoder;
-use super::feedback::{Feedback, Kind};
+use super::feedback::{Feedback, Form, Kind};
 use super::fields::{Fields, Flow};
-use super::{Cid, Profile, Settings};
+use super::numbers::Bits;
+use super::{Cid, Profile, Settings, tcp};
 
 /// A context in use.
 #[derive(Debug)]
@@ -18,8 +19,89 @@ struct Entry {
     class: u8,
     /// When it was last used, in packets of the compressor.
     used: u64,
-    encoder: Encoder,
+    coder: Coder,
     look: RtpLook,
+}
+
+/// The compressing end of a context, by the family of its profile.
+#[derive(Debug)]
+enum Coder {
+    /// RTP, UDP, ESP and IP.
+    Rfc3095(Box<Encoder>),
+    Tcp(Box<tcp::Encoder>),
+}
+
+impl Coder {
+    const fn profile(&self) -> Profile {
+        match self {
+            Self::Rfc3095(encoder) => encoder.profile(),
+            Self::Tcp(_) => Profile::Tcp,
+        }
+    }
+
+    const fn form(&self) -> Form {
+        match self {
+            Self::Rfc3095(_) => Form::Rfc3095,
+            Self::Tcp(_) => Form::Rfc6846,
+        }
+    }
+
+    fn begin_again(&mut self) {
+        match self {
+            Self::Rfc3095(encoder) => encoder.begin_again(),
+            Self::Tcp(encoder) => encoder.begin_again(),
+        }
+    }
+
+    fn repeat_dynamic(&mut self) {
+        match self {
+            Self::Rfc3095(encoder) => encoder.repeat_dynamic(),
+            Self::Tcp(encoder) => encoder.repeat_dynamic(),
+        }
+    }
+
+    fn confirm(&mut self, sequence: Bits) {
+        match self {
+            Self::Rfc3095(encoder) => encoder.confirm(sequence),
+            Self::Tcp(encoder) => encoder.confirm(sequence),
+        }
+    }
+}
+
+/// The headers of a packet that can be compressed.
+#[derive(Debug)]
+struct Parsed {
+    profile: Profile,
+    fields: Fields,
+    tcp: Option<tcp::Header>,
+}
+
+impl Parsed {
+    fn of(packet: &[u8]) -> Option<Self> {
+        let (profile, fields) = Fields::parse(packet)?;
+        let tcp = match profile {
+            Profile::Tcp => tcp::Header::parse(fields, packet),
+            _ => None,
+        };
+        Some(match tcp {
+            Some(header) => Self {
+                profile,
+                fields: *header.ip(),
+                tcp: Some(header),
+            },
+            // Odd options: the IP header alone.
+            None if profile == Profile::Tcp => Self {
+                profile: Profile::Ip,
+                fields,
+                tcp,
+            },
+            None => Self {
+                profile,
+                fields,
+                tcp,
+            },
+        })
+    }
 }
 
 /// Whether the payloads of a UDP flow go on as those of RTP do.
@@ -97,42 +179,51 @@ impl Compressor {
     /// each other.
     pub fn compress(&mut self, class: u8, packet: &[u8], out: &mut Vec<u8>) -> Profile {
         self.packets += 1;
-        let parsed = Fields::parse(packet)
+        let parsed = Parsed::of(packet)
             .filter(|_| verify_transport_checksum(packet) != Some(false))
-            .and_then(|(profile, fields)| {
-                Some((self.place(class, profile, fields, packet)?, fields))
-            });
-        let Some((number, fields)) = parsed else {
+            .and_then(|parsed| Some((self.place(class, &parsed, packet)?, parsed)));
+        let settings = self.settings;
+        let Some((number, parsed)) = parsed else {
             self.put_plain(packet, out);
             return Profile::Uncompressed;
         };
-        let cid = self.settings.cids.cid(number as u16);
+        let cid = settings.cids.cid(number as u16);
         let Some(entry) = &mut self.entries[number] else {
             self.put_plain(packet, out);
             return Profile::Uncompressed;
         };
-        let profile = entry.encoder.profile();
-        let fields = match profile {
-            Profile::Rtp => fields.with_rtp(packet).unwrap_or(fields),
-            _ => fields,
+        let octets = match (&mut entry.coder, parsed.tcp) {
+            (Coder::Tcp(encoder), Some(header)) => {
+                let octets = header.octets();
+                let (header_octets, payload) = packet.split_at(octets);
+                let told = (header_octets, payload.len());
+                encoder.encode(header, told, cid, &settings, out);
+                octets
+            }
+            (Coder::Rfc3095(encoder), _) => {
+                let profile = encoder.profile();
+                let fields = match profile {
+                    Profile::Rtp => parsed.fields.with_rtp(packet).unwrap_or(parsed.fields),
+                    _ => parsed.fields,
+                };
+                let octets = fields.octets(profile);
+                encoder.encode(fields, &packet[..octets], cid, &settings, out);
+                octets
+            }
+            (Coder::Tcp(_), None) => 0,
         };
-        let (header, payload) = packet.split_at(fields.octets(profile));
-        entry
-            .encoder
-            .encode(fields, header, cid, &self.settings, out);
-        out.extend_from_slice(payload);
-        profile
+        out.extend_from_slice(&packet[octets..]);
+        entry.coder.profile()
     }
 
     /// The number of the packet's context, with an encoder of the right profile; `None` if there
     /// are no contexts.
-    fn place(
-        &mut self,
-        class: u8,
-        profile: Profile,
-        fields: Fields,
-        packet: &[u8],
-    ) -> Option<usize> {
+    fn place(&mut self, class: u8, parsed: &Parsed, packet: &[u8]) -> Option<usize> {
+        let &Parsed {
+            profile,
+            fields,
+            ref tcp,
+        } = parsed;
         let flow = fields.flow(profile);
         let rtp = match profile {
             Profile::Udp => fields.with_rtp(packet),
@@ -155,15 +246,17 @@ impl Compressor {
         }
         let likely = rtp.filter(Fields::is_likely_rtp);
         let number = self.free(class, likely.is_some())?;
-        let (profile, fields) = match likely {
-            Some(rtp) => (Profile::Rtp, rtp),
-            None => (profile, fields),
+        let settings = &self.settings;
+        let coder = match (tcp, likely) {
+            (Some(header), _) => Coder::Tcp(Box::new(tcp::Encoder::new(header, settings))),
+            (_, Some(rtp)) => Coder::Rfc3095(Box::new(Encoder::new(Profile::Rtp, rtp, settings))),
+            _ => Coder::Rfc3095(Box::new(Encoder::new(profile, fields, settings))),
         };
         self.entries[number] = Some(Box::new(Entry {
             flow,
             class,
             used: self.packets,
-            encoder: Encoder::new(profile, fields, &self.settings),
+            coder,
             look: RtpLook::default(),
         }));
         Some(number)
@@ -175,11 +268,11 @@ impl Compressor {
         let free = self.entries.iter().position(Option::is_none);
         let number = free.or_else(|| self.oldest_of(self.largest_class(class)))?;
         let first = self.entries.first_mut()?;
-        let yields = |entry: &Entry| entry.encoder.profile() != Profile::Rtp;
+        let yields = |entry: &Entry| entry.coder.profile() != Profile::Rtp;
         if rtp && number != 0 && first.as_deref().is_some_and(yields) {
             let mut moved = first.take();
             if let Some(entry) = &mut moved {
-                entry.encoder.begin_again();
+                entry.coder.begin_again();
             }
             self.entries[number] = moved;
             return Some(0);
@@ -238,7 +331,12 @@ impl Compressor {
     /// Takes in what the other end's decompressor says: the data of one feedback element. What
     /// can't be read has no effect.
     pub fn hear(&mut self, feedback: &[u8]) {
-        let Some(feedback) = Feedback::parse(feedback, self.settings.cids.is_large()) else {
+        let form = |number: u16| {
+            let entry = self.entries.get(usize::from(number));
+            let entry = entry.and_then(Option::as_deref);
+            entry.map_or(Form::Rfc3095, |entry| entry.coder.form())
+        };
+        let Some(feedback) = Feedback::parse(feedback, self.settings.cids.is_large(), form) else {
             return;
         };
         let entry = self.entries.get_mut(usize::from(feedback.cid.number));
@@ -246,9 +344,9 @@ impl Compressor {
             return;
         };
         match feedback.kind {
-            Kind::Ack(sequence) => entry.encoder.confirm(sequence),
-            Kind::Nack => entry.encoder.repeat_dynamic(),
-            Kind::StaticNack => entry.encoder.begin_again(),
+            Kind::Ack(sequence) => entry.coder.confirm(sequence),
+            Kind::Nack => entry.coder.repeat_dynamic(),
+            Kind::StaticNack => entry.coder.begin_again(),
         }
     }
 
@@ -271,14 +369,17 @@ fn put_plain_ir(cid: Cid, out: &mut Vec<u8>) {
 impl Entry {
     /// Changes the profile of a UDP flow if it has turned out to be RTP, or not to be.
     fn keep_profile(&mut self, fields: Fields, rtp: Option<Fields>, settings: &Settings) {
-        match self.encoder.profile() {
-            Profile::Rtp if rtp.is_none_or(|rtp| rtp.source != self.encoder.last().source) => {
-                self.encoder = Encoder::new(Profile::Udp, fields, settings);
+        let Coder::Rfc3095(encoder) = &mut self.coder else {
+            return;
+        };
+        match encoder.profile() {
+            Profile::Rtp if rtp.is_none_or(|rtp| rtp.source != encoder.last().source) => {
+                **encoder = Encoder::new(Profile::Udp, fields, settings);
                 self.look.is_rtp(rtp.as_ref());
             }
             Profile::Udp if self.look.is_rtp(rtp.as_ref()) => {
                 if let Some(rtp) = rtp {
-                    self.encoder = Encoder::new(Profile::Rtp, rtp, settings);
+                    **encoder = Encoder::new(Profile::Rtp, rtp, settings);
                 }
             }
             _ => {}

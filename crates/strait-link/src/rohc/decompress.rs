@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 
 use strait_wire::ip::verify_transport_checksum;
 
-use super::chain::Known;
+use super::chain;
 use super::check::crc8;
 use super::decode::{Check, Decoder};
-use super::feedback::{Feedback, Kind};
+use super::feedback::{Feedback, Form, Kind};
 use super::numbers::{Bits, Cursor};
-use super::{Profile, Settings};
+use super::{Profile, Settings, tcp};
 
 /// What a compressed packet held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +34,51 @@ pub enum Fault {
     BadCheck,
 }
 
+/// What a context knows, by the family of its profile.
+#[derive(Debug)]
+enum Known {
+    /// Nothing: packets are as they are.
+    Uncompressed,
+    /// RTP, UDP, ESP and IP.
+    Rfc3095(Decoder),
+    Tcp(Box<tcp::Decoder>),
+}
+
+impl Known {
+    /// The last packet's sequence number.
+    const fn sequence(&self) -> Option<u32> {
+        match self {
+            Self::Uncompressed => None,
+            Self::Rfc3095(decoder) => Some(decoder.known().fields.sequence),
+            Self::Tcp(decoder) => Some(decoder.msn() as u32),
+        }
+    }
+
+    const fn form(&self) -> Form {
+        match self {
+            Self::Tcp(_) => Form::Rfc6846,
+            _ => Form::Rfc3095,
+        }
+    }
+
+    /// Appends the packet that IR or IR-DYN told.
+    fn emit(&self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        let done = match self {
+            Self::Uncompressed => {
+                out.extend_from_slice(payload);
+                true
+            }
+            Self::Rfc3095(decoder) => decoder.known().emit(payload, out),
+            Self::Tcp(decoder) => decoder.emit(payload, out),
+        };
+        done.then_some(()).ok_or(Fault::Malformed)
+    }
+}
+
 /// A context in use.
 #[derive(Debug)]
 struct Entry {
-    /// `None`: the uncompressed profile.
-    decoder: Option<Decoder>,
+    known: Known,
     /// What changes is known; else only IR, IR-DYN and headers with the longer check are taken.
     sure: bool,
     /// Only what never changes is known.
@@ -51,9 +91,9 @@ struct Entry {
 }
 
 impl Entry {
-    const fn new(decoder: Option<Decoder>) -> Self {
+    const fn new(known: Known) -> Self {
         Self {
-            decoder,
+            known,
             sure: true,
             bare: false,
             failures: 0,
@@ -125,8 +165,9 @@ impl Decompressor {
         match first {
             0xfc | 0xfd => self.take_ir(number, first & 1 != 0, whole, rest, out),
             0xf8 => self.take_ir_dyn(number, whole, rest, out),
-            0xf0.. => Err(Fault::Unsupported),
-            _ => self.take_compressed(number, first, rest, out),
+            0xfa | 0xfb | ..0xf0 => self.take_compressed(number, first, rest, out),
+            // Segments of compressed packets, and types that nobody has taken.
+            _ => Err(Fault::Unsupported),
         }
         .map(|()| Received::Packet)
     }
@@ -159,31 +200,46 @@ impl Decompressor {
     ) -> Result<(), Fault> {
         let (profile, check) = read_head(&mut rest)?;
         let chain = rest;
-        if profile == Profile::Uncompressed {
-            verify(whole, chain, chain, check)?;
-            out.extend_from_slice(rest.0);
-            self.entries[usize::from(number)] = Some(Box::new(Entry::new(None)));
-            return Ok(());
-        }
-        let known = Known::read_static(profile, &mut rest);
-        let mut known = known.ok_or(Fault::Unsupported)?;
-        if dynamic {
-            known.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
-        }
+        let known = match profile {
+            Profile::Uncompressed => Known::Uncompressed,
+            Profile::Tcp if dynamic => {
+                let decoder = tcp::Decoder::read_whole(&mut rest).ok_or(Fault::Unsupported)?;
+                Known::Tcp(Box::new(decoder))
+            }
+            // A copy of another context.
+            Profile::Tcp => return Err(Fault::Unsupported),
+            _ => {
+                let known = chain::Known::read_static(profile, &mut rest);
+                let mut known = known.ok_or(Fault::Unsupported)?;
+                if dynamic {
+                    known.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
+                }
+                Known::Rfc3095(Decoder::new(known))
+            }
+        };
         verify(whole, chain, rest, check)?;
-        let mut entry = Entry::new(Some(Decoder::new(known)));
-        entry.bare = !dynamic;
-        if let Some(old) = &self.entries[usize::from(number)] {
+        let uncompressed = matches!(known, Known::Uncompressed);
+        let mut entry = Entry::new(known);
+        entry.bare = !dynamic && !uncompressed;
+        let start = out.len();
+        if !entry.bare {
+            entry.known.emit(rest.0, out)?;
+        }
+        if verify_transport_checksum(&out[start..]) == Some(false) && !uncompressed {
+            out.truncate(start);
+            return Err(Fault::BadCheck);
+        }
+        let slot = &mut self.entries[usize::from(number)];
+        if let Some(old) = slot {
             entry.unacknowledged = old.unacknowledged;
         }
-        let slot = self.entries[usize::from(number)].insert(Box::new(entry));
-        if !dynamic {
-            // The packet's own headers can't be told without what changes.
-            return Err(Fault::NoContext);
+        let bare = entry.bare;
+        if !bare && !uncompressed {
+            entry.taken(true, self.settings.feedback);
         }
-        emit_whole(&known, rest.0, out)?;
-        slot.taken(true, self.settings.feedback);
-        Ok(())
+        *slot = Some(Box::new(entry));
+        // The packet's own headers can't be told without what changes.
+        if bare { Err(Fault::NoContext) } else { Ok(()) }
     }
 
     /// IR-DYN (section 5.2.4).
@@ -200,24 +256,31 @@ impl Decompressor {
         let Some(entry) = &mut self.entries[usize::from(number)] else {
             return Err(self.miss(number));
         };
-        let mut known = match &entry.decoder {
-            Some(decoder) if decoder.known().profile == profile => *decoder.known(),
+        let known = match &entry.known {
+            Known::Rfc3095(decoder) if decoder.known().profile == profile => {
+                let mut known = *decoder.known();
+                known.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
+                Known::Rfc3095(Decoder::new(known))
+            }
+            Known::Tcp(decoder) if profile == Profile::Tcp => {
+                let decoder = decoder.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
+                Known::Tcp(Box::new(decoder))
+            }
             _ => {
                 entry.refused(true, feedback);
                 return Err(Fault::NoContext);
             }
         };
-        known.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
         verify(whole, chain, rest, check)?;
         let start = out.len();
-        emit_whole(&known, rest.0, out)?;
+        known.emit(rest.0, out)?;
         if verify_transport_checksum(&out[start..]) == Some(false) {
             // Of another flow: the context was given to one whose beginning got lost.
             out.truncate(start);
             entry.refused(true, feedback);
             return Err(Fault::BadCheck);
         }
-        entry.decoder = Some(Decoder::new(known));
+        entry.known = known;
         entry.taken(true, feedback);
         Ok(())
     }
@@ -233,16 +296,21 @@ impl Decompressor {
         let Some(entry) = &mut self.entries[usize::from(number)] else {
             return Err(self.miss(number));
         };
-        let Some(decoder) = &mut entry.decoder else {
-            out.push(first);
-            out.extend_from_slice(rest.0);
-            return Ok(());
-        };
         if entry.bare {
             entry.refused(false, feedback);
             return Err(Fault::NoContext);
         }
-        match decoder.decode(first, rest, !entry.sure, out, verify_transport_checksum) {
+        let (thorough, sound) = (!entry.sure, verify_transport_checksum);
+        let decoded = match &mut entry.known {
+            Known::Uncompressed => {
+                out.push(first);
+                out.extend_from_slice(rest.0);
+                return Ok(());
+            }
+            Known::Rfc3095(decoder) => decoder.decode(first, rest, thorough, out, sound),
+            Known::Tcp(decoder) => decoder.decode(first, rest, thorough, out, sound),
+        };
+        match decoded {
             Ok(check) => {
                 entry.taken(matches!(check, Check::Crc7(_)), feedback);
                 Ok(())
@@ -282,22 +350,19 @@ impl Decompressor {
         if let Some(number) = self.missing.take() {
             let cid = cids.cid(number);
             let kind = Kind::StaticNack;
-            Feedback { cid, kind }.put(None, out);
+            Feedback { cid, kind }.put(None, Form::Rfc3095, out);
             return true;
         }
         let entries = self.entries.iter_mut().enumerate();
         let mut owing = entries.filter_map(|(number, entry)| {
             let entry = entry.as_mut()?;
-            Some((number, entry.owes.take()?, &entry.decoder))
+            Some((number, entry.owes.take()?, &entry.known))
         });
-        let Some((number, kind, decoder)) = owing.next() else {
+        let Some((number, kind, known)) = owing.next() else {
             return false;
         };
-        let sequence = decoder
-            .as_ref()
-            .map(|decoder| decoder.known().fields.sequence);
         let cid = cids.cid(number as u16);
-        Feedback { cid, kind }.put(sequence, out);
+        Feedback { cid, kind }.put(known.sequence(), known.form(), out);
         true
     }
 
@@ -358,12 +423,4 @@ fn verify(whole: &[u8], chain: Cursor<'_>, rest: Cursor<'_>, check: u8) -> Resul
     } else {
         Err(Fault::BadCheck)
     }
-}
-
-fn emit_whole(known: &Known, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-    if !known.fields.emit(known.profile, payload.len(), out) {
-        return Err(Fault::Malformed);
-    }
-    out.extend_from_slice(payload);
-    Ok(())
 }

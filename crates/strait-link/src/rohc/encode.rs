@@ -7,6 +7,7 @@ use super::chain::{Known, mode_bits};
 use super::check::{crc3, crc7, crc8};
 use super::fields::{Fields, Spans};
 use super::numbers::{Bits, Number, low_mask, sdvl_width};
+use super::pace::{Pace, Say};
 use super::{Cid, Profile, Settings};
 
 /// What one sent packet told.
@@ -18,26 +19,48 @@ pub(super) struct Sent {
 }
 
 /// What the last packets told. The other end knows one of them, whichever arrived last.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Window {
-    sent: [Option<Sent>; Settings::REPEATS_MAX as usize],
+#[derive(Clone, Debug)]
+pub(super) struct Window<T> {
+    sent: [Option<T>; Settings::REPEATS_MAX as usize],
     next: usize,
 }
 
-impl Window {
-    fn push(&mut self, sent: Sent, length: u8) {
+impl<T> Default for Window<T> {
+    fn default() -> Self {
+        Self {
+            sent: [const { None }; Settings::REPEATS_MAX as usize],
+            next: 0,
+        }
+    }
+}
+
+impl<T> Window<T> {
+    pub(super) fn push(&mut self, sent: T, length: u8) {
         self.sent[self.next] = Some(sent);
         self.next = (self.next + 1) % usize::from(length.clamp(1, Settings::REPEATS_MAX));
     }
 
-    pub(super) fn all(&self, holds: impl FnMut(&Sent) -> bool) -> bool {
-        self.sent.iter().flatten().all(holds)
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
+        self.sent.iter().flatten()
+    }
+
+    pub(super) fn all(&self, holds: impl FnMut(&T) -> bool) -> bool {
+        self.iter().all(holds)
+    }
+
+    /// Forgets what the other end can't know any more.
+    pub(super) fn retain(&mut self, keeps: impl Fn(&T) -> bool) {
+        for sent in &mut self.sent {
+            if !sent.as_ref().is_some_and(&keeps) {
+                *sent = None;
+            }
+        }
     }
 }
 
 /// How identifications have gone lately.
 #[derive(Clone, Copy, Debug, Default)]
-struct IdHabit {
+pub(super) struct IdHabit {
     /// Steps in a row that were no small step ahead.
     astray: u8,
     /// Steps in a row that were.
@@ -51,29 +74,61 @@ const ORDERLY_MIN: u8 = 8;
 /// The largest step between two packets of a flow whose host counts for all its flows together.
 const ID_STEP_MAX: u16 = 16;
 
+/// How identifications are taken to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct IdOrder {
+    /// Without order.
+    pub(super) random: bool,
+    /// They count in network byte order; else their octets are swapped.
+    pub(super) network: bool,
+}
+
+impl IdHabit {
+    /// Takes in the step from one identification to the next.
+    pub(super) fn watch(&mut self, last: u16, id: u16, order: &mut IdOrder) {
+        let step = id.wrapping_sub(last);
+        let swapped = id.swap_bytes().wrapping_sub(last.swap_bytes());
+        let small = |step: u16| (1..=ID_STEP_MAX).contains(&step);
+        let (this_way, other_way) = if order.network {
+            (step, swapped)
+        } else {
+            (swapped, step)
+        };
+        let (in_order, other_way) = (small(this_way), small(other_way));
+        if in_order || other_way && order.random {
+            self.astray = 0;
+            self.orderly = self.orderly.saturating_add(1);
+        } else {
+            self.astray = self.astray.saturating_add(1);
+            self.orderly = 0;
+        }
+        if order.random {
+            if self.orderly >= ORDERLY_MIN {
+                order.random = false;
+                order.network = small(step);
+            }
+        } else if !in_order && other_way {
+            order.network = !order.network;
+            self.astray = 0;
+        } else if self.astray >= ASTRAY_MAX {
+            order.random = true;
+        }
+    }
+}
+
 /// The compressing end of one context.
 #[derive(Clone, Debug)]
 pub(super) struct Encoder {
     pub(super) known: Known,
-    pub(super) window: Window,
+    pub(super) window: Window<Sent>,
     habit: IdHabit,
-    /// Packets that say a change.
-    repeats: u8,
+    pace: Pace,
     /// Nothing has been sent.
     fresh: bool,
-    /// Packets that still have to say everything.
-    whole_left: u8,
-    /// Packets that still have to say everything that changes.
-    dynamic_left: u8,
     /// Packets that still have to say the timestamps' stride.
     pub(super) stride_left: u8,
     /// The stride of the last two packets, whether or not it is used.
     stride_seen: u32,
-    /// The sequence number of the first packet that said what is being repeated.
-    since: u32,
-    /// Packets since one said everything, and since one said everything that changes.
-    after_whole: u32,
-    after_dynamic: u32,
 }
 
 /// What one packet needs to say beside the sequence number.
@@ -106,15 +161,10 @@ impl Encoder {
             known: Known::new(profile, fields),
             window: Window::default(),
             habit: IdHabit::default(),
-            repeats,
+            pace: Pace::new(repeats, fields.sequence),
             fresh: true,
-            whole_left: repeats,
-            dynamic_left: 0,
             stride_left: 0,
             stride_seen: 0,
-            since: fields.sequence,
-            after_whole: 0,
-            after_dynamic: 0,
         }
     }
 
@@ -129,14 +179,14 @@ impl Encoder {
 
     /// Says everything again, as after the other end has lost all.
     pub(super) const fn begin_again(&mut self) {
-        self.whole_left = self.repeats;
-        self.since = self.known.fields.sequence.wrapping_add(1);
+        self.pace
+            .begin_again(self.known.fields.sequence.wrapping_add(1));
     }
 
     /// Says again what changes.
     pub(super) const fn repeat_dynamic(&mut self) {
-        self.dynamic_left = self.repeats;
-        self.since = self.known.fields.sequence.wrapping_add(1);
+        self.pace
+            .repeat_dynamic(self.known.fields.sequence.wrapping_add(1));
     }
 
     /// The other end has taken in the packet with these low bits of a sequence number.
@@ -145,18 +195,13 @@ impl Encoder {
         let behind = last.wrapping_sub(acknowledged.value) & low_mask(acknowledged.width);
         let sequence = last.wrapping_sub(behind);
         self.known.optimistic = true;
-        if (sequence.wrapping_sub(self.since) as i16) < 0 {
+        if !self.pace.confirm(sequence) {
             return;
         }
-        self.whole_left = 0;
-        self.dynamic_left = 0;
         self.stride_left = 0;
         // What was sent before is known no more: the receiver doesn't go back.
-        for sent in &mut self.window.sent {
-            if sent.is_some_and(|sent| (sent.sequence.wrapping_sub(sequence) as i16) < 0) {
-                *sent = None;
-            }
-        }
+        self.window
+            .retain(|sent| sent.sequence.wrapping_sub(sequence) as i16 >= 0);
     }
 
     /// Appends the compressed form of the headers `header`, which `fields` are read from.
@@ -176,27 +221,24 @@ impl Encoder {
         if !first {
             self.watch(&fields);
         }
-        self.refresh(settings);
-        self.after_whole += 1;
-        self.after_dynamic += 1;
+        let say = self.pace.advance(settings);
         let before = core::mem::replace(&mut self.known.fields, fields);
-        if self.whole_left > 0 {
-            self.whole_left -= 1;
-            self.put_whole(cid, out);
-        } else if self.dynamic_left > 0 {
-            self.dynamic_left -= 1;
-            self.put_dynamic(cid, out);
-        } else if !self.put_compressed(header, cid, out) {
-            self.dynamic_left = self.repeats - 1;
-            self.since = before.sequence.wrapping_add(1);
-            self.put_dynamic(cid, out);
+        match say {
+            Say::Whole => self.put_whole(cid, out),
+            Say::Dynamic => self.put_dynamic(cid, out),
+            Say::Changes => {
+                if !self.put_compressed(header, cid, out) {
+                    self.pace.fall_back(before.sequence.wrapping_add(1));
+                    self.put_dynamic(cid, out);
+                }
+            }
         }
         let sent = Sent {
             sequence: fields.sequence,
             timestamp: fields.timestamp,
             id_offset: self.known.id_offset(&fields),
         };
-        self.window.push(sent, self.repeats);
+        self.window.push(sent, self.pace.repeats);
     }
 
     /// Finds what has changed since the last packet that compressed headers can't say.
@@ -227,39 +269,14 @@ impl Encoder {
     }
 
     fn watch_ids(&mut self, fields: &Fields) {
-        let last = self.known.fields.id;
-        let step = fields.id.wrapping_sub(last);
-        let swapped = fields.id.swap_bytes().wrapping_sub(last.swap_bytes());
-        let small = |step: u16| (1..=ID_STEP_MAX).contains(&step);
         let known = &mut self.known;
-        let in_order = small(if known.id_network_order {
-            step
-        } else {
-            swapped
-        });
-        let other_way = small(if known.id_network_order {
-            swapped
-        } else {
-            step
-        });
-        if in_order || other_way && known.id_random {
-            self.habit.astray = 0;
-            self.habit.orderly = self.habit.orderly.saturating_add(1);
-        } else {
-            self.habit.astray = self.habit.astray.saturating_add(1);
-            self.habit.orderly = 0;
-        }
-        if known.id_random {
-            if self.habit.orderly >= ORDERLY_MIN {
-                known.id_random = false;
-                known.id_network_order = small(step);
-            }
-        } else if !in_order && other_way {
-            known.id_network_order = !known.id_network_order;
-            self.habit.astray = 0;
-        } else if self.habit.astray >= ASTRAY_MAX {
-            known.id_random = true;
-        }
+        let mut order = IdOrder {
+            random: known.id_random,
+            network: known.id_network_order,
+        };
+        self.habit.watch(known.fields.id, fields.id, &mut order);
+        known.id_random = order.random;
+        known.id_network_order = order.network;
     }
 
     /// Takes the timestamps' stride from two steps of the same size, or from the first one.
@@ -275,37 +292,13 @@ impl Encoder {
         let expressed = self.known.stride != 0 && ahead.is_multiple_of(self.known.stride);
         if stride > 0 && !expressed && (again || self.known.stride == 0) {
             self.known.stride = stride;
-            self.stride_left = self.repeats;
-            self.since = fields.sequence;
-        }
-    }
-
-    /// Says everything anew from time to time, as far as nobody answers.
-    const fn refresh(&mut self, settings: &Settings) {
-        let rarely = if self.known.optimistic {
-            Settings::CONFIRMED_RARER
-        } else {
-            1
-        };
-        if self.after_whole >= settings.refresh_whole.saturating_mul(rarely) {
-            self.whole_left = if self.whole_left == 0 {
-                1
-            } else {
-                self.whole_left
-            };
-        } else if self.after_dynamic >= settings.refresh_dynamic.saturating_mul(rarely) {
-            self.dynamic_left = if self.dynamic_left == 0 {
-                1
-            } else {
-                self.dynamic_left
-            };
+            self.stride_left = self.pace.repeats;
+            self.pace.say_since(fields.sequence);
         }
     }
 
     /// IR (RFC 3095 section 5.2.3).
     fn put_whole(&mut self, cid: Cid, out: &mut Vec<u8>) {
-        self.after_whole = 0;
-        self.after_dynamic = 0;
         self.stride_left = self.stride_left.saturating_sub(1);
         let start = out.len();
         cid.put(0xfd, out);
@@ -318,7 +311,6 @@ impl Encoder {
 
     /// IR-DYN (section 5.2.4).
     fn put_dynamic(&mut self, cid: Cid, out: &mut Vec<u8>) {
-        self.after_dynamic = 0;
         self.stride_left = self.stride_left.saturating_sub(1);
         let start = out.len();
         cid.put(0xf8, out);

@@ -7,6 +7,7 @@ use super::numbers::Cursor;
 
 /// Protocol numbers (RFC 5237 registry).
 mod protocol {
+    pub(super) const TCP: u8 = 6;
     pub(super) const UDP: u8 = 17;
     pub(super) const ESP: u8 = 50;
     /// Headers that lie between an IP header and its transport, and inner IP headers: packets with
@@ -32,7 +33,7 @@ pub(super) struct Fields {
     /// Addresses; IPv4 ones take the first four octets.
     pub(super) src: [u8; 16],
     pub(super) dst: [u8; 16],
-    /// UDP: source and destination port.
+    /// UDP and TCP: source and destination port.
     pub(super) ports: [u16; 2],
     /// UDP: checksum; zero if there is none.
     pub(super) checksum: u16,
@@ -91,6 +92,8 @@ impl Fields {
                 fields.sequence = rest.u32()?;
                 Profile::Esp
             }
+            // Its own header is read by whoever compresses it.
+            protocol::TCP => Profile::Tcp,
             _ => Profile::Ip,
         };
         Some((profile, fields))
@@ -170,7 +173,8 @@ impl Fields {
     pub(super) const fn octets(&self, profile: Profile) -> usize {
         let ip = if self.v6 { 40 } else { 20 };
         ip + match profile {
-            Profile::Uncompressed | Profile::Ip => 0,
+            // TCP's header hasn't always the same length.
+            Profile::Uncompressed | Profile::Ip | Profile::Tcp => 0,
             Profile::Udp | Profile::Esp => 8,
             Profile::Rtp => 20,
         }
@@ -190,7 +194,7 @@ impl Fields {
             self.emit_v4(length, out);
         }
         match profile {
-            Profile::Uncompressed | Profile::Ip => {}
+            Profile::Uncompressed | Profile::Ip | Profile::Tcp => {}
             Profile::Esp => {
                 out.extend_from_slice(&self.source.to_be_bytes());
                 out.extend_from_slice(&self.sequence.to_be_bytes());
@@ -274,7 +278,7 @@ impl Spans {
             ([&ip[..2], &ip[6..10], &ip[12..]], [&ip[2..6], &ip[10..12]])
         };
         let (next_stays, next_changes): ([&[u8]; 3], [&[u8]; 2]) = match self.profile {
-            Profile::Uncompressed | Profile::Ip => ([&[]; 3], [&[]; 2]),
+            Profile::Uncompressed | Profile::Ip | Profile::Tcp => ([&[]; 3], [&[]; 2]),
             Profile::Esp | Profile::Udp => ([&next[..4], &[], &[]], [&next[4..], &[]]),
             Profile::Rtp => (
                 [&next[..4], &next[8..9], &next[16..]],

@@ -1,5 +1,5 @@
-//! Robust header compression: RFC 3095 with the corrections of RFC 4815, and RFC 3843, for links
-//! where 40 to 60 octets of headers cost more time than the speech they carry.
+//! Robust header compression: RFC 3095 with the corrections of RFC 4815, RFC 3843 and RFC 6846, for
+//! links where 40 to 60 octets of headers cost more time than the speech they carry.
 //!
 //! A [`Compressor`] and a [`Decompressor`] keep *contexts*: what both know of a flow. A compressed
 //! header says only what the other end can't tell by itself, and carries a check over the whole
@@ -12,6 +12,7 @@
 //! | [`Profile::Udp`] | IP, UDP | 1 octet, and the UDP checksum |
 //! | [`Profile::Esp`] | IP, ESP | 1 octet |
 //! | [`Profile::Ip`] | IP | 1 octet |
+//! | [`Profile::Tcp`] | IP, TCP and its options | 2 octets, checksum, timestamps |
 //! | [`Profile::Uncompressed`] | all else: tunnels, fragments, options, wrong checksums | none |
 //!
 //! ```
@@ -40,6 +41,10 @@
 //! with the longer check; and the transport checksum, where the packet has one, which is verified
 //! at both ends (a packet with a wrong one goes uncompressed).
 //!
+//! TCP's own header changes in more fields at once than the others, so a context that is behind
+//! stays behind. Its changes are repeated half as often again, everything is said oftener while
+//! nobody answers, and the transport checksum decides in every doubt.
+//!
 //! # Modes
 //!
 //! Unidirectional: changes are repeated, and everything is said anew from time to time. As soon as
@@ -56,7 +61,9 @@ mod encode_rtp;
 mod feedback;
 mod fields;
 mod numbers;
+mod pace;
 mod peer;
+mod tcp;
 
 pub use compress::Compressor;
 pub use decompress::{Decompressor, Fault, Received};
@@ -79,6 +86,8 @@ pub enum Profile {
     Esp,
     /// IP alone (RFC 3843).
     Ip,
+    /// IP and TCP with its options (RFC 6846).
+    Tcp,
 }
 
 impl Profile {
@@ -90,6 +99,7 @@ impl Profile {
             Self::Udp => 2,
             Self::Esp => 3,
             Self::Ip => 4,
+            Self::Tcp => 6,
         }
     }
 
@@ -101,6 +111,7 @@ impl Profile {
             2 => Some(Self::Udp),
             3 => Some(Self::Esp),
             4 => Some(Self::Ip),
+            6 => Some(Self::Tcp),
             _ => None,
         }
     }
@@ -180,6 +191,15 @@ impl Cid {
         }
     }
 
+    /// Octets of the number as feedback carries it.
+    const fn feedback_octets(self) -> usize {
+        match self.number {
+            0 if !self.large => 0,
+            128.. if self.large => 2,
+            _ => 1,
+        }
+    }
+
     fn put_large(self, out: &mut Vec<u8>) {
         let width = if self.number < 128 { 7 } else { 14 };
         numbers::put_sdvl(u32::from(self.number), width, out);
@@ -207,7 +227,7 @@ pub struct Settings {
 impl Settings {
     /// Octets by which a packet may grow: an uncompressed profile's number or a context's whole
     /// content in place of headers, and one element of feedback.
-    pub const GROWTH_OCTETS_MAX: usize = 24;
+    pub const GROWTH_OCTETS_MAX: usize = 32;
     /// The most repeats; each needs memory in each context.
     pub const REPEATS_MAX: u8 = 8;
     /// How much rarer everything is said anew once the other end has answered: then it asks.

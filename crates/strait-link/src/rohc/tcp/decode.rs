@@ -1,0 +1,273 @@
+//! One context of a decompressor.
+
+use alloc::vec::Vec;
+
+use super::super::check::{plain_crc3, plain_crc7};
+use super::super::decode::Check;
+use super::super::decompress::Fault;
+use super::super::numbers::{Cursor, low_mask};
+use super::common;
+use super::formats::{
+    ACK_SCALED_BACK, Format, HOP_LIMIT_BACK, MSN_BACK, Part, RANDOM, SEQUENCE_SCALED_BACK,
+    SEQUENTIAL, WINDOW_BACK,
+};
+use super::header::{Header, flag};
+use super::options::{Options, Table, Whole};
+use super::{Ids, Known, near};
+
+/// Rounds of the scaled sequence number's four bits that are tried, if the transport checksum can
+/// judge them: after the loss of up to this many times sixteen packets.
+const ROUNDS_MAX: u32 = 16;
+
+/// The decompressing end of one context.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Decoder {
+    known: Known,
+    /// The sequence number of the last packet that had a payload.
+    data: u32,
+    table: Table,
+}
+
+/// What a base header said that isn't told at once.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    check: Check,
+    /// Bits of the scaled sequence number.
+    scaled: Option<(u32, u8)>,
+    list: bool,
+}
+
+impl Decoder {
+    /// The context that an IR packet tells; the headers stand for its packet. `None`: no such
+    /// packet, or one that we don't know.
+    pub(in super::super) fn read_whole(chain: &mut Cursor<'_>) -> Option<Self> {
+        let mut known = Known::read_static(chain)?;
+        known.read_dynamic(chain)?;
+        Some(Self::with(known, Table::default()))
+    }
+
+    /// The same context with what an IR-DYN packet tells anew.
+    pub(in super::super) fn read_dynamic(&self, chain: &mut Cursor<'_>) -> Option<Self> {
+        let mut known = self.known;
+        known.read_dynamic(chain)?;
+        Some(Self::with(known, self.table.clone()))
+    }
+
+    fn with(known: Known, mut table: Table) -> Self {
+        table.learn(&known.header.options);
+        Self {
+            known,
+            data: known.header.sequence,
+            table,
+        }
+    }
+
+    /// The last packet's master sequence number.
+    pub(in super::super) const fn msn(&self) -> u16 {
+        self.known.msn
+    }
+
+    /// Appends the headers that the context stands for, and `payload`.
+    pub(in super::super) fn emit(&self, payload: &[u8], out: &mut Vec<u8>) -> bool {
+        let done = self.known.header.emit(payload.len(), out);
+        if done {
+            out.extend_from_slice(payload);
+        }
+        done
+    }
+
+    /// Appends the packet of the compressed header at the front of `rest`, and says which check it
+    /// passed. `sound` judges the whole packet; `thorough` asks for the longer check, or for
+    /// certainty by that.
+    pub(in super::super) fn decode(
+        &mut self,
+        first: u8,
+        mut rest: Cursor<'_>,
+        thorough: bool,
+        out: &mut Vec<u8>,
+        sound: impl Fn(&[u8]) -> Option<bool>,
+    ) -> Result<Check, Fault> {
+        let mut known = self.known;
+        let said = read_base(&mut known, first, &mut rest)?;
+        self.read_rest(&mut known, said.list, &mut rest)
+            .ok_or(Fault::Malformed)?;
+        let doubtful = thorough && matches!(said.check, Check::Crc3(_));
+        let payload = rest.0;
+        let rounds = match said.scaled {
+            Some(_) => ROUNDS_MAX,
+            None => 0,
+        };
+        for round in 0..=rounds {
+            if let Some(scaled) = said.scaled {
+                known.header.sequence = self
+                    .unscaled(scaled, round, payload.len())
+                    .ok_or(Fault::Malformed)?;
+            }
+            let certain = doubtful || round > 0;
+            let right = attempt(&known.header, said.check, payload, out, |packet| {
+                sound(packet).unwrap_or(!certain)
+            })?;
+            if right {
+                self.commit(known, payload.len());
+                return Ok(said.check);
+            }
+        }
+        Err(Fault::BadCheck)
+    }
+
+    fn commit(&mut self, known: Known, payload: usize) {
+        self.known = known;
+        self.table.learn(&known.header.options);
+        if payload > 0 {
+            self.data = known.header.sequence;
+        }
+    }
+
+    /// The sequence number that scaled bits stand for, `round` rounds further on.
+    fn unscaled(&self, (bits, width): (u32, u8), round: u32, payload: usize) -> Option<u32> {
+        let stride = u32::try_from(payload).ok().filter(|&stride| stride > 0)?;
+        let (known, residue) = (self.data / stride, self.data % stride);
+        let scaled = near(known, bits, width, SEQUENCE_SCALED_BACK, u32::MAX);
+        let scaled = scaled.wrapping_add(round << width);
+        Some(scaled.wrapping_mul(stride).wrapping_add(residue))
+    }
+
+    /// Reads what follows the base header: a list of options, and the irregular chain.
+    fn read_rest(&self, known: &mut Known, list: bool, rest: &mut Cursor<'_>) -> Option<()> {
+        let ack = known.header.acknowledgement;
+        let (plan, whole) = if list {
+            let plan = Options::read_list(rest)?;
+            let whole = plan.read_whole(rest, ack)?;
+            (plan, whole)
+        } else {
+            (self.known.header.options.plan(), Whole::default())
+        };
+        if !known.header.ip.v6 && known.ids == Ids::Random {
+            known.header.ip.id = rest.u16()?;
+        }
+        if known.ecn_used {
+            known.header.set_congestion(rest.u8()?);
+        }
+        known.header.checksum = rest.u16()?;
+        known.header.options = plan.complete(&whole, &self.table, rest, ack)?;
+        Some(())
+    }
+}
+
+/// Appends the packet of these headers if the check and `sound` are content with it.
+fn attempt(
+    header: &Header,
+    check: Check,
+    payload: &[u8],
+    out: &mut Vec<u8>,
+    sound: impl Fn(&[u8]) -> bool,
+) -> Result<bool, Fault> {
+    let start = out.len();
+    if !header.emit(payload.len(), out) {
+        return Err(Fault::Malformed);
+    }
+    let right = match check {
+        Check::Crc3(check) => plain_crc3(&out[start..]) == check,
+        Check::Crc7(check) => plain_crc7(&out[start..]) == check,
+    };
+    if right {
+        out.extend_from_slice(payload);
+        if sound(&out[start..]) {
+            return Ok(true);
+        }
+    }
+    out.truncate(start);
+    Ok(false)
+}
+
+fn read_base(known: &mut Known, first: u8, rest: &mut Cursor<'_>) -> Result<Said, Fault> {
+    if first == common::MARK {
+        let (check, list) = known.read_common(rest).ok_or(Fault::Malformed)?;
+        return Ok(Said {
+            check: Check::Crc7(check),
+            scaled: None,
+            list,
+        });
+    }
+    if first == common::MARK | 1 {
+        // Of outer headers, and contexts have one.
+        return Err(Fault::Unsupported);
+    }
+    let formats = if known.ids.counts() {
+        &SEQUENTIAL
+    } else {
+        &RANDOM
+    };
+    let format = formats.iter().find(|format| format.begins(first));
+    let format = format.ok_or(Fault::Malformed)?;
+    read_format(known, format, first, rest).ok_or(Fault::Malformed)
+}
+
+fn read_format(
+    known: &mut Known,
+    format: &Format,
+    first: u8,
+    rest: &mut Cursor<'_>,
+) -> Option<Said> {
+    let before = *known;
+    let mut base = u64::from(first);
+    for &octet in rest.take(format.octets() - 1)? {
+        base = base << 8 | u64::from(octet);
+    }
+    let mut said = Said {
+        check: Check::Crc3(0),
+        scaled: None,
+        list: false,
+    };
+    let header = &mut known.header;
+    // What these formats don't say has one value.
+    header.flags = header.flags & flag::PUSH | flag::ACK;
+    let mut id = None;
+    let mut bits_left = format.octets() * 8;
+    for &(part, width) in format.parts {
+        bits_left -= usize::from(width);
+        let bits = (base >> bits_left) as u32 & low_mask(width);
+        match part {
+            Part::Mark(_) => {}
+            Part::Msn => {
+                known.msn = near(u32::from(before.msn), bits, width, MSN_BACK, 0xffff) as u16;
+            }
+            Part::Push if bits != 0 => header.flags |= flag::PUSH,
+            Part::Push => header.flags &= !flag::PUSH,
+            Part::Check if width == 3 => said.check = Check::Crc3(bits as u8),
+            Part::Check => said.check = Check::Crc7(bits as u8),
+            Part::Sequence(back) => {
+                header.sequence = near(header.sequence, bits, width, back, u32::MAX);
+            }
+            Part::SequenceScaled => said.scaled = Some((bits, width)),
+            Part::Ack(back) => {
+                header.acknowledgement = near(header.acknowledgement, bits, width, back, u32::MAX);
+            }
+            Part::AckScaled => {
+                let stride = u32::from(before.ack_stride);
+                let ack = before.header.acknowledgement;
+                let scaled = ack.checked_div(stride)?;
+                let scaled = near(scaled, bits, width, ACK_SCALED_BACK, u32::MAX);
+                header.acknowledgement = scaled.wrapping_mul(stride).wrapping_add(ack % stride);
+            }
+            Part::Id(back) => id = Some((bits, width, back)),
+            Part::Window => {
+                let window = u32::from(header.window);
+                header.window = near(window, bits, width, WINDOW_BACK, 0xffff) as u16;
+            }
+            Part::Rsf => header.set_rsf(bits as u8),
+            Part::HopLimit => {
+                let hop_limit = u32::from(header.ip.hop_limit);
+                header.ip.hop_limit = near(hop_limit, bits, width, HOP_LIMIT_BACK, 0xff) as u8;
+            }
+            Part::EcnUsed => known.ecn_used = bits != 0,
+            Part::HasList => said.list = bits != 0,
+        }
+    }
+    if let Some((bits, width, back)) = id {
+        let offset = before.ids.offset(before.header.ip.id, before.msn);
+        let offset = near(u32::from(offset), bits, width, back, 0xffff);
+        header.ip.id = before.ids.at(offset as u16, known.msn);
+    }
+    Some(said)
+}

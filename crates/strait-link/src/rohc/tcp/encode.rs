@@ -1,0 +1,452 @@
+//! One context of a compressor.
+
+use alloc::vec::Vec;
+
+use super::super::check::{crc8, plain_crc3, plain_crc7};
+use super::super::encode::{IdHabit, IdOrder, Window};
+use super::super::numbers::{Bits, low_mask};
+use super::super::pace::{Pace, Say};
+use super::super::{Cid, Profile, Settings};
+use super::common::{self, Presence, indicator};
+use super::formats::{
+    ACK_SCALED_BACK, Format, HOP_LIMIT_BACK, MSN_BACK, Part, RANDOM, SEQUENCE_SCALED_BACK,
+    SEQUENTIAL, WINDOW_BACK, say,
+};
+use super::header::{Header, flag};
+use super::options::{Kinds, Options, goes_irregular, put_irregular};
+use super::{Ids, Known, fits, low};
+
+/// What one sent packet told.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    known: Known,
+    payload: u32,
+}
+
+/// Equal steps of the acknowledgement number in a row after which it is taken for a multiple.
+const STRIDE_RUN: u8 = 3;
+/// Packets without a change after which congestion bits aren't said in every packet any more.
+const CALM: u8 = 64;
+
+/// How much oftener everything is said while nobody answers.
+const UNHEARD_HURRY: u32 = 4;
+
+/// The compressing end of one context.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Encoder {
+    known: Known,
+    payload: u32,
+    window: Window<Sent>,
+    pace: Pace,
+    habit: IdHabit,
+    kinds: Kinds,
+    /// The last step of the acknowledgement number, and how often in a row it was that.
+    ack_step: (u32, u8),
+    /// Packets since congestion bits changed.
+    calm: u8,
+    /// Nothing has been sent.
+    fresh: bool,
+}
+
+impl Encoder {
+    /// A context that the other end knows nothing of.
+    pub(in super::super) fn new(header: &Header, settings: &Settings) -> Self {
+        // More than elsewhere changes and isn't said again: a context that is behind stays so. And
+        // no checksum stands for the identification.
+        let halves = if header.ip.v6 { 3 } else { 4 };
+        let repeats = settings.repeats.saturating_mul(halves) / 2;
+        Self {
+            known: Known::new(*header),
+            payload: 0,
+            window: Window::default(),
+            pace: Pace::new(repeats.clamp(1, Settings::REPEATS_MAX), 0).hurried(UNHEARD_HURRY),
+            habit: IdHabit::default(),
+            kinds: Kinds::default(),
+            ack_step: (0, 0),
+            calm: 0,
+            fresh: true,
+        }
+    }
+
+    /// Says everything again, as after the other end has lost all.
+    pub(in super::super) fn begin_again(&mut self) {
+        self.pace
+            .begin_again(u32::from(self.known.msn.wrapping_add(1)));
+    }
+
+    /// Says again what changes.
+    pub(in super::super) fn repeat_dynamic(&mut self) {
+        self.pace
+            .repeat_dynamic(u32::from(self.known.msn.wrapping_add(1)));
+    }
+
+    /// The other end has taken in the packet with these low bits of a sequence number.
+    pub(in super::super) fn confirm(&mut self, acknowledged: Bits) {
+        let last = u32::from(self.known.msn);
+        let behind = last.wrapping_sub(acknowledged.value) & low_mask(acknowledged.width);
+        let msn = last.wrapping_sub(behind);
+        if self.pace.confirm(msn) {
+            // What was sent before is known no more: the receiver doesn't go back.
+            self.window
+                .retain(|sent| u32::from(sent.known.msn).wrapping_sub(msn) as i16 >= 0);
+        }
+    }
+
+    /// Appends the compressed form of the headers `bytes`, which `header` was read from and
+    /// `payload` octets follow.
+    pub(in super::super) fn encode(
+        &mut self,
+        mut header: Header,
+        (bytes, payload): (&[u8], usize),
+        cid: Cid,
+        settings: &Settings,
+        out: &mut Vec<u8>,
+    ) {
+        header.options.number(&mut self.kinds);
+        self.payload = payload as u32;
+        let first = core::mem::replace(&mut self.fresh, false);
+        self.watch_ids(&header, first);
+        if !first {
+            self.watch(&header);
+            self.known.msn = self.known.msn.wrapping_add(1);
+        }
+        self.known.header = header;
+        match self.pace.advance(settings) {
+            Say::Whole => self.put_whole(cid, out),
+            Say::Dynamic => self.put_dynamic(cid, out),
+            Say::Changes => {
+                if !self.put_compressed(bytes, cid, out) {
+                    self.pace.fall_back(u32::from(self.known.msn));
+                    self.put_dynamic(cid, out);
+                }
+            }
+        }
+        let sent = Sent {
+            known: self.known,
+            payload: self.payload,
+        };
+        self.window.push(sent, self.pace.repeats);
+    }
+
+    /// How identifications go.
+    fn watch_ids(&mut self, header: &Header, first: bool) {
+        let (last, id) = (self.known.header.ip.id, header.ip.id);
+        let ids = &mut self.known.ids;
+        *ids = match *ids {
+            _ if header.ip.v6 => Ids::Random,
+            _ if first && id == 0 => Ids::Zero,
+            _ if first => Ids::Sequential,
+            _ if id == 0 && last == 0 => Ids::Zero,
+            Ids::Zero => {
+                self.habit = IdHabit::default();
+                Ids::Sequential
+            }
+            before => {
+                let mut order = IdOrder {
+                    random: before == Ids::Random,
+                    network: before != Ids::Swapped,
+                };
+                self.habit.watch(last, id, &mut order);
+                match order {
+                    IdOrder { random: true, .. } => Ids::Random,
+                    IdOrder { network: true, .. } => Ids::Sequential,
+                    IdOrder { .. } => Ids::Swapped,
+                }
+            }
+        };
+    }
+
+    /// How acknowledgement numbers and congestion bits go.
+    fn watch(&mut self, header: &Header) {
+        let known = &mut self.known;
+        let last = &known.header;
+        if header.congestion() == last.congestion() {
+            self.calm = self.calm.saturating_add(1);
+            known.ecn_used &= self.calm < CALM;
+        } else {
+            self.calm = 0;
+            known.ecn_used = true;
+        }
+        let step = header.acknowledgement.wrapping_sub(last.acknowledgement);
+        if step == 0 {
+            return;
+        }
+        self.ack_step = match self.ack_step {
+            (before, run) if before == step => (step, run.saturating_add(1)),
+            _ => (step, 1),
+        };
+        let stride = u32::from(known.ack_stride);
+        let expressed = stride != 0 && step.is_multiple_of(stride);
+        if self.ack_step.1 >= STRIDE_RUN
+            && !expressed
+            && let Ok(step) = u16::try_from(step)
+        {
+            known.ack_stride = step;
+        }
+    }
+
+    /// IR.
+    fn put_whole(&self, cid: Cid, out: &mut Vec<u8>) {
+        let start = out.len();
+        cid.put(0xfd, out);
+        out.extend_from_slice(&[Profile::Tcp.number(), 0]);
+        let check = out.len() - 1;
+        self.known.put_static(out);
+        self.known.put_dynamic(out);
+        out[check] = crc8(&[&out[start..]]);
+    }
+
+    /// IR-DYN.
+    fn put_dynamic(&self, cid: Cid, out: &mut Vec<u8>) {
+        let start = out.len();
+        cid.put(0xf8, out);
+        out.extend_from_slice(&[Profile::Tcp.number(), 0]);
+        let check = out.len() - 1;
+        self.known.put_dynamic(out);
+        out[check] = crc8(&[&out[start..]]);
+    }
+
+    /// A compressed header. `false`, and nothing is appended, if none says enough.
+    fn put_compressed(&self, bytes: &[u8], cid: Cid, out: &mut Vec<u8>) -> bool {
+        let Some(rsf) = self.known.header.rsf() else {
+            return false;
+        };
+        if !self.part_fits(Part::Msn, 4) {
+            return false;
+        }
+        let needs = self.needs() | if rsf != 0 { say::RSF } else { 0 };
+        let formats = if self.known.ids.counts() {
+            &SEQUENTIAL
+        } else {
+            &RANDOM
+        };
+        let fitting = formats.iter().find(|format| {
+            let mut parts = format.parts.iter();
+            needs & !format.says == 0 && parts.all(|&(part, width)| self.part_fits(part, width))
+        });
+        match fitting {
+            Some(format) => self.put_format(format, needs, rsf, bytes, cid, out),
+            None => self.put_common(needs, rsf, bytes, cid, out),
+        }
+        let list = needs & say::LIST != 0;
+        if list {
+            let ack = self.known.header.acknowledgement;
+            let whole = |index, item: &[u8]| !self.goes_irregular(index, item);
+            self.known.header.options.put_list(ack, whole, out);
+        }
+        self.put_irregular(list, out);
+        true
+    }
+
+    /// What the packet has to say to whoever knows any packet of the window; see [`say`].
+    fn needs(&self) -> u8 {
+        let Known {
+            header,
+            ids,
+            ecn_used,
+            ack_stride,
+            ..
+        } = &self.known;
+        let mut needs = 0;
+        let mut need = |what: u8, changed: bool| needs |= if changed { what } else { 0 };
+        need(
+            say::COMMON,
+            !header.has(flag::ACK) || header.has(flag::URGENT),
+        );
+        for Sent { known, .. } in self.window.iter() {
+            let before = &known.header;
+            need(say::SEQUENCE, before.sequence != header.sequence);
+            need(say::ACK, before.acknowledgement != header.acknowledgement);
+            need(say::WINDOW, before.window != header.window);
+            need(say::HOP_LIMIT, before.ip.hop_limit != header.ip.hop_limit);
+            need(say::ECN_USED, known.ecn_used != *ecn_used);
+            let dscp = |header: &Header| header.ip.traffic_class & 0xfc;
+            let others = |header: &Header| {
+                let flags = header.flags & (flag::ACK | flag::URGENT);
+                (dscp(header), header.ip.dont_fragment, header.urgent, flags)
+            };
+            need(
+                say::COMMON,
+                others(before) != others(header)
+                    || known.ids != *ids
+                    || known.ack_stride != *ack_stride,
+            );
+            need(say::LIST, !before.options.same_order(&header.options));
+        }
+        let mut items = header.options.items();
+        need(
+            say::LIST,
+            !items.all(|(index, item)| self.goes_irregular(index, item)),
+        );
+        needs
+    }
+
+    fn goes_irregular(&self, index: u8, item: &[u8]) -> bool {
+        self.window
+            .all(|sent| goes_irregular(index, item, &sent.known.header.options))
+    }
+
+    /// Whether `width` bits say the field to whoever knows any packet of the window.
+    fn part_fits(&self, part: Part, width: u8) -> bool {
+        let Known { header, .. } = &self.known;
+        let all = |value: u32, back: i32, mask: u32, of: fn(&Sent) -> u32| {
+            self.window
+                .all(|sent| fits(of(sent), value, width, back, mask))
+        };
+        match part {
+            Part::Msn => all(u32::from(self.known.msn), MSN_BACK, 0xffff, |sent| {
+                u32::from(sent.known.msn)
+            }),
+            Part::Sequence(back) => all(header.sequence, back, u32::MAX, |sent| {
+                sent.known.header.sequence
+            }),
+            Part::Ack(back) => all(header.acknowledgement, back, u32::MAX, |sent| {
+                sent.known.header.acknowledgement
+            }),
+            Part::SequenceScaled => self.scaled_fits(
+                header.sequence,
+                self.payload,
+                (width, SEQUENCE_SCALED_BACK),
+                |sent| (sent.known.header.sequence, sent.payload),
+            ),
+            Part::AckScaled => self.scaled_fits(
+                header.acknowledgement,
+                u32::from(self.known.ack_stride),
+                (width, ACK_SCALED_BACK),
+                |sent| {
+                    let stride = u32::from(sent.known.ack_stride);
+                    (sent.known.header.acknowledgement, stride)
+                },
+            ),
+            Part::Id(back) => {
+                let ids = self.known.ids;
+                let offset = |known: &Known| u32::from(ids.offset(known.header.ip.id, known.msn));
+                let value = offset(&self.known);
+                self.window
+                    .all(|sent| fits(offset(&sent.known), value, width, back, 0xffff))
+            }
+            Part::Window if width == 16 => true,
+            Part::Window => all(u32::from(header.window), WINDOW_BACK, 0xffff, |sent| {
+                u32::from(sent.known.header.window)
+            }),
+            Part::HopLimit => all(
+                u32::from(header.ip.hop_limit),
+                HOP_LIMIT_BACK,
+                0xff,
+                |sent| u32::from(sent.known.header.ip.hop_limit),
+            ),
+            Part::Mark(_)
+            | Part::Push
+            | Part::Check
+            | Part::Rsf
+            | Part::EcnUsed
+            | Part::HasList => true,
+        }
+    }
+
+    /// Whether a number can be said in units of `stride`.
+    fn scaled_fits(
+        &self,
+        value: u32,
+        stride: u32,
+        (width, back): (u8, i32),
+        of: impl Fn(&Sent) -> (u32, u32),
+    ) -> bool {
+        stride != 0
+            && self.window.all(|sent| {
+                let (before, before_stride) = of(sent);
+                before_stride == stride
+                    && before % stride == value % stride
+                    && fits(before / stride, value / stride, width, back, u32::MAX)
+            })
+    }
+
+    fn part_value(&self, part: Part, width: u8, needs: u8, rsf: u8, bytes: &[u8]) -> u64 {
+        let Known { header, .. } = &self.known;
+        let value = match part {
+            Part::Mark(mark) => u32::from(mark),
+            Part::Msn => u32::from(self.known.msn),
+            Part::Push => u32::from(header.has(flag::PUSH)),
+            Part::Check if width == 3 => u32::from(plain_crc3(bytes)),
+            Part::Check => u32::from(plain_crc7(bytes)),
+            Part::Sequence(_) => header.sequence,
+            Part::SequenceScaled => header.sequence / self.payload.max(1),
+            Part::Ack(_) => header.acknowledgement,
+            Part::AckScaled => header.acknowledgement / u32::from(self.known.ack_stride.max(1)),
+            Part::Id(_) => u32::from(self.known.ids.offset(header.ip.id, self.known.msn)),
+            Part::Window => u32::from(header.window),
+            Part::Rsf => u32::from(rsf),
+            Part::HopLimit => u32::from(header.ip.hop_limit),
+            Part::EcnUsed => u32::from(self.known.ecn_used),
+            Part::HasList => u32::from(needs & say::LIST != 0),
+        };
+        low(value, width)
+    }
+
+    fn put_format(
+        &self,
+        format: &Format,
+        needs: u8,
+        rsf: u8,
+        bytes: &[u8],
+        cid: Cid,
+        out: &mut Vec<u8>,
+    ) {
+        let mut base = 0u64;
+        for &(part, width) in format.parts {
+            base = base << width | self.part_value(part, width, needs, rsf, bytes);
+        }
+        let base = base.to_be_bytes();
+        let base = &base[8 - format.octets()..];
+        cid.put(base[0], out);
+        out.extend_from_slice(&base[1..]);
+    }
+
+    fn put_common(&self, needs: u8, rsf: u8, bytes: &[u8], cid: Cid, out: &mut Vec<u8>) {
+        let Known { header, ids, .. } = &self.known;
+        let differs = |same: fn(&Known, &Known) -> bool| {
+            !self.window.all(|sent| same(&sent.known, &self.known))
+        };
+        let sequences = self.window.iter().map(|sent| sent.known.header.sequence);
+        let acks = self
+            .window
+            .iter()
+            .map(|sent| sent.known.header.acknowledgement);
+        let present = Presence {
+            sequence: indicator(header.sequence, &sequences),
+            ack: indicator(header.acknowledgement, &acks),
+            ack_stride: differs(|a, b| a.ack_stride == b.ack_stride),
+            window: needs & say::WINDOW != 0,
+            id: ids.counts() && (differs(|a, b| a.ids == b.ids) || !self.part_fits(Part::Id(3), 8)),
+            urgent: differs(|a, b| a.header.urgent == b.header.urgent),
+            dscp: differs(|a, b| {
+                a.header.ip.traffic_class & 0xfc == b.header.ip.traffic_class & 0xfc
+            }),
+            hop_limit: needs & say::HOP_LIMIT != 0,
+            list: needs & say::LIST != 0,
+        };
+        cid.put(common::MARK, out);
+        self.known.put_common(present, rsf, plain_crc7(bytes), out);
+    }
+
+    /// What every packet says behind its base header.
+    fn put_irregular(&self, list: bool, out: &mut Vec<u8>) {
+        let Known { header, ids, .. } = &self.known;
+        if !header.ip.v6 && *ids == Ids::Random {
+            out.extend_from_slice(&header.ip.id.to_be_bytes());
+        }
+        if self.known.ecn_used {
+            out.push(header.congestion());
+        }
+        out.extend_from_slice(&header.checksum.to_be_bytes());
+        let known = self
+            .window
+            .iter()
+            .map(|sent| -> &Options { &sent.known.header.options });
+        for (index, item) in header.options.items() {
+            if !list || self.goes_irregular(index, item) {
+                put_irregular(index, item, header.acknowledgement, known.clone(), out);
+            }
+        }
+    }
+}
