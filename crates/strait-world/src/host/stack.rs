@@ -205,7 +205,7 @@ impl Stack {
         remote: SocketAddr,
         options: &TcpOptions,
     ) -> Result<ConnectionId, TcpError> {
-        let id = self.add_connection(self.current, (local, remote), options)?;
+        let id = self.add_connection(self.current, (local, remote), options, None)?;
         let opened = match self.connections.get_mut(&id) {
             Some(connection) => connection.endpoint.connect(now),
             None => Err(TcpError::Misused),
@@ -246,22 +246,28 @@ impl Stack {
         totals
     }
 
+    /// `initial`: its initial sequence number, if it can't be any.
     fn add_connection(
         &mut self,
         app: AppId,
         ends: (SocketAddr, SocketAddr),
         options: &TcpOptions,
+        initial: Option<u32>,
     ) -> Result<ConnectionId, TcpError> {
         if self.by_ends.contains_key(&ends) || self.connections.len() >= Self::CONNECTIONS_MAX {
             self.counters.connections_refused += 1;
             return Err(TcpError::Misused);
         }
+        let seed = self.sequence_seeds.draw();
+        let seed = initial.map_or(seed, |initial| {
+            u64::from(initial) << 32 | seed & u64::from(u32::MAX)
+        });
         let config = TcpConfig {
             mtu: options.mtu.map_or(self.mtu, |mtu| mtu.min(self.mtu)),
             send_octets: options.buffer_octets,
             receive_octets: options.buffer_octets,
             nagle: options.nagle,
-            seed: self.sequence_seeds.draw(),
+            seed,
             ..TcpConfig::new(ends.0, ends.1)
         };
         let endpoint = endpoint(&options.profile, &config).map_err(|_| TcpError::Misused)?;
@@ -285,10 +291,17 @@ impl Stack {
 
     fn remove_connection(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.remove(&id) {
-            self.by_ends.remove(&connection.ends);
+            self.release_ends(id, connection.ends);
         }
         self.dirty.remove(&id);
         self.schedule.set(Owner::Connection(id), None);
+    }
+
+    /// Others may be between these ends now, if nobody is already.
+    fn release_ends(&mut self, id: ConnectionId, ends: (SocketAddr, SocketAddr)) {
+        if self.by_ends.get(&ends) == Some(&id) {
+            self.by_ends.remove(&ends);
+        }
     }
 
     /// Who waits for datagrams at `port`.
@@ -312,13 +325,14 @@ impl Stack {
         bytes: &[u8],
         ends: (SocketAddr, SocketAddr),
     ) {
+        let successor = self.make_way(bytes, ends);
         if let Some(id) = self.by_ends.get(&ends).copied() {
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.endpoint.handle_packet(now, bytes);
                 self.notices.push_back((connection.app, Notice::Ready(id)));
                 self.dirty.insert(id);
             }
-        } else if self.open_passive(now, bytes, ends).is_none() {
+        } else if self.open_passive(now, bytes, ends, successor).is_none() {
             let mut reset = self.buffer();
             if reset_for(bytes, &mut reset) {
                 self.counters.resets_out += 1;
@@ -327,12 +341,26 @@ impl Stack {
         }
     }
 
+    /// Ends a connection that only waits out of caution, if the packet opens another between the
+    /// same ends and somebody listens: the other's initial sequence number.
+    fn make_way(&mut self, bytes: &[u8], ends: (SocketAddr, SocketAddr)) -> Option<u32> {
+        let id = *self.by_ends.get(&ends)?;
+        let connection = self.connections.get(&id)?;
+        let initial = connection.endpoint.makes_way(bytes)?;
+        self.listeners.get(&ends.0.port())?;
+        self.notices
+            .push_back((connection.app, Notice::Closed(id, None)));
+        self.release_ends(id, ends);
+        Some(initial)
+    }
+
     /// A SYN for a listener makes a connection, if the endpoint takes it: a damaged one doesn't.
     fn open_passive(
         &mut self,
         now: Instant,
         bytes: &[u8],
         ends: (SocketAddr, SocketAddr),
+        initial: Option<u32>,
     ) -> Option<()> {
         let flags = tcp_header(bytes)?.flags;
         let others = TcpFlags::ACK.0 | TcpFlags::RST.0 | TcpFlags::FIN.0;
@@ -341,7 +369,7 @@ impl Stack {
         }
         let listener = self.listeners.get(&ends.0.port())?;
         let (app, options) = (listener.app, listener.options.clone());
-        let id = self.add_connection(app, ends, &options).ok()?;
+        let id = self.add_connection(app, ends, &options, initial).ok()?;
         let endpoint = self.connections.get_mut(&id)?.endpoint.as_mut();
         if endpoint.accept(now).is_ok() {
             endpoint.handle_packet(now, bytes);

@@ -1,5 +1,6 @@
 use super::harness::{Pair, Pipe};
 use super::*;
+use crate::tcp::TcpState;
 use strait_core::id::NeighbourId;
 use strait_core::node::{DownCause, FrameMeta, PortState};
 use strait_wire::ip::{TcpFlags, build_echo, build_icmp_error, build_udp, tcp_header};
@@ -341,6 +342,93 @@ fn a_damaged_syn_leaves_no_connection_and_a_reset_ends_a_young_one() {
     assert!(host.wants(PortId::HOST).is_none() && host.wake().is_none());
     let error = host.logs().next().unwrap().transfer.as_ref().unwrap().error;
     assert_eq!(error, Some(crate::tcp::TcpError::Reset));
+}
+
+/// Closes every connection that opens, and notes when one is gone.
+struct Door(FlowLog);
+
+impl Application for Door {
+    fn handle(&mut self, now: Instant, event: Event<'_>, stack: &mut Stack) {
+        match event {
+            Event::Ready(id) => stack.connection(id).unwrap().close(),
+            Event::Closed { error, .. } => {
+                self.0.transfer().error = error;
+                self.0.transfer().finished_ns = Some(now.as_nanos());
+            }
+            _ => {}
+        }
+    }
+    fn wake(&self) -> Option<Instant> {
+        None
+    }
+    fn log(&self) -> &FlowLog {
+        &self.0
+    }
+}
+
+/// A client at port 4000 that asks for port 80, and what the host answers to its SYN.
+fn caller(seed: u64, host: &mut Host) -> (Box<dyn crate::tcp::TcpEndpoint>, Vec<u8>) {
+    let [local, remote] = ["10.0.0.1:4000", "10.0.0.2:80"].map(|text| text.parse().unwrap());
+    let config = crate::tcp::TcpConfig {
+        seed,
+        ..crate::tcp::TcpConfig::new(local, remote)
+    };
+    let mut client = crate::tcp::endpoint("linux-reno", &config).unwrap();
+    let mut packet = Vec::new();
+    client.connect(Instant::ZERO).unwrap();
+    assert!(client.poll_packet(Instant::ZERO, &mut packet));
+    host.handle(Instant::ZERO, frame(&packet));
+    (client, only_packet(host))
+}
+
+#[test]
+fn a_connection_that_waits_out_of_caution_makes_way_for_the_next() {
+    let mut host = fresh();
+    host.install(|stack| {
+        let profile = "linux-reno".into();
+        assert!(stack.listen(
+            80,
+            TcpOptions {
+                profile,
+                ..options()
+            }
+        ));
+        Door(FlowLog::new("door", crate::traffic::Side::To))
+    });
+    let (mut client, answer) = caller(1, &mut host);
+    let first = tcp_header(&answer).unwrap().seq;
+    let mut packet = Vec::new();
+    client.handle_packet(Instant::ZERO, &answer);
+    assert!(client.poll_packet(Instant::ZERO, &mut packet));
+    host.handle(Instant::ZERO, frame(&packet));
+    client.handle_packet(Instant::ZERO, &only_packet(&mut host));
+    assert!(client.is_drained());
+    client.close();
+    while client.poll_packet(Instant::ZERO, &mut packet) {
+        host.handle(Instant::ZERO, frame(&packet));
+        if host.wants(PortId::HOST).is_some() {
+            client.handle_packet(Instant::ZERO, &only_packet(&mut host));
+        }
+    }
+    assert_eq!(client.state(), TcpState::Closed);
+    let closed = |host: &Host| host.logs().next().unwrap().transfer.clone();
+    assert!(closed(&host).is_none(), "it waits");
+    // Older than the last connection: an acknowledgement, as of any segment that can't be right.
+    let (_, answer) = caller(u64::from(u32::MAX) << 32, &mut host);
+    assert_eq!(tcp_header(&answer).unwrap().flags, TcpFlags::ACK);
+    // The SYN and the FIN are all that was sent.
+    let next = tcp_header(&answer).unwrap().seq;
+    assert_eq!(next, first.wrapping_add(2));
+    // A later timestamp: another connection, with numbers beyond those of the last.
+    let (mut client, answer) = caller(9, &mut host);
+    let view = tcp_header(&answer).unwrap();
+    assert_eq!(view.flags, TcpFlags::SYN | TcpFlags::ACK);
+    assert_eq!(view.seq, next.wrapping_add(65_537));
+    client.handle_packet(Instant::ZERO, &answer);
+    assert_eq!(client.state(), TcpState::Established);
+    let transfer = closed(&host).unwrap();
+    assert_eq!((transfer.error, transfer.finished_ns), (None, Some(0)));
+    host.check();
 }
 
 proptest::proptest! {

@@ -148,6 +148,12 @@ impl EventLog {
         self.latest.pop_front()
     }
 
+    /// Asserts the limit.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        assert!(self.latest.len() <= Self::LATEST_MAX);
+    }
+
     pub(super) const fn counts(&self) -> TcpEventCounts {
         self.counts
     }

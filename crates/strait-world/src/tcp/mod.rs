@@ -94,6 +94,13 @@ pub trait TcpEndpoint {
     /// Where the connection stands.
     fn state(&self) -> TcpState;
 
+    /// If `packet` asks for another connection between the same ends and this one, which only
+    /// waits out of caution, may make way for it: the initial sequence number that the other needs
+    /// at this end (RFC 9293 section 3.10.7.4, RFC 6191).
+    fn makes_way(&self, _: &[u8]) -> Option<u32> {
+        None
+    }
+
     /// Why it ended, if not in order.
     fn error(&self) -> Option<TcpError>;
 
@@ -312,6 +319,8 @@ impl Meter {
 mod behaviour;
 #[cfg(test)]
 mod clocks;
+#[cfg(test)]
+mod incarnation;
 #[cfg(test)]
 mod pipe;
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(super) struct Receiver {
     first: u64,
     /// The next sequence number expected.
     pub(super) next: u64,
-    ring: Ring,
+    pub(super) ring: Ring,
     /// Octets in order that the application hasn't taken.
     unread: usize,
     /// Ranges beyond a gap, in order and apart from each other.
@@ -164,6 +164,18 @@ impl Receiver {
         self.unread += (to - self.next) as usize;
         self.next = to;
         self.recent.retain(|range| range.1 > to);
+    }
+
+    /// Asserts the limits of reassembly, and that ranges are in order and apart.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        assert!(self.waiting.len() <= Self::RANGES_MAX && self.recent.len() <= 4);
+        let mut last = self.next;
+        for (start, end) in &self.waiting {
+            assert!(last < *start && start < end);
+            last = *end;
+        }
+        assert!(last <= self.edge.max(self.next));
     }
 
     /// The ranges to tell of, a duplicate first, at most so many.

@@ -54,6 +54,18 @@ impl Ring {
         }
     }
 
+    /// Octets of memory.
+    #[cfg(test)]
+    pub(super) const fn octets(&self) -> usize {
+        self.octets.len()
+    }
+
+    /// The most memory that `octets` of a stream take.
+    #[cfg(test)]
+    pub(super) fn octets_max(octets: usize) -> usize {
+        octets.next_power_of_two().max(Self::CAPACITY_MIN)
+    }
+
     fn reserve(&mut self, octets: usize, used: usize) {
         if octets <= self.octets.len() {
             return;

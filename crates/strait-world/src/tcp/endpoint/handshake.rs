@@ -199,6 +199,10 @@ impl Endpoint {
             } else if same {
                 self.tx.handshake_due = true;
                 self.arm_retransmit(now);
+            } else {
+                // Another connection: who has forgotten this one answers with a reset (RFC 9293
+                // section 3.10.7.4, first; RFC 5961 section 4).
+                self.challenge(now);
             }
             return false;
         }
@@ -258,5 +262,26 @@ impl Endpoint {
             State::Established
         };
         self.heard(now);
+    }
+    /// In TIME-WAIT, the initial sequence number of a connection that may take the place of this
+    /// one, if the segment opens it: RFC 6191 section 2. A later timestamp says that it isn't an
+    /// old duplicate, a later sequence number does unless an earlier timestamp denies it.
+    pub(super) fn successor(&self, segment: &Segment) -> Option<u32> {
+        let opens = segment.has(TcpFlags::SYN)
+            && ![TcpFlags::ACK, TcpFlags::RST, TcpFlags::FIN]
+                .into_iter()
+                .any(|flag| segment.has(flag));
+        if self.state != State::TimeWait || !opens {
+            return None;
+        }
+        let stamps = segment.options.timestamps.zip(self.timestamp_recent);
+        let age = stamps
+            .filter(|_| self.agreed.timestamps)
+            .map_or(0, |((value, _), (recent, _))| {
+                value.wrapping_sub(recent) as i32
+            });
+        let later = unwrap_sequence(self.rx.next, segment.seq) > self.rx.next;
+        // Kernel: beyond the largest window without scaling.
+        (age > 0 || age == 0 && later).then(|| (self.tx.next as u32).wrapping_add(65_535 + 2))
     }
 }

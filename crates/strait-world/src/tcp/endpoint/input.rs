@@ -126,7 +126,9 @@ impl Endpoint {
         }
         if reset {
             if seq == self.rx.next {
-                let orderly = matches!(self.state, State::LastAck | State::Closing);
+                // Both ends have closed; but what wasn't acknowledged may be lost.
+                let closed = matches!(self.state, State::LastAck | State::Closing);
+                let orderly = closed && self.tx.una >= self.tx.end;
                 self.note_reset(now);
                 self.end((!orderly).then_some(TcpError::Reset));
             } else {

@@ -9,6 +9,8 @@
 mod ack;
 mod handshake;
 mod input;
+#[cfg(test)]
+mod invariants;
 mod losses;
 mod output;
 mod timers;
@@ -341,6 +343,11 @@ impl TcpEndpoint for Endpoint {
         }
     }
 
+    fn makes_way(&self, packet: &[u8]) -> Option<u32> {
+        let segment = Segment::parse(packet, self.config.local, self.config.remote)?;
+        self.successor(&segment)
+    }
+
     fn error(&self) -> Option<TcpError> {
         self.error
     }
@@ -365,22 +372,4 @@ impl TcpEndpoint for Endpoint {
 /// Nanoseconds of a configured time.
 const fn time_ns(time: strait_core::units::Time) -> u64 {
     nanos(time.0)
-}
-
-#[cfg(test)]
-impl Endpoint {
-    /// Asserts what must always hold.
-    pub(in crate::tcp) fn check(&self) {
-        self.board.check(self.agreed.sack);
-        if let Some(last) = self.board.queue.back() {
-            assert_eq!(
-                (self.board.queue[0].seq, last.end),
-                (self.tx.una, self.tx.next)
-            );
-        }
-        assert!(self.window.segments > 0);
-        let most = Receiver::octets_max(self.rx.capacity_max, self.rx.scale);
-        assert!(self.rx.unread() as u64 <= most);
-        assert!(self.board.queue.len() <= self.config.send_octets + 1);
-    }
 }

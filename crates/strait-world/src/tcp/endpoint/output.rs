@@ -14,7 +14,7 @@ use super::{Endpoint, State};
 /// The sending side: the octets not yet acknowledged, and what is to be done.
 #[derive(Debug)]
 pub(super) struct Sender {
-    ring: Ring,
+    pub(super) ring: Ring,
     /// The oldest sequence number not acknowledged, the next to send, and the end of the octets
     /// that were taken from the application.
     pub(super) una: u64,
@@ -102,7 +102,7 @@ impl Sender {
     }
 
     /// Octets taken and not acknowledged.
-    fn held(&self) -> usize {
+    pub(super) fn held(&self) -> usize {
         self.end.saturating_sub(self.una) as usize
     }
 
@@ -515,8 +515,12 @@ impl Endpoint {
     }
 
     fn write_ack(&mut self, now: Instant, out: &mut Vec<u8>) {
-        let flags = TcpFlags::ACK;
-        self.write(now, self.tx.next, flags, None, false, out);
+        // Before the connection opens, the SYN is still to be acknowledged.
+        let next = match self.state {
+            State::SynReceived => self.initial + 1,
+            _ => self.tx.next,
+        };
+        self.write(now, next, TcpFlags::ACK, None, false, out);
     }
 
     fn write_data(&mut self, now: Instant, (seq, end): (u64, u64), new: bool, out: &mut Vec<u8>) {
