@@ -324,6 +324,8 @@ mod incarnation;
 #[cfg(test)]
 mod pipe;
 #[cfg(test)]
+mod restart;
+#[cfg(test)]
 mod swarm;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,8 @@ use strait_core::time::{Duration, Instant};
 use super::pipe::{End, Path, Way, content, ends};
 use super::*;
 
-const OURS: [&str; 6] = [
+/// Profiles of our own endpoint.
+pub(super) const OURS: [&str; 6] = [
     "linux-cubic",
     "linux-reno",
     "linux-bbr",
@@ -15,13 +16,15 @@ const OURS: [&str; 6] = [
     "paper-hf",
 ];
 
-fn way(draw: &mut Stream, worst: f64) -> Way {
+/// A way that loses, doubles and holds back at most the share `worst` of the packets, the last for
+/// at most so long.
+pub(super) fn way(draw: &mut Stream, worst: f64, hold_ms: u64) -> Way {
     let ms = |draw: &mut Stream, most| Duration::from_millis(draw.below(most));
     Way {
         loss: draw.unit() * worst,
         duplicate: draw.unit() * worst,
         reorder: draw.unit() * worst,
-        hold: ms(draw, 300),
+        hold: ms(draw, hold_ms),
         delay: ms(draw, 400),
         rate: 5_000 + draw.below(200_000),
         queue: 5 + draw.below(60) as usize,
@@ -47,7 +50,7 @@ fn run(seed: u64) {
     let mut draw = Stream::new(seed, "swarm");
     let (near, far) = ends(if draw.happens(0.5) { 4 } else { 6 });
     let worst = [0.0, 0.05, 0.15, 0.3][draw.below(4) as usize];
-    let ways = [way(&mut draw, worst), way(&mut draw, worst)];
+    let ways = [(); 2].map(|()| way(&mut draw, worst, 300));
     let names = [(); 2].map(|()| OURS[draw.below(6) as usize]);
     let configs = [config(&mut draw, near, far), config(&mut draw, far, near)];
     let made = |at: usize| {
