@@ -78,7 +78,26 @@ fn the_simulated_half_of_tcp_has_its_checks_and_repeats() {
     let all = json(&["study", "all", "--sim-only", "--json"]);
     let all = all["checks"].as_array().unwrap();
     assert!(checks.iter().all(|check| all.contains(check)));
-    assert!(all.iter().any(|check| check["id"] == "htb-kernel-error"));
+    for id in ["htb-kernel-error", "policing-kernel-wait"] {
+        assert!(all.iter().any(|check| check["id"] == id), "{id}");
+    }
+}
+
+#[test]
+fn a_policer_spares_the_wait_behind_a_shaper() {
+    let result = json(&["study", "policing", "--sim-only", "--json"]);
+    let check = |id: &str| {
+        let checks = result["checks"].as_array().unwrap();
+        checks.iter().find(|check| check["id"] == id).unwrap()
+    };
+    assert_eq!(check("policing-wait")["ok"], true);
+    assert_eq!(check("policing-conserved")["ok"], true);
+    assert!(check("policing-kernel-wait")["ok"].is_null());
+    let rows = result["tables"][0]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 20);
+    for row in rows {
+        assert_eq!(row[5].is_null(), row[2] == "kernel", "{row}");
+    }
 }
 
 #[test]

@@ -62,7 +62,7 @@ pub struct Offered {
 /// What came of one flow while it was counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Came {
-    /// Packets that its sender handed to the kernel in that time.
+    /// Packets that its sender offered to the kernel in that time.
     pub sent: u64,
     /// Packets that came out.
     pub packets: u64,
@@ -79,6 +79,12 @@ impl Came {
     #[must_use]
     pub fn rate_bit_s(&self, window: Duration) -> f64 {
         self.octets as f64 * 8.0 / window.as_secs_f64()
+    }
+
+    /// Share of the packets that didn't come; 0 if more came than were sent, as what waited before.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        1.0 - (self.packets as f64 / self.sent.max(1) as f64).min(1.0)
     }
 
     fn note(&mut self, octets: u32, delay: Duration, dscp: u8) {
@@ -259,9 +265,13 @@ fn send(
             Pace::Periodic(gap) => due + gap,
             Pace::Poisson(mean) => due + chance.exponential(mean),
         };
-        // A full queue refuses, a stopped one lets the sender wait until its patience ends: both
-        // are what a discipline does to its senders.
-        if socket.send(&payload).is_ok() && made >= counted.0 && made < counted.1 {
+        // A stopped queue lets the sender wait until its patience ends: nothing was sent. A full
+        // one or a policer refuses: that is a packet lost.
+        let sent_one = match socket.send(&payload) {
+            Ok(_) => true,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        };
+        if sent_one && made >= counted.0 && made < counted.1 {
             sent.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -154,9 +154,18 @@ fn policers(policy: &Policy, text: &mut String, notes: &mut Vec<String>) {
             ));
             continue;
         };
+        // Linux adds a second of the rate to the burst that it is told.
+        let told = burst.saturating_sub(rate);
+        if burst < rate {
+            notes.push(format!(
+                "class `{}`: the kernel's policer lets {rate} octets through at once, a second of \
+                 its rate, not {burst}",
+                class.name
+            ));
+        }
         let _ = writeln!(
             text,
-            "\tchain police_{number} {{\n\t\tlimit rate over {rate} bytes/second burst {burst} \
+            "\tchain police_{number} {{\n\t\tlimit rate over {rate} bytes/second burst {told} \
              bytes drop\n\t\taccept\n\t}}"
         );
     }

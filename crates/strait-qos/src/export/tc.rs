@@ -159,13 +159,36 @@ impl<'a> Tree<'a> {
             .class
             .and_then(|id| self.policy.classes().get(id.index()))
         {
+            let mut place = format!("{handle:x}:{:x}", minor(index));
+            if let Some((shape, bit_s)) = self.bucket_below(index, node) {
+                note_shape(&format!("class `{}`", node.name), &shape, notes);
+                let burst = shape.burst_octets(bit_s).max(packet_burst());
+                let own = Export::BELOW.saturating_add(minor(index));
+                let _ = writeln!(
+                    text,
+                    "qdisc add dev {interface} parent {place} handle {own:x}: tbf rate {bit_s}bit \
+                     burst {burst}b limit 10mb",
+                );
+                place = format!("{own:x}:1");
+            }
             let queue = queue(class, self.line_bit_s, notes);
-            let _ = writeln!(
-                text,
-                "qdisc add dev {interface} parent {handle:x}:{:x} {queue}",
-                minor(index)
-            );
+            let _ = writeln!(text, "qdisc add dev {interface} parent {place} {queue}");
+        } else if self.bucket_below(index, node).is_some() {
+            notes.push(format!(
+                "class `{}` isn't shaped: the kernel shapes below HTB where packets wait, and here \
+                 classes are",
+                node.name
+            ));
         }
+    }
+
+    /// The shaper of a class of token buckets, which has one besides its ceiling.
+    fn bucket_below(&self, index: NodeIndex, node: &PlanNode) -> Option<(Shape, u64)> {
+        let above = self.plan.nodes.get(node.parent?)?;
+        let bit_s = self.rates.get(index)?.shape_bit_s?;
+        node.shape
+            .filter(|_| above.discipline.is_htb())
+            .map(|shape| (shape, bit_s))
     }
 
     fn class_keys(&self, index: NodeIndex, node: &PlanNode, notes: &mut Vec<String>) -> String {

@@ -191,3 +191,37 @@ fn what_the_kernel_lacks_is_said() {
         assert!(notes.contains(note), "{note}: {notes}");
     }
 }
+
+#[test]
+fn a_leaf_of_token_buckets_has_its_shaper_and_a_policer_its_burst() {
+    let config = |burst: &str| {
+        let text = format!(
+            "discipline = \"htb\"\ndefault = \"b\"\nclass = [\
+             {{ name = \"all\", rate = \"512 kbit/s\" }},\
+             {{ name = \"a\", parent = \"all\", rate = \"32 kbit/s\", packets = 10, \
+               shape = {{ rate = \"16 kbit/s\", burst = \"2 kB\" }}, \
+               police = {{ kind = \"bucket\", rate = \"16 kbit/s\", burst = \"{burst}\" }} }},\
+             {{ name = \"b\", parent = \"all\", rate = \"32 kbit/s\" }}]\n\
+             match = [{{ class = \"a\", dscp = \"EF\" }}]"
+        );
+        export(&config(&text), "eth0", None).unwrap()
+    };
+    let whole = config("3 kB");
+    assert!(
+        whole.tc.contains(
+            "qdisc add dev eth0 parent 57a1:3 handle 57a5: tbf rate 16000bit burst 2000b \
+             limit 10mb\nqdisc add dev eth0 parent 57a5:1 pfifo limit 10\n"
+        ),
+        "{}",
+        whole.tc
+    );
+    let policed = "limit rate over 2000 bytes/second burst 1000 bytes drop";
+    assert!(whole.nft.contains(policed), "{}", whole.nft);
+    assert_eq!(whole.notes, [""; 0]);
+    // A bucket of less than a second isn't to be had.
+    let least = config("1999 B");
+    let policed = "limit rate over 2000 bytes/second burst 0 bytes drop";
+    assert!(least.nft.contains(policed), "{}", least.nft);
+    assert!(least.notes[0].contains("lets 2000 octets through at once"));
+    assert_eq!(config("2 kB").notes, [""; 0]);
+}

@@ -57,10 +57,20 @@ pub struct ShareFlow {
 /// What came of one flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Share {
+    /// Packets that were sent while flows were counted.
+    pub sent: u64,
     /// Bits a second, of octets as the discipline counts them.
     pub rate_bit_s: f64,
     /// From sender to receiver, in s, of each packet that came while flows were counted.
     pub delays_s: Vec<f64>,
+}
+
+impl Share {
+    /// Share of the packets that didn't come; 0 if more came than were sent, as what waited before.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        1.0 - (self.delays_s.len() as f64 / self.sent.max(1) as f64).min(1.0)
+    }
 }
 
 /// How a case went.
@@ -131,8 +141,9 @@ fn run_once(case: &ShareCase) -> Result<Shared, BuildError> {
 
 fn share(flow: &ShareFlow, sent: &FlowLog, received: &FlowLog, window: [Instant; 2]) -> Share {
     let [from, until] = window.map(Instant::as_nanos);
+    let at = |at_ns: u64| (from..until).contains(&at_ns);
     let counted = received.received.iter();
-    let counted = counted.filter(|mark| (from..until).contains(&mark.at_ns));
+    let counted = counted.filter(|mark| at(mark.at_ns));
     let delays_s = counted.filter_map(|mark| {
         // Senders number from 0 without a gap.
         let sent = sent.sent.get(usize::try_from(mark.sequence).ok()?)?;
@@ -141,6 +152,7 @@ fn share(flow: &ShareFlow, sent: &FlowLog, received: &FlowLog, window: [Instant;
     let delays_s: Vec<f64> = delays_s.collect();
     let bits = delays_s.len() as f64 * flow.octets.0 as f64 * 8.0;
     Share {
+        sent: sent.sent.iter().filter(|mark| at(mark.at_ns)).count() as u64,
         rate_bit_s: bits / ((until - from) as f64 / 1e9),
         delays_s,
     }

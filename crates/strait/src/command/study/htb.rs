@@ -1,17 +1,12 @@
 //! The study `htb`: our token buckets and this kernel's, under one policy.
 
-use std::sync::Mutex;
-use std::thread;
-
 use strait_core::time::Duration;
-use strait_live::error::Error;
-use strait_live::kernel::{Came, Offered, Pace, QueueBench, apply, bench::INTERFACE};
-use strait_qos::export::export;
+use strait_live::kernel::Came;
 use strait_sim::study::htb::HtbStudy;
 use strait_sim::study::shares::{self, ShareCase, ShareFlow, Shared};
 use strait_world::table::{Check, Column, ResultSet, Table};
 
-use super::{Options, left_out, progress};
+use super::{Options, halves};
 
 const NAME: &str = "htb";
 /// How far each flow's share may be from the kernel's.
@@ -25,25 +20,7 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     let text = include_str!("../../../../../scenarios/studies/htb.toml");
     let study = HtbStudy::parse("scenarios/studies/htb.toml", text)?;
     let cases = study.cases(options.full);
-    let bar = progress(NAME, cases.len() * 2);
-    let (live, simulated) = thread::scope(|scope| {
-        let live = scope.spawn(|| {
-            if options.live {
-                live(&cases, &|| bar.inc(1))
-            } else {
-                Ok(Vec::new())
-            }
-        });
-        let simulated = shares::run(&cases, || bar.inc(1));
-        (live.join(), simulated)
-    });
-    bar.finish_and_clear();
-    let simulated = simulated?;
-    let live = live.map_err(|_| anyhow::Error::msg("the live half has failed"))?;
-    let live = live.unwrap_or_else(|error| {
-        left_out(NAME, &error);
-        Vec::new()
-    });
+    let (simulated, live) = halves::run(NAME, &cases, options)?;
     let (written, drawn) = cases.split_at(study.cases.len());
     let rows = |cases: &[ShareCase], from: usize| -> Vec<Row> {
         let all = cases.iter().enumerate();
@@ -78,65 +55,6 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
 
 fn drawn_count(cases: &[ShareCase], study: &HtbStudy) -> u64 {
     (cases.len() - study.cases.len()) as u64
-}
-
-/// All cases at once, each in a namespace of its own.
-fn live(cases: &[ShareCase], done: &(dyn Fn() + Sync)) -> Result<Vec<Vec<Came>>, Error> {
-    let benches = cases.iter().map(set_up);
-    let mut benches = benches.collect::<Result<Vec<_>, _>>()?;
-    let failed: Mutex<Option<Error>> = Mutex::new(None);
-    let results = thread::scope(|scope| {
-        let runs = benches.iter_mut().zip(cases).map(|(bench, case)| {
-            scope.spawn(|| {
-                let flows: Vec<Offered> = case.flows.iter().map(offered).collect();
-                let came = bench.run(&flows, case.warm_up, case.window, &|| false);
-                done();
-                came
-            })
-        });
-        let runs: Vec<_> = runs.collect();
-        let results = runs.into_iter().map(|run| match run.join() {
-            Ok(Ok(came)) => came,
-            Ok(Err(error)) => {
-                if let Ok(mut failed) = failed.lock() {
-                    failed.get_or_insert(error);
-                }
-                Vec::new()
-            }
-            Err(_) => Vec::new(),
-        });
-        results.collect::<Vec<_>>()
-    });
-    match failed.into_inner() {
-        Ok(Some(error)) => Err(error),
-        _ => Ok(results),
-    }
-}
-
-fn set_up(case: &ShareCase) -> Result<QueueBench, Error> {
-    let bench = QueueBench::create(&case.name)?;
-    let exported = export(&case.policy, INTERFACE, Some(case.line));
-    let exported = exported.map_err(|error| {
-        Error::invalid(
-            format!("export the policy of `{}`", case.name),
-            error.to_string(),
-        )
-    })?;
-    apply(&exported, bench.namespace())?;
-    Ok(bench)
-}
-
-fn offered(flow: &ShareFlow) -> Offered {
-    Offered {
-        port: flow.port,
-        dscp: flow.dscp.number(),
-        octets: flow.octets.0 as u32,
-        pace: match flow.gap {
-            None => Pace::Backlogged,
-            Some(gap) if flow.poisson => Pace::Poisson(gap.0),
-            Some(gap) => Pace::Periodic(gap.0),
-        },
-    }
 }
 
 /// What one flow got in both halves.

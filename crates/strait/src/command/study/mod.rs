@@ -3,7 +3,9 @@
 //! A study is a file with a function that makes its [`ResultSet`], and a line in [`STUDIES`]. Its
 //! set-up is a file in `scenarios/studies/` that the program brings along.
 
+mod halves;
 mod htb;
+mod policing;
 mod tcp;
 
 use std::fs;
@@ -16,6 +18,7 @@ use indicatif::ProgressBar;
 use strait_core::hash::RunHash;
 use strait_node::config_text::{self, ConfigError};
 use strait_sim::study::htb::HtbStudy;
+use strait_sim::study::policing::PolicingStudy;
 use strait_sim::study::tcp::TcpStudy;
 use strait_sim::study::transfer::Ended;
 use strait_world::table::{Check, Column, ResultSet, Table};
@@ -71,12 +74,18 @@ struct Study {
     check: fn(&str, &str) -> Result<(), ConfigError>,
 }
 
-const STUDIES: [Study; 2] = [
+const STUDIES: [Study; 3] = [
     Study {
         name: "htb",
         about: "our token buckets against this kernel's, under one policy",
         run: htb::run,
         check: |file, text| HtbStudy::parse(file, text).map(drop),
+    },
+    Study {
+        name: "policing",
+        about: "ways to hold an urgent class to its rate, and what its packets pay",
+        run: policing::run,
+        check: |file, text| PolicingStudy::parse(file, text).map(drop),
     },
     Study {
         name: "tcp",
