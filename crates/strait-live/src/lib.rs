@@ -33,6 +33,7 @@ pub mod service;
 pub mod signals;
 pub mod status;
 mod tcp_info;
+mod tcp_socket;
 pub mod transfer;
 pub mod tun;
 pub mod udp;

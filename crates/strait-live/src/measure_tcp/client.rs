@@ -8,8 +8,8 @@ use nix::poll::{PollFd, PollFlags};
 use strait_core::time::Duration;
 use strait_world::measure::{Client, Direction, Facts, Failure, Plan, TransferRecord};
 
-use super::socket::{Intake, Tcp, clock, failure, interest, wait};
 use crate::lab::Stop;
+use crate::tcp_socket::{Intake, Tcp, clock, failure, interest, wait};
 use crate::voice::monotonic;
 
 /// How long a request to stop may stay unseen if no signal comes with it.

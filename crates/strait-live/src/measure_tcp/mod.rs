@@ -7,7 +7,6 @@
 
 mod client;
 mod server;
-mod socket;
 
 pub use self::client::transfer;
 pub use self::server::{Limits, Listening, Running, Tally};

@@ -5,13 +5,13 @@ use std::os::fd::AsFd;
 use std::thread::{self, JoinHandle};
 
 use nix::poll::{PollFd, PollFlags};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Socket;
 use strait_core::time::{Duration, Instant};
 use strait_world::measure::{Campaign, Direction, Due, Server, Verdict};
 
-use super::socket::{Intake, Tcp, clock, interest, wait};
 use crate::error::{Doing, Error};
 use crate::signals::{StopRequests, Stopper};
+use crate::tcp_socket::{Intake, Tcp, clock, interest, listen, wait};
 use crate::voice::monotonic;
 
 /// What a server allows.
@@ -110,15 +110,7 @@ impl Listening {
     /// The address can't be had.
     pub fn bind(local: SocketAddr, limits: Limits) -> Result<Self, Error> {
         let open = || -> std::io::Result<(Socket, SocketAddr)> {
-            let socket = Socket::new(
-                Domain::for_address(local),
-                Type::STREAM,
-                Some(Protocol::TCP),
-            )?;
-            socket.set_nonblocking(true)?;
-            socket.set_reuse_address(true)?;
-            socket.bind(&local.into())?;
-            socket.listen(BACKLOG)?;
+            let socket = listen(local, BACKLOG)?;
             let address = socket.local_addr()?.as_socket();
             Ok((socket, address.unwrap_or(local)))
         };

@@ -3,11 +3,9 @@
 use std::fs;
 use std::io;
 
-use socket2::Socket;
-
 use crate::error::{Doing, Error};
 use crate::namespace::Namespace;
-use crate::tcp_info::TcpInfo;
+use crate::tcp_socket::Tcp;
 
 /// What the kernel counted for one connection, which is the only one in its namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,11 +31,11 @@ const UNDONE: [&str; 4] = [
 
 impl KernelCounters {
     /// Of the only connection in `namespace`, which `socket` opened.
-    pub(super) fn read(namespace: &Namespace, socket: &Socket) -> Result<Self, Error> {
+    pub(super) fn read(namespace: &Namespace, socket: &Tcp) -> Result<Self, Error> {
         let read = |name| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
         let texts = namespace.enter(|| Ok::<_, io::Error>([read("snmp")?, read("netstat")?]))?;
         let [snmp, netstat] = texts.doing(|| "read what TCP has counted")?;
-        let info = TcpInfo::read(socket).doing(|| "ask for TCP_INFO")?;
+        let info = socket.info().doing(|| "ask for TCP_INFO")?;
         let of = |text, table, name| counter(text, table, name).unwrap_or(0);
         Ok(Self {
             syns: of(&snmp, "Tcp", "ActiveOpens") + of(&netstat, "TcpExt", "TCPSynRetrans"),

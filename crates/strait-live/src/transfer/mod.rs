@@ -9,16 +9,14 @@
 
 mod counters;
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
-use socket2::{Domain, Protocol, Socket, Type};
+use nix::poll::{PollFd, PollFlags};
+use socket2::Socket;
 use strait_channel::LinkConfig;
 use strait_core::time::{Duration, Instant};
 use strait_world::traffic::Content;
@@ -29,6 +27,7 @@ use crate::emulate::{EmulateConfig, EmulateError, Emulator, EndSpec};
 use crate::error::{Doing, Error};
 use crate::namespace::Namespace;
 use crate::signals::Stopper;
+use crate::tcp_socket::{Intake, Tcp, listen, wait};
 
 /// A transfer.
 #[derive(Clone, Debug)]
@@ -64,9 +63,9 @@ pub struct Transferred {
     pub counters: KernelCounters,
 }
 
-const PORT: u16 = 5000;
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const RECEIVER_AT: SocketAddr = SocketAddr::new(IpAddr::V4(RECEIVER), 5000);
 const PREFIX: u8 = 24;
 /// Octets that move between program and socket at once.
 const CHUNK_OCTETS: usize = 16_384;
@@ -157,10 +156,10 @@ impl Wire {
     }
 
     fn carry(&self, config: &TransferConfig) -> Result<Transferred, Error> {
-        let to = SocketAddr::from((RECEIVER, PORT));
-        let listener = self.receiver.enter(|| listen(to))?;
+        let to = RECEIVER_AT;
+        let listener = self.receiver.enter(|| listen(to, 1))?;
         let listener = listener.doing(|| format!("listen on {to}"))?;
-        let sender = self.sender.enter(|| open(&config.congestion))?;
+        let sender = self.sender.enter(|| open(to, &config.congestion))?;
         let sender = sender.doing(|| format!("open a socket with {}", config.congestion))?;
         let mut transfer = Transfer::new(config, sender, listener);
         let clock = &self.clock;
@@ -169,11 +168,8 @@ impl Wire {
         thread::sleep(clock.until(started));
         transfer.run(clock, to).doing(|| "transfer a file")?;
         let counters = KernelCounters::read(&self.sender, &transfer.sender)?;
-        let congestion = transfer.sender.tcp_congestion();
-        let congestion = congestion.doing(|| "ask for the congestion control")?;
-        let name = congestion.split(|octet| *octet == 0).next();
         Ok(Transferred {
-            congestion: String::from_utf8_lossy(name.unwrap_or_default()).into_owned(),
+            congestion: transfer.sender.facts().congestion,
             time_s: transfer.finished.map(|at| at.since(started).as_secs_f64()),
             wrong_octets: transfer.wrong_octets,
             counters,
@@ -211,46 +207,33 @@ fn emulate(
     }
 }
 
-fn socket() -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_nonblocking(true)?;
-    Ok(socket)
-}
-
-fn listen(at: SocketAddr) -> io::Result<Socket> {
-    let socket = socket()?;
-    socket.bind(&at.into())?;
-    socket.listen(1)?;
-    Ok(socket)
-}
-
 /// A socket with this congestion control: with the privilege that namespaces need anyway the
 /// kernel also takes one that it doesn't allow to everybody.
-fn open(congestion: &str) -> io::Result<Socket> {
-    let socket = socket()?;
-    socket.set_tcp_congestion(congestion.as_bytes())?;
+fn open(to: SocketAddr, congestion: &str) -> io::Result<Tcp> {
+    let socket = Tcp::new(to)?;
+    socket.mark(0, congestion)?;
     Ok(socket)
 }
 
-/// Both ends of a transfer, served by one thread.
+/// Both ends of a transfer, served by one thread. Nothing but the file goes over the connection,
+/// as in a simulated transfer: the same frames are lost.
 struct Transfer {
     octets: u64,
     content: Content,
     limit: Instant,
-    sender: Socket,
+    sender: Tcp,
     /// Content made but not taken by the socket yet.
     chunk: Vec<u8>,
     taken: u64,
     listener: Socket,
-    receiver: Option<Socket>,
+    receiver: Option<Tcp>,
     received: u64,
     wrong_octets: u64,
     finished: Option<Instant>,
-    buffer: Vec<u8>,
 }
 
 impl Transfer {
-    fn new(config: &TransferConfig, sender: Socket, listener: Socket) -> Self {
+    fn new(config: &TransferConfig, sender: Tcp, listener: Socket) -> Self {
         Self {
             octets: config.octets,
             content: Content::new(config.seed, "file"),
@@ -263,47 +246,40 @@ impl Transfer {
             received: 0,
             wrong_octets: 0,
             finished: None,
-            buffer: vec![0; CHUNK_OCTETS],
         }
     }
 
-    /// Asks for a connection, and runs until the last octet has come, or the limit.
+    /// Asks for a connection, and runs until the last octet has come, the connection has failed,
+    /// or the limit: then there is no time, and that is the result.
     fn run(&mut self, clock: &Clock, to: SocketAddr) -> io::Result<()> {
-        match self.sender.connect(&to.into()) {
-            Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => {}
-            result => result?,
-        }
+        self.sender.connect(to)?;
         while self.finished.is_none() && clock.now() < self.limit {
             let [may_send, may_receive] = self.wait(clock)?;
-            if may_send && !self.send()? {
-                return Ok(());
-            }
-            if may_receive {
-                self.receive(clock)?;
+            if may_send && !self.send()? || may_receive && !self.receive(clock)? {
+                break;
             }
         }
         Ok(())
     }
 
     fn wait(&self, clock: &Clock) -> io::Result<[bool; 2]> {
-        let incoming = self.receiver.as_ref().unwrap_or(&self.listener);
+        let incoming = self
+            .receiver
+            .as_ref()
+            .map_or_else(|| self.listener.as_fd(), Tcp::as_fd);
         let mut fds = [
-            PollFd::new(incoming.as_fd(), PollFlags::POLLIN),
+            PollFd::new(incoming, PollFlags::POLLIN),
             PollFd::new(self.sender.as_fd(), PollFlags::POLLOUT),
         ];
         let count = if self.taken < self.octets { 2 } else { 1 };
-        let timeout = TimeSpec::from_duration(clock.until(self.limit));
-        match ppoll(&mut fds[..count], Some(timeout), None) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        wait(&mut fds[..count], clock.until(self.limit))?;
         let ready = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
         Ok([count == 2 && ready(&fds[1]), ready(&fds[0])])
     }
 
     /// Hands octets to the socket; false if its connection has failed.
     fn send(&mut self) -> io::Result<bool> {
-        if self.sender.take_error()?.is_some() {
+        if self.sender.connect_error().is_some() {
             return Ok(false);
         }
         while self.taken < self.octets {
@@ -312,56 +288,38 @@ impl Transfer {
                 self.content.append(self.taken, count, &mut self.chunk);
             }
             match self.sender.write(&self.chunk) {
+                Ok(0) => return Ok(true),
                 Ok(count) => {
                     self.taken += count as u64;
                     self.chunk.drain(..count);
                 }
-                Err(error) if is_later(&error) => return Ok(true),
-                // The connection has failed: there is no time, and that is the result.
                 Err(_) => return Ok(false),
             }
         }
         // The connection ends with its last octet, as a simulated one does.
-        self.sender.shutdown(std::net::Shutdown::Write)?;
+        self.sender.finish()?;
         Ok(true)
     }
 
-    fn receive(&mut self, clock: &Clock) -> io::Result<()> {
+    /// Takes what has come; false if the connection has failed.
+    fn receive(&mut self, clock: &Clock) -> io::Result<bool> {
         if self.receiver.is_none() {
             match self.listener.accept() {
-                Ok((socket, _)) => {
-                    socket.set_nonblocking(true)?;
-                    self.receiver = Some(socket);
-                }
-                Err(error) if is_later(&error) => {}
+                Ok((socket, _)) => self.receiver = Some(Tcp::of(socket, RECEIVER_AT)?),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
         }
         let Some(receiver) = &mut self.receiver else {
-            return Ok(());
+            return Ok(true);
         };
-        loop {
-            match receiver.read(&mut self.buffer) {
-                Ok(0) => return Ok(()),
-                Ok(count) => {
-                    let octets = &self.buffer[..count];
-                    self.wrong_octets += self.content.count_wrong(self.received, octets);
-                    self.received += count as u64;
-                    if self.received >= self.octets {
-                        self.finished = Some(clock.now());
-                        return Ok(());
-                    }
-                }
-                Err(error) if is_later(&error) => return Ok(()),
-                Err(error) => return Err(error),
+        let intake = receiver.read_all(|octets| {
+            self.wrong_octets += self.content.count_wrong(self.received, octets);
+            self.received += octets.len() as u64;
+            if self.received >= self.octets {
+                self.finished.get_or_insert_with(|| clock.now());
             }
-        }
+        });
+        Ok(!matches!(intake, Intake::Failed(_)))
     }
-}
-
-fn is_later(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::NotConnected
-    )
 }

@@ -1,7 +1,7 @@
-//! What client and server need of a TCP socket.
+//! TCP sockets of this host that never block: what every transfer over them needs.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::errno::Errno;
@@ -20,7 +20,7 @@ const READS: usize = 16;
 
 /// A connection's socket and where its octets are read to.
 #[derive(Debug)]
-pub(super) struct Tcp {
+pub(crate) struct Tcp {
     socket: Socket,
     is_v6: bool,
     buffer: Vec<u8>,
@@ -28,7 +28,7 @@ pub(super) struct Tcp {
 
 /// What reading came to.
 #[derive(Debug)]
-pub(super) enum Intake {
+pub(crate) enum Intake {
     /// So many octets.
     Octets(usize),
     /// Nothing now.
@@ -41,7 +41,7 @@ pub(super) enum Intake {
 
 /// The number of this process's monotonic clock, the same for all processes that share it: those
 /// of one boot of one kernel, in one time namespace.
-pub(super) fn clock() -> u64 {
+pub(crate) fn clock() -> u64 {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let offsets = std::fs::read_link("/proc/self/ns/time");
     let (Ok(boot), Ok(offsets)) = (boot, offsets) else {
@@ -51,7 +51,7 @@ pub(super) fn clock() -> u64 {
 }
 
 /// An error of the system in the words of a result.
-pub(super) fn failure(error: &io::Error) -> Failure {
+pub(crate) fn failure(error: &io::Error) -> Failure {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ECONNREFUSED) => Failure::Refused,
         Some(Errno::ECONNRESET | Errno::EPIPE) => Failure::Reset,
@@ -61,15 +61,29 @@ pub(super) fn failure(error: &io::Error) -> Failure {
     }
 }
 
+/// A socket that listens, for so many connections that wait to be accepted.
+pub(crate) fn listen(local: SocketAddr, backlog: i32) -> io::Result<Socket> {
+    let socket = Socket::new(
+        Domain::for_address(local),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.set_nonblocking(true)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&local.into())?;
+    socket.listen(backlog)?;
+    Ok(socket)
+}
+
 impl Tcp {
     /// A socket that is to connect to `peer`.
-    pub(super) fn new(peer: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn new(peer: SocketAddr) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(peer), Type::STREAM, Some(Protocol::TCP))?;
         Self::of(socket, peer)
     }
 
     /// A socket that has been accepted.
-    pub(super) fn of(socket: Socket, peer: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn of(socket: Socket, peer: SocketAddr) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Self {
             socket,
@@ -79,7 +93,7 @@ impl Tcp {
     }
 
     /// Begins to connect.
-    pub(super) fn connect(&self, peer: SocketAddr) -> io::Result<()> {
+    pub(crate) fn connect(&self, peer: SocketAddr) -> io::Result<()> {
         match self.socket.connect(&peer.into()) {
             Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => Ok(()),
             ended => ended,
@@ -87,7 +101,7 @@ impl Tcp {
     }
 
     /// Why it couldn't connect, if it couldn't.
-    pub(super) fn connect_error(&self) -> Option<Failure> {
+    pub(crate) fn connect_error(&self) -> Option<Failure> {
         match self.socket.take_error() {
             Ok(error) => error.as_ref().map(failure),
             Err(error) => Some(failure(&error)),
@@ -95,7 +109,7 @@ impl Tcp {
     }
 
     /// Sets the code point of what is sent, and the congestion control unless it's empty.
-    pub(super) fn mark(&self, dscp: u8, congestion: &str) -> io::Result<()> {
+    pub(crate) fn mark(&self, dscp: u8, congestion: &str) -> io::Result<()> {
         let class = u32::from(dscp) << 2;
         if self.is_v6 {
             self.socket.set_tclass_v6(class)?;
@@ -112,13 +126,13 @@ impl Tcp {
     }
 
     /// The connection ends with a reset when it is closed, and what waits is not sent any more.
-    pub(super) fn abort_on_close(&self) {
+    pub(crate) fn abort_on_close(&self) {
         // Without it the kernel goes on sending, which harms nobody else's results but the next.
         let _ = self.socket.set_linger(Some(Duration::ZERO));
     }
 
     /// Calls `each` with what there is to read; gives what ended it.
-    pub(super) fn read_all(&mut self, mut each: impl FnMut(&[u8])) -> Intake {
+    pub(crate) fn read_all(&mut self, mut each: impl FnMut(&[u8])) -> Intake {
         let mut octets = 0;
         for _ in 0..READS {
             match self.read() {
@@ -149,7 +163,7 @@ impl Tcp {
     }
 
     /// Hands octets to the kernel; gives how many it took.
-    pub(super) fn write(&self, octets: &[u8]) -> Result<usize, Failure> {
+    pub(crate) fn write(&self, octets: &[u8]) -> Result<usize, Failure> {
         loop {
             return match (&self.socket).write(octets) {
                 Ok(count) => Ok(count),
@@ -160,12 +174,22 @@ impl Tcp {
         }
     }
 
+    /// The kernel's own account of the connection.
+    pub(crate) fn info(&self) -> Result<TcpInfo, Errno> {
+        TcpInfo::read(&self.socket)
+    }
+
+    /// Nothing more comes from this end.
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        self.socket.shutdown(Shutdown::Write)
+    }
+
     /// What the kernel knows of the connection; what it doesn't tell is empty or zero.
-    pub(super) fn facts(&self) -> Facts {
+    pub(crate) fn facts(&self) -> Facts {
         let name = self.socket.tcp_congestion().unwrap_or_default();
         let name = name.split(|octet| *octet == 0).next().unwrap_or_default();
         let congestion = String::from_utf8_lossy(name).into_owned();
-        let Ok(info) = TcpInfo::read(&self.socket) else {
+        let Ok(info) = self.info() else {
             return Facts {
                 congestion,
                 ..Facts::default()
@@ -188,7 +212,7 @@ impl AsFd for Tcp {
 }
 
 /// Waits until one of the descriptors is ready or `patience` has passed. A signal ends the wait.
-pub(super) fn wait(descriptors: &mut [PollFd<'_>], patience: Duration) -> io::Result<()> {
+pub(crate) fn wait(descriptors: &mut [PollFd<'_>], patience: Duration) -> io::Result<()> {
     match ppoll(descriptors, Some(TimeSpec::from(patience)), None) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
         Err(error) => Err(error.into()),
@@ -196,7 +220,7 @@ pub(super) fn wait(descriptors: &mut [PollFd<'_>], patience: Duration) -> io::Re
 }
 
 /// What to wait for: always for octets, and for room if there is something to send.
-pub(super) fn interest(writes: bool) -> PollFlags {
+pub(crate) fn interest(writes: bool) -> PollFlags {
     if writes {
         PollFlags::POLLIN | PollFlags::POLLOUT
     } else {
