@@ -1,4 +1,8 @@
 //! Many random paths: the stream arrives whole and in order, or its end is stated.
+//!
+//! `STRAIT_SWARM_SEED=n` runs one scenario, `STRAIT_SWARM_RUNS=n` so many.
+
+use std::ops::Range;
 
 use strait_core::chance::Stream;
 use strait_core::time::{Duration, Instant};
@@ -15,6 +19,19 @@ pub(super) const OURS: [&str; 6] = [
     "ns3-sack",
     "paper-hf",
 ];
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// The seeds to try: `runs` of them, unless the environment says otherwise.
+pub(super) fn seeds(runs: u64) -> Range<u64> {
+    let first = number("STRAIT_SWARM_SEED");
+    let runs =
+        number("STRAIT_SWARM_RUNS").unwrap_or_else(|| if first.is_some() { 1 } else { runs });
+    let first = first.unwrap_or(0);
+    first..first + runs
+}
 
 /// A way that loses, doubles and holds back at most the share `worst` of the packets, the last for
 /// at most so long.
@@ -97,7 +114,7 @@ fn run(seed: u64) {
 
 #[test]
 fn streams_arrive_whole_and_in_order_or_end_in_a_stated_error() {
-    (0..300).for_each(run);
+    seeds(300).for_each(run);
 }
 
 #[test]

@@ -6,8 +6,6 @@
 //! killed and lines are cut. What must hold: a stream is whole and in order, or its end is stated
 //! in time; no octet of one connection comes out of another; something is always planned while
 //! an end isn't closed; every queue keeps its limit.
-//!
-//! `STRAIT_SWARM_SEED=n` runs one scenario, `STRAIT_SWARM_RUNS=n` so many.
 
 mod machine;
 
@@ -19,7 +17,7 @@ use strait_core::units::Time;
 
 use self::machine::{Machine, Role, Session};
 use super::pipe::{End, Path, ends};
-use super::swarm::{OURS, way};
+use super::swarm::{OURS, seeds, way};
 use super::*;
 
 /// Scenarios that a run of the tests tries.
@@ -261,10 +259,6 @@ impl Scenario {
     }
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 /// Tells of the seed if its scenario fails.
 struct Shown(u64);
 
@@ -278,12 +272,10 @@ impl Drop for Shown {
 
 #[test]
 fn ends_that_forget_vanish_or_are_cut_off_confuse_no_connection() {
-    let first = number("STRAIT_SWARM_SEED");
-    let runs =
-        number("STRAIT_SWARM_RUNS").unwrap_or_else(|| if first.is_some() { 1 } else { RUNS });
-    let first = first.unwrap_or(1);
+    let seeds = seeds(RUNS);
+    let runs = seeds.end - seeds.start;
     let mut total = Outcome::default();
-    for seed in first..first + runs {
+    for seed in seeds {
         let mut scenario = Scenario::new(seed);
         let shown = Shown(seed);
         if runs == 1 {
