@@ -17,11 +17,21 @@ struct Tool {
     tests: &'static str,
 }
 
-const TOOLS: [Tool; 7] = [
+const TOOLS: [Tool; 9] = [
     Tool {
         program: "ip",
         package: "iproute2",
         tests: "all live tests and the lab",
+    },
+    Tool {
+        program: "tc",
+        package: "iproute2",
+        tests: "policies in the kernel",
+    },
+    Tool {
+        program: "nft",
+        package: "nftables",
+        tests: "policies in the kernel",
     },
     Tool {
         program: "ping",

@@ -5,13 +5,34 @@ use strait_core::time::Duration;
 use strait_core::units::BitRate;
 use strait_live::kernel::{Applied, Offered, Pace, QueueBench, apply, bench::INTERFACE, remove};
 use strait_qos::PolicyConfig;
-use strait_qos::export::{Export, export};
+use strait_qos::export::{Export, Queues, export};
 
 mod common;
 
-fn exported(text: &str, line: u64) -> Export {
+fn exported(text: &str, line: u64, queues: Queues) -> Export {
     let config: PolicyConfig = toml::from_str(text).unwrap();
-    export(&config, INTERFACE, Some(BitRate(line))).unwrap()
+    export(&config, INTERFACE, Some(BitRate(line)), queues).unwrap()
+}
+
+/// Whether this host has what a policy in the kernel needs; says so if not.
+fn can_run(test: &str) -> bool {
+    if !common::is_root(test) {
+        return false;
+    }
+    for program in ["nft", "tc"] {
+        let found = std::process::Command::new(program).arg("-V").output();
+        if found.is_err() {
+            eprintln!("{test}: skipped, no `{program}`");
+            return false;
+        }
+    }
+    let bench = QueueBench::create("probe").unwrap();
+    let htb = exported("preset = \"fifo\"", 512_000, Queues::Plain);
+    let applied = apply(&htb, bench.namespace());
+    if let Err(error) = &applied {
+        eprintln!("{test}: skipped: {error}");
+    }
+    applied.is_ok()
 }
 
 /// What `nft` and `tc` show of the interface's namespace.
@@ -28,14 +49,15 @@ fn shown(bench: &QueueBench) -> String {
 
 #[test]
 fn presets_are_set_and_removed_without_a_trace() {
-    if !common::is_root("presets_are_set_and_removed_without_a_trace") {
+    if !can_run("presets_are_set_and_removed_without_a_trace") {
         return;
     }
     let bench = QueueBench::create("presets").unwrap();
     let before = shown(&bench);
     let table = Export::table(INTERFACE);
-    for name in PolicyConfig::presets() {
-        let export = exported(&format!("preset = \"{name}\""), 512_000);
+    let presets = PolicyConfig::presets();
+    for (name, queues) in presets.flat_map(|it| [(it, Queues::Near), (it, Queues::Plain)]) {
+        let export = exported(&format!("preset = \"{name}\""), 512_000, queues);
         // Kernels without modules lack these; elsewhere they have to be taken as well.
         let missing = ["sfq", "fq_codel"]
             .iter()
@@ -43,6 +65,7 @@ fn presets_are_set_and_removed_without_a_trace() {
         match apply(&export, bench.namespace()) {
             Ok(applied) => assert_eq!(applied, Applied::New, "{name}"),
             Err(error) if missing && error.to_string().contains("unknown") => {
+                assert!(error.to_string().contains("--plain-queues"), "{error}");
                 assert_eq!(shown(&bench), before, "{name}: nothing stays of a failure");
                 continue;
             }
@@ -59,7 +82,7 @@ fn presets_are_set_and_removed_without_a_trace() {
 
 #[test]
 fn what_others_set_stays() {
-    if !common::is_root("what_others_set_stays") {
+    if !can_run("what_others_set_stays") {
         return;
     }
     let bench = QueueBench::create("others").unwrap();
@@ -72,7 +95,7 @@ fn what_others_set_stays() {
     };
     assert!(bench.namespace().enter(theirs).unwrap().unwrap().success());
     let before = shown(&bench);
-    let export = exported("preset = \"fifo\"", 512_000);
+    let export = exported("preset = \"fifo\"", 512_000, Queues::Near);
     let error = apply(&export, bench.namespace()).unwrap_err().to_string();
     assert!(
         error.contains("pfifo 7:") && error.contains("tc qdisc del"),
@@ -84,7 +107,7 @@ fn what_others_set_stays() {
 
 #[test]
 fn a_policy_in_the_kernel_shares_and_marks() {
-    if !common::is_root("a_policy_in_the_kernel_shares_and_marks") {
+    if !can_run("a_policy_in_the_kernel_shares_and_marks") {
         return;
     }
     let text = r#"
@@ -98,7 +121,11 @@ fn a_policy_in_the_kernel_shares_and_marks() {
         match = [{ class = "a", dscp = "EF", destination_port = 5001 }]
     "#;
     let mut bench = QueueBench::create("shares").unwrap();
-    apply(&exported(text, 100_000_000), bench.namespace()).unwrap();
+    apply(
+        &exported(text, 100_000_000, Queues::Near),
+        bench.namespace(),
+    )
+    .unwrap();
     let flow = |port, dscp| Offered {
         port,
         dscp,

@@ -130,7 +130,10 @@ fn output(
     let why = complaint.unwrap_or("it failed without a word");
     let error = Error::invalid(doing(), why);
     Err(if why.contains("unknown") || why.contains("not found") {
-        error.with_remedy("this kernel may lack it: see what `strait policy export` says of it")
+        error.with_remedy(
+            "this kernel may lack it; SFQ and FQ-CoDel: `strait policy export --plain-queues` does \
+             without",
+        )
     } else {
         error
     })

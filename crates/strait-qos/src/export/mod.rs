@@ -7,6 +7,7 @@
 //! families. What the kernel can't do, or does otherwise, stands in [`Export::notes`].
 
 mod nft;
+mod queue;
 mod tc;
 
 use alloc::format;
@@ -55,6 +56,16 @@ impl Export {
     }
 }
 
+/// Which queues the kernel's classes have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Queues {
+    /// What comes nearest to those of the policy.
+    #[default]
+    Near,
+    /// First come, first served: every kernel has that.
+    Plain,
+}
+
 /// Why a policy can't be exported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -85,6 +96,7 @@ pub fn export(
     config: &PolicyConfig,
     interface: &str,
     line: Option<BitRate>,
+    queues: Queues,
 ) -> Result<Export, ExportError> {
     let wrong = |octet: u8| octet <= b' ' || octet >= 0x7f || b"/\"\\".contains(&octet);
     if interface.is_empty() || interface.len() > 15 || interface.bytes().any(wrong) {
@@ -96,7 +108,7 @@ pub fn export(
     let config = config.expand()?;
     let line_bit_s = line_bit_s(&config, &policy, line)?;
     let mut notes = Vec::new();
-    let tree = tc::Tree::new(&policy, line_bit_s);
+    let tree = tc::Tree::new(&policy, line_bit_s, queues);
     let tc = tree.commands(interface, &mut notes);
     let table = Export::table(interface);
     let nft = nft::ruleset(&config, &policy, &tree, interface, &table, &mut notes);

@@ -5,10 +5,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use super::{Export, minor};
-use crate::leaf::QueueConfig;
+use super::queue::{MTU_OCTETS, queue};
+use super::{Export, Queues, minor};
 use crate::plan::{Discipline, NodeIndex, NodeRates, Plan, PlanNode, Shape, ShapeKind};
-use crate::policy::{Class, Policy};
+use crate::policy::Policy;
 
 /// The rate of a class that is to have no guarantee, in bit/s. HTB serves what is within its rate
 /// before what borrows, whatever the priorities, so this is what a lower band takes from a higher
@@ -20,9 +20,11 @@ const QUANTUM_OCTETS_MAX: u64 = 200_000;
 const QUANTUM_OCTETS_MIN: u64 = 1514;
 /// HTB's last priority.
 const PRIO_MAX: u8 = 7;
-/// Quantum of a class that gets all and borrows from nobody: none is needed, the kernel's own would
-/// only make it complain.
-const MTU_OCTETS: u64 = 1500;
+/// The share that is everything: fine enough for six levels of weights.
+const WHOLE: u128 = 1 << 64;
+/// More than any weight, and than any rate in bit/s that a line has: products of it with [`WHOLE`]
+/// stay numbers.
+const SHARE_MAX: u128 = 1 << 44;
 
 /// The kernel's tree.
 #[derive(Debug)]
@@ -35,10 +37,11 @@ pub(super) struct Tree<'a> {
     has_top: bool,
     /// A token bucket is above the tree.
     shape: Option<(Shape, u64)>,
+    queues: Queues,
 }
 
 impl<'a> Tree<'a> {
-    pub(super) fn new(policy: &'a Policy, line_bit_s: u64) -> Self {
+    pub(super) fn new(policy: &'a Policy, line_bit_s: u64, queues: Queues) -> Self {
         let plan = policy.plan();
         let rates = plan.rates(line_bit_s);
         let root = plan.nodes.first();
@@ -52,6 +55,7 @@ impl<'a> Tree<'a> {
             line_bit_s,
             has_top: !is_htb,
             shape: shape.zip(shape_bit_s),
+            queues,
         }
     }
 
@@ -171,7 +175,7 @@ impl<'a> Tree<'a> {
                 );
                 place = format!("{own:x}:1");
             }
-            let queue = queue(class, self.line_bit_s, notes);
+            let queue = queue(class, self.line_bit_s, self.queues, notes);
             let _ = writeln!(text, "qdisc add dev {interface} parent {place} {queue}");
         } else if self.bucket_below(index, node).is_some() {
             notes.push(format!(
@@ -244,10 +248,9 @@ impl<'a> Tree<'a> {
             note_shape(&format!("class `{}`", node.name), shape, notes);
             burst = burst.max(shape.burst_octets(bit_s));
         }
-        let rate = match node.rate {
-            Some(_) => rates.rate_bit_s.min(ceil),
-            None => UNGUARANTEED_BIT_S.min(ceil),
-        };
+        // Not its rate, even if it has one, which is a share of its band: the kernel would serve it
+        // before the bands above.
+        let rate = UNGUARANTEED_BIT_S.min(ceil);
         let prio = if node.class.is_some() {
             let rank = node
                 .class
@@ -261,6 +264,11 @@ impl<'a> Tree<'a> {
             }
             format!(" prio {}", rank.min(PRIO_MAX))
         } else {
+            notes.push(format!(
+                "class `{}`: what one of its classes leaves goes to all of that rank, not first to \
+                 the others here",
+                node.name
+            ));
             String::new()
         };
         let quantum = self.quantum_by_share(index, node, notes);
@@ -280,27 +288,19 @@ impl<'a> Tree<'a> {
         shapes.min().unwrap_or(u64::MAX).min(self.line_bit_s)
     }
 
-    /// Quanta in proportion to shares, the least of them a packet.
+    /// Quanta in proportion to shares of the whole, the least of those that take turns a packet.
+    ///
+    /// A round of the kernel's passes all classes that borrow at a priority, whatever their group,
+    /// so groups share as the sums of their quanta do. Of inner classes it reads no quantum.
     fn quantum_by_share(&self, index: NodeIndex, node: &PlanNode, notes: &mut Vec<String>) -> u64 {
-        let share = |index: NodeIndex| -> u64 {
-            let node = self.plan.nodes.get(index);
-            let weight = node.and_then(|node| node.weight).map(u64::from);
-            let has_rate = node.is_some_and(|node| node.rate.is_some());
-            let rate = self.rates.get(index).map(|rates| rates.rate_bit_s);
-            weight
-                .or_else(|| rate.filter(|_| has_rate))
-                .unwrap_or(1)
-                .max(1)
-        };
-        let above = node.parent.and_then(|parent| self.plan.nodes.get(parent));
-        let siblings = above.map_or(&[][..], |parent| &parent.children);
-        let of_band = |sibling: &&NodeIndex| {
-            let sibling = self.plan.nodes.get(**sibling);
-            sibling.is_some_and(|it| it.band == node.band && it.prio == node.prio)
-        };
-        let least = siblings.iter().filter(of_band).map(|it| share(*it)).min();
-        let least = least.unwrap_or(1);
-        let quantum = u128::from(QUANTUM_OCTETS_MIN) * u128::from(share(index)) / u128::from(least);
+        if node.class.is_none() {
+            return QUANTUM_OCTETS_MIN;
+        }
+        let others = self.plan.nodes.iter().enumerate();
+        let others = others.filter(|(_, it)| self.prio(it) == self.prio(node));
+        let least = others.map(|(other, _)| self.whole_share(other)).min();
+        let (least, own) = (least.unwrap_or(1).max(1), self.whole_share(index));
+        let quantum = (u128::from(QUANTUM_OCTETS_MIN) * own + least / 2) / least;
         let quantum = u64::try_from(quantum).unwrap_or(u64::MAX);
         if quantum > QUANTUM_OCTETS_MAX {
             notes.push(format!(
@@ -311,6 +311,42 @@ impl<'a> Tree<'a> {
             ));
         }
         quantum.min(QUANTUM_OCTETS_MAX)
+    }
+
+    /// What a class gets of the whole when all of the same ranks send, in parts of [`WHOLE`].
+    fn whole_share(&self, index: NodeIndex) -> u128 {
+        let way = self.plan.up(index);
+        way.fold(WHOLE, |share, (index, node)| {
+            let above = node.parent.and_then(|parent| self.plan.nodes.get(parent));
+            let siblings = above.map_or(&[][..], |parent| &parent.children).iter();
+            let alike = siblings.filter(|sibling| {
+                let sibling = self.plan.nodes.get(**sibling);
+                sibling.is_some_and(|it| it.band == node.band && it.prio == node.prio)
+            });
+            let all: u128 = alike.map(|it| self.share(*it)).sum();
+            share * self.share(index) / all.max(self.share(index))
+        })
+    }
+
+    /// Its weight among its siblings, or its rate.
+    fn share(&self, index: NodeIndex) -> u128 {
+        let node = self.plan.nodes.get(index);
+        let weight = node.and_then(|node| node.weight).map(u64::from);
+        let has_rate = node.is_some_and(|node| node.rate.is_some());
+        let rate = self.rates.get(index).map(|rates| rates.rate_bit_s);
+        let share = weight.or_else(|| rate.filter(|_| has_rate));
+        u128::from(share.unwrap_or(1)).clamp(1, SHARE_MAX)
+    }
+
+    /// The priority of a class that holds packets: its own under token buckets, else its rank.
+    fn prio(&self, node: &PlanNode) -> Option<u8> {
+        let class = self.policy.classes().get(node.class?.index())?;
+        let above = self.plan.nodes.get(node.parent?)?;
+        Some(if above.discipline.is_htb() {
+            node.prio
+        } else {
+            class.rank.min(PRIO_MAX)
+        })
     }
 }
 
@@ -331,79 +367,4 @@ fn note_shape(of: &str, shape: &Shape, notes: &mut Vec<String>) {
         }
     };
     notes.push(format!("{of} is shaped {how}"));
-}
-
-/// The queue of a class, in the kernel's words.
-fn queue(class: &Class, line_bit_s: u64, notes: &mut Vec<String>) -> String {
-    let name = &class.name;
-    let mut note = |text: &str| notes.push(format!("class `{name}`: {text}"));
-    if let Some(age) = class.age {
-        let ms = age.as_millis();
-        note(&format!(
-            "the kernel has no limit on age ({ms} ms): packets wait as long as they have to"
-        ));
-    }
-    if class.queue.absorbs_repeats() {
-        note("the kernel sends repeats of TCP segments that still wait");
-    }
-    if class.queue.thins_acks() {
-        note("the kernel sends superseded TCP acknowledgements (CAKE's `ack-filter` is the like)");
-    }
-    let packets = class.packets;
-    match &class.queue {
-        QueueConfig::Fifo(_) => match class.octets {
-            Some(octets) if octets < u64::from(packets) * MTU_OCTETS => {
-                note("only its limit of octets is kept, not that of packets");
-                format!("bfifo limit {octets}b")
-            }
-            Some(_) | None => format!("pfifo limit {packets}"),
-        },
-        QueueConfig::Fair(_) => {
-            note("flows in turn by packets become SFQ, in turn by octets");
-            octets_note(class, &mut note);
-            format!("sfq limit {packets} perturb 10")
-        }
-        QueueConfig::Sfq(sfq) => {
-            octets_note(class, &mut note);
-            let mut text = format!(
-                "sfq limit {packets} flows {} depth {} divisor {}",
-                sfq.flows, sfq.depth, sfq.buckets
-            );
-            if let Some(quantum) = sfq.quantum {
-                let _ = write!(text, " quantum {}", quantum.0);
-            }
-            if let Some(perturb) = sfq.perturb {
-                let _ = write!(text, " perturb {}", perturb.0.as_secs().max(1));
-            }
-            if sfq.head_drop {
-                text.push_str(" headdrop");
-            }
-            text
-        }
-        QueueConfig::FqCodel(codel) => {
-            octets_note(class, &mut note);
-            let mut text = format!("fq_codel limit {packets} flows {}", codel.flows);
-            if let Some(quantum) = codel.quantum {
-                let _ = write!(text, " quantum {}", quantum.0);
-            }
-            if codel.target.is_none() || codel.interval.is_none() {
-                note("CoDel's target and interval stay those of the line's present rate");
-            }
-            let (target, interval) = codel.times(line_bit_s, MTU_OCTETS as u32);
-            let _ = write!(text, " target {}us", target.as_micros());
-            let _ = write!(text, " interval {}us", interval.as_micros());
-            text.push_str(if codel.ecn { " ecn" } else { " noecn" });
-            text
-        }
-        QueueConfig::Wred(_) => {
-            note("the kernel has no early drop by code point: its full queue drops whatever comes");
-            format!("pfifo limit {packets}")
-        }
-    }
-}
-
-fn octets_note(class: &Class, note: &mut impl FnMut(&str)) {
-    if class.octets.is_some() {
-        note("its limit of octets isn't kept, only that of packets");
-    }
 }

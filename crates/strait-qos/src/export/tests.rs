@@ -42,7 +42,7 @@ const BUCKETS: &str = r#"
 
 #[test]
 fn token_buckets_become_the_kernels() {
-    let export = export(&config(BUCKETS), "eth0.7", None).unwrap();
+    let export = export(&config(BUCKETS), "eth0.7", None, Queues::Near).unwrap();
     assert_eq!(
         export.tc,
         "qdisc add dev eth0.7 root handle 57a1: htb default 0x4 r2q 10\n\
@@ -61,7 +61,7 @@ fn token_buckets_become_the_kernels() {
 
 #[test]
 fn rules_become_an_nftables_ruleset() {
-    let export = export(&config(BUCKETS), "eth0", None).unwrap();
+    let export = export(&config(BUCKETS), "eth0", None, Queues::Near).unwrap();
     let expected = "table inet strait_eth0 {
 \tchain classes {
 \t\ttype filter hook postrouting priority 300; policy accept;
@@ -100,7 +100,7 @@ fn bands_become_priorities_and_weights_quanta() {
         name = "bulk"
         queue = { kind = "fifo", absorb_repeats = true }
     "#;
-    let export = export(&config(text), "ppp0", None).unwrap();
+    let export = export(&config(text), "ppp0", None, Queues::Near).unwrap();
     let classes: Vec<&str> = export
         .tc
         .lines()
@@ -129,10 +129,13 @@ fn bands_become_priorities_and_weights_quanta() {
 #[test]
 fn a_tree_that_nothing_limits_is_refused() {
     let flat = config("preset = \"default\"");
-    assert_eq!(export(&flat, "eth0", None), Err(ExportError::NoRate));
-    assert!(export(&flat, "eth0", Some(BitRate(9600))).is_ok());
+    assert_eq!(
+        export(&flat, "eth0", None, Queues::Near),
+        Err(ExportError::NoRate)
+    );
+    assert!(export(&flat, "eth0", Some(BitRate(9600)), Queues::Near).is_ok());
     for name in ["", "a b", "sixteen-letters-", "x/y", "a\"; drop"] {
-        let error = export(&flat, name, Some(BitRate(9600))).unwrap_err();
+        let error = export(&flat, name, Some(BitRate(9600)), Queues::Near).unwrap_err();
         assert!(
             error.to_string().contains("is no interface name"),
             "{error}"
@@ -147,7 +150,7 @@ fn every_preset_is_exported() {
             preset: Some(name.into()),
             ..PolicyConfig::default()
         };
-        let export = export(&preset, "eth0", Some(BitRate(512_000))).unwrap();
+        let export = export(&preset, "eth0", Some(BitRate(512_000)), Queues::Near).unwrap();
         let classes = export.tc.lines().filter(|line| line.contains(" htb rate "));
         assert!(classes.count() >= 1, "{name}");
         // Every packet is sent to a class that is there.
@@ -180,7 +183,7 @@ fn what_the_kernel_lacks_is_said() {
         class = "b"
         tcp_control = true
     "#;
-    let export = export(&config(text), "eth0", Some(BitRate(512_000))).unwrap();
+    let export = export(&config(text), "eth0", Some(BitRate(512_000)), Queues::Near).unwrap();
     let notes = export.notes.join("\n");
     for note in [
         "no early drop by code point",
@@ -204,7 +207,7 @@ fn a_leaf_of_token_buckets_has_its_shaper_and_a_policer_its_burst() {
              {{ name = \"b\", parent = \"all\", rate = \"32 kbit/s\" }}]\n\
              match = [{{ class = \"a\", dscp = \"EF\" }}]"
         );
-        export(&config(&text), "eth0", None).unwrap()
+        export(&config(&text), "eth0", None, Queues::Near).unwrap()
     };
     let whole = config("3 kB");
     assert!(
@@ -224,4 +227,94 @@ fn a_leaf_of_token_buckets_has_its_shaper_and_a_policer_its_burst() {
     assert!(least.nft.contains(policed), "{}", least.nft);
     assert!(least.notes[0].contains("lets 2000 octets through at once"));
     assert_eq!(config("2 kB").notes, [""; 0]);
+}
+
+/// The quantum of each class that holds packets, and the rates that it is guaranteed.
+fn quanta(export: &Export) -> Vec<(u64, String)> {
+    let word = |line: &str, key: &str| {
+        let mut words = line.split(' ').skip_while(|word| *word != key);
+        String::from(words.nth(1).unwrap())
+    };
+    let classes = export.tc.lines().filter(|line| line.contains(" prio "));
+    let read = |line| (word(line, "quantum").parse().unwrap(), word(line, "rate"));
+    classes.map(read).collect()
+}
+
+#[test]
+fn quanta_of_groups_add_up_to_the_groups_shares() {
+    let text = r#"
+        default = "lone"
+        [[class]]
+        name = "one"
+        weight = 3
+        [[class]]
+        name = "a"
+        parent = "one"
+        weight = 1
+        [[class]]
+        name = "b"
+        parent = "one"
+        weight = 2
+        [[class]]
+        name = "other"
+        weight = 2
+        [[class]]
+        name = "c"
+        parent = "other"
+        weight = 7
+        [[class]]
+        name = "lone"
+        weight = 1
+    "#;
+    let export = export(&config(text), "eth0", Some(BitRate(512_000)), Queues::Near).unwrap();
+    let quanta: Vec<u64> = quanta(&export).into_iter().map(|(it, _)| it).collect();
+    // From the top: lone has 1 of 6, a and b share 3 as 1 and 2, c has 2.
+    assert_eq!(quanta, [1514, 1514, 2 * 1514, 2 * 1514]);
+    let notes = export.notes.join("\n");
+    assert!(
+        notes.contains("`other`: what one of its classes leaves"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn a_share_given_as_a_rate_is_no_guarantee() {
+    let text = r#"
+        discipline = "cbwfq"
+        default = "rest"
+        [[class]]
+        name = "voice"
+        band = 0
+        [[class]]
+        name = "video"
+        rate = "384 kbit/s"
+        [[class]]
+        name = "rest"
+        rate = "128 kbit/s"
+    "#;
+    let export = export(&config(text), "eth0", Some(BitRate(512_000)), Queues::Near).unwrap();
+    let least = String::from("400bit");
+    assert_eq!(
+        quanta(&export),
+        [
+            (1514, least.clone()),
+            (3 * 1514, least.clone()),
+            (1514, least)
+        ]
+    );
+}
+
+#[test]
+fn plain_queues_need_nothing_that_a_kernel_may_lack() {
+    for name in PolicyConfig::presets() {
+        let preset = config(&format!("preset = \"{name}\""));
+        let made = |queues| export(&preset, "eth0", Some(BitRate(512_000)), queues).unwrap();
+        let (near, plain) = (made(Queues::Near), made(Queues::Plain));
+        let has = |export: &Export, what: &str| export.tc.contains(what);
+        let kernel_made = has(&near, " sfq ") || has(&near, " fq_codel ");
+        assert!(!has(&plain, " sfq ") && !has(&plain, " fq_codel "));
+        let said = plain.notes.iter().any(|note| note.contains("no turns"));
+        assert_eq!(kernel_made, said, "{name}");
+        assert_eq!(plain.nft, near.nft);
+    }
 }

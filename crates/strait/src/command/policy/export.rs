@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use strait_core::units::BitRate;
 use strait_live::kernel::{self, Applied};
 use strait_live::namespace::Namespace;
-use strait_qos::export::{Export, export};
+use strait_qos::export::{Export, Queues, export};
 
 use super::Source;
 use crate::exit::BadInput;
@@ -17,6 +17,7 @@ use crate::exit::BadInput;
                   strait policy export default --dev eth1 --line \"512 kbit/s\"\n  \
                   strait policy export default --dev eth1 --line \"512 kbit/s\" --only nft | nft -f -\n  \
                   strait policy export default --dev eth1 --line \"512 kbit/s\" --apply\n  \
+                  strait policy export default --dev eth1 --line \"512 kbit/s\" --plain-queues --apply\n  \
                   strait policy export --dev eth1 --remove"
 )]
 pub(super) struct Args {
@@ -29,6 +30,9 @@ pub(super) struct Args {
     /// The interface that packets leave by.
     #[arg(long, value_name = "INTERFACE")]
     dev: String,
+    /// First come, first served in every class, for kernels without SFQ and FQ-CoDel.
+    #[arg(long, conflicts_with = "remove")]
+    plain_queues: bool,
     /// Only one of the two texts.
     #[arg(long, value_enum, conflicts_with_all = ["apply", "remove"])]
     only: Option<Only>,
@@ -60,7 +64,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         line: args.line,
     };
     let (config, _) = source.read()?;
-    let exported = export(&config, &args.dev, source.line)
+    let queues = if args.plain_queues {
+        Queues::Plain
+    } else {
+        Queues::Near
+    };
+    let exported = export(&config, &args.dev, source.line, queues)
         .map_err(|error| BadInput(format!("{}: {error}", source.policy)))?;
     let done = if args.apply {
         match kernel::apply(&exported, &Namespace::current()?)? {

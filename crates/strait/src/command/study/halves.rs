@@ -4,33 +4,28 @@ use std::sync::Mutex;
 use std::thread;
 
 use strait_live::error::Error;
-use strait_live::kernel::{Came, Offered, Pace, QueueBench, apply, bench::INTERFACE};
-use strait_qos::export::export;
+use strait_live::kernel::{Came, Offered, Pace, QueueBench, apply, bench::INTERFACE, remove};
+use strait_qos::export::{Export, Queues, export};
 use strait_sim::study::shares::{self, ShareCase, ShareFlow, Shared};
 
 use super::{Options, left_out, progress};
 
-/// Runs all cases of a study simulated and, at the same time, live; what came of each, and nothing
-/// live where this host can't.
+/// Runs all cases of a study live and simulated; what came of each, and nothing live where this
+/// host can't.
 pub(super) fn run(
     study: &str,
     cases: &[ShareCase],
     options: &Options<'_>,
 ) -> anyhow::Result<(Vec<Shared>, Vec<Vec<Came>>)> {
     let bar = progress(study, cases.len() * 2);
-    let (live, simulated) = thread::scope(|scope| {
-        let live = scope.spawn(|| {
-            if options.live {
-                live(cases, &|| bar.inc(1))
-            } else {
-                Ok(Vec::new())
-            }
-        });
-        let simulated = shares::run(cases, || bar.inc(1));
-        (live.join(), simulated)
-    });
+    // One after the other: senders that wait for a processor would be part of what is measured.
+    let live = if options.live {
+        live(cases, &|| bar.inc(1))
+    } else {
+        Ok(Vec::new())
+    };
+    let simulated = shares::run(cases, || bar.inc(1));
     bar.finish_and_clear();
-    let live = live.map_err(|_| anyhow::Error::msg("the live half has failed"))?;
     let live = live.unwrap_or_else(|error| {
         left_out(study, &error);
         Vec::new()
@@ -49,7 +44,7 @@ fn live(cases: &[ShareCase], done: &(dyn Fn() + Sync)) -> Result<Vec<Vec<Came>>,
                 let flows: Vec<Offered> = case.flows.iter().map(offered).collect();
                 let came = bench.run(&flows, case.warm_up, case.window, &|| false);
                 done();
-                came
+                came.and_then(|came| take_away(bench).map(|()| came))
             })
         });
         let runs: Vec<_> = runs.collect();
@@ -73,7 +68,7 @@ fn live(cases: &[ShareCase], done: &(dyn Fn() + Sync)) -> Result<Vec<Vec<Came>>,
 
 fn set_up(case: &ShareCase) -> Result<QueueBench, Error> {
     let bench = QueueBench::create(&case.name)?;
-    let exported = export(&case.policy, INTERFACE, Some(case.line));
+    let exported = export(&case.policy, INTERFACE, Some(case.line), Queues::Plain);
     let exported = exported.map_err(|error| {
         Error::invalid(
             format!("export the policy of `{}`", case.name),
@@ -82,6 +77,18 @@ fn set_up(case: &ShareCase) -> Result<QueueBench, Error> {
     })?;
     apply(&exported, bench.namespace())?;
     Ok(bench)
+}
+
+/// Both halves of the policy were there all the time, and can be taken away.
+fn take_away(bench: &QueueBench) -> Result<(), Error> {
+    let table = Export::table(INTERFACE);
+    if remove(INTERFACE, &table, bench.namespace())? {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "remove the policy",
+        "nothing of it is there",
+    ))
 }
 
 fn offered(flow: &ShareFlow) -> Offered {
