@@ -3,7 +3,9 @@
 
 use strait_core::time::Duration;
 use strait_core::units::BitRate;
-use strait_live::kernel::{Applied, Offered, Pace, QueueBench, apply, bench::INTERFACE, remove};
+use strait_live::kernel::{
+    Applied, Offered, Pace, QueueBench, QueueSpeed, apply, bench::INTERFACE, remove,
+};
 use strait_qos::PolicyConfig;
 use strait_qos::export::{Export, Queues, export};
 
@@ -150,4 +152,27 @@ fn a_policy_in_the_kernel_shares_and_marks() {
             .collect::<Vec<_>>()
     };
     assert_eq!((marks(&came[0]), marks(&came[1])), (vec![18], vec![46]));
+}
+
+#[test]
+fn a_round_of_packets_waits_in_the_policy_and_comes_through_whole() {
+    if !can_run("a_round_of_packets_waits_in_the_policy_and_comes_through_whole") {
+        return;
+    }
+    let text = r#"
+        discipline = "htb"
+        shape = { rate = "10 Gbit/s", burst = "4 MB" }
+        class = [{ name = "all", rate = "10 Gbit/s", packets = 1000 }]
+    "#;
+    let load = strait_qos::load::Load::new().unwrap();
+    let packets = load.packets();
+    let export = exported(text, 10_000_000_000, Queues::Near);
+    let mut speed = QueueSpeed::open(&export, &packets).unwrap();
+    for _ in 0..2 {
+        let round = speed.round().unwrap();
+        assert!(round.with > Duration::ZERO && round.without > Duration::ZERO);
+    }
+    // What can't be shut can't be measured.
+    let open = exported("preset = \"fifo\"", 512_000, Queues::Near);
+    assert!(QueueSpeed::open(&open, &packets).is_err());
 }

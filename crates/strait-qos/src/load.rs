@@ -55,7 +55,9 @@ fn flow(number: u16, dscp: Dscp) -> Vec<u8> {
     bytes
 }
 
-fn config() -> PolicyConfig {
+/// Its policy: rules of our own that never match before those of the preset.
+#[must_use]
+pub fn policy() -> PolicyConfig {
     let own = |number| RuleConfig {
         class: Some("be".into()),
         source_port: List::from([PortRange::single(1000 + number)]),
@@ -71,7 +73,7 @@ fn config() -> PolicyConfig {
 impl Load {
     /// The port with its backlog.
     pub fn new() -> Result<Self, PolicyError> {
-        let policy = Policy::compile(&config())?;
+        let policy = Policy::compile(&policy())?;
         let mut tree = Tree::new(&policy, Site::default());
         tree.set_line_rate(LINE);
         let now = Instant::from_secs(1);
@@ -110,6 +112,24 @@ impl Load {
             }
             self.offer(ClassId((round % self.flows.len() as u32) as u8));
         }
+    }
+
+    /// As many packets as wait, of every class in turn, but no more of one than its limit.
+    #[must_use]
+    pub fn packets(&self) -> Vec<&[u8]> {
+        let mut packets = Vec::new();
+        for round in 0.. {
+            let before = packets.len();
+            for (flows, class) in self.flows.iter().zip(self.policy.classes()) {
+                let next = (round < class.packets).then(|| flows.get(round as usize % flows.len()));
+                let more = packets.len() < BACKLOG as usize;
+                packets.extend(next.flatten().filter(|_| more).map(Vec::as_slice));
+            }
+            if packets.len() == before {
+                break;
+            }
+        }
+        packets
     }
 
     /// Packets that wait.
@@ -215,7 +235,7 @@ mod tests {
     fn the_backlog_stays_and_every_class_has_its_turn() {
         let mut load = Load::new().unwrap();
         assert_eq!(load.backlog(), BACKLOG);
-        assert!(load.policy.classes().len() == 14 && config().expand().unwrap().rules.len() >= 20);
+        assert!(load.policy.classes().len() == 14 && policy().expand().unwrap().rules.len() >= 20);
         assert_eq!(load.flows.iter().map(VecDeque::len).sum::<usize>(), 64);
         let mut seen = alloc::vec![0u32; 14];
         for _ in 0..5000 {
@@ -227,5 +247,6 @@ mod tests {
         assert_eq!(load.backlog(), BACKLOG);
         assert_eq!(load.ledger.held(), u64::from(BACKLOG));
         load.tree.check();
+        assert_eq!(load.packets().len(), BACKLOG as usize);
     }
 }

@@ -102,7 +102,13 @@ impl Root {
     }
 }
 
-fn run(namespace: &Namespace, program: &str, arguments: &[&str], input: &str) -> Result<(), Error> {
+/// Runs a program in the namespace, with `input` on its standard input.
+pub(super) fn run(
+    namespace: &Namespace,
+    program: &str,
+    arguments: &[&str],
+    input: &str,
+) -> Result<(), Error> {
     output(namespace, program, arguments, input).map(drop)
 }
 

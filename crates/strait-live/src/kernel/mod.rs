@@ -2,6 +2,8 @@
 
 pub mod apply;
 pub mod bench;
+pub mod speed;
 
 pub use apply::{Applied, apply, remove};
 pub use bench::{Came, Offered, Pace, QueueBench};
+pub use speed::QueueSpeed;

@@ -6,9 +6,15 @@ use std::process::ExitCode;
 
 use anyhow::{bail, ensure};
 use strait_core::Duration;
+use strait_core::units::{BitRate, Octets};
 use strait_live::Clock;
 use strait_live::bench_tun::{Between, Passed, TunPath};
-use strait_qos::load::{BareQueue, Load};
+use strait_live::kernel::QueueSpeed;
+use strait_live::kernel::bench::INTERFACE;
+use strait_qos::config::ShapeConfig;
+use strait_qos::export::{Queues, export};
+use strait_qos::load::{self, BareQueue, Load};
+use strait_qos::plan::{Rate, ShapeKind};
 use strait_sim::bench::{BareCopy, Chain, Middle};
 use strait_world::analyse::{self, Analysis, Capture, Settings, Source, Synthetic, bare_walk};
 
@@ -47,6 +53,8 @@ struct Figure {
     id: String,
     value: Option<f64>,
     unit: &'static str,
+    /// What was compared, where the name doesn't say it.
+    about: &'static str,
 }
 
 fn figure(id: impl Into<String>, value: f64, unit: &'static str) -> Figure {
@@ -54,7 +62,19 @@ fn figure(id: impl Into<String>, value: f64, unit: &'static str) -> Figure {
         id: id.into(),
         value: Some(value),
         unit,
+        about: "",
     }
+}
+
+/// Figures that could not be measured.
+fn none(names: &[(&str, &'static str)]) -> Vec<Figure> {
+    let none = |(id, unit): &(&str, &'static str)| Figure {
+        id: (*id).to_owned(),
+        value: None,
+        unit,
+        about: "",
+    };
+    names.iter().map(none).collect()
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -134,10 +154,69 @@ fn qos_enqueue() -> anyhow::Result<Vec<Figure>> {
         ratios.push(clock.now().as_secs_f64() / seconds);
         rates.push(QUEUED as f64 / seconds);
     }
-    Ok(vec![
-        figure("qos-enqueue", middle(rates), "packets/s"),
+    let rate = middle(rates);
+    let mut figures = vec![
+        figure("qos-enqueue", rate, "packets/s"),
         figure("qos-enqueue-ratio", middle(ratios), "1"),
-    ])
+    ];
+    figures.extend(qos_kernel(&load, rate).unwrap_or_else(|error| {
+        eprintln!("strait: qos-kernel is left out: {error}");
+        none(&QOS_KERNEL.map(|(id, unit, _)| (id, unit)))
+    }));
+    Ok(figures)
+}
+
+const QOS_KERNEL: [(&str, &str, &str); 4] = [
+    (
+        "qos-kernel",
+        "packets/s",
+        "this kernel: the policy's nftables and HTB, without sockets and interface",
+    ),
+    ("qos-kernel-ratio", "1", "qos-enqueue ÷ qos-kernel"),
+    ("qos-kernel-path", "packets/s", "with sockets and interface"),
+    (
+        "qos-kernel-bare",
+        "packets/s",
+        "sockets and interface alone",
+    ),
+];
+/// Rounds of 1000 packets through the kernel.
+const KERNEL_ROUNDS: usize = 200;
+/// Nothing that a kernel's tree is to wait for.
+const KERNEL_LINE: BitRate = BitRate(100_000_000_000);
+
+/// What the kernel makes of the same policy and packets.
+fn qos_kernel(load: &Load, own_rate: f64) -> anyhow::Result<Vec<Figure>> {
+    let mut config = load::policy().expand()?;
+    // At this speed a policer would let nothing through.
+    config.classes.iter_mut().for_each(|it| it.police = None);
+    // What can be shut while packets come in.
+    config.shape = Some(ShapeConfig {
+        kind: ShapeKind::TokenBucket,
+        rate: Rate::Fixed(KERNEL_LINE.0),
+        burst: Some(Octets(10_000_000)),
+        excess: None,
+    });
+    let exported = export(&config, INTERFACE, Some(KERNEL_LINE), Queues::Plain)?;
+    let mut speed = QueueSpeed::open(&exported, &load.packets())?;
+    // The first packets warm caches.
+    speed.round()?;
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..KERNEL_ROUNDS {
+        let round = speed.round()?;
+        with.push(round.with.as_secs_f64());
+        without.push(round.without.as_secs_f64());
+    }
+    let packets = speed.packets() as f64;
+    let (with, without) = (middle(with), middle(without));
+    let rate = packets / (with - without);
+    let values = [rate, own_rate / rate, packets / with, packets / without];
+    let figures = QOS_KERNEL.iter().zip(values);
+    let figures = figures.map(|((id, unit, about), value)| Figure {
+        about,
+        ..figure(*id, value, unit)
+    });
+    Ok(figures.collect())
 }
 
 /// UDP through two live gateways against a bare copy of it, in turns, so that what else the
@@ -148,12 +227,7 @@ fn live_tun() -> anyhow::Result<Vec<Figure>> {
         [Ok(bare), Ok(gateways)] => [bare, gateways],
         [Err(error), _] | [_, Err(error)] => {
             eprintln!("strait: live-tun is left out: {error}");
-            let none = |(id, unit): &(&str, &'static str)| Figure {
-                id: (*id).to_owned(),
-                value: None,
-                unit,
-            };
-            return Ok(LIVE_TUN.iter().map(none).collect());
+            return Ok(none(&LIVE_TUN));
         }
     };
     let clock = Clock::start();
@@ -251,8 +325,12 @@ fn json(figures: &[Figure]) -> String {
         let value = figure
             .value
             .map_or_else(|| "null".to_owned(), |value| value.to_string());
+        let about = match figure.about {
+            "" => String::new(),
+            about => format!(",\"about\":\"{about}\""),
+        };
         format!(
-            "{{\"id\":\"{}\",\"value\":{value},\"unit\":\"{}\"}}",
+            "{{\"id\":\"{}\",\"value\":{value},\"unit\":\"{}\"{about}}}",
             figure.id, figure.unit
         )
     };
@@ -262,7 +340,13 @@ fn json(figures: &[Figure]) -> String {
 
 fn text(figures: &[Figure]) -> String {
     let line = |figure: &Figure| match figure.value {
-        Some(value) => format!("{:28} {value:>14.3} {}\n", figure.id, figure.unit),
+        Some(value) => {
+            let line = format!(
+                "{:28} {value:>14.3} {:10} {}",
+                figure.id, figure.unit, figure.about
+            );
+            format!("{}\n", line.trim_end())
+        }
         None => format!("{:28} {:>14}\n", figure.id, "not measured"),
     };
     figures.iter().map(line).collect()
