@@ -10,12 +10,15 @@ use alloc::vec::Vec;
 
 use strait_core::{ClassId, Duration};
 
-use crate::plan::{Discipline, NodeIndex, NodeRates, Plan, PlanNode, ShapeKind};
+use crate::plan::{Discipline, NodeIndex, NodeRates, Plan, PlanNode, Shape, ShapeKind};
 use crate::policy::Policy;
-use crate::tree::bands::QUANTUM_OCTETS;
+use crate::tree::bands::turn_octets;
 
 /// Octets of the longest packet that is reckoned with.
 pub const PACKET_OCTETS_MAX: u64 = 1500;
+
+/// Octets of the shortest: an IPv4 header.
+const PACKET_OCTETS_MIN: f64 = 20.0;
 
 /// A line, as far as waiting depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +151,7 @@ impl Book<'_> {
             }
             Some(parent) => {
                 let left = self.after_higher_bands(index, node, parent, curve, because)?;
-                self.share(index, node, parent, left, because)
+                self.share(index, node, parent, left, because)?
             }
         };
         Some(self.shaped(index, node, curve, because))
@@ -197,7 +200,8 @@ impl Book<'_> {
         })
     }
 
-    /// Weighted shares: each other class of the band has its turn first, and one packet too much.
+    /// Weighted shares. The class may owe a packet that took more than its share: it is paid while
+    /// the others have theirs; then each of them has its turn first, and a packet too much.
     fn share(
         &self,
         index: NodeIndex,
@@ -205,47 +209,73 @@ impl Book<'_> {
         parent: &PlanNode,
         curve: Curve,
         because: &mut Vec<String>,
-    ) -> Curve {
-        let weight = |index: NodeIndex| {
-            let node = self.node(index);
-            let weight = node.and_then(|node| node.weight).map(f64::from);
-            let rate = node.and_then(|node| node.rate);
-            weight
-                .or_else(|| rate.map(|_| self.rates(index).rate_bit_s as f64))
-                .unwrap_or(1.0)
-        };
+    ) -> Option<Curve> {
         let band = parent.children.iter().copied();
         let others: Vec<NodeIndex> = band
             .filter(|other| *other != index)
             .filter(|other| self.node(*other).is_some_and(|it| it.band == node.band))
             .collect();
         if others.is_empty() {
-            return curve;
+            return Some(curve);
         }
-        let sum: f64 = others.iter().map(|other| weight(*other)).sum();
-        let own = weight(index);
-        let least = others
+        let by_turns = parent.discipline == Discipline::Wdrr;
+        let held_back = others
             .iter()
-            .map(|other| weight(*other))
-            .fold(own, f64::min);
-        // The scheduler's turns are of so many octets for the least share.
-        let quantum = QUANTUM_OCTETS as f64;
-        let turns: f64 = others
-            .iter()
-            .map(|other| quantum * weight(*other) / least + PACKET_OCTETS_MAX as f64)
-            .sum();
+            .find(|other| !by_turns && self.is_limited(**other));
+        if let Some(other) = held_back.and_then(|other| self.node(*other)) {
+            because.push(format!(
+                "`{}` may be held back by its limit, and by its tags it then catches up first",
+                other.name
+            ));
+            return None;
+        }
+        let weights = others.iter().map(|other| self.weight(*other));
+        let own = self.weight(index);
+        let least = weights.clone().fold(own, u64::min);
+        // Turns are of so many octets, at least for the least share; tags have none.
+        let share = |weight: u64| {
+            if by_turns {
+                turn_octets(weight, least)
+            } else {
+                weight as f64
+            }
+        };
+        let (own, sum) = (share(own), weights.map(share).sum::<f64>());
+        let packet = PACKET_OCTETS_MAX as f64;
+        // By tags the packet's own length counts, and that of the one before it.
+        let before = if by_turns { sum } else { packet * sum / own };
+        let turns = before + packet * sum / own + packet * others.len() as f64;
         because.push(format!(
             "{} more of its band have their turns, {} octets",
             others.len(),
             turns as u64
         ));
-        Curve {
+        Some(Curve {
             bit_s: curve.bit_s * own / (own + sum),
             latency_s: curve.latency_s + turns * 8.0 / curve.bit_s,
-        }
+        })
     }
 
-    /// Token buckets: a class has its guarantee, if all guarantees fit together.
+    /// Whether anything holds back what a node has to send.
+    fn is_limited(&self, index: NodeIndex) -> bool {
+        let below = self.plan.nodes.iter().enumerate();
+        let mut below = below.filter(|(it, _)| self.plan.up(*it).any(|(node, _)| node == index));
+        below.any(|(_, node)| node.shape.is_some() || node.discipline.is_htb())
+    }
+
+    /// A node's share of its band.
+    fn weight(&self, index: NodeIndex) -> u64 {
+        let node = self.node(index);
+        let rate = node.and_then(|node| node.rate);
+        let weight = match rate {
+            Some(_) => self.rates(index).rate_bit_s,
+            None => node.and_then(|node| node.weight).map_or(1, u64::from),
+        };
+        weight.max(1)
+    }
+
+    /// Token buckets: who is within its guarantee goes before all who borrow, by priority. So a
+    /// class has its own after those of its priority and before.
     fn guaranteed(
         &self,
         index: NodeIndex,
@@ -253,48 +283,97 @@ impl Book<'_> {
         curve: Curve,
         because: &mut Vec<String>,
     ) -> Option<Curve> {
-        if node.direct {
+        if node.direct || node.within_htb {
             return Some(curve);
         }
-        let leaves = self.plan.nodes.iter().enumerate().filter(|(other, it)| {
-            *other != index && it.class.is_some() && !it.direct && it.parent.is_some()
-        });
-        let (mut sum, mut burst) = (0.0, 0.0);
-        for (other, it) in leaves {
-            sum += self.rates(other).rate_bit_s as f64;
-            burst += it.burst.max(PACKET_OCTETS_MAX) as f64;
-        }
+        let tree = self.tree_of(index);
         let own = self.rates(index).rate_bit_s as f64;
-        if node.class.is_none() {
-            return Some(curve);
-        }
-        let direct = self.plan.nodes.iter().find(|it| it.direct);
-        if let Some(direct) = direct {
-            because.push(format!(
-                "`{}` goes before it and nothing limits it",
-                direct.name
-            ));
-            return None;
-        }
-        let whole = curve.bit_s;
-        let rate = if own + sum > whole {
-            because.push(format!(
-                "the guarantees of all, {} bit/s, are more than there is: each may miss its own",
-                (own + sum) as u64
-            ));
-            whole * own / (own + sum)
-        } else {
-            own
+        let packet = PACKET_OCTETS_MAX as f64;
+        // It may itself have sent a packet beyond its guarantee.
+        let mut sure = Curve {
+            bit_s: own,
+            latency_s: packet * 8.0 / own.max(1.0),
         };
-        because.push(format!(
-            "the others within their guarantees may have {} octets in their buckets",
-            burst as u64
-        ));
-        let own_packet = PACKET_OCTETS_MAX as f64 * 8.0 / rate;
-        Some(Curve {
-            bit_s: rate,
-            latency_s: curve.latency_s + burst * 8.0 / whole + own_packet,
-        })
+        // Ceilings that hold are limits of their own, where a packet may have gone beyond too.
+        let strict = self.node(tree)?.discipline == Discipline::HtbStrict;
+        let ceilings = self
+            .plan
+            .up(index)
+            .take_while(|(it, _)| strict && *it != tree);
+        let ceilings = ceilings.map(|(it, _)| (it, self.ceiling(it)));
+        for (above, limit) in ceilings.chain([(tree, curve)]) {
+            let first = self.first(tree, above, index, node.prio, because)?;
+            let left = limit.bit_s - first.bit_s;
+            if left <= 0.0 {
+                because.push(format!(
+                    "the guarantees of its priority and before, {} bit/s without its own, are \
+                     more than there is: they may leave nothing",
+                    first.bit_s as u64
+                ));
+                return None;
+            }
+            sure.bit_s = sure.bit_s.min(left);
+            sure.latency_s += (limit.latency_s * limit.bit_s + first.octets * 8.0) / left;
+            if above == tree {
+                because.push(format!(
+                    "others within their guarantees may send {} octets first, and {} bit/s",
+                    first.octets as u64, first.bit_s as u64
+                ));
+            }
+        }
+        Some(sure)
+    }
+
+    /// A ceiling as a limit that holds.
+    fn ceiling(&self, index: NodeIndex) -> Curve {
+        let bit_s = self.rates(index).ceil_bit_s.max(1) as f64;
+        Curve {
+            bit_s,
+            latency_s: PACKET_OCTETS_MAX as f64 * 8.0 / bit_s,
+        }
+    }
+
+    /// What leaves of a tree of token buckets may send within their guarantees: those below
+    /// `above`, of that priority or before; none if nothing limits it.
+    fn first(
+        &self,
+        tree: NodeIndex,
+        above: NodeIndex,
+        but: NodeIndex,
+        prio: u8,
+        because: &mut Vec<String>,
+    ) -> Option<Load> {
+        let mut first = Load {
+            bit_s: 0.0,
+            octets: 0.0,
+        };
+        for (other, it) in self.plan.nodes.iter().enumerate() {
+            let is_leaf = other != but && other != tree && !it.within_htb;
+            let is_below = self.plan.up(other).any(|(node, _)| node == above);
+            if !is_leaf || !is_below || self.tree_of(other) != tree {
+                continue;
+            }
+            if it.direct {
+                because.push(format!(
+                    "`{}` goes before it and nothing limits it",
+                    it.name
+                ));
+                return None;
+            }
+            if it.prio <= prio {
+                first.bit_s += self.rates(other).rate_bit_s as f64;
+                // Its last packet may take more than is left.
+                first.octets += (it.burst + PACKET_OCTETS_MAX) as f64;
+            }
+        }
+        Some(first)
+    }
+
+    /// The node whose token buckets a node is part of, or its parent.
+    fn tree_of(&self, index: NodeIndex) -> NodeIndex {
+        let above = self.plan.up(index).skip(1);
+        let mut above = above.filter(|(_, node)| !node.within_htb);
+        above.next().map_or(Plan::ROOT, |(index, _)| index)
     }
 
     /// The node's own shaper.
@@ -308,7 +387,13 @@ impl Book<'_> {
         let (Some(shape), Some(bit_s)) = (node.shape, self.rates(index).shape_bit_s) else {
             return curve;
         };
-        let rate = (bit_s as f64).min(curve.bit_s);
+        // All that the line carries passes the root's shaper: nothing else holds it up.
+        let kept = if index == Plan::ROOT {
+            bit_s as f64
+        } else {
+            kept_bit_s(&shape, bit_s, curve.latency_s)
+        };
+        let rate = kept.min(curve.bit_s);
         let pause = match shape.kind {
             ShapeKind::TokenBucket | ShapeKind::VirtualClock => PACKET_OCTETS_MAX as f64 * 8.0,
             // Credit comes an interval late, and a packet may have overdrawn it.
@@ -339,10 +424,17 @@ impl Book<'_> {
         };
         let rates = self.rates(index);
         if let (Some(shape), Some(bit_s)) = (node.shape, rates.shape_bit_s) {
-            let burst = shape.burst_octets(bit_s) + shape.excess.unwrap_or(0);
+            let burst = shape.burst_octets(bit_s) as f64;
+            let excess = shape.excess.map_or(burst, |excess| excess as f64);
+            let (rate, octets) = match shape.kind {
+                ShapeKind::TokenBucket | ShapeKind::VirtualClock => (1.0, burst),
+                // All that may gather, and the next interval's credit at once after it.
+                ShapeKind::Average => (1.0, 2.0 * burst + excess),
+                ShapeKind::Peak => (1.0 + excess / burst.max(1.0), 2.0 * (burst + excess)),
+            };
             limit(Load {
-                bit_s: bit_s as f64,
-                octets: burst as f64 + packet,
+                bit_s: bit_s as f64 * rate,
+                octets: octets + packet,
             });
         }
         let parent = node.parent.and_then(|parent| self.node(parent));
@@ -352,11 +444,15 @@ impl Book<'_> {
                 octets: node.cburst as f64 + packet,
             });
         }
+        // What a policer let in may gather behind another limit and come at once after it, so it
+        // counts only where nothing else holds packets back.
+        let held_back = least.is_some() || parent.is_some_and(|it| it.discipline.is_htb());
         let class = node
             .class
             .and_then(|id| self.policy.classes().get(id.index()));
-        if let Some((bit_s, octets)) = class.and_then(|it| it.police.as_ref()?.most()) {
-            limit(Load {
+        let policed = class.and_then(|it| it.police.as_ref()?.most());
+        if let Some((bit_s, octets)) = policed.filter(|_| !held_back) {
+            least = Some(Load {
                 bit_s: bit_s as f64,
                 octets: octets as f64,
             });
@@ -375,6 +471,30 @@ impl Book<'_> {
         }
         least
     }
+}
+
+/// What is sure of a shaper's rate if each packet may be held up for `held_up_s` when the shaper
+/// would let it go: credit that doesn't fit by then is lost.
+fn kept_bit_s(shape: &Shape, bit_s: u64, held_up_s: f64) -> f64 {
+    let rate = bit_s as f64;
+    let burst = shape.burst_octets(bit_s) as f64;
+    let room = |octets: f64| match shape.kind {
+        ShapeKind::TokenBucket => (burst - octets).max(0.0),
+        ShapeKind::VirtualClock => 0.0,
+        ShapeKind::Average | ShapeKind::Peak => shape.excess.map_or(burst, |it| it as f64),
+    };
+    let kept = |octets: f64| {
+        let lost_s = (held_up_s - room(octets) * 8.0 / rate).max(0.0);
+        octets * 8.0 / (octets * 8.0 / rate + lost_s)
+    };
+    // In between it is more: least for the shortest, the longest, or what just fills the bucket.
+    let most = PACKET_OCTETS_MAX as f64;
+    let lengths = [
+        PACKET_OCTETS_MIN,
+        burst.clamp(PACKET_OCTETS_MIN, most),
+        most,
+    ];
+    lengths.map(kept).into_iter().fold(rate, f64::min)
 }
 
 #[cfg(test)]

@@ -62,10 +62,11 @@ fn shares_are_of_what_the_band_has() {
     let text = "default = \"a\"\nclass = [{ name = \"a\", weight = 3 }, { name = \"b\" }]";
     assert_eq!(wait(text, "a", 10_000, 1500).rate_bit_s, Some(7500));
     assert_eq!(wait(text, "b", 10_000, 1500).rate_bit_s, Some(2500));
-    // The other's turn and a packet more, after what is leaving.
+    // The other's turn and a packet more, after what is leaving; and three for the packet that the
+    // class may have had too much.
     near(
         wait(text, "b", 10_000, 1500).alone,
-        (1500.0 + 768.0 + 1500.0) * 8.0 / 10_000.0,
+        (1500.0 + 768.0 + 1500.0 + 3.0 * 1500.0) * 8.0 / 10_000.0,
     );
 }
 
@@ -76,12 +77,43 @@ fn token_buckets_give_their_guarantee() {
                 { name = \"a\", parent = \"all\", rate = \"30 kbit/s\" },\
                 { name = \"b\", parent = \"all\", rate = \"60 kbit/s\" }]";
     assert_eq!(wait(text, "a", 100_000, 1500).rate_bit_s, Some(30_000));
-    let scarce = wait(text, "a", 45_000, 1500);
-    assert_eq!(scarce.rate_bit_s, Some(15_000));
-    assert!(
-        scarce
-            .because
-            .iter()
-            .any(|it| it.contains("more than there is"))
+    // What is leaving, the other's bucket and a packet more, and 1500 octets that it owes itself.
+    near(
+        wait(text, "a", 100_000, 1500).alone,
+        (1500.0 + 1600.0 + 1500.0) * 8.0 / 40_000.0 + 1500.0 * 8.0 / 30_000.0,
     );
+    let scarce = wait(text, "a", 75_000, 1500);
+    assert_eq!(scarce.rate_bit_s, Some(15_000));
+    let none = wait(text, "a", 60_000, 1500);
+    assert_eq!((none.rate_bit_s, none.alone), (None, None));
+    assert!(none.because.iter().any(|it| it.contains("leave nothing")));
+}
+
+#[test]
+fn a_better_priority_waits_for_no_guarantee_of_a_worse_one() {
+    let text = "discipline = \"htb\"\ndefault = \"a\"\nclass = [\
+                { name = \"a\", rate = \"30 kbit/s\", prio = 0 },\
+                { name = \"b\", rate = \"60 kbit/s\", prio = 1 }]";
+    near(
+        wait(text, "a", 60_000, 1500).alone,
+        1500.0 * 8.0 / 60_000.0 + 1500.0 * 8.0 / 30_000.0,
+    );
+}
+
+#[test]
+fn a_shaper_without_room_loses_what_it_is_held_up() {
+    let text = |kind: &str| {
+        format!(
+            "default = \"b\"\nclass = [{{ name = \"a\", band = 0, packets = 1, \
+             shape = {{ kind = \"{kind}\", rate = \"9600 bit/s\" }} }}, {{ name = \"b\" }}]"
+        )
+    };
+    // Behind 1500 octets each time: 120 ms for 20 octets and their 16.7 ms.
+    let clock = wait(&text("virtual-clock"), "a", 100_000, 1500);
+    let least = 160.0 / (0.12 + 160.0 / 9600.0);
+    assert_eq!(clock.rate_bit_s, Some(least as u64));
+    // A bucket of 1600 octets keeps 100 beside the longest: of 120 ms it fills in 83.
+    let bucket = wait(&text("token-bucket"), "a", 100_000, 1500);
+    let longest = 12_000.0 / (0.12 - 800.0 / 9600.0 + 12_000.0 / 9600.0);
+    assert_eq!(bucket.rate_bit_s, Some(longest as u64));
 }

@@ -10,7 +10,7 @@ use crate::scheduler::Head;
 
 /// Octets of the smallest turn of a ring: a quarter of a second at 9600 bit/s. Shares don't depend
 /// on it, since what a turn takes too much is paid from the next.
-pub(crate) const QUANTUM_OCTETS: u64 = 256;
+const QUANTUM_OCTETS: u64 = 256;
 /// The longest turn: a thousand of the shortest, so that rates far apart don't make turns of
 /// minutes; beyond that, shares fall short of the rates.
 const TURN_OCTETS_MAX: u64 = 1000 * QUANTUM_OCTETS;
@@ -21,6 +21,11 @@ fn turn(share: u64, least: u64) -> i64 {
     let credit = u128::from(QUANTUM_OCTETS * units) * u128::from(share) / u128::from(least.max(1));
     let credit = u64::try_from(credit).unwrap_or(u64::MAX);
     credit.min(TURN_OCTETS_MAX * units) as i64
+}
+
+/// Octets of a turn, as [`turn`] has them.
+pub(crate) fn turn_octets(share: u64, least: u64) -> f64 {
+    turn(share, least) as f64 / UNITS as f64
 }
 
 /// Strict bands; how each is shared is what makes the discipline.

@@ -432,3 +432,5 @@ mod properties;
 mod saturated_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wait_properties;

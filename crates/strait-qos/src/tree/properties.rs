@@ -20,8 +20,8 @@ const DISCIPLINES: [&str; 4] = ["wdrr", "cbwfq", "htb", "htb-strict"];
 
 /// A class as drawn; which of its keys are written depends on its parent.
 #[derive(Clone, Debug)]
-struct Drawn {
-    band: u8,
+pub(super) struct Drawn {
+    pub(super) band: u8,
     weight: u16,
     rate_kbit_s: u32,
     ceil_kbit_s: u32,
@@ -45,15 +45,15 @@ fn drawn(limits: bool) -> impl Strategy<Value = Drawn> {
 }
 
 /// A class with others below it: how they share, if it says so, and their number.
-type Group = (Drawn, Option<usize>, Vec<Drawn>);
+pub(super) type Group = (Drawn, Option<usize>, Vec<Drawn>);
 
 #[derive(Clone, Debug)]
-struct DrawnTree {
+pub(super) struct DrawnTree {
     root: usize,
-    groups: Vec<Group>,
+    pub(super) groups: Vec<Group>,
 }
 
-fn drawn_tree(disciplines: usize, limits: bool) -> impl Strategy<Value = DrawnTree> {
+pub(super) fn drawn_tree(disciplines: usize, limits: bool) -> impl Strategy<Value = DrawnTree> {
     let own = prop::option::of(0..disciplines);
     let group = (drawn(limits), own, many(drawn(limits), 1..4));
     (0..disciplines, many(group, 1..4)).prop_map(|(root, groups)| DrawnTree { root, groups })
@@ -84,7 +84,7 @@ fn write_class(text: &mut String, drawn: &Drawn, htb: bool, inner: bool, shaped:
 }
 
 impl DrawnTree {
-    fn config(&self) -> PolicyConfig {
+    pub(super) fn config(&self) -> PolicyConfig {
         let mut text = format!(
             "default = \"l0-0\"\ndiscipline = \"{}\"\n",
             DISCIPLINES[self.root]
