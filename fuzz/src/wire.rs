@@ -10,6 +10,7 @@ use strait_wire::pcap::{FILE_HEADER_OCTETS, FileHeader, RECORD_HEADER_OCTETS};
 use strait_wire::pcapng::{Decoder, Reader};
 use strait_wire::rtp::RtpHeader;
 use strait_wire::segment::{SegmentCheck, emit_segment, parse_segment};
+use strait_wire::urgent::{Interleaved, Shown, emit_urgent};
 use strait_world::analyse::{By, Capture, Settings, Source, one, two};
 
 /// A packet: read, edited, cut, answered. Edits keep it a packet and its checksums right.
@@ -107,6 +108,7 @@ pub fn octet_frames(data: &[u8]) {
     };
     let stuffing = Stuffing {
         xon_xoff: choice & 1 != 0,
+        mark: choice & 2 != 0,
     };
     let max = usize::from(choice);
     let told = |pieces: &[&[u8]]| {
@@ -137,6 +139,27 @@ pub fn octet_frames(data: &[u8]) {
     }
     let mut receiver = Receiver::new(LinkSettings::plain(1500));
     receiver.feed_octets(bytes, |packet| assert!(packet.is_err() || packet.is_ok()));
+    urgent_frames(max, bytes);
+}
+
+/// Urgent frames: the same however the stream is cut, and one put in anywhere comes out.
+fn urgent_frames(at: usize, bytes: &[u8]) {
+    let told = |pieces: &[&[u8]]| {
+        let mut found = Interleaved::new(300, SegmentCheck::Long);
+        let mut told = Vec::new();
+        for piece in pieces {
+            found.feed(piece, |shown| told.push(format!("{shown:?}")));
+        }
+        told
+    };
+    let whole = told(&[bytes]);
+    let (left, right) = bytes.split_at(at % (bytes.len() + 1));
+    assert_eq!(told(&[left, right]), whole);
+    let mut call = Vec::new();
+    assert!(emit_urgent(b"a call", SegmentCheck::Long, &mut call));
+    let shown = format!("{:?}", Shown::Urgent(b"a call"));
+    let said = told(&[left, &call, right]);
+    assert!(said.contains(&shown), "the call is lost");
 }
 
 /// Segments, one from all octets, then as frames that their first octet gives the length of.

@@ -122,6 +122,29 @@ pub struct ClassStats {
     pub delay: Histogram,
 }
 
+/// Urgent frames of a port: real-time packets that go inside what is leaving.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UrgentStats {
+    /// How many.
+    pub frames: u64,
+    /// Their octets on the line, mark and escapes included.
+    pub octets: u64,
+    /// Those of the longest.
+    pub octets_max: u32,
+    /// How many suspended another frame.
+    pub suspended: u64,
+}
+
+impl UrgentStats {
+    /// Counts one.
+    pub fn count(&mut self, octets: u32, suspends: bool) {
+        self.frames += 1;
+        self.octets += u64::from(octets);
+        self.octets_max = self.octets_max.max(octets);
+        self.suspended += u64::from(suspends);
+    }
+}
+
 /// Counters of one port.
 #[derive(Clone, Debug, Default)]
 pub struct PortStats {
@@ -139,6 +162,8 @@ pub struct PortStats {
     pub frames_out: u64,
     /// Octets sent.
     pub octets_out: u64,
+    /// Of these frames, the urgent ones.
+    pub urgent: UrgentStats,
     /// Frames or segments that failed their check.
     pub damaged: u64,
     /// Frames with an impossible form: too short, too long, unknown.

@@ -6,12 +6,14 @@
 #![no_std]
 extern crate alloc;
 
+mod octet;
 mod receive;
 pub mod rohc;
 mod send;
 
+pub use octet::OctetSender;
 pub use receive::{Receiver, Refused};
-pub use send::{FrameSender, OctetSender, Progress};
+pub use send::{FrameSender, Progress};
 pub use strait_wire::segment::{STREAMS, SegmentCheck};
 
 use strait_core::Duration;
@@ -36,6 +38,9 @@ pub struct LinkSettings {
     /// A pause after which an octet stream gets a flag ahead of the next frame, so that noise
     /// picked up in the pause can't spoil it.
     pub flag_after_idle: Duration,
+    /// Check of urgent frames, if this octet stream has such: then what is leaving can be suspended
+    /// after any octet, and nothing needs small segments. Both ends need the same.
+    pub urgent: Option<SegmentCheck>,
 }
 
 impl LinkSettings {
@@ -55,6 +60,7 @@ impl LinkSettings {
             packet_octets_max,
             alone: SegmentCheck::Long,
             flag_after_idle: Duration::from_secs(1),
+            urgent: None,
         }
     }
 
@@ -66,6 +72,7 @@ impl LinkSettings {
             packet_octets_max,
             alone: SegmentCheck::Short,
             flag_after_idle: Duration::from_secs(1),
+            urgent: None,
         }
     }
 }

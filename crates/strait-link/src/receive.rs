@@ -3,8 +3,10 @@
 use alloc::vec::Vec;
 
 use strait_wire::check::Crc32Sum;
-use strait_wire::octets::{FrameFault, Unstuffer};
+use strait_wire::octets::{FrameFault, Unstuffed, Unstuffer};
 use strait_wire::segment::{HEADER_OCTETS, STREAMS, SegmentError, parse_segment};
+
+use strait_wire::urgent::{Interleaved, Shown};
 
 use crate::LinkSettings;
 
@@ -39,15 +41,26 @@ impl Reassembly {
     }
 }
 
+/// Hears of each whole packet and each refusal.
+type Tell<'a> = dyn FnMut(Result<&[u8], Refused>) + 'a;
+
+/// How frames are found on an octet stream.
+#[derive(Debug)]
+enum Framing {
+    Plain(Unstuffer),
+    /// With urgent frames inside.
+    Interleaved(Interleaved),
+}
+
 /// Makes packets of one neighbour whole again.
 ///
-/// It holds at most one unfinished packet per stream and one frame, so its memory is bounded by
-/// [`STREAMS`] + 1 packets. Pieces that lead to nothing are replaced by the next packet's first
-/// piece; a splice of two packets fails the check over the whole packet.
+/// It holds at most one unfinished packet per stream, one frame and one urgent frame, so its memory
+/// is bounded by [`STREAMS`] + 2 packets. Pieces that lead to nothing are replaced by the next
+/// packet's first piece; a splice of two packets fails the check over the whole packet.
 #[derive(Debug)]
 pub struct Receiver {
     settings: LinkSettings,
-    unstuffer: Unstuffer,
+    framing: Framing,
     streams: [Reassembly; STREAMS],
 }
 
@@ -57,14 +70,20 @@ impl Receiver {
         let longest = HEADER_OCTETS + settings.packet_octets_max + 4;
         Self {
             settings,
-            unstuffer: Unstuffer::new(longest),
+            framing: match settings.urgent {
+                None => Framing::Plain(Unstuffer::new(longest)),
+                Some(check) => Framing::Interleaved(Interleaved::new(longest, check)),
+            },
             streams: core::array::from_fn(|_| Reassembly::default()),
         }
     }
 
     /// Forgets everything begun, as after the line was down.
     pub fn reset(&mut self) {
-        self.unstuffer.reset();
+        match &mut self.framing {
+            Framing::Plain(unstuffer) => unstuffer.reset(),
+            Framing::Interleaved(interleaved) => interleaved.reset(),
+        }
         self.streams.iter_mut().for_each(|stream| {
             stream.give_up();
         });
@@ -74,15 +93,27 @@ impl Receiver {
     pub fn feed_octets(&mut self, bytes: &[u8], mut tell: impl FnMut(Result<&[u8], Refused>)) {
         let Self {
             settings,
-            unstuffer,
+            framing,
             streams,
         } = self;
-        unstuffer.feed(bytes, |frame| match frame {
-            Ok(frame) => take_frame(settings, streams, frame, &mut tell),
+        let mut take = |outcome: Unstuffed<'_>, tell: &mut Tell<'_>| match outcome {
+            Ok(frame) => take_frame(settings, streams, frame, tell),
             Err(FrameFault::Abort | FrameFault::BadEscape | FrameFault::TooLong) => {
                 tell(Err(Refused::Invalid));
             }
-        });
+        };
+        match framing {
+            Framing::Plain(unstuffer) => unstuffer.feed(bytes, |frame| take(frame, &mut tell)),
+            Framing::Interleaved(interleaved) => interleaved.feed(bytes, |shown| match shown {
+                Shown::Frame(frame) => take(Ok(frame), &mut tell),
+                Shown::Fault(fault) => take(Err(fault), &mut tell),
+                Shown::Damaged => tell(Err(Refused::Damaged)),
+                Shown::Urgent(packet) if packet.len() > settings.packet_octets_max => {
+                    tell(Err(Refused::Invalid));
+                }
+                Shown::Urgent(packet) => tell(Ok(packet)),
+            }),
+        }
     }
 
     /// Takes one frame of a medium that has its own; tells the packet or the refusals.
@@ -95,7 +126,7 @@ fn take_frame(
     settings: &LinkSettings,
     streams: &mut [Reassembly; STREAMS],
     frame: &[u8],
-    tell: &mut impl FnMut(Result<&[u8], Refused>),
+    tell: &mut Tell<'_>,
 ) {
     let segment = match parse_segment(frame, settings.alone) {
         Ok(segment) => segment,

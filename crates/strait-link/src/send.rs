@@ -3,22 +3,23 @@
 use alloc::vec::Vec;
 
 use strait_core::delay::DelayPart;
-use strait_core::{ClassId, Instant, Packet};
+use strait_core::{Instant, Packet};
 use strait_wire::check::Crc32Sum;
-use strait_wire::octets::{self, FLAG};
 use strait_wire::segment::{HEADER_OCTETS, STREAMS, SegmentHeader, emit_segment};
 
 use crate::LinkSettings;
 
 /// A packet that has begun to leave.
 #[derive(Debug)]
-struct UnderWay {
-    packet: Packet,
+pub(crate) struct UnderWay {
+    pub(crate) packet: Packet,
     /// What is carried in the packet's place, if that isn't the packet itself.
     carried: Option<Vec<u8>>,
     /// Octets already cut into segments.
     cut: usize,
     sum: Crc32Sum,
+    /// The sum before the segment cut last.
+    sum_before: Crc32Sum,
 }
 
 impl UnderWay {
@@ -38,7 +39,7 @@ impl UnderWay {
 /// What a cut did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Octets that the segment takes on the medium.
+    /// Octets that the segment takes on the medium, as far as no earlier cut told them.
     pub octets: usize,
     /// Payload octets of its packet that are left for later segments.
     pub octets_left: usize,
@@ -46,14 +47,14 @@ pub struct Progress {
 
 /// Packets under way to one neighbour, one on each stream.
 #[derive(Debug)]
-struct Segmenter {
-    settings: LinkSettings,
-    streams: [Option<UnderWay>; STREAMS],
+pub(crate) struct Segmenter {
+    pub(crate) settings: LinkSettings,
+    pub(crate) streams: [Option<UnderWay>; STREAMS],
     sequences: [u8; STREAMS],
 }
 
 impl Segmenter {
-    fn new(settings: LinkSettings) -> Self {
+    pub(crate) fn new(settings: LinkSettings) -> Self {
         Self {
             settings,
             streams: [const { None }; STREAMS],
@@ -61,7 +62,7 @@ impl Segmenter {
         }
     }
 
-    fn begin(&mut self, stream: usize, packet: Packet, carried: Option<Vec<u8>>) {
+    pub(crate) fn begin(&mut self, stream: usize, packet: Packet, carried: Option<Vec<u8>>) {
         let stream = &mut self.streams[stream];
         assert!(stream.is_none(), "a stream carries one packet at a time");
         *stream = Some(UnderWay {
@@ -69,12 +70,13 @@ impl Segmenter {
             carried,
             cut: 0,
             sum: Crc32Sum::new(),
+            sum_before: Crc32Sum::new(),
         });
     }
 
     /// Appends the next segment of `stream`, with at most `payload_max` octets of payload, to
     /// `out`.
-    fn cut(
+    pub(crate) fn cut(
         &mut self,
         stream: usize,
         payload_max: usize,
@@ -91,6 +93,7 @@ impl Segmenter {
         };
         self.sequences[stream] = (self.sequences[stream] + 1) % 8;
         let mut sum = way.sum;
+        way.sum_before = sum;
         let payload = &way.bytes()[way.cut..way.cut + length];
         emit_segment(header, payload, self.settings.alone, &mut sum, out);
         way.sum = sum;
@@ -99,9 +102,18 @@ impl Segmenter {
         Some((header, way.octets_left()))
     }
 
+    /// Takes back what the segment cut last carries behind `kept`, the beginning of its payload.
+    pub(crate) fn uncut(&mut self, stream: usize, kept: &[u8], octets: usize) {
+        if let Some(way) = &mut self.streams[stream] {
+            way.sum = way.sum_before;
+            way.sum.update(kept);
+            way.cut -= octets;
+        }
+    }
+
     /// Appends a segment that holds `note` whole, on a stream with nothing under way; `None` if
     /// there is none.
-    fn cut_note(&mut self, note: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    pub(crate) fn cut_note(&mut self, note: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         let stream = self.streams.iter().position(Option::is_none)?;
         let header = SegmentHeader {
             first: true,
@@ -115,7 +127,13 @@ impl Segmenter {
         Some(stream)
     }
 
-    const fn payload_max(&self, whole: bool) -> usize {
+    pub(crate) fn octets_left(&self, stream: usize) -> usize {
+        self.streams[stream]
+            .as_ref()
+            .map_or(0, UnderWay::octets_left)
+    }
+
+    pub(crate) const fn payload_max(&self, whole: bool) -> usize {
         if whole {
             usize::MAX
         } else {
@@ -123,173 +141,12 @@ impl Segmenter {
         }
     }
 
-    fn take(&mut self, stream: usize) -> Option<Packet> {
+    pub(crate) fn take(&mut self, stream: usize) -> Option<Packet> {
         self.streams[stream].take().map(|way| way.packet)
     }
 
-    fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.streams.iter().flatten().count()
-    }
-}
-
-/// Sends packets on an octet stream: segments with octet stuffing, each ended by a flag.
-///
-/// Octets are pulled a few at a time. A cut segment leaves whole; between two segments any
-/// stream's may follow.
-#[derive(Debug)]
-pub struct OctetSender {
-    segmenter: Segmenter,
-    /// The segment that is leaving, before octet stuffing.
-    segment: Vec<u8>,
-    /// The same as it goes on the line.
-    line: Vec<u8>,
-    at: usize,
-    /// The stream of that segment, and whether it ends its packet.
-    leaving: Option<(usize, bool)>,
-    /// When the last octet pulled so far has left.
-    idle_since: Option<Instant>,
-}
-
-impl OctetSender {
-    /// A sender that has nothing under way.
-    pub fn new(settings: LinkSettings) -> Self {
-        Self {
-            segmenter: Segmenter::new(settings),
-            segment: Vec::new(),
-            line: Vec::new(),
-            at: 0,
-            leaving: None,
-            idle_since: None,
-        }
-    }
-
-    /// Octets of the cut segment that have not been pulled.
-    const fn pending_octets(&self) -> usize {
-        self.line.len() - self.at
-    }
-
-    /// Class of the packet whose segment is leaving, and how many of its octets are yet to be
-    /// pulled.
-    pub fn leaving(&self) -> Option<(ClassId, usize)> {
-        let (stream, _) = self.leaving?;
-        // A note belongs to no class: it goes by the first.
-        let packet = self.under_way(stream);
-        let class = packet.map_or(ClassId(0), |packet| packet.class);
-        Some((class, self.pending_octets()))
-    }
-
-    /// Cuts later segments by `settings`; one that is leaving leaves as it is.
-    pub const fn set_settings(&mut self, settings: LinkSettings) {
-        self.segmenter.settings = settings;
-    }
-
-    /// The packet under way on `stream`.
-    pub fn under_way(&self, stream: usize) -> Option<&Packet> {
-        self.segmenter.streams[stream]
-            .as_ref()
-            .map(|way| &way.packet)
-    }
-
-    /// Whether `stream` has a packet under way.
-    pub const fn is_under_way(&self, stream: usize) -> bool {
-        self.segmenter.streams[stream].is_some()
-    }
-
-    /// Whether a note finds a stream with nothing under way.
-    pub fn takes_note(&self) -> bool {
-        self.held() < STREAMS
-    }
-
-    /// Packets under way.
-    pub fn held(&self) -> usize {
-        self.segmenter.held()
-    }
-
-    /// Puts a packet on a stream, which must be free; `carried` goes in its place, if there is
-    /// such.
-    pub fn begin(&mut self, stream: usize, packet: Packet, carried: Option<Vec<u8>>) {
-        self.segmenter.begin(stream, packet, carried);
-    }
-
-    /// Cuts the next segment of `stream`, to leave from `now` on; all that is left of its packet,
-    /// if it is to go `whole`. Nothing may be pending.
-    pub fn cut(&mut self, now: Instant, stream: usize, whole: bool) -> Option<Progress> {
-        debug_assert_eq!(self.pending_octets(), 0, "a segment leaves whole");
-        let payload_max = self.segmenter.payload_max(whole);
-        self.segment.clear();
-        let (header, octets_left) =
-            self.segmenter
-                .cut(stream, payload_max, now, &mut self.segment)?;
-        self.put_on_line(now);
-        self.leaving = Some((stream, header.last));
-        Some(Progress {
-            octets: self.line.len(),
-            octets_left,
-        })
-    }
-
-    /// Cuts a segment that holds `note`, which belongs to no packet, to leave from `now` on; says
-    /// how many octets it takes, or `None` if every stream has a packet under way. Nothing may be
-    /// pending.
-    pub fn cut_note(&mut self, now: Instant, note: &[u8]) -> Option<usize> {
-        debug_assert_eq!(self.pending_octets(), 0, "a segment leaves whole");
-        self.segment.clear();
-        let stream = self.segmenter.cut_note(note, &mut self.segment)?;
-        self.put_on_line(now);
-        self.leaving = Some((stream, true));
-        Some(self.line.len())
-    }
-
-    /// Stuffs the cut segment and puts flags around it.
-    fn put_on_line(&mut self, now: Instant) {
-        self.line.clear();
-        self.at = 0;
-        let flag_after = self.segmenter.settings.flag_after_idle;
-        if self
-            .idle_since
-            .is_none_or(|since| now.since(since) >= flag_after)
-        {
-            self.line.push(FLAG);
-        }
-        octets::stuff_into(&self.segment, &mut self.line);
-        self.line.push(FLAG);
-    }
-
-    /// Appends up to `octets` pending octets to `out` and says how many.
-    pub fn pull(&mut self, octets: usize, out: &mut Vec<u8>) -> usize {
-        let length = octets.min(self.pending_octets());
-        out.extend_from_slice(&self.line[self.at..self.at + length]);
-        self.at += length;
-        length
-    }
-
-    /// To be called when the last pending octet has been pulled, with the moment at which it has
-    /// left: gives the packet back if that was its end.
-    pub fn finish(&mut self, ended: Instant) -> Option<Packet> {
-        if self.pending_octets() > 0 {
-            return None;
-        }
-        self.idle_since = Some(ended);
-        let (stream, last) = self.leaving.take()?;
-        if last {
-            return self.segmenter.take(stream);
-        }
-        if let Some(way) = &mut self.segmenter.streams[stream] {
-            way.packet.enter(ended, DelayPart::Class);
-        }
-        None
-    }
-
-    /// Gives every packet under way back, unsent, and forgets the segment that was leaving.
-    pub fn abandon(&mut self) -> impl Iterator<Item = Packet> + '_ {
-        self.line.clear();
-        self.at = 0;
-        self.leaving = None;
-        self.idle_since = None;
-        self.segmenter
-            .streams
-            .iter_mut()
-            .filter_map(|way| way.take().map(|way| way.packet))
     }
 }
 

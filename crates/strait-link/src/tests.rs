@@ -11,6 +11,8 @@ use strait_wire::ip;
 
 use super::*;
 
+mod urgent;
+
 const OUT: Fate = Fate::Forwarded {
     port: PortId(1),
     to: NeighbourId::PEER,

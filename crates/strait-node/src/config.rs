@@ -109,6 +109,10 @@ pub struct PortConfig {
     /// Bits of the check on packets that fit one segment: 16 or 32. Both ends need the same.
     #[serde(default)]
     pub check: Option<u8>,
+    /// Profile `adapter`: bits of the check on real-time packets, 16 (also without the key) or 32.
+    /// Both ends need the same.
+    #[serde(default)]
+    pub check_urgent: Option<u8>,
     /// The largest packet, in octets (1280 … 65535).
     #[serde(default = "default_mtu")]
     pub mtu: Octets,
@@ -143,6 +147,9 @@ pub enum LinkProfile {
     Segments,
     /// Whole packets, as a plain point-to-point link has them.
     Plain,
+    /// Real-time packets whole and inside what is leaving, after any octet; the rest in as few
+    /// segments as others let it.
+    Adapter,
 }
 
 /// How packets' headers are compressed across a port.
@@ -369,8 +376,14 @@ impl PortConfig {
         if self.segment.is_some_and(|segment| segment.0 < 8) {
             return Err(invalid(self.place("segment"), "must be at least 8 octets"));
         }
-        if !matches!(self.check, None | Some(16 | 32)) {
-            return Err(invalid(self.place("check"), "must be 16 or 32"));
+        for (key, bits) in [("check", self.check), ("check_urgent", self.check_urgent)] {
+            if !matches!(bits, None | Some(16 | 32)) {
+                return Err(invalid(self.place(key), "must be 16 or 32"));
+            }
+        }
+        if self.check_urgent.is_some() && self.profile != LinkProfile::Adapter {
+            let message = "is for profile = \"adapter\": remove it";
+            return Err(invalid(self.place("check_urgent"), message));
         }
         Ok(())
     }
@@ -434,13 +447,13 @@ impl PortConfig {
         let mtu = self.mtu.0 as usize;
         let mut settings = match (self.profile, rate) {
             (LinkProfile::Plain, _) => LinkSettings::plain(mtu),
-            (LinkProfile::Segments, Some(rate)) => LinkSettings::for_rate(rate, mtu),
-            (LinkProfile::Segments, None) => LinkSettings {
+            (_, Some(rate)) => LinkSettings::for_rate(rate, mtu),
+            (_, None) => LinkSettings {
                 alone: SegmentCheck::Long,
                 ..LinkSettings::plain(mtu)
             },
         };
-        if let (LinkProfile::Segments, Some(segment)) = (self.profile, self.segment) {
+        if let Some(segment) = self.segment.filter(|_| self.profile != LinkProfile::Plain) {
             settings.segment_octets_max = (segment.0 as usize).min(mtu);
         }
         if self.compression == Compression::Rohc {
@@ -450,6 +463,12 @@ impl PortConfig {
             Some(16) => settings.alone = SegmentCheck::Short,
             Some(_) => settings.alone = SegmentCheck::Long,
             None => {}
+        }
+        if self.profile == LinkProfile::Adapter && self.kind == PortKind::Serial {
+            settings.urgent = Some(match self.check_urgent {
+                Some(32) => SegmentCheck::Long,
+                _ => SegmentCheck::Short,
+            });
         }
         if let Some(pause) = self.flag_after_idle {
             settings.flag_after_idle = pause.0;

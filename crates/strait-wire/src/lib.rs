@@ -15,3 +15,4 @@ pub mod pcap;
 pub mod pcapng;
 pub mod rtp;
 pub mod segment;
+pub mod urgent;

@@ -16,6 +16,9 @@ pub const XON: u8 = 0x11;
 /// Software flow control: stop.
 pub const XOFF: u8 = 0x13;
 
+/// Begins an urgent frame on a line that has such ([`crate::urgent`]).
+pub const MARK: u8 = 0x7c;
+
 const FLIP: u8 = 0x20;
 
 /// Which octets are escaped. Both ends of a line agree on it.
@@ -27,11 +30,24 @@ const FLIP: u8 = 0x20;
 pub struct Stuffing {
     /// [`XON`] and [`XOFF`] belong to the line, not to frames.
     pub xon_xoff: bool,
+    /// [`MARK`] begins an urgent frame.
+    pub mark: bool,
 }
 
 impl Stuffing {
     const fn escapes(self, octet: u8) -> bool {
-        matches!(octet, FLAG | ESCAPE) || (self.xon_xoff && matches!(octet, XON | XOFF))
+        matches!(octet, FLAG | ESCAPE)
+            || (self.xon_xoff && matches!(octet, XON | XOFF))
+            || (self.mark && octet == MARK)
+    }
+
+    /// The octet that `octet` after an escape stands for, if any sender escapes that.
+    pub(crate) const fn plain(octet: u8) -> Option<u8> {
+        match octet ^ FLIP {
+            // A sender may escape for reasons that this end doesn't have.
+            plain @ (FLAG | ESCAPE | MARK | XON | XOFF) => Some(plain),
+            _ => None,
+        }
     }
 
     /// Appends `bytes` to `out`, escaped; no flag before or after.
@@ -139,6 +155,12 @@ impl Unstuffer {
         self.state = State::Inside;
     }
 
+    /// Gives up a frame begun, as after a piece of it went elsewhere: the next flag ends it.
+    pub fn skip(&mut self) {
+        self.reset();
+        self.state = State::Skipping;
+    }
+
     /// Takes one octet; answers with the frame that it ends or the fault that it shows.
     /// Flags with nothing between them are silent.
     pub fn push(&mut self, octet: u8) -> Option<Unstuffed<'_>> {
@@ -158,10 +180,9 @@ impl Unstuffer {
             (State::Inside, _) => self.keep(octet),
             (State::Escaped, _) => {
                 self.state = State::Inside;
-                match octet ^ FLIP {
-                    // A sender may escape for flow control where this end does without.
-                    plain @ (FLAG | ESCAPE | XON | XOFF) => self.keep(plain),
-                    _ => self.give_up(FrameFault::BadEscape),
+                match Stuffing::plain(octet) {
+                    Some(plain) => self.keep(plain),
+                    None => self.give_up(FrameFault::BadEscape),
                 }
             }
         }
@@ -275,7 +296,10 @@ mod tests {
 
     #[test]
     fn flow_control_octets_are_escaped_on_request_and_bare_ones_discarded() {
-        let stuffing = Stuffing { xon_xoff: true };
+        let stuffing = Stuffing {
+            xon_xoff: true,
+            mark: false,
+        };
         let mut out = vec![];
         stuffing.stuff_into(&[0x11, 0x41, 0x13], &mut out);
         assert_eq!(out, [0x7d, 0x31, 0x41, 0x7d, 0x33]);
@@ -335,7 +359,7 @@ mod tests {
     fn lively() -> impl Strategy<Value = Vec<u8>> {
         let octet = prop_oneof![
             3 => any::<u8>(),
-            1 => proptest::sample::select(&[0x7e, 0x7d, 0x11, 0x13, 0x5e, 0x5d][..]),
+            1 => proptest::sample::select(&[0x7e, 0x7d, 0x7c, 0x11, 0x13, 0x5e, 0x5d, 0x5c][..]),
         ];
         proptest::collection::vec(octet, 0..80)
     }
@@ -343,9 +367,9 @@ mod tests {
     proptest! {
         #[test]
         fn any_stream_gives_the_same_by_octet_and_in_bulk(
-            bytes in lively(), cut: usize, max in 0..20_usize, xon_xoff: bool,
+            bytes in lively(), cut: usize, max in 0..20_usize, xon_xoff: bool, mark: bool,
         ) {
-            let fresh = Unstuffer::with_stuffing(max, Stuffing { xon_xoff });
+            let fresh = Unstuffer::with_stuffing(max, Stuffing { xon_xoff, mark });
             let pushed = by_push(&mut fresh.clone(), &bytes);
             let (left, right) = bytes.split_at(cut % (bytes.len() + 1));
             let mut fed = fresh;
@@ -357,9 +381,10 @@ mod tests {
 
         #[test]
         fn contents_come_back(
-            frames in proptest::collection::vec(lively(), 0..8), xon_xoff: bool, noise in lively(),
+            frames in proptest::collection::vec(lively(), 0..8), xon_xoff: bool, mark: bool,
+            noise in lively(),
         ) {
-            let stuffing = Stuffing { xon_xoff };
+            let stuffing = Stuffing { xon_xoff, mark };
             let mut line = vec![];
             for frame in &frames {
                 let before = line.len();

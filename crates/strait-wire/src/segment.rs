@@ -89,21 +89,23 @@ impl SegmentCheck {
         }
     }
 
-    /// The value over `header` and `payload`; the upper half of a short one is zero.
-    fn over(self, header: u8, payload: &[u8]) -> u32 {
+    /// The value over `bytes`; the upper half of a short one is zero.
+    pub(crate) fn over(self, bytes: &[u8]) -> u32 {
         match self {
-            Self::Short => Crc16Sum::new()
-                .update(&[header])
-                .update(payload)
-                .finish()
-                .into(),
-            Self::Long => Crc32Sum::new().update(&[header]).update(payload).finish(),
+            Self::Short => Crc16Sum::new().update(bytes).finish().into(),
+            Self::Long => Crc32Sum::new().update(bytes).finish(),
         }
     }
 
     /// Appends the check's octets.
-    fn append(self, value: u32, out: &mut Vec<u8>) {
+    pub(crate) fn append(self, value: u32, out: &mut Vec<u8>) {
         out.extend_from_slice(&value.to_le_bytes()[..self.octets()]);
+    }
+
+    /// What a check's octets say.
+    pub(crate) fn read(self, octets: &[u8]) -> u32 {
+        let octets = octets.iter().rev();
+        octets.fold(0, |value, octet| (value << 8) | u32::from(*octet))
     }
 }
 
@@ -126,13 +128,14 @@ pub fn emit_segment(
     if !(header.first && header.last) {
         sum.update(payload);
     }
+    let from = out.len();
     out.push(header.emit());
     out.extend_from_slice(payload);
     let check = header.check(alone);
     let value = if header.last && !header.first {
         packet_check(*sum, header.emit())
     } else {
-        check.over(header.emit(), payload)
+        check.over(&out[from..])
     };
     check.append(value, out);
 }
@@ -189,10 +192,7 @@ pub fn parse_segment(bytes: &[u8], alone: SegmentCheck) -> Result<Segment<'_>, S
         .checked_sub(check.octets())
         .ok_or(SegmentError::Truncated)?;
     let (payload, tail) = rest.split_at(cut);
-    let told = tail
-        .iter()
-        .rev()
-        .fold(0, |value, octet| (value << 8) | u32::from(*octet));
+    let told = check.read(tail);
     if header.last && !header.first {
         return Ok(Segment {
             header,
@@ -200,7 +200,7 @@ pub fn parse_segment(bytes: &[u8], alone: SegmentCheck) -> Result<Segment<'_>, S
             packet_check: Some(told),
         });
     }
-    if told != check.over(octet, payload) {
+    if told != check.over(&bytes[..=cut]) {
         return Err(SegmentError::BadCheck);
     }
     Ok(Segment {

@@ -33,6 +33,11 @@ impl Peer {
         self.compressor.compress(class, packet, out)
     }
 
+    /// The same without feedback, which another packet or one of its own takes along.
+    pub fn compress_alone(&mut self, class: u8, packet: &[u8], out: &mut Vec<u8>) -> Profile {
+        self.compressor.compress(class, packet, out)
+    }
+
     /// Appends the packet that `line` stands for, and takes in the feedback it carries; see
     /// [`Decompressor::decompress`].
     pub fn decompress(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<Received, Fault> {

@@ -50,6 +50,22 @@ impl Headers {
         Some(carried)
     }
 
+    /// The same without feedback, which would make a packet longer that has to be on time.
+    pub(super) fn carry_alone(
+        &mut self,
+        to: NeighbourId,
+        stream: usize,
+        packet: &Packet,
+        stats: &mut PortStats,
+    ) -> Option<Vec<u8>> {
+        let peer = self.peers.get_mut(to.index())?;
+        let mut carried = Vec::with_capacity(packet.octets() + Settings::GROWTH_OCTETS_MAX);
+        peer.compress_alone(stream as u8, packet.bytes(), &mut carried);
+        stats.plain_octets += packet.octets() as u64;
+        stats.compressed_octets += carried.len() as u64;
+        Some(carried)
+    }
+
     /// Tells the packet that `carried`, which came from `from`, stands for. Says whether all went
     /// well; feedback alone stands for none.
     pub(super) fn restore(

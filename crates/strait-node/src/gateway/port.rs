@@ -16,6 +16,8 @@ use strait_wire::hash::hash64;
 use super::headers::Headers;
 use crate::config::{PortConfig, PortKind};
 
+mod octets;
+
 /// How packets cross the medium at a port.
 #[derive(Debug)]
 enum Link {
@@ -35,6 +37,8 @@ enum Link {
 struct Treatment {
     /// Which stream of the link it uses, possibly with others.
     stream: usize,
+    /// Strict rank: what has a lower one goes first.
+    rank: u8,
     /// It has the first rank: nothing goes before its packets, so cutting them would only cost
     /// octets.
     whole: bool,
@@ -46,6 +50,7 @@ impl Treatment {
     fn of(class: &Class) -> Self {
         Self {
             stream: usize::from(class.stream) % STREAMS,
+            rank: class.rank,
             whole: class.rank == 0,
             absorbs_repeats: class.queue.absorbs_repeats(),
         }
@@ -533,109 +538,6 @@ impl Port {
             ..TxMeta::to_peer(NOTE_CLASS)
         })
     }
-
-    fn pull_octets(
-        &mut self,
-        now: Instant,
-        room: Room,
-        out: &mut Vec<u8>,
-        ledger: &mut Ledger,
-    ) -> Option<TxMeta> {
-        let before = out.len();
-        let mut class = None;
-        while out.len() - before < room.octets {
-            let at = room.starts.max(self.burst.end());
-            let Some(sent) =
-                self.next_octets(now, at, room.octets - (out.len() - before), out, ledger)
-            else {
-                break;
-            };
-            class = class.or(Some(sent));
-        }
-        class.map(TxMeta::to_peer)
-    }
-
-    /// Appends octets of one segment, cutting it first if none is leaving. `at` is when the first
-    /// of them leaves.
-    fn next_octets(
-        &mut self,
-        now: Instant,
-        at: Instant,
-        room: usize,
-        out: &mut Vec<u8>,
-        ledger: &mut Ledger,
-    ) -> Option<ClassId> {
-        let Link::Octets(ends) = &self.link else {
-            return None;
-        };
-        let class = match ends.0.leaving() {
-            Some((class, _)) => class,
-            None => match self.head() {
-                Some(head) => {
-                    self.cut_octets(now, at, head, ledger)?;
-                    head.class
-                }
-                None => self.cut_note(at, ledger)?,
-            },
-        };
-        let Link::Octets(ends) = &mut self.link else {
-            return None;
-        };
-        let length = ends.0.pull(room, out);
-        let ended = self.burst.push(at, length as u64);
-        if let Some(packet) = ends.0.finish(ended) {
-            let fate = Fate::Forwarded {
-                port: self.id,
-                to: NeighbourId::PEER,
-            };
-            let bytes = ledger.close(ended, packet, fate);
-            ledger.keep_spare(bytes);
-        }
-        Some(class)
-    }
-
-    /// Cuts feedback of header compression as a segment of its own.
-    fn cut_note(&mut self, at: Instant, ledger: &mut Ledger) -> Option<ClassId> {
-        let note = self.headers.feedback(self.note_to()?)?;
-        let Link::Octets(ends) = &mut self.link else {
-            return None;
-        };
-        ends.0.cut_note(at, &note)?;
-        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
-        Some(NOTE_CLASS)
-    }
-
-    fn cut_octets(
-        &mut self,
-        now: Instant,
-        at: Instant,
-        head: Head,
-        ledger: &mut Ledger,
-    ) -> Option<()> {
-        let Treatment { stream, whole, .. } = *self.classes.get(head.class.index())?;
-        let Link::Octets(ends) = &self.link else {
-            return None;
-        };
-        let fresh = if ends.0.is_under_way(stream) {
-            None
-        } else {
-            Some(self.take(now, head, usize::MAX, ledger)?)
-        };
-        let Link::Octets(ends) = &mut self.link else {
-            return None;
-        };
-        if let Some(packet) = fresh {
-            let stats = &mut ledger.stats_mut().ports[self.id.index()];
-            let carried = self.headers.carry(head.to, stream, &packet, stats);
-            ends.0.begin(stream, packet, carried);
-        }
-        let progress = ends.0.cut(at, stream, whole)?;
-        self.queue
-            .set_under_way(head.class, head.to, progress.octets_left as u32);
-        self.queue.charge(head.class, progress.octets as u32);
-        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
-        Some(())
-    }
 }
 
 /// What its scheduler knows of a port.
@@ -652,6 +554,9 @@ impl Eligibility for Port {
         let Some(treatment) = self.classes.get(class.index()) else {
             return false;
         };
+        if treatment.whole && self.link.has_urgent() {
+            return true;
+        }
         let leaving = self.link.under_way(to, treatment.stream);
         leaving.is_none_or(|packet| packet.class == class)
     }
@@ -664,6 +569,11 @@ impl Link {
             Self::Host | Self::Octets(_) => 1,
             Self::Frames { neighbours, .. } => neighbours.len(),
         }
+    }
+
+    /// Whether packets of the first rank go as urgent frames, on no stream.
+    fn has_urgent(&self) -> bool {
+        matches!(self, Self::Octets(ends) if ends.0.has_urgent())
     }
 
     /// The packet that has begun to leave to a neighbour on a stream.

@@ -15,6 +15,7 @@ use strait_wire::ip::{EchoKind, PacketInfo};
 
 use super::*;
 
+mod adapter;
 mod headers;
 mod queues;
 mod tree;

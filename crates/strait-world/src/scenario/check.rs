@@ -570,6 +570,8 @@ const fn metrics_of_kind(kind: Kind) -> &'static [&'static str] {
             "delay_p50_s",
             "delay_p99_s",
             "jitter_p99_s",
+            "settled_delay_p99_s",
+            "settled_jitter_p99_s",
             "loss",
             "rate_bit_s",
         ],

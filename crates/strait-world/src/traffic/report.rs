@@ -45,7 +45,8 @@ pub struct Series {
 /// * voice, udp: delay from sending to arrival; both directions count together. Loss is the share
 ///   of packets sent that had not arrived when the logs ended, so a packet under way then counts as
 ///   lost: leave time between `stop` and the end of a run. Percentiles are over the packets that
-///   arrived; jitter is |D| of RFC 3550 section 6.4.1. The rate is that of the UDP
+///   arrived; jitter is |D| of RFC 3550 section 6.4.1. `settled` are packets sent a second or more
+///   after the first, when what a link has to learn of a flow is known. The rate is that of the UDP
 ///   payload (of voice with the RTP header) between the first and the last arrival, without the
 ///   first packet; of two directions, the mean.
 /// * ping: time from request to reply, at the sender.
@@ -195,6 +196,7 @@ impl FlowReport {
                 .flat_map(|d| d.jitter.distances_s())
                 .copied(),
         );
+        self.settled(&directions);
         self.metric("delay_min_s", delays.first().copied());
         self.metric("delay_p50_s", percentile_of_sorted(&delays, 0.5));
         self.metric("delay_p99_s", percentile_of_sorted(&delays, 0.99));
@@ -222,6 +224,24 @@ impl FlowReport {
                 });
             }
         }
+    }
+
+    /// Delay and jitter without each direction's first second.
+    fn settled(&mut self, directions: &[Joined]) {
+        let (mut delays, mut jitters) = (Vec::new(), Vec::new());
+        for direction in directions {
+            let times = direction.delays.iter().map(|(sent_s, _)| *sent_s);
+            let settled_s = times.reduce(f64::min).map_or(0.0, |first_s| first_s + 1.0);
+            let mut jitter = Jitter::default();
+            for (_, delay_s) in direction.delays.iter().filter(|it| it.0 >= settled_s) {
+                jitter.record(0.0, *delay_s);
+                delays.push(*delay_s);
+            }
+            jitters.extend_from_slice(jitter.distances_s());
+        }
+        let p99 = |values: Vec<f64>| percentile_of_sorted(&sorted(values.into_iter()), 0.99);
+        self.metric("settled_delay_p99_s", p99(delays));
+        self.metric("settled_jitter_p99_s", p99(jitters));
     }
 
     fn ping(&mut self, from: &FlowLog) {

@@ -428,6 +428,16 @@ fn joining_literal_logs() {
     close(report.metrics["delay_p99_s"], 0.14);
     // Delays 50, 30, 140 ms in the order of arrival.
     close(report.metrics["jitter_p99_s"], 0.11);
+    // All in the first second.
+    assert!(!report.metrics.contains_key("settled_delay_p99_s"));
+    for (at_ms, sequence) in [(1100, 4), (1101, 5), (1200, 6)] {
+        from.sent(Instant::from_millis(at_ms), sequence, 43);
+        to.received(Instant::from_millis(1220), sequence, 43);
+    }
+    let settled = super::report(&config("voice", ""), &from, &to);
+    // The first that arrived was sent at 100 ms.
+    close(settled.metrics["settled_delay_p99_s"], 0.12);
+    close(settled.metrics["settled_jitter_p99_s"], 0.099);
     for (name, count) in [
         ("sent", 4),
         ("received", 3),

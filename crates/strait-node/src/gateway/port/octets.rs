@@ -1,0 +1,207 @@
+//! What leaves by an octet stream, a few octets at a time.
+
+use alloc::vec::Vec;
+
+use strait_core::fate::Ledger;
+use strait_core::node::TxMeta;
+use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Room};
+use strait_link::rohc::Settings;
+use strait_qos::{Head, Scheduler};
+
+use super::{Link, NOTE_CLASS, Port, Treatment};
+
+/// How much longer than its packet what goes in its place may be.
+const GROWTH_OCTETS_MAX: usize = Settings::GROWTH_OCTETS_MAX;
+
+impl Port {
+    pub(super) fn pull_octets(
+        &mut self,
+        now: Instant,
+        room: Room,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta> {
+        let before = out.len();
+        let mut class = None;
+        while out.len() - before < room.octets {
+            let at = room.starts.max(self.burst.end());
+            let Some(sent) =
+                self.next_octets(now, at, room.octets - (out.len() - before), out, ledger)
+            else {
+                break;
+            };
+            class = class.or(Some(sent));
+        }
+        class.map(TxMeta::to_peer)
+    }
+
+    /// Appends octets of one segment, cutting it first if none is leaving. `at` is when the first
+    /// of them leaves.
+    fn next_octets(
+        &mut self,
+        now: Instant,
+        at: Instant,
+        room: usize,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<ClassId> {
+        let Link::Octets(ends) = &self.link else {
+            return None;
+        };
+        let class = match ends.0.leaving() {
+            Some((class, _)) => self.pre_empt(now, at, ledger).unwrap_or(class),
+            None => match self.head() {
+                Some(head) if !self.note_first(head) => {
+                    self.cut_octets(now, at, head, ledger)?;
+                    head.class
+                }
+                _ => self.cut_note(at, ledger)?,
+            },
+        };
+        let Link::Octets(ends) = &mut self.link else {
+            return None;
+        };
+        let length = ends.0.pull(room, out);
+        let ended = self.burst.push(at, length as u64);
+        if let Some(packet) = ends.0.finish(ended) {
+            let fate = Fate::Forwarded {
+                port: self.id,
+                to: NeighbourId::PEER,
+            };
+            let bytes = ledger.close(ended, packet, fate);
+            ledger.keep_spare(bytes);
+        }
+        Some(class)
+    }
+
+    /// Lets what is more urgent go before the rest of the segment that is leaving: a packet of the
+    /// first rank at once, inside it; a packet of a better rank, or feedback, by cutting the
+    /// segment short. Gives the class that goes now, if it is another.
+    fn pre_empt(&mut self, now: Instant, at: Instant, ledger: &mut Ledger) -> Option<ClassId> {
+        let Link::Octets(ends) = &self.link else {
+            return None;
+        };
+        if !ends.0.takes_urgent(0) {
+            return None;
+        }
+        let leaving = ends.0.leaving_stream();
+        let head = self.head()?;
+        let Treatment { rank, whole, .. } = *self.classes.get(head.class.index())?;
+        if whole {
+            self.begin_urgent(now, at, head, ledger)?;
+            return Some(head.class);
+        }
+        let class = self.link.under_way(NeighbourId::PEER, leaving?)?.class;
+        let better = rank < self.classes.get(class.index())?.rank;
+        if (better || self.note_to().is_some())
+            && let Link::Octets(ends) = &mut self.link
+            && let Some((_, octets_left)) = ends.0.shorten()
+        {
+            self.queue
+                .set_under_way(class, NeighbourId::PEER, octets_left as u32);
+        }
+        None
+    }
+
+    /// Whether feedback goes before the rest of a packet: it can't go along with that any more, and
+    /// without it the other end sends whole headers.
+    fn note_first(&self, head: Head) -> bool {
+        let Link::Octets(ends) = &self.link else {
+            return false;
+        };
+        let stream = self.classes.get(head.class.index()).map(|it| it.stream);
+        ends.0.has_urgent()
+            && stream.is_some_and(|stream| ends.0.is_under_way(stream))
+            && self.note_to().is_some()
+    }
+
+    /// Begins an urgent frame with the head packet.
+    fn begin_urgent(
+        &mut self,
+        now: Instant,
+        at: Instant,
+        head: Head,
+        ledger: &mut Ledger,
+    ) -> Option<()> {
+        let Link::Octets(ends) = &self.link else {
+            return None;
+        };
+        if !ends
+            .0
+            .takes_urgent(head.octets as usize + GROWTH_OCTETS_MAX)
+        {
+            return None;
+        }
+        let stream = self.classes.get(head.class.index())?.stream;
+        let packet = self.take(now, head, usize::MAX, ledger)?;
+        let stats = &mut ledger.stats_mut().ports[self.id.index()];
+        let carried = self.headers.carry_alone(head.to, stream, &packet, stats);
+        let Link::Octets(ends) = &mut self.link else {
+            return None;
+        };
+        let suspends = ends.0.leaving().is_some();
+        match ends.0.begin_urgent(at, packet, carried.as_deref()) {
+            Ok(octets) => {
+                stats.frames_out += 1;
+                stats.urgent.count(octets as u32, suspends);
+                self.queue.charge(head.class, octets as u32);
+                Some(())
+            }
+            // What is longer than any urgent frame was asked for before.
+            Err(packet) => {
+                ledger.drop(now, packet, DropCause::TooBig);
+                None
+            }
+        }
+    }
+
+    /// Cuts feedback of header compression as a segment of its own.
+    fn cut_note(&mut self, at: Instant, ledger: &mut Ledger) -> Option<ClassId> {
+        let note = self.headers.feedback(self.note_to()?)?;
+        let Link::Octets(ends) = &mut self.link else {
+            return None;
+        };
+        ends.0.cut_note(at, &note)?;
+        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+        Some(NOTE_CLASS)
+    }
+
+    fn cut_octets(
+        &mut self,
+        now: Instant,
+        at: Instant,
+        head: Head,
+        ledger: &mut Ledger,
+    ) -> Option<()> {
+        let Treatment { stream, whole, .. } = *self.classes.get(head.class.index())?;
+        let Link::Octets(ends) = &self.link else {
+            return None;
+        };
+        if whole
+            && ends
+                .0
+                .takes_urgent(head.octets as usize + GROWTH_OCTETS_MAX)
+        {
+            return self.begin_urgent(now, at, head, ledger);
+        }
+        let fresh = if ends.0.is_under_way(stream) {
+            None
+        } else {
+            Some(self.take(now, head, usize::MAX, ledger)?)
+        };
+        let Link::Octets(ends) = &mut self.link else {
+            return None;
+        };
+        if let Some(packet) = fresh {
+            let stats = &mut ledger.stats_mut().ports[self.id.index()];
+            let carried = self.headers.carry(head.to, stream, &packet, stats);
+            ends.0.begin(stream, packet, carried);
+        }
+        let progress = ends.0.cut(at, stream, whole)?;
+        self.queue
+            .set_under_way(head.class, head.to, progress.octets_left as u32);
+        self.queue.charge(head.class, progress.octets as u32);
+        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+        Some(())
+    }
+}
