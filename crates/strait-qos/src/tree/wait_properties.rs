@@ -1,11 +1,12 @@
 //! No packet of a class waits longer than [`worst_wait`] says, whatever the others send.
 
 use alloc::collections::VecDeque;
-use alloc::{format, vec};
+use alloc::vec;
 
 use proptest::collection::vec as many;
 use proptest::prelude::*;
 use strait_core::fate::Origin;
+use strait_core::units::{BitRate, Octets};
 use strait_core::{Duration, Ledger, PortId};
 use strait_wire::ip::build_udp;
 
@@ -18,7 +19,6 @@ use crate::police::PoliceConfig;
 use crate::police::config::BucketConfig;
 use crate::scheduler::Open;
 use crate::wait::{Line, PACKET_OCTETS_MAX, worst_wait};
-use strait_core::units::{BitRate, Octets};
 
 const T: Instant = Instant::from_secs(100);
 
