@@ -382,6 +382,21 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    /// By packets, not by octets: that is what `fair` promises.
+    #[test]
+    fn fair_flows_take_turns_by_packets(sizes in many(40..=1500usize, 2..=4)) {
+        let lists: Vec<Vec<usize>> = sizes.iter().map(|octets| vec![*octets]).collect();
+        let sent = shares("kind = 'fair'", &lists);
+        let counts = sent.iter().zip(&sizes).map(|(sent, octets)| sent / *octets as u64);
+        let packets: Vec<u64> = counts.collect();
+        let (least, most) = (packets.iter().min(), packets.iter().max());
+        prop_assert!(most.zip(least).is_some_and(|(most, least)| most - least <= 1), "{packets:?}");
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Offer { flow: u16, octets: usize, ecn: u8 },

@@ -292,6 +292,32 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn what_goes_directly_waits_for_one_packet_at_most(
+        strict in any::<bool>(),
+        steps in many(step(), 1..150),
+    ) {
+        let discipline = if strict { "htb-strict" } else { "htb" };
+        let config = format!(
+            "default = \"a\"\ndiscipline = \"{discipline}\"\n\
+             [[class]]\nname = \"direct\"\ndirect = true\n\
+             [[class]]\nname = \"a\"\nrate = \"8 kbit/s\"\n\
+             [[class]]\nname = \"b\"\nrate = \"64 kbit/s\"\n",
+        );
+        let mut run = Run::new(&toml::from_str(&config).unwrap());
+        for step in &steps {
+            run.step(step);
+            if run.waiting.get(&0).is_some_and(|queue| !queue.is_empty()) {
+                prop_assert_eq!(run.tree.head(&Open).map(|head| head.class), Some(ClassId(0)));
+            }
+        }
+        run.drain_in_time();
+    }
+}
+
 /// Octets of each class when all always have packets waiting and the line is free.
 fn flooded(config: &PolicyConfig, sizes: &[Vec<usize>], packets: usize) -> Vec<u64> {
     let mut run = Run::new(config);

@@ -124,3 +124,49 @@ fn a_new_rate_counts_from_the_next_charge() {
     average.charge(T, 1);
     assert_eq!(average.when(1), after_ms(50));
 }
+
+mod properties {
+    use super::*;
+    use proptest::collection::vec as many;
+    use proptest::prelude::*;
+
+    const KINDS: [ShapeKind; 4] = [
+        ShapeKind::TokenBucket,
+        ShapeKind::VirtualClock,
+        ShapeKind::Average,
+        ShapeKind::Peak,
+    ];
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+
+        /// Who always has something to send gets the rate within 1 % over 10,000 packets of mixed
+        /// sizes, with the excess where it comes each interval, and asking early never helps.
+        #[test]
+        fn each_kind_gives_its_rate_whatever_the_sizes(
+            kind in prop::sample::select(&KINDS[..]),
+            bit_s in 8_000..2_000_000u64,
+            burst in 1500..5000u64,
+            excess in 1..5000u64,
+            sizes in many(40..1500u32, 1..20),
+        ) {
+            let mut shaper = shaper(kind, bit_s, Some(burst), Some(excess));
+            let (mut now, mut sent) = (T, 0u64);
+            for octets in sizes.iter().cycle().take(10_000) {
+                let at = shaper.when(*octets);
+                prop_assert_eq!(at, shaper.when(*octets));
+                now = now.max(at);
+                shaper.charge(now, *octets);
+                sent += u64::from(*octets);
+            }
+            let carried = now.since(T).as_secs_f64() * bit_s as f64 / 8.0;
+            let due = match kind {
+                ShapeKind::Peak => carried * (burst + excess) as f64 / burst as f64,
+                _ => carried,
+            };
+            // What may go at once, and what a credit once an interval leaves at the end.
+            let ends = (2 * (burst + excess) + 1500) as f64;
+            prop_assert!((sent as f64 - due).abs() <= due * 0.01 + ends, "{sent} of {due}");
+        }
+    }
+}
