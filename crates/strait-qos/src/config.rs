@@ -13,6 +13,7 @@ use crate::leaf::QueueConfig;
 use crate::matching::{List, PortRange, Prefix, Protocol};
 use crate::plan::{Discipline, ShapeKind};
 use crate::police::PoliceConfig;
+use crate::precedence::Precedence;
 use crate::preset;
 use crate::rate::Rate;
 
@@ -230,6 +231,9 @@ pub struct RuleConfig {
     /// Code points.
     #[serde(default, skip_serializing_if = "List::is_empty")]
     pub dscp: List<Dscp>,
+    /// Levels of IP precedence: the upper three bits of the code point.
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub precedence: List<Precedence>,
     /// Transport protocols.
     #[serde(default, skip_serializing_if = "List::is_empty")]
     pub protocol: List<Protocol>,
@@ -274,6 +278,24 @@ pub struct RuleConfig {
 }
 
 impl RuleConfig {
+    /// The code points that match, by `dscp` and `precedence`; `None`: all do.
+    #[must_use]
+    pub fn code_points(&self) -> Option<Vec<Dscp>> {
+        let levels = || {
+            let List(levels) = &self.precedence;
+            levels.iter().flat_map(|level| level.code_points())
+        };
+        match (self.dscp.is_empty(), self.precedence.is_empty()) {
+            (true, true) => None,
+            (true, false) => Some(levels().collect()),
+            (false, true) => Some(self.dscp.0.clone()),
+            (false, false) => {
+                let both = |dscp: &Dscp| levels().any(|of_level| of_level == *dscp);
+                Some(self.dscp.0.iter().copied().filter(both).collect())
+            }
+        }
+    }
+
     /// Whether every packet matches.
     #[must_use]
     pub fn has_no_condition(&self) -> bool {
@@ -365,6 +387,7 @@ mod tests {
             destination = ["fd00::/16", "10.1.2.3"]
             flow_label = [0x12345]
             spi = 256
+            precedence = "flash"
             min_octets = 40
             max_octets = "1 kB"
             tcp_control = true
@@ -400,6 +423,7 @@ mod tests {
             destination: ["fd00::/16".parse().unwrap(), "10.1.2.3/32".parse().unwrap()].into(),
             flow_label: [0x12345].into(),
             spi: [256].into(),
+            precedence: ["flash".parse().unwrap()].into(),
             min_octets: Some(Octets(40)),
             max_octets: Some(Octets(1000)),
             tcp_control: true,

@@ -160,7 +160,8 @@ impl Policy {
                 .push(PolicyWarning::HidesLater { rule: index + 1 });
         }
         let bit = 1 << index;
-        let dscp = config.dscp.0.iter().map(|dscp| usize::from(dscp.number()));
+        let dscp = config.code_points().unwrap_or_default();
+        let dscp = dscp.iter().map(|dscp| usize::from(dscp.number()));
         let protocols = rule.protocols(config);
         enter(&mut self.by_dscp, bit, dscp);
         enter(
@@ -175,12 +176,10 @@ impl Policy {
     fn warn_lower_effort(&mut self, number: usize, config: &RuleConfig, rule: &Rule) {
         let better = self.plan.favours(rule.verdict.class, self.otherwise.class);
         if better && !rule.verdict.filter && rule.verdict.mark.is_none() {
-            let lower = config.dscp.0.iter().filter(|dscp| dscp.asks_for_less());
+            let asked = config.code_points().unwrap_or_default();
+            let lower = asked.into_iter().filter(|dscp| dscp.asks_for_less());
             self.warnings
-                .extend(lower.map(|dscp| PolicyWarning::LowerEffortFirst {
-                    rule: number,
-                    dscp: *dscp,
-                }));
+                .extend(lower.map(|dscp| PolicyWarning::LowerEffortFirst { rule: number, dscp }));
         }
     }
 
@@ -365,6 +364,9 @@ impl Rule {
         };
         if self.octets.0 > self.octets.1 {
             return Some("`min_octets` is above `max_octets`");
+        }
+        if config.code_points().is_some_and(|all| all.is_empty()) {
+            return Some("no `dscp` of it is of its `precedence`");
         }
         if config.flow_label.0.iter().any(|label| *label > 0xf_ffff) {
             return Some("a `flow_label` has 20 bits");

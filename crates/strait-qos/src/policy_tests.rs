@@ -146,6 +146,10 @@ fn each_condition_is_met_or_not() {
         ("", &packet, true),
         ("dscp = \"AF21\"", &packet, true),
         ("dscp = [\"AF22\", 46]", &packet, false),
+        ("precedence = \"immediate\"", &packet, true),
+        ("precedence = [1, 3]", &packet, false),
+        ("precedence = 2\ndscp = [\"AF21\", \"EF\"]", &packet, true),
+        ("precedence = 2\ndscp = [\"CS2\", \"EF\"]", &packet, false),
         ("protocol = [\"tcp\", 17]", &packet, true),
         ("protocol = \"tcp\"", &packet, false),
         ("port = 1000", &packet, true),
@@ -260,6 +264,7 @@ fn errors_name_the_place_and_the_remedy() {
         ),
         (rule("spi = 1\nprotocol = \"udp\""), "only \"esp\""),
         (rule("spi = 1\nport = 1"), "shows no ports"),
+        (rule("dscp = \"EF\"\nprecedence = 3"), "of its `precedence`"),
     ];
     for (text, message) in cases {
         let error = policy(&text).unwrap_err().to_string();

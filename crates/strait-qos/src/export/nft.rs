@@ -190,7 +190,7 @@ impl Action {
 
 /// The kernel's rules for one of ours.
 fn lines(rule: &RuleConfig, action: &Action) -> Vec<String> {
-    let any_family = rule.dscp.is_empty()
+    let any_family = rule.code_points().is_none()
         && rule.source.is_empty()
         && rule.destination.is_empty()
         && rule.flow_label.is_empty()
@@ -258,8 +258,8 @@ fn conditions(rule: &RuleConfig, family: Option<Family>) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(family) = family {
         let word = family.word();
-        if !rule.dscp.is_empty() {
-            let numbers = rule.dscp.0.iter().map(|dscp| dscp.number().to_string());
+        if let Some(asked) = rule.code_points() {
+            let numbers = asked.iter().map(|dscp| dscp.number().to_string());
             all.push(format!("{word} dscp {}", set(numbers)));
         }
         for (end, prefixes) in [("saddr", &rule.source), ("daddr", &rule.destination)] {

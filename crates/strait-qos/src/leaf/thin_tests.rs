@@ -2,6 +2,8 @@ use super::*;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use proptest::collection::vec as many;
+use proptest::prelude::*;
 use strait_core::Instant;
 use strait_core::fate::{Ledger, Origin};
 
@@ -150,4 +152,76 @@ fn an_acknowledgement_behind_data_of_its_connection_stays() {
     };
     assert_eq!(thinned(&[up_to(1000), data], up_to(3000)), None);
     assert_eq!(thinned(&[data, up_to(2500)], up_to(3000)), None);
+}
+
+/// What a sender learns: how far the other end has all, how often it was told the same, and the
+/// window and data it was told of.
+fn learned(acks: &[Ack]) -> (u32, Vec<(u32, u16)>, usize) {
+    let far = acks.iter().map(|ack| ack.ack).max().unwrap_or_default();
+    let repeated = acks.windows(2).filter(|pair| pair[0].ack >= pair[1].ack);
+    let repeated = repeated.map(|pair| (pair[1].ack, pair[1].window)).collect();
+    let more = acks
+        .iter()
+        .filter(|ack| ack.flags[1] != 0x10 || !ack.data.is_empty());
+    (far, repeated, more.count())
+}
+
+proptest! {
+    /// Whatever waits, the sender learns the same: the newest acknowledgement stays, so does every
+    /// duplicate and every segment that says more, and the oldest, so that it learns as early.
+    #[test]
+    fn what_thinning_leaves_says_the_same(
+        drawn in many((0_u32..3, 0_u32..8, 0_u16..2, 0_u32..12), 1..60),
+    ) {
+        let mut far = [1000_u32; 2];
+        let mut waiting: VecDeque<(usize, Ack, Packet)> = VecDeque::new();
+        let mut all: [Vec<Ack>; 2] = Default::default();
+        let mut left_out = 0;
+        for (connection, step, window, special) in drawn {
+            let connection = connection as usize % 2;
+            far[connection] += step * 536;
+            let last = Ack {
+                port: 4000 + connection as u16,
+                ack: far[connection],
+                window: 500 + window * 10 * u16::from(special == 0),
+                flags: [0, if special == 1 { 0x11 } else { 0x10 }],
+                data: if special == 2 { b"data" } else { b"" },
+                ..ACK
+            };
+            let packets: VecDeque<Packet> = waiting.iter().map(|(_, ack, _)| packet(*ack)).collect();
+            if let Some(place) = superfluous(&packet(last), &packets) {
+                let (of, gone, _) = waiting.remove(place).unwrap();
+                prop_assert_eq!(of, connection);
+                prop_assert!(gone.ack < last.ack);
+                left_out += 1;
+            }
+            waiting.push_back((connection, last, packet(last)));
+            all[connection].push(last);
+        }
+        for (connection, all) in all.iter().enumerate() {
+            let of = waiting.iter().filter(|(of, ..)| *of == connection);
+            let left: Vec<Ack> = of.map(|(_, ack, _)| *ack).collect();
+            prop_assert_eq!(learned(&left), learned(all));
+            prop_assert_eq!(left.first().map(|ack| ack.ack), all.first().map(|ack| ack.ack));
+        }
+        let total: usize = all.iter().map(Vec::len).sum();
+        prop_assert_eq!(waiting.len() + left_out, total);
+    }
+}
+
+#[test]
+fn of_a_long_run_of_acknowledgements_two_are_left() {
+    let mut waiting: VecDeque<Ack> = VecDeque::new();
+    for number in 0..100 {
+        let last = up_to(1000 + number * 536);
+        let packets: VecDeque<Packet> = waiting.iter().copied().map(packet).collect();
+        if let Some(place) = superfluous(&packet(last), &packets) {
+            waiting.remove(place);
+        }
+        waiting.push_back(last);
+    }
+    assert_eq!(
+        waiting.iter().map(|ack| ack.ack).collect::<Vec<_>>(),
+        [1000, 1000 + 99 * 536]
+    );
 }

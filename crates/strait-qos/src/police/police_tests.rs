@@ -1,6 +1,10 @@
 use super::*;
+use alloc::format;
 use alloc::string::ToString;
+use alloc::vec::Vec;
 
+use proptest::collection::vec as many;
+use proptest::prelude::*;
 use strait_core::fate::{Ledger, Origin};
 use strait_wire::ip::build_udp;
 
@@ -301,7 +305,6 @@ fn defaults_have_their_sources_and_faults_are_named() {
 mod properties {
     use super::*;
     use proptest::collection::vec as many;
-    use proptest::prelude::*;
 
     proptest! {
         /// Over any stretch no more passes than the burst and what the rate brought.
@@ -331,4 +334,82 @@ mod properties {
             }
         }
     }
+}
+
+/// The most octets within any stretch of time less what the rate brings in it, of those packets
+/// whose colour is at most `worst`, in nano bits: what the bucket must have held.
+fn burst_needed(found: &[(u64, u64, Colour)], worst: Colour, rate_bit_s: u64) -> NanoBits {
+    let mut level: NanoBits = 0;
+    let mut most = 0;
+    let mut last_ns = 0;
+    for &(at_ns, octets, colour) in found {
+        level = level.saturating_sub(u128::from(at_ns - last_ns) * u128::from(rate_bit_s));
+        last_ns = at_ns;
+        if colour <= worst {
+            level += nano_bits(octets);
+            most = most.max(level);
+        }
+    }
+    most
+}
+
+proptest! {
+    /// RFC 2697 and RFC 2698: over no stretch of time does more than rate and bursts allow get a
+    /// colour; no packet gets a better one than it brought; and what fits isn't refused: a meter that gave
+    /// all red would hold the rest.
+    #[test]
+    fn three_colours_keep_to_their_rates_over_any_time(
+        (kbit_s, times) in (1_u64..200, 1_u64..5),
+        (burst, excess) in (64_u64..4000, 0_u64..4000),
+        packets in many((0_u64..300_000_000, 40_u64..1500, 0_usize..3), 1..300),
+        aware in any::<bool>(),
+    ) {
+        let (rate, peak_rate) = (kbit_s * 1000, kbit_s * times * 1000);
+        let sr = format!(
+            "kind = 'srtcm'\nrate = '{rate} bit/s'\nburst = {burst}\nexcess_burst = {excess}"
+        );
+        let peak_burst = burst + excess;
+        let tr = format!(
+            "kind = 'trtcm'\nrate = '{rate} bit/s'\nburst = {burst}\npeak_rate = '{peak_rate} bit/s'\n\
+             peak_burst = {peak_burst}"
+        );
+        for (text, rate_both) in [(sr, rate), (tr, peak_rate)] {
+            let mut meter = meter(&text);
+            let mut now_ns = 0;
+            let mut found = Vec::new();
+            for &(gap_ns, octets, before) in &packets {
+                now_ns += gap_ns;
+                let before = if aware { [Green, Yellow, Red][before] } else { Green };
+                let colour = meter.measure(Instant::from_nanos(now_ns), octets, before);
+                prop_assert!(colour >= before);
+                if before == Green && octets <= burst.min(peak_burst) && found.is_empty() {
+                    prop_assert_eq!(colour, Green, "the buckets are full at the start");
+                }
+                found.push((now_ns, octets, colour));
+            }
+            prop_assert!(burst_needed(&found, Green, rate) <= nano_bits(burst));
+            prop_assert!(burst_needed(&found, Yellow, rate_both) <= nano_bits(peak_burst));
+            // With two rates, yellow ones may have emptied the peak bucket.
+            if !aware && text.contains("srtcm") {
+                prop_assert!(nothing_is_refused_that_fits(&found, rate, burst));
+            }
+        }
+    }
+}
+
+/// Whether a packet that comes when the committed bucket must hold it, by the green ones before
+/// it, is never red.
+fn nothing_is_refused_that_fits(found: &[(u64, u64, Colour)], rate_bit_s: u64, burst: u64) -> bool {
+    let mut level = nano_bits(burst);
+    let mut last_ns = 0;
+    found.iter().all(|&(at_ns, octets, colour)| {
+        level += u128::from(at_ns - last_ns) * u128::from(rate_bit_s);
+        level = level.min(nano_bits(burst));
+        last_ns = at_ns;
+        let fits = nano_bits(octets) <= level;
+        if colour == Green {
+            level = level.saturating_sub(nano_bits(octets));
+        }
+        !fits || colour != Red
+    })
 }

@@ -71,8 +71,9 @@ struct Check {
 struct Explain {
     #[command(flatten)]
     source: Source,
-    /// The packet: `key=value` words in the names that rules use: protocol, dscp, source,
-    /// destination, source_port, destination_port, flow_label, spi, octets; `tcp_control`.
+    /// The packet: `key=value` words in the names that rules use: protocol, dscp,
+    /// precedence, source, destination, source_port, destination_port, flow_label, spi, octets;
+    /// `tcp_control`.
     #[arg(value_name = "KEY=VALUE")]
     packet: Vec<String>,
     /// Octets that can't be interrupted: the link's segment, or its longest frame.

@@ -3,14 +3,15 @@
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use strait_qos::{Dscp, Protocol, RuleConfig};
+use strait_qos::{Dscp, Precedence, Protocol, RuleConfig};
 use strait_wire::ip::{PacketInfo, TcpFlags, protocol};
 
 use crate::exit::BadInput;
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "protocol",
     "dscp",
+    "precedence",
     "source",
     "destination",
     "source_port",
@@ -62,6 +63,10 @@ impl Given {
         match key {
             "protocol" => self.protocol = Some(parsed::<Protocol>(key, value)?.0),
             "dscp" => packet.dscp = parsed::<Dscp>(key, value)?.number(),
+            "precedence" => {
+                let level = parsed::<Precedence>(key, value)?;
+                packet.dscp = level.code_points().next().unwrap_or_default().number();
+            }
             "source" => self.source = Some(parsed(key, value)?),
             "destination" => self.destination = Some(parsed(key, value)?),
             "source_port" => self.ports.0 = Some(parsed(key, value)?),
@@ -171,6 +176,7 @@ mod tests {
         let packet = words("dscp=EF destination_port=5004 octets=71").unwrap();
         assert_eq!((packet.protocol, packet.dscp, packet.octets), (17, 46, 71));
         assert_eq!(packet.ports.unwrap().1, 5004);
+        assert_eq!(words("precedence=flash").unwrap().dscp, 24);
         let packet = words("spi=0x100 source=2001:db8::1").unwrap();
         assert_eq!((packet.protocol, packet.spi), (50, Some(256)));
         assert!(packet.dst.is_ipv6());
