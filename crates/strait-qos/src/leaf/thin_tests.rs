@@ -188,7 +188,7 @@ proptest! {
                 data: if special == 2 { b"data" } else { b"" },
                 ..ACK
             };
-            let packets: VecDeque<Packet> = waiting.iter().map(|(_, ack, _)| packet(*ack)).collect();
+            let packets = waiting.iter().map(|(_, ack, _)| packet(*ack)).collect();
             if let Some(place) = superfluous(&packet(last), &packets) {
                 let (of, gone, _) = waiting.remove(place).unwrap();
                 prop_assert_eq!(of, connection);

@@ -355,8 +355,8 @@ fn burst_needed(found: &[(u64, u64, Colour)], worst: Colour, rate_bit_s: u64) ->
 
 proptest! {
     /// RFC 2697 and RFC 2698: over no stretch of time does more than rate and bursts allow get a
-    /// colour; no packet gets a better one than it brought; and what fits isn't refused: a meter that gave
-    /// all red would hold the rest.
+    /// colour; no packet gets a better one than it brought; and what fits isn't refused: a meter
+    /// that gave all red would hold the rest.
     #[test]
     fn three_colours_keep_to_their_rates_over_any_time(
         (kbit_s, times) in (1_u64..200, 1_u64..5),
