@@ -45,11 +45,13 @@ pub enum DropCause {
     PushedOut,
     /// Dropped before the queue was full, by chance or by its code point's threshold (WRED).
     Wred,
+    /// Background chatter that the port doesn't let out to the link.
+    Chatter,
 }
 
 impl DropCause {
     /// All causes, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Aged,
         Self::Crashed,
         Self::Filtered,
@@ -65,6 +67,7 @@ impl DropCause {
         Self::Policed,
         Self::PushedOut,
         Self::Wred,
+        Self::Chatter,
     ];
 
     /// The word in tables, status and metrics.
@@ -85,6 +88,7 @@ impl DropCause {
             Self::Policed => "policed",
             Self::PushedOut => "pushed-out",
             Self::Wred => "wred",
+            Self::Chatter => "chatter",
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod drive;
 pub mod fate;
 pub mod hash;
 pub mod id;
+pub mod local;
 pub mod node;
 pub mod packet;
 pub mod prefix;

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use crate::delay::DelayParts;
 use crate::fate::{DropCause, Fate, FateRecord};
+use crate::local::LocalStats;
 use crate::rate::LineRate;
 
 /// Packets destroyed, by cause.
@@ -209,6 +210,8 @@ pub struct Stats {
     pub malformed: u64,
     /// ICMP errors not sent because of their rate limit.
     pub icmp_limited: u64,
+    /// What was kept off the links.
+    pub local: LocalStats,
     /// By class, in the order of the policy.
     pub classes: Vec<ClassStats>,
     /// By port, in the order of the configuration.

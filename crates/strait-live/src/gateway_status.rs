@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use strait_core::delay::DelayPart;
+use strait_core::local::LocalStats;
 use strait_core::stats::{COLOURS, ClassStats, Drops, PortStats, Stats};
 use strait_core::time::{Duration, Instant};
 use strait_world::report::delay_table;
@@ -27,6 +28,8 @@ pub struct GatewayStatus {
     pub line: &'static str,
     /// Packets by their end.
     pub packets: Packets,
+    /// What it kept off its links.
+    pub local: Local,
     /// Its ports, the host side first.
     pub ports: Vec<Port>,
     /// Its classes, in the order of the policy.
@@ -48,6 +51,27 @@ pub struct Packets {
     pub malformed: u64,
     pub icmp_limited: u64,
     pub dropped: BTreeMap<&'static str, u64>,
+}
+
+/// What was kept off the links.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields mean what they mean in LocalStats")]
+pub struct Local {
+    /// By kind.
+    pub chatter: BTreeMap<&'static str, Volume>,
+    /// By kind.
+    pub answered: BTreeMap<&'static str, Volume>,
+    pub stored: u64,
+    pub forgotten: u64,
+    pub displaced: u64,
+}
+
+/// Packets and their octets.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Volume {
+    pub packets: u64,
+    pub octets: u64,
 }
 
 /// A port.
@@ -141,8 +165,31 @@ impl GatewayStatus {
             uptime_s: view.now.as_secs_f64(),
             line: LINE,
             packets: Packets::new(&stats),
+            local: Local::new(&stats.local),
             ports: ports.map(port).collect(),
             classes: stats.classes.iter().map(Class::new).collect(),
+        }
+    }
+}
+
+impl Local {
+    fn new(stats: &LocalStats) -> Self {
+        let of = |wanted: &str| {
+            let those = stats.iter().filter(|(what, ..)| *what == wanted);
+            let volume = |volume: strait_core::local::Volume| Volume {
+                packets: volume.packets,
+                octets: volume.octets,
+            };
+            those
+                .map(|(_, kind, counts)| (kind, volume(counts)))
+                .collect()
+        };
+        Self {
+            chatter: of("chatter"),
+            answered: of("answered"),
+            stored: stats.stored,
+            forgotten: stats.forgotten,
+            displaced: stats.displaced,
         }
     }
 }
@@ -232,6 +279,11 @@ fn text(name: &str, view: &View<'_>) -> String {
     if !delays.rows.is_empty() {
         text += "\nwhere the time went (on the line: predicted by its rate)\n";
         text += &delays.to_text();
+    }
+    let kept = local_table(&view.stats.local);
+    if !kept.rows.is_empty() {
+        text += "\n";
+        text += &kept.to_text();
     }
     text + "\n" + &ends(&status.packets)
 }
@@ -325,6 +377,16 @@ fn classes_table(classes: &[Class]) -> Table {
     table
 }
 
+fn local_table(local: &LocalStats) -> Table {
+    let heads = columns(&[("kept off the links", ""), ("packets", ""), ("octets", "")]);
+    let mut table = Table::new("local", heads);
+    for (what, kind, volume) in local.iter() {
+        let (packets, octets) = (number(volume.packets), number(volume.octets));
+        table.push(vec![format!("{what} {kind}").into(), packets, octets]);
+    }
+    table
+}
+
 fn listed(counts: &BTreeMap<&'static str, u64>) -> String {
     let items = counts.iter().map(|(name, count)| format!("{name} {count}"));
     items.collect::<Vec<_>>().join(", ")
@@ -393,6 +455,9 @@ mod tests {
             ..Stats::default()
         };
         stats.dropped.count(DropCause::Aged);
+        stats
+            .local
+            .count_chatter(strait_wire::ip::Chatter::Mdns, 80);
         let line = &mut stats.ports[1];
         (line.plain_octets, line.compressed_octets) = (910, 340);
         line.undecompressed = 2;
@@ -435,6 +500,7 @@ mod tests {
             text.contains("on the line: predicted by its rate"),
             "{text}"
         );
+        has(&["chatter", "mdns", "1", "80"]);
         has(&["voice", "2", "0.2", "0.4", "0.1", "0.25", "0.3", "0.75"]);
         assert!(
             text.ends_with("packets: 4 taken in, 0 own; 2 forwarded, 1 held, dropped: aged 1\n"),
@@ -452,6 +518,7 @@ mod tests {
         assert_eq!(status["ports"][0]["rate_bit_s"], serde_json::Value::Null);
         assert_eq!(status["ports"][1]["use"], 0.5);
         assert_eq!(status["ports"][1]["problem"], "lost its device");
+        assert_eq!(status["local"]["chatter"]["mdns"]["octets"], 80);
         let class = &status["classes"][0];
         assert_eq!(class["dropped"]["aged"], 1);
         assert_eq!(class["delay_s"], 0.4);

@@ -12,6 +12,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use strait_core::delay::DelayPart;
+use strait_core::local::Volume;
 use strait_core::stats::{COLOURS, ClassStats, PortStats, Stats};
 use strait_core::time::Instant;
 
@@ -219,6 +220,7 @@ impl Collector for Snapshot {
             counter.encode(place)?;
         }
         drops(stats, to)?;
+        local(stats, to)?;
         for (name, help, value) in CLASS_COUNTERS {
             counters(to, name, help, class_rows(stats, value))?;
         }
@@ -278,6 +280,34 @@ fn drops(stats: &Stats, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
     });
     let help = "Packets destroyed, by class and cause";
     counters(to, "class_dropped_packets", help, by_class)
+}
+
+/// What was kept off the links: packets and octets, by what it was.
+fn local(stats: &Stats, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let rows = |value: fn(&Volume) -> u64| {
+        stats.local.iter().map(move |(what, kind, volume)| {
+            let labels = [("what", String::from(what)), ("kind", String::from(kind))];
+            (labels, value(&volume))
+        })
+    };
+    let help = "Packets kept off the links: chatter not let out, questions answered here";
+    counters(to, "kept_off_packets", help, rows(|volume| volume.packets))?;
+    let help = "Octets of the packets kept off the links";
+    counters(to, "kept_off_octets", help, rows(|volume| volume.octets))?;
+    let kept = [
+        ("stored", stats.local.stored),
+        ("forgotten", stats.local.forgotten),
+    ];
+    let kept = kept
+        .into_iter()
+        .chain([("displaced", stats.local.displaced)]);
+    let rows = kept.map(|(event, count)| ([("event", String::from(event))], count));
+    counters(
+        to,
+        "stored_replies",
+        "Replies stored, and given up early",
+        rows,
+    )
 }
 
 /// What policers found, by class and colour.
@@ -360,6 +390,9 @@ mod tests {
             ..Stats::default()
         };
         stats.dropped.count(DropCause::HopLimit);
+        stats
+            .local
+            .count_chatter(strait_wire::ip::Chatter::Mdns, 80);
         let mut class = ClassStats {
             name: "voice".into(),
             packets: 3,
@@ -381,6 +414,8 @@ mod tests {
             "strait_admitted_packets_total 7",
             "strait_dropped_packets_total{cause=\"hop-limit\"} 1",
             "strait_class_dropped_packets_total{class=\"voice\",cause=\"aged\"} 1",
+            "strait_kept_off_octets_total{what=\"chatter\",kind=\"mdns\"} 80",
+            "strait_stored_replies_total{event=\"stored\"} 0",
             "strait_class_packets_total{class=\"voice\"} 3",
             "strait_class_queued_octets{class=\"voice\"} 99",
             "strait_class_delay_seconds_total{class=\"voice\",part=\"line\"} 1.5",

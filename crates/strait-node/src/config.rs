@@ -12,6 +12,9 @@ use strait_core::rate::LineRate;
 use strait_core::units::{BitRate, Octets, Time};
 use strait_link::{LinkSettings, SegmentCheck, rohc};
 use strait_qos::PolicyConfig;
+use strait_wire::ip::Chatter;
+
+use crate::answers::AnswersConfig;
 
 /// A gateway, as configured.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
@@ -28,6 +31,9 @@ pub struct NodeConfig {
     /// the only neighbour of the only port.
     #[serde(default, rename = "route")]
     pub routes: Vec<RouteConfig>,
+    /// Questions that the node answers itself.
+    #[serde(default)]
+    pub answers: AnswersConfig,
     /// Who goes first.
     #[serde(default)]
     pub policy: PolicyConfig,
@@ -119,6 +125,10 @@ pub struct PortConfig {
     /// Lower the segment size that TCP connections announce to what fits `mtu`.
     #[serde(default = "yes")]
     pub clamp_mss: bool,
+    /// Kinds of background chatter that may leave by this port. All others are dropped and counted:
+    /// they mean nothing beyond the network on which they were said.
+    #[serde(default)]
+    pub pass_chatter: Vec<ChatterKind>,
     /// A pause after which the line gets a flag ahead of the next frame.
     #[serde(default)]
     pub flag_after_idle: Option<Time>,
@@ -161,6 +171,29 @@ pub enum Compression {
     None,
     /// By robust header compression (RFC 3095), with feedback.
     Rohc,
+}
+
+/// A kind of background chatter, by its name.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(try_from = "String", into = "String")]
+pub struct ChatterKind(pub Chatter);
+
+impl TryFrom<String> for ChatterKind {
+    type Error = String;
+
+    fn try_from(word: String) -> Result<Self, String> {
+        let found = Chatter::ALL.into_iter().find(|kind| kind.name() == word);
+        found.map(Self).ok_or_else(|| {
+            let names: Vec<&str> = Chatter::ALL.iter().map(|kind| kind.name()).collect();
+            format!("no chatter `{word}` (kinds: {})", names.join(", "))
+        })
+    }
+}
+
+impl From<ChatterKind> for String {
+    fn from(kind: ChatterKind) -> Self {
+        kind.0.name().into()
+    }
 }
 
 /// Someone on a shared port.

@@ -5,6 +5,7 @@
 #![no_std]
 extern crate alloc;
 
+pub mod answers;
 pub mod config;
 pub mod config_text;
 mod gateway;

@@ -8,7 +8,7 @@ use strait_core::hash::RunHash;
 use strait_core::stats::{ClassStats, Stats};
 use strait_core::time::Duration;
 use strait_world::report::Series;
-use strait_world::scenario::{Loaded, Scenario};
+use strait_world::scenario::{Loaded, Scenario, local_metrics};
 use strait_world::topology::Role;
 use strait_world::traffic::{self, FlowLog, FlowReport, Ports, Traffic};
 
@@ -198,6 +198,7 @@ fn collect(
             metrics.insert(format!("{name}.compressed_share"), share);
             metrics.insert(format!("{name}.undecompressed"), port.undecompressed as f64);
         }
+        metrics.extend(local_metrics(&loaded.scenario, node, local_counts(stats)));
     }
     Run {
         variant: variant.to_owned(),
@@ -218,6 +219,20 @@ fn collect(
         mgen_logs: BTreeMap::new(),
         captures: built.world.take_captures(),
     }
+}
+
+/// The words of [`local_metrics`] with their counts.
+fn local_counts(stats: &Stats) -> Vec<(String, u64)> {
+    let packets = |wanted: &str| {
+        let those = stats.local.iter().filter(|(what, ..)| *what == wanted);
+        (
+            wanted.to_owned(),
+            those.map(|(_, _, volume)| volume.packets).sum(),
+        )
+    };
+    let ports = stats.ports.iter();
+    let octets = ports.map(|port| (format!("{}.octets_out", port.name), port.octets_out));
+    octets.chain(["chatter", "answered"].map(packets)).collect()
 }
 
 /// What both hosts saw of a traffic.

@@ -142,9 +142,59 @@ pub(super) fn delays(status: &Value) -> (Vec<ClassStats>, f64) {
     (classes, gap_s)
 }
 
+/// What a gateway kept off its links, as its status says it: what, and packets and octets of it.
+pub(super) fn kept_off(status: &Value) -> Vec<(String, [u64; 2])> {
+    let of = |what: &'static str| {
+        let kinds = status["local"][what].as_object().into_iter().flatten();
+        kinds.map(move |(kind, volume)| {
+            let count = |of: &str| volume[of].as_u64().unwrap_or_default();
+            (
+                format!("{what} {kind}"),
+                [count("packets"), count("octets")],
+            )
+        })
+    };
+    of("chatter").chain(of("answered")).collect()
+}
+
+/// The words of [`strait_world::scenario::local_metrics`] with their counts.
+pub(super) fn local_counts(status: &Value) -> Vec<(String, u64)> {
+    let kept = kept_off(status);
+    let packets = |wanted: &str| {
+        let those = kept.iter().filter(|(what, _)| what.starts_with(wanted));
+        (
+            wanted.to_owned(),
+            those.map(|(_, [packets, _])| packets).sum(),
+        )
+    };
+    let ports = status["ports"].as_array().into_iter().flatten();
+    let octets = ports.filter_map(|port| {
+        let word = format!("{}.octets_out", port["name"].as_str()?);
+        Some((word, port["octets_out"].as_u64()?))
+    });
+    octets.chain(["chatter", "answered"].map(packets)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_status_gives_what_was_kept_off() {
+        let status = serde_json::json!({
+            "local": {
+                "chatter": {"mdns": {"packets": 2, "octets": 90}},
+                "answered": {"echo": {"packets": 3, "octets": 252}},
+            },
+            "ports": [{"name": "line", "octets_out": 17}],
+        });
+        assert_eq!(kept_off(&status)[1], ("answered echo".into(), [3, 252]));
+        let counts = local_counts(&status);
+        let expected = [("line.octets_out", 17), ("chatter", 2), ("answered", 3)];
+        let expected = expected.map(|(word, count): (&str, u64)| (word.to_owned(), count));
+        assert_eq!(counts, expected);
+        assert_eq!(kept_off(&serde_json::json!({})).len(), 0);
+    }
 
     #[test]
     fn a_status_gives_delay_parts_and_their_gap() {

@@ -6,6 +6,7 @@
 //! nothing outlives the lab: see [`crate::namespace`].
 
 mod call;
+mod chatter;
 mod gateways;
 mod left;
 mod measured;

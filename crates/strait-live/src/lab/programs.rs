@@ -8,6 +8,7 @@ use strait_world::topology::{Role, Topology};
 use strait_world::traffic::{Dscp, Family, FlowReport, Kind, Ports, Traffic, TrafficConfig};
 
 use super::call::Call;
+use super::chatter::Chatter;
 use super::measured::Measured;
 use super::ping::Ping;
 use super::rate::Rate;
@@ -168,6 +169,7 @@ pub(super) fn cast(loaded: &Loaded, topology: &Topology) -> Result<Vec<Part>, La
             let flow = Flow::new(loaded, topology, index, config)?;
             let program: Box<dyn Program> = match config.kind {
                 Kind::Ping => Box::new(Ping::new(&flow)?),
+                Kind::Chatter => Box::new(Chatter::new(&flow)?),
                 Kind::Voice => Box::new(Call::default()),
                 Kind::Udp => Box::new(Rate::new(&flow)?),
                 Kind::Mgen => Box::new(Script::new(&flow)?),

@@ -8,11 +8,11 @@ use serde_json::Value;
 use strait_core::stats::ClassStats;
 use strait_core::time::Duration;
 use strait_world::report::delay_table;
-use strait_world::scenario::Fault;
-use strait_world::table::Table;
+use strait_world::scenario::{Fault, local_metrics};
+use strait_world::table::{Cell, Column, Table};
 use strait_world::traffic::{FlowReport, Kind};
 
-use super::gateways::{GatewayProcess, delays};
+use super::gateways::{GatewayProcess, delays, kept_off, local_counts};
 use super::programs::{Collected, Flow, Origin};
 use super::{Lab, LabError, Stop, TICK, wait_for};
 use crate::voice::monotonic;
@@ -26,6 +26,8 @@ pub struct Outcome {
     pub metrics: BTreeMap<String, f64>,
     /// By gateway, where the time of each class's packets went in its last incarnation.
     pub delays: Vec<(String, Vec<ClassStats>)>,
+    /// What each gateway kept off its links in its last incarnation: packets and octets.
+    pub kept_off: Vec<(String, [u64; 2])>,
     /// By how much the parts of a class's delay and the whole differ, at most, in seconds.
     pub delay_gap_s: f64,
     /// By fault with a restart, the seconds from the restart until the last of the pings that ran
@@ -165,6 +167,15 @@ impl Lab {
                     let (classes, gap_s) = delays(&status);
                     outcome.delay_gap_s = outcome.delay_gap_s.max(gap_s);
                     outcome.delays.push((gateway.name.clone(), classes));
+                    let scenario = &self.loaded.scenario;
+                    let counts = local_counts(&status);
+                    outcome
+                        .metrics
+                        .extend(local_metrics(scenario, &gateway.name, counts));
+                    let kept = kept_off(&status).into_iter();
+                    let named =
+                        kept.map(|(what, counts)| (format!("{}: {what}", gateway.name), counts));
+                    outcome.kept_off.extend(named);
                 }
                 None => outcome.notes.push(format!("{}: no status", gateway.name)),
             }
@@ -223,6 +234,19 @@ impl Outcome {
             table
         };
         self.delays.iter().map(table).collect()
+    }
+
+    /// What the gateways kept off their links; `None` if nothing.
+    pub fn kept_off_table(&self) -> Option<Table> {
+        let heads = ["kept off the links", "packets", "octets"];
+        let heads = heads.map(|head| Column::new(head, ""));
+        let mut table = Table::new("local", heads.to_vec());
+        for (what, counts) in &self.kept_off {
+            let mut row: Vec<Cell> = vec![what.as_str().into()];
+            row.extend(counts.map(|count| Cell::from(count as f64)));
+            table.push(row);
+        }
+        (!table.rows.is_empty()).then_some(table)
     }
 }
 

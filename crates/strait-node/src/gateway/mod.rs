@@ -3,6 +3,7 @@
 
 mod headers;
 mod icmp;
+mod local;
 mod port;
 
 use alloc::boxed::Box;
@@ -27,6 +28,7 @@ mod tests;
 
 use self::icmp::ErrorLimit;
 use self::port::Port;
+use crate::answers::Answers;
 use crate::config::{InvalidConfig, NodeConfig, own_address};
 use crate::route::{Hop, Routes};
 
@@ -49,6 +51,7 @@ pub struct Gateway {
     /// The host side's addresses: the node's own.
     own: Vec<Prefix>,
     errors: ErrorLimit,
+    answers: Answers,
     stopping: bool,
     /// Whole packets that one input made, reused from input to input.
     arrived: Vec<Vec<u8>>,
@@ -83,6 +86,7 @@ impl Gateway {
             ports,
             own: config.host.addresses.clone(),
             errors: ErrorLimit::default(),
+            answers: Answers::new(&config.answers)?,
             stopping: false,
             arrived: Vec::new(),
         })
@@ -98,7 +102,11 @@ impl Gateway {
         if verdict.filter {
             return self.ledger.drop(now, packet, DropCause::Filtered);
         }
-        let Some(hop) = self.way(&packet, from) else {
+        let hop = self.way(&packet, from);
+        let Some(mut packet) = self.keep_off(now, packet, hop) else {
+            return;
+        };
+        let Some(hop) = hop else {
             let error = IcmpError::Unreachable(Unreachable::NoRoute);
             return self.refuse(now, packet, DropCause::NoRoute, error, from);
         };
@@ -115,6 +123,10 @@ impl Gateway {
                 from,
             );
         }
+        self.learn(now, &packet, from);
+        let Some(mut packet) = self.answer(now, packet, hop, from) else {
+            return;
+        };
         self.clamp_mss(&mut packet, from.port, hop.port);
         packet.to = hop.to;
         self.send(now, packet, hop, from);
@@ -233,6 +245,7 @@ impl Gateway {
                 stats.up = false;
                 stats.downs += 1;
                 port.set_down(now, &mut self.ledger);
+                self.forget_port(id);
             }
             // A full-duplex port needs neither.
             PortEvent::Carrier(_) | PortEvent::Drained => {}
@@ -297,9 +310,10 @@ impl Node for Gateway {
                     (ok, self.ledger.stats_mut().ports.get_mut(port.index()))
                 {
                     stats.tx_failed += 1;
+                    self.forget_port(port);
                 }
             }
-            Input::Route(change) => self.take_route(change),
+            Input::Route(change) => self.change_routes(change),
             Input::Command(command) => self.take_command(now, command),
             // This node has no sockets and no storage, and asked for nothing of them.
             Input::Stream { .. }

@@ -12,9 +12,10 @@ use strait_core::{
 use strait_link::{FrameSender, OctetSender, Receiver, Refused, STREAMS};
 use strait_qos::{Class, Eligibility, Head, Policers, Policy, Scheduler, Site, Tree, repeats};
 use strait_wire::hash::hash64;
+use strait_wire::ip::Chatter;
 
 use super::headers::Headers;
-use crate::config::{PortConfig, PortKind};
+use crate::config::{ChatterKind, PortConfig, PortKind};
 
 mod octets;
 
@@ -148,6 +149,12 @@ impl Port {
             Link::Host | Link::Octets(_) => to == NeighbourId::PEER,
             Link::Frames { neighbours, .. } => to.index() < neighbours.len(),
         }
+    }
+
+    /// Whether this kind of background chatter may leave.
+    pub(crate) fn passes(&self, kind: Chatter) -> bool {
+        let config = self.config.as_ref();
+        config.is_none_or(|config| config.pass_chatter.contains(&ChatterKind(kind)))
     }
 
     /// The largest segment size a TCP connection over this port may announce, by IP version.

@@ -17,6 +17,7 @@ use super::*;
 
 mod adapter;
 mod headers;
+mod local;
 mod queues;
 mod tree;
 

@@ -3,6 +3,7 @@
 
 mod build;
 mod captured;
+mod chatter;
 mod checksum;
 mod digest;
 mod edit;
@@ -16,6 +17,7 @@ mod samples;
 
 pub use build::{Echo, EchoKind, build_echo, build_udp, parse_echo};
 pub use captured::{Captured, MARK_OCTETS_MAX};
+pub use chatter::Chatter;
 pub use checksum::verify_transport_checksum;
 pub use digest::digest;
 pub use edit::{clamp_mss, decrement_hop_limit, set_dscp, set_ecn_ce};

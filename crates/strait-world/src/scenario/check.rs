@@ -524,11 +524,16 @@ fn metrics(loaded: &Loaded) -> Vec<String> {
     let of_ports = loaded.nodes.iter().flat_map(|node| {
         let names = node.config.ports.iter().map(|port| &port.name);
         names.flat_map(move |port| {
-            ["compressed_share", "undecompressed"]
+            ["compressed_share", "undecompressed", "octets_out"]
                 .map(|metric| format!("{}.{port}.{metric}", node.name))
         })
     });
-    of_traffic.chain(of_links).chain(of_ports).collect()
+    let of_nodes = loaded.nodes.iter().flat_map(|node| {
+        let name = &node.name;
+        ["chatter", "answered"].map(|metric| format!("{name}.{metric}"))
+    });
+    let of_parts = of_links.chain(of_ports).chain(of_nodes);
+    of_traffic.chain(of_parts).collect()
 }
 
 /// The metrics of each flow of a script.
@@ -579,5 +584,6 @@ const fn metrics_of_kind(kind: Kind) -> &'static [&'static str] {
         Kind::Tcp => &["time_s", "goodput_bit_s", "connect_s"],
         Kind::Page => &["time_s", "goodput_bit_s"],
         Kind::Mgen => &["delay_p50_s", "delay_p99_s", "loss", "rate_bit_s"],
+        Kind::Chatter => &["sent"],
     }
 }

@@ -219,6 +219,25 @@ pub fn unit_of(metric: &str) -> &'static str {
     }
 }
 
+/// What a gateway kept off its links, and octets that it sent, as metrics `NODE.WORD`: those that a
+/// scenario asks for, and of the words without a port also what isn't zero. A word is `chatter`,
+/// `answered` or `PORT.octets_out`.
+pub fn local_metrics<'a>(
+    scenario: &'a Scenario,
+    node: &'a str,
+    counts: impl IntoIterator<Item = (String, u64)> + 'a,
+) -> impl Iterator<Item = (String, f64)> + 'a {
+    let named = counts
+        .into_iter()
+        .map(move |(word, count)| (format!("{node}.{word}"), word, count));
+    let wanted = move |(name, word, count): &(String, String, u64)| {
+        let mut expected = scenario.expectations.iter();
+        (*count > 0 && !word.contains('.')) || expected.any(|entry| entry.metric == *name)
+    };
+    let value = |(name, _, count)| (name, count as f64);
+    named.filter(wanted).map(value)
+}
+
 /// Where a scenario runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

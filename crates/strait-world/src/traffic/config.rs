@@ -44,7 +44,7 @@ pub struct TrafficConfig {
     /// voice, udp, ping: octets of payload in each packet (of voice, after the RTP header).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Octets>,
-    /// voice, ping: time from one packet to the next.
+    /// voice, ping: time from one packet to the next. chatter: from one round to the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Time>,
     /// voice: the other host sends as well.
@@ -127,6 +127,8 @@ pub enum Kind {
     Page,
     /// The flows of an MGEN script.
     Mgen,
+    /// What a desktop computer says to its network by itself.
+    Chatter,
 }
 
 impl Kind {
@@ -139,6 +141,7 @@ impl Kind {
             Self::Tcp => "tcp",
             Self::Page => "page",
             Self::Mgen => "mgen",
+            Self::Chatter => "chatter",
         }
     }
 }
@@ -259,6 +262,11 @@ pub enum Traffic {
     },
     /// The flows of a script.
     Mgen(Box<MgenTraffic>),
+    /// Questions to everybody; nobody answers, and `to` only says where they could get to.
+    Chatter {
+        /// Time between rounds; 10 s if not said.
+        period: Duration,
+    },
 }
 
 /// A script as traffic of a scenario.
@@ -369,6 +377,9 @@ impl TrafficConfig {
                 options: self.tcp_options(false)?,
             }),
             Kind::Mgen => self.mgen(),
+            Kind::Chatter => Ok(Traffic::Chatter {
+                period: self.period(Duration::from_secs(10))?,
+            }),
         }
     }
 
@@ -398,11 +409,15 @@ impl TrafficConfig {
     }
 
     fn refuse_surplus(&self) -> Result<(), TrafficError> {
-        use Kind::{Mgen, Page, Ping, Tcp, Udp, Voice};
+        use Kind::{Chatter, Mgen, Page, Ping, Tcp, Udp, Voice};
         let keys: [(&'static str, bool, &[Kind]); 21] = [
-            ("stop", self.stop.is_some(), &[Voice, Udp, Ping, Mgen]),
+            (
+                "stop",
+                self.stop.is_some(),
+                &[Voice, Udp, Ping, Mgen, Chatter],
+            ),
             ("payload", self.payload.is_some(), &[Voice, Udp, Ping]),
-            ("period", self.period.is_some(), &[Voice, Ping]),
+            ("period", self.period.is_some(), &[Voice, Ping, Chatter]),
             ("both_ways", self.both_ways.is_some(), &[Voice]),
             ("turns", self.turns.is_some(), &[Voice]),
             ("rate", self.rate.is_some(), &[Udp, Tcp]),

@@ -5,6 +5,7 @@
 //! logs afterwards. Logs of real programs on one host join the same way.
 
 mod bulk;
+mod chatter;
 mod config;
 mod content;
 mod dscp;
@@ -26,6 +27,8 @@ use strait_core::time::nanos;
 use strait_core::{Duration, Instant};
 
 use self::bulk::{BulkReceiver, BulkSender};
+use self::chatter::ChatterSource;
+pub use self::chatter::chatter_round;
 pub use self::config::{Family, Kind, MgenTraffic, Traffic, TrafficConfig, TrafficError, Ways};
 pub use self::content::{Content, datagram_payload, datagram_sequence, voice_packet, widen};
 pub use self::dscp::Dscp;
@@ -164,6 +167,7 @@ pub fn install(
             options,
         } => job.page((objects, octets), connections, &options),
         Traffic::Mgen(traffic) => job.mgen(&traffic),
+        Traffic::Chatter { period } => job.chatter(period),
     }
 }
 
@@ -278,6 +282,28 @@ impl Job<'_> {
             Ok(())
         } else {
             Err(self.taken(self.from, ident))
+        }
+    }
+
+    fn chatter(self, period: Duration) -> Result<(), InstallError> {
+        let near = self.ends.0;
+        let source = ChatterSource {
+            log: self.log(Side::From),
+            from: near,
+            family: self.config.family,
+            period,
+            span: self.span,
+            next: self.span.start,
+        };
+        let mut bound = true;
+        self.from.install(|stack| {
+            bound = stack.bind_udp(near.port());
+            source
+        });
+        if bound {
+            Ok(())
+        } else {
+            Err(self.taken(self.from, near.port()))
         }
     }
 

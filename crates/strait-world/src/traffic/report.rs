@@ -52,6 +52,7 @@ pub struct Series {
 /// * ping: time from request to reply, at the sender.
 /// * tcp with `sizes`: see [`crate::measure`]; a metric has the size in front of its name, and
 ///   `complete` is the share of the transfers that came to an end.
+/// * chatter: how many datagrams were sent.
 /// * else tcp, page: from asking for the first connection to the arrival of the last octet;
 ///   `complete` is 1 if everything arrived, `wrong` the octets that weren't what was sent.
 ///
@@ -72,6 +73,7 @@ pub fn report(config: &TrafficConfig, from: &FlowLog, to: &FlowLog) -> FlowRepor
         Kind::Tcp => report.tcp(from, to),
         Kind::Page => report.page(from, to),
         Kind::Mgen => report.all_flows(from, to),
+        Kind::Chatter => report.metric("sent", Some(from.sent.len() as f64)),
     }
     report
 }

@@ -180,6 +180,7 @@ fn result(
             });
         }
     }
+    tables.extend(outcome.kept_off_table());
     tables.extend(outcome.delay_tables());
     let mut checks = expected(loaded, args, outcome);
     checks.extend(own_checks(outcome, left));
@@ -203,7 +204,8 @@ fn metrics(loaded: &Loaded, outcome: &Outcome, simulated: Option<&strait_sim::Ru
     let columns = columns.into_iter().map(|name| Column::new(name, ""));
     let mut table = Table::new(loaded.scenario.name.as_str(), columns.collect());
     let flows = loaded.scenario.traffic.iter().map(|traffic| &traffic.name);
-    let names = flows.chain(loaded.links.iter().map(|link| &link.name));
+    let places = loaded.links.iter().map(|link| &link.name);
+    let names = flows.chain(places.chain(loaded.nodes.iter().map(|node| &node.name)));
     for of in names {
         let own = |name: &&String| name.split_once('.').is_some_and(|(flow, _)| flow == of);
         for name in outcome.metrics.keys().filter(own) {

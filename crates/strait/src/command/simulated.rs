@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context;
-use strait_core::stats::{COLOURS, ClassStats};
+use strait_core::local::Volume;
+use strait_core::stats::{COLOURS, ClassStats, Stats};
 use strait_sim::{Options, Outcome};
 use strait_world::estimate::{mean, mean_interval};
 use strait_world::report::{Report, Series, delay_table};
@@ -25,7 +26,8 @@ pub(crate) fn run(loaded: &Loaded, options: &Options) -> anyhow::Result<Outcome>
 /// Tables and checks of an outcome.
 pub(crate) fn result(loaded: &Loaded, outcome: &Outcome) -> ResultSet {
     let mut tables = vec![metrics(loaded, outcome)];
-    tables.extend(Some(judged(loaded, outcome)).filter(|table| !table.rows.is_empty()));
+    let counted = [judged(loaded, outcome), kept_off(loaded, outcome)];
+    tables.extend(counted.into_iter().filter(|table| !table.rows.is_empty()));
     for variant in loaded.scenario.variant_names() {
         // Single transfers, of the first seed.
         let flows = outcome.of(variant).take(1).flat_map(|run| &run.flows);
@@ -113,27 +115,53 @@ pub(crate) fn tcp(loaded: &Loaded, outcome: &Outcome) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// What the classes of all nodes dropped, marked and found of what colour: a row for each counter
-/// that isn't zero everywhere, the mean of the runs for each variant.
+/// What the classes of all nodes dropped, marked and found of what colour.
 fn judged(loaded: &Loaded, outcome: &Outcome) -> Table {
+    counters(loaded, outcome, ("classes", "packets"), |(_, stats)| {
+        let each = stats.classes.iter().flat_map(|class| {
+            judgements(class).map(|(what, count)| (format!("{}.{what}", class.name), count))
+        });
+        each.collect()
+    })
+}
+
+/// What each node kept off its links: chatter, and questions that it answered.
+fn kept_off(loaded: &Loaded, outcome: &Outcome) -> Table {
+    let heads = ("local", "kept off the links");
+    counters(loaded, outcome, heads, |(node, stats)| {
+        let of = |(what, kind, volume): (&str, &str, Volume)| {
+            let name = format!("{node}: {what} {kind}");
+            [
+                (format!("{name}, packets"), volume.packets),
+                (format!("{name}, octets"), volume.octets),
+            ]
+        };
+        stats.local.iter().flat_map(of).collect()
+    })
+}
+
+/// A row for each counter that isn't zero everywhere, the mean of the runs for each variant.
+fn counters(
+    loaded: &Loaded,
+    outcome: &Outcome,
+    (id, head): (&str, &str),
+    of: impl Fn(&(String, Stats)) -> Vec<(String, u64)>,
+) -> Table {
     let variants: Vec<&str> = loaded.scenario.variant_names().collect();
     let mut sums: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (place, variant) in variants.iter().enumerate() {
         let runs = outcome.of(variant).count().max(1) as f64;
         let stats = outcome.of(variant).flat_map(|run| &run.stats);
-        for class in stats.flat_map(|(_, stats)| &stats.classes) {
-            for (what, count) in judgements(class) {
-                let name = format!("{}.{what}", class.name);
-                let row = sums
-                    .entry(name)
-                    .or_insert_with(|| vec![0.0; variants.len()]);
-                row[place] += count as f64 / runs;
-            }
+        for (name, count) in stats.flat_map(&of) {
+            let row = sums
+                .entry(name)
+                .or_insert_with(|| vec![0.0; variants.len()]);
+            row[place] += count as f64 / runs;
         }
     }
-    let mut columns = vec![Column::new("packets", "")];
+    let mut columns = vec![Column::new(head, "")];
     columns.extend(variants.iter().map(|variant| Column::new(*variant, "")));
-    let mut table = Table::new("classes", columns);
+    let mut table = Table::new(id, columns);
     for (name, counts) in sums {
         let mut row: Vec<Cell> = vec![name.into()];
         row.extend(counts.into_iter().map(Cell::from));

@@ -1,0 +1,72 @@
+//! `[answers]` of a node file.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+use strait_core::Duration;
+use strait_core::units::Time;
+
+/// Which questions a node answers itself. Without the table it answers none.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct AnswersConfig {
+    /// Values for the keys that aren't set.
+    #[serde(default)]
+    pub preset: Option<AnswersPreset>,
+    /// How long a stored echo reply answers the same question; never if absent or 0. It hides an
+    /// outage for so long.
+    #[serde(default)]
+    pub echo: Option<Time>,
+    /// UDP queries that may be answered from a stored reply.
+    #[serde(default, rename = "query")]
+    pub queries: Vec<QueryConfig>,
+}
+
+/// A behaviour by name.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnswersPreset {
+    /// That of the Network Adapter: echo requests are answered from a stored reply for a minute.
+    NetworkAdapter,
+}
+
+/// UDP queries whose answer is the same each time.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct QueryConfig {
+    /// Its name in errors.
+    pub name: String,
+    /// The port that it goes to.
+    pub port: u16,
+    /// Its first octets, a sign for each half octet: a hexadecimal digit that must stand there, `?`
+    /// for any that makes another question, `#` for a part of the transaction's number, which is
+    /// copied into the reply. Spaces are for the reader. `#### 01?? 0001` is a DNS query.
+    pub first: String,
+    /// How long a stored reply answers it.
+    pub valid: Time,
+}
+
+impl AnswersConfig {
+    /// How long a stored echo reply answers; `None` if echo isn't answered.
+    pub fn echo_valid(&self) -> Option<Duration> {
+        let preset = self.preset.map(|preset| match preset {
+            AnswersPreset::NetworkAdapter => Duration::from_secs(60),
+        });
+        let told = self.echo.map(|time| time.0);
+        told.or(preset).filter(|valid| !valid.is_zero())
+    }
+
+    /// Whether any question is answered.
+    pub fn is_on(&self) -> bool {
+        self.echo_valid().is_some() || !self.queries.is_empty()
+    }
+}
+
+impl QueryConfig {
+    /// The key's place in a node file, for errors.
+    pub(super) fn place(&self, key: &str) -> String {
+        format!("[[answers.query]] {} {key}", self.name)
+    }
+}

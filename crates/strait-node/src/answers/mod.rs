@@ -1,0 +1,151 @@
+//! Questions answered in place of somebody beyond the link, from a reply that was stored when the
+//! same question crossed it before.
+//!
+//! A stored reply answers for a configured time, counted from its arrival: an answer given here
+//! doesn't prolong it. It answers never after that, and never once the far side is known down: the
+//! port is, an ICMP error says so, a transmission failed, or the way there changed.
+
+mod config;
+mod echo;
+mod query;
+
+use alloc::vec::Vec;
+
+use strait_core::local::Question;
+use strait_core::{Duration, Instant, Packet, PortId};
+use strait_wire::ip::{self, PacketInfo};
+
+pub use self::config::{AnswersConfig, AnswersPreset, QueryConfig};
+use self::echo::Echoes;
+use self::query::Queries;
+use crate::config::InvalidConfig;
+use crate::route::Hop;
+
+/// The stored replies of a node.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    echoes: Option<Echoes>,
+    queries: Option<Queries>,
+}
+
+/// A reply as it came, as long as it may be given again.
+#[derive(Clone, Copy, Debug)]
+struct Validity {
+    /// From here on it isn't given any more.
+    until: Instant,
+}
+
+impl Validity {
+    fn begin(now: Instant, span: Duration) -> Self {
+        Self { until: now + span }
+    }
+
+    fn holds(self, now: Instant) -> bool {
+        now < self.until
+    }
+}
+
+/// What a store did with a packet from beyond the link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Learned {
+    /// Replies stored.
+    pub(crate) stored: u64,
+    /// Stored replies given up.
+    pub(crate) forgotten: u64,
+    /// Of other questions, given up for want of place.
+    pub(crate) displaced: u64,
+}
+
+impl Answers {
+    pub(crate) fn new(config: &AnswersConfig) -> Result<Self, InvalidConfig> {
+        let queries = Queries::new(&config.queries)?;
+        Ok(Self {
+            echoes: config.echo_valid().map(Echoes::new),
+            queries: (!config.queries.is_empty()).then_some(queries),
+        })
+    }
+
+    /// Looks at a packet that is about to leave by `by`: the reply to give in its place, if it is a
+    /// question with a stored one. Else takes note of the question.
+    pub(crate) fn ask(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        by: Hop,
+    ) -> (Option<(Question, Vec<u8>)>, Learned) {
+        let info = packet.info();
+        if info.dst.is_multicast() {
+            return Default::default();
+        }
+        let mut learned = Learned::default();
+        let echo = self.echoes.as_mut().filter(|_| is_icmp(info));
+        if let Some(reply) = echo.and_then(|echo| echo.ask(now, packet, by, &mut learned)) {
+            return (Some((Question::Echo, reply)), learned);
+        }
+        let query = self.queries.as_mut().filter(|_| info.ports.is_some());
+        let reply = query.and_then(|query| query.ask(now, packet, by, &mut learned));
+        (reply.map(|reply| (Question::Query, reply)), learned)
+    }
+
+    /// Looks at a packet that came by `from`: a reply to a question that left there, or the word
+    /// that it can't be answered.
+    pub(crate) fn hear(&mut self, now: Instant, packet: &Packet, from: Hop) -> Learned {
+        let mut learned = Learned::default();
+        if is_icmp(packet.info()) {
+            if let Some(echoes) = &mut self.echoes {
+                echoes.hear(now, packet, from, &mut learned);
+            }
+            self.hear_error(packet, &mut learned);
+        } else if let Some(queries) = self
+            .queries
+            .as_mut()
+            .filter(|_| packet.info().ports.is_some())
+        {
+            queries.hear(now, packet, from, &mut learned);
+        }
+        learned
+    }
+
+    /// An ICMP error about a question: nobody there answers.
+    fn hear_error(&mut self, packet: &Packet, learned: &mut Learned) {
+        let bytes = packet.bytes();
+        let Some((_, quoted)) = ip::parse_icmp_error(bytes) else {
+            return;
+        };
+        // The quoted packet is cut short as a rule: its addresses are all that is needed.
+        let octets = u32::try_from(quoted.len()).unwrap_or(u32::MAX);
+        let Ok(about) = ip::Captured::parse(&bytes[quoted], octets) else {
+            return;
+        };
+        let forgotten = self
+            .echoes
+            .as_mut()
+            .map_or(0, |echoes| echoes.forget(|_, dst| dst == about.dst))
+            + self
+                .queries
+                .as_mut()
+                .map_or(0, |queries| queries.forget(|_, dst| dst == about.dst));
+        learned.forgotten += forgotten;
+    }
+
+    /// Forgets what was learned by a port: the far side is known down. Says how many replies.
+    pub(crate) fn forget_port(&mut self, port: PortId) -> u64 {
+        self.forget(|by| by.port == port)
+    }
+
+    /// Forgets everything: the ways changed.
+    pub(crate) fn forget_all(&mut self) -> u64 {
+        self.forget(|_| true)
+    }
+
+    fn forget(&mut self, which: impl Fn(Hop) -> bool) -> u64 {
+        let echoes = self.echoes.as_mut();
+        let queries = self.queries.as_mut();
+        echoes.map_or(0, |echoes| echoes.forget(|by, _| which(by)))
+            + queries.map_or(0, |queries| queries.forget(|by, _| which(by)))
+    }
+}
+
+const fn is_icmp(info: &PacketInfo) -> bool {
+    matches!(info.protocol, ip::protocol::ICMP | ip::protocol::ICMPV6)
+}

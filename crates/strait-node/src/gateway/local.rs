@@ -1,0 +1,92 @@
+//! What a gateway keeps off its links: background chatter, and questions that it answers itself.
+
+use strait_core::fate::Origin;
+use strait_core::node::RouteChange;
+use strait_core::{DropCause, Fate, Instant, Packet, PortId};
+use strait_wire::ip::Chatter;
+
+use super::Gateway;
+use crate::answers::Learned;
+use crate::route::Hop;
+
+impl Gateway {
+    /// Drops a packet if it is chatter that isn't to leave by `hop`; chatter without a way is
+    /// counted as such, too. Gives back what is to go on.
+    pub(super) fn keep_off(
+        &mut self,
+        now: Instant,
+        packet: Packet,
+        hop: Option<Hop>,
+    ) -> Option<Packet> {
+        if hop.is_some_and(|hop| hop.port == PortId::HOST) {
+            return Some(packet);
+        }
+        let Some(kind) = Chatter::of(packet.bytes(), packet.info()) else {
+            return Some(packet);
+        };
+        if hop.is_some_and(|hop| self.ports[hop.port.index()].passes(kind)) {
+            return Some(packet);
+        }
+        let octets = packet.info().octets;
+        self.ledger.stats_mut().local.count_chatter(kind, octets);
+        self.ledger.drop(now, packet, DropCause::Chatter);
+        None
+    }
+
+    /// Answers a packet that is about to leave by `hop`, if it is a question with a stored reply.
+    /// Gives back what is to go on.
+    pub(super) fn answer(
+        &mut self,
+        now: Instant,
+        packet: Packet,
+        hop: Hop,
+        from: Hop,
+    ) -> Option<Packet> {
+        if hop.port == PortId::HOST {
+            return Some(packet);
+        }
+        let (reply, learned) = self.answers.ask(now, &packet, hop);
+        self.count(learned);
+        let Some((kind, bytes)) = reply else {
+            return Some(packet);
+        };
+        let Ok(mut reply) = self.ledger.admit(now, bytes, Origin::Own) else {
+            return Some(packet);
+        };
+        let octets = packet.info().octets;
+        self.ledger.stats_mut().local.count_answer(kind, octets);
+        self.ledger.close(now, packet, Fate::Answered);
+        reply.class = self.policy.classify(reply.info()).class;
+        reply.to = from.to;
+        self.ports[from.port.index()].enqueue(now, reply, &mut self.ledger);
+        None
+    }
+
+    /// Learns from a packet that came by a link.
+    pub(super) fn learn(&mut self, now: Instant, packet: &Packet, from: Hop) {
+        if from.port != PortId::HOST {
+            let learned = self.answers.hear(now, packet, from);
+            self.count(learned);
+        }
+    }
+
+    /// The far side of a port is known down.
+    pub(super) fn forget_port(&mut self, port: PortId) {
+        let forgotten = self.answers.forget_port(port);
+        self.ledger.stats_mut().local.forgotten += forgotten;
+    }
+
+    /// Takes a change of the host's routes: stored replies came by the ways before.
+    pub(super) fn change_routes(&mut self, change: RouteChange) {
+        let forgotten = self.answers.forget_all();
+        self.ledger.stats_mut().local.forgotten += forgotten;
+        self.take_route(change);
+    }
+
+    fn count(&mut self, learned: Learned) {
+        let stats = &mut self.ledger.stats_mut().local;
+        stats.stored += learned.stored;
+        stats.forgotten += learned.forgotten;
+        stats.displaced += learned.displaced;
+    }
+}
