@@ -20,6 +20,8 @@ use crate::path::PathBook;
 use crate::router::Router;
 use crate::store::Store;
 
+mod faults;
+
 /// A node of the world, by its number in the order of construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeIndex(pub usize);
@@ -117,6 +119,10 @@ pub enum Fault {
     Kill(NodeIndex),
     /// A killed node starts again.
     Restart(NodeIndex),
+    /// Both ends of a link see that its medium is gone. What is on its way still arrives.
+    Unplug(LinkIndex),
+    /// The medium of a link is back.
+    Plug(LinkIndex),
 }
 
 /// The simulated world.
@@ -715,63 +721,6 @@ impl World {
             }
             self.settle(node);
         }
-    }
-
-    fn strike(&mut self, fault: &Fault) {
-        match *fault {
-            Fault::Kill(NodeIndex(node)) => self.kill(node),
-            Fault::Restart(NodeIndex(node)) => self.restart(node),
-        }
-    }
-
-    fn kill(&mut self, node: usize) {
-        let mut chance = Stream::new(
-            self.fabric.seed,
-            &format!(
-                "crash {} {}",
-                self.slots[node].name, self.slots[node].incarnation
-            ),
-        );
-        let slot = &mut self.slots[node];
-        let Body::Gateway { .. } = slot.body else {
-            return;
-        };
-        let body = std::mem::replace(&mut slot.body, Body::Dead { factory: None });
-        if let Body::Gateway {
-            node: dead,
-            factory,
-        } = body
-        {
-            slot.crashed += dead.stats().held();
-            slot.past.push(dead.stats().clone());
-            slot.body = Body::Dead {
-                factory: Some(factory),
-            };
-        }
-        slot.store.crash(&mut chance);
-        slot.wake_at = None;
-        if let Some(paths) = &mut self.fabric.paths {
-            paths.killed(node);
-        }
-    }
-
-    fn restart(&mut self, node: usize) {
-        let incarnation = self.slots[node].incarnation + 1;
-        let stored = self.slots[node].store.contents();
-        let boot = self.boot(&self.slots[node].name, incarnation, stored);
-        let slot = &mut self.slots[node];
-        let Body::Dead { factory } = &mut slot.body else {
-            return;
-        };
-        let Some(factory) = factory.take() else {
-            return;
-        };
-        slot.incarnation = incarnation;
-        slot.body = Body::Gateway {
-            node: factory.boot(boot),
-            factory,
-        };
-        self.bring_up(node);
     }
 
     /// The present.

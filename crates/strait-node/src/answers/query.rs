@@ -205,7 +205,7 @@ impl Rule {
             return Err(wrong("valid", "must be more than 0 s"));
         }
         let signs: Vec<u8> = config.first.bytes().filter(|sign| *sign != b' ').collect();
-        if signs.len() % 2 != 0 || signs.len() > 2 * Queries::FIRST_OCTETS_MAX {
+        if !signs.len().is_multiple_of(2) || signs.len() > 2 * Queries::FIRST_OCTETS_MAX {
             let message = "must have two signs for each octet, of 32 octets at most";
             return Err(wrong("first", message));
         }

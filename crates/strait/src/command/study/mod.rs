@@ -5,6 +5,7 @@
 
 mod halves;
 mod htb;
+mod na_local;
 mod policing;
 mod tcp;
 
@@ -18,6 +19,7 @@ use indicatif::ProgressBar;
 use strait_core::hash::RunHash;
 use strait_node::config_text::{self, ConfigError};
 use strait_sim::study::htb::HtbStudy;
+use strait_sim::study::na_local::LocalStudy;
 use strait_sim::study::policing::PolicingStudy;
 use strait_sim::study::tcp::TcpStudy;
 use strait_sim::study::transfer::Ended;
@@ -74,12 +76,18 @@ struct Study {
     check: fn(&str, &str) -> Result<(), ConfigError>,
 }
 
-const STUDIES: [Study; 3] = [
+const STUDIES: [Study; 4] = [
     Study {
         name: "htb",
         about: "our token buckets against this kernel's, under one policy",
         run: htb::run,
         check: |file, text| HtbStudy::parse(file, text).map(drop),
+    },
+    Study {
+        name: "na-local",
+        about: "what crosses a line, and what is answered, while stored replies are valid and after",
+        run: na_local::run,
+        check: |file, text| LocalStudy::parse(file, text).map(drop),
     },
     Study {
         name: "policing",

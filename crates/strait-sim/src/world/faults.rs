@@ -1,0 +1,82 @@
+//! What goes wrong on purpose, as it is done.
+
+use strait_core::Input;
+use strait_core::chance::Stream;
+use strait_core::node::{DownCause, PortEvent};
+
+use super::{Attach, Body, Fault, LinkIndex, NodeIndex, World};
+
+impl World {
+    pub(super) fn strike(&mut self, fault: &Fault) {
+        match *fault {
+            Fault::Kill(NodeIndex(node)) => self.kill(node),
+            Fault::Restart(NodeIndex(node)) => self.restart(node),
+            Fault::Unplug(LinkIndex(link)) => self.plug(link, false),
+            Fault::Plug(LinkIndex(link)) => self.plug(link, true),
+        }
+    }
+
+    /// Tells both ends of a link that its medium is there, or gone.
+    fn plug(&mut self, link: usize, there: bool) {
+        for Attach { node, port, .. } in self.fabric.links[link].ends {
+            let NodeIndex(node) = node;
+            let state = self.port_state(node, port.index()).filter(|_| there);
+            let event = match state {
+                Some(state) => PortEvent::Up(state),
+                None => PortEvent::Down(DownCause::Carrier),
+            };
+            self.give(node, Input::Port { port, event });
+            self.settle(node);
+        }
+    }
+
+    fn kill(&mut self, node: usize) {
+        let mut chance = Stream::new(
+            self.fabric.seed,
+            &format!(
+                "crash {} {}",
+                self.slots[node].name, self.slots[node].incarnation
+            ),
+        );
+        let slot = &mut self.slots[node];
+        let Body::Gateway { .. } = slot.body else {
+            return;
+        };
+        let body = std::mem::replace(&mut slot.body, Body::Dead { factory: None });
+        if let Body::Gateway {
+            node: dead,
+            factory,
+        } = body
+        {
+            slot.crashed += dead.stats().held();
+            slot.past.push(dead.stats().clone());
+            slot.body = Body::Dead {
+                factory: Some(factory),
+            };
+        }
+        slot.store.crash(&mut chance);
+        slot.wake_at = None;
+        if let Some(paths) = &mut self.fabric.paths {
+            paths.killed(node);
+        }
+    }
+
+    fn restart(&mut self, node: usize) {
+        let incarnation = self.slots[node].incarnation + 1;
+        let stored = self.slots[node].store.contents();
+        let boot = self.boot(&self.slots[node].name, incarnation, stored);
+        let slot = &mut self.slots[node];
+        let Body::Dead { factory } = &mut slot.body else {
+            return;
+        };
+        let Some(factory) = factory.take() else {
+            return;
+        };
+        slot.incarnation = incarnation;
+        slot.body = Body::Gateway {
+            node: factory.boot(boot),
+            factory,
+        };
+        self.bring_up(node);
+    }
+}
