@@ -41,6 +41,7 @@ fn the_simulated_half_of_tcp_has_its_checks_and_repeats() {
         "tcp-chain-0",
         "tcp-chain-1",
         "tcp-chain-5",
+        "tcp-chain-many",
         "tcp-linux-error",
         "tcp-conserved",
     ];
@@ -50,11 +51,16 @@ fn the_simulated_half_of_tcp_has_its_checks_and_repeats() {
         assert_eq!(check["value"].is_null(), live, "{check}");
         assert_eq!(check["ok"].is_null(), live, "{check}");
     }
-    for exact in ["tcp-chain-0", "tcp-conserved"] {
+    for exact in [
+        "tcp-chain-0",
+        "tcp-chain-5",
+        "tcp-chain-many",
+        "tcp-conserved",
+    ] {
         let check = checks.iter().find(|check| check["id"] == exact);
         assert_eq!(check.unwrap()["ok"], true, "{exact}");
     }
-    assert_eq!(result["seeds"].as_array().unwrap().len(), 20);
+    assert_eq!(result["seeds"].as_array().unwrap().len(), 400);
     let tables = result["tables"].as_array().unwrap();
     // Without a loss a slower line makes timeouts run out, and they are taken back.
     let rows = tables[2]["rows"].as_array().unwrap();

@@ -57,6 +57,12 @@ pub struct ChainCase {
     pub packets: Reference<f64>,
     /// How far from the mean a value may be where the reference has no interval.
     pub tolerance: Option<Share>,
+    /// How many runs the reference is the mean of.
+    pub reference_runs: u64,
+    /// Both means are of enough runs for their 95 % intervals to have to overlap; else ours has to
+    /// lie in the reference's.
+    #[serde(default)]
+    pub overlap: bool,
 }
 
 /// A mean that others measured, and half the width of its 95 % interval.
@@ -81,9 +87,11 @@ impl Reference<Time> {
 
 impl Reference<f64> {
     /// How far a value is from the mean: in halves of the interval, or as a share of the mean
-    /// where there is no interval.
-    pub fn distance(&self, value: f64) -> f64 {
-        (value - self.mean).abs() / self.half_interval.unwrap_or(self.mean)
+    /// where there is no interval. A value that has an interval of its own to overlap with may be
+    /// farther by `own_half`.
+    pub fn distance(&self, value: f64, own_half: f64) -> f64 {
+        let half = self.half_interval.map(|half| half + own_half);
+        (value - self.mean).abs() / half.unwrap_or(self.mean)
     }
 }
 
@@ -292,13 +300,14 @@ mod tests {
             mean: 10.0,
             half_interval: Some(2.0),
         };
-        assert_eq!(interval.distance(8.0), 1.0);
-        assert_eq!(interval.distance(13.0), 1.5);
+        assert_eq!(interval.distance(8.0, 0.0), 1.0);
+        assert_eq!(interval.distance(13.0, 0.0), 1.5);
+        assert_eq!(interval.distance(13.0, 1.0), 1.0);
         let exact = Reference {
             mean: 10.0,
             half_interval: None,
         };
-        assert_eq!(exact.distance(9.0), 0.1);
+        assert_eq!(exact.distance(9.0, 1.0), 0.1);
     }
 
     #[test]
@@ -346,8 +355,17 @@ mod tests {
                 let exact = case.tolerance.is_some();
                 assert_eq!(case.time.half_interval.is_none(), exact);
                 assert_eq!(case.packets.half_interval.is_none(), exact);
-                assert!(exact || case.seeds == 20);
+                assert!(exact || (case.seeds, case.reference_runs) == (20, 5));
+                assert!(!case.overlap);
             }
+        }
+        let many = study.chain.cases.iter().filter(|case| case.overlap);
+        let many: Vec<_> = many.collect();
+        assert_eq!(many.len(), 6);
+        for case in many {
+            assert_eq!(case.check.as_deref(), Some("tcp-chain-many"));
+            assert_eq!((case.seeds, case.reference_runs), (400, 400));
+            assert!(case.time.half_interval.is_some() && case.packets.half_interval.is_some());
         }
     }
 }

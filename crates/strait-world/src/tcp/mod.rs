@@ -30,12 +30,14 @@ pub use self::reset::reset_for;
 use self::smoltcp::{Congestion, SmoltcpEndpoint};
 
 /// Names of the profiles that [`endpoint()`] knows.
-pub const PROFILES: [&str; 8] = [
+pub const PROFILES: [&str; 10] = [
     "linux-cubic",
     "linux-reno",
     "linux-bbr",
     "ns3-2012",
     "ns3-sack",
+    "ns3-3.37",
+    "ns3-3.37-sack",
     "paper-hf",
     "smoltcp-cubic",
     "smoltcp-reno",
@@ -325,6 +327,8 @@ mod incarnation;
 mod pipe;
 #[cfg(test)]
 mod restart;
+#[cfg(test)]
+mod simulator;
 #[cfg(test)]
 mod swarm;
 #[cfg(test)]

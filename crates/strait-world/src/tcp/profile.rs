@@ -91,6 +91,9 @@ pub struct Profile {
     /// The most by which one acknowledgement widens the window in slow start, in segments
     /// (L of RFC 3465); 0: by all that it covers, as the kernel does.
     pub growth_limit: u32,
+    /// The acknowledgement that ends the recovery from a timeout widens the window by what it
+    /// covers beyond the recovery only, which is mostly nothing. ns-3 3.37: yes. Kernel: by all.
+    pub growth_beyond_loss: bool,
     /// The window after a retransmission timeout is this, in segments. RFC 5681: 1.
     pub loss_window: u32,
     /// Retransmission timeout before the first measurement. RFC 6298: 1 s, RFC 2988: 3 s.
@@ -104,14 +107,34 @@ pub struct Profile {
     /// Let timestamps measure repeated segments too (RFC 7323 section 4.1); else nothing does
     /// (Karn's rule, RFC 6298 section 3).
     pub measure_repeats: bool,
+    /// Where both ends have timestamps, their echo in acknowledgements of new data is the only
+    /// measure (RFC 7323 section 4.1): neither selections nor lost acknowledgements count.
+    /// ns-3 3.37: yes. Kernel: a segment's own time, and the echo if there is none.
+    pub measure_echoes: bool,
     /// Sending the oldest segment again restarts its timer, so that recovery has a whole timeout.
     /// RFC 6298 section 5 doesn't say so; kernel: yes.
     pub repeat_restarts_timer: bool,
+    /// Without selective acknowledgements, a recovery lasts until more is acknowledged than was
+    /// sent when it began: duplicates of exactly that come from needless repetitions, not from
+    /// a loss (RFC 6582 section 3.2 step 2). Kernel: yes. ns-3 3.37: no, three of them begin
+    /// another recovery.
+    pub careful: bool,
+    /// Without selective acknowledgements, what duplicates said stays counted until a timeout,
+    /// and a segment that counts as arrived when it becomes the oldest counts as lost and goes
+    /// again, in each phase. ns-3 3.37: yes (its send buffer moves the mark on to another
+    /// segment). Kernel: the count ends with the recovery or the next progress. After a timeout
+    /// such an end counts no duplicates until its recovery is over.
+    pub keeps_duplicates: bool,
+    /// Without selective acknowledgements, a duplicate during a recovery counts as a segment
+    /// delivered for the proportional rate reduction (RFC 6937 section 3). Kernel: yes. ns-3
+    /// 3.37: no, so each lets one segment go as long as nothing new is acknowledged.
+    pub duplicates_deliver: bool,
     /// Only the first partial acknowledgement of a recovery restarts the timer: RFC 6582
     /// section 4's impatient variant; else each does. Kernel: each.
     pub impatient: bool,
-    /// The threshold after a loss is a share of what is in the network (FlightSize of RFC 5681);
-    /// else of the window. Kernel: of the window.
+    /// The threshold after a loss is a share of what is in the network (FlightSize of RFC 5681),
+    /// and a timeout in a recovery lowers it again (section 3.1); else it is a share of the
+    /// window, once. Kernel: of the window.
     pub threshold_from_flight: bool,
     /// Any new acknowledgement ends the doubling of the timeout; else a measurement must
     /// (RFC 6298 section 5.7). Kernel: a measurement.
@@ -208,13 +231,18 @@ impl Profile {
             ecn_takes: true,
             initial_window: 10,
             growth_limit: 0,
+            growth_beyond_loss: false,
             loss_window: 1,
             rto_initial: ms(1000),
             rto_min: ms(200),
             rto_max: ms(120_000),
             rto_rule: RtoRule::VariationFloor,
             measure_repeats: true,
+            measure_echoes: false,
             repeat_restarts_timer: true,
+            careful: true,
+            keeps_duplicates: false,
+            duplicates_deliver: true,
             impatient: false,
             threshold_from_flight: false,
             progress_ends_backoff: false,
@@ -309,6 +337,35 @@ impl Profile {
         }
     }
 
+    /// [`Self::ns3_2012`] with what ns-3 3.37 does otherwise than the standards say, as its traces
+    /// and its source show.
+    pub const fn ns3_337() -> Self {
+        Self {
+            growth_beyond_loss: true,
+            measure_echoes: true,
+            careful: false,
+            keeps_duplicates: true,
+            duplicates_deliver: false,
+            ..Self::ns3_2012()
+        }
+    }
+
+    /// The same of [`Self::ns3_sack`].
+    pub const fn ns3_337_sack() -> Self {
+        let Self {
+            segment_octets,
+            sack,
+            data_retries,
+            ..
+        } = Self::ns3_sack();
+        Self {
+            segment_octets,
+            sack,
+            data_retries,
+            ..Self::ns3_337()
+        }
+    }
+
     /// A host of a measurement of TCP over HF radio: a window of about 100 kB that grows slowly
     /// while nothing is lost. Everything else as Linux before RACK (kernel 4.3 and older).
     pub const fn paper_hf() -> Self {
@@ -328,6 +385,8 @@ impl Profile {
             "linux-bbr" => Self::linux(CongestionKind::Bbr),
             "ns3-2012" => Self::ns3_2012(),
             "ns3-sack" => Self::ns3_sack(),
+            "ns3-3.37" => Self::ns3_337(),
+            "ns3-3.37-sack" => Self::ns3_337_sack(),
             "paper-hf" => Self::paper_hf(),
             _ => return None,
         })

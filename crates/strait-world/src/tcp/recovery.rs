@@ -32,6 +32,8 @@ pub(super) struct Recovery {
     pub(super) undo_from: Option<u64>,
     /// Repetitions not yet reported as duplicates; `None` when it can't be told.
     pub(super) undo_repeats: Option<u32>,
+    /// Duplicates since the last progress, without selective acknowledgements.
+    pub(super) duplicates: u32,
     /// A partial acknowledgement has restarted the timer.
     pub(super) partial: bool,
     /// Threshold and window before the reduction; 0: don't go back to that threshold.
@@ -85,6 +87,7 @@ impl Recovery {
             narrowed: false,
             undo_from: None,
             undo_repeats: None,
+            duplicates: 0,
             partial: false,
             prior_threshold: 0,
             prior_window: 0,

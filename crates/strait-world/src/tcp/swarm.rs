@@ -11,12 +11,14 @@ use super::pipe::{End, Path, Way, content, ends};
 use super::*;
 
 /// Profiles of our own endpoint.
-pub(super) const OURS: [&str; 6] = [
+pub(super) const OURS: [&str; 8] = [
     "linux-cubic",
     "linux-reno",
     "linux-bbr",
     "ns3-2012",
     "ns3-sack",
+    "ns3-3.37",
+    "ns3-3.37-sack",
     "paper-hf",
 ];
 

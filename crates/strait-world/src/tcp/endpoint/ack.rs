@@ -43,6 +43,8 @@ pub(super) struct AckNews {
     pub(super) duplicate_probe: bool,
     /// The other end echoes congestion.
     pub(super) congestion: bool,
+    /// The segment that is the oldest now had counted as arrived.
+    pub(super) miscounted: bool,
     /// A repetition was found to be lost.
     pub(super) lost_repetition: bool,
     /// The sender's timer begins anew.
@@ -167,7 +169,7 @@ impl Endpoint {
             news.rtt_newest = last.map(|sent| now.since(sent.sent_at));
         }
         if !self.agreed.sack {
-            self.forget_duplicates(news.acked);
+            self.forget_duplicates(news);
             if let Some(last) = last {
                 self.recovery.rack.advance(now, &last, self.rtt.least_ns());
             }
@@ -179,7 +181,8 @@ impl Endpoint {
     }
 
     /// Without selection, what was acknowledged in order was partly counted as duplicates.
-    fn forget_duplicates(&mut self, acked: u32) {
+    fn forget_duplicates(&mut self, news: &mut AckNews) {
+        let acked = news.acked;
         if acked == 0 {
             return;
         }
@@ -187,6 +190,10 @@ impl Endpoint {
         self.rate.delivered += u64::from(acked.saturating_sub(sacked).max(1));
         self.board.sacked = sacked.saturating_sub(acked - 1);
         self.limit_duplicates();
+        self.recovery.duplicates = 0;
+        if self.profile.keeps_duplicates && sacked >= acked {
+            news.miscounted = self.board.mark_lost(0);
+        }
     }
 
     /// RFC 2018 section 4, RFC 2883.
@@ -274,7 +281,11 @@ impl Endpoint {
     fn measure(&mut self, now: Instant, segment: &Segment, news: &mut AckNews) {
         let usable = news.acked > 0 && (self.profile.measure_repeats || !news.repetition);
         let echoed = || self.echoed(now, segment).filter(|_| usable);
-        let sample = news.rtt.or(news.rtt_sacked).or_else(echoed);
+        let sample = if self.profile.measure_echoes && self.agreed.timestamps {
+            echoed()
+        } else {
+            news.rtt.or(news.rtt_sacked).or_else(echoed)
+        };
         if let Some(rtt) = sample {
             self.rtt.measure(now, rtt, self.tx.una, self.tx.next);
         }
@@ -303,6 +314,7 @@ impl Endpoint {
             || news.newly_sacked
             || news.congestion
             || news.duplicate
+            || news.miscounted
             || self.recovery.phase != Phase::Open;
         if dubious {
             let duplicates = u32::from(!news.advanced && !news.distinct && ack == self.tx.una);
@@ -361,7 +373,7 @@ impl Endpoint {
                 limit => limit,
             };
             // What selections brought before was counted when it came.
-            let acked = if self.agreed.sack {
+            let acked = if self.agreed.sack && !self.profile.growth_beyond_loss {
                 delivered
             } else {
                 news.acked

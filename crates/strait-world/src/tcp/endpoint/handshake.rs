@@ -240,11 +240,12 @@ impl Endpoint {
             && self.profile.undo_timestamps
             && segment.options.timestamps.map(|(_, echo)| echo) == Some(self.timestamp(opened))
             && self.agreed.timestamps;
-        // Karn: an answer to a repeated SYN measures nothing without timestamps.
+        // Karn's rule, RFC 6298 section 3: an answer to a repeated SYN measures nothing without
+        // timestamps.
         let measured: Option<Duration> = if repeats == 0 {
             Some(now.since(opened))
         } else {
-            echoed.filter(|_| self.profile.measure_repeats)
+            echoed.filter(|_| self.profile.measure_repeats || self.profile.measure_echoes)
         };
         if let Some(rtt) = measured {
             self.rtt.measure(now, rtt, first, first);

@@ -72,9 +72,7 @@ impl Endpoint {
                 self.recovery.phase = Phase::Open;
             }
             Phase::Recovery => {
-                if !self.agreed.sack {
-                    self.board.sacked = 0;
-                }
+                self.drop_duplicates();
                 if self.try_undo_recovery(now) {
                     return true;
                 }
@@ -131,14 +129,18 @@ impl Endpoint {
             }
         }
         if recovered {
+            if self.profile.growth_beyond_loss {
+                let beyond = (self.tx.una - self.recovery.high) / self.tx.segment.max(1) as u64;
+                news.acked = news.acked.min(beyond as u32);
+            }
             self.try_undo_recovery(now);
             return self.look_again(now, news);
         }
         if !self.agreed.sack {
-            if self.tx.next > self.recovery.high {
+            if self.tx.next > self.recovery.high && !self.profile.keeps_duplicates {
                 self.count_duplicates(duplicates);
             } else if news.advanced {
-                self.board.sacked = 0;
+                self.drop_duplicates();
             }
         }
         self.tx.may_repeat = true;
@@ -153,7 +155,7 @@ impl Endpoint {
     fn begin_recovery(&mut self, now: Instant, duplicates: u32, news: &mut AckNews) -> bool {
         if !self.agreed.sack {
             if news.advanced {
-                self.board.sacked = 0;
+                self.drop_duplicates();
             }
             self.count_duplicates(duplicates);
         }
@@ -161,9 +163,10 @@ impl Endpoint {
             self.try_undo_reported(now);
         }
         self.find_losses(now, news);
-        if self.board.lost == 0 {
+        let evident = !self.keeps_duplicates() || self.has_enough_duplicates();
+        if self.board.lost == 0 || !evident {
             self.try_to_open(news);
-            return false;
+            return self.board.lost > 0;
         }
         self.enter_recovery(news.congestion);
         true
@@ -188,13 +191,32 @@ impl Endpoint {
 
     /// RFC 6582 section 3.2: enough duplicates, or a partial acknowledgement: the oldest is lost.
     fn find_loss_by_duplicates(&mut self, advanced: bool) {
-        let enough =
-            self.recovery.phase < Phase::Recovery && self.board.sacked >= self.recovery.reordering;
+        let enough = self.recovery.phase < Phase::Recovery && self.has_enough_duplicates();
         let partial = self.recovery.phase == Phase::Recovery && advanced;
         let fresh = self.board.queue.front().is_some_and(|sent| !sent.lost);
         if (enough || partial) && fresh {
             self.board.mark_lost(0);
         }
+    }
+
+    const fn keeps_duplicates(&self) -> bool {
+        self.profile.keeps_duplicates && !self.agreed.sack
+    }
+
+    /// Duplicates counted stand for nothing any more, unless the profile keeps them.
+    fn drop_duplicates(&mut self) {
+        if !self.agreed.sack && !self.profile.keeps_duplicates {
+            self.board.sacked = 0;
+        }
+    }
+
+    const fn has_enough_duplicates(&self) -> bool {
+        let count = if self.profile.keeps_duplicates {
+            self.recovery.duplicates
+        } else {
+            self.board.sacked
+        };
+        count >= self.recovery.reordering
     }
 
     /// RFC 8985 section 6.2 step 5. True if a timer was set for segments that may yet arrive.
@@ -271,9 +293,12 @@ impl Endpoint {
             return;
         }
         let before = self.board.sacked;
+        self.recovery.duplicates += duplicates;
         self.board.sacked += duplicates;
         self.limit_duplicates();
-        self.rate.delivered += u64::from(self.board.sacked.saturating_sub(before));
+        if self.profile.duplicates_deliver || self.recovery.phase != Phase::Recovery {
+            self.rate.delivered += u64::from(self.board.sacked.saturating_sub(before));
+        }
     }
 
     /// There can't be more out of order than is under way beside what is lost.
@@ -388,7 +413,8 @@ impl Endpoint {
         self.mark_all_lost(now);
         let first_here = self.recovery.phase <= Phase::Disorder
             || self.recovery.high <= self.tx.una
-            || self.recovery.phase == Phase::Loss && self.recovery.timeouts == 0;
+            || self.recovery.phase == Phase::Loss && self.recovery.timeouts == 0
+            || self.recovery.phase == Phase::Recovery && self.profile.threshold_from_flight;
         if first_here {
             self.recovery.prior_threshold = self.remembered_threshold();
             self.recovery.prior_window = self.window.segments;

@@ -93,7 +93,8 @@ impl Endpoint {
     /// Without selection, the phase lasts until something above it is acknowledged, or old
     /// duplicates would look like new ones (RFC 6582 section 4).
     fn must_wait(&mut self) -> bool {
-        let waits = !self.agreed.sack && self.tx.una == self.recovery.high;
+        let high = self.tx.una == self.recovery.high;
+        let waits = !self.agreed.sack && self.profile.careful && high;
         if waits && !self.any_repeated() {
             self.recovery.repeated_at = None;
         }

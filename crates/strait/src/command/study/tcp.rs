@@ -184,6 +184,7 @@ fn chain_part(study: &TcpStudy, cases: &[Case], results: &[Vec<Ended>]) -> (Tabl
         ("runs", ""),
         ("quantity", ""),
         ("limit", ""),
+        ("of runs", ""),
         ("reference", ""),
         ("±", ""),
         ("simulated", ""),
@@ -204,7 +205,10 @@ fn chain_part(study: &TcpStudy, cases: &[Case], results: &[Vec<Ended>]) -> (Tabl
             ("packets", None, known.packets, &packets),
         ] {
             let interval = mean_interval(values).filter(|_| complete);
-            let distance = interval.map(|interval| reference.distance(interval.mean));
+            let distance = interval.map(|interval| {
+                let own_half = interval.half_width.filter(|_| known.overlap);
+                reference.distance(interval.mean, own_half.unwrap_or(0.0))
+            });
             table.push(vec![
                 known.check.as_deref().unwrap_or_default().into(),
                 known.loss.0.into(),
@@ -212,6 +216,7 @@ fn chain_part(study: &TcpStudy, cases: &[Case], results: &[Vec<Ended>]) -> (Tabl
                 (runs.len() as f64).into(),
                 quantity.into(),
                 limit.into(),
+                (known.reference_runs as f64).into(),
                 reference.mean.into(),
                 reference.half_interval.into(),
                 interval.map(|interval| interval.mean).into(),
