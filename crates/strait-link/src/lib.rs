@@ -6,6 +6,7 @@
 #![no_std]
 extern crate alloc;
 
+pub mod load;
 mod octet;
 mod receive;
 pub mod rohc;

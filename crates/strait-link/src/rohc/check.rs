@@ -14,14 +14,34 @@ pub(super) fn crc8(pieces: &[&[u8]]) -> u8 {
     over(&CRC8, pieces)
 }
 
-/// CRC-7 over an uncompressed header.
-pub(super) fn crc7(header: &[u8], spans: Spans) -> u8 {
-    over(&CRC7, &spans.pieces(header))
+/// The checks over the fields of a header that stay from packet to packet: those that change come
+/// behind them, so that one sum does for many packets (RFC 3095 section 5.9.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    crc3: u8,
+    crc7: u8,
 }
 
-/// CRC-3 over an uncompressed header.
-pub(super) fn crc3(header: &[u8], spans: Spans) -> u8 {
-    over(&CRC3, &spans.pieces(header))
+impl Sums {
+    /// Of an uncompressed header.
+    pub(super) fn of(header: &[u8], spans: Spans) -> Self {
+        let stays = spans.stays(header);
+        Self {
+            crc3: over(&CRC3, &stays),
+            crc7: over(&CRC7, &stays),
+        }
+    }
+
+    /// CRC-7 over an uncompressed header with the same fields.
+    pub(super) fn crc7(self, header: &[u8], spans: Spans) -> u8 {
+        // The sum runs from the lowest bit, its beginning is given from the highest.
+        on(&CRC7, self.crc7.reverse_bits() >> 1, &spans.changes(header))
+    }
+
+    /// CRC-3 over an uncompressed header with the same fields.
+    pub(super) fn crc3(self, header: &[u8], spans: Spans) -> u8 {
+        on(&CRC3, self.crc3.reverse_bits() >> 5, &spans.changes(header))
+    }
 }
 
 /// CRC-7 over octets as they lie.
@@ -35,9 +55,31 @@ pub(super) fn plain_crc3(header: &[u8]) -> u8 {
 }
 
 fn over(crc: &'static Crc<u8, Table<16>>, pieces: &[&[u8]]) -> u8 {
-    let mut digest = crc.digest();
+    on(crc, crc.algorithm.init, pieces)
+}
+
+fn on(crc: &'static Crc<u8, Table<16>>, initial: u8, pieces: &[&[u8]]) -> u8 {
+    let mut digest = crc.digest_with_initial(initial);
     for piece in pieces {
         digest.update(piece);
     }
     digest.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_goes_on_where_another_ended() {
+        let octets: [u8; 40] = core::array::from_fn(|at| (at * 37) as u8);
+        for cut in 0..=octets.len() {
+            let (front, back) = octets.split_at(cut);
+            let (crc3, crc7) = (over(&CRC3, &[front]), over(&CRC7, &[front]));
+            let whole = (plain_crc3(&octets), plain_crc7(&octets));
+            let third = on(&CRC3, crc3.reverse_bits() >> 5, &[back]);
+            let seventh = on(&CRC7, crc7.reverse_bits() >> 1, &[back]);
+            assert_eq!((third, seventh), whole, "{cut}");
+        }
+    }
 }

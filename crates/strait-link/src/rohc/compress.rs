@@ -179,11 +179,18 @@ impl Compressor {
     /// each other.
     pub fn compress(&mut self, class: u8, packet: &[u8], out: &mut Vec<u8>) -> Profile {
         self.packets += 1;
-        let parsed = Parsed::of(packet)
-            .filter(|_| verify_transport_checksum(packet) != Some(false))
-            .and_then(|parsed| Some((self.place(class, &parsed, packet)?, parsed)));
         let settings = self.settings;
-        let Some((number, parsed)) = parsed else {
+        let Some(parsed) = Parsed::of(packet) else {
+            self.put_plain(packet, out);
+            return Profile::Uncompressed;
+        };
+        let wrong = verify_transport_checksum(packet) == Some(false);
+        let place = if wrong {
+            None
+        } else {
+            self.place(class, &parsed, packet)
+        };
+        let Some(number) = place else {
             self.put_plain(packet, out);
             return Profile::Uncompressed;
         };

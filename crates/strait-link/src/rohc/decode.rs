@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::Profile;
 use super::chain::{Known, mode_bits};
-use super::check::{crc3, crc7};
+use super::check::Sums;
 use super::decompress::Fault;
 use super::fields::Spans;
 use super::numbers::{Bits, Cursor, Number};
@@ -243,6 +243,8 @@ fn read_rtp_flags(known: &mut Known, said: &mut Said, rest: &mut Cursor<'_>) -> 
 #[derive(Clone, Debug)]
 pub(super) struct Decoder {
     known: Known,
+    /// The checks over what stays of the last header, once there was one.
+    sums: Option<Sums>,
 }
 
 /// Widths of sequence numbers that are tried again one round further on, when the check says that
@@ -253,7 +255,7 @@ const ROUNDS_MAX: u32 = 16;
 
 impl Decoder {
     pub(super) const fn new(known: Known) -> Self {
-        Self { known }
+        Self { known, sums: None }
     }
 
     pub(super) const fn known(&self) -> &Known {
@@ -288,7 +290,7 @@ impl Decoder {
         if let Some(next) = self.attempt(known, &said, sequence, rest.0, out, |packet| {
             sound(packet) != Some(false)
         })? {
-            self.known = next;
+            self.take(next);
             return Ok(said.check);
         }
         if said.sequence.width == ROUND_BITS && !thorough {
@@ -297,12 +299,17 @@ impl Decoder {
                 // Only the transport checksum makes a guess good enough.
                 let judged = |packet: &[u8]| sound(packet) == Some(true);
                 if let Some(next) = self.attempt(known, &said, sequence, rest.0, out, judged)? {
-                    self.known = next;
+                    self.take(next);
                     return Ok(said.check);
                 }
             }
         }
         Err(Fault::BadCheck)
+    }
+
+    fn take(&mut self, (known, sums): (Known, Sums)) {
+        self.known = known;
+        self.sums = Some(sums);
     }
 
     /// Appends the packet with this sequence number if the check and `sound` are content with it;
@@ -315,7 +322,7 @@ impl Decoder {
         payload: &[u8],
         out: &mut Vec<u8>,
         sound: impl Fn(&[u8]) -> bool,
-    ) -> Result<Option<Known>, Fault> {
+    ) -> Result<Option<(Known, Sums)>, Fault> {
         let before = self.known.fields;
         known.fields.sequence = sequence;
         if known.counts_ids() {
@@ -335,14 +342,16 @@ impl Decoder {
         }
         let spans = Spans::new(known.profile, known.fields.v6);
         let header = &out[start..];
+        let kept = self.sums.filter(|_| known.fields.stays_as(&before));
+        let sums = kept.unwrap_or_else(|| Sums::of(header, spans));
         let right = match said.check {
-            Check::Crc3(check) => crc3(header, spans) == check,
-            Check::Crc7(check) => crc7(header, spans) == check,
+            Check::Crc3(check) => sums.crc3(header, spans) == check,
+            Check::Crc7(check) => sums.crc7(header, spans) == check,
         };
         if right {
             out.extend_from_slice(payload);
             if sound(&out[start..]) {
-                return Ok(Some(known));
+                return Ok(Some((known, sums)));
             }
         }
         out.truncate(start);

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use super::chain::{Known, mode_bits};
-use super::check::{crc3, crc7, crc8};
+use super::check::{Sums, crc8};
 use super::fields::{Fields, Spans};
 use super::numbers::{Bits, Number, low_mask, sdvl_width};
 use super::pace::{Pace, Say};
@@ -123,6 +123,8 @@ pub(super) struct Encoder {
     pub(super) window: Window<Sent>,
     habit: IdHabit,
     pace: Pace,
+    /// The checks over what stays of the last header.
+    pub(super) sums: Sums,
     /// Nothing has been sent.
     fresh: bool,
     /// Packets that still have to say the timestamps' stride.
@@ -162,6 +164,7 @@ impl Encoder {
             window: Window::default(),
             habit: IdHabit::default(),
             pace: Pace::new(repeats, fields.sequence),
+            sums: Sums::default(),
             fresh: true,
             stride_left: 0,
             stride_seen: 0,
@@ -220,6 +223,9 @@ impl Encoder {
         }
         if !first {
             self.watch(&fields);
+        }
+        if first || !fields.stays_as(&self.known.fields) {
+            self.sums = Sums::of(header, self.spans());
         }
         let say = self.pace.advance(settings);
         let before = core::mem::replace(&mut self.known.fields, fields);
@@ -344,11 +350,15 @@ impl Encoder {
         true
     }
 
+    const fn spans(&self) -> Spans {
+        Spans::new(self.known.profile, self.known.fields.v6)
+    }
+
     fn needs(&self) -> Needs {
         let known = &self.known;
         let id_offset = known.id_offset(&known.fields);
         Needs {
-            spans: Spans::new(known.profile, known.fields.v6),
+            spans: self.spans(),
             timestamp: self.stamp(),
             id_same: !known.counts_ids() || self.window.all(|sent| sent.id_offset == id_offset),
             id_offset,
@@ -414,19 +424,19 @@ impl Encoder {
         let sequence = self.known.fields.sequence;
         let offset = u32::from(needs.id_offset);
         if needs.id_same && self.sequence_fits(4) {
-            put_uo0(sequence, crc3(header, needs.spans), cid, out);
+            put_uo0(sequence, self.sums.crc3(header, needs.spans), cid, out);
             return true;
         }
         let counts = self.known.counts_ids();
         if counts && self.sequence_fits(5) && self.id_fits(needs.id_offset, 6) {
             cid.put(0x80 | (offset & 0x3f) as u8, out);
-            out.push((sequence << 3) as u8 & 0xf8 | crc3(header, needs.spans));
+            out.push((sequence << 3) as u8 & 0xf8 | self.sums.crc3(header, needs.spans));
             return true;
         }
         let id_fits = |k| needs.id_same || self.id_fits(needs.id_offset, k);
         let mut base = |above: u8, extended: bool| {
             cid.put(0xc0 | (sequence >> above) as u8 & 0x1f, out);
-            out.push(u8::from(extended) << 7 | crc7(header, needs.spans));
+            out.push(u8::from(extended) << 7 | self.sums.crc7(header, needs.spans));
         };
         if needs.id_same && self.sequence_fits(5) {
             base(0, false);

@@ -4,7 +4,6 @@ use alloc::vec::Vec;
 
 use super::Cid;
 use super::chain::mode_bits;
-use super::check::{crc3, crc7};
 use super::encode::{Encoder, Needs, Stamp, put_uo0};
 use super::fields::Fields;
 use super::numbers::{Bits, Number, SDVL_WIDTHS, low_mask, put_sdvl, sdvl_width};
@@ -35,12 +34,12 @@ impl Encoder {
         let short = self.sequence_fits(4);
         let tail = (sequence << 3) as u8 & 0x78;
         if short && follows && needs.id_same && !fields.marker {
-            put_uo0(sequence, crc3(header, needs.spans), cid, out);
+            put_uo0(sequence, self.sums.crc3(header, needs.spans), cid, out);
             return true;
         }
         if short && id_by_five && !fields.marker {
             cid.put(0x80 | (offset & 0x1f) as u8, out);
-            out.push(tail | crc3(header, needs.spans));
+            out.push(tail | self.sums.crc3(header, needs.spans));
             return true;
         }
         let (width, kind) = if counts { (5, 0x20) } else { (6, 0) };
@@ -49,21 +48,21 @@ impl Encoder {
             && let Some(scaled) = stamp_fits(width)
         {
             cid.put(0x80 | kind | (scaled & low_mask(width)) as u8, out);
-            out.push(marker << 7 | tail | crc3(header, needs.spans));
+            out.push(marker << 7 | tail | self.sums.crc3(header, needs.spans));
             return true;
         }
         let second = marker << 6 | (sequence & 0x3f) as u8;
         if self.sequence_fits(6) {
             if id_by_five {
                 cid.put(0xc0 | (offset & 0x1f) as u8, out);
-                out.extend_from_slice(&[second, crc7(header, needs.spans)]);
+                out.extend_from_slice(&[second, self.sums.crc7(header, needs.spans)]);
                 return true;
             }
             if needs.id_same
                 && let Some(scaled) = stamp_fits(width)
             {
                 put_uor2_ts(Bits::new(scaled, width), second, cid, out);
-                out.push(crc7(header, needs.spans));
+                out.push(self.sums.crc7(header, needs.spans));
                 return true;
             }
         }
@@ -121,7 +120,7 @@ impl Encoder {
         let second = u8::from(marker) << 6 | (above & 0x3f) as u8;
         let base = if sdvl >= 32 { 0 } else { value >> sdvl };
         put_uor2_ts(Bits::new(base, width), second, cid, out);
-        out.push(0x80 | crc7(header, needs.spans));
+        out.push(0x80 | self.sums.crc7(header, needs.spans));
         out.push(
             0xc0 | u8::from(more_sequence) << 5
                 | u8::from(sdvl > 0) << 4

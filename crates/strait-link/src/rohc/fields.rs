@@ -169,6 +169,21 @@ impl Fields {
         }
     }
 
+    /// The same as `other` but for what changes with every packet, or often: those fields are the
+    /// ones that checks take last, see [`Spans`].
+    pub(super) fn stays_as(&self, other: &Self) -> bool {
+        let same = Self {
+            id: other.id,
+            checksum: other.checksum,
+            marker: other.marker,
+            payload_type: other.payload_type,
+            timestamp: other.timestamp,
+            sequence: other.sequence,
+            ..*self
+        };
+        same == *other
+    }
+
     /// Octets of the headers that `profile` compresses.
     pub(super) const fn octets(&self, profile: Profile) -> usize {
         let ip = if self.v6 { 40 } else { 20 };
@@ -268,27 +283,39 @@ impl Spans {
         Self { profile, v6 }
     }
 
-    /// The octets of `header` in the order in which they are summed: those that stay, then those
-    /// that change. `header` is as long as [`Fields::octets`] says.
-    pub(super) fn pieces(self, header: &[u8]) -> [&[u8]; 10] {
-        let (ip, next) = header.split_at(if self.v6 { 40 } else { 20 });
-        let (stays, changes): ([&[u8]; 3], [&[u8]; 2]) = if self.v6 {
-            ([&ip[..4], &ip[6..], &[]], [&ip[4..6], &[]])
+    /// The pieces of `header` that stay. It is as long as [`Fields::octets`] says.
+    pub(super) fn stays(self, header: &[u8]) -> [&[u8]; 6] {
+        let (ip, next) = self.split(header);
+        let [a, b, c]: [&[u8]; 3] = if self.v6 {
+            [&ip[..4], &ip[6..], &[]]
         } else {
-            ([&ip[..2], &ip[6..10], &ip[12..]], [&ip[2..6], &ip[10..12]])
+            [&ip[..2], &ip[6..10], &ip[12..]]
         };
-        let (next_stays, next_changes): ([&[u8]; 3], [&[u8]; 2]) = match self.profile {
-            Profile::Uncompressed | Profile::Ip | Profile::Tcp => ([&[]; 3], [&[]; 2]),
-            Profile::Esp | Profile::Udp => ([&next[..4], &[], &[]], [&next[4..], &[]]),
-            Profile::Rtp => (
-                [&next[..4], &next[8..9], &next[16..]],
-                [&next[4..8], &next[9..16]],
-            ),
+        let [d, e, f]: [&[u8]; 3] = match self.profile {
+            Profile::Uncompressed | Profile::Ip | Profile::Tcp => [&[]; 3],
+            Profile::Esp | Profile::Udp => [&next[..4], &[], &[]],
+            Profile::Rtp => [&next[..4], &next[8..9], &next[16..]],
         };
-        let [a, b, c] = stays;
-        let [d, e, f] = next_stays;
-        let [g, h] = changes;
-        let [i, j] = next_changes;
-        [a, b, c, d, e, f, g, h, i, j]
+        [a, b, c, d, e, f]
+    }
+
+    /// The pieces that change.
+    pub(super) fn changes(self, header: &[u8]) -> [&[u8]; 4] {
+        let (ip, next) = self.split(header);
+        let [a, b]: [&[u8]; 2] = if self.v6 {
+            [&ip[4..6], &[]]
+        } else {
+            [&ip[2..6], &ip[10..12]]
+        };
+        let [c, d]: [&[u8]; 2] = match self.profile {
+            Profile::Uncompressed | Profile::Ip | Profile::Tcp => [&[]; 2],
+            Profile::Esp | Profile::Udp => [&next[4..], &[]],
+            Profile::Rtp => [&next[4..8], &next[9..16]],
+        };
+        [a, b, c, d]
+    }
+
+    fn split(self, header: &[u8]) -> (&[u8], &[u8]) {
+        header.split_at(if self.v6 { 40 } else { 20 })
     }
 }

@@ -1,4 +1,5 @@
 //! Packets of flows of all kinds that header compression knows.
+#![allow(dead_code, reason = "each test uses some of it")]
 
 /// A small generator: the same numbers for the same seed.
 pub(crate) struct Dice(pub(crate) u64);

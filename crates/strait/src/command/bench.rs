@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{bail, ensure};
 use strait_core::Duration;
 use strait_core::units::{BitRate, Octets};
+use strait_link::load::{BATCH, Calls};
 use strait_live::Clock;
 use strait_live::bench_tun::{Between, Passed, TunPath};
 use strait_live::kernel::QueueSpeed;
@@ -40,10 +41,11 @@ pub(crate) struct Args {
     octets: u64,
 }
 
-const NAMES: [&str; 5] = [
+const NAMES: [&str; 6] = [
     "sim-hops",
     "sim-hops-gateway",
     "qos-enqueue",
+    "rohc-pps",
     "live-tun",
     "pcap",
 ];
@@ -87,6 +89,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "sim-hops" => figures.extend(sim(name, Middle::Routers, args.octets)?),
             "sim-hops-gateway" => figures.extend(sim(name, Middle::Gateways, args.octets)?),
             "qos-enqueue" => figures.extend(qos_enqueue()?),
+            "rohc-pps" => figures.extend(rohc_pps()?),
             "live-tun" => figures.extend(live_tun()?),
             "pcap" => figures.extend(pcap()?),
             other => bail!("nothing is called `{other}`"),
@@ -216,6 +219,57 @@ fn qos_kernel(load: &Load, own_rate: f64) -> anyhow::Result<Vec<Figure>> {
         about,
         ..figure(*id, value, unit)
     });
+    Ok(figures.collect())
+}
+
+/// Batches of calls' packets in a round of header compression.
+const BATCHES: usize = 60;
+
+/// Packets of calls a second whose headers are compressed, and restored, and what a copy of them
+/// with its checksum verified makes.
+fn rohc_pps() -> anyhow::Result<Vec<Figure>> {
+    let mut calls = Calls::default();
+    let mut values: [Vec<f64>; 4] = Default::default();
+    let packets = (BATCHES * BATCH) as f64;
+    for _ in 0..ROUNDS {
+        let mut spent = [0.0; 3];
+        for _ in 0..BATCHES {
+            calls.prepare();
+            let clock = Clock::start();
+            black_box(calls.compress());
+            let compressed = clock.now().as_secs_f64();
+            ensure!(calls.decompress() == BATCH, "a packet got lost");
+            let restored = clock.now().as_secs_f64();
+            ensure!(calls.copy() == BATCH, "a checksum is wrong");
+            let copied = clock.now().as_secs_f64();
+            calls.hear();
+            for (spent, more) in
+                spent
+                    .iter_mut()
+                    .zip([compressed, restored - compressed, copied - restored])
+            {
+                *spent += more;
+            }
+        }
+        let [compress_s, decompress_s, copy_s] = spent;
+        let round = [
+            packets / compress_s,
+            copy_s / compress_s,
+            packets / decompress_s,
+            copy_s / decompress_s,
+        ];
+        for (values, value) in values.iter_mut().zip(round) {
+            values.push(value);
+        }
+    }
+    let names = [
+        ("rohc-pps-compress", "packets/s"),
+        ("rohc-pps-compress-ratio", "1"),
+        ("rohc-pps-decompress", "packets/s"),
+        ("rohc-pps-decompress-ratio", "1"),
+    ];
+    let figures = names.into_iter().zip(values);
+    let figures = figures.map(|((id, unit), values)| figure(id, middle(values), unit));
     Ok(figures.collect())
 }
 
