@@ -177,6 +177,8 @@ pub struct PortStats {
     pub compressed_octets: u64,
     /// Packets whose compressed headers couldn't be told: their context was lost or wrong.
     pub undecompressed: u64,
+    /// What the ends of the link have agreed on, where one of them asked.
+    pub agreement: Agreement,
     /// Frames from an address that is no neighbour.
     pub strangers: u64,
     /// Transmissions that the medium reported as failed.
@@ -185,6 +187,36 @@ pub struct PortStats {
     pub busy_ns: u64,
     /// Times the port went down.
     pub downs: u64,
+}
+
+/// What the ends of a link have agreed on. With several neighbours, the one that was heard last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Agreement {
+    /// Nobody has asked, or nobody has answered.
+    #[default]
+    None,
+    /// Headers are compressed.
+    Compressed,
+    /// They aren't, as the other end doesn't.
+    OtherPlain,
+    /// They aren't, as this end doesn't; the other one asked.
+    OwnPlain,
+    /// They aren't, as there is no format that both speak.
+    OtherFormat,
+}
+
+impl Agreement {
+    /// The agreement in a few words; empty if there is none.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Compressed => "headers compressed",
+            Self::OtherPlain => "plain: the other end has no compression",
+            Self::OwnPlain => "plain: the other end asks for compression",
+            Self::OtherFormat => "plain: the other end has another format",
+        }
+    }
 }
 
 /// All counters of a node. They start at zero with each incarnation.

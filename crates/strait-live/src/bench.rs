@@ -11,6 +11,7 @@ use strait_core::id::{PortId, TxId};
 use strait_core::node::{
     Effect, Input, Room, StoreError, StreamEvent, StreamId, StreamOp, Ticket, TxMeta,
 };
+use strait_core::stats::Agreement;
 use strait_core::time::{Duration, Instant};
 
 use crate::port_io::{PortIo, Sent};
@@ -51,6 +52,8 @@ pub(crate) struct Slot {
     pub(crate) failed: Option<io::Error>,
     pub(crate) retry_at: Option<Instant>,
     pub(crate) problem: Option<String>,
+    /// What was said last of what the ends of the link have agreed on.
+    pub(crate) agreement: Agreement,
 }
 
 /// An answer that waits until the node has settled.

@@ -98,6 +98,8 @@ pub struct Port {
     pub plain_octets: u64,
     pub compressed_octets: u64,
     pub undecompressed: u64,
+    /// What the ends of the link have agreed on; empty where nobody asked.
+    pub agreement: &'static str,
     pub strangers: u64,
     pub tx_failed: u64,
     pub downs: u64,
@@ -234,6 +236,7 @@ impl Port {
             plain_octets: port.plain_octets,
             compressed_octets: port.compressed_octets,
             undecompressed: port.undecompressed,
+            agreement: port.agreement.text(),
             strangers: port.strangers,
             tx_failed: port.tx_failed,
             downs: port.downs,
@@ -325,6 +328,7 @@ fn ports_table(ports: &[Port]) -> Table {
         ("incomplete", ""),
         ("headers saved", "octets"),
         ("undecompressed", ""),
+        ("agreed", ""),
         ("downs", ""),
     ]);
     let mut table = Table::new("ports", heads);
@@ -342,6 +346,7 @@ fn ports_table(ports: &[Port]) -> Table {
             number(port.incomplete),
             number(port.plain_octets.saturating_sub(port.compressed_octets)),
             number(port.undecompressed),
+            port.agreement.into(),
             number(port.downs),
         ]);
     }

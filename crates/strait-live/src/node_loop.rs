@@ -12,6 +12,7 @@ use nix::sys::time::TimeSpec;
 use strait_core::drive;
 use strait_core::id::PortId;
 use strait_core::node::{Command, DownCause, FrameMeta, Input, Node, PortEvent};
+use strait_core::stats::Agreement;
 use strait_core::time::{Duration, Instant};
 
 use crate::bench::{Bench, Slot, reply_input};
@@ -109,6 +110,7 @@ impl<N: Node + ?Sized> Runner<N> {
             failed: None,
             retry_at: Some(Instant::ZERO),
             problem: None,
+            agreement: Agreement::None,
         });
         Ok(Self {
             clock,
@@ -301,6 +303,25 @@ impl<N: Node + ?Sized> Runner<N> {
         for index in 0..self.bench.slots.len() {
             if let Some(error) = self.bench.slots[index].failed.take() {
                 self.take_down(now, index, &error);
+            }
+            self.tell_agreement(index);
+        }
+    }
+
+    /// Says what the ends of a port's link have agreed on, when that changes.
+    fn tell_agreement(&mut self, index: usize) {
+        let port = self.node.stats().ports.get(index);
+        let agreement = port.map_or(Agreement::None, |port| port.agreement);
+        let slot = &mut self.bench.slots[index];
+        if mem::replace(&mut slot.agreement, agreement) == agreement {
+            return;
+        }
+        let (port, agreed) = (self.label(index), agreement.text());
+        match agreement {
+            Agreement::None => {}
+            Agreement::Compressed | Agreement::OwnPlain => tracing::info!(port, agreed, "link"),
+            Agreement::OtherPlain | Agreement::OtherFormat => {
+                tracing::warn!(port, agreed, "link");
             }
         }
     }

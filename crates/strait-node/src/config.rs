@@ -10,11 +10,13 @@ use serde::{Deserialize, Serialize};
 use strait_core::prefix::Prefix;
 use strait_core::rate::LineRate;
 use strait_core::units::{BitRate, Octets, Time};
-use strait_link::{LinkSettings, SegmentCheck, rohc};
+use strait_link::{LinkSettings, SegmentCheck};
 use strait_qos::PolicyConfig;
 use strait_wire::ip::Chatter;
 
 use crate::answers::AnswersConfig;
+
+use crate::gateway::GROWTH_OCTETS_MAX;
 
 /// A gateway, as configured.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
@@ -490,7 +492,7 @@ impl PortConfig {
             settings.segment_octets_max = (segment.0 as usize).min(mtu);
         }
         if self.compression == Compression::Rohc {
-            settings.packet_octets_max += rohc::Settings::GROWTH_OCTETS_MAX;
+            settings.packet_octets_max += GROWTH_OCTETS_MAX;
         }
         match self.check {
             Some(16) => settings.alone = SegmentCheck::Short,

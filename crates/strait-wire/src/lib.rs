@@ -8,6 +8,7 @@ mod bytes;
 pub mod check;
 pub mod frame;
 pub mod hash;
+pub mod hello;
 pub mod ip;
 pub mod mgen;
 pub mod octets;

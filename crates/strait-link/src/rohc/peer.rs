@@ -23,7 +23,17 @@ impl Peer {
 
     /// Forgets every context.
     pub fn reset(&mut self) {
+        self.forget_sent();
+        self.forget_received();
+    }
+
+    /// Forgets what the other end was told: it has forgotten that itself.
+    pub fn forget_sent(&mut self) {
         self.compressor.reset();
+    }
+
+    /// Forgets what the other end has told.
+    pub fn forget_received(&mut self) {
         self.decompressor.reset();
     }
 

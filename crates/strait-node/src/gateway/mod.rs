@@ -1,6 +1,7 @@
 //! A gateway: packets in by one port, classified, queued, and out by another when the medium has
 //! room for them.
 
+mod agree;
 mod headers;
 mod icmp;
 mod local;
@@ -26,6 +27,7 @@ use strait_wire::ip::{self, IcmpError, Unreachable};
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::headers::GROWTH_OCTETS_MAX;
 use self::icmp::ErrorLimit;
 use self::port::Port;
 use crate::answers::Answers;

@@ -12,6 +12,7 @@ use strait_core::{
 use strait_link::{FrameSender, OctetSender, Receiver, Refused, STREAMS};
 use strait_qos::{Class, Eligibility, Head, Policers, Policy, Scheduler, Site, Tree, repeats};
 use strait_wire::hash::hash64;
+use strait_wire::hello;
 use strait_wire::ip::Chatter;
 
 use super::headers::Headers;
@@ -82,8 +83,8 @@ pub(crate) struct Port {
 /// packet waits that could take them along.
 const NOTE_CLASS: ClassId = ClassId(0);
 
-/// The room for a note of header compression: a segment around one element of feedback.
-const NOTE_ROOM: usize = FrameSender::ROOM_MIN + 16;
+/// The room for a note between the ends: a segment around a hello and one element of feedback.
+const NOTE_ROOM: usize = FrameSender::ROOM_MIN + hello::OCTETS + 16;
 
 /// A rate for the moment before the medium has named its own.
 const RATE_UNKNOWN: LineRate = LineRate::new(9600, 8);
@@ -93,7 +94,14 @@ impl Port {
     pub(crate) fn host(mtu: usize, policy: &Policy, seed: u64) -> Self {
         // Nothing is narrow behind it: limits are for links.
         let queue = Tree::unlimited(policy, site(PortId::HOST, mtu, seed));
-        Self::new(PortId::HOST, None, mtu, Link::Host, queue, policy)
+        Self::new(
+            PortId::HOST,
+            None,
+            mtu,
+            (Link::Host, Headers::default()),
+            queue,
+            policy,
+        )
     }
 
     /// A link port as configured.
@@ -113,21 +121,26 @@ impl Port {
         };
         let mtu = config.mtu.0 as usize;
         let queue = Tree::new(policy, site(id, mtu, seed));
-        Self::new(id, Some(config.clone()), mtu, link, queue, policy)
+        let incarnation = hash64(seed, &[id.0]) as u32;
+        let headers = Headers::new(config, link.neighbours(), incarnation);
+        Self::new(
+            id,
+            Some(config.clone()),
+            mtu,
+            (link, headers),
+            queue,
+            policy,
+        )
     }
 
     fn new(
         id: PortId,
         config: Option<PortConfig>,
         mtu: usize,
-        link: Link,
+        (link, headers): (Link, Headers),
         queue: Tree,
         policy: &Policy,
     ) -> Self {
-        let headers = config
-            .as_ref()
-            .map(|config| Headers::new(config, link.neighbours()))
-            .unwrap_or_default();
         Self {
             id,
             config,
@@ -350,7 +363,11 @@ impl Port {
         stats.invalid += refused[Refused::Invalid as usize];
         stats.incomplete += refused[Refused::Incomplete as usize];
         stats.undecompressed += undecompressed;
+        stats.agreement = self.headers.agreement();
         stats.strangers += u64::from(stranger);
+        if let Some(config) = &self.config {
+            self.mtu = self.headers.mtu(config.mtu.0 as usize);
+        }
     }
 
     fn head(&self) -> Option<Head> {

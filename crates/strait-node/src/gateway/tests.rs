@@ -37,7 +37,11 @@ fn state(rate: LineRate) -> PortState {
 
 fn gateway(text: &str) -> Gateway {
     let config: NodeConfig = config_text::parse("test.toml", text).unwrap();
-    let mut gateway = Gateway::new(&config).unwrap();
+    up(Gateway::new(&config).unwrap(), text)
+}
+
+/// With all ports up.
+fn up(mut gateway: Gateway, text: &str) -> Gateway {
     for port in 0..gateway.ports.len() {
         let fast = port == 0 || !text.contains("serial");
         let rate = if fast {

@@ -5,13 +5,10 @@ use alloc::vec::Vec;
 use strait_core::fate::Ledger;
 use strait_core::node::TxMeta;
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Room};
-use strait_link::rohc::Settings;
 use strait_qos::{Head, Scheduler};
 
+use super::super::headers::GROWTH_OCTETS_MAX;
 use super::{Link, NOTE_CLASS, Port, Treatment};
-
-/// How much longer than its packet what goes in its place may be.
-const GROWTH_OCTETS_MAX: usize = Settings::GROWTH_OCTETS_MAX;
 
 impl Port {
     pub(super) fn pull_octets(

@@ -1,5 +1,7 @@
 //! Header compression between two gateways.
 
+use strait_core::stats::Agreement;
+
 use super::*;
 
 fn compressing(kind: &str) -> String {
@@ -109,20 +111,135 @@ fn the_largest_packet_passes_with_its_context() {
     }
 }
 
+/// A gateway's later start.
+fn started(ports: &str, seed: u64) -> Gateway {
+    let config: NodeConfig = config_text::parse("test.toml", ports).unwrap();
+    up(Gateway::seeded(&config, seed).unwrap(), ports)
+}
+
 #[test]
-fn a_gateway_without_the_setting_counts_what_it_cannot_read() {
-    let (mut a, mut b) = (gateway(&compressing("serial")), gateway(SERIAL));
-    a.handle(Instant::ZERO, frame(PortId::HOST, &voice(1)));
-    carry(&mut a, &mut b, Instant::ZERO);
-    assert!(pull_all(&mut b, PortId::HOST, Instant::ZERO).is_empty());
-    assert_eq!(b.stats().malformed, 1);
-    b.handle(
-        Instant::ZERO,
-        frame(PortId::HOST, &udp("fd00:2::2", "fd00:1::2", 91, 46)),
-    );
-    carry(&mut b, &mut a, Instant::ZERO);
-    b.check();
-    a.check();
+fn an_end_without_the_setting_answers_and_both_go_plain() {
+    let (mut a, mut b) = (started(&compressing("serial"), 1), started(SERIAL, 2));
+    let now = Instant::ZERO;
+    a.handle(now, frame(PortId::HOST, &voice(1)));
+    carry(&mut a, &mut b, now);
+    // The first packet went compressed; the answer to the hello ahead of it ends that.
+    assert!(pull_all(&mut b, PortId::HOST, now).is_empty());
+    assert_eq!(b.stats().ports[1].undecompressed, 1);
+    assert!(carry(&mut b, &mut a, now) > 0);
+    let there = udp("fd00:1::2", "fd00:2::2", 91, 46);
+    a.handle(now, frame(PortId::HOST, &there));
+    carry(&mut a, &mut b, now);
+    assert_eq!(pull_all(&mut b, PortId::HOST, now), [there]);
+    let back = udp("fd00:2::2", "fd00:1::2", 91, 46);
+    b.handle(now, frame(PortId::HOST, &back));
+    carry(&mut b, &mut a, now);
+    assert_eq!(pull_all(&mut a, PortId::HOST, now), [back]);
+    assert_eq!(a.stats().ports[1].agreement, Agreement::OtherPlain);
+    assert_eq!(b.stats().ports[1].agreement, Agreement::OwnPlain);
+    // It starts anew with the setting, and says so ahead of what it sends.
+    let mut b = started(&compressing("serial"), 3);
+    for number in 2..6 {
+        b.handle(
+            now,
+            frame(PortId::HOST, &udp("fd00:2::2", "fd00:1::2", 91, 46)),
+        );
+        carry(&mut b, &mut a, now);
+        assert_eq!(pull_all(&mut a, PortId::HOST, now).len(), 1);
+        a.handle(now, frame(PortId::HOST, &voice(number)));
+        carry(&mut a, &mut b, now);
+        assert_eq!(pull_all(&mut b, PortId::HOST, now), [voice(number)]);
+    }
+    for gateway in [&a, &b] {
+        assert_eq!(gateway.stats().ports[1].agreement, Agreement::Compressed);
+        gateway.check();
+    }
+}
+
+#[test]
+fn the_smaller_of_two_packet_sizes_holds_at_both_ends() {
+    let small = compressing("serial") + "mtu = 1280\n";
+    let (mut a, mut b) = (started(&compressing("serial"), 1), started(&small, 2));
+    let now = Instant::ZERO;
+    a.handle(now, frame(PortId::HOST, &voice(1)));
+    carry(&mut a, &mut b, now);
+    carry(&mut b, &mut a, now);
+    for (octets, passes) in [(1280, true), (1281, false)] {
+        let packet = udp("fd00:1::2", "fd00:2::2", octets, 0);
+        a.handle(now, frame(PortId::HOST, &packet));
+        carry(&mut a, &mut b, now);
+        let got = pull_all(&mut b, PortId::HOST, now);
+        assert_eq!(got.contains(&packet), passes, "{octets}");
+        // Who sent what is too long is told so.
+        assert_eq!(
+            pull_all(&mut a, PortId::HOST, now).len(),
+            usize::from(!passes)
+        );
+    }
+}
+
+/// Packets of flows that no transport checksum protects: a wrong context would go unnoticed.
+fn unprotected(flow: u8, number: u16) -> Vec<u8> {
+    let mut packet = vec![0x45, 0, 0, 40];
+    packet.extend_from_slice(&number.to_be_bytes());
+    packet.extend_from_slice(&[0, 0, 60, 17, 0, 0, 10, 1, 0, flow, 10, 2, 0, flow]);
+    let sum: u32 = packet
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]))
+        .sum();
+    let check = !((sum & 0xffff) + (sum >> 16)) as u16;
+    packet[10..12].copy_from_slice(&check.to_be_bytes());
+    packet.extend_from_slice(&[0x10, flow, 0x10, flow, 0, 20, 0, 0]);
+    packet.extend_from_slice(&[flow; 12]);
+    packet
+}
+
+#[test]
+fn no_restart_of_either_end_delivers_what_nobody_sent() {
+    let text = compressing("serial");
+    let (mut a, mut b) = (started(&text, 1), started(&text, 2));
+    let (mut dice, mut restarts, mut delivered) = (Dice(17), 0u64, 0u32);
+    for number in 0..4000u16 {
+        let now = Instant::from_millis(u64::from(number) * 20);
+        if dice.below(40) == 0 {
+            restarts += 1;
+            let anew = started(&text, 100 + restarts);
+            if restarts.is_multiple_of(2) {
+                a = anew;
+            } else {
+                b = anew;
+            }
+        }
+        let packet = unprotected(dice.below(20) as u8 + 1, number);
+        a.handle(now, frame(PortId::HOST, &packet));
+        while a.wants(LINE).is_some() {
+            let line = pull(&mut a, LINE, now, 1400);
+            if dice.below(4) > 0 {
+                b.handle(now, frame(LINE, &line));
+            }
+        }
+        let got = pull_all(&mut b, PortId::HOST, now);
+        assert!(got.iter().all(|got| *got == packet), "{number}");
+        delivered += got.len() as u32;
+        while b.wants(LINE).is_some() {
+            let line = pull(&mut b, LINE, now, 1400);
+            if dice.below(4) > 0 {
+                a.handle(now, frame(LINE, &line));
+            }
+        }
+    }
+    assert!(restarts > 50, "{restarts}");
+    assert!(delivered > 2500, "{delivered}");
+}
+
+/// The same numbers for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 += 1;
+        hash64(self.0, &[1]) % end
+    }
 }
 
 #[test]
