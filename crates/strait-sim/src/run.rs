@@ -236,7 +236,7 @@ fn local_counts(stats: &Stats) -> Vec<(String, u64)> {
 }
 
 /// What both hosts saw of a traffic.
-fn logs(config: &traffic::TrafficConfig, built: &Built) -> [FlowLog; 2] {
+pub(crate) fn logs(config: &traffic::TrafficConfig, built: &Built) -> [FlowLog; 2] {
     let log = |name: &str, side: traffic::Side| -> FlowLog {
         let member = built.topology.find(name);
         let host = member.and_then(|member| built.world.host(built.nodes[member]));

@@ -107,6 +107,17 @@ fn a_policer_spares_the_wait_behind_a_shaper() {
 }
 
 #[test]
+fn data_does_nothing_to_a_call_but_two_octets() {
+    let result = json(&["study", "na", "--sim-only", "--json"]);
+    let checks = result["checks"].as_array().unwrap();
+    let failed: Vec<_> = checks.iter().filter(|it| it["ok"] != true).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    let rows = result["tables"][0]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 36);
+    assert!(rows.iter().all(|row| row[3].as_f64().unwrap() > 500.0));
+}
+
+#[test]
 fn captures_of_the_first_runs_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();

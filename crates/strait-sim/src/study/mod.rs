@@ -2,6 +2,7 @@
 //! `scenarios/studies/`. Who joins them with live halves makes the tables.
 
 pub mod htb;
+pub mod na;
 pub mod na_local;
 pub mod policing;
 pub mod shares;

@@ -329,6 +329,41 @@ pub enum TrafficError {
 const PAYLOAD_MAX: u64 = 65_000;
 
 impl TrafficConfig {
+    /// A traffic with nothing said but its name and kind; its hosts have no names.
+    pub fn plain(name: &str, kind: Kind) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            from: String::new(),
+            to: String::new(),
+            start: zero(),
+            stop: None,
+            family: Family::default(),
+            dscp: Dscp::default(),
+            payload: None,
+            period: None,
+            both_ways: None,
+            turns: None,
+            start_spread: None,
+            rate: None,
+            poisson: None,
+            count: None,
+            octets: None,
+            sizes: None,
+            direction: None,
+            interval: None,
+            timeout: None,
+            objects: None,
+            connections: None,
+            endpoint: None,
+            buffer: None,
+            mtu: None,
+            script: None,
+            script_text: None,
+            captures: BTreeMap::new(),
+        }
+    }
+
     /// When the traffic begins in a run with this seed.
     pub fn begins(&self, seed: u64) -> Duration {
         let late = self.start_spread.map_or(0, |spread| {

@@ -5,6 +5,7 @@
 
 mod halves;
 mod htb;
+mod na;
 mod na_local;
 mod policing;
 mod tcp;
@@ -19,6 +20,7 @@ use indicatif::ProgressBar;
 use strait_core::hash::RunHash;
 use strait_node::config_text::{self, ConfigError};
 use strait_sim::study::htb::HtbStudy;
+use strait_sim::study::na::NaStudy;
 use strait_sim::study::na_local::LocalStudy;
 use strait_sim::study::policing::PolicingStudy;
 use strait_sim::study::tcp::TcpStudy;
@@ -76,12 +78,18 @@ struct Study {
     check: fn(&str, &str) -> Result<(), ConfigError>,
 }
 
-const STUDIES: [Study; 4] = [
+const STUDIES: [Study; 5] = [
     Study {
         name: "htb",
         about: "our token buckets against this kernel's, under one policy",
         run: htb::run,
         check: |file, text| HtbStudy::parse(file, text).map(drop),
+    },
+    Study {
+        name: "na",
+        about: "calls beside data on a line of 9600 baud, as the profile `adapter` carries them",
+        run: na::run,
+        check: |file, text| NaStudy::parse(file, text).map(drop),
     },
     Study {
         name: "na-local",

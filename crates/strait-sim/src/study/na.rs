@@ -1,0 +1,413 @@
+//! The set-up of the study `na`, and what runs of it: calls beside data on one narrow line.
+
+use serde::Deserialize;
+use strait_core::delay::DelayPart;
+use strait_core::stats::Stats;
+use strait_core::units::{BitRate, Octets, Time};
+use strait_core::{Duration, Fate, Instant};
+use strait_node::config_text::{self, ConfigError};
+use strait_world::scenario::{Loaded, Scenario};
+use strait_world::traffic::{self, Dscp, FlowReport, Kind, TrafficConfig};
+
+use crate::build::{BuildError, Built, build};
+use crate::parallel::parallel;
+use crate::run::logs;
+
+/// The file of the study.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NaStudy {
+    /// Which study the file is of: `na`.
+    pub study: String,
+    /// When calls begin.
+    pub call_start: Time,
+    /// When data begins.
+    pub data_start: Time,
+    /// When nothing new is sent any more.
+    pub stop: Time,
+    /// Length of a run.
+    pub duration: Time,
+    /// Octets of echo requests beside calls.
+    pub ping_payloads: Vec<Octets>,
+    /// Time between two of them.
+    pub ping_period: Time,
+    /// Octets of echo requests whose time is set against their size.
+    pub slope_payloads: Vec<Octets>,
+    /// How many of each.
+    pub slope_count: u64,
+    /// Time between two of them: longer than the longest takes.
+    pub slope_period: Time,
+    /// Octets of datagrams that fill the line.
+    pub bulk_payload: Octets,
+    /// Their rate.
+    pub bulk_rate: BitRate,
+    /// Octets of a file.
+    pub tcp_octets: Octets,
+    /// What calls are made of.
+    #[serde(rename = "vocoder")]
+    pub vocoders: Vec<Vocoder>,
+}
+
+/// What a call's packets are.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vocoder {
+    /// Its name in tables.
+    pub name: String,
+    /// Octets behind the RTP header.
+    pub payload: Octets,
+    /// Time between packets.
+    pub period: Time,
+}
+
+/// What goes beside calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// Nothing.
+    Nothing,
+    /// Nothing either, and one side of the call talks at a time.
+    TalkSpurts,
+    /// Echo requests with so many octets.
+    Ping(u64),
+    /// Two hosts' echo requests with 64 octets.
+    TwoPings,
+    /// Datagrams that fill the line one way.
+    Bulk,
+    /// A file.
+    Ftp,
+    /// Two files, one each way.
+    TwoFiles,
+    /// Echo requests of every size, one after another.
+    Slope,
+}
+
+impl Data {
+    /// The words in tables.
+    pub fn name(self) -> String {
+        match self {
+            Self::Nothing => "nothing".into(),
+            Self::TalkSpurts => "nothing, in turns".into(),
+            Self::Ping(octets) => format!("ping {octets}"),
+            Self::TwoPings => "two pings 64".into(),
+            Self::Bulk => "datagrams".into(),
+            Self::Ftp => "a file".into(),
+            Self::TwoFiles => "two files".into(),
+            Self::Slope => "pings of all sizes".into(),
+        }
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NaCase {
+    /// What calls are made of.
+    pub vocoder: Vocoder,
+    /// Calls at a time.
+    pub calls: usize,
+    /// What goes beside them.
+    pub data: Data,
+}
+
+/// A call's packet as the line carried it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OnLine {
+    /// Which end sent it: 0 or 1.
+    pub end: usize,
+    /// When its last octet had left, in s.
+    pub ended_s: f64,
+    /// Octets on the line, framing in.
+    pub octets: f64,
+}
+
+/// What came of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NaRun {
+    /// Each call.
+    pub calls: Vec<FlowReport>,
+    /// Each traffic beside them.
+    pub data: Vec<FlowReport>,
+    /// When every side of the calls had talked for a second, in s.
+    pub settled_s: f64,
+    /// When datagrams arrived, in s.
+    pub bulk_s: Vec<f64>,
+    /// Every packet of a call at both ends, in order.
+    pub line: Vec<OnLine>,
+    /// Octets of compressed headers for each packet after the calls' first second, checksum in.
+    pub header_octets: Option<f64>,
+    /// Packets without a fate: a bug unless 0.
+    pub unexplained: u64,
+    /// The run hash.
+    pub hash: u64,
+}
+
+const SEED: u64 = 1;
+const ENDS: [&str; 2] = ["a", "b"];
+const HOSTS: [&str; 2] = ["ha", "hb"];
+
+impl NaStudy {
+    /// Reads the file of the study.
+    ///
+    /// # Errors
+    /// What is wrong in it, and where.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
+        config_text::parse(file, text)
+    }
+
+    /// Every case: for each number of calls of a vocoder first the calls alone.
+    pub fn cases(&self) -> Vec<NaCase> {
+        let mut cases = Vec::new();
+        for vocoder in &self.vocoders {
+            for calls in [1, 2] {
+                let pings = self.ping_payloads.iter().map(|size| Data::Ping(size.0));
+                let beside = pings.chain([Data::TwoPings, Data::Bulk, Data::Ftp, Data::TwoFiles]);
+                let case = |data| NaCase {
+                    vocoder: vocoder.clone(),
+                    calls,
+                    data,
+                };
+                cases.extend([Data::Nothing].into_iter().chain(beside).map(case));
+            }
+        }
+        if let Some(vocoder) = self.vocoders.first() {
+            let case = |(calls, data)| NaCase {
+                vocoder: vocoder.clone(),
+                calls,
+                data,
+            };
+            let more = [
+                (1, Data::TalkSpurts),
+                (0, Data::Slope),
+                (1, Data::Slope),
+                (2, Data::Slope),
+            ];
+            cases.extend(more.map(case));
+        }
+        cases
+    }
+
+    /// When every side's first second is over: in turns, the second side's.
+    fn settled(&self, case: &NaCase) -> Instant {
+        let second = match case.data {
+            Data::TalkSpurts => turn(&case.vocoder),
+            _ => Duration::ZERO,
+        };
+        let period = case.vocoder.period.0;
+        Instant::ZERO + self.call_start.0 + second + Duration::from_secs(1) + period
+    }
+
+    /// How long each size of [`Data::Slope`] has.
+    fn slope_span(&self) -> Duration {
+        let count = u32::try_from(self.slope_count).unwrap_or(u32::MAX);
+        self.slope_period.0.saturating_mul(count.saturating_add(2))
+    }
+
+    fn stop(&self, data: Data) -> Duration {
+        match data {
+            Data::Slope => {
+                let sizes = self.slope_payloads.len() as u32;
+                self.data_start.0 + self.slope_span().saturating_mul(sizes)
+            }
+            _ => self.stop.0,
+        }
+    }
+
+    /// The traffic of a case. Calls have even ports, by which their kind is told at once.
+    fn traffic(&self, case: &NaCase) -> Vec<TrafficConfig> {
+        let stop = self.stop(case.data);
+        let data = self.data(case.data, stop);
+        let call = |number: usize| TrafficConfig {
+            start: Time(self.call_start.0 + Duration::from_millis(7).saturating_mul(number as u32)),
+            stop: Some(Time(stop)),
+            dscp: Dscp(46),
+            payload: Some(case.vocoder.payload),
+            period: Some(case.vocoder.period),
+            both_ways: Some(true),
+            turns: (case.data == Data::TalkSpurts).then(|| Time(turn(&case.vocoder))),
+            ..traffic(&format!("call{number}"), Kind::Voice, [0, 1])
+        };
+        let mut all = Vec::new();
+        let mut data = data.into_iter();
+        for number in 0..case.calls {
+            all.push(call(number));
+            all.push(data.next().unwrap_or_else(|| TrafficConfig {
+                start: Time(self.duration.0.saturating_mul(100)),
+                count: Some(1),
+                ..traffic(&format!("none{number}"), Kind::Ping, [0, 1])
+            }));
+        }
+        all.extend(data);
+        all
+    }
+
+    fn data(&self, data: Data, stop: Duration) -> Vec<TrafficConfig> {
+        let (start, stop) = (self.data_start, Some(Time(stop)));
+        let ping = |name: &str, octets: u64, ends| TrafficConfig {
+            start,
+            stop,
+            payload: Some(Octets(octets)),
+            period: Some(self.ping_period),
+            ..traffic(name, Kind::Ping, ends)
+        };
+        let file = |name: &str, ends| TrafficConfig {
+            start,
+            octets: Some(self.tcp_octets),
+            ..traffic(name, Kind::Tcp, ends)
+        };
+        match data {
+            Data::Nothing | Data::TalkSpurts => Vec::new(),
+            Data::Ping(octets) => vec![ping("ping", octets, [0, 1])],
+            Data::TwoPings => vec![ping("ping", 64, [0, 1]), ping("ping back", 64, [1, 0])],
+            Data::Bulk => vec![TrafficConfig {
+                start,
+                stop,
+                payload: Some(self.bulk_payload),
+                rate: Some(self.bulk_rate),
+                ..traffic("bulk", Kind::Udp, [0, 1])
+            }],
+            Data::Ftp => vec![file("file", [0, 1])],
+            Data::TwoFiles => vec![file("file", [0, 1]), file("file back", [1, 0])],
+            Data::Slope => {
+                let sizes = (0..).zip(&self.slope_payloads);
+                let of_size = |(place, octets): (u32, &Octets)| TrafficConfig {
+                    start: Time(start.0 + self.slope_span().saturating_mul(place)),
+                    period: Some(self.slope_period),
+                    count: Some(self.slope_count),
+                    ..ping(&format!("ping{}", octets.0), octets.0, [0, 1])
+                };
+                sizes.map(of_size).collect()
+            }
+        }
+    }
+}
+
+/// How long one side of a call in turns talks: about 10 s.
+fn turn(vocoder: &Vocoder) -> Duration {
+    let periods = 10_000 / vocoder.period.0.as_millis().max(1);
+    vocoder.period.0.saturating_mul(periods as u32)
+}
+
+fn traffic(name: &str, kind: Kind, [from, to]: [usize; 2]) -> TrafficConfig {
+    TrafficConfig {
+        from: HOSTS[from].into(),
+        to: HOSTS[to].into(),
+        ..TrafficConfig::plain(name, kind)
+    }
+}
+
+/// Runs all cases in parallel; `base` has the nodes and the line.
+///
+/// # Errors
+/// A base that can't be.
+pub fn run(
+    study: &NaStudy,
+    base: &Loaded,
+    cases: &[NaCase],
+    done: impl Fn() + Sync,
+) -> Result<Vec<NaRun>, BuildError> {
+    let runs = parallel(cases, None, |case| {
+        let run = run_once(study, base, case);
+        done();
+        run
+    });
+    runs.into_iter().collect()
+}
+
+fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase) -> Result<NaRun, BuildError> {
+    let mut loaded = base.clone();
+    loaded.scenario.traffic = study.traffic(case);
+    loaded.scenario.faults.clear();
+    let mut built = build(&loaded, Scenario::BASE, SEED)?;
+    built.world.keep_fates();
+    let settled = study.settled(case);
+    built.world.run_until(settled);
+    let before = carried(&built);
+    let extra = study.duration.0.saturating_sub(study.stop.0);
+    built
+        .world
+        .run_until(Instant::ZERO + study.stop(case.data) + extra);
+    built.world.check();
+    let after = carried(&built);
+    let [packets, octets] = [0, 1].map(|part| (after[part] - before[part]) as f64);
+    let header = octets / packets - case.vocoder.payload.0 as f64;
+    let line = line(&built);
+    let reports = |voice: bool| -> Vec<FlowReport> {
+        let all = loaded.scenario.traffic.iter();
+        let own = all.filter(|it| (it.kind == Kind::Voice) == voice);
+        own.flat_map(|config| {
+            let [from, to] = logs(config, &built);
+            traffic::flow_reports(config, &from, &to)
+        })
+        .collect()
+    };
+    let bulk = loaded
+        .scenario
+        .traffic
+        .iter()
+        .find(|it| it.kind == Kind::Udp);
+    let bulk_s = bulk.map_or_else(Vec::new, |config| {
+        let [_, to] = logs(config, &built);
+        let times = to.received.iter().map(|mark| mark.at_ns as f64 / 1e9);
+        times.collect()
+    });
+    Ok(NaRun {
+        calls: reports(true),
+        data: reports(false),
+        settled_s: settled.as_secs_f64(),
+        bulk_s,
+        line,
+        // Other packets' headers are in the same count.
+        header_octets: matches!(case.data, Data::Nothing | Data::TalkSpurts)
+            .then_some(header)
+            .filter(|_| packets > 0.0),
+        unexplained: built.world.paths().map_or(0, |paths| paths.unexplained()),
+        hash: built.world.hash(),
+    })
+}
+
+/// Urgent packets of both ends so far, and octets of everything compressed.
+fn carried(built: &Built) -> [u64; 2] {
+    let stats = built.world.stats().filter(|(name, _)| ENDS.contains(name));
+    let ports = stats.flat_map(|(_, stats): (_, &Stats)| &stats.ports);
+    ports.fold([0; 2], |sum, port| {
+        [sum[0] + port.urgent.frames, sum[1] + port.compressed_octets]
+    })
+}
+
+/// Packets of the class that calls are in, with the octets that their time on the line makes.
+fn line(built: &Built) -> Vec<OnLine> {
+    let octet_ns = 10.0 / 9600.0 * 1e9;
+    let ends = ENDS.map(|name| built.node(name));
+    let fates = built.world.fates().iter().filter_map(|entry| {
+        let end = ends.iter().position(|end| *end == Some(entry.node))?;
+        let record = &entry.record;
+        let forwarded = matches!(record.fate, Fate::Forwarded { .. });
+        (forwarded && record.class.0 == 0).then(|| OnLine {
+            end,
+            ended_s: record.ended.as_secs_f64(),
+            octets: (record.parts.part_ns(DelayPart::Line) as f64 / octet_ns).round(),
+        })
+    });
+    fates.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_comes_after_its_calls_alone_and_calls_have_even_places() {
+        let text = include_str!("../../../../scenarios/studies/na.toml");
+        let study = NaStudy::parse("na.toml", text).unwrap();
+        let cases = study.cases();
+        assert_eq!(cases.len(), 2 * 2 * 10 + 4);
+        for case in &cases {
+            let traffic = study.traffic(case);
+            for (place, config) in traffic.iter().enumerate() {
+                config.resolve().unwrap();
+                assert!(config.kind != Kind::Voice || place % 2 == 0);
+            }
+            let calls = traffic.iter().filter(|it| it.kind == Kind::Voice).count();
+            assert_eq!(calls, case.calls);
+        }
+    }
+}
