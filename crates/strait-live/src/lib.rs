@@ -20,6 +20,7 @@ pub mod gateway_status;
 pub mod journal_file;
 pub mod kernel;
 pub mod lab;
+pub mod measure_pair;
 pub mod measure_tcp;
 pub mod metrics;
 pub mod namespace;

@@ -9,6 +9,7 @@ pub mod estimate;
 pub mod host;
 pub mod measure;
 pub mod mgen;
+pub mod pair;
 pub mod report;
 pub mod scenario;
 pub mod table;

@@ -160,6 +160,47 @@ fn a_command_runs_inside_a_host_and_its_status_is_ours() {
 }
 
 #[test]
+fn packet_pairs_cross_a_live_line_beside_a_call() {
+    if !can_run("lab measure pair") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let text = fs::read_to_string(files.join("lab/measure-pair.toml")).unwrap();
+    let text = text.replace("\"../", &format!("\"{}/", files.to_str().unwrap()));
+    // A shorter run, whose interval is wider.
+    let text = text.replace("sizes = [100, 400, 800]", "sizes = [100, 300]");
+    let text = text.replace("count = 6", "count = 3");
+    let text = text.replace("min = 6.0", "min = 3.0");
+    let text = text.replace("duration = \"62 s\"", "duration = \"22 s\"");
+    let path = folder.path().join("measure-pair.toml");
+    fs::write(&path, text).unwrap();
+    let output = Command::new(STRAIT)
+        .args(["lab", "--json"])
+        .arg(&path)
+        .env("TMPDIR", folder.path())
+        .output()
+        .unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&complaints);
+    for id in ["pairs-complete", "pairs-lost"] {
+        let checks = result["checks"].as_array().unwrap();
+        let check = checks.iter().find(|check| check["id"] == id).unwrap();
+        assert_eq!(check["ok"], true, "{check} {complaints}");
+    }
+    let tables = result["tables"].as_array().unwrap();
+    let of = |id: &str| {
+        let found = tables.iter().find(|table| table["id"] == id);
+        found.unwrap_or_else(|| panic!("{id} {complaints}")).clone()
+    };
+    // A line of 7680 bit/s less a call of 3840 with its headers. A busy host only makes it slower.
+    let rate = of("available rate of pairs, lab")["rows"][0][1]
+        .as_f64()
+        .unwrap();
+    assert!((500.0..5500.0).contains(&rate), "{rate}");
+}
+
+#[test]
 fn measured_transfers_agree_with_the_simulation() {
     if !can_run("lab measure tcp") {
         return;

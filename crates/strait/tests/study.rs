@@ -146,3 +146,22 @@ fn the_file_of_a_study_can_be_checked() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("a study"), "{text}");
 }
+
+#[test]
+fn packet_pairs_tell_what_a_backlog_gets() {
+    let folder = std::env::temp_dir().join(format!("strait-na-{}", std::process::id()));
+    let folder = folder.to_str().unwrap();
+    let result = json(&["study", "na", "--sim-only", "--json", "--figures", folder]);
+    let checks = result["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["id"] == "na-pairs-error");
+    let check = check.unwrap();
+    assert_eq!(check["ok"], true, "{check}");
+    assert!(check["value"].as_f64().unwrap() > 0.0, "two measurements");
+    let tables = result["tables"].as_array().unwrap();
+    let pairs = tables.iter().find(|table| table["id"] == "na-pairs");
+    assert_eq!(pairs.unwrap()["rows"].as_array().unwrap().len(), 3);
+    let svg = fs::read_to_string(format!("{folder}/na-pairs.svg")).unwrap();
+    assert!(svg.matches("<circle").count() > 330);
+    assert_eq!(svg.matches("<polyline").count(), 3);
+    fs::remove_dir_all(folder).unwrap();
+}

@@ -11,6 +11,7 @@ mod gateways;
 mod left;
 mod measured;
 mod net;
+mod pairs;
 mod ping;
 mod process;
 mod programs;

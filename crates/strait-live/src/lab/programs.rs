@@ -10,6 +10,7 @@ use strait_world::traffic::{Dscp, Family, FlowReport, Kind, Ports, Traffic, Traf
 use super::call::Call;
 use super::chatter::Chatter;
 use super::measured::Measured;
+use super::pairs::Pairs;
 use super::ping::Ping;
 use super::rate::Rate;
 use super::script::Script;
@@ -173,6 +174,7 @@ pub(super) fn cast(loaded: &Loaded, topology: &Topology) -> Result<Vec<Part>, La
                 Kind::Voice => Box::new(Call::default()),
                 Kind::Udp => Box::new(Rate::new(&flow)?),
                 Kind::Mgen => Box::new(Script::new(&flow)?),
+                Kind::Pair => Box::new(Pairs::new(&flow)?),
                 Kind::Tcp if config.sizes.is_some() => Box::new(Measured::new(&flow)?),
                 Kind::Tcp | Kind::Page => {
                     if config.dscp != Dscp::default() {

@@ -6,6 +6,7 @@
 mod delay;
 mod downsample;
 mod page;
+pub mod scatter;
 pub mod tree;
 
 use strait_core::stats::ClassStats;
@@ -28,6 +29,8 @@ pub struct Report {
     pub series: Vec<Series>,
     /// Lines of plots over something else than time.
     pub curves: Vec<Curve>,
+    /// Pictures of points.
+    pub figures: Vec<scatter::Figure>,
     /// By variant, where the time of each class's packets went.
     pub delays: Vec<(String, Vec<ClassStats>)>,
     /// Remarks, one paragraph each.

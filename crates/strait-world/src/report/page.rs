@@ -77,6 +77,9 @@ pub(super) fn render(report: &Report) -> String {
              <div id=\"charts\"></div>\n",
         );
     }
+    for figure in &report.figures {
+        let _ = writeln!(html, "<figure>{}</figure>", figure.to_svg());
+    }
     delays_html(report, &mut html);
     if !report.notes.is_empty() {
         html.push_str("<h2>Notes</h2>\n");
@@ -321,6 +324,7 @@ mod tests {
     use strait_core::stats::ClassStats;
 
     use super::*;
+    use crate::report::scatter::Figure;
     use crate::table::ResultSet;
 
     const HOSTILE: &str = "</script><img src=x onerror=\"alert('1')\">&\u{2028}";
@@ -364,6 +368,10 @@ mod tests {
                 across: name.into(),
                 points: (0..points.min(100)).map(wave).collect(),
                 ..Curve::default()
+            }],
+            figures: vec![Figure {
+                title: name.into(),
+                ..Figure::default()
             }],
             delays: vec![(name.into(), vec![class])],
             notes: vec![name.into()],

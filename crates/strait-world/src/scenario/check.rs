@@ -585,5 +585,12 @@ const fn metrics_of_kind(kind: Kind) -> &'static [&'static str] {
         Kind::Page => &["time_s", "goodput_bit_s"],
         Kind::Mgen => &["delay_p50_s", "delay_p99_s", "loss", "rate_bit_s"],
         Kind::Chatter => &["sent"],
+        Kind::Pair => &[
+            "rate_bit_s",
+            "gradient_bit_s",
+            "train_bit_s",
+            "pairs_min",
+            "loss",
+        ],
     }
 }

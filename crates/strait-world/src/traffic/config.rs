@@ -14,6 +14,7 @@ use super::Dscp;
 use crate::host::TcpOptions;
 use crate::measure::{Campaign, Direction};
 use crate::mgen::{Cloned, Script};
+use crate::pair::PairCampaign;
 use crate::tcp::{PROFILE_DEFAULT, PROFILES, default_buffer_octets};
 
 /// One traffic as written. Keys that don't belong to its kind are errors of
@@ -62,13 +63,15 @@ pub struct TrafficConfig {
     /// udp: gaps are exponentially distributed about the rate's, not all alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poisson: Option<bool>,
-    /// ping: how many. tcp with `sizes`: how often each size, in each direction.
+    /// ping: how many. tcp with `sizes`: how often each size, in each direction. pair: pairs of
+    /// each size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// tcp, page: octets altogether.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub octets: Option<Octets>,
-    /// tcp, instead of `octets`: measured transfers of these sizes, one after another.
+    /// tcp, instead of `octets`: measured transfers of these sizes, one after another. pair: sizes
+    /// of the IP packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizes: Option<Vec<Octets>>,
     /// tcp with `sizes`: which way the content goes.
@@ -77,9 +80,18 @@ pub struct TrafficConfig {
     /// tcp with `sizes`: length of the intervals in which progress is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Time>,
-    /// tcp with `sizes`: how long a transfer may take.
+    /// tcp with `sizes`: how long a transfer may take. pair: how long an answer may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Time>,
+    /// pair: packets of a train.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train: Option<u8>,
+    /// pair: how many trains.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trains: Option<u32>,
+    /// pair: mean pause between two groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Time>,
     /// page: objects, the first being the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<u32>,
@@ -129,6 +141,8 @@ pub enum Kind {
     Mgen,
     /// What a desktop computer says to its network by itself.
     Chatter,
+    /// Packet pairs and trains.
+    Pair,
 }
 
 impl Kind {
@@ -142,6 +156,7 @@ impl Kind {
             Self::Page => "page",
             Self::Mgen => "mgen",
             Self::Chatter => "chatter",
+            Self::Pair => "pair",
         }
     }
 }
@@ -267,6 +282,8 @@ pub enum Traffic {
         /// Time between rounds; 10 s if not said.
         period: Duration,
     },
+    /// Packet pairs and trains.
+    Pair(PairCampaign),
 }
 
 /// A script as traffic of a scenario.
@@ -353,6 +370,9 @@ impl TrafficConfig {
             direction: None,
             interval: None,
             timeout: None,
+            train: None,
+            trains: None,
+            pause: None,
             objects: None,
             connections: None,
             endpoint: None,
@@ -415,6 +435,7 @@ impl TrafficConfig {
             Kind::Chatter => Ok(Traffic::Chatter {
                 period: self.period(Duration::from_secs(10))?,
             }),
+            Kind::Pair => self.pair(),
         }
     }
 
@@ -444,8 +465,8 @@ impl TrafficConfig {
     }
 
     fn refuse_surplus(&self) -> Result<(), TrafficError> {
-        use Kind::{Chatter, Mgen, Page, Ping, Tcp, Udp, Voice};
-        let keys: [(&'static str, bool, &[Kind]); 21] = [
+        use Kind::{Chatter, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
+        let keys: [(&'static str, bool, &[Kind]); 24] = [
             (
                 "stop",
                 self.stop.is_some(),
@@ -457,12 +478,15 @@ impl TrafficConfig {
             ("turns", self.turns.is_some(), &[Voice]),
             ("rate", self.rate.is_some(), &[Udp, Tcp]),
             ("poisson", self.poisson.is_some(), &[Udp]),
-            ("count", self.count.is_some(), &[Ping, Tcp]),
+            ("count", self.count.is_some(), &[Ping, Tcp, Pair]),
             ("octets", self.octets.is_some(), &[Tcp, Page]),
-            ("sizes", self.sizes.is_some(), &[Tcp]),
+            ("sizes", self.sizes.is_some(), &[Tcp, Pair]),
             ("direction", self.direction.is_some(), &[Tcp]),
             ("interval", self.interval.is_some(), &[Tcp]),
-            ("timeout", self.timeout.is_some(), &[Tcp]),
+            ("timeout", self.timeout.is_some(), &[Tcp, Pair]),
+            ("train", self.train.is_some(), &[Pair]),
+            ("trains", self.trains.is_some(), &[Pair]),
+            ("pause", self.pause.is_some(), &[Pair]),
             ("objects", self.objects.is_some(), &[Page]),
             ("connections", self.connections.is_some(), &[Page]),
             ("endpoint", self.endpoint.is_some(), &[Tcp, Page, Mgen]),
@@ -546,7 +570,7 @@ impl TrafficConfig {
         }
     }
 
-    fn bounds(&self, key: &'static str, bounds: &'static str) -> TrafficError {
+    pub(super) fn bounds(&self, key: &'static str, bounds: &'static str) -> TrafficError {
         TrafficError::Bounds {
             traffic: self.name.clone(),
             key,

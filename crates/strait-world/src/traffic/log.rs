@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use strait_core::Instant;
 
 use crate::measure::TransferRecord;
+use crate::pair::PairRecord;
 use crate::tcp::{TcpCounters, TcpError, TcpEvent};
 
 /// Which end of a traffic a log is from.
@@ -92,6 +93,9 @@ pub struct FlowLog {
     /// Measured transfers, of the host that begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measured: Vec<TransferRecord>,
+    /// Packet pairs and trains, of the host that begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<PairRecord>,
     /// Anything else, by name.
     pub counters: BTreeMap<String, u64>,
 }
@@ -110,6 +114,7 @@ impl FlowLog {
             received: Vec::new(),
             transfer: None,
             measured: Vec::new(),
+            pairs: Vec::new(),
             counters: BTreeMap::new(),
         }
     }

@@ -17,6 +17,7 @@ mod mgen;
 mod mgen_report;
 mod page_client;
 mod page_server;
+mod pair;
 mod ping;
 mod report;
 
@@ -41,11 +42,13 @@ use self::mgen::{MgenReceiver, MgenSender};
 pub use self::mgen_report::{Arrival, arrivals_report, flow_reports, text_logs};
 use self::page_client::PageClient;
 use self::page_server::PageServer;
+use self::pair::{PairProber, PairReceiver};
 use self::ping::Ping;
 pub use self::report::{FlowReport, Series, report};
 use crate::host::{Host, TcpOptions};
 use crate::measure::Campaign;
 use crate::mgen::Protocol;
+use crate::pair::PairCampaign;
 
 /// The ports of one traffic. A page's client uses up to 64 ports from `from` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,6 +171,7 @@ pub fn install(
         } => job.page((objects, octets), connections, &options),
         Traffic::Mgen(traffic) => job.mgen(&traffic),
         Traffic::Chatter { period } => job.chatter(period),
+        Traffic::Pair(campaign) => job.pairs(&campaign),
     }
 }
 
@@ -393,6 +397,31 @@ impl Job<'_> {
             Ok(())
         } else {
             Err(self.taken(self.to, far.port()))
+        }
+    }
+
+    fn pairs(self, campaign: &PairCampaign) -> Result<(), InstallError> {
+        let (near, far) = self.ends;
+        let campaign = PairCampaign {
+            seed: self.seed.wrapping_add(campaign.seed),
+            ..campaign.clone()
+        };
+        let (begin, dscp) = (self.span.start, self.config.dscp.0);
+        let prober = PairProber::new(self.log(Side::From), self.ends, dscp, &campaign, begin);
+        let receiver = PairReceiver::new(self.log(Side::To), far, dscp);
+        let mut bound = [true; 2];
+        self.from.install(|stack| {
+            bound[0] = stack.bind_udp(near.port());
+            prober
+        });
+        self.to.install(|stack| {
+            bound[1] = stack.bind_udp(far.port());
+            receiver
+        });
+        match bound {
+            [false, _] => Err(self.taken(self.from, near.port())),
+            [_, false] => Err(self.taken(self.to, far.port())),
+            [true, true] => Ok(()),
         }
     }
 

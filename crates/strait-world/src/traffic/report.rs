@@ -8,6 +8,8 @@ use super::config::{Kind, Traffic, TrafficConfig};
 use super::log::{FlowLog, Mark, Transfer};
 use crate::estimate::{Jitter, percentile_of_sorted};
 use crate::measure::{TransferRecord, measurements, tables};
+use crate::pair::{PairRecord, PairSummary, figure};
+use crate::report::scatter::Figure;
 use crate::table::Table;
 use crate::tcp::TcpEventKind;
 
@@ -27,6 +29,8 @@ pub struct FlowReport {
     pub metrics: BTreeMap<String, f64>,
     /// Tables beside them: of measured transfers.
     pub tables: Vec<Table>,
+    /// Pictures beside them: of packet pairs.
+    pub figures: Vec<Figure>,
 }
 
 /// Values over time.
@@ -53,6 +57,7 @@ pub struct Series {
 /// * tcp with `sizes`: see [`crate::measure`]; a metric has the size in front of its name, and
 ///   `complete` is the share of the transfers that came to an end.
 /// * chatter: how many datagrams were sent.
+/// * pair: see [`crate::pair`].
 /// * else tcp, page: from asking for the first connection to the arrival of the last octet;
 ///   `complete` is 1 if everything arrived, `wrong` the octets that weren't what was sent.
 ///
@@ -74,6 +79,7 @@ pub fn report(config: &TrafficConfig, from: &FlowLog, to: &FlowLog) -> FlowRepor
         Kind::Page => report.page(from, to),
         Kind::Mgen => report.all_flows(from, to),
         Kind::Chatter => report.metric("sent", Some(from.sent.len() as f64)),
+        Kind::Pair => report.pairs(&from.pairs),
     }
     report
 }
@@ -154,6 +160,7 @@ impl FlowReport {
             counters: BTreeMap::new(),
             metrics: BTreeMap::new(),
             tables: Vec::new(),
+            figures: Vec::new(),
         }
     }
 
@@ -302,6 +309,18 @@ impl FlowReport {
             self.count("tcp_retransmissions", record.sender.retransmissions);
         }
         self.tables.extend(tables(&self.name, records, rate_bit_s));
+    }
+
+    fn pairs(&mut self, records: &[PairRecord]) {
+        let summary = PairSummary::new(records);
+        self.metrics.extend(summary.metrics());
+        self.count("groups", summary.groups as u64);
+        self.count("lost", summary.lost as u64);
+        self.count("sender_bound", summary.sender_bound as u64);
+        self.tables.extend(summary.tables(&self.name));
+        let title = format!("pair separation against size, {}", self.name);
+        self.figures
+            .push(figure(&title, vec![summary.marks("pairs")]));
     }
 
     fn page(&mut self, from: &FlowLog, to: &FlowLog) {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use strait_core::time::Duration;
 use strait_live::lab::{Lab, LabError, LabOptions, Left, Outcome, Stop};
+use strait_world::report::scatter::Figure;
 use strait_world::report::{Report, Series};
 use strait_world::scenario::{Loaded, Scenario, World, unit_of};
 use strait_world::table::{Cell, Check, Column, ResultSet, Table};
@@ -285,7 +286,7 @@ fn compared(traffic: &TrafficConfig) -> Vec<(String, String, f64)> {
     let one = |word: &str, metric: &str, slack| vec![(word.into(), metric.into(), slack)];
     match (traffic.kind, traffic.resolve()) {
         (Kind::Ping, _) => one("rtt", "rtt_p50_s", AGREEMENT.1),
-        (Kind::Udp, _) => one("rate", "rate_bit_s", 0.0),
+        (Kind::Udp | Kind::Pair, _) => one("rate", "rate_bit_s", 0.0),
         // Not the last octet's latency: how much a kernel's buffers hold is its own affair.
         (_, Ok(Traffic::Measured { campaign, .. })) => {
             let labels = campaign.labels().into_iter();
@@ -324,12 +325,27 @@ fn page(
         }
     }
     series.sort_by(|one, other| one.chart.cmp(&other.chart));
+    let drawn = outcome.flows.iter().map(|flow| ("lab", flow));
+    let drawn = drawn.chain(
+        simulated
+            .into_iter()
+            .flat_map(|run| &run.flows)
+            .map(|flow| ("sim", flow)),
+    );
+    let figures = drawn.flat_map(|(world, flow)| {
+        flow.figures.iter().map(move |figure| Figure {
+            title: format!("{}, {world}", figure.title),
+            ..figure.clone()
+        })
+    });
+    let figures = figures.collect();
     Report {
         title: format!("{}, live, variant {}", loaded.scenario.name, args.variant),
         about: loaded.scenario.about.clone(),
         result: result.clone(),
         series,
         curves: Vec::new(),
+        figures,
         delays: outcome.delays.clone(),
         notes: outcome.notes.clone(),
         resolved: loaded.resolved_text(),

@@ -8,6 +8,7 @@ use strait_core::local::Volume;
 use strait_core::stats::{COLOURS, ClassStats, Stats};
 use strait_sim::{Options, Outcome};
 use strait_world::estimate::{mean, mean_interval};
+use strait_world::report::scatter::Figure;
 use strait_world::report::{Report, Series, delay_table};
 use strait_world::scenario::{Loaded, Scenario, World, unit_of};
 use strait_world::table::{Cell, Check, Column, ResultSet, Table};
@@ -270,6 +271,18 @@ fn put(path: &Path, octets: &[u8]) -> anyhow::Result<()> {
     std::fs::write(path, octets).with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// The pictures of each variant's flows.
+fn figures<'a>(runs: impl Iterator<Item = &'a strait_sim::Run>) -> Vec<Figure> {
+    let named = runs.flat_map(|run| {
+        let figures = run.flows.iter().flat_map(|flow| &flow.figures);
+        figures.map(|figure| Figure {
+            title: format!("{}, {}", figure.title, run.variant),
+            ..figure.clone()
+        })
+    });
+    named.collect()
+}
+
 /// The report: plots are of the first seed.
 fn report(loaded: &Loaded, outcome: &Outcome, result: &ResultSet) -> Report {
     let scenario: &Scenario = &loaded.scenario;
@@ -301,6 +314,7 @@ fn report(loaded: &Loaded, outcome: &Outcome, result: &ResultSet) -> Report {
         result: result.clone(),
         series,
         curves: Vec::new(),
+        figures: figures(scenario.variant_names().filter_map(first)),
         delays: scenario
             .variant_names()
             .map(|variant| (variant.to_owned(), delays(outcome, variant)))

@@ -2,7 +2,9 @@
 
 mod flows;
 mod open;
+mod pair;
 mod pcap;
+mod peer;
 mod tcp;
 mod voice;
 
@@ -10,8 +12,8 @@ use std::process::ExitCode;
 
 pub(super) use self::flows::check as check_script;
 
-/// Measure: a call over RTP, transfers over TCP, the flows of an MGEN script, or anyone's traffic
-/// from captures.
+/// Measure: a call over RTP, transfers over TCP, the rate that a path has left, the flows of an
+/// MGEN script, or anyone's traffic from captures.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -23,6 +25,7 @@ enum What {
     #[command(subcommand)]
     Voice(voice::Command),
     Tcp(tcp::Args),
+    Pair(pair::Args),
     /// The flows of an MGEN 5 script: send and listen as `mgen` does, which understands us, and we
     /// it.
     ///
@@ -48,6 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.what {
         What::Voice(command) => voice::run(command),
         What::Tcp(args) => tcp::run(args),
+        What::Pair(args) => pair::run(args),
         What::Flows(args) => flows::run(args),
         What::Pcap(args) => pcap::run(args),
     }

@@ -1,9 +1,8 @@
 //! Transfers over TCP, measured.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::thread;
 
 use anyhow::Context;
 use strait_core::time::{Duration, Instant};
@@ -16,6 +15,7 @@ use strait_world::measure::{Campaign, Request, TransferRecord, tables};
 use strait_world::table::{Check, ResultSet};
 use strait_world::traffic::{Dscp, FlowLog, Side, Ways};
 
+use super::peer::{resolved, wait_until};
 use crate::exit::BadInput;
 
 /// Transfers over TCP: connect time, total time, latency of the last octet, utilisation, progress.
@@ -127,16 +127,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return serve.run();
     }
     let campaign = args.campaign()?;
-    let peer = resolved(args.host.as_deref().unwrap_or_default())?;
+    let peer = resolved(args.host.as_deref().unwrap_or_default(), PORT_DEFAULT)?;
     let stop = Stop::on_signals()?;
-    if let Some(start_ns) = args.start_ns {
-        let start = Instant::from_nanos(start_ns);
-        while monotonic() < start && !stop.is_asked() {
-            // Short enough to see a request to stop.
-            let left = start.since(monotonic());
-            thread::sleep(left.min(Duration::from_millis(100)));
-        }
-    }
+    wait_until(args.start_ns.map(Instant::from_nanos), &stop);
     let records = measured(peer, &campaign, &stop);
     if let Some(path) = &args.log {
         let log = FlowLog {
@@ -221,21 +214,6 @@ impl Args {
             seed: self.seed,
         })
     }
-}
-
-/// `host`, `host:port`, `192.0.2.1`, `2001:db8::1`, `[2001:db8::1]:5210`.
-fn resolved(text: &str) -> anyhow::Result<SocketAddr> {
-    let bare = text.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
-    if let Ok(address) = bare.unwrap_or(text).parse::<IpAddr>() {
-        return Ok(SocketAddr::new(address, PORT_DEFAULT));
-    }
-    let found = match text.rsplit_once(':') {
-        Some(_) => text.to_socket_addrs(),
-        None => (text, PORT_DEFAULT).to_socket_addrs(),
-    };
-    let mut found = found.with_context(|| format!("cannot find the host `{text}`"))?;
-    let first = found.next();
-    first.with_context(|| format!("the host `{text}` has no address"))
 }
 
 impl Serve {

@@ -7,6 +7,7 @@ mod halves;
 mod htb;
 mod na;
 mod na_local;
+mod na_pairs;
 mod policing;
 mod tcp;
 
@@ -60,6 +61,9 @@ pub(crate) struct Args {
     /// folder.
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
+    /// Write the figures, as SVG, into this folder.
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
 }
 
 /// How a study is run.
@@ -68,6 +72,7 @@ struct Options<'a> {
     full: bool,
     live: bool,
     pcap: Option<&'a Path>,
+    figures: Option<&'a Path>,
 }
 
 struct Study {
@@ -124,8 +129,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         full: args.full,
         live: !args.sim_only,
         pcap: args.pcap.as_deref(),
+        figures: args.figures.as_deref(),
     };
-    if let Some(folder) = options.pcap {
+    for folder in options.pcap.into_iter().chain(options.figures) {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
     let chosen = STUDIES

@@ -9,7 +9,7 @@ use strait_world::scenario::{Files, Loaded, Scenario};
 use strait_world::table::{Check, Column, ResultSet, Table};
 use strait_world::traffic::FlowReport;
 
-use super::{Options, progress};
+use super::{Options, joined, na_pairs, progress};
 
 const NAME: &str = "na";
 /// One octet on the line, in s: ten bits at 9600 baud.
@@ -75,7 +75,7 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     checks.push(Check::range("na-ping-slope-error", off, "", None, Some(0.02)).failed());
     let odd = Some(unexplained as f64);
     checks.push(Check::range("na-conserved", odd, "", None, Some(0.0)));
-    Ok(ResultSet {
+    let calls = ResultSet {
         run_hash: Some(hash.value().into()),
         seeds: vec![1],
         tables: vec![
@@ -86,7 +86,8 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
             slope_table(&ping),
         ],
         checks,
-    })
+    };
+    Ok(joined(vec![calls, na_pairs::run(options)?]))
 }
 
 /// What data did to the calls of one case.

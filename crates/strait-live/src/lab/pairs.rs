@@ -1,0 +1,122 @@
+//! Packet pairs: `strait measure pair` on both hosts.
+
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use strait_core::time::Duration;
+use strait_core::units::Time;
+use strait_world::pair::PairCampaign;
+use strait_world::traffic::{FlowLog, Side, Traffic, report};
+
+use super::net::is_bound;
+use super::process::Running;
+use super::programs::{Collected, Flow, Origin, Program};
+use super::{LabError, Stage};
+
+/// A receiver where the other host is, and the prober.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    campaign: PairCampaign,
+    receiver: Option<Running>,
+    prober: Option<Running>,
+}
+
+/// Long enough for a process to start.
+const LEAD: Duration = Duration::from_millis(300);
+
+fn log_name(flow: &Flow) -> String {
+    format!("{}.pairs.json", flow.config.name)
+}
+
+impl Pairs {
+    pub(super) fn new(flow: &Flow) -> Result<Self, LabError> {
+        let Traffic::Pair(campaign) = &flow.traffic else {
+            return Err(flow.wrong("it is no pair"));
+        };
+        Ok(Self {
+            campaign: campaign.clone(),
+            receiver: None,
+            prober: None,
+        })
+    }
+
+    fn command(&self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Command {
+        let campaign = &self.campaign;
+        let mut command = Command::new(stage.program);
+        command.args(["measure", "pair", &flow.ends[1].to_string(), "--json"]);
+        command.args(["--name", &flow.config.name]);
+        let sizes = campaign.sizes.iter().map(ToString::to_string);
+        command.args(["--size", &sizes.collect::<Vec<_>>().join(",")]);
+        command.args(["--count", &campaign.count.to_string()]);
+        command.args(["--train", &campaign.train.to_string()]);
+        command.args(["--trains", &campaign.trains.to_string()]);
+        command.args(["--pause", &Time(campaign.pause).to_string()]);
+        command.args(["--timeout", &Time(campaign.timeout).to_string()]);
+        command.args(["--dscp", &flow.config.dscp.to_string()]);
+        command.args(["--seed", &campaign.seed.to_string()]);
+        let start = origin.at + flow.start;
+        command.args(["--start-ns", &start.as_nanos().to_string()]);
+        command
+            .arg("--log")
+            .arg(stage.scratch.file(&log_name(flow)));
+        command
+    }
+}
+
+impl Program for Pairs {
+    fn prepare(&mut self, stage: &Stage<'_>, flow: &Flow) -> Result<(), LabError> {
+        let mut command = Command::new(stage.program);
+        command.args(["measure", "pair", "--serve"]);
+        command.args(["--local", &flow.ends[1].to_string()]);
+        command.args(["--dscp", &flow.config.dscp.to_string()]);
+        let name = format!("{}-receiver", flow.config.name);
+        self.receiver = Some(stage.start(flow.host(stage, 1), &name, command)?);
+        Ok(())
+    }
+
+    fn is_prepared(&self, stage: &Stage<'_>, flow: &Flow) -> Result<bool, LabError> {
+        let alive = self.receiver.as_ref().map(Running::expect_alive);
+        alive.unwrap_or(Ok(()))?;
+        let port = flow.ends[1].port();
+        Ok(is_bound(flow.host(stage, 1), false, port)?)
+    }
+
+    fn lead(&self) -> Duration {
+        LEAD
+    }
+
+    fn start(&mut self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Result<(), LabError> {
+        let command = self.command(stage, flow, origin);
+        self.prober = Some(stage.start(flow.host(stage, 0), &flow.config.name, command)?);
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        for running in self.prober.iter().chain(&self.receiver) {
+            running.signal(Signal::SIGTERM);
+            running.wait(Duration::from_secs(1));
+        }
+    }
+
+    fn collect(&self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Collected {
+        let name = &flow.config.name;
+        let mut notes = Vec::new();
+        let text = std::fs::read_to_string(stage.scratch.file(&log_name(flow)));
+        let log = serde_json::from_str(&text.unwrap_or_default());
+        let mut log = log.unwrap_or_else(|_| {
+            notes.push(format!("{name}: the measurement left no log"));
+            FlowLog::new(name, Side::From)
+        });
+        for record in &mut log.pairs {
+            record.began_ns = record.began_ns.saturating_sub(origin.at.as_nanos());
+        }
+        let complaints = self.prober.as_ref().map(Running::complaints);
+        let complaints = complaints.filter(|text| !text.is_empty());
+        notes.extend(complaints.map(|text| format!("{name}: {text}")));
+        Collected {
+            reports: vec![report(&flow.config, &log, &FlowLog::new(name, Side::To))],
+            answers: Vec::new(),
+            notes,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A UDP socket that knows when its datagrams came.
+
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
+};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+use socket2::{Domain, Protocol, Socket, Type};
+use strait_core::time::{Duration, Instant};
+
+/// Octets kept for what has come and isn't read: a train of the longest packets.
+const BUFFER_OCTETS: usize = 1 << 20;
+/// The longest datagram of a measurement.
+const DATAGRAM_OCTETS_MAX: usize = 9216;
+
+/// The socket.
+#[derive(Debug)]
+pub(super) struct Udp {
+    socket: UdpSocket,
+    buffer: Vec<u8>,
+}
+
+/// A datagram that came.
+#[derive(Debug)]
+pub(super) struct Came<'a> {
+    /// When, by the kernel's calendar clock.
+    pub(super) at: Instant,
+    /// Who sent it.
+    pub(super) peer: Option<SocketAddr>,
+    /// Its payload.
+    pub(super) octets: &'a [u8],
+}
+
+impl Udp {
+    /// A socket bound to `local`, sending with a code point.
+    pub(super) fn bind(local: SocketAddr, dscp: u8) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
+        socket.set_nonblocking(true)?;
+        let class = u32::from(dscp) << 2;
+        if local.is_ipv6() {
+            socket.set_only_v6(true)?;
+            socket.set_tclass_v6(class)?;
+        } else {
+            socket.set_tos_v4(class)?;
+        }
+        socket.set_recv_buffer_size(BUFFER_OCTETS)?;
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+        socket.bind(&local.into())?;
+        Ok(Self {
+            socket: socket.into(),
+            buffer: vec![0; DATAGRAM_OCTETS_MAX],
+        })
+    }
+
+    pub(super) fn connect(&self, peer: SocketAddr) -> io::Result<()> {
+        self.socket.connect(peer)
+    }
+
+    pub(super) fn local(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    pub(super) fn send(&self, octets: &[u8]) -> io::Result<()> {
+        self.socket.send(octets).map(drop)
+    }
+
+    pub(super) fn send_to(&self, octets: &[u8], peer: SocketAddr) -> io::Result<()> {
+        self.socket.send_to(octets, peer).map(drop)
+    }
+
+    /// The next datagram; `None` if there is none.
+    ///
+    /// # Errors
+    /// The system's, such as that nobody listens at the other end.
+    pub(super) fn receive(&mut self) -> io::Result<Option<Came<'_>>> {
+        let mut space = nix::cmsg_space!(TimeSpec);
+        let mut slices = [IoSliceMut::new(&mut self.buffer)];
+        let received = recvmsg::<SockaddrStorage>(
+            self.socket.as_raw_fd(),
+            &mut slices,
+            Some(&mut space),
+            MsgFlags::empty(),
+        );
+        let (octets, peer, at) = match received {
+            Ok(message) => {
+                let at = message.cmsgs()?.find_map(|note| match note {
+                    ControlMessageOwned::ScmTimestampns(time) => Some(instant(time)),
+                    _ => None,
+                });
+                let peer = message.address.and_then(|address| of(&address));
+                (message.bytes, peer, at)
+            }
+            Err(Errno::EAGAIN) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let at = at.unwrap_or_else(calendar);
+        Ok(Some(Came {
+            at,
+            peer,
+            octets: &self.buffer[..octets],
+        }))
+    }
+}
+
+impl AsFd for Udp {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn of(address: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = address
+        .as_sockaddr_in()
+        .map(|it| SocketAddr::V4((*it).into()));
+    v4.or_else(|| {
+        address
+            .as_sockaddr_in6()
+            .map(|it| SocketAddr::V6((*it).into()))
+    })
+}
+
+fn instant(time: TimeSpec) -> Instant {
+    Instant::ZERO + Duration::from(time)
+}
+
+fn calendar() -> Instant {
+    clock_gettime(ClockId::CLOCK_REALTIME).map_or(Instant::ZERO, instant)
+}
+
+/// Waits until something can be read or `patience` has passed. A signal ends the wait.
+pub(super) fn wait(descriptors: &[BorrowedFd<'_>], patience: Duration) -> io::Result<()> {
+    let of = |descriptor| PollFd::new(descriptor, PollFlags::POLLIN);
+    let mut ready: Vec<PollFd<'_>> = descriptors.iter().copied().map(of).collect();
+    match ppoll(&mut ready, Some(TimeSpec::from(patience)), None) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,209 @@
+//! Points and lines over something else than time, as a picture.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::page::escape;
+use crate::table::significant;
+
+/// A picture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Figure {
+    /// Its heading.
+    pub title: String,
+    /// What goes to the right, with its unit.
+    pub across: String,
+    /// What goes up, with its unit.
+    pub up: String,
+    /// What is drawn, each in a colour of its own.
+    pub marks: Vec<Marks>,
+}
+
+/// Points, and a line through them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Marks {
+    /// Their name.
+    pub name: String,
+    /// Each is drawn as a small circle.
+    pub points: Vec<(f64, f64)>,
+    /// Corners of the line; may be empty.
+    pub line: Vec<(f64, f64)>,
+}
+
+const WIDTH: f64 = 720.0;
+const HEIGHT: f64 = 400.0;
+const LEFT: f64 = 70.0;
+const RIGHT: f64 = 700.0;
+const TOP: f64 = 40.0;
+const BOTTOM: f64 = 340.0;
+/// Points drawn of one set: more than can be told apart.
+const POINTS_MAX: usize = 2000;
+const COLOURS: [&str; 6] = [
+    "#3b74b9", "#c0504d", "#4f8f3a", "#8064a2", "#b8860b", "#2c8c99",
+];
+
+impl Figure {
+    /// The picture as SVG. It begins at 0 both ways and ends above the largest value.
+    pub fn to_svg(&self) -> String {
+        let all = || {
+            let each = self.marks.iter();
+            each.flat_map(|marks| marks.points.iter().chain(&marks.line))
+                .filter(|(x, y)| x.is_finite() && y.is_finite())
+        };
+        let across = Axis::up_to(all().map(|point| point.0).fold(0.0, f64::max));
+        let up = Axis::up_to(all().map(|point| point.1).fold(0.0, f64::max));
+        let place = |(x, y): (f64, f64)| {
+            let x = LEFT + across.share(x) * (RIGHT - LEFT);
+            (x, BOTTOM - up.share(y) * (BOTTOM - TOP))
+        };
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+             width=\"{WIDTH}\" height=\"{HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+             <title>{0}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
+             <text x=\"{LEFT}\" y=\"24\" font-size=\"15\">{0}</text>\n",
+            escape(&self.title)
+        );
+        self.grid(&across, &up, &mut svg);
+        for (marks, colour) in self.marks.iter().zip(COLOURS.iter().cycle()) {
+            let step = marks.points.len().div_ceil(POINTS_MAX).max(1);
+            for point in marks.points.iter().step_by(step) {
+                let (x, y) = place(*point);
+                let _ = writeln!(
+                    svg,
+                    "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\" fill=\"{colour}\" \
+                     fill-opacity=\"0.5\"/>"
+                );
+            }
+            let corners = marks.line.iter().map(|corner| {
+                let (x, y) = place(*corner);
+                format!("{x:.1},{y:.1}")
+            });
+            let corners: Vec<String> = corners.collect();
+            if !corners.is_empty() {
+                let _ = writeln!(
+                    svg,
+                    "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\"/>",
+                    corners.join(" ")
+                );
+            }
+        }
+        self.legend(&mut svg);
+        svg.push_str("</svg>\n");
+        svg
+    }
+
+    fn grid(&self, across: &Axis, up: &Axis, svg: &mut String) {
+        for value in across.ticks() {
+            let x = LEFT + across.share(value) * (RIGHT - LEFT);
+            let _ = writeln!(
+                svg,
+                "<path d=\"M{x:.1} {TOP} V{BOTTOM}\" stroke=\"#ddd\"/>\
+                 <text x=\"{x:.1}\" y=\"356\" text-anchor=\"middle\" fill=\"#555\">{}</text>",
+                significant(value)
+            );
+        }
+        for value in up.ticks() {
+            let y = BOTTOM - up.share(value) * (BOTTOM - TOP);
+            let _ = writeln!(
+                svg,
+                "<path d=\"M{LEFT} {y:.1} H{RIGHT}\" stroke=\"#ddd\"/>\
+                 <text x=\"62\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#555\">{}</text>",
+                y + 4.0,
+                significant(value)
+            );
+        }
+        let (middle, height) = (f64::midpoint(LEFT, RIGHT), f64::midpoint(TOP, BOTTOM));
+        let _ = writeln!(
+            svg,
+            "<text x=\"{middle}\" y=\"374\" text-anchor=\"middle\">{}</text>\
+             <text transform=\"translate(16 {height}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+            escape(&self.across),
+            escape(&self.up)
+        );
+    }
+
+    fn legend(&self, svg: &mut String) {
+        let mut x = LEFT;
+        for (marks, colour) in self.marks.iter().zip(COLOURS.iter().cycle()) {
+            let _ = writeln!(
+                svg,
+                "<circle cx=\"{:.1}\" cy=\"389\" r=\"4\" fill=\"{colour}\"/>\
+                 <text x=\"{:.1}\" y=\"393\">{}</text>",
+                x + 4.0,
+                x + 14.0,
+                escape(&marks.name)
+            );
+            x += 40.0 + 7.0 * marks.name.chars().count() as f64;
+        }
+    }
+}
+
+/// From 0 to a round number.
+struct Axis {
+    end: f64,
+    step: f64,
+}
+
+impl Axis {
+    fn up_to(most: f64) -> Self {
+        let most = if most > 0.0 { most } else { 1.0 };
+        let ten = 10f64.powf((most / 5.0).log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * ten);
+        // A whole number of steps may come out as a little more.
+        let steps = |step: &f64| most / step - 1e-9;
+        let step = step.into_iter().find(|step| steps(step) <= 7.0);
+        let step = step.unwrap_or(most);
+        Self {
+            end: steps(&step).ceil().max(1.0) * step,
+            step,
+        }
+    }
+
+    fn share(&self, value: f64) -> f64 {
+        if value.is_finite() {
+            (value / self.end).clamp(0.0, 1.0)
+        } else {
+            0.0
+        }
+    }
+
+    fn ticks(&self) -> impl Iterator<Item = f64> + '_ {
+        let count = (self.end / self.step).round() as u32;
+        (0..=count).map(|tick| f64::from(tick) * self.step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_end_at_round_numbers() {
+        let ends = [1400.0, 1.79, 0.07, 0.0, 7.0].map(|most| Axis::up_to(most).end);
+        let expected = [1400.0, 2.0, 0.07, 1.0, 7.0];
+        for (end, expected) in ends.into_iter().zip(expected) {
+            assert!((end - expected).abs() < 1e-9, "{end} {expected}");
+        }
+        assert_eq!(Axis::up_to(1400.0).ticks().count(), 8);
+    }
+
+    #[test]
+    fn points_stand_where_they_belong_and_names_stay_text() {
+        let figure = Figure {
+            title: "a <b>".into(),
+            marks: vec![Marks {
+                name: "\"c\" & d".into(),
+                points: vec![(0.0, 0.0), (7.0, 7.0), (3.5, f64::NAN)],
+                line: vec![(0.0, 7.0), (7.0, 0.0)],
+            }],
+            ..Figure::default()
+        };
+        let svg = figure.to_svg();
+        assert!(svg.contains("<circle cx=\"70.0\" cy=\"340.0\""));
+        assert!(svg.contains("<circle cx=\"700.0\" cy=\"40.0\""));
+        assert!(svg.contains("points=\"70.0,40.0 700.0,340.0\""));
+        assert!(svg.contains("a &lt;b&gt;") && svg.contains("&quot;c&quot; &amp; d"));
+        assert_eq!(svg.matches("<circle").count(), 4);
+    }
+}
