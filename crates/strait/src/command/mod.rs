@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod completions;
 mod demo;
+mod dissector;
 mod emulate;
 mod lab;
 mod measure;
@@ -42,10 +43,11 @@ pub(crate) enum Command {
     Policy(policy::Args),
     /// Run a study: references, simulation and this host side by side.
     Study(study::Args),
-    /// Measure: a call over RTP, transfers over TCP, flows of an MGEN script, anyone's captures.
+    /// Measure: a call, transfers over TCP, the rate that is left, MGEN flows, anyone's captures.
     Measure(measure::Args),
     /// Measure how fast the engine is on this machine.
     Bench(bench::Args),
+    Dissector(dissector::Args),
     /// Print shell completions.
     Completions(completions::Args),
 }
@@ -65,6 +67,7 @@ impl Command {
             Self::Study(args) => study::run(&args),
             Self::Measure(args) => measure::run(&args),
             Self::Bench(args) => bench::run(&args),
+            Self::Dissector(args) => dissector::run(&args),
             Self::Completions(args) => Ok(completions::run(&args)),
         }
     }

@@ -1,0 +1,466 @@
+-- Wireshark dissector for the link frames of strait: docs/wire-format/segments.md, headers.md.
+--
+-- LINKTYPE_USER0 (147): one segment without octet stuffing and flags, as `--pcap` writes it.
+-- LINKTYPE_USER1 (148): octets of a serial line as they are, with stuffing and flags.
+-- UDP: choose `strait` by "Decode As", or tshark -d udp.port==PORT,strait
+
+local segments = Proto("strait", "strait link segment")
+local line = Proto("strait_line", "strait octet stream")
+
+-- Settings ------------------------------------------------------------------------------------
+
+local CHECKS = { { 1, "by trial", 0 }, { 2, "32 bits", 32 }, { 3, "16 bits", 16 } }
+local CARRIES = { { 1, "by trial", 0 }, { 2, "IP packets", 1 }, { 3, "ROHC packets", 2 } }
+segments.prefs.check = Pref.enum("Check of whole packets", 0,
+    "Bits of the check of a segment that holds a packet whole: the port's key `check`", CHECKS, false)
+segments.prefs.carries = Pref.enum("Packets are", 0,
+    "What segments carry: ROHC packets with the port's compression = \"rohc\"", CARRIES, false)
+line.prefs.urgent = Pref.enum("Urgent frames", 0,
+    "Whether marks begin urgent frames (profile `adapter`), and the bits of their check: the port's\
+key `check_urgent`", { { 1, "none", 0 }, { 2, "with 16 bits", 16 }, { 3, "with 32 bits", 32 } }, false)
+segments.prefs.mtu = Pref.uint("Longest packet", 65567,
+    "In octets; a longer one is given up")
+
+-- Fields --------------------------------------------------------------------------------------
+
+local f = {
+    header = ProtoField.uint8("strait.header", "Header", base.HEX),
+    first = ProtoField.bool("strait.first", "FIRST, the packet begins here", 8, nil, 0x80),
+    last = ProtoField.bool("strait.last", "LAST, the packet ends here", 8, nil, 0x40),
+    stream = ProtoField.uint8("strait.stream", "Stream", base.DEC, nil, 0x38),
+    sequence = ProtoField.uint8("strait.sequence", "Sequence", base.DEC, nil, 0x07),
+    payload = ProtoField.bytes("strait.payload", "Payload"),
+    check = ProtoField.uint32("strait.check", "Check", base.HEX),
+    check_bits = ProtoField.uint8("strait.check_bits", "Bits of the check"),
+    check_ok = ProtoField.bool("strait.check_ok", "Check is right"),
+    octets = ProtoField.uint32("strait.packet.octets", "Octets of the packet"),
+    packet = ProtoField.bytes("strait.packet", "Packet"),
+    began = ProtoField.framenum("strait.packet.began", "Packet begins in frame"),
+    pieces = ProtoField.uint32("strait.packet.segments", "Segments of the packet"),
+    kind = ProtoField.string("strait.packet.kind", "Packet is"),
+}
+local e = {
+    short = ProtoExpert.new("strait.short", "Shorter than header and check",
+        expert.group.MALFORMED, expert.severity.ERROR),
+    check = ProtoExpert.new("strait.check_wrong", "Check is wrong",
+        expert.group.CHECKSUM, expert.severity.ERROR),
+    order = ProtoExpert.new("strait.order", "Doesn't follow the segment before",
+        expert.group.SEQUENCE, expert.severity.WARN),
+    unfinished = ProtoExpert.new("strait.unfinished", "The packet before on this stream is unfinished",
+        expert.group.SEQUENCE, expert.severity.WARN),
+    long = ProtoExpert.new("strait.long", "Packet grows beyond the longest",
+        expert.group.PROTOCOL, expert.severity.WARN),
+}
+segments.fields = { f.header, f.first, f.last, f.stream, f.sequence, f.payload, f.check, f.check_bits,
+    f.check_ok, f.octets, f.packet, f.began, f.pieces, f.kind }
+segments.experts = { e.short, e.check, e.order, e.unfinished, e.long }
+
+local lf = {
+    flags = ProtoField.uint32("strait_line.flags", "Flags"),
+    escapes = ProtoField.uint32("strait_line.escapes", "Escapes"),
+    frame = ProtoField.bytes("strait_line.frame", "Frame"),
+    urgent = ProtoField.bytes("strait_line.urgent", "Urgent frame"),
+    masked = ProtoField.bool("strait_line.urgent.masked", "Masked"),
+    length = ProtoField.uint16("strait_line.urgent.length", "Length"),
+    urgent_ok = ProtoField.bool("strait_line.urgent.check_ok", "Check is right"),
+}
+local le = {
+    escape = ProtoExpert.new("strait_line.escape_wrong", "An escape that no sender makes",
+        expert.group.MALFORMED, expert.severity.ERROR),
+    given_up = ProtoExpert.new("strait_line.given_up", "Given up before its end",
+        expert.group.SEQUENCE, expert.severity.WARN),
+    urgent = ProtoExpert.new("strait_line.urgent_wrong", "Check of an urgent frame is wrong",
+        expert.group.CHECKSUM, expert.severity.ERROR),
+}
+line.fields = { lf.flags, lf.escapes, lf.frame, lf.urgent, lf.masked, lf.length, lf.urgent_ok }
+line.experts = { le.escape, le.given_up, le.urgent }
+
+local interface_id = Field.new("frame.interface_id")
+
+-- Checks --------------------------------------------------------------------------------------
+
+-- Lua 5.2 has bit32; later ones have operators, which 5.2 can't even read.
+local bxor, band, rshift
+if bit32 then
+    bxor, band, rshift = bit32.bxor, bit32.band, bit32.rshift
+else
+    bxor = load("return function(a, b) return a ~ b end")()
+    band = load("return function(a, b) return a & b end")()
+    rshift = load("return function(a, n) return a >> n end")()
+end
+
+-- The table of a reflected CRC.
+local function crc_table(polynomial)
+    local entries = {}
+    for octet = 0, 255 do
+        local sum = octet
+        for _ = 1, 8 do
+            local carry = band(sum, 1)
+            sum = rshift(sum, 1)
+            if carry == 1 then sum = bxor(sum, polynomial) end
+        end
+        entries[octet] = sum
+    end
+    return entries
+end
+
+-- CRC-16/IBM-SDLC and CRC-32/ISO-HDLC by their catalogue parameters.
+local CRC16 = { entries = crc_table(0x8408), ones = 0xffff }
+local CRC32 = { entries = crc_table(0xedb88320), ones = 0xffffffff }
+
+-- The check over the octets of several byte arrays, one behind the other.
+local function crc(kind, ...)
+    local sum = kind.ones
+    for _, bytes in ipairs({ ... }) do
+        for at = 0, bytes:len() - 1 do
+            sum = bxor(rshift(sum, 8), kind.entries[band(bxor(sum, bytes:get_index(at)), 0xff)])
+        end
+    end
+    return bxor(sum, kind.ones)
+end
+
+-- The check of a frame, sent least significant octet first.
+local function sent_check(bytes, octets)
+    local value = 0
+    for at = bytes:len() - 1, bytes:len() - octets, -1 do
+        value = value * 256 + bytes:get_index(at)
+    end
+    return value
+end
+
+-- Packets under way ---------------------------------------------------------------------------
+
+-- By capture interface and stream, what has come of a packet; and by frame number and place in it,
+-- what was found out when it was seen for the first time.
+local under_way, found = {}, {}
+
+function segments.init()
+    under_way, found = {}, {}
+end
+
+-- Reads one segment: header, check, and the packet if it ends here.
+local function read(bytes, key, number)
+    local header = bytes:get_index(0)
+    local it = {
+        first = header >= 0x80,
+        last = band(header, 0x40) ~= 0,
+        stream = band(rshift(header, 3), 7),
+        sequence = band(header, 7),
+    }
+    local way_key = key .. "/" .. it.stream
+    local way = under_way[way_key]
+    local expected = way and (way.sequence + 1) % 8
+    it.unfinished = way ~= nil and it.first
+    it.out_of_order = not it.first and (way == nil or it.sequence ~= expected)
+
+    -- How many bits, and whether the check is right.
+    local function judge(octets, kind, ...)
+        it.check_octets, it.check_value = octets, sent_check(bytes, octets)
+        it.check_ok = it.check_value == crc(kind, ...)
+        return it.check_ok
+    end
+    local function over_segment(octets)
+        return bytes:subset(0, bytes:len() - octets)
+    end
+    local wish = segments.prefs.check
+    if not it.last then
+        judge(2, CRC16, over_segment(2))
+    elseif not it.first then
+        if bytes:len() < 5 then it.short = true; return it end
+        local piece = bytes:subset(1, bytes:len() - 5)
+        local parts = way and not it.out_of_order and way.parts or {}
+        local all = ByteArray.new()
+        for _, part in ipairs(parts) do all:append(part) end
+        all:append(piece)
+        judge(4, CRC32, all, bytes:subset(0, 1))
+    elseif wish == 16 then
+        judge(2, CRC16, over_segment(2))
+    elseif bytes:len() < 5 then
+        if wish == 32 then it.short = true; return it end
+        judge(2, CRC16, over_segment(2))
+    elseif not judge(4, CRC32, over_segment(4)) and wish == 0 then
+        if not judge(2, CRC16, over_segment(2)) then judge(4, CRC32, over_segment(4)) end
+    end
+    it.payload_octets = bytes:len() - 1 - it.check_octets
+    local payload = it.payload_octets > 0 and bytes:subset(1, it.payload_octets) or ByteArray.new()
+
+    -- A segment whose check is wrong counts as lost, so the next one doesn't follow; the end of a
+    -- packet that doesn't fit it takes the packet along.
+    if not it.check_ok then
+        if it.last and not it.first then under_way[way_key] = nil end
+        return it
+    end
+    if it.out_of_order then
+        under_way[way_key] = nil
+        return it
+    end
+    if it.first then
+        way = { parts = {}, octets = 0, began = number }
+        under_way[way_key] = way
+    end
+    way.sequence = it.sequence
+    way.octets = way.octets + payload:len()
+    way.parts[#way.parts + 1] = payload
+    if way.octets > segments.prefs.mtu then
+        it.too_long = true
+        under_way[way_key] = nil
+        return it
+    end
+    if it.last then
+        local packet = ByteArray.new()
+        for _, part in ipairs(way.parts) do packet:append(part) end
+        it.packet, it.began, it.pieces = packet, way.began, #way.parts
+        under_way[way_key] = nil
+    end
+    return it
+end
+
+-- What a packet is ----------------------------------------------------------------------------
+
+-- Each kind: a name, the dissector that reads it, and whether octets are of this kind. To teach the
+-- dissector another one, add it here; the first that fits is taken.
+local function u16(bytes, at)
+    return bytes:get_index(at) * 256 + bytes:get_index(at + 1)
+end
+local KINDS = {
+    {
+        name = "IPv4",
+        dissector = "ip",
+        fits = function(bytes)
+            return bytes:len() >= 20 and rshift(bytes:get_index(0), 4) == 4
+                and band(bytes:get_index(0), 15) >= 5 and u16(bytes, 2) == bytes:len()
+        end,
+    },
+    {
+        name = "IPv6",
+        dissector = "ipv6",
+        fits = function(bytes)
+            return bytes:len() >= 40 and rshift(bytes:get_index(0), 4) == 6
+                and u16(bytes, 4) == bytes:len() - 40
+        end,
+    },
+    {
+        name = "ROHC",
+        dissector = "rohc",
+        compressed = true,
+        fits = function(bytes) return bytes:len() > 0 end,
+    },
+}
+
+local function kind_of(bytes)
+    local carries = segments.prefs.carries
+    for _, kind in ipairs(KINDS) do
+        local allowed = carries == 0 or (carries == 2) == (kind.compressed == true)
+        if allowed and kind.fits(bytes) then return kind end
+    end
+end
+
+-- A packet that is whole, and what its own dissector says of it.
+local function show_packet(packet, tree, pinfo, root)
+    tree:add(f.octets, packet:len()):set_generated()
+    if packet:len() == 0 then return end
+    local whole = packet:tvb("Packet")
+    tree:add(f.packet, whole()):set_generated()
+    local kind = kind_of(packet)
+    if not kind then return end
+    tree:add(f.kind, kind.name):set_generated()
+    Dissector.get(kind.dissector):call(whole, pinfo, root)
+end
+
+-- Segments ------------------------------------------------------------------------------------
+
+local function show(tvb, pinfo, root, it)
+    local tree = root:add(segments, tvb())
+    local head = tree:add(f.header, tvb(0, 1))
+    for _, field in ipairs({ f.first, f.last, f.stream, f.sequence }) do head:add(field, tvb(0, 1)) end
+    local place = (it.first and "F" or "-") .. (it.last and "L" or "-")
+    tree:append_text(string.format(", %s, stream %d, sequence %d", place, it.stream, it.sequence))
+    pinfo.cols.info = string.format("%s stream %d sequence %d", place, it.stream, it.sequence)
+    if it.short then
+        tree:add_proto_expert_info(e.short)
+        return
+    end
+    if it.payload_octets > 0 then tree:add(f.payload, tvb(1, it.payload_octets)) end
+    local check = tree:add_le(f.check, tvb(1 + it.payload_octets, it.check_octets))
+    check:add(f.check_bits, it.check_octets * 8):set_generated()
+    check:add(f.check_ok, it.check_ok):set_generated()
+    if not it.check_ok then check:add_proto_expert_info(e.check) end
+    if it.out_of_order then head:add_proto_expert_info(e.order) end
+    if it.unfinished then head:add_proto_expert_info(e.unfinished) end
+    if it.too_long then tree:add_proto_expert_info(e.long) end
+    if not it.packet then return end
+    tree:add(f.began, it.began):set_generated()
+    tree:add(f.pieces, it.pieces):set_generated()
+    show_packet(it.packet, tree, pinfo, root)
+end
+
+-- One segment; `place` tells several of a frame apart.
+local function dissect(tvb, pinfo, root, place)
+    pinfo.cols.protocol = "strait"
+    if tvb:len() < 3 then
+        root:add(segments, tvb()):add_proto_expert_info(e.short)
+        return
+    end
+    local interface = interface_id()
+    local key = tostring(interface and interface.value or 0)
+    local name = pinfo.number .. "/" .. place
+    local it = found[name]
+    if not it then
+        it = read(tvb:bytes(), key, pinfo.number)
+        found[name] = it
+    end
+    show(tvb, pinfo, root, it)
+end
+
+function segments.dissector(tvb, pinfo, root)
+    dissect(tvb, pinfo, root, 0)
+    return tvb:len()
+end
+
+-- Octet streams -------------------------------------------------------------------------------
+
+local FLAG, ESCAPE, MARK, FLIP, MASK = 0x7e, 0x7d, 0x7c, 0x20, 0xaa
+
+-- By capture interface, what has begun and isn't ended; and by frame number, what was found.
+local begun, seen = {}, {}
+
+function line.init()
+    begun, seen = {}, {}
+end
+
+local function put(bytes, octet)
+    local one = ByteArray.new()
+    one:set_size(1)
+    one:set_index(0, octet)
+    bytes:append(one)
+end
+
+-- Octets that an urgent frame has, once its length is there.
+local function urgent_octets(bytes)
+    local first = bytes:get_index(0)
+    local length, head = band(first, 0x3f), 1
+    if band(first, 0x40) ~= 0 then
+        if bytes:len() < 2 then return nil end
+        length, head = length * 256 + bytes:get_index(1), 2
+    end
+    return head + length + line.prefs.urgent / 8, head, length
+end
+
+local function urgent_of(bytes, head, length)
+    local masked = band(bytes:get_index(0), 0x80) ~= 0
+    local plain = ByteArray.new()
+    for at = 0, bytes:len() - 1 do
+        local octet = bytes:get_index(at)
+        put(plain, (masked and at >= head) and bxor(octet, MASK) or octet)
+    end
+    local check = line.prefs.urgent / 8
+    local sum = crc(check == 2 and CRC16 or CRC32, plain:subset(0, head + length))
+    return { masked = masked, length = length, ok = sum == sent_check(plain, check),
+        packet = plain:subset(head, length) }
+end
+
+-- Takes one octet; adds to `items` what ends with it.
+local function feed(way, octet, items)
+    local marks = line.prefs.urgent ~= 0
+    local urgent = way.urgent
+    local function escape_ends(plain)
+        return plain == FLAG or plain == ESCAPE or (marks and plain == MARK)
+    end
+    if marks and octet == MARK then
+        if urgent then
+            items[#items + 1] = { given_up = true }
+            way.skips = true
+        end
+        way.urgent = { bytes = ByteArray.new() }
+    elseif octet == FLAG then
+        items.flags = items.flags + 1
+        if urgent then
+            items[#items + 1] = { given_up = true }
+        elseif way.escaped or way.wrong then
+            items[#items + 1] = { wrong = true }
+        elseif way.frame:len() > 0 and not way.skips then
+            items[#items + 1] = { frame = way.frame }
+        end
+        way.frame, way.escaped, way.wrong, way.skips, way.urgent = ByteArray.new()
+    else
+        local to = urgent or way
+        local plain = octet
+        if to.escaped then
+            plain, to.escaped = bxor(octet, FLIP), nil
+            if not escape_ends(plain) then
+                if urgent then
+                    items[#items + 1] = { given_up = true }
+                    way.urgent, way.skips = nil, true
+                else
+                    way.wrong = true
+                end
+                return
+            end
+        elseif octet == ESCAPE then
+            to.escaped = true
+            items.escapes = items.escapes + 1
+            return
+        end
+        if not urgent then
+            put(way.frame, plain)
+            return
+        end
+        put(urgent.bytes, plain)
+        local octets, head, length = urgent_octets(urgent.bytes)
+        if octets and length == 0 then
+            items[#items + 1] = { given_up = true }
+            way.urgent, way.skips = nil, true
+        elseif octets and urgent.bytes:len() == octets then
+            items[#items + 1] = { urgent = urgent_of(urgent.bytes, head, length) }
+            way.urgent = nil
+        end
+    end
+end
+
+local function show_urgent(it, tvb, tree, pinfo, root)
+    local head = tree:add(lf.urgent, tvb())
+    head:add(lf.masked, it.masked):set_generated()
+    head:add(lf.length, it.length):set_generated()
+    head:add(lf.urgent_ok, it.ok):set_generated()
+    if it.ok then
+        show_packet(it.packet, head, pinfo, root)
+    else
+        head:add_proto_expert_info(le.urgent)
+    end
+end
+
+function line.dissector(tvb, pinfo, root)
+    pinfo.cols.protocol = "strait"
+    local tree = root:add(line, tvb())
+    local items = seen[pinfo.number]
+    if not items then
+        local interface = interface_id()
+        local key = tostring(interface and interface.value or 0)
+        local way = begun[key] or { frame = ByteArray.new() }
+        begun[key] = way
+        items = { flags = 0, escapes = 0 }
+        local bytes = tvb:bytes()
+        for at = 0, bytes:len() - 1 do feed(way, bytes:get_index(at), items) end
+        seen[pinfo.number] = items
+    end
+    tree:add(lf.flags, items.flags):set_generated()
+    tree:add(lf.escapes, items.escapes):set_generated()
+    for place, it in ipairs(items) do
+        if it.frame then
+            local frame = it.frame:tvb("Frame " .. place)
+            tree:add(lf.frame, frame())
+            dissect(frame, pinfo, root, place)
+        elseif it.urgent then
+            show_urgent(it.urgent, tvb, tree, pinfo, root)
+        else
+            tree:add_proto_expert_info(it.wrong and le.escape or le.given_up)
+        end
+    end
+    return tvb:len()
+end
+
+-- Where they are found ------------------------------------------------------------------------
+
+DissectorTable.get("wtap_encap"):add(wtap.USER0, segments)
+DissectorTable.get("wtap_encap"):add(wtap.USER1, line)
+DissectorTable.get("udp.port"):add_for_decode_as(segments)

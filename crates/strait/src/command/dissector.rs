@@ -1,0 +1,65 @@
+//! The Wireshark dissector that the program brings along.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+const LUA: &str = include_str!("../../assets/strait.lua");
+const FILE: &str = "strait.lua";
+
+/// Show our link frames in Wireshark and tshark: print the dissector, or install it.
+///
+/// It reads what `--pcap` writes (LINKTYPE_USER0), UDP links by "Decode As", and octets of serial
+/// lines as they are (LINKTYPE_USER1): segments, their checks, packets made whole, and inside them
+/// IP or compressed headers.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  strait dissector install\n  \
+                  strait dissector > strait.lua && tshark -X lua_script:strait.lua -r a.pcapng -V\n  \
+                  tshark -r link.pcapng -d udp.port==7001,strait -Y 'strait.check_ok == 0'")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    install: Option<Command>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Put it where Wireshark looks for plugins of this user.
+    Install {
+        /// Another folder, such as /usr/lib/x86_64-linux-gnu/wireshark/plugins for all users.
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
+    },
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Some(Command::Install { to }) = &args.install else {
+        crate::output::print(LUA);
+        return Ok(ExitCode::SUCCESS);
+    };
+    let folder = match to {
+        Some(folder) => folder.clone(),
+        None => plugins().context("HOME isn't set: say where by --to DIR")?,
+    };
+    let path = put(&folder)?;
+    crate::output::print(&format!(
+        "{}: installed; Wireshark and tshark read it when they start\n",
+        path.display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Wireshark's folder for plugins of one user.
+fn plugins() -> Option<PathBuf> {
+    let home = env::var_os("HOME").filter(|home| !home.is_empty())?;
+    Some(Path::new(&home).join(".local/lib/wireshark/plugins"))
+}
+
+fn put(folder: &Path) -> anyhow::Result<PathBuf> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let path = folder.join(FILE);
+    fs::write(&path, LUA).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}

@@ -1,0 +1,275 @@
+//! The Wireshark dissector against golden vectors and against what the simulator writes: a second
+//! reading of the wire format. Without `tshark` there is nothing to test.
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use strait_wire::pcapng::{self, Block, Reader, linktype};
+
+const STRAIT: &str = env!("CARGO_BIN_EXE_strait");
+const SEGMENTS: &str = include_str!("../../../vectors/link/segments.txt");
+const LINES: &str = include_str!("../../../vectors/link/lines.txt");
+const URGENT: &str = include_str!("../../../vectors/link/urgent.txt");
+/// Octets of a serial line as they are.
+const USER1: u16 = 148;
+
+fn has_tshark(test: &str) -> bool {
+    let found = Command::new("tshark").arg("--version").output().is_ok();
+    if !found {
+        eprintln!("skipped, {test} needs tshark (Debian package tshark)");
+    }
+    found
+}
+
+fn octets(hex: &str) -> Vec<u8> {
+    let digits = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    (0..hex.len()).step_by(2).map(digits).collect()
+}
+
+/// Installs the dissector into a folder of its own.
+fn installed(folder: &Path) -> PathBuf {
+    let to = folder.join("plugins");
+    let output = Command::new(STRAIT)
+        .args(["dissector", "install", "--to"])
+        .arg(&to)
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let printed = Command::new(STRAIT).arg("dissector").output().unwrap();
+    let path = to.join("strait.lua");
+    assert_eq!(fs::read(&path).unwrap(), printed.stdout);
+    path
+}
+
+/// The values of fields in each frame of a capture; of a field that occurs several times, all.
+fn fields(folder: &Path, capture: &Path, names: &[&str], options: &[&str]) -> Vec<Vec<String>> {
+    let lua = installed(folder);
+    let mut command = Command::new("tshark");
+    command
+        .arg("-X")
+        .arg(format!("lua_script:{}", lua.display()));
+    command.arg("-r").arg(capture).args(options);
+    command.args(["-T", "fields", "-E", "separator=|", "-E", "aggregator=,"]);
+    for name in names {
+        command.args(["-e", name]);
+    }
+    let output = command.output().unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complaints}");
+    assert!(!complaints.contains("Lua"), "{complaints}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows = text.lines();
+    rows.map(|row| row.split('|').map(String::from).collect())
+        .collect()
+}
+
+fn capture(path: &Path, linktype: u16, frames: &[Vec<u8>]) {
+    let mut file = Vec::new();
+    pcapng::section(&mut file, "test");
+    pcapng::interface(&mut file, linktype, 65_535, "line");
+    for (time_ns, frame) in (0u64..).zip(frames) {
+        let length = frame.len() as u32;
+        pcapng::packet(&mut file, 0, time_ns, frame, length, None);
+    }
+    fs::write(path, file).unwrap();
+}
+
+#[test]
+fn golden_segments_are_read() {
+    if !has_tshark("the dissector") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let frames: BTreeMap<&str, Vec<u8>> = SEGMENTS
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, hex)| (name, octets(hex)))
+        .collect();
+    let order = [
+        "whole_short",
+        "whole_long",
+        "piece_first",
+        "piece_middle",
+        "piece_last",
+        "empty_first",
+    ];
+    let sent: Vec<Vec<u8>> = order.iter().map(|name| frames[name].clone()).collect();
+    let path = folder.path().join("segments.pcapng");
+    capture(&path, linktype::USER0, &sent);
+    let names = [
+        "strait.first",
+        "strait.last",
+        "strait.stream",
+        "strait.sequence",
+        "strait.payload",
+        "strait.check_bits",
+        "strait.check_ok",
+        "strait.packet",
+        "strait.packet.segments",
+    ];
+    let rows = fields(folder.path(), &path, &names, &[]);
+    let voice = "766f696365";
+    let whole = "61206c6f6e676572207061636b6574";
+    let expected = [
+        ["1", "1", "2", "1", voice, "16", "1", voice, "1"],
+        ["1", "1", "2", "1", voice, "32", "1", voice, "1"],
+        ["1", "0", "6", "7", "61206c6f6e", "16", "1", "", ""],
+        ["0", "0", "6", "0", "6765722070", "16", "1", "", ""],
+        ["0", "1", "6", "1", "61636b6574", "32", "1", whole, "3"],
+        ["1", "0", "0", "0", "", "16", "1", "", ""],
+    ];
+    assert_eq!(rows, expected);
+    // Any bit that is wrong is seen, those of the header too.
+    let whole = &frames["whole_long"];
+    let damaged = (0..whole.len() * 8).map(|bit| {
+        let mut octets = whole.clone();
+        octets[bit / 8] ^= 1 << (bit % 8);
+        octets
+    });
+    let damaged: Vec<Vec<u8>> = damaged.collect();
+    let path = folder.path().join("damaged.pcapng");
+    capture(&path, linktype::USER0, &damaged);
+    let rows = fields(folder.path(), &path, &["strait.check_ok"], &[]);
+    assert_eq!(rows, vec![["0"]; damaged.len()]);
+}
+
+#[test]
+fn golden_lines_are_read() {
+    if !has_tshark("the dissector") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (mut lines, mut expected) = (Vec::new(), Vec::new());
+    for text in LINES.lines().filter(|line| line.contains(" -> ")) {
+        let (_, rest) = text.split_once(": ").unwrap();
+        let (line, packets) = rest.split_once(" -> ").unwrap();
+        let packets: Vec<&str> = packets.split(' ').filter(|hex| *hex != "-").collect();
+        lines.push(octets(line));
+        expected.push([packets.join(",")]);
+    }
+    // What a line leaves unfinished is the next one's to give up, so each has a capture.
+    for (line, expected) in lines.into_iter().zip(expected) {
+        let path = folder.path().join("line.pcapng");
+        capture(&path, USER1, &[line]);
+        let rows = fields(folder.path(), &path, &["strait.packet"], &[]);
+        assert_eq!(rows, [expected]);
+    }
+}
+
+#[test]
+fn golden_urgent_frames_are_read() {
+    if !has_tshark("the dissector") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for text in URGENT.lines().filter(|line| line.contains(" -> ")) {
+        let (name, rest) = text.split_once(": ").unwrap();
+        let (bits, rest) = rest.split_once(' ').unwrap();
+        let (line, packets) = rest.split_once(" -> ").unwrap();
+        let packets: Vec<&str> = packets.split(' ').filter(|hex| *hex != "-").collect();
+        let path = folder.path().join("urgent.pcapng");
+        let setting = format!("strait_line.urgent:with {bits} bits");
+        let line = octets(line);
+        // As one record, and octet by octet.
+        capture(&path, USER1, std::slice::from_ref(&line));
+        let rows = fields(folder.path(), &path, &["strait.packet"], &["-o", &setting]);
+        assert_eq!(rows, [[packets.join(",")]], "{name}");
+        let single: Vec<Vec<u8>> = line.iter().map(|octet| vec![*octet]).collect();
+        capture(&path, USER1, &single);
+        let rows = fields(folder.path(), &path, &["strait.packet"], &["-o", &setting]);
+        let told: Vec<String> = rows
+            .concat()
+            .into_iter()
+            .filter(|row| !row.is_empty())
+            .collect();
+        assert_eq!(told, packets, "{name}");
+    }
+}
+
+/// A scenario file of the project, made shorter, run with captures.
+fn simulated(folder: &Path) -> PathBuf {
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let text = fs::read_to_string(files.join("studies/headers.toml")).unwrap();
+    let text = text.replace("\"../", &format!("\"{}/", files.to_str().unwrap()));
+    let text = text.replace("duration = \"240 s\"", "duration = \"75 s\"");
+    let scenario = folder.join("headers.toml");
+    fs::write(&scenario, text).unwrap();
+    let captures = folder.join("captures");
+    let output = Command::new(STRAIT)
+        .args(["sim", "--json", "--pcap"])
+        .args([&captures, &scenario])
+        .output()
+        .unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complaints}");
+    captures
+}
+
+/// What a node sent on interfaces of one link type.
+fn sent(path: &Path, wanted: u16) -> Vec<Vec<u8>> {
+    let file = fs::read(path).unwrap();
+    let (mut kinds, mut frames) = (Vec::new(), Vec::new());
+    for block in Reader::new(&file) {
+        match block.unwrap() {
+            Block::Interface(interface) => kinds.push(interface.linktype),
+            Block::Packet(packet) if kinds[packet.interface as usize] == wanted => {
+                frames.push(packet.bytes.to_vec());
+            }
+            _ => {}
+        }
+    }
+    frames
+}
+
+#[test]
+fn what_the_simulator_sends_is_read_and_made_whole() {
+    if !has_tshark("the dissector") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let captures = simulated(folder.path());
+    let names = [
+        "strait.check_ok",
+        "strait.packet",
+        "strait.packet.kind",
+        "ipv6.src",
+    ];
+    let link = ["-Y", "strait"];
+    let rows = fields(
+        folder.path(),
+        &captures.join("strait-a.pcapng"),
+        &names,
+        &link,
+    );
+    assert!(rows.len() > 400 && rows.iter().all(|row| row[0] == "1"));
+    let told: Vec<Vec<u8>> = rows
+        .iter()
+        .filter(|row| !row[1].is_empty())
+        .map(|row| {
+            assert_eq!((row[2].as_str(), row[3].as_str()), ("IPv6", "fd00:1::2"));
+            octets(&row[1])
+        })
+        .collect();
+    // The other gateway passes the same packets on in the order of arrival; one more may have been
+    // under way at the end.
+    let passed = sent(&captures.join("strait-b.pcapng"), linktype::RAW);
+    assert!(passed.len() > 300 && told.len() - passed.len() <= 1);
+    assert!(told[..passed.len()] == passed);
+
+    // Compressed headers go to the dissector that knows them.
+    let names = ["strait.check_ok", "strait.packet.kind", "frame.protocols"];
+    let rows = fields(
+        folder.path(),
+        &captures.join("rohc-a.pcapng"),
+        &names,
+        &link,
+    );
+    assert!(rows.len() > 300 && rows.iter().all(|row| row[0] == "1"));
+    let compressed = rows.iter().filter(|row| row[1] == "ROHC");
+    assert!(compressed.clone().all(|row| row[2].contains("rohc")));
+    assert!(compressed.count() > 300);
+}
