@@ -14,12 +14,13 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 21] = [
     ("analyse", wire::analyse),
     ("gateway_handle", gateway::gateway_handle),
     ("gateway_pair", pair::gateway_pair),
     ("ip_packet", wire::ip_packet),
     ("journal", journal::journal),
+    ("kiss", wire::kiss),
     ("link_config", text::link_config),
     ("mgen_capture", mgen::capture),
     ("mgen_log", mgen::log),

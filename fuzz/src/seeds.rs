@@ -12,6 +12,7 @@ pub fn of(target: &str) -> Vec<Seed> {
     match target {
         "ip_packet" => vectors("ip/packets.txt").into_iter().map(chosen).collect(),
         "segments" => vectors("link/segments.txt"),
+        "kiss" => vec![("frames".into(), kiss_frames())],
         "octet_frames" => {
             let stuffed = vectors("link/segments.txt").into_iter();
             let frame = |(name, octets): Seed| chosen((name, stuff(&octets)));
@@ -254,4 +255,12 @@ pub fn noise(number: u64, octets: usize) -> Vec<u8> {
 pub fn packets() -> &'static [Seed] {
     static PACKETS: std::sync::OnceLock<Vec<Seed>> = std::sync::OnceLock::new();
     PACKETS.get_or_init(|| vectors("ip/packets.txt"))
+}
+
+/// A number, then frames of a modem: a UI frame, one to be acknowledged, an empty and a broken one.
+fn kiss_frames() -> Vec<u8> {
+    let mut out = vec![64];
+    out.extend_from_slice(b"\xc0\x00\x9c\x94\x6e\xa0\x40\x40\xe0\x9c\x6e\x98\x8a\x9a\x40\x63\x03\xf0hi\xc0");
+    out.extend_from_slice(b"\xc0\x5c\x00\x07a\xdb\xdcb\xdb\xddc\xc0\xc0\xc0\x00\xdb\x01\xc0\x00\x01\xc0");
+    out
 }

@@ -3,8 +3,10 @@
 use std::net::IpAddr;
 
 use strait_link::{LinkSettings, Receiver};
+use strait_wire::ax25::UiFrame;
 use strait_wire::check::Crc32Sum;
 use strait_wire::ip::{self, IcmpError, PacketInfo, Unreachable};
+use strait_wire::kiss::{KissFrame, KissReader};
 use strait_wire::octets::{FLAG, Stuffing, Unstuffer};
 use strait_wire::pcap::{FILE_HEADER_OCTETS, FileHeader, RECORD_HEADER_OCTETS};
 use strait_wire::pcapng::{Decoder, Reader};
@@ -271,4 +273,46 @@ pub fn analyse(data: &[u8]) {
             assert!(analysis.result.to_json().starts_with('{'));
         }
     }
+}
+
+/// Octets from a modem: what they give doesn't depend on how they are cut, and comes back from what
+/// is written of it.
+pub fn kiss(data: &[u8]) {
+    let Some((&choice, octets)) = data.split_first() else {
+        return;
+    };
+    let octets_max = usize::from(choice);
+    let read = |piece: usize| {
+        let mut reader = KissReader::new(octets_max);
+        let mut all = Vec::new();
+        for piece in octets.chunks(piece) {
+            reader.feed(piece, |frame| {
+                all.push(frame.map(|it| (it.port, it.command, it.contents.to_vec())));
+            });
+        }
+        all
+    };
+    let whole = read(usize::MAX);
+    assert_eq!(whole, read(1));
+    let mut line = Vec::new();
+    for (port, command, contents) in whole.iter().flatten() {
+        assert!(contents.len() <= octets_max);
+        let frame = KissFrame {
+            port: *port,
+            command: *command,
+            contents,
+        };
+        frame.emit(&mut line);
+        if let Some(ui) = UiFrame::parse(contents) {
+            let mut out = Vec::new();
+            ui.emit(&mut out);
+            assert_eq!(UiFrame::parse(&out), Some(ui));
+        }
+    }
+    let mut again = Vec::new();
+    KissReader::new(octets_max).feed(&line, |frame| {
+        again.push(frame.map(|it| (it.port, it.command, it.contents.to_vec())));
+    });
+    let good: Vec<_> = whole.into_iter().filter(Result::is_ok).collect();
+    assert_eq!(again, good);
 }

@@ -7,8 +7,10 @@ use strait_core::prefix::Prefix;
 use strait_node::config::{PortConfig, PortKind};
 use strait_node::{InvalidConfig, NodeConfig};
 
+use crate::kiss::{KissConfig, KissPort};
 use crate::port_io::PortIo;
 use crate::serial::{Framing, SerialConfig, SerialPort};
+use crate::tcp_line::TcpLine;
 use crate::tun::{TunConfig, TunPort};
 use crate::udp::{UdpConfig, UdpPort};
 
@@ -29,6 +31,7 @@ pub(crate) fn ports(config: &NodeConfig) -> Result<Vec<Box<dyn PortIo>>, Invalid
         ports.push(match port.kind {
             PortKind::Serial => Box::new(SerialPort::new(serial(port)?)),
             PortKind::Udp => Box::new(UdpPort::new(udp(port)?)),
+            PortKind::Kiss => Box::new(kiss(port)?),
         });
     }
     Ok(ports)
@@ -98,6 +101,30 @@ fn udp(port: &PortConfig) -> Result<UdpConfig, InvalidConfig> {
     })
 }
 
+fn kiss(port: &PortConfig) -> Result<KissPort, InvalidConfig> {
+    let modem = port.kiss.clone().unwrap_or_default();
+    let line: Box<dyn PortIo> = match (modem.modem, &port.device) {
+        (Some(address), _) => Box::new(TcpLine::new(address)),
+        (None, Some(_)) => Box::new(SerialPort::new(serial(port)?)),
+        (None, None) => {
+            let message = "needed on a host: the modem's address, such as 127.0.0.1:8001, \
+                           or `device` and `baud`";
+            return Err(invalid(port, "kiss.modem", message));
+        }
+    };
+    let rate = port
+        .line_rate()
+        .ok_or_else(|| invalid(port, "rate", "needed: the rate on the air"))?;
+    let config = KissConfig {
+        radio: modem.radio,
+        rate,
+        frame_octets_max: u32::try_from(port.frame_octets_max()).unwrap_or(u32::MAX),
+        notice: modem.notice,
+        stations: modem.stations(),
+    };
+    Ok(KissPort::new(config, line))
+}
+
 /// What a port attaches to, in a few words.
 pub(crate) fn describe(port: &PortConfig) -> String {
     match port.kind {
@@ -106,6 +133,12 @@ pub(crate) fn describe(port: &PortConfig) -> String {
             port.device.as_deref().unwrap_or_default(),
             port.baud.unwrap_or_default()
         ),
+        PortKind::Kiss => {
+            let modem = port.kiss.as_ref().and_then(|kiss| kiss.modem);
+            let device = || port.device.clone().unwrap_or_default();
+            let modem = modem.map_or_else(device, |modem| modem.to_string());
+            format!("KISS {modem}")
+        }
         PortKind::Udp => port
             .local
             .map_or_else(String::new, |local| local.to_string()),
@@ -137,11 +170,48 @@ mod tests {
             complaint("kind = \"udp\""),
             "[[port]] p local: needed on a host: 0.0.0.0:7001, or --local p=ADDR"
         );
+        assert!(complaint("kind = \"kiss\"\nrate = \"1200 bit/s\"").contains("127.0.0.1:8001"));
         let local = "kind = \"udp\"\nlocal = \"127.0.0.1:0\"\n";
         assert!(complaint(local).contains("who is at the other end"));
         let unknown = format!("{local}neighbours = [{{ name = \"b\" }}]");
         assert!(complaint(&unknown).contains("--peer p.b=ADDR"));
         let mixed = format!("{local}neighbours = [{{ name = \"b\", address = \"[::1]:7\" }}]");
         assert!(complaint(&mixed).contains("different families"));
+    }
+
+    #[test]
+    fn the_keys_of_a_modem_are_checked() {
+        let complaint = |port: &str| {
+            let port = format!("[[port]]\nname = \"p\"\nkind = \"kiss\"\n{port}");
+            let text = format!("name = \"a\"\nhost = {{}}\n{port}");
+            let config: NodeConfig = parse("a.toml", &text).unwrap();
+            config.validate().err().map(|error| error.place)
+        };
+        let place = |key: &str| Some(format!("[[port]] p {key}"));
+        assert_eq!(complaint(""), place("rate"));
+        let rate = "rate = \"1200 bit/s\"\n";
+        assert_eq!(complaint(rate), None);
+        assert_eq!(
+            complaint(&format!("{rate}frame = \"15 B\"")),
+            place("frame")
+        );
+        assert_eq!(
+            complaint(&format!("{rate}kiss.radio = 16")),
+            place("kiss.radio")
+        );
+        assert_eq!(
+            complaint(&format!("{rate}local = \"[::1]:1\"")),
+            place("local")
+        );
+        let lone = format!("{rate}kiss.own = \"N0CALL\"");
+        assert_eq!(complaint(&lone), place("kiss.own, kiss.peer"));
+        assert_eq!(
+            complaint(&format!("{lone}\nkiss.peer = \"N0CALL-16\"")),
+            place("kiss.own, kiss.peer")
+        );
+        assert_eq!(
+            complaint(&format!("{lone}\nkiss.peer = \"N0CALL-15\"")),
+            None
+        );
     }
 }

@@ -485,6 +485,7 @@ impl<N: Node + ?Sized> Runner<N> {
     fn receive(&mut self, index: usize) {
         let port = port_id(index);
         let mut buffer = mem::take(&mut self.buffer);
+        let mut skipped = false;
         for _ in 0..BATCH {
             if self.stopping.is_some() || !self.bench.slots[index].open || !self.node.reads(port) {
                 break;
@@ -500,7 +501,7 @@ impl<N: Node + ?Sized> Runner<N> {
                     };
                     self.feed(now, input);
                 }
-                Ok(Received::Skipped) => {}
+                Ok(Received::Skipped) => skipped = true,
                 Ok(Received::Nothing) => break,
                 Err(error) => {
                     self.take_down(now, index, &error);
@@ -509,5 +510,9 @@ impl<N: Node + ?Sized> Runner<N> {
             }
         }
         self.buffer = buffer;
+        if skipped {
+            // What the node must not see may have been a modem's word that it has room.
+            self.settle(self.clock.now());
+        }
     }
 }

@@ -12,6 +12,7 @@ use strait_core::rate::LineRate;
 use strait_core::units::{BitRate, Octets, Time};
 use strait_link::{LinkSettings, SegmentCheck};
 use strait_qos::PolicyConfig;
+use strait_wire::ax25::Station;
 use strait_wire::ip::Chatter;
 
 use crate::answers::AnswersConfig;
@@ -99,12 +100,16 @@ pub struct PortConfig {
     /// UDP: who is at the other end. Without a list, one neighbour that the medium knows.
     #[serde(default)]
     pub neighbours: Vec<NeighbourConfig>,
-    /// UDP: the rate that frames are sent at; as fast as they come if absent.
+    /// UDP: the rate that frames are sent at; as fast as they come if absent. KISS: the rate on the
+    /// air.
     #[serde(default)]
     pub rate: Option<BitRate>,
-    /// UDP: the largest frame, in octets.
+    /// UDP, KISS: the largest frame, in octets; without it 1400, KISS 256.
     #[serde(default)]
     pub frame: Option<Octets>,
+    /// KISS: the modem.
+    #[serde(default)]
+    pub kiss: Option<KissConfig>,
     /// How packets are carried.
     #[serde(default)]
     pub profile: LinkProfile,
@@ -148,6 +153,37 @@ pub enum PortKind {
     Serial,
     /// Frames in UDP datagrams.
     Udp,
+    /// Frames of a KISS modem.
+    Kiss,
+}
+
+/// A KISS modem and its radio.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct KissConfig {
+    /// Where its TCP server is; without one, it is at the port's `device`. Live only.
+    #[serde(default)]
+    pub modem: Option<SocketAddr>,
+    /// Which of its radios, 0 to 15.
+    #[serde(default)]
+    pub radio: u8,
+    /// It tells of each frame when it has been sent (ACKMODE).
+    #[serde(default)]
+    pub notice: bool,
+    /// Our station, for AX.25 frames; they go without header if absent.
+    #[serde(default)]
+    pub own: Option<String>,
+    /// The station at the other end.
+    #[serde(default)]
+    pub peer: Option<String>,
+}
+
+impl KissConfig {
+    /// Both stations, ours first, if they are named and names of such.
+    pub fn stations(&self) -> Option<(Station, Station)> {
+        let station = |name: &Option<String>| name.as_ref()?.parse().ok();
+        Some((station(&self.own)?, station(&self.peer)?))
+    }
 }
 
 /// How packets are carried across a port.
@@ -385,16 +421,18 @@ impl PortConfig {
                     ("neighbours", !self.neighbours.is_empty()),
                     ("rate", self.rate.is_some()),
                     ("frame", self.frame.is_some()),
+                    ("kiss", self.kiss.is_some()),
                 ];
-                self.refuse(&foreign, "is for kind = \"udp\": remove it")?;
+                self.refuse(&foreign, "is for other kinds of port: remove it")?;
             }
             PortKind::Udp => {
                 let foreign = [
                     ("device", self.device.is_some()),
                     ("baud", self.baud.is_some()),
                     ("framing", self.framing.is_some()),
+                    ("kiss", self.kiss.is_some()),
                 ];
-                self.refuse(&foreign, "is for kind = \"serial\": remove it")?;
+                self.refuse(&foreign, "is for other kinds of port: remove it")?;
                 if self
                     .frame
                     .is_some_and(|frame| !(16..=65_507).contains(&frame.0))
@@ -403,6 +441,7 @@ impl PortConfig {
                 }
                 self.validate_neighbours()?;
             }
+            PortKind::Kiss => self.validate_kiss()?,
         }
         if self.compression != Compression::None && self.profile == LinkProfile::Plain {
             let message = "needs profile = \"segments\": a plain line has no header compression";
@@ -419,6 +458,36 @@ impl PortConfig {
         if self.check_urgent.is_some() && self.profile != LinkProfile::Adapter {
             let message = "is for profile = \"adapter\": remove it";
             return Err(invalid(self.place("check_urgent"), message));
+        }
+        Ok(())
+    }
+
+    fn validate_kiss(&self) -> Result<(), InvalidConfig> {
+        let foreign = [
+            ("local", self.local.is_some()),
+            ("neighbours", !self.neighbours.is_empty()),
+        ];
+        self.refuse(&foreign, "is for kind = \"udp\": remove it")?;
+        if self.rate.is_none_or(|rate| rate.0 == 0) {
+            let message = "needed: the rate on the air, such as \"1200 bit/s\"";
+            return Err(invalid(self.place("rate"), message));
+        }
+        if self
+            .frame
+            .is_some_and(|frame| !(16..=2048).contains(&frame.0))
+        {
+            return Err(invalid(self.place("frame"), "must be 16 to 2048 octets"));
+        }
+        self.bits_per_octet()?;
+        let kiss = self.kiss.clone().unwrap_or_default();
+        if kiss.radio > 15 {
+            return Err(invalid(self.place("kiss.radio"), "must be 0 to 15"));
+        }
+        let named = kiss.own.is_some() || kiss.peer.is_some();
+        if named && kiss.stations().is_none() {
+            let message = "both are needed, each a call sign of 1 to 6 letters and digits, \
+                           perhaps with -0 to -15: `N0CALL-7`";
+            return Err(invalid(self.place("kiss.own, kiss.peer"), message));
         }
         Ok(())
     }
@@ -465,7 +534,7 @@ impl PortConfig {
     pub fn line_rate(&self) -> Option<LineRate> {
         match self.kind {
             PortKind::Serial => Some(LineRate::new(self.baud?, self.bits_per_octet().ok()?)),
-            PortKind::Udp => self.rate.map(|rate| LineRate::new(rate.0, 8)),
+            PortKind::Udp | PortKind::Kiss => self.rate.map(|rate| LineRate::new(rate.0, 8)),
         }
     }
 
@@ -474,6 +543,8 @@ impl PortConfig {
         match self.kind {
             PortKind::Serial => usize::MAX,
             PortKind::Udp => self.frame.map_or(1400, |frame| frame.0 as usize),
+            // What AX.25 stations agree on without negotiation.
+            PortKind::Kiss => self.frame.map_or(256, |frame| frame.0 as usize),
         }
     }
 

@@ -4,12 +4,14 @@
 #![no_std]
 extern crate alloc;
 
+pub mod ax25;
 mod bytes;
 pub mod check;
 pub mod frame;
 pub mod hash;
 pub mod hello;
 pub mod ip;
+pub mod kiss;
 pub mod mgen;
 pub mod octets;
 pub mod pcap;

@@ -131,6 +131,10 @@ fn lay_end(
             config.device = Some(path.display().to_string());
             Ok(WireEnd::Pty(path))
         }
+        PortKind::Kiss => Err(LabError::Scenario(format!(
+            "link `{}`: live, the lab has no modem: use kind = \"udp\" there",
+            link.name
+        ))),
         PortKind::Udp => {
             let [near, far] = stage.net.join_link(gateway, index, side)?;
             // One socket serves all neighbours on a port, whichever cable leads to them.

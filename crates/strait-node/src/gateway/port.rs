@@ -112,7 +112,7 @@ impl Port {
                 OctetSender::new(settings),
                 Receiver::new(settings),
             ))),
-            PortKind::Udp => Link::Frames {
+            PortKind::Udp | PortKind::Kiss => Link::Frames {
                 neighbours: (0..config.neighbours.len().max(1))
                     .map(|_| (FrameSender::new(settings), Receiver::new(settings)))
                     .collect(),

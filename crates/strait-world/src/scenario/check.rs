@@ -248,12 +248,13 @@ fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortConfig, path: &
     let port_name = format!("port `{node}.{}`", port.name);
     let fits = match link.channel.kind {
         LinkKind::Serial => port.kind == PortKind::Serial,
-        LinkKind::Frames => port.kind == PortKind::Udp,
+        LinkKind::Frames => port.kind != PortKind::Serial,
     };
     if !fits {
         let (mine, theirs) = match port.kind {
             PortKind::Serial => ("serial", "frames"),
             PortKind::Udp => ("udp", "serial"),
+            PortKind::Kiss => ("kiss", "serial"),
         };
         let message = format!("{port_name} is of kind `{mine}`, the link of kind `{theirs}`");
         return Err(source.error(path, &message));

@@ -1,0 +1,171 @@
+//! An octet stream over TCP to something at this end of the medium, such as a modem.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use socket2::{Domain, Protocol, Socket, Type};
+use strait_core::id::NeighbourId;
+use strait_core::node::{PortState, Room, TxMeta};
+use strait_core::rate::LineRate;
+use strait_core::time::{Duration, Instant};
+
+use crate::error::{Doing, Error};
+use crate::port_io::{IoCounts, PortIo, Received, Sent, is_not_now};
+
+/// A connection as a port without a rate of its own.
+#[derive(Debug)]
+pub struct TcpLine {
+    peer: SocketAddr,
+    /// A connection that isn't open yet.
+    opening: Option<Socket>,
+    stream: Option<TcpStream>,
+    /// Octets that the socket had no space for.
+    pending: Vec<u8>,
+    refused: u64,
+}
+
+/// How long a call to open may hold the event loop up: enough on a LAN. A longer way is looked at
+/// again with the next call.
+const PATIENCE_MS: u8 = 20;
+
+impl TcpLine {
+    /// A connection to `peer` that isn't open yet.
+    pub const fn new(peer: SocketAddr) -> Self {
+        Self {
+            peer,
+            opening: None,
+            stream: None,
+            pending: Vec::new(),
+            refused: 0,
+        }
+    }
+
+    fn connect(&mut self) -> io::Result<()> {
+        let socket = match self.opening.take() {
+            Some(socket) => socket,
+            None => {
+                let domain = Domain::for_address(self.peer);
+                let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+                socket.set_nonblocking(true)?;
+                socket.set_tcp_nodelay(true)?;
+                match socket.connect(&self.peer.into()) {
+                    Err(error) if error.raw_os_error() != Some(Errno::EINPROGRESS as i32) => {
+                        return Err(error);
+                    }
+                    _ => socket,
+                }
+            }
+        };
+        let mut ready = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
+        let open = poll(&mut ready, PollTimeout::from(PATIENCE_MS))? > 0;
+        if let Some(error) = socket.take_error()? {
+            return Err(error);
+        }
+        if !open {
+            self.opening = Some(socket);
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer so far"));
+        }
+        self.stream = Some(socket.into());
+        Ok(())
+    }
+
+    /// Writes what the socket takes.
+    fn write(stream: &mut TcpStream, octets: &[u8]) -> io::Result<usize> {
+        match stream.write(octets) {
+            Ok(count) => Ok(count),
+            Err(error) if is_not_now(&error) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl PortIo for TcpLine {
+    fn open(&mut self, _now: Instant) -> Result<PortState, Error> {
+        if self.stream.is_none() {
+            let peer = self.peer;
+            self.connect().doing(|| format!("connect to TCP {peer}"))?;
+            self.pending.clear();
+        }
+        // Faster than anything behind it.
+        let rate = LineRate::new(1_000_000_000, 8);
+        Ok(PortState {
+            tx_rate: rate,
+            rx_rate: rate,
+            frame_octets_max: u32::MAX,
+            block: Duration::ZERO,
+            latency: Duration::ZERO,
+        })
+    }
+
+    fn close(&mut self) {
+        self.stream = None;
+        self.opening = None;
+        self.pending.clear();
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.stream.as_ref().map(AsFd::as_fd)
+    }
+
+    fn room(&mut self, now: Instant) -> Result<Room, Option<Instant>> {
+        if self.stream.is_none() || self.holds() {
+            return Err(None);
+        }
+        Ok(Room {
+            octets: usize::MAX,
+            starts: now,
+            until: None,
+        })
+    }
+
+    fn transmit(&mut self, _now: Instant, _meta: &TxMeta, octets: &[u8]) -> io::Result<Sent> {
+        let Some(stream) = &mut self.stream else {
+            self.refused += 1;
+            return Ok(Sent::Refused);
+        };
+        let written = Self::write(stream, octets)?;
+        self.pending.extend_from_slice(&octets[written..]);
+        Ok(Sent::Taken)
+    }
+
+    fn holds(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    fn flush(&mut self, _now: Instant) -> io::Result<()> {
+        if let Some(stream) = &mut self.stream {
+            let written = Self::write(stream, &self.pending)?;
+            self.pending.drain(..written);
+        }
+        Ok(())
+    }
+
+    fn drained(&mut self, _now: Instant) -> bool {
+        self.pending.is_empty()
+    }
+
+    fn receive(&mut self, _now: Instant, buffer: &mut [u8]) -> io::Result<Received> {
+        let Some(stream) = &mut self.stream else {
+            return Ok(Received::Nothing);
+        };
+        match stream.read(buffer) {
+            Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it hung up")),
+            Ok(octets) => Ok(Received::Frame {
+                from: NeighbourId::PEER,
+                octets,
+            }),
+            Err(error) if is_not_now(&error) => Ok(Received::Nothing),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn counts(&self) -> IoCounts {
+        IoCounts {
+            refused: self.refused,
+            ..IoCounts::default()
+        }
+    }
+}
