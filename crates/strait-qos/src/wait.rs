@@ -314,7 +314,7 @@ impl Book<'_> {
             }
             sure.bit_s = sure.bit_s.min(left);
             sure.latency_s += (limit.latency_s * limit.bit_s + first.octets * 8.0) / left;
-            if above == tree {
+            if above == tree && (first.octets, first.bit_s) > (0.0, 0.0) {
                 because.push(format!(
                     "others within their guarantees may send {} octets first, and {} bit/s",
                     first.octets as u64, first.bit_s as u64
