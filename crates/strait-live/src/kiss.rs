@@ -1,7 +1,7 @@
 //! A port over a KISS modem, at a serial line or a TCP address (Dire Wolf's is 8001).
 //!
 //! A modem takes frames faster than it sends them, and what it holds nobody can overtake. So at
-//! most [`UNDER_WAY_MAX`] frames are in its hands where it gives notice of each that it has sent,
+//! most `UNDER_WAY_MAX` frames are in its hands where it gives notice of each that it has sent,
 //! and otherwise the next one is asked for when the rate says that the one before has left.
 
 use std::collections::VecDeque;
