@@ -69,10 +69,20 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
             Role::Gateway(index) => {
                 let config = loaded.node_config(variant, &loaded.nodes[index])?;
                 let ports = config.ports.len() as u8 + 1;
+                let urgent: Vec<_> = config
+                    .ports
+                    .iter()
+                    .map(|port| port.link_settings(None).urgent)
+                    .collect();
                 let factory = GatewayFactory::new(config)
                     .map_err(|error| ConfigError::of_file(&member.name, error.to_string()))?;
                 let node = world.add_node(&member.name, Box::new(factory));
                 world.reserve_ports(node, ports);
+                for (port, check) in (1..).map(PortId).zip(urgent) {
+                    if let Some(check) = check {
+                        world.set_urgent(node, port, check);
+                    }
+                }
                 node
             }
             Role::Host(_) => {

@@ -6,14 +6,64 @@ use strait_core::node::TxMeta;
 use strait_core::{Instant, PortId};
 use strait_wire::octets::Unstuffer;
 use strait_wire::pcapng::{self, linktype};
+use strait_wire::segment::SegmentCheck;
+use strait_wire::urgent::Interleaved;
 
 /// Octets of a frame that are kept.
 const SNAP_OCTETS: usize = 65_535;
 
 struct Port {
     linktype: u16,
-    /// Finds the frames of an octet stream, whose pulls are single octets.
-    frames: Option<Unstuffer>,
+    octets: Octets,
+}
+
+/// How the octets of a port's pulls, single ones on an octet stream, become records.
+enum Octets {
+    /// Each pull is one.
+    Records,
+    /// Each frame is one.
+    Frames(Unstuffer),
+    /// The octets as they are, up to the end of each frame of either kind: an urgent one stands
+    /// inside another.
+    Line { ends: Interleaved, held: Vec<u8> },
+}
+
+impl Octets {
+    fn of(carries: Carries) -> Self {
+        match carries {
+            Carries::Packets | Carries::Frames => Self::Records,
+            Carries::Octets { urgent: None } => Self::Frames(Unstuffer::new(SNAP_OCTETS)),
+            Carries::Octets {
+                urgent: Some(check),
+            } => Self::Line {
+                ends: Interleaved::new(SNAP_OCTETS, check),
+                held: Vec::new(),
+            },
+        }
+    }
+
+    /// Takes what was pulled, and tells the records that it makes whole.
+    fn feed(&mut self, octets: &[u8], mut tell: impl FnMut(&[u8])) {
+        match self {
+            Self::Records => tell(octets),
+            Self::Frames(frames) => frames.feed(octets, |frame| {
+                if let Ok(frame) = frame {
+                    tell(frame);
+                }
+            }),
+            Self::Line { ends, held } => {
+                for octet in octets {
+                    held.push(*octet);
+                    let mut ended = held.len() == SNAP_OCTETS;
+                    ends.feed(&[*octet], |_| ended = true);
+                    if ended {
+                        tell(held);
+                        held.clear();
+                    }
+                }
+            }
+        }
+    }
 }
 
 struct NodeCapture {
@@ -34,8 +84,8 @@ pub(crate) enum Carries {
     Packets,
     /// Our link frames.
     Frames,
-    /// Our link frames on an octet stream.
-    Octets,
+    /// Our link frames on an octet stream, which may have urgent frames with this check.
+    Octets { urgent: Option<SegmentCheck> },
 }
 
 impl Captures {
@@ -52,11 +102,12 @@ impl Captures {
                 let (link, carries) = port(index, number);
                 let linktype = match carries {
                     Carries::Packets => linktype::RAW,
-                    Carries::Frames | Carries::Octets => linktype::USER0,
+                    Carries::Frames | Carries::Octets { urgent: None } => linktype::USER0,
+                    Carries::Octets { urgent: Some(_) } => linktype::USER2,
                 };
                 pcapng::interface(&mut file, linktype, SNAP_OCTETS as u32, &link);
-                let frames = (carries == Carries::Octets).then(|| Unstuffer::new(SNAP_OCTETS));
-                Port { linktype, frames }
+                let octets = Octets::of(carries);
+                Port { linktype, octets }
             });
             let ports = ports.collect();
             NodeCapture {
@@ -81,10 +132,9 @@ impl Captures {
     ) {
         let capture = &mut self.nodes[node];
         let entry = &mut capture.ports[port.index()];
-        let comment =
-            (entry.linktype == linktype::USER0).then(|| format!("class {}", meta.class.0));
+        let comment = (entry.linktype != linktype::RAW).then(|| format!("class {}", meta.class.0));
         let file = &mut capture.file;
-        let mut write = |frame: &[u8]| {
+        entry.octets.feed(octets, |frame: &[u8]| {
             let kept = &frame[..frame.len().min(SNAP_OCTETS)];
             let length = frame.len() as u32;
             pcapng::packet(
@@ -95,15 +145,7 @@ impl Captures {
                 length,
                 comment.as_deref(),
             );
-        };
-        match &mut entry.frames {
-            Some(frames) => frames.feed(octets, |frame| {
-                if let Ok(frame) = frame {
-                    write(frame);
-                }
-            }),
-            None => write(octets),
-        }
+        });
     }
 
     /// The files, by name.

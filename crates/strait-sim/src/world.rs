@@ -11,6 +11,7 @@ use strait_core::node::{
 };
 use strait_core::stats::Stats;
 use strait_core::{Effect, Fate, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta};
+use strait_wire::segment::SegmentCheck;
 use strait_world::host::Host;
 
 use crate::capture::{Captures, Carries};
@@ -70,6 +71,8 @@ struct Port {
     links: Vec<(usize, Side)>,
     /// The moment for which a [`What::Room`] is planned.
     room_at: Option<Instant>,
+    /// The check of its urgent frames, if it is an octet stream with such.
+    urgent: Option<SegmentCheck>,
 }
 
 /// Where a link ends.
@@ -354,7 +357,8 @@ impl World {
             let carries = if link.ends.iter().any(plain) {
                 Carries::Packets
             } else if link.serial {
-                Carries::Octets
+                let urgent = self.slots[node].ports[port].urgent;
+                Carries::Octets { urgent }
             } else {
                 Carries::Frames
             };
@@ -419,6 +423,13 @@ impl World {
     pub fn reserve_ports(&mut self, node: NodeIndex, ports: u8) {
         let have = &mut self.slots[node.0].ports;
         have.resize_with(have.len().max(usize::from(ports)), Port::default);
+    }
+
+    /// Says that an octet stream has urgent frames with this check, so that captures of it hold
+    /// octets as they are.
+    pub fn set_urgent(&mut self, node: NodeIndex, port: PortId, check: SegmentCheck) {
+        self.reserve_ports(node, port.0 + 1);
+        self.slots[node.0].ports[port.index()].urgent = Some(check);
     }
 
     /// The number that the node's next port gets.

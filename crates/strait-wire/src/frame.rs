@@ -28,6 +28,8 @@ pub mod linktype {
     pub const LINUX_SLL: u16 = 113;
     /// Private; here the frames of our own links.
     pub const USER0: u16 = 147;
+    /// Private; here octets of a serial line with urgent frames.
+    pub const USER2: u16 = 149;
     /// IPv4 packets.
     pub const IPV4: u16 = 228;
     /// IPv6 packets.

@@ -2,10 +2,12 @@
 --
 -- LINKTYPE_USER0 (147): one segment without octet stuffing and flags, as `--pcap` writes it.
 -- LINKTYPE_USER1 (148): octets of a serial line as they are, with stuffing and flags.
+-- LINKTYPE_USER2 (149): the same with urgent frames, as `--pcap` writes it for the profile `adapter`.
 -- UDP: choose `strait` by "Decode As", or tshark -d udp.port==PORT,strait
 
 local segments = Proto("strait", "strait link segment")
 local line = Proto("strait_line", "strait octet stream")
+local urgent_line = Proto("strait_urgent", "strait octet stream with urgent frames")
 
 -- Settings ------------------------------------------------------------------------------------
 
@@ -15,9 +17,9 @@ segments.prefs.check = Pref.enum("Check of whole packets", 0,
     "Bits of the check of a segment that holds a packet whole: the port's key `check`", CHECKS, false)
 segments.prefs.carries = Pref.enum("Packets are", 0,
     "What segments carry: ROHC packets with the port's compression = \"rohc\"", CARRIES, false)
-line.prefs.urgent = Pref.enum("Urgent frames", 0,
-    "Whether marks begin urgent frames (profile `adapter`), and the bits of their check: the port's\
-key `check_urgent`", { { 1, "none", 0 }, { 2, "with 16 bits", 16 }, { 3, "with 32 bits", 32 } }, false)
+urgent_line.prefs.check = Pref.enum("Check of urgent frames", 16,
+    "Bits of their check: the port's key `check_urgent`",
+    { { 1, "16 bits", 16 }, { 2, "32 bits", 32 } }, false)
 segments.prefs.mtu = Pref.uint("Longest packet", 65567,
     "In octets; a longer one is given up")
 
@@ -59,21 +61,26 @@ local lf = {
     flags = ProtoField.uint32("strait_line.flags", "Flags"),
     escapes = ProtoField.uint32("strait_line.escapes", "Escapes"),
     frame = ProtoField.bytes("strait_line.frame", "Frame"),
-    urgent = ProtoField.bytes("strait_line.urgent", "Urgent frame"),
-    masked = ProtoField.bool("strait_line.urgent.masked", "Masked"),
-    length = ProtoField.uint16("strait_line.urgent.length", "Length"),
-    urgent_ok = ProtoField.bool("strait_line.urgent.check_ok", "Check is right"),
+}
+local uf = {
+    frame = ProtoField.bytes("strait_urgent.frame", "Urgent frame"),
+    inside = ProtoField.bool("strait_urgent.inside", "Stands inside another frame"),
+    masked = ProtoField.bool("strait_urgent.masked", "Masked"),
+    length = ProtoField.uint16("strait_urgent.length", "Length"),
+    check_ok = ProtoField.bool("strait_urgent.check_ok", "Check is right"),
 }
 local le = {
     escape = ProtoExpert.new("strait_line.escape_wrong", "An escape that no sender makes",
         expert.group.MALFORMED, expert.severity.ERROR),
     given_up = ProtoExpert.new("strait_line.given_up", "Given up before its end",
         expert.group.SEQUENCE, expert.severity.WARN),
-    urgent = ProtoExpert.new("strait_line.urgent_wrong", "Check of an urgent frame is wrong",
-        expert.group.CHECKSUM, expert.severity.ERROR),
 }
-line.fields = { lf.flags, lf.escapes, lf.frame, lf.urgent, lf.masked, lf.length, lf.urgent_ok }
-line.experts = { le.escape, le.given_up, le.urgent }
+line.fields = { lf.flags, lf.escapes, lf.frame }
+line.experts = { le.escape, le.given_up }
+local urgent_wrong = ProtoExpert.new("strait_urgent.wrong", "Check of an urgent frame is wrong",
+    expert.group.CHECKSUM, expert.severity.ERROR)
+urgent_line.fields = { uf.frame, uf.inside, uf.masked, uf.length, uf.check_ok }
+urgent_line.experts = { urgent_wrong }
 
 local interface_id = Field.new("frame.interface_id")
 
@@ -335,33 +342,33 @@ local function put(bytes, octet)
     bytes:append(one)
 end
 
--- Octets that an urgent frame has, once its length is there.
-local function urgent_octets(bytes)
+-- Octets that an urgent frame has, once its length is there; `check` is the octets of its check.
+local function urgent_octets(bytes, check)
     local first = bytes:get_index(0)
     local length, head = band(first, 0x3f), 1
     if band(first, 0x40) ~= 0 then
         if bytes:len() < 2 then return nil end
         length, head = length * 256 + bytes:get_index(1), 2
     end
-    return head + length + line.prefs.urgent / 8, head, length
+    return head + length + check, head, length
 end
 
-local function urgent_of(bytes, head, length)
+local function urgent_of(bytes, head, length, check)
     local masked = band(bytes:get_index(0), 0x80) ~= 0
     local plain = ByteArray.new()
     for at = 0, bytes:len() - 1 do
         local octet = bytes:get_index(at)
         put(plain, (masked and at >= head) and bxor(octet, MASK) or octet)
     end
-    local check = line.prefs.urgent / 8
     local sum = crc(check == 2 and CRC16 or CRC32, plain:subset(0, head + length))
     return { masked = masked, length = length, ok = sum == sent_check(plain, check),
         packet = plain:subset(head, length) }
 end
 
--- Takes one octet; adds to `items` what ends with it.
-local function feed(way, octet, items)
-    local marks = line.prefs.urgent ~= 0
+-- Takes one octet; adds to `items` what ends with it. `check` is the octets of the check of urgent
+-- frames, nil where no mark begins one.
+local function feed(way, octet, items, check)
+    local marks = check ~= nil
     local urgent = way.urgent
     local function escape_ends(plain)
         return plain == FLAG or plain == ESCAPE or (marks and plain == MARK)
@@ -406,32 +413,36 @@ local function feed(way, octet, items)
             return
         end
         put(urgent.bytes, plain)
-        local octets, head, length = urgent_octets(urgent.bytes)
+        local octets, head, length = urgent_octets(urgent.bytes, check)
         if octets and length == 0 then
             items[#items + 1] = { given_up = true }
             way.urgent, way.skips = nil, true
         elseif octets and urgent.bytes:len() == octets then
-            items[#items + 1] = { urgent = urgent_of(urgent.bytes, head, length) }
+            local it = urgent_of(urgent.bytes, head, length, check)
+            it.inside = way.frame:len() > 0 or way.escaped == true
+            items[#items + 1] = { urgent = it }
             way.urgent = nil
         end
     end
 end
 
 local function show_urgent(it, tvb, tree, pinfo, root)
-    local head = tree:add(lf.urgent, tvb())
-    head:add(lf.masked, it.masked):set_generated()
-    head:add(lf.length, it.length):set_generated()
-    head:add(lf.urgent_ok, it.ok):set_generated()
+    local head = tree:add(uf.frame, tvb())
+    head:add(uf.inside, it.inside):set_generated()
+    head:add(uf.masked, it.masked):set_generated()
+    head:add(uf.length, it.length):set_generated()
+    head:add(uf.check_ok, it.ok):set_generated()
     if it.ok then
+        pinfo.cols.info = "urgent" .. (it.inside and ", inside another frame" or "")
         show_packet(it.packet, head, pinfo, root)
     else
-        head:add_proto_expert_info(le.urgent)
+        head:add_proto_expert_info(urgent_wrong)
     end
 end
 
-function line.dissector(tvb, pinfo, root)
+local function dissect_line(proto, tvb, pinfo, root, check)
     pinfo.cols.protocol = "strait"
-    local tree = root:add(line, tvb())
+    local tree = root:add(proto, tvb())
     local items = seen[pinfo.number]
     if not items then
         local interface = interface_id()
@@ -440,7 +451,7 @@ function line.dissector(tvb, pinfo, root)
         begun[key] = way
         items = { flags = 0, escapes = 0 }
         local bytes = tvb:bytes()
-        for at = 0, bytes:len() - 1 do feed(way, bytes:get_index(at), items) end
+        for at = 0, bytes:len() - 1 do feed(way, bytes:get_index(at), items, check) end
         seen[pinfo.number] = items
     end
     tree:add(lf.flags, items.flags):set_generated()
@@ -459,8 +470,17 @@ function line.dissector(tvb, pinfo, root)
     return tvb:len()
 end
 
+function line.dissector(tvb, pinfo, root)
+    return dissect_line(line, tvb, pinfo, root, nil)
+end
+
+function urgent_line.dissector(tvb, pinfo, root)
+    return dissect_line(urgent_line, tvb, pinfo, root, urgent_line.prefs.check / 8)
+end
+
 -- Where they are found ------------------------------------------------------------------------
 
 DissectorTable.get("wtap_encap"):add(wtap.USER0, segments)
 DissectorTable.get("wtap_encap"):add(wtap.USER1, line)
+DissectorTable.get("wtap_encap"):add(wtap.USER2, urgent_line)
 DissectorTable.get("udp.port"):add_for_decode_as(segments)

@@ -172,14 +172,14 @@ fn golden_urgent_frames_are_read() {
         let (line, packets) = rest.split_once(" -> ").unwrap();
         let packets: Vec<&str> = packets.split(' ').filter(|hex| *hex != "-").collect();
         let path = folder.path().join("urgent.pcapng");
-        let setting = format!("strait_line.urgent:with {bits} bits");
+        let setting = format!("strait_urgent.check:{bits} bits");
         let line = octets(line);
         // As one record, and octet by octet.
-        capture(&path, USER1, std::slice::from_ref(&line));
+        capture(&path, linktype::USER2, std::slice::from_ref(&line));
         let rows = fields(folder.path(), &path, &["strait.packet"], &["-o", &setting]);
         assert_eq!(rows, [[packets.join(",")]], "{name}");
         let single: Vec<Vec<u8>> = line.iter().map(|octet| vec![*octet]).collect();
-        capture(&path, USER1, &single);
+        capture(&path, linktype::USER2, &single);
         let rows = fields(folder.path(), &path, &["strait.packet"], &["-o", &setting]);
         let told: Vec<String> = rows
             .concat()
@@ -190,13 +190,16 @@ fn golden_urgent_frames_are_read() {
     }
 }
 
-/// A scenario file of the project, made shorter, run with captures.
-fn simulated(folder: &Path) -> PathBuf {
+/// A scenario file of the project with some of its text changed, run with captures.
+fn simulated(folder: &Path, file: &str, changes: &[[&str; 2]]) -> PathBuf {
     let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let text = fs::read_to_string(files.join("studies/headers.toml")).unwrap();
-    let text = text.replace("\"../", &format!("\"{}/", files.to_str().unwrap()));
-    let text = text.replace("duration = \"240 s\"", "duration = \"75 s\"");
-    let scenario = folder.join("headers.toml");
+    let text = fs::read_to_string(files.join(file)).unwrap();
+    let mut text = text.replace("\"../", &format!("\"{}/", files.to_str().unwrap()));
+    for [from, to] in changes {
+        assert!(text.contains(from), "{file}: {from}");
+        text = text.replace(from, to);
+    }
+    let scenario = folder.join("scenario.toml");
     fs::write(&scenario, text).unwrap();
     let captures = folder.join("captures");
     let output = Command::new(STRAIT)
@@ -231,7 +234,8 @@ fn what_the_simulator_sends_is_read_and_made_whole() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let captures = simulated(folder.path());
+    let shorter = ["duration = \"240 s\"", "duration = \"75 s\""];
+    let captures = simulated(folder.path(), "studies/headers.toml", &[shorter]);
     let names = [
         "strait.check_ok",
         "strait.packet",
@@ -272,4 +276,31 @@ fn what_the_simulator_sends_is_read_and_made_whole() {
     let compressed = rows.iter().filter(|row| row[1] == "ROHC");
     assert!(compressed.clone().all(|row| row[2].contains("rohc")));
     assert!(compressed.count() > 300);
+}
+
+#[test]
+fn calls_inside_other_frames_are_read_as_the_simulator_sends_them() {
+    if !has_tshark("the dissector") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let captures = simulated(folder.path(), "lab/adapter.toml", &[]);
+    let capture = captures.join("strait-a.pcapng");
+    let names = [
+        "strait_urgent.check_ok",
+        "strait_urgent.inside",
+        "strait.check_ok",
+        "strait.packet.kind",
+    ];
+    let rows = fields(folder.path(), &capture, &names, &["-Y", "strait_urgent"]);
+    let column = |at: usize| {
+        let values = rows.iter().flat_map(move |row| row[at].split(','));
+        values.filter(|value| !value.is_empty())
+    };
+    let urgent = column(0).count();
+    assert!(urgent > 150 && column(0).all(|right| right == "1"));
+    assert!(column(1).filter(|inside| *inside == "1").count() > urgent / 4);
+    let others = column(2).count();
+    assert!(others > 20 && column(2).all(|right| right == "1"));
+    assert!(column(3).filter(|kind| *kind == "ROHC").count() > urgent);
 }
