@@ -163,5 +163,9 @@ fn packet_pairs_tell_what_a_backlog_gets() {
     let svg = fs::read_to_string(format!("{folder}/na-pairs.svg")).unwrap();
     assert!(svg.matches("<circle").count() > 330);
     assert_eq!(svg.matches("<polyline").count(), 3);
+    let svg = fs::read_to_string(format!("{folder}/na-ping.svg")).unwrap();
+    assert_eq!(svg.matches("<polyline").count(), 2);
+    let svg = fs::read_to_string(format!("{folder}/na-jitter.svg")).unwrap();
+    assert!(svg.matches("<circle").count() > 1000);
     fs::remove_dir_all(folder).unwrap();
 }

@@ -11,6 +11,8 @@ use strait_world::traffic::FlowReport;
 
 use super::{Options, joined, na_pairs, progress};
 
+mod figures;
+
 const NAME: &str = "na";
 /// One octet on the line, in s: ten bits at 9600 baud.
 const OCTET_S: f64 = 10.0 / 9600.0;
@@ -59,6 +61,9 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
         study: &study,
         runs: cases.iter().zip(&runs).collect(),
     };
+    if let Some(folder) = options.figures {
+        figures::write(&rows, folder)?;
+    }
     let mut hash = RunHash::default();
     runs.iter().for_each(|run| hash.fold(run.hash));
     let unexplained: u64 = runs.iter().map(|run| run.unexplained).sum();

@@ -1,0 +1,90 @@
+//! The study `na` as pictures: calls over time, and pings against their size.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use strait_sim::study::na::Data;
+use strait_world::report::scatter::{Figure, Marks};
+
+use super::{Rows, WAIT_S, delays, line_through};
+
+/// What is drawn beside one call of the first vocoder.
+const BESIDE: [Data; 4] = [Data::Ping(64), Data::Ping(1400), Data::Bulk, Data::TwoFiles];
+
+/// Writes the figures into `folder`.
+pub(super) fn write(rows: &Rows<'_>, folder: &Path) -> anyhow::Result<()> {
+    let figures = [("na-jitter", jitter(rows)), ("na-ping", ping(rows))];
+    for (name, figure) in figures {
+        let path = folder.join(format!("{name}.svg"));
+        fs::write(&path, figure.to_svg())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// How much later than alone each packet of one side of a call is, over time.
+fn jitter(rows: &Rows<'_>) -> Figure {
+    let vocoder = rows.study.vocoders.first().map_or("", |it| &it.name);
+    let alone = rows.find(vocoder, 1, Data::Nothing);
+    let drawn = BESIDE.into_iter().filter_map(|data| {
+        let (run, alone) = (rows.find(vocoder, 1, data)?, alone?);
+        let calls = run.calls.iter().zip(&alone.calls);
+        let points = calls.flat_map(|(beside, alone)| {
+            let same = delays(beside).zip(delays(alone));
+            let one_side = same.filter(|(it, _)| it.0 == "delay" && it.1 >= run.settled_s);
+            one_side.map(|(beside, alone)| (beside.1, (beside.2 - alone.2) * 1e3))
+        });
+        Some(Marks {
+            name: data.name(),
+            points: points.collect(),
+            ..Marks::default()
+        })
+    });
+    let mut marks: Vec<Marks> = drawn.collect();
+    let end_s = rows.study.stop.0.as_secs_f64();
+    marks.push(Marks {
+        name: "two octets".into(),
+        line: vec![(0.0, WAIT_S * 1e3), (end_s, WAIT_S * 1e3)],
+        ..Marks::default()
+    });
+    Figure {
+        title: format!("how much later data makes the packets of a call, vocoder of {vocoder}"),
+        across: "sent [s]".into(),
+        up: "later than alone [ms]".into(),
+        marks,
+    }
+}
+
+/// Ping time against size, with straight lines through the means.
+fn ping(rows: &Rows<'_>) -> Figure {
+    let marks = rows.slopes().map(|(calls, run)| {
+        let points = rows.ping_points(run);
+        let line = line_through(&points).map_or_else(Vec::new, |(slope, _)| {
+            let count = points.len() as f64;
+            let [x, y] = points
+                .iter()
+                .fold([0.0; 2], |sum, it| [sum[0] + it.0, sum[1] + it.1])
+                .map(|sum| sum / count);
+            let most = points.iter().map(|it| it.0).fold(0.0, f64::max);
+            let at = |size: f64| (size, y + slope * (size - x));
+            vec![at(0.0), at(most)]
+        });
+        Marks {
+            name: match calls {
+                0 => "no call".into(),
+                1 => "one call".into(),
+                2 => "two calls".into(),
+                calls => format!("{calls} calls"),
+            },
+            points,
+            line,
+        }
+    });
+    Figure {
+        title: "ping time against size, 9600 baud 8N1".into(),
+        across: "payload [octets]".into(),
+        up: "time there and back [s]".into(),
+        marks: marks.collect(),
+    }
+}
