@@ -80,7 +80,10 @@ fn run(
 
 #[test]
 fn every_packet_that_arrives_is_delivered_and_none_wrongly() {
-    let settings = Settings::new(Cids::Small(15));
+    let settings = Settings {
+        far_timestamps: true,
+        ..Settings::new(Cids::Small(15))
+    };
     for loss in [0.0, 0.01, 0.05, 0.1, 0.2] {
         for delay in [None, Some(1), Some(20)] {
             let outcome = run(&KINDS, settings, 30_000, loss, delay);
@@ -190,6 +193,55 @@ fn a_gap_of_two_hundred_packets_is_bridged_by_the_transport_checksum() {
                 let expected = number < 40 || bridged;
                 assert_eq!(received.is_ok(), expected, "{gap} {number}");
                 assert!(out == packet || !expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_packet_behind_a_long_silence_needs_no_more_octets_than_behind_a_short_one() {
+    // Steps of silence, and octets of the first header behind it: by the standard, and if the
+    // other end finds timestamps by the UDP checksum. The packet may be read by whoever has only
+    // the last but three.
+    for (silence, by_standard, far) in [
+        (45, 4, 4),
+        (46, 6, 4),
+        (381, 6, 4),
+        (382, 7, 4),
+        (1069, 7, 4),
+        (1070, 7, 7),
+    ] {
+        for (far_timestamps, expected, lost) in [
+            (false, by_standard, 17),
+            (false, by_standard, 20),
+            (true, far, 17),
+            (true, far, 20),
+        ] {
+            let settings = Settings {
+                far_timestamps,
+                ..Settings::new(Cids::Small(15))
+            };
+            let (mut left, mut right) = (Peer::new(settings), Peer::new(settings));
+            let mut dice = Dice(9);
+            let mut call = Flow::new(Kind::Voice6, 1, &mut dice);
+            (call.pauses, call.reroutes) = (0.0, 0.0);
+            for number in 0..40 {
+                if number == 20 {
+                    call.timestamp = call.timestamp.wrapping_add(160 * (silence - 1));
+                }
+                let packet = call.next(&mut dice);
+                let (mut line, mut out) = (Vec::new(), Vec::new());
+                left.compress(0, &packet, &mut line);
+                // Of the packets before the silence the last three are lost, or of those behind it
+                // the first three.
+                let octets = line.len() + 60 - packet.len();
+                assert!(number != 20 || octets == expected, "{silence} {octets}");
+                if (lost..lost + 3).contains(&number) {
+                    continue;
+                }
+                let received = right.decompress(&line, &mut out);
+                assert_eq!(received, Ok(Received::Packet), "{silence} {number}");
+                assert_eq!(out, packet);
             }
         }
     }

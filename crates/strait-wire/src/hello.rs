@@ -20,6 +20,7 @@ pub const OCTETS: usize = 15;
 
 const COMPRESSES: u8 = 0x01;
 const CONFIRMED: u8 = 0x02;
+const FAR_TIMESTAMPS: u8 = 0x80;
 
 /// What an end of a link says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct Hello {
     pub compresses: bool,
     /// It knows that the other end has heard this incarnation of it.
     pub confirmed: bool,
+    /// It finds timestamps behind a long silence by the transport checksum.
+    pub far_timestamps: bool,
     /// The highest number of a context.
     pub cids_max: u8,
     /// Another number after each start: what it knew before is gone.
@@ -50,7 +53,9 @@ impl Hello {
             MARK,
             self.format,
             self.format_least,
-            flag(self.compresses, COMPRESSES) | flag(self.confirmed, CONFIRMED),
+            flag(self.compresses, COMPRESSES)
+                | flag(self.confirmed, CONFIRMED)
+                | flag(self.far_timestamps, FAR_TIMESTAMPS),
             self.cids_max,
         ]);
         out.extend_from_slice(&self.incarnation.to_be_bytes());
@@ -88,6 +93,7 @@ impl Hello {
             format_least,
             compresses: flags & COMPRESSES != 0,
             confirmed: flags & CONFIRMED != 0,
+            far_timestamps: flags & FAR_TIMESTAMPS != 0,
             cids_max,
             incarnation: u32::from_be_bytes([a, b, c, d]),
             heard: u32::from_be_bytes([e, f, g, h]),
@@ -106,6 +112,7 @@ mod tests {
         format_least: 1,
         compresses: true,
         confirmed: false,
+        far_timestamps: true,
         cids_max: 15,
         incarnation: 0x0102_0304,
         heard: 0xa0b0_c0d0,
@@ -117,7 +124,7 @@ mod tests {
         let mut octets = Vec::new();
         HELLO.emit(&mut octets);
         let expected = [
-            0xf9, 2, 1, 1, 15, 1, 2, 3, 4, 0xa0, 0xb0, 0xc0, 0xd0, 0x05, 0xdc,
+            0xf9, 2, 1, 0x81, 15, 1, 2, 3, 4, 0xa0, 0xb0, 0xc0, 0xd0, 0x05, 0xdc,
         ];
         assert_eq!(octets, expected);
         octets.push(0x45);
@@ -133,7 +140,7 @@ mod tests {
     fn flags_that_nobody_knows_have_no_effect() {
         let mut octets = Vec::new();
         HELLO.emit(&mut octets);
-        octets[3] |= 0xfc;
+        octets[3] |= 0x7c;
         assert_eq!(Hello::parse(&octets), Some((HELLO, &[][..])));
     }
 }

@@ -53,10 +53,10 @@ impl Coder {
         }
     }
 
-    fn repeat_dynamic(&mut self) {
+    fn answer_nack(&mut self) {
         match self {
-            Self::Rfc3095(encoder) => encoder.repeat_dynamic(),
-            Self::Tcp(encoder) => encoder.repeat_dynamic(),
+            Self::Rfc3095(encoder) => encoder.answer_nack(),
+            Self::Tcp(encoder) => encoder.answer_nack(),
         }
     }
 
@@ -172,6 +172,11 @@ impl Compressor {
     /// Forgets every context, as after the link was down: the other end may be a new one.
     pub fn reset(&mut self) {
         *self = Self::new(self.settings);
+    }
+
+    /// The other end has said whether it does [`Settings::far_timestamps`].
+    pub const fn agree(&mut self, far_timestamps: bool) {
+        self.settings.far_timestamps = far_timestamps;
     }
 
     /// Appends `packet` in its compressed form, and says by which profile. Packets of one flow and
@@ -352,7 +357,7 @@ impl Compressor {
         };
         match feedback.kind {
             Kind::Ack(sequence) => entry.coder.confirm(sequence),
-            Kind::Nack => entry.coder.repeat_dynamic(),
+            Kind::Nack => entry.coder.answer_nack(),
             Kind::StaticNack => entry.coder.begin_again(),
         }
     }

@@ -25,6 +25,8 @@ struct Said {
     marker: bool,
     /// The timestamp's bits are of its scaled value.
     scaled: bool,
+    /// So many rounds of those bits further on than they say.
+    rounds: u32,
     check: Check,
 }
 
@@ -43,8 +45,26 @@ impl Said {
             id: Bits { value: 0, width: 0 },
             marker: false,
             scaled: true,
+            rounds: 0,
             check,
         }
+    }
+
+    /// The same with the scaled timestamps that have the same bits, after a silence longer than
+    /// they can tell.
+    fn further_timestamps(self) -> impl Iterator<Item = Self> {
+        let short = (1..=SHORT_TIMESTAMP_BITS).contains(&self.timestamp.width);
+        let tells = self.scaled && short;
+        let rounds = if tells { ROUNDS_MAX } else { 0 };
+        (1..=rounds).map(move |rounds| Self { rounds, ..self })
+    }
+
+    /// The sequence numbers further on than `sequence` that have the same bits, after a loss of
+    /// more packets than they can tell.
+    fn further_sequences(self, sequence: u32, kind: Number) -> impl Iterator<Item = u32> {
+        let tells = self.sequence.width == ROUND_BITS;
+        let rounds = if tells { ROUNDS_MAX } else { 0 };
+        (1..=rounds).map(move |round| sequence.wrapping_add(round << ROUND_BITS) & kind.mask())
     }
 
     const fn push(&mut self, main: Main, value: u32, width: u8) {
@@ -250,8 +270,10 @@ pub(super) struct Decoder {
 /// Widths of sequence numbers that are tried again one round further on, when the check says that
 /// more packets were lost than they can tell.
 const ROUND_BITS: u8 = 4;
-/// Rounds that are tried: with 16 numbers each, this many packets in a row may be lost.
-const ROUNDS_MAX: u32 = 16;
+/// The widest scaled timestamps of which further rounds are tried: those of UO-1.
+const SHORT_TIMESTAMP_BITS: u8 = 6;
+/// Rounds that are tried: with 16 sequence numbers each, this many packets in a row may be lost.
+pub(super) const ROUNDS_MAX: u32 = 16;
 
 impl Decoder {
     pub(super) const fn new(known: Known) -> Self {
@@ -293,11 +315,16 @@ impl Decoder {
             self.take(next);
             return Ok(said.check);
         }
-        if said.sequence.width == ROUND_BITS && !thorough {
-            for round in 1..=ROUNDS_MAX {
-                let sequence = sequence.wrapping_add(round << ROUND_BITS) & kind.mask();
-                // Only the transport checksum makes a guess good enough.
-                let judged = |packet: &[u8]| sound(packet) == Some(true);
+        if !thorough {
+            // Only the transport checksum makes a guess good enough.
+            let judged = |packet: &[u8]| sound(packet) == Some(true);
+            for said in said.further_timestamps() {
+                if let Some(next) = self.attempt(known, &said, sequence, rest.0, out, judged)? {
+                    self.take(next);
+                    return Ok(said.check);
+                }
+            }
+            for sequence in said.further_sequences(sequence, kind) {
                 if let Some(next) = self.attempt(known, &said, sequence, rest.0, out, judged)? {
                     self.take(next);
                     return Ok(said.check);
@@ -372,5 +399,6 @@ fn timestamp(known: &Known, before: &Known, said: &Said) -> u32 {
         return Number::Timestamp.decode(last, said.timestamp);
     }
     let scaled = Number::Timestamp.decode(last / stride, said.timestamp);
+    let scaled = scaled.wrapping_add(said.rounds << said.timestamp.width);
     scaled.wrapping_mul(stride).wrapping_add(last % stride)
 }

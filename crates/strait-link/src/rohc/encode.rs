@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::chain::{Known, mode_bits};
 use super::check::{Sums, crc8};
+use super::decode::ROUNDS_MAX;
 use super::fields::{Fields, Spans};
 use super::numbers::{Bits, Number, low_mask, sdvl_width};
 use super::pace::{Pace, Say};
@@ -141,6 +142,8 @@ pub(super) struct Needs {
     /// The identification's offset is that of all packets in the window.
     pub(super) id_same: bool,
     pub(super) id_offset: u16,
+    /// The other end finds timestamps by the transport checksum.
+    pub(super) far_timestamps: bool,
 }
 
 /// How the timestamp can be said.
@@ -187,9 +190,15 @@ impl Encoder {
     }
 
     /// Says again what changes.
-    pub(super) const fn repeat_dynamic(&mut self) {
+    const fn repeat_dynamic(&mut self) {
         self.pace
             .repeat_dynamic(self.known.fields.sequence.wrapping_add(1));
+    }
+
+    /// Says what the other end lacks, which has some of the context.
+    pub(super) const fn answer_nack(&mut self) {
+        self.pace
+            .answer_nack(self.known.fields.sequence.wrapping_add(1));
     }
 
     /// The other end has taken in the packet with these low bits of a sequence number.
@@ -233,7 +242,7 @@ impl Encoder {
             Say::Whole => self.put_whole(cid, out),
             Say::Dynamic => self.put_dynamic(cid, out),
             Say::Changes => {
-                if !self.put_compressed(header, cid, out) {
+                if !self.put_compressed(header, cid, settings, out) {
                     self.pace.fall_back(before.sequence.wrapping_add(1));
                     self.put_dynamic(cid, out);
                 }
@@ -328,8 +337,14 @@ impl Encoder {
 
     /// A compressed header and what follows it whole. `false`, and nothing is appended, if none
     /// says enough.
-    fn put_compressed(&mut self, header: &[u8], cid: Cid, out: &mut Vec<u8>) -> bool {
-        let needs = self.needs();
+    fn put_compressed(
+        &mut self,
+        header: &[u8],
+        cid: Cid,
+        settings: &Settings,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let needs = self.needs(settings);
         let rtp = self.known.profile == Profile::Rtp;
         let done = if rtp {
             self.put_rtp(needs, header, cid, out)
@@ -354,7 +369,7 @@ impl Encoder {
         Spans::new(self.known.profile, self.known.fields.v6)
     }
 
-    fn needs(&self) -> Needs {
+    fn needs(&self, settings: &Settings) -> Needs {
         let known = &self.known;
         let id_offset = known.id_offset(&known.fields);
         Needs {
@@ -362,6 +377,7 @@ impl Encoder {
             timestamp: self.stamp(),
             id_same: !known.counts_ids() || self.window.all(|sent| sent.id_offset == id_offset),
             id_offset,
+            far_timestamps: settings.far_timestamps && known.fields.checksum != 0,
         }
     }
 
@@ -419,6 +435,15 @@ impl Encoder {
             .all(|sent| Number::Timestamp.fits(sent.timestamp / stride, scaled, k))
     }
 
+    /// Whether `k` low bits of the scaled timestamp are enough for an end that tries the rounds
+    /// further on and lets the UDP checksum decide.
+    pub(super) fn scaled_found(&self, scaled: u32, k: u8) -> bool {
+        let stride = self.known.stride;
+        let rounds = |sent: &Sent| Number::Timestamp.rounds(sent.timestamp / stride, scaled, k);
+        let far = self.window.iter().map(rounds).max().unwrap_or(0);
+        far <= ROUNDS_MAX && tells_rounds(stride, k, far)
+    }
+
     /// UO-0, UO-1 and UOR-2 with extensions for profiles without timestamps (section 5.11.3).
     fn put_other(&self, needs: Needs, header: &[u8], cid: Cid, out: &mut Vec<u8>) -> bool {
         let sequence = self.known.fields.sequence;
@@ -471,6 +496,12 @@ impl Fields {
             _ => 2,
         }
     }
+}
+
+/// Whether a sum of 16 bits tells timestamps apart that are up to `rounds` rounds of `k` bits of
+/// their scaled value from each other: such sums are the same modulo 65,535.
+fn tells_rounds(stride: u32, k: u8, rounds: u32) -> bool {
+    (1..=u64::from(rounds)).all(|apart| !((u64::from(stride) << k) * apart).is_multiple_of(0xffff))
 }
 
 /// UO-0 (section 5.7.1).

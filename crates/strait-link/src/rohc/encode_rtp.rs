@@ -43,9 +43,15 @@ impl Encoder {
             return true;
         }
         let (width, kind) = if counts { (5, 0x20) } else { (6, 0) };
+        let found = |k| match needs.timestamp {
+            Stamp::Scaled(scaled) if needs.far_timestamps => {
+                self.scaled_found(scaled, k).then_some(scaled)
+            }
+            _ => None,
+        };
         if short
             && needs.id_same
-            && let Some(scaled) = stamp_fits(width)
+            && let Some(scaled) = stamp_fits(width).or_else(|| found(width))
         {
             cid.put(0x80 | kind | (scaled & low_mask(width)) as u8, out);
             out.push(marker << 7 | tail | self.sums.crc3(header, needs.spans));
@@ -65,6 +71,17 @@ impl Encoder {
                 out.push(self.sums.crc7(header, needs.spans));
                 return true;
             }
+        }
+        if self.sequence_fits(9)
+            && needs.id_same
+            && let Some(scaled) = stamp_fits(width + 3)
+        {
+            // Extension 0: three more bits of each.
+            let second = marker << 6 | (sequence >> 3 & 0x3f) as u8;
+            put_uor2_ts(Bits::new(scaled >> 3, width), second, cid, out);
+            out.push(0x80 | self.sums.crc7(header, needs.spans));
+            out.push((sequence << 3) as u8 & 0x38 | scaled as u8 & 7);
+            return true;
         }
         self.put_rtp_long(needs, width, header, cid, out)
     }

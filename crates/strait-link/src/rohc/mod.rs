@@ -222,6 +222,10 @@ pub struct Settings {
     pub refresh_dynamic: u32,
     /// This end sends feedback: there is a way back.
     pub feedback: bool,
+    /// The other end lets a transport checksum find timestamps whose low bits don't tell them,
+    /// which goes beyond the standard: a packet behind a long silence needs no more octets than
+    /// one behind a short one. A [`Decompressor`] of ours does.
+    pub far_timestamps: bool,
 }
 
 impl Settings {
@@ -241,6 +245,7 @@ impl Settings {
             refresh_whole: 1700,
             refresh_dynamic: 500,
             feedback: true,
+            far_timestamps: false,
         }
     }
 }

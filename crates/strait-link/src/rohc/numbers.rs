@@ -45,6 +45,12 @@ impl Number {
         from.wrapping_add(ahead) & self.mask()
     }
 
+    /// The same number so many rounds of `k` bits further on, for a receiver that tries them.
+    pub(super) const fn rounds(self, known: u32, value: u32, k: u8) -> u32 {
+        let from = known.wrapping_sub(self.shift(k));
+        (value.wrapping_sub(from) & self.mask()) >> k
+    }
+
     /// Whether `k` low bits of `value` are enough for a receiver that knows `known`.
     pub(super) const fn fits(self, known: u32, value: u32, k: u8) -> bool {
         let from = known.wrapping_sub(self.shift(k));

@@ -23,7 +23,8 @@ pub(super) struct Pace {
     dynamic_left: u8,
     /// The sequence number of the first packet that said what is being repeated.
     since: u32,
-    /// Packets since one said everything, and since one said everything that changes.
+    /// Packets since one said everything, and since one said everything that changes, or since the
+    /// other end has answered: as long as it does, it asks for what it misses.
     after_whole: u32,
     after_dynamic: u32,
     /// The other end has answered: it asks if it misses anything.
@@ -64,6 +65,16 @@ impl Pace {
         self.since = next;
     }
 
+    /// The other end lacks what changes: says it again from the packet `next` on. If it has never
+    /// answered to this context, what it has under that number may be another's, so everything.
+    pub(super) const fn answer_nack(&mut self, next: u32) {
+        if self.confirmed {
+            self.repeat_dynamic(next);
+        } else {
+            self.begin_again(next);
+        }
+    }
+
     /// What is being said from the packet `next` on isn't to be taken for said before.
     pub(super) const fn say_since(&mut self, next: u32) {
         self.since = next;
@@ -72,6 +83,8 @@ impl Pace {
     /// The other end has taken in the packet `sequence`; says whether that ends the repeating.
     pub(super) const fn confirm(&mut self, sequence: u32) -> bool {
         self.confirmed = true;
+        self.after_whole = 0;
+        self.after_dynamic = 0;
         if (sequence.wrapping_sub(self.since) as i16) < 0 {
             return false;
         }
@@ -90,6 +103,8 @@ impl Pace {
         if self.whole_left == 0 {
             if self.after_whole >= settings.refresh_whole.saturating_mul(rarer) / oftener {
                 self.whole_left = 1;
+                // Nothing has come back for that long: there may be no way back any more.
+                self.confirmed = false;
             } else if self.dynamic_left == 0
                 && self.after_dynamic >= settings.refresh_dynamic.saturating_mul(rarer) / oftener
             {

@@ -37,6 +37,11 @@ impl Peer {
         self.decompressor.reset();
     }
 
+    /// The other end has said whether it does [`Settings::far_timestamps`].
+    pub fn agree(&mut self, far_timestamps: bool) {
+        self.compressor.agree(far_timestamps);
+    }
+
     /// Appends `packet` compressed, behind feedback that is due; see [`Compressor::compress`].
     pub fn compress(&mut self, class: u8, packet: &[u8], out: &mut Vec<u8>) -> Profile {
         self.decompressor.put_feedback(out);

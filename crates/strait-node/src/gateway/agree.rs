@@ -82,6 +82,11 @@ impl Terms {
         self.other.map_or(own, |other| other.cids_max.min(own))
     }
 
+    /// The other end finds timestamps by the transport checksum, as this one does.
+    pub(super) fn far_timestamps(&self) -> bool {
+        self.other.is_some_and(|other| other.far_timestamps)
+    }
+
     /// The largest packet that the other end takes, in octets.
     pub(super) fn mtu(&self) -> Option<u16> {
         self.other.map(|other| other.mtu)
@@ -116,6 +121,7 @@ impl Terms {
             compresses: self.own.compresses,
             // Who doesn't ask has nothing to be confirmed.
             confirmed: self.confirmed || !self.own.compresses,
+            far_timestamps: true,
             cids_max: self.own.cids_max,
             incarnation: self.incarnation,
             heard: self.other.map_or(0, |other| other.incarnation),

@@ -219,6 +219,7 @@ fn hear(other: &mut Other, hello: Hello) -> Agreement {
         if news.deaf {
             own.forget_sent();
         }
+        own.agree(other.terms.far_timestamps());
     }
     news.agreement
 }

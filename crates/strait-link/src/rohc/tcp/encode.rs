@@ -74,10 +74,10 @@ impl Encoder {
             .begin_again(u32::from(self.known.msn.wrapping_add(1)));
     }
 
-    /// Says again what changes.
-    pub(in super::super) fn repeat_dynamic(&mut self) {
+    /// Says what the other end lacks, which has some of the context.
+    pub(in super::super) fn answer_nack(&mut self) {
         self.pace
-            .repeat_dynamic(u32::from(self.known.msn.wrapping_add(1)));
+            .answer_nack(u32::from(self.known.msn.wrapping_add(1)));
     }
 
     /// The other end has taken in the packet with these low bits of a sequence number.
