@@ -45,7 +45,7 @@ use self::page_server::PageServer;
 use self::pair::{PairProber, PairReceiver};
 use self::ping::Ping;
 pub use self::report::{FlowReport, Series, report};
-use crate::host::{Host, TcpOptions};
+use crate::host::{Application, Host, TcpOptions};
 use crate::measure::Campaign;
 use crate::mgen::Protocol;
 use crate::pair::PairCampaign;
@@ -312,7 +312,6 @@ impl Job<'_> {
     }
 
     fn bulk(self, octets: u64, options: &TcpOptions) -> Result<(), InstallError> {
-        let far = self.ends.1;
         let sender = BulkSender::new(
             self.log(Side::From),
             self.ends,
@@ -323,15 +322,25 @@ impl Job<'_> {
         );
         let receiver = BulkReceiver::new(self.log(Side::To), octets, self.content());
         self.from.install(|_| sender);
+        self.listen(options, receiver)
+    }
+
+    /// Installs what answers connections to the far end.
+    fn listen(
+        self,
+        options: &TcpOptions,
+        app: impl Application + 'static,
+    ) -> Result<(), InstallError> {
+        let port = self.ends.1.port();
         let mut bound = true;
         self.to.install(|stack| {
-            bound = stack.listen(far.port(), options.clone());
-            receiver
+            bound = stack.listen(port, options.clone());
+            app
         });
         if bound {
             Ok(())
         } else {
-            Err(self.taken(self.to, far.port()))
+            Err(self.taken(self.to, port))
         }
     }
 
@@ -378,7 +387,6 @@ impl Job<'_> {
     }
 
     fn measured(self, campaign: &Campaign, options: &TcpOptions) -> Result<(), InstallError> {
-        let far = self.ends.1;
         let client = MeasureClient::new(
             self.log(Side::From),
             self.ends,
@@ -388,16 +396,7 @@ impl Job<'_> {
         );
         let server = MeasureServer::new(self.log(Side::To), options);
         self.from.install(|_| client);
-        let mut bound = true;
-        self.to.install(|stack| {
-            bound = stack.listen(far.port(), options.clone());
-            server
-        });
-        if bound {
-            Ok(())
-        } else {
-            Err(self.taken(self.to, far.port()))
-        }
+        self.listen(options, server)
     }
 
     fn pairs(self, campaign: &PairCampaign) -> Result<(), InstallError> {
@@ -431,7 +430,6 @@ impl Job<'_> {
         connections: u32,
         options: &TcpOptions,
     ) -> Result<(), InstallError> {
-        let far = self.ends.1;
         let sizes = object_octets(objects, octets);
         let client = PageClient::new(
             self.log(Side::From),
@@ -444,16 +442,7 @@ impl Job<'_> {
         );
         let server = PageServer::new(self.log(Side::To), self.content());
         self.from.install(|_| client);
-        let mut bound = true;
-        self.to.install(|stack| {
-            bound = stack.listen(far.port(), options.clone());
-            server
-        });
-        if bound {
-            Ok(())
-        } else {
-            Err(self.taken(self.to, far.port()))
-        }
+        self.listen(options, server)
     }
 }
 
