@@ -14,10 +14,11 @@ mod router;
 mod run;
 mod store;
 pub mod study;
+pub mod sweep;
 mod world;
 
 pub use build::{BuildError, Built, build};
 pub use path::{PathBook, PathTotals};
 pub use router::Router;
-pub use run::{Options, Outcome, Run, run_once, run_scenario};
+pub use run::{Options, Outcome, Run, run_once, run_plain, run_scenario};
 pub use world::{Attach, Fault, LinkIndex, NodeIndex, World};

@@ -85,6 +85,18 @@ pub fn run_once(
     Ok(run)
 }
 
+/// The same for its metrics alone: without plots and captures.
+///
+/// # Errors
+/// Why the scenario can't be built.
+pub fn run_plain(loaded: &Loaded, variant: &str, seed: u64) -> Result<Run, BuildError> {
+    let mut built = build(loaded, variant, seed)?;
+    let end = Instant::ZERO + loaded.scenario.duration.0;
+    built.world.run_until(end);
+    built.world.check();
+    Ok(collect(loaded, variant, seed, &mut built, Vec::new()))
+}
+
 /// MGEN's logs of a run that has ended: `TRAFFIC.from.drc` and `TRAFFIC.to.drc` of each script.
 fn mgen_logs(loaded: &Loaded, seed: u64, built: &Built) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();

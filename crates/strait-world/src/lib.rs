@@ -12,6 +12,7 @@ pub mod mgen;
 pub mod pair;
 pub mod report;
 pub mod scenario;
+pub mod sweep;
 pub mod table;
 pub mod tcp;
 pub mod topology;

@@ -14,6 +14,7 @@ use super::load::Source;
 use super::{Link, Loaded, LoadedNode, Scenario};
 use crate::measure::metric_labels;
 use crate::mgen::Script;
+use crate::sweep::Axis;
 use crate::topology::Topology;
 use crate::traffic::{Family, Kind, Traffic, TrafficConfig, TrafficError};
 
@@ -594,4 +595,19 @@ const fn metrics_of_kind(kind: Kind) -> &'static [&'static str] {
             "loss",
         ],
     }
+}
+
+/// Axes lead somewhere, and their first values fit.
+pub(super) fn axes(source: &Source<'_>, loaded: &Loaded) -> Checked {
+    for (index, config) in loaded.scenario.axes.iter().enumerate() {
+        let place = format!("axis.{index}.key");
+        let axis =
+            Axis::from_config(config).map_err(|error| source.error(&place, &error.to_string()))?;
+        let first = axis.values.first().cloned();
+        let point = first.map(|value| (axis.key, value)).into_iter().collect();
+        loaded
+            .at(&point)
+            .map_err(|error| source.error(&place, &error.message))?;
+    }
+    Ok(())
 }

@@ -173,6 +173,7 @@ impl Scenario {
             links,
         };
         check::references(&source, &loaded)?;
+        check::axes(&source, &loaded)?;
         Ok(loaded)
     }
 }

@@ -30,6 +30,7 @@ use strait_channel::LinkConfig;
 use strait_core::prefix::Prefix;
 use strait_core::units::Time;
 
+use crate::sweep::AxisConfig;
 use crate::traffic::TrafficConfig;
 
 pub use load::{DiskFiles, Files, Link, LinkEnd, Loaded, LoadedNode, load_node};
@@ -75,6 +76,9 @@ pub struct Scenario {
     /// What results are judged by.
     #[serde(default, rename = "expect")]
     pub expectations: Vec<Expectation>,
+    /// What `strait sweep` changes, if nobody says otherwise.
+    #[serde(default, rename = "axis")]
+    pub axes: Vec<AxisConfig>,
 }
 
 const fn one() -> u64 {

@@ -15,6 +15,7 @@ mod sim;
 mod simulated;
 mod status;
 mod study;
+mod sweep;
 
 use std::process::ExitCode;
 
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Demo(demo::Args),
     /// Run a scenario in virtual time.
     Sim(sim::Args),
+    /// Run a scenario in virtual time at many points.
+    Sweep(sweep::Args),
     /// Run a scenario live, in network namespaces on this host.
     Lab(lab::Args),
     /// Run a gateway on this host.
@@ -57,6 +60,7 @@ impl Command {
         match self {
             Self::Demo(args) => demo::run(&args),
             Self::Sim(args) => sim::run(&args),
+            Self::Sweep(args) => sweep::run(&args),
             Self::Lab(args) => lab::run(&args),
             Self::Run(args) => run::run(&args),
             Self::Status(args) => status::run(&args),

@@ -1,0 +1,124 @@
+//! `strait sweep` as its user meets it.
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn sweep(args: &[&str]) -> Output {
+    let chain = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/chain.toml");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
+    command.args(["sweep", chain]).args(args).output().unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    let output = sweep(args);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complaints}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+const FEW: [&str; 7] = [
+    "--set",
+    "link.*.loss=0,0.02",
+    "--seeds",
+    "3",
+    "--metric",
+    "file.time_s",
+    "--json",
+];
+
+fn means(result: &Value) -> Vec<f64> {
+    let rows = result["tables"][0]["rows"].as_array().unwrap();
+    rows.iter().map(|row| row[5].as_f64().unwrap()).collect()
+}
+
+#[test]
+fn every_point_has_its_own_result() {
+    let result = json(&FEW);
+    let means = means(&result);
+    assert_eq!(means.len(), 2);
+    assert!(means[1] > 1.5 * means[0], "loss costs nothing: {means:?}");
+    assert_eq!(result["seeds"].as_array().unwrap().len(), 3);
+    assert_eq!(result["checks"][0]["ok"], true);
+    // The number of threads changes nothing.
+    let one = json(&[&FEW[..], &["--threads", "1"]].concat());
+    assert_eq!(one["run_hash"], result["run_hash"]);
+    // Every run by itself, for other programs.
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("runs.csv");
+    let with_csv = ["--csv", csv.to_str().unwrap()];
+    json(&[&FEW[..], &with_csv[..]].concat());
+    let text = fs::read_to_string(csv).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "link.*.loss,variant,seed,file.time_s");
+    assert_eq!(lines.len(), 1 + 6);
+    let lossless: f64 = lines[1].rsplit(',').next().unwrap().parse().unwrap();
+    assert!((lossless - means[0]).abs() < 1e-9, "{}", lines[1]);
+}
+
+fn with_store(store: &Path, more: &[&str]) -> Value {
+    let kept = ["--store", store.to_str().unwrap()];
+    json(&[&FEW[..], &kept[..], more].concat())
+}
+
+#[test]
+fn a_sweep_that_was_ended_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let store: PathBuf = folder.path().join("results.jsonl");
+    let whole = with_store(&store, &[]);
+    let lines = |store: &Path| fs::read_to_string(store).unwrap().lines().count();
+    assert_eq!(lines(&store), 6);
+    // Again: nothing is run.
+    assert_eq!(with_store(&store, &[])["run_hash"], whole["run_hash"]);
+    assert_eq!(lines(&store), 6);
+    // Killed while it wrote: the torn run is done again, the others aren't.
+    let octets = fs::read(&store).unwrap();
+    fs::write(&store, &octets[..octets.len() - 20]).unwrap();
+    assert_eq!(with_store(&store, &[])["run_hash"], whole["run_hash"]);
+    assert_eq!(lines(&store), 7);
+    // What is stored is what is told: another result in its place shows.
+    let text = fs::read_to_string(&store).unwrap();
+    let forged: Vec<String> = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .map(|mut line| {
+            line["metrics"]["file.time_s"] = 1000.0.into();
+            line.to_string()
+        })
+        .collect();
+    fs::write(&store, forged.join("\n")).unwrap();
+    assert_eq!(means(&with_store(&store, &[])), [1000.0, 1000.0]);
+    // One more seed: only that is run.
+    let more = with_store(&store, &["--seed", "2"]);
+    assert!(
+        means(&more)
+            .iter()
+            .all(|mean| (500.0..999.0).contains(mean))
+    );
+}
+
+#[test]
+fn what_cannot_be_is_told_with_the_remedy() {
+    for (args, reason) in [
+        (&["--set", "link.l9.loss=0.1"][..], "did you mean `l1`?"),
+        (&["--set", "link.l1.lost=0.1"], "did you mean `loss`?"),
+        (&["--set", "link.l1.loss"], "KEY=VALUES"),
+        (&["--set", "link.l1.loss=0..1"], "FROM..TO/STEP"),
+        (
+            &["--set", "duration=5 s", "--metric", "file.speed"],
+            "metrics: file.",
+        ),
+        (
+            &["--set", "duration=1..1000/1 s", "--seeds", "5000"],
+            "take fewer",
+        ),
+    ] {
+        let output = sweep(args);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
+        assert!(told.contains(reason), "{args:?}: {told}");
+    }
+}
