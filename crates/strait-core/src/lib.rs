@@ -9,6 +9,7 @@ pub mod chance;
 pub mod delay;
 pub mod drive;
 pub mod fate;
+pub mod flow;
 pub mod hash;
 pub mod id;
 pub mod local;

@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use crate::fate::FateRecord;
+use crate::flow::Flow;
 use crate::id::{ClassId, NeighbourId, PortId, TxId};
 use crate::rate::LineRate;
 use crate::stats::Stats;
@@ -48,6 +49,11 @@ pub trait Node {
 
     /// What the node has counted.
     fn stats(&self) -> &Stats;
+
+    /// The flows that the node knows, where it tells them apart.
+    fn flows(&self) -> Vec<Flow> {
+        Vec::new()
+    }
 
     /// Asserts the invariants that are too dear for each call.
     fn check(&self);
@@ -384,6 +390,8 @@ pub enum WakeReason {
     Age,
     /// An application on a host has something to do.
     Application,
+    /// A gap that was left for an expected packet is over.
+    Gap,
     /// A missing piece of a packet isn't waited for any longer.
     Reassembly,
     /// Something unacknowledged is to be sent again.

@@ -7,6 +7,7 @@ use crate::delay::DelayParts;
 use crate::fate::{DropCause, Fate, FateRecord};
 use crate::local::LocalStats;
 use crate::rate::LineRate;
+use crate::time::{Duration, nanos};
 
 /// Packets destroyed, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,6 +147,46 @@ impl UrgentStats {
     }
 }
 
+/// How well the gaps between packets of calls were predicted: the time from one packet of a call to
+/// the next.
+#[derive(Clone, Debug, Default)]
+pub struct GapStats {
+    /// Gaps as predicted.
+    pub predicted: Histogram,
+    /// The same gaps as they were.
+    pub actual: Histogram,
+    /// How far off each prediction was.
+    pub error: Histogram,
+    /// Packets that nothing was predicted of: the first of a call, and those behind a silence.
+    pub unforeseen: u64,
+    /// Segments of other packets made shorter to fit a gap.
+    pub fitted: u64,
+    /// Segments of the least size, sent while a call's packet was due.
+    pub least: u64,
+    /// Times that the line rested because a call's packet was due at once.
+    pub rests: u64,
+}
+
+impl GapStats {
+    /// Counts a gap that a prediction was known for.
+    pub fn count(&mut self, predicted: Duration, actual: Duration, error: Duration) {
+        self.predicted.record(nanos(predicted));
+        self.actual.record(nanos(actual));
+        self.error.record(nanos(error));
+    }
+}
+
+/// The flows that leave by a port.
+#[derive(Clone, Debug, Default)]
+pub struct FlowStats {
+    /// Flows in the table.
+    pub known: u64,
+    /// Flows that made way for new ones in a full table.
+    pub displaced: u64,
+    /// Predictions of calls' packets.
+    pub gaps: GapStats,
+}
+
 /// Counters of one port.
 #[derive(Clone, Debug, Default)]
 pub struct PortStats {
@@ -179,6 +220,8 @@ pub struct PortStats {
     pub undecompressed: u64,
     /// What the ends of the link have agreed on, where one of them asked.
     pub agreement: Agreement,
+    /// What flows leave by it, where the profile tells flows apart.
+    pub flows: FlowStats,
     /// Frames from an address that is no neighbour.
     pub strangers: u64,
     /// Transmissions that the medium reported as failed.

@@ -10,7 +10,7 @@ use strait_wire::segment::STREAMS;
 use strait_wire::urgent::{URGENT_OCTETS_MAX, emit_urgent};
 
 use crate::LinkSettings;
-use crate::send::{Progress, Segmenter};
+use crate::send::{CHECK_OCTETS, Progress, Segmenter};
 
 /// An urgent frame that is leaving.
 #[derive(Debug)]
@@ -44,9 +44,6 @@ pub struct OctetSender {
     /// When the last octet of a segment pulled so far has left.
     idle_since: Option<Instant>,
 }
-
-/// Octets of the check on a segment that isn't its packet's last.
-const CHECK_OCTETS: usize = 2;
 
 /// Payload octets that a shortened segment leaves to a later one at least: as many as that costs.
 const WORTH_OCTETS: usize = 8;

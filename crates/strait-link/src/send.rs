@@ -9,6 +9,9 @@ use strait_wire::segment::{HEADER_OCTETS, STREAMS, SegmentHeader, emit_segment};
 
 use crate::LinkSettings;
 
+/// Octets of the check on a segment that isn't its packet's last.
+pub(crate) const CHECK_OCTETS: usize = 2;
+
 /// A packet that has begun to leave.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
@@ -200,6 +203,14 @@ impl FrameSender {
     /// The least room in octets in which a segment makes sense.
     pub const ROOM_MIN: usize = HEADER_OCTETS + 4 + 1;
 
+    /// The longest segment, in octets, that isn't to go whole.
+    pub const fn segment_octets_max(&self) -> usize {
+        self.segmenter
+            .settings
+            .segment_octets_max
+            .saturating_add(Self::ROOM_MIN - 1)
+    }
+
     /// Appends the next segment of `stream` to `out`, at most `room` octets long; as much of its
     /// packet as fits, if it is to go `whole`.
     pub fn cut(
@@ -211,6 +222,13 @@ impl FrameSender {
         out: &mut Vec<u8>,
     ) -> Option<Progress> {
         let most = room.checked_sub(Self::ROOM_MIN)? + 1;
+        // The check of a packet's last segment is the longer one: others fill the room.
+        let left = self.segmenter.octets_left(stream);
+        let most = if left > most {
+            (room - HEADER_OCTETS - CHECK_OCTETS).min(left - 1)
+        } else {
+            most
+        };
         let payload_max = most.min(self.segmenter.payload_max(whole));
         let before = out.len();
         let (_, octets_left) = self.segmenter.cut(stream, payload_max, now, out)?;

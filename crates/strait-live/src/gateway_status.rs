@@ -11,6 +11,7 @@ use strait_core::time::{Duration, Instant};
 use strait_world::report::delay_table;
 use strait_world::table::{Cell, Column, Table};
 
+use crate::gateway_flows::{FlowRow, PortFlows, flows_text};
 use crate::service::{PortStatus, View};
 use crate::status::{Content, Format};
 
@@ -34,6 +35,8 @@ pub struct GatewayStatus {
     pub ports: Vec<Port>,
     /// Its classes, in the order of the policy.
     pub classes: Vec<Class>,
+    /// The flows that leave by ports with the profile `adapter`: calls first.
+    pub flows: Vec<FlowRow>,
 }
 
 /// Packets by what became of them.
@@ -103,6 +106,8 @@ pub struct Port {
     pub strangers: u64,
     pub tx_failed: u64,
     pub downs: u64,
+    /// What flows leave by it.
+    pub flows: PortFlows,
 }
 
 /// A class.
@@ -139,7 +144,7 @@ pub fn content(name: String) -> Content {
     })
 }
 
-fn seconds(ns: u64) -> f64 {
+pub(crate) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
@@ -162,6 +167,8 @@ impl GatewayStatus {
         let stats = view.merged();
         let ports = stats.ports.iter().enumerate();
         let port = |(index, port)| Port::new(port, view.ports.get(index), index, view.now);
+        let flows = view.flows.iter();
+        let flows = flows.map(|flow| FlowRow::new(flow, &stats, view.now));
         Self {
             node: name.into(),
             uptime_s: view.now.as_secs_f64(),
@@ -170,6 +177,7 @@ impl GatewayStatus {
             local: Local::new(&stats.local),
             ports: ports.map(port).collect(),
             classes: stats.classes.iter().map(Class::new).collect(),
+            flows: flows.collect(),
         }
     }
 }
@@ -240,6 +248,7 @@ impl Port {
             strangers: port.strangers,
             tx_failed: port.tx_failed,
             downs: port.downs,
+            flows: PortFlows::new(&port.flows),
         }
     }
 }
@@ -283,6 +292,7 @@ fn text(name: &str, view: &View<'_>) -> String {
         text += "\nwhere the time went (on the line: predicted by its rate)\n";
         text += &delays.to_text();
     }
+    text += &flows_text(&status);
     let kept = local_table(&view.stats.local);
     if !kept.rows.is_empty() {
         text += "\n";
@@ -305,12 +315,12 @@ fn clock_time(span: Duration) -> String {
     }
 }
 
-fn columns(of: &[(&str, &str)]) -> Vec<Column> {
+pub(crate) fn columns(of: &[(&str, &str)]) -> Vec<Column> {
     let column = |(name, unit): &(&str, &str)| Column::new(*name, *unit);
     of.iter().map(column).collect()
 }
 
-fn number(count: u64) -> Cell {
+pub(crate) fn number(count: u64) -> Cell {
     (count as f64).into()
 }
 
@@ -430,7 +440,9 @@ fn ends(packets: &Packets) -> String {
 mod tests {
     use super::*;
     use strait_core::fate::DropCause;
+    use strait_core::flow::{Flow, FlowKey, FlowMark, Nature};
     use strait_core::rate::LineRate;
+    use strait_core::{ClassId, PortId};
 
     fn stats() -> Stats {
         let mut class = ClassStats {
@@ -465,8 +477,30 @@ mod tests {
             .count_chatter(strait_wire::ip::Chatter::Mdns, 80);
         let line = &mut stats.ports[1];
         (line.plain_octets, line.compressed_octets) = (910, 340);
+        line.flows.known = 1;
+        let ms = Duration::from_millis;
+        line.flows.gaps.count(ms(200), ms(202), ms(2));
         line.undecompressed = 2;
         stats
+    }
+
+    fn call() -> Flow {
+        Flow {
+            port: PortId(1),
+            key: FlowKey {
+                src: "fd00:1::2".parse().unwrap(),
+                dst: "fd00:2::2".parse().unwrap(),
+                protocol: 17,
+                mark: FlowMark::Ports(4000, 5004),
+            },
+            class: ClassId(0),
+            dscp: 46,
+            nature: Nature::Ruled,
+            packets: 3,
+            octets: 38,
+            period: Some(Duration::from_millis(200)),
+            seen: Instant::from_secs(59),
+        }
     }
 
     fn answer(format: Format) -> String {
@@ -481,6 +515,7 @@ mod tests {
         let view = View {
             now: Instant::from_secs(60),
             stats: &stats,
+            flows: &[call()],
             ports: &ports,
         };
         content("a".into())(format, &view)
@@ -506,6 +541,25 @@ mod tests {
             "{text}"
         );
         has(&["chatter", "mdns", "1", "80"]);
+        has(&[
+            "line", "1", "0.2048", "0.2048", "0.002048", "0", "0", "0", "1", "0",
+        ]);
+        has(&[
+            "fd00:1::2",
+            "fd00:2::2",
+            "17",
+            "4000",
+            ">",
+            "5004",
+            "real-time",
+            "voice",
+            "no",
+            "3",
+            "38",
+            "0.2",
+            "1520",
+            "1",
+        ]);
         has(&["voice", "2", "0.2", "0.4", "0.1", "0.25", "0.3", "0.75"]);
         assert!(
             text.ends_with("packets: 4 taken in, 0 own; 2 forwarded, 1 held, dropped: aged 1\n"),
@@ -524,6 +578,11 @@ mod tests {
         assert_eq!(status["ports"][1]["use"], 0.5);
         assert_eq!(status["ports"][1]["problem"], "lost its device");
         assert_eq!(status["local"]["chatter"]["mdns"]["octets"], 80);
+        assert_eq!(status["ports"][1]["flows"]["gaps"], 1);
+        let flow = &status["flows"][0];
+        assert_eq!(flow["ports"], serde_json::json!([4000, 5004]));
+        assert_eq!(flow["rate_bit_s"], 1520);
+        assert_eq!(flow["ipsec"], false);
         let class = &status["classes"][0];
         assert_eq!(class["dropped"]["aged"], 1);
         assert_eq!(class["delay_s"], 0.4);

@@ -217,6 +217,7 @@ baud = 9600
         View {
             now,
             stats,
+            flows: &[],
             ports: &[],
         }
     }

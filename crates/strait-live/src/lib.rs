@@ -15,6 +15,7 @@ pub mod emulate;
 pub mod error;
 pub mod flows;
 pub mod gateway;
+pub mod gateway_flows;
 mod gateway_ports;
 pub mod gateway_status;
 pub mod journal_file;

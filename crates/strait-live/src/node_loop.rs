@@ -441,6 +441,7 @@ impl<N: Node + ?Sized> Runner<N> {
         let view = View {
             now: self.clock.now(),
             stats: self.node.stats(),
+            flows: &self.node.flows(),
             ports: &self.bench.statuses(),
         };
         self.services[index].serve(&view);

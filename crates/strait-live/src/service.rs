@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
+use strait_core::flow::Flow;
 use strait_core::node::Command;
 use strait_core::stats::Stats;
 use strait_core::time::Instant;
@@ -34,6 +35,8 @@ pub struct View<'a> {
     pub now: Instant,
     /// The node's counters.
     pub stats: &'a Stats,
+    /// The flows that it knows.
+    pub flows: &'a [Flow],
     /// What the event loop knows of each port.
     pub ports: &'a [PortStatus],
 }

@@ -13,6 +13,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use strait_core::fate::{Ledger, Origin};
+use strait_core::flow::Flow;
 use strait_core::node::{Boot, Command, NodeFactory, PortEvent, RouteChange};
 use strait_core::prefix::Prefix;
 use strait_core::stats::{ClassStats, PortStats, Stats};
@@ -357,6 +358,10 @@ impl Node for Gateway {
 
     fn stats(&self) -> &Stats {
         self.ledger.stats()
+    }
+
+    fn flows(&self) -> Vec<Flow> {
+        self.ports.iter().flat_map(Port::flows).collect()
     }
 
     fn check(&self) {

@@ -16,9 +16,13 @@ use strait_wire::hello;
 use strait_wire::ip::Chatter;
 
 use super::headers::Headers;
-use crate::config::{ChatterKind, PortConfig, PortKind};
+use crate::config::{ChatterKind, LinkProfile, PortConfig, PortKind};
+use crate::flows::Flows;
 
+mod gaps;
 mod octets;
+
+use self::gaps::Fit;
 
 /// How packets cross the medium at a port.
 #[derive(Debug)]
@@ -72,8 +76,14 @@ pub(crate) struct Port {
     queue: Tree,
     /// By class.
     classes: Vec<Treatment>,
+    /// Some classes go before others.
+    has_ranks: bool,
     link: Link,
     headers: Headers,
+    /// The flows that leave here, where the profile tells them apart.
+    flows: Option<Box<Flows>>,
+    /// A call's packet is due: until then nothing else begins to leave.
+    rests_until: Option<Instant>,
     burst: Burst,
     /// Transmissions so far: the number of the last one.
     transmissions: u64,
@@ -143,10 +153,16 @@ impl Port {
     ) -> Self {
         Self {
             id,
-            config,
             mtu,
             state: None,
+            flows: config
+                .as_ref()
+                .filter(|config| config.profile == LinkProfile::Adapter)
+                .map(|_| Box::default()),
+            rests_until: None,
+            config,
             classes: policy.classes().iter().map(Treatment::of).collect(),
+            has_ranks: policy.classes().iter().any(|class| class.rank > 0),
             policers: Policers::new(policy.classes()),
             queue,
             link,
@@ -244,6 +260,7 @@ impl Port {
         // What is too old takes no place, whether or not a pull found it before: a pull that is
         // answered by nothing must leave no trace.
         self.discard(now, ledger);
+        self.see(now, &packet, ledger);
         if !self.polices(now, &mut packet, ledger) {
             return ledger.drop(now, packet, DropCause::Policed);
         }
@@ -259,6 +276,7 @@ impl Port {
         }
         // Others may have made room for it.
         self.discard(now, ledger);
+        self.plan_rest(now.max(self.burst.end()), ledger);
     }
 
     /// Whether the class's policer lets the packet in, perhaps with another code point.
@@ -300,6 +318,7 @@ impl Port {
     /// The port's limits go by this time from now on.
     pub(crate) fn advance(&mut self, now: Instant) {
         self.queue.advance(now);
+        self.rests_until = self.rests_until.filter(|until| now < *until);
     }
 
     /// When the port has something to do by itself, and why.
@@ -309,7 +328,13 @@ impl Port {
         // While it is down, nothing could leave.
         let starts = self.state.and_then(|_| self.queue.starts(self));
         let shaper = wake(starts, WakeReason::Shaper);
-        age.into_iter().chain(shaper).min_by_key(|wake| wake.at)
+        let rest = self.state.and(self.rests_until).filter(|_| {
+            let head = self.head();
+            head.is_some_and(|head| !self.goes_whole(head))
+        });
+        let rest = wake(rest, WakeReason::Gap);
+        let wakes = age.into_iter().chain(shaper).chain(rest);
+        wakes.min_by_key(|wake| wake.at)
     }
 
     /// Packets that the port holds.
@@ -324,9 +349,12 @@ impl Port {
         under_way as u64 + u64::from(self.queue.total().packets)
     }
 
-    /// Asserts the queue's own invariants.
+    /// Asserts the queue's and the flows' own invariants.
     pub(crate) fn check(&self) {
         self.queue.check();
+        if let Some(flows) = &self.flows {
+            flows.check();
+        }
     }
 
     /// Takes received octets; `tell` gets each whole packet.
@@ -496,6 +524,11 @@ impl Port {
             return self.pull_note(room, octets_max, out, ledger);
         };
         let Treatment { stream, whole, .. } = *self.classes.get(head.class.index())?;
+        let (octets_max, fit) = if whole {
+            (octets_max, Fit::Free)
+        } else {
+            self.fit(room.starts, head.to, octets_max)?
+        };
         let fresh = if self.link.under_way(head.to, stream).is_none() {
             Some(self.take(now, head, usize::MAX, ledger)?)
         } else {
@@ -507,10 +540,19 @@ impl Port {
         let (sender, _) = neighbours.get_mut(head.to.index())?;
         if let Some(packet) = fresh {
             let stats = &mut ledger.stats_mut().ports[self.id.index()];
-            let carried = self.headers.carry(head.to, stream, &packet, stats);
+            let carried = if whole && self.flows.is_some() {
+                self.headers.carry_alone(head.to, stream, &packet, stats)
+            } else {
+                self.headers.carry(head.to, stream, &packet, stats)
+            };
             sender.begin(stream, packet, carried);
         }
         let progress = sender.cut(room.starts, stream, whole, octets_max, out)?;
+        if let (true, Some(flows), Some(packet)) =
+            (whole, &mut self.flows, sender.under_way(stream))
+        {
+            flows.carried(packet.info(), progress.octets);
+        }
         self.queue
             .set_under_way(head.class, head.to, progress.octets_left as u32);
         self.queue.charge(head.class, progress.octets as u32);
@@ -524,6 +566,10 @@ impl Port {
             ledger.keep_spare(bytes);
         }
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+        if progress.octets_left > 0 {
+            self.count_fit(fit, ledger);
+        }
+        self.plan_rest(ended, ledger);
         Some(TxMeta {
             to: head.to,
             ..TxMeta::to_peer(head.class)

@@ -16,6 +16,7 @@ use strait_wire::ip::{EchoKind, PacketInfo};
 use super::*;
 
 mod adapter;
+mod gaps;
 mod headers;
 mod local;
 mod queues;

@@ -137,11 +137,15 @@ impl Port {
             return None;
         };
         let suspends = ends.0.leaving().is_some();
+        let info = *packet.info();
         match ends.0.begin_urgent(at, packet, carried.as_deref()) {
             Ok(octets) => {
                 stats.frames_out += 1;
                 stats.urgent.count(octets as u32, suspends);
                 self.queue.charge(head.class, octets as u32);
+                if let Some(flows) = &mut self.flows {
+                    flows.carried(&info, octets);
+                }
                 Some(())
             }
             // What is longer than any urgent frame was asked for before.

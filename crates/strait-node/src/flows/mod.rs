@@ -1,0 +1,214 @@
+//! The flows that leave by a link: what they are, what they need, and when their next packets come.
+//!
+//! Calls, which the policy puts into the first rank, have places of their own, so that no number of
+//! other flows makes the node forget one. Of all flows the pace is learned; that of calls says how
+//! long the gaps between their packets will be.
+
+mod pace;
+mod recent;
+
+use strait_core::flow::{Flow, FlowKey, Nature};
+use strait_core::stats::FlowStats;
+use strait_core::{ClassId, Instant, Packet, PortId};
+use strait_wire::ip::{PacketInfo, protocol};
+
+use self::pace::Pace;
+use self::recent::Recent;
+
+/// Calls that a port knows at a time: more than the narrow lines that need predictions can carry,
+/// at 1.6 kbit/s each 400 kbit/s.
+pub(crate) const CALLS_MAX: usize = 256;
+
+/// Other flows that a port knows at a time: five for each of 200 busy hosts. A flow beyond them
+/// loses no packet, only its line in the status.
+pub(crate) const OTHERS_MAX: usize = 1024;
+
+/// The longest packet of a flow that behaves like a call: 20 ms of speech at 64 kbit/s in an IPsec
+/// tunnel have 300 octets.
+const CALL_OCTETS_MAX: u32 = 400;
+
+/// Packets in a row of nearly one size that make a flow a regular one.
+const STEADY: u32 = 8;
+
+/// What is known of one flow.
+#[derive(Debug)]
+struct Entry {
+    class: ClassId,
+    dscp: u8,
+    packets: u64,
+    seen: Instant,
+    pace: Pace,
+    size: Size,
+}
+
+/// Sizes of a flow's packets.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    /// Mean of the IP packets' octets, times eight.
+    plain_8: u32,
+    /// Packets in a row that were near it.
+    steady: u32,
+    /// Mean of the octets that packets took on the line, times eight.
+    line_8: Option<u32>,
+}
+
+impl Size {
+    const fn begin(octets: u32) -> Self {
+        Self {
+            plain_8: octets * 8,
+            steady: 0,
+            line_8: None,
+        }
+    }
+
+    fn see(&mut self, octets: u32) {
+        let mean = self.plain_8 / 8;
+        let near = octets.abs_diff(mean) <= mean / 8;
+        self.steady = if near {
+            self.steady.saturating_add(1)
+        } else {
+            0
+        };
+        self.plain_8 = self.plain_8 - mean + octets;
+    }
+
+    fn carried(&mut self, octets: u32) {
+        let mean_8 = self.line_8.unwrap_or(octets * 8);
+        self.line_8 = Some(mean_8 - mean_8 / 8 + octets);
+    }
+
+    /// Octets on the line, as far as known.
+    fn octets(self) -> u32 {
+        self.line_8.unwrap_or(self.plain_8) / 8
+    }
+}
+
+impl Entry {
+    const fn begin(now: Instant, packet: &Packet) -> Self {
+        let info = packet.info();
+        Self {
+            class: packet.class,
+            dscp: info.dscp,
+            packets: 1,
+            seen: now,
+            pace: Pace::begin(now),
+            size: Size::begin(info.octets),
+        }
+    }
+
+    fn see(&mut self, now: Instant, packet: &Packet) {
+        let info = packet.info();
+        (self.class, self.dscp) = (packet.class, info.dscp);
+        self.packets += 1;
+        self.seen = now;
+        self.size.see(info.octets);
+    }
+
+    fn nature(&self, key: &FlowKey) -> Nature {
+        let small = self.size.plain_8 / 8 <= CALL_OCTETS_MAX;
+        let paced = matches!(key.protocol, protocol::UDP | protocol::ESP);
+        if paced && small && self.size.steady >= STEADY && self.pace.is_regular() {
+            Nature::Observed
+        } else {
+            Nature::Conventional
+        }
+    }
+
+    fn row(&self, port: PortId, key: FlowKey, nature: Nature) -> Flow {
+        Flow {
+            port,
+            key,
+            class: self.class,
+            dscp: self.dscp,
+            nature,
+            packets: self.packets,
+            octets: self.size.octets(),
+            period: self.pace.period(),
+            seen: self.seen,
+        }
+    }
+}
+
+/// The flows that leave by one port.
+#[derive(Debug)]
+pub(crate) struct Flows {
+    calls: Recent<Entry>,
+    others: Recent<Entry>,
+}
+
+impl Default for Flows {
+    fn default() -> Self {
+        Self {
+            calls: Recent::new(CALLS_MAX),
+            others: Recent::new(OTHERS_MAX),
+        }
+    }
+}
+
+/// Whether a packet of the first rank belongs to what keeps its own pace: TCP doesn't, and an echo
+/// is nobody's call.
+pub(crate) const fn keeps_pace(info: &PacketInfo) -> bool {
+    !matches!(
+        info.protocol,
+        protocol::TCP | protocol::ICMP | protocol::ICMPV6
+    )
+}
+
+impl Flows {
+    /// A packet is about to be queued; `call` says whether it is one of the first rank that
+    /// [`keeps_pace`].
+    pub(crate) fn see(&mut self, now: Instant, packet: &Packet, call: bool, stats: &mut FlowStats) {
+        let key = FlowKey::of(packet.info());
+        let table = if call {
+            &mut self.calls
+        } else {
+            &mut self.others
+        };
+        if let Some(entry) = table.touch(&key) {
+            entry.see(now, packet);
+            let foreseen = entry.pace.arrive(now);
+            if call {
+                match foreseen {
+                    Some(it) => stats.gaps.count(it.predicted, it.actual, it.error()),
+                    None => stats.gaps.unforeseen += 1,
+                }
+            }
+            return;
+        }
+        stats.gaps.unforeseen += u64::from(call);
+        let displaced = table.insert(key, Entry::begin(now, packet), |_| true);
+        stats.displaced += displaced.unwrap_or_default();
+        stats.known = (self.calls.len() + self.others.len()) as u64;
+    }
+
+    /// A call's packet takes so many octets on the line.
+    pub(crate) fn carried(&mut self, info: &PacketInfo, octets: usize) {
+        if let Some(entry) = self.calls.get_mut(&FlowKey::of(info)) {
+            entry.size.carried(octets as u32);
+        }
+    }
+
+    /// From when to when the next packet of any call is expected: what begins at `now` should have
+    /// left before. `None` if none is.
+    pub(crate) fn expected(&self, now: Instant) -> Option<(Instant, Instant)> {
+        let calls = self.calls.iter();
+        calls.filter_map(|(_, call)| call.pace.expected(now)).min()
+    }
+
+    /// All flows, calls first.
+    pub(crate) fn rows(&self, port: PortId) -> impl Iterator<Item = Flow> {
+        let calls = self.calls.iter();
+        let calls = calls.map(move |(key, entry)| entry.row(port, *key, Nature::Ruled));
+        let others = self.others.iter();
+        calls.chain(others.map(move |(key, entry)| entry.row(port, *key, entry.nature(key))))
+    }
+
+    /// Asserts the limits.
+    pub(crate) fn check(&self) {
+        self.calls.check();
+        self.others.check();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! What the flows that leave by a port mean for it: on frames, which can't be suspended, other
+//! packets are cut into the gaps between those of calls.
+
+use alloc::vec::Vec;
+
+use strait_core::fate::Ledger;
+use strait_core::flow::Flow;
+use strait_core::{Duration, Instant, NeighbourId, Packet};
+use strait_link::FrameSender;
+use strait_qos::Head;
+use strait_wire::segment::HEADER_OCTETS;
+
+use super::{Link, Port};
+use crate::flows::keeps_pace;
+
+/// Octets of a frame around a piece of a packet, at most.
+const AROUND: usize = FrameSender::ROOM_MIN - 1;
+
+/// What goes while a call's packet is due, and it isn't known when to the millisecond: 32 octets of
+/// another with a header and the check of 2 octets that pieces have. The packet waits for no more
+/// than that.
+const LEAST: usize = HEADER_OCTETS + 2 + 32;
+
+/// The shortest frame that is worth its price at the end of a gap: 8 octets of a packet. The line
+/// rests in a gap that takes none.
+const WORTH: usize = AROUND + 8;
+
+/// What limits the length of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// No call.
+    Free,
+    /// The moment at which a call's packet is expected.
+    Gap,
+    /// That one is due.
+    Least,
+}
+
+impl Port {
+    /// Takes note of a packet's flow.
+    pub(super) fn see(&mut self, now: Instant, packet: &Packet, ledger: &mut Ledger) {
+        let first = self.has_ranks && self.is_first(packet.class.index());
+        if let Some(flows) = &mut self.flows {
+            let stats = &mut ledger.stats_mut().ports[self.id.index()].flows;
+            flows.see(now, packet, first && keeps_pace(packet.info()), stats);
+        }
+    }
+
+    /// The flows that leave here.
+    pub(crate) fn flows(&self) -> Vec<Flow> {
+        let rows = self.flows.iter().flat_map(|flows| flows.rows(self.id));
+        rows.collect()
+    }
+
+    /// Whether the class has the first rank.
+    fn is_first(&self, class: usize) -> bool {
+        self.classes.get(class).is_some_and(|class| class.whole)
+    }
+
+    /// Whether the head packet goes in one piece.
+    pub(super) fn goes_whole(&self, head: Head) -> bool {
+        self.is_first(head.class.index())
+    }
+
+    /// How long a frame may be that begins at `starts` with a piece of a conventional packet, at
+    /// most `octets_max`; `None` while the line rests.
+    ///
+    /// It ends before the next call's packet is expected, and leaves no gap that is too short to be
+    /// used.
+    pub(super) fn fit(
+        &self,
+        starts: Instant,
+        to: NeighbourId,
+        octets_max: usize,
+    ) -> Option<(usize, Fit)> {
+        if self.rests_until.is_some_and(|until| starts < until) {
+            return None;
+        }
+        let (Some(flows), Link::Frames { neighbours, .. }) = (&self.flows, &self.link) else {
+            return Some((octets_max, Fit::Free));
+        };
+        let (sender, _) = neighbours.get(to.index())?;
+        let most = octets_max.min(sender.segment_octets_max());
+        let Some((from, _)) = flows.expected(starts) else {
+            return Some((most, Fit::Free));
+        };
+        let gap = self.burst.rate().octets_in(from.since(starts));
+        let gap = usize::try_from(gap).unwrap_or(usize::MAX);
+        Some(if gap < WORTH {
+            (LEAST.min(most), Fit::Least)
+        } else if gap <= most {
+            (gap, Fit::Gap)
+        } else if gap < most + LEAST {
+            ((gap - LEAST).max(LEAST).min(most), Fit::Gap)
+        } else {
+            (most, Fit::Free)
+        })
+    }
+
+    /// Counts a segment after which something of its packet is left.
+    pub(super) fn count_fit(&self, fit: Fit, ledger: &mut Ledger) {
+        let gaps = &mut ledger.stats_mut().ports[self.id.index()].flows.gaps;
+        match fit {
+            Fit::Free => {}
+            Fit::Gap => gaps.fitted += 1,
+            Fit::Least => gaps.least += 1,
+        }
+    }
+
+    /// Plans what becomes of the line from `at` on: where a call's packet is due before anything
+    /// useful could leave, and its moment is well known, the line rests for it.
+    pub(super) fn plan_rest(&mut self, at: Instant, ledger: &mut Ledger) {
+        let waits = |head: Head| !self.goes_whole(head);
+        if self.flows.is_none()
+            || !matches!(self.link, Link::Frames { .. })
+            || !self.head().is_some_and(waits)
+        {
+            self.rests_until = None;
+            return;
+        }
+        let expected = self.flows.as_ref().and_then(|flows| flows.expected(at));
+        let worth = self.burst.rate().time_for(WORTH as u64);
+        let rest =
+            expected.filter(|(from, until)| from.since(at) < worth && until.since(*from) < worth);
+        let until = rest.map(|(_, until)| until + Duration::from_nanos(1));
+        if until.is_some() && until != self.rests_until {
+            let stats = &mut ledger.stats_mut().ports[self.id.index()];
+            stats.flows.gaps.rests += 1;
+        }
+        self.rests_until = until;
+    }
+}
