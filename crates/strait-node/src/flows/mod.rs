@@ -183,7 +183,7 @@ impl Flows {
 
     /// A call's packet takes so many octets on the line.
     pub(crate) fn carried(&mut self, info: &PacketInfo, octets: usize) {
-        if let Some(entry) = self.calls.get_mut(&FlowKey::of(info)) {
+        if let Some(entry) = self.calls.at_key(&FlowKey::of(info)) {
             entry.size.carried(octets as u32);
         }
     }

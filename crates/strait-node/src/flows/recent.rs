@@ -50,7 +50,7 @@ impl<V> Recent<V> {
     }
 
     /// The entry of `key`, whose place in the order stays.
-    pub(super) fn get_mut(&mut self, key: &FlowKey) -> Option<&mut V> {
+    pub(super) fn at_key(&mut self, key: &FlowKey) -> Option<&mut V> {
         let place = *self.places.get(key)?;
         Some(&mut self.slots[place].value)
     }
@@ -183,7 +183,8 @@ mod tests {
                     Some(place) => { list.remove(place); }
                     None => {
                         let displaced = list.len() == limit;
-                        prop_assert_eq!(table.insert(key(number), (), |()| true), Ok(u64::from(displaced)));
+                        let made_way = table.insert(key(number), (), |()| true);
+                        prop_assert_eq!(made_way, Ok(u64::from(displaced)));
                         if displaced {
                             list.pop_front();
                         }

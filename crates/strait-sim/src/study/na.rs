@@ -134,10 +134,27 @@ pub struct NaRun {
     pub line: Vec<OnLine>,
     /// Octets of compressed headers for each packet after the calls' first second, checksum in.
     pub header_octets: Option<f64>,
+    /// What became of predictions at both ends.
+    pub gaps: Gaps,
     /// Packets without a fate: a bug unless 0.
     pub unexplained: u64,
     /// The run hash.
     pub hash: u64,
+}
+
+/// Predictions of the time from one packet of a call to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Gaps {
+    /// How many were predicted.
+    pub predicted: u64,
+    /// Packets that nothing was predicted of.
+    pub unforeseen: u64,
+    /// How far off 95 of 100 predictions were at most, in s.
+    pub error_p95_s: Option<f64>,
+    /// Pieces of other packets that were cut to fit a gap.
+    pub fitted: u64,
+    /// Pieces of the least size.
+    pub least: u64,
 }
 
 const SEED: u64 = 1;
@@ -359,8 +376,29 @@ fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase) -> Result<NaRun, Buil
         header_octets: matches!(case.data, Data::Nothing | Data::TalkSpurts)
             .then_some(header)
             .filter(|_| packets > 0.0),
+        gaps: gaps(&built),
         unexplained: built.world.paths().map_or(0, |paths| paths.unexplained()),
         hash: built.world.hash(),
+    })
+}
+
+fn gaps(built: &Built) -> Gaps {
+    let stats = built.world.stats().filter(|(name, _)| ENDS.contains(name));
+    let ports = stats.flat_map(|(_, stats): (_, &Stats)| &stats.ports);
+    ports.fold(Gaps::default(), |worst, port| {
+        let own = &port.flows.gaps;
+        let error_s = own.error.quantile_ns(0.95).map(|ns| ns as f64 / 1e9);
+        Gaps {
+            predicted: worst.predicted + own.error.count(),
+            unforeseen: worst.unforeseen + own.unforeseen,
+            error_p95_s: worst
+                .error_p95_s
+                .into_iter()
+                .chain(error_s)
+                .reduce(f64::max),
+            fitted: worst.fitted + own.fitted,
+            least: worst.least + own.least,
+        }
     })
 }
 

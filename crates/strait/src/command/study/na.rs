@@ -12,6 +12,7 @@ use strait_world::traffic::FlowReport;
 use super::{Options, joined, na_pairs, progress};
 
 mod figures;
+mod gap;
 
 const NAME: &str = "na";
 /// One octet on the line, in s: ten bits at 9600 baud.
@@ -35,6 +36,15 @@ impl Files for Own {
             }
             Some("serial-9600.toml") => {
                 include_str!("../../../../../scenarios/links/serial-9600.toml")
+            }
+            Some("adapter-frames-a.toml") => {
+                include_str!("../../../../../scenarios/nodes/adapter-frames-a.toml")
+            }
+            Some("adapter-frames-b.toml") => {
+                include_str!("../../../../../scenarios/nodes/adapter-frames-b.toml")
+            }
+            Some("frames-7680.toml") => {
+                include_str!("../../../../../scenarios/links/frames-7680.toml")
             }
             _ => return Err("is not part of the program".to_owned()),
         };
@@ -92,7 +102,8 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
         ],
         checks,
     };
-    Ok(joined(vec![calls, na_pairs::run(options)?]))
+    let gaps = gap::run(&study)?;
+    Ok(joined(vec![calls, gaps, na_pairs::run(options)?]))
 }
 
 /// What data did to the calls of one case.
