@@ -47,11 +47,13 @@ pub enum DropCause {
     Wred,
     /// Background chatter that the port doesn't let out to the link.
     Chatter,
+    /// Nobody on the local network has the address that it had to go to, or has said so yet.
+    Unresolved,
 }
 
 impl DropCause {
     /// All causes, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Aged,
         Self::Crashed,
         Self::Filtered,
@@ -68,6 +70,7 @@ impl DropCause {
         Self::PushedOut,
         Self::Wred,
         Self::Chatter,
+        Self::Unresolved,
     ];
 
     /// The word in tables, status and metrics.
@@ -89,6 +92,7 @@ impl DropCause {
             Self::PushedOut => "pushed-out",
             Self::Wred => "wred",
             Self::Chatter => "chatter",
+            Self::Unresolved => "unresolved",
         }
     }
 }

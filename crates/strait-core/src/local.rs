@@ -28,17 +28,36 @@ pub enum Question {
     Echo,
     /// A UDP query that a rule of the configuration names.
     Query,
+    /// An ARP request.
+    Arp,
+    /// An IPv6 neighbour solicitation.
+    Neighbour,
+    /// An IPv6 router solicitation.
+    Router,
+    /// A routing protocol's hello, or announcement, that says what the last one said.
+    Hello,
 }
 
 impl Question {
     /// All kinds, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 2] = [Self::Echo, Self::Query];
+    pub const ALL: [Self; 6] = [
+        Self::Echo,
+        Self::Query,
+        Self::Arp,
+        Self::Neighbour,
+        Self::Router,
+        Self::Hello,
+    ];
 
     /// The word in tables, status and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Echo => "echo",
             Self::Query => "query",
+            Self::Arp => "arp",
+            Self::Neighbour => "neighbour",
+            Self::Router => "router",
+            Self::Hello => "hello",
         }
     }
 }
@@ -55,6 +74,8 @@ pub struct LocalStats {
     pub forgotten: u64,
     /// Stored replies given up because there was no place for more.
     pub displaced: u64,
+    /// Addresses, askers and words of the local network's own protocols given up for want of place.
+    pub crowded: u64,
 }
 
 impl LocalStats {

@@ -392,6 +392,8 @@ pub enum WakeReason {
     Application,
     /// A gap that was left for an expected packet is over.
     Gap,
+    /// Something is to be said on the local network: asked for, advertised, repeated.
+    Local,
     /// A missing piece of a packet isn't waited for any longer.
     Reassembly,
     /// Something unacknowledged is to be sent again.

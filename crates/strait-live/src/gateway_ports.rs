@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use strait_core::prefix::Prefix;
-use strait_node::config::{PortConfig, PortKind};
+use strait_node::config::{HostKind, PortConfig, PortKind};
 use strait_node::{InvalidConfig, NodeConfig};
 
 use crate::kiss::{KissConfig, KissPort};
@@ -20,13 +20,21 @@ use crate::udp::{UdpConfig, UdpPort};
 /// A port lacks what a node file for the simulator may leave out: its device or its addresses.
 pub(crate) fn ports(config: &NodeConfig) -> Result<Vec<Box<dyn PortIo>>, InvalidConfig> {
     let pair = |prefix: &Prefix| (prefix.address, prefix.length);
-    let host = TunConfig {
+    let mut interface = TunConfig {
         interface: config.host.interface.clone(),
         addresses: config.host.addresses.iter().map(pair).collect(),
         routes: config.host.routes.iter().map(pair).collect(),
         mtu: config.host.mtu.0 as u32,
     };
-    let mut ports: Vec<Box<dyn PortIo>> = vec![Box::new(TunPort::new(host))];
+    let host = match config.host.kind {
+        HostKind::Tun => TunPort::new(interface),
+        HostKind::Tap => {
+            // They are the gateway's own, not this host's.
+            interface.addresses.clear();
+            TunPort::tap(interface, config.host.bridge.clone())
+        }
+    };
+    let mut ports: Vec<Box<dyn PortIo>> = vec![Box::new(host)];
     for port in &config.ports {
         ports.push(match port.kind {
             PortKind::Serial => Box::new(SerialPort::new(serial(port)?)),

@@ -198,6 +198,35 @@ impl Netlink {
             .doing(|| format!("create interfaces `{name}` and `{peer}`"))
     }
 
+    /// Makes an Ethernet bridge.
+    ///
+    /// # Errors
+    /// The kernel's: one without bridges says that the operation isn't supported.
+    pub fn add_bridge(&mut self, name: &str) -> Result<(), Error> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(name.into()));
+        let kind = LinkInfo::Kind(InfoKind::Bridge);
+        message.attributes.push(LinkAttribute::LinkInfo(vec![kind]));
+        self.change(Message::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+            .doing(|| format!("create bridge `{name}`"))
+    }
+
+    /// Makes an interface a port of a bridge.
+    ///
+    /// # Errors
+    /// There is no such bridge, or the kernel's.
+    pub fn join_bridge(&mut self, index: u32, name: &str, bridge: &str) -> Result<(), Error> {
+        let found = self.link(bridge).map_err(|error| {
+            error.with_remedy(format!("make it first: ip link add {bridge} type bridge"))
+        })?;
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        let controller = LinkAttribute::Controller(found.index);
+        message.attributes.push(controller);
+        self.change(Message::SetLink(message), 0)
+            .doing(|| format!("make interface `{name}` a port of bridge `{bridge}`"))
+    }
+
     /// Removes an interface.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! The host side of a live node: a TUN interface, whole IP packets of both families.
+//! The host side of a live node: a TUN interface, whole IP packets of both families; or a TAP
+//! interface, Ethernet frames.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -12,6 +13,7 @@ use strait_core::id::NeighbourId;
 use strait_core::node::{PortState, Room, TxMeta};
 use strait_core::rate::LineRate;
 use strait_core::time::{Duration, Instant};
+use strait_wire::ethernet::HEADER_OCTETS;
 
 use crate::error::{Doing, Error};
 use crate::netlink::Netlink;
@@ -94,8 +96,17 @@ pub struct TunConfig {
 #[derive(Debug)]
 pub struct TunPort {
     config: TunConfig,
+    /// Of a TAP.
+    ethernet: Option<Ethernet>,
     file: Option<File>,
     counts: IoCounts,
+}
+
+/// What a TAP interface has beyond a TUN interface.
+#[derive(Clone, Debug)]
+struct Ethernet {
+    /// The bridge that it becomes a port of.
+    bridge: Option<String>,
 }
 
 /// Rate that the host side reports: no line stands behind it.
@@ -106,6 +117,7 @@ impl TunPort {
     pub const fn new(config: TunConfig) -> Self {
         Self {
             config,
+            ethernet: None,
             file: None,
             counts: IoCounts {
                 strangers: 0,
@@ -116,9 +128,31 @@ impl TunPort {
         }
     }
 
+    /// The same on an Ethernet: a TAP interface, perhaps as a port of the bridge with a name. The
+    /// kernel's own end of it is a station like others, and is let speak.
+    pub fn tap(config: TunConfig, bridge: Option<String>) -> Self {
+        Self {
+            ethernet: Some(Ethernet { bridge }),
+            ..Self::new(config)
+        }
+    }
+
+    const fn frame_octets_max(&self) -> u32 {
+        let header = if self.ethernet.is_some() {
+            HEADER_OCTETS as u32
+        } else {
+            0
+        };
+        self.config.mtu + header
+    }
+
     fn attach(&self) -> Result<File, Error> {
         let name = &self.config.interface;
-        let doing = || format!("create TUN interface `{name}`");
+        let (kind, flag) = match self.ethernet {
+            Some(_) => ("TAP", libc::IFF_TAP),
+            None => ("TUN", libc::IFF_TUN),
+        };
+        let doing = || format!("create {kind} interface `{name}`");
         if name.is_empty() || name.len() >= libc::IFNAMSIZ {
             return Err(Error::invalid(doing(), "a name has 1 to 15 octets"));
         }
@@ -128,7 +162,7 @@ impl TunPort {
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open("/dev/net/tun")
             .doing(|| "open /dev/net/tun")?;
-        let wanted = libc::IFF_TUN | libc::IFF_NO_PI;
+        let wanted = flag | libc::IFF_NO_PI;
         ioctl::attach(&file, name, wanted).doing(doing)?;
         // A persistent interface keeps what another program set on it, and with offload it
         // would hand us super-frames that no link can carry.
@@ -146,12 +180,21 @@ impl TunPort {
     fn set_up(&self) -> Result<(), Error> {
         let name = self.config.interface.as_str();
         let mut netlink = Netlink::open()?;
-        quieten(name)?;
         let link = netlink.link(name)?;
         netlink.set_mtu(link.index, name, self.config.mtu)?;
-        // Daemons that announce themselves (mDNS and its like) do so on every interface that does
-        // multicast.
-        netlink.set_multicast(link.index, name, false)?;
+        match &self.ethernet {
+            None => {
+                quieten(name)?;
+                // Daemons that announce themselves (mDNS and its like) do so on every interface
+                // that does multicast.
+                netlink.set_multicast(link.index, name, false)?;
+            }
+            Some(Ethernet { bridge }) => {
+                if let Some(bridge) = bridge {
+                    netlink.join_bridge(link.index, name, bridge)?;
+                }
+            }
+        }
         for (address, length) in &self.config.addresses {
             netlink.add_address(link.index, name, *address, *length)?;
         }
@@ -193,7 +236,7 @@ impl PortIo for TunPort {
         Ok(PortState {
             tx_rate: HOST_RATE,
             rx_rate: HOST_RATE,
-            frame_octets_max: self.config.mtu,
+            frame_octets_max: self.frame_octets_max(),
             block: Duration::ZERO,
             latency: Duration::ZERO,
         })
@@ -209,7 +252,7 @@ impl PortIo for TunPort {
 
     fn room(&mut self, now: Instant) -> Result<Room, Option<Instant>> {
         Ok(Room {
-            octets: self.config.mtu as usize,
+            octets: self.frame_octets_max() as usize,
             starts: now,
             until: None,
         })
@@ -244,12 +287,13 @@ impl PortIo for TunPort {
     }
 
     fn receive(&mut self, _now: Instant, buffer: &mut [u8]) -> io::Result<Received> {
+        let packets = self.ethernet.is_none();
         let Some(file) = &mut self.file else {
             return Ok(Received::Nothing);
         };
         match file.read(buffer) {
             Ok(0) => Err(Errno::ENODEV.into()),
-            Ok(octets) if is_chatter(&buffer[..octets]) => {
+            Ok(octets) if packets && is_chatter(&buffer[..octets]) => {
                 self.counts.chatter += 1;
                 Ok(Received::Skipped)
             }

@@ -2,7 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
@@ -16,8 +16,11 @@ use strait_wire::ax25::Station;
 use strait_wire::ip::Chatter;
 
 use crate::answers::AnswersConfig;
-
 use crate::gateway::GROWTH_OCTETS_MAX;
+
+mod host;
+
+pub use self::host::{HostConfig, HostKind, MacAddress};
 
 /// A gateway, as configured.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
@@ -46,31 +49,6 @@ pub struct NodeConfig {
     /// A record of all inputs and outputs, for `strait replay`. Live only.
     #[serde(default)]
     pub journal: Option<JournalConfig>,
-}
-
-/// The host side: where applications are.
-#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub struct HostConfig {
-    /// Name of the TUN interface to make. Live only.
-    #[serde(default = "HostConfig::default_interface")]
-    pub interface: String,
-    /// Addresses with prefix lengths, set on the interface; the first of each family is the source
-    /// of the node's own ICMP errors.
-    #[serde(default)]
-    pub addresses: Vec<Prefix>,
-    /// Prefixes that the host reaches by this gateway, set as kernel routes. Live only.
-    #[serde(default)]
-    pub routes: Vec<Prefix>,
-    /// The largest packet on the interface, in octets (1280 … 65535).
-    #[serde(default = "default_mtu")]
-    pub mtu: Octets,
-}
-
-impl HostConfig {
-    fn default_interface() -> String {
-        "strait0".to_string()
-    }
 }
 
 const fn default_mtu() -> Octets {
@@ -253,7 +231,8 @@ pub struct RouteConfig {
     pub prefix: Prefix,
     /// The port to leave by; `host` for the host side.
     pub port: String,
-    /// The neighbour on it; may be left out if there is one.
+    /// The neighbour on it; may be left out if there is one. On a TAP, `host`: the address of a
+    /// router on the Ethernet; without it the destinations themselves are there.
     #[serde(default)]
     pub via: Option<String>,
 }
@@ -324,10 +303,7 @@ impl NodeConfig {
         if self.name.is_empty() {
             return Err(invalid("name", "is empty: give the node a name"));
         }
-        check_mtu("[host]", self.host.mtu)?;
-        if self.host.interface.is_empty() || self.host.interface.len() > 15 {
-            return Err(invalid("[host] interface", "must have 1 to 15 characters"));
-        }
+        self.host.validate()?;
         if self.ports.len() > Self::PORTS_MAX {
             return Err(invalid(
                 "[[port]]",
@@ -357,8 +333,12 @@ impl NodeConfig {
             let message = "needed with several ports or neighbours: say which prefix lies where";
             return Err(invalid("[[route]]", message));
         }
-        for route in self.routes.iter().filter(|route| route.port != "host") {
+        for route in &self.routes {
             let place = format!("[[route]] {}", route.prefix);
+            if route.port == "host" {
+                self.host.validate_router(route, &place)?;
+                continue;
+            }
             let Some(port) = self.ports.iter().find(|port| port.name == route.port) else {
                 let names: Vec<_> = self.ports.iter().map(|port| port.name.as_str()).collect();
                 let message = format!("no port `{}`; there are: {}", route.port, names.join(", "));

@@ -47,10 +47,15 @@ impl Routes {
 
     /// The way to `address`.
     pub fn lookup(&self, address: IpAddr) -> Option<Hop> {
-        self.entries
-            .iter()
+        self.matching(address).map(|(_, hop)| hop)
+    }
+
+    /// The same, with the prefix that says so.
+    pub fn matching(&self, address: IpAddr) -> Option<(Prefix, Hop)> {
+        let mut entries = self.entries.iter();
+        entries
             .find(|(prefix, _)| prefix.contains(address))
-            .map(|(_, hop)| *hop)
+            .copied()
     }
 }
 

@@ -5,13 +5,15 @@ use std::net::IpAddr;
 use strait_channel::LinkConfig;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_node::GatewayFactory;
+use strait_node::config::HostKind;
 use strait_node::config_text::ConfigError;
 use strait_world::host::{Host, HostConfig};
 use strait_world::scenario::{FaultKind, Loaded};
-use strait_world::topology::{End, MemberId, Role, Topology, Via};
+use strait_world::topology::{End, Lan, MemberId, Role, Topology, Via};
 use strait_world::traffic::{self, Family, InstallError, Kind, Ports};
 
 use crate::router::Router;
+use crate::segment::{Seat, Segment};
 use crate::world::{Attach, Fault, NodeIndex, World};
 
 /// Why a scenario can't be simulated.
@@ -166,7 +168,7 @@ impl Built {
             })?;
         }
         for index in 0..self.topology.lans.len() {
-            self.join_lan(index)?;
+            self.join_lan(loaded, index)?;
         }
         Ok(())
     }
@@ -182,7 +184,7 @@ impl Built {
     }
 
     /// Attaches hosts to a gateway's host side, over a switch if there are several.
-    fn join_lan(&mut self, index: usize) -> Result<(), BuildError> {
+    fn join_lan(&mut self, loaded: &Loaded, index: usize) -> Result<(), BuildError> {
         let lan_entry = self.topology.lans[index].clone();
         let gateway = self.nodes[lan_entry.gateway];
         let name = format!("{} lan", self.topology.members[lan_entry.gateway].name);
@@ -199,6 +201,12 @@ impl Built {
             port,
             neighbour: NeighbourId::PEER,
         };
+        if let Role::Gateway(index) = self.topology.members[lan_entry.gateway].role {
+            let config = &loaded.nodes[index].config.host;
+            if config.kind == HostKind::Tap {
+                return self.join_ethernet(&name, &lan_entry, near, config);
+            }
+        }
         if let [host] = lan_entry.hosts[..] {
             let far = self.attach(&End {
                 member: host,
@@ -249,6 +257,52 @@ impl Built {
             self.world
                 .join_at(&link, &lan(), [port(number + 1), far])
                 .map_err(error)?;
+        }
+        Ok(())
+    }
+
+    /// Attaches hosts to a gateway that is a station on their Ethernet.
+    fn join_ethernet(
+        &mut self,
+        name: &str,
+        lan_entry: &Lan,
+        near: Attach,
+        config: &strait_node::config::HostConfig,
+    ) -> Result<(), BuildError> {
+        let wrong = |error| BuildError::Link {
+            name: name.to_owned(),
+            error,
+        };
+        let routers: Vec<IpAddr> = config.addresses.iter().map(|own| own.address).collect();
+        let members = &self.topology.members;
+        let seats = lan_entry.hosts.iter().map(|host| Seat {
+            addresses: members[*host].addresses.clone(),
+            routers: routers.clone(),
+        });
+        let segment = Segment::new(seats.collect(), 1000);
+        let segment = self.world.add_segment(name, segment);
+        let port = |number: usize| Attach {
+            node: segment,
+            port: PortId(number as u8),
+            neighbour: NeighbourId::PEER,
+        };
+        let framed = LinkConfig {
+            frame_octets_max: u32::try_from(config.frame_octets_max()).ok(),
+            ..lan()
+        };
+        self.world
+            .join_at(name, &framed, [near, port(0)])
+            .map_err(wrong)?;
+        for (number, host) in lan_entry.hosts.iter().enumerate() {
+            let far = self.attach(&End {
+                member: *host,
+                port: None,
+                neighbour: None,
+            });
+            let link = format!("{name} {number}");
+            self.world
+                .join_at(&link, &lan(), [port(number + 1), far])
+                .map_err(wrong)?;
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ enum Octets {
 impl Octets {
     fn of(carries: Carries) -> Self {
         match carries {
-            Carries::Packets | Carries::Frames => Self::Records,
+            Carries::Packets | Carries::Ethernet | Carries::Frames => Self::Records,
             Carries::Octets { urgent: None } => Self::Frames(Unstuffer::new(SNAP_OCTETS)),
             Carries::Octets {
                 urgent: Some(check),
@@ -82,6 +82,8 @@ pub(crate) struct Captures {
 pub(crate) enum Carries {
     /// IP packets.
     Packets,
+    /// Ethernet frames.
+    Ethernet,
     /// Our link frames.
     Frames,
     /// Our link frames on an octet stream, which may have urgent frames with this check.
@@ -102,6 +104,7 @@ impl Captures {
                 let (link, carries) = port(index, number);
                 let linktype = match carries {
                     Carries::Packets => linktype::RAW,
+                    Carries::Ethernet => linktype::ETHERNET,
                     Carries::Frames | Carries::Octets { urgent: None } => linktype::USER0,
                     Carries::Octets { urgent: Some(_) } => linktype::USER2,
                 };

@@ -19,6 +19,7 @@ use crate::check::FateEntry;
 use crate::event::{Event, EventQueue, What};
 use crate::path::PathBook;
 use crate::router::Router;
+use crate::segment::{GATEWAY, Segment};
 use crate::store::Store;
 
 mod faults;
@@ -35,6 +36,7 @@ pub struct LinkIndex(pub usize);
 enum Body {
     Host(Box<Host>),
     Router(Box<Router>),
+    Segment(Box<Segment>),
     Gateway {
         node: Box<dyn Node>,
         factory: Box<dyn NodeFactory>,
@@ -50,6 +52,7 @@ impl Body {
         match self {
             Self::Host(host) => Some(host.as_ref()),
             Self::Router(router) => Some(router.as_ref()),
+            Self::Segment(segment) => Some(segment.as_ref()),
             Self::Gateway { node, .. } => Some(node.as_ref()),
             Self::Dead { .. } => None,
         }
@@ -59,6 +62,7 @@ impl Body {
         match self {
             Self::Host(host) => Some(host.as_mut()),
             Self::Router(router) => Some(router.as_mut()),
+            Self::Segment(segment) => Some(segment.as_mut()),
             Self::Gateway { node, .. } => Some(node.as_mut()),
             Self::Dead { .. } => None,
         }
@@ -353,8 +357,13 @@ impl World {
                 return (String::from("unattached"), Carries::Packets);
             };
             let link = &self.fabric.links[*link];
-            let plain = |end: &Attach| !matches!(self.slots[end.node.0].body, Body::Gateway { .. });
-            let carries = if link.ends.iter().any(plain) {
+            let body = |end: &Attach| &self.slots[end.node.0].body;
+            let plain = |end: &Attach| !matches!(body(end), Body::Gateway { .. });
+            let ethernet =
+                |end: &Attach| end.port == GATEWAY && matches!(body(end), Body::Segment(_));
+            let carries = if link.ends.iter().any(ethernet) {
+                Carries::Ethernet
+            } else if link.ends.iter().any(plain) {
                 Carries::Packets
             } else if link.serial {
                 let urgent = self.slots[node].ports[port].urgent;
@@ -395,6 +404,16 @@ impl World {
     /// Adds a plain router.
     pub fn add_router(&mut self, name: &str, router: Router) -> NodeIndex {
         self.add(name, Body::Router(Box::new(router)))
+    }
+
+    /// Adds an Ethernet of a gateway and its hosts.
+    pub fn add_segment(&mut self, name: &str, segment: Segment) -> NodeIndex {
+        let index = self.add(name, Body::Segment(Box::new(segment)));
+        // Like a host it has no classes.
+        if let Some(paths) = &mut self.fabric.paths {
+            paths.set_host(index.0);
+        }
+        index
     }
 
     /// Adds a node that can be killed and started again.

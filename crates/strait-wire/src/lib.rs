@@ -7,6 +7,7 @@ extern crate alloc;
 pub mod ax25;
 mod bytes;
 pub mod check;
+pub mod ethernet;
 pub mod frame;
 pub mod hash;
 pub mod hello;

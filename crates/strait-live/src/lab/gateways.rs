@@ -9,7 +9,9 @@ use strait_core::delay::DelayPart;
 use strait_core::stats::ClassStats;
 use strait_core::time::Duration;
 use strait_node::NodeConfig;
+use strait_node::config::HostKind;
 
+use super::net::BRIDGE;
 use super::process::{Running, config_text};
 use super::{LabError, Stage};
 use crate::namespace::Namespace;
@@ -41,6 +43,9 @@ impl GatewayProcess {
         let name = config.name.clone();
         let socket = stage.scratch.file(&format!("{name}.sock"));
         config.status.socket = Some(socket.display().to_string());
+        if config.host.kind == HostKind::Tap {
+            config.host.bridge = Some(BRIDGE.into());
+        }
         if let Some(journal) = &mut config.journal {
             let file = stage.scratch.file(&format!("{name}.journal"));
             journal.file = file.display().to_string();

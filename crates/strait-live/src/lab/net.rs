@@ -3,8 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use strait_core::prefix::Prefix;
+use strait_node::config::HostKind;
 use strait_world::scenario::Loaded;
-use strait_world::topology::{Role, Topology};
+use strait_world::topology::{Lan, Role, Topology};
 
 use super::LabError;
 use crate::error::Error;
@@ -27,6 +28,9 @@ pub(super) struct Net {
 /// it.
 const CONGESTION_CONTROL: &str = "cubic";
 
+/// The bridge of a gateway on an Ethernet.
+pub(super) const BRIDGE: &str = "br0";
+
 impl Net {
     /// Makes the namespaces and the LANs between gateways and hosts.
     pub(super) fn create(loaded: &Loaded, topology: &Topology) -> Result<Self, LabError> {
@@ -42,6 +46,12 @@ impl Net {
             let Role::Gateway(gateway) = topology.members[lan.gateway].role else {
                 continue;
             };
+            let host = &loaded.nodes[gateway].config.host;
+            if host.kind == HostKind::Tap {
+                let routers: Vec<_> = host.addresses.iter().map(|own| own.address).collect();
+                net.join_bridge(gateway, lan, topology, &routers)?;
+                continue;
+            }
             for (number, member) in lan.hosts.iter().enumerate() {
                 let Role::Host(index) = topology.members[*member].role else {
                     continue;
@@ -81,6 +91,45 @@ impl Net {
         for address in gateway_addresses {
             at_host.add_route(*address, whole(*address), None, Some(eth_index))?;
             at_host.add_default_route(*address, CONGESTION_CONTROL)?;
+        }
+        Ok(())
+    }
+
+    /// A bridge of a gateway whose port its TAP interface becomes, and a cable from it to each of
+    /// the hosts, which have the addresses of one network and the gateway as their router.
+    fn join_bridge(
+        &self,
+        gateway: usize,
+        lan: &Lan,
+        topology: &Topology,
+        routers: &[IpAddr],
+    ) -> Result<(), Error> {
+        let near = &self.gateways[gateway];
+        let mut at_gateway = near.netlink()?;
+        at_gateway.add_bridge(BRIDGE)?;
+        // The kernel that has the bridge is no station on it.
+        near.set(&format!("ipv6/conf/{BRIDGE}/disable_ipv6"), "1")?;
+        let bridge = at_gateway.link(BRIDGE)?.index;
+        at_gateway.set_up(bridge, BRIDGE, true)?;
+        for (number, member) in lan.hosts.iter().enumerate() {
+            let Role::Host(index) = topology.members[*member].role else {
+                continue;
+            };
+            let far = &self.hosts[index];
+            let cable = format!("lan{number}");
+            near.connect(&cable, far, "eth0")?;
+            near.set(&format!("ipv6/conf/{cable}/disable_ipv6"), "1")?;
+            let at_bridge = at_gateway.link(&cable)?.index;
+            at_gateway.join_bridge(at_bridge, &cable, BRIDGE)?;
+            let mut at_host = far.netlink()?;
+            let eth = at_host.link("eth0")?.index;
+            for own in &topology.members[*member].addresses {
+                at_host.add_address(eth, "eth0", own.address, own.length)?;
+                let router = |router: &&IpAddr| own.contains(**router);
+                if let Some(router) = routers.iter().find(router) {
+                    at_host.add_default_route(*router, CONGESTION_CONTROL)?;
+                }
+            }
         }
         Ok(())
     }

@@ -19,6 +19,10 @@ pub struct AnswersConfig {
     /// outage for so long.
     #[serde(default)]
     pub echo: Option<Time>,
+    /// How long after a word from a host beyond a link ARP requests and neighbour solicitations for
+    /// it are answered on a TAP. If absent or 0, they are as long as a way leads there.
+    #[serde(default)]
+    pub neighbours: Option<Time>,
     /// UDP queries that may be answered from a stored reply.
     #[serde(default, rename = "query")]
     pub queries: Vec<QueryConfig>,
@@ -28,7 +32,8 @@ pub struct AnswersConfig {
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnswersPreset {
-    /// That of the Network Adapter: echo requests are answered from a stored reply for a minute.
+    /// That of the Network Adapter: echo requests are answered from a stored reply for a minute,
+    /// and questions for a neighbour for as long after its last word.
     NetworkAdapter,
 }
 
@@ -51,10 +56,20 @@ pub struct QueryConfig {
 impl AnswersConfig {
     /// How long a stored echo reply answers; `None` if echo isn't answered.
     pub fn echo_valid(&self) -> Option<Duration> {
+        self.valid(self.echo)
+    }
+
+    /// How long after its last word a host beyond a link is taken to be there; `None` if that isn't
+    /// asked.
+    pub fn neighbours_valid(&self) -> Option<Duration> {
+        self.valid(self.neighbours)
+    }
+
+    fn valid(&self, told: Option<Time>) -> Option<Duration> {
         let preset = self.preset.map(|preset| match preset {
             AnswersPreset::NetworkAdapter => Duration::from_secs(60),
         });
-        let told = self.echo.map(|time| time.0);
+        let told = told.map(|time| time.0);
         told.or(preset).filter(|valid| !valid.is_zero())
     }
 

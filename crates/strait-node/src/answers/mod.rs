@@ -7,9 +7,11 @@
 
 mod config;
 mod echo;
+mod neighbours;
 mod query;
 
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use strait_core::local::Question;
 use strait_core::{Duration, Instant, Packet, PortId};
@@ -17,6 +19,7 @@ use strait_wire::ip::{self, PacketInfo};
 
 pub use self::config::{AnswersConfig, AnswersPreset, QueryConfig};
 use self::echo::Echoes;
+use self::neighbours::Neighbours;
 use self::query::Queries;
 use crate::config::InvalidConfig;
 use crate::route::Hop;
@@ -26,6 +29,7 @@ use crate::route::Hop;
 pub(crate) struct Answers {
     echoes: Option<Echoes>,
     queries: Option<Queries>,
+    neighbours: Option<Neighbours>,
 }
 
 /// A reply as it came, as long as it may be given again.
@@ -62,6 +66,7 @@ impl Answers {
         Ok(Self {
             echoes: config.echo_valid().map(Echoes::new),
             queries: (!config.queries.is_empty()).then_some(queries),
+            neighbours: config.neighbours_valid().map(Neighbours::new),
         })
     }
 
@@ -88,8 +93,8 @@ impl Answers {
     }
 
     /// Looks at a packet that came by `from`: a reply to a question that left there, or the word
-    /// that it can't be answered.
-    pub(crate) fn hear(&mut self, now: Instant, packet: &Packet, from: Hop) -> Learned {
+    /// that it can't be answered. `led` says that the way to its source leads back there.
+    pub(crate) fn hear(&mut self, now: Instant, packet: &Packet, from: Hop, led: bool) -> Learned {
         let mut learned = Learned::default();
         if is_icmp(packet.info()) {
             if let Some(echoes) = &mut self.echoes {
@@ -103,7 +108,23 @@ impl Answers {
         {
             queries.hear(now, packet, from, &mut learned);
         }
+        // After an error about itself a host is there all the same.
+        if let Some(neighbours) = self.neighbours.as_mut().filter(|_| led) {
+            neighbours.hear(now, packet.info().src, from, &mut learned);
+        }
         learned
+    }
+
+    /// Whether a host beyond a link is known to be there; `None` where that isn't asked.
+    pub(crate) fn is_there(&self, now: Instant, address: IpAddr, by: Hop) -> Option<bool> {
+        let neighbours = self.neighbours.as_ref()?;
+        Some(neighbours.is_there(now, address, by))
+    }
+
+    /// Whether a host beyond a link may be asked for a sign now; takes note that it is.
+    pub(crate) fn asks_across(&mut self, now: Instant, address: IpAddr, by: Hop) -> bool {
+        let neighbours = self.neighbours.as_mut();
+        neighbours.is_some_and(|neighbours| neighbours.ask(now, address, by))
     }
 
     /// An ICMP error about a question: nobody there answers.
@@ -124,7 +145,11 @@ impl Answers {
             + self
                 .queries
                 .as_mut()
-                .map_or(0, |queries| queries.forget(|_, dst| dst == about.dst));
+                .map_or(0, |queries| queries.forget(|_, dst| dst == about.dst))
+            + self
+                .neighbours
+                .as_mut()
+                .map_or(0, |neighbours| neighbours.forget(|_, dst| dst == about.dst));
         learned.forgotten += forgotten;
     }
 
@@ -141,8 +166,10 @@ impl Answers {
     fn forget(&mut self, which: impl Fn(Hop) -> bool) -> u64 {
         let echoes = self.echoes.as_mut();
         let queries = self.queries.as_mut();
+        let neighbours = self.neighbours.as_mut();
         echoes.map_or(0, |echoes| echoes.forget(|by, _| which(by)))
             + queries.map_or(0, |queries| queries.forget(|by, _| which(by)))
+            + neighbours.map_or(0, |neighbours| neighbours.forget(|by, _| which(by)))
     }
 }
 

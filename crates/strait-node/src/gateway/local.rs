@@ -65,8 +65,13 @@ impl Gateway {
     /// Learns from a packet that came by a link.
     pub(super) fn learn(&mut self, now: Instant, packet: &Packet, from: Hop) {
         if from.port != PortId::HOST {
-            let learned = self.answers.hear(now, packet, from);
+            let src = packet.info().src;
+            let led = self.routes.lookup(src) == Some(from);
+            let learned = self.answers.hear(now, packet, from, led);
             self.count(learned);
+            if led {
+                self.vouch(now, src);
+            }
         }
     }
 

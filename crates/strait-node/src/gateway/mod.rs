@@ -4,6 +4,7 @@
 mod agree;
 mod headers;
 mod icmp;
+mod lan;
 mod local;
 mod port;
 
@@ -74,7 +75,7 @@ impl Gateway {
             place: "[policy]".into(),
             message: error.to_string(),
         })?;
-        let mut ports = alloc::vec![Port::host(config.host.mtu.0 as usize, &policy, seed)];
+        let mut ports = alloc::vec![Port::host(config, &policy, seed)];
         for (index, port) in config.ports.iter().enumerate() {
             ports.push(Port::link(PortId(index as u8 + 1), port, &policy, seed));
         }
@@ -104,6 +105,12 @@ impl Gateway {
         packet.class = verdict.class;
         if verdict.filter {
             return self.ledger.drop(now, packet, DropCause::Filtered);
+        }
+        if self.is_for_station(&packet) {
+            return self.take_own(now, packet, from);
+        }
+        if self.stays_on_link(&packet, from) {
+            return self.ledger.drop(now, packet, DropCause::NoRoute);
         }
         let hop = self.way(&packet, from);
         let Some(mut packet) = self.keep_off(now, packet, hop) else {
@@ -219,6 +226,9 @@ impl Gateway {
     }
 
     fn take_frame(&mut self, now: Instant, port: PortId, from: NeighbourId, bytes: &[u8]) {
+        if port == PortId::HOST && self.hear_station(now, bytes) {
+            return;
+        }
         let mut arrived = core::mem::take(&mut self.arrived);
         if let Some(entry) = self.ports.get_mut(port.index()) {
             entry.receive(from, bytes, &mut self.ledger, |ledger, packet| {
@@ -253,6 +263,7 @@ impl Gateway {
             // A full-duplex port needs neither.
             PortEvent::Carrier(_) | PortEvent::Drained => {}
         }
+        self.tell_stations(now, id);
     }
 
     fn take_command(&mut self, now: Instant, command: Command) {
@@ -303,6 +314,7 @@ impl Node for Gateway {
                 for port in &mut self.ports {
                     port.discard(now, &mut self.ledger);
                 }
+                self.tend_lan(now);
             }
             Input::Frame {
                 port, from, bytes, ..

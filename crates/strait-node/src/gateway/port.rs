@@ -16,9 +16,12 @@ use strait_wire::hello;
 use strait_wire::ip::Chatter;
 
 use super::headers::Headers;
+use super::lan::Lan;
+use crate::NodeConfig;
 use crate::config::{ChatterKind, LinkProfile, PortConfig, PortKind};
 use crate::flows::Flows;
 
+mod ethernet;
 mod gaps;
 mod octets;
 
@@ -27,8 +30,8 @@ use self::gaps::Fit;
 /// How packets cross the medium at a port.
 #[derive(Debug)]
 enum Link {
-    /// The host side: IP packets as they are.
-    Host,
+    /// The host side: IP packets as they are, or on an Ethernet.
+    Host(Option<Box<Lan>>),
     /// An octet stream to one neighbour.
     Octets(Box<(OctetSender, Receiver)>),
     /// Frames to each neighbour.
@@ -101,14 +104,15 @@ const RATE_UNKNOWN: LineRate = LineRate::new(9600, 8);
 
 impl Port {
     /// The host side.
-    pub(crate) fn host(mtu: usize, policy: &Policy, seed: u64) -> Self {
+    pub(crate) fn host(config: &NodeConfig, policy: &Policy, seed: u64) -> Self {
+        let mtu = config.host.mtu.0 as usize;
         // Nothing is narrow behind it: limits are for links.
         let queue = Tree::unlimited(policy, site(PortId::HOST, mtu, seed));
         Self::new(
             PortId::HOST,
             None,
             mtu,
-            (Link::Host, Headers::default()),
+            (Link::Host(Lan::new(config)), Headers::default()),
             queue,
             policy,
         )
@@ -175,7 +179,7 @@ impl Port {
     /// Whether somebody is at the other end under this number.
     pub(crate) fn has_neighbour(&self, to: NeighbourId) -> bool {
         match &self.link {
-            Link::Host | Link::Octets(_) => to == NeighbourId::PEER,
+            Link::Host(_) | Link::Octets(_) => to == NeighbourId::PEER,
             Link::Frames { neighbours, .. } => to.index() < neighbours.len(),
         }
     }
@@ -201,7 +205,7 @@ impl Port {
         if let Some(config) = &self.config {
             let settings = config.link_settings(Some(state.tx_rate));
             match &mut self.link {
-                Link::Host => {}
+                Link::Host(_) => {}
                 Link::Octets(ends) => ends.0.set_settings(settings),
                 Link::Frames { neighbours, .. } => {
                     neighbours
@@ -218,7 +222,7 @@ impl Port {
         self.headers.reset();
         self.abandon(now, DropCause::PortDown, ledger);
         match &mut self.link {
-            Link::Host => {}
+            Link::Host(_) => {}
             Link::Octets(ends) => ends.1.reset(),
             Link::Frames { neighbours, .. } => {
                 neighbours
@@ -231,7 +235,10 @@ impl Port {
     fn abandon(&mut self, now: Instant, cause: DropCause, ledger: &mut Ledger) {
         let mut drop = |packet: Packet| ledger.drop(now, packet, cause);
         match &mut self.link {
-            Link::Host => {}
+            Link::Host(lan) => lan
+                .iter_mut()
+                .flat_map(|lan| lan.clear())
+                .for_each(&mut drop),
             Link::Octets(ends) => ends.0.abandon().for_each(&mut drop),
             Link::Frames { neighbours, .. } => {
                 neighbours
@@ -255,8 +262,21 @@ impl Port {
         }
     }
 
+    /// Queues a packet once its station is known, where there are stations; see
+    /// [`Port::enqueue_resolved`].
+    pub(crate) fn enqueue(&mut self, now: Instant, packet: Packet, ledger: &mut Ledger) {
+        if let Some(packet) = self.resolve(now, packet, ledger) {
+            self.enqueue_resolved(now, packet, ledger);
+        }
+    }
+
     /// Queues a packet, or destroys it if its class's policer or queue doesn't take it.
-    pub(crate) fn enqueue(&mut self, now: Instant, mut packet: Packet, ledger: &mut Ledger) {
+    pub(super) fn enqueue_resolved(
+        &mut self,
+        now: Instant,
+        mut packet: Packet,
+        ledger: &mut Ledger,
+    ) {
         // What is too old takes no place, whether or not a pull found it before: a pull that is
         // answered by nothing must leave no trace.
         self.discard(now, ledger);
@@ -334,13 +354,15 @@ impl Port {
         });
         let rest = wake(rest, WakeReason::Gap);
         let wakes = age.into_iter().chain(shaper).chain(rest);
+        let local = wake(self.lan().and_then(Lan::wake), WakeReason::Local);
+        let wakes = wakes.chain(local);
         wakes.min_by_key(|wake| wake.at)
     }
 
     /// Packets that the port holds.
     pub(crate) fn held(&self) -> u64 {
         let under_way = match &self.link {
-            Link::Host => 0,
+            Link::Host(lan) => lan.as_ref().map_or(0, |lan| lan.held()),
             Link::Octets(ends) => ends.0.held(),
             Link::Frames { neighbours, .. } => {
                 neighbours.iter().map(|(sender, _)| sender.held()).sum()
@@ -377,7 +399,7 @@ impl Port {
         };
         let mut stranger = false;
         match &mut self.link {
-            Link::Host => sort(Ok(bytes)),
+            Link::Host(_) => sort(Ok(bytes)),
             Link::Octets(ends) => ends.1.feed_octets(bytes, sort),
             Link::Frames { neighbours, .. } => match neighbours.get_mut(from.index()) {
                 Some((_, receiver)) => receiver.feed_frame(bytes, sort),
@@ -414,9 +436,17 @@ impl Port {
                 to: NeighbourId::PEER,
             });
         }
+        if let Some(octets) = self.lan().and_then(|lan| lan.station.wants()) {
+            return Some(Want {
+                class: NOTE_CLASS,
+                octets: octets as u32,
+                to: NeighbourId::PEER,
+            });
+        }
+        let header = self.header_octets() as u32;
         let head = self.head().map(|head| Want {
             class: head.class,
-            octets: head.octets,
+            octets: head.octets + header,
             to: head.to,
         });
         head.or_else(|| {
@@ -441,7 +471,7 @@ impl Port {
         let idle_from = self.burst.end();
         let before = out.len();
         let meta = match self.link {
-            Link::Host => self.pull_packet(now, room, out, ledger),
+            Link::Host(_) => self.pull_packet(now, room, out, ledger),
             Link::Octets(_) => self.pull_octets(now, room, out, ledger),
             Link::Frames { .. } => self.pull_frame(now, room, out, ledger),
         };
@@ -490,15 +520,25 @@ impl Port {
         out: &mut Vec<u8>,
         ledger: &mut Ledger,
     ) -> Option<TxMeta> {
+        if let Some(meta) = self.pull_word(room, out, ledger) {
+            return Some(meta);
+        }
+        let header = self.header_octets();
+        let octets_max = room.octets.checked_sub(header)?;
         let head = self
             .head()
-            .filter(|head| head.octets as usize <= room.octets)?;
-        let mut packet = self.take(now, head, room.octets, ledger)?;
+            .filter(|head| head.octets as usize <= octets_max)?;
+        let mut packet = self.take(now, head, octets_max, ledger)?;
         let octets = packet.info().octets;
         packet.enter(room.starts, strait_core::delay::DelayPart::Line);
         self.queue.charge(head.class, octets);
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
-        let ended = self.burst.push(room.starts, u64::from(octets));
+        if let Some(lan) = self.lan() {
+            lan.put_header(packet.info().dst, out);
+        }
+        let ended = self
+            .burst
+            .push(room.starts, u64::from(octets) + header as u64);
         ledger.close_into(ended, packet, Fate::Delivered, out);
         Some(TxMeta::to_peer(head.class))
     }
@@ -580,7 +620,7 @@ impl Port {
     fn note_to(&self) -> Option<NeighbourId> {
         let to = self.headers.owed()?;
         let takes = match &self.link {
-            Link::Host => false,
+            Link::Host(_) => false,
             Link::Octets(ends) => ends.0.takes_note(),
             Link::Frames { neighbours, .. } => neighbours.get(to.index())?.0.takes_note(),
         };
@@ -636,7 +676,7 @@ impl Link {
     /// How many others there are at the other end.
     const fn neighbours(&self) -> usize {
         match self {
-            Self::Host | Self::Octets(_) => 1,
+            Self::Host(_) | Self::Octets(_) => 1,
             Self::Frames { neighbours, .. } => neighbours.len(),
         }
     }
@@ -649,7 +689,7 @@ impl Link {
     /// The packet that has begun to leave to a neighbour on a stream.
     fn under_way(&self, to: NeighbourId, stream: usize) -> Option<&Packet> {
         match self {
-            Self::Host => None,
+            Self::Host(_) => None,
             Self::Octets(ends) => ends.0.under_way(stream),
             Self::Frames { neighbours, .. } => {
                 let (sender, _) = neighbours.get(to.index())?;

@@ -18,6 +18,7 @@ use super::*;
 mod adapter;
 mod gaps;
 mod headers;
+mod lan;
 mod local;
 mod queues;
 mod tree;

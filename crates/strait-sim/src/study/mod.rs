@@ -4,6 +4,7 @@
 pub mod htb;
 pub mod na;
 pub mod na_local;
+mod na_neighbours;
 pub mod na_pairs;
 pub mod policing;
 pub mod shares;

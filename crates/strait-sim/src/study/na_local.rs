@@ -2,7 +2,8 @@
 //!
 //! Two hosts behind two gateways on a serial line; pings in both families. Stored replies answer
 //! for [`LocalStudy::valid`]. Three worlds: nothing fails; the far gateway is killed, which nobody
-//! tells the near one; the line is unplugged, which its port sees.
+//! tells the near one; the line is unplugged, which its port sees. The same with questions for
+//! neighbours and routers, of hosts on Ethernets.
 
 use std::net::IpAddr;
 
@@ -18,6 +19,7 @@ use strait_world::host::{Host, HostConfig};
 use strait_world::table::{Check, Column, ResultSet, Table};
 use strait_world::traffic::{self, Ports, TrafficConfig};
 
+use super::na_neighbours;
 use crate::build::BuildError;
 use crate::world::{Attach, Fault, LinkIndex, NodeIndex, World};
 
@@ -37,12 +39,21 @@ pub struct LocalStudy {
 
 /// What happens while stored replies are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mishap {
+pub(super) enum Mishap {
     Nothing,
     /// The far gateway ends without a word.
     Killed,
     /// The line's ends see that there is no line, until the time of the stored replies is over.
     Unplugged,
+}
+
+impl Mishap {
+    /// All, with their names in tables.
+    pub(super) const ALL: [(Self, &'static str); 3] = [
+        (Self::Nothing, "as it should be"),
+        (Self::Killed, "far gateway killed"),
+        (Self::Unplugged, "unplugged"),
+    ];
 }
 
 /// What was seen in a window of time.
@@ -56,11 +67,11 @@ struct Seen {
     replies: u64,
 }
 
-const SEED: u64 = 1;
-const STARTS: Duration = Duration::from_secs(1);
+pub(super) const SEED: u64 = 1;
+pub(super) const STARTS: Duration = Duration::from_secs(1);
 /// After this all exchanges of the first round are over: a ping of either family and its reply take
 /// less than a quarter of it at 9600 baud.
-const ROUND: Duration = Duration::from_secs(1);
+pub(super) const ROUND: Duration = Duration::from_secs(1);
 const NEAR: [&str; 2] = ["10.1.0.2", "fd00:1::2"];
 const FAR: [&str; 2] = ["10.2.0.2", "fd00:2::2"];
 
@@ -89,11 +100,7 @@ impl LocalStudy {
         let mut table = Table::new("na-local", heads.to_vec());
         let mut hash = RunHash::default();
         let mut checks = Vec::new();
-        for (mishap, name) in [
-            (Mishap::Nothing, "as it should be"),
-            (Mishap::Killed, "far gateway killed"),
-            (Mishap::Unplugged, "unplugged"),
-        ] {
+        for (mishap, name) in Mishap::ALL {
             let run = Run::new(self, mishap)?;
             let (valid, after) = run.finish(&mut hash);
             for (when, seen) in [("valid", valid), ("expired", after)] {
@@ -104,10 +111,12 @@ impl LocalStudy {
             }
             checks.extend(judge(mishap, valid, after));
         }
+        let (neighbours, more) = na_neighbours::run(self, &mut hash)?;
+        checks.extend(more);
         Ok(ResultSet {
             run_hash: Some(hash.value().into()),
             seeds: vec![SEED],
-            tables: vec![table],
+            tables: vec![table, neighbours],
             checks,
         })
     }
@@ -223,26 +232,31 @@ impl Seen {
 
 /// Counts since the beginning.
 fn seen(world: &World, host: NodeIndex) -> Seen {
-    let line = |(_, sides): (&str, [&strait_channel::ChannelStats; 2])| -> u64 {
-        sides.iter().map(|side| side.octets).sum()
-    };
     let near = |(name, stats): (&str, &Stats)| {
         (name == "a").then(|| stats.local.answered(Question::Echo).packets)
     };
     let logs = world.host(host).into_iter().flat_map(Host::logs);
     Seen {
-        line_octets: world.links().next().map_or(0, line),
+        line_octets: line_octets(world),
         answered: world.stats().find_map(near).unwrap_or(0),
         replies: logs.map(|log| log.received.len() as u64).sum(),
     }
 }
 
-fn address(text: &str) -> IpAddr {
+/// Octets that both ends of the first link sent.
+pub(super) fn line_octets(world: &World) -> u64 {
+    let line = |(_, sides): (&str, [&strait_channel::ChannelStats; 2])| -> u64 {
+        sides.iter().map(|side| side.octets).sum()
+    };
+    world.links().next().map_or(0, line)
+}
+
+pub(super) fn address(text: &str) -> IpAddr {
     text.parse()
         .unwrap_or_else(|_| unreachable!("an address: {text}"))
 }
 
-fn join(
+pub(super) fn join(
     world: &mut World,
     name: &str,
     config: &LinkConfig,

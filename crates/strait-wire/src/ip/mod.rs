@@ -9,6 +9,7 @@ mod digest;
 mod edit;
 mod fragment;
 mod icmp;
+mod neighbour;
 mod parse;
 mod view;
 
@@ -23,6 +24,9 @@ pub use digest::digest;
 pub use edit::{clamp_mss, decrement_hop_limit, set_dscp, set_ecn_ce};
 pub use fragment::{FragmentError, fragment_ipv4};
 pub use icmp::{IcmpError, Unreachable, build_icmp_error, parse_icmp_error};
+pub use neighbour::{
+    ALL_NODES, ALL_ROUTERS, Discovery, Neighbour, Router, build_router_solicitation,
+};
 pub use parse::{EXTENSIONS_MAX, ParseError};
 pub use view::{TcpFlags, TcpView, tcp_header, udp_payload};
 

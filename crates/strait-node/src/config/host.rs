@@ -1,0 +1,223 @@
+//! `[host]` of a node file.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+use strait_core::prefix::Prefix;
+use strait_core::units::Octets;
+use strait_wire::ethernet::{self, Mac};
+use strait_wire::hash::hash64;
+
+use super::{InvalidConfig, RouteConfig, check_mtu, default_mtu, invalid};
+
+/// The host side: where applications are.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct HostConfig {
+    /// What hosts reach it by.
+    #[serde(default)]
+    pub kind: HostKind,
+    /// Name of the interface to make. Live only.
+    #[serde(default = "HostConfig::default_interface")]
+    pub interface: String,
+    /// Addresses with prefix lengths; the first of each family is the source of the node's own ICMP
+    /// errors. TUN: set on the interface. TAP: the gateway's own on the Ethernet, and which of its
+    /// addresses are on it.
+    #[serde(default)]
+    pub addresses: Vec<Prefix>,
+    /// TUN: prefixes that the host reaches by this gateway, set as kernel routes. Live only.
+    #[serde(default)]
+    pub routes: Vec<Prefix>,
+    /// The largest packet on the interface, in octets (1280 … 65535).
+    #[serde(default = "default_mtu")]
+    pub mtu: Octets,
+    /// TAP: the bridge that the interface becomes a port of. Live only.
+    #[serde(default)]
+    pub bridge: Option<String>,
+    /// TAP: the gateway's station; made from the node's name if absent.
+    #[serde(default)]
+    pub mac: Option<MacAddress>,
+    /// TAP: IPv6 prefixes that router advertisements tell; without one there are none.
+    #[serde(default)]
+    pub advertise: Vec<Prefix>,
+}
+
+/// What hosts reach a gateway by.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum HostKind {
+    /// The kernel's routing: IP packets as they are.
+    #[default]
+    Tun,
+    /// An Ethernet on which the gateway is a station of its own.
+    Tap,
+}
+
+/// The address of a station, as `02:00:00:00:00:01`.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(try_from = "String", into = "String")]
+pub struct MacAddress(pub Mac);
+
+impl TryFrom<String> for MacAddress {
+    type Error = String;
+
+    fn try_from(word: String) -> Result<Self, String> {
+        word.parse().map(Self)
+    }
+}
+
+impl From<MacAddress> for String {
+    fn from(address: MacAddress) -> Self {
+        address.0.to_string()
+    }
+}
+
+impl HostConfig {
+    /// Prefixes that one router advertisement tells: they fit a packet of 1280 octets.
+    pub const ADVERTISED_MAX: usize = 16;
+
+    fn default_interface() -> String {
+        "strait0".to_string()
+    }
+
+    /// The station of a TAP: configured, or made from the node's name, so that it is the same after
+    /// a restart and hosts needn't learn another.
+    pub fn station(&self, name: &str) -> Mac {
+        let made = || {
+            let [.., a, b, c, d, e] = hash64(0, name.as_bytes()).to_be_bytes();
+            // Given by nobody, to one station (IEEE 802-2014 section 8.2).
+            Mac([0x02, a, b, c, d, e])
+        };
+        self.mac.map_or_else(made, |mac| mac.0)
+    }
+
+    /// The longest frame of a TAP in octets.
+    pub const fn frame_octets_max(&self) -> usize {
+        self.mtu.0 as usize + ethernet::HEADER_OCTETS
+    }
+
+    /// The prefixes to advertise.
+    pub fn advertised(&self) -> Vec<(Ipv6Addr, u8)> {
+        let v6 = |prefix: &Prefix| match prefix.address {
+            IpAddr::V6(address) => Some((address, prefix.length)),
+            IpAddr::V4(_) => None,
+        };
+        self.advertise.iter().filter_map(v6).collect()
+    }
+
+    /// Checks `via` of a route to the host side.
+    pub(super) fn validate_router(
+        &self,
+        route: &RouteConfig,
+        place: &str,
+    ) -> Result<(), InvalidConfig> {
+        let Some(via) = &route.via else {
+            return Ok(());
+        };
+        let router: Option<IpAddr> = via.parse().ok();
+        let fits = |router: IpAddr| router.is_ipv4() == route.prefix.address.is_ipv4();
+        if self.kind == HostKind::Tap && router.is_some_and(fits) {
+            return Ok(());
+        }
+        let message = "`via` of the host side takes the address of a router on a TAP's Ethernet";
+        Err(invalid(place, message))
+    }
+
+    pub(super) fn validate(&self) -> Result<(), InvalidConfig> {
+        check_mtu("[host]", self.mtu)?;
+        if self.kind == HostKind::Tap && self.frame_octets_max() > 65_535 {
+            return Err(invalid(
+                "[host] mtu",
+                "must be 1280 to 65521 octets on a TAP",
+            ));
+        }
+        if self.interface.is_empty() || self.interface.len() > 15 {
+            return Err(invalid("[host] interface", "must have 1 to 15 characters"));
+        }
+        let tap = self.kind == HostKind::Tap;
+        for (key, present, of_tap) in [
+            ("routes", !self.routes.is_empty(), false),
+            ("bridge", self.bridge.is_some(), true),
+            ("mac", self.mac.is_some(), true),
+            ("advertise", !self.advertise.is_empty(), true),
+        ] {
+            if present && of_tap != tap {
+                let kind = if of_tap { "tap" } else { "tun" };
+                let message = format!("is for kind = \"{kind}\": remove it, or set the kind");
+                return Err(invalid(format!("[host] {key}"), message));
+            }
+        }
+        let unfit = |mac: &MacAddress| mac.0.is_group() || mac.0.0 == [0; 6];
+        if self.mac.as_ref().is_some_and(unfit) {
+            let message = "is no single station's: the first octet must be even, such as 02";
+            return Err(invalid("[host] mac", message));
+        }
+        let whole = |prefix: &Prefix| {
+            let address = prefix.address;
+            address.is_ipv6() && !address.is_multicast() && !address.is_unspecified()
+        };
+        if self.advertise.len() > Self::ADVERTISED_MAX || !self.advertise.iter().all(whole) {
+            let message = format!("takes up to {} IPv6 prefixes", Self::ADVERTISED_MAX);
+            return Err(invalid("[host] advertise", message));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NodeConfig;
+    use crate::config_text::parse;
+
+    fn complaint(host: &str) -> Option<String> {
+        let text = format!("name = \"a\"\n[host]\n{host}\n");
+        let config: NodeConfig = parse("a.toml", &text).unwrap();
+        config.validate().err().map(|error| error.place)
+    }
+
+    #[test]
+    fn each_kind_has_keys_of_its_own() {
+        let place = |key: &str| Some(format!("[host] {key}"));
+        let tap = "kind = \"tap\"\n";
+        assert_eq!(complaint(""), None);
+        assert_eq!(complaint("bridge = \"br0\""), place("bridge"));
+        assert_eq!(complaint("mac = \"02:00:00:00:00:01\""), place("mac"));
+        assert_eq!(complaint("advertise = [\"fd00::/64\"]"), place("advertise"));
+        let routes = format!("{tap}routes = [\"10.2.0.0/24\"]");
+        assert_eq!(complaint(&routes), place("routes"));
+        let whole = format!(
+            "{tap}bridge = \"br0\"\nmac = \"02:00:00:00:00:01\"\nadvertise = [\"fd00::/64\"]"
+        );
+        assert_eq!(complaint(&whole), None);
+        let group = format!("{tap}mac = \"03:00:00:00:00:01\"");
+        assert_eq!(complaint(&group), place("mac"));
+        let v4 = format!("{tap}advertise = [\"10.0.0.0/8\"]");
+        assert_eq!(complaint(&v4), place("advertise"));
+    }
+
+    #[test]
+    fn a_route_to_the_host_side_may_name_a_router_on_an_ethernet() {
+        let route = |host: &str, via: &str| {
+            let route = format!("prefix = \"10.7.0.0/16\"\nport = \"host\"\nvia = \"{via}\"");
+            complaint(&format!("{host}\n[[route]]\n{route}"))
+        };
+        let place = Some("[[route]] 10.7.0.0/16".to_string());
+        assert_eq!(route("kind = \"tap\"", "10.1.0.9"), None);
+        assert_eq!(route("kind = \"tap\"", "fd00::9"), place);
+        assert_eq!(route("kind = \"tap\"", "b"), place);
+        assert_eq!(route("", "10.1.0.9"), place);
+    }
+
+    #[test]
+    fn a_station_follows_from_the_name() {
+        let config: NodeConfig = parse("a.toml", "name = \"a\"\nhost = {}").unwrap();
+        let [a, again, b] = ["a", "a", "b"].map(|name| config.host.station(name));
+        assert_eq!(a, again);
+        assert_ne!(a, b);
+        assert!(!a.is_group() && a.0[0] == 2);
+    }
+}

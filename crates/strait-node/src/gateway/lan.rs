@@ -1,0 +1,386 @@
+//! An Ethernet at the host side, on which the gateway is a station: it answers for addresses beyond
+//! its links, asks for those of hosts, and tells that it is a router.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv6Addr};
+
+use strait_core::fate::Origin;
+use strait_core::local::Question;
+use strait_core::{DropCause, Duration, Fate, Instant, Packet, PortId};
+use strait_wire::ip::{self, EchoKind, IcmpError, Unreachable, build_echo, parse_echo};
+
+use super::port::Port;
+use super::{Gateway, HOST};
+use crate::NodeConfig;
+use crate::answers::Answers;
+use crate::config::{HostKind, own_address};
+use crate::ethernet::{Claim, Heard, Station};
+use crate::route::{Hop, Prefix, Routes};
+
+/// The host side's Ethernet.
+#[derive(Debug)]
+pub(super) struct Lan {
+    pub(super) station: Station,
+    /// The gateway's own addresses on it, with the prefixes of its networks.
+    own: Vec<Prefix>,
+    /// Routers on it, and what they lead to, longest prefixes first.
+    routers: Vec<(Prefix, IpAddr)>,
+    advertisements: Option<Advertisements>,
+    packet_octets_max: u32,
+}
+
+/// What the gateway tells as an IPv6 router.
+#[derive(Debug)]
+struct Advertisements {
+    prefixes: Vec<(Ipv6Addr, u8)>,
+    /// When all were told last, and are told next.
+    last: Option<Instant>,
+    next: Option<Instant>,
+    /// What they were told: that it leads out.
+    led: bool,
+}
+
+/// Time between two advertisements that nobody asked for (RFC 4861 section 6.2.1:
+/// MaxRtrAdvInterval).
+const ADVERTISED_EACH: Duration = Duration::from_secs(600);
+/// How long hosts believe one (the same: AdvDefaultLifetime), in seconds.
+const LIFETIME_S: u16 = 1800;
+/// Least time between two to everybody (section 10: MIN_DELAY_BETWEEN_RAS).
+const ADVERTISED_APART: Duration = Duration::from_secs(3);
+
+impl Lan {
+    /// The Ethernet of a node that has one.
+    pub(super) fn new(config: &NodeConfig) -> Option<Box<Self>> {
+        let host = &config.host;
+        if host.kind != HostKind::Tap {
+            return None;
+        }
+        let router = |route: &crate::config::RouteConfig| {
+            let via = route.via.as_ref().filter(|_| route.port == "host")?;
+            Some((route.prefix, via.parse().ok()?))
+        };
+        let mut routers: Vec<(Prefix, IpAddr)> = config.routes.iter().filter_map(router).collect();
+        routers.sort_by_key(|(prefix, _)| core::cmp::Reverse(prefix.length));
+        let prefixes = host.advertised();
+        Some(Box::new(Self {
+            station: Station::new(host.station(&config.name)),
+            own: host.addresses.clone(),
+            routers,
+            advertisements: (!prefixes.is_empty()).then_some(Advertisements {
+                prefixes,
+                last: None,
+                next: None,
+                led: false,
+            }),
+            packet_octets_max: host.mtu.0 as u32,
+        }))
+    }
+
+    /// Whom a packet to `dst` is given to: a router that leads there, else the host itself.
+    pub(super) fn hop(&self, dst: IpAddr) -> IpAddr {
+        let mut routers = self.routers.iter();
+        let leads = routers.find(|(prefix, _)| prefix.contains(dst));
+        leads.map_or(dst, |(_, router)| *router)
+    }
+
+    /// The address by which the gateway asks for another.
+    pub(super) fn source(&self, hop: IpAddr) -> Option<IpAddr> {
+        own_address(&self.own, hop)
+    }
+
+    /// Appends the header of a frame with a packet to `dst`.
+    pub(super) fn put_header(&self, dst: IpAddr, out: &mut Vec<u8>) {
+        self.station.put_header(self.hop(dst), out);
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.station.held()
+    }
+
+    /// The Ethernet is gone.
+    pub(super) fn clear(&mut self) -> Vec<Packet> {
+        if let Some(advertisements) = &mut self.advertisements {
+            (advertisements.last, advertisements.next) = (None, None);
+        }
+        self.station.clear()
+    }
+
+    pub(super) fn wake(&self) -> Option<Instant> {
+        let next = self.advertisements.as_ref().and_then(|it| it.next);
+        next.into_iter().chain(self.station.wake()).min()
+    }
+
+    fn is_own(&self, address: IpAddr) -> bool {
+        let mut own = self.own.iter();
+        own.any(|own| own.address == address) || address == self.station.link_local()
+    }
+
+    /// Tells that the gateway is a router, as long as it `leads` out.
+    fn advertise(&mut self, leads: bool, to: Option<Ipv6Addr>) -> bool {
+        let Some(advertisements) = &self.advertisements else {
+            return false;
+        };
+        let router = ip::Router {
+            lifetime_s: if leads { LIFETIME_S } else { 0 },
+            mac: self.station.mac(),
+            mtu: self.packet_octets_max,
+            prefixes: &advertisements.prefixes,
+        };
+        self.station.advertise(&router, to);
+        true
+    }
+
+    /// Answers a question for routers, if the gateway leads anywhere.
+    fn answer_router(&mut self, now: Instant, leads: bool, to: Ipv6Addr) -> bool {
+        if !leads {
+            return false;
+        }
+        if !to.is_unspecified() {
+            return self.advertise(leads, Some(to));
+        }
+        // All hear the answer: those who ask within a short time share one.
+        let last = self.advertisements.as_ref().and_then(|it| it.last);
+        if last.is_none_or(|last| now >= last + ADVERTISED_APART) {
+            self.tell_all(now, leads);
+        }
+        self.advertisements.is_some()
+    }
+
+    fn tell_all(&mut self, now: Instant, leads: bool) {
+        self.advertise(leads, None);
+        if let Some(advertisements) = &mut self.advertisements {
+            advertisements.led = leads;
+            advertisements.last = Some(now);
+            advertisements.next = leads.then_some(now + ADVERTISED_EACH);
+        }
+    }
+}
+
+/// What decides about an address that somebody asks for.
+struct Ways<'a> {
+    now: Instant,
+    own: &'a [Prefix],
+    routes: &'a Routes,
+    links: &'a [Port],
+    answers: &'a Answers,
+}
+
+impl Ways<'_> {
+    /// Whether the gateway stands for `address`: its own, or one to which a route leads by a link
+    /// that is up. The network that the gateway itself is on is only left by routes to parts of it.
+    fn claim(&self, address: IpAddr) -> Claim {
+        if self.own.iter().any(|own| own.address == address) {
+            return Claim::Own;
+        }
+        let Some((prefix, hop)) = self.routes.matching(address) else {
+            return Claim::None;
+        };
+        let longer = |own: &Prefix| own.contains(address) && own.length >= prefix.length;
+        let link = hop.port.index().checked_sub(1);
+        let link = link.and_then(|link| self.links.get(link));
+        let near = self.own.iter().any(longer) || is_of_the_link(address);
+        if near || !link.is_some_and(Port::is_up) {
+            return Claim::None;
+        }
+        match self.answers.is_there(self.now, address, hop) {
+            Some(false) if own_address(self.own, address).is_some() => Claim::Later,
+            Some(false) => Claim::None,
+            Some(true) | None => Claim::Behind,
+        }
+    }
+}
+
+/// Addresses that mean something else on each network.
+fn is_of_the_link(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_loopback(),
+    }
+}
+
+impl Gateway {
+    /// Takes a frame of the host side's Ethernet, if that is what is there.
+    pub(super) fn hear_station(&mut self, now: Instant, bytes: &[u8]) -> bool {
+        let Some((host, links)) = self.ports.split_first_mut() else {
+            return false;
+        };
+        let Some(lan) = host.lan_mut() else {
+            return false;
+        };
+        let ways = Ways {
+            now,
+            own: &self.own,
+            routes: &self.routes,
+            links,
+            answers: &self.answers,
+        };
+        let heard = lan.station.hear(now, bytes, |address| ways.claim(address));
+        let leads = links.iter().any(Port::is_up);
+        let answered = match heard {
+            Heard::Answered(question) => Some(question),
+            Heard::Routers(to) => lan
+                .answer_router(now, leads, to)
+                .then_some(Question::Router),
+            _ => None,
+        };
+        let stats = self.ledger.stats_mut();
+        stats.local.crowded = lan.station.crowded();
+        stats.ports[0].frames_in += 1;
+        stats.ports[0].octets_in += bytes.len() as u64;
+        if let Some(question) = answered {
+            stats.local.count_answer(question, bytes.len() as u32);
+        }
+        host.release(now, &mut self.ledger);
+        match heard {
+            Heard::Packet(packet) => {
+                let mut copy = self.ledger.spare();
+                copy.extend_from_slice(packet);
+                self.take_packet(now, copy, HOST);
+            }
+            Heard::Wanted(address) => self.ask_across(now, address),
+            _ => {}
+        }
+        true
+    }
+
+    /// Whether a packet is for the gateway itself, which on an Ethernet has no kernel's addresses.
+    pub(super) fn is_for_station(&self, packet: &Packet) -> bool {
+        let lan = self.ports.first().and_then(Port::lan);
+        lan.is_some_and(|lan| lan.is_own(packet.info().dst))
+    }
+
+    /// Whether a packet from the Ethernet is one that no router passes on (RFC 4291 section 2.5.6).
+    pub(super) fn stays_on_link(&self, packet: &Packet, from: Hop) -> bool {
+        let info = packet.info();
+        let on_ethernet = from == HOST && self.ports.first().is_some_and(|it| it.lan().is_some());
+        on_ethernet
+            && !info.dst.is_multicast()
+            && (is_of_the_link(info.src) || is_of_the_link(info.dst))
+    }
+
+    /// Takes a packet for the gateway itself: an echo request is answered, anything else has only
+    /// told that its sender is there.
+    pub(super) fn take_own(&mut self, now: Instant, packet: Packet, from: Hop) {
+        self.learn(now, &packet, from);
+        let Some(reply) = echo_reply(&packet) else {
+            self.ledger.close(now, packet, Fate::Absorbed);
+            return;
+        };
+        self.ledger.close(now, packet, Fate::Answered);
+        self.send_own(now, reply, from);
+    }
+
+    /// Sends a packet that the gateway itself made.
+    fn send_own(&mut self, now: Instant, bytes: Vec<u8>, hop: Hop) {
+        let Ok(mut packet) = self.ledger.admit(now, bytes, Origin::Own) else {
+            return;
+        };
+        packet.class = self.policy.classify(packet.info()).class;
+        packet.to = hop.to;
+        self.ports[hop.port.index()].enqueue(now, packet, &mut self.ledger);
+    }
+
+    /// Asks an address beyond a link for a sign that somebody is there.
+    fn ask_across(&mut self, now: Instant, address: IpAddr) {
+        let (Some(hop), Some(own)) = (self.routes.lookup(address), own_address(&self.own, address))
+        else {
+            return;
+        };
+        if !self.answers.asks_across(now, address, hop) {
+            return;
+        }
+        let mut request = Vec::new();
+        if build_echo(
+            EchoKind::Request,
+            own,
+            address,
+            0,
+            64,
+            0,
+            0,
+            0,
+            &[],
+            &mut request,
+        ) {
+            self.send_own(now, request, hop);
+        }
+    }
+
+    /// Somebody beyond a link was heard: who asked for it on the Ethernet gets an answer.
+    pub(super) fn vouch(&mut self, now: Instant, address: IpAddr) {
+        let Some(lan) = self.ports.first_mut().and_then(Port::lan_mut) else {
+            return;
+        };
+        // Octets of an ARP message in a frame, and of a solicitation with its option.
+        let octets = if address.is_ipv4() { 42 } else { 86 };
+        if let Some(question) = lan.station.vouch(now, address) {
+            self.ledger.stats_mut().local.count_answer(question, octets);
+        }
+    }
+
+    /// Does what is due on the Ethernet: asks again, gives up, advertises.
+    pub(super) fn tend_lan(&mut self, now: Instant) {
+        let leads = self.ports.iter().skip(1).any(Port::is_up);
+        let Some(lan) = self.ports.first_mut().and_then(Port::lan_mut) else {
+            return;
+        };
+        let next = lan.advertisements.as_ref().and_then(|it| it.next);
+        if next.is_some_and(|next| now >= next) {
+            lan.tell_all(now, leads);
+        }
+        for packet in lan.station.advance(now) {
+            self.give_up(now, packet);
+        }
+    }
+
+    /// A port went up or down: if that changes whether the gateway leads anywhere, or the Ethernet
+    /// itself is new, all stations are told.
+    pub(super) fn tell_stations(&mut self, now: Instant, port: PortId) {
+        let leads = self.ports.iter().skip(1).any(Port::is_up);
+        let Some(host) = self.ports.first_mut().filter(|host| host.is_up()) else {
+            return;
+        };
+        let Some(lan) = host.lan_mut() else {
+            return;
+        };
+        let led = lan.advertisements.as_ref().is_some_and(|it| it.led);
+        if leads != led || (leads && port == PortId::HOST) {
+            lan.tell_all(now, leads);
+        }
+    }
+
+    /// Nobody has the address that a packet was to go to: its sender is told (RFC 4861 section
+    /// 7.2.2).
+    fn give_up(&mut self, now: Instant, packet: Packet) {
+        let back = self.routes.lookup(packet.info().src).or(self.default);
+        match back.filter(|_| packet.origin() != Origin::Own) {
+            Some(back) => {
+                let error = IcmpError::Unreachable(Unreachable::Host);
+                self.refuse(now, packet, DropCause::Unresolved, error, back);
+            }
+            None => self.ledger.drop(now, packet, DropCause::Unresolved),
+        }
+    }
+}
+
+/// The reply to an echo request for one of our addresses.
+fn echo_reply(packet: &Packet) -> Option<Vec<u8>> {
+    let echo = parse_echo(packet.bytes()).filter(|echo| echo.kind == EchoKind::Request)?;
+    let info = packet.info();
+    let payload = packet.bytes().get(echo.payload)?;
+    let mut out = Vec::with_capacity(packet.octets());
+    let built = build_echo(
+        EchoKind::Reply,
+        info.dst,
+        info.src,
+        info.dscp,
+        64,
+        ip::digest(packet.bytes()) as u16,
+        echo.ident,
+        echo.sequence,
+        payload,
+        &mut out,
+    );
+    built.then_some(out)
+}
