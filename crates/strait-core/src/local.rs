@@ -67,6 +67,9 @@ impl Question {
 pub struct LocalStats {
     chatter: [Volume; Chatter::ALL.len()],
     answered: [Volume; Question::ALL.len()],
+    /// Hellos of routers beyond the links, given to the host side in place of those that were kept
+    /// off a link over there.
+    pub repeated: Volume,
     /// Replies stored to answer later questions.
     pub stored: u64,
     /// Stored replies given up before their time: the far side was known down, or the way there
@@ -99,13 +102,14 @@ impl LocalStats {
         self.answered[kind as usize]
     }
 
-    /// What occurred: `chatter` or `answered`, the kind, and how much.
+    /// What occurred: `chatter`, `answered` or `repeated`, the kind, and how much.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, Volume)> + '_ {
         let chatter = Chatter::ALL.iter().zip(&self.chatter);
         let chatter = chatter.map(|(kind, volume)| ("chatter", kind.name(), *volume));
         let answered = Question::ALL.iter().zip(&self.answered);
         let answered = answered.map(|(kind, volume)| ("answered", kind.name(), *volume));
-        let all = chatter.chain(answered);
+        let repeated = [("repeated", Question::Hello.name(), self.repeated)];
+        let all = chatter.chain(answered).chain(repeated);
         all.filter(|(_, _, volume)| volume.packets > 0)
     }
 }

@@ -64,6 +64,8 @@ pub struct Local {
     pub chatter: BTreeMap<&'static str, Volume>,
     /// By kind.
     pub answered: BTreeMap<&'static str, Volume>,
+    /// By kind: given to the host side in place of what was kept off a link on the other side.
+    pub repeated: BTreeMap<&'static str, Volume>,
     pub stored: u64,
     pub forgotten: u64,
     pub displaced: u64,
@@ -197,6 +199,7 @@ impl Local {
         Self {
             chatter: of("chatter"),
             answered: of("answered"),
+            repeated: of("repeated"),
             stored: stats.stored,
             forgotten: stats.forgotten,
             displaced: stats.displaced,

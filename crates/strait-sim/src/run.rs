@@ -244,7 +244,8 @@ fn local_counts(stats: &Stats) -> Vec<(String, u64)> {
     };
     let ports = stats.ports.iter();
     let octets = ports.map(|port| (format!("{}.octets_out", port.name), port.octets_out));
-    octets.chain(["chatter", "answered"].map(packets)).collect()
+    let words = ["chatter", "answered", "repeated"];
+    octets.chain(words.map(packets)).collect()
 }
 
 /// What both hosts saw of a traffic.

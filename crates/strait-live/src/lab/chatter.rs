@@ -1,4 +1,5 @@
-//! Background chatter: datagrams to everybody, from a thread in the host's namespace.
+//! Background chatter and routers' hellos: packets to everybody, from a thread in the host's
+//! namespace.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -7,16 +8,27 @@ use std::thread;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::time::{Duration, Instant};
-use strait_world::traffic::{FlowLog, Side, Traffic, chatter_round, report};
+use strait_wire::ip::{IPV4_HEADER_OCTETS, build_ospf_hello, protocol};
+use strait_world::traffic::{
+    Family, FlowLog, Side, Traffic, chatter_round, hello_interval_s, report,
+};
 
 use super::programs::{Collected, Flow, Origin, Program};
 use super::{LabError, Stage};
 use crate::error::Doing;
 use crate::voice::monotonic;
 
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speaker {
+    Computer,
+    Router,
+}
+
 /// A thread that sends a round each period.
 #[derive(Debug)]
 pub(super) struct Chatter {
+    speaker: Speaker,
     period: Duration,
     sent: Arc<AtomicU64>,
     sender: Option<thread::JoinHandle<()>>,
@@ -24,10 +36,13 @@ pub(super) struct Chatter {
 
 impl Chatter {
     pub(super) fn new(flow: &Flow) -> Result<Self, LabError> {
-        let Traffic::Chatter { period } = flow.traffic else {
-            return Err(flow.wrong("it is no chatter"));
+        let (speaker, period) = match flow.traffic {
+            Traffic::Chatter { period } => (Speaker::Computer, period),
+            Traffic::Hello { period } => (Speaker::Router, period),
+            _ => return Err(flow.wrong("it is no chatter")),
         };
         Ok(Self {
+            speaker,
             period,
             sent: Arc::default(),
             sender: None,
@@ -56,19 +71,59 @@ fn socket(from: IpAddr) -> std::io::Result<Socket> {
     Ok(socket)
 }
 
+/// A socket for OSPF's packets, which the kernel puts behind an IP header.
+fn hello_socket(from: IpAddr) -> std::io::Result<Socket> {
+    let ospf = Protocol::from(i32::from(protocol::OSPF));
+    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(ospf))?;
+    if let IpAddr::V4(from) = from {
+        socket.set_multicast_if_v4(&from)?;
+    }
+    socket.set_multicast_ttl_v4(1)?;
+    socket.bind(&SocketAddr::new(from, 0).into())?;
+    Ok(socket)
+}
+
+impl Speaker {
+    fn socket(self, from: IpAddr) -> std::io::Result<Socket> {
+        match self {
+            Self::Computer => socket(from),
+            Self::Router => hello_socket(from),
+        }
+    }
+
+    /// What is said each time, and to whom.
+    fn round(self, from: IpAddr, family: Family, period: Duration) -> Vec<(SocketAddr, Vec<u8>)> {
+        match (self, from) {
+            (Self::Router, IpAddr::V4(from)) => {
+                let mut packet = Vec::new();
+                build_ospf_hello(from, hello_interval_s(period), &[], &mut packet);
+                let message = packet.split_off(IPV4_HEADER_OCTETS.min(packet.len()));
+                vec![(SocketAddr::from(([224, 0, 0, 5], 0)), message)]
+            }
+            (Self::Router, IpAddr::V6(_)) => Vec::new(),
+            (Self::Computer, _) => {
+                let round = chatter_round(family).into_iter();
+                round.map(|(to, octets)| (to, vec![b'?'; octets])).collect()
+            }
+        }
+    }
+}
+
 impl Program for Chatter {
     fn start(&mut self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Result<(), LabError> {
         let (from, family) = (flow.address(0), flow.config.family);
         let host = flow.host(stage, 0);
-        let socket = host.enter(|| socket(from))?;
+        let speaker = self.speaker;
+        let socket = host.enter(|| speaker.socket(from))?;
         let socket = socket.doing(|| "open a socket for background chatter")?;
+        let round = speaker.round(from, family, self.period);
         let (period, sent) = (self.period, Arc::clone(&self.sent));
         let (mut next, end) = (origin.at + flow.start, origin.at + flow.stop);
         self.sender = Some(thread::spawn(move || {
             while next < end {
                 thread::sleep(next.since(monotonic()));
-                for (to, octets) in chatter_round(family) {
-                    let done = socket.send_to(&vec![b'?'; octets], &to.into());
+                for (to, message) in &round {
+                    let done = socket.send_to(message, &(*to).into());
                     sent.fetch_add(u64::from(done.is_ok()), Ordering::Relaxed);
                 }
                 next += period;

@@ -159,7 +159,8 @@ pub(super) fn kept_off(status: &Value) -> Vec<(String, [u64; 2])> {
             )
         })
     };
-    of("chatter").chain(of("answered")).collect()
+    let whats = ["chatter", "answered", "repeated"].into_iter();
+    whats.flat_map(of).collect()
 }
 
 /// The words of [`strait_world::scenario::local_metrics`] with their counts.
@@ -177,7 +178,8 @@ pub(super) fn local_counts(status: &Value) -> Vec<(String, u64)> {
         let word = format!("{}.octets_out", port["name"].as_str()?);
         Some((word, port["octets_out"].as_u64()?))
     });
-    octets.chain(["chatter", "answered"].map(packets)).collect()
+    let words = ["chatter", "answered", "repeated"];
+    octets.chain(words.map(packets)).collect()
 }
 
 #[cfg(test)]
@@ -195,8 +197,10 @@ mod tests {
         });
         assert_eq!(kept_off(&status)[1], ("answered echo".into(), [3, 252]));
         let counts = local_counts(&status);
-        let expected = [("line.octets_out", 17), ("chatter", 2), ("answered", 3)];
+        let kept = [("chatter", 2), ("answered", 3), ("repeated", 0)];
+        let expected = [("line.octets_out", 17)].into_iter().chain(kept);
         let expected = expected.map(|(word, count): (&str, u64)| (word.to_owned(), count));
+        let expected: Vec<_> = expected.collect();
         assert_eq!(counts, expected);
         assert_eq!(kept_off(&serde_json::json!({})).len(), 0);
     }

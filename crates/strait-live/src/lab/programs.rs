@@ -170,7 +170,7 @@ pub(super) fn cast(loaded: &Loaded, topology: &Topology) -> Result<Vec<Part>, La
             let flow = Flow::new(loaded, topology, index, config)?;
             let program: Box<dyn Program> = match config.kind {
                 Kind::Ping => Box::new(Ping::new(&flow)?),
-                Kind::Chatter => Box::new(Chatter::new(&flow)?),
+                Kind::Chatter | Kind::Hello => Box::new(Chatter::new(&flow)?),
                 Kind::Voice => Box::new(Call::default()),
                 Kind::Udp => Box::new(Rate::new(&flow)?),
                 Kind::Mgen => Box::new(Script::new(&flow)?),

@@ -7,6 +7,7 @@
 
 mod config;
 mod echo;
+mod hellos;
 mod neighbours;
 mod query;
 
@@ -17,8 +18,9 @@ use strait_core::local::Question;
 use strait_core::{Duration, Instant, Packet, PortId};
 use strait_wire::ip::{self, PacketInfo};
 
-pub use self::config::{AnswersConfig, AnswersPreset, QueryConfig};
+pub use self::config::{AnswersConfig, AnswersPreset, HelloProtocol, HellosConfig, QueryConfig};
 use self::echo::Echoes;
+use self::hellos::Hellos;
 use self::neighbours::Neighbours;
 use self::query::Queries;
 use crate::config::InvalidConfig;
@@ -30,6 +32,7 @@ pub(crate) struct Answers {
     echoes: Option<Echoes>,
     queries: Option<Queries>,
     neighbours: Option<Neighbours>,
+    hellos: Option<Hellos>,
 }
 
 /// A reply as it came, as long as it may be given again.
@@ -63,10 +66,13 @@ pub(crate) struct Learned {
 impl Answers {
     pub(crate) fn new(config: &AnswersConfig) -> Result<Self, InvalidConfig> {
         let queries = Queries::new(&config.queries)?;
+        let hellos = config.hellos.as_ref();
+        hellos.map_or(Ok(()), HellosConfig::validate)?;
         Ok(Self {
             echoes: config.echo_valid().map(Echoes::new),
             queries: (!config.queries.is_empty()).then_some(queries),
             neighbours: config.neighbours_valid().map(Neighbours::new),
+            hellos: hellos.map(Hellos::new),
         })
     }
 
@@ -127,6 +133,32 @@ impl Answers {
         neighbours.is_some_and(|neighbours| neighbours.ask(now, address, by))
     }
 
+    /// Whether a packet that is about to leave by `by` is a hello that says nothing new.
+    pub(crate) fn is_repeated(&mut self, now: Instant, packet: &Packet, by: Hop) -> bool {
+        let hellos = self.hellos.as_mut();
+        hellos.is_some_and(|hellos| hellos.is_repeated(now, packet, by))
+    }
+
+    /// Looks at a packet that came by `from` and goes to the host side: a hello to repeat there.
+    pub(crate) fn hear_hello(&mut self, now: Instant, packet: &Packet, from: Hop) -> Learned {
+        let mut learned = Learned::default();
+        if let Some(hellos) = &mut self.hellos {
+            hellos.hear(now, packet, from, &mut learned);
+        }
+        learned
+    }
+
+    /// Hellos to give to the host side now.
+    pub(crate) fn due(&mut self, now: Instant) -> Vec<Vec<u8>> {
+        let hellos = self.hellos.as_mut();
+        hellos.map_or_else(Vec::new, |hellos| hellos.due(now))
+    }
+
+    /// When there are some.
+    pub(crate) fn wake(&self) -> Option<Instant> {
+        self.hellos.as_ref()?.wake()
+    }
+
     /// An ICMP error about a question: nobody there answers.
     fn hear_error(&mut self, packet: &Packet, learned: &mut Learned) {
         let bytes = packet.bytes();
@@ -167,9 +199,11 @@ impl Answers {
         let echoes = self.echoes.as_mut();
         let queries = self.queries.as_mut();
         let neighbours = self.neighbours.as_mut();
+        let hellos = self.hellos.as_mut();
         echoes.map_or(0, |echoes| echoes.forget(|by, _| which(by)))
             + queries.map_or(0, |queries| queries.forget(|by, _| which(by)))
             + neighbours.map_or(0, |neighbours| neighbours.forget(|by, _| which(by)))
+            + hellos.map_or(0, |hellos| hellos.forget(which))
     }
 }
 

@@ -272,7 +272,7 @@ impl Gateway {
     }
 
     /// Sends a packet that the gateway itself made.
-    fn send_own(&mut self, now: Instant, bytes: Vec<u8>, hop: Hop) {
+    pub(super) fn send_own(&mut self, now: Instant, bytes: Vec<u8>, hop: Hop) {
         let Ok(mut packet) = self.ledger.admit(now, bytes, Origin::Own) else {
             return;
         };

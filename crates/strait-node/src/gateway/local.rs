@@ -1,11 +1,12 @@
 //! What a gateway keeps off its links: background chatter, and questions that it answers itself.
 
 use strait_core::fate::Origin;
+use strait_core::local::Question;
 use strait_core::node::RouteChange;
 use strait_core::{DropCause, Fate, Instant, Packet, PortId};
 use strait_wire::ip::Chatter;
 
-use super::Gateway;
+use super::{Gateway, HOST};
 use crate::answers::Learned;
 use crate::route::Hop;
 
@@ -43,7 +44,16 @@ impl Gateway {
         from: Hop,
     ) -> Option<Packet> {
         if hop.port == PortId::HOST {
+            let learned = self.answers.hear_hello(now, &packet, from);
+            self.count(learned);
             return Some(packet);
+        }
+        if self.answers.is_repeated(now, &packet, hop) {
+            let octets = packet.info().octets;
+            let stats = &mut self.ledger.stats_mut().local;
+            stats.count_answer(Question::Hello, octets);
+            self.ledger.close(now, packet, Fate::Absorbed);
+            return None;
         }
         let (reply, learned) = self.answers.ask(now, &packet, hop);
         self.count(learned);
@@ -60,6 +70,15 @@ impl Gateway {
         reply.to = from.to;
         self.ports[from.port.index()].enqueue(now, reply, &mut self.ledger);
         None
+    }
+
+    /// Gives the host side the hellos of routers beyond the links that are due.
+    pub(super) fn repeat_hellos(&mut self, now: Instant) {
+        for bytes in self.answers.due(now) {
+            let octets = bytes.len() as u32;
+            self.ledger.stats_mut().local.repeated.count(octets);
+            self.send_own(now, bytes, HOST);
+        }
     }
 
     /// Learns from a packet that came by a link.

@@ -20,7 +20,7 @@ use strait_core::prefix::Prefix;
 use strait_core::stats::{ClassStats, PortStats, Stats};
 use strait_core::{
     DropCause, Effect, Fate, Input, Instant, NeighbourId, Node, Packet, PortId, Room, TxMeta, Wake,
-    Want,
+    WakeReason, Want,
 };
 use strait_qos::Policy;
 use strait_wire::hash::hash64;
@@ -315,6 +315,7 @@ impl Node for Gateway {
                     port.discard(now, &mut self.ledger);
                 }
                 self.tend_lan(now);
+                self.repeat_hellos(now);
             }
             Input::Frame {
                 port, from, bytes, ..
@@ -365,6 +366,11 @@ impl Node for Gateway {
 
     fn wake(&self) -> Option<Wake> {
         let wakes = self.ports.iter().filter_map(Port::wake);
+        let answers = self.answers.wake().map(|at| Wake {
+            at,
+            why: WakeReason::Local,
+        });
+        let wakes = wakes.chain(answers);
         wakes.min_by_key(|wake| wake.at)
     }
 

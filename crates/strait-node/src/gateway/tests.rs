@@ -18,6 +18,7 @@ use super::*;
 mod adapter;
 mod gaps;
 mod headers;
+mod hellos;
 mod lan;
 mod local;
 mod queues;

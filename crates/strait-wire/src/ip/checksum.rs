@@ -12,7 +12,7 @@ pub(super) fn is_right(bytes: &[u8]) -> bool {
 }
 
 /// Addresses and protocol that a transport checksum covers besides the segment: RFC 768, RFC 9293
-/// section 3.1, RFC 8200 section 8.1. ICMP for IPv4 covers none.
+/// section 3.1, RFC 8200 section 8.1. ICMP and OSPF for IPv4 cover none.
 #[derive(Clone, Copy)]
 pub(super) struct Pseudo {
     pub(super) src: IpAddr,
@@ -26,7 +26,7 @@ impl Pseudo {
     pub(super) fn over(self, segment: &[u8]) -> [u8; 2] {
         let sum = Sum16BitWords::new().add_slice(segment);
         let sum = match (self.protocol, self.src, self.dst) {
-            (protocol::ICMP, ..) => sum,
+            (protocol::ICMP, ..) | (protocol::OSPF, IpAddr::V4(_), IpAddr::V4(_)) => sum,
             (_, IpAddr::V4(src), IpAddr::V4(dst)) => self.add_tail(
                 sum.add_4bytes_of(src.octets()).add_4bytes_of(dst.octets()),
                 segment,

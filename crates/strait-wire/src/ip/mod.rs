@@ -11,6 +11,7 @@ mod fragment;
 mod icmp;
 mod neighbour;
 mod parse;
+mod routing;
 mod view;
 
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub use neighbour::{
     ALL_NODES, ALL_ROUTERS, Discovery, Neighbour, Router, build_router_solicitation,
 };
 pub use parse::{EXTENSIONS_MAX, ParseError};
+pub use routing::{Periodic, RoutingProtocol, build_ospf_hello};
 pub use view::{TcpFlags, TcpView, tcp_header, udp_payload};
 
 use core::net::IpAddr;
@@ -44,6 +46,8 @@ pub mod protocol {
     pub const ESP: u8 = 50;
     /// ICMPv6.
     pub const ICMPV6: u8 = 58;
+    /// OSPF.
+    pub const OSPF: u8 = 89;
 }
 
 /// Octets of an IPv4 header without options.

@@ -193,6 +193,19 @@ impl Stack {
         built
     }
 
+    /// Sends an OSPF hello of a router that has heard no other; false from an IPv6 address.
+    pub fn send_ospf_hello(&mut self, now: Instant, src: IpAddr, interval_s: u16) -> bool {
+        let IpAddr::V4(src) = src else {
+            return false;
+        };
+        let mut bytes = self.buffer();
+        let built = ip::build_ospf_hello(src, interval_s, &[], &mut bytes);
+        if built {
+            self.enqueue(now, bytes);
+        }
+        built
+    }
+
     /// Opens a connection for the application at work.
     ///
     /// # Errors

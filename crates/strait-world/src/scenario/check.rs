@@ -532,7 +532,7 @@ fn metrics(loaded: &Loaded) -> Vec<String> {
     });
     let of_nodes = loaded.nodes.iter().flat_map(|node| {
         let name = &node.name;
-        ["chatter", "answered"].map(|metric| format!("{name}.{metric}"))
+        ["chatter", "answered", "repeated"].map(|metric| format!("{name}.{metric}"))
     });
     let of_parts = of_links.chain(of_ports).chain(of_nodes);
     of_traffic.chain(of_parts).collect()
@@ -586,7 +586,7 @@ const fn metrics_of_kind(kind: Kind) -> &'static [&'static str] {
         Kind::Tcp => &["time_s", "goodput_bit_s", "connect_s"],
         Kind::Page => &["time_s", "goodput_bit_s"],
         Kind::Mgen => &["delay_p50_s", "delay_p99_s", "loss", "rate_bit_s"],
-        Kind::Chatter => &["sent"],
+        Kind::Chatter | Kind::Hello => &["sent"],
         Kind::Pair => &[
             "rate_bit_s",
             "gradient_bit_s",

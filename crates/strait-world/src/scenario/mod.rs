@@ -225,7 +225,7 @@ pub fn unit_of(metric: &str) -> &'static str {
 
 /// What a gateway kept off its links, and octets that it sent, as metrics `NODE.WORD`: those that a
 /// scenario asks for, and of the words without a port also what isn't zero. A word is `chatter`,
-/// `answered` or `PORT.octets_out`.
+/// `answered`, `repeated` or `PORT.octets_out`.
 pub fn local_metrics<'a>(
     scenario: &'a Scenario,
     node: &'a str,

@@ -1,4 +1,4 @@
-//! What a desktop computer says to its network by itself.
+//! What a desktop computer says to its network by itself, and what a router does.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -36,9 +36,23 @@ pub fn chatter_round(family: Family) -> Vec<(SocketAddr, usize)> {
     }
 }
 
+/// What an OSPF hello says that comes each `period`.
+pub fn hello_interval_s(period: Duration) -> u16 {
+    let whole_s = period.as_nanos().div_ceil(1_000_000_000);
+    u16::try_from(whole_s).unwrap_or(u16::MAX)
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Speaker {
+    Computer,
+    Router,
+}
+
 /// A round each period.
 pub(super) struct ChatterSource {
     pub(super) log: FlowLog,
+    pub(super) speaker: Speaker,
     pub(super) from: SocketAddr,
     pub(super) family: Family,
     pub(super) period: Duration,
@@ -48,6 +62,19 @@ pub(super) struct ChatterSource {
 
 impl ChatterSource {
     fn send(&mut self, now: Instant, stack: &mut Stack) {
+        match self.speaker {
+            Speaker::Computer => self.send_round(now, stack),
+            Speaker::Router => {
+                let interval_s = hello_interval_s(self.period);
+                if stack.send_ospf_hello(now, self.from.ip(), interval_s) {
+                    self.log.sent(now, self.log.sent.len() as u64, 0);
+                }
+            }
+        }
+        self.next += self.period;
+    }
+
+    fn send_round(&mut self, now: Instant, stack: &mut Stack) {
         for (to, octets) in chatter_round(self.family) {
             let mut payload = stack.buffer();
             payload.resize(octets, b'?');
@@ -57,7 +84,6 @@ impl ChatterSource {
             }
             stack.recycle(payload);
         }
-        self.next += self.period;
     }
 }
 

@@ -45,7 +45,8 @@ pub struct TrafficConfig {
     /// voice, udp, ping: octets of payload in each packet (of voice, after the RTP header).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Octets>,
-    /// voice, ping: time from one packet to the next. chatter: from one round to the next.
+    /// voice, ping: time from one packet to the next. chatter: from one round to the next. hello:
+    /// between two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Time>,
     /// voice: the other host sends as well.
@@ -141,6 +142,8 @@ pub enum Kind {
     Mgen,
     /// What a desktop computer says to its network by itself.
     Chatter,
+    /// A router's hellos.
+    Hello,
     /// Packet pairs and trains.
     Pair,
 }
@@ -156,6 +159,7 @@ impl Kind {
             Self::Page => "page",
             Self::Mgen => "mgen",
             Self::Chatter => "chatter",
+            Self::Hello => "hello",
             Self::Pair => "pair",
         }
     }
@@ -280,6 +284,11 @@ pub enum Traffic {
     /// Questions to everybody; nobody answers, and `to` only says where they could get to.
     Chatter {
         /// Time between rounds; 10 s if not said.
+        period: Duration,
+    },
+    /// OSPF hellos without neighbours, over IPv4; `to` only says where they could get to.
+    Hello {
+        /// Time between two; 10 s if not said. They tell it in seconds, rounded up.
         period: Duration,
     },
     /// Packet pairs and trains.
@@ -435,6 +444,9 @@ impl TrafficConfig {
             Kind::Chatter => Ok(Traffic::Chatter {
                 period: self.period(Duration::from_secs(10))?,
             }),
+            Kind::Hello => Ok(Traffic::Hello {
+                period: self.period(Duration::from_secs(10))?,
+            }),
             Kind::Pair => self.pair(),
         }
     }
@@ -465,15 +477,19 @@ impl TrafficConfig {
     }
 
     fn refuse_surplus(&self) -> Result<(), TrafficError> {
-        use Kind::{Chatter, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
+        use Kind::{Chatter, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         let keys: [(&'static str, bool, &[Kind]); 24] = [
             (
                 "stop",
                 self.stop.is_some(),
-                &[Voice, Udp, Ping, Mgen, Chatter],
+                &[Voice, Udp, Ping, Mgen, Chatter, Hello],
             ),
             ("payload", self.payload.is_some(), &[Voice, Udp, Ping]),
-            ("period", self.period.is_some(), &[Voice, Ping, Chatter]),
+            (
+                "period",
+                self.period.is_some(),
+                &[Voice, Ping, Chatter, Hello],
+            ),
             ("both_ways", self.both_ways.is_some(), &[Voice]),
             ("turns", self.turns.is_some(), &[Voice]),
             ("rate", self.rate.is_some(), &[Udp, Tcp]),

@@ -28,8 +28,8 @@ use strait_core::time::nanos;
 use strait_core::{Duration, Instant};
 
 use self::bulk::{BulkReceiver, BulkSender};
-use self::chatter::ChatterSource;
-pub use self::chatter::chatter_round;
+use self::chatter::{ChatterSource, Speaker};
+pub use self::chatter::{chatter_round, hello_interval_s};
 pub use self::config::{Family, Kind, MgenTraffic, Traffic, TrafficConfig, TrafficError, Ways};
 pub use self::content::{Content, datagram_payload, datagram_sequence, voice_packet, widen};
 pub use self::dscp::Dscp;
@@ -170,7 +170,8 @@ pub fn install(
             options,
         } => job.page((objects, octets), connections, &options),
         Traffic::Mgen(traffic) => job.mgen(&traffic),
-        Traffic::Chatter { period } => job.chatter(period),
+        Traffic::Chatter { period } => job.chatter(Speaker::Computer, period),
+        Traffic::Hello { period } => job.chatter(Speaker::Router, period),
         Traffic::Pair(campaign) => job.pairs(&campaign),
     }
 }
@@ -289,10 +290,11 @@ impl Job<'_> {
         }
     }
 
-    fn chatter(self, period: Duration) -> Result<(), InstallError> {
+    fn chatter(self, speaker: Speaker, period: Duration) -> Result<(), InstallError> {
         let near = self.ends.0;
         let source = ChatterSource {
             log: self.log(Side::From),
+            speaker,
             from: near,
             family: self.config.family,
             period,

@@ -56,7 +56,7 @@ pub struct Series {
 /// * ping: time from request to reply, at the sender.
 /// * tcp with `sizes`: see [`crate::measure`]; a metric has the size in front of its name, and
 ///   `complete` is the share of the transfers that came to an end.
-/// * chatter: how many datagrams were sent.
+/// * chatter, hello: how many packets were sent.
 /// * pair: see [`crate::pair`].
 /// * else tcp, page: from asking for the first connection to the arrival of the last octet;
 ///   `complete` is 1 if everything arrived, `wrong` the octets that weren't what was sent.
@@ -78,7 +78,7 @@ pub fn report(config: &TrafficConfig, from: &FlowLog, to: &FlowLog) -> FlowRepor
         Kind::Tcp => report.tcp(from, to),
         Kind::Page => report.page(from, to),
         Kind::Mgen => report.all_flows(from, to),
-        Kind::Chatter => report.metric("sent", Some(from.sent.len() as f64)),
+        Kind::Chatter | Kind::Hello => report.metric("sent", Some(from.sent.len() as f64)),
         Kind::Pair => report.pairs(&from.pairs),
     }
     report
