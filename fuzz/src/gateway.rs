@@ -18,7 +18,8 @@ use strait_wire::check::Crc32Sum;
 use strait_wire::ip;
 use strait_wire::segment::{SegmentCheck, SegmentHeader, emit_segment};
 
-/// The gateways: serial line, plain line, shared UDP port, relay with a policy of its own.
+/// The gateways: serial line, plain line, shared UDP port, relay with a policy of its own, and one
+/// on an Ethernet that answers whatever it can.
 pub const CONFIGS: &[&str] = &[
     r#"
 name = "serial"
@@ -112,6 +113,44 @@ class = "urgent"
 protocol = "udp"
 max_octets = "200 B"
 class = "a"
+"#,
+    r#"
+name = "ethernet"
+[host]
+kind = "tap"
+mac = "02:00:00:00:00:01"
+addresses = ["10.1.0.1/16", "fd00:1::1/64"]
+advertise = ["fd00:1::/64"]
+[answers]
+preset = "network-adapter"
+[[answers.query]]
+name = "any"
+port = 9999
+first = " ##"
+valid = "5 s"
+[answers.hellos]
+protocols = ["ospf", "rip"]
+refresh = "5 s"
+[[port]]
+name = "line"
+kind = "serial"
+baud = 9600
+[[port]]
+name = "net"
+kind = "udp"
+[[route]]
+prefix = "10.2.0.0/16"
+port = "line"
+[[route]]
+prefix = "fd00:2::/32"
+port = "net"
+[[route]]
+prefix = "224.0.0.0/4"
+port = "line"
+[[route]]
+prefix = "10.3.0.0/16"
+port = "host"
+via = "10.1.0.2"
 "#,
 ];
 
@@ -333,7 +372,7 @@ const ADDRESSES: [&str; 10] = [
 ];
 
 /// An address that the configurations know, or any.
-fn address(u: &mut Unstructured<'_>) -> Result<IpAddr> {
+pub fn address(u: &mut Unstructured<'_>) -> Result<IpAddr> {
     Ok(match u.int_in_range(0..=11)? {
         10 => IpAddr::from(u.arbitrary::<[u8; 4]>()?),
         11 => IpAddr::from(u.arbitrary::<[u8; 16]>()?),
@@ -381,9 +420,12 @@ pub fn packet(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Anything, a packet, a segment, a segment on an octet stream.
+/// Anything, a packet, a segment, a segment on an octet stream, a frame of an Ethernet.
 fn frame(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
-    let kind = u.int_in_range(0..=7)?;
+    let kind = u.int_in_range(0..=11)?;
+    if kind > 7 {
+        return crate::ethernet::frame(u);
+    }
     if kind == 0 {
         let octets = u.int_in_range(0..=200)?.min(u.len());
         return Ok(u.bytes(octets)?.to_vec());

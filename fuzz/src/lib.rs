@@ -1,6 +1,7 @@
 //! What the fuzz targets do with their octets: plain functions, so that a finding can be repeated
 //! with any compiler. Each panics where the code under test breaks a promise.
 
+pub mod ethernet;
 pub mod gateway;
 pub mod journal;
 pub mod mgen;
@@ -14,8 +15,9 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 21] = [
+pub const TARGETS: [Target; 22] = [
     ("analyse", wire::analyse),
+    ("ethernet", ethernet::ethernet),
     ("gateway_handle", gateway::gateway_handle),
     ("gateway_pair", pair::gateway_pair),
     ("ip_packet", wire::ip_packet),

@@ -11,6 +11,7 @@ pub type Seed = (String, Vec<u8>);
 pub fn of(target: &str) -> Vec<Seed> {
     match target {
         "ip_packet" => vectors("ip/packets.txt").into_iter().map(chosen).collect(),
+        "ethernet" => crate::ethernet::seeds(),
         "segments" => vectors("link/segments.txt"),
         "kiss" => vec![("frames".into(), kiss_frames())],
         "octet_frames" => {
@@ -260,7 +261,11 @@ pub fn packets() -> &'static [Seed] {
 /// A number, then frames of a modem: a UI frame, one to be acknowledged, an empty and a broken one.
 fn kiss_frames() -> Vec<u8> {
     let mut out = vec![64];
-    out.extend_from_slice(b"\xc0\x00\x9c\x94\x6e\xa0\x40\x40\xe0\x9c\x6e\x98\x8a\x9a\x40\x63\x03\xf0hi\xc0");
-    out.extend_from_slice(b"\xc0\x5c\x00\x07a\xdb\xdcb\xdb\xddc\xc0\xc0\xc0\x00\xdb\x01\xc0\x00\x01\xc0");
+    out.extend_from_slice(
+        b"\xc0\x00\x9c\x94\x6e\xa0\x40\x40\xe0\x9c\x6e\x98\x8a\x9a\x40\x63\x03\xf0hi\xc0",
+    );
+    out.extend_from_slice(
+        b"\xc0\x5c\x00\x07a\xdb\xdcb\xdb\xddc\xc0\xc0\xc0\x00\xdb\x01\xc0\x00\x01\xc0",
+    );
     out
 }

@@ -13,12 +13,15 @@ use std::time::Duration;
 
 use common::is_root;
 use strait_core::id::ClassId;
+use strait_core::local::Question;
 use strait_core::node::TxMeta;
 use strait_core::time::Instant;
 use strait_live::namespace::{Namespace, Nursery, capture};
 use strait_live::netlink::{Address, Route};
 use strait_live::port_io::{PortIo, Received, Sent};
 use strait_live::tun::{TunConfig, TunPort};
+use strait_node::ethernet::{Claim, Heard, Station};
+use strait_wire::ethernet::Mac;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -343,4 +346,72 @@ fn holders(namespace: &str) -> Vec<String> {
     inside
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect()
+}
+
+/// What comes to `station` on `tap` and is a packet that ends as wanted.
+fn packet(tap: &mut TunPort, station: &mut Station, ends: &[u8]) -> Option<Vec<u8>> {
+    let claim = |address| match address {
+        IpAddr::V4(address) if address.octets() == [10, 2, 0, 2] => Claim::Behind,
+        _ => Claim::None,
+    };
+    let mut buffer = vec![0; 2000];
+    loop {
+        let octets = match tap.receive(Instant::ZERO, &mut buffer).unwrap() {
+            Received::Frame { octets, .. } => octets,
+            Received::Nothing => return None,
+            _ => continue,
+        };
+        match station.hear(Instant::ZERO, &buffer[..octets], claim) {
+            Heard::Packet(packet) if packet.ends_with(ends) => return Some(packet.to_vec()),
+            Heard::Answered(question) => assert_eq!(question, Question::Arp),
+            _ => {}
+        }
+        while let Some(answer) = station.next_frame(2000) {
+            let meta = TxMeta::to_peer(ClassId(0));
+            let sent = tap.transmit(Instant::ZERO, &meta, &answer).unwrap();
+            assert_eq!(sent, Sent::Taken);
+        }
+    }
+}
+
+#[test]
+fn the_kernel_of_another_host_finds_a_station_behind_a_bridge() {
+    if !is_root("bridge") {
+        return;
+    }
+    let (near, far) = (
+        Namespace::create("bridge").unwrap(),
+        Namespace::create("host").unwrap(),
+    );
+    let config = TunConfig {
+        addresses: Vec::new(),
+        routes: Vec::new(),
+        ..tun_config()
+    };
+    let mut tap = TunPort::tap(config, Some("br0".into()));
+    let missing = near.enter(|| tap.open(Instant::ZERO)).unwrap().unwrap_err();
+    assert!(missing.to_string().contains("ip link add br0 type bridge"));
+    near.connect("lan0", &far, "eth0").unwrap();
+    far.add_address("eth0", ip("10.1.0.2"), 8).unwrap();
+    let mut netlink = near.netlink().unwrap();
+    netlink.add_bridge("br0").unwrap();
+    let bridge = netlink.link("br0").unwrap().index;
+    netlink.set_up(bridge, "br0", true).unwrap();
+    let cable = netlink.link("lan0").unwrap().index;
+    netlink.join_bridge(cable, "lan0", "br0").unwrap();
+    let state = near.enter(|| tap.open(Instant::ZERO)).unwrap().unwrap();
+    assert_eq!(state.frame_octets_max, 1414);
+    let socket = far.enter(|| std::net::UdpSocket::bind("0.0.0.0:0").unwrap());
+    let socket = socket.unwrap();
+    let mut station = Station::new(Mac([2, 0, 0, 0, 0, 1]));
+    let begun = std::time::Instant::now();
+    let packet = loop {
+        assert!(begun.elapsed() < PATIENCE, "no packet came in {PATIENCE:?}");
+        socket.send_to(b"hello", "10.2.0.2:9").unwrap();
+        thread::sleep(Duration::from_millis(10));
+        if let Some(packet) = packet(&mut tap, &mut station, b"hello") {
+            break packet;
+        }
+    };
+    assert_eq!(packet[16..20], [10, 2, 0, 2]);
 }

@@ -33,3 +33,14 @@ fn the_results_say_what_tcp_connections_met() {
     assert!(page.contains("sent again of file"));
     assert!(!page.contains("sent again of page"), "many connections");
 }
+
+#[test]
+fn hosts_and_routers_on_ethernets_find_what_lies_beyond_the_line() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab");
+    for file in ["ethernet.toml", "hellos.toml"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
+        command.arg("sim").arg(folder.join(file)).arg("--strict");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+}
