@@ -147,7 +147,7 @@ pub fn octet_frames(data: &[u8]) {
 /// Urgent frames: the same however the stream is cut, and one put in anywhere comes out.
 fn urgent_frames(at: usize, bytes: &[u8]) {
     let told = |pieces: &[&[u8]]| {
-        let mut found = Interleaved::new(300, SegmentCheck::Long);
+        let mut found = Interleaved::new(300, Some(SegmentCheck::Long));
         let mut told = Vec::new();
         for piece in pieces {
             found.feed(piece, |shown| told.push(format!("{shown:?}")));

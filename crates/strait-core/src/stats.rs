@@ -1,5 +1,6 @@
 //! What a node counts.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -235,30 +236,91 @@ pub struct PortStats {
 /// What the ends of a link have agreed on. With several neighbours, the one that was heard last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Agreement {
-    /// Nobody has asked, or nobody has answered.
+    /// Nobody has asked.
     #[default]
     None,
-    /// Headers are compressed.
-    Compressed,
-    /// They aren't, as the other end doesn't.
-    OtherPlain,
-    /// They aren't, as this end doesn't; the other one asked.
-    OwnPlain,
-    /// They aren't, as there is no format that both speak.
+    /// This end has asked, and nobody has answered.
+    Unanswered,
+    /// There is no format that both speak: everything goes as it is.
     OtherFormat,
+    /// Both have heard each other.
+    Settled {
+        /// Whether headers are compressed.
+        headers: Settled,
+        /// Whether this end's real-time packets have checks of 16 bits.
+        short_checks: Settled,
+    },
+}
+
+/// What has become of something that both ends have to want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// Neither end wants it.
+    Unwanted,
+    /// Both do.
+    Agreed,
+    /// The other end doesn't.
+    OtherWithout,
+    /// This end doesn't, and the other one asks for it.
+    OwnWithout,
+}
+
+impl Settled {
+    /// What follows from what each end wants.
+    #[must_use]
+    pub const fn of(own: bool, other: bool) -> Self {
+        match (own, other) {
+            (false, false) => Self::Unwanted,
+            (true, true) => Self::Agreed,
+            (true, false) => Self::OtherWithout,
+            (false, true) => Self::OwnWithout,
+        }
+    }
 }
 
 impl Agreement {
-    /// The agreement in a few words; empty if there is none.
+    /// The agreement in a few words; empty if nobody has asked for one.
     #[must_use]
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::None => "",
-            Self::Compressed => "headers compressed",
-            Self::OtherPlain => "plain: the other end has no compression",
-            Self::OwnPlain => "plain: the other end asks for compression",
-            Self::OtherFormat => "plain: the other end has another format",
+    pub fn text(self) -> String {
+        let (headers, short_checks) = match self {
+            Self::None => return String::new(),
+            Self::Unanswered => return "no answer yet".into(),
+            Self::OtherFormat => return "plain: the other end has another format".into(),
+            Self::Settled {
+                headers,
+                short_checks,
+            } => (headers, short_checks),
+        };
+        let what = [
+            ("headers compressed", headers),
+            ("short checks", short_checks),
+        ];
+        let agreed = what.iter().filter(|(_, it)| *it == Settled::Agreed);
+        let mut text: Vec<String> = agreed.map(|(name, _)| (*name).into()).collect();
+        if headers != Settled::Agreed {
+            text.insert(0, "plain".into());
         }
+        for (name, it) in what {
+            match it {
+                Settled::OtherWithout => text.push(format!("not {name}: the other end doesn't")),
+                Settled::OwnWithout => text.push(format!("not {name}: the other end would")),
+                Settled::Unwanted | Settled::Agreed => {}
+            }
+        }
+        text.join(", ")
+    }
+
+    /// Whether this end doesn't get what its configuration asks for.
+    #[must_use]
+    pub const fn lacks(self) -> bool {
+        matches!(
+            self,
+            Self::OtherFormat
+                | Self::Settled {
+                    headers: Settled::OtherWithout,
+                    ..
+                }
+        )
     }
 }
 

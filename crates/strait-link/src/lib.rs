@@ -36,11 +36,17 @@ pub struct LinkSettings {
     pub packet_octets_max: usize,
     /// Check of packets that fit one segment; both ends need the same.
     pub alone: SegmentCheck,
+    /// The streams, the lowest bit for stream 0, on which such packets have a short check: a sender
+    /// uses it there, and a receiver takes it beside the other.
+    pub short: u8,
     /// A pause after which an octet stream gets a flag ahead of the next frame, so that noise
     /// picked up in the pause can't spoil it.
     pub flag_after_idle: Duration,
+    /// The mark that begins urgent frames is escaped everywhere else, whether or not there are such
+    /// yet.
+    pub marks: bool,
     /// Check of urgent frames, if this octet stream has such: then what is leaving can be suspended
-    /// after any octet, and nothing needs small segments. Both ends need the same.
+    /// after any octet, and nothing needs small segments. Both ends need the same, and `marks`.
     pub urgent: Option<SegmentCheck>,
 }
 
@@ -60,7 +66,9 @@ impl LinkSettings {
             segment_octets_max: octets.clamp(lowest, packet_octets_max),
             packet_octets_max,
             alone: SegmentCheck::Long,
+            short: 0,
             flag_after_idle: Duration::from_secs(1),
+            marks: false,
             urgent: None,
         }
     }
@@ -72,8 +80,25 @@ impl LinkSettings {
             segment_octets_max: packet_octets_max,
             packet_octets_max,
             alone: SegmentCheck::Short,
+            short: 0,
             flag_after_idle: Duration::from_secs(1),
+            marks: false,
             urgent: None,
+        }
+    }
+
+    /// Whether packets that fit one segment of `stream` have a short check where others have a long
+    /// one.
+    const fn is_short(&self, stream: u8) -> bool {
+        self.short >> (stream & 7) & 1 != 0
+    }
+
+    /// The check of packets that fit one segment of `stream`, as sent.
+    const fn check(&self, stream: usize) -> SegmentCheck {
+        if self.is_short(stream as u8) {
+            SegmentCheck::Short
+        } else {
+            self.alone
         }
     }
 }

@@ -66,7 +66,7 @@ impl OctetSender {
 
     fn stuffing(&self) -> Stuffing {
         Stuffing {
-            mark: self.has_urgent(),
+            mark: self.segmenter.settings.marks,
             ..Stuffing::default()
         }
     }

@@ -3,9 +3,10 @@
 use alloc::vec::Vec;
 
 use strait_wire::check::Crc32Sum;
-use strait_wire::octets::{FrameFault, Unstuffed, Unstuffer};
-use strait_wire::segment::{HEADER_OCTETS, STREAMS, SegmentError, parse_segment};
-
+use strait_wire::octets::{FrameFault, Unstuffed};
+use strait_wire::segment::{
+    HEADER_OCTETS, STREAMS, Segment, SegmentCheck, SegmentError, SegmentHeader, parse_segment,
+};
 use strait_wire::urgent::{Interleaved, Shown};
 
 use crate::LinkSettings;
@@ -19,6 +20,9 @@ pub enum Refused {
     Invalid,
     /// A piece of a packet was missing, so its other pieces are worth nothing.
     Incomplete,
+    /// A whole packet with a short check on a stream that has a long one: the other end holds for
+    /// agreed what this end doesn't know of.
+    Unagreed,
 }
 
 /// A packet whose pieces come in on one stream.
@@ -44,14 +48,6 @@ impl Reassembly {
 /// Hears of each whole packet and each refusal.
 type Tell<'a> = dyn FnMut(Result<&[u8], Refused>) + 'a;
 
-/// How frames are found on an octet stream.
-#[derive(Debug)]
-enum Framing {
-    Plain(Unstuffer),
-    /// With urgent frames inside.
-    Interleaved(Interleaved),
-}
-
 /// Makes packets of one neighbour whole again.
 ///
 /// It holds at most one unfinished packet per stream, one frame and one urgent frame, so its memory
@@ -60,7 +56,7 @@ enum Framing {
 #[derive(Debug)]
 pub struct Receiver {
     settings: LinkSettings,
-    framing: Framing,
+    framing: Interleaved,
     streams: [Reassembly; STREAMS],
 }
 
@@ -70,23 +66,26 @@ impl Receiver {
         let longest = HEADER_OCTETS + settings.packet_octets_max + 4;
         Self {
             settings,
-            framing: match settings.urgent {
-                None => Framing::Plain(Unstuffer::new(longest)),
-                Some(check) => Framing::Interleaved(Interleaved::new(longest, check)),
-            },
+            framing: Interleaved::new(longest, settings.urgent),
             streams: core::array::from_fn(|_| Reassembly::default()),
         }
     }
 
     /// Forgets everything begun, as after the line was down.
     pub fn reset(&mut self) {
-        match &mut self.framing {
-            Framing::Plain(unstuffer) => unstuffer.reset(),
-            Framing::Interleaved(interleaved) => interleaved.reset(),
-        }
+        self.framing.reset();
         self.streams.iter_mut().for_each(|stream| {
             stream.give_up();
         });
+    }
+
+    /// Takes short checks on these streams from now on, and urgent frames with this check.
+    pub fn set_checks(&mut self, short: u8, urgent: Option<SegmentCheck>) {
+        self.settings.short = short;
+        if self.settings.urgent != urgent {
+            self.settings.urgent = urgent;
+            self.framing.set_check(urgent);
+        }
     }
 
     /// Takes octets of an octet stream, cut anywhere; tells each whole packet and each refusal.
@@ -102,18 +101,15 @@ impl Receiver {
                 tell(Err(Refused::Invalid));
             }
         };
-        match framing {
-            Framing::Plain(unstuffer) => unstuffer.feed(bytes, |frame| take(frame, &mut tell)),
-            Framing::Interleaved(interleaved) => interleaved.feed(bytes, |shown| match shown {
-                Shown::Frame(frame) => take(Ok(frame), &mut tell),
-                Shown::Fault(fault) => take(Err(fault), &mut tell),
-                Shown::Damaged => tell(Err(Refused::Damaged)),
-                Shown::Urgent(packet) if packet.len() > settings.packet_octets_max => {
-                    tell(Err(Refused::Invalid));
-                }
-                Shown::Urgent(packet) => tell(Ok(packet)),
-            }),
-        }
+        framing.feed(bytes, |shown| match shown {
+            Shown::Frame(frame) => take(Ok(frame), &mut tell),
+            Shown::Fault(fault) => take(Err(fault), &mut tell),
+            Shown::Damaged => tell(Err(Refused::Damaged)),
+            Shown::Urgent(packet) if packet.len() > settings.packet_octets_max => {
+                tell(Err(Refused::Invalid));
+            }
+            Shown::Urgent(packet) => tell(Ok(packet)),
+        });
     }
 
     /// Takes one frame of a medium that has its own; tells the packet or the refusals.
@@ -130,8 +126,12 @@ fn take_frame(
 ) {
     let segment = match parse_segment(frame, settings.alone) {
         Ok(segment) => segment,
-        Err(SegmentError::Truncated) => return tell(Err(Refused::Invalid)),
-        Err(SegmentError::BadCheck) => return tell(Err(Refused::Damaged)),
+        Err(error) => match short_segment(frame) {
+            Some(segment) if settings.is_short(segment.header.stream) => segment,
+            Some(_) => return tell(Err(Refused::Unagreed)),
+            None if error == SegmentError::Truncated => return tell(Err(Refused::Invalid)),
+            None => return tell(Err(Refused::Damaged)),
+        },
     };
     let header = segment.header;
     let stream = &mut streams[usize::from(header.stream)];
@@ -174,4 +174,11 @@ fn take_frame(
         });
         stream.bytes.clear();
     }
+}
+
+/// A whole packet with a short check.
+fn short_segment(frame: &[u8]) -> Option<Segment<'_>> {
+    let header = SegmentHeader::parse(*frame.first()?);
+    let segment = || parse_segment(frame, SegmentCheck::Short).ok();
+    (header.first && header.last).then(segment)?
 }

@@ -98,7 +98,8 @@ impl Segmenter {
         let mut sum = way.sum;
         way.sum_before = sum;
         let payload = &way.bytes()[way.cut..way.cut + length];
-        emit_segment(header, payload, self.settings.alone, &mut sum, out);
+        let alone = self.settings.check(stream);
+        emit_segment(header, payload, alone, &mut sum, out);
         way.sum = sum;
         way.cut += length;
         way.packet.enter(now, DelayPart::Line);
@@ -115,7 +116,7 @@ impl Segmenter {
     }
 
     /// Appends a segment that holds `note` whole, on a stream with nothing under way; `None` if
-    /// there is none.
+    /// there is none. Its check is what both ends know without having agreed on any.
     pub(crate) fn cut_note(&mut self, note: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         let stream = self.streams.iter().position(Option::is_none)?;
         let header = SegmentHeader {

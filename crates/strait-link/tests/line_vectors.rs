@@ -50,6 +50,7 @@ fn urgent_frames_are_told_wherever_they_stand() {
             _ => SegmentCheck::Long,
         };
         let settings = LinkSettings {
+            marks: true,
             urgent: Some(check),
             ..LinkSettings::for_rate(LineRate::new(9600, 10), 1500)
         };

@@ -104,7 +104,7 @@ pub struct Port {
     pub compressed_octets: u64,
     pub undecompressed: u64,
     /// What the ends of the link have agreed on; empty where nobody asked.
-    pub agreement: &'static str,
+    pub agreement: String,
     pub strangers: u64,
     pub tx_failed: u64,
     pub downs: u64,
@@ -359,7 +359,7 @@ fn ports_table(ports: &[Port]) -> Table {
             number(port.incomplete),
             number(port.plain_octets.saturating_sub(port.compressed_octets)),
             number(port.undecompressed),
-            port.agreement.into(),
+            port.agreement.clone().into(),
             number(port.downs),
         ]);
     }

@@ -317,12 +317,10 @@ impl<N: Node + ?Sized> Runner<N> {
             return;
         }
         let (port, agreed) = (self.label(index), agreement.text());
-        match agreement {
-            Agreement::None => {}
-            Agreement::Compressed | Agreement::OwnPlain => tracing::info!(port, agreed, "link"),
-            Agreement::OtherPlain | Agreement::OtherFormat => {
-                tracing::warn!(port, agreed, "link");
-            }
+        if agreement.lacks() {
+            tracing::warn!(port, agreed, "link");
+        } else if agreement != Agreement::None {
+            tracing::info!(port, agreed, "link");
         }
     }
 

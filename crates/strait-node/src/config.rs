@@ -97,13 +97,17 @@ pub struct PortConfig {
     /// The most payload octets in a segment; about 67 ms of line time if absent.
     #[serde(default)]
     pub segment: Option<Octets>,
-    /// Bits of the check on packets that fit one segment: 16 or 32. Both ends need the same.
+    /// Bits of the check on packets that fit one segment: 16 or 32, as also without the key
+    /// (profile `plain`: 16). 16 if both ends have it; `plain` needs the same at both.
     #[serde(default)]
     pub check: Option<u8>,
-    /// Profile `adapter`: bits of the check on real-time packets, 16 (also without the key) or 32.
-    /// Both ends need the same.
+    /// Bits of the check on real-time packets, 16 (also without the key) or 32. 16 if both ends
+    /// have it, and one of them has asked.
     #[serde(default)]
     pub check_urgent: Option<u8>,
+    /// The other end can be heard. Without a way back it is taken to be set up the same.
+    #[serde(default = "yes")]
+    pub way_back: bool,
     /// The largest packet, in octets (1280 … 65535).
     #[serde(default = "default_mtu")]
     pub mtu: Octets,
@@ -435,8 +439,8 @@ impl PortConfig {
                 return Err(invalid(self.place(key), "must be 16 or 32"));
             }
         }
-        if self.check_urgent.is_some() && self.profile != LinkProfile::Adapter {
-            let message = "is for profile = \"adapter\": remove it";
+        if self.check_urgent.is_some() && self.profile == LinkProfile::Plain {
+            let message = "is for the profiles `segments` and `adapter`: use `check`";
             return Err(invalid(self.place("check_urgent"), message));
         }
         Ok(())
@@ -528,7 +532,17 @@ impl PortConfig {
         }
     }
 
-    /// How the link cuts and checks at `rate`.
+    /// The check of real-time packets that go inside what is leaving, where they may and the other
+    /// end wants no longer one.
+    pub fn urgent_check(&self) -> Option<SegmentCheck> {
+        let urgent = self.profile == LinkProfile::Adapter && self.kind == PortKind::Serial;
+        urgent.then_some(match self.check_urgent {
+            Some(32) => SegmentCheck::Long,
+            _ => SegmentCheck::Short,
+        })
+    }
+
+    /// How the link cuts and checks at `rate`, before anything is agreed with the other end.
     pub fn link_settings(&self, rate: Option<LineRate>) -> LinkSettings {
         let mtu = self.mtu.0 as usize;
         let mut settings = match (self.profile, rate) {
@@ -545,17 +559,10 @@ impl PortConfig {
         if self.compression == Compression::Rohc {
             settings.packet_octets_max += GROWTH_OCTETS_MAX;
         }
-        match self.check {
-            Some(16) => settings.alone = SegmentCheck::Short,
-            Some(_) => settings.alone = SegmentCheck::Long,
-            None => {}
+        if self.profile == LinkProfile::Plain && self.check == Some(32) {
+            settings.alone = SegmentCheck::Long;
         }
-        if self.profile == LinkProfile::Adapter && self.kind == PortKind::Serial {
-            settings.urgent = Some(match self.check_urgent {
-                Some(32) => SegmentCheck::Long,
-                _ => SegmentCheck::Short,
-            });
-        }
+        settings.marks = self.urgent_check().is_some();
         if let Some(pause) = self.flag_after_idle {
             settings.flag_after_idle = pause.0;
         }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use strait_channel::LinkConfig;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_node::GatewayFactory;
-use strait_node::config::HostKind;
+use strait_node::config::{HostKind, PortConfig};
 use strait_node::config_text::ConfigError;
 use strait_world::host::{Host, HostConfig};
 use strait_world::scenario::{FaultKind, Loaded};
@@ -71,11 +71,7 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
             Role::Gateway(index) => {
                 let config = loaded.node_config(variant, &loaded.nodes[index])?;
                 let ports = config.ports.len() as u8 + 1;
-                let urgent: Vec<_> = config
-                    .ports
-                    .iter()
-                    .map(|port| port.link_settings(None).urgent)
-                    .collect();
+                let urgent: Vec<_> = config.ports.iter().map(PortConfig::urgent_check).collect();
                 let factory = GatewayFactory::new(config)
                     .map_err(|error| ConfigError::of_file(&member.name, error.to_string()))?;
                 let node = world.add_node(&member.name, Box::new(factory));

@@ -36,7 +36,7 @@ impl Octets {
             Carries::Octets {
                 urgent: Some(check),
             } => Self::Line {
-                ends: Interleaved::new(SNAP_OCTETS, check),
+                ends: Interleaved::new(SNAP_OCTETS, Some(check)),
                 held: Vec::new(),
             },
         }

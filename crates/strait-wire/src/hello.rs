@@ -1,26 +1,48 @@
-//! What the two ends of a link tell each other of themselves, ahead of what else a packet's place
-//! carries.
+//! What the two ends of a link tell each other of themselves, in the place of a packet.
 //!
 //! ```text
-//!   octet  0     1       2      3       4        5 … 8        9 … 12   13, 14
-//!       +------+--------+------+-------+-------+-------------+--------+-------+
-//!       | 0xF9 | format | least| flags | cids  | incarnation | heard  | mtu   |
-//!       +------+--------+------+-------+-------+-------------+--------+-------+
+//!   octet  0     1       2      3       4        5 … 8        9 … 12   13, 14  15 …
+//!       +------+--------+------+-------+-------+-------------+--------+-------+--------+
+//!       | 0xF9 | format | least| flags | cids  | incarnation | heard  | mtu   | fields |
+//!       +------+--------+------+-------+-------+-------------+--------+-------+--------+
 //! ```
 //!
 //! The first octet begins neither an IP packet nor a packet of robust header compression (RFC 5795
-//! section 5.2: it is unused). Numbers are in network byte order.
+//! section 5.2: it is unused). Numbers are in network byte order. A field is an octet that says
+//! what it is, one with its length, and that many octets; an end skips fields that it doesn't know,
+//! and octets at a field's end.
 
 use alloc::vec::Vec;
 
 /// The first octet.
 pub const MARK: u8 = 0xf9;
-/// Octets of a hello.
-pub const OCTETS: usize = 15;
+/// The most octets of a hello as this version sends it.
+pub const OCTETS_MAX: usize = HEAD_OCTETS + 4;
+
+const HEAD_OCTETS: usize = 15;
 
 const COMPRESSES: u8 = 0x01;
 const CONFIRMED: u8 = 0x02;
 const FAR_TIMESTAMPS: u8 = 0x80;
+
+const FIELD_CHECKS: u8 = 1;
+
+const REAL_TIME_SHORT: u8 = 0x01;
+const OTHERS_SHORT: u8 = 0x02;
+const URGENT: u8 = 0x04;
+
+/// How an end checks what it sends, and wants to have checked what it takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checks {
+    /// 16 bits are enough for real-time packets.
+    pub real_time_short: bool,
+    /// 16 bits are enough for other whole packets.
+    pub others_short: bool,
+    /// It reads and sends urgent frames.
+    pub urgent: bool,
+    /// The streams on which it sends real-time packets, the lowest bit for stream 0.
+    pub real_time_streams: u8,
+}
 
 /// What an end of a link says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +65,13 @@ pub struct Hello {
     pub heard: u32,
     /// The largest packet that it takes, in octets.
     pub mtu: u16,
+    /// How it checks. Without the field: nothing short, no urgent frames.
+    pub checks: Checks,
 }
 
 impl Hello {
     /// Appends the hello.
     pub fn emit(&self, out: &mut Vec<u8>) {
-        let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         out.extend_from_slice(&[
             MARK,
             self.format,
@@ -61,13 +84,18 @@ impl Hello {
         out.extend_from_slice(&self.incarnation.to_be_bytes());
         out.extend_from_slice(&self.heard.to_be_bytes());
         out.extend_from_slice(&self.mtu.to_be_bytes());
+        let checks = self.checks;
+        let bits = flag(checks.real_time_short, REAL_TIME_SHORT)
+            | flag(checks.others_short, OTHERS_SHORT)
+            | flag(checks.urgent, URGENT);
+        put_field(FIELD_CHECKS, &[bits, checks.real_time_streams], out);
     }
 
-    /// Reads a hello at the front of `octets`, and gives what follows it. `None`: there is none, or
-    /// not a whole one. Flags that nobody knows yet have no effect.
+    /// Reads a hello, which `octets` hold whole. Flags and fields that nobody knows yet have no
+    /// effect. `None`: they hold none, or a field goes beyond the end.
     #[must_use]
-    pub fn parse(octets: &[u8]) -> Option<(Self, &[u8])> {
-        let (hello, rest) = octets.split_first_chunk::<OCTETS>()?;
+    pub fn parse(octets: &[u8]) -> Option<Self> {
+        let (head, mut fields) = octets.split_first_chunk::<HEAD_OCTETS>()?;
         let &[
             mark,
             format,
@@ -84,11 +112,11 @@ impl Hello {
             h,
             i,
             j,
-        ] = hello;
+        ] = head;
         if mark != MARK {
             return None;
         }
-        let hello = Self {
+        let mut hello = Self {
             format,
             format_least,
             compresses: flags & COMPRESSES != 0,
@@ -98,14 +126,42 @@ impl Hello {
             incarnation: u32::from_be_bytes([a, b, c, d]),
             heard: u32::from_be_bytes([e, f, g, h]),
             mtu: u16::from_be_bytes([i, j]),
+            checks: Checks::default(),
         };
-        Some((hello, rest))
+        while let [kind, length, rest @ ..] = fields {
+            let (value, after) = rest.split_at_checked(usize::from(*length))?;
+            hello.take_field(*kind, value);
+            fields = after;
+        }
+        fields.is_empty().then_some(hello)
     }
+
+    /// Takes in a field; what is shorter than it should be says nothing.
+    fn take_field(&mut self, kind: u8, value: &[u8]) {
+        if let (FIELD_CHECKS, &[bits, real_time_streams, ..]) = (kind, value) {
+            self.checks = Checks {
+                real_time_short: bits & REAL_TIME_SHORT != 0,
+                others_short: bits & OTHERS_SHORT != 0,
+                urgent: bits & URGENT != 0,
+                real_time_streams,
+            };
+        }
+    }
+}
+
+const fn flag(set: bool, bit: u8) -> u8 {
+    if set { bit } else { 0 }
+}
+
+fn put_field(kind: u8, value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&[kind, value.len() as u8]);
+    out.extend_from_slice(value);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const HELLO: Hello = Hello {
         format: 2,
@@ -117,30 +173,63 @@ mod tests {
         incarnation: 0x0102_0304,
         heard: 0xa0b0_c0d0,
         mtu: 1500,
+        checks: Checks {
+            real_time_short: true,
+            others_short: false,
+            urgent: true,
+            real_time_streams: 0x81,
+        },
     };
+
+    fn octets() -> Vec<u8> {
+        let mut octets = Vec::new();
+        HELLO.emit(&mut octets);
+        octets
+    }
 
     #[test]
     fn a_hello_literally() {
-        let mut octets = Vec::new();
-        HELLO.emit(&mut octets);
         let expected = [
-            0xf9, 2, 1, 0x81, 15, 1, 2, 3, 4, 0xa0, 0xb0, 0xc0, 0xd0, 0x05, 0xdc,
+            0xf9, 2, 1, 0x81, 15, 1, 2, 3, 4, 0xa0, 0xb0, 0xc0, 0xd0, 0x05, 0xdc, 1, 2, 5, 0x81,
         ];
+        let mut octets = octets();
         assert_eq!(octets, expected);
-        octets.push(0x45);
-        assert_eq!(Hello::parse(&octets), Some((HELLO, &[0x45][..])));
-        for octets_left in 0..OCTETS {
-            assert_eq!(Hello::parse(&octets[..octets_left]), None);
-        }
+        assert_eq!(octets.len(), OCTETS_MAX);
+        assert_eq!(Hello::parse(&octets), Some(HELLO));
         octets[0] = 0xf8;
         assert_eq!(Hello::parse(&octets), None);
     }
 
     #[test]
-    fn flags_that_nobody_knows_have_no_effect() {
-        let mut octets = Vec::new();
-        HELLO.emit(&mut octets);
+    fn a_hello_cut_short_is_none_but_where_a_field_ends() {
+        let octets = octets();
+        let bare = Hello {
+            checks: Checks::default(),
+            ..HELLO
+        };
+        for left in 0..octets.len() {
+            let expected = (left == HEAD_OCTETS).then_some(bare);
+            assert_eq!(Hello::parse(&octets[..left]), expected, "{left}");
+        }
+    }
+
+    #[test]
+    fn flags_and_fields_that_nobody_knows_have_no_effect() {
+        let mut octets = octets();
         octets[3] |= 0x7c;
-        assert_eq!(Hello::parse(&octets), Some((HELLO, &[][..])));
+        // One without contents, one with, and one octet more in a known one.
+        octets.extend_from_slice(&[0, 0, 200, 3, 9, 9, 9]);
+        octets.splice(15..19, [1, 3, 5, 0x81, 0xff]);
+        assert_eq!(Hello::parse(&octets), Some(HELLO));
+        octets.extend_from_slice(&[7, 1]);
+        assert_eq!(Hello::parse(&octets), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_are_judged(fields: Vec<u8>) {
+            let _ = Hello::parse(&fields);
+            let _ = Hello::parse(&[&octets()[..], &fields].concat());
+        }
     }
 }

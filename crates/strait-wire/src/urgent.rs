@@ -107,7 +107,8 @@ struct Incoming {
 #[derive(Clone, Debug)]
 pub struct Interleaved {
     base: Unstuffer,
-    check: SegmentCheck,
+    /// The check of urgent frames; without one, a mark is an octet like others.
+    check: Option<SegmentCheck>,
     max: usize,
     incoming: Option<Incoming>,
     /// The urgent frame told last; its buffer is kept for the next.
@@ -115,10 +116,10 @@ pub struct Interleaved {
 }
 
 impl Interleaved {
-    /// A receiver of ordinary frames with up to `max` octets of contents, and of urgent ones with
-    /// up to `max` octets of payload and the given check.
+    /// A receiver of ordinary frames with up to `max` octets of contents, and, where a check is
+    /// given for them, of urgent ones with up to `max` octets of payload.
     #[must_use]
-    pub fn new(max: usize, check: SegmentCheck) -> Self {
+    pub fn new(max: usize, check: Option<SegmentCheck>) -> Self {
         Self {
             base: Unstuffer::with_stuffing(max, STUFFING),
             check,
@@ -134,12 +135,19 @@ impl Interleaved {
         self.incoming = None;
     }
 
+    /// Takes urgent frames with this check from now on, or none; an ordinary frame begun goes on.
+    pub fn set_check(&mut self, check: Option<SegmentCheck>) {
+        self.check = check;
+        self.incoming = None;
+    }
+
     /// Takes any number of octets and tells what they show, in order.
     pub fn feed(&mut self, bytes: &[u8], mut tell: impl FnMut(Shown<'_>)) {
         let mut rest = bytes;
         while let Some((&first, after)) = rest.split_first() {
-            if self.incoming.is_none() && first != MARK {
-                let run = rest.iter().position(|octet| *octet == MARK);
+            let marks = self.check.is_some();
+            if self.incoming.is_none() && !(marks && first == MARK) {
+                let run = rest.iter().position(|octet| marks && *octet == MARK);
                 let (plain, next) = rest.split_at(run.unwrap_or(rest.len()));
                 self.base.feed(plain, |outcome| {
                     tell(outcome.map_or_else(Shown::Fault, Shown::Frame));
@@ -156,6 +164,7 @@ impl Interleaved {
 
     /// Takes a mark, or an octet behind one.
     fn push_urgent(&mut self, octet: u8) -> Option<Shown<'_>> {
+        let check = self.check?;
         let Some(incoming) = &mut self.incoming else {
             let mut bytes = core::mem::take(&mut self.told);
             bytes.clear();
@@ -197,12 +206,12 @@ impl Interleaved {
             self.give_up();
             return Some(Shown::Fault(FrameFault::TooLong));
         }
-        let whole = head + length + self.check.octets();
+        let whole = head + length + check.octets();
         if incoming.bytes.len() < whole {
             return None;
         }
         self.told = self.incoming.take()?.bytes;
-        Some(match judged(&mut self.told, head, self.check) {
+        Some(match judged(&mut self.told, head, check) {
             Some(payload) => Shown::Urgent(payload),
             None => Shown::Damaged,
         })

@@ -28,8 +28,8 @@ fn feed(receiver: &mut Interleaved, line: &[u8]) -> Vec<Told> {
 
 /// By octet and in bulk, which must agree.
 fn told(check: SegmentCheck, line: &[u8]) -> Vec<Told> {
-    let whole = feed(&mut Interleaved::new(100, check), line);
-    let mut receiver = Interleaved::new(100, check);
+    let whole = feed(&mut Interleaved::new(100, Some(check)), line);
+    let mut receiver = Interleaved::new(100, Some(check));
     let single = line.chunks(1).flat_map(|octet| feed(&mut receiver, octet));
     assert_eq!(single.collect::<Vec<_>>(), whole);
     whole
@@ -113,7 +113,7 @@ fn a_flag_ends_everything_and_a_mark_begins_anew() {
 
 #[test]
 fn reset_forgets_both() {
-    let mut receiver = Interleaved::new(9, SHORT);
+    let mut receiver = Interleaved::new(9, Some(SHORT));
     assert_eq!(feed(&mut receiver, &[1, 2, 0x7c, 3, 4]), []);
     receiver.reset();
     assert_eq!(feed(&mut receiver, &[5, 0x7e]), [Told::Frame(vec![5])]);

@@ -4,6 +4,7 @@ use super::*;
 
 fn adapter() -> LinkSettings {
     LinkSettings {
+        marks: true,
         urgent: Some(SegmentCheck::Short),
         ..settings(96)
     }
@@ -180,6 +181,7 @@ fn an_abandoned_line_gives_the_urgent_packet_back_too() {
 /// third one begins.
 fn busy_line() -> (Vec<u8>, Vec<Vec<u8>>, usize) {
     let mut line = Line::new(LinkSettings {
+        marks: true,
         urgent: Some(SegmentCheck::Long),
         // One segment a packet: its check is the long one.
         ..settings(1500)
@@ -229,6 +231,7 @@ fn one_octet_lost_or_doubled_costs_what_it_stands_in_and_heals_with_the_next_fla
 
 fn adapter_long() -> LinkSettings {
     LinkSettings {
+        marks: true,
         urgent: Some(SegmentCheck::Long),
         ..settings(1500)
     }

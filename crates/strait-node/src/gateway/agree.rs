@@ -1,21 +1,26 @@
 //! What a link's two ends agree on, with one neighbour.
 //!
-//! An end that compresses headers says a [`Hello`] ahead of all it sends until the other end has
-//! answered to this incarnation of it. So nothing of a new incarnation is ever read with what an
-//! earlier one left behind. An end that doesn't compress only answers.
+//! An end that wants something of the other says a [`Hello`] when its port comes up, and again
+//! ahead of what it sends until the other end has answered to this incarnation of it. Only then it
+//! sends what the other end has to know of beforehand: so nothing of a new incarnation is ever read
+//! with what an earlier one left behind, and nothing is sent that the other end can't read. An end
+//! that wants nothing only answers.
 
 use alloc::vec::Vec;
 
-use strait_core::stats::Agreement;
-use strait_wire::hello::Hello;
+use strait_core::stats::{Agreement, Settled};
+use strait_core::{Duration, Instant};
+use strait_link::SegmentCheck;
+use strait_wire::hello::{Checks, Hello};
 
 /// The format that this version speaks; it speaks no other.
 const FORMAT: u8 = 1;
-/// Hellos ahead of everything while nobody answers: on a link with a way back the answer to one of
-/// them arrives.
-const EAGER: u32 = 64;
-/// After that, only one packet in so many carries one.
-const RARELY: u32 = 16;
+/// How long after a hello the next one goes, if nobody answers; each time twice as long.
+const REPEAT_FIRST: Duration = Duration::from_millis(250);
+/// The longest such time.
+const REPEAT_MAX: Duration = Duration::from_secs(16);
+/// Without a way back, one goes ahead of each of so many packets.
+const UNANSWERABLE: u32 = 64;
 
 /// What one end offers.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +28,24 @@ pub(super) struct Offer {
     pub(super) compresses: bool,
     pub(super) cids_max: u8,
     pub(super) mtu: u16,
+    pub(super) checks: Checks,
+    /// It wants something that the other end has to want too.
+    pub(super) asks: bool,
+    /// The link has a way back. Without one the other end is trusted to be set up the same.
+    pub(super) way_back: bool,
+}
+
+/// The checks to use, as far as they are agreed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Agreed {
+    /// Streams on which whole packets go with 16 bits.
+    pub(super) short_sent: u8,
+    /// Streams on which such packets are taken.
+    pub(super) short_taken: u8,
+    /// Check of urgent frames that are sent, if any are.
+    pub(super) urgent_sent: Option<SegmentCheck>,
+    /// Check of urgent frames that are taken, if any are.
+    pub(super) urgent_taken: Option<SegmentCheck>,
 }
 
 /// What is settled with one neighbour.
@@ -31,20 +54,24 @@ pub(super) struct Terms {
     own: Offer,
     incarnation: u32,
     other: Option<Hello>,
+    /// The other end has heard this incarnation.
     confirmed: bool,
-    /// The other end waits for an answer.
+    /// A hello goes as soon as it can: the first one, or an answer.
     due: bool,
-    /// Packets since the start without an answer.
-    unanswered: u32,
+    /// When the next one may go unasked, and how long after that the one behind it.
+    next: Instant,
+    interval: Duration,
+    /// Packets begun.
+    begun: u32,
+    /// A hello has gone ahead of the packet that is about to begin.
+    said: bool,
 }
 
 /// What a hello changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct News {
-    /// The other end has started since: what it told before counts no more.
+    /// The other end has started since: what it told and heard before counts no more.
     pub(super) restarted: bool,
-    /// It has heard nothing of what this end told.
-    pub(super) deaf: bool,
     pub(super) agreement: Agreement,
 }
 
@@ -57,8 +84,11 @@ impl Terms {
             incarnation: if incarnation == 0 { 1 } else { incarnation },
             other: None,
             confirmed: false,
-            due: false,
-            unanswered: 0,
+            due: own.asks,
+            next: Instant::ZERO,
+            interval: REPEAT_FIRST,
+            begun: 0,
+            said: false,
         }
     }
 
@@ -68,11 +98,62 @@ impl Terms {
         *self = Self::new(self.own, self.incarnation.wrapping_add(1));
     }
 
-    /// Headers go compressed, as far as this end knows.
+    /// The other end, if it speaks this end's format.
+    fn partner(&self) -> Option<&Hello> {
+        let fits = |other: &&Hello| (other.format_least..=other.format).contains(&FORMAT);
+        self.other.as_ref().filter(fits)
+    }
+
+    /// Whether the other end knows of this one all it has to.
+    const fn is_known(&self) -> bool {
+        self.confirmed || !self.own.way_back
+    }
+
+    /// Whether both want something: this end as it is set up, the other as it says. An end that
+    /// can't be heard is taken for one set up as this one is.
+    fn both(&self, own: bool, other: impl FnOnce(&Hello) -> bool) -> bool {
+        own && match self.other {
+            None => !self.own.way_back,
+            Some(_) => self.partner().is_some_and(other),
+        }
+    }
+
+    /// Headers come compressed.
+    pub(super) fn decompresses(&self) -> bool {
+        self.both(self.own.compresses, |other| other.compresses)
+    }
+
+    /// Headers go compressed.
     pub(super) fn compresses(&self) -> bool {
-        match self.agreement() {
-            Agreement::None => self.own.compresses,
-            agreement => agreement == Agreement::Compressed,
+        self.is_known() && self.decompresses()
+    }
+
+    /// The checks to use.
+    pub(super) fn agreed(&self) -> Agreed {
+        let own = self.own.checks;
+        let real_time = self.both(own.real_time_short, |other| other.checks.real_time_short);
+        let others = self.both(own.others_short, |other| other.checks.others_short);
+        let other_streams = self.other.map_or(own.real_time_streams, |other| {
+            other.checks.real_time_streams
+        });
+        let urgent = self.both(own.urgent, |other| other.checks.urgent);
+        let urgent = urgent.then_some(if real_time {
+            SegmentCheck::Short
+        } else {
+            SegmentCheck::Long
+        });
+        let taken = Agreed {
+            short_taken: short_streams(real_time, others, other_streams),
+            urgent_taken: urgent,
+            ..Agreed::default()
+        };
+        if !self.is_known() {
+            return taken;
+        }
+        Agreed {
+            short_sent: short_streams(real_time, others, own.real_time_streams),
+            urgent_sent: urgent,
+            ..taken
         }
     }
 
@@ -92,40 +173,57 @@ impl Terms {
         self.other.map(|other| other.mtu)
     }
 
-    fn agreement(&self) -> Agreement {
-        match self.other {
-            None => Agreement::None,
-            Some(other) if other.format_least > FORMAT || other.format < FORMAT => {
-                Agreement::OtherFormat
-            }
-            Some(_) if !self.own.compresses => Agreement::OwnPlain,
-            Some(other) if !other.compresses => Agreement::OtherPlain,
-            Some(_) => Agreement::Compressed,
+    /// What has come of it.
+    pub(super) fn agreement(&self) -> Agreement {
+        match (&self.other, self.partner()) {
+            (None, _) if self.own.asks => Agreement::Unanswered,
+            (None, _) => Agreement::None,
+            (Some(_), None) => Agreement::OtherFormat,
+            (_, Some(other)) => Agreement::Settled {
+                headers: Settled::of(self.own.compresses, other.compresses),
+                short_checks: Settled::of(
+                    self.own.checks.real_time_short,
+                    other.checks.real_time_short,
+                ),
+            },
         }
     }
 
-    /// Appends a hello ahead of what is about to be sent, if one goes.
-    pub(super) fn put(&mut self, out: &mut Vec<u8>) {
-        let asks = self.own.compresses && !self.confirmed;
-        if asks {
-            self.unanswered = self.unanswered.saturating_add(1);
-        }
-        let eager = self.unanswered <= EAGER || self.unanswered.is_multiple_of(RARELY);
-        if !(self.due || asks && eager) {
-            return;
-        }
+    /// Whether a hello goes at `now` before the next packet begins.
+    pub(super) fn is_ahead(&self, now: Instant) -> bool {
+        let asks = (self.own.asks || self.other.is_some()) && !self.confirmed;
+        let often = !self.own.way_back && self.begun < UNANSWERABLE;
+        !self.said && (self.due || asks && (often || now >= self.next))
+    }
+
+    /// A packet begins.
+    pub(super) const fn begin(&mut self) {
+        self.begun = self.begun.saturating_add(1);
+        self.said = false;
+    }
+
+    /// Whether a hello is to go as soon as it can.
+    pub(super) const fn owes(&self) -> bool {
+        self.due
+    }
+
+    /// Appends a hello.
+    pub(super) fn put(&mut self, now: Instant, out: &mut Vec<u8>) {
         self.due = false;
+        self.said = true;
+        self.next = now + self.interval;
+        self.interval = (self.interval * 2).min(REPEAT_MAX);
         let hello = Hello {
             format: FORMAT,
             format_least: FORMAT,
             compresses: self.own.compresses,
-            // Who doesn't ask has nothing to be confirmed.
-            confirmed: self.confirmed || !self.own.compresses,
+            confirmed: self.confirmed,
             far_timestamps: true,
             cids_max: self.own.cids_max,
             incarnation: self.incarnation,
             heard: self.other.map_or(0, |other| other.incarnation),
             mtu: self.own.mtu,
+            checks: self.own.checks,
         };
         hello.emit(out);
     }
@@ -134,17 +232,15 @@ impl Terms {
     pub(super) fn hear(&mut self, hello: Hello) -> News {
         let before = self.other.replace(hello);
         let restarted = before.is_none_or(|before| before.incarnation != hello.incarnation);
-        if hello.heard == self.incarnation {
-            self.confirmed = true;
-        } else if restarted {
+        if restarted {
             // What the other end knew of this one is gone too.
             self.confirmed = false;
-            self.unanswered = 0;
+            (self.next, self.interval) = (Instant::ZERO, REPEAT_FIRST);
         }
+        self.confirmed |= hello.heard == self.incarnation;
         self.due |= !hello.confirmed || hello.heard != self.incarnation;
         News {
             restarted,
-            deaf: restarted && hello.heard != self.incarnation,
             agreement: self.agreement(),
         }
     }
@@ -154,104 +250,19 @@ impl Terms {
         self.due = true;
     }
 
-    /// Whether an answer is owed.
-    pub(super) const fn owes(&self) -> bool {
-        self.due
+    /// Something came that can't be read. If nobody was heard so far, it may be somebody who holds
+    /// for agreed what this end doesn't know of.
+    pub(super) fn wonder(&mut self, now: Instant) {
+        self.due |= self.own.asks && self.other.is_none() && now >= self.next;
     }
+}
+
+/// The streams on which whole packets have short checks.
+fn short_streams(real_time: bool, others: bool, real_time_streams: u8) -> u8 {
+    let of = |short: bool, streams: u8| if short { streams } else { 0 };
+    of(real_time, real_time_streams) | of(others, !real_time_streams)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn end(compresses: bool, incarnation: u32) -> Terms {
-        let own = Offer {
-            compresses,
-            cids_max: 15,
-            mtu: 1500,
-        };
-        Terms::new(own, incarnation)
-    }
-
-    fn pass(from: &mut Terms, to: &mut Terms) -> Option<News> {
-        let mut line = Vec::new();
-        from.put(&mut line);
-        let (hello, rest) = Hello::parse(&line)?;
-        assert!(rest.is_empty());
-        Some(to.hear(hello))
-    }
-
-    #[test]
-    fn three_hellos_settle_it_and_then_there_are_none() {
-        let (mut a, mut b) = (end(true, 7), end(true, 8));
-        let news = pass(&mut a, &mut b).unwrap();
-        assert!(news.restarted && news.deaf && news.agreement == Agreement::Compressed);
-        assert!(b.owes());
-        let news = pass(&mut b, &mut a).unwrap();
-        assert!(news.restarted && !news.deaf);
-        assert!(a.owes() && a.confirmed && !b.confirmed);
-        assert!(!pass(&mut a, &mut b).unwrap().restarted);
-        assert!(b.confirmed && !b.owes() && !a.owes());
-        assert_eq!(pass(&mut a, &mut b), None);
-        assert_eq!(pass(&mut b, &mut a), None);
-    }
-
-    #[test]
-    fn a_new_incarnation_is_told_before_anything_else() {
-        let (mut a, mut b) = (end(true, 7), end(true, 8));
-        for _ in 0..3 {
-            pass(&mut a, &mut b);
-            pass(&mut b, &mut a);
-        }
-        let mut b = end(true, 9);
-        let news = pass(&mut b, &mut a).unwrap();
-        assert!(news.restarted && news.deaf);
-        assert!(!a.confirmed && a.owes());
-        pass(&mut a, &mut b).unwrap();
-        assert!(b.confirmed);
-    }
-
-    #[test]
-    fn an_end_without_compression_answers_and_both_go_plain() {
-        let (mut a, mut b) = (end(true, 7), end(false, 8));
-        assert_eq!(pass(&mut b, &mut a), None);
-        let news = pass(&mut a, &mut b).unwrap();
-        assert_eq!(news.agreement, Agreement::OwnPlain);
-        assert!(a.compresses());
-        let news = pass(&mut b, &mut a).unwrap();
-        assert_eq!(news.agreement, Agreement::OtherPlain);
-        assert!(!a.compresses() && !b.compresses());
-        assert!(!a.owes());
-    }
-
-    #[test]
-    fn another_format_is_no_common_ground() {
-        for (least, newest, agreed) in [(1, 1, true), (1, 2, true), (2, 3, false), (0, 0, false)] {
-            let mut a = end(true, 7);
-            let mut line = Vec::new();
-            end(true, 8).put(&mut line);
-            let (hello, _) = Hello::parse(&line).unwrap();
-            let news = a.hear(Hello {
-                format: newest,
-                format_least: least,
-                ..hello
-            });
-            assert_eq!(news.agreement == Agreement::Compressed, agreed);
-            assert_eq!(news.agreement == Agreement::OtherFormat, !agreed);
-            assert_eq!(a.compresses(), agreed);
-        }
-    }
-
-    #[test]
-    fn without_an_answer_hellos_become_rare() {
-        let mut a = end(true, 7);
-        let carried = |a: &mut Terms| {
-            let mut line = Vec::new();
-            a.put(&mut line);
-            !line.is_empty()
-        };
-        assert!((0..EAGER).all(|_| carried(&mut a)));
-        let rare = (0..10 * RARELY).filter(|_| carried(&mut a)).count();
-        assert_eq!(rare, 10);
-    }
-}
+#[path = "agree_tests.rs"]
+mod tests;

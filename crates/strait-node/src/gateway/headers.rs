@@ -1,21 +1,33 @@
-//! Header compression at a port: compressor and decompressor of each neighbour, and what is agreed
-//! with it.
+//! What goes in the place of packets at a port: compressor and decompressor of each neighbour, and
+//! what is agreed with it.
 
 use alloc::vec::Vec;
 
 use strait_core::stats::{Agreement, PortStats};
-use strait_core::{NeighbourId, Packet};
+use strait_core::{Instant, NeighbourId, Packet};
 use strait_link::rohc::{Cids, Peer, Received, Settings};
-use strait_wire::hello::{self, Hello};
+use strait_wire::hello::{self, Checks, Hello};
+use strait_wire::ip::is_packet;
 
-use super::agree::{Offer, Terms};
+use super::agree::{Agreed, Offer, Terms};
 use crate::config::{Compression, LinkProfile, PortConfig};
 
 /// The highest number of a context.
 const CIDS_MAX: u8 = 15;
 
+/// Ahead of a compressed packet that could be taken for one that isn't: ROHC's padding
+/// (RFC 5795 section 5.2).
+const PADDING: u8 = 0xe0;
+
 /// How much longer than its packet what goes in its place may be.
-pub(crate) const GROWTH_OCTETS_MAX: usize = Settings::GROWTH_OCTETS_MAX + hello::OCTETS;
+pub(crate) const GROWTH_OCTETS_MAX: usize = Settings::GROWTH_OCTETS_MAX;
+
+/// The most octets of a note: a hello, or one element of feedback.
+pub(super) const NOTE_OCTETS_MAX: usize = if hello::OCTETS_MAX > 16 {
+    hello::OCTETS_MAX
+} else {
+    16
+};
 
 /// One neighbour.
 #[derive(Debug)]
@@ -25,55 +37,55 @@ struct Other {
     peer: Option<Peer>,
 }
 
-impl Other {
-    /// Header compression as far as it is agreed.
-    fn peer(&mut self) -> Option<&mut Peer> {
-        let agreed = self.terms.compresses();
-        self.peer.as_mut().filter(|_| agreed)
-    }
-}
-
-/// Header compression with each neighbour of a port; none on a plain link.
+/// What goes in the place of packets to each neighbour of a port; packets themselves on a plain
+/// link.
 #[derive(Debug, Default)]
 pub(super) struct Headers {
     others: Vec<Other>,
     agreement: Agreement,
+    /// Hellos have come since somebody asked.
+    heard: bool,
     /// The packet restored last; its buffer is kept for the next.
     restored: Vec<u8>,
 }
 
 impl Headers {
-    /// As the port is configured. `incarnation` is another number after each start.
-    pub(super) fn new(config: &PortConfig, neighbours: usize, incarnation: u32) -> Self {
-        let compresses = config.compression == Compression::Rohc;
-        let own = Offer {
-            compresses,
-            cids_max: CIDS_MAX,
-            mtu: u16::try_from(config.mtu.0).unwrap_or(u16::MAX),
-        };
+    /// As the port is configured. `real_time` are the streams of real-time packets; `incarnation`
+    /// is another number after each start.
+    pub(super) fn new(
+        config: &PortConfig,
+        neighbours: usize,
+        real_time: u8,
+        incarnation: u32,
+    ) -> Self {
+        if config.profile == LinkProfile::Plain {
+            return Self::default();
+        }
+        let own = offer(config, real_time);
         let other = |_| Other {
             terms: Terms::new(own, incarnation),
-            peer: compresses.then(|| peer(CIDS_MAX)),
+            peer: own.compresses.then(|| peer(CIDS_MAX)),
         };
+        let others: Vec<Other> = (0..neighbours).map(other).collect();
         Self {
-            others: match config.profile {
-                LinkProfile::Plain => Vec::new(),
-                _ => (0..neighbours).map(other).collect(),
-            },
+            agreement: first_of(&others),
+            others,
             ..Self::default()
         }
     }
 
     /// Forgets every context: the medium was away, and the other end may be a new one.
     pub(super) fn reset(&mut self) {
-        self.agreement = Agreement::None;
         for other in &mut self.others {
             other.terms.reset();
             other.peer.iter_mut().for_each(Peer::reset);
         }
+        self.agreement = first_of(&self.others);
+        self.heard = true;
     }
 
-    /// What goes in the place of `packet`, which is about to begin on `stream`, to `to`.
+    /// What goes in the place of `packet`, which is about to begin on `stream`, to `to`; the packet
+    /// itself without an answer.
     pub(super) fn carry(
         &mut self,
         to: NeighbourId,
@@ -107,19 +119,15 @@ impl Headers {
         compress: impl FnOnce(&mut Peer, &mut Vec<u8>),
     ) -> Option<Vec<u8>> {
         let other = self.others.get_mut(to.index())?;
-        if !other.terms.owes() && !other.terms.compresses() {
-            return None;
-        }
+        other.terms.begin();
+        let peer = other.peer.as_mut().filter(|_| other.terms.compresses())?;
         let mut carried = Vec::with_capacity(packet.octets() + GROWTH_OCTETS_MAX);
-        other.terms.put(&mut carried);
-        let Some(peer) = other.peer() else {
-            carried.extend_from_slice(packet.bytes());
-            return Some(carried);
-        };
-        let hello_octets = carried.len();
         compress(peer, &mut carried);
+        if is_packet(&carried) {
+            carried.insert(0, PADDING);
+        }
         stats.plain_octets += packet.octets() as u64;
-        stats.compressed_octets += (carried.len() - hello_octets) as u64;
+        stats.compressed_octets += carried.len() as u64;
         Some(carried)
     }
 
@@ -135,27 +143,22 @@ impl Headers {
             tell(carried);
             return true;
         };
-        let carried = match Hello::parse(carried) {
-            Some((hello, rest)) => {
-                self.agreement = hear(other, hello);
-                if rest.is_empty() {
-                    return true;
-                }
-                rest
-            }
-            None => carried,
-        };
-        let Some(peer) = other.peer() else {
-            // What neither version of IP begins with is compressed.
-            let compressed = carried
-                .first()
-                .is_some_and(|first| !matches!(first >> 4, 4 | 6));
-            if compressed {
-                other.terms.object();
-            } else {
-                tell(carried);
-            }
-            return !compressed;
+        // Whatever is agreed: an end that has just started doesn't know of it yet.
+        if is_packet(carried) {
+            tell(carried);
+            return true;
+        }
+        if carried.first() == Some(&hello::MARK) {
+            let Some(hello) = Hello::parse(carried) else {
+                return false;
+            };
+            self.agreement = hear(other, hello);
+            self.heard = true;
+            return true;
+        }
+        let Some(peer) = other.peer.as_mut().filter(|_| other.terms.decompresses()) else {
+            other.terms.object();
+            return false;
         };
         self.restored.clear();
         match peer.decompress(carried, &mut self.restored) {
@@ -166,9 +169,34 @@ impl Headers {
         true
     }
 
+    /// What came from `from` can't be read, perhaps as something else is agreed there.
+    pub(super) fn object(&mut self, from: NeighbourId) {
+        if let Some(other) = self.others.get_mut(from.index()) {
+            other.terms.object();
+        }
+    }
+
+    /// What came from `from` is spoilt; see [`Terms::wonder`].
+    pub(super) fn wonder(&mut self, now: Instant, from: NeighbourId) {
+        if let Some(other) = self.others.get_mut(from.index()) {
+            other.terms.wonder(now);
+        }
+    }
+
     /// What was agreed last.
     pub(super) const fn agreement(&self) -> Agreement {
         self.agreement
+    }
+
+    /// Whether anything may be agreed otherwise since this was asked before.
+    pub(super) const fn take_heard(&mut self) -> bool {
+        core::mem::replace(&mut self.heard, false)
+    }
+
+    /// The checks to use with a neighbour, where they are agreed.
+    pub(super) fn agreed(&self, with: NeighbourId) -> Option<Agreed> {
+        let other = self.others.get(with.index())?;
+        Some(other.terms.agreed())
     }
 
     /// The largest packet that every neighbour takes, if it is less than `mtu`.
@@ -187,16 +215,48 @@ impl Headers {
         Some(NeighbourId(number as u16))
     }
 
-    /// Hello and feedback for `to`, as a packet of their own.
-    pub(super) fn feedback(&mut self, to: NeighbourId) -> Option<Vec<u8>> {
+    /// Whether a hello goes to `to` before the next packet begins.
+    pub(super) fn is_ahead(&self, now: Instant, to: NeighbourId) -> bool {
+        let other = self.others.get(to.index());
+        other.is_some_and(|other| other.terms.is_ahead(now))
+    }
+
+    /// A hello or feedback for `to`, in the place of a packet.
+    pub(super) fn note(&mut self, now: Instant, to: NeighbourId) -> Option<Vec<u8>> {
         let mut note = Vec::new();
         let other = self.others.get_mut(to.index())?;
-        other.terms.put(&mut note);
-        if let Some(peer) = other.peer() {
-            peer.put_feedback(&mut note);
+        if other.terms.owes() || other.terms.is_ahead(now) {
+            other.terms.put(now, &mut note);
+        } else if other.terms.compresses() {
+            other.peer.as_mut()?.put_feedback(&mut note);
         }
         (!note.is_empty()).then_some(note)
     }
+}
+
+/// What this end offers by its configuration.
+fn offer(config: &PortConfig, real_time: u8) -> Offer {
+    let compresses = config.compression == Compression::Rohc;
+    let others_short = config.check == Some(16);
+    let urgent = config.urgent_check().is_some();
+    Offer {
+        compresses,
+        cids_max: CIDS_MAX,
+        mtu: u16::try_from(config.mtu.0).unwrap_or(u16::MAX),
+        checks: Checks {
+            real_time_short: config.check_urgent != Some(32),
+            others_short,
+            urgent,
+            real_time_streams: real_time,
+        },
+        asks: compresses || others_short || config.check_urgent.is_some() || urgent,
+        way_back: config.way_back,
+    }
+}
+
+fn first_of(others: &[Other]) -> Agreement {
+    let first = others.first();
+    first.map_or(Agreement::None, |other| other.terms.agreement())
 }
 
 fn peer(cids_max: u8) -> Peer {
@@ -205,7 +265,7 @@ fn peer(cids_max: u8) -> Peer {
 
 /// Takes in a hello: contexts of another incarnation, or of other terms, are gone.
 fn hear(other: &mut Other, hello: Hello) -> Agreement {
-    let terms = |other: &Other| (other.terms.compresses(), other.terms.cids_max());
+    let terms = |other: &Other| (other.terms.decompresses(), other.terms.cids_max());
     let before = terms(other);
     let news = other.terms.hear(hello);
     let after = terms(other);
@@ -214,10 +274,7 @@ fn hear(other: &mut Other, hello: Hello) -> Agreement {
             *own = peer(after.1);
         }
         if news.restarted {
-            own.forget_received();
-        }
-        if news.deaf {
-            own.forget_sent();
+            own.reset();
         }
         own.agree(other.terms.far_timestamps());
     }

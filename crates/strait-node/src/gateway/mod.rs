@@ -231,7 +231,7 @@ impl Gateway {
         }
         let mut arrived = core::mem::take(&mut self.arrived);
         if let Some(entry) = self.ports.get_mut(port.index()) {
-            entry.receive(from, bytes, &mut self.ledger, |ledger, packet| {
+            entry.receive(now, from, bytes, &mut self.ledger, |ledger, packet| {
                 let mut copy = ledger.spare();
                 copy.extend_from_slice(packet);
                 arrived.push(copy);
@@ -252,6 +252,7 @@ impl Gateway {
             PortEvent::Up(state) | PortEvent::Changed(state) => {
                 stats.up = true;
                 stats.tx_rate = Some(state.tx_rate);
+                stats.agreement = port.agreement();
                 port.set_up(state);
             }
             PortEvent::Down(_) => {

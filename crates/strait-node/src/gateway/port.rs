@@ -6,16 +6,16 @@ use alloc::vec::Vec;
 use strait_core::fate::Ledger;
 use strait_core::node::{PortState, TxMeta, Want};
 use strait_core::rate::{Burst, LineRate};
+use strait_core::stats::Agreement;
 use strait_core::{
     ClassId, DropCause, Fate, Instant, NeighbourId, Packet, PortId, Room, Wake, WakeReason,
 };
-use strait_link::{FrameSender, OctetSender, Receiver, Refused, STREAMS};
+use strait_link::{FrameSender, LinkSettings, OctetSender, Receiver, Refused, STREAMS};
 use strait_qos::{Class, Eligibility, Head, Policers, Policy, Scheduler, Site, Tree, repeats};
 use strait_wire::hash::hash64;
-use strait_wire::hello;
 use strait_wire::ip::Chatter;
 
-use super::headers::Headers;
+use super::headers::{Headers, NOTE_OCTETS_MAX};
 use super::lan::Lan;
 use crate::NodeConfig;
 use crate::config::{ChatterKind, LinkProfile, PortConfig, PortKind};
@@ -96,8 +96,8 @@ pub(crate) struct Port {
 /// packet waits that could take them along.
 const NOTE_CLASS: ClassId = ClassId(0);
 
-/// The room for a note between the ends: a segment around a hello and one element of feedback.
-const NOTE_ROOM: usize = FrameSender::ROOM_MIN + hello::OCTETS + 16;
+/// The room for a note between the ends, with the segment around it.
+const NOTE_ROOM: usize = FrameSender::ROOM_MIN + NOTE_OCTETS_MAX;
 
 /// A rate for the moment before the medium has named its own.
 const RATE_UNKNOWN: LineRate = LineRate::new(9600, 8);
@@ -136,7 +136,10 @@ impl Port {
         let mtu = config.mtu.0 as usize;
         let queue = Tree::new(policy, site(id, mtu, seed));
         let incarnation = hash64(seed, &[id.0]) as u32;
-        let headers = Headers::new(config, link.neighbours(), incarnation);
+        let real_time = policy.classes().iter().map(Treatment::of);
+        let real_time = real_time.filter(|it| it.whole).map(|it| 1 << it.stream);
+        let real_time = real_time.fold(0, |streams, stream: u8| streams | stream);
+        let headers = Headers::new(config, link.neighbours(), real_time, incarnation);
         Self::new(
             id,
             Some(config.clone()),
@@ -202,18 +205,50 @@ impl Port {
         self.burst.set_rate(state.tx_rate);
         self.queue.set_line_rate(state.tx_rate);
         self.state = Some(state);
-        if let Some(config) = &self.config {
-            let settings = config.link_settings(Some(state.tx_rate));
-            match &mut self.link {
-                Link::Host(_) => {}
-                Link::Octets(ends) => ends.0.set_settings(settings),
-                Link::Frames { neighbours, .. } => {
-                    neighbours
-                        .iter_mut()
-                        .for_each(|(sender, _)| sender.set_settings(settings));
+        self.settle_link();
+    }
+
+    /// Cuts and checks by the medium's rate and by what is agreed with each neighbour.
+    fn settle_link(&mut self) {
+        let Some(config) = &self.config else {
+            return;
+        };
+        let rate = self
+            .state
+            .map(|state| state.tx_rate)
+            .or_else(|| config.line_rate());
+        let settings = config.link_settings(rate);
+        let with = |number: usize| {
+            let agreed = self.headers.agreed(NeighbourId(number as u16));
+            agreed.map(|agreed| {
+                let settings = LinkSettings {
+                    short: agreed.short_sent,
+                    urgent: agreed.urgent_sent,
+                    ..settings
+                };
+                (settings, agreed.short_taken, agreed.urgent_taken)
+            })
+        };
+        match &mut self.link {
+            Link::Host(_) => {}
+            Link::Octets(ends) => {
+                let (settings, short, urgent) = with(0).unwrap_or((settings, 0, None));
+                ends.0.set_settings(settings);
+                ends.1.set_checks(short, urgent);
+            }
+            Link::Frames { neighbours, .. } => {
+                for (number, (sender, receiver)) in neighbours.iter_mut().enumerate() {
+                    let (settings, short, urgent) = with(number).unwrap_or((settings, 0, None));
+                    sender.set_settings(settings);
+                    receiver.set_checks(short, urgent);
                 }
             }
         }
+    }
+
+    /// What is agreed with the other end.
+    pub(crate) const fn agreement(&self) -> Agreement {
+        self.headers.agreement()
     }
 
     /// The medium is gone. Packets that had begun to leave are lost; those that wait go on waiting.
@@ -382,12 +417,13 @@ impl Port {
     /// Takes received octets; `tell` gets each whole packet.
     pub(crate) fn receive(
         &mut self,
+        now: Instant,
         from: NeighbourId,
         bytes: &[u8],
         ledger: &mut Ledger,
         mut tell: impl FnMut(&mut Ledger, &[u8]),
     ) {
-        let mut refused = [0u64; 3];
+        let mut refused = [0u64; 4];
         let mut undecompressed = 0;
         let headers = &mut self.headers;
         let mut sort = |outcome: Result<&[u8], Refused>| match outcome {
@@ -406,14 +442,22 @@ impl Port {
                 None => stranger = true,
             },
         }
+        if refused[Refused::Unagreed as usize] > 0 {
+            self.headers.object(from);
+        } else if refused.iter().any(|count| *count > 0) {
+            self.headers.wonder(now, from);
+        }
+        if self.headers.take_heard() {
+            self.settle_link();
+        }
         let stats = &mut ledger.stats_mut().ports[self.id.index()];
         stats.frames_in += 1;
         stats.octets_in += bytes.len() as u64;
         stats.damaged += refused[Refused::Damaged as usize];
         stats.invalid += refused[Refused::Invalid as usize];
         stats.incomplete += refused[Refused::Incomplete as usize];
-        stats.undecompressed += undecompressed;
-        stats.agreement = self.headers.agreement();
+        stats.undecompressed += undecompressed + refused[Refused::Unagreed as usize];
+        stats.agreement = self.agreement();
         stats.strangers += u64::from(stranger);
         if let Some(config) = &self.config {
             self.mtu = self.headers.mtu(config.mtu.0 as usize);
@@ -561,7 +605,7 @@ impl Port {
             return None;
         }
         let Some(head) = self.head() else {
-            return self.pull_note(room, octets_max, out, ledger);
+            return self.pull_note(room.starts, self.note_to()?, octets_max, out, ledger);
         };
         let Treatment { stream, whole, .. } = *self.classes.get(head.class.index())?;
         let (octets_max, fit) = if whole {
@@ -569,7 +613,14 @@ impl Port {
         } else {
             self.fit(room.starts, head.to, octets_max)?
         };
-        let fresh = if self.link.under_way(head.to, stream).is_none() {
+        let begins = self.link.under_way(head.to, stream).is_none();
+        if begins
+            && self.headers.is_ahead(room.starts, head.to)
+            && let Some(meta) = self.pull_note(room.starts, head.to, octets_max, out, ledger)
+        {
+            return Some(meta);
+        }
+        let fresh = if begins {
             Some(self.take(now, head, usize::MAX, ledger)?)
         } else {
             None
@@ -627,21 +678,24 @@ impl Port {
         takes.then_some(to)
     }
 
-    /// Sends feedback of header compression in a frame of its own.
+    /// Sends a note in a frame of its own.
     fn pull_note(
         &mut self,
-        room: Room,
+        starts: Instant,
+        to: NeighbourId,
         octets_max: usize,
         out: &mut Vec<u8>,
         ledger: &mut Ledger,
     ) -> Option<TxMeta> {
-        let to = self.note_to().filter(|_| octets_max >= NOTE_ROOM)?;
-        let note = self.headers.feedback(to)?;
+        if octets_max < NOTE_ROOM {
+            return None;
+        }
+        let note = self.headers.note(starts, to)?;
         let Link::Frames { neighbours, .. } = &mut self.link else {
             return None;
         };
         let octets = neighbours.get_mut(to.index())?.0.cut_note(&note, out)?;
-        self.burst.push(room.starts, octets as u64);
+        self.burst.push(starts, octets as u64);
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
         Some(TxMeta {
             to,

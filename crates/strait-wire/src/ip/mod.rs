@@ -28,7 +28,7 @@ pub use icmp::{IcmpError, Unreachable, build_icmp_error, parse_icmp_error};
 pub use neighbour::{
     ALL_NODES, ALL_ROUTERS, Discovery, Neighbour, Router, build_router_solicitation,
 };
-pub use parse::{EXTENSIONS_MAX, ParseError};
+pub use parse::{EXTENSIONS_MAX, ParseError, is_packet};
 pub use routing::{Periodic, RoutingProtocol, build_ospf_hello};
 pub use view::{TcpFlags, TcpView, tcp_header, udp_payload};
 

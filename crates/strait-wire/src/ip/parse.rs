@@ -63,6 +63,21 @@ impl Layout {
 }
 
 /// Reads all headers up to the transport header.
+/// Whether `bytes` could be exactly one IP packet, by version and length: so much can be told of
+/// any packet that [`super::PacketInfo::parse`] takes.
+#[must_use]
+pub fn is_packet(bytes: &[u8]) -> bool {
+    match bytes {
+        [first, _, a, b, ..] if first >> 4 == 4 && bytes.len() >= IPV4_HEADER_OCTETS => {
+            usize::from(u16::from_be_bytes([*a, *b])) == bytes.len()
+        }
+        [first, _, _, _, a, b, ..] if first >> 4 == 6 && bytes.len() >= IPV6_HEADER_OCTETS => {
+            usize::from(u16::from_be_bytes([*a, *b])) + IPV6_HEADER_OCTETS == bytes.len()
+        }
+        _ => false,
+    }
+}
+
 pub(super) fn layout(bytes: &[u8]) -> Result<Layout, ParseError> {
     match bytes.first().ok_or(ParseError::Truncated)? >> 4 {
         4 => ipv4(bytes),

@@ -48,11 +48,14 @@ impl Port {
         let class = match ends.0.leaving() {
             Some((class, _)) => self.pre_empt(now, at, ledger).unwrap_or(class),
             None => match self.head() {
-                Some(head) if !self.note_first(head) => {
-                    self.cut_octets(now, at, head, ledger)?;
-                    head.class
-                }
-                _ => self.cut_note(at, ledger)?,
+                Some(head) => match self.note_first(at, head) {
+                    Some(to) => self.cut_note(at, to, ledger)?,
+                    None => {
+                        self.cut_octets(now, at, head, ledger)?;
+                        head.class
+                    }
+                },
+                None => self.cut_note(at, self.note_to()?, ledger)?,
             },
         };
         let Link::Octets(ends) = &mut self.link else {
@@ -100,16 +103,21 @@ impl Port {
         None
     }
 
-    /// Whether feedback goes before the rest of a packet: it can't go along with that any more, and
-    /// without it the other end sends whole headers.
-    fn note_first(&self, head: Head) -> bool {
+    /// To whom a note goes before the head packet: a hello before the packet begins, or feedback
+    /// before the rest of one. That can't take it along any more, and without it the other end
+    /// sends whole headers.
+    fn note_first(&self, at: Instant, head: Head) -> Option<NeighbourId> {
         let Link::Octets(ends) = &self.link else {
-            return false;
+            return None;
         };
-        let stream = self.classes.get(head.class.index()).map(|it| it.stream);
-        ends.0.has_urgent()
-            && stream.is_some_and(|stream| ends.0.is_under_way(stream))
-            && self.note_to().is_some()
+        let stream = self.classes.get(head.class.index())?.stream;
+        if !ends.0.takes_note() {
+            return None;
+        }
+        if !ends.0.is_under_way(stream) {
+            return self.headers.is_ahead(at, head.to).then_some(head.to);
+        }
+        self.note_to().filter(|_| ends.0.has_urgent())
     }
 
     /// Begins an urgent frame with the head packet.
@@ -156,9 +164,9 @@ impl Port {
         }
     }
 
-    /// Cuts feedback of header compression as a segment of its own.
-    fn cut_note(&mut self, at: Instant, ledger: &mut Ledger) -> Option<ClassId> {
-        let note = self.headers.feedback(self.note_to()?)?;
+    /// Cuts a note as a segment of its own.
+    fn cut_note(&mut self, at: Instant, to: NeighbourId, ledger: &mut Ledger) -> Option<ClassId> {
+        let note = self.headers.note(at, to)?;
         let Link::Octets(ends) = &mut self.link else {
             return None;
         };

@@ -1,6 +1,6 @@
 //! Header compression between two gateways.
 
-use strait_core::stats::Agreement;
+use strait_core::stats::{Agreement, Settled};
 
 use super::*;
 
@@ -37,10 +37,17 @@ fn carry(from: &mut Gateway, to: &mut Gateway, now: Instant) -> usize {
     octets
 }
 
+/// Both ends say what they owe each other.
+pub(super) fn meet(a: &mut Gateway, b: &mut Gateway, now: Instant) {
+    while carry(a, b, now) + carry(b, a, now) > 0 {}
+}
+
 #[test]
 fn a_call_crosses_the_line_in_a_third_of_its_octets() {
-    for (kind, framing) in [("serial", 1 + 4 + 1), ("udp", 1 + 4)] {
+    // Calls have 16 bits of check, as both ends agree.
+    for (kind, framing) in [("serial", 1 + 2 + 1), ("udp", 1 + 2)] {
         let (mut a, mut b) = (gateway(&compressing(kind)), gateway(&compressing(kind)));
+        meet(&mut a, &mut b, Instant::ZERO);
         for number in 0..100 {
             let now = Instant::from_millis(u64::from(number) * 200);
             let packet = voice(number);
@@ -68,31 +75,44 @@ fn a_call_crosses_the_line_in_a_third_of_its_octets() {
 }
 
 #[test]
-fn a_gateway_that_starts_anew_asks_for_the_context_and_delivers_nothing_wrong() {
-    let (mut a, mut b) = (
-        gateway(&compressing("serial")),
-        gateway(&compressing("serial")),
-    );
-    let mut delivered = Vec::new();
+fn a_gateway_that_starts_anew_says_so_and_nothing_is_lost_or_wrong() {
+    let text = compressing("serial");
+    let (mut a, mut b) = (started(&text, 1), started(&text, 2));
     for number in 0..60 {
         if number == 30 {
-            b = gateway(&compressing("serial"));
+            b = started(&text, 3);
         }
         let now = Instant::from_millis(u64::from(number) * 200);
         let packet = voice(number);
         a.handle(now, frame(PortId::HOST, &packet));
-        carry(&mut a, &mut b, now);
-        let got = pull_all(&mut b, PortId::HOST, now);
-        carry(&mut b, &mut a, now);
-        if !got.is_empty() {
-            assert_eq!(got, [packet]);
-            delivered.push(number);
-        }
+        meet(&mut b, &mut a, now);
+        assert_eq!(pull_all(&mut b, PortId::HOST, now), [packet]);
     }
-    // One packet is lost: its failure asks for everything.
-    let expected: Vec<u16> = (0..60).filter(|&number| number != 30).collect();
-    assert_eq!(delivered, expected);
+    assert_eq!(b.stats().ports[1].undecompressed, 0);
+}
+
+#[test]
+fn what_comes_compressed_to_a_new_start_is_refused_and_then_comes_plain() {
+    let text = compressing("serial");
+    let (mut a, mut b) = (started(&text, 1), started(&text, 2));
+    let now = Instant::ZERO;
+    meet(&mut a, &mut b, now);
+    a.handle(now, frame(PortId::HOST, &voice(0)));
+    meet(&mut a, &mut b, now);
+    pull_all(&mut b, PortId::HOST, now);
+    let mut b = started(&text, 3);
+    // Its first hello is lost.
+    while b.wants(LINE).is_some() {
+        pull(&mut b, LINE, now, 1400);
+    }
+    a.handle(now, frame(PortId::HOST, &voice(1)));
+    carry(&mut a, &mut b, now);
     assert_eq!(b.stats().ports[1].undecompressed, 1);
+    // It asks.
+    meet(&mut b, &mut a, now);
+    a.handle(now, frame(PortId::HOST, &voice(2)));
+    carry(&mut a, &mut b, now);
+    assert_eq!(pull_all(&mut b, PortId::HOST, now), [voice(2)]);
 }
 
 #[test]
@@ -117,43 +137,143 @@ fn started(ports: &str, seed: u64) -> Gateway {
     up(Gateway::seeded(&config, seed).unwrap(), ports)
 }
 
+fn headers(gateway: &Gateway) -> Settled {
+    match gateway.stats().ports[1].agreement {
+        Agreement::Settled { headers, .. } => headers,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
-fn an_end_without_the_setting_answers_and_both_go_plain() {
+fn an_end_without_the_setting_answers_and_both_go_plain_from_the_first_packet_on() {
     let (mut a, mut b) = (started(&compressing("serial"), 1), started(SERIAL, 2));
     let now = Instant::ZERO;
+    assert_eq!(a.stats().ports[1].agreement, Agreement::Unanswered);
+    assert_eq!(b.stats().ports[1].agreement, Agreement::None);
+    // What goes out before any answer can have come.
     a.handle(now, frame(PortId::HOST, &voice(1)));
     carry(&mut a, &mut b, now);
-    // The first packet went compressed; the answer to the hello ahead of it ends that.
-    assert!(pull_all(&mut b, PortId::HOST, now).is_empty());
-    assert_eq!(b.stats().ports[1].undecompressed, 1);
-    assert!(carry(&mut b, &mut a, now) > 0);
-    let there = udp("fd00:1::2", "fd00:2::2", 91, 46);
-    a.handle(now, frame(PortId::HOST, &there));
-    carry(&mut a, &mut b, now);
-    assert_eq!(pull_all(&mut b, PortId::HOST, now), [there]);
+    assert_eq!(pull_all(&mut b, PortId::HOST, now), [voice(1)]);
+    meet(&mut b, &mut a, now);
+    assert_eq!(headers(&a), Settled::OtherWithout);
+    assert_eq!(headers(&b), Settled::OwnWithout);
     let back = udp("fd00:2::2", "fd00:1::2", 91, 46);
     b.handle(now, frame(PortId::HOST, &back));
     carry(&mut b, &mut a, now);
     assert_eq!(pull_all(&mut a, PortId::HOST, now), [back]);
-    assert_eq!(a.stats().ports[1].agreement, Agreement::OtherPlain);
-    assert_eq!(b.stats().ports[1].agreement, Agreement::OwnPlain);
-    // It starts anew with the setting, and says so ahead of what it sends.
+    // It starts anew with the setting, and says so.
     let mut b = started(&compressing("serial"), 3);
     for number in 2..6 {
         b.handle(
             now,
             frame(PortId::HOST, &udp("fd00:2::2", "fd00:1::2", 91, 46)),
         );
-        carry(&mut b, &mut a, now);
+        meet(&mut b, &mut a, now);
         assert_eq!(pull_all(&mut a, PortId::HOST, now).len(), 1);
         a.handle(now, frame(PortId::HOST, &voice(number)));
         carry(&mut a, &mut b, now);
         assert_eq!(pull_all(&mut b, PortId::HOST, now), [voice(number)]);
     }
     for gateway in [&a, &b] {
-        assert_eq!(gateway.stats().ports[1].agreement, Agreement::Compressed);
+        assert_eq!(headers(gateway), Settled::Agreed);
+        assert_eq!(gateway.stats().ports[1].undecompressed, 0);
         gateway.check();
     }
+}
+
+/// Settings of a port: compression, checks, packet size; others as usual.
+const SETTINGS: [&str; 9] = [
+    "",
+    "compression = \"rohc\"\n",
+    "compression = \"rohc\"\nmtu = 1280\n",
+    "check = 16\n",
+    "check = 16\ncompression = \"rohc\"\n",
+    "check_urgent = 32\n",
+    "profile = \"adapter\"\ncompression = \"rohc\"\n",
+    "profile = \"adapter\"\nmtu = 1400\n",
+    "profile = \"adapter\"\ncheck_urgent = 32\n",
+];
+
+#[test]
+fn any_two_settings_agree_and_no_packet_is_lost_from_the_first_on() {
+    for own in SETTINGS {
+        for other in SETTINGS {
+            let (own, other) = (String::from(SERIAL) + own, String::from(SERIAL) + other);
+            let (mut a, mut b) = (started(&own, 1), started(&other, 2));
+            for number in 0..8 {
+                let now = Instant::from_millis(200 * u64::from(number));
+                let octets = [91, 1280, 40 + 0x7c, 300][usize::from(number) % 4];
+                let there = [voice(number), udp("fd00:1::2", "fd00:2::2", octets, 0)];
+                let back = [udp("fd00:2::2", "fd00:1::2", octets, 0), voice(number)];
+                for (there, back) in there.into_iter().zip(back) {
+                    a.handle(now, frame(PortId::HOST, &there));
+                    b.handle(now, frame(PortId::HOST, &back));
+                    // Both send before either hears, at first.
+                    carry(&mut a, &mut b, now);
+                    meet(&mut b, &mut a, now);
+                    assert_eq!(
+                        pull_all(&mut b, PortId::HOST, now),
+                        [there],
+                        "{own} {other}"
+                    );
+                    assert_eq!(pull_all(&mut a, PortId::HOST, now), [back], "{own} {other}");
+                }
+            }
+            for gateway in [&a, &b] {
+                let port = &gateway.stats().ports[1];
+                let bad = port.damaged + port.invalid + port.incomplete + port.undecompressed;
+                assert_eq!(bad, 0, "{own} {other}");
+                gateway.check();
+            }
+            assert_eq!(
+                a.stats().ports[1].compressed_octets > 0,
+                own.contains("rohc") && other.contains("rohc")
+            );
+        }
+    }
+}
+
+#[test]
+fn without_a_way_back_headers_are_compressed_from_the_first_packet_on() {
+    let text = compressing("serial") + "way_back = false\n";
+    let (mut a, mut b) = (started(&text, 1), started(&text, 2));
+    for number in 0..50 {
+        let now = Instant::from_millis(u64::from(number) * 200);
+        a.handle(now, frame(PortId::HOST, &voice(number)));
+        let octets = carry(&mut a, &mut b, now);
+        assert_eq!(pull_all(&mut b, PortId::HOST, now), [voice(number)]);
+        // A hello goes ahead: nobody says that it was heard.
+        assert!(number < 10 || octets < 34 + 5 + 3 + 30, "{octets}");
+    }
+    assert_eq!(b.stats().ports[1].undecompressed, 0);
+    // A new start of the sender is known by its hello.
+    let mut a = started(&text, 3);
+    for number in 0..50 {
+        let now = Instant::from_millis(20_000 + u64::from(number) * 200);
+        a.handle(now, frame(PortId::HOST, &voice(number)));
+        carry(&mut a, &mut b, now);
+        assert_eq!(pull_all(&mut b, PortId::HOST, now), [voice(number)]);
+    }
+}
+
+#[test]
+fn short_checks_that_a_new_start_does_not_know_of_are_asked_about() {
+    let text = String::from(SERIAL) + "check_urgent = 16\n";
+    let (mut a, mut b) = (started(&text, 1), started(&text, 2));
+    let now = Instant::ZERO;
+    meet(&mut a, &mut b, now);
+    a.handle(now, frame(PortId::HOST, &voice(0)));
+    assert_eq!(carry(&mut a, &mut b, now), 91 + 4);
+    assert_eq!(pull_all(&mut b, PortId::HOST, now), [voice(0)]);
+    // It doesn't ask by itself now.
+    let mut b = started(SERIAL, 3);
+    a.handle(now, frame(PortId::HOST, &voice(1)));
+    carry(&mut a, &mut b, now);
+    assert_eq!(b.stats().ports[1].undecompressed, 1);
+    meet(&mut b, &mut a, now);
+    a.handle(now, frame(PortId::HOST, &voice(2)));
+    assert_eq!(carry(&mut a, &mut b, now), 91 + 4);
+    assert_eq!(pull_all(&mut b, PortId::HOST, now), [voice(2)]);
 }
 
 #[test]
@@ -161,9 +281,7 @@ fn the_smaller_of_two_packet_sizes_holds_at_both_ends() {
     let small = compressing("serial") + "mtu = 1280\n";
     let (mut a, mut b) = (started(&compressing("serial"), 1), started(&small, 2));
     let now = Instant::ZERO;
-    a.handle(now, frame(PortId::HOST, &voice(1)));
-    carry(&mut a, &mut b, now);
-    carry(&mut b, &mut a, now);
+    meet(&mut a, &mut b, now);
     for (octets, passes) in [(1280, true), (1281, false)] {
         let packet = udp("fd00:1::2", "fd00:2::2", octets, 0);
         a.handle(now, frame(PortId::HOST, &packet));

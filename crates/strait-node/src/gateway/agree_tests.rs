@@ -1,0 +1,207 @@
+//! Two ends that say hello to each other.
+
+use super::*;
+
+const START: Instant = Instant::ZERO;
+
+fn offer(compresses: bool) -> Offer {
+    Offer {
+        compresses,
+        cids_max: 15,
+        mtu: 1500,
+        checks: Checks {
+            real_time_short: true,
+            others_short: false,
+            urgent: false,
+            real_time_streams: 0b1,
+        },
+        asks: compresses,
+        way_back: true,
+    }
+}
+
+fn end(compresses: bool, incarnation: u32) -> Terms {
+    Terms::new(offer(compresses), incarnation)
+}
+
+/// What `from` owes, heard by `to`.
+fn pass(from: &mut Terms, to: &mut Terms) -> Option<News> {
+    if !from.owes() {
+        return None;
+    }
+    let mut line = Vec::new();
+    from.put(START, &mut line);
+    Some(to.hear(Hello::parse(&line)?))
+}
+
+/// Both say what they owe until neither owes anything.
+fn meet(a: &mut Terms, b: &mut Terms) -> u32 {
+    let mut hellos = 0;
+    while pass(a, b).is_some() || pass(b, a).is_some() {
+        hellos += 1;
+        assert!(hellos < 8, "no end");
+    }
+    hellos
+}
+
+#[test]
+fn three_hellos_settle_it_and_then_there_are_none() {
+    let (mut a, mut b) = (end(true, 7), end(true, 8));
+    b.due = false;
+    let news = pass(&mut a, &mut b).unwrap();
+    assert!(news.restarted && b.decompresses() && !b.compresses());
+    let news = pass(&mut b, &mut a).unwrap();
+    assert!(news.restarted && a.decompresses() && a.compresses());
+    assert!(!pass(&mut a, &mut b).unwrap().restarted);
+    assert!(b.compresses());
+    assert_eq!(pass(&mut a, &mut b), None);
+    assert_eq!(pass(&mut b, &mut a), None);
+    assert!(!a.is_ahead(START) && !b.is_ahead(START));
+}
+
+#[test]
+fn nothing_is_compressed_before_both_have_heard_each_other() {
+    let (mut a, mut b) = (end(true, 7), end(true, 8));
+    assert!(!a.compresses() && !a.decompresses());
+    let mut line = Vec::new();
+    b.put(START, &mut line);
+    a.hear(Hello::parse(&line).unwrap());
+    // b may compress from its next hello on; a not yet.
+    assert!(a.decompresses() && !a.compresses());
+    meet(&mut a, &mut b);
+    assert!(a.compresses() && b.compresses());
+}
+
+#[test]
+fn a_new_incarnation_ends_everything() {
+    let (mut a, mut b) = (end(true, 7), end(true, 8));
+    meet(&mut a, &mut b);
+    let mut b = end(true, 9);
+    assert!(pass(&mut b, &mut a).unwrap().restarted);
+    assert!(!a.compresses() && a.owes());
+    meet(&mut a, &mut b);
+    assert!(a.compresses() && b.compresses());
+}
+
+#[test]
+fn an_end_without_compression_answers_and_both_go_plain() {
+    let (mut a, mut b) = (end(true, 7), end(false, 8));
+    assert_eq!(pass(&mut b, &mut a), None);
+    meet(&mut a, &mut b);
+    assert!(!a.compresses() && !b.compresses() && !a.decompresses());
+    let headers = |terms: &Terms| match terms.agreement() {
+        Agreement::Settled { headers, .. } => headers,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(headers(&a), Settled::OtherWithout);
+    assert_eq!(headers(&b), Settled::OwnWithout);
+    assert!(a.agreement().lacks() && !b.agreement().lacks());
+    assert_eq!(
+        a.agreement().text(),
+        "plain, short checks, not headers compressed: the other end doesn't"
+    );
+}
+
+#[test]
+fn another_format_is_no_common_ground() {
+    for (least, newest, agreed) in [(1, 1, true), (1, 2, true), (2, 3, false), (0, 0, false)] {
+        let mut a = end(true, 7);
+        let mut line = Vec::new();
+        end(true, 8).put(START, &mut line);
+        let hello = Hello {
+            format: newest,
+            format_least: least,
+            heard: 7,
+            ..Hello::parse(&line).unwrap()
+        };
+        let news = a.hear(hello);
+        assert_eq!(news.agreement == Agreement::OtherFormat, !agreed);
+        assert_eq!(a.compresses(), agreed);
+        let expected = if agreed { 0b1 } else { 0 };
+        assert_eq!(a.agreed().short_sent, expected);
+        assert_eq!(a.agreed().short_taken, expected);
+    }
+}
+
+#[test]
+fn without_an_answer_hellos_become_rare() {
+    let mut a = end(true, 7);
+    let mut said = Vec::new();
+    for ms in 0..60_000 {
+        let now = Instant::from_millis(ms);
+        if a.is_ahead(now) {
+            a.put(now, &mut Vec::new());
+            said.push(ms);
+        }
+        a.begin();
+    }
+    assert_eq!(
+        said,
+        [0, 250, 750, 1750, 3750, 7750, 15_750, 31_750, 47_750]
+    );
+}
+
+#[test]
+fn without_a_way_back_the_other_end_is_trusted() {
+    let mut a = Terms::new(
+        Offer {
+            way_back: false,
+            ..offer(true)
+        },
+        7,
+    );
+    assert!(a.compresses() && a.decompresses());
+    assert_eq!(a.agreed().short_sent, 0b1);
+    for _ in 0..UNANSWERABLE {
+        assert!(a.is_ahead(START));
+        a.put(START, &mut Vec::new());
+        a.begin();
+    }
+    assert!(!a.is_ahead(START));
+}
+
+/// What is settled of checks by what each end wants: 16 bits for real time, for others, urgent
+/// frames.
+fn checks(own: [bool; 3], other: [bool; 3]) -> (Agreed, Agreed) {
+    let of = |[real_time_short, others_short, urgent]: [bool; 3], real_time_streams, number| {
+        let checks = Checks {
+            real_time_short,
+            others_short,
+            urgent,
+            real_time_streams,
+        };
+        let offer = Offer {
+            checks,
+            asks: true,
+            ..offer(false)
+        };
+        Terms::new(offer, number)
+    };
+    let (mut a, mut b) = (of(own, 0b0001, 7), of(other, 0b0110, 8));
+    // Nothing but the longest checks before both are known to each other.
+    assert_eq!(a.agreed(), Agreed::default());
+    meet(&mut a, &mut b);
+    (a.agreed(), b.agreed())
+}
+
+#[test]
+fn the_longer_check_holds_and_what_one_sends_the_other_takes() {
+    for mask in 0..64 {
+        let bit = |n: u32| mask >> n & 1 == 1;
+        let (own, other) = ([bit(0), bit(1), bit(2)], [bit(3), bit(4), bit(5)]);
+        let (a, b) = checks(own, other);
+        assert_eq!(a.short_sent, b.short_taken);
+        assert_eq!(b.short_sent, a.short_taken);
+        assert_eq!(a.urgent_sent, b.urgent_taken);
+        assert_eq!(b.urgent_sent, a.urgent_taken);
+        let real_time = if own[0] && other[0] { 0b0001 } else { 0 };
+        let others = if own[1] && other[1] { 0b1111_1110 } else { 0 };
+        assert_eq!(a.short_sent, real_time | others);
+        let urgent = (own[2] && other[2]).then_some(if own[0] && other[0] {
+            SegmentCheck::Short
+        } else {
+            SegmentCheck::Long
+        });
+        assert_eq!(a.urgent_sent, urgent);
+    }
+}
