@@ -97,6 +97,7 @@ pub fn frame(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
                 asks: u.arbitrary()?,
                 target: ipv6(u)?,
                 mac: u.arbitrary::<Option<[u8; 6]>>()?.map(Mac),
+                router: u.arbitrary()?,
                 solicited: u.arbitrary()?,
                 overrides: u.arbitrary()?,
             };

@@ -15,6 +15,7 @@ use strait_wire::ip::{self, ALL_NODES, Discovery, Neighbour, PacketInfo};
 #[derive(Debug)]
 pub struct Station {
     mac: Mac,
+    router: bool,
     known: BTreeMap<IpAddr, Known>,
     asked: BTreeMap<IpAddr, Asked>,
     /// Who waits to hear of an address that isn't known to be there yet.
@@ -113,12 +114,20 @@ impl Station {
     pub const fn new(mac: Mac) -> Self {
         Self {
             mac,
+            router: false,
             known: BTreeMap::new(),
             asked: BTreeMap::new(),
             wanted: BTreeMap::new(),
             out: VecDeque::new(),
             crowded: 0,
         }
+    }
+
+    /// The station of a router.
+    pub const fn of_router(mac: Mac) -> Self {
+        let mut station = Self::new(mac);
+        station.router = true;
+        station
     }
 
     /// Its address.
@@ -331,6 +340,8 @@ impl Station {
                     asks: false,
                     target,
                     mac: Some(self.mac),
+                    // Who is behind it may be no router.
+                    router: self.router && overrides,
                     solicited,
                     overrides,
                 };
@@ -474,6 +485,7 @@ impl Station {
                     asks: true,
                     target,
                     mac: Some(self.mac),
+                    router: false,
                     solicited: false,
                     overrides: false,
                 };

@@ -72,8 +72,13 @@ fn a_question_for_a_host_behind_is_answered_in_its_name() {
 
 #[test]
 fn a_neighbour_is_told_that_a_proxy_speaks() {
-    for (claim, flags) in [(Claim::Behind, 0x40), (Claim::Own, 0x60)] {
-        let mut a = Station::new(A);
+    let (host, router) = (Station::new(A), Station::of_router(A));
+    let behind = Station::of_router(A);
+    for (mut a, claim, flags) in [
+        (behind, Claim::Behind, 0x40),
+        (host, Claim::Own, 0x60),
+        (router, Claim::Own, 0xe0),
+    ] {
         let asks = question("fd00:1::2", "fd00:2::2");
         let heard = a.hear(T, &asks, only("fd00:2::2", claim));
         assert_eq!(heard, Heard::Answered(Question::Neighbour));
@@ -114,6 +119,7 @@ fn duplicate_address_detection_is_answered_for_our_own_address_alone() {
             asks: true,
             target,
             mac: None,
+            router: false,
             solicited: false,
             overrides: false,
         };

@@ -64,7 +64,7 @@ impl Lan {
         routers.sort_by_key(|(prefix, _)| core::cmp::Reverse(prefix.length));
         let prefixes = host.advertised();
         Some(Box::new(Self {
-            station: Station::new(host.station(&config.name)),
+            station: Station::of_router(host.station(&config.name)),
             own: host.addresses.clone(),
             routers,
             advertisements: (!prefixes.is_empty()).then_some(Advertisements {

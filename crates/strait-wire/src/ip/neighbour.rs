@@ -34,6 +34,8 @@ pub struct Neighbour {
     pub target: Ipv6Addr,
     /// The link-layer address told with it: of who asks, or of the target.
     pub mac: Option<Mac>,
+    /// The target is a router; hosts that are told it isn't stop using it as one (section 7.2.5).
+    pub router: bool,
     /// An answer to a question, not an announcement.
     pub solicited: bool,
     /// An answer that replaces what is known; one for somebody else doesn't (section 7.2.8).
@@ -90,6 +92,7 @@ impl Neighbour {
             asks,
             target,
             mac,
+            router: !asks && flags & 0x80 != 0,
             solicited: !asks && flags & 0x40 != 0,
             overrides: !asks && flags & 0x20 != 0,
         })
@@ -103,7 +106,11 @@ impl Neighbour {
         } else {
             ADVERTISEMENT
         };
-        head[4] = u8::from(self.solicited) << 6 | u8::from(self.overrides) << 5;
+        let flags = [self.router, self.solicited, self.overrides];
+        head[4] = flags
+            .iter()
+            .fold(0, |bits, flag| bits << 1 | u8::from(*flag))
+            << 5;
         let mut rest = Vec::from(self.target.octets());
         if let Some(mac) = self.mac {
             put_address(if self.asks { SOURCE } else { TARGET }, mac, &mut rest);
@@ -217,15 +224,18 @@ mod tests {
         let fields = (
             any::<[u8; 16]>(),
             any::<Option<[u8; 6]>>(),
-            any::<[bool; 3]>(),
+            any::<[bool; 4]>(),
         );
-        fields.prop_map(|(target, mac, [asks, solicited, overrides])| Neighbour {
-            asks,
-            target: Ipv6Addr::from(target),
-            mac: mac.map(Mac),
-            solicited: solicited && !asks,
-            overrides: overrides && !asks,
-        })
+        fields.prop_map(
+            |(target, mac, [asks, router, solicited, overrides])| Neighbour {
+                asks,
+                target: Ipv6Addr::from(target),
+                mac: mac.map(Mac),
+                router: router && !asks,
+                solicited: solicited && !asks,
+                overrides: overrides && !asks,
+            },
+        )
     }
 
     #[test]

@@ -14,8 +14,8 @@ use crate::exit::BadInput;
 
 /// Run a gateway on this host until SIGINT, SIGTERM or SIGHUP.
 ///
-/// It makes a TUN interface for the host side, sets its addresses and routes, and takes all of
-/// them away again. When it is up it says so by one line on stderr.
+/// It makes a TUN or TAP interface for the host side, sets its addresses and routes, and takes all
+/// of them away again. When it is up it says so by one line on stderr.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  strait run node.toml\n  \
                   strait run node.toml --device line=/dev/ttyUSB1 --status /run/strait/a.sock")]
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Another address for a neighbour on a UDP port.
     #[arg(long, value_name = "PORT.NEIGHBOUR=ADDR", value_parser = pair)]
     peer: Vec<(String, String)>,
-    /// Another name for the TUN interface.
+    /// Another name for the host side's interface.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
     /// Another path for the status socket.
