@@ -11,6 +11,12 @@ pub trait Media {
     /// What `port` can take now; `None` if nothing.
     fn room(&mut self, now: Instant, port: PortId) -> Option<Room>;
 
+    /// The same when the next `committed` octets are fixed: a driver that is sometimes late takes
+    /// them ahead of their time.
+    fn room_for(&mut self, now: Instant, port: PortId, _committed: usize) -> Option<Room> {
+        self.room(now, port)
+    }
+
     /// Puts `frame` on the medium. It was pulled with `room` and isn't longer than that. What is
     /// left in `frame` afterwards is of no interest: the driver may take the buffer.
     fn transmit(
@@ -60,7 +66,8 @@ where
         }
         for port in (0..ports).map(PortId) {
             while node.wants(port).is_some() {
-                let Some(room) = media.room(now, port) else {
+                let committed = node.committed_octets(port);
+                let Some(room) = media.room_for(now, port, committed) else {
                     break;
                 };
                 scratch.clear();

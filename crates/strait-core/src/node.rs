@@ -28,6 +28,12 @@ pub trait Node {
     /// medium this asks for access to the channel; elsewhere it saves a useless pull.
     fn wants(&self, port: PortId) -> Option<Want>;
 
+    /// Of what `port` sends first, the octets that nothing goes before any more, whatever comes. A
+    /// medium of octets may take all of them at once: it takes no choice from the node.
+    fn committed_octets(&self, _port: PortId) -> usize {
+        0
+    }
+
     /// Whether the node takes input from `port` now; false is back-pressure.
     fn reads(&self, port: PortId) -> bool;
 

@@ -136,6 +136,12 @@ pub struct UrgentStats {
     pub octets_max: u32,
     /// How many suspended another frame.
     pub suspended: u64,
+    /// How many came in whole.
+    pub frames_in: u64,
+    /// Of those that came in, the ones that failed their check.
+    pub damaged: u64,
+    /// Other frames that came in whole although they had been suspended.
+    pub resumed: u64,
 }
 
 impl UrgentStats {

@@ -13,7 +13,7 @@ pub mod rohc;
 mod send;
 
 pub use octet::OctetSender;
-pub use receive::{Receiver, Refused};
+pub use receive::{Receiver, Refused, UrgentReceived};
 pub use send::{FrameSender, Progress};
 pub use strait_wire::segment::{STREAMS, SegmentCheck};
 

@@ -76,6 +76,12 @@ impl OctetSender {
         self.line.len() - self.at
     }
 
+    /// Octets of an urgent frame that are yet to be pulled.
+    pub fn urgent_octets(&self) -> usize {
+        let urgent = self.urgent.as_ref();
+        urgent.map_or(0, |urgent| urgent.line.len() - urgent.at)
+    }
+
     /// Class of the packet whose segment is leaving, and how many of its octets are yet to be
     /// pulled.
     pub fn leaving(&self) -> Option<(ClassId, usize)> {

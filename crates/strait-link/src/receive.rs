@@ -58,6 +58,18 @@ pub struct Receiver {
     settings: LinkSettings,
     framing: Interleaved,
     streams: [Reassembly; STREAMS],
+    urgent: UrgentReceived,
+}
+
+/// Urgent frames that came in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UrgentReceived {
+    /// Whose check was right.
+    pub frames: u64,
+    /// Whose check was wrong.
+    pub damaged: u64,
+    /// Other frames that came whole although they had been suspended.
+    pub resumed: u64,
 }
 
 impl Receiver {
@@ -68,7 +80,13 @@ impl Receiver {
             settings,
             framing: Interleaved::new(longest, settings.urgent),
             streams: core::array::from_fn(|_| Reassembly::default()),
+            urgent: UrgentReceived::default(),
         }
+    }
+
+    /// Urgent frames that came in since the receiver was made.
+    pub const fn urgent(&self) -> UrgentReceived {
+        self.urgent
     }
 
     /// Forgets everything begun, as after the line was down.
@@ -94,6 +112,7 @@ impl Receiver {
             settings,
             framing,
             streams,
+            urgent,
         } = self;
         let mut take = |outcome: Unstuffed<'_>, tell: &mut Tell<'_>| match outcome {
             Ok(frame) => take_frame(settings, streams, frame, tell),
@@ -104,12 +123,19 @@ impl Receiver {
         framing.feed(bytes, |shown| match shown {
             Shown::Frame(frame) => take(Ok(frame), &mut tell),
             Shown::Fault(fault) => take(Err(fault), &mut tell),
-            Shown::Damaged => tell(Err(Refused::Damaged)),
+            Shown::Damaged => {
+                urgent.damaged += 1;
+                tell(Err(Refused::Damaged));
+            }
             Shown::Urgent(packet) if packet.len() > settings.packet_octets_max => {
                 tell(Err(Refused::Invalid));
             }
-            Shown::Urgent(packet) => tell(Ok(packet)),
+            Shown::Urgent(packet) => {
+                urgent.frames += 1;
+                tell(Ok(packet));
+            }
         });
+        urgent.resumed = framing.resumed();
     }
 
     /// Takes one frame of a medium that has its own; tells the packet or the refusals.

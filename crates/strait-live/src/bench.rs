@@ -66,11 +66,15 @@ pub(crate) enum Reply {
 
 impl Media for Bench {
     fn room(&mut self, now: Instant, port: PortId) -> Option<Room> {
+        self.room_for(now, port, 0)
+    }
+
+    fn room_for(&mut self, now: Instant, port: PortId, committed: usize) -> Option<Room> {
         let slot = self.slots.get_mut(port.index())?;
         if !slot.open || slot.failed.is_some() {
             return None;
         }
-        match slot.io.room(now) {
+        match slot.io.room_for(now, committed) {
             Ok(room) => Some(room),
             Err(again) => {
                 slot.blocked = true;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use strait_core::id::PortId;
 use strait_core::node::{Boot, Node, NodeFactory};
+use strait_node::config::PortKind;
 use strait_node::{GatewayFactory, InvalidConfig, NodeConfig};
 
 use crate::clock::Clock;
@@ -16,7 +17,8 @@ use crate::gateway_ports::{describe, ports};
 use crate::gateway_status;
 use crate::journal_file::JournalFile;
 use crate::metrics::MetricsServer;
-use crate::node_loop::{Ended, Runner};
+use crate::node_loop::{Ended, Options, Runner};
+use crate::packets_file;
 use crate::signals::{SignalGuard, Stopper};
 use crate::status::StatusServer;
 
@@ -26,6 +28,16 @@ pub struct LiveGateway {
     runner: Runner<dyn Node>,
     _signals: SignalGuard,
     ready: String,
+}
+
+/// What a gateway does beside what its node file says.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// Where it writes a line for each packet that ended.
+    pub packets: Option<PathBuf>,
+    /// Never go before ordinary programs. Otherwise a gateway with an octet stream does where it
+    /// may: such a line shows each millisecond that it is late.
+    pub ordinary: bool,
 }
 
 /// Why a gateway doesn't start.
@@ -57,11 +69,18 @@ impl LiveGateway {
     /// The configuration lacks what a host needs; the host side, the status socket, the metrics
     /// page or the journal can't be had; or no link port could be opened, and not because a device
     /// or an address isn't there yet.
-    pub fn start(clock: Clock, config: &NodeConfig) -> Result<Self, StartError> {
+    pub fn start(clock: Clock, config: &NodeConfig, run: &RunOptions) -> Result<Self, StartError> {
         let factory = GatewayFactory::new(config.clone())?;
         let ports = ports(config)?;
         let boot = boot(clock)?;
         let mut runner = Runner::new(clock, factory.boot(boot.clone()), ports)?;
+        runner.set_options(Options {
+            goes_first: !run.ordinary && has_octet_stream(config),
+            ..Options::default()
+        });
+        if let Some(path) = &run.packets {
+            runner.set_fates(packets_file::sink(clock, path)?);
+        }
         let signals = runner.stop_on_signals()?;
         let metrics = add_services(&mut runner, config)?;
         if let Some(journal) = &config.journal {
@@ -99,6 +118,11 @@ impl LiveGateway {
     pub fn run(&mut self) -> Result<Ended, Error> {
         self.runner.run()
     }
+}
+
+fn has_octet_stream(config: &NodeConfig) -> bool {
+    let mut ports = config.ports.iter();
+    ports.any(|port| port.kind == PortKind::Serial)
 }
 
 /// What the node finds: nothing stored, fresh randomness, the calendar.

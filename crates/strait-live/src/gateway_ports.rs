@@ -26,6 +26,9 @@ pub(crate) fn ports(config: &NodeConfig) -> Result<Vec<Box<dyn PortIo>>, Invalid
         routes: config.host.routes.iter().map(pair).collect(),
         mtu: config.host.mtu.0 as u32,
     };
+    // A policy that isn't one is complained about where it is used.
+    let marks = config.policy.tunnel_code_points().unwrap_or_default();
+    let marks: Vec<u8> = marks.iter().map(|dscp| dscp.number()).collect();
     let host = match config.host.kind {
         HostKind::Tun => TunPort::new(interface),
         HostKind::Tap => {
@@ -38,7 +41,7 @@ pub(crate) fn ports(config: &NodeConfig) -> Result<Vec<Box<dyn PortIo>>, Invalid
     for port in &config.ports {
         ports.push(match port.kind {
             PortKind::Serial => Box::new(SerialPort::new(serial(port)?)),
-            PortKind::Udp => Box::new(UdpPort::new(udp(port)?)),
+            PortKind::Udp => Box::new(UdpPort::new(udp(port)?).marked(marks.clone())),
             PortKind::Kiss => Box::new(kiss(port)?),
         });
     }

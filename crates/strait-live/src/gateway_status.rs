@@ -1,18 +1,19 @@
 //! What a running gateway says of itself: as a table for people, as JSON for programs.
 
+mod text;
+
+pub(crate) use text::{columns, number};
+
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use serde::Serialize;
 use strait_core::delay::DelayPart;
 use strait_core::local::LocalStats;
-use strait_core::stats::{COLOURS, ClassStats, Drops, PortStats, Stats};
-use strait_core::time::{Duration, Instant};
-use strait_world::report::delay_table;
-use strait_world::table::{Cell, Column, Table};
+use strait_core::stats::{COLOURS, ClassStats, Drops, PortStats, Stats, UrgentStats};
+use strait_core::time::Instant;
 
-use crate::gateway_flows::{FlowRow, PortFlows, flows_text};
-use crate::service::{PortStatus, View};
+use crate::gateway_flows::{FlowRow, PortFlows};
+use crate::service::{PortStatus, Timers, View};
 use crate::status::{Content, Format};
 
 /// How long line parts of delays are known: a host can't see when octets arrive.
@@ -37,6 +38,19 @@ pub struct GatewayStatus {
     pub classes: Vec<Class>,
     /// The flows that leave by ports with the profile `adapter`: calls first.
     pub flows: Vec<FlowRow>,
+    /// How soon the system woke it when a moment had come.
+    pub timers: Late,
+}
+
+/// How late a gateway is woken.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields mean what they mean in Timers")]
+pub struct Late {
+    pub goes_first: bool,
+    pub woken: u64,
+    pub late_p50_s: Option<f64>,
+    pub late_p99_s: Option<f64>,
+    pub late_max_s: f64,
 }
 
 /// Packets by what became of them.
@@ -110,6 +124,36 @@ pub struct Port {
     pub downs: u64,
     /// What flows leave by it.
     pub flows: PortFlows,
+    /// Real-time packets that go inside others; absent where there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub urgent: Option<Urgent>,
+}
+
+/// Urgent frames.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields mean what they mean in UrgentStats")]
+pub struct Urgent {
+    pub frames_out: u64,
+    pub octets_out: u64,
+    pub octets_max: u32,
+    pub suspended: u64,
+    pub frames_in: u64,
+    pub damaged: u64,
+    pub resumed: u64,
+}
+
+impl Urgent {
+    fn new(stats: &UrgentStats) -> Option<Self> {
+        (*stats != UrgentStats::default()).then_some(Self {
+            frames_out: stats.frames,
+            octets_out: stats.octets,
+            octets_max: stats.octets_max,
+            suspended: stats.suspended,
+            frames_in: stats.frames_in,
+            damaged: stats.damaged,
+            resumed: stats.resumed,
+        })
+    }
 }
 
 /// A class.
@@ -138,7 +182,7 @@ pub struct Class {
 /// The answers of the gateway `name`.
 pub fn content(name: String) -> Content {
     Box::new(move |format, view| match format {
-        Format::Text => text(&name, view),
+        Format::Text => text::text(&name, view),
         Format::Json => {
             let status = GatewayStatus::new(&name, view);
             serde_json::to_string_pretty(&status).unwrap_or_default() + "\n"
@@ -180,6 +224,20 @@ impl GatewayStatus {
             ports: ports.map(port).collect(),
             classes: stats.classes.iter().map(Class::new).collect(),
             flows: flows.collect(),
+            timers: Late::new(view.timers),
+        }
+    }
+}
+
+impl Late {
+    fn new(timers: &Timers) -> Self {
+        let quantile_s = |q| timers.late.quantile_ns(q).map(seconds);
+        Self {
+            goes_first: timers.goes_first,
+            woken: timers.late.count(),
+            late_p50_s: quantile_s(0.5),
+            late_p99_s: quantile_s(0.99),
+            late_max_s: seconds(timers.late_ns_max),
         }
     }
 }
@@ -252,6 +310,7 @@ impl Port {
             tx_failed: port.tx_failed,
             downs: port.downs,
             flows: PortFlows::new(&port.flows),
+            urgent: Urgent::new(&port.urgent),
         }
     }
 }
@@ -277,174 +336,13 @@ impl Class {
     }
 }
 
-fn text(name: &str, view: &View<'_>) -> String {
-    let status = GatewayStatus::new(name, view);
-    let mut text = format!(
-        "{name}: up {}\n\n",
-        clock_time(view.now.since(Instant::ZERO))
-    );
-    text += &ports_table(&status.ports).to_text();
-    for port in &status.ports {
-        if let Some(problem) = &port.problem {
-            let _ = writeln!(text, "{}: {problem}", port.name);
-        }
-    }
-    let _ = write!(text, "\n{}", classes_table(&status.classes).to_text());
-    let delays = delay_table(&view.stats.classes);
-    if !delays.rows.is_empty() {
-        text += "\nwhere the time went (on the line: predicted by its rate)\n";
-        text += &delays.to_text();
-    }
-    text += &flows_text(&status);
-    let kept = local_table(&view.stats.local);
-    if !kept.rows.is_empty() {
-        text += "\n";
-        text += &kept.to_text();
-    }
-    text + "\n" + &ends(&status.packets)
-}
-
-/// `1 h 02 min 03 s`
-fn clock_time(span: Duration) -> String {
-    let (h, min, s) = (
-        span.as_secs() / 3600,
-        span.as_secs() / 60 % 60,
-        span.as_secs() % 60,
-    );
-    match (h, min) {
-        (0, 0) => format!("{s} s"),
-        (0, _) => format!("{min} min {s:02} s"),
-        _ => format!("{h} h {min:02} min {s:02} s"),
-    }
-}
-
-pub(crate) fn columns(of: &[(&str, &str)]) -> Vec<Column> {
-    let column = |(name, unit): &(&str, &str)| Column::new(*name, *unit);
-    of.iter().map(column).collect()
-}
-
-pub(crate) fn number(count: u64) -> Cell {
-    (count as f64).into()
-}
-
-fn ports_table(ports: &[Port]) -> Table {
-    let heads = columns(&[
-        ("port", ""),
-        ("state", ""),
-        ("rate", "bit/s"),
-        ("use, share", ""),
-        ("frames in", ""),
-        ("octets in", ""),
-        ("frames out", ""),
-        ("octets out", ""),
-        ("damaged", ""),
-        ("incomplete", ""),
-        ("headers saved", "octets"),
-        ("undecompressed", ""),
-        ("agreed", ""),
-        ("downs", ""),
-    ]);
-    let mut table = Table::new("ports", heads);
-    for port in ports {
-        table.push(vec![
-            port.name.clone().into(),
-            if port.up { "up" } else { "DOWN" }.into(),
-            port.rate_bit_s.map(|rate| rate as f64).into(),
-            port.rate_bit_s.map(|_| port.busy_share).into(),
-            number(port.frames_in),
-            number(port.octets_in),
-            number(port.frames_out),
-            number(port.octets_out),
-            number(port.damaged + port.invalid),
-            number(port.incomplete),
-            number(port.plain_octets.saturating_sub(port.compressed_octets)),
-            number(port.undecompressed),
-            port.agreement.clone().into(),
-            number(port.downs),
-        ]);
-    }
-    table
-}
-
-fn classes_table(classes: &[Class]) -> Table {
-    let heads = columns(&[
-        ("class", ""),
-        ("packets", ""),
-        ("octets", ""),
-        ("queued packets", ""),
-        ("queued octets", ""),
-        ("delay p50", "s"),
-        ("delay p99", "s"),
-        ("dropped", ""),
-        ("why", ""),
-    ]);
-    let mut table = Table::new("classes", heads);
-    for class in classes {
-        table.push(vec![
-            class.name.clone().into(),
-            number(class.packets),
-            number(class.octets),
-            number(class.queued_packets),
-            number(class.queued_octets),
-            class.delay_p50_s.into(),
-            class.delay_p99_s.into(),
-            number(class.dropped.values().sum()),
-            listed(&class.dropped).into(),
-        ]);
-    }
-    table
-}
-
-fn local_table(local: &LocalStats) -> Table {
-    let heads = columns(&[("kept off the links", ""), ("packets", ""), ("octets", "")]);
-    let mut table = Table::new("local", heads);
-    for (what, kind, volume) in local.iter() {
-        let (packets, octets) = (number(volume.packets), number(volume.octets));
-        table.push(vec![format!("{what} {kind}").into(), packets, octets]);
-    }
-    table
-}
-
-fn listed(counts: &BTreeMap<&'static str, u64>) -> String {
-    let items = counts.iter().map(|(name, count)| format!("{name} {count}"));
-    items.collect::<Vec<_>>().join(", ")
-}
-
-/// One line that accounts for every packet.
-fn ends(packets: &Packets) -> String {
-    let mut counts = vec![
-        ("delivered", packets.delivered),
-        ("forwarded", packets.forwarded),
-        ("answered", packets.answered),
-        ("absorbed", packets.absorbed),
-        ("fragmented", packets.fragmented),
-        ("held", packets.held),
-    ];
-    counts.retain(|(_, count)| *count > 0);
-    let mut items: Vec<String> = counts
-        .into_iter()
-        .map(|(name, count)| format!("{count} {name}"))
-        .collect();
-    if !packets.dropped.is_empty() {
-        items.push(format!("dropped: {}", listed(&packets.dropped)));
-    }
-    let (admitted, own) = (packets.admitted, packets.originated);
-    let mut line = format!("packets: {admitted} taken in, {own} own");
-    if !items.is_empty() {
-        let _ = write!(line, "; {}", items.join(", "));
-    }
-    if packets.malformed > 0 {
-        let _ = write!(line, "; {} malformed", packets.malformed);
-    }
-    line + "\n"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use strait_core::fate::DropCause;
     use strait_core::flow::{Flow, FlowKey, FlowMark, Nature};
     use strait_core::rate::LineRate;
+    use strait_core::time::Duration;
     use strait_core::{ClassId, PortId};
 
     fn stats() -> Stats {
@@ -465,6 +363,11 @@ mod tests {
             up,
             tx_rate: Some(LineRate::new(9600, 10)),
             busy_ns: 30_000_000_000,
+            urgent: UrgentStats {
+                frames: 7 * u64::from(!up),
+                suspended: 3 * u64::from(!up),
+                ..UrgentStats::default()
+            },
             ..PortStats::default()
         };
         let mut stats = Stats {
@@ -515,11 +418,14 @@ mod tests {
                 ..PortStatus::default()
             },
         ];
+        let mut timers = Timers::default();
+        timers.record(2_000_000);
         let view = View {
             now: Instant::from_secs(60),
             stats: &stats,
             flows: &[call()],
             ports: &ports,
+            timers: &timers,
         };
         content("a".into())(format, &view)
     }
@@ -544,6 +450,10 @@ mod tests {
             "{text}"
         );
         has(&["chatter", "mdns", "1", "80"]);
+        has(&["line", "7", "0", "0", "3", "0", "0", "0"]);
+        assert!(!text.contains("host 0"), "no row without urgent frames");
+        let late = "\nwoken late by 2.05 ms (p50), 2.05 ms (p99), 2.00 ms at most\n";
+        assert!(text.contains(late), "{text}");
         has(&[
             "line", "1", "0.2048", "0.2048", "0.002048", "0", "0", "0", "1", "0",
         ]);
@@ -581,6 +491,9 @@ mod tests {
         assert_eq!(status["ports"][1]["use"], 0.5);
         assert_eq!(status["ports"][1]["problem"], "lost its device");
         assert_eq!(status["local"]["chatter"]["mdns"]["octets"], 80);
+        assert_eq!(status["ports"][0].get("urgent"), None);
+        assert_eq!(status["ports"][1]["urgent"]["suspended"], 3);
+        assert_eq!(status["timers"]["late_max_s"], 0.002);
         assert_eq!(status["ports"][1]["flows"]["gaps"], 1);
         let flow = &status["flows"][0];
         assert_eq!(flow["ports"], serde_json::json!([4000, 5004]));
@@ -593,13 +506,5 @@ mod tests {
         let sum: f64 = parts.values().filter_map(serde_json::Value::as_f64).sum();
         assert!((sum - 0.4).abs() < 1e-9);
         assert!(class["delay_p99_s"].as_f64().unwrap() >= 0.3);
-    }
-
-    #[test]
-    fn times_are_read_at_a_glance() {
-        let text = |s| clock_time(Duration::from_secs(s));
-        assert_eq!(text(59), "59 s");
-        assert_eq!(text(60), "1 min 00 s");
-        assert_eq!(text(3723), "1 h 02 min 03 s");
     }
 }

@@ -214,11 +214,14 @@ baud = 9600
     }
 
     fn view(now: Instant, stats: &Stats) -> View<'_> {
+        static TIMERS: std::sync::LazyLock<crate::service::Timers> =
+            std::sync::LazyLock::new(Default::default);
         View {
             now,
             stats,
             flows: &[],
             ports: &[],
+            timers: &TIMERS,
         }
     }
 

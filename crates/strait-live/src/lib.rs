@@ -5,8 +5,8 @@
 //! kernel-side set in step with a node's back-pressure, and its timeout has nanoseconds.
 //!
 //! This is the only crate that may use `unsafe`, and only for system calls that have no safe
-//! wrapper: `ioctl`s ([`tun`], [`serial`]), a socket option (`tcp_info`), and the moment between
-//! `fork` and `exec` ([`namespace`]).
+//! wrapper: `ioctl`s ([`tun`], [`serial`]), a socket option (`tcp_info`), the scheduler
+//! ([`schedule`]), and the moment between `fork` and `exec` ([`namespace`]).
 
 mod bench;
 pub mod bench_tun;
@@ -28,12 +28,15 @@ pub mod metrics;
 pub mod namespace;
 pub mod netlink;
 pub mod node_loop;
+mod packets_file;
 pub mod port_io;
 pub mod pty;
+pub mod schedule;
 pub mod serial;
 pub mod server;
 pub mod service;
 pub mod signals;
+mod stamped_udp;
 pub mod status;
 mod tcp_info;
 pub mod tcp_line;

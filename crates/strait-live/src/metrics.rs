@@ -158,7 +158,7 @@ const CLASS_GAUGES: [ClassValue; 2] = [
     }),
 ];
 
-const PORT_COUNTERS: [PortValue; 13] = [
+const PORT_COUNTERS: [PortValue; 18] = [
     ("port_frames_in", "Frames received", |p| p.frames_in),
     ("port_octets_in", "Octets received", |p| p.octets_in),
     ("port_frames_out", "Frames or segments sent", |p| {
@@ -198,6 +198,25 @@ const PORT_COUNTERS: [PortValue; 13] = [
         p.tx_failed
     }),
     ("port_downs", "Times the port went down", |p| p.downs),
+    ("port_urgent_frames_out", "Urgent frames sent", |p| {
+        p.urgent.frames
+    }),
+    ("port_urgent_suspended", "Frames suspended by them", |p| {
+        p.urgent.suspended
+    }),
+    ("port_urgent_frames_in", "Urgent frames received", |p| {
+        p.urgent.frames_in
+    }),
+    (
+        "port_urgent_damaged",
+        "Urgent frames that failed their check",
+        |p| p.urgent.damaged,
+    ),
+    (
+        "port_urgent_resumed",
+        "Suspended frames that came whole",
+        |p| p.urgent.resumed,
+    ),
 ];
 
 const PORT_GAUGES: [PortValue; 2] = [

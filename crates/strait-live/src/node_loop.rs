@@ -7,7 +7,6 @@ use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 use strait_core::drive;
 use strait_core::id::PortId;
@@ -20,7 +19,8 @@ pub use crate::bench::{FateSink, Recorder};
 use crate::clock::Clock;
 use crate::error::{Doing, Error};
 use crate::port_io::{PortIo, Received};
-use crate::service::{Service, View};
+use crate::schedule;
+use crate::service::{Service, Timers, View};
 use crate::signals::{SignalGuard, StopRequests, Stopper};
 
 /// Times of an event loop.
@@ -30,6 +30,8 @@ pub struct Options {
     pub retry: Duration,
     /// How long a stopping node may take to get out what it has begun to send.
     pub drain: Duration,
+    /// Run ahead of ordinary programs, if the system allows it.
+    pub goes_first: bool,
 }
 
 impl Default for Options {
@@ -37,6 +39,7 @@ impl Default for Options {
         Self {
             retry: Duration::from_secs(1),
             drain: Duration::from_secs(1),
+            goes_first: false,
         }
     }
 }
@@ -69,6 +72,7 @@ pub struct Runner<N: Node + ?Sized> {
     options: Options,
     bench: Bench,
     services: Vec<Box<dyn Service>>,
+    timers: Timers,
     requests: StopRequests,
     stopping: Option<Stopping>,
     hold_off: Option<Instant>,
@@ -123,6 +127,7 @@ impl<N: Node + ?Sized> Runner<N> {
                 warned_effect: false,
             },
             services: Vec::new(),
+            timers: Timers::default(),
             requests: StopRequests::new()?,
             stopping: None,
             hold_off: None,
@@ -223,8 +228,7 @@ impl<N: Node + ?Sized> Runner<N> {
     /// # Errors
     /// The system can't wait for descriptors any more.
     pub fn run(&mut self) -> Result<Ended, Error> {
-        // Timers of a paced line are worth more than the 50 µs that the kernel adds to save power.
-        let _ = prctl::set_timerslack(1);
+        self.be_on_time();
         loop {
             self.tick();
             if let Some(ended) = self.ended() {
@@ -236,6 +240,21 @@ impl<N: Node + ?Sized> Runner<N> {
             }
             let ready = self.wait().doing(|| "wait for the ports")?;
             self.serve(&ready);
+        }
+    }
+
+    fn be_on_time(&mut self) {
+        schedule::exact_timers();
+        if !self.options.goes_first {
+            return;
+        }
+        match schedule::go_first() {
+            Ok(()) => self.timers.goes_first = true,
+            Err(error) => tracing::warn!(
+                %error,
+                "ordinary programs may go before this one, and leave gaps on its lines; \
+                 it wants CAP_SYS_NICE"
+            ),
         }
     }
 
@@ -369,7 +388,7 @@ impl<N: Node + ?Sized> Runner<N> {
             .min()
     }
 
-    fn wait(&self) -> Result<Vec<Ready>, Errno> {
+    fn wait(&mut self) -> Result<Vec<Ready>, Errno> {
         let mut who = vec![Ready::Stop];
         let mut fds = vec![PollFd::new(self.requests.as_fd(), PollFlags::POLLIN)];
         for (index, slot) in self.bench.slots.iter().enumerate() {
@@ -392,12 +411,15 @@ impl<N: Node + ?Sized> Runner<N> {
                 who.push(Ready::Service(index));
             }
         }
-        let timeout = self
-            .deadline()
-            .map(|at| TimeSpec::from_duration(self.clock.until(at)));
-        match ppoll(&mut fds, timeout, None) {
+        let deadline = self.deadline();
+        let patience = deadline.map(|at| self.clock.until(at));
+        match ppoll(&mut fds, patience.map(TimeSpec::from_duration), None) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error),
+        }
+        let now = self.clock.now();
+        if let Some(at) = deadline.filter(|at| *at <= now && patience > Some(Duration::ZERO)) {
+            self.timers.record(now.since(at).as_nanos() as u64);
         }
         let ready = who.into_iter().zip(fds).filter_map(|(who, fd)| {
             let found = fd.revents().filter(|flags| !flags.is_empty())?;
@@ -441,6 +463,7 @@ impl<N: Node + ?Sized> Runner<N> {
             stats: self.node.stats(),
             flows: &self.node.flows(),
             ports: &self.bench.statuses(),
+            timers: &self.timers,
         };
         self.services[index].serve(&view);
         while let Some(command) = self.services[index].poll_command() {

@@ -35,6 +35,15 @@ pub trait PortIo {
     /// held has been flushed.
     fn room(&mut self, now: Instant) -> Result<Room, Option<Instant>>;
 
+    /// The same when the next `committed` octets are fixed. A line that is paced by time takes them
+    /// all, so that what is urgent suffers from no late wake-up.
+    ///
+    /// # Errors
+    /// As those of [`PortIo::room`].
+    fn room_for(&mut self, now: Instant, _committed: usize) -> Result<Room, Option<Instant>> {
+        self.room(now)
+    }
+
     /// Puts octets on the medium; never more than the room that was given.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! Asynchronous serial lines: real devices and pseudo-terminals.
 
+mod ioctl;
+
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,94 +19,6 @@ use strait_core::time::{Duration, Instant};
 
 use crate::error::{Doing, Error};
 use crate::port_io::{IoCounts, PortIo, Received, Sent, is_not_now};
-
-/// `ioctl`s of terminals (Linux `asm-generic/ioctls.h`).
-#[allow(unsafe_code, reason = "ioctl has no safe wrapper")]
-mod ioctl {
-    use std::os::fd::AsRawFd;
-
-    use super::{Errno, File, libc};
-
-    nix::ioctl_read_bad!(tcgets2, libc::TCGETS2, libc::termios2);
-    nix::ioctl_write_ptr_bad!(tcsets2, libc::TCSETS2, libc::termios2);
-    nix::ioctl_read_bad!(tiocoutq, libc::TIOCOUTQ, libc::c_int);
-    nix::ioctl_none_bad!(tiocexcl, libc::TIOCEXCL);
-    nix::ioctl_write_int_bad!(tcflsh, libc::TCFLSH);
-    nix::ioctl_read_bad!(tiocgserial, libc::TIOCGSERIAL, SerialStruct);
-    nix::ioctl_write_ptr_bad!(tiocsserial, libc::TIOCSSERIAL, SerialStruct);
-
-    /// `struct serial_struct` of `linux/serial.h`.
-    #[repr(C)]
-    #[derive(Default)]
-    pub(super) struct SerialStruct {
-        kind: libc::c_int,
-        line: libc::c_int,
-        port: libc::c_uint,
-        irq: libc::c_int,
-        flags: libc::c_int,
-        xmit_fifo_size: libc::c_int,
-        custom_divisor: libc::c_int,
-        baud_base: libc::c_int,
-        close_delay: libc::c_ushort,
-        io_type: libc::c_char,
-        reserved_char: [libc::c_char; 1],
-        hub6: libc::c_int,
-        closing_wait: libc::c_ushort,
-        closing_wait2: libc::c_ushort,
-        iomem_base: usize,
-        iomem_reg_shift: libc::c_ushort,
-        port_high: libc::c_uint,
-        iomap_base: libc::c_ulong,
-    }
-
-    const ASYNC_LOW_LATENCY: libc::c_int = 1 << 13;
-    /// Don't wait for output when closing.
-    const CLOSING_WAIT_NONE: libc::c_ushort = 65_535;
-
-    pub(super) fn modes(file: &File) -> Result<libc::termios2, Errno> {
-        // SAFETY: `termios2` is plain data for which all octets zero is a valid value.
-        let mut modes: libc::termios2 = unsafe { std::mem::zeroed() };
-        // SAFETY: the descriptor is open, and `modes` is what the call fills in.
-        unsafe { tcgets2(file.as_raw_fd(), &raw mut modes) }?;
-        Ok(modes)
-    }
-
-    pub(super) fn set_modes(file: &File, modes: &libc::termios2) -> Result<(), Errno> {
-        // SAFETY: the descriptor is open, and `modes` is a `termios2` as the call expects.
-        unsafe { tcsets2(file.as_raw_fd(), modes) }.map(drop)
-    }
-
-    /// Octets written that haven't left the device's buffer.
-    pub(super) fn backlog(file: &File) -> Result<u64, Errno> {
-        let mut octets: libc::c_int = 0;
-        // SAFETY: the descriptor is open, and `octets` is an `int` that the call fills in.
-        unsafe { tiocoutq(file.as_raw_fd(), &raw mut octets) }?;
-        Ok(u64::try_from(octets).unwrap_or(0))
-    }
-
-    /// Refuses further opens, but for root's.
-    pub(super) fn make_exclusive(file: &File) -> Result<(), Errno> {
-        // SAFETY: the descriptor is open; the call has no argument.
-        unsafe { tiocexcl(file.as_raw_fd()) }.map(drop)
-    }
-
-    /// Discards what was received and not read, and what was written and hasn't left.
-    pub(super) fn discard(file: &File) -> Result<(), Errno> {
-        // SAFETY: the descriptor is open; the argument is a number, not a pointer.
-        unsafe { tcflsh(file.as_raw_fd(), libc::TCIOFLUSH) }.map(drop)
-    }
-
-    /// Asks the driver to hand octets over at once.
-    pub(super) fn set_low_latency(file: &File) -> Result<(), Errno> {
-        let mut settings = SerialStruct::default();
-        // SAFETY: the descriptor is open, and `settings` has the layout that the call fills in.
-        unsafe { tiocgserial(file.as_raw_fd(), &raw mut settings) }?;
-        settings.flags |= ASYNC_LOW_LATENCY;
-        settings.closing_wait = CLOSING_WAIT_NONE;
-        // SAFETY: as above; the call reads what it filled in before.
-        unsafe { tiocsserial(file.as_raw_fd(), &raw const settings) }.map(drop)
-    }
-}
 
 /// Parity bit of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,8 +113,9 @@ impl SerialConfig {
 /// A serial line as a port.
 ///
 /// At most the low-water mark of octets is outstanding: handed to the device, not yet out by the
-/// line's rate. A pseudo-terminal takes octets at any speed and never reports a backlog, so time
-/// alone paces it; a real device is asked for its backlog too, since its clock isn't ours.
+/// line's rate; only what nothing goes before any more is handed over at once. A pseudo-terminal
+/// takes octets at any speed and never reports a backlog, so time alone paces it; a real device is
+/// asked for its backlog too, since its clock isn't ours.
 #[derive(Debug)]
 pub struct SerialPort {
     config: SerialConfig,
@@ -226,6 +141,15 @@ fn low_water_octets(rate: LineRate) -> u64 {
     rate.octets_in(LOW_WATER).max(2)
 }
 
+/// How fast octets are handed over. What a pseudo-terminal's other side took late waits there and
+/// nobody tells; only a pace that is a little slower than the line ever gives it time to catch up.
+/// Two octets of it take half a second at 9600 baud.
+fn pace_rate(line: LineRate, is_pty: bool) -> LineRate {
+    const SLOWER: u64 = 256;
+    let bit_s = line.bit_s() - line.bit_s() / SLOWER * u64::from(is_pty);
+    LineRate::new(bit_s, line.bits_per_octet())
+}
+
 /// Octets that haven't left by `now`, a begun one counted whole.
 fn outstanding_octets(pace: &Burst, now: Instant) -> u64 {
     let left = pace.end().since(now);
@@ -249,11 +173,13 @@ fn line_room(pace: &Burst, backlog_octets: u64, now: Instant) -> Result<Room, Op
             until: None,
         });
     }
-    // Asking for each octet would wake the loop as often as the line has octets; half the mark
-    // is soon enough to keep the line busy.
-    let excess = rate.time_for(outstanding - mark / 2);
+    // Asking for each octet would wake the loop as often as a fast line has octets; half the mark
+    // is soon enough to keep the line busy. Rounded up: what comes later than the octets last
+    // leaves a gap on the line, and of three octets the next is asked for when one has left.
+    let half = mark.div_ceil(2);
+    let excess = rate.time_for(outstanding - half);
     let again = if by_pace == outstanding {
-        pace.end() - rate.time_for(mark / 2)
+        pace.end() - rate.time_for(half)
     } else {
         now + excess
     };
@@ -317,7 +243,7 @@ impl Line {
         Ok(Self {
             file,
             is_pty,
-            pace: Burst::new(config.rate(), now),
+            pace: Burst::new(pace_rate(config.rate(), is_pty), now),
             pending: Vec::new(),
         })
     }
@@ -431,6 +357,28 @@ impl PortIo for SerialPort {
         line_room(&line.pace, backlog_octets, now)
     }
 
+    fn room_for(&mut self, now: Instant, committed: usize) -> Result<Room, Option<Instant>> {
+        let room = self.room(now);
+        let (true, Some(line)) = (committed > 0, &self.line) else {
+            return room;
+        };
+        if !line.pending.is_empty() {
+            return room;
+        }
+        let ahead = line.pace.rate().time_for(line.backlog_octets());
+        Ok(room.map_or_else(
+            |_| Room {
+                octets: committed,
+                starts: line.pace.end().max(now + ahead),
+                until: None,
+            },
+            |room| Room {
+                octets: room.octets.max(committed),
+                ..room
+            },
+        ))
+    }
+
     fn transmit(&mut self, now: Instant, _meta: &TxMeta, octets: &[u8]) -> io::Result<Sent> {
         let Some(line) = &mut self.line else {
             self.counts.refused += 1;
@@ -520,6 +468,17 @@ mod tests {
     }
 
     #[test]
+    fn only_a_pseudo_terminal_is_given_time_to_catch_up() {
+        let line = LineRate::new(9600, 10);
+        assert_eq!(pace_rate(line, false), line);
+        assert_eq!(pace_rate(line, true), LineRate::new(9563, 10));
+        assert_eq!(
+            pace_rate(LineRate::new(75, 10), true),
+            LineRate::new(75, 10)
+        );
+    }
+
+    #[test]
     fn room_returns_octet_by_octet_and_the_loop_is_woken_at_half_the_mark() {
         // 1000 octets/s: a mark of 4 octets, each 1 ms.
         let mut pace = Burst::new(LineRate::new(8000, 8), at(0));
@@ -540,6 +499,30 @@ mod tests {
         assert_eq!(line_room(&pace, 6, at(100)), Err(Some(at(4_000_100))));
         let room = line_room(&pace, 3, at(100)).unwrap();
         assert_eq!((room.octets, room.starts), (1, at(3_000_100)));
+    }
+
+    #[test]
+    fn what_is_fixed_is_taken_at_once_and_nothing_behind_it() {
+        let pair = crate::pty::PtyPair::open(None).unwrap();
+        let mut port = SerialPort::new(SerialConfig {
+            device: pair.slave_path().to_path_buf(),
+            baud: 9600,
+            framing: Framing::N1,
+            hardware_flow_control: false,
+        });
+        port.open(at(0)).unwrap();
+        let meta = TxMeta::to_peer(strait_core::id::ClassId(0));
+        assert_eq!(port.room_for(at(0), 0).unwrap().octets, 3);
+        port.transmit(at(0), &meta, &[1; 3]).unwrap();
+        assert!(port.room_for(at(0), 0).is_err());
+        let room = port.room_for(at(0), 35).unwrap();
+        assert_eq!(room.octets, 35);
+        let three = pace_rate(LineRate::new(9600, 10), true).time_for(3);
+        assert_eq!(room.starts, at(0) + three);
+        port.transmit(at(0), &meta, &[2; 35]).unwrap();
+        assert!(port.room_for(at(0), 0).is_err());
+        let mut octets = [0; 100];
+        assert_eq!(pair.read(&mut octets).unwrap(), 38);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use strait_core::flow::Flow;
 use strait_core::node::Command;
-use strait_core::stats::Stats;
+use strait_core::stats::{Histogram, Stats};
 use strait_core::time::Instant;
 
 use crate::port_io::IoCounts;
@@ -39,6 +39,27 @@ pub struct View<'a> {
     pub flows: &'a [Flow],
     /// What the event loop knows of each port.
     pub ports: &'a [PortStatus],
+    /// How the system serves the event loop.
+    pub timers: &'a Timers,
+}
+
+/// How soon the system woke the event loop when a moment had come.
+#[derive(Clone, Debug, Default)]
+pub struct Timers {
+    /// Whether it runs ahead of ordinary programs.
+    pub goes_first: bool,
+    /// By how much it was late.
+    pub late: Histogram,
+    /// The most of it, in nanoseconds.
+    pub late_ns_max: u64,
+}
+
+impl Timers {
+    /// Counts a wake-up that was so late.
+    pub fn record(&mut self, late_ns: u64) {
+        self.late.record(late_ns);
+        self.late_ns_max = self.late_ns_max.max(late_ns);
+    }
 }
 
 /// What the event loop knows of a port.

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::errno::Errno;
-use socket2::{Domain, Protocol, Socket, Type};
-use strait_core::id::NeighbourId;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use strait_core::id::{ClassId, NeighbourId};
 use strait_core::node::{PortState, Room, TxMeta};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::time::{Duration, Instant};
@@ -38,6 +38,10 @@ pub struct UdpPort {
     pace: Option<Burst>,
     /// A frame that the socket had no space for.
     pending: Option<(NeighbourId, Vec<u8>)>,
+    /// By class of what a frame carries, the code point of its datagram; best effort beyond.
+    code_points: Vec<u8>,
+    /// The code point that the socket has now.
+    code_point: u8,
     counts: IoCounts,
 }
 
@@ -56,7 +60,35 @@ impl UdpPort {
             socket: None,
             pace: None,
             pending: None,
+            code_points: Vec::new(),
+            code_point: 0,
             counts: IoCounts::default(),
+        }
+    }
+
+    /// Marks datagrams by the class of what they carry, so that a network which tells classes apart
+    /// treats them accordingly, such as another gateway.
+    pub fn marked(mut self, code_points: Vec<u8>) -> Self {
+        self.code_points = code_points;
+        self
+    }
+
+    fn mark(&mut self, class: ClassId) {
+        let wanted = self.code_points.get(class.index()).copied();
+        let wanted = wanted.unwrap_or_default();
+        let Some(socket) = self.socket.as_ref().filter(|_| wanted != self.code_point) else {
+            return;
+        };
+        let socket = SockRef::from(socket);
+        let octet = u32::from(wanted) << 2;
+        let marked = if self.config.local.is_ipv4() {
+            socket.set_tos_v4(octet)
+        } else {
+            socket.set_tclass_v6(octet)
+        };
+        // Without the mark a frame is worth sending too.
+        if marked.is_ok() {
+            self.code_point = wanted;
         }
     }
 
@@ -159,6 +191,7 @@ impl PortIo for UdpPort {
     fn open(&mut self, now: Instant) -> Result<PortState, Error> {
         if self.socket.is_none() {
             self.socket = Some(bind(self.config.local)?);
+            self.code_point = 0;
             self.pace = self.config.rate.map(|rate| Burst::new(rate, now));
             self.pending = None;
         }
@@ -199,6 +232,7 @@ impl PortIo for UdpPort {
         if let Some(pace) = &mut self.pace {
             pace.push(now, octets.len() as u64);
         }
+        self.mark(meta.class);
         self.send(meta.to, octets)
     }
 
@@ -246,7 +280,38 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
-    use strait_core::id::{ClassId, TxId};
+    use strait_core::id::TxId;
+
+    #[test]
+    fn datagrams_are_marked_by_the_class_that_they_carry() {
+        for local in ["127.0.0.1:0", "[::1]:0"] {
+            let far = UdpSocket::bind(local).unwrap();
+            let mut near = UdpPort::new(UdpConfig {
+                local: local.parse().unwrap(),
+                neighbours: vec![far.local_addr().unwrap()],
+                rate: None,
+                frame_octets_max: 1400,
+            })
+            .marked(vec![46, 8]);
+            near.open(Instant::ZERO).unwrap();
+            let marked = |class: u8, near: &mut UdpPort| {
+                let meta = TxMeta::to_peer(ClassId(class));
+                let sent = near.transmit(Instant::ZERO, &meta, b"x").unwrap();
+                assert_eq!(sent, Sent::Taken);
+                let socket = SockRef::from(near.socket.as_ref().unwrap());
+                let octet = if local.starts_with('[') {
+                    socket.tclass_v6()
+                } else {
+                    socket.tos_v4()
+                };
+                octet.unwrap() >> 2
+            };
+            assert_eq!(
+                [0, 1, 0, 2].map(|class| marked(class, &mut near)),
+                [46, 8, 46, 0]
+            );
+        }
+    }
 
     fn port(neighbours: Vec<SocketAddr>, rate: Option<LineRate>) -> UdpPort {
         let mut port = UdpPort::new(UdpConfig {

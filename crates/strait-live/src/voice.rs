@@ -1,24 +1,24 @@
 //! A call over real sockets: what the simulator's voice traffic is, live.
 //!
 //! One end or both send RTP packets (RFC 3550) at a fixed period, and each end logs what left and
-//! what arrived with the kernel's monotonic clock, which all processes of one host share. So the
-//! logs of two ends on one host join into one-way delays.
+//! what arrived by the kernel's monotonic clock, which all processes of one host share. So the
+//! logs of two ends on one host join into one-way delays. When a packet arrived is what the kernel
+//! noted: a busy host that reads it late changes nothing.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
-use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::time::{Duration, Instant};
 use strait_wire::rtp::RtpHeader;
 use strait_world::traffic::{Content, FlowLog, Side, voice_packet, widen};
 
 use crate::error::{Doing, Error};
 use crate::lab::Stop;
+use crate::schedule;
+use crate::stamped_udp::{Udp, wait};
 
 /// One end of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,11 @@ impl Voice {
     /// # Errors
     /// The socket can't be had, or fails for good.
     pub fn run(&self, stop: &Stop) -> Result<FlowLog, Error> {
-        let socket = open(self.local, self.dscp)?;
+        // As a telephone does: its samples wait for nobody.
+        schedule::exact_timers();
+        let _ = schedule::go_first();
+        let socket = Udp::bind(self.local, self.dscp);
+        let mut socket = socket.doing(|| format!("bind UDP {}", self.local))?;
         let mut call = Call {
             voice: self,
             log: FlowLog::new(&self.name, self.side),
@@ -76,46 +80,17 @@ impl Voice {
                 break;
             }
             if next.is_some_and(|next| next <= now) {
-                call.send(&socket, now);
+                call.send(&socket);
                 continue;
             }
             let wake = next.unwrap_or(Instant::NEVER).min(self.until);
             // A signal that comes right before the wait is seen after it.
             let patience = wake.since(now).min(Duration::from_millis(200));
-            if wait(&socket, patience).doing(doing)? {
-                call.receive(&socket).doing(doing)?;
-            }
+            wait(&[socket.as_fd()], patience).doing(doing)?;
+            call.receive(&mut socket).doing(doing)?;
         }
         Ok(call.log)
     }
-}
-
-/// Waits until a packet is there or `patience` has passed; true for a packet. A signal ends the
-/// wait.
-fn wait(socket: &UdpSocket, patience: Duration) -> io::Result<bool> {
-    let mut ready = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
-    match ppoll(&mut ready, Some(TimeSpec::from(patience)), None) {
-        Ok(count) => Ok(count > 0),
-        Err(Errno::EINTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn open(local: SocketAddr, dscp: u8) -> Result<UdpSocket, Error> {
-    let open = || -> io::Result<UdpSocket> {
-        let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
-        socket.set_nonblocking(true)?;
-        let class = u32::from(dscp) << 2;
-        if local.is_ipv6() {
-            socket.set_only_v6(true)?;
-            socket.set_tclass_v6(class)?;
-        } else {
-            socket.set_tos_v4(class)?;
-        }
-        socket.bind(&local.into())?;
-        Ok(socket.into())
-    };
-    open().doing(|| format!("bind UDP {local}"))
 }
 
 struct Call<'a> {
@@ -140,11 +115,11 @@ impl Call<'_> {
         (next < stop).then_some(next)
     }
 
-    fn send(&mut self, socket: &UdpSocket, now: Instant) {
-        let (Some((start, _)), Some(peer)) = (self.voice.sends, self.peer) else {
-            return;
-        };
-        let since_ns = now.since(start).as_nanos() as u64;
+    fn send(&mut self, socket: &Udp) {
+        let Some(peer) = self.peer else { return };
+        // The clock of a call is that of its samples: a packet that leaves late isn't spoken later.
+        let period_ns = self.voice.period.as_nanos() as u64;
+        let since_ns = self.sent.saturating_mul(period_ns);
         let octets = self.voice.payload_octets;
         voice_packet(
             &mut self.content,
@@ -156,7 +131,7 @@ impl Call<'_> {
         // Once more: building the packet took its time too.
         let now = monotonic();
         match socket.send_to(&self.packet, peer) {
-            Ok(octets) => self.log.sent(now, self.sent, octets as u32),
+            Ok(()) => self.log.sent(now, self.sent, self.packet.len() as u32),
             // Without a route, or while nobody answers: the call goes on.
             Err(_) => self.log.count("not_sent"),
         }
@@ -164,12 +139,16 @@ impl Call<'_> {
     }
 
     /// Takes in all that is there.
-    fn receive(&mut self, socket: &UdpSocket) -> io::Result<()> {
-        let mut buffer = [0; 2048];
+    fn receive(&mut self, socket: &mut Udp) -> io::Result<()> {
         loop {
-            match socket.recv_from(&mut buffer) {
-                Ok((octets, from)) => self.note(monotonic(), from, &buffer[..octets]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            match socket.receive() {
+                Ok(Some(came)) => {
+                    let at = monotonic() - came.age;
+                    if let Some(from) = came.peer {
+                        self.note(at, from, came.octets);
+                    }
+                }
+                Ok(None) => return Ok(()),
                 // An ICMP error about what was sent: the other end isn't there yet.
                 Err(error) if is_passing(&error) => self.log.count("refused"),
                 Err(error) => return Err(error),
@@ -177,13 +156,13 @@ impl Call<'_> {
         }
     }
 
-    fn note(&mut self, now: Instant, from: SocketAddr, packet: &[u8]) {
+    fn note(&mut self, at: Instant, from: SocketAddr, packet: &[u8]) {
         let peer = *self.peer.get_or_insert(from);
         match RtpHeader::parse(packet) {
             Ok((header, _)) if from == peer => {
                 let sequence = widen(self.highest, u64::from(header.sequence), 16);
                 self.highest = self.highest.max(sequence + 1);
-                self.log.received(now, sequence, packet.len() as u32);
+                self.log.received(at, sequence, packet.len() as u32);
             }
             _ => self.log.count("unusable"),
         }
@@ -204,6 +183,7 @@ fn is_passing(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::UdpSocket;
 
     fn end(side: Side, local: SocketAddr, peer: Option<SocketAddr>, start: Instant) -> Voice {
         let stop = start + Duration::from_millis(95);

@@ -26,6 +26,7 @@ mod repeat;
 pub mod scheduler;
 mod text;
 mod tree;
+mod tunnel;
 pub mod wait;
 
 pub use config::{ClassConfig, PolicyConfig, RuleConfig};

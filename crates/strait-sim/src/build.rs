@@ -1,5 +1,6 @@
 //! From a scenario to a world.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use strait_channel::LinkConfig;
@@ -7,6 +8,7 @@ use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_node::GatewayFactory;
 use strait_node::config::{HostKind, PortConfig};
 use strait_node::config_text::ConfigError;
+use strait_qos::Dscp;
 use strait_world::host::{Host, HostConfig};
 use strait_world::scenario::{FaultKind, Loaded};
 use strait_world::topology::{End, Lan, MemberId, Role, Topology, Via};
@@ -14,7 +16,7 @@ use strait_world::traffic::{self, Family, InstallError, Kind, Ports};
 
 use crate::router::Router;
 use crate::segment::{Seat, Segment};
-use crate::world::{Attach, Fault, NodeIndex, World};
+use crate::world::{Attach, Envelope, Fault, NodeIndex, World};
 
 /// Why a scenario can't be simulated.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +51,8 @@ pub struct Built {
     /// The node of each member of the topology.
     pub(crate) nodes: Vec<NodeIndex>,
     pub(crate) topology: Topology,
+    /// Hosts that are the places of link ends, with these.
+    carried: BTreeMap<MemberId, Attach>,
 }
 
 /// The LAN between a gateway and its hosts: fast Ethernet, as short as its frames allow.
@@ -66,11 +70,13 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
     let mut world = World::new(seed);
     world.trace_paths();
     let mut nodes = Vec::new();
-    for member in &topology.members {
+    let mut marks = Vec::new();
+    for (id, member) in topology.members.iter().enumerate() {
         let node = match member.role {
             Role::Gateway(index) => {
                 let config = loaded.node_config(variant, &loaded.nodes[index])?;
                 let ports = config.ports.len() as u8 + 1;
+                marks.push(config.policy.tunnel_code_points().unwrap_or_default());
                 let urgent: Vec<_> = config.ports.iter().map(PortConfig::urgent_check).collect();
                 let factory = GatewayFactory::new(config)
                     .map_err(|error| ConfigError::of_file(&member.name, error.to_string()))?;
@@ -82,6 +88,10 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
                     }
                 }
                 node
+            }
+            Role::Host(_) if carrier(&topology, id).is_some() => {
+                // Gateways come first.
+                nodes[carrier(&topology, id).unwrap_or_default()]
             }
             Role::Host(_) => {
                 let addresses: Vec<IpAddr> = member
@@ -102,13 +112,24 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
         world,
         nodes,
         topology,
+        carried: BTreeMap::new(),
     };
+    built.place_carried();
     built.join(loaded)?;
+    built.wrap(&marks);
     built.install(loaded, seed)?;
     for fault in &loaded.scenario.faults {
         built.break_down(fault);
     }
     Ok(built)
+}
+
+/// The gateway that has one of its links' ends at a host.
+fn carrier(topology: &Topology, host: MemberId) -> Option<MemberId> {
+    let links = topology.links.iter();
+    let mut ends = links.flat_map(|link| link.over.into_iter().flatten().zip(link.ends));
+    ends.find(|(over, _)| *over == host)
+        .map(|(_, end)| end.member)
 }
 
 /// Networks of a member in the order of its port numbers.
@@ -156,6 +177,9 @@ impl Built {
 
     fn join(&mut self, loaded: &Loaded) -> Result<(), BuildError> {
         for (link, config) in self.topology.links.clone().iter().zip(&loaded.links) {
+            if link.over.is_some() {
+                continue;
+            }
             let ends = link.ends.map(|end| self.attach(&end));
             let joined = self.world.join_at(&link.name, &config.channel, ends);
             joined.map_err(|error| BuildError::Link {
@@ -169,7 +193,44 @@ impl Built {
         Ok(())
     }
 
+    /// Where the ends of links are whose medium is other gateways.
+    fn place_carried(&mut self) {
+        for link in &self.topology.links {
+            for (end, host) in link.ends.iter().zip(link.over.into_iter().flatten()) {
+                self.carried.insert(host, self.attach(end));
+            }
+        }
+    }
+
+    /// Puts the frames of such links into datagrams.
+    fn wrap(&mut self, marks: &[Vec<Dscp>]) {
+        for link in self.topology.links.clone() {
+            let (Some(sockets), Some(over)) = (link.sockets(&self.topology.members), link.over)
+            else {
+                continue;
+            };
+            for side in 0..2 {
+                let Role::Gateway(index) = self.topology.members[link.ends[side].member].role
+                else {
+                    continue;
+                };
+                let place = self.carried[&over[side]];
+                let envelope = Envelope {
+                    own: sockets[side],
+                    peer: sockets[1 - side],
+                    code_points: marks[index].iter().map(|dscp| dscp.number()).collect(),
+                };
+                let far = self.carried[&over[1 - side]].node;
+                let port = (place.node, place.port, place.neighbour);
+                self.world.set_envelope(port, far, envelope);
+            }
+        }
+    }
+
     fn attach(&self, end: &End) -> Attach {
+        if let Some(place) = self.carried.get(&end.member) {
+            return *place;
+        }
         let node = self.nodes[end.member];
         let neighbour = NeighbourId(end.neighbour.unwrap_or(0) as u16);
         Attach {

@@ -6,6 +6,8 @@ use strait_channel::{LinkConfig, LinkKind, Side};
 use strait_core::delay::{DelayPart, DelayParts};
 use strait_core::{Fate, FateRecord, Instant, NeighbourId, PortId};
 
+use strait_wire::ip::digest;
+
 use crate::world::Attach;
 
 /// A packet between two nodes: it has left one and not ended its stay in the next.
@@ -149,7 +151,12 @@ pub struct PathBook {
     unfinished: BTreeMap<usize, u64>,
     totals: BTreeMap<Option<u8>, PathTotals>,
     unexplained: u64,
+    /// For ports whose frames go as datagrams: the node that these come to first.
+    wrapped: BTreeMap<(usize, PortId, NeighbourId), usize>,
 }
+
+/// How long datagrams that carry frames may be on their way, over whatever lies between.
+const CARRIED_NS_MAX: u64 = 600_000_000_000;
 
 impl PathBook {
     pub(crate) fn set_host(&mut self, node: usize) {
@@ -180,6 +187,42 @@ impl PathBook {
             };
             self.ways.insert(by, (to, way));
             self.duplicates |= keys.duplicate.is_some_and(|share| share.0 > 0.0);
+        }
+    }
+
+    /// Learns that frames of a port reach `far` as packets of others.
+    pub(crate) fn carry(&mut self, from: (usize, PortId, NeighbourId), far: usize) {
+        let way = Way {
+            ns_max: CARRIED_NS_MAX,
+            ..Way::default()
+        };
+        if let Some((next, _)) = self.ways.insert(from, (far, way)) {
+            self.wrapped.insert(from, next);
+        }
+    }
+
+    /// A packet that carries a frame of such a port begins its way.
+    pub(crate) fn wrapped(
+        &mut self,
+        from: (usize, PortId, NeighbourId),
+        now: Instant,
+        packet: &[u8],
+    ) {
+        if let Some(next) = self.wrapped.get(&from) {
+            let mut leg = Leg::begin(*next, now);
+            leg.way.ns_max = CARRIED_NS_MAX;
+            self.legs.entry(digest(packet)).or_default().push(leg);
+        }
+    }
+
+    /// And ends it.
+    pub(crate) fn unwrapped(&mut self, packet: &[u8]) {
+        let digest = digest(packet);
+        if let Some(legs) = self.legs.get_mut(&digest) {
+            legs.pop();
+            if legs.is_empty() {
+                self.legs.remove(&digest);
+            }
         }
     }
 

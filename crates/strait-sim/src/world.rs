@@ -22,7 +22,10 @@ use crate::router::Router;
 use crate::segment::{GATEWAY, Segment};
 use crate::store::Store;
 
+mod envelope;
 mod faults;
+
+pub(crate) use envelope::Envelope;
 
 /// A node of the world, by its number in the order of construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,6 +80,8 @@ struct Port {
     room_at: Option<Instant>,
     /// The check of its urgent frames, if it is an octet stream with such.
     urgent: Option<SegmentCheck>,
+    /// Its frames go as datagrams, by nodes that know nothing of them.
+    envelope: Option<Envelope>,
 }
 
 /// Where a link ends.
@@ -259,6 +264,12 @@ impl Media for Driver<'_> {
         if let Some(captures) = &mut fabric.captures {
             captures.sent(now, self.node, port, meta, frame);
         }
+        if let Some(envelope) = &self.ports[port.index()].envelope {
+            envelope.wrap(meta.class, frame);
+            if let Some(paths) = &mut fabric.paths {
+                paths.wrapped((self.node, port, meta.to), now, frame);
+            }
+        }
         let links = &self.ports[port.index()].links;
         let lone = links.len() == 1;
         for (link, side) in links {
@@ -363,7 +374,7 @@ impl World {
                 |end: &Attach| end.port == GATEWAY && matches!(body(end), Body::Segment(_));
             let carries = if link.ends.iter().any(ethernet) {
                 Carries::Ethernet
-            } else if link.ends.iter().any(plain) {
+            } else if port == PortId::HOST.index() || link.ends.iter().any(plain) {
                 Carries::Packets
             } else if link.serial {
                 let urgent = self.slots[node].ports[port].urgent;
@@ -593,13 +604,23 @@ impl World {
         if let Body::Dead { .. } = self.slots[node].body {
             self.fabric.missed += 1;
         }
-        let input = Input::Frame {
-            port,
-            from,
-            bytes: &bytes,
-            meta: FrameMeta::default(),
+        let envelope = self.slots[node].ports[port.index()].envelope.as_ref();
+        if let (Some(_), Some(paths)) = (envelope, &mut self.fabric.paths) {
+            paths.unwrapped(&bytes);
+        }
+        let content = match envelope {
+            None => Some(&bytes[..]),
+            Some(envelope) => envelope.content(&bytes),
         };
-        self.give(node, input);
+        if let Some(bytes) = content {
+            let input = Input::Frame {
+                port,
+                from,
+                bytes,
+                meta: FrameMeta::default(),
+            };
+            self.give(node, input);
+        }
         let kept = &mut self.fabric.frames[frame as usize].bytes;
         *kept = bytes;
         kept.clear();

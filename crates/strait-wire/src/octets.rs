@@ -161,6 +161,12 @@ impl Unstuffer {
         self.state = State::Skipping;
     }
 
+    /// Whether a frame has begun and not ended.
+    #[must_use]
+    pub const fn has_begun(&self) -> bool {
+        matches!(self.state, State::Escaped) || (!self.told && !self.frame.is_empty())
+    }
+
     /// Takes one octet; answers with the frame that it ends or the fault that it shows.
     /// Flags with nothing between them are silent.
     pub fn push(&mut self, octet: u8) -> Option<Unstuffed<'_>> {

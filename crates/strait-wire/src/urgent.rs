@@ -113,6 +113,10 @@ pub struct Interleaved {
     incoming: Option<Incoming>,
     /// The urgent frame told last; its buffer is kept for the next.
     told: Vec<u8>,
+    /// An urgent frame stands in the ordinary one that comes in.
+    interrupted: bool,
+    /// Ordinary frames that ended well after urgent ones stood in them.
+    resumed: u64,
 }
 
 impl Interleaved {
@@ -126,13 +130,22 @@ impl Interleaved {
             max: max.min(URGENT_OCTETS_MAX),
             incoming: None,
             told: Vec::new(),
+            interrupted: false,
+            resumed: 0,
         }
+    }
+
+    /// Ordinary frames that came whole although they had been suspended.
+    #[must_use]
+    pub const fn resumed(&self) -> u64 {
+        self.resumed
     }
 
     /// Forgets what has begun, as after the line was down.
     pub fn reset(&mut self) {
         self.base.reset();
         self.incoming = None;
+        self.interrupted = false;
     }
 
     /// Takes urgent frames with this check from now on, or none; an ordinary frame begun goes on.
@@ -150,6 +163,8 @@ impl Interleaved {
                 let run = rest.iter().position(|octet| marks && *octet == MARK);
                 let (plain, next) = rest.split_at(run.unwrap_or(rest.len()));
                 self.base.feed(plain, |outcome| {
+                    let interrupted = core::mem::take(&mut self.interrupted);
+                    self.resumed += u64::from(interrupted && outcome.is_ok());
                     tell(outcome.map_or_else(Shown::Fault, Shown::Frame));
                 });
                 rest = next;
@@ -166,6 +181,7 @@ impl Interleaved {
     fn push_urgent(&mut self, octet: u8) -> Option<Shown<'_>> {
         let check = self.check?;
         let Some(incoming) = &mut self.incoming else {
+            self.interrupted |= self.base.has_begun();
             let mut bytes = core::mem::take(&mut self.told);
             bytes.clear();
             self.incoming = Some(Incoming {
@@ -220,6 +236,7 @@ impl Interleaved {
     /// Gives up the urgent frame and the one it stands in: nobody knows where that goes on.
     fn give_up(&mut self) {
         self.incoming = None;
+        self.interrupted = false;
         self.base.skip();
     }
 }

@@ -1,6 +1,7 @@
 //! Who is attached to whom: the plain description that simulation and lab both build from.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use strait_core::PortId;
 use strait_core::prefix::Prefix;
@@ -53,6 +54,8 @@ pub struct TopologyLink {
     pub name: String,
     /// Ends a and b.
     pub ends: [End; 2],
+    /// The hosts at whose addresses the ends are, where other gateways are the medium.
+    pub over: Option<[MemberId; 2]>,
 }
 
 /// Where a link ends.
@@ -97,6 +100,24 @@ pub struct Route {
     /// The member next on the way; `None` where the destination itself is on that network.
     pub next: Option<MemberId>,
 }
+
+impl TopologyLink {
+    /// Where the datagrams of its ends come from and go to, where other gateways are the medium.
+    pub fn sockets(&self, members: &[Member]) -> Option<[SocketAddr; 2]> {
+        let over = self.over?;
+        let of = |member: MemberId, ipv4: bool| {
+            let addresses = members[member].addresses.iter();
+            let mut addresses = addresses.map(|prefix| prefix.address);
+            addresses.find(|address| address.is_ipv4() == ipv4)
+        };
+        let pair = |ipv4: bool| Some([of(over[0], ipv4)?, of(over[1], ipv4)?]);
+        let pair = pair(false).or_else(|| pair(true))?;
+        Some(pair.map(|address| SocketAddr::new(address, CARRIED_PORT)))
+    }
+}
+
+/// UDP port of link ends that other gateways carry.
+const CARRIED_PORT: u16 = 7001;
 
 impl Topology {
     /// The topology of a scenario.
@@ -184,6 +205,10 @@ impl Topology {
         Some(TopologyLink {
             name: link.name.clone(),
             ends: [end(0)?, end(1)?],
+            over: link.over.as_ref().and_then(|over| {
+                let [a, b] = over.each_ref().map(|name| self.find(name));
+                a.zip(b).map(Into::into)
+            }),
         })
     }
 

@@ -39,33 +39,88 @@ fn scenario(folder: &Path) -> PathBuf {
     path
 }
 
+/// A copy of one of the project's scenarios in `folder`, with changes that make it shorter.
+fn shortened(folder: &Path, name: &str, changes: &[(&str, &str)]) -> PathBuf {
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let text = fs::read_to_string(files.join("lab").join(name)).unwrap();
+    let mut text = text.replace("\"../", &format!("\"{}/", files.to_str().unwrap()));
+    for (old, new) in changes {
+        assert!(text.contains(old), "{old}");
+        text = text.replace(old, new);
+    }
+    let path = folder.join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// What a lab said of itself.
+struct Told {
+    result: serde_json::Value,
+    complaints: String,
+    success: bool,
+}
+
+/// Runs a scenario, with its files in `folder`.
+fn lab(folder: &Path, scenario: &Path, options: &[&str]) -> Told {
+    let output = Command::new(STRAIT)
+        .args(["lab", "--json"])
+        .args(options)
+        .arg(scenario)
+        .env("TMPDIR", folder)
+        .output()
+        .unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    Told {
+        result: serde_json::from_slice(&output.stdout).expect(&complaints),
+        complaints,
+        success: output.status.success(),
+    }
+}
+
+impl Told {
+    fn checks(&self) -> &[serde_json::Value] {
+        self.result["checks"].as_array().unwrap()
+    }
+
+    /// Fails unless there are these checks, and all are met.
+    fn expect_all(&self, ids: &[&str]) {
+        let checks = self.checks();
+        let found: Vec<&str> = checks.iter().filter_map(|it| it["id"].as_str()).collect();
+        for id in ids {
+            assert!(found.contains(id), "{id} in {found:?}");
+        }
+        let failed: Vec<_> = checks.iter().filter(|it| it["ok"] != true).collect();
+        assert!(failed.is_empty(), "{failed:#?}\n{}", self.complaints);
+        assert!(self.success, "{}", self.complaints);
+    }
+
+    fn table(&self, id: &str) -> &serde_json::Value {
+        let mut tables = self.result["tables"].as_array().unwrap().iter();
+        let found = tables.find(|table| table["id"] == id);
+        found.unwrap_or_else(|| panic!("no {id}: {}", self.complaints))
+    }
+
+    /// A number of a table, by the row's first cell.
+    fn number(&self, table: &str, row: &str, column: usize) -> f64 {
+        let rows = self.table(table)["rows"].as_array().unwrap();
+        let row = rows.iter().find(|it| it[0] == row);
+        row.and_then(|row| row[column].as_f64()).expect("a number")
+    }
+}
+
 #[test]
 fn a_short_lab_measures_resumes_and_leaves_nothing() {
     if !can_run("lab") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(STRAIT)
-        .args(["lab", "--json", "--strict"])
-        .arg(scenario(folder.path()))
-        .env("TMPDIR", folder.path())
-        .output()
-        .unwrap();
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&complaints);
-    let checks = result["checks"].as_array().unwrap();
-    let ids: Vec<&str> = checks.iter().filter_map(|it| it["id"].as_str()).collect();
-    for id in [
+    let told = lab(folder.path(), &scenario(folder.path()), &["--strict"]);
+    told.expect_all(&[
         "voice-loss",
         "lab-wrong-octets",
         "lab-restart",
         "lab-nothing-left",
-    ] {
-        assert!(ids.contains(&id), "{id} in {ids:?}");
-    }
-    let failed: Vec<_> = checks.iter().filter(|it| it["ok"] != true).collect();
-    assert!(failed.is_empty(), "{failed:#?}\n{complaints}");
-    assert!(output.status.success(), "{complaints}");
+    ]);
     let left = fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left, 1, "only the scenario itself");
 }
@@ -77,28 +132,12 @@ fn the_flows_of_a_script_are_the_same_live_and_simulated() {
     }
     let folder = tempfile::tempdir().unwrap();
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab/mgen.toml");
-    let output = Command::new(STRAIT)
-        .args(["lab", "--json", "--strict", "--with-sim"])
-        .arg(scenario)
-        .env("TMPDIR", folder.path())
-        .output()
-        .unwrap();
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&complaints);
-    assert!(
-        output.status.success(),
-        "{:#?}\n{complaints}",
-        result["checks"]
-    );
-    let rows = result["tables"][0]["rows"].as_array().unwrap();
+    let told = lab(folder.path(), &scenario, &["--strict", "--with-sim"]);
+    told.expect_all(&["mgen-nothing-lost"]);
     // Patterns draw the same gaps in both worlds: so rates agree far better than by chance.
     for flow in 1..=3 {
         let name = format!("flows.{flow}.rate_bit_s");
-        let row = rows
-            .iter()
-            .find(|row| row[0] == name.as_str())
-            .expect("a rate");
-        let relative = row[5].as_f64().expect("both rates");
+        let relative = told.number("mgen", &name, 5);
         assert!(relative.abs() < 0.005, "{name}: {relative}");
     }
 }
@@ -110,27 +149,10 @@ fn token_buckets_share_a_live_line_as_they_do_a_simulated_one() {
     }
     let folder = tempfile::tempdir().unwrap();
     // A quarter of the time is enough for shares.
-    let text = include_str!("../../../scenarios/lab/policy-htb.toml")
-        .replace("\"42 s\"", "\"14 s\"")
-        .replace("\"41 s\"", "\"13 s\"");
-    let path = folder.path().join("policy-htb.toml");
-    fs::write(&path, text).unwrap();
-    let output = Command::new(STRAIT)
-        .args(["lab", "--with-sim", "--json", "--strict"])
-        .arg(&path)
-        .env("TMPDIR", folder.path())
-        .output()
-        .unwrap();
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&complaints);
-    let checks = result["checks"].as_array().unwrap();
-    let ids: Vec<&str> = checks.iter().filter_map(|it| it["id"].as_str()).collect();
-    for id in ["policy-htb-small", "policy-htb-large", "agree-small-rate"] {
-        assert!(ids.contains(&id), "{id} in {ids:?}");
-    }
-    let failed: Vec<_> = checks.iter().filter(|it| it["ok"] != true).collect();
-    assert!(failed.is_empty(), "{failed:#?}\n{complaints}");
-    assert!(output.status.success(), "{complaints}");
+    let changes = [("\"42 s\"", "\"14 s\""), ("\"41 s\"", "\"13 s\"")];
+    let path = shortened(folder.path(), "policy-htb.toml", &changes);
+    let told = lab(folder.path(), &path, &["--strict", "--with-sim"]);
+    told.expect_all(&["policy-htb-small", "policy-htb-large", "agree-small-rate"]);
 }
 
 #[test]
@@ -165,38 +187,19 @@ fn packet_pairs_cross_a_live_line_beside_a_call() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let text = fs::read_to_string(files.join("lab/measure-pair.toml")).unwrap();
-    let text = text.replace("\"../", &format!("\"{}/", files.to_str().unwrap()));
     // A shorter run, whose interval is wider.
-    let text = text.replace("sizes = [100, 400, 800]", "sizes = [100, 300]");
-    let text = text.replace("count = 6", "count = 3");
-    let text = text.replace("min = 6.0", "min = 3.0");
-    let text = text.replace("duration = \"62 s\"", "duration = \"22 s\"");
-    let path = folder.path().join("measure-pair.toml");
-    fs::write(&path, text).unwrap();
-    let output = Command::new(STRAIT)
-        .args(["lab", "--json"])
-        .arg(&path)
-        .env("TMPDIR", folder.path())
-        .output()
-        .unwrap();
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&complaints);
-    for id in ["pairs-complete", "pairs-lost"] {
-        let checks = result["checks"].as_array().unwrap();
-        let check = checks.iter().find(|check| check["id"] == id).unwrap();
-        assert_eq!(check["ok"], true, "{check} {complaints}");
-    }
-    let tables = result["tables"].as_array().unwrap();
-    let of = |id: &str| {
-        let found = tables.iter().find(|table| table["id"] == id);
-        found.unwrap_or_else(|| panic!("{id} {complaints}")).clone()
-    };
+    let changes = [
+        ("sizes = [100, 400, 800]", "sizes = [100, 300]"),
+        ("count = 6", "count = 3"),
+        ("min = 6.0", "min = 3.0"),
+        ("duration = \"62 s\"", "duration = \"22 s\""),
+    ];
+    let path = shortened(folder.path(), "measure-pair.toml", &changes);
+    let told = lab(folder.path(), &path, &[]);
+    told.expect_all(&["pairs-complete", "pairs-lost"]);
     // A line of 7680 bit/s less a call of 3840 with its headers. A busy host only makes it slower.
-    let rate = of("available rate of pairs, lab")["rows"][0][1]
-        .as_f64()
-        .unwrap();
+    let rates = told.table("available rate of pairs, lab");
+    let rate = rates["rows"][0][1].as_f64().unwrap();
     assert!((500.0..5500.0).contains(&rate), "{rate}");
 }
 
@@ -206,46 +209,176 @@ fn measured_transfers_agree_with_the_simulation() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let text = fs::read_to_string(files.join("lab/measure-tcp.toml")).unwrap();
-    let links = format!("\"{}/links/", files.to_str().unwrap());
-    let text = text.replace("\"../links/", &links);
     // As long as the two smaller sizes take.
-    let text = text.replace(", \"50 kB\"]", "]");
-    let text = text.replace("duration = \"24 s\"", "duration = \"9 s\"");
-    let path = folder.path().join("measure-tcp.toml");
-    fs::write(&path, text).unwrap();
-    let output = Command::new(STRAIT)
-        .args(["lab", "--with-sim", "--json", "--strict"])
-        .arg(&path)
-        .env("TMPDIR", folder.path())
-        .output()
-        .unwrap();
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&complaints);
-    let checks = result["checks"].as_array().unwrap();
+    let changes = [
+        (", \"50 kB\"]", "]"),
+        ("duration = \"24 s\"", "duration = \"9 s\""),
+    ];
+    let path = shortened(folder.path(), "measure-tcp.toml", &changes);
+    let told = lab(folder.path(), &path, &["--strict", "--with-sim"]);
+    told.expect_all(&["measure-complete"]);
     let agree = |check: &&serde_json::Value| {
         let id = check["id"].as_str().unwrap();
         id.starts_with("agree-file-")
     };
     // Two sizes, two directions, two times.
-    assert_eq!(checks.iter().filter(agree).count(), 8);
-    assert!(output.status.success(), "{checks:#?}\n{complaints}");
-    let table = |id: &str| {
-        let tables = result["tables"].as_array().unwrap();
-        tables
-            .iter()
-            .find(|table| table["id"] == id)
-            .unwrap()
-            .clone()
-    };
-    let (lab, sim) = (
-        table("transfers of file, lab"),
-        table("transfers of file, sim"),
+    assert_eq!(told.checks().iter().filter(agree).count(), 8);
+    let (near, far) = (
+        told.table("transfers of file, lab"),
+        told.table("transfers of file, sim"),
     );
-    assert_eq!(lab["columns"], sim["columns"]);
+    assert_eq!(near["columns"], far["columns"]);
     let rows = |table: &serde_json::Value| table["rows"].as_array().unwrap().len();
-    assert_eq!((rows(&lab), rows(&sim)), (4, 4));
+    assert_eq!((rows(near), rows(far)), (4, 4));
+}
+
+#[test]
+fn a_live_call_keeps_its_time_beside_data_on_a_pseudo_terminal() {
+    if !can_run("lab call") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // The call alone is left to the whole scenario; here it is over before it begins.
+    let changes = [
+        ("duration = \"44 s\"", "duration = \"18 s\""),
+        (
+            "start = \"1 s\"\nstop = \"12 s\"",
+            "start = \"0 s\"\nstop = \"1 ms\"",
+        ),
+        (
+            "start = \"13 s\"\nstop = \"38 s\"",
+            "start = \"1 s\"\nstop = \"16 s\"",
+        ),
+        (
+            "start = \"14 s\"\nstop = \"36 s\"",
+            "start = \"2 s\"\nstop = \"14 s\"",
+        ),
+        (
+            "start = \"15 s\"\nstop = \"34 s\"",
+            "start = \"3 s\"\nstop = \"9 s\"",
+        ),
+        (
+            "start = \"14.5 s\"\nstop = \"30 s\"",
+            "start = \"2.5 s\"\nstop = \"8 s\"",
+        ),
+        (
+            "start = \"14 s\"\nstop = \"33 s\"",
+            "start = \"2 s\"\nstop = \"9 s\"",
+        ),
+    ];
+    let path = shortened(folder, "adapter.toml", &changes);
+    let told = lab(
+        folder,
+        &path,
+        &["--only", "voice,ping56,ping512,ping1400,fill"],
+    );
+    let stretches = "stretches of voice";
+    let jitter = |row: &str| told.number(stretches, row, 5);
+    let p99 = |row: &str| told.number(stretches, row, 3);
+    // What gateways and hosts add. The line here is a pseudo-terminal and a process: how late the
+    // kernel wakes those on a busy machine is no part of it.
+    let own = jitter("whole, without that between gateways");
+    assert!(own <= 0.01, "{own} {:#}", told.table(stretches));
+    assert!(
+        p99("waiting in gateways") <= 0.005,
+        "{:#}",
+        told.table(stretches)
+    );
+    let kernel = told.number(stretches, "host to gateway: kernel", 2);
+    assert!(kernel <= 0.002, "{:#}", told.table(stretches));
+    // With a line that is on time, the whole keeps it too.
+    let line = jitter("between gateways, beyond that: kernel, emulator");
+    let whole = jitter("whole");
+    assert!(whole <= 0.01 || line > 0.005, "{:#}", told.table(stretches));
+    let lost = told.number("adapter", "voice.loss", 2);
+    assert!(lost.abs() < f64::EPSILON, "{lost}");
+}
+
+#[test]
+fn adapters_in_a_row_carry_a_call_and_pings() {
+    if !can_run("lab adapters in a row") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let changes = [
+        ("\"18 s\"", "\"12 s\""),
+        ("\"16 s\"", "\"11 s\""),
+        ("\"14 s\"", "\"9 s\""),
+        (
+            "\"11 s\"\npayload = \"1100 B\"",
+            "\"5 s\"\npayload = \"1100 B\"",
+        ),
+        (
+            "stop = \"10 s\"\nperiod = \"5010 ms\"",
+            "stop = \"4 s\"\nperiod = \"5010 ms\"",
+        ),
+    ];
+    let path = shortened(folder.path(), "adapters-in-a-row.toml", &changes);
+    let told = lab(folder.path(), &path, &["--strict"]);
+    told.expect_all(&["row-voice-loss", "row-voice-live", "row-ping1000-loss"]);
+}
+
+#[test]
+fn adapters_inside_adapters_carry_a_call_and_pings() {
+    if !can_run("lab nested adapters") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let changes = [
+        ("\"18 s\"", "\"12 s\""),
+        ("\"16 s\"", "\"11 s\""),
+        ("\"14 s\"", "\"9 s\""),
+        (
+            "\"11 s\"\npayload = \"1100 B\"",
+            "\"5 s\"\npayload = \"1100 B\"",
+        ),
+        (
+            "stop = \"10 s\"\nperiod = \"5010 ms\"",
+            "stop = \"4 s\"\nperiod = \"5010 ms\"",
+        ),
+    ];
+    let path = shortened(folder.path(), "adapters-nested.toml", &changes);
+    let told = lab(folder.path(), &path, &["--strict"]);
+    told.expect_all(&["nested-voice-live", "nested-ping1000-loss"]);
+}
+
+#[test]
+fn kiss_modems_by_tcp_and_by_a_device_carry_pings_and_a_call() {
+    if !can_run("lab kiss") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let changes = [
+        ("duration = \"20 s\"", "duration = \"12 s\""),
+        ("stop = \"16 s\"", "stop = \"10 s\""),
+        ("stop = \"14 s\"", "stop = \"8 s\""),
+        ("stop = \"12 s\"", "stop = \"5 s\""),
+    ];
+    let path = shortened(folder.path(), "kiss.toml", &changes);
+    let keep = folder.path().join("kept");
+    let options = [
+        "--strict",
+        "--only",
+        "voice,ping56,ping512",
+        "--keep",
+        keep.to_str().unwrap(),
+    ];
+    let told = lab(folder.path(), &path, &options);
+    told.expect_all(&["kiss-ping56-loss", "kiss-ping512-loss", "kiss-voice-loss"]);
+    let modems = |link: &str| {
+        let text = fs::read_to_string(keep.join(format!("{link}.stats.json"))).unwrap();
+        let stats: serde_json::Value = serde_json::from_str(&text).unwrap();
+        [0, 1].map(|way| stats["directions"][way]["modem"].clone())
+    };
+    for modem in modems("link0") {
+        assert!(modem["notices"].as_u64().unwrap() > 50, "{modem}");
+        // All else waits where it can be overtaken.
+        assert_eq!(modem["held_max"], 2, "{modem}");
+    }
+    for modem in modems("link1") {
+        assert_eq!(modem["notices"], 0, "{modem}");
+    }
 }
 
 /// Processes with `marker` somewhere in their arguments, and their network namespaces.

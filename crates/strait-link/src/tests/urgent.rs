@@ -305,3 +305,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_receiver_counts_urgent_frames_and_what_went_on_after_them() {
+    let mut line = Line::new(adapter());
+    line.begin(3, &[1; 90]);
+    line.sender.cut(Instant::ZERO, 3, false);
+    line.pull(40);
+    line.urgent(&[9; 31]);
+    line.pull(1000);
+    line.end(3);
+    // Between frames, nothing is suspended.
+    line.urgent(&[8; 31]);
+    line.pull(1000);
+    let counted = |octets: &[u8]| {
+        let mut receiver = Receiver::new(adapter());
+        receiver.feed_octets(octets, |_| ());
+        let came = receiver.urgent();
+        (came.frames, came.damaged, came.resumed)
+    };
+    assert_eq!(counted(&line.octets), (2, 0, 1));
+    let mut damaged = line.octets.clone();
+    let inside = damaged.len() - 10;
+    damaged[inside] ^= 1;
+    assert_eq!(counted(&damaged), (1, 1, 1));
+}

@@ -15,6 +15,8 @@ use strait_core::node::TxMeta;
 use strait_core::prefix::Prefix;
 use strait_core::time::Instant;
 
+use super::report::ModemCounts;
+use super::tnc::Tnc;
 use crate::error::Error;
 use crate::namespace::Namespace;
 use crate::port_io::{PortIo, Received, Sent, is_not_now};
@@ -27,6 +29,10 @@ use crate::udp::{UdpConfig, UdpPort};
 pub enum EndSpec {
     /// `pty:LINKPATH`: a pseudo-terminal; a symbolic link at the path leads to it.
     Pty(PathBuf),
+    /// `kiss:LINKPATH`: a KISS modem at a pseudo-terminal.
+    KissPty(PathBuf),
+    /// `kiss:ADDR:PORT`: a KISS modem at a TCP address.
+    KissTcp(SocketAddr),
     /// `udp:LOCAL->PEER`: datagrams from and to one program.
     Udp {
         /// Where the emulator listens.
@@ -63,7 +69,8 @@ impl FromStr for EndSpec {
     fn from_str(text: &str) -> Result<Self, EndSpecError> {
         let wrong = |why: &str| {
             EndSpecError(format!(
-                "`{text}` {why}: write pty:PATH, udp:LOCAL->PEER or tun:NAME[@NETNS][,ADDR/LEN …]"
+                "`{text}` {why}: write pty:PATH, udp:LOCAL->PEER, kiss:PATH, kiss:ADDR:PORT or \
+                 tun:NAME[@NETNS][,ADDR/LEN …]"
             ))
         };
         let (kind, rest) = text.split_once(':').ok_or_else(|| wrong("is no end"))?;
@@ -72,6 +79,10 @@ impl FromStr for EndSpec {
         }
         match kind {
             "pty" => Ok(Self::Pty(rest.into())),
+            "kiss" => Ok(match rest.parse() {
+                Ok(address) => Self::KissTcp(address),
+                Err(_) => Self::KissPty(rest.into()),
+            }),
             "udp" => {
                 let (local, peer) = rest
                     .split_once("->")
@@ -124,7 +135,7 @@ impl EndSpec {
                 "a serial link carries a stream of octets: its ends are pty:PATH".into(),
             )),
             LinkKind::Frames if octets => Err(EndSpecError(
-                "a link for frames has ends udp:LOCAL->PEER or tun:NAME; a pty has no frames"
+                "a link for frames has ends udp:LOCAL->PEER, kiss:… or tun:NAME; a pty has no frames"
                     .into(),
             )),
             _ => Ok(()),
@@ -136,6 +147,7 @@ impl EndSpec {
 pub(super) enum End {
     Pty { pair: PtyPair, link: PathBuf },
     Frames { io: Box<dyn PortIo>, text: String },
+    Modem(Tnc),
 }
 
 impl End {
@@ -146,6 +158,8 @@ impl End {
                 pair: PtyPair::open(Some(link))?,
                 link: link.clone(),
             }),
+            EndSpec::KissPty(link) => Tnc::at_pty(link).map(Self::Modem),
+            EndSpec::KissTcp(address) => Tnc::at_tcp(*address).map(Self::Modem),
             EndSpec::Udp { local, peer } => {
                 let mut io = UdpPort::new(UdpConfig {
                     local: *local,
@@ -189,6 +203,7 @@ impl End {
         match self {
             Self::Pty { pair, .. } => Some(pair.as_fd()),
             Self::Frames { io, .. } => io.fd(),
+            Self::Modem(modem) => Some(modem.fd()),
         }
     }
 
@@ -197,12 +212,44 @@ impl End {
         match self {
             Self::Pty { .. } => false,
             Self::Frames { io, .. } => io.holds(),
+            Self::Modem(modem) => modem.holds(),
+        }
+    }
+
+    /// When it wants to be read and told the time, whatever its descriptor says.
+    pub(super) fn wake(&self) -> Option<Instant> {
+        match self {
+            Self::Modem(modem) => modem.wake(),
+            _ => None,
+        }
+    }
+
+    /// It is `now`.
+    pub(super) fn tick(&mut self, now: Instant) -> io::Result<()> {
+        match self {
+            Self::Modem(modem) => modem.tick(now),
+            _ => Ok(()),
+        }
+    }
+
+    /// The frame read last is lost before the line.
+    pub(super) fn forget_last(&mut self) {
+        if let Self::Modem(modem) = self {
+            modem.forget_last();
+        }
+    }
+
+    /// The frame that waited longest has left by `at`.
+    pub(super) fn left(&mut self, at: Instant) {
+        if let Self::Modem(modem) = self {
+            modem.left(at);
         }
     }
 
     pub(super) fn flush(&mut self, now: Instant) -> io::Result<()> {
         match self {
             Self::Frames { io, .. } if io.holds() => io.flush(now),
+            Self::Modem(modem) => modem.flush(),
             _ => Ok(()),
         }
     }
@@ -215,6 +262,7 @@ impl End {
                 Err(error) if is_not_now(&error) => Ok(None),
                 Err(error) => Err(error),
             },
+            Self::Modem(modem) => modem.read(buffer),
             Self::Frames { io, .. } => loop {
                 match io.receive(now, buffer)? {
                     Received::Frame { octets, .. } => return Ok(Some(octets)),
@@ -234,6 +282,7 @@ impl End {
                 Err(error) if is_not_now(&error) => Ok(false),
                 Err(error) => Err(error),
             },
+            Self::Modem(modem) => modem.write(octets),
             Self::Frames { io, .. } => {
                 if io.holds() {
                     return Ok(false);
@@ -244,10 +293,18 @@ impl End {
         }
     }
 
+    /// What its modem did, if it is one.
+    pub(super) fn modem(&self) -> Option<ModemCounts> {
+        match self {
+            Self::Modem(modem) => Some(modem.counts()),
+            _ => None,
+        }
+    }
+
     /// Frames from somebody else than the peer.
     pub(super) fn strangers(&self) -> u64 {
         match self {
-            Self::Pty { .. } => 0,
+            Self::Pty { .. } | Self::Modem(_) => 0,
             Self::Frames { io, .. } => io.counts().strangers,
         }
     }
@@ -281,6 +338,7 @@ impl fmt::Display for End {
                 write!(f, "pty:{} ({slave})", link.display())
             }
             Self::Frames { text, .. } => f.write_str(text),
+            Self::Modem(modem) => modem.fmt(f),
         }
     }
 }
@@ -296,6 +354,9 @@ mod tests {
     #[test]
     fn ends_are_read() {
         assert_eq!(spec("pty:/tmp/a"), Ok(EndSpec::Pty("/tmp/a".into())));
+        assert_eq!(spec("kiss:/tmp/a"), Ok(EndSpec::KissPty("/tmp/a".into())));
+        let address = ([127, 0, 0, 1], 8001).into();
+        assert_eq!(spec("kiss:127.0.0.1:8001"), Ok(EndSpec::KissTcp(address)));
         assert_eq!(
             spec("udp:127.0.0.1:1->127.0.0.1:2"),
             Ok(EndSpec::Udp {

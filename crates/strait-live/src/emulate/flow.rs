@@ -56,17 +56,19 @@ impl Flow {
         }
     }
 
-    /// Takes what came at `now`.
-    pub(super) fn push(&mut self, now: Instant, came: &[u8]) {
+    /// Takes what came at `now`; false for a frame that finds no place.
+    pub(super) fn push(&mut self, now: Instant, came: &[u8]) -> bool {
         match &mut self.waiting {
             Waiting::Octets { chunks, octets } => {
                 chunks.push_back((now, came.iter().copied().collect()));
                 *octets += came.len();
+                true
             }
-            Waiting::Frames(_) if came.len() > self.frame_octets_max => self.too_long += 1,
-            Waiting::Frames(queue) => {
-                queue.push(now, came.to_vec());
+            Waiting::Frames(_) if came.len() > self.frame_octets_max => {
+                self.too_long += 1;
+                false
             }
+            Waiting::Frames(queue) => queue.push(now, came.to_vec()),
         }
     }
 

@@ -8,6 +8,7 @@
 mod end;
 mod flow;
 mod report;
+mod tnc;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,18 +16,18 @@ use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 use strait_channel::{Channel, Line, LinkConfig, LinkError, Side};
 use strait_core::time::{Duration, Instant};
 
 pub use end::{EndSpec, EndSpecError};
-pub use report::{DirectionReport, EmulateReport};
+pub use report::{DirectionReport, EmulateReport, ModemCounts};
 
 use self::end::End;
 use self::flow::Flow;
 use crate::clock::Clock;
 use crate::error::{Doing, Error};
+use crate::schedule;
 use crate::signals::{SignalGuard, StopRequests, Stopper};
 
 /// What is to be emulated.
@@ -162,6 +163,7 @@ impl Emulator {
             report.queue_dropped = self.flows[index].dropped();
             report.too_long = self.flows[index].too_long();
             (report.undelivered, report.strangers) = (undelivered, strangers);
+            report.modem = self.ends[index].modem();
             report
         };
         EmulateReport {
@@ -177,8 +179,10 @@ impl Emulator {
     /// # Errors
     /// An end's device is gone, or the system can't wait for descriptors any more.
     pub fn run(&mut self) -> Result<(), Error> {
-        // The kernel may otherwise add 50 µs to each wait to save power.
-        let _ = prctl::set_timerslack(1);
+        // Where it isn't allowed to, the line has gaps when the machine is busy: that it is late
+        // is all that an emulator may add to what it emulates.
+        schedule::exact_timers();
+        let _ = schedule::go_first();
         loop {
             let ready = self.wait().doing(|| "wait for the link's ends")?;
             if ready[2] && self.requests.take() > 0 {
@@ -186,8 +190,10 @@ impl Emulator {
             }
             // Before anything new comes in: a frame that has left makes place in its queue.
             self.pump(self.clock.now());
+            let now = self.clock.now();
             for side in Side::BOTH {
-                if ready[side.index()] {
+                let due = self.ends[side.index()].wake().is_some_and(|at| at <= now);
+                if ready[side.index()] || due {
                     self.read(side)?;
                 }
             }
@@ -226,7 +232,8 @@ impl Emulator {
     fn deadline(&self) -> Option<Instant> {
         let arrival = self.under_way.peek().map(|Reverse(first)| first.0);
         let begins = self.flows.iter().filter_map(Flow::begins);
-        begins.chain(arrival).min()
+        let ends = self.ends.iter().filter_map(End::wake);
+        begins.chain(arrival).chain(ends).min()
     }
 
     /// Takes what came at an end. Each frame is offered to the line before the next is taken: one
@@ -247,7 +254,9 @@ impl Emulator {
             let Some(octets) = came.doing(|| lost(side))? else {
                 break;
             };
-            flow.push(now, &buffer[..octets]);
+            if !flow.push(now, &buffer[..octets]) {
+                self.ends[index].forget_last();
+            }
             self.pump(now);
         }
         Ok(())
@@ -282,6 +291,7 @@ impl Emulator {
         let mut octets = flow.take(at, room.octets);
         let sent = self.line.transmit(at, side, &mut octets);
         flow.not_before(sent.ends);
+        self.ends[side.index()].left(sent.ends);
         for arrival in [sent.duplicate, sent.arrival].into_iter().flatten() {
             self.send(arrival, side, octets.clone());
         }
@@ -298,8 +308,12 @@ impl Emulator {
         self.under_way.push(Reverse(entry));
     }
 
-    /// Hands over everything that has arrived by `now`.
+    /// Hands over everything that has arrived by `now`, and tells what has left.
     fn deliver(&mut self, now: Instant) -> Result<(), Error> {
+        for side in Side::BOTH {
+            let told = self.ends[side.index()].tick(now);
+            told.doing(|| lost(side))?;
+        }
         let due = |first: &UnderWay| first.0.0 <= now;
         while self.under_way.peek().is_some_and(due) {
             let Some(Reverse((_, _, from, octets))) = self.under_way.pop() else {

@@ -56,6 +56,18 @@ pub struct DirectionReport {
     pub undelivered: u64,
     /// Frames that came at the sending end from somebody else than its program.
     pub strangers: u64,
+    /// What the modem at the sending end did, if one is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modem: Option<ModemCounts>,
+}
+
+/// What a KISS modem did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ModemCounts {
+    /// Times that it told its program that a frame has been sent.
+    pub notices: u64,
+    /// Most frames that were in its hands at once.
+    pub held_max: usize,
 }
 
 impl DirectionReport {
@@ -83,6 +95,7 @@ impl DirectionReport {
             reordered: stats.reordered,
             undelivered: 0,
             strangers: 0,
+            modem: None,
         }
     }
 }

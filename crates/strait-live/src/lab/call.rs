@@ -79,12 +79,15 @@ impl Program for Call {
         }
     }
 
+    fn logs(&self, stage: &Stage<'_>, flow: &Flow) -> Option<[FlowLog; 2]> {
+        let [from, to] = SIDES.map(|(_, word)| log(stage, flow, word).map(settled));
+        from.zip(to).map(Into::into)
+    }
+
     fn collect(&self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Collected {
         let mut notes = Vec::new();
         let logs = SIDES.map(|(side, word)| {
-            let path = stage.scratch.file(&log_name(flow, word));
-            let text = std::fs::read_to_string(&path).unwrap_or_default();
-            serde_json::from_str(&text).unwrap_or_else(|_| {
+            log(stage, flow, word).unwrap_or_else(|| {
                 notes.push(format!("{}: `{word}` left no log", flow.config.name));
                 FlowLog::new(&flow.config.name, side)
             })
@@ -102,6 +105,20 @@ impl Program for Call {
             notes,
         }
     }
+}
+
+/// What one end saw, if it said so.
+fn log(stage: &Stage<'_>, flow: &Flow, word: &str) -> Option<FlowLog> {
+    let path = stage.scratch.file(&log_name(flow, word));
+    serde_json::from_str(&std::fs::read_to_string(&path).ok()?).ok()
+}
+
+/// A log without what was sent in the first second, when headers are still whole.
+fn settled(mut log: FlowLog) -> FlowLog {
+    let first_ns = log.sent.first().map_or(0, |mark| mark.at_ns);
+    log.sent
+        .retain(|mark| mark.at_ns >= first_ns + 1_000_000_000);
+    log
 }
 
 /// A log in time of the run.

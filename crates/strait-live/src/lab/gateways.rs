@@ -15,6 +15,7 @@ use super::net::BRIDGE;
 use super::process::{Running, config_text};
 use super::{LabError, Stage};
 use crate::namespace::Namespace;
+use crate::packets_file::{self, PacketLine};
 use crate::status::{self, Format};
 
 /// How long a gateway may take for its answer to a status request.
@@ -68,6 +69,8 @@ impl GatewayProcess {
         let mut command = Command::new(stage.program);
         command.arg("run").arg(&self.file);
         let name = format!("run-{}-{}", self.name, self.incarnation);
+        let packets = format!("{}-{}.packets", self.name, self.incarnation);
+        command.arg("--packets").arg(stage.scratch.file(&packets));
         self.incarnation += 1;
         self.running = Some(stage.start(self.namespace(stage), &name, command)?);
         Ok(())
@@ -86,6 +89,14 @@ impl GatewayProcess {
 
     pub(super) fn expect_alive(&self) -> Result<(), LabError> {
         self.running.as_ref().map_or(Ok(()), Running::expect_alive)
+    }
+
+    /// The packets that ended in it, in all its incarnations; whole once it has ended.
+    pub(super) fn packets(&self, stage: &Stage<'_>) -> Vec<PacketLine> {
+        let files = (0..self.incarnation).map(|nth| format!("{}-{nth}.packets", self.name));
+        files
+            .flat_map(|file| packets_file::read(&stage.scratch.file(&file)))
+            .collect()
     }
 
     /// Ends it at once, without warning.

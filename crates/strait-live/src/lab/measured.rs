@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use strait_core::time::Duration;
 use strait_core::units::Time;
 use strait_world::measure::Campaign;
-use strait_world::traffic::{FlowLog, Side, Traffic, Ways, report};
+use strait_world::traffic::{Traffic, Ways};
 
 use super::net::is_bound;
 use super::process::Running;
@@ -116,28 +116,16 @@ impl Program for Measured {
     }
 
     fn collect(&self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Collected {
-        let name = &flow.config.name;
-        let mut notes = Vec::new();
-        let text = std::fs::read_to_string(stage.scratch.file(&log_name(flow)));
-        let log = serde_json::from_str(&text.unwrap_or_default());
-        let mut log = log.unwrap_or_else(|_| {
-            notes.push(format!("{name}: the measurement left no log"));
-            FlowLog::new(name, Side::From)
-        });
+        let (mut log, mut notes) = flow.written(stage, &log_name(flow));
         for record in &mut log.measured {
             record.started_ns = record.started_ns.saturating_sub(origin.at.as_nanos());
             if let Some(failure) = &record.failure {
+                let name = &flow.config.name;
                 notes.push(format!("{name}: {} octets: {failure}", record.octets));
             }
         }
-        let complaints = self.client.as_ref().map(Running::complaints);
-        let complaints = complaints.filter(|text| !text.is_empty());
-        notes.extend(complaints.map(|text| format!("{name}: {text}")));
-        Collected {
-            reports: vec![report(&flow.config, &log, &FlowLog::new(name, Side::To))],
-            answers: Vec::new(),
-            notes,
-        }
+        notes.extend(flow.complaints(self.client.as_ref()));
+        flow.collected(&log, notes)
     }
 }
 

@@ -19,6 +19,7 @@ mod rate;
 mod run;
 mod scratch;
 mod script;
+mod stretches;
 mod web;
 mod wires;
 

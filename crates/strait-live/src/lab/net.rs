@@ -1,11 +1,12 @@
 //! The scenario's hosts and gateways as network namespaces of this host.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use strait_core::prefix::Prefix;
 use strait_node::config::HostKind;
 use strait_world::scenario::Loaded;
-use strait_world::topology::{Lan, Role, Topology};
+use strait_world::topology::{End, Lan, MemberId, Role, Topology, TopologyLink};
 
 use super::LabError;
 use crate::error::Error;
@@ -21,6 +22,8 @@ pub(super) struct Net {
     pub(super) hosts: Vec<Namespace>,
     /// Where the link emulators run.
     pub(super) links: Namespace,
+    /// For hosts at whose addresses a link ends: the gateway that is there.
+    ends: BTreeMap<usize, usize>,
 }
 
 /// The congestion control of the hosts' TCP. Which one a machine has as its default is a matter of
@@ -41,6 +44,11 @@ impl Net {
             gateways: gateways.collect::<Result<_, _>>()?,
             hosts: hosts.collect::<Result<_, _>>()?,
             links: Namespace::create("links")?,
+            ends: topology
+                .links
+                .iter()
+                .flat_map(|link| ends(topology, link))
+                .collect(),
         };
         for lan in &topology.lans {
             let Role::Gateway(gateway) = topology.members[lan.gateway].role else {
@@ -74,7 +82,11 @@ impl Net {
         addresses: &[Prefix],
         gateway_addresses: &[IpAddr],
     ) -> Result<(), Error> {
-        let (near, far) = (&self.gateways[gateway], &self.hosts[host]);
+        let far = match self.ends.get(&host) {
+            Some(end) => &self.gateways[*end],
+            None => &self.hosts[host],
+        };
+        let near = &self.gateways[gateway];
         let lan = format!("lan{number}");
         near.connect(&lan, far, "eth0")?;
         let (mut at_gateway, mut at_host) = (near.netlink()?, far.netlink()?);
@@ -159,6 +171,19 @@ impl Net {
         let links = std::iter::once(&self.links);
         self.gateways.iter().chain(&self.hosts).chain(links)
     }
+}
+
+/// The hosts at whose addresses a link ends, with the gateways that are there.
+fn ends(topology: &Topology, link: &TopologyLink) -> Vec<(usize, usize)> {
+    let ends = link.over.into_iter().flatten().zip(link.ends);
+    let pair = |(host, end): (MemberId, End)| match (
+        topology.members[host].role,
+        topology.members[end.member].role,
+    ) {
+        (Role::Host(host), Role::Gateway(gateway)) => Some((host, gateway)),
+        _ => None,
+    };
+    ends.filter_map(pair).collect()
 }
 
 const fn whole(address: IpAddr) -> u8 {

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use strait_core::time::Duration;
 use strait_core::units::Time;
 use strait_world::pair::PairCampaign;
-use strait_world::traffic::{FlowLog, Side, Traffic, report};
+use strait_world::traffic::Traffic;
 
 use super::net::is_bound;
 use super::process::Running;
@@ -99,24 +99,11 @@ impl Program for Pairs {
     }
 
     fn collect(&self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Collected {
-        let name = &flow.config.name;
-        let mut notes = Vec::new();
-        let text = std::fs::read_to_string(stage.scratch.file(&log_name(flow)));
-        let log = serde_json::from_str(&text.unwrap_or_default());
-        let mut log = log.unwrap_or_else(|_| {
-            notes.push(format!("{name}: the measurement left no log"));
-            FlowLog::new(name, Side::From)
-        });
+        let (mut log, mut notes) = flow.written(stage, &log_name(flow));
         for record in &mut log.pairs {
             record.began_ns = record.began_ns.saturating_sub(origin.at.as_nanos());
         }
-        let complaints = self.prober.as_ref().map(Running::complaints);
-        let complaints = complaints.filter(|text| !text.is_empty());
-        notes.extend(complaints.map(|text| format!("{name}: {text}")));
-        Collected {
-            reports: vec![report(&flow.config, &log, &FlowLog::new(name, Side::To))],
-            answers: Vec::new(),
-            notes,
-        }
+        notes.extend(flow.complaints(self.prober.as_ref()));
+        flow.collected(&log, notes)
     }
 }

@@ -5,13 +5,16 @@ use std::net::{IpAddr, SocketAddr};
 use strait_core::time::{Duration, Instant};
 use strait_world::scenario::Loaded;
 use strait_world::topology::{Role, Topology};
-use strait_world::traffic::{Dscp, Family, FlowReport, Kind, Ports, Traffic, TrafficConfig};
+use strait_world::traffic::{
+    Dscp, Family, FlowLog, FlowReport, Kind, Ports, Side, Traffic, TrafficConfig, report,
+};
 
 use super::call::Call;
 use super::chatter::Chatter;
 use super::measured::Measured;
 use super::pairs::Pairs;
 use super::ping::Ping;
+use super::process::Running;
 use super::rate::Rate;
 use super::script::Script;
 use super::web::Web;
@@ -25,6 +28,8 @@ pub(super) struct Flow {
     pub(super) traffic: Traffic,
     /// Indices of the hosts, the beginning one first.
     pub(super) hosts: [usize; 2],
+    /// The gateways that these are behind.
+    pub(super) gateways: [String; 2],
     /// Their addresses, with a port for each.
     pub(super) ends: [SocketAddr; 2],
     /// When it begins, since the beginning of the run.
@@ -56,8 +61,13 @@ pub(super) trait Program {
     /// Asks it to come to an end and to say what it has seen.
     fn finish(&mut self);
 
-    /// What it saw, after it has ended; the second is what makes a result less than it seems.
+    /// What it saw, after it and the gateways have ended.
     fn collect(&self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Collected;
+
+    /// A log of each end, if the packets' ways are to be shown.
+    fn logs(&self, _stage: &Stage<'_>, _flow: &Flow) -> Option<[FlowLog; 2]> {
+        None
+    }
 }
 
 /// What a traffic's programs saw.
@@ -120,6 +130,10 @@ impl Flow {
             config: config.clone(),
             traffic,
             hosts: [near, far],
+            gateways: [near, far].map(|host| {
+                let behind = loaded.scenario.hosts[host].behind.clone();
+                behind.unwrap_or_default()
+            }),
             ends: [from, to],
             start: config.begins(loaded.scenario.seed),
             stop: config.stop.map_or(duration, |stop| stop.0.min(duration)),
@@ -152,6 +166,36 @@ impl Flow {
     /// The octet of the IP header that holds the code point.
     pub(super) const fn traffic_class(&self) -> u8 {
         self.config.dscp.0 << 2
+    }
+
+    /// What its one program wrote as a log, and a note if it wrote none.
+    pub(super) fn written(&self, stage: &Stage<'_>, file: &str) -> (FlowLog, Vec<String>) {
+        let name = &self.config.name;
+        let text = std::fs::read_to_string(stage.scratch.file(file)).unwrap_or_default();
+        match serde_json::from_str(&text) {
+            Ok(log) => (log, Vec::new()),
+            Err(_) => {
+                let note = format!("{name}: the measurement left no log");
+                (FlowLog::new(name, Side::From), vec![note])
+            }
+        }
+    }
+
+    /// What a program of its complained about, as a note.
+    pub(super) fn complaints(&self, program: Option<&Running>) -> Option<String> {
+        let text = program.map(Running::complaints)?;
+        let name = &self.config.name;
+        (!text.is_empty()).then(|| format!("{name}: {text}"))
+    }
+
+    /// The result of a flow that one program measured.
+    pub(super) fn collected(&self, log: &FlowLog, notes: Vec<String>) -> Collected {
+        let far = FlowLog::new(&self.config.name, Side::To);
+        Collected {
+            reports: vec![report(&self.config, log, &far)],
+            answers: Vec::new(),
+            notes,
+        }
     }
 
     pub(super) fn wrong(&self, why: &str) -> LabError {

@@ -13,7 +13,8 @@ use strait_world::table::{Cell, Column, Table};
 use strait_world::traffic::{FlowReport, Kind};
 
 use super::gateways::{GatewayProcess, delays, kept_off, local_counts};
-use super::programs::{Collected, Flow, Origin};
+use super::programs::{Collected, Flow, Origin, Program};
+use super::stretches::{self, Seen};
 use super::{Lab, LabError, Stop, TICK, wait_for};
 use crate::voice::monotonic;
 
@@ -26,6 +27,8 @@ pub struct Outcome {
     pub metrics: BTreeMap<String, f64>,
     /// By gateway, where the time of each class's packets went in its last incarnation.
     pub delays: Vec<(String, Vec<ClassStats>)>,
+    /// Where the time of each call's packets went, on their way from host to host.
+    pub stretches: Vec<Table>,
     /// What each gateway kept off its links in its last incarnation: packets and octets.
     pub kept_off: Vec<(String, [u64; 2])>,
     /// By how much the parts of a class's delay and the whole differ, at most, in seconds.
@@ -183,11 +186,13 @@ impl Lab {
         for (_, program) in &mut self.cast {
             program.finish();
         }
+        outcome.left = self.stop_all();
         let stage = self.ground.stage();
         let cast = self.cast.iter();
         let collected: Vec<Collected> = cast
             .map(|(flow, program)| program.collect(&stage, flow, origin))
             .collect();
+        outcome.stretches = self.stretches();
         let both = self.cast.iter().map(|(flow, _)| flow).zip(&collected);
         let pings: Vec<_> = both
             .filter(|(flow, _)| flow.config.kind == Kind::Ping)
@@ -207,7 +212,6 @@ impl Lab {
             }
             outcome.notes.extend(flow.notes);
         }
-        outcome.left = self.stop_all();
         let duration_s = self.ground.duration.as_secs_f64();
         for wire in &self.wires {
             match wire.stats() {
@@ -222,6 +226,29 @@ impl Lab {
             }
         }
         outcome
+    }
+}
+
+impl Lab {
+    /// Where the time of each call's packets went, a table for each call.
+    fn stretches(&self) -> Vec<Table> {
+        let stage = self.ground.stage();
+        let gateways = self.gateways.iter();
+        let packets: Vec<_> = gateways
+            .map(|gateway| (gateway.name.clone(), gateway.packets(&stage)))
+            .collect();
+        let seen = Seen::new(&packets);
+        let table = |(flow, program): &(Flow, Box<dyn Program>)| {
+            let [from, to] = program.logs(&stage, flow)?;
+            let headers = if flow.address(0).is_ipv4() { 28 } else { 48 };
+            let [near, far] = &flow.gateways;
+            let there = seen.ways(near, &from, &to, headers);
+            let back = seen.ways(far, &to, &from, headers);
+            let mut table = stretches::table(&[there, back])?;
+            table.id = format!("stretches of {}", flow.config.name);
+            Some(table)
+        };
+        self.cast.iter().filter_map(table).collect()
     }
 }
 

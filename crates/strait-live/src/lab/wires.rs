@@ -7,9 +7,9 @@ use std::process::Command;
 
 use strait_channel::LinkConfig;
 use strait_node::NodeConfig;
-use strait_node::config::{NeighbourConfig, PortKind};
+use strait_node::config::{NeighbourConfig, PortConfig, PortKind};
 use strait_world::scenario::Loaded;
-use strait_world::topology::{Role, Topology, TopologyLink};
+use strait_world::topology::{End, Role, Topology, TopologyLink};
 
 use super::net::{Net, is_bound};
 use super::process::{Running, config_text};
@@ -30,6 +30,8 @@ pub(super) struct Wire {
 #[derive(Debug)]
 enum WireEnd {
     Pty(PathBuf),
+    KissPty(PathBuf),
+    KissTcp(SocketAddr),
     Udp { local: SocketAddr, peer: SocketAddr },
 }
 
@@ -37,13 +39,16 @@ impl WireEnd {
     fn argument(&self) -> String {
         match self {
             Self::Pty(path) => format!("pty:{}", path.display()),
+            Self::KissPty(path) => format!("kiss:{}", path.display()),
+            Self::KissTcp(address) => format!("kiss:{address}"),
             Self::Udp { local, peer } => format!("udp:{local}->{peer}"),
         }
     }
 
     fn is_ready(&self, net: &Net) -> Result<bool, Error> {
         match self {
-            Self::Pty(path) => Ok(fs::symlink_metadata(path).is_ok()),
+            Self::Pty(path) | Self::KissPty(path) => Ok(fs::symlink_metadata(path).is_ok()),
+            Self::KissTcp(address) => is_bound(&net.links, true, address.port()),
             Self::Udp { local, .. } => is_bound(&net.links, false, local.port()),
         }
     }
@@ -59,12 +64,50 @@ pub(super) fn lay(
     topology: &Topology,
     nodes: &mut [NodeConfig],
 ) -> Result<Vec<Wire>, LabError> {
+    for link in &topology.links {
+        carry(topology, nodes, link)?;
+    }
     let links = topology.links.iter().zip(&loaded.links).enumerate();
     links
+        .filter(|(_, (link, _))| link.over.is_none())
         .map(|(index, (link, config))| {
             lay_one(stage, topology, nodes, index, link, &config.channel)
         })
         .collect()
+}
+
+/// Writes where the ends of a link are whose medium is other gateways.
+fn carry(
+    topology: &Topology,
+    nodes: &mut [NodeConfig],
+    link: &TopologyLink,
+) -> Result<(), LabError> {
+    let Some(sockets) = link.sockets(&topology.members) else {
+        return Ok(());
+    };
+    for (side, end) in link.ends.iter().enumerate() {
+        let other = &topology.members[link.ends[1 - side].member].name;
+        let Some(config) = port_of(topology, nodes, end) else {
+            let message = format!("link `{}` ends at no port", link.name);
+            return Err(LabError::Scenario(message));
+        };
+        config.local = Some(sockets[side]);
+        attach(&mut config.neighbours, other, sockets[1 - side]);
+    }
+    Ok(())
+}
+
+/// The port of a gateway's node file at which a link ends.
+fn port_of<'a>(
+    topology: &Topology,
+    nodes: &'a mut [NodeConfig],
+    end: &End,
+) -> Option<&'a mut PortConfig> {
+    let Role::Gateway(gateway) = topology.members[end.member].role else {
+        return None;
+    };
+    let ports = &mut nodes.get_mut(gateway)?.ports;
+    ports.get_mut(end.port?.index().wrapping_sub(1))
 }
 
 fn lay_one(
@@ -114,33 +157,37 @@ fn lay_end(
             link.name, member.name
         )));
     };
-    let Some(config) = nodes
-        .get_mut(gateway)
-        .and_then(|node| node.ports.get_mut(port.index().wrapping_sub(1)))
-    else {
+    let Some(config) = port_of(topology, nodes, end) else {
         return Err(LabError::Scenario(format!(
             "link `{}`: `{}` has no such port",
             link.name, member.name
         )));
     };
+    let path = stage
+        .scratch
+        .file(&format!("link{index}-{}", ["a", "b"][side]));
+    let far_port = PORTS_FROM + (index * 2 + side) as u16;
     match config.kind {
         PortKind::Serial => {
-            let path = stage
-                .scratch
-                .file(&format!("link{index}-{}", ["a", "b"][side]));
             config.device = Some(path.display().to_string());
             Ok(WireEnd::Pty(path))
         }
-        PortKind::Kiss => Err(LabError::Scenario(format!(
-            "link `{}`: live, the lab has no modem: use kind = \"udp\" there",
-            link.name
-        ))),
+        PortKind::Kiss if config.device.is_some() => {
+            config.device = Some(path.display().to_string());
+            Ok(WireEnd::KissPty(path))
+        }
+        PortKind::Kiss => {
+            let [_, far] = stage.net.join_link(gateway, index, side)?;
+            let modem = SocketAddr::new(far, far_port);
+            config.kiss.get_or_insert_default().modem = Some(modem);
+            Ok(WireEnd::KissTcp(modem))
+        }
         PortKind::Udp => {
             let [near, far] = stage.net.join_link(gateway, index, side)?;
             // One socket serves all neighbours on a port, whichever cable leads to them.
             let own = PORTS_FROM + u16::from(port.0);
             config.local = Some(SocketAddr::from(([0, 0, 0, 0], own)));
-            let local = SocketAddr::new(far, PORTS_FROM + (index * 2 + side) as u16);
+            let local = SocketAddr::new(far, far_port);
             attach(&mut config.neighbours, other, local);
             Ok(WireEnd::Udp {
                 local,

@@ -8,9 +8,9 @@ use strait_core::chance::Stream;
 use strait_core::time::Duration;
 use strait_world::pair::{PairCampaign, PairRecord, Prober, header_octets};
 
-use super::socket::{Udp, wait};
 use crate::error::{Doing, Error};
 use crate::lab::Stop;
+use crate::stamped_udp::{Udp, wait};
 use crate::voice::monotonic;
 
 /// How long a request to stop may stay unseen if no signal comes with it.

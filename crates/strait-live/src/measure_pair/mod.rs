@@ -5,7 +5,6 @@
 
 mod client;
 mod server;
-mod socket;
 
 pub use self::client::{Outcome, probe};
 pub use self::server::{Listening, Tally};

@@ -6,9 +6,9 @@ use std::os::fd::AsFd;
 use strait_core::time::{Duration, Instant};
 use strait_world::pair::Receiver;
 
-use super::socket::{Udp, wait};
 use crate::error::{Doing, Error};
 use crate::signals::StopRequests;
+use crate::stamped_udp::{Udp, wait};
 use crate::voice::monotonic;
 
 /// What a receiver has done.

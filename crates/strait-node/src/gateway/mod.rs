@@ -345,6 +345,12 @@ impl Node for Gateway {
         self.ports.get(port.index())?.wants()
     }
 
+    fn committed_octets(&self, port: PortId) -> usize {
+        self.ports
+            .get(port.index())
+            .map_or(0, Port::committed_octets)
+    }
+
     fn reads(&self, _port: PortId) -> bool {
         !self.stopping
     }

@@ -459,6 +459,12 @@ impl Port {
         stats.undecompressed += undecompressed + refused[Refused::Unagreed as usize];
         stats.agreement = self.agreement();
         stats.strangers += u64::from(stranger);
+        if let Link::Octets(ends) = &self.link {
+            let came = ends.1.urgent();
+            stats.urgent.frames_in = came.frames;
+            stats.urgent.damaged = came.damaged;
+            stats.urgent.resumed = came.resumed;
+        }
         if let Some(config) = &self.config {
             self.mtu = self.headers.mtu(config.mtu.0 as usize);
         }
@@ -500,6 +506,14 @@ impl Port {
                 to: self.note_to()?,
             })
         })
+    }
+
+    /// Octets of an urgent frame that is leaving: nothing is more urgent than that.
+    pub(crate) fn committed_octets(&self) -> usize {
+        match &self.link {
+            Link::Octets(ends) => ends.0.urgent_octets(),
+            _ => 0,
+        }
     }
 
     /// Fills `room`; see [`strait_core::Node::poll_transmit`].

@@ -130,6 +130,7 @@ fn hosts(source: &Source<'_>, scenario: &Scenario) -> Checked {
 pub(super) fn references(source: &Source<'_>, loaded: &Loaded) -> Checked {
     behind(source, &loaded.scenario)?;
     links(source, loaded)?;
+    super::over::check(source, loaded)?;
     attachments(source, loaded)?;
     traffic(source, &loaded.scenario)?;
     ways(source, loaded)?;

@@ -101,6 +101,9 @@ pub struct Link {
     pub ends: [LinkEnd; 2],
     /// The medium.
     pub channel: LinkConfig,
+    /// The hosts at whose addresses the ends are, if other gateways are the medium. `channel` says
+    /// nothing then.
+    pub over: Option<[String; 2]>,
 }
 
 /// Where a link ends.
@@ -266,7 +269,10 @@ fn load_links(
 ) -> Result<Vec<Link>, ConfigError> {
     let load = |(index, entry): (usize, &super::LinkEntry)| {
         let channel: LinkConfig = match (&entry.file, &entry.channel) {
-            (Some(name), None) => {
+            (None, None) if entry.over.is_some() => {
+                LinkConfig::frames(1_000_000_000, strait_core::time::Duration::ZERO)
+            }
+            (Some(name), None) if entry.over.is_none() => {
                 let path = beside(source.path, name);
                 let text = read(files, &path)
                     .map_err(|error| unreadable(source, &format!("link.{index}.file"), &error))?;
@@ -277,14 +283,14 @@ fn load_links(
                     .map_err(|error| wrong_link(&file, &text, "", &error))?;
                 channel
             }
-            (None, Some(channel)) => {
+            (None, Some(channel)) if entry.over.is_none() => {
                 let path = format!("link.{index}.channel.");
                 let wrong = |error| wrong_link(source.file, source.text, &path, &error);
                 channel.validate().map_err(wrong)?;
                 channel.clone()
             }
             _ => {
-                let message = "a link needs either `file` or [link.channel]";
+                let message = "a link needs one of `file`, [link.channel] and `over`";
                 return Err(source.error(&format!("link.{index}"), message));
             }
         };
@@ -297,6 +303,7 @@ fn load_links(
             name,
             ends,
             channel,
+            over: entry.over.clone(),
         })
     };
     scenario.links.iter().enumerate().map(load).collect()
@@ -453,7 +460,7 @@ impl Loaded {
         for (entry, link) in scenario.links.iter_mut().zip(&self.links) {
             entry.file = None;
             entry.name = Some(link.name.clone());
-            entry.channel = Some(link.channel.clone());
+            entry.channel = link.over.is_none().then(|| link.channel.clone());
         }
         // Only a number above TOML's largest can't be written, and none came from TOML.
         let text = Table::try_from(&scenario).map(|table| toml::to_string(&table));

@@ -22,6 +22,7 @@ mod check;
 mod load;
 #[cfg(test)]
 mod mgen_tests;
+mod over;
 #[cfg(test)]
 mod tests;
 
@@ -142,6 +143,10 @@ pub struct LinkEntry {
     pub file: Option<String>,
     /// The content of a link file, in place of `file`.
     pub channel: Option<LinkConfig>,
+    /// In place of a medium: the two hosts at whose addresses the ends are, `udp` ports both. Other
+    /// gateways carry their datagrams between these hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<[String; 2]>,
 }
 
 /// Something that breaks.

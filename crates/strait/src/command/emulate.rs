@@ -14,10 +14,10 @@ use crate::exit::BadInput;
 /// Emulate a link between two ports of this host, in real time, until SIGINT or SIGTERM.
 ///
 /// A serial link's ends are pseudo-terminals (pty:PATH), those of a link for frames are UDP
-/// sockets (udp:LOCAL->PEER) or TUN interfaces (tun:NAME[@NETNS][,ADDRESS/LENGTH ...]). The medium
-/// is the simulator's: rate, delay, jitter, queue, bit errors, loss, duplicates, reordering, half
-/// duplex, outages. When it is up it says so by one line on stderr; at its end it prints what it
-/// did.
+/// sockets (udp:LOCAL->PEER), KISS modems (kiss:PATH, kiss:ADDR:PORT) or TUN interfaces
+/// (tun:NAME[@NETNS][,ADDRESS/LENGTH ...]). The medium is the simulator's: rate, delay, jitter,
+/// queue, bit errors, loss, duplicates, reordering, half duplex, outages. When it is up it says so
+/// by one line on stderr; at its end it prints what it did.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait emulate scenarios/links/serial-9600.toml --a pty:/tmp/a --b pty:/tmp/b\n  \

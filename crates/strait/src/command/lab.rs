@@ -181,6 +181,7 @@ fn result(
             });
         }
     }
+    tables.extend(outcome.stretches.iter().cloned());
     tables.extend(outcome.kept_off_table());
     tables.extend(outcome.delay_tables());
     let mut checks = expected(loaded, args, outcome);

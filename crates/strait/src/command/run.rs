@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use strait_live::Clock;
-use strait_live::gateway::{LiveGateway, StartError};
+use strait_live::gateway::{LiveGateway, RunOptions, StartError};
 use strait_node::NodeConfig;
 use strait_node::config::JournalConfig;
 use strait_world::scenario::{DiskFiles, load_node};
@@ -40,6 +40,13 @@ pub(crate) struct Args {
     /// Another file for the journal, or one where the node file has none.
     #[arg(long, value_name = "FILE")]
     journal: Option<String>,
+    /// Write a line of JSON for each packet that ended here: when it came and when it had left.
+    #[arg(long, value_name = "FILE")]
+    packets: Option<PathBuf>,
+    /// Don't go before ordinary programs (real-time scheduling, which a gateway with a serial line
+    /// asks for).
+    #[arg(long)]
+    ordinary: bool,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -53,10 +60,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let clock = Clock::start();
     let mut config = load_node(&DiskFiles, &args.node)?;
     override_keys(&mut config, args)?;
-    let mut gateway = LiveGateway::start(clock, &config).map_err(|error| match error {
-        StartError::Config(error) => anyhow::Error::new(error),
-        StartError::Host(error) => anyhow::Error::new(error),
-    })?;
+    let options = RunOptions {
+        packets: args.packets.clone(),
+        ordinary: args.ordinary,
+    };
+    let mut gateway =
+        LiveGateway::start(clock, &config, &options).map_err(|error| match error {
+            StartError::Config(error) => anyhow::Error::new(error),
+            StartError::Host(error) => anyhow::Error::new(error),
+        })?;
     eprintln!("{}", gateway.ready_line());
     gateway.run()?;
     Ok(ExitCode::SUCCESS)

@@ -53,10 +53,32 @@ fn a_call_waits_for_no_octet_but_the_one_that_leaves() {
         assert_eq!(packet, bulk);
         assert_eq!(a.stats().ports[1].urgent.frames, 1);
         assert_eq!(a.stats().ports[1].urgent.suspended, u64::from(after > 0));
+        let came = b.stats().ports[1].urgent;
+        assert_eq!((came.frames_in, came.damaged), (1, 0));
+        assert_eq!(came.resumed, u64::from(after > 0), "after {after}");
         a.check();
         b.check();
         assert_eq!(a.stats().held() + b.stats().held(), 0);
     }
+}
+
+#[test]
+fn what_is_left_of_an_urgent_frame_is_fixed_and_nothing_else_is() {
+    let (mut a, _) = pair(&adapter());
+    let bulk = udp("10.1.0.2", "10.2.0.2", 1500, 0);
+    a.handle(Instant::ZERO, frame(PortId::HOST, &bulk));
+    pull(&mut a, LINE, Instant::ZERO, 100);
+    assert_eq!(a.committed_octets(LINE), 0);
+    let voice = udp("10.1.0.2", "10.2.0.2", 91, 46);
+    a.handle(Instant::ZERO, frame(PortId::HOST, &voice));
+    assert_eq!(a.committed_octets(LINE), 0, "not begun");
+    pull(&mut a, LINE, Instant::ZERO, 3);
+    assert_eq!(a.committed_octets(LINE), 91 + 5 - 3);
+    pull(&mut a, LINE, Instant::ZERO, 92);
+    assert_eq!(a.committed_octets(LINE), 1);
+    pull(&mut a, LINE, Instant::ZERO, 1);
+    assert_eq!(a.committed_octets(LINE), 0);
+    assert_eq!(a.committed_octets(PortId::HOST), 0);
 }
 
 #[test]

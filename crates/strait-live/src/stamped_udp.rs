@@ -14,32 +14,34 @@ use nix::time::{ClockId, clock_gettime};
 use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::time::{Duration, Instant};
 
-/// Octets kept for what has come and isn't read: a train of the longest packets.
+/// Octets kept for what has come and isn't read: a train of the longest packets of a measurement.
 const BUFFER_OCTETS: usize = 1 << 20;
 /// The longest datagram of a measurement.
 const DATAGRAM_OCTETS_MAX: usize = 9216;
 
 /// The socket.
 #[derive(Debug)]
-pub(super) struct Udp {
+pub(crate) struct Udp {
     socket: UdpSocket,
     buffer: Vec<u8>,
 }
 
 /// A datagram that came.
 #[derive(Debug)]
-pub(super) struct Came<'a> {
+pub(crate) struct Came<'a> {
     /// When, by the kernel's calendar clock.
-    pub(super) at: Instant,
+    pub(crate) at: Instant,
+    /// How long ago that is: the reader's own lateness.
+    pub(crate) age: Duration,
     /// Who sent it.
-    pub(super) peer: Option<SocketAddr>,
+    pub(crate) peer: Option<SocketAddr>,
     /// Its payload.
-    pub(super) octets: &'a [u8],
+    pub(crate) octets: &'a [u8],
 }
 
 impl Udp {
     /// A socket bound to `local`, sending with a code point.
-    pub(super) fn bind(local: SocketAddr, dscp: u8) -> io::Result<Self> {
+    pub(crate) fn bind(local: SocketAddr, dscp: u8) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_nonblocking(true)?;
         let class = u32::from(dscp) << 2;
@@ -58,19 +60,19 @@ impl Udp {
         })
     }
 
-    pub(super) fn connect(&self, peer: SocketAddr) -> io::Result<()> {
+    pub(crate) fn connect(&self, peer: SocketAddr) -> io::Result<()> {
         self.socket.connect(peer)
     }
 
-    pub(super) fn local(&self) -> io::Result<SocketAddr> {
+    pub(crate) fn local(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    pub(super) fn send(&self, octets: &[u8]) -> io::Result<()> {
+    pub(crate) fn send(&self, octets: &[u8]) -> io::Result<()> {
         self.socket.send(octets).map(drop)
     }
 
-    pub(super) fn send_to(&self, octets: &[u8], peer: SocketAddr) -> io::Result<()> {
+    pub(crate) fn send_to(&self, octets: &[u8], peer: SocketAddr) -> io::Result<()> {
         self.socket.send_to(octets, peer).map(drop)
     }
 
@@ -78,7 +80,7 @@ impl Udp {
     ///
     /// # Errors
     /// The system's, such as that nobody listens at the other end.
-    pub(super) fn receive(&mut self) -> io::Result<Option<Came<'_>>> {
+    pub(crate) fn receive(&mut self) -> io::Result<Option<Came<'_>>> {
         let mut space = nix::cmsg_space!(TimeSpec);
         let mut slices = [IoSliceMut::new(&mut self.buffer)];
         let received = recvmsg::<SockaddrStorage>(
@@ -99,9 +101,11 @@ impl Udp {
             Err(Errno::EAGAIN) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let at = at.unwrap_or_else(calendar);
+        let now = calendar();
+        let at = at.unwrap_or(now);
         Ok(Some(Came {
             at,
+            age: now.since(at),
             peer,
             octets: &self.buffer[..octets],
         }))
@@ -134,7 +138,7 @@ fn calendar() -> Instant {
 }
 
 /// Waits until something can be read or `patience` has passed. A signal ends the wait.
-pub(super) fn wait(descriptors: &[BorrowedFd<'_>], patience: Duration) -> io::Result<()> {
+pub(crate) fn wait(descriptors: &[BorrowedFd<'_>], patience: Duration) -> io::Result<()> {
     let of = |descriptor| PollFd::new(descriptor, PollFlags::POLLIN);
     let mut ready: Vec<PollFd<'_>> = descriptors.iter().copied().map(of).collect();
     match ppoll(&mut ready, Some(TimeSpec::from(patience)), None) {
