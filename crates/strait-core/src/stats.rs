@@ -255,6 +255,10 @@ pub enum Agreement {
         headers: Settled,
         /// Whether this end's real-time packets have checks of 16 bits.
         short_checks: Settled,
+        /// Whether UDP checksums are left out and rebuilt.
+        checksums: Settled,
+        /// Whether both know the same flows beforehand.
+        known_flows: Settled,
     },
 }
 
@@ -288,18 +292,23 @@ impl Agreement {
     /// The agreement in a few words; empty if nobody has asked for one.
     #[must_use]
     pub fn text(self) -> String {
-        let (headers, short_checks) = match self {
+        let (headers, others) = match self {
             Self::None => return String::new(),
             Self::Unanswered => return "no answer yet".into(),
             Self::OtherFormat => return "plain: the other end has another format".into(),
             Self::Settled {
                 headers,
                 short_checks,
-            } => (headers, short_checks),
+                checksums,
+                known_flows,
+            } => (headers, [short_checks, checksums, known_flows]),
         };
+        let [short_checks, checksums, known_flows] = others;
         let what = [
             ("headers compressed", headers),
             ("short checks", short_checks),
+            ("checksums rebuilt", checksums),
+            ("the same flows known", known_flows),
         ];
         let agreed = what.iter().filter(|(_, it)| *it == Settled::Agreed);
         let mut text: Vec<String> = agreed.map(|(name, _)| (*name).into()).collect();

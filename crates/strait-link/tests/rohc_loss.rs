@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use strait_link::rohc::{Cids, Fault, Peer, Profile, Received, Settings};
+use strait_link::rohc::{Beyond, Cids, Fault, Peer, Profile, Received, Settings};
 use traffic::{Dice, Flow, KINDS, Kind};
 
 mod traffic;
@@ -21,7 +21,7 @@ struct Outcome {
 /// packets to come back, and a share of it is lost too; there is none without a delay.
 fn run(
     kinds: &[Kind],
-    settings: Settings,
+    (settings, beyond): (Settings, &Beyond),
     packets: u32,
     loss: f64,
     delay: Option<usize>,
@@ -31,6 +31,8 @@ fn run(
         ..settings
     };
     let (mut left, mut right) = (Peer::new(settings), Peer::new(settings));
+    left.agree(beyond, &beyond.provisions);
+    right.agree(beyond, &beyond.provisions);
     let mut dice = Dice(loss.to_bits());
     let mut flows: Vec<Flow> = kinds
         .iter()
@@ -80,13 +82,22 @@ fn run(
 
 #[test]
 fn every_packet_that_arrives_is_delivered_and_none_wrongly() {
-    let settings = Settings {
+    let settings = Settings::new(Cids::Small(15));
+    let all = Beyond {
         far_timestamps: true,
-        ..Settings::new(Cids::Small(15))
+        checksums_rebuilt: true,
+        provisions: vec![
+            Flow::provision(Kind::Voice6, 1),
+            Flow::provision(Kind::Udp6, 3),
+        ],
     };
-    for loss in [0.0, 0.01, 0.05, 0.1, 0.2] {
+    let beyond = [Beyond::default(), all];
+    for (loss, beyond) in [0.0, 0.01, 0.05, 0.1, 0.2]
+        .into_iter()
+        .flat_map(|loss| [(loss, &beyond[0]), (loss, &beyond[1])])
+    {
         for delay in [None, Some(1), Some(20)] {
-            let outcome = run(&KINDS, settings, 30_000, loss, delay);
+            let outcome = run(&KINDS, (settings, beyond), 30_000, loss, delay);
             println!("{loss} {delay:?} {outcome:?}");
             assert_eq!(outcome.wrong, 0);
             let lost = outcome.arrived - outcome.delivered;
@@ -105,7 +116,13 @@ fn more_flows_than_contexts_never_mix() {
     let kinds: Vec<Kind> = KINDS.into_iter().cycle().take(40).collect();
     for cids in [Cids::Small(15), Cids::Small(3), Cids::Large(20)] {
         for (loss, delay) in [(0.0, None), (0.2, None), (0.2, Some(5))] {
-            let outcome = run(&kinds, Settings::new(cids), 20_000, loss, delay);
+            let outcome = run(
+                &kinds,
+                (Settings::new(cids), &Beyond::default()),
+                20_000,
+                loss,
+                delay,
+            );
             println!("{cids:?} {loss} {delay:?} {outcome:?}");
             assert_eq!(outcome.wrong, 0, "{cids:?} {loss}");
             assert!(loss > 0.0 || outcome.delivered == outcome.arrived);
@@ -217,11 +234,14 @@ fn a_packet_behind_a_long_silence_needs_no_more_octets_than_behind_a_short_one()
             (true, far, 17),
             (true, far, 20),
         ] {
-            let settings = Settings {
-                far_timestamps,
-                ..Settings::new(Cids::Small(15))
-            };
+            let settings = Settings::new(Cids::Small(15));
             let (mut left, mut right) = (Peer::new(settings), Peer::new(settings));
+            let beyond = Beyond {
+                far_timestamps,
+                ..Beyond::default()
+            };
+            left.agree(&beyond, &beyond.provisions);
+            right.agree(&beyond, &beyond.provisions);
             let mut dice = Dice(9);
             let mut call = Flow::new(Kind::Voice6, 1, &mut dice);
             (call.pauses, call.reroutes) = (0.0, 0.0);

@@ -16,10 +16,13 @@ use strait_wire::ax25::Station;
 use strait_wire::ip::Chatter;
 
 use crate::answers::AnswersConfig;
+
 use crate::gateway::GROWTH_OCTETS_MAX;
 
+mod compression;
 mod host;
 
+pub use self::compression::{Checksums, Compression, ContextConfig};
 pub use self::host::{HostConfig, HostKind, MacAddress};
 
 /// A gateway, as configured.
@@ -94,6 +97,13 @@ pub struct PortConfig {
     /// How packets' headers are compressed. Both ends need the same.
     #[serde(default)]
     pub compression: Compression,
+    /// What becomes of transport checksums with `compression`. Both ends need the same.
+    #[serde(default)]
+    pub checksums: Checksums,
+    /// Flows over UDP that both ends know beforehand, for links below some 2400 bit/s. Both ends
+    /// need the same, in the same order.
+    #[serde(default)]
+    pub context: Vec<ContextConfig>,
     /// The most payload octets in a segment; about 67 ms of line time if absent.
     #[serde(default)]
     pub segment: Option<Octets>,
@@ -180,17 +190,6 @@ pub enum LinkProfile {
     /// Real-time packets whole and inside what is leaving, after any octet; the rest in as few
     /// segments as others let it.
     Adapter,
-}
-
-/// How packets' headers are compressed across a port.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub enum Compression {
-    /// Not at all.
-    #[default]
-    None,
-    /// By robust header compression (RFC 3095), with feedback.
-    Rohc,
 }
 
 /// A kind of background chatter, by its name.
@@ -427,9 +426,8 @@ impl PortConfig {
             }
             PortKind::Kiss => self.validate_kiss()?,
         }
-        if self.compression != Compression::None && self.profile == LinkProfile::Plain {
-            let message = "needs profile = \"segments\": a plain line has no header compression";
-            return Err(invalid(self.place("compression"), message));
+        if let Some((key, message)) = compression::fault(self) {
+            return Err(invalid(self.place(key), message));
         }
         if self.segment.is_some_and(|segment| segment.0 < 8) {
             return Err(invalid(self.place("segment"), "must be at least 8 octets"));

@@ -17,15 +17,17 @@ use alloc::vec::Vec;
 /// The first octet.
 pub const MARK: u8 = 0xf9;
 /// The most octets of a hello as this version sends it.
-pub const OCTETS_MAX: usize = HEAD_OCTETS + 4;
+pub const OCTETS_MAX: usize = HEAD_OCTETS + 4 + 10;
 
 const HEAD_OCTETS: usize = 15;
 
 const COMPRESSES: u8 = 0x01;
 const CONFIRMED: u8 = 0x02;
+const CHECKSUMS_REBUILT: u8 = 0x40;
 const FAR_TIMESTAMPS: u8 = 0x80;
 
 const FIELD_CHECKS: u8 = 1;
+const FIELD_KNOWN: u8 = 2;
 
 const REAL_TIME_SHORT: u8 = 0x01;
 const OTHERS_SHORT: u8 = 0x02;
@@ -44,6 +46,15 @@ pub struct Checks {
     pub real_time_streams: u8,
 }
 
+/// Flows whose headers an end knows beforehand: a number for all it knows of them, zero for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownFlows {
+    /// Those that it sends.
+    pub sent: u32,
+    /// Those that it receives.
+    pub received: u32,
+}
+
 /// What an end of a link says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
@@ -57,6 +68,8 @@ pub struct Hello {
     pub confirmed: bool,
     /// It finds timestamps behind a long silence by the transport checksum.
     pub far_timestamps: bool,
+    /// It leaves right UDP checksums out, and rebuilds them, if the other end does.
+    pub checksums_rebuilt: bool,
     /// The highest number of a context.
     pub cids_max: u8,
     /// Another number after each start: what it knew before is gone.
@@ -67,6 +80,8 @@ pub struct Hello {
     pub mtu: u16,
     /// How it checks. Without the field: nothing short, no urgent frames.
     pub checks: Checks,
+    /// Flows that it knows beforehand. Without the field: none.
+    pub known: KnownFlows,
 }
 
 impl Hello {
@@ -78,6 +93,7 @@ impl Hello {
             self.format_least,
             flag(self.compresses, COMPRESSES)
                 | flag(self.confirmed, CONFIRMED)
+                | flag(self.checksums_rebuilt, CHECKSUMS_REBUILT)
                 | flag(self.far_timestamps, FAR_TIMESTAMPS),
             self.cids_max,
         ]);
@@ -89,6 +105,11 @@ impl Hello {
             | flag(checks.others_short, OTHERS_SHORT)
             | flag(checks.urgent, URGENT);
         put_field(FIELD_CHECKS, &[bits, checks.real_time_streams], out);
+        if self.known != KnownFlows::default() {
+            let [a, b, c, d] = self.known.sent.to_be_bytes();
+            let [e, f, g, h] = self.known.received.to_be_bytes();
+            put_field(FIELD_KNOWN, &[a, b, c, d, e, f, g, h], out);
+        }
     }
 
     /// Reads a hello, which `octets` hold whole. Flags and fields that nobody knows yet have no
@@ -122,11 +143,13 @@ impl Hello {
             compresses: flags & COMPRESSES != 0,
             confirmed: flags & CONFIRMED != 0,
             far_timestamps: flags & FAR_TIMESTAMPS != 0,
+            checksums_rebuilt: flags & CHECKSUMS_REBUILT != 0,
             cids_max,
             incarnation: u32::from_be_bytes([a, b, c, d]),
             heard: u32::from_be_bytes([e, f, g, h]),
             mtu: u16::from_be_bytes([i, j]),
             checks: Checks::default(),
+            known: KnownFlows::default(),
         };
         while let [kind, length, rest @ ..] = fields {
             let (value, after) = rest.split_at_checked(usize::from(*length))?;
@@ -138,13 +161,22 @@ impl Hello {
 
     /// Takes in a field; what is shorter than it should be says nothing.
     fn take_field(&mut self, kind: u8, value: &[u8]) {
-        if let (FIELD_CHECKS, &[bits, real_time_streams, ..]) = (kind, value) {
-            self.checks = Checks {
-                real_time_short: bits & REAL_TIME_SHORT != 0,
-                others_short: bits & OTHERS_SHORT != 0,
-                urgent: bits & URGENT != 0,
-                real_time_streams,
-            };
+        match (kind, value) {
+            (FIELD_CHECKS, &[bits, real_time_streams, ..]) => {
+                self.checks = Checks {
+                    real_time_short: bits & REAL_TIME_SHORT != 0,
+                    others_short: bits & OTHERS_SHORT != 0,
+                    urgent: bits & URGENT != 0,
+                    real_time_streams,
+                };
+            }
+            (FIELD_KNOWN, &[a, b, c, d, e, f, g, h, ..]) => {
+                self.known = KnownFlows {
+                    sent: u32::from_be_bytes([a, b, c, d]),
+                    received: u32::from_be_bytes([e, f, g, h]),
+                };
+            }
+            _ => {}
         }
     }
 }
@@ -169,6 +201,7 @@ mod tests {
         compresses: true,
         confirmed: false,
         far_timestamps: true,
+        checksums_rebuilt: false,
         cids_max: 15,
         incarnation: 0x0102_0304,
         heard: 0xa0b0_c0d0,
@@ -178,6 +211,10 @@ mod tests {
             others_short: false,
             urgent: true,
             real_time_streams: 0x81,
+        },
+        known: KnownFlows {
+            sent: 0x1122_3344,
+            received: 0x5566_7788,
         },
     };
 
@@ -190,7 +227,8 @@ mod tests {
     #[test]
     fn a_hello_literally() {
         let expected = [
-            0xf9, 2, 1, 0x81, 15, 1, 2, 3, 4, 0xa0, 0xb0, 0xc0, 0xd0, 0x05, 0xdc, 1, 2, 5, 0x81,
+            0xf9, 2, 1, 0x81, 15, 1, 2, 3, 4, 0xa0, 0xb0, 0xc0, 0xd0, 0x05, 0xdc, 1, 2, 5, 0x81, 2,
+            8, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
         ];
         let mut octets = octets();
         assert_eq!(octets, expected);
@@ -203,12 +241,20 @@ mod tests {
     #[test]
     fn a_hello_cut_short_is_none_but_where_a_field_ends() {
         let octets = octets();
-        let bare = Hello {
-            checks: Checks::default(),
+        let unknowing = Hello {
+            known: KnownFlows::default(),
             ..HELLO
         };
+        let bare = Hello {
+            checks: Checks::default(),
+            ..unknowing
+        };
         for left in 0..octets.len() {
-            let expected = (left == HEAD_OCTETS).then_some(bare);
+            let expected = match left {
+                HEAD_OCTETS => Some(bare),
+                19 => Some(unknowing),
+                _ => None,
+            };
             assert_eq!(Hello::parse(&octets[..left]), expected, "{left}");
         }
     }
@@ -216,7 +262,7 @@ mod tests {
     #[test]
     fn flags_and_fields_that_nobody_knows_have_no_effect() {
         let mut octets = octets();
-        octets[3] |= 0x7c;
+        octets[3] |= 0x3c;
         // One without contents, one with, and one octet more in a known one.
         octets.extend_from_slice(&[0, 0, 200, 3, 9, 9, 9]);
         octets.splice(15..19, [1, 3, 5, 0x81, 0xff]);

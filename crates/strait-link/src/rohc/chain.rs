@@ -3,7 +3,10 @@
 
 use alloc::vec::Vec;
 
+use strait_wire::ip::put_udp_checksum;
+
 use super::Profile;
+use super::beyond::Kind;
 use super::fields::Fields;
 use super::numbers::{Cursor, put_sdvl, sdvl_width};
 
@@ -20,6 +23,10 @@ pub(super) struct Known {
     pub(super) stride: u32,
     /// Bidirectional optimistic mode, as the compressor says.
     pub(super) optimistic: bool,
+    /// The UDP checksum is left out and rebuilt.
+    pub(super) rebuilds: bool,
+    /// The other end knows addresses and ports beforehand.
+    pub(super) provisioned: bool,
 }
 
 impl Known {
@@ -31,7 +38,24 @@ impl Known {
             id_network_order: true,
             stride: 0,
             optimistic: false,
+            rebuilds: false,
+            provisioned: false,
         }
+    }
+
+    /// The profile's number, and what goes beyond it.
+    pub(super) const fn kind(&self) -> Kind {
+        Kind {
+            profile: self.profile,
+            rebuilds: self.rebuilds,
+            provisioned: self.provisioned,
+        }
+    }
+
+    /// Whether packets carry a UDP checksum.
+    pub(super) const fn carries_checksum(&self) -> bool {
+        let udp = matches!(self.profile, Profile::Udp | Profile::Rtp);
+        udp && self.fields.checksum != 0 && !self.rebuilds
     }
 
     /// Whether compressed headers say identifications by low bits.
@@ -62,9 +86,13 @@ impl Known {
     /// Appends the headers that these are, and `payload`. `false`, and nothing is appended, if no
     /// packet is that long.
     pub(super) fn emit(&self, payload: &[u8], out: &mut Vec<u8>) -> bool {
+        let start = out.len();
         let done = self.fields.emit(self.profile, payload.len(), out);
         if done {
             out.extend_from_slice(payload);
+            if self.rebuilds {
+                put_udp_checksum(&mut out[start..]);
+            }
         }
         done
     }
@@ -89,6 +117,31 @@ impl Known {
         if matches!(self.profile, Profile::Esp | Profile::Rtp) {
             out.extend_from_slice(&fields.source.to_be_bytes());
         }
+    }
+
+    /// Appends what nobody knows beforehand of a flow that never changes: the flow label of IPv6 in
+    /// three octets, and the source of RTP.
+    pub(super) fn put_unprovisioned(&self, out: &mut Vec<u8>) {
+        let fields = &self.fields;
+        if fields.v6 {
+            out.extend_from_slice(&fields.flow_label.to_be_bytes()[1..]);
+        }
+        if self.profile == Profile::Rtp {
+            out.extend_from_slice(&fields.source.to_be_bytes());
+        }
+    }
+
+    /// Reads that.
+    pub(super) fn read_unprovisioned(&mut self, chain: &mut Cursor<'_>) -> Option<()> {
+        let fields = &mut self.fields;
+        if fields.v6 {
+            let [a, b, c] = chain.array()?;
+            fields.flow_label = u32::from_be_bytes([0, a & 0x0f, b, c]);
+        }
+        if self.profile == Profile::Rtp {
+            fields.source = chain.u32()?;
+        }
+        Some(())
     }
 
     /// Reads a static chain.
@@ -132,7 +185,7 @@ impl Known {
             );
         }
         out.push(EMPTY_LIST);
-        if matches!(self.profile, Profile::Udp | Profile::Rtp) {
+        if matches!(self.profile, Profile::Udp | Profile::Rtp) && !self.rebuilds {
             out.extend_from_slice(&fields.checksum.to_be_bytes());
         }
         match self.profile {
@@ -170,7 +223,7 @@ impl Known {
             self.id_network_order = flags & 0x20 != 0;
         }
         read_empty_list(chain)?;
-        if matches!(self.profile, Profile::Udp | Profile::Rtp) {
+        if matches!(self.profile, Profile::Udp | Profile::Rtp) && !self.rebuilds {
             fields.checksum = chain.u16()?;
         }
         match self.profile {

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use strait_wire::ip::verify_transport_checksum;
 
+use super::beyond::{Beyond, Provision};
 use super::check::crc8;
 use super::encode::Encoder;
 use super::feedback::{Feedback, Form, Kind};
@@ -151,6 +152,7 @@ pub struct Compressor {
     /// Packets of the uncompressed profile that still have to say its context.
     plain_left: u8,
     plain_since: u32,
+    beyond: Beyond,
 }
 
 impl Compressor {
@@ -166,17 +168,33 @@ impl Compressor {
             packets: 0,
             plain_left: settings.repeats,
             plain_since: 0,
+            beyond: Beyond::default(),
         }
     }
 
     /// Forgets every context, as after the link was down: the other end may be a new one.
     pub fn reset(&mut self) {
-        *self = Self::new(self.settings);
+        let beyond = core::mem::take(&mut self.beyond);
+        *self = Self {
+            beyond,
+            ..Self::new(self.settings)
+        };
     }
 
-    /// The other end has said whether it does [`Settings::far_timestamps`].
-    pub const fn agree(&mut self, far_timestamps: bool) {
-        self.settings.far_timestamps = far_timestamps;
+    /// What the other end does beyond the standard. If that is news, every context is said anew.
+    pub fn agree(&mut self, beyond: &Beyond) {
+        let mut beyond = beyond.clone();
+        let most = usize::from(self.settings.cids.max()).min(Provision::MAX);
+        beyond.provisions.truncate(most);
+        if self.beyond != beyond {
+            self.beyond = beyond;
+            self.reset();
+        }
+    }
+
+    /// Contexts that no other flow gets.
+    fn provisioned(&self) -> usize {
+        self.beyond.provisions.len()
     }
 
     /// Appends `packet` in its compressed form, and says by which profile. Packets of one flow and
@@ -219,7 +237,8 @@ impl Compressor {
                     _ => parsed.fields,
                 };
                 let octets = fields.octets(profile);
-                encoder.encode(fields, &packet[..octets], cid, &settings, out);
+                let agreed = (&settings, &self.beyond);
+                encoder.encode(fields, &packet[..octets], cid, agreed, out);
                 octets
             }
             (Coder::Tcp(_), None) => 0,
@@ -252,17 +271,22 @@ impl Compressor {
         if let Some((number, entry)) = found {
             entry.used = self.packets;
             if profile == Profile::Udp {
-                entry.keep_profile(fields, rtp, &self.settings);
+                entry.keep_profile(fields, rtp, (&self.settings, &self.beyond));
             }
             return Some(number);
         }
         let likely = rtp.filter(Fields::is_likely_rtp);
-        let number = self.free(class, likely.is_some())?;
-        let settings = &self.settings;
+        let known = self.known_beforehand(&fields);
+        let number = known.or_else(|| self.free(class, likely.is_some()))?;
+        let agreed = (&self.settings, &self.beyond);
+        let encoder = |profile, fields| {
+            let encoder = Encoder::new(profile, fields, known.is_some(), agreed);
+            Coder::Rfc3095(Box::new(encoder))
+        };
         let coder = match (tcp, likely) {
-            (Some(header), _) => Coder::Tcp(Box::new(tcp::Encoder::new(header, settings))),
-            (_, Some(rtp)) => Coder::Rfc3095(Box::new(Encoder::new(Profile::Rtp, rtp, settings))),
-            _ => Coder::Rfc3095(Box::new(Encoder::new(profile, fields, settings))),
+            (Some(header), _) => Coder::Tcp(Box::new(tcp::Encoder::new(header, &self.settings))),
+            (_, Some(rtp)) => encoder(Profile::Rtp, rtp),
+            _ => encoder(profile, fields),
         };
         self.entries[number] = Some(Box::new(Entry {
             flow,
@@ -274,14 +298,23 @@ impl Compressor {
         Some(number)
     }
 
+    /// The context that the other end knows this flow's by, unless another class has it.
+    fn known_beforehand(&self, fields: &Fields) -> Option<usize> {
+        let mut provisions = self.beyond.provisions.iter();
+        let number = provisions.position(|it| it.is_of(fields))?;
+        self.entries[number].is_none().then_some(number)
+    }
+
     /// A number for a new context. RTP takes the first, which costs no octet, from flows that
     /// aren't RTP, as long as there is another for those.
     fn free(&mut self, class: u8, rtp: bool) -> Option<usize> {
-        let free = self.entries.iter().position(Option::is_none);
+        let least = self.provisioned();
+        let free = self.entries.iter().skip(least).position(Option::is_none);
+        let free = free.map(|place| place + least);
         let number = free.or_else(|| self.oldest_of(self.largest_class(class)))?;
         let first = self.entries.first_mut()?;
         let yields = |entry: &Entry| entry.coder.profile() != Profile::Rtp;
-        if rtp && number != 0 && first.as_deref().is_some_and(yields) {
+        if rtp && least == 0 && number != 0 && first.as_deref().is_some_and(yields) {
             let mut moved = first.take();
             if let Some(entry) = &mut moved {
                 entry.coder.begin_again();
@@ -295,10 +328,11 @@ impl Compressor {
     /// The class with most contexts; `class` itself if none has more.
     fn largest_class(&self, class: u8) -> u8 {
         let held = |of: u8| {
-            let entries = self.entries.iter().flatten();
+            let entries = self.entries.iter().skip(self.provisioned()).flatten();
             entries.filter(|entry| entry.class == of).count()
         };
-        let classes = self.entries.iter().flatten().map(|entry| entry.class);
+        let entries = self.entries.iter().skip(self.provisioned()).flatten();
+        let classes = entries.map(|entry| entry.class);
         classes.fold(class, |most, other| {
             if held(other) > held(most) {
                 other
@@ -311,6 +345,7 @@ impl Compressor {
     fn oldest_of(&self, class: u8) -> Option<usize> {
         let entries = self.entries.iter().enumerate();
         entries
+            .skip(self.provisioned())
             .filter_map(|(number, entry)| Some((number, entry.as_ref()?)))
             .filter(|(_, entry)| entry.class == class)
             .min_by_key(|(_, entry)| entry.used)
@@ -380,19 +415,25 @@ fn put_plain_ir(cid: Cid, out: &mut Vec<u8>) {
 
 impl Entry {
     /// Changes the profile of a UDP flow if it has turned out to be RTP, or not to be.
-    fn keep_profile(&mut self, fields: Fields, rtp: Option<Fields>, settings: &Settings) {
+    fn keep_profile(&mut self, fields: Fields, rtp: Option<Fields>, agreed: (&Settings, &Beyond)) {
         let Coder::Rfc3095(encoder) = &mut self.coder else {
             return;
         };
-        match encoder.profile() {
+        let kind = encoder.kind();
+        let new = |profile, fields| Encoder::new(profile, fields, kind.provisioned, agreed);
+        match kind.profile {
             Profile::Rtp if rtp.is_none_or(|rtp| rtp.source != encoder.last().source) => {
-                **encoder = Encoder::new(Profile::Udp, fields, settings);
+                **encoder = new(Profile::Udp, fields);
                 self.look.is_rtp(rtp.as_ref());
             }
             Profile::Udp if self.look.is_rtp(rtp.as_ref()) => {
                 if let Some(rtp) = rtp {
-                    **encoder = Encoder::new(Profile::Rtp, rtp, settings);
+                    **encoder = new(Profile::Rtp, rtp);
                 }
+            }
+            // There is none any more to rebuild.
+            profile if kind.rebuilds && fields.checksum == 0 => {
+                **encoder = new(profile, rtp.unwrap_or(fields));
             }
             _ => {}
         }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use strait_wire::ip::verify_transport_checksum;
 
+use super::beyond::{self, Provision};
 use super::chain;
 use super::check::crc8;
 use super::decode::{Check, Decoder};
@@ -58,6 +59,14 @@ impl Known {
         match self {
             Self::Tcp(_) => Form::Rfc6846,
             _ => Form::Rfc3095,
+        }
+    }
+
+    /// The transport checksum is this end's own, and vouches for nothing.
+    const fn rebuilds(&self) -> bool {
+        match self {
+            Self::Rfc3095(decoder) => decoder.known().rebuilds,
+            _ => false,
         }
     }
 
@@ -124,6 +133,8 @@ pub struct Decompressor {
     /// Contexts that aren't there and were used: the one to tell the compressor of.
     missing: Option<u16>,
     missed: u8,
+    /// Flows known beforehand, by the contexts' numbers.
+    provisions: Vec<Provision>,
 }
 
 impl Decompressor {
@@ -134,12 +145,23 @@ impl Decompressor {
             entries: (0..=settings.cids.max()).map(|_| None).collect(),
             missing: None,
             missed: 0,
+            provisions: Vec::new(),
         }
     }
 
     /// Forgets every context.
     pub fn reset(&mut self) {
-        *self = Self::new(self.settings);
+        let provisions = core::mem::take(&mut self.provisions);
+        *self = Self {
+            provisions,
+            ..Self::new(self.settings)
+        };
+    }
+
+    /// Flows that the compressor takes for known beforehand.
+    pub fn agree(&mut self, provisions: &[Provision]) {
+        self.provisions.clear();
+        self.provisions.extend_from_slice(provisions);
     }
 
     /// Appends the packet that `line` stands for; `hear` gets each feedback element's data, which
@@ -201,9 +223,10 @@ impl Decompressor {
         mut rest: Cursor<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Fault> {
-        let (profile, check) = read_head(&mut rest)?;
+        let (kind, check) = read_head(&mut rest)?;
         let chain = rest;
-        let known = match profile {
+        let known = match kind.profile {
+            _ if kind.provisioned => return Err(Fault::Unsupported),
             Profile::Uncompressed => Known::Uncompressed,
             Profile::Tcp if dynamic => {
                 let decoder = tcp::Decoder::read_whole(&mut rest).ok_or(Fault::Unsupported)?;
@@ -211,38 +234,27 @@ impl Decompressor {
             }
             // A copy of another context.
             Profile::Tcp => return Err(Fault::Unsupported),
-            _ => {
+            profile => {
                 let known = chain::Known::read_static(profile, &mut rest);
                 let mut known = known.ok_or(Fault::Unsupported)?;
+                known.rebuilds = kind.rebuilds;
                 if dynamic {
                     known.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
                 }
                 Known::Rfc3095(Decoder::new(known))
             }
         };
-        verify(whole, chain, rest, check)?;
-        let uncompressed = matches!(known, Known::Uncompressed);
-        let mut entry = Entry::new(known);
-        entry.bare = !dynamic && !uncompressed;
-        let start = out.len();
-        if !entry.bare {
-            entry.known.emit(rest.0, out)?;
+        verify(whole, chain, rest, &[], check)?;
+        if !dynamic && !matches!(known, Known::Uncompressed) {
+            let mut entry = Entry::new(known);
+            entry.bare = true;
+            let slot = &mut self.entries[usize::from(number)];
+            entry.unacknowledged = slot.as_ref().and_then(|old| old.unacknowledged);
+            *slot = Some(Box::new(entry));
+            // The packet's own headers can't be told without what changes.
+            return Err(Fault::NoContext);
         }
-        if verify_transport_checksum(&out[start..]) == Some(false) && !uncompressed {
-            out.truncate(start);
-            return Err(Fault::BadCheck);
-        }
-        let slot = &mut self.entries[usize::from(number)];
-        if let Some(old) = slot {
-            entry.unacknowledged = old.unacknowledged;
-        }
-        let bare = entry.bare;
-        if !bare && !uncompressed {
-            entry.taken(true, self.settings.feedback);
-        }
-        *slot = Some(Box::new(entry));
-        // The packet's own headers can't be told without what changes.
-        if bare { Err(Fault::NoContext) } else { Ok(()) }
+        self.install(number, known, rest.0, out)
     }
 
     /// IR-DYN (section 5.2.4).
@@ -253,19 +265,28 @@ impl Decompressor {
         mut rest: Cursor<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Fault> {
-        let (profile, check) = read_head(&mut rest)?;
+        let (kind, check) = read_head(&mut rest)?;
         let chain = rest;
         let feedback = self.settings.feedback;
+        if kind.provisioned {
+            let provision = self.provisions.get(usize::from(number)).copied();
+            let provision = provision.ok_or(Fault::NoContext)?;
+            return self.take_provisioned(number, kind, &provision, (whole, rest, check), out);
+        }
         let Some(entry) = &mut self.entries[usize::from(number)] else {
             return Err(self.miss(number));
         };
+        let mut unsaid = Vec::new();
         let known = match &entry.known {
-            Known::Rfc3095(decoder) if decoder.known().profile == profile => {
+            Known::Rfc3095(decoder) if decoder.known().kind() == kind => {
                 let mut known = *decoder.known();
                 known.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
+                if kind.is_private() {
+                    known.put_static(&mut unsaid);
+                }
                 Known::Rfc3095(Decoder::new(known))
             }
-            Known::Tcp(decoder) if profile == Profile::Tcp => {
+            Known::Tcp(decoder) if kind.profile == Profile::Tcp => {
                 let decoder = decoder.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
                 Known::Tcp(Box::new(decoder))
             }
@@ -274,7 +295,11 @@ impl Decompressor {
                 return Err(Fault::NoContext);
             }
         };
-        verify(whole, chain, rest, check)?;
+        let right = verify(whole, chain, rest, &unsaid, check);
+        if kind.is_private() && right.is_err() {
+            entry.refused(true, feedback);
+        }
+        right?;
         let start = out.len();
         known.emit(rest.0, out)?;
         if verify_transport_checksum(&out[start..]) == Some(false) {
@@ -285,6 +310,56 @@ impl Decompressor {
         }
         entry.known = known;
         entry.taken(true, feedback);
+        Ok(())
+    }
+
+    /// IR-DYN of a flow that is known beforehand: a context from nothing but what changes, and the
+    /// source of RTP.
+    fn take_provisioned(
+        &mut self,
+        number: u16,
+        kind: beyond::Kind,
+        provision: &Provision,
+        (whole, mut rest, check): (&[u8], Cursor<'_>, u8),
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        let chain = rest;
+        let mut known = chain::Known::new(kind.profile, provision.fields());
+        known.rebuilds = kind.rebuilds;
+        known
+            .read_unprovisioned(&mut rest)
+            .ok_or(Fault::Malformed)?;
+        known.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
+        let mut unsaid = Vec::new();
+        known.put_static(&mut unsaid);
+        verify(whole, chain, rest, &unsaid, check)?;
+        self.install(number, Known::Rfc3095(Decoder::new(known)), rest.0, out)
+    }
+
+    /// A context that a packet has told whole, and that packet.
+    fn install(
+        &mut self,
+        number: u16,
+        known: Known,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        let uncompressed = matches!(known, Known::Uncompressed);
+        let start = out.len();
+        known.emit(payload, out)?;
+        if verify_transport_checksum(&out[start..]) == Some(false) && !uncompressed {
+            out.truncate(start);
+            return Err(Fault::BadCheck);
+        }
+        let mut entry = Entry::new(known);
+        let slot = &mut self.entries[usize::from(number)];
+        if let Some(old) = slot {
+            entry.unacknowledged = old.unacknowledged;
+        }
+        if !uncompressed {
+            entry.taken(true, self.settings.feedback);
+        }
+        *slot = Some(Box::new(entry));
         Ok(())
     }
 
@@ -316,7 +391,7 @@ impl Decompressor {
         };
         match decoded {
             Ok(check) => {
-                let rarely = entry.unacknowledged == Some(ACK_RARELY);
+                let rarely = entry.unacknowledged == Some(ACK_RARELY) && !entry.known.rebuilds();
                 let strong =
                     matches!(check, Check::Crc7(_)) || rarely && sound(&out[start..]) == Some(true);
                 entry.taken(strong, feedback);
@@ -413,19 +488,26 @@ impl Entry {
 }
 
 /// The profile and the check of IR and IR-DYN.
-fn read_head(rest: &mut Cursor<'_>) -> Result<(Profile, u8), Fault> {
-    let profile = rest.u8().ok_or(Fault::Malformed)?;
+fn read_head(rest: &mut Cursor<'_>) -> Result<(beyond::Kind, u8), Fault> {
+    let number = rest.u8().ok_or(Fault::Malformed)?;
     let check = rest.u8().ok_or(Fault::Malformed)?;
-    let profile = Profile::numbered(profile).ok_or(Fault::Unsupported)?;
-    Ok((profile, check))
+    let kind = beyond::Kind::numbered(number).ok_or(Fault::Unsupported)?;
+    Ok((kind, check))
 }
 
 /// Checks the octets of `whole` up to `rest`, which holds the chains that begin with `chain` and
-/// what follows them; the check itself, which lies before the chains, counts as zero.
-fn verify(whole: &[u8], chain: Cursor<'_>, rest: Cursor<'_>, check: u8) -> Result<(), Fault> {
+/// what follows them, and what is `unsaid`; the check itself, which lies before the chains, counts
+/// as zero.
+fn verify(
+    whole: &[u8],
+    chain: Cursor<'_>,
+    rest: Cursor<'_>,
+    unsaid: &[u8],
+    check: u8,
+) -> Result<(), Fault> {
     let head = whole.len() - chain.0.len() - 1;
     let chains = chain.0.len() - rest.0.len();
-    if crc8(&[&whole[..head], &[0], &chain.0[..chains]]) == check {
+    if crc8(&[&whole[..head], &[0], &chain.0[..chains], unsaid]) == check {
         Ok(())
     } else {
         Err(Fault::BadCheck)

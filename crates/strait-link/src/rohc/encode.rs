@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 
+use super::beyond::{Beyond, Kind};
 use super::chain::{Known, mode_bits};
 use super::check::{Sums, crc8};
 use super::decode::ROUNDS_MAX;
@@ -158,12 +159,23 @@ pub(super) enum Stamp {
 }
 
 impl Encoder {
-    /// A context that the other end knows nothing of.
-    pub(super) fn new(profile: Profile, fields: Fields, settings: &Settings) -> Self {
-        let repeats = settings.repeats.saturating_mul(fields.doubt(profile));
+    /// A context that the other end knows nothing of but what it is `provisioned` with.
+    pub(super) fn new(
+        profile: Profile,
+        fields: Fields,
+        provisioned: bool,
+        (settings, beyond): (&Settings, &Beyond),
+    ) -> Self {
+        let udp = matches!(profile, Profile::Udp | Profile::Rtp);
+        let known = Known {
+            rebuilds: beyond.checksums_rebuilt && udp && fields.checksum != 0,
+            provisioned: provisioned && udp,
+            ..Known::new(profile, fields)
+        };
+        let repeats = settings.repeats.saturating_mul(known.doubt());
         let repeats = repeats.clamp(1, Settings::REPEATS_MAX);
         Self {
-            known: Known::new(profile, fields),
+            known,
             window: Window::default(),
             habit: IdHabit::default(),
             pace: Pace::new(repeats, fields.sequence),
@@ -176,6 +188,11 @@ impl Encoder {
 
     pub(super) const fn profile(&self) -> Profile {
         self.known.profile
+    }
+
+    /// What the context's profile is, and goes beyond it.
+    pub(super) const fn kind(&self) -> Kind {
+        self.known.kind()
     }
 
     /// The last packet's fields.
@@ -222,7 +239,7 @@ impl Encoder {
         mut fields: Fields,
         header: &[u8],
         cid: Cid,
-        settings: &Settings,
+        (settings, beyond): (&Settings, &Beyond),
         out: &mut Vec<u8>,
     ) {
         let first = core::mem::replace(&mut self.fresh, false);
@@ -242,7 +259,7 @@ impl Encoder {
             Say::Whole => self.put_whole(cid, out),
             Say::Dynamic => self.put_dynamic(cid, out),
             Say::Changes => {
-                if !self.put_compressed(header, cid, settings, out) {
+                if !self.put_compressed(header, cid, beyond, out) {
                     self.pace.fall_back(before.sequence.wrapping_add(1));
                     self.put_dynamic(cid, out);
                 }
@@ -312,27 +329,39 @@ impl Encoder {
         }
     }
 
-    /// IR (RFC 3095 section 5.2.3).
+    /// IR (RFC 3095 section 5.2.3), or what does for a flow that the other end is provisioned with:
+    /// an IR-DYN packet that says the source of RTP ahead of what changes.
     fn put_whole(&mut self, cid: Cid, out: &mut Vec<u8>) {
-        self.stride_left = self.stride_left.saturating_sub(1);
-        let start = out.len();
-        cid.put(0xfd, out);
-        out.extend_from_slice(&[self.known.profile.number(), 0]);
-        let check = out.len() - 1;
-        self.known.put_static(out);
-        self.known.put_dynamic(out);
-        out[check] = crc8(&[&out[start..]]);
+        self.put_chains(self.known.kind(), true, cid, out);
     }
 
     /// IR-DYN (section 5.2.4).
     fn put_dynamic(&mut self, cid: Cid, out: &mut Vec<u8>) {
+        let kind = Kind {
+            provisioned: false,
+            ..self.known.kind()
+        };
+        self.put_chains(kind, false, cid, out);
+    }
+
+    fn put_chains(&mut self, kind: Kind, whole: bool, cid: Cid, out: &mut Vec<u8>) {
         self.stride_left = self.stride_left.saturating_sub(1);
         let start = out.len();
-        cid.put(0xf8, out);
-        out.extend_from_slice(&[self.known.profile.number(), 0]);
+        let says_static = whole && !kind.provisioned;
+        cid.put(if says_static { 0xfd } else { 0xf8 }, out);
+        out.extend_from_slice(&[kind.number(), 0]);
         let check = out.len() - 1;
+        if says_static {
+            self.known.put_static(out);
+        } else if whole {
+            self.known.put_unprovisioned(out);
+        }
         self.known.put_dynamic(out);
-        out[check] = crc8(&[&out[start..]]);
+        let mut unsaid = Vec::new();
+        if !says_static && kind.is_private() {
+            self.known.put_static(&mut unsaid);
+        }
+        out[check] = crc8(&[&out[start..], &unsaid]);
     }
 
     /// A compressed header and what follows it whole. `false`, and nothing is appended, if none
@@ -341,10 +370,10 @@ impl Encoder {
         &mut self,
         header: &[u8],
         cid: Cid,
-        settings: &Settings,
+        beyond: &Beyond,
         out: &mut Vec<u8>,
     ) -> bool {
-        let needs = self.needs(settings);
+        let needs = self.needs(beyond);
         let rtp = self.known.profile == Profile::Rtp;
         let done = if rtp {
             self.put_rtp(needs, header, cid, out)
@@ -358,8 +387,7 @@ impl Encoder {
         if !fields.v6 && self.known.id_random {
             out.extend_from_slice(&fields.id.to_be_bytes());
         }
-        let udp = matches!(self.known.profile, Profile::Udp | Profile::Rtp);
-        if udp && fields.checksum != 0 {
+        if self.known.carries_checksum() {
             out.extend_from_slice(&fields.checksum.to_be_bytes());
         }
         true
@@ -369,7 +397,7 @@ impl Encoder {
         Spans::new(self.known.profile, self.known.fields.v6)
     }
 
-    fn needs(&self, settings: &Settings) -> Needs {
+    fn needs(&self, beyond: &Beyond) -> Needs {
         let known = &self.known;
         let id_offset = known.id_offset(&known.fields);
         Needs {
@@ -377,7 +405,7 @@ impl Encoder {
             timestamp: self.stamp(),
             id_same: !known.counts_ids() || self.window.all(|sent| sent.id_offset == id_offset),
             id_offset,
-            far_timestamps: settings.far_timestamps && known.fields.checksum != 0,
+            far_timestamps: beyond.far_timestamps && known.carries_checksum(),
         }
     }
 
@@ -487,13 +515,14 @@ impl Encoder {
     }
 }
 
-impl Fields {
+impl Known {
     /// How much oftener changes are repeated where no transport checksum stands for the whole
     /// header: there is none, or it doesn't cover the identification.
-    const fn doubt(&self, profile: Profile) -> u8 {
-        match profile {
-            Profile::Udp | Profile::Rtp if self.v6 && self.checksum != 0 => 1,
-            _ => 2,
+    const fn doubt(&self) -> u8 {
+        if self.fields.v6 && self.carries_checksum() {
+            1
+        } else {
+            2
         }
     }
 }

@@ -32,6 +32,11 @@
 //! assert_eq!(out, packet);
 //! ```
 //!
+//! # Beyond the standard
+//!
+//! Two ends of this kind may agree on more, each for itself with [`Peer::agree`]: see [`Beyond`].
+//! Without that, what is sent is the standard's alone.
+//!
 //! # Never a wrong header
 //!
 //! Compression assumes that the frames below are checked: what arrives arrived whole. What remains
@@ -51,6 +56,7 @@
 //! feedback arrives, bidirectional optimistic: an acknowledgement ends the repeating, and a
 //! decompressor that has lost its context asks for it. Reliable mode isn't there.
 
+mod beyond;
 mod chain;
 mod check;
 mod compress;
@@ -65,6 +71,7 @@ mod pace;
 mod peer;
 mod tcp;
 
+pub use beyond::{Beyond, Provision};
 pub use compress::Compressor;
 pub use decompress::{Decompressor, Fault, Received};
 pub use peer::Peer;
@@ -222,10 +229,6 @@ pub struct Settings {
     pub refresh_dynamic: u32,
     /// This end sends feedback: there is a way back.
     pub feedback: bool,
-    /// The other end lets a transport checksum find timestamps whose low bits don't tell them,
-    /// which goes beyond the standard: a packet behind a long silence needs no more octets than
-    /// one behind a short one. A [`Decompressor`] of ours does.
-    pub far_timestamps: bool,
 }
 
 impl Settings {
@@ -245,7 +248,6 @@ impl Settings {
             refresh_whole: 1700,
             refresh_dynamic: 500,
             feedback: true,
-            far_timestamps: false,
         }
     }
 }

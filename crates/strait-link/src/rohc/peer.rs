@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Compressor, Decompressor, Fault, Profile, Received, Settings};
+use super::{Beyond, Compressor, Decompressor, Fault, Profile, Provision, Received, Settings};
 
 /// Compressor and decompressor of one neighbour, with the feedback between them: what this end has
 /// to tell goes ahead of the next packet.
@@ -37,9 +37,10 @@ impl Peer {
         self.decompressor.reset();
     }
 
-    /// The other end has said whether it does [`Settings::far_timestamps`].
-    pub fn agree(&mut self, far_timestamps: bool) {
-        self.compressor.agree(far_timestamps);
+    /// What the other end does beyond the standard, and what it takes for known here.
+    pub fn agree(&mut self, beyond: &Beyond, received: &[Provision]) {
+        self.compressor.agree(beyond);
+        self.decompressor.agree(received);
     }
 
     /// Appends `packet` compressed, behind feedback that is due; see [`Compressor::compress`].

@@ -1,6 +1,10 @@
 //! Packets of flows of all kinds that header compression knows.
 #![allow(dead_code, reason = "each test uses some of it")]
 
+use core::net::IpAddr;
+
+use strait_link::rohc::Provision;
+
 /// A small generator: the same numbers for the same seed.
 pub(crate) struct Dice(pub(crate) u64);
 
@@ -109,6 +113,21 @@ impl Flow {
             self.kind,
             Voice6 | Udp6 | Esp6 | Talk6 | Bulk6 { .. } | Acks6 { .. }
         )
+    }
+
+    /// What is known of a flow of `kind` over UDP and IPv6 before it begins.
+    pub(crate) fn provision(kind: Kind, host: u8) -> Provision {
+        let packet = Self::new(kind, host, &mut Dice(0)).next(&mut Dice(0));
+        let address = |at: usize| {
+            let octets: [u8; 16] = packet[at..at + 16].try_into().expect("an address");
+            IpAddr::from(octets)
+        };
+        let port = |at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
+        Provision {
+            src: address(8),
+            dst: address(24),
+            ports: [port(40), port(42)],
+        }
     }
 
     pub(crate) fn next(&mut self, dice: &mut Dice) -> Vec<u8> {

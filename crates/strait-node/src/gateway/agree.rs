@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use strait_core::stats::{Agreement, Settled};
 use strait_core::{Duration, Instant};
 use strait_link::SegmentCheck;
-use strait_wire::hello::{Checks, Hello};
+use strait_wire::hello::{Checks, Hello, KnownFlows};
 
 /// The format that this version speaks; it speaks no other.
 const FORMAT: u8 = 1;
@@ -29,6 +29,10 @@ pub(super) struct Offer {
     pub(super) cids_max: u8,
     pub(super) mtu: u16,
     pub(super) checks: Checks,
+    /// It leaves right UDP checksums out, and rebuilds them.
+    pub(super) checksums_rebuilt: bool,
+    /// Flows that it knows beforehand.
+    pub(super) known: KnownFlows,
     /// It wants something that the other end has to want too.
     pub(super) asks: bool,
     /// The link has a way back. Without one the other end is trusted to be set up the same.
@@ -46,6 +50,17 @@ pub(super) struct Agreed {
     pub(super) urgent_sent: Option<SegmentCheck>,
     /// Check of urgent frames that are taken, if any are.
     pub(super) urgent_taken: Option<SegmentCheck>,
+}
+
+/// What header compression does beyond the standard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Further {
+    pub(super) far_timestamps: bool,
+    pub(super) checksums_rebuilt: bool,
+    /// The other end knows beforehand what this one sends.
+    pub(super) sent_known: bool,
+    /// This end knows beforehand what the other one sends.
+    pub(super) received_known: bool,
 }
 
 /// What is settled with one neighbour.
@@ -163,9 +178,16 @@ impl Terms {
         self.other.map_or(own, |other| other.cids_max.min(own))
     }
 
-    /// The other end finds timestamps by the transport checksum, as this one does.
-    pub(super) fn far_timestamps(&self) -> bool {
-        self.other.is_some_and(|other| other.far_timestamps)
+    /// What header compression does beyond the standard.
+    pub(super) fn further(&self) -> Further {
+        let own = &self.own;
+        let (sent, received) = (own.known.sent, own.known.received);
+        Further {
+            far_timestamps: self.both(true, |other| other.far_timestamps),
+            checksums_rebuilt: self.both(own.checksums_rebuilt, |other| other.checksums_rebuilt),
+            sent_known: self.both(sent != 0, |other| other.known.received == sent),
+            received_known: self.both(received != 0, |other| other.known.sent == received),
+        }
     }
 
     /// The largest packet that the other end takes, in octets.
@@ -185,6 +207,11 @@ impl Terms {
                     self.own.checks.real_time_short,
                     other.checks.real_time_short,
                 ),
+                checksums: Settled::of(self.own.checksums_rebuilt, other.checksums_rebuilt),
+                known_flows: match (self.own.known.sent, other.known.received) {
+                    (0, theirs) => Settled::of(false, theirs != 0),
+                    (own, theirs) => Settled::of(true, own == theirs),
+                },
             },
         }
     }
@@ -219,11 +246,13 @@ impl Terms {
             compresses: self.own.compresses,
             confirmed: self.confirmed,
             far_timestamps: true,
+            checksums_rebuilt: self.own.checksums_rebuilt,
             cids_max: self.own.cids_max,
             incarnation: self.incarnation,
             heard: self.other.map_or(0, |other| other.incarnation),
             mtu: self.own.mtu,
             checks: self.own.checks,
+            known: self.own.known,
         };
         hello.emit(out);
     }

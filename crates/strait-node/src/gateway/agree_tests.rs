@@ -15,6 +15,8 @@ fn offer(compresses: bool) -> Offer {
             urgent: false,
             real_time_streams: 0b1,
         },
+        checksums_rebuilt: false,
+        known: KnownFlows::default(),
         asks: compresses,
         way_back: true,
     }
@@ -204,4 +206,53 @@ fn the_longer_check_holds_and_what_one_sends_the_other_takes() {
         });
         assert_eq!(a.urgent_sent, urgent);
     }
+}
+
+#[test]
+fn beyond_the_standard_goes_only_what_both_say_and_the_same() {
+    for (sent, received, known) in [(5, 6, true), (5, 7, false), (0, 0, false)] {
+        for rebuilds in [false, true] {
+            let other = Offer {
+                checksums_rebuilt: rebuilds,
+                known: KnownFlows {
+                    sent: received,
+                    received: sent,
+                },
+                ..offer(true)
+            };
+            let own = Offer {
+                checksums_rebuilt: true,
+                known: KnownFlows {
+                    sent: if sent == 0 { 9 } else { 5 },
+                    received: 6,
+                },
+                ..offer(true)
+            };
+            let (mut a, mut b) = (Terms::new(own, 7), Terms::new(other, 8));
+            assert_eq!(a.further(), Further::default());
+            meet(&mut a, &mut b);
+            let expected = Further {
+                far_timestamps: true,
+                checksums_rebuilt: rebuilds,
+                sent_known: sent == 5,
+                received_known: received == 6,
+            };
+            assert_eq!(a.further(), expected);
+            let theirs = Further {
+                sent_known: expected.received_known,
+                received_known: expected.sent_known,
+                ..expected
+            };
+            assert_eq!(b.further(), theirs);
+            assert_eq!(expected.sent_known && expected.received_known, known);
+        }
+    }
+    // Without a way back, the other end is taken to be set up the same.
+    let alone = Offer {
+        checksums_rebuilt: true,
+        way_back: false,
+        ..offer(true)
+    };
+    let further = Terms::new(alone, 7).further();
+    assert!(further.checksums_rebuilt && further.far_timestamps && !further.sent_known);
 }

@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 
 use strait_core::stats::{Agreement, PortStats};
 use strait_core::{Instant, NeighbourId, Packet};
-use strait_link::rohc::{Cids, Peer, Received, Settings};
-use strait_wire::hello::{self, Checks, Hello};
+use strait_link::rohc::{Beyond, Cids, Peer, Provision, Received, Settings};
+use strait_wire::hello::{self, Checks, Hello, KnownFlows};
 use strait_wire::ip::is_packet;
 
 use super::agree::{Agreed, Offer, Terms};
-use crate::config::{Compression, LinkProfile, PortConfig};
+use crate::config::{Checksums, Compression, ContextConfig, LinkProfile, PortConfig};
 
 /// The highest number of a context.
 const CIDS_MAX: u8 = 15;
@@ -37,11 +37,47 @@ struct Other {
     peer: Option<Peer>,
 }
 
+impl Other {
+    /// Takes in a hello: contexts of another incarnation, or of other terms, are gone.
+    fn hear(&mut self, hello: Hello, provisions: &[Provision]) -> Agreement {
+        let terms = |terms: &Terms| (terms.decompresses(), terms.cids_max());
+        let before = terms(&self.terms);
+        let news = self.terms.hear(hello);
+        let after = terms(&self.terms);
+        if let Some(own) = &mut self.peer {
+            if before != after {
+                *own = peer(after.1);
+            }
+            if news.restarted {
+                own.reset();
+            }
+        }
+        self.settle(provisions);
+        news.agreement
+    }
+
+    /// Goes beyond the standard as far as is agreed.
+    fn settle(&mut self, provisions: &[Provision]) {
+        let further = self.terms.further();
+        let known = |known: bool| if known { provisions } else { &[] };
+        let beyond = Beyond {
+            far_timestamps: further.far_timestamps,
+            checksums_rebuilt: further.checksums_rebuilt,
+            provisions: known(further.sent_known).into(),
+        };
+        if let Some(own) = &mut self.peer {
+            own.agree(&beyond, known(further.received_known));
+        }
+    }
+}
+
 /// What goes in the place of packets to each neighbour of a port; packets themselves on a plain
 /// link.
 #[derive(Debug, Default)]
 pub(super) struct Headers {
     others: Vec<Other>,
+    /// Flows that this end knows beforehand.
+    provisions: Vec<Provision>,
     agreement: Agreement,
     /// Hellos have come since somebody asked.
     heard: bool,
@@ -61,15 +97,21 @@ impl Headers {
         if config.profile == LinkProfile::Plain {
             return Self::default();
         }
-        let own = offer(config, real_time);
+        let provisions = config.context.iter().map(ContextConfig::provision);
+        let provisions: Vec<Provision> = provisions.collect();
+        let own = offer(config, real_time, Provision::digest(&provisions));
         let other = |_| Other {
             terms: Terms::new(own, incarnation),
             peer: own.compresses.then(|| peer(CIDS_MAX)),
         };
-        let others: Vec<Other> = (0..neighbours).map(other).collect();
+        let mut others: Vec<Other> = (0..neighbours).map(other).collect();
+        for other in &mut others {
+            other.settle(&provisions);
+        }
         Self {
             agreement: first_of(&others),
             others,
+            provisions,
             ..Self::default()
         }
     }
@@ -79,6 +121,7 @@ impl Headers {
         for other in &mut self.others {
             other.terms.reset();
             other.peer.iter_mut().for_each(Peer::reset);
+            other.settle(&self.provisions);
         }
         self.agreement = first_of(&self.others);
         self.heard = true;
@@ -152,7 +195,7 @@ impl Headers {
             let Some(hello) = Hello::parse(carried) else {
                 return false;
             };
-            self.agreement = hear(other, hello);
+            self.agreement = other.hear(hello, &self.provisions);
             self.heard = true;
             return true;
         }
@@ -235,7 +278,7 @@ impl Headers {
 }
 
 /// What this end offers by its configuration.
-fn offer(config: &PortConfig, real_time: u8) -> Offer {
+fn offer(config: &PortConfig, real_time: u8, known: u32) -> Offer {
     let compresses = config.compression == Compression::Rohc;
     let others_short = config.check == Some(16);
     let urgent = config.urgent_check().is_some();
@@ -249,6 +292,11 @@ fn offer(config: &PortConfig, real_time: u8) -> Offer {
             urgent,
             real_time_streams: real_time,
         },
+        checksums_rebuilt: config.checksums == Checksums::Rebuild,
+        known: KnownFlows {
+            sent: known,
+            received: known,
+        },
         asks: compresses || others_short || config.check_urgent.is_some() || urgent,
         way_back: config.way_back,
     }
@@ -261,22 +309,4 @@ fn first_of(others: &[Other]) -> Agreement {
 
 fn peer(cids_max: u8) -> Peer {
     Peer::new(Settings::new(Cids::Small(cids_max)))
-}
-
-/// Takes in a hello: contexts of another incarnation, or of other terms, are gone.
-fn hear(other: &mut Other, hello: Hello) -> Agreement {
-    let terms = |other: &Other| (other.terms.decompresses(), other.terms.cids_max());
-    let before = terms(other);
-    let news = other.terms.hear(hello);
-    let after = terms(other);
-    if let Some(own) = &mut other.peer {
-        if before != after {
-            *own = peer(after.1);
-        }
-        if news.restarted {
-            own.reset();
-        }
-        own.agree(other.terms.far_timestamps());
-    }
-    news.agreement
 }

@@ -67,6 +67,8 @@ pub enum Data {
     Nothing,
     /// Nothing either, and one side of the call talks at a time.
     TalkSpurts,
+    /// Nothing either, and UDP checksums are left out and rebuilt.
+    Rebuilt,
     /// Echo requests with so many octets.
     Ping(u64),
     /// Two hosts' echo requests with 64 octets.
@@ -82,11 +84,17 @@ pub enum Data {
 }
 
 impl Data {
+    /// Calls are alone.
+    pub const fn is_nothing(self) -> bool {
+        matches!(self, Self::Nothing | Self::TalkSpurts | Self::Rebuilt)
+    }
+
     /// The words in tables.
     pub fn name(self) -> String {
         match self {
             Self::Nothing => "nothing".into(),
             Self::TalkSpurts => "nothing, in turns".into(),
+            Self::Rebuilt => "nothing, checksums rebuilt".into(),
             Self::Ping(octets) => format!("ping {octets}"),
             Self::TwoPings => "two pings 64".into(),
             Self::Bulk => "datagrams".into(),
@@ -157,6 +165,11 @@ pub struct Gaps {
     pub least: u64,
 }
 
+/// What [`Data::Rebuilt`] changes in both nodes.
+const REBUILT: &str = r#"
+name = "rebuilt"
+node = { port = { line = { checksums = "rebuild" } } }
+"#;
 const SEED: u64 = 1;
 const ENDS: [&str; 2] = ["a", "b"];
 const HOSTS: [&str; 2] = ["ha", "hb"];
@@ -193,6 +206,7 @@ impl NaStudy {
             };
             let more = [
                 (1, Data::TalkSpurts),
+                (1, Data::Rebuilt),
                 (0, Data::Slope),
                 (1, Data::Slope),
                 (2, Data::Slope),
@@ -271,7 +285,7 @@ impl NaStudy {
             ..traffic(name, Kind::Tcp, ends)
         };
         match data {
-            Data::Nothing | Data::TalkSpurts => Vec::new(),
+            Data::Nothing | Data::TalkSpurts | Data::Rebuilt => Vec::new(),
             Data::Ping(octets) => vec![ping("ping", octets, [0, 1])],
             Data::TwoPings => vec![ping("ping", 64, [0, 1]), ping("ping back", 64, [1, 0])],
             Data::Bulk => vec![TrafficConfig {
@@ -333,7 +347,14 @@ fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase) -> Result<NaRun, Buil
     let mut loaded = base.clone();
     loaded.scenario.traffic = study.traffic(case);
     loaded.scenario.faults.clear();
-    let mut built = build(&loaded, Scenario::BASE, SEED)?;
+    let variant = if case.data == Data::Rebuilt {
+        let rebuilt = config_text::parse("rebuilt", REBUILT)?;
+        loaded.scenario.variants.push(rebuilt);
+        "rebuilt"
+    } else {
+        Scenario::BASE
+    };
+    let mut built = build(&loaded, variant, SEED)?;
     built.world.keep_fates();
     let settled = study.settled(case);
     built.world.run_until(settled);
@@ -373,7 +394,9 @@ fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase) -> Result<NaRun, Buil
         bulk_s,
         line,
         // Other packets' headers are in the same count.
-        header_octets: matches!(case.data, Data::Nothing | Data::TalkSpurts)
+        header_octets: case
+            .data
+            .is_nothing()
             .then_some(header)
             .filter(|_| packets > 0.0),
         gaps: gaps(&built),
@@ -437,7 +460,7 @@ mod tests {
         let text = include_str!("../../../../scenarios/studies/na.toml");
         let study = NaStudy::parse("na.toml", text).unwrap();
         let cases = study.cases();
-        assert_eq!(cases.len(), 2 * 2 * 10 + 4);
+        assert_eq!(cases.len(), 2 * 2 * 10 + 5);
         for case in &cases {
             let traffic = study.traffic(case);
             for (place, config) in traffic.iter().enumerate() {

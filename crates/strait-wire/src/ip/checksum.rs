@@ -130,6 +130,33 @@ pub(super) fn verify(bytes: &[u8], layout: &Layout) -> Option<bool> {
     Some(covered.is_some_and(|covered| pseudo.over(covered) == [0, 0]))
 }
 
+/// Writes the checksum of a UDP packet, whatever stands in its place. What is no whole UDP packet
+/// stays as it is.
+pub fn put_udp_checksum(bytes: &mut [u8]) {
+    let Ok(layout) = parse::layout(bytes) else {
+        return;
+    };
+    let info = &layout.info;
+    let pseudo = Pseudo {
+        src: info.src,
+        dst: info.dst,
+        protocol: info.protocol,
+    };
+    let at = layout.transport + 6;
+    let whole = layout.whole_segment(bytes).and_then(udp_datagram).is_some();
+    if !whole || info.protocol != protocol::UDP {
+        return;
+    }
+    put_at(bytes, at, [0; 2]);
+    let datagram = udp_datagram(layout.segment(bytes));
+    // Zero would say that there is none (RFC 768).
+    let checksum = match datagram.map(|datagram| pseudo.over(datagram)) {
+        None | Some([0, 0]) => [0xff; 2],
+        Some(checksum) => checksum,
+    };
+    put_at(bytes, at, checksum);
+}
+
 /// The octets that UDP's own length counts; those behind it aren't UDP's.
 pub(super) fn udp_datagram(segment: &[u8]) -> Option<&[u8]> {
     let length = usize::from(u16_at(segment, 4)?);

@@ -74,6 +74,53 @@ fn a_call_crosses_the_line_in_a_third_of_its_octets() {
     }
 }
 
+const KNOWN: &str = r#"
+[[port.context]]
+src = "fd00:1::2"
+dst = "fd00:2::2"
+src_port = 5004
+dst_port = 5004
+"#;
+
+/// Octets of each packet of a call between two gateways, framing of 4 in.
+fn call(ports: [&str; 2]) -> Vec<usize> {
+    let [mut a, mut b] = ports.map(|port| gateway(&(compressing("serial") + port)));
+    meet(&mut a, &mut b, Instant::ZERO);
+    let octets = (0..40).map(|number| {
+        let now = Instant::from_millis(u64::from(number) * 200);
+        a.handle(now, frame(PortId::HOST, &voice(number)));
+        let octets = carry(&mut a, &mut b, now);
+        assert_eq!(pull_all(&mut b, PortId::HOST, now), [voice(number)]);
+        carry(&mut b, &mut a, now);
+        octets
+    });
+    octets.collect()
+}
+
+#[test]
+fn a_call_known_to_both_ends_begins_without_addresses_and_ports() {
+    let other = KNOWN.replace("5004", "5006");
+    let plain = call(["", ""]);
+    let known = call([KNOWN, KNOWN]);
+    let differing = call([KNOWN, &other]);
+    let one_sided = call([KNOWN, ""]);
+    assert!((95..105).contains(&plain[0]), "{plain:?}");
+    assert!((55..62).contains(&known[0]), "{known:?}");
+    assert_eq!((differing, one_sided), (plain.clone(), plain.clone()));
+    assert_eq!(known[20..], plain[20..]);
+}
+
+#[test]
+fn checksums_are_rebuilt_if_both_ends_are_set_up_for_it() {
+    let rebuild = "checksums = \"rebuild\"\n";
+    let plain = call(["", ""]);
+    let rebuilt = call([rebuild, rebuild]);
+    assert_eq!(call([rebuild, ""]), plain);
+    // Two octets of twenty packets, and what had to be stuffed.
+    let [plain, rebuilt] = [plain, rebuilt].map(|octets| octets[20..].iter().sum::<usize>());
+    assert!((38..=42).contains(&(plain - rebuilt)), "{plain} {rebuilt}");
+}
+
 #[test]
 fn a_gateway_that_starts_anew_says_so_and_nothing_is_lost_or_wrong() {
     let text = compressing("serial");
@@ -366,4 +413,54 @@ fn a_plain_line_has_no_header_compression() {
     let config: NodeConfig = config_text::parse("test.toml", &text).unwrap();
     let error = Gateway::new(&config).unwrap_err();
     assert_eq!(error.place, "[[port]] line compression");
+}
+
+proptest::proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Each draw is one step: which end, what it does, and whether a frame is lost on the way.
+    #[test]
+    fn nothing_is_ever_told_wrongly_whichever_end_starts_anew_and_when(
+        draws in proptest::collection::vec((0usize..2, 0u8..24, 0u8..8), 150..300),
+        known in any::<[bool; 2]>(),
+        rebuilds in any::<[bool; 2]>(),
+    ) {
+        let texts = [0, 1].map(|end| {
+            let rebuild = if rebuilds[end] { "checksums = \"rebuild\"\n" } else { "" };
+            compressing("serial") + rebuild + if known[end] { KNOWN } else { "" }
+        });
+        let mut ends = [started(&texts[0], 1), started(&texts[1], 2)];
+        let mut sent: Vec<Vec<u8>> = Vec::new();
+        let mut delivered = 0;
+        for (number, (end, act, luck)) in (0u16..).zip(draws) {
+            let now = Instant::from_millis(u64::from(number) * 200);
+            match act {
+                0 => ends[end] = started(&texts[end], u64::from(number) + 3),
+                _ => {
+                    let packet = if end == 0 {
+                        voice(number)
+                    } else {
+                        udp("fd00:2::2", "fd00:1::2", 91, 46)
+                    };
+                    sent.push(packet.clone());
+                    ends[end].handle(now, frame(PortId::HOST, &packet));
+                }
+            }
+            for from in [0, 1, 0, 1] {
+                while ends[from].wants(LINE).is_some() {
+                    let line = pull(&mut ends[from], LINE, now, 1400);
+                    if luck > 0 {
+                        ends[1 - from].handle(now, frame(LINE, &line));
+                    }
+                }
+            }
+            for end in &mut ends {
+                for packet in pull_all(end, PortId::HOST, now) {
+                    assert!(sent.contains(&packet), "a packet that nobody sent");
+                    delivered += 1;
+                }
+            }
+        }
+        assert!(delivered > 50, "{delivered} of {}", sent.len());
+    }
 }

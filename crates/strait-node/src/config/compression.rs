@@ -1,0 +1,159 @@
+//! How a port's packets are compressed: the part of a node file that both ends need the same.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use strait_link::rohc::Provision;
+
+use crate::config::{LinkProfile, PortConfig};
+
+/// How packets' headers are compressed across a port.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// By robust header compression (RFC 3095), with feedback.
+    Rohc,
+}
+
+/// What becomes of transport checksums across a port.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Checksums {
+    /// They go along as they are.
+    #[default]
+    Carry,
+    /// Those of UDP are left out where they are right, and rebuilt, if both ends say so.
+    Rebuild,
+}
+
+/// A flow that both ends know before its first packet.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ContextConfig {
+    /// Who sends.
+    pub src: IpAddr,
+    /// To whom.
+    pub dst: IpAddr,
+    /// The sender's UDP port.
+    pub src_port: u16,
+    /// The receiver's.
+    pub dst_port: u16,
+}
+
+impl ContextConfig {
+    /// The flow as header compression knows it.
+    pub const fn provision(&self) -> Provision {
+        Provision {
+            src: self.src,
+            dst: self.dst,
+            ports: [self.src_port, self.dst_port],
+        }
+    }
+}
+
+/// What is wrong about a port's compression: the key, and why.
+pub(crate) fn fault(port: &PortConfig) -> Option<(&'static str, String)> {
+    let plain = port.profile == LinkProfile::Plain;
+    if port.compression != Compression::None && plain {
+        let message = "needs profile = \"segments\": a plain line has no header compression";
+        return Some(("compression", message.into()));
+    }
+    let none = port.compression == Compression::None;
+    let needs = || "needs compression = \"rohc\"".into();
+    if none && port.checksums != Checksums::Carry {
+        return Some(("checksums", needs()));
+    }
+    if none && !port.context.is_empty() {
+        return Some(("context", needs()));
+    }
+    context_fault(&port.context).map(|message| ("context", message))
+}
+
+fn context_fault(contexts: &[ContextConfig]) -> Option<String> {
+    if contexts.len() > Provision::MAX {
+        return Some(format!("more than {} flows", Provision::MAX));
+    }
+    let both = |it: &&ContextConfig| it.src.is_ipv4() != it.dst.is_ipv4();
+    if let Some(it) = contexts.iter().find(both) {
+        return Some(format!("{} and {} are of two families", it.src, it.dst));
+    }
+    let mut before: Vec<&ContextConfig> = Vec::new();
+    for it in contexts {
+        if before.contains(&it) {
+            return Some(format!("twice the same flow from {}", it.src));
+        }
+        before.push(it);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::NodeConfig;
+    use crate::config_text;
+
+    use super::*;
+
+    const NODE: &str = r#"
+name = "a"
+[host]
+[[port]]
+name = "line"
+kind = "serial"
+baud = 300
+framing = "8N1"
+"#;
+
+    fn place_and_message(port: &str) -> Option<String> {
+        let config: NodeConfig = config_text::parse("a.toml", &format!("{NODE}{port}")).unwrap();
+        let fault = config.validate().err()?;
+        Some(format!("{fault}"))
+    }
+
+    fn flow(src: &str, dst: &str, port: u16) -> String {
+        format!(
+            "[[port.context]]\nsrc = \"{src}\"\ndst = \"{dst}\"\nsrc_port = {port}\n\
+             dst_port = 5004\n"
+        )
+    }
+
+    #[test]
+    fn compression_needs_what_it_needs_and_says_so() {
+        let rohc = "compression = \"rohc\"\n";
+        let call = flow("fd00::1", "fd00::2", 5004);
+        let many: String = (0..9)
+            .map(|port| flow("10.0.0.1", "10.0.0.2", port))
+            .collect();
+        for (port, expected) in [
+            (rohc.into(), None),
+            (format!("{rohc}checksums = \"rebuild\"\n{call}"), None),
+            (
+                "checksums = \"rebuild\"\n".into(),
+                Some("compression = \"rohc\""),
+            ),
+            (call.clone(), Some("compression = \"rohc\"")),
+            (format!("{rohc}profile = \"plain\"\n"), Some("a plain line")),
+            (format!("{rohc}{many}"), Some("more than 8 flows")),
+            (format!("{rohc}{call}{call}"), Some("twice the same flow")),
+            (
+                format!("{rohc}{}", flow("fd00::1", "10.0.0.1", 5004)),
+                Some("two families"),
+            ),
+        ] {
+            let said = place_and_message(&port);
+            match expected {
+                None => assert_eq!(said, None, "{port}"),
+                Some(words) => assert!(
+                    said.as_ref().is_some_and(|said| said.contains(words)),
+                    "{port}: {said:?}"
+                ),
+            }
+        }
+    }
+}
