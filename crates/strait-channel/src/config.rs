@@ -14,6 +14,7 @@ use strait_core::time::Duration;
 use strait_core::units::{BitRate, Share, Time};
 
 use crate::Side;
+use crate::hf::HfConfig;
 
 /// A link file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,7 +26,7 @@ pub struct LinkConfig {
     pub baud: Option<u64>,
     /// Serial: start, data, parity and stop bits.
     pub framing: Option<Framing>,
-    /// Frames: bit rate.
+    /// Frames: bit rate. HF: that of the waveform.
     pub rate: Option<BitRate>,
     /// Frames: the longest frame in octets; 1500 if not given.
     pub frame_octets_max: Option<u32>,
@@ -62,6 +63,9 @@ pub struct LinkConfig {
     pub turn_max: Option<Time>,
     /// Overrides for the direction from b to a.
     pub reverse: Option<Direction>,
+    /// HF: the channel, the modems and the radios.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hf: Option<HfConfig>,
     /// Emulator only: what the two ends are attached to.
     pub ends: Option<Ends>,
 }
@@ -74,6 +78,8 @@ pub enum LinkKind {
     Serial,
     /// Frames of eight bits an octet.
     Frames,
+    /// Blocks of a modem's waveform over a radio channel that several stations share.
+    Hf,
 }
 
 /// The keys of [`LinkConfig`] that can differ between directions.
@@ -175,6 +181,15 @@ impl LinkConfig {
         }
     }
 
+    /// An HF channel in 3 kHz with short blocks and nothing wrong with it.
+    pub fn hf(rate_bit_s: u64) -> Self {
+        Self {
+            rate: Some(BitRate(rate_bit_s)),
+            hf: Some(HfConfig::default()),
+            ..Self::plain(LinkKind::Hf)
+        }
+    }
+
     /// A link for frames of up to 1500 octets with nothing wrong with it.
     pub fn frames(rate_bit_s: u64, delay: Duration) -> Self {
         Self {
@@ -206,6 +221,7 @@ impl LinkConfig {
             turnaround: None,
             turn_max: None,
             reverse: None,
+            hf: None,
             ends: None,
         }
     }
@@ -245,6 +261,25 @@ impl LinkConfig {
         self.direction(from).queue.unwrap_or(Self::QUEUE) as usize
     }
 
+    /// Whether it carries a stream of octets, whose frames begin and end anywhere.
+    pub fn carries_octets(&self) -> bool {
+        self.kind != LinkKind::Frames
+    }
+
+    /// How long octets take to arrive from when they have left at the line's rate, at the least and
+    /// at the most, in the direction that `from` sends. (An outage may add to it.)
+    pub fn way_delay(&self, from: Side) -> (Duration, Duration) {
+        let keys = self.direction(from);
+        let given = |time: Option<Time>| time.map_or(Duration::ZERO, |time| time.0);
+        let delay = given(keys.delay);
+        let (least, most) = self
+            .hf
+            .as_ref()
+            .map_or_else(Default::default, |hf| hf.block_delay(self, from));
+        let extra = given(keys.jitter) + given(keys.reorder_delay);
+        (delay + least, delay + most + extra)
+    }
+
     /// The rate at the link's beginning, in the direction that `from` sends.
     pub fn line_rate(&self, from: Side) -> LineRate {
         let way = self.direction(from);
@@ -258,7 +293,7 @@ impl LinkConfig {
                 let framing = self.framing.unwrap_or(Framing::ASYNC_8N1);
                 LineRate::new(baud.unwrap_or(0), framing.bits_per_octet())
             }
-            LinkKind::Frames => LineRate::new(rate.map_or(0, |rate| rate.0), 8),
+            LinkKind::Frames | LinkKind::Hf => LineRate::new(rate.map_or(0, |rate| rate.0), 8),
         }
     }
 }

@@ -13,6 +13,7 @@ extern crate alloc;
 
 pub mod config;
 mod half;
+pub mod hf;
 mod impair;
 mod line;
 mod queue;

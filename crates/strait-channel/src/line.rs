@@ -6,7 +6,7 @@ use strait_core::time::{Duration, Instant};
 use crate::config::{LinkConfig, LinkKind};
 use crate::half::Half;
 use crate::stats::ChannelStats;
-use crate::validate::LinkError;
+use crate::validate::{Key, LinkError};
 use crate::way::Way;
 use crate::{Channel, Side, Transmission};
 
@@ -43,11 +43,14 @@ impl Line {
     /// What [`LinkConfig::validate`] finds.
     pub fn new(config: &LinkConfig, name: &str, seed: u64) -> Result<Self, LinkError> {
         config.validate()?;
+        if config.kind == LinkKind::Hf {
+            return Err(NO_LINE);
+        }
         let ways = Side::BOTH.map(|from| Way::new(config, from, name, seed));
         let half = config.half_duplex.then(|| {
             let turn_max = match (config.turn_max, config.kind) {
                 (Some(given), _) => given.0,
-                (None, LinkKind::Frames) => Duration::ZERO,
+                (None, LinkKind::Frames | LinkKind::Hf) => Duration::ZERO,
                 (None, LinkKind::Serial) => config.line_rate(Side::A).time_for(Self::TURN_OCTETS),
             };
             let turnaround = config.turnaround.map_or(Duration::ZERO, |time| time.0);
@@ -70,6 +73,14 @@ impl Line {
             .map_or(free, |half| half.ready(now, side).max(free))
     }
 }
+
+const NO_LINE: LinkError = LinkError::Value {
+    key: Key {
+        reverse: false,
+        name: "kind",
+    },
+    remedy: "an HF channel is no line: here it can be \"serial\" or \"frames\"",
+};
 
 impl Channel for Line {
     fn room(&mut self, now: Instant, side: Side) -> Result<Room, Option<Instant>> {

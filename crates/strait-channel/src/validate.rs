@@ -68,6 +68,7 @@ impl LinkConfig {
             match self.kind {
                 LinkKind::Serial => at.serial(&way)?,
                 LinkKind::Frames => at.frames(&way)?,
+                LinkKind::Hf => at.hf(&way)?,
             }
             at.probabilities(&way)?;
             at.schedule(self.kind, &way)?;
@@ -82,7 +83,7 @@ impl LinkConfig {
             (LinkKind::Serial, None) => {
                 return at.missing("framing", "write framing = \"8N1\"");
             }
-            (LinkKind::Frames, Some(_)) => {
+            (LinkKind::Frames | LinkKind::Hf, Some(_)) => {
                 return at.excluded("framing", "only kind = \"serial\" has start and stop bits");
             }
             _ => {}
@@ -92,7 +93,16 @@ impl LinkConfig {
             at.exclude("turnaround", self.turnaround.is_some(), remedy)?;
             at.exclude("turn_max", self.turn_max.is_some(), remedy)?;
         }
-        Ok(())
+        match (self.kind, &self.hf) {
+            (LinkKind::Hf, None) => at.missing("hf", "write the table [hf], which may be empty"),
+            (LinkKind::Hf, Some(hf)) => {
+                let remedy = "an HF channel is always half duplex; see `hf.turnaround`";
+                at.exclude("half_duplex", self.half_duplex, remedy)?;
+                hf.validate(self)
+            }
+            (_, Some(_)) => at.excluded("hf", "it is for kind = \"hf\""),
+            (_, None) => Ok(()),
+        }
     }
 }
 
@@ -183,6 +193,22 @@ impl Place {
         self.require("frame_octets_max", size, "it must be at least 1")
     }
 
+    fn hf(self, way: &Direction) -> Result<(), LinkError> {
+        let rate = "an HF channel has its speed in `rate`";
+        self.exclude("baud", way.baud.is_some(), rate)?;
+        let blocks = "an HF channel carries blocks of octets; kind = \"frames\" has this key";
+        self.exclude("frame_octets_max", way.frame_octets_max.is_some(), blocks)?;
+        self.exclude("jitter", way.jitter.is_some(), blocks)?;
+        self.exclude("queue", way.queue.is_some(), blocks)?;
+        self.exclude("duplicate", way.duplicate.is_some(), blocks)?;
+        self.exclude("reorder", way.reorder.is_some(), blocks)?;
+        self.exclude("reorder_delay", way.reorder_delay.is_some(), blocks)?;
+        self.exclude("loss", way.loss.is_some(), blocks)?;
+        self.exclude("burst_loss", way.burst_loss.is_some(), blocks)?;
+        let turn = "stations choose their rates turn by turn";
+        self.exclude("change", way.change.is_some(), turn)
+    }
+
     fn probabilities(self, way: &Direction) -> Result<(), LinkError> {
         // Text is checked as it is read; this is for configurations made by code.
         let range = "it must be between 0 and 1";
@@ -231,17 +257,18 @@ impl Place {
                 false,
                 "it must be at least 1; use `[[outage]]`",
             ),
-            (LinkKind::Serial, Some(_), None) | (LinkKind::Frames, None, Some(_)) => Ok(()),
+            (LinkKind::Serial, Some(_), None)
+            | (LinkKind::Frames | LinkKind::Hf, None, Some(_)) => Ok(()),
             (LinkKind::Serial, _, Some(_)) => {
                 self.excluded("change.rate", "a serial line changes its `baud`")
             }
             (LinkKind::Serial, None, None) => {
                 self.missing("change.baud", "write the new speed, like baud = 4800")
             }
-            (LinkKind::Frames, Some(_), _) => {
+            (LinkKind::Frames | LinkKind::Hf, Some(_), _) => {
                 self.excluded("change.baud", "a link for frames changes its `rate`")
             }
-            (LinkKind::Frames, None, None) => {
+            (LinkKind::Frames | LinkKind::Hf, None, None) => {
                 let remedy = "write the new speed, like rate = \"32 kbit/s\"";
                 self.missing("change.rate", remedy)
             }

@@ -21,6 +21,7 @@ pub mod stats;
 pub mod time;
 pub mod timer;
 pub mod units;
+pub mod waveform;
 
 pub use fate::{DropCause, Fate, FateRecord, Ledger};
 pub use id::{ClassId, NeighbourId, PortId};

@@ -18,6 +18,7 @@ use crate::id::{ClassId, NeighbourId, PortId, TxId};
 use crate::rate::LineRate;
 use crate::stats::Stats;
 use crate::time::{Duration, Instant};
+use crate::waveform::Mode;
 
 /// A gateway, a host, a relay: anything that has ports and a state.
 pub trait Node {
@@ -378,6 +379,9 @@ pub struct Turn {
     pub blocks: u32,
     /// Whether this transmission ends it.
     pub last: bool,
+    /// The waveform, where a turn may choose one that the receivers recognise; else, and if absent,
+    /// it is the medium's own. All transmissions of a turn name the same.
+    pub mode: Option<Mode>,
 }
 
 /// When a node wants to be called, and why.

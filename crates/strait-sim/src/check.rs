@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use strait_channel::{ChannelStats, LinkConfig, LinkKind, Side};
 use strait_core::delay::DelayParts;
 use strait_core::stats::Stats;
+use strait_core::time::nanos;
 use strait_core::{DropCause, Duration, Fate, FateRecord, Instant, NeighbourId, PortId};
 
 use crate::world::{Attach, LinkIndex, NodeIndex, World};
@@ -43,15 +44,15 @@ struct Way {
 impl Way {
     fn new(to: NodeIndex, config: &LinkConfig, side: Side) -> Self {
         let keys = config.direction(side);
-        let ns = |time: Option<strait_core::units::Time>| {
-            time.map_or(0, |time| time.0.as_nanos() as u64)
-        };
         let some = |share: Option<strait_core::units::Share>| share.is_some_and(|it| it.0 > 0.0);
-        let ns_min = ns(keys.delay);
+        let (least, most) = config.way_delay(side);
+        let (ns_min, ns_max) = (nanos(least), nanos(most));
         let outages = keys.outage.is_some_and(|outages| !outages.is_empty());
-        let serial = config.kind == LinkKind::Serial;
-        let ns_max = ns_min + ns(keys.jitter) + ns(keys.reorder_delay);
-        let lossy = some(keys.loss) || keys.burst_loss.is_some() || some(keys.bit_errors);
+        let serial = config.carries_octets();
+        let lossy = config.kind == LinkKind::Hf
+            || some(keys.loss)
+            || keys.burst_loss.is_some()
+            || some(keys.bit_errors);
         Self {
             to,
             ns_min,

@@ -12,6 +12,8 @@ pub(crate) enum What {
     Fault(u32),
     /// A medium changes by its schedule; the number is the link's.
     Change(u32),
+    /// Something happens on the air.
+    Air,
     /// A frame, or a chunk of octets, has arrived; the number is its place among those in flight.
     Arrival {
         port: PortId,
@@ -33,7 +35,7 @@ impl What {
         match self {
             Self::Fault(_) => 0,
             Self::Change(_) => 1,
-            Self::Arrival { .. } => 2,
+            Self::Air | Self::Arrival { .. } => 2,
             Self::Stored { .. } => 3,
             Self::Room { .. } => 4,
             Self::Wake => 5,

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use strait_channel::{LinkConfig, LinkKind, Side};
+use strait_channel::{LinkConfig, Side};
 use strait_core::delay::{DelayPart, DelayParts};
+use strait_core::time::nanos;
 use strait_core::{Fate, FateRecord, Instant, NeighbourId, PortId};
 
 use strait_wire::ip::digest;
@@ -168,14 +169,11 @@ impl PathBook {
             let from = ends[side.index()];
             let to = ends[side.other().index()].node.0;
             let keys = config.direction(side);
-            let ns = |time: Option<strait_core::units::Time>| {
-                time.map_or(0, |time| time.0.as_nanos() as u64)
-            };
-            let ns_min = ns(keys.delay);
             // Order is kept behind a jittered frame, so that the wait can add up to the jitter of
             // one frame; a frame held back for reordering adds that.
-            let ns_max = ns_min + ns(keys.jitter) + ns(keys.reorder_delay);
-            let serial = config.kind == LinkKind::Serial;
+            let (least, most) = config.way_delay(side);
+            let (ns_min, ns_max) = (nanos(least), nanos(most));
+            let serial = config.carries_octets();
             let outages = keys.outage.is_some_and(|outages| !outages.is_empty());
             let flag_lost = serial && outages;
             let by = (from.node.0, from.port, from.neighbour);

@@ -1,8 +1,7 @@
 //! The simulated world: nodes, the links between them, and the order in which things happen.
 
-use std::collections::BTreeMap;
-
-use strait_channel::{Channel, ChannelStats, Line, LinkConfig, LinkError, LinkKind, Side};
+use strait_channel::hf::StationId;
+use strait_channel::{Channel, ChannelStats, LinkConfig, LinkError, Side};
 use strait_core::chance::Stream;
 use strait_core::drive::{Media, settle};
 use strait_core::hash::RunHash;
@@ -14,18 +13,21 @@ use strait_core::{Effect, Fate, Input, Instant, NeighbourId, Node, PortId, Room,
 use strait_wire::segment::SegmentCheck;
 use strait_world::host::Host;
 
-use crate::capture::{Captures, Carries};
+use crate::capture::Captures;
 use crate::check::FateEntry;
 use crate::event::{Event, EventQueue, What};
 use crate::path::PathBook;
 use crate::router::Router;
-use crate::segment::{GATEWAY, Segment};
+use crate::segment::Segment;
 use crate::store::Store;
 
+mod captures;
 mod envelope;
 mod faults;
+mod radio;
 
 pub(crate) use envelope::Envelope;
+use radio::{Medium, Radio};
 
 /// A node of the world, by its number in the order of construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,6 +84,8 @@ struct Port {
     urgent: Option<SegmentCheck>,
     /// Its frames go as datagrams, by nodes that know nothing of them.
     envelope: Option<Envelope>,
+    /// Its radio.
+    station: Option<StationId>,
 }
 
 /// Where a link ends.
@@ -111,7 +115,7 @@ struct Slot {
 
 struct Link {
     name: String,
-    channel: Line,
+    medium: Medium,
     /// An octet stream.
     serial: bool,
     ends: [Attach; 2],
@@ -154,6 +158,7 @@ struct Fabric {
     now: Instant,
     events: EventQueue,
     links: Vec<Link>,
+    radio: Radio,
     frames: Vec<Frame>,
     free: Vec<u32>,
     hash: RunHash,
@@ -193,7 +198,10 @@ impl Fabric {
             copy = frame.clone();
             &mut copy
         };
-        let sent = self.links[link].channel.transmit(now, side, frame);
+        let Medium::Line(line) = &mut self.links[link].medium else {
+            return;
+        };
+        let sent = line.transmit(now, side, frame);
         let to = self.links[link].ends[side.other().index()];
         if let Some(at) = sent.duplicate {
             self.deliver(at, to, &mut frame.clone());
@@ -223,14 +231,37 @@ impl Fabric {
     }
 }
 
+impl Driver<'_> {
+    /// Plans to ask a port for room, unless that is planned for before.
+    fn plan_room(&mut self, id: PortId, at: Instant) {
+        let now = self.fabric.now;
+        let planned = &mut self.ports[id.index()].room_at;
+        if planned.is_none_or(|planned| planned > at || planned <= now) {
+            *planned = Some(at);
+            let what = What::Room { port: id };
+            self.fabric.events.push(at, self.node, what);
+        }
+    }
+}
+
 impl Media for Driver<'_> {
     /// A port shared by several links has one transmitter: it has room when all of them have.
     fn room(&mut self, now: Instant, id: PortId) -> Option<Room> {
         let port = &mut self.ports[id.index()];
+        if let Some(station) = port.station {
+            let room = self.fabric.radio.air.room(now, station);
+            if let Err(Some(at)) = room {
+                self.plan_room(id, at);
+            }
+            return room.ok();
+        }
         let mut least: Option<Room> = None;
         let mut busy_until = None;
         for (link, side) in &port.links {
-            match self.fabric.links[*link].channel.room(now, *side) {
+            let Medium::Line(line) = &mut self.fabric.links[*link].medium else {
+                continue;
+            };
+            match line.room(now, *side) {
                 Ok(room) if least.is_none_or(|least| room.octets < least.octets) => {
                     least = Some(room);
                 }
@@ -239,15 +270,8 @@ impl Media for Driver<'_> {
             }
         }
         let Some(at) = busy_until else { return least };
-        if at < Instant::NEVER
-            && port
-                .room_at
-                .is_none_or(|planned| planned > at || planned <= now)
-        {
-            port.room_at = Some(at);
-            self.fabric
-                .events
-                .push(at, self.node, What::Room { port: id });
+        if at < Instant::NEVER {
+            self.plan_room(id, at);
         }
         None
     }
@@ -263,6 +287,9 @@ impl Media for Driver<'_> {
         let fabric = &mut *self.fabric;
         if let Some(captures) = &mut fabric.captures {
             captures.sent(now, self.node, port, meta, frame);
+        }
+        if let Some(station) = self.ports[port.index()].station {
+            return fabric.on_air(now, station, meta, frame);
         }
         if let Some(envelope) = &self.ports[port.index()].envelope {
             envelope.wrap(meta.class, frame);
@@ -323,6 +350,7 @@ impl World {
                 now: Instant::ZERO,
                 events: EventQueue::default(),
                 links: Vec::new(),
+                radio: Radio::default(),
                 frames: Vec::new(),
                 free: Vec::new(),
                 hash: RunHash::default(),
@@ -355,36 +383,6 @@ impl World {
     /// [`crate::check::violations`] goes by.
     pub fn keep_fates(&mut self) {
         self.fabric.fates = Some(Vec::new());
-    }
-
-    /// Records what every port sends.
-    pub fn capture(&mut self) {
-        let ports = self
-            .slots
-            .iter()
-            .map(|slot| (slot.name.as_str(), slot.ports.len()));
-        let kinds = |node: usize, port: usize| {
-            let Some((link, _)) = self.slots[node].ports[port].links.first() else {
-                return (String::from("unattached"), Carries::Packets);
-            };
-            let link = &self.fabric.links[*link];
-            let body = |end: &Attach| &self.slots[end.node.0].body;
-            let plain = |end: &Attach| !matches!(body(end), Body::Gateway { .. });
-            let ethernet =
-                |end: &Attach| end.port == GATEWAY && matches!(body(end), Body::Segment(_));
-            let carries = if link.ends.iter().any(ethernet) {
-                Carries::Ethernet
-            } else if port == PortId::HOST.index() || link.ends.iter().any(plain) {
-                Carries::Packets
-            } else if link.serial {
-                let urgent = self.slots[node].ports[port].urgent;
-                Carries::Octets { urgent }
-            } else {
-                Carries::Frames
-            };
-            (link.name.clone(), carries)
-        };
-        self.fabric.captures = Some(Captures::new(ports, kinds));
     }
 
     fn add(&mut self, name: &str, body: Body) -> NodeIndex {
@@ -496,7 +494,7 @@ impl World {
         config: &LinkConfig,
         ends: [Attach; 2],
     ) -> Result<LinkIndex, LinkError> {
-        let channel = Line::new(config, name, self.fabric.seed)?;
+        let medium = self.medium(name, config, ends)?;
         let link = self.fabric.links.len();
         for (end, side) in ends.iter().zip(Side::BOTH) {
             self.reserve_ports(end.node, end.port.0 + 1);
@@ -507,10 +505,10 @@ impl World {
         if let Some(paths) = &mut self.fabric.paths {
             paths.join(ends, config);
         }
-        let serial = config.kind == LinkKind::Serial;
+        let serial = config.carries_octets();
         self.fabric.links.push(Link {
             name: name.to_owned(),
-            channel,
+            medium,
             serial,
             ends,
             config: config.clone(),
@@ -533,7 +531,9 @@ impl World {
             return;
         }
         for link in 0..self.fabric.links.len() {
-            if let Some(at) = self.fabric.links[link].channel.next_change(Instant::ZERO) {
+            if let Medium::Line(line) = &self.fabric.links[link].medium
+                && let Some(at) = line.next_change(Instant::ZERO)
+            {
                 self.fabric.events.push(at, 0, What::Change(link as u32));
             }
         }
@@ -548,22 +548,24 @@ impl World {
                 Some(state) => PortEvent::Up(state),
                 None => PortEvent::Down(DownCause::Device),
             };
-            self.give(
-                node,
-                Input::Port {
-                    port: PortId(port as u8),
-                    event,
-                },
-            );
+            let station = self.slots[node].ports[port].station;
+            let port = PortId(port as u8);
+            self.give(node, Input::Port { port, event });
+            if station.is_some_and(|station| self.fabric.radio.air.carrier(station)) {
+                let event = PortEvent::Carrier(true);
+                self.give(node, Input::Port { port, event });
+            }
         }
         self.settle(node);
     }
 
     fn port_state(&self, node: usize, port: usize) -> Option<PortState> {
-        let (link, side) = self.slots[node].ports[port].links.first()?;
-        self.fabric.links[*link]
-            .channel
-            .state(self.fabric.now, *side)
+        let port = &self.slots[node].ports[port];
+        let (link, side) = port.links.first()?;
+        match (&self.fabric.links[*link].medium, port.station) {
+            (Medium::Line(line), _) => line.state(self.fabric.now, *side),
+            (Medium::Path(_), station) => Some(self.fabric.radio.air.state(station?)),
+        }
     }
 
     /// Runs until nothing is planned up to and including `until`.
@@ -581,6 +583,7 @@ impl World {
         match event.what {
             What::Fault(index) => self.strike(&self.faults[index as usize].clone()),
             What::Change(link) => self.change(link as usize),
+            What::Air => self.hear(event.at),
             What::Arrival { port, from, frame } => self.arrive(node, port, from, frame),
             What::Stored { ticket } => {
                 if let Some((ticket, result)) = self.slots[node].store.complete(event.at, ticket) {
@@ -752,7 +755,9 @@ impl World {
 
     fn change(&mut self, link: usize) {
         let now = self.fabric.now;
-        if let Some(at) = self.fabric.links[link].channel.next_change(now) {
+        if let Medium::Line(line) = &self.fabric.links[link].medium
+            && let Some(at) = line.next_change(now)
+        {
             self.fabric.events.push(at, 0, What::Change(link as u32));
         }
         for Attach {
@@ -828,10 +833,11 @@ impl World {
     /// Every link's name and what became of what its two sides sent.
     pub fn links(&self) -> impl Iterator<Item = (&str, [&ChannelStats; 2])> {
         self.fabric.links.iter().map(|link| {
-            (
-                link.name.as_str(),
-                Side::BOTH.map(|side| link.channel.stats(side)),
-            )
+            let stats = |side| match &link.medium {
+                Medium::Line(line) => line.stats(side),
+                Medium::Path(path) => self.fabric.radio.air.stats(*path, side),
+            };
+            (link.name.as_str(), Side::BOTH.map(stats))
         })
     }
 
@@ -844,8 +850,11 @@ impl World {
     /// From now on no medium damages, loses, doubles or delays anything by chance.
     pub fn heal(&mut self) {
         for link in &mut self.fabric.links {
-            link.channel.heal();
+            if let Medium::Line(line) = &mut link.medium {
+                line.heal();
+            }
         }
+        self.fabric.radio.air.heal();
     }
 
     /// Every fate since [`World::keep_fates`], in the order in which the nodes told them.
@@ -864,8 +873,8 @@ impl World {
     }
 
     /// Frames, or chunks of octets, that have left a node and not arrived yet.
-    pub const fn in_flight(&self) -> usize {
-        self.fabric.frames.len() - self.fabric.free.len()
+    pub fn in_flight(&self) -> usize {
+        self.fabric.frames.len() - self.fabric.free.len() + self.fabric.radio.air.under_way()
     }
 
     /// Frames that came to a node while it was dead.
@@ -876,15 +885,6 @@ impl World {
     /// What [`World::trace_paths`] found.
     pub const fn paths(&self) -> Option<&PathBook> {
         self.fabric.paths.as_ref()
-    }
-
-    /// The captures: a file name and its octets for each node.
-    pub fn take_captures(&mut self) -> BTreeMap<String, Vec<u8>> {
-        self.fabric
-            .captures
-            .take()
-            .map(Captures::finish)
-            .unwrap_or_default()
     }
 
     /// Asserts every node's invariants.

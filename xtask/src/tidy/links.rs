@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::{File, Finding, Tree};
 
 /// Folders that scenario files live in; beside them stand the scenarios that commands bring along.
-const SCENARIO_FOLDERS: [&str; 6] = [
+const SCENARIO_FOLDERS: [&str; 7] = [
+    "hf",
     "lab",
     "links",
     "nodes",

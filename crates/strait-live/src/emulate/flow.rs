@@ -39,7 +39,9 @@ impl Flow {
                     chunks: VecDeque::new(),
                     octets: 0,
                 },
-                LinkKind::Frames => Waiting::Frames(FrameQueue::new(link.queue_frames(from))),
+                LinkKind::Frames | LinkKind::Hf => {
+                    Waiting::Frames(FrameQueue::new(link.queue_frames(from)))
+                }
             },
             not_before: Instant::ZERO,
             frame_octets_max: frame_octets_max.unwrap_or(LinkConfig::FRAME_OCTETS_MAX) as usize,

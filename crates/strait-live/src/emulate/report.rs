@@ -115,7 +115,7 @@ pub(super) fn rate_text(link: &LinkConfig) -> String {
         match (link.kind, link.framing) {
             (LinkKind::Serial, Some(framing)) => format!("{bit_s} baud {framing}"),
             (LinkKind::Serial, None) => format!("{bit_s} baud"),
-            (LinkKind::Frames, _) => format!("{bit_s} bit/s"),
+            (LinkKind::Frames | LinkKind::Hf, _) => format!("{bit_s} bit/s"),
         }
     };
     let (there, back) = (rate(Side::A), rate(Side::B));

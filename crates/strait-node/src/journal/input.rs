@@ -5,6 +5,7 @@ use strait_core::node::{
     Command, DownCause, FrameMeta, PortEvent, PortState, RouteChange, SocketId, StoreError,
     StreamEvent, StreamId, Ticket, Turn, WallTime,
 };
+use strait_core::waveform::Mode;
 use strait_core::{ClassId, Input, Instant, NeighbourId, PortId, Room, TxMeta};
 
 use super::codec::{Put, Take};
@@ -300,6 +301,11 @@ pub(super) fn put_pull(put: &mut Put<'_>, now: Instant, port: PortId, room: Room
         put.flag(turn.key_up);
         put.number(u64::from(turn.blocks));
         put.flag(turn.last);
+        put.flag(turn.mode.is_some());
+        if let Some(mode) = turn.mode {
+            put.number(u64::from(mode.rate_bit_s));
+            put.number(u64::from(mode.block_bits));
+        }
     }
 }
 
@@ -319,6 +325,12 @@ pub(super) fn take_pull(take: &mut Take<'_>, now: Instant) -> Option<(PortId, Ro
                 key_up: take.flag()?,
                 blocks: take.small()?,
                 last: take.flag()?,
+                mode: take.optional(|take| {
+                    Some(Mode {
+                        rate_bit_s: take.small()?,
+                        block_bits: take.small()?,
+                    })
+                })?,
             })
         })?,
     };

@@ -56,6 +56,7 @@ impl World {
         }
         slot.store.crash(&mut chance);
         slot.wake_at = None;
+        self.silence(node);
         if let Some(paths) = &mut self.fabric.paths {
             paths.killed(node);
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use strait_channel::LinkKind;
+use strait_channel::hf::KeyedBy;
 use strait_core::prefix::Prefix;
 use strait_core::time::Duration;
 use strait_node::config::{PortConfig, PortKind};
@@ -251,12 +252,18 @@ fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortConfig, path: &
     let fits = match link.channel.kind {
         LinkKind::Serial => port.kind == PortKind::Serial,
         LinkKind::Frames => port.kind != PortKind::Serial,
+        LinkKind::Hf => keyed_right(source, link, port, &port_name, path)?,
     };
     if !fits {
-        let (mine, theirs) = match port.kind {
-            PortKind::Serial => ("serial", "frames"),
-            PortKind::Udp => ("udp", "serial"),
-            PortKind::Kiss => ("kiss", "serial"),
+        let mine = match port.kind {
+            PortKind::Serial => "serial",
+            PortKind::Udp => "udp",
+            PortKind::Kiss => "kiss",
+        };
+        let theirs = match link.channel.kind {
+            LinkKind::Serial => "serial",
+            LinkKind::Frames => "frames",
+            LinkKind::Hf => "hf",
         };
         let message = format!("{port_name} is of kind `{mine}`, the link of kind `{theirs}`");
         return Err(source.error(path, &message));
@@ -275,6 +282,25 @@ fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortConfig, path: &
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a port has octets for a radio. A serial one can't say when to key it.
+fn keyed_right(
+    source: &Source<'_>,
+    link: &Link,
+    port: &PortConfig,
+    name: &str,
+    path: &str,
+) -> Result<bool, ConfigError> {
+    let keyed_by = link.channel.hf.as_ref().map(|hf| hf.keyed_by);
+    if port.kind == PortKind::Serial && keyed_by == Some(KeyedBy::Node) {
+        let message = format!(
+            "{name} is of kind `serial` and keys no transmitter: write keyed_by = \"data\" in the \
+             link's [hf]"
+        );
+        return Err(source.error(path, &message));
+    }
+    Ok(port.kind == PortKind::Serial)
 }
 
 /// Several links may end at one port only if it knows their other ends as neighbours.

@@ -460,6 +460,7 @@ impl Node for TurnNode {
             key_up,
             blocks,
             last,
+            mode: None,
         });
         Some(TxMeta {
             turn,

@@ -8,6 +8,7 @@ use strait_core::node::{
     StreamEvent, StreamId, Ticket, Turn, WallTime,
 };
 use strait_core::rate::LineRate;
+use strait_core::waveform::Mode;
 use strait_core::{ClassId, Duration, Input, Instant, NeighbourId, PortId, Room, TxMeta};
 
 /// Values from a list of numbers: a shorter list gives a smaller input.
@@ -159,6 +160,10 @@ impl Dice<'_> {
                 key_up: self.flag(),
                 blocks: self.word() as u32,
                 last: self.flag(),
+                mode: self.flag().then(|| Mode {
+                    rate_bit_s: self.word() as u32,
+                    block_bits: self.word() as u32,
+                }),
             }),
         }
     }
