@@ -11,7 +11,7 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use strait_core::rate::LineRate;
 use strait_core::time::Duration;
-use strait_core::units::{BitRate, Share, Time};
+use strait_core::units::{BitRate, Decibels, Share, Time};
 
 use crate::Side;
 use crate::hf::HfConfig;
@@ -38,6 +38,10 @@ pub struct LinkConfig {
     pub queue: Option<u32>,
     /// Probability that a bit of the line is inverted.
     pub bit_errors: Option<Share>,
+    /// HF: mean signal-to-noise ratio at the receiver, in the waveform's bandwidth. Errors follow
+    /// from it by `hf.channel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snr: Option<Decibels>,
     /// Frames: probability that a frame is lost.
     pub loss: Option<Share>,
     /// Frames: loss in bursts, instead of `loss`.
@@ -97,6 +101,8 @@ pub struct Direction {
     pub jitter: Option<Time>,
     pub queue: Option<u32>,
     pub bit_errors: Option<Share>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snr: Option<Decibels>,
     pub loss: Option<Share>,
     pub burst_loss: Option<BurstLoss>,
     pub duplicate: Option<Share>,
@@ -210,6 +216,7 @@ impl LinkConfig {
             jitter: None,
             queue: None,
             bit_errors: None,
+            snr: None,
             loss: None,
             burst_loss: None,
             duplicate: None,
@@ -242,6 +249,7 @@ impl LinkConfig {
             jitter: over.jitter.or(self.jitter),
             queue: over.queue.or(self.queue),
             bit_errors: over.bit_errors.or(self.bit_errors),
+            snr: over.snr.or(self.snr),
             loss: if loss_over { over.loss } else { self.loss },
             burst_loss: if loss_over {
                 over.burst_loss

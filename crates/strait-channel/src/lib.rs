@@ -113,11 +113,19 @@ pub enum LossCause {
     Outage,
     /// Both ends, or a third station, sent at once.
     Collision,
+    /// The receiver didn't find a transmission in the noise.
+    Noise,
 }
 
 impl LossCause {
     /// All causes, in the order of arrays indexed by them.
-    pub const ALL: [Self; 4] = [Self::Random, Self::Burst, Self::Outage, Self::Collision];
+    pub const ALL: [Self; 5] = [
+        Self::Random,
+        Self::Burst,
+        Self::Outage,
+        Self::Collision,
+        Self::Noise,
+    ];
 
     /// The word in tables and metrics.
     pub const fn name(self) -> &'static str {
@@ -126,6 +134,7 @@ impl LossCause {
             Self::Burst => "burst",
             Self::Outage => "outage",
             Self::Collision => "collision",
+            Self::Noise => "noise",
         }
     }
 }

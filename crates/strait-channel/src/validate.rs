@@ -70,6 +70,8 @@ impl LinkConfig {
                 LinkKind::Frames => at.frames(&way)?,
                 LinkKind::Hf => at.hf(&way)?,
             }
+            let noise = "it is for kind = \"hf\"";
+            at.exclude("snr", way.snr.is_some() && self.kind != LinkKind::Hf, noise)?;
             at.probabilities(&way)?;
             at.schedule(self.kind, &way)?;
         }
@@ -113,7 +115,7 @@ struct Place {
 }
 
 impl Place {
-    const fn key(self, name: &'static str) -> Key {
+    pub(crate) const fn key(self, name: &'static str) -> Key {
         let reverse = self.reverse;
         Key { reverse, name }
     }
@@ -205,6 +207,8 @@ impl Place {
         self.exclude("reorder_delay", way.reorder_delay.is_some(), blocks)?;
         self.exclude("loss", way.loss.is_some(), blocks)?;
         self.exclude("burst_loss", way.burst_loss.is_some(), blocks)?;
+        let both = "choose either `bit_errors` or `snr`";
+        self.exclude("snr", way.snr.is_some() && way.bit_errors.is_some(), both)?;
         let turn = "stations choose their rates turn by turn";
         self.exclude("change", way.change.is_some(), turn)
     }

@@ -192,6 +192,52 @@ impl fmt::Display for Share {
     }
 }
 
+quantity!(
+    /// A frequency: `Hz` or `kHz`. A number without a unit is an error.
+    Hertz(f64), "frequency", "\"0.5 Hz\""
+);
+
+impl FromStr for Hertz {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let hertz = scaled(text, &[("Hz", 1.0), ("kHz", 1e3)]);
+        hertz.map(Self).ok_or_else(|| Self::error(text))
+    }
+}
+
+impl fmt::Display for Hertz {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} Hz", self.0)
+    }
+}
+
+quantity!(
+    /// A ratio of powers in decibels, of either sign. A number without a unit is an error.
+    Decibels(f64), "ratio of at most 1000 dB", "\"12 dB\" or \"-3 dB\""
+);
+
+impl FromStr for Decibels {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let text = text.trim();
+        let positive = text.strip_prefix('-').unwrap_or(text);
+        let sign = if positive.len() < text.len() {
+            -1.0
+        } else {
+            1.0
+        };
+        let size = scaled(positive, &[("dB", 1.0)]).filter(|size| *size <= 1000.0);
+        size.map(|size| Self(sign * size))
+            .ok_or_else(|| Self::error(text))
+    }
+}
+
+impl fmt::Display for Decibels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} dB", self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,6 +252,15 @@ mod tests {
         assert_eq!("5 %".parse(), Ok(Share(0.05)));
         assert_eq!("64 kB".parse(), Ok(Octets(64_000)));
         assert_eq!("1500".parse(), Ok(Octets(1500)));
+        assert_eq!("0.5 Hz".parse(), Ok(Hertz(0.5)));
+        assert_eq!(
+            ["-3 dB", "12dB"].map(str::parse),
+            [Ok(Decibels(-3.0)), Ok(Decibels(12.0))]
+        );
+        assert_eq!(Decibels(-1.5).to_string().parse(), Ok(Decibels(-1.5)));
+        for wrong in ["3", "--3 dB", "-", "1001 dB", "nan dB"] {
+            assert!(wrong.parse::<Decibels>().is_err(), "{wrong}");
+        }
         for wrong in ["50", "-1 s", "1 fortnight", "", "s", "nan s", "1e999 s"] {
             assert!(wrong.parse::<Time>().is_err(), "{wrong}");
         }

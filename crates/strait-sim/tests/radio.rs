@@ -34,6 +34,22 @@ fn a_ping_takes_its_two_turns() {
     assert_eq!(losses, [0.0]);
 }
 
+#[test]
+fn the_books_of_a_fading_channel_are_right() {
+    let loaded = load("hf/fading.toml");
+    let mut built = build(&loaded, Scenario::BASE, 1).unwrap();
+    let world = built.world_mut();
+    world.keep_fates();
+    world.run_until(Instant::from_secs(1000));
+    assert_eq!(check::violations(world), [""; 0]);
+    let (_, stats) = world.links().find(|link| link.0 == "hf").unwrap();
+    assert!(stats[0].corrupted_frames > 0, "{stats:?}");
+    let outcome = run_scenario(&loaded, &Options::default(), |_, _| ()).unwrap();
+    for lost in outcome.metric(Scenario::BASE, "reports.loss") {
+        assert!((0.005..0.4).contains(&lost), "{lost}");
+    }
+}
+
 struct Nothing;
 
 impl Files for Nothing {

@@ -1,10 +1,14 @@
 //! The keys of an HF channel: `[hf]` in a link file of `kind = "hf"`.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use serde::{Deserialize, Serialize};
 use strait_core::time::Duration;
-use strait_core::units::Time;
+use strait_core::units::{Hertz, Time};
 use strait_core::waveform::{self, Bandwidth, Family, Interleaver, Mode, Waveform};
 
+use super::fading::{Condition, HfChannel, TracePoint, Variation};
 use crate::Side;
 use crate::config::LinkConfig;
 use crate::validate::{Key, LinkError};
@@ -41,6 +45,37 @@ pub struct HfConfig {
     pub end_of_message: bool,
     /// Who keys the transmitter.
     pub keyed_by: KeyedBy,
+    /// With `snr`: how errors follow from it. `awgn` if not given.
+    pub channel: HfChannel,
+    /// Fading: a condition of ITU-R F.1487, in place of `spread` and `doppler`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condition: Option<Condition>,
+    /// Fading: time between the two paths; 2 ms if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Time>,
+    /// Fading: how far each path spreads frequencies; 1 Hz if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doppler: Option<Hertz>,
+    /// Slow changes around the mean; none if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variation: Option<Variation>,
+    /// A trace in place of a mean that stays: for both directions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Vec<TracePoint>>,
+    /// A file with the trace, named relative to the file that names it: lines of seconds and
+    /// decibels, separated by a comma or spaces; `#` begins a remark.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_file: Option<String>,
+}
+
+/// A trace that can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "line {line} is no point of a trace: write seconds and decibels, like 12.5, -3; times rise"
+)]
+pub struct TraceError {
+    /// Which line, from 1 on.
+    pub line: usize,
 }
 
 /// Who keys the transmitter.
@@ -113,6 +148,52 @@ impl HfConfig {
         waveform::find(self.family, self.bandwidth, self.interleaver, rate)
     }
 
+    /// Time between the two paths of a fading channel in seconds, and how far each spreads
+    /// frequencies.
+    pub(super) fn spreads(&self) -> (f64, Hertz) {
+        if let Some(condition) = self.condition {
+            let (spread_ms, doppler_hz) = condition.spreads();
+            return (spread_ms / 1000.0, Hertz(doppler_hz));
+        }
+        let spread_s = self.spread.map_or(0.002, |time| time.0.as_secs_f64());
+        (spread_s, self.doppler.unwrap_or(Hertz(1.0)))
+    }
+
+    /// Takes the content of its `trace_file`.
+    ///
+    /// # Errors
+    /// The first line that is no point, or is before the one above it.
+    pub fn read_trace(&mut self, text: &str) -> Result<(), TraceError> {
+        let mut points: Vec<TracePoint> = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let wrong = TraceError { line: number + 1 };
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let split = line.find(|c: char| c == ',' || c.is_whitespace());
+            let (at, snr) = line.split_at(split.ok_or_else(|| wrong.clone())?);
+            let snr = snr.trim_start_matches(|c: char| c == ',' || c.is_whitespace());
+            let (Ok(at), Ok(snr)) = (
+                alloc::format!("{at} s").parse(),
+                alloc::format!("{snr} dB").parse(),
+            ) else {
+                return Err(wrong);
+            };
+            let point = TracePoint { at, snr };
+            if points.last().is_some_and(|last| last.at >= point.at) {
+                return Err(wrong);
+            }
+            points.push(point);
+        }
+        if points.is_empty() {
+            return Err(TraceError { line: 1 });
+        }
+        self.trace = Some(points);
+        self.trace_file = None;
+        Ok(())
+    }
+
     /// The shortest and the longest time from when an octet has left, at the line's rate, to its
     /// arrival, both without propagation: those of a block's last octet and of its first.
     pub fn block_delay(&self, config: &LinkConfig, side: Side) -> (Duration, Duration) {
@@ -148,16 +229,68 @@ impl HfConfig {
                 });
             }
         }
-        let possible = self.turn_max.is_none_or(|time| time.0 > Duration::ZERO);
-        let key = Key {
+        let above = |time: Option<Time>| time.is_none_or(|time| time.0 > Duration::ZERO);
+        let at = |name| Key {
             reverse: false,
-            name: "hf.turn_max",
+            name,
         };
         let remedy = "it must be above 0";
-        if possible {
-            Ok(())
-        } else {
-            Err(LinkError::Value { key, remedy })
+        let doppler = self.doppler.is_none_or(|doppler| doppler.0 > 0.0);
+        let variation = self
+            .variation
+            .is_none_or(|variation| above(Some(variation.time)));
+        for (name, possible) in [
+            ("hf.turn_max", above(self.turn_max)),
+            ("hf.lead", above(self.lead)),
+            ("hf.doppler", doppler),
+            ("hf.variation.time", variation),
+        ] {
+            if !possible {
+                return Err(LinkError::Value {
+                    key: at(name),
+                    remedy,
+                });
+            }
         }
+        self.validate_noise(config)
+    }
+
+    /// Keys that are of use with others only.
+    fn validate_noise(&self, config: &LinkConfig) -> Result<(), LinkError> {
+        let excluded = |name, present: bool, remedy| match present {
+            true => Err(LinkError::Excluded {
+                key: Key {
+                    reverse: false,
+                    name,
+                },
+                remedy,
+            }),
+            false => Ok(()),
+        };
+        let noisy = Side::BOTH
+            .iter()
+            .any(|side| config.direction(*side).snr.is_some());
+        let traced = self.trace.is_some() || self.trace_file.is_some();
+        let remedy = "it is for links with `snr` or a trace";
+        excluded(
+            "hf.channel",
+            self.channel != HfChannel::Awgn && !noisy && !traced,
+            remedy,
+        )?;
+        excluded(
+            "hf.variation",
+            self.variation.is_some() && !noisy && !traced,
+            remedy,
+        )?;
+        let both = "choose either `bit_errors` or a trace";
+        excluded("hf.trace", traced && config.bit_errors.is_some(), both)?;
+        let fading = self.channel == HfChannel::Fading;
+        let remedy = "it is for channel = \"fading\"";
+        excluded("hf.condition", self.condition.is_some() && !fading, remedy)?;
+        excluded("hf.spread", self.spread.is_some() && !fading, remedy)?;
+        excluded("hf.doppler", self.doppler.is_some() && !fading, remedy)?;
+        let two = "choose either `condition` or `spread` and `doppler`";
+        let own = self.spread.is_some() || self.doppler.is_some();
+        excluded("hf.condition", self.condition.is_some() && own, two)
     }
 }

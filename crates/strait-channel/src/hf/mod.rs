@@ -11,6 +11,9 @@
 //! and takes what has happened from [`Air::poll`], in virtual time or in real time.
 
 mod config;
+mod decoder;
+mod fading;
+mod noise;
 mod path;
 mod station;
 #[cfg(test)]
@@ -23,8 +26,9 @@ use strait_core::node::{PortState, Room, Turn};
 use strait_core::time::{Duration, Instant};
 
 use self::config::Modem;
-pub use self::config::{HfConfig, KeyedBy};
-use self::path::Path;
+pub use self::config::{HfConfig, KeyedBy, TraceError};
+pub use self::fading::{Condition, HfChannel, TracePoint, Variation};
+use self::path::{Carried, Path};
 use self::station::{Cut, Station};
 use crate::config::{LinkConfig, LinkKind};
 use crate::stats::ChannelStats;
@@ -55,8 +59,9 @@ pub struct AirEvent {
 /// What a station is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// The octets of one block, bit errors in them.
-    Octets(Vec<u8>),
+    /// The octets of one block, bit errors in them, and its signal-to-noise ratio in hundredths of
+    /// a decibel, where the path has one.
+    Octets(Vec<u8>, Option<i16>),
     /// Another station's power is there, or gone.
     Carrier(bool),
     /// Its own transmission is over.
@@ -105,7 +110,7 @@ struct Block {
     /// When its last bit is there.
     ends: Instant,
     octets: Vec<u8>,
-    lost: Option<LossCause>,
+    carried: Carried,
 }
 
 /// Stations and the paths between them. Paths that have no station in common don't touch.
@@ -319,9 +324,9 @@ impl Air {
                 keying,
                 power,
             } => {
-                let out = self.paths[path].out(to.other(), at, power.data);
+                let lost = self.paths[path].loses(to.other(), (at, power.data));
                 let receiver = self.paths[path].ends[to.index()];
-                self.stations[receiver].rises(at, keying, power.decode, out);
+                self.stations[receiver].rises(at, keying, power.decode, lost);
                 self.sense(at, receiver);
                 None
             }
@@ -338,12 +343,12 @@ impl Air {
             Step::Deliver { path, to, block } => {
                 let receiver = self.paths[path].ends[to.index()];
                 let meets = || self.stations[receiver].lost(block.keying, block.ends);
-                let lost = block.lost.or_else(meets);
+                let lost = block.carried.lost.or_else(meets);
                 if let Some(cause) = lost {
                     self.paths[path].count_loss(to.other(), cause, block.octets.len());
                     return None;
                 }
-                let heard = Heard::Octets(block.octets);
+                let heard = Heard::Octets(block.octets, block.carried.snr_centi_db);
                 Some((receiver, heard))
             }
             Step::Over { station, keying } => {
@@ -369,14 +374,15 @@ impl Air {
         let decode = begun.decode;
         for (path, side) in self.stations[station].paths().to_vec() {
             let (mut octets, ends) = (begun.octets.clone(), begun.ends);
-            let lost = self.paths[path].carry(side, (at, ends), begun.first_bit, &mut octets);
+            let place = (begun.mode, begun.first_bit);
+            let carried = self.paths[path].carry(side, (at, ends), place, &mut octets);
             let there = ends + self.paths[path].delay(side);
             let to = side.other();
             let block = Block {
                 keying,
                 ends: there,
                 octets,
-                lost,
+                carried,
             };
             self.plan(there + decode, Step::Deliver { path, to, block });
         }

@@ -81,6 +81,7 @@ pub(super) struct Begun {
     /// Its place in line time.
     pub(super) first_bit: u64,
     pub(super) decode: Duration,
+    pub(super) mode: Mode,
     /// When the power goes off, if no other block follows.
     pub(super) over: Option<Instant>,
 }
@@ -329,6 +330,7 @@ impl Station {
             ends: at(u64::from(block + 1) * block_bits),
             first_bit: (line_bits / 1_000_000_000) as u64 + first as u64 * 8,
             decode: self.modem.decode(mode),
+            mode,
             over,
         })
     }
@@ -362,25 +364,25 @@ impl Station {
     }
 
     /// Another station's power reaches this one.
-    pub(super) fn rises(&mut self, now: Instant, keying: u64, decode: Duration, out: bool) {
+    pub(super) fn rises(
+        &mut self,
+        now: Instant,
+        keying: u64,
+        decode: Duration,
+        lost: Option<LossCause>,
+    ) {
         let met = self.keyed.is_some() || self.powers() > 0;
         if met {
             self.stats.collisions += 1;
             self.spoil_all(now);
         }
-        let lost = match (met, out) {
-            (true, _) => Some((now, LossCause::Collision)),
-            (false, true) => Some((now, LossCause::Outage)),
-            (false, false) => None,
+        let lost = met.then_some(LossCause::Collision).or(lost);
+        let reception = Reception {
+            power: true,
+            decode,
+            lost: lost.map(|cause| (now, cause)),
         };
-        self.receptions.insert(
-            keying,
-            Reception {
-                power: true,
-                decode,
-                lost,
-            },
-        );
+        self.receptions.insert(keying, reception);
     }
 
     /// It is gone.

@@ -92,8 +92,8 @@ fn a_turn_takes_its_times_and_whole_blocks() {
             (ms(505), 1, Heard::Carrier(true)),
             // Blocks end at 920 and 1400 ms; propagation, and a block's time to decode.
             (ms(1400), 0, Heard::Drained),
-            (ms(1405), 1, Heard::Octets(vec![7; 576])),
-            (ms(1885), 1, Heard::Octets(second)),
+            (ms(1405), 1, Heard::Octets(vec![7; 576], None)),
+            (ms(1885), 1, Heard::Octets(second, None)),
             // The modem knows of the end when the last octets are out.
             (ms(1885), 1, Heard::Carrier(false)),
         ]
@@ -137,7 +137,7 @@ fn octets_are_taken_block_by_block_a_lead_before_each() {
     assert_eq!(air.room(ms(1379), StationId(0)), Err(Some(ms(1380))));
     let rest = told(&mut air, ms(9000));
     let blocks = rest.iter().filter_map(|(at, _, what)| match what {
-        Heard::Octets(octets) => Some((*at, octets[23], octets[24])),
+        Heard::Octets(octets, _) => Some((*at, octets[23], octets[24])),
         _ => None,
     });
     assert_eq!(
@@ -159,7 +159,7 @@ fn a_turn_keeps_its_length_and_takes_no_more_than_fits() {
     let blocks = told(&mut air, ms(9000));
     let octets = blocks
         .iter()
-        .filter(|(.., what)| matches!(what, Heard::Octets(_)));
+        .filter(|(.., what)| matches!(what, Heard::Octets(..)));
     assert_eq!(octets.count(), 1);
     // Without a turn, octets are one; and no turn is longer than the longest.
     air.transmit(ms(9000), StationId(0), None, &[1; 577]);
@@ -174,7 +174,7 @@ fn who_talks_over_another_is_not_heard_and_does_not_hear() {
     let octets = |events: &[(Instant, usize, Heard)]| {
         let heard = events
             .iter()
-            .filter(|(.., what)| matches!(what, Heard::Octets(_)));
+            .filter(|(.., what)| matches!(what, Heard::Octets(..)));
         heard.map(|(_, station, _)| *station).collect::<Vec<_>>()
     };
     // The second station keys before and after the first block is over at it, at 925 ms.
@@ -209,7 +209,7 @@ fn stations_that_don_t_hear_each_other_meet_at_the_one_between() {
     // The first block was over at 925 ms; the second, and all of the other's, are lost.
     let heard = late
         .iter()
-        .filter(|(.., what)| matches!(what, Heard::Octets(_)));
+        .filter(|(.., what)| matches!(what, Heard::Octets(..)));
     assert_eq!(heard.count(), 1);
     assert_eq!(air.station_stats(StationId(1)).collisions, 2);
     // Power is there from the first one's to the second one's end, without a gap to notice.
@@ -234,7 +234,7 @@ fn in_a_ring_everybody_hears_everybody() {
     let events = told(&mut air, ms(9000));
     let mut heard: Vec<usize> = events
         .iter()
-        .filter(|(.., what)| matches!(what, Heard::Octets(_)))
+        .filter(|(.., what)| matches!(what, Heard::Octets(..)))
         .map(|it| it.1)
         .collect();
     heard.sort_unstable();
@@ -258,12 +258,12 @@ fn another_mode_has_its_own_blocks_and_needs_its_own_time() {
     let events = told(&mut air, ms(9000));
     let octets: Vec<_> = events
         .iter()
-        .filter(|(.., what)| matches!(what, Heard::Octets(_)))
+        .filter(|(.., what)| matches!(what, Heard::Octets(..)))
         .collect();
     // Blocks of 24 octets and 640 ms.
     assert_eq!(
         octets[0],
-        &(ms(440 + 640 + 5 + 640), 1, Heard::Octets(vec![5; 24]))
+        &(ms(440 + 640 + 5 + 640), 1, Heard::Octets(vec![5; 24], None))
     );
     assert_eq!(octets[1].0, ms(440 + 1280 + 5 + 640));
     // A mode that can't be is as good as none.
@@ -290,7 +290,7 @@ fn the_mark_of_the_end_takes_a_block_where_it_has_no_place() {
         let events = told(&mut air, ms(9000));
         // What follows the mark isn't handed over.
         let heard = events.iter().find_map(|(.., what)| match what {
-            Heard::Octets(octets) => Some(octets.len()),
+            Heard::Octets(octets, _) => Some(octets.len()),
             _ => None,
         });
         assert_eq!(heard, Some(octets));
@@ -311,7 +311,7 @@ fn bits_are_wrong_by_their_place_in_time_whatever_was_sent_before() {
         events
             .into_iter()
             .filter_map(|(.., what)| match what {
-                Heard::Octets(octets) => Some(octets),
+                Heard::Octets(octets, _) => Some(octets),
                 _ => None,
             })
             .collect::<Vec<_>>()
@@ -357,7 +357,7 @@ fn an_outage_swallows_blocks_and_a_transmission_whose_preamble_it_hits() {
         events.extend(told(&mut air, ms(30_000)));
         let heard = |station: usize| {
             let mine = events.iter().filter(|(_, at, _)| *at == station);
-            mine.filter(|(.., what)| matches!(what, Heard::Octets(_)))
+            mine.filter(|(.., what)| matches!(what, Heard::Octets(..)))
                 .count()
         };
         (
@@ -384,7 +384,7 @@ fn who_is_killed_falls_silent_at_once() {
         let count =
             |wanted: fn(&Heard) -> bool| events.iter().filter(|(.., what)| wanted(what)).count();
         assert_eq!(
-            count(|what| matches!(what, Heard::Octets(_))),
+            count(|what| matches!(what, Heard::Octets(..))),
             octets,
             "killed at {at}"
         );
@@ -434,7 +434,7 @@ fn a_modem_keyed_by_data_sends_as_long_as_octets_come() {
     let heard: Vec<_> = events
         .iter()
         .filter_map(|(at, _, what)| match what {
-            Heard::Octets(octets) => Some((*at, octets.len())),
+            Heard::Octets(octets, _) => Some((*at, octets.len())),
             _ => None,
         })
         .collect();
@@ -466,7 +466,7 @@ fn modems_keyed_by_data_wait_for_silence_and_take_turns() {
         let Some(at) = next else { break };
         now = now.max(at);
         while let Some(event) = air.poll(now) {
-            if let Heard::Octets(octets) = event.what {
+            if let Heard::Octets(octets, _) = event.what {
                 order.push((event.station.0, octets.len()));
             }
             asked[event.station.0] = Some(now);

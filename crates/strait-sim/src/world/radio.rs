@@ -105,7 +105,7 @@ impl World {
             let node = node.0;
             let told = |event| Input::Port { port, event };
             match &event.what {
-                Heard::Octets(octets) => {
+                Heard::Octets(octets, snr_centi_db) => {
                     if let Body::Dead { .. } = self.slots[node].body {
                         self.fabric.missed += 1;
                     }
@@ -114,7 +114,10 @@ impl World {
                         // Who sends is in the octets, if anywhere.
                         from: NeighbourId::PEER,
                         bytes: octets,
-                        meta: FrameMeta::default(),
+                        meta: FrameMeta {
+                            damaged: false,
+                            snr_centi_db: *snr_centi_db,
+                        },
                     };
                     self.give(node, input);
                 }

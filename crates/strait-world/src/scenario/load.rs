@@ -8,6 +8,7 @@ use strait_node::config_text::{self, ConfigError};
 use strait_node::{Gateway, NodeConfig};
 use toml::{Table, Value};
 
+use super::link::{inline_trace, load_link};
 use super::{Scenario, check};
 use crate::mgen::{Script, read_capture};
 use crate::traffic::{Kind, TrafficConfig};
@@ -204,7 +205,7 @@ impl Source<'_> {
     }
 }
 
-fn read(files: &dyn Files, path: &Path) -> Result<String, ConfigError> {
+pub(super) fn read(files: &dyn Files, path: &Path) -> Result<String, ConfigError> {
     let file = path.display().to_string();
     files
         .read(path)
@@ -212,7 +213,7 @@ fn read(files: &dyn Files, path: &Path) -> Result<String, ConfigError> {
 }
 
 /// The file that `name` means in a file at `path`.
-fn beside(path: &Path, name: &str) -> PathBuf {
+pub(super) fn beside(path: &Path, name: &str) -> PathBuf {
     path.parent()
         .map_or_else(|| PathBuf::from(name), |folder| folder.join(name))
 }
@@ -274,20 +275,19 @@ fn load_links(
             }
             (Some(name), None) if entry.over.is_none() => {
                 let path = beside(source.path, name);
-                let text = read(files, &path)
-                    .map_err(|error| unreadable(source, &format!("link.{index}.file"), &error))?;
-                let file = path.display().to_string();
-                let channel: LinkConfig = config_text::parse(&file, &text)?;
-                channel
-                    .validate()
-                    .map_err(|error| wrong_link(&file, &text, "", &error))?;
-                channel
+                if let Err(error) = read(files, &path) {
+                    let key = format!("link.{index}.file");
+                    return Err(unreadable(source, &key, &error));
+                }
+                load_link(files, &path)?
             }
             (None, Some(channel)) if entry.over.is_none() => {
                 let path = format!("link.{index}.channel.");
                 let wrong = |error| wrong_link(source.file, source.text, &path, &error);
                 channel.validate().map_err(wrong)?;
-                channel.clone()
+                let mut channel = channel.clone();
+                inline_trace(files, source.path, &mut channel)?;
+                channel
             }
             _ => {
                 let message = "a link needs one of `file`, [link.channel] and `over`";
@@ -310,7 +310,7 @@ fn load_links(
 }
 
 /// A link file's own complaint, at the line of its key.
-fn wrong_link(file: &str, text: &str, table: &str, error: &LinkError) -> ConfigError {
+pub(super) fn wrong_link(file: &str, text: &str, table: &str, error: &LinkError) -> ConfigError {
     let (LinkError::Missing { key, .. }
     | LinkError::Excluded { key, .. }
     | LinkError::Value { key, .. }) = error;

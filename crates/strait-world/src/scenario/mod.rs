@@ -19,6 +19,7 @@
 //! Files are named relative to the file that names them.
 
 mod check;
+mod link;
 mod load;
 #[cfg(test)]
 mod mgen_tests;
@@ -34,6 +35,7 @@ use strait_core::units::Time;
 use crate::sweep::AxisConfig;
 use crate::traffic::TrafficConfig;
 
+pub use link::load_link;
 pub use load::{DiskFiles, Files, Link, LinkEnd, Loaded, LoadedNode, load_node};
 
 /// A scenario file as written.

@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use strait_channel::LinkConfig;
 use strait_node::config_text::{self, ConfigError};
 use strait_qos::{Policy, PolicyConfig};
-use strait_world::scenario::{DiskFiles, Files, Scenario, load_node};
+use strait_world::scenario::{DiskFiles, Files, Scenario, load_link, load_node};
 
 /// Check a node, link, policy, scenario or study file, or a script of MGEN (`.mgn`).
 ///
@@ -56,9 +55,6 @@ fn check(path: &Path) -> anyhow::Result<&'static str> {
         Policy::compile(&config).map_err(|error| ConfigError::of_file(&name, error.to_string()))?;
         return Ok("policy");
     }
-    let config: LinkConfig = config_text::parse(&name, &text)?;
-    config
-        .validate()
-        .map_err(|error| ConfigError::of_file(&name, error.to_string()))?;
+    load_link(&DiskFiles, path)?;
     Ok("link")
 }

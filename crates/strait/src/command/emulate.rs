@@ -1,13 +1,12 @@
 //! A link emulator between two ports of this host.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use strait_channel::LinkConfig;
 use strait_live::emulate::{EmulateConfig, EmulateError, Emulator, EndSpec, EndSpecError};
-use strait_node::config_text::{self, ConfigError};
-use strait_world::scenario::{DiskFiles, Files};
+use strait_node::config_text::ConfigError;
+use strait_world::scenario::{DiskFiles, load_link};
 
 use crate::exit::BadInput;
 
@@ -70,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn config(args: &Args) -> anyhow::Result<EmulateConfig> {
-    let link = load(&args.link)?;
+    let link = load_link(&DiskFiles, &args.link)?;
     let given = link.ends.as_ref().map(|ends| [&ends.a, &ends.b]);
     let end = |index: usize, option: &Option<String>| {
         let text = option.as_ref().or_else(|| given.map(|given| given[index]));
@@ -89,14 +88,6 @@ fn config(args: &Args) -> anyhow::Result<EmulateConfig> {
         seed: args.seed,
         link,
     })
-}
-
-fn load(path: &Path) -> Result<LinkConfig, ConfigError> {
-    let file = path.display().to_string();
-    let text = DiskFiles
-        .read(path)
-        .map_err(|message| ConfigError::of_file(&file, message))?;
-    config_text::parse(&file, &text)
 }
 
 fn wrong_end(error: &EndSpecError) -> anyhow::Error {

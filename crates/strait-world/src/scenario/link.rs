@@ -1,0 +1,41 @@
+//! Link files, and the traces that they name.
+
+use std::path::Path;
+
+use strait_channel::LinkConfig;
+use strait_node::config_text::{self, ConfigError};
+
+use super::load::{Files, beside, read, wrong_link};
+
+/// Loads a link file, with the trace that it names.
+///
+/// # Errors
+/// What can't be read or describes no medium, with its place.
+pub fn load_link(files: &dyn Files, path: &Path) -> Result<LinkConfig, ConfigError> {
+    let text = read(files, path)?;
+    let file = path.display().to_string();
+    let mut link: LinkConfig = config_text::parse(&file, &text)?;
+    let wrong = |error| wrong_link(&file, &text, "", &error);
+    link.validate().map_err(wrong)?;
+    inline_trace(files, path, &mut link)?;
+    Ok(link)
+}
+
+/// Puts a trace in place of its file's name, in a link that the file at `path` describes.
+pub(super) fn inline_trace(
+    files: &dyn Files,
+    path: &Path,
+    link: &mut LinkConfig,
+) -> Result<(), ConfigError> {
+    let Some(hf) = &mut link.hf else {
+        return Ok(());
+    };
+    let Some(name) = hf.trace_file.clone() else {
+        return Ok(());
+    };
+    let path = beside(path, &name);
+    let text = read(files, &path)?;
+    let file = path.display().to_string();
+    hf.read_trace(&text)
+        .map_err(|error| ConfigError::of_file(&file, error.to_string()))
+}
