@@ -49,11 +49,13 @@ pub enum DropCause {
     Chatter,
     /// Nobody on the local network has the address that it had to go to, or has said so yet.
     Unresolved,
+    /// Of a call that the line can't carry beside those that were there before.
+    NotAdmitted,
 }
 
 impl DropCause {
     /// All causes, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Aged,
         Self::Crashed,
         Self::Filtered,
@@ -71,6 +73,7 @@ impl DropCause {
         Self::Wred,
         Self::Chatter,
         Self::Unresolved,
+        Self::NotAdmitted,
     ];
 
     /// The word in tables, status and metrics.
@@ -93,6 +96,7 @@ impl DropCause {
             Self::Wred => "wred",
             Self::Chatter => "chatter",
             Self::Unresolved => "unresolved",
+            Self::NotAdmitted => "not-admitted",
         }
     }
 }

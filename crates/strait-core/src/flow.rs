@@ -83,6 +83,37 @@ impl Nature {
     }
 }
 
+/// How a call stands with the line that it is to leave by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// It isn't known yet what it needs.
+    #[default]
+    Measured,
+    /// The line keeps so many octets each second for it.
+    Admitted {
+        /// With headers compressed, and what the link puts around them.
+        octets_s: u64,
+    },
+    /// The line can't carry it beside those that were there before.
+    Refused,
+}
+
+impl Standing {
+    /// The word in tables and status.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Admitted { .. } => "admitted",
+            Self::Refused => "refused",
+        }
+    }
+
+    /// Whether the line keeps something for the call.
+    pub const fn is_admitted(self) -> bool {
+        matches!(self, Self::Admitted { .. })
+    }
+}
+
 /// One flow, as a node sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
@@ -96,6 +127,8 @@ pub struct Flow {
     pub dscp: u8,
     /// Whether it is real-time.
     pub nature: Nature,
+    /// How it stands, if it is a call by the policy.
+    pub standing: Option<Standing>,
     /// Packets so far.
     pub packets: u64,
     /// Octets of its packets on the line, on average.
@@ -144,6 +177,7 @@ mod tests {
             class: ClassId(0),
             dscp: 46,
             nature: Nature::Ruled,
+            standing: None,
             packets: 3,
             octets: 38,
             period: None,

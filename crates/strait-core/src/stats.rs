@@ -190,6 +190,10 @@ pub struct FlowStats {
     pub known: u64,
     /// Flows that made way for new ones in a full table.
     pub displaced: u64,
+    /// Times that a call was admitted.
+    pub admitted: u64,
+    /// Times that one was refused.
+    pub refused: u64,
     /// Predictions of calls' packets.
     pub gaps: GapStats,
 }

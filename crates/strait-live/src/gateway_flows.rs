@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::IpAddr;
 
 use serde::Serialize;
-use strait_core::flow::{Flow, FlowMark};
+use strait_core::flow::{Flow, FlowMark, Standing};
 use strait_core::stats::{FlowStats, Histogram, Stats};
 use strait_core::time::Instant;
 use strait_world::table::Table;
@@ -31,6 +31,8 @@ pub struct FlowRow {
     pub class: String,
     pub dscp: u8,
     pub ipsec: bool,
+    /// Of a call: `measured`, `admitted` or `refused`.
+    pub standing: Option<&'static str>,
     pub packets: u64,
     /// Mean octets of its packets, of calls on the line.
     pub octets: u32,
@@ -47,6 +49,8 @@ pub struct FlowRow {
 pub struct PortFlows {
     pub known: u64,
     pub displaced: u64,
+    pub calls_admitted: u64,
+    pub calls_refused: u64,
     /// Gaps between a call's packets that were predicted.
     pub gaps: u64,
     pub gaps_unforeseen: u64,
@@ -66,6 +70,8 @@ impl PortFlows {
         Self {
             known: stats.known,
             displaced: stats.displaced,
+            calls_admitted: stats.admitted,
+            calls_refused: stats.refused,
             gaps: gaps.error.count(),
             gaps_unforeseen: gaps.unforeseen,
             gap_predicted_p50_s: quantile_s(&gaps.predicted, 0.5),
@@ -99,6 +105,7 @@ impl FlowRow {
             class: class.map_or_else(String::new, |class| class.name.clone()),
             dscp: flow.dscp,
             ipsec: flow.key.uses_ipsec(),
+            standing: flow.standing.map(Standing::name),
             packets: flow.packets,
             octets: flow.octets,
             period_s: flow.period.map(|period| period.as_secs_f64()),
@@ -148,6 +155,8 @@ fn gaps_table(ports: &[Port]) -> Table {
         ("unforeseen", ""),
         ("pieces cut to fit", ""),
         ("of least size", ""),
+        ("admitted", ""),
+        ("refused", ""),
         ("flows", ""),
         ("displaced", ""),
     ]);
@@ -163,6 +172,8 @@ fn gaps_table(ports: &[Port]) -> Table {
             number(flows.gaps_unforeseen),
             number(flows.segments_fitted),
             number(flows.segments_least),
+            number(flows.calls_admitted),
+            number(flows.calls_refused),
             number(flows.known),
             number(flows.displaced),
         ]);
@@ -180,6 +191,7 @@ fn flows_table(flows: &[FlowRow]) -> Table {
         ("protocol", ""),
         ("ports", ""),
         ("nature", ""),
+        ("call", ""),
         ("class", ""),
         ("ipsec", ""),
         ("packets", ""),
@@ -196,6 +208,7 @@ fn flows_table(flows: &[FlowRow]) -> Table {
             number(flow.protocol.into()),
             flow.mark().into(),
             flow.nature.into(),
+            flow.standing.unwrap_or("-").into(),
             flow.class.clone().into(),
             if flow.ipsec { "yes" } else { "no" }.into(),
             number(flow.packets),

@@ -340,7 +340,7 @@ impl Class {
 mod tests {
     use super::*;
     use strait_core::fate::DropCause;
-    use strait_core::flow::{Flow, FlowKey, FlowMark, Nature};
+    use strait_core::flow::{Flow, FlowKey, FlowMark, Nature, Standing};
     use strait_core::rate::LineRate;
     use strait_core::time::Duration;
     use strait_core::{ClassId, PortId};
@@ -402,6 +402,7 @@ mod tests {
             class: ClassId(0),
             dscp: 46,
             nature: Nature::Ruled,
+            standing: Some(Standing::Refused),
             packets: 3,
             octets: 38,
             period: Some(Duration::from_millis(200)),
@@ -455,7 +456,7 @@ mod tests {
         let late = "\nwoken late by 2.05 ms (p50), 2.05 ms (p99), 2.00 ms at most\n";
         assert!(text.contains(late), "{text}");
         has(&[
-            "line", "1", "0.2048", "0.2048", "0.002048", "0", "0", "0", "1", "0",
+            "line", "1", "0.2048", "0.2048", "0.002048", "0", "0", "0", "0", "0", "1", "0",
         ]);
         has(&[
             "fd00:1::2",
@@ -465,6 +466,7 @@ mod tests {
             ">",
             "5004",
             "real-time",
+            "refused",
             "voice",
             "no",
             "3",

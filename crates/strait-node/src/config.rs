@@ -7,9 +7,10 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
+use strait_core::Duration;
 use strait_core::prefix::Prefix;
 use strait_core::rate::LineRate;
-use strait_core::units::{BitRate, Octets, Time};
+use strait_core::units::{BitRate, Octets, Share, Time};
 use strait_link::{LinkSettings, SegmentCheck};
 use strait_qos::PolicyConfig;
 use strait_wire::ax25::Station;
@@ -118,6 +119,9 @@ pub struct PortConfig {
     /// The other end can be heard. Without a way back it is taken to be set up the same.
     #[serde(default = "yes")]
     pub way_back: bool,
+    /// Profile `adapter`: which calls the line takes. As [`AdmissionConfig::default`] without.
+    #[serde(default)]
+    pub admission: Option<AdmissionConfig>,
     /// The largest packet, in octets (1280 … 65535).
     #[serde(default = "default_mtu")]
     pub mtu: Octets,
@@ -131,6 +135,57 @@ pub struct PortConfig {
     /// A pause after which the line gets a flag ahead of the next frame.
     #[serde(default)]
     pub flag_after_idle: Option<Time>,
+}
+
+/// Which calls a line takes.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct AdmissionConfig {
+    /// Calls that it can't carry beside others are refused.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// The share of the line that calls may take together; 95 % if not said, so that they never
+    /// silence what sets them up.
+    #[serde(default = "AdmissionConfig::default_share")]
+    pub share: Share,
+    /// How a call is refused.
+    #[serde(default)]
+    pub refuse: Refuse,
+    /// How long the line keeps what a silent call needs; 30 s if not said.
+    #[serde(default = "AdmissionConfig::default_hold")]
+    pub hold: Time,
+}
+
+impl AdmissionConfig {
+    const fn default_share() -> Share {
+        Share(0.95)
+    }
+
+    const fn default_hold() -> Time {
+        Time(Duration::from_secs(30))
+    }
+}
+
+impl Default for AdmissionConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            share: Self::default_share(),
+            refuse: Refuse::default(),
+            hold: Self::default_hold(),
+        }
+    }
+}
+
+/// How a call is refused.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Refuse {
+    /// Its sender is told: administratively prohibited.
+    #[default]
+    Icmp,
+    /// Its packets are dropped.
+    Drop,
 }
 
 const fn yes() -> bool {
@@ -440,6 +495,10 @@ impl PortConfig {
         if self.check_urgent.is_some() && self.profile == LinkProfile::Plain {
             let message = "is for the profiles `segments` and `adapter`: use `check`";
             return Err(invalid(self.place("check_urgent"), message));
+        }
+        if self.admission.is_some() && self.profile != LinkProfile::Adapter {
+            let message = "is for profile = \"adapter\": remove it";
+            return Err(invalid(self.place("admission"), message));
         }
         Ok(())
     }

@@ -275,6 +275,10 @@ pub struct RuleConfig {
     /// Matching packets don't pass.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub filter: bool,
+    /// What each call whose packets match needs on the line, headers compressed. Without it a port
+    /// that admits calls measures them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<BitRate>,
 }
 
 impl RuleConfig {
@@ -392,6 +396,7 @@ mod tests {
             max_octets = "1 kB"
             tcp_control = true
             mark = 0
+            rate = "1520 bit/s"
             [[match]]
             filter = true
         "#;
@@ -429,6 +434,7 @@ mod tests {
             tcp_control: true,
             mark: Some(Dscp::DF),
             filter: false,
+            rate: Some(BitRate(1520)),
         };
         assert_eq!(config.rules[0], expected);
         assert_eq!(

@@ -97,6 +97,8 @@ pub struct Verdict {
     pub mark: Option<u8>,
     /// It must not pass.
     pub filter: bool,
+    /// What its call needs on the line in bit/s, if its rule says so.
+    pub rate_bit_s: Option<u64>,
 }
 
 /// Sets of rules: rule n is bit n.
@@ -126,6 +128,7 @@ impl Policy {
             class: default_class(&config, &classes)?,
             mark: None,
             filter: false,
+            rate_bit_s: None,
         };
         if config.rules.len() > RULES_MAX {
             return Err(PolicyError::TooManyRules {
@@ -325,6 +328,7 @@ impl Rule {
             class,
             mark: config.mark.map(Dscp::number),
             filter: config.filter,
+            rate_bit_s: config.rate.map(|rate| rate.0),
         };
         let bound = |octets: Option<Octets>, none| {
             octets.map_or(none, |octets| u32::try_from(octets.0).unwrap_or(u32::MAX))

@@ -4,14 +4,16 @@
 //! other flows makes the node forget one. Of all flows the pace is learned; that of calls says how
 //! long the gaps between their packets will be.
 
+mod admission;
 mod pace;
 mod recent;
 
-use strait_core::flow::{Flow, FlowKey, Nature};
+use strait_core::flow::{Flow, FlowKey, Nature, Standing};
 use strait_core::stats::FlowStats;
 use strait_core::{ClassId, Instant, Packet, PortId};
 use strait_wire::ip::{PacketInfo, protocol};
 
+pub(crate) use self::admission::{Pass, Terms};
 use self::pace::Pace;
 use self::recent::Recent;
 
@@ -36,9 +38,13 @@ struct Entry {
     class: ClassId,
     dscp: u8,
     packets: u64,
+    began: Instant,
     seen: Instant,
     pace: Pace,
     size: Size,
+    /// Of a call, what the headers of its last packet make of it on the line.
+    estimate: u32,
+    standing: Standing,
 }
 
 /// Sizes of a flow's packets.
@@ -50,6 +56,10 @@ struct Size {
     steady: u32,
     /// Mean of the octets that packets took on the line, times eight.
     line_8: Option<u32>,
+    /// How many that is the mean of.
+    carried: u64,
+    /// Octets of the last one.
+    last: u32,
 }
 
 impl Size {
@@ -58,6 +68,8 @@ impl Size {
             plain_8: octets * 8,
             steady: 0,
             line_8: None,
+            carried: 0,
+            last: u32::MAX,
         }
     }
 
@@ -75,6 +87,8 @@ impl Size {
     fn carried(&mut self, octets: u32) {
         let mean_8 = self.line_8.unwrap_or(octets * 8);
         self.line_8 = Some(mean_8 - mean_8 / 8 + octets);
+        self.carried += 1;
+        self.last = octets;
     }
 
     /// Octets on the line, as far as known.
@@ -90,9 +104,12 @@ impl Entry {
             class: packet.class,
             dscp: info.dscp,
             packets: 1,
+            began: now,
             seen: now,
             pace: Pace::begin(now),
             size: Size::begin(info.octets),
+            estimate: info.octets,
+            standing: Standing::Measured,
         }
     }
 
@@ -121,6 +138,7 @@ impl Entry {
             class: self.class,
             dscp: self.dscp,
             nature,
+            standing: (nature == Nature::Ruled).then_some(self.standing),
             packets: self.packets,
             octets: self.size.octets(),
             period: self.pace.period(),
@@ -155,30 +173,26 @@ pub(crate) const fn keeps_pace(info: &PacketInfo) -> bool {
 }
 
 impl Flows {
-    /// A packet is about to be queued; `call` says whether it is one of the first rank that
-    /// [`keeps_pace`].
-    pub(crate) fn see(&mut self, now: Instant, packet: &Packet, call: bool, stats: &mut FlowStats) {
+    /// A packet that is of no call is about to be queued.
+    pub(crate) fn see(&mut self, now: Instant, packet: &Packet, stats: &mut FlowStats) {
         let key = FlowKey::of(packet.info());
-        let table = if call {
-            &mut self.calls
-        } else {
-            &mut self.others
-        };
-        if let Some(entry) = table.touch(&key) {
+        if let Some(entry) = self.others.touch(&key) {
             entry.see(now, packet);
-            let foreseen = entry.pace.arrive(now);
-            if call {
-                match foreseen {
-                    Some(it) => stats.gaps.count(it.predicted, it.actual, it.error()),
-                    None => stats.gaps.unforeseen += 1,
-                }
-            }
+            entry.pace.arrive(now);
             return;
         }
-        stats.gaps.unforeseen += u64::from(call);
-        let displaced = table.insert(key, Entry::begin(now, packet), |_| true);
+        let displaced = self.others.insert(key, Entry::begin(now, packet), |_| true);
         stats.displaced += displaced.unwrap_or_default();
-        stats.known = (self.calls.len() + self.others.len()) as u64;
+        stats.known = self.known();
+    }
+
+    const fn known(&self) -> u64 {
+        (self.calls.len() + self.others.len()) as u64
+    }
+
+    /// The class that a packet's call is in, if it is of one.
+    pub(crate) fn call_class(&self, info: &PacketInfo) -> Option<ClassId> {
+        self.calls.get(&FlowKey::of(info)).map(|entry| entry.class)
     }
 
     /// A call's packet takes so many octets on the line.
@@ -192,6 +206,7 @@ impl Flows {
     /// left before. `None` if none is.
     pub(crate) fn expected(&self, now: Instant) -> Option<(Instant, Instant)> {
         let calls = self.calls.iter();
+        let calls = calls.filter(|(_, call)| call.standing != Standing::Refused);
         calls.filter_map(|(_, call)| call.pace.expected(now)).min()
     }
 

@@ -55,6 +55,12 @@ impl<V> Recent<V> {
         Some(&mut self.slots[place].value)
     }
 
+    /// The entry of `key`.
+    pub(super) fn get(&self, key: &FlowKey) -> Option<&V> {
+        let place = *self.places.get(key)?;
+        Some(&self.slots[place].value)
+    }
+
     /// All entries, the order being no particular one.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&FlowKey, &V)> {
         self.slots.iter().map(|slot| (&slot.key, &slot.value))

@@ -4,10 +4,15 @@ use core::net::{IpAddr, SocketAddr};
 
 use strait_core::fate::Origin;
 use strait_core::flow::FlowMark;
+use strait_core::rate::LineRate;
 use strait_core::{DropCause, Duration, Ledger};
 use strait_wire::ip;
 
 use super::*;
+use crate::config::AdmissionConfig;
+
+/// 960 octets each second, of which calls may have 912.
+const LINE: LineRate = LineRate::new(9600, 10);
 
 /// The table of a port, and what counts for it.
 #[derive(Default)]
@@ -21,8 +26,25 @@ impl Bench {
     fn see(&mut self, at_ms: u64, bytes: Vec<u8>, call: bool) {
         let now = Instant::from_millis(at_ms);
         let packet = self.ledger.admit(now, bytes, Origin::Own).unwrap();
-        self.flows.see(now, &packet, call, &mut self.stats);
+        let stats = &mut self.stats;
+        if call {
+            let terms = Terms::new(&AdmissionConfig::default(), LINE, true);
+            self.flows.admit(now, &packet, None, &terms, stats);
+        } else {
+            self.flows.see(now, &packet, stats);
+        }
         self.ledger.drop(now, packet, DropCause::Stopped);
+    }
+
+    /// A packet of a call on a line that compresses no headers: whether it goes, and how.
+    fn call(&mut self, at_ms: u64, port: u16, told_bit_s: Option<u64>) -> Pass {
+        let now = Instant::from_millis(at_ms);
+        let packet = self.ledger.admit(now, udp(port, 65), Origin::Own).unwrap();
+        let terms = Terms::new(&AdmissionConfig::default(), LINE, false);
+        let stats = &mut self.stats;
+        let pass = self.flows.admit(now, &packet, told_bit_s, &terms, stats);
+        self.ledger.drop(now, packet, DropCause::Stopped);
+        pass
     }
 
     fn rows(&self) -> Vec<Flow> {
@@ -134,4 +156,124 @@ fn the_next_packet_of_any_call_ends_the_gap() {
     // Nothing is expected of either after three periods of silence.
     let silent = Instant::from_millis(10_070) + Duration::from_millis(600);
     assert_eq!(bench.flows.expected(silent), None);
+}
+
+/// Calls with packets of 70 octets on the line: 350 octets each second at a period of 200 ms.
+#[test]
+fn the_call_that_does_not_fit_is_refused_and_the_others_go_on() {
+    use Pass::{Behind, First, Refused};
+    let mut bench = Bench::default();
+    let mut passes = [const { Vec::new() }; 3];
+    for packet in 0..30 {
+        for (number, passes) in (0..).zip(&mut passes) {
+            // Each begins when the one before is known.
+            if packet >= 5 * number {
+                let at_ms = 200 * packet + 60 * number;
+                passes.push(bench.call(at_ms, 4000 + 2 * number as u16, None));
+            }
+        }
+    }
+    // Two intervals say what a call needs; a call beside others waits behind them so long.
+    assert!(passes[0].iter().all(|pass| *pass == First));
+    assert_eq!(passes[1][..3], [Behind, Behind, First]);
+    assert!(passes[1][2..].iter().all(|pass| *pass == First));
+    assert_eq!(passes[2][..3], [Behind, Behind, Refused]);
+    assert!(passes[2][2..].iter().all(|pass| *pass == Refused));
+    assert_eq!((bench.stats.admitted, bench.stats.refused), (2, 1));
+    let standings: Vec<_> = bench.rows().iter().map(|it| it.standing.unwrap()).collect();
+    let octets_s = 350;
+    assert_eq!(
+        standings,
+        [
+            Standing::Admitted { octets_s },
+            Standing::Admitted { octets_s },
+            Standing::Refused
+        ]
+    );
+}
+
+#[test]
+fn a_refused_call_is_tried_again_after_a_pause_and_when_the_line_has_room() {
+    let mut bench = Bench::default();
+    let mut at_ms = 0;
+    let mut all = |bench: &mut Bench, ports: &[u16], packets: usize| {
+        let mut last = Vec::new();
+        for _ in 0..packets {
+            at_ms += 200;
+            let passes = ports.iter().map(|port| bench.call(at_ms, *port, None));
+            last = passes.collect();
+        }
+        last
+    };
+    use Pass::{Behind, First, Refused};
+    all(&mut bench, &[1, 2], 10);
+    assert_eq!(all(&mut bench, &[1, 2, 3], 10), [First, First, Refused]);
+    // It pauses for 2 s, and is measured anew.
+    all(&mut bench, &[1, 2], 9);
+    assert_eq!(all(&mut bench, &[1, 2, 3], 1), [First, First, Behind]);
+    assert_eq!(all(&mut bench, &[1, 2, 3], 2), [First, First, Refused]);
+    // The second has ended, and its place is kept for 30 s.
+    assert_eq!(all(&mut bench, &[1, 3], 149), [First, Refused]);
+    assert_eq!(all(&mut bench, &[1, 3], 1), [First, First]);
+    assert_eq!(bench.stats.refused, 2);
+}
+
+#[test]
+fn what_a_rule_says_is_known_from_the_first_packet_on() {
+    let mut bench = Bench::default();
+    // 456 octets each second, twice the 912.
+    assert_eq!(bench.call(0, 1, Some(3648)), Pass::First);
+    assert_eq!(bench.call(1, 2, Some(3648)), Pass::First);
+    assert_eq!(bench.call(2, 3, Some(1)), Pass::Refused);
+    let mut bench = Bench::default();
+    assert_eq!(bench.call(0, 1, Some(3648)), Pass::First);
+    assert_eq!(bench.call(1, 2, Some(3649)), Pass::Refused);
+}
+
+#[test]
+fn a_call_that_grows_is_asked_again() {
+    let grown = |period_ms: u64| {
+        let mut bench = Bench::default();
+        let mut at_ms = 0;
+        for _ in 0..20 {
+            at_ms += 200;
+            bench.call(at_ms, 1, None);
+            bench.call(at_ms + 70, 2, None);
+        }
+        for _ in 0..40 {
+            at_ms += period_ms;
+            bench.call(at_ms, 1, None);
+        }
+        bench.call(at_ms + period_ms, 1, None)
+    };
+    // 350 octets each second beside 350: 560 is the most.
+    assert_eq!(grown(200), Pass::First);
+    assert_eq!(grown(125), Pass::First);
+    assert_eq!(grown(120), Pass::Refused);
+}
+
+#[test]
+fn a_flow_without_a_period_is_known_by_its_mean() {
+    let mut bench = Bench::default();
+    let passes: Vec<_> = (0..40)
+        .map(|packet: u64| bench.call(60 * packet + 47 * (packet % 2), 1, None))
+        .collect();
+    // 1167 octets each second.
+    assert_eq!(passes[8], Pass::Refused, "{passes:?}");
+    assert!(passes[..8].iter().all(|pass| *pass == Pass::First));
+}
+
+#[test]
+fn a_storm_of_calls_takes_no_admitted_one_its_place() {
+    let mut bench = Bench::default();
+    for packet in 0..5 {
+        bench.call(200 * packet, 1, None);
+    }
+    for port in 0..1000 {
+        bench.call(900, 10_000 + port, None);
+    }
+    bench.flows.check();
+    assert_eq!(bench.stats.known, CALLS_MAX as u64);
+    assert_eq!(bench.call(1000, 1, None), Pass::First);
+    assert_eq!(bench.rows().iter().filter(|it| it.packets == 6).count(), 1);
 }

@@ -139,6 +139,11 @@ impl Gateway {
         };
         self.clamp_mss(&mut packet, from.port, hop.port);
         packet.to = hop.to;
+        let told_bit_s = verdict.rate_bit_s;
+        let port = &mut self.ports[hop.port.index()];
+        if !port.admits(now, &mut packet, told_bit_s, &mut self.ledger) {
+            return self.turn_away(now, packet, hop, from);
+        }
         self.send(now, packet, hop, from);
     }
 
@@ -195,6 +200,16 @@ impl Gateway {
             }
             Err(_) => self.ledger.drop(now, packet, DropCause::TooBig),
         }
+    }
+
+    /// Destroys a packet of a call that the line can't carry.
+    fn turn_away(&mut self, now: Instant, packet: Packet, hop: Hop, from: Hop) {
+        let cause = DropCause::NotAdmitted;
+        if !self.ports[hop.port.index()].tells_callers() {
+            return self.ledger.drop(now, packet, cause);
+        }
+        let error = IcmpError::Unreachable(Unreachable::AdminProhibited);
+        self.refuse(now, packet, cause, error, from);
     }
 
     /// Destroys a packet and tells its sender, who is behind the port `from`.

@@ -79,8 +79,9 @@ pub(crate) struct Port {
     queue: Tree,
     /// By class.
     classes: Vec<Treatment>,
-    /// Some classes go before others.
-    has_ranks: bool,
+    /// The best class behind the first rank, if there is one: then what has the first rank is
+    /// real-time.
+    behind: Option<ClassId>,
     link: Link,
     headers: Headers,
     /// The flows that leave here, where the profile tells them apart.
@@ -169,7 +170,7 @@ impl Port {
             rests_until: None,
             config,
             classes: policy.classes().iter().map(Treatment::of).collect(),
-            has_ranks: policy.classes().iter().any(|class| class.rank > 0),
+            behind: behind(policy.classes()),
             policers: Policers::new(policy.classes()),
             queue,
             link,
@@ -315,7 +316,6 @@ impl Port {
         // What is too old takes no place, whether or not a pull found it before: a pull that is
         // answered by nothing must leave no trace.
         self.discard(now, ledger);
-        self.see(now, &packet, ledger);
         if !self.polices(now, &mut packet, ledger) {
             return ledger.drop(now, packet, DropCause::Policed);
         }
@@ -639,25 +639,26 @@ impl Port {
         } else {
             None
         };
+        let context = fresh
+            .as_ref()
+            .map(|packet| self.context_stream(packet, stream));
         let Link::Frames { neighbours, .. } = &mut self.link else {
             return None;
         };
         let (sender, _) = neighbours.get_mut(head.to.index())?;
-        if let Some(packet) = fresh {
+        if let (Some(packet), Some(context)) = (fresh, context) {
             let stats = &mut ledger.stats_mut().ports[self.id.index()];
             let carried = if whole && self.flows.is_some() {
-                self.headers.carry_alone(head.to, stream, &packet, stats)
+                self.headers.carry_alone(head.to, context, &packet, stats)
             } else {
-                self.headers.carry(head.to, stream, &packet, stats)
+                self.headers.carry(head.to, context, &packet, stats)
             };
+            if let Some(flows) = &mut self.flows {
+                flows.carried(packet.info(), octets_on_line(&packet, carried.as_deref()));
+            }
             sender.begin(stream, packet, carried);
         }
         let progress = sender.cut(room.starts, stream, whole, octets_max, out)?;
-        if let (true, Some(flows), Some(packet)) =
-            (whole, &mut self.flows, sender.under_way(stream))
-        {
-            flows.carried(packet.info(), progress.octets);
-        }
         self.queue
             .set_under_way(head.class, head.to, progress.octets_left as u32);
         self.queue.charge(head.class, progress.octets as u32);
@@ -716,6 +717,19 @@ impl Port {
             ..TxMeta::to_peer(NOTE_CLASS)
         })
     }
+}
+
+/// The class whose packets go right behind those of the first rank.
+fn behind(classes: &[Class]) -> Option<ClassId> {
+    let classes = classes.iter().enumerate();
+    let others = classes.filter(|(_, class)| class.rank > 0);
+    let best = others.min_by_key(|(_, class)| class.rank);
+    best.map(|(index, _)| ClassId(index as u8))
+}
+
+/// Octets of a packet that goes in one piece, or of what is `carried` in its place.
+fn octets_on_line(packet: &Packet, carried: Option<&[u8]>) -> usize {
+    carried.map_or_else(|| packet.octets(), <[u8]>::len) + FrameSender::ROOM_MIN - 1
 }
 
 /// What its scheduler knows of a port.

@@ -81,7 +81,17 @@ pub enum Data {
     TwoFiles,
     /// Echo requests of every size, one after another.
     Slope,
+    /// 200 flows that press on the line from both sides, and two hosts that talk to their networks
+    /// a hundred times more than usual.
+    Storm,
 }
+
+/// Flows of [`Data::Storm`].
+const STORM_FLOWS: usize = 200;
+/// The payload rate of each: all of one side together are five times the line.
+const STORM_RATE: BitRate = BitRate(384);
+/// Time between two rounds of questions to everybody.
+const STORM_PERIOD: Time = Time(Duration::from_millis(100));
 
 impl Data {
     /// Calls are alone.
@@ -101,6 +111,7 @@ impl Data {
             Self::Ftp => "a file".into(),
             Self::TwoFiles => "two files".into(),
             Self::Slope => "pings of all sizes".into(),
+            Self::Storm => "a storm".into(),
         }
     }
 }
@@ -207,6 +218,7 @@ impl NaStudy {
             let more = [
                 (1, Data::TalkSpurts),
                 (1, Data::Rebuilt),
+                (1, Data::Storm),
                 (0, Data::Slope),
                 (1, Data::Slope),
                 (2, Data::Slope),
@@ -306,6 +318,25 @@ impl NaStudy {
                     ..ping(&format!("ping{}", octets.0), octets.0, [0, 1])
                 };
                 sizes.map(of_size).collect()
+            }
+            Data::Storm => {
+                let ends = |number: usize| [number % 2, (number + 1) % 2];
+                let flow = |number: usize| TrafficConfig {
+                    start,
+                    stop,
+                    payload: Some(Octets(64 + 32 * (number as u64 % 40))),
+                    rate: Some(STORM_RATE),
+                    poisson: Some(true),
+                    ..traffic(&format!("flow{number}"), Kind::Udp, ends(number))
+                };
+                let talker = |number: usize| TrafficConfig {
+                    start,
+                    stop,
+                    period: Some(STORM_PERIOD),
+                    ..traffic(&format!("talker{number}"), Kind::Chatter, ends(number))
+                };
+                let flows = (0..STORM_FLOWS).map(flow);
+                flows.chain((0..2).map(talker)).collect()
             }
         }
     }

@@ -11,7 +11,8 @@ use strait_qos::Head;
 use strait_wire::segment::HEADER_OCTETS;
 
 use super::{Link, Port};
-use crate::flows::keeps_pace;
+use crate::config::{Compression, Refuse};
+use crate::flows::{Pass, Terms, keeps_pace};
 
 /// Octets of a frame around a piece of a packet, at most.
 const AROUND: usize = FrameSender::ROOM_MIN - 1;
@@ -37,13 +38,43 @@ pub(super) enum Fit {
 }
 
 impl Port {
-    /// Takes note of a packet's flow.
-    pub(super) fn see(&mut self, now: Instant, packet: &Packet, ledger: &mut Ledger) {
-        let first = self.has_ranks && self.is_first(packet.class.index());
-        if let Some(flows) = &mut self.flows {
-            let stats = &mut ledger.stats_mut().ports[self.id.index()].flows;
-            flows.see(now, packet, first && keeps_pace(packet.info()), stats);
+    /// Takes note of the flow of a packet that is about to be queued, and says whether it may be:
+    /// not if its call can't be carried beside others. `told_bit_s` is what a rule says that the
+    /// call needs.
+    pub(crate) fn admits(
+        &mut self,
+        now: Instant,
+        packet: &mut Packet,
+        told_bit_s: Option<u64>,
+        ledger: &mut Ledger,
+    ) -> bool {
+        let first = self.is_first(packet.class.index()) && keeps_pace(packet.info());
+        let (Some(flows), Some(config)) = (&mut self.flows, &self.config) else {
+            return true;
+        };
+        let stats = &mut ledger.stats_mut().ports[self.id.index()].flows;
+        let Some(behind) = self.behind.filter(|_| first) else {
+            flows.see(now, packet, stats);
+            return true;
+        };
+        let admission = config.admission.clone().unwrap_or_default();
+        let compresses = config.compression != Compression::None;
+        let terms = Terms::new(&admission, self.burst.rate(), compresses);
+        match flows.admit(now, packet, told_bit_s, &terms, stats) {
+            _ if !admission.enabled => true,
+            Pass::First => true,
+            Pass::Behind => {
+                packet.class = behind;
+                true
+            }
+            Pass::Refused => false,
         }
+    }
+
+    /// Whether callers are told that their call can't be carried.
+    pub(crate) fn tells_callers(&self) -> bool {
+        let admission = self.config.as_ref().and_then(|it| it.admission.as_ref());
+        admission.is_none_or(|admission| admission.refuse == Refuse::Icmp)
     }
 
     /// The flows that leave here.
@@ -60,6 +91,15 @@ impl Port {
     /// Whether the head packet goes in one piece.
     pub(super) fn goes_whole(&self, head: Head) -> bool {
         self.is_first(head.class.index())
+    }
+
+    /// The stream whose contexts compress a packet that leaves on `stream`: those of its call, also
+    /// while it goes behind others, so that a call has one context.
+    pub(super) fn context_stream(&self, packet: &Packet, stream: usize) -> usize {
+        let flows = self.flows.as_ref();
+        let class = flows.and_then(|flows| flows.call_class(packet.info()));
+        let class = class.and_then(|class| self.classes.get(class.index()));
+        class.map_or(stream, |class| class.stream)
     }
 
     /// How long a frame may be that begins at `starts` with a piece of a conventional packet, at

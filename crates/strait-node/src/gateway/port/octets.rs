@@ -8,7 +8,7 @@ use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Room};
 use strait_qos::{Head, Scheduler};
 
 use super::super::headers::GROWTH_OCTETS_MAX;
-use super::{Link, NOTE_CLASS, Port, Treatment};
+use super::{Link, NOTE_CLASS, Port, Treatment, octets_on_line};
 
 impl Port {
     pub(super) fn pull_octets(
@@ -198,12 +198,18 @@ impl Port {
         } else {
             Some(self.take(now, head, usize::MAX, ledger)?)
         };
+        let context = fresh
+            .as_ref()
+            .map(|packet| self.context_stream(packet, stream));
         let Link::Octets(ends) = &mut self.link else {
             return None;
         };
-        if let Some(packet) = fresh {
+        if let (Some(packet), Some(context)) = (fresh, context) {
             let stats = &mut ledger.stats_mut().ports[self.id.index()];
-            let carried = self.headers.carry(head.to, stream, &packet, stats);
+            let carried = self.headers.carry(head.to, context, &packet, stats);
+            if let Some(flows) = &mut self.flows {
+                flows.carried(packet.info(), octets_on_line(&packet, carried.as_deref()));
+            }
             ends.0.begin(stream, packet, carried);
         }
         let progress = ends.0.cut(at, stream, whole)?;

@@ -245,7 +245,93 @@ proptest! {
         prop_assert_eq!(bench.a.stats().held(), 0);
         let (a, b) = (bench.a.stats(), bench.b.stats());
         prop_assert_eq!(a.forwarded, b.delivered);
-        prop_assert_eq!(a.forwarded + a.dropped.total() + a.absorbed, gaps.len() as u64);
+        let ended = a.forwarded + a.dropped.total() + a.absorbed;
+        prop_assert_eq!(ended, gaps.len() as u64 + a.originated);
         prop_assert!(bench.frames.iter().all(|(_, octets)| *octets <= 101));
     }
+}
+
+#[test]
+fn who_calls_where_there_is_no_room_is_told_in_both_families() {
+    for (src, dst, own) in [
+        ("10.1.0.2", "10.2.0.2", "10.9.0.1"),
+        ("fd00:1::2", "fd00:2::2", "fd00:9::1"),
+    ] {
+        for (text, told) in [
+            (String::from(FRAMES), true),
+            (
+                String::from(FRAMES) + "admission = { refuse = \"drop\" }\n",
+                false,
+            ),
+            (
+                String::from(FRAMES) + "admission = { enabled = false }\n",
+                false,
+            ),
+        ] {
+            let mut bench = Bench::new(&text);
+            // 500 octets each 100 ms.
+            let call = udp(src, dst, 495, 46);
+            for packet in 0..3 {
+                let at = Instant::from_millis(100 * packet);
+                bench.a.handle(at, frame(PortId::HOST, &call));
+            }
+            let dropped = bench.a.stats().dropped.by(DropCause::NotAdmitted);
+            assert_eq!(dropped, u64::from(!text.contains("enabled")));
+            let answers = pull_all(&mut bench.a, PortId::HOST, Instant::from_millis(200));
+            let answers: Vec<_> = answers
+                .iter()
+                .map(|bytes| {
+                    (
+                        ip::parse_icmp_error(bytes).unwrap().0,
+                        PacketInfo::parse(bytes),
+                    )
+                })
+                .collect();
+            let prohibited = IcmpError::Unreachable(Unreachable::AdminProhibited);
+            match &answers[..] {
+                [(error, Ok(info))] if told => {
+                    assert_eq!(*error, prohibited);
+                    assert_eq!(
+                        (info.src, info.dst),
+                        (own.parse().unwrap(), src.parse().unwrap())
+                    );
+                }
+                others => assert!(!told && others.is_empty(), "{others:?}"),
+            }
+            bench.a.check();
+        }
+    }
+}
+
+#[test]
+fn admission_is_for_the_adapter() {
+    let text = FRAMES.replace("adapter", "segments") + "admission = {}\n";
+    let config: NodeConfig = config_text::parse("test.toml", &text).unwrap();
+    let place = Gateway::new(&config).unwrap_err().place;
+    assert_eq!(place, "[[port]] line admission");
+}
+
+#[test]
+fn a_third_call_harms_none_of_two() {
+    let mut bench = Bench::new(FRAMES);
+    let call = |number: u8| udp(&alloc::format!("10.1.0.{number}"), "10.2.0.2", 65, 46);
+    let mut sent = Vec::new();
+    for packet in 0..100 {
+        let start = Instant::ZERO + PERIOD * packet;
+        for number in 2..5 {
+            let at = start + Duration::from_millis(80) * u32::from(number - 2);
+            if number < 4 || packet > 20 {
+                bench.offer(at, &call(number));
+            }
+            if number < 4 {
+                sent.push(at);
+            }
+        }
+    }
+    bench.run(Instant::from_secs(21));
+    assert_eq!(bench.a.stats().dropped.by(DropCause::NotAdmitted), 77);
+    let out: Vec<_> = bench.out.iter().map(|(out, _)| *out).collect();
+    assert_eq!(out.len(), sent.len() + 2);
+    let waits = bench.a.stats().classes[0].parts;
+    assert_eq!(waits.part_ns(DelayPart::Class), 0);
 }

@@ -136,14 +136,19 @@ fn delays(call: &FlowReport) -> impl Iterator<Item = (&'static str, f64, f64)> +
     series.flat_map(|line| line.points.iter().map(|it| (line.label, it.0, it.1)))
 }
 
-/// What each settled packet of a call is later than the same packet alone.
+/// What each settled packet of a call is later than the same packet alone: that of the same
+/// direction and sending time. One that was lost on either way has none.
 fn added(beside: &FlowReport, alone: &FlowReport, settled_s: f64) -> Vec<f64> {
-    let same = delays(beside).zip(delays(alone));
-    let same = same.filter(|(beside, alone)| {
-        assert_eq!((beside.0, beside.1), (alone.0, alone.1), "another packet");
-        beside.1 >= settled_s
-    });
-    same.map(|(beside, alone)| beside.2 - alone.2).collect()
+    let settled = delays(beside).filter(|it| it.1 >= settled_s);
+    let mut alone = delays(alone).peekable();
+    let mut later = Vec::new();
+    for (way, sent_s, delay_s) in settled {
+        while alone.next_if(|it| (it.0, it.1) < (way, sent_s)).is_some() {}
+        if let Some(same) = alone.next_if(|it| (it.0, it.1) == (way, sent_s)) {
+            later.push(delay_s - same.2);
+        }
+    }
+    later
 }
 
 /// Octets of settled packets of calls on the line.
@@ -205,12 +210,15 @@ impl<'a> Rows<'a> {
         let all: Vec<f64> = rows.iter().flat_map(|row| &row.added_s).copied().collect();
         let ftp = rows.iter().filter(|row| row.case.data == Data::Ftp);
         let ftp: Vec<f64> = ftp.flat_map(|row| &row.added_s).copied().collect();
+        let storm = rows.iter().filter(|row| row.case.data == Data::Storm);
+        let storm: Vec<f64> = storm.flat_map(|row| &row.added_s).copied().collect();
         let worst = rows.iter().filter_map(|row| percentile(&row.added_s, 0.99));
         let bar = Some(WAIT_S + ROUNDING_S);
         let check = |id: &str, value| Check::range(id, value, "s", None, bar).failed();
         vec![
             check("na-jitter-p99", worst.reduce(f64::max)),
             check("na-jitter-max", all.iter().copied().reduce(f64::max)),
+            check("na-storm", percentile(&storm, 0.99)),
             check("na-ftp-voice", percentile(&ftp, 0.99)),
             check("na-voice-alone", self.alone_excess()),
         ]

@@ -1,0 +1,217 @@
+//! Which calls a line takes: as many as it can carry, and none that would spoil the others.
+
+use strait_core::flow::{FlowKey, Standing};
+use strait_core::rate::LineRate;
+use strait_core::stats::FlowStats;
+use strait_core::{Duration, Instant, Packet};
+use strait_wire::ip::udp_payload;
+use strait_wire::rtp::{self, RtpHeader};
+
+use super::{Entry, Flows};
+use crate::config::AdmissionConfig;
+
+/// How a call's packet may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// As the policy says.
+    First,
+    /// Behind calls: it isn't known yet what it needs, and others may not be harmed.
+    Behind,
+    /// Not at all: the line can't carry it beside the others.
+    Refused,
+}
+
+/// What calls have to fit into.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// Octets each second for all calls.
+    octets_s: u64,
+    /// How long a silent call keeps its place.
+    hold: Duration,
+    /// Octets that headers leave of a call's, and what the link puts around.
+    compresses: bool,
+}
+
+/// A pause after which a refused call is asked for anew: its caller has hung up, or tries again.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// How much more than when it was admitted a call may need before that is asked again.
+const GROWTH: (u64, u64) = (5, 4);
+
+/// Packets after which the mean of a flow that keeps no period is believed.
+const IRREGULAR: u64 = 8;
+
+/// Packets on the line after which their mean is believed more than what headers say: the first
+/// have their headers whole.
+const SETTLED: u64 = 32;
+
+/// Octets of a packet on the line beside what its headers carry, with compressed headers and
+/// without.
+const AROUND: (u32, u32) = (8, 5);
+
+impl Terms {
+    pub(crate) fn new(config: &AdmissionConfig, line: LineRate, compresses: bool) -> Self {
+        let octets_s = line.octets_in(Duration::from_secs(1)) as f64 * config.share.0;
+        Self {
+            octets_s: octets_s as u64,
+            hold: config.hold.0,
+            compresses,
+        }
+    }
+
+    /// Octets of a packet on the line, once headers are learned.
+    fn octets(&self, packet: &Packet) -> u32 {
+        let plain = packet.info().octets;
+        let payload = udp_payload(packet.bytes()).filter(|_| self.compresses);
+        let Some((_, payload)) = payload else {
+            return plain + AROUND.1;
+        };
+        let is_rtp = RtpHeader::parse(payload).is_ok();
+        let headers = if is_rtp { rtp::HEADER_OCTETS } else { 0 };
+        payload.len().saturating_sub(headers) as u32 + AROUND.0
+    }
+}
+
+impl Entry {
+    /// Octets each second that the call needs on the line, once that is known. `told_bit_s` is what
+    /// its rule says.
+    fn needs(&self, now: Instant, told_bit_s: Option<u64>) -> Option<u64> {
+        if let Some(rate) = told_bit_s {
+            return Some(rate.div_ceil(8));
+        }
+        let mean = self.size.line_8.map_or(u32::MAX, |octets_8| octets_8 / 8);
+        let octets = if self.size.carried < SETTLED {
+            mean.min(self.estimate)
+        } else {
+            mean
+        };
+        let ns = match self.pace.period() {
+            Some(period) => period.as_nanos(),
+            None if self.packets > IRREGULAR => {
+                now.since(self.began).as_nanos() / u128::from(self.packets - 1)
+            }
+            None => return None,
+        };
+        let octets_s = u128::from(octets) * 1_000_000_000 / ns.max(1);
+        Some(u64::try_from(octets_s).unwrap_or(u64::MAX))
+    }
+
+    /// Whether its headers have been learned, or aren't going to be.
+    fn is_short(&self) -> bool {
+        let most = u64::from(self.estimate) * GROWTH.0 / GROWTH.1;
+        self.size.carried >= SETTLED || u64::from(self.size.last) <= most
+    }
+
+    /// What the line keeps for the call.
+    fn keeps(&self, now: Instant, hold: Duration) -> Option<u64> {
+        match self.standing {
+            Standing::Admitted { octets_s } if now.since(self.seen) < hold => Some(octets_s),
+            _ => None,
+        }
+    }
+}
+
+impl Flows {
+    /// A packet of a call is about to be queued: takes note of it, and says how it may go.
+    pub(crate) fn admit(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        told_bit_s: Option<u64>,
+        terms: &Terms,
+        stats: &mut FlowStats,
+    ) -> Pass {
+        let key = FlowKey::of(packet.info());
+        let estimate = terms.octets(packet);
+        let fresh = |entry: &Entry| {
+            let pause = match entry.standing {
+                Standing::Refused => PAUSE,
+                _ => terms.hold,
+            };
+            now.since(entry.seen) >= pause
+        };
+        match self.calls.touch(&key) {
+            Some(entry) if fresh(entry) => *entry = Entry::begin(now, packet),
+            Some(entry) => {
+                entry.see(now, packet);
+                match entry.pace.arrive(now) {
+                    Some(it) => stats.gaps.count(it.predicted, it.actual, it.error()),
+                    None => stats.gaps.unforeseen += 1,
+                }
+            }
+            None => {
+                stats.gaps.unforeseen += 1;
+                let may_go = |entry: &Entry| entry.keeps(now, terms.hold).is_none();
+                match self.calls.insert(key, Entry::begin(now, packet), may_go) {
+                    Ok(displaced) => stats.displaced += displaced,
+                    Err(_) => return Pass::Refused,
+                }
+                stats.known = self.known();
+            }
+        }
+        let Some(entry) = self.calls.at_key(&key) else {
+            return Pass::Refused;
+        };
+        entry.estimate = estimate;
+        let (before, needs) = (entry.standing, entry.needs(now, told_bit_s));
+        let is_short = !terms.compresses || entry.is_short();
+        let after = match self.judge(now, &key, before, needs, terms) {
+            // Whole headers are more than the line keeps for it.
+            Standing::Admitted { .. }
+                if !before.is_admitted() && !is_short && self.kept(now, &key, terms.hold) > 0 =>
+            {
+                Standing::Measured
+            }
+            after => after,
+        };
+        if let Some(entry) = self.calls.at_key(&key) {
+            entry.standing = after;
+        }
+        stats.admitted += u64::from(after.is_admitted() && !before.is_admitted());
+        stats.refused += u64::from(after == Standing::Refused && before != Standing::Refused);
+        match after {
+            Standing::Admitted { .. } => Pass::First,
+            Standing::Refused => Pass::Refused,
+            Standing::Measured if self.kept(now, &key, terms.hold) == 0 => Pass::First,
+            Standing::Measured => Pass::Behind,
+        }
+    }
+
+    /// How a call stands that needs so much.
+    fn judge(
+        &self,
+        now: Instant,
+        key: &FlowKey,
+        before: Standing,
+        needs: Option<u64>,
+        terms: &Terms,
+    ) -> Standing {
+        let Some(octets_s) = needs else {
+            return before;
+        };
+        if let Standing::Admitted { octets_s: kept } = before
+            && octets_s <= kept
+        {
+            return before;
+        }
+        if self.kept(now, key, terms.hold).saturating_add(octets_s) <= terms.octets_s {
+            return Standing::Admitted { octets_s };
+        }
+        match before {
+            Standing::Admitted { octets_s: kept }
+                if octets_s.saturating_mul(GROWTH.1) <= kept.saturating_mul(GROWTH.0) =>
+            {
+                before
+            }
+            _ => Standing::Refused,
+        }
+    }
+
+    /// What the line keeps for all other calls.
+    fn kept(&self, now: Instant, but: &FlowKey, hold: Duration) -> u64 {
+        let others = self.calls.iter().filter(|(key, _)| *key != but);
+        others
+            .filter_map(|(_, entry)| entry.keeps(now, hold))
+            .fold(0, u64::saturating_add)
+    }
+}
