@@ -198,6 +198,19 @@ pub struct FlowStats {
     pub gaps: GapStats,
 }
 
+/// Payload compression at a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PayloadStats {
+    /// Octets of what goes in the place of packets, headers compressed or not, before it.
+    pub plain_octets: u64,
+    /// The same after it.
+    pub compressed_octets: u64,
+    /// Packets that got shorter.
+    pub packets: u64,
+    /// Packets that didn't, or whose flows weren't tried.
+    pub raw: u64,
+}
+
 /// Counters of one port.
 #[derive(Clone, Debug, Default)]
 pub struct PortStats {
@@ -227,7 +240,10 @@ pub struct PortStats {
     pub plain_octets: u64,
     /// The same packets' octets after it.
     pub compressed_octets: u64,
-    /// Packets whose compressed headers couldn't be told: their context was lost or wrong.
+    /// Payload compression, of packets whose headers are done.
+    pub payload: PayloadStats,
+    /// Packets that couldn't be told: the context of their headers was lost or wrong, or they came
+    /// in a form that isn't agreed.
     pub undecompressed: u64,
     /// What the ends of the link have agreed on, where one of them asked.
     pub agreement: Agreement,
@@ -257,6 +273,8 @@ pub enum Agreement {
     Settled {
         /// Whether headers are compressed.
         headers: Settled,
+        /// Whether payloads are compressed.
+        payloads: Settled,
         /// Whether this end's real-time packets have checks of 16 bits.
         short_checks: Settled,
         /// Whether UDP checksums are left out and rebuilt.
@@ -296,27 +314,29 @@ impl Agreement {
     /// The agreement in a few words; empty if nobody has asked for one.
     #[must_use]
     pub fn text(self) -> String {
-        let (headers, others) = match self {
+        let (headers, payloads, others) = match self {
             Self::None => return String::new(),
             Self::Unanswered => return "no answer yet".into(),
             Self::OtherFormat => return "plain: the other end has another format".into(),
             Self::Settled {
                 headers,
+                payloads,
                 short_checks,
                 checksums,
                 known_flows,
-            } => (headers, [short_checks, checksums, known_flows]),
+            } => (headers, payloads, [short_checks, checksums, known_flows]),
         };
         let [short_checks, checksums, known_flows] = others;
         let what = [
             ("headers compressed", headers),
+            ("payloads compressed", payloads),
             ("short checks", short_checks),
             ("checksums rebuilt", checksums),
             ("the same flows known", known_flows),
         ];
         let agreed = what.iter().filter(|(_, it)| *it == Settled::Agreed);
         let mut text: Vec<String> = agreed.map(|(name, _)| (*name).into()).collect();
-        if headers != Settled::Agreed {
+        if headers != Settled::Agreed && payloads != Settled::Agreed {
             text.insert(0, "plain".into());
         }
         for (name, it) in what {
@@ -337,6 +357,10 @@ impl Agreement {
             Self::OtherFormat
                 | Self::Settled {
                     headers: Settled::OtherWithout,
+                    ..
+                }
+                | Self::Settled {
+                    payloads: Settled::OtherWithout,
                     ..
                 }
         )

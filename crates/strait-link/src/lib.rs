@@ -8,6 +8,7 @@ extern crate alloc;
 
 pub mod load;
 mod octet;
+pub mod payload;
 mod receive;
 pub mod rohc;
 mod send;

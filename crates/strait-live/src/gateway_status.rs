@@ -116,6 +116,10 @@ pub struct Port {
     pub incomplete: u64,
     pub plain_octets: u64,
     pub compressed_octets: u64,
+    /// Octets before payload compression and after it, and packets that gained nothing.
+    pub payload_plain_octets: u64,
+    pub payload_compressed_octets: u64,
+    pub payload_raw: u64,
     pub undecompressed: u64,
     /// What the ends of the link have agreed on; empty where nobody asked.
     pub agreement: String,
@@ -304,6 +308,9 @@ impl Port {
             incomplete: port.incomplete,
             plain_octets: port.plain_octets,
             compressed_octets: port.compressed_octets,
+            payload_plain_octets: port.payload.plain_octets,
+            payload_compressed_octets: port.payload.compressed_octets,
+            payload_raw: port.payload.raw,
             undecompressed: port.undecompressed,
             agreement: port.agreement.text(),
             strangers: port.strangers,
@@ -383,6 +390,8 @@ mod tests {
             .count_chatter(strait_wire::ip::Chatter::Mdns, 80);
         let line = &mut stats.ports[1];
         (line.plain_octets, line.compressed_octets) = (910, 340);
+        line.payload.plain_octets = 1000;
+        (line.payload.compressed_octets, line.payload.raw) = (200, 7);
         line.flows.known = 1;
         let ms = Duration::from_millis;
         line.flows.gaps.count(ms(200), ms(202), ms(2));
@@ -440,10 +449,11 @@ mod tests {
         };
         assert!(text.starts_with("a: up 1 min 00 s\n"), "{text}");
         has(&[
-            "host", "up", "-", "-", "0", "0", "0", "0", "0", "0", "0", "0", "0",
+            "host", "up", "-", "-", "0", "0", "0", "0", "0", "0", "0", "0", "0", "0", "0",
         ]);
         has(&[
-            "line", "DOWN", "9600", "0.5", "0", "0", "0", "0", "0", "0", "570", "2", "0",
+            "line", "DOWN", "9600", "0.5", "0", "0", "0", "0", "0", "0", "570", "800", "7", "2",
+            "0",
         ]);
         assert!(text.contains("\nline: lost its device\n"), "{text}");
         assert!(

@@ -158,7 +158,7 @@ const CLASS_GAUGES: [ClassValue; 2] = [
     }),
 ];
 
-const PORT_COUNTERS: [PortValue; 18] = [
+const PORT_COUNTERS: [PortValue; 21] = [
     ("port_frames_in", "Frames received", |p| p.frames_in),
     ("port_octets_in", "Octets received", |p| p.octets_in),
     ("port_frames_out", "Frames or segments sent", |p| {
@@ -187,8 +187,23 @@ const PORT_COUNTERS: [PortValue; 18] = [
         |p| p.compressed_octets,
     ),
     (
+        "port_payload_plain_octets",
+        "Octets before payload compression",
+        |p| p.payload.plain_octets,
+    ),
+    (
+        "port_payload_compressed_octets",
+        "Octets after payload compression",
+        |p| p.payload.compressed_octets,
+    ),
+    (
+        "port_payload_raw",
+        "Packets whose payloads didn't get shorter",
+        |p| p.payload.raw,
+    ),
+    (
         "port_undecompressed",
-        "Packets whose compressed headers couldn't be told",
+        "Packets that couldn't be told",
         |p| p.undecompressed,
     ),
     ("port_strangers", "Frames from no neighbour", |p| {

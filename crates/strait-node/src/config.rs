@@ -23,7 +23,7 @@ use crate::gateway::GROWTH_OCTETS_MAX;
 mod compression;
 mod host;
 
-pub use self::compression::{Checksums, Compression, ContextConfig};
+pub use self::compression::{Checksums, Compression, ContextConfig, PayloadCompression};
 pub use self::host::{HostConfig, HostKind, MacAddress};
 
 /// A gateway, as configured.
@@ -95,7 +95,7 @@ pub struct PortConfig {
     /// How packets are carried.
     #[serde(default)]
     pub profile: LinkProfile,
-    /// How packets' headers are compressed. Both ends need the same.
+    /// How packets' headers are compressed, if both ends do.
     #[serde(default)]
     pub compression: Compression,
     /// What becomes of transport checksums with `compression`. Both ends need the same.
@@ -105,6 +105,9 @@ pub struct PortConfig {
     /// need the same, in the same order.
     #[serde(default)]
     pub context: Vec<ContextConfig>,
+    /// How what is behind them is compressed, if both ends do.
+    #[serde(default)]
+    pub payload: PayloadCompression,
     /// The most payload octets in a segment; about 67 ms of line time if absent.
     #[serde(default)]
     pub segment: Option<Octets>,

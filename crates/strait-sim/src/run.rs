@@ -210,6 +210,15 @@ fn collect(
             metrics.insert(format!("{name}.compressed_share"), share);
             metrics.insert(format!("{name}.undecompressed"), port.undecompressed as f64);
         }
+        for port in stats
+            .ports
+            .iter()
+            .filter(|port| port.payload.plain_octets > 0)
+        {
+            let payload = &port.payload;
+            let share = payload.compressed_octets as f64 / payload.plain_octets as f64;
+            metrics.insert(format!("{node}.{}.payload_share", port.name), share);
+        }
         metrics.extend(local_metrics(&loaded.scenario, node, local_counts(stats)));
     }
     Run {

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 /// The first octet.
 pub const MARK: u8 = 0xf9;
 /// The most octets of a hello as this version sends it.
-pub const OCTETS_MAX: usize = HEAD_OCTETS + 4 + 10;
+pub const OCTETS_MAX: usize = HEAD_OCTETS + 4 + 10 + 6;
 
 const HEAD_OCTETS: usize = 15;
 
@@ -28,6 +28,7 @@ const FAR_TIMESTAMPS: u8 = 0x80;
 
 const FIELD_CHECKS: u8 = 1;
 const FIELD_KNOWN: u8 = 2;
+const FIELD_PAYLOAD: u8 = 3;
 
 const REAL_TIME_SHORT: u8 = 0x01;
 const OTHERS_SHORT: u8 = 0x02;
@@ -82,6 +83,8 @@ pub struct Hello {
     pub checks: Checks,
     /// Flows that it knows beforehand. Without the field: none.
     pub known: KnownFlows,
+    /// It compresses payloads, and restores them, behind a dictionary with this digest.
+    pub payload: Option<u32>,
 }
 
 impl Hello {
@@ -109,6 +112,9 @@ impl Hello {
             let [a, b, c, d] = self.known.sent.to_be_bytes();
             let [e, f, g, h] = self.known.received.to_be_bytes();
             put_field(FIELD_KNOWN, &[a, b, c, d, e, f, g, h], out);
+        }
+        if let Some(digest) = self.payload {
+            put_field(FIELD_PAYLOAD, &digest.to_be_bytes(), out);
         }
     }
 
@@ -150,6 +156,7 @@ impl Hello {
             mtu: u16::from_be_bytes([i, j]),
             checks: Checks::default(),
             known: KnownFlows::default(),
+            payload: None,
         };
         while let [kind, length, rest @ ..] = fields {
             let (value, after) = rest.split_at_checked(usize::from(*length))?;
@@ -175,6 +182,9 @@ impl Hello {
                     sent: u32::from_be_bytes([a, b, c, d]),
                     received: u32::from_be_bytes([e, f, g, h]),
                 };
+            }
+            (FIELD_PAYLOAD, &[a, b, c, d, ..]) => {
+                self.payload = Some(u32::from_be_bytes([a, b, c, d]));
             }
             _ => {}
         }
@@ -216,6 +226,7 @@ mod tests {
             sent: 0x1122_3344,
             received: 0x5566_7788,
         },
+        payload: Some(0x0a0b_0c0d),
     };
 
     fn octets() -> Vec<u8> {
@@ -228,7 +239,7 @@ mod tests {
     fn a_hello_literally() {
         let expected = [
             0xf9, 2, 1, 0x81, 15, 1, 2, 3, 4, 0xa0, 0xb0, 0xc0, 0xd0, 0x05, 0xdc, 1, 2, 5, 0x81, 2,
-            8, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
+            8, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 3, 4, 10, 11, 12, 13,
         ];
         let mut octets = octets();
         assert_eq!(octets, expected);
@@ -241,9 +252,13 @@ mod tests {
     #[test]
     fn a_hello_cut_short_is_none_but_where_a_field_ends() {
         let octets = octets();
+        let without_payload = Hello {
+            payload: None,
+            ..HELLO
+        };
         let unknowing = Hello {
             known: KnownFlows::default(),
-            ..HELLO
+            ..without_payload
         };
         let bare = Hello {
             checks: Checks::default(),
@@ -253,6 +268,7 @@ mod tests {
             let expected = match left {
                 HEAD_OCTETS => Some(bare),
                 19 => Some(unknowing),
+                29 => Some(without_payload),
                 _ => None,
             };
             assert_eq!(Hello::parse(&octets[..left]), expected, "{left}");

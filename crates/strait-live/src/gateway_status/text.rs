@@ -91,6 +91,8 @@ fn ports_table(ports: &[Port]) -> Table {
         ("damaged", ""),
         ("incomplete", ""),
         ("headers saved", "octets"),
+        ("payloads saved", "octets"),
+        ("payloads raw", "packets"),
         ("undecompressed", ""),
         ("agreed", ""),
         ("downs", ""),
@@ -109,6 +111,11 @@ fn ports_table(ports: &[Port]) -> Table {
             number(port.damaged + port.invalid),
             number(port.incomplete),
             number(port.plain_octets.saturating_sub(port.compressed_octets)),
+            number(
+                port.payload_plain_octets
+                    .saturating_sub(port.payload_compressed_octets),
+            ),
+            number(port.payload_raw),
             number(port.undecompressed),
             port.agreement.clone().into(),
             number(port.downs),

@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 use nix::sys::signal::Signal;
 use strait_core::time::Duration;
 use strait_world::traffic::{
-    Content, FlowLog, Kind, ObjectMark, Side, Traffic, Transfer, object_octets, report,
+    FlowLog, Kind, ObjectMark, Side, Traffic, Transfer, object_octets, report,
 };
 
 use super::net::is_bound;
@@ -104,7 +104,7 @@ const fn place(index: usize) -> u64 {
 
 impl Program for Web {
     fn prepare(&mut self, stage: &Stage<'_>, flow: &Flow) -> Result<(), LabError> {
-        let mut content = Content::new(stage.seed, &flow.config.name);
+        let mut content = flow.config.content(stage.seed);
         for (index, octets) in self.sizes.iter().enumerate() {
             let mut file = Vec::new();
             content.append(place(index), *octets as usize, &mut file);
@@ -163,7 +163,7 @@ impl Program for Web {
             .map(Running::output)
             .unwrap_or_default();
         let times = output.lines().next().and_then(read_times);
-        let mut content = Content::new(stage.seed, &flow.config.name);
+        let mut content = flow.config.content(stage.seed);
         let mut transfer = Transfer {
             started_ns: self.started_ns,
             ..Transfer::default()

@@ -21,6 +21,17 @@ pub enum Compression {
     Rohc,
 }
 
+/// How packets' payloads are compressed across a port.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum PayloadCompression {
+    /// Not at all.
+    #[default]
+    None,
+    /// Each for itself by DEFLATE (RFC 1951), behind a dictionary that both ends have.
+    Deflate,
+}
+
 /// What becomes of transport checksums across a port.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
@@ -63,6 +74,10 @@ pub(crate) fn fault(port: &PortConfig) -> Option<(&'static str, String)> {
     if port.compression != Compression::None && plain {
         let message = "needs profile = \"segments\": a plain line has no header compression";
         return Some(("compression", message.into()));
+    }
+    if port.payload != PayloadCompression::None && plain {
+        let message = "needs profile = \"segments\": a plain line has no compression";
+        return Some(("payload", message.into()));
     }
     let none = port.compression == Compression::None;
     let needs = || "needs compression = \"rohc\"".into();

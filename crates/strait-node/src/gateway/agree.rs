@@ -28,6 +28,8 @@ pub(super) struct Offer {
     pub(super) compresses: bool,
     pub(super) cids_max: u8,
     pub(super) mtu: u16,
+    /// The digest of its dictionary, if it compresses payloads.
+    pub(super) payload: Option<u32>,
     pub(super) checks: Checks,
     /// It leaves right UDP checksums out, and rebuilds them.
     pub(super) checksums_rebuilt: bool,
@@ -143,6 +145,17 @@ impl Terms {
         self.is_known() && self.decompresses()
     }
 
+    /// Payloads come compressed.
+    pub(super) fn inflates(&self) -> bool {
+        let own = self.own.payload;
+        self.both(own.is_some(), |other| other.payload == own)
+    }
+
+    /// Payloads go compressed.
+    pub(super) fn deflates(&self) -> bool {
+        self.is_known() && self.inflates()
+    }
+
     /// The checks to use.
     pub(super) fn agreed(&self) -> Agreed {
         let own = self.own.checks;
@@ -203,6 +216,7 @@ impl Terms {
             (Some(_), None) => Agreement::OtherFormat,
             (_, Some(other)) => Agreement::Settled {
                 headers: Settled::of(self.own.compresses, other.compresses),
+                payloads: self.payloads(other),
                 short_checks: Settled::of(
                     self.own.checks.real_time_short,
                     other.checks.real_time_short,
@@ -213,6 +227,14 @@ impl Terms {
                     (own, theirs) => Settled::of(true, own == theirs),
                 },
             },
+        }
+    }
+
+    /// What has come of payload compression.
+    fn payloads(&self, other: &Hello) -> Settled {
+        match (self.own.payload, other.payload) {
+            (Some(own), Some(other)) if own != other => Settled::OtherWithout,
+            (own, other) => Settled::of(own.is_some(), other.is_some()),
         }
     }
 
@@ -253,6 +275,7 @@ impl Terms {
             mtu: self.own.mtu,
             checks: self.own.checks,
             known: self.own.known,
+            payload: self.own.payload,
         };
         hello.emit(out);
     }

@@ -9,6 +9,7 @@ fn offer(compresses: bool) -> Offer {
         compresses,
         cids_max: 15,
         mtu: 1500,
+        payload: None,
         checks: Checks {
             real_time_short: true,
             others_short: false,
@@ -102,6 +103,41 @@ fn an_end_without_compression_answers_and_both_go_plain() {
         a.agreement().text(),
         "plain, short checks, not headers compressed: the other end doesn't"
     );
+}
+
+#[test]
+fn payloads_are_compressed_behind_the_same_dictionary_only() {
+    let with = |payload, incarnation| {
+        let offer = Offer {
+            payload,
+            asks: payload.is_some(),
+            ..offer(false)
+        };
+        Terms::new(offer, incarnation)
+    };
+    let payloads = |terms: &Terms| match terms.agreement() {
+        Agreement::Settled { payloads, .. } => payloads,
+        other => panic!("{other:?}"),
+    };
+    for (own, other, a_has, b_has) in [
+        (Some(5), Some(5), Settled::Agreed, Settled::Agreed),
+        (
+            Some(5),
+            Some(6),
+            Settled::OtherWithout,
+            Settled::OtherWithout,
+        ),
+        (Some(5), None, Settled::OtherWithout, Settled::OwnWithout),
+    ] {
+        let (mut a, mut b) = (with(own, 7), with(other, 8));
+        assert!(!a.deflates() && !a.inflates());
+        meet(&mut a, &mut b);
+        assert_eq!((payloads(&a), payloads(&b)), (a_has, b_has));
+        for end in [&a, &b] {
+            assert_eq!(end.deflates(), a_has == Settled::Agreed);
+            assert_eq!(end.inflates(), a_has == Settled::Agreed);
+        }
+    }
 }
 
 #[test]

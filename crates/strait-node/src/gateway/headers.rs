@@ -3,14 +3,17 @@
 
 use alloc::vec::Vec;
 
-use strait_core::stats::{Agreement, PortStats};
+use strait_core::stats::{Agreement, PayloadStats, PortStats};
 use strait_core::{Instant, NeighbourId, Packet};
+use strait_link::payload::{self, Deflater, Dictionary, Inflater, Payload};
 use strait_link::rohc::{Beyond, Cids, Peer, Provision, Received, Settings};
 use strait_wire::hello::{self, Checks, Hello, KnownFlows};
 use strait_wire::ip::is_packet;
 
 use super::agree::{Agreed, Offer, Terms};
-use crate::config::{Checksums, Compression, ContextConfig, LinkProfile, PortConfig};
+use crate::config::{
+    Checksums, Compression, ContextConfig, LinkProfile, PayloadCompression, PortConfig,
+};
 
 /// The highest number of a context.
 const CIDS_MAX: u8 = 15;
@@ -69,6 +72,81 @@ impl Other {
             own.agree(&beyond, known(further.received_known));
         }
     }
+
+    /// The packet with its header compressed, if that is agreed.
+    fn compress(
+        &mut self,
+        leaving: Leaving,
+        packet: &Packet,
+        stats: &mut PortStats,
+    ) -> Option<Vec<u8>> {
+        let peer = self.peer.as_mut().filter(|_| self.terms.compresses())?;
+        let mut carried = Vec::with_capacity(packet.octets() + GROWTH_OCTETS_MAX);
+        let stream = leaving.stream as u8;
+        if leaving.alone {
+            peer.compress_alone(stream, packet.bytes(), &mut carried);
+        } else {
+            peer.compress(stream, packet.bytes(), &mut carried);
+        }
+        if is_packet(&carried) {
+            carried.insert(0, PADDING);
+        }
+        stats.plain_octets += packet.octets() as u64;
+        stats.compressed_octets += carried.len() as u64;
+        Some(carried)
+    }
+}
+
+/// Payload compression of a port: it keeps nothing of any neighbour.
+#[derive(Debug)]
+struct Payloads {
+    deflater: Deflater,
+    inflater: Inflater,
+    /// What was compressed last; its buffer is kept for the next.
+    line: Vec<u8>,
+}
+
+impl Payloads {
+    fn new(config: &PortConfig) -> (Self, u32) {
+        let dictionary = Dictionary::built_in();
+        let octets_max = config.mtu.0 as usize + GROWTH_OCTETS_MAX;
+        let both = Self {
+            deflater: Deflater::new(&dictionary),
+            inflater: Inflater::new(&dictionary, octets_max),
+            line: Vec::new(),
+        };
+        (both, dictionary.digest())
+    }
+
+    /// What goes in the place of `carried`, which stands for `packet`, if that is shorter.
+    fn shorten(
+        &mut self,
+        packet: &Packet,
+        carried: &[u8],
+        stats: &mut PayloadStats,
+    ) -> Option<Vec<u8>> {
+        let outcome = self
+            .deflater
+            .deflate(packet.info(), carried, &mut self.line);
+        let shorter = (outcome == Payload::Shorter).then(|| self.line.clone());
+        stats.packets += u64::from(shorter.is_some());
+        stats.raw += u64::from(outcome == Payload::Raw);
+        stats.plain_octets += carried.len() as u64;
+        stats.compressed_octets += shorter.as_deref().unwrap_or(carried).len() as u64;
+        shorter
+    }
+}
+
+/// How a packet is about to leave.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    /// The stream it goes on.
+    pub(super) stream: usize,
+    /// It is a real-time packet: its payload is what a vocoder has made as short as it can be, and
+    /// its size shouldn't change with its contents.
+    pub(super) real_time: bool,
+    /// Nothing may make it longer that belongs to others.
+    pub(super) alone: bool,
 }
 
 /// What goes in the place of packets to each neighbour of a port; packets themselves on a plain
@@ -78,6 +156,7 @@ pub(super) struct Headers {
     others: Vec<Other>,
     /// Flows that this end knows beforehand.
     provisions: Vec<Provision>,
+    payloads: Option<Payloads>,
     agreement: Agreement,
     /// Hellos have come since somebody asked.
     heard: bool,
@@ -99,7 +178,10 @@ impl Headers {
         }
         let provisions = config.context.iter().map(ContextConfig::provision);
         let provisions: Vec<Provision> = provisions.collect();
-        let own = offer(config, real_time, Provision::digest(&provisions));
+        let payloads =
+            (config.payload == PayloadCompression::Deflate).then(|| Payloads::new(config));
+        let (payloads, digest) = payloads.unzip();
+        let own = offer(config, digest, real_time, Provision::digest(&provisions));
         let other = |_| Other {
             terms: Terms::new(own, incarnation),
             peer: own.compresses.then(|| peer(CIDS_MAX)),
@@ -112,6 +194,7 @@ impl Headers {
             agreement: first_of(&others),
             others,
             provisions,
+            payloads,
             ..Self::default()
         }
     }
@@ -127,51 +210,25 @@ impl Headers {
         self.heard = true;
     }
 
-    /// What goes in the place of `packet`, which is about to begin on `stream`, to `to`; the packet
-    /// itself without an answer.
+    /// What goes in the place of `packet`, which is about to leave to `to`; the packet itself
+    /// without an answer.
     pub(super) fn carry(
         &mut self,
         to: NeighbourId,
-        stream: usize,
+        leaving: Leaving,
         packet: &Packet,
         stats: &mut PortStats,
-    ) -> Option<Vec<u8>> {
-        self.put(to, packet, stats, |peer, carried| {
-            peer.compress(stream as u8, packet.bytes(), carried);
-        })
-    }
-
-    /// The same without feedback, which would make a packet longer that has to be on time.
-    pub(super) fn carry_alone(
-        &mut self,
-        to: NeighbourId,
-        stream: usize,
-        packet: &Packet,
-        stats: &mut PortStats,
-    ) -> Option<Vec<u8>> {
-        self.put(to, packet, stats, |peer, carried| {
-            peer.compress_alone(stream as u8, packet.bytes(), carried);
-        })
-    }
-
-    fn put(
-        &mut self,
-        to: NeighbourId,
-        packet: &Packet,
-        stats: &mut PortStats,
-        compress: impl FnOnce(&mut Peer, &mut Vec<u8>),
     ) -> Option<Vec<u8>> {
         let other = self.others.get_mut(to.index())?;
         other.terms.begin();
-        let peer = other.peer.as_mut().filter(|_| other.terms.compresses())?;
-        let mut carried = Vec::with_capacity(packet.octets() + GROWTH_OCTETS_MAX);
-        compress(peer, &mut carried);
-        if is_packet(&carried) {
-            carried.insert(0, PADDING);
-        }
-        stats.plain_octets += packet.octets() as u64;
-        stats.compressed_octets += carried.len() as u64;
-        Some(carried)
+        let deflates = other.terms.deflates() && !leaving.real_time;
+        let carried = other.compress(leaving, packet, stats);
+        let payloads = self.payloads.as_mut().filter(|_| deflates);
+        let shorter = payloads.and_then(|payloads| {
+            let carried = carried.as_deref().unwrap_or_else(|| packet.bytes());
+            payloads.shorten(packet, carried, &mut stats.payload)
+        });
+        shorter.or(carried)
     }
 
     /// Tells the packet that `carried`, which came from `from`, stands for. Says whether all went
@@ -186,6 +243,17 @@ impl Headers {
             tell(carried);
             return true;
         };
+        let mut carried = carried;
+        if carried.first() == Some(&payload::MARK) {
+            let Some(payloads) = self.payloads.as_mut().filter(|_| other.terms.inflates()) else {
+                other.terms.object();
+                return false;
+            };
+            match payloads.inflater.inflate(carried) {
+                Ok(inflated) => carried = inflated,
+                Err(_) => return false,
+            }
+        }
         // Whatever is agreed: an end that has just started doesn't know of it yet.
         if is_packet(carried) {
             tell(carried);
@@ -278,7 +346,7 @@ impl Headers {
 }
 
 /// What this end offers by its configuration.
-fn offer(config: &PortConfig, real_time: u8, known: u32) -> Offer {
+fn offer(config: &PortConfig, payload: Option<u32>, real_time: u8, known: u32) -> Offer {
     let compresses = config.compression == Compression::Rohc;
     let others_short = config.check == Some(16);
     let urgent = config.urgent_check().is_some();
@@ -286,6 +354,7 @@ fn offer(config: &PortConfig, real_time: u8, known: u32) -> Offer {
         compresses,
         cids_max: CIDS_MAX,
         mtu: u16::try_from(config.mtu.0).unwrap_or(u16::MAX),
+        payload,
         checks: Checks {
             real_time_short: config.check_urgent != Some(32),
             others_short,
@@ -297,7 +366,11 @@ fn offer(config: &PortConfig, real_time: u8, known: u32) -> Offer {
             sent: known,
             received: known,
         },
-        asks: compresses || others_short || config.check_urgent.is_some() || urgent,
+        asks: compresses
+            || payload.is_some()
+            || others_short
+            || config.check_urgent.is_some()
+            || urgent,
         way_back: config.way_back,
     }
 }

@@ -15,7 +15,7 @@ use strait_qos::{Class, Eligibility, Head, Policers, Policy, Scheduler, Site, Tr
 use strait_wire::hash::hash64;
 use strait_wire::ip::Chatter;
 
-use super::headers::{Headers, NOTE_OCTETS_MAX};
+use super::headers::{Headers, Leaving, NOTE_OCTETS_MAX};
 use super::lan::Lan;
 use crate::NodeConfig;
 use crate::config::{ChatterKind, LinkProfile, PortConfig, PortKind};
@@ -648,11 +648,12 @@ impl Port {
         let (sender, _) = neighbours.get_mut(head.to.index())?;
         if let (Some(packet), Some(context)) = (fresh, context) {
             let stats = &mut ledger.stats_mut().ports[self.id.index()];
-            let carried = if whole && self.flows.is_some() {
-                self.headers.carry_alone(head.to, context, &packet, stats)
-            } else {
-                self.headers.carry(head.to, context, &packet, stats)
+            let leaving = Leaving {
+                stream: context,
+                real_time: whole,
+                alone: whole && self.flows.is_some(),
             };
+            let carried = self.headers.carry(head.to, leaving, &packet, stats);
             if let Some(flows) = &mut self.flows {
                 flows.carried(packet.info(), octets_on_line(&packet, carried.as_deref()));
             }

@@ -21,6 +21,7 @@ mod headers;
 mod hellos;
 mod lan;
 mod local;
+mod payload;
 mod queues;
 mod tree;
 

@@ -553,8 +553,13 @@ fn metrics(loaded: &Loaded) -> Vec<String> {
     let of_ports = loaded.nodes.iter().flat_map(|node| {
         let names = node.config.ports.iter().map(|port| &port.name);
         names.flat_map(move |port| {
-            ["compressed_share", "undecompressed", "octets_out"]
-                .map(|metric| format!("{}.{port}.{metric}", node.name))
+            [
+                "compressed_share",
+                "payload_share",
+                "undecompressed",
+                "octets_out",
+            ]
+            .map(|metric| format!("{}.{port}.{metric}", node.name))
         })
     });
     let of_nodes = loaded.nodes.iter().flat_map(|node| {

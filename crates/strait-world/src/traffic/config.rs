@@ -10,7 +10,7 @@ use strait_core::time::nanos;
 use strait_core::units::{BitRate, Octets, Time};
 use strait_wire::mgen::UDP_OCTETS_MAX;
 
-use super::Dscp;
+use super::{Content, Dscp};
 use crate::host::TcpOptions;
 use crate::measure::{Campaign, Direction};
 use crate::mgen::{Cloned, Script};
@@ -71,6 +71,9 @@ pub struct TrafficConfig {
     /// tcp, page: octets altogether.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub octets: Option<Octets>,
+    /// tcp, page: what is transferred is a page of text over and over, not octets that look random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<bool>,
     /// tcp, instead of `octets`: measured transfers of these sizes, one after another. pair: sizes
     /// of the IP packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -375,6 +378,7 @@ impl TrafficConfig {
             poisson: None,
             count: None,
             octets: None,
+            text: None,
             sizes: None,
             direction: None,
             interval: None,
@@ -478,7 +482,7 @@ impl TrafficConfig {
 
     fn refuse_surplus(&self) -> Result<(), TrafficError> {
         use Kind::{Chatter, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
-        let keys: [(&'static str, bool, &[Kind]); 24] = [
+        let keys: [(&'static str, bool, &[Kind]); 25] = [
             (
                 "stop",
                 self.stop.is_some(),
@@ -496,6 +500,7 @@ impl TrafficConfig {
             ("poisson", self.poisson.is_some(), &[Udp]),
             ("count", self.count.is_some(), &[Ping, Tcp, Pair]),
             ("octets", self.octets.is_some(), &[Tcp, Page]),
+            ("text", self.text.is_some(), &[Tcp, Page]),
             ("sizes", self.sizes.is_some(), &[Tcp, Pair]),
             ("direction", self.direction.is_some(), &[Tcp]),
             ("interval", self.interval.is_some(), &[Tcp]),
@@ -591,6 +596,15 @@ impl TrafficConfig {
             traffic: self.name.clone(),
             key,
             bounds,
+        }
+    }
+
+    /// What its packets and transfers contain.
+    pub fn content(&self, seed: u64) -> Content {
+        if self.text == Some(true) {
+            Content::text(seed, &self.name)
+        } else {
+            Content::new(seed, &self.name)
         }
     }
 

@@ -6,19 +6,49 @@ use strait_wire::rtp::RtpHeader;
 
 /// An endless sequence of octets, given by seed and name, with random access.
 #[derive(Clone, Debug)]
-pub struct Content(Stream);
+pub struct Content {
+    stream: Stream,
+    /// Instead of what the stream gives: where in [`TEXT`] it begins.
+    text_from: Option<u64>,
+}
+
+/// A page of English text with headings, lists and tables, in HTML: two pages of what this project
+/// says of itself.
+const TEXT: &[u8] = include_bytes!("page.html");
 
 impl Content {
     /// The content of the traffic `name`.
     pub fn new(seed: u64, name: &str) -> Self {
-        Self(Stream::new(seed, &format!("content.{name}")))
+        Self {
+            stream: Stream::new(seed, &format!("content.{name}")),
+            text_from: None,
+        }
+    }
+
+    /// Text, the same over and over, from a place that follows from seed and name.
+    pub fn text(seed: u64, name: &str) -> Self {
+        let mut content = Self::new(seed, name);
+        content.text_from = Some(content.stream.at(0) % TEXT.len() as u64);
+        content
+    }
+
+    /// Eight octets, from the position of eight times `index` on.
+    fn word(&mut self, index: u64) -> [u8; 8] {
+        match self.text_from {
+            None => self.stream.at(index).to_le_bytes(),
+            Some(from) => {
+                let from = u128::from(from) + u128::from(index) * 8;
+                let at = (from % TEXT.len() as u128) as usize;
+                std::array::from_fn(|octet| TEXT[(at + octet) % TEXT.len()])
+            }
+        }
     }
 
     /// Calls `each` with the octets from position `at` on, `count` of them, in runs of at most 8.
     fn runs(&mut self, mut at: u64, count: usize, mut each: impl FnMut(&[u8])) {
         let mut left = count;
         while left > 0 {
-            let word = self.0.at(at / 8).to_le_bytes();
+            let word = self.word(at / 8);
             let run = &word[(at % 8) as usize..];
             let run = &run[..run.len().min(left)];
             each(run);
@@ -67,7 +97,7 @@ pub fn voice_packet(
         marker: sequence == 0,
         sequence: sequence as u16,
         timestamp,
-        ssrc: content.0.at(u64::MAX / 8) as u32,
+        ssrc: content.stream.at(u64::MAX / 8) as u32,
     };
     out.clear();
     header.emit(out);
@@ -136,6 +166,23 @@ mod tests {
         whole[999] ^= 0x80;
         assert_eq!(content.count_wrong(3, &whole), 2);
         assert!(Content::new(2, "file").count_wrong(3, &whole) > 900);
+    }
+
+    #[test]
+    fn text_is_text_at_any_cut_and_repeats() {
+        let mut content = Content::text(1, "file");
+        let mut whole = Vec::new();
+        content.append(0, 2 * TEXT.len(), &mut whole);
+        assert!(
+            whole
+                .windows(9)
+                .any(|piece| piece == b"</html>\n<" || piece == b"</p>\n<h2>")
+        );
+        assert_eq!(whole[..TEXT.len()], whole[TEXT.len()..]);
+        let mut piece = Vec::new();
+        content.append(1003, 77, &mut piece);
+        assert_eq!(piece, whole[1003..1080]);
+        assert_eq!(content.count_wrong(1003, &piece), 0);
     }
 
     #[test]

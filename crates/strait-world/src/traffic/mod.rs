@@ -206,7 +206,7 @@ impl Job<'_> {
     }
 
     fn content(&self) -> Content {
-        Content::new(self.seed, &self.config.name)
+        self.config.content(self.seed)
     }
 
     fn taken(&self, host: &Host, port: u16) -> InstallError {

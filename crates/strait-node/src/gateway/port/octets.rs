@@ -7,7 +7,7 @@ use strait_core::node::TxMeta;
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Room};
 use strait_qos::{Head, Scheduler};
 
-use super::super::headers::GROWTH_OCTETS_MAX;
+use super::super::headers::{GROWTH_OCTETS_MAX, Leaving};
 use super::{Link, NOTE_CLASS, Port, Treatment, octets_on_line};
 
 impl Port {
@@ -140,7 +140,12 @@ impl Port {
         let stream = self.classes.get(head.class.index())?.stream;
         let packet = self.take(now, head, usize::MAX, ledger)?;
         let stats = &mut ledger.stats_mut().ports[self.id.index()];
-        let carried = self.headers.carry_alone(head.to, stream, &packet, stats);
+        let leaving = Leaving {
+            stream,
+            real_time: true,
+            alone: true,
+        };
+        let carried = self.headers.carry(head.to, leaving, &packet, stats);
         let Link::Octets(ends) = &mut self.link else {
             return None;
         };
@@ -206,7 +211,12 @@ impl Port {
         };
         if let (Some(packet), Some(context)) = (fresh, context) {
             let stats = &mut ledger.stats_mut().ports[self.id.index()];
-            let carried = self.headers.carry(head.to, context, &packet, stats);
+            let leaving = Leaving {
+                stream: context,
+                real_time: whole,
+                alone: false,
+            };
+            let carried = self.headers.carry(head.to, leaving, &packet, stats);
             if let Some(flows) = &mut self.flows {
                 flows.carried(packet.info(), octets_on_line(&packet, carried.as_deref()));
             }
