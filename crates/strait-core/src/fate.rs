@@ -51,11 +51,13 @@ pub enum DropCause {
     Unresolved,
     /// Of a call that the line can't carry beside those that were there before.
     NotAdmitted,
+    /// It came a second time, by another way or from a neighbour that had begun anew.
+    Duplicate,
 }
 
 impl DropCause {
     /// All causes, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Aged,
         Self::Crashed,
         Self::Filtered,
@@ -74,6 +76,7 @@ impl DropCause {
         Self::Chatter,
         Self::Unresolved,
         Self::NotAdmitted,
+        Self::Duplicate,
     ];
 
     /// The word in tables, status and metrics.
@@ -97,6 +100,7 @@ impl DropCause {
             Self::Chatter => "chatter",
             Self::Unresolved => "unresolved",
             Self::NotAdmitted => "not-admitted",
+            Self::Duplicate => "duplicate",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use strait_wire::hbh::Ingress;
 use strait_wire::ip::{self, PacketInfo};
 
 use crate::delay::{DelayClock, DelayPart};
@@ -26,6 +27,8 @@ pub struct Packet {
     pub to: NeighbourId,
     /// When the packet is too old to be worth sending; [`Instant::NEVER`] if it never is.
     pub expires: Instant,
+    /// Where it came into a network of reliable hops, if it is in one.
+    pub ingress: Option<Ingress>,
 }
 
 impl Packet {
@@ -40,6 +43,7 @@ impl Packet {
             class: ClassId::default(),
             to: NeighbourId::PEER,
             expires: Instant::NEVER,
+            ingress: None,
         }
     }
 

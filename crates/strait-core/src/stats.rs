@@ -211,6 +211,33 @@ pub struct PayloadStats {
     pub raw: u64,
 }
 
+/// What links made reliable hop by hop cost a port, and hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HopStats {
+    /// Packets sent again.
+    pub repeated: u64,
+    /// Of these, those that had come before.
+    pub needless: u64,
+    /// Frames sent without a packet.
+    pub control: u64,
+    /// Packets received again.
+    pub duplicates: u64,
+    /// Packets not taken for want of room; their sender repeats them.
+    pub refused: u64,
+    /// Frames that were damaged, or belonged to another life of either end.
+    pub foreign: u64,
+    /// Acknowledgements of what was never sent.
+    pub forged: u64,
+    /// Packets handed on out of order, after waiting for an earlier one.
+    pub impatient: u64,
+    /// Times that a neighbour began anew, its first beginning included.
+    pub renewals: u64,
+    /// Octets of the packets that are sent and not acknowledged now.
+    pub window_octets: u64,
+    /// Octets of the packets that wait for an earlier one now.
+    pub order_octets: u64,
+}
+
 /// Counters of one port.
 #[derive(Clone, Debug, Default)]
 pub struct PortStats {
@@ -230,6 +257,8 @@ pub struct PortStats {
     pub octets_out: u64,
     /// Of these frames, the urgent ones.
     pub urgent: UrgentStats,
+    /// The repairs of its links, where they are made reliable.
+    pub hop: HopStats,
     /// Frames or segments that failed their check.
     pub damaged: u64,
     /// Frames with an impossible form: too short, too long, unknown.

@@ -6,6 +6,7 @@
 #![no_std]
 extern crate alloc;
 
+pub mod hbh;
 pub mod load;
 mod octet;
 pub mod payload;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use strait_core::delay::DelayPart;
 use strait_core::local::LocalStats;
-use strait_core::stats::{COLOURS, ClassStats, Drops, PortStats, Stats, UrgentStats};
+use strait_core::stats::{COLOURS, ClassStats, Drops, HopStats, PortStats, Stats, UrgentStats};
 use strait_core::time::Instant;
 
 use crate::gateway_flows::{FlowRow, PortFlows};
@@ -131,6 +131,8 @@ pub struct Port {
     /// Real-time packets that go inside others; absent where there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub urgent: Option<Urgent>,
+    /// What repairs cost and hold; null where nothing is repaired.
+    pub hop: Option<Repairs>,
 }
 
 /// Urgent frames.
@@ -156,6 +158,41 @@ impl Urgent {
             frames_in: stats.frames_in,
             damaged: stats.damaged,
             resumed: stats.resumed,
+        })
+    }
+}
+
+/// Links made reliable.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields mean what they mean in HopStats")]
+pub struct Repairs {
+    pub repeated: u64,
+    pub needless: u64,
+    pub control: u64,
+    pub duplicates: u64,
+    pub refused: u64,
+    pub foreign: u64,
+    pub forged: u64,
+    pub impatient: u64,
+    pub renewals: u64,
+    pub window_octets: u64,
+    pub order_octets: u64,
+}
+
+impl Repairs {
+    fn new(hop: &HopStats) -> Option<Self> {
+        (*hop != HopStats::default()).then_some(Self {
+            repeated: hop.repeated,
+            needless: hop.needless,
+            control: hop.control,
+            duplicates: hop.duplicates,
+            refused: hop.refused,
+            foreign: hop.foreign,
+            forged: hop.forged,
+            impatient: hop.impatient,
+            renewals: hop.renewals,
+            window_octets: hop.window_octets,
+            order_octets: hop.order_octets,
         })
     }
 }
@@ -318,6 +355,7 @@ impl Port {
             downs: port.downs,
             flows: PortFlows::new(&port.flows),
             urgent: Urgent::new(&port.urgent),
+            hop: Repairs::new(&port.hop),
         }
     }
 }

@@ -17,6 +17,7 @@ use strait_wire::ax25::Station;
 use strait_wire::ip::Chatter;
 
 use crate::answers::AnswersConfig;
+pub use crate::hop_config::{HopConfig, ReliabilityConfig};
 
 use crate::gateway::GROWTH_OCTETS_MAX;
 
@@ -95,6 +96,9 @@ pub struct PortConfig {
     /// How packets are carried.
     #[serde(default)]
     pub profile: LinkProfile,
+    /// Profile `hbh`: how links are made reliable.
+    #[serde(default)]
+    pub hbh: Option<HopConfig>,
     /// How packets' headers are compressed, if both ends do.
     #[serde(default)]
     pub compression: Compression,
@@ -248,6 +252,8 @@ pub enum LinkProfile {
     /// Real-time packets whole and inside what is leaving, after any octet; the rest in as few
     /// segments as others let it.
     Adapter,
+    /// Whole packets, each repeated on its link until the neighbour has it.
+    Hbh,
 }
 
 /// A kind of background chatter, by its name.
@@ -487,6 +493,7 @@ impl PortConfig {
         if let Some((key, message)) = compression::fault(self) {
             return Err(invalid(self.place(key), message));
         }
+        self.validate_hops()?;
         if self.segment.is_some_and(|segment| segment.0 < 8) {
             return Err(invalid(self.place("segment"), "must be at least 8 octets"));
         }
@@ -586,6 +593,7 @@ impl PortConfig {
     pub fn frame_octets_max(&self) -> usize {
         match self.kind {
             PortKind::Serial => usize::MAX,
+            _ if self.profile == LinkProfile::Hbh && self.frame.is_none() => self.hop_frame(),
             PortKind::Udp => self.frame.map_or(1400, |frame| frame.0 as usize),
             // What AX.25 stations agree on without negotiation.
             PortKind::Kiss => self.frame.map_or(256, |frame| frame.0 as usize),

@@ -11,6 +11,7 @@ pub mod config_text;
 pub mod ethernet;
 mod flows;
 mod gateway;
+mod hop_config;
 pub mod journal;
 pub mod route;
 

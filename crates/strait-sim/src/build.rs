@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use strait_channel::LinkConfig;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_node::GatewayFactory;
-use strait_node::config::{HostKind, PortConfig};
+use strait_node::config::{HostKind, LinkProfile, PortConfig};
 use strait_node::config_text::ConfigError;
 use strait_qos::Dscp;
 use strait_world::host::{Host, HostConfig};
@@ -56,7 +56,7 @@ pub struct Built {
 }
 
 /// The LAN between a gateway and its hosts: fast Ethernet, as short as its frames allow.
-fn lan() -> LinkConfig {
+pub(crate) fn lan() -> LinkConfig {
     LinkConfig::frames(100_000_000, Duration::from_micros(50))
 }
 
@@ -117,6 +117,7 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
     built.place_carried();
     built.join(loaded)?;
     built.wrap(&marks);
+    built.keep_repeats(loaded, variant)?;
     built.install(loaded, seed)?;
     for fault in &loaded.scenario.faults {
         built.break_down(fault);
@@ -225,6 +226,22 @@ impl Built {
                 self.world.set_envelope(port, far, envelope);
             }
         }
+    }
+
+    /// Ports of gateways that repeat what is lost.
+    fn keep_repeats(&mut self, loaded: &Loaded, variant: &str) -> Result<(), BuildError> {
+        for (member, node) in self.topology.members.iter().zip(&self.nodes) {
+            let Role::Gateway(index) = member.role else {
+                continue;
+            };
+            let config = loaded.node_config(variant, &loaded.nodes[index])?;
+            for (port, entry) in (1..).zip(&config.ports) {
+                if entry.profile == LinkProfile::Hbh {
+                    self.world.set_repeats(*node, PortId(port));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn attach(&self, end: &End) -> Attach {

@@ -39,6 +39,8 @@ struct Way {
     serial: bool,
     /// Nothing can happen to what it carries.
     clean: bool,
+    /// Packets stay with their sender until they have come.
+    repeats: bool,
 }
 
 impl Way {
@@ -66,6 +68,18 @@ impl Way {
             copies: 1 + u32::from(some(keys.duplicate)),
             // A piece of a packet that another overtakes is lost with all of the packet.
             clean: !lossy && !outages && !some(keys.duplicate) && !some(keys.reorder),
+            repeats: false,
+        }
+    }
+
+    /// The same, repeated until it has come: at any time after its sender had it. Whether all that
+    /// was sent has come isn't known from outside.
+    fn repeated(self) -> Self {
+        Self {
+            ns_max: u64::MAX >> 1,
+            clean: false,
+            repeats: true,
+            ..self
         }
     }
 }
@@ -110,10 +124,8 @@ pub fn violations(world: &World) -> Vec<String> {
     book.lives();
     book.frames();
     book.packets();
-    if let Some(paths) = world.paths()
-        && paths.unexplained() > 0
-    {
-        let count = paths.unexplained();
+    let count = world.unexplained();
+    if count > 0 {
         book.say(format!("{count} packets have no explained path"));
     }
     book.wrong
@@ -290,7 +302,10 @@ impl Book<'_> {
                     neighbour,
                 } = ends[side.index()];
                 let to = ends[side.other().index()].node;
-                ways.insert((node, port, neighbour), Way::new(to, config, side));
+                let way = Way::new(to, config, side);
+                let repeats = self.world.repeats(node, port);
+                let way = if repeats { way.repeated() } else { way };
+                ways.insert((node, port, neighbour), way);
             }
         }
         ways
@@ -317,7 +332,11 @@ impl Book<'_> {
             if let Some(way) = ways.get(&by).filter(|_| !kept) {
                 let left = Sent {
                     way: *way,
-                    left: record.ended,
+                    left: if way.repeats {
+                        record.began
+                    } else {
+                        record.ended
+                    },
                     uses: way.copies,
                 };
                 sent.entry((way.to, record.digest)).or_default().push(left);
@@ -328,6 +347,8 @@ impl Book<'_> {
             }
         }
         let mut unfinished = self.unfinished(&ways);
+        // Who repeats a packet tells of its leaving when he knows that it has come.
+        let mut untold = self.world.untold();
         for ((node, digest), mut stays) in taken {
             stays.sort();
             let mut candidates = sent.remove(&(node, digest)).unwrap_or_default();
@@ -337,6 +358,9 @@ impl Book<'_> {
                     Some(sent) => sent.uses -= 1,
                     None if unfinished.get(&node).is_some_and(|count| *count > 0) => {
                         *unfinished.entry(node).or_default() -= 1;
+                    }
+                    None if untold > 0 && ways.values().any(|it| it.to == node && it.repeats) => {
+                        untold -= 1;
                     }
                     None => {
                         let name = self.name(node);

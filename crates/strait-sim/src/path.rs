@@ -17,6 +17,8 @@ struct Leg {
     /// The node that it left for.
     to: usize,
     way: Way,
+    /// When it came to that node.
+    came: Instant,
     /// When its last octet left that node.
     left: Instant,
     /// When its first node had it.
@@ -36,6 +38,7 @@ impl Leg {
         Self {
             to: node,
             way: Way::default(),
+            came: born,
             left: born,
             born,
             parts: DelayParts::default(),
@@ -46,13 +49,22 @@ impl Leg {
 
     /// The latest moment at which it can end.
     const fn latest_ns(&self) -> u64 {
+        if self.way.repeats {
+            return u64::MAX;
+        }
         let way_ns = self.way.ns_max + ROUNDING_NS;
         self.left.as_nanos().saturating_add(way_ns)
     }
 
     /// Whether it can end at `began`.
     const fn may_end(&self, began: Instant) -> bool {
-        let earliest_ns = self.left.as_nanos().saturating_add(self.way.ns_min);
+        // Of several transmissions it isn't known which one came.
+        let left = if self.way.repeats {
+            self.came
+        } else {
+            self.left
+        };
+        let earliest_ns = left.as_nanos().saturating_add(self.way.ns_min);
         let came_ns = began.as_nanos();
         came_ns + ROUNDING_NS >= earliest_ns && came_ns <= self.latest_ns()
     }
@@ -66,17 +78,24 @@ impl Leg {
     fn walk(&mut self, began: Instant) {
         let way_ns = began.since(self.left).as_nanos() as u64;
         self.parts.add(DelayPart::Line, way_ns);
-        // Nothing of the way is left where rounding made the packet leave later than it came; the
-        // line had it for so much less.
-        let early_ns = self.left.since(began).as_nanos() as u64;
-        if early_ns > 0 {
-            let mut parts = DelayParts::default();
-            for part in DelayPart::ALL {
-                let early_ns = if part == DelayPart::Line { early_ns } else { 0 };
-                parts.add(part, self.parts.part_ns(part).saturating_sub(early_ns));
-            }
-            self.parts = parts;
+        // Rounding may have made the packet leave later than it came, and a repetition that wasn't
+        // needed always does: so much less was spent on repeating, or on the line.
+        let mut early_ns = self.left.since(began).as_nanos() as u64;
+        if early_ns == 0 {
+            return;
         }
+        let mut parts = DelayParts::default();
+        let first = [DelayPart::Repeat, DelayPart::Line];
+        let rest = DelayPart::ALL
+            .into_iter()
+            .filter(|part| !first.contains(part));
+        for part in first.into_iter().chain(rest) {
+            let spent_ns = self.parts.part_ns(part);
+            let less_ns = early_ns.min(spent_ns);
+            early_ns -= less_ns;
+            parts.add(part, spent_ns - less_ns);
+        }
+        self.parts = parts;
     }
 }
 
@@ -94,6 +113,8 @@ struct Way {
     /// An outage may take the flag after a frame, and nothing else: then the frame ends with the
     /// next flag, whenever that comes.
     flag_lost: bool,
+    /// Packets stay with their sender until they have come, and are repeated until then.
+    repeats: bool,
 }
 
 /// What packets of one class met on their whole path.
@@ -154,6 +175,9 @@ pub struct PathBook {
     unexplained: u64,
     /// For ports whose frames go as datagrams: the node that these come to first.
     wrapped: BTreeMap<(usize, PortId, NeighbourId), usize>,
+    /// By packet, ends of stays in nodes that others send to until they know that it has come:
+    /// what they tell of its stay with them may be told later.
+    early: BTreeMap<u64, Vec<(usize, FateRecord)>>,
 }
 
 /// How long datagrams that carry frames may be on their way, over whatever lies between.
@@ -182,6 +206,7 @@ impl PathBook {
                 ns_max,
                 serial,
                 flag_lost,
+                repeats: false,
             };
             self.ways.insert(by, (to, way));
             self.duplicates |= keys.duplicate.is_some_and(|share| share.0 > 0.0);
@@ -224,6 +249,21 @@ impl PathBook {
         }
     }
 
+    /// Learns that what leaves a node by this port stays with it until it has come.
+    pub(crate) fn set_repeats(&mut self, node: usize, port: PortId) {
+        for ((from, by, _), (_, way)) in &mut self.ways {
+            if (*from, *by) == (node, port) {
+                way.repeats = true;
+            }
+        }
+    }
+
+    /// Whether anybody repeats what he sends to this node.
+    fn is_repeated_to(&self, node: usize) -> bool {
+        let mut ways = self.ways.values();
+        ways.any(|(to, way)| *to == node && way.repeats)
+    }
+
     /// Learns that a node was killed.
     pub(crate) fn killed(&mut self, node: usize) {
         for ((from, ..), (to, way)) in &self.ways {
@@ -243,11 +283,17 @@ impl PathBook {
                 .or_else(|| self.finish_for_the_dead(node, record.began))
         };
         let Some(mut leg) = came else {
-            self.unexplained += 1;
+            // What came by way of one that is early is early itself.
+            if self.early.contains_key(&record.digest) || self.is_repeated_to(node) {
+                let early = self.early.entry(record.digest).or_default();
+                early.push((node, *record));
+            } else {
+                self.unexplained += 1;
+            }
             return;
         };
         leg.parts.merge(&record.parts);
-        leg.left = record.ended;
+        (leg.came, leg.left) = (record.began, record.ended);
         leg.walked = None;
         let by = match record.fate {
             Fate::Delivered if host => return self.finish(&leg),
@@ -260,6 +306,14 @@ impl PathBook {
             (leg.to, leg.way) = (*to, *way);
             leg.class = leg.class.or_else(|| (!host).then_some(record.class.0));
             self.legs.entry(record.digest).or_default().push(leg);
+            self.catch_up(record.digest);
+        }
+    }
+
+    /// Takes what was told of a packet before the stay that explains it.
+    fn catch_up(&mut self, digest: u64) {
+        for (node, record) in self.early.remove(&digest).unwrap_or_default() {
+            self.take(node, &record);
         }
     }
 
@@ -299,6 +353,12 @@ impl PathBook {
         totals.packets += 1;
         totals.parts.merge(&leg.parts);
         totals.whole_ns += whole_ns;
+    }
+
+    /// Packets with stays that nobody has explained yet who may: no more than there are packets
+    /// whose senders don't know that they have come.
+    pub fn early(&self) -> u64 {
+        self.early.len() as u64
     }
 
     /// Packets that a node took in and nobody sent: must be none.

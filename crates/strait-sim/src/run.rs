@@ -234,7 +234,7 @@ fn collect(
             .stats()
             .map(|(name, stats)| (name.to_owned(), stats.clone()))
             .collect(),
-        unexplained: built.world.paths().map_or(0, |paths| paths.unexplained()),
+        unexplained: built.world.unexplained(),
         hops: built.world.hops(),
         events: built.world.events(),
         mgen_logs: BTreeMap::new(),

@@ -1,5 +1,7 @@
 //! The simulated world: nodes, the links between them, and the order in which things happen.
 
+use std::collections::BTreeSet;
+
 use strait_channel::hf::StationId;
 use strait_channel::{Channel, ChannelStats, LinkConfig, LinkError, Side};
 use strait_core::chance::Stream;
@@ -25,6 +27,7 @@ mod captures;
 mod envelope;
 mod faults;
 mod radio;
+mod repeats;
 
 pub(crate) use envelope::Envelope;
 use radio::{Medium, Radio};
@@ -146,6 +149,8 @@ pub struct World {
     slots: Vec<Slot>,
     fabric: Fabric,
     faults: Vec<Fault>,
+    /// Ports that repeat what they send until it has come.
+    repeating: BTreeSet<(NodeIndex, PortId)>,
     scratch: Vec<u8>,
     /// Inputs between two calls of every node's [`Node::check`].
     check_every: u64,
@@ -362,6 +367,7 @@ impl World {
                 seed,
             },
             faults: Vec::new(),
+            repeating: BTreeSet::new(),
             scratch: Vec::new(),
             check_every: 1024,
             inputs: 0,

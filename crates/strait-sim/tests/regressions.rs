@@ -94,3 +94,9 @@ fn every_regression_is_run() {
         );
     }
 }
+
+/// No bug of old: the books of links that repeat what is lost, with a relay that is killed.
+#[test]
+fn a_chain_of_reliable_hops_keeps_its_books() {
+    holds("hbh-chain.toml");
+}

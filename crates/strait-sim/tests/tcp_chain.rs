@@ -37,6 +37,7 @@ fn transfers(endpoint: &str, loss: f64, seeds: u64) -> Vec<Ended> {
         start: Duration::ZERO,
         limit: Duration::from_secs(36_000),
         seeds: 1..seeds + 1,
+        gateways: None,
     };
     let runs = transfer::run(&[case], false, || {}).unwrap().remove(0);
     for run in &runs {

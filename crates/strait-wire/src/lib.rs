@@ -10,6 +10,7 @@ pub mod check;
 pub mod ethernet;
 pub mod frame;
 pub mod hash;
+pub mod hbh;
 pub mod hello;
 pub mod ip;
 pub mod kiss;

@@ -108,9 +108,41 @@ pub fn jain_index(shares: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
+/// The median of values in any order and the interval that holds the true one with at least 95 %,
+/// whatever their distribution: between two of the values, by the binomial distribution of how many
+/// lie below. `None` for fewer than six.
+pub fn median_interval(values: &[f64]) -> Option<[f64; 2]> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    // The chance that fewer than `rank` + 1 values lie below the median, one side of it.
+    let mut chance = 0.5f64.powi(i32::try_from(n).ok()?);
+    let mut tail = chance;
+    let mut rank = None;
+    for below in 0..n {
+        if tail > 0.025 {
+            break;
+        }
+        rank = Some(below);
+        chance *= (n - below) as f64 / (below + 1) as f64;
+        tail += chance;
+    }
+    let rank = rank?;
+    Some([*sorted.get(rank)?, *sorted.get(n - 1 - rank)?])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_interval_of_a_median_is_between_two_values() {
+        let values: Vec<f64> = (1..=20).rev().map(f64::from).collect();
+        // The sixth and the fifteenth of twenty, as tables have it.
+        assert_eq!(median_interval(&values), Some([6.0, 15.0]));
+        assert_eq!(median_interval(&values[..6]), Some([15.0, 20.0]));
+        assert_eq!(median_interval(&values[..5]), None);
+    }
 
     #[test]
     fn percentiles_are_measured_values_by_nearest_rank() {

@@ -173,7 +173,7 @@ impl Headers {
         real_time: u8,
         incarnation: u32,
     ) -> Self {
-        if config.profile == LinkProfile::Plain {
+        if matches!(config.profile, LinkProfile::Plain | LinkProfile::Hbh) {
             return Self::default();
         }
         let provisions = config.context.iter().map(ContextConfig::provision);

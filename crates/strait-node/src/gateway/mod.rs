@@ -3,6 +3,7 @@
 
 mod agree;
 mod headers;
+mod hops;
 mod icmp;
 mod lan;
 mod local;
@@ -30,6 +31,7 @@ use strait_wire::ip::{self, IcmpError, Unreachable};
 mod tests;
 
 pub(crate) use self::headers::GROWTH_OCTETS_MAX;
+use self::hops::Egress;
 use self::icmp::ErrorLimit;
 use self::port::Port;
 use crate::answers::Answers;
@@ -59,6 +61,8 @@ pub struct Gateway {
     stopping: bool,
     /// Whole packets that one input made, reused from input to input.
     arrived: Vec<Vec<u8>>,
+    /// What left networks of reliable hops here, where there are such.
+    egress: Option<Egress>,
 }
 
 impl Gateway {
@@ -75,6 +79,7 @@ impl Gateway {
             place: "[policy]".into(),
             message: error.to_string(),
         })?;
+        config.check_reliability(&policy)?;
         let mut ports = alloc::vec![Port::host(config, &policy, seed)];
         for (index, port) in config.ports.iter().enumerate() {
             ports.push(Port::link(PortId(index as u8 + 1), port, &policy, seed));
@@ -93,14 +98,19 @@ impl Gateway {
             answers: Answers::new(&config.answers)?,
             stopping: false,
             arrived: Vec::new(),
+            egress: config.has_hops().then(Egress::default),
         })
     }
 
     /// Takes a packet that is whole, from wherever it came.
     fn take_packet(&mut self, now: Instant, bytes: Vec<u8>, from: Hop) {
-        let Ok(mut packet) = self.ledger.admit(now, bytes, Origin::Port(from.port)) else {
-            return;
-        };
+        if let Ok(packet) = self.ledger.admit(now, bytes, Origin::Port(from.port)) {
+            self.take_admitted(now, packet, from);
+        }
+    }
+
+    /// Takes a packet whose account is open.
+    fn take_admitted(&mut self, now: Instant, mut packet: Packet, from: Hop) {
         let verdict = self.policy.classify(packet.info());
         packet.class = verdict.class;
         if verdict.filter {
@@ -137,6 +147,9 @@ impl Gateway {
         let Some(mut packet) = self.answer(now, packet, hop, from) else {
             return;
         };
+        if self.is_second(&packet, hop) {
+            return self.ledger.drop(now, packet, DropCause::Duplicate);
+        }
         self.clamp_mss(&mut packet, from.port, hop.port);
         packet.to = hop.to;
         let told_bit_s = verdict.rate_bit_s;
@@ -144,6 +157,7 @@ impl Gateway {
         if !port.admits(now, &mut packet, told_bit_s, &mut self.ledger) {
             return self.turn_away(now, packet, hop, from);
         }
+        self.note_outlet(&packet, hop, from);
         self.send(now, packet, hop, from);
     }
 
@@ -244,6 +258,9 @@ impl Gateway {
         if port == PortId::HOST && self.hear_station(now, bytes) {
             return;
         }
+        if self.ports.get(port.index()).is_some_and(Port::is_hops) {
+            return self.take_hop_frame(now, port, from, bytes);
+        }
         let mut arrived = core::mem::take(&mut self.arrived);
         if let Some(entry) = self.ports.get_mut(port.index()) {
             entry.receive(now, from, bytes, &mut self.ledger, |ledger, packet| {
@@ -268,7 +285,7 @@ impl Gateway {
                 stats.up = true;
                 stats.tx_rate = Some(state.tx_rate);
                 stats.agreement = port.agreement();
-                port.set_up(state);
+                port.set_up(now, state);
             }
             PortEvent::Down(_) => {
                 stats.up = false;
@@ -345,7 +362,10 @@ impl Node for Gateway {
                     self.forget_port(port);
                 }
             }
-            Input::Route(change) => self.change_routes(change),
+            Input::Route(change) => {
+                self.change_routes(change);
+                self.route_anew(now);
+            }
             Input::Command(command) => self.take_command(now, command),
             // This node has no sockets and no storage, and asked for nothing of them.
             Input::Stream { .. }
@@ -354,6 +374,7 @@ impl Node for Gateway {
             | Input::Loaded { .. }
             | Input::Wall(_) => {}
         }
+        self.settle_hops(now);
     }
 
     fn wants(&self, port: PortId) -> Option<Want> {
@@ -377,9 +398,10 @@ impl Node for Gateway {
         room: Room,
         out: &mut Vec<u8>,
     ) -> Option<TxMeta> {
-        self.ports
-            .get_mut(port.index())?
-            .poll_transmit(now, room, out, &mut self.ledger)
+        let sender = self.ports.get_mut(port.index())?;
+        let meta = sender.poll_transmit(now, room, out, &mut self.ledger)?;
+        self.set_stops();
+        Some(meta)
     }
 
     fn poll_effect(&mut self) -> Option<Effect> {

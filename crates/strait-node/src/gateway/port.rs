@@ -15,6 +15,7 @@ use strait_qos::{Class, Eligibility, Head, Policers, Policy, Scheduler, Site, Tr
 use strait_wire::hash::hash64;
 use strait_wire::ip::Chatter;
 
+use self::hop::Hops;
 use super::headers::{Headers, Leaving, NOTE_OCTETS_MAX};
 use super::lan::Lan;
 use crate::NodeConfig;
@@ -23,6 +24,7 @@ use crate::flows::Flows;
 
 mod ethernet;
 mod gaps;
+mod hop;
 mod octets;
 
 use self::gaps::Fit;
@@ -39,6 +41,8 @@ enum Link {
         neighbours: Vec<(FrameSender, Receiver)>,
         frame_octets_max: usize,
     },
+    /// Frames to each neighbour that are repeated until they have come.
+    Hops(Box<Hops>),
 }
 
 /// How a port carries the packets of a class.
@@ -53,6 +57,10 @@ struct Treatment {
     whole: bool,
     /// It leaves out what repeats a packet that hasn't left yet.
     absorbs_repeats: bool,
+    /// Packets that may wait.
+    packets_max: u32,
+    /// Octets that may wait.
+    octets_max: u64,
 }
 
 impl Treatment {
@@ -62,6 +70,8 @@ impl Treatment {
             rank: class.rank,
             whole: class.rank == 0,
             absorbs_repeats: class.queue.absorbs_repeats(),
+            packets_max: class.packets,
+            octets_max: class.octets.unwrap_or(u64::MAX),
         }
     }
 }
@@ -123,6 +133,10 @@ impl Port {
     pub(crate) fn link(id: PortId, config: &PortConfig, policy: &Policy, seed: u64) -> Self {
         let settings = config.link_settings(config.line_rate());
         let link = match config.kind {
+            _ if config.profile == LinkProfile::Hbh => {
+                let seed = hash64(seed, &[id.0]);
+                Link::Hops(Box::new(Hops::new(config, policy, seed)))
+            }
             PortKind::Serial => Link::Octets(Box::new((
                 OctetSender::new(settings),
                 Receiver::new(settings),
@@ -184,7 +198,7 @@ impl Port {
     pub(crate) fn has_neighbour(&self, to: NeighbourId) -> bool {
         match &self.link {
             Link::Host(_) | Link::Octets(_) => to == NeighbourId::PEER,
-            Link::Frames { neighbours, .. } => to.index() < neighbours.len(),
+            Link::Frames { .. } | Link::Hops(_) => to.index() < self.link.neighbours(),
         }
     }
 
@@ -202,11 +216,16 @@ impl Port {
     }
 
     /// Takes note of what the medium offers. A change of rate changes how later segments are cut.
-    pub(crate) fn set_up(&mut self, state: PortState) {
+    pub(crate) fn set_up(&mut self, now: Instant, state: PortState) {
         self.burst.set_rate(state.tx_rate);
         self.queue.set_line_rate(state.tx_rate);
         self.state = Some(state);
         self.settle_link();
+        if let (Link::Hops(hops), Some(config)) = (&mut self.link, &self.config) {
+            let most = hops.packet_octets_max(state.frame_octets_max as usize);
+            self.mtu = (config.mtu.0 as usize).min(most);
+            hops.set_up(now);
+        }
     }
 
     /// Cuts and checks by the medium's rate and by what is agreed with each neighbour.
@@ -231,7 +250,7 @@ impl Port {
             })
         };
         match &mut self.link {
-            Link::Host(_) => {}
+            Link::Host(_) | Link::Hops(_) => {}
             Link::Octets(ends) => {
                 let (settings, short, urgent) = with(0).unwrap_or((settings, 0, None));
                 ends.0.set_settings(settings);
@@ -255,10 +274,13 @@ impl Port {
     /// The medium is gone. Packets that had begun to leave are lost; those that wait go on waiting.
     pub(crate) fn set_down(&mut self, now: Instant, ledger: &mut Ledger) {
         self.state = None;
+        if let Link::Hops(hops) = &mut self.link {
+            return hops.set_down();
+        }
         self.headers.reset();
         self.abandon(now, DropCause::PortDown, ledger);
         match &mut self.link {
-            Link::Host(_) => {}
+            Link::Host(_) | Link::Hops(_) => {}
             Link::Octets(ends) => ends.1.reset(),
             Link::Frames { neighbours, .. } => {
                 neighbours
@@ -282,6 +304,7 @@ impl Port {
                     .flat_map(|(sender, _)| sender.abandon())
                     .for_each(&mut drop);
             }
+            Link::Hops(hops) => hops.take_all().into_iter().for_each(&mut drop),
         }
         for class in 0..self.classes.len() {
             self.queue
@@ -349,13 +372,15 @@ impl Port {
     /// Whether the packet that is leaving says all that this one says. The queue asks the same of
     /// those that wait.
     fn absorbs(&self, packet: &Packet) -> bool {
-        let leaving = |class: &&Treatment| self.link.under_way(packet.to, class.stream);
         let class = self.classes.get(packet.class.index());
-        class
-            .filter(|class| class.absorbs_repeats)
-            .as_ref()
-            .and_then(leaving)
-            .is_some_and(|leaving| repeats(packet, leaving))
+        let Some(class) = class.filter(|class| class.absorbs_repeats) else {
+            return false;
+        };
+        let repeats = |leaving: &Packet| repeats(packet, leaving);
+        match &self.link {
+            Link::Hops(hops) => hops.window(packet.to).any(repeats),
+            link => link.under_way(packet.to, class.stream).is_some_and(repeats),
+        }
     }
 
     /// Gives the packets that aren't to go any more their fates, and says whether there were any.
@@ -374,6 +399,9 @@ impl Port {
     pub(crate) fn advance(&mut self, now: Instant) {
         self.queue.advance(now);
         self.rests_until = self.rests_until.filter(|until| now < *until);
+        if let Link::Hops(hops) = &mut self.link {
+            hops.advance(now);
+        }
     }
 
     /// When the port has something to do by itself, and why.
@@ -388,9 +416,17 @@ impl Port {
             head.is_some_and(|head| !self.goes_whole(head))
         });
         let rest = wake(rest, WakeReason::Gap);
-        let wakes = age.into_iter().chain(shaper).chain(rest);
+        let hops = match &self.link {
+            Link::Hops(hops) => hops.wake(),
+            _ => None,
+        };
         let local = wake(self.lan().and_then(Lan::wake), WakeReason::Local);
-        let wakes = wakes.chain(local);
+        let wakes = age
+            .into_iter()
+            .chain(shaper)
+            .chain(rest)
+            .chain(local)
+            .chain(hops);
         wakes.min_by_key(|wake| wake.at)
     }
 
@@ -402,6 +438,7 @@ impl Port {
             Link::Frames { neighbours, .. } => {
                 neighbours.iter().map(|(sender, _)| sender.held()).sum()
             }
+            Link::Hops(hops) => hops.held(),
         };
         under_way as u64 + u64::from(self.queue.total().packets)
     }
@@ -441,6 +478,8 @@ impl Port {
                 Some((_, receiver)) => receiver.feed_frame(bytes, sort),
                 None => stranger = true,
             },
+            // Its frames are read by `hear_hop`.
+            Link::Hops(_) => {}
         }
         if refused[Refused::Unagreed as usize] > 0 {
             self.headers.object(from);
@@ -499,7 +538,7 @@ impl Port {
             octets: head.octets + header,
             to: head.to,
         });
-        head.or_else(|| {
+        head.or_else(|| self.wants_hop()).or_else(|| {
             Some(Want {
                 class: NOTE_CLASS,
                 octets: NOTE_ROOM as u32,
@@ -532,6 +571,7 @@ impl Port {
             Link::Host(_) => self.pull_packet(now, room, out, ledger),
             Link::Octets(_) => self.pull_octets(now, room, out, ledger),
             Link::Frames { .. } => self.pull_frame(now, room, out, ledger),
+            Link::Hops(_) => self.pull_hop(now, room, out, ledger),
         };
         let mut meta = meta?;
         self.transmissions += 1;
@@ -687,7 +727,7 @@ impl Port {
     fn note_to(&self) -> Option<NeighbourId> {
         let to = self.headers.owed()?;
         let takes = match &self.link {
-            Link::Host(_) => false,
+            Link::Host(_) | Link::Hops(_) => false,
             Link::Octets(ends) => ends.0.takes_note(),
             Link::Frames { neighbours, .. } => neighbours.get(to.index())?.0.takes_note(),
         };
@@ -747,6 +787,9 @@ impl Eligibility for Port {
         let Some(treatment) = self.classes.get(class.index()) else {
             return false;
         };
+        if let Link::Hops(hops) = &self.link {
+            return hops.eligible(to, class, treatment.stream);
+        }
         if treatment.whole && self.link.has_urgent() {
             return true;
         }
@@ -761,6 +804,7 @@ impl Link {
         match self {
             Self::Host(_) | Self::Octets(_) => 1,
             Self::Frames { neighbours, .. } => neighbours.len(),
+            Self::Hops(hops) => hops.neighbours(),
         }
     }
 
@@ -772,7 +816,7 @@ impl Link {
     /// The packet that has begun to leave to a neighbour on a stream.
     fn under_way(&self, to: NeighbourId, stream: usize) -> Option<&Packet> {
         match self {
-            Self::Host(_) => None,
+            Self::Host(_) | Self::Hops(_) => None,
             Self::Octets(ends) => ends.0.under_way(stream),
             Self::Frames { neighbours, .. } => {
                 let (sender, _) = neighbours.get(to.index())?;

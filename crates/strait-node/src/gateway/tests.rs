@@ -19,6 +19,7 @@ mod adapter;
 mod gaps;
 mod headers;
 mod hellos;
+mod hops;
 mod lan;
 mod local;
 mod payload;

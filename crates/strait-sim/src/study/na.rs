@@ -431,7 +431,7 @@ fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase) -> Result<NaRun, Buil
             .then_some(header)
             .filter(|_| packets > 0.0),
         gaps: gaps(&built),
-        unexplained: built.world.paths().map_or(0, |paths| paths.unexplained()),
+        unexplained: built.world.unexplained(),
         hash: built.world.hash(),
     })
 }

@@ -134,7 +134,7 @@ fn run_once(case: &ShareCase) -> Result<Shared, BuildError> {
     });
     Ok(Shared {
         shares: shares.collect(),
-        unexplained: world.paths().map_or(0, |paths| paths.unexplained()),
+        unexplained: world.unexplained(),
         hash: world.hash(),
     })
 }

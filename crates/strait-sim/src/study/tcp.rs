@@ -220,6 +220,7 @@ impl TcpStudy {
             start: Duration::ZERO,
             limit: chain.limit.0,
             seeds: 1..1 + case.seeds,
+            gateways: None,
         };
         chain.cases.iter().map(case).collect()
     }
@@ -273,6 +274,7 @@ impl TcpStudy {
                 start: self.kernel.start.0,
                 limit: limit.0,
                 seeds: 1..1 + runs,
+                gateways: None,
             },
         }
     }

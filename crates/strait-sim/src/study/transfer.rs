@@ -3,24 +3,29 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use strait_channel::{LinkConfig, Side};
+use strait_channel::{ChannelStats, LinkConfig, Side};
 use strait_core::hash::RunHash;
+use strait_core::stats::HopStats;
 use strait_core::units::Octets;
-use strait_core::{Duration, Instant, PortId};
-use strait_node::{Prefix, config_text};
+use strait_core::{Duration, Instant, NeighbourId, PortId};
+use strait_node::config::{LinkProfile, PortConfig, RouteConfig};
+use strait_node::config_text::ConfigError;
+use strait_node::{GatewayFactory, NodeConfig, Prefix, config_text};
+use strait_qos::PolicyConfig;
 use strait_world::host::{Host, HostConfig};
 use strait_world::tcp::TcpCounters;
 use strait_world::traffic::{self, FlowLog, Ports, Side as End, TrafficConfig, Transfer};
 
-use crate::build::BuildError;
+use crate::build::{BuildError, lan};
 use crate::parallel::parallel;
 use crate::router::Router;
-use crate::world::{NodeIndex, World};
+use crate::world::{Attach, NodeIndex, World};
 
 /// A transfer from the first to the last node of a row, once for each seed.
 ///
 /// Between any two links stands a plain router. Hosts and routers hold as many packets before a
-/// link as it says with `queue`. The links are called `link0`, `link1` and so on.
+/// link as it says with `queue`. Or a gateway stands at each end of each link, and the hosts are
+/// on a LAN behind the first and the last of them. The links are called `link0`, `link1` and so on.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// How each link is.
@@ -39,6 +44,17 @@ pub struct Case {
     pub limit: Duration,
     /// Seeds of the runs.
     pub seeds: Range<u64>,
+    /// Gateways in place of routers.
+    pub gateways: Option<Gateways>,
+}
+
+/// What gateways there are.
+#[derive(Clone, Debug)]
+pub struct Gateways {
+    /// How they attach to a link; the name is replaced.
+    pub port: PortConfig,
+    /// What their ports go by.
+    pub policy: PolicyConfig,
 }
 
 /// How a transfer went.
@@ -47,8 +63,14 @@ pub struct Ended {
     /// From the request for a connection to the last octet, in s; `None` if it didn't come in
     /// time.
     pub time_s: Option<f64>,
-    /// Packets on all links until then.
+    /// Packets, or frames of gateways, on all links until then.
     pub packets: u64,
+    /// Their octets.
+    pub octets: u64,
+    /// What gateways' repairs cost, all together.
+    pub hop: HopStats,
+    /// Packets that gateways dropped.
+    pub dropped: u64,
     /// What the sending host counted until then.
     pub tcp: TcpCounters,
     /// Octets that came and were wrong.
@@ -126,16 +148,144 @@ fn run_once(case: &Case, seed: u64, capture: bool) -> Result<Ended, BuildError> 
         time_s: started_ns
             .zip(finished_ns)
             .map(|(started_ns, finished_ns)| (finished_ns - started_ns) as f64 / 1e9),
-        packets: world.hops(),
+        packets: sent(&world, |way| way.frames),
+        octets: sent(&world, |way| way.octets),
+        hop: repairs(&world),
+        dropped: world.stats().map(|(_, stats)| stats.dropped.total()).sum(),
         tcp: world.host(left).map(Host::tcp_totals).unwrap_or_default(),
         wrong_octets: far.map_or(0, |far| far.wrong_octets),
-        unexplained: world.paths().map_or(0, |paths| paths.unexplained()),
+        unexplained: world.unexplained(),
         hash: world.hash(),
         captures: world.take_captures(),
     })
 }
 
+/// What was sent on all links, those to hosts on a LAN not counted.
+fn sent(world: &World, part: impl Fn(&ChannelStats) -> u64) -> u64 {
+    let links = world.links().filter(|(name, _)| name.starts_with("link"));
+    links.flat_map(|(_, sides)| sides).map(part).sum()
+}
+
+fn repairs(world: &World) -> HopStats {
+    let mut sum = HopStats::default();
+    let ports = world.stats().flat_map(|(_, stats)| &stats.ports);
+    for hop in ports.map(|port| port.hop) {
+        sum.repeated += hop.repeated;
+        sum.needless += hop.needless;
+        sum.control += hop.control;
+        sum.duplicates += hop.duplicates;
+        sum.refused += hop.refused;
+        sum.impatient += hop.impatient;
+    }
+    sum
+}
+
 fn build(case: &Case, seed: u64, world: &mut World) -> Result<[NodeIndex; 2], BuildError> {
+    let ends = match &case.gateways {
+        None => build_routers(case, seed, world)?,
+        Some(gateways) => build_gateways(case, gateways, seed, world)?,
+    };
+    let config = traffic_config(case)?;
+    if let Some((near, far)) = world.hosts_mut(ends[0], ends[1]) {
+        let (from, to) = (LEFT.into(), RIGHT.into());
+        traffic::install(&config, near, far, from, to, Ports::nth(0), seed)?;
+    }
+    Ok(ends)
+}
+
+/// Gateways in a row, a host behind either end.
+fn build_gateways(
+    case: &Case,
+    gateways: &Gateways,
+    seed: u64,
+    world: &mut World,
+) -> Result<[NodeIndex; 2], BuildError> {
+    let host =
+        |name, address: [u8; 4]| Host::new(&HostConfig::new(name, vec![address.into()], seed));
+    let left = world.add_host(host("left", LEFT));
+    let mut row = Vec::new();
+    for number in 0..=case.links {
+        let name = format!("g{number}");
+        let config = gateways.node(&name, number, case.links)?;
+        let factory = GatewayFactory::new(config)
+            .map_err(|error| ConfigError::of_file("port, policy", error.to_string()))?;
+        let node = world.add_node(&name, Box::new(factory));
+        world.reserve_ports(node, 1);
+        row.push(node);
+    }
+    let right = world.add_host(host("right", RIGHT));
+    for (name, gateway, host) in [("lan0", row[0], left), ("lan1", row[case.links], right)] {
+        let ends = [(gateway, PortId::HOST), (host, PortId(0))];
+        join(world, name, &lan(), ends)?;
+    }
+    for (number, pair) in row.windows(2).enumerate() {
+        let ports = pair.iter().map(|node| (*node, world.next_port(*node)));
+        let ends: Vec<(NodeIndex, PortId)> = ports.collect();
+        join(
+            world,
+            &format!("link{number}"),
+            &case.link,
+            [ends[0], ends[1]],
+        )?;
+        for (node, port) in ends {
+            if gateways.port.profile == LinkProfile::Hbh {
+                world.set_repeats(node, port);
+            }
+        }
+    }
+    Ok([left, right])
+}
+
+fn join(
+    world: &mut World,
+    name: &str,
+    link: &LinkConfig,
+    ends: [(NodeIndex, PortId); 2],
+) -> Result<(), BuildError> {
+    let ends = ends.map(|(node, port)| Attach {
+        node,
+        port,
+        neighbour: NeighbourId::PEER,
+    });
+    let joined = world.join_at(name, link, ends);
+    joined.map(drop).map_err(|error| BuildError::Link {
+        name: name.into(),
+        error,
+    })
+}
+
+impl Gateways {
+    /// The gateway with this number of those in a row of so many links.
+    fn node(&self, name: &str, number: usize, links: usize) -> Result<NodeConfig, ConfigError> {
+        let port = |name: &str| PortConfig {
+            name: name.into(),
+            ..self.port.clone()
+        };
+        let route = |address: [u8; 4], port: &str| RouteConfig {
+            prefix: Prefix {
+                address: address.into(),
+                length: 24,
+            },
+            port: port.into(),
+            via: None,
+        };
+        let (first, last) = (number == 0, number == links);
+        let ports = [(!first, "left"), (!last, "right")];
+        let ports = ports.into_iter().filter(|(there, _)| *there);
+        let plain: NodeConfig = config_text::parse(name, &format!("name = {name:?}\n[host]"))?;
+        Ok(NodeConfig {
+            ports: ports.map(|(_, name)| port(name)).collect(),
+            routes: vec![
+                route(LEFT, if first { "host" } else { "left" }),
+                route(RIGHT, if last { "host" } else { "right" }),
+            ],
+            policy: self.policy.clone(),
+            ..plain
+        })
+    }
+}
+
+fn build_routers(case: &Case, seed: u64, world: &mut World) -> Result<[NodeIndex; 2], BuildError> {
     let host = |name: &str, address: [u8; 4], sends: Side| {
         Host::new(&HostConfig {
             queue_packets: case.link.queue_frames(sends),
@@ -153,11 +303,6 @@ fn build(case: &Case, seed: u64, world: &mut World) -> Result<[NodeIndex; 2], Bu
         let name = format!("link{number}");
         let joined = world.join(&name, &case.link, pair[0], pair[1]);
         joined.map_err(|error| BuildError::Link { name, error })?;
-    }
-    let config = traffic_config(case)?;
-    if let Some((near, far)) = world.hosts_mut(left, right) {
-        let (from, to) = (LEFT.into(), RIGHT.into());
-        traffic::install(&config, near, far, from, to, Ports::nth(0), seed)?;
     }
     Ok([left, right])
 }
@@ -206,6 +351,7 @@ mod tests {
             start: Duration::ZERO,
             limit: Duration::from_secs(60),
             seeds: 1..4,
+            gateways: None,
         }
     }
 

@@ -30,7 +30,7 @@ pub use self::reset::reset_for;
 use self::smoltcp::{Congestion, SmoltcpEndpoint};
 
 /// Names of the profiles that [`endpoint()`] knows.
-pub const PROFILES: [&str; 10] = [
+pub const PROFILES: [&str; 11] = [
     "linux-cubic",
     "linux-reno",
     "linux-bbr",
@@ -38,6 +38,7 @@ pub const PROFILES: [&str; 10] = [
     "ns3-sack",
     "ns3-3.37",
     "ns3-3.37-sack",
+    "newreno-536",
     "paper-hf",
     "smoltcp-cubic",
     "smoltcp-reno",

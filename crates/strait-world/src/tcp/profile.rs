@@ -326,8 +326,16 @@ impl Profile {
         }
     }
 
-    /// The same with selective acknowledgements and RFC 6675, segments as long as the MTU allows,
-    /// and an end after 15 repeats.
+    /// The same with the least timeout of RFC 6298 section 2.4.
+    pub const fn newreno_536() -> Self {
+        Self {
+            rto_min: ms(1000),
+            ..Self::ns3_2012()
+        }
+    }
+
+    /// [`Self::ns3_2012`] with selective acknowledgements and RFC 6675, segments as long as the MTU
+    /// allows, and an end after 15 repeats.
     pub const fn ns3_sack() -> Self {
         Self {
             segment_octets: None,
@@ -383,6 +391,7 @@ impl Profile {
             "linux-cubic" => Self::linux(CongestionKind::Cubic),
             "linux-reno" => Self::linux(CongestionKind::NewReno),
             "linux-bbr" => Self::linux(CongestionKind::Bbr),
+            "newreno-536" => Self::newreno_536(),
             "ns3-2012" => Self::ns3_2012(),
             "ns3-sack" => Self::ns3_sack(),
             "ns3-3.37" => Self::ns3_337(),

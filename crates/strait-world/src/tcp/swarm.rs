@@ -11,7 +11,7 @@ use super::pipe::{End, Path, Way, content, ends};
 use super::*;
 
 /// Profiles of our own endpoint.
-pub(super) const OURS: [&str; 8] = [
+pub(super) const OURS: [&str; 9] = [
     "linux-cubic",
     "linux-reno",
     "linux-bbr",
@@ -19,6 +19,7 @@ pub(super) const OURS: [&str; 8] = [
     "ns3-sack",
     "ns3-3.37",
     "ns3-3.37-sack",
+    "newreno-536",
     "paper-hf",
 ];
 

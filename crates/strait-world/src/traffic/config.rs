@@ -654,8 +654,8 @@ impl TrafficConfig {
         if !PROFILES.contains(&profile) {
             return Err(self.bounds(
                 "endpoint",
-                "`linux-cubic`, `linux-reno`, `linux-bbr`, `ns3-2012`, `ns3-sack`, `ns3-3.37`, \
-                 `ns3-3.37-sack`, `paper-hf`, `smoltcp-cubic` or `smoltcp-reno`",
+                "`linux-cubic`, `linux-reno`, `linux-bbr`, `newreno-536`, `ns3-2012`, `ns3-sack`, \
+                 `ns3-3.37`, `ns3-3.37-sack`, `paper-hf`, `smoltcp-cubic` or `smoltcp-reno`",
             ));
         }
         let buffer_octets = self

@@ -4,6 +4,7 @@
 //! set-up is a file in `scenarios/studies/` that the program brings along.
 
 mod halves;
+mod hbh;
 mod htb;
 mod na;
 mod na_local;
@@ -20,6 +21,7 @@ use clap::builder::PossibleValuesParser;
 use indicatif::ProgressBar;
 use strait_core::hash::RunHash;
 use strait_node::config_text::{self, ConfigError};
+use strait_sim::study::hbh::HbhStudy;
 use strait_sim::study::htb::HtbStudy;
 use strait_sim::study::na::NaStudy;
 use strait_sim::study::na_local::LocalStudy;
@@ -83,7 +85,13 @@ struct Study {
     check: fn(&str, &str) -> Result<(), ConfigError>,
 }
 
-const STUDIES: [Study; 5] = [
+const STUDIES: [Study; 6] = [
+    Study {
+        name: "hbh",
+        about: "a transfer over four lossy links: end to end, and with each link made reliable",
+        run: hbh::run,
+        check: |file, text| HbhStudy::parse(file, text).map(drop),
+    },
     Study {
         name: "htb",
         about: "our token buckets against this kernel's, under one policy",

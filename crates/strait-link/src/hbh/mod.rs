@@ -1,0 +1,454 @@
+//! One link made reliable, between two neighbours: what is lost on it is repeated on it, long
+//! before the ends of a path would notice.
+//!
+//! All flows to a neighbour share one row of sequence numbers, and so each other's
+//! acknowledgements. Every transmission has a serial; an acknowledgement names the newest that
+//! came, and what left before it and didn't come is lost: on a link that keeps the order, a loss is
+//! known as soon as anything behind it arrives. Only for the last of a burst is there a timer.
+//! Acknowledgements go along with packets the other way where there are any. A receiver hands the
+//! packets of a flow on in order, if the flow wants that, so that TCP sees a late packet and no
+//! gap; it holds up no other flow.
+//!
+//! [`Hop`] is one neighbour's both directions. Its owner asks [`Hop::takes`] before it takes a
+//! packet out of its queue, and pulls frames; nothing in here decides who goes first.
+
+mod receive;
+mod send;
+mod session;
+#[cfg(test)]
+mod tests;
+mod timing;
+
+use alloc::vec::Vec;
+
+use strait_core::{ClassId, Duration, Instant, Packet, Wake, WakeReason};
+use strait_wire::hbh::{self, Content, DataHeader, Frame, FrameError, TAGS};
+use strait_wire::segment::SegmentCheck;
+
+pub use self::send::{Manner, Reliability};
+
+use self::receive::{Place, Receiver};
+use self::send::Sender;
+use self::session::Session;
+use self::timing::RoundTrip;
+
+/// How a link is made reliable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Packets that may be on their way unacknowledged, [`Settings::WINDOW_MAX`] at most.
+    pub window: u16,
+    /// The check of each frame; both ends need the same.
+    pub check: SegmentCheck,
+    /// Packets after which an acknowledgement doesn't wait any longer.
+    pub ack_every: u16,
+    /// How long one waits at most for a packet that takes it along. Both ends need the same.
+    pub ack_delay_max: Duration,
+    /// How long a packet is held at most for an earlier one of its flow.
+    pub order_hold: Duration,
+}
+
+impl Settings {
+    /// What an acknowledgement can tell of.
+    pub const WINDOW_MAX: u16 = hbh::Map::BITS_MAX as u16;
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            window: 64,
+            check: SegmentCheck::Short,
+            ack_every: 16,
+            ack_delay_max: Duration::from_millis(300),
+            order_hold: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What became of a packet that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The neighbour has it.
+    Acknowledged,
+    /// It was sent as often as it was worth.
+    Undelivered,
+    /// It grew too old.
+    Aged,
+}
+
+/// A packet that left the window: when its last transmission had left, or when it was given up.
+pub type Done = (Packet, Instant, Outcome);
+
+/// What a frame gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard<'a> {
+    /// A new packet, to be handed over by [`Hop::accept`].
+    Packet(DataHeader, &'a [u8]),
+    /// What stood in it is dealt with.
+    Nothing,
+    /// It was damaged, or belongs to another life of either end.
+    Foreign,
+    /// No neighbour sends such a frame.
+    Invalid,
+    /// Its packet came before.
+    Duplicate,
+    /// There is no room for its packet now. As far as the other end knows, it was lost.
+    Refused,
+}
+
+/// What a hop counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets sent again.
+    pub repeated: u64,
+    /// Of these, those that had come before.
+    pub needless: u64,
+    /// Frames without a packet.
+    pub control: u64,
+    /// Acknowledgements of what was never sent.
+    pub forged: u64,
+    /// Packets handed on out of order, after a wait.
+    pub impatient: u64,
+    /// Times that the other end began anew.
+    pub renewals: u64,
+}
+
+/// One neighbour.
+#[derive(Debug)]
+pub struct Hop {
+    settings: Settings,
+    session: Session,
+    sender: Sender,
+    receiver: Receiver,
+    trip: RoundTrip,
+    now: Instant,
+    up: bool,
+    /// Tags of which the other end wants no new packets, and since when.
+    stopped: u8,
+    stopped_since: Instant,
+    /// Tags of which this end wants none, and what the other end was told last.
+    stop: u8,
+    stop_told: u8,
+    /// A frame without packet has to go: an answer is wanted.
+    poke: bool,
+    control: u64,
+    renewals: u64,
+    /// Packets to hand on, in order.
+    released: Vec<Packet>,
+    done: Vec<Done>,
+}
+
+impl Hop {
+    /// A neighbour that nothing is known of. `incarnation` is another number after each start.
+    pub fn new(settings: Settings, incarnation: u32) -> Self {
+        Self {
+            settings,
+            session: Session::new(incarnation),
+            sender: Sender::new(&settings),
+            receiver: Receiver::new(&settings),
+            trip: RoundTrip::default(),
+            now: Instant::ZERO,
+            up: false,
+            stopped: 0,
+            stopped_since: Instant::ZERO,
+            stop: 0,
+            stop_told: 0,
+            poke: false,
+            control: 0,
+            renewals: 0,
+            released: Vec::new(),
+            done: Vec::new(),
+        }
+    }
+
+    /// The medium is there. What was on its way when it went is sent again.
+    pub fn set_up(&mut self, now: Instant) {
+        if !core::mem::replace(&mut self.up, true) {
+            self.session.set_up(now);
+            self.sender.lose_all();
+        }
+    }
+
+    /// The medium is gone. Nothing is forgotten.
+    pub const fn set_down(&mut self) {
+        self.up = false;
+        self.session.set_down();
+    }
+
+    /// Whether both ends know each other.
+    pub fn is_known(&self) -> bool {
+        self.session.outbound().is_some()
+    }
+
+    /// Whether a new packet with this tag may be sent.
+    pub fn takes(&self, tag: u8) -> bool {
+        self.is_known() && self.sender.has_room() && self.stopped >> (tag % TAGS as u8) & 1 == 0
+    }
+
+    /// Packets in the window, and waiting for their order.
+    pub fn held(&self) -> usize {
+        self.sender.held() + self.receiver.held()
+    }
+
+    /// Octets of the packets in the window, and of those that wait for their order.
+    pub fn octets(&self) -> [usize; 2] {
+        [self.sender.octets(), self.receiver.octets()]
+    }
+
+    /// What it has counted.
+    pub const fn counts(&self) -> Counts {
+        Counts {
+            repeated: self.sender.repeated,
+            needless: self.sender.needless,
+            control: self.control,
+            forged: self.sender.forged,
+            impatient: self.receiver.impatient,
+            renewals: self.renewals,
+        }
+    }
+
+    /// The smoothed round trip, if one was measured.
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.trip.mean()
+    }
+
+    /// The share of transmissions lost lately, in millionths.
+    pub const fn loss_ppm(&self) -> u32 {
+        self.sender.loss.ppm()
+    }
+
+    /// Takes a packet into the window, which must take it, and gives its number.
+    pub fn begin(&mut self, packet: Packet, manner: Manner) -> u16 {
+        self.sender.begin(packet, manner)
+    }
+
+    /// Packets in the window.
+    pub fn window(&self) -> impl Iterator<Item = &Packet> {
+        self.sender.packets()
+    }
+
+    /// The oldest packet of a class that is to be sent again: its number and octets.
+    pub fn again(&self, class: ClassId) -> Option<(u16, u32)> {
+        self.sender.again(class).filter(|_| self.is_known())
+    }
+
+    /// The classes that have something to be sent again, perhaps repeatedly.
+    pub fn classes_again(&self) -> impl Iterator<Item = ClassId> + '_ {
+        self.sender.classes()
+    }
+
+    /// Appends a frame with a packet of the window, which leaves from `starts` on. What the other
+    /// end has to know goes along. [`Hop::left`] is to be called with the moment at which it has
+    /// left.
+    pub fn transmit(
+        &mut self,
+        now: Instant,
+        starts: Instant,
+        seq: u16,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let names = self.session.outbound()?;
+        let rides = self.receiver.rides(now, self.trip.mean()) || self.stop != self.stop_told;
+        let mut content = self.content(now, rides.then_some(true));
+        content.data = Some(self.sender.transmit(starts, seq)?);
+        content.emit(self.settings.check, names, out);
+        Some(())
+    }
+
+    /// The frame has left at this moment.
+    pub fn left(&mut self, ended: Instant) {
+        self.sender.left(ended);
+    }
+
+    /// What stands before a packet, with an acknowledgement or without.
+    fn content(&mut self, now: Instant, ack: Option<bool>) -> Content<'static> {
+        if ack.is_some() {
+            self.stop_told = self.stop;
+        }
+        Content {
+            ack: ack.map(|rides| self.receiver.ack(now, rides)),
+            stop: ack.map(|_| self.stop).filter(|stop| *stop != 0),
+            base: self.sender.skip(),
+            data: None,
+        }
+    }
+
+    /// When a frame without packet is to go.
+    fn control_at(&self) -> Option<Instant> {
+        let hello = self.session.wake();
+        let ack = self.receiver.ack_at(self.trip.mean());
+        let now = (self.poke || self.stop != self.stop_told).then_some(Instant::ZERO);
+        let known = ack.into_iter().chain(now).filter(|_| self.is_known());
+        hello.into_iter().chain(known).min()
+    }
+
+    /// Whether a frame without packet is to go now.
+    pub fn has_control(&self, now: Instant) -> bool {
+        self.up && self.control_at().is_some_and(|at| at <= now)
+    }
+
+    /// Whether that is a hello, which goes by itself in any case.
+    pub fn has_hello(&self, now: Instant) -> bool {
+        self.up && self.session.wake().is_some_and(|at| at <= now)
+    }
+
+    /// Appends a frame without packet, if one is to go.
+    pub fn control(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<()> {
+        if !self.has_control(now) {
+            return None;
+        }
+        self.control += 1;
+        if let Some(hello) = self.session.hello(now) {
+            hello.emit(self.settings.check, out);
+            return Some(());
+        }
+        let names = self.session.outbound()?;
+        let mut content = self.content(now, Some(false));
+        if core::mem::take(&mut self.poke) {
+            content.base = Some(self.sender.base());
+        }
+        content.emit(self.settings.check, names, out);
+        Some(())
+    }
+
+    /// Says which tags no new packets are wanted of.
+    pub const fn set_stop(&mut self, stop: u8) {
+        self.stop = stop;
+    }
+
+    /// Reads a frame. What it acknowledges, and what it lets go on, is there afterwards. `takes`
+    /// says whether there is room for a packet with this tag and so many octets.
+    pub fn hear<'a>(
+        &mut self,
+        now: Instant,
+        frame: &'a [u8],
+        takes: impl FnOnce(u8, usize) -> bool,
+    ) -> Heard<'a> {
+        match hbh::parse(frame, self.settings.check, self.session.inbound()) {
+            Ok(Frame::Hello(hello)) => {
+                let heard = self.session.hear(now, hello);
+                if let Some(took) = heard.took {
+                    self.trip.measure(took);
+                }
+                if heard.renewed {
+                    self.restart(now);
+                }
+                Heard::Nothing
+            }
+            Ok(Frame::Content(content)) => self.take_content(now, &content, takes),
+            Err(FrameError::BadCheck) => {
+                self.session.object(now);
+                Heard::Foreign
+            }
+            Err(FrameError::Invalid) => Heard::Invalid,
+        }
+    }
+
+    /// The other end is another life.
+    fn restart(&mut self, now: Instant) {
+        self.renewals += 1;
+        self.sender.restart();
+        self.receiver.restart(now, &mut self.released);
+        (self.stopped, self.stop_told, self.poke) = (0, 0, false);
+    }
+
+    fn take_content<'a>(
+        &mut self,
+        now: Instant,
+        content: &Content<'a>,
+        takes: impl FnOnce(u8, usize) -> bool,
+    ) -> Heard<'a> {
+        if let Some(ack) = &content.ack {
+            if let Some(took) = self.sender.acknowledge(now, ack, &mut self.done) {
+                self.trip.measure(took);
+            }
+            // Said anew with each acknowledgement.
+            let stopped = content.stop.unwrap_or(0);
+            if stopped != self.stopped {
+                (self.stopped, self.stopped_since) = (stopped, now);
+            }
+        }
+        if let Some(base) = content.base {
+            self.receiver.skip(now, base, &mut self.released);
+            self.receiver.urge(now);
+        }
+        let Some((header, packet)) = content.data else {
+            return Heard::Nothing;
+        };
+        if !takes(header.tag, packet.len()) {
+            return Heard::Refused;
+        }
+        match self.receiver.judge(now, &header) {
+            Place::New => Heard::Packet(header, packet),
+            Place::Duplicate => Heard::Duplicate,
+            Place::Beyond => Heard::Invalid,
+        }
+    }
+
+    /// Takes a new packet in; without one, the number counts as come, as nothing of worth stood in
+    /// the frame.
+    pub fn accept(&mut self, now: Instant, header: &DataHeader, packet: Option<Packet>) {
+        self.receiver
+            .accept(now, header, packet, &mut self.released);
+    }
+
+    /// The next packet to hand on.
+    pub fn released(&mut self) -> impl Iterator<Item = Packet> + '_ {
+        self.released.drain(..)
+    }
+
+    /// Packets that have left the window.
+    pub fn done(&mut self) -> impl Iterator<Item = Done> + '_ {
+        self.done.drain(..)
+    }
+
+    fn probe_at(&self) -> Option<Instant> {
+        let waits = (self.stopped != 0).then_some(self.stopped_since);
+        let at = self.sender.probe_at(&self.trip, waits)?;
+        (self.up && self.is_known()).then_some(at)
+    }
+
+    /// Does what is due.
+    pub fn advance(&mut self, now: Instant) {
+        self.now = now;
+        self.receiver.expire(now, &mut self.released);
+        self.sender.discard(now, &self.trip, &mut self.done);
+        if self.probe_at().is_some_and(|at| at <= now) {
+            let found = self.sender.probe(now, &mut self.done);
+            self.poke |= !found;
+        }
+    }
+
+    /// When something is due that isn't yet, and why. A frame without packet that is due goes as
+    /// soon as the medium has room.
+    pub fn wake(&self) -> Option<Wake> {
+        let wake = |at: Option<Instant>, why| at.map(|at| Wake { at, why });
+        let later = |at: &Instant| self.up && *at > self.now;
+        let control = self.control_at().filter(later);
+        let wakes = [
+            wake(control, WakeReason::Retransmit),
+            wake(self.probe_at(), WakeReason::Retransmit),
+            wake(self.sender.expires(&self.trip), WakeReason::Age),
+            wake(self.receiver.hold_until(), WakeReason::Reassembly),
+        ];
+        wakes.into_iter().flatten().min_by_key(|wake| wake.at)
+    }
+
+    /// Gives every packet back: those of the window, and those that wait for their order.
+    pub fn take_all(&mut self) -> (Vec<Packet>, Vec<Packet>) {
+        (
+            self.sender.take(|_| true),
+            self.receiver.take_all().collect(),
+        )
+    }
+
+    /// Gives those packets of the window back that are to go another way.
+    pub fn take_window(&mut self, leaves: impl FnMut(&Packet) -> bool) -> Vec<Packet> {
+        self.sender.take(leaves)
+    }
+
+    /// Asserts what holds between calls.
+    pub fn check(&self) {
+        self.sender.check();
+        self.receiver.check();
+    }
+}

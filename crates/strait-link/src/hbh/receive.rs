@@ -1,0 +1,306 @@
+//! Packets that come from a neighbour: which have come, which wait for others, and when to say so.
+
+use alloc::vec::Vec;
+
+use strait_core::delay::DelayPart;
+use strait_core::{Duration, Instant, Packet};
+use strait_wire::hbh::{Ack, DataHeader, Map, Order};
+
+use super::Settings;
+use super::timing::LossShare;
+
+/// What becomes of a packet that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It is new.
+    New,
+    /// It came before.
+    Duplicate,
+    /// No sender is so far ahead.
+    Beyond,
+}
+
+/// A packet that waits for an earlier one of its flow.
+#[derive(Debug)]
+struct Held {
+    seq: u16,
+    order: Order,
+    packet: Packet,
+    until: Instant,
+}
+
+/// The receiving side of one neighbour.
+///
+/// Bits count from `next`, the number of the first packet that is missing.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    next: u16,
+    received: u128,
+    /// Those that don't wait any more.
+    released: u128,
+    newest: u16,
+    newest_at: Instant,
+    /// In the order of their numbers.
+    held: Vec<Held>,
+    hold_max: Duration,
+    loss: LossShare,
+    /// Packets that came since the last acknowledgement, and when the first of them did.
+    untold: u16,
+    untold_since: Instant,
+    /// Since when the other end has something to learn at once: of a loss, or of a repetition that
+    /// wasn't needed.
+    urgent: Option<Instant>,
+    /// When an acknowledgement last went along with a packet.
+    rode_at: Instant,
+    ack_every: u16,
+    ack_delay_max: Duration,
+    /// Packets that were handed on although an earlier one was missing, after a wait.
+    pub(crate) impatient: u64,
+}
+
+impl Receiver {
+    /// Numbers that a sender may be ahead: what a map tells of, and the missing one.
+    const AHEAD_MAX: u16 = Map::BITS_MAX as u16 + 1;
+    /// An acknowledgement not older than that measures the round trip.
+    const PROMPT: Duration = Duration::from_millis(20);
+
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            next: 0,
+            received: 0,
+            released: 0,
+            newest: u16::MAX,
+            newest_at: Instant::ZERO,
+            held: Vec::new(),
+            hold_max: settings.order_hold,
+            loss: LossShare::default(),
+            untold: 0,
+            untold_since: Instant::ZERO,
+            urgent: None,
+            rode_at: Instant::ZERO,
+            ack_every: settings.ack_every,
+            ack_delay_max: settings.ack_delay_max,
+            impatient: 0,
+        }
+    }
+
+    /// Packets that wait for their order.
+    pub(crate) fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Their octets.
+    pub(crate) fn octets(&self) -> usize {
+        self.held.iter().map(|held| held.packet.octets()).sum()
+    }
+
+    /// Judges a packet that came, and takes note of its transmission.
+    pub(crate) fn judge(&mut self, now: Instant, header: &DataHeader) -> Place {
+        let ahead = header.seq.wrapping_sub(self.next);
+        if (ahead as i16) >= Self::AHEAD_MAX as i16 {
+            return Place::Beyond;
+        }
+        let since = header.serial.wrapping_sub(self.newest);
+        if (since as i16) > 0 {
+            (1..since.min(64)).for_each(|_| self.loss.count(true));
+            self.loss.count(false);
+            self.newest = header.serial;
+            self.newest_at = now;
+            if since > 1 {
+                self.urge(now);
+            }
+        }
+        if (ahead as i16) < 0 || self.received >> ahead & 1 == 1 {
+            self.urge(now);
+            return Place::Duplicate;
+        }
+        Place::New
+    }
+
+    /// Takes a new packet in; it, and what waited for it, go to `out` in order. Without a packet,
+    /// the number counts as come: nothing of worth stood in it.
+    pub(crate) fn accept(
+        &mut self,
+        now: Instant,
+        header: &DataHeader,
+        packet: Option<Packet>,
+        out: &mut Vec<Packet>,
+    ) {
+        let ahead = header.seq.wrapping_sub(self.next);
+        self.received |= 1 << ahead;
+        if self.untold == 0 {
+            self.untold_since = now;
+        }
+        self.untold = self.untold.saturating_add(1);
+        match packet {
+            Some(mut packet) => {
+                packet.enter(now, DelayPart::Order);
+                let at = |held: &Held| (held.seq.wrapping_sub(header.seq) as i16) < 0;
+                let place = self.held.partition_point(at);
+                self.held.insert(
+                    place,
+                    Held {
+                        seq: header.seq,
+                        order: header.order,
+                        packet,
+                        until: now + self.hold_max,
+                    },
+                );
+            }
+            None => self.released |= 1 << ahead,
+        }
+        self.release(now, out);
+        self.advance_next();
+        self.release(now, out);
+    }
+
+    /// Learns that what is missing before `base` never comes.
+    pub(crate) fn skip(&mut self, now: Instant, base: u16, out: &mut Vec<Packet>) {
+        let ahead = base.wrapping_sub(self.next);
+        if (ahead as i16) <= 0 || ahead > Self::AHEAD_MAX {
+            return;
+        }
+        let skipped = (1u128 << ahead) - 1;
+        self.received |= skipped;
+        self.advance_next();
+        self.release(now, out);
+    }
+
+    /// Moves `next` behind all that came in a row.
+    fn advance_next(&mut self) {
+        let row = self.received.trailing_ones().min(127);
+        self.next = self.next.wrapping_add(row as u16);
+        self.received >>= row;
+        self.released >>= row;
+    }
+
+    /// Hands on what doesn't wait any more, in order.
+    fn release(&mut self, now: Instant, out: &mut Vec<Packet>) {
+        let mut place = 0;
+        while let Some(held) = self.held.get(place) {
+            let impatient = held.until <= now;
+            if !impatient && !self.is_free(held.seq, held.order) {
+                place += 1;
+                continue;
+            }
+            self.impatient += u64::from(impatient);
+            let mut held = self.held.remove(place);
+            let ahead = held.seq.wrapping_sub(self.next);
+            if (ahead as i16) >= 0 {
+                self.released |= 1 << ahead;
+            }
+            held.packet.enter(now, DelayPart::Class);
+            out.push(held.packet);
+        }
+    }
+
+    /// Whether what a packet follows has been handed on.
+    const fn is_free(&self, seq: u16, order: Order) -> bool {
+        let before = match order {
+            Order::Any => return true,
+            Order::After(near) => seq.wrapping_sub(near as u16),
+            Order::AfterAll => {
+                return (seq.wrapping_sub(Order::FAR).wrapping_sub(self.next) as i16) < 0;
+            }
+        };
+        let ahead = before.wrapping_sub(self.next);
+        (ahead as i16) < 0 || self.released >> (ahead & 127) & 1 == 1
+    }
+
+    /// How long an acknowledgement waits for a packet that takes it along. Where none has done so
+    /// lately, not longer than a round trip.
+    fn patience(&self, trip: Option<Duration>) -> Duration {
+        let lonely = self.untold_since > self.rode_at + 4 * self.ack_delay_max;
+        let longest = self.ack_delay_max;
+        trip.filter(|_| lonely)
+            .map_or(longest, |trip| trip.min(longest))
+    }
+
+    /// When an acknowledgement has to go, alone if need be: when nothing has come for a while, as
+    /// then there may be more that was sent; or when it has waited long enough. While something is
+    /// missing, it is said again and again, as what says so may be lost, too.
+    pub(crate) fn ack_at(&self, trip: Option<Duration>) -> Option<Instant> {
+        let silence = self.loss.silence(self.ack_delay_max, trip);
+        let urgent = self.urgent.map(|since| since + silence / 8);
+        let missing = self.received != 0 && self.untold > 0;
+        let soon = if missing {
+            silence
+        } else {
+            self.patience(trip)
+        };
+        let usual = match self.untold {
+            0 => None,
+            few if few < self.ack_every => {
+                Some((self.untold_since + soon).min(self.newest_at + silence))
+            }
+            _ => Some(self.untold_since),
+        };
+        urgent.into_iter().chain(usual).min()
+    }
+
+    /// Whether an acknowledgement should go along with a packet that leaves now: every one would
+    /// cost more octets than it is worth.
+    pub(crate) fn rides(&self, now: Instant, trip: Option<Duration>) -> bool {
+        let soon = |at| at <= now + self.patience(trip) / 2;
+        self.untold >= 2
+            || self.urgent.is_some()
+            || self.received != 0
+            || self.ack_at(trip).is_some_and(soon)
+    }
+
+    /// The other end has to know at once.
+    pub(crate) fn urge(&mut self, now: Instant) {
+        self.urgent.get_or_insert(now);
+    }
+
+    /// The acknowledgement that goes now, along with a packet or alone.
+    pub(crate) fn ack(&mut self, now: Instant, rides: bool) -> Ack {
+        (self.urgent, self.untold) = (None, 0);
+        if rides {
+            self.rode_at = now;
+        }
+        Ack {
+            next: self.next,
+            newest: self.newest,
+            map: Map::new(self.received >> 1),
+            prompt: now.since(self.newest_at) <= Self::PROMPT,
+        }
+    }
+
+    /// When a packet isn't held any longer for its order.
+    pub(crate) fn hold_until(&self) -> Option<Instant> {
+        self.held.iter().map(|held| held.until).min()
+    }
+
+    /// Hands on what has waited long enough.
+    pub(crate) fn expire(&mut self, now: Instant, out: &mut Vec<Packet>) {
+        if self.hold_until().is_some_and(|until| until <= now) {
+            self.release(now, out);
+        }
+    }
+
+    /// The other end has begun anew: hands on all that waits, and forgets what came.
+    pub(crate) fn restart(&mut self, now: Instant, out: &mut Vec<Packet>) {
+        for mut held in self.held.drain(..) {
+            held.packet.enter(now, DelayPart::Class);
+            out.push(held.packet);
+        }
+        (self.next, self.received, self.released) = (0, 0, 0);
+        (self.newest, self.untold, self.urgent) = (u16::MAX, 0, None);
+    }
+
+    /// Gives every packet back that waits.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Packet> + '_ {
+        self.held.drain(..).map(|held| held.packet)
+    }
+
+    /// Asserts what holds between calls.
+    pub(crate) fn check(&self) {
+        assert_eq!(self.received & 1, 0, "the next one is missing");
+        assert!(self.held.len() <= usize::from(Self::AHEAD_MAX));
+        let rising = self
+            .held
+            .is_sorted_by_key(|held| held.seq.wrapping_sub(self.next) as i16);
+        assert!(rising, "held in order");
+    }
+}

@@ -1,0 +1,500 @@
+//! Packets sent to a neighbour and not acknowledged yet.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use strait_core::delay::DelayPart;
+use strait_core::{ClassId, Duration, Instant, Packet};
+use strait_wire::hbh::{Ack, DataHeader, Lifetime, Order};
+
+use super::timing::{LossShare, RoundTrip};
+use super::{Done, Outcome, Settings};
+
+/// How much is done for a packet before it is given up; its age ends all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reliability {
+    /// Sent again until it is acknowledged.
+    #[default]
+    Full,
+    /// Sent again so many times at most.
+    Retries(u16),
+    /// Sent again as often as it takes, at the losses measured, to leave no more than so many of a
+    /// million packets undelivered.
+    Left {
+        /// Packets of a million.
+        ppm: u32,
+    },
+}
+
+/// How a packet is to be sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Manner {
+    /// Its kind of traffic, 0 to 7.
+    pub tag: u8,
+    /// The flow in whose order it is to be handed on, if it has one.
+    pub flow: Option<u32>,
+    /// What is done for it.
+    pub reliability: Reliability,
+}
+
+/// A packet in the window.
+#[derive(Debug)]
+struct Entry {
+    /// `None`: it is acknowledged or given up, and waits for those before it.
+    packet: Option<Packet>,
+    manner: Manner,
+    order: Order,
+    /// The number of its last transmission.
+    serial: u16,
+    /// When that has left.
+    sent: Instant,
+    transmissions: u16,
+    /// It is to be sent again.
+    lost: bool,
+    /// It never comes.
+    given_up: bool,
+}
+
+/// Whether one number is before another, in numbers that wrap.
+const fn before(one: u16, other: u16) -> bool {
+    (one.wrapping_sub(other) as i16) < 0
+}
+
+/// The sending side of one neighbour.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    window: u16,
+    /// The number of the first entry.
+    base: u16,
+    entries: VecDeque<Entry>,
+    /// The number of the last transmission.
+    serial: u16,
+    /// Transmissions that a later one may overtake without it being lost.
+    tolerance: u16,
+    /// The receiver has to learn that what is missing before this number never comes.
+    skip_to: Option<u16>,
+    /// When the last transmission has left.
+    sent_last: Instant,
+    /// Probes sent since anything was heard.
+    probes: u32,
+    probed_at: Instant,
+    pub(crate) loss: LossShare,
+    held_back_max: Duration,
+    /// Of acknowledgements: those that told of nothing that was ever sent.
+    pub(crate) forged: u64,
+    /// Packets sent again that had come before.
+    pub(crate) needless: u64,
+    /// Sent again for any reason.
+    pub(crate) repeated: u64,
+    /// The entry whose transmission is leaving.
+    leaving: Option<u16>,
+}
+
+impl Sender {
+    /// More is no reordering but a loss.
+    const TOLERANCE_MAX: u16 = 16;
+    /// Growth of the pause between probes ends here: 1.5 to this power is 26.
+    const PROBES_MAX: u32 = 8;
+    /// The longest pause between probes.
+    const PAUSE_MAX: Duration = Duration::from_secs(20);
+
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            window: settings.window,
+            base: 0,
+            entries: VecDeque::new(),
+            serial: u16::MAX,
+            tolerance: 0,
+            skip_to: None,
+            sent_last: Instant::ZERO,
+            probes: 0,
+            probed_at: Instant::ZERO,
+            loss: LossShare::default(),
+            held_back_max: settings.ack_delay_max,
+            forged: 0,
+            needless: 0,
+            repeated: 0,
+            leaving: None,
+        }
+    }
+
+    /// Whether the window takes another packet.
+    pub(crate) fn has_room(&self) -> bool {
+        self.entries.len() < usize::from(self.window)
+    }
+
+    /// Packets in the window.
+    pub(crate) fn held(&self) -> usize {
+        self.packets().count()
+    }
+
+    /// Their octets.
+    pub(crate) fn octets(&self) -> usize {
+        self.packets().map(Packet::octets).sum()
+    }
+
+    fn entry(&self, seq: u16) -> Option<&Entry> {
+        self.entries.get(usize::from(seq.wrapping_sub(self.base)))
+    }
+
+    fn entry_mut(&mut self, seq: u16) -> Option<&mut Entry> {
+        let place = usize::from(seq.wrapping_sub(self.base));
+        self.entries.get_mut(place)
+    }
+
+    fn number(&self, place: usize) -> u16 {
+        self.base.wrapping_add(place as u16)
+    }
+
+    /// Takes a packet into the window, which must have room, and gives its number.
+    pub(crate) fn begin(&mut self, packet: Packet, manner: Manner) -> u16 {
+        let place = self.entries.len();
+        let order = self.order_at(place, manner.flow);
+        self.entries.push_back(Entry {
+            packet: Some(packet),
+            manner,
+            order,
+            serial: 0,
+            sent: Instant::NEVER,
+            transmissions: 0,
+            lost: true,
+            given_up: false,
+        });
+        self.number(place)
+    }
+
+    /// What a packet at this place follows: the last one of its flow before it.
+    fn order_at(&self, place: usize, flow: Option<u32>) -> Order {
+        let earlier = self.entries.iter().take(place).rev();
+        let same = |entry: &Entry| flow.is_some() && entry.manner.flow == flow && !entry.given_up;
+        match earlier.clone().position(same) {
+            Some(between) => Order::after(between as u16 + 1),
+            None => Order::Any,
+        }
+    }
+
+    /// The oldest packet of a class that is to be sent again, and its octets.
+    pub(crate) fn again(&self, class: ClassId) -> Option<(u16, u32)> {
+        let place = self.entries.iter().position(|entry| {
+            let packet = entry.packet.as_ref();
+            entry.lost && packet.is_some_and(|packet| packet.class == class)
+        })?;
+        let packet = self.entries.get(place)?.packet.as_ref()?;
+        Some((self.number(place), packet.info().octets))
+    }
+
+    /// Sends a packet of the window, beginning at `starts`: what stands before it, and itself.
+    pub(crate) fn transmit(&mut self, starts: Instant, seq: u16) -> Option<(DataHeader, &[u8])> {
+        let serial = self.serial.wrapping_add(1);
+        let entry = self.entry_mut(seq)?;
+        let packet = entry.packet.as_mut()?;
+        let repeats = entry.transmissions > 0;
+        if repeats {
+            packet.enter(entry.sent, DelayPart::Repeat);
+        }
+        packet.enter(starts, DelayPart::Line);
+        entry.serial = serial;
+        entry.transmissions = entry.transmissions.saturating_add(1);
+        entry.lost = false;
+        self.serial = serial;
+        self.repeated += u64::from(repeats);
+        self.leaving = Some(seq);
+        let entry = self.entry(seq)?;
+        let packet = entry.packet.as_ref()?;
+        let lifetime = if packet.expires == Instant::NEVER {
+            Lifetime::UNLIMITED
+        } else {
+            Lifetime::of(packet.expires.since(starts))
+        };
+        let header = DataHeader {
+            seq,
+            serial,
+            tag: entry.manner.tag,
+            order: entry.order,
+            lifetime,
+            ingress: packet.ingress.unwrap_or_default(),
+        };
+        Some((header, packet.bytes()))
+    }
+
+    /// The transmission has left at this moment.
+    pub(crate) fn left(&mut self, ended: Instant) {
+        if let Some(seq) = self.leaving.take()
+            && let Some(entry) = self.entry_mut(seq)
+        {
+            entry.sent = ended;
+            self.sent_last = ended;
+        }
+    }
+
+    /// The number to tell the receiver as the oldest that is still sent, if it has to learn it.
+    pub(crate) const fn skip(&self) -> Option<u16> {
+        if self.skip_to.is_some() {
+            Some(self.base)
+        } else {
+            None
+        }
+    }
+
+    /// The oldest number that is still sent.
+    pub(crate) const fn base(&self) -> u16 {
+        self.base
+    }
+
+    /// Takes an acknowledgement in. Gives a measurement of the round trip, if it makes one.
+    pub(crate) fn acknowledge(
+        &mut self,
+        now: Instant,
+        ack: &Ack,
+        done: &mut Vec<Done>,
+    ) -> Option<Duration> {
+        let end = self.number(self.entries.len());
+        if before(end, ack.next) || before(self.serial, ack.newest) {
+            self.forged += 1;
+            return None;
+        }
+        let mut took = None;
+        let mut progress = false;
+        for place in 0..self.entries.len() {
+            let seq = self.number(place);
+            let behind = seq.wrapping_sub(ack.next);
+            let came = before(seq, ack.next) || (behind as i16 > 0 && ack.map.has(behind));
+            let Some(entry) = self.entries.get_mut(place).filter(|_| came) else {
+                continue;
+            };
+            // Acknowledged without ever having been sent: made up, or of a packet under way.
+            if entry.transmissions == 0 {
+                continue;
+            }
+            let Some(packet) = entry.packet.take() else {
+                continue;
+            };
+            progress = true;
+            if ack.prompt && entry.serial == ack.newest {
+                took = Some(now.since(entry.sent));
+            }
+            let needless = entry.transmissions > 1 && before(ack.newest, entry.serial);
+            if needless || entry.lost {
+                self.needless += u64::from(needless);
+                self.tolerance = (self.tolerance + 1).min(Self::TOLERANCE_MAX);
+            }
+            entry.lost = false;
+            let ended = entry.sent;
+            self.loss.count(false);
+            done.push((packet, ended, Outcome::Acknowledged));
+        }
+        if self.skip_to.is_some_and(|skip| !before(ack.next, skip)) {
+            self.skip_to = None;
+            progress = true;
+        }
+        progress |= self.find_losses(ack.newest, now, done);
+        if progress {
+            self.probes = 0;
+        }
+        self.shorten();
+        took
+    }
+
+    /// Takes for lost what left before the newest transmission that came.
+    fn find_losses(&mut self, newest: u16, now: Instant, done: &mut Vec<Done>) -> bool {
+        let mut any = false;
+        for place in 0..self.entries.len() {
+            let Some(entry) = self.entries.get_mut(place) else {
+                continue;
+            };
+            let age = newest.wrapping_sub(entry.serial) as i16;
+            let in_flight = entry.packet.is_some() && !entry.lost && entry.transmissions > 0;
+            if in_flight && age > self.tolerance as i16 {
+                any = true;
+                self.loss.count(true);
+                self.lose(place, now, done);
+            }
+        }
+        any
+    }
+
+    /// A transmission was lost: it is repeated, or its packet given up.
+    fn lose(&mut self, place: usize, now: Instant, done: &mut Vec<Done>) {
+        let loss = self.loss;
+        let Some(entry) = self.entries.get_mut(place) else {
+            return;
+        };
+        let retries = match entry.manner.reliability {
+            Reliability::Full => u16::MAX,
+            Reliability::Retries(retries) => retries,
+            Reliability::Left { ppm } => loss.retries(ppm),
+        };
+        entry.lost = true;
+        if entry.transmissions > retries
+            && let Some(packet) = entry.packet.take()
+        {
+            entry.given_up = true;
+            done.push((packet, now, Outcome::Undelivered));
+        }
+    }
+
+    /// Forgets the entries at the front that are done with.
+    fn shorten(&mut self) {
+        while let Some(first) = self.entries.front().filter(|it| it.packet.is_none()) {
+            let given_up = first.given_up;
+            self.entries.pop_front();
+            self.base = self.base.wrapping_add(1);
+            if given_up {
+                self.skip_to = Some(self.base);
+            }
+        }
+    }
+
+    /// After how long without news a probe is due, if the other end may hold them back for `held`.
+    fn pause(&self, trip: &RoundTrip, held: Duration) -> Duration {
+        let mut pause = trip.overdue(held);
+        for _ in 0..self.probes.min(Self::PROBES_MAX) {
+            pause = pause * 3 / 2;
+        }
+        pause.min(Self::PAUSE_MAX)
+    }
+
+    /// The longest that an acknowledgement may take, whatever else comes.
+    fn longest(&self, trip: &RoundTrip) -> Duration {
+        self.pause(trip, self.held_back_max)
+    }
+
+    /// The place of the transmission that left first of those on their way.
+    fn oldest_in_flight(&self) -> Option<usize> {
+        let all = self.entries.iter().enumerate();
+        let in_flight = all.filter(|(_, it)| it.packet.is_some() && !it.lost);
+        let oldest = in_flight.min_by_key(|(place, entry)| (entry.sent, *place));
+        oldest.map(|(place, _)| place)
+    }
+
+    /// When a probe is due: nothing has been sent for so long that the other end should have told
+    /// of the last, or it should have told of the oldest in any case. `waits` says that the other
+    /// end has to be asked for something else.
+    pub(crate) fn probe_at(&self, trip: &RoundTrip, waits: Option<Instant>) -> Option<Instant> {
+        // What is to be sent again will tell of the rest.
+        let mut entries = self.entries.iter();
+        if entries.any(|entry| entry.lost && entry.packet.is_some()) {
+            return None;
+        }
+        let silence = self.loss.silence(self.held_back_max, trip.mean());
+        let silence = self.pause(trip, silence);
+        let due = match self.oldest_in_flight() {
+            Some(place) => {
+                let oldest = self.entries.get(place)?.sent + self.longest(trip);
+                oldest.min(self.sent_last.max(self.probed_at) + silence)
+            }
+            None => {
+                let since = waits.or_else(|| self.skip_to.map(|_| self.probed_at))?;
+                since.max(self.probed_at) + silence
+            }
+        };
+        Some(due.max(self.probed_at + silence))
+    }
+
+    /// A probe is due: marks the oldest transmission for it. `false` if there is none, and
+    /// something else has to go in its place.
+    pub(crate) fn probe(&mut self, now: Instant, done: &mut Vec<Done>) -> bool {
+        self.probes = self.probes.saturating_add(1);
+        self.probed_at = now;
+        let oldest = self.oldest_in_flight();
+        if let Some(place) = oldest {
+            self.lose(place, now, done);
+            self.shorten();
+        }
+        oldest.is_some()
+    }
+
+    /// When the next packet in the window is too old to be sent again.
+    pub(crate) fn expires(&self, trip: &RoundTrip) -> Option<Instant> {
+        let pause = self.longest(trip);
+        let ends = self.entries.iter().filter_map(|it| it.end(pause));
+        ends.min().filter(|end| *end < Instant::NEVER)
+    }
+
+    /// Gives up what is too old.
+    pub(crate) fn discard(&mut self, now: Instant, trip: &RoundTrip, done: &mut Vec<Done>) {
+        let pause = self.longest(trip);
+        for entry in &mut self.entries {
+            if entry.end(pause).is_some_and(|end| end <= now)
+                && let Some(packet) = entry.packet.take()
+            {
+                entry.given_up = true;
+                done.push((packet, now, Outcome::Aged));
+            }
+        }
+        self.shorten();
+    }
+
+    /// Takes all that was on its way for lost: the medium was away.
+    pub(crate) fn lose_all(&mut self) {
+        for entry in &mut self.entries {
+            entry.lost = entry.packet.is_some();
+        }
+        self.probes = 0;
+    }
+
+    /// The other end has begun anew and knows of nothing: numbers begin again.
+    pub(crate) fn restart(&mut self) {
+        self.entries.retain(|entry| entry.packet.is_some());
+        self.lose_all();
+        (self.base, self.serial, self.skip_to) = (0, u16::MAX, None);
+        (self.tolerance, self.leaving) = (0, None);
+        for place in 0..self.entries.len() {
+            let flow = self.entries.get(place).and_then(|it| it.manner.flow);
+            let order = self.order_at(place, flow);
+            if let Some(entry) = self.entries.get_mut(place) {
+                entry.order = order;
+            }
+        }
+    }
+
+    /// Gives back those packets that are to leave.
+    pub(crate) fn take(&mut self, mut leaves: impl FnMut(&Packet) -> bool) -> Vec<Packet> {
+        let mut taken = Vec::new();
+        for entry in &mut self.entries {
+            if entry.packet.as_ref().is_some_and(&mut leaves) {
+                entry.given_up = true;
+                taken.extend(entry.packet.take());
+            }
+        }
+        self.shorten();
+        taken
+    }
+
+    /// Packets in the window.
+    pub(crate) fn packets(&self) -> impl Iterator<Item = &Packet> {
+        self.entries.iter().filter_map(|it| it.packet.as_ref())
+    }
+
+    /// Classes of the packets that are to be sent again.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = ClassId> + '_ {
+        let lost = self.entries.iter().filter(|entry| entry.lost);
+        lost.filter_map(|entry| entry.packet.as_ref().map(|packet| packet.class))
+    }
+
+    /// Asserts what holds between calls.
+    pub(crate) fn check(&self) {
+        assert!(
+            self.entries.len() <= usize::from(self.window),
+            "a full window"
+        );
+        let first = self.entries.front();
+        assert!(
+            first.is_none_or(|entry| entry.packet.is_some()),
+            "the window begins with what is still sent"
+        );
+    }
+}
+
+impl Entry {
+    /// When there is no more use in it: what is to be sent again, at its end; what is on its way,
+    /// when its acknowledgement is overdue.
+    fn end(&self, pause: Duration) -> Option<Instant> {
+        let packet = self.packet.as_ref()?;
+        Some(if self.lost {
+            packet.expires
+        } else {
+            packet.expires + pause
+        })
+    }
+}

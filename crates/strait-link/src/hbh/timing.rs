@@ -1,0 +1,152 @@
+//! How long a round trip takes, how much is lost, and how long an acknowledgement may wait.
+
+use strait_core::Duration;
+use strait_core::time::nanos;
+
+/// A smoothed round trip and its variation, as RFC 6298 section 2 has them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RoundTrip {
+    smoothed: Option<Smoothed>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Smoothed {
+    mean_ns: u64,
+    variation_ns: u64,
+}
+
+impl RoundTrip {
+    /// Until something is measured.
+    const UNKNOWN: Duration = Duration::from_secs(1);
+    /// What clocks and drivers add.
+    const MARGIN: Duration = Duration::from_millis(10);
+
+    /// Takes a measurement in.
+    pub(crate) fn measure(&mut self, took: Duration) {
+        let took_ns = nanos(took);
+        self.smoothed = Some(match self.smoothed {
+            None => Smoothed {
+                mean_ns: took_ns,
+                variation_ns: took_ns / 2,
+            },
+            Some(before) => Smoothed {
+                mean_ns: before.mean_ns - before.mean_ns / 8 + took_ns / 8,
+                variation_ns: before.variation_ns - before.variation_ns / 4
+                    + before.mean_ns.abs_diff(took_ns) / 4,
+            },
+        });
+    }
+
+    /// The smoothed round trip, if one was measured.
+    pub(crate) fn mean(&self) -> Option<Duration> {
+        self.smoothed
+            .map(|smoothed| Duration::from_nanos(smoothed.mean_ns))
+    }
+
+    /// How long after a transmission its acknowledgement is overdue, if the other end may hold it
+    /// back for `held`.
+    pub(crate) fn overdue(&self, held: Duration) -> Duration {
+        let most = self.smoothed.map_or(Self::UNKNOWN, |smoothed| {
+            let ns = smoothed.variation_ns.saturating_mul(4);
+            Duration::from_nanos(ns.saturating_add(smoothed.mean_ns)) + Self::MARGIN
+        });
+        most + held
+    }
+}
+
+/// The share of frames lost lately.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LossShare {
+    ppm: u32,
+}
+
+impl Default for LossShare {
+    /// Before anything is known: a link that needs repair now and then.
+    fn default() -> Self {
+        Self { ppm: 15_000 }
+    }
+}
+
+impl LossShare {
+    const ALL_PPM: u32 = 1_000_000;
+    /// Frames over which the mean runs, about.
+    const FRAMES: u32 = 64;
+
+    /// Takes in a frame that came, or didn't.
+    pub(crate) const fn count(&mut self, lost: bool) {
+        self.ppm -= self.ppm / Self::FRAMES;
+        if lost {
+            self.ppm += Self::ALL_PPM / Self::FRAMES;
+        }
+    }
+
+    /// The share in millionths.
+    pub(crate) const fn ppm(self) -> u32 {
+        self.ppm
+    }
+
+    /// How long after the last packet an acknowledgement goes alone, `longest` at most.
+    ///
+    /// While it waits, the sender can't learn of a loss behind which nothing else comes. So what
+    /// waiting saves and what it costs stand in the proportion of losses: up to 1.5 % it waits as
+    /// long as it may, at twice that a quarter as long; but long enough for the next packet of a
+    /// flow under way to come.
+    pub(crate) fn silence(self, longest: Duration, trip: Option<Duration>) -> Duration {
+        const FREE_PPM: u64 = 15_000;
+        let ppm = u64::from(self.ppm).max(FREE_PPM);
+        let scaled = nanos(longest).saturating_mul(FREE_PPM) / ppm * FREE_PPM / ppm;
+        let least = trip.map_or(Duration::ZERO, |trip| trip / 4);
+        Duration::from_nanos(scaled).max(least).min(longest)
+    }
+
+    /// How often a packet has to be sent again at most, so that no more than `left_ppm` of all
+    /// never come.
+    pub(crate) fn retries(self, left_ppm: u32) -> u16 {
+        let loss = u64::from(self.ppm.clamp(1, 900_000));
+        let mut left = loss;
+        let mut retries = 0;
+        while left > u64::from(left_ppm.max(1)) && retries < u16::MAX {
+            left = left * loss / u64::from(Self::ALL_PPM);
+            retries += 1;
+        }
+        retries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn round_trips_are_smoothed() {
+        let mut trip = RoundTrip::default();
+        assert_eq!(trip.overdue(300 * MS), 1300 * MS);
+        trip.measure(100 * MS);
+        assert_eq!(trip.mean(), Some(100 * MS));
+        assert_eq!(trip.overdue(Duration::ZERO), (100 + 200 + 10) * MS);
+        trip.measure(180 * MS);
+        assert_eq!(trip.mean(), Some(110 * MS));
+        // 50 ms less a quarter, and a quarter of 80 ms.
+        let variation = Duration::from_micros(57_500);
+        assert_eq!(trip.overdue(40 * MS), 110 * MS + 4 * variation + 50 * MS);
+    }
+
+    #[test]
+    fn the_share_follows_what_is_lost() {
+        let mut share = LossShare::default();
+        (0..2000).for_each(|_| share.count(false));
+        assert!(share.ppm() < 100);
+        (0..2000).for_each(|frame| share.count(frame % 10 == 0));
+        assert!((60_000..150_000).contains(&share.ppm()), "{}", share.ppm());
+    }
+
+    #[test]
+    fn a_target_becomes_a_number_of_retries() {
+        let share = LossShare { ppm: 100_000 };
+        for (left_ppm, retries) in [(100_000, 0), (99_999, 1), (10_000, 1), (1_000, 2), (1, 5)] {
+            assert_eq!(share.retries(left_ppm), retries, "{left_ppm}");
+        }
+    }
+}

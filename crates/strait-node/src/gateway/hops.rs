@@ -1,0 +1,174 @@
+//! What a gateway does for ports whose links are made reliable: hold senders back before anything
+//! has to be dropped, and let nothing out twice.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use strait_core::{ClassId, DropCause, Instant, NeighbourId, Packet, PortId};
+use strait_wire::hash::hash64;
+use strait_wire::hbh::TAGS;
+
+use super::port::Port;
+use super::{Gateway, HOST};
+use crate::route::Hop;
+
+/// What left the network of reliable hops here lately.
+///
+/// A packet can come twice: its acknowledgement is lost, and it takes another way, or the neighbour
+/// begins anew. Known are the last few thousand, each with all that tells it from others, in a
+/// place that the same packet would have again.
+#[derive(Debug)]
+pub(super) struct Egress {
+    seen: Box<[u64]>,
+}
+
+impl Default for Egress {
+    fn default() -> Self {
+        Self {
+            seen: alloc::vec![0; Self::PLACES].into_boxed_slice(),
+        }
+    }
+}
+
+impl Egress {
+    /// At 10 Mbit/s and 500 octets a packet, more than a second; on narrow links, minutes. 32 kB.
+    const PLACES: usize = 4096;
+
+    /// Takes note of a packet, and says whether it left before.
+    fn is_second(&mut self, packet: &Packet) -> bool {
+        let Some(ingress) = packet.ingress else {
+            return false;
+        };
+        let mut key = [0; 12];
+        key[..8].copy_from_slice(&packet.digest().to_le_bytes());
+        key[8..10].copy_from_slice(&ingress.node.to_le_bytes());
+        key[10..].copy_from_slice(&ingress.serial.to_le_bytes());
+        let key = hash64(0, &key).max(1);
+        let place = key as usize % Self::PLACES;
+        let seen = self.seen.get_mut(place);
+        seen.is_some_and(|seen| core::mem::replace(seen, key) == key)
+    }
+}
+
+impl Gateway {
+    /// Whether a packet that is about to leave the network of reliable hops left it before.
+    pub(super) fn is_second(&mut self, packet: &Packet, hop: Hop) -> bool {
+        let stays = self.ports[hop.port.index()].is_hops();
+        match &mut self.egress {
+            Some(egress) if !stays => egress.is_second(packet),
+            _ => false,
+        }
+    }
+
+    pub(super) fn take_hop_frame(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        from: NeighbourId,
+        bytes: &[u8],
+    ) {
+        let Self { ports, ledger, .. } = self;
+        let mut refused = 0u8;
+        if let Some(entry) = ports.get(port.index()) {
+            let (_, octets) = entry.stop_octets();
+            for tag in 0..TAGS as u8 {
+                let full =
+                    |(hop, class): (Hop, ClassId)| ports[hop.port.index()].refuses(class, octets);
+                refused |= u8::from(entry.outlets(from, tag).any(full)) << tag;
+            }
+        }
+        if let Some(entry) = ports.get_mut(port.index()) {
+            entry.hear_hop(now, from, bytes, ledger, |tag| {
+                refused >> (tag & 7) & 1 == 0
+            });
+        }
+    }
+
+    /// Ends and begins what frames and time have brought about.
+    pub(super) fn settle_hops(&mut self, now: Instant) {
+        if self.egress.is_none() {
+            return;
+        }
+        let mut came = Vec::new();
+        for port in &mut self.ports {
+            port.settle_hops(now, &mut self.ledger, &mut came);
+        }
+        for (packet, from) in came {
+            self.take_admitted(now, packet, from);
+        }
+        self.set_stops();
+    }
+
+    /// Takes note of where a packet goes that came from a neighbour on such a port.
+    pub(super) fn note_outlet(&mut self, packet: &Packet, hop: Hop, from: Hop) {
+        if from == HOST || packet.ingress.is_none() {
+            return;
+        }
+        let class = packet.class;
+        if let Some(port) = self.ports.get_mut(from.port.index()) {
+            let tag = port.tag(class);
+            port.note_outlet(from.to, tag, hop, class);
+        }
+    }
+
+    /// Tells neighbours which tags to send nothing new of, as far as that has changed.
+    pub(super) fn set_stops(&mut self) {
+        if self.egress.is_none() {
+            return;
+        }
+        for index in 1..self.ports.len() {
+            let port = &self.ports[index];
+            if !port.is_hops() {
+                continue;
+            }
+            let neighbours = (0..)
+                .map(NeighbourId)
+                .take_while(|to| port.has_neighbour(*to));
+            let stops: Vec<(NeighbourId, u8)> = neighbours
+                .map(|from| (from, self.stops_of(port, from)))
+                .collect();
+            for (from, stop) in stops {
+                self.ports[index].set_stop(from, stop);
+            }
+        }
+    }
+
+    fn stops_of(&self, port: &Port, from: NeighbourId) -> u8 {
+        let (octets, _) = port.stop_octets();
+        let before = port.stop(from);
+        let mut stop = 0;
+        for tag in 0..TAGS as u8 {
+            let stopped = before >> tag & 1 == 1;
+            let full = |(hop, class): (Hop, ClassId)| {
+                self.ports[hop.port.index()].stops(class, octets, stopped)
+            };
+            stop |= u8::from(port.outlets(from, tag).any(full)) << tag;
+        }
+        stop
+    }
+
+    /// Routes have changed: what waits, and what a neighbour doesn't have yet for all that is
+    /// known, goes the new way.
+    pub(super) fn route_anew(&mut self, now: Instant) {
+        if self.egress.is_none() {
+            return;
+        }
+        for index in 1..self.ports.len() {
+            let routes = &self.routes;
+            let port = PortId(index as u8);
+            let leaves = |packet: &Packet| {
+                let hop = routes.lookup(packet.info().dst);
+                hop.is_none_or(|hop| (hop.port, hop.to) != (port, packet.to))
+            };
+            let taken = self.ports[index].take_for_routing(&mut self.ledger, leaves);
+            for mut packet in taken {
+                let Some(hop) = self.way(&packet, HOST) else {
+                    self.ledger.drop(now, packet, DropCause::NoRoute);
+                    continue;
+                };
+                packet.to = hop.to;
+                self.send(now, packet, hop, HOST);
+            }
+        }
+    }
+}

@@ -1,0 +1,507 @@
+//! A port whose links are made reliable: packets stay in the node's hands until the neighbour has
+//! them.
+
+use alloc::vec::Vec;
+
+use strait_core::fate::{Ledger, Origin};
+use strait_core::node::{TxMeta, Want};
+use strait_core::stats::HopStats;
+use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, Room, Wake};
+use strait_link::hbh::{Heard, Hop, Manner, Outcome, Reliability, Settings};
+use strait_qos::{Policy, Scheduler};
+use strait_wire::hash::hash64;
+use strait_wire::hbh::{DataHeader, Ingress, OVERHEAD_OCTETS_MAX, TAGS};
+use strait_wire::ip::PacketInfo;
+
+use super::{Link, NOTE_CLASS, Port, count_queued};
+use crate::config::{HopConfig, PortConfig};
+use crate::route::Hop as Way;
+
+/// Where packets of one tag from one neighbour went last.
+#[derive(Clone, Copy, Debug)]
+struct Outlet {
+    way: Way,
+    class: ClassId,
+}
+
+/// One neighbour.
+#[derive(Debug)]
+struct Other {
+    hop: Hop,
+    /// By tag. What is stopped is a tag, so the fullest of them counts.
+    outlets: [[Option<Outlet>; Self::OUTLETS]; TAGS],
+    stop: u8,
+}
+
+impl Other {
+    /// Ways that are remembered for a tag: of more branches, the ones used last count.
+    const OUTLETS: usize = 4;
+
+    /// Takes note of where a packet goes.
+    fn note(&mut self, tag: u8, outlet: Outlet) {
+        let known = &mut self.outlets[usize::from(tag) % TAGS];
+        let same = |entry: &Option<Outlet>| {
+            entry.is_some_and(|it| (it.way, it.class) == (outlet.way, outlet.class))
+        };
+        let place = known.iter().position(same).unwrap_or(Self::OUTLETS - 1);
+        known[..=place].rotate_right(1);
+        known[0] = Some(outlet);
+    }
+}
+
+/// The neighbours of a port whose links are made reliable.
+#[derive(Debug)]
+pub(super) struct Hops {
+    others: Vec<Other>,
+    config: HopConfig,
+    /// By class: what is done for its packets.
+    reliability: Vec<Reliability>,
+    /// How this port names itself to packets that come into the network here.
+    node: u16,
+    serial: u16,
+    frame_octets_max: usize,
+    now: Instant,
+    refused: u64,
+    duplicates: u64,
+    foreign: u64,
+}
+
+impl Hops {
+    pub(super) fn new(config: &PortConfig, policy: &Policy, seed: u64) -> Self {
+        let hop_config = config.hbh.clone().unwrap_or_default();
+        let settings = Settings {
+            check: config.hop_check(),
+            ..hop_config.settings()
+        };
+        let other = |number: usize| Other {
+            hop: Hop::new(
+                settings,
+                hash64(seed, &(number as u32).to_le_bytes()) as u32,
+            ),
+            outlets: [[None; Other::OUTLETS]; TAGS],
+            stop: 0,
+        };
+        let classes = policy.classes().iter();
+        Self {
+            others: (0..config.neighbours.len().max(1)).map(other).collect(),
+            reliability: classes
+                .map(|class| hop_config.reliability(&class.name))
+                .collect(),
+            config: hop_config,
+            node: (seed >> 32) as u16,
+            serial: 0,
+            frame_octets_max: config.frame_octets_max(),
+            now: Instant::ZERO,
+            refused: 0,
+            duplicates: 0,
+            foreign: 0,
+        }
+    }
+
+    pub(super) const fn neighbours(&self) -> usize {
+        self.others.len()
+    }
+
+    fn other(&self, to: NeighbourId) -> Option<&Other> {
+        self.others.get(to.index())
+    }
+
+    fn other_mut(&mut self, to: NeighbourId) -> Option<&mut Other> {
+        self.others.get_mut(to.index())
+    }
+
+    /// Packets that the port holds beside its queue.
+    pub(super) fn held(&self) -> usize {
+        self.others.iter().map(|other| other.hop.held()).sum()
+    }
+
+    /// The longest packet that fits a frame of the medium.
+    pub(super) const fn packet_octets_max(&self, frame_octets_max: usize) -> usize {
+        let frame = if frame_octets_max < self.frame_octets_max {
+            frame_octets_max
+        } else {
+            self.frame_octets_max
+        };
+        frame.saturating_sub(OVERHEAD_OCTETS_MAX)
+    }
+
+    pub(super) fn set_up(&mut self, now: Instant) {
+        self.now = now;
+        self.others.iter_mut().for_each(|it| it.hop.set_up(now));
+    }
+
+    pub(super) fn set_down(&mut self) {
+        self.others.iter_mut().for_each(|it| it.hop.set_down());
+    }
+
+    /// Gives every packet back.
+    pub(super) fn take_all(&mut self) -> Vec<Packet> {
+        let mut all = Vec::new();
+        for other in &mut self.others {
+            let (window, waiting) = other.hop.take_all();
+            all.extend(window);
+            all.extend(waiting);
+        }
+        all
+    }
+
+    pub(super) fn advance(&mut self, now: Instant) {
+        self.now = now;
+        self.others.iter_mut().for_each(|it| it.hop.advance(now));
+    }
+
+    pub(super) fn wake(&self) -> Option<Wake> {
+        let wakes = self.others.iter().filter_map(|it| it.hop.wake());
+        wakes.min_by_key(|wake| wake.at)
+    }
+
+    pub(super) fn eligible(&self, to: NeighbourId, class: ClassId, tag: usize) -> bool {
+        self.other(to)
+            .is_some_and(|other| other.hop.again(class).is_some() || other.hop.takes(tag as u8))
+    }
+
+    /// The packets that a neighbour hasn't acknowledged.
+    pub(super) fn window(&self, to: NeighbourId) -> impl Iterator<Item = &Packet> {
+        self.other(to).into_iter().flat_map(|it| it.hop.window())
+    }
+
+    /// The neighbour that is to get a frame without packet before anything goes to `next`.
+    fn control_to(&self, now: Instant, next: Option<NeighbourId>) -> Option<NeighbourId> {
+        let numbers = (0..).map(NeighbourId).zip(&self.others);
+        let due = numbers.filter(|(to, other)| {
+            other.hop.has_hello(now) || (next != Some(*to) && other.hop.has_control(now))
+        });
+        due.map(|(to, _)| to).next()
+    }
+
+    /// The oldest packet of a class that is to be sent again, to whom, and its octets.
+    fn again(&self, class: ClassId) -> Option<(NeighbourId, u32)> {
+        let numbers = (0..).map(NeighbourId).zip(&self.others);
+        let mut again = numbers.filter_map(|(to, it)| Some((to, it.hop.again(class)?.1)));
+        again.next()
+    }
+
+    /// How a packet of a class is sent.
+    fn manner(&self, packet: &Packet, tag: usize) -> Manner {
+        let info = packet.info();
+        let flow = self.config.keeps_order(info.protocol).then(|| flow(info));
+        let class = packet.class.index();
+        Manner {
+            tag: tag as u8,
+            flow,
+            reliability: self.reliability.get(class).copied().unwrap_or_default(),
+        }
+    }
+
+    fn stats(&self) -> HopStats {
+        let mut stats = HopStats {
+            duplicates: self.duplicates,
+            refused: self.refused,
+            foreign: self.foreign,
+            ..HopStats::default()
+        };
+        for other in &self.others {
+            let counts = other.hop.counts();
+            let [window, order] = other.hop.octets();
+            stats.repeated += counts.repeated;
+            stats.needless += counts.needless;
+            stats.control += counts.control;
+            stats.forged += counts.forged;
+            stats.impatient += counts.impatient;
+            stats.renewals += counts.renewals;
+            stats.window_octets += window as u64;
+            stats.order_octets += order as u64;
+        }
+        stats
+    }
+}
+
+/// A number for the flow that a packet belongs to.
+fn flow(info: &PacketInfo) -> u32 {
+    let mut key = Vec::with_capacity(40);
+    for address in [info.src, info.dst] {
+        match address {
+            core::net::IpAddr::V4(address) => key.extend_from_slice(&address.octets()),
+            core::net::IpAddr::V6(address) => key.extend_from_slice(&address.octets()),
+        }
+    }
+    let (source, destination) = info.ports.unwrap_or_default();
+    key.extend_from_slice(&source.to_le_bytes());
+    key.extend_from_slice(&destination.to_le_bytes());
+    hash64(u64::from(info.protocol), &key) as u32
+}
+
+impl Port {
+    const fn hops(&self) -> Option<&Hops> {
+        match &self.link {
+            Link::Hops(hops) => Some(hops),
+            _ => None,
+        }
+    }
+
+    const fn hops_mut(&mut self) -> Option<&mut Hops> {
+        match &mut self.link {
+            Link::Hops(hops) => Some(hops),
+            _ => None,
+        }
+    }
+
+    /// Whether its links are made reliable.
+    pub(crate) const fn is_hops(&self) -> bool {
+        matches!(self.link, Link::Hops(_))
+    }
+
+    /// Octets and packets of a class behind which no more are wanted, as shares of its limits.
+    fn fills(&self, class: ClassId, octets: u64, share: u64) -> bool {
+        let queued = self.queue.queued(class);
+        let Some(treatment) = self.classes.get(class.index()) else {
+            return true;
+        };
+        let octets = octets.min(treatment.octets_max / 4 * share);
+        queued.octets >= octets
+            || u64::from(queued.packets) >= u64::from(treatment.packets_max) * share / 4
+    }
+
+    /// Whether so much waits of a class that its senders are to stop; less is enough to let a
+    /// stopped one go on.
+    pub(crate) fn stops(&self, class: ClassId, octets: u64, stopped: bool) -> bool {
+        let octets = if stopped { octets / 2 } else { octets };
+        self.fills(class, octets, 1)
+    }
+
+    /// Whether nothing more of a class is taken from a neighbour, told to stop or not.
+    pub(crate) fn refuses(&self, class: ClassId, octets: u64) -> bool {
+        self.fills(class, octets, 3)
+    }
+
+    /// Where a neighbour's packets of a tag went last.
+    pub(crate) fn outlets(
+        &self,
+        from: NeighbourId,
+        tag: u8,
+    ) -> impl Iterator<Item = (Way, ClassId)> {
+        let other = self.hops().and_then(|hops| hops.other(from));
+        let known = other.map(|other| &other.outlets[usize::from(tag) % TAGS]);
+        let known = known.into_iter().flatten().flatten();
+        known.map(|outlet| (outlet.way, outlet.class))
+    }
+
+    /// Takes note of where a packet goes that came from a neighbour.
+    pub(crate) fn note_outlet(&mut self, from: NeighbourId, tag: u8, way: Way, class: ClassId) {
+        if let Some(other) = self.hops_mut().and_then(|hops| hops.other_mut(from)) {
+            other.note(tag, Outlet { way, class });
+        }
+    }
+
+    /// The tag that this port gives packets of a class.
+    pub(crate) fn tag(&self, class: ClassId) -> u8 {
+        let treatment = self.classes.get(class.index());
+        treatment.map_or(0, |treatment| treatment.stream as u8)
+    }
+
+    /// The octets behind which senders are told to stop, and those behind which nothing is taken.
+    pub(crate) fn stop_octets(&self) -> (u64, u64) {
+        self.hops()
+            .map_or((u64::MAX, u64::MAX), |hops| hops.config.stop_octets())
+    }
+
+    /// Tags of which a neighbour is told to send nothing new.
+    pub(crate) fn stop(&self, from: NeighbourId) -> u8 {
+        let other = self.hops().and_then(|hops| hops.other(from));
+        other.map_or(0, |other| other.stop)
+    }
+
+    /// Tells a neighbour so.
+    pub(crate) fn set_stop(&mut self, from: NeighbourId, stop: u8) {
+        if let Some(other) = self.hops_mut().and_then(|hops| hops.other_mut(from)) {
+            other.stop = stop;
+            other.hop.set_stop(stop);
+        }
+    }
+
+    /// Takes a frame in. `room` says whether there is room for a packet with this tag.
+    pub(crate) fn hear_hop(
+        &mut self,
+        now: Instant,
+        from: NeighbourId,
+        bytes: &[u8],
+        ledger: &mut Ledger,
+        room: impl FnOnce(u8) -> bool,
+    ) {
+        let id = self.id;
+        let stats = &mut ledger.stats_mut().ports[id.index()];
+        stats.frames_in += 1;
+        stats.octets_in += bytes.len() as u64;
+        let Some(hops) = self.hops_mut() else { return };
+        let Some(other) = hops.others.get_mut(from.index()) else {
+            stats.strangers += 1;
+            return;
+        };
+        match other.hop.hear(now, bytes, |tag, _| room(tag)) {
+            Heard::Nothing => {}
+            Heard::Foreign => hops.foreign += 1,
+            Heard::Invalid => stats.invalid += 1,
+            Heard::Duplicate => hops.duplicates += 1,
+            Heard::Refused => hops.refused += 1,
+            Heard::Packet(header, octets) => {
+                let mut copy = ledger.spare();
+                copy.extend_from_slice(octets);
+                let packet = ledger.admit(now, copy, Origin::Port(id)).ok();
+                let packet = packet.map(|packet| marked(now, packet, &header));
+                other.hop.accept(now, &header, packet);
+            }
+        }
+    }
+
+    /// Ends the stay of packets that neighbours have by now, or never get, and gives those that
+    /// came and don't wait any more, with who sent them.
+    pub(crate) fn settle_hops(
+        &mut self,
+        now: Instant,
+        ledger: &mut Ledger,
+        came: &mut Vec<(Packet, Way)>,
+    ) {
+        let port = self.id;
+        let Some(hops) = self.hops_mut() else { return };
+        for (number, other) in (0..).zip(&mut hops.others) {
+            let to = NeighbourId(number);
+            for (packet, ended, outcome) in other.hop.done() {
+                match outcome {
+                    Outcome::Acknowledged => {
+                        let bytes = ledger.close(ended, packet, Fate::Forwarded { port, to });
+                        ledger.keep_spare(bytes);
+                    }
+                    Outcome::Undelivered => ledger.drop(now, packet, DropCause::Undelivered),
+                    Outcome::Aged => ledger.drop(now, packet, DropCause::Aged),
+                }
+            }
+            let from = Way { port, to };
+            came.extend(other.hop.released().map(|packet| (packet, from)));
+        }
+        ledger.stats_mut().ports[port.index()].hop = hops.stats();
+        for class in 0..self.classes.len() {
+            self.sync_again(ClassId(class as u8));
+        }
+    }
+
+    /// What is to be sent again goes with its class, before anything new of it.
+    fn sync_again(&mut self, class: ClassId) {
+        let Link::Hops(hops) = &self.link else { return };
+        let (to, octets) = hops.again(class).unwrap_or((NeighbourId::PEER, 0));
+        self.queue.set_under_way(class, to, octets);
+    }
+
+    pub(super) fn wants_hop(&self) -> Option<Want> {
+        let hops = self.hops()?;
+        let to = hops.control_to(hops.now, None)?;
+        Some(Want {
+            class: NOTE_CLASS,
+            octets: OVERHEAD_OCTETS_MAX as u32,
+            to,
+        })
+    }
+
+    pub(super) fn pull_hop(
+        &mut self,
+        now: Instant,
+        room: Room,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta> {
+        let head = self.head();
+        let hops = self.hops()?;
+        let octets_max = room.octets.min(hops.frame_octets_max);
+        let before = out.len();
+        let next = head.map(|head| head.to);
+        if let Some(to) = hops.control_to(now, next) {
+            if octets_max < OVERHEAD_OCTETS_MAX {
+                return None;
+            }
+            let other = self.hops_mut()?.other_mut(to)?;
+            other.hop.control(now, out)?;
+            self.burst.push(room.starts, (out.len() - before) as u64);
+            ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+            return Some(TxMeta {
+                to,
+                ..TxMeta::to_peer(NOTE_CLASS)
+            });
+        }
+        let head = head?;
+        let again = hops.other(head.to)?.hop.again(head.class);
+        let fits = |octets: u32| octets as usize + OVERHEAD_OCTETS_MAX <= octets_max;
+        let seq = match again {
+            Some((seq, octets)) => {
+                if !fits(octets) {
+                    return None;
+                }
+                seq
+            }
+            None => {
+                let packet_max = octets_max.checked_sub(OVERHEAD_OCTETS_MAX)?;
+                let packet = self.take(now, head, packet_max, ledger)?;
+                self.begin_hop(head.to, packet)?
+            }
+        };
+        let other = self.hops_mut()?.other_mut(head.to)?;
+        other.hop.transmit(now, room.starts, seq, out)?;
+        let octets = out.len() - before;
+        let ended = self.burst.push(room.starts, octets as u64);
+        self.hops_mut()?.other_mut(head.to)?.hop.left(ended);
+        self.queue.set_under_way(head.class, head.to, 0);
+        self.queue.charge(head.class, octets as u32);
+        self.sync_again(head.class);
+        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+        Some(TxMeta {
+            to: head.to,
+            ..TxMeta::to_peer(head.class)
+        })
+    }
+
+    /// Puts a packet from the queue into a neighbour's window.
+    fn begin_hop(&mut self, to: NeighbourId, mut packet: Packet) -> Option<u16> {
+        let tag = usize::from(self.tag(packet.class));
+        let hops = self.hops_mut()?;
+        if packet.ingress.is_none() {
+            hops.serial = hops.serial.wrapping_add(1);
+            packet.ingress = Some(Ingress {
+                node: hops.node,
+                serial: hops.serial,
+            });
+        }
+        let manner = hops.manner(&packet, tag);
+        Some(hops.other_mut(to)?.hop.begin(packet, manner))
+    }
+
+    /// Takes out all that waits, and of what is sent and not acknowledged, what is to go another
+    /// way.
+    pub(crate) fn take_for_routing(
+        &mut self,
+        ledger: &mut Ledger,
+        mut leaves: impl FnMut(&Packet) -> bool,
+    ) -> Vec<Packet> {
+        let mut taken = Vec::new();
+        let Some(hops) = self.hops_mut() else {
+            return taken;
+        };
+        for other in &mut hops.others {
+            taken.extend(other.hop.take_window(&mut leaves));
+        }
+        for class in 0..self.classes.len() {
+            self.sync_again(ClassId(class as u8));
+        }
+        while let Some(packet) = self.queue.drain() {
+            count_queued(ledger, &packet, -1);
+            taken.push(packet);
+        }
+        taken
+    }
+}
+
+/// A packet with what stood before it.
+fn marked(now: Instant, mut packet: Packet, header: &DataHeader) -> Packet {
+    packet.ingress = Some(header.ingress);
+    if let Some(left) = header.lifetime.left() {
+        packet.expires = now + left;
+    }
+    packet
+}

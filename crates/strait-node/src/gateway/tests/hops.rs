@@ -1,0 +1,240 @@
+//! Ports whose links are made reliable.
+
+use super::*;
+
+const HOP: PortId = PortId(1);
+const LEFT: PortId = PortId(1);
+const RIGHT: PortId = PortId(2);
+
+const END: &str = r#"
+name = "end"
+[host]
+addresses = ["10.9.0.1/30"]
+[[port]]
+name = "hop"
+kind = "udp"
+profile = "hbh"
+"#;
+
+/// Between two ends: 10.1 is to the left, 10.2 to the right.
+const RELAY: &str = r#"
+name = "relay"
+[host]
+[[port]]
+name = "left"
+kind = "udp"
+profile = "hbh"
+[[port]]
+name = "right"
+kind = "udp"
+profile = "hbh"
+[[route]]
+prefix = "10.1.0.0/16"
+port = "left"
+[[route]]
+prefix = "10.2.0.0/16"
+port = "right"
+"#;
+
+fn node(text: &str, seed: u64) -> Gateway {
+    let config: NodeConfig = config_text::parse("test.toml", text).unwrap();
+    up(Gateway::seeded(&config, seed).unwrap(), text)
+}
+
+fn ms(ms: u64) -> Instant {
+    Instant::from_millis(ms)
+}
+
+/// Lets frames go between ports that are joined, until nobody has anything to send.
+fn talk(now: Instant, nodes: &mut [Gateway], joined: &[[(usize, PortId); 2]]) {
+    for node in nodes.iter_mut() {
+        node.handle(now, Input::Timeout);
+    }
+    for _ in 0..1000 {
+        let mut quiet = true;
+        for ends in joined {
+            for (from, to) in [(ends[0], ends[1]), (ends[1], ends[0])] {
+                while nodes[from.0].wants(from.1).is_some() {
+                    let octets = pull(&mut nodes[from.0], from.1, now, 2000);
+                    if octets.is_empty() {
+                        break;
+                    }
+                    nodes[to.0].handle(now, frame(to.1, &octets));
+                    quiet = false;
+                }
+            }
+        }
+        nodes.iter().for_each(Node::check);
+        if quiet {
+            return;
+        }
+    }
+    panic!("they never stop");
+}
+
+const PAIR: [[(usize, PortId); 2]; 1] = [[(0, HOP), (1, HOP)]];
+const CHAIN: [[(usize, PortId); 2]; 2] = [[(0, HOP), (1, LEFT)], [(1, RIGHT), (2, HOP)]];
+
+#[test]
+fn a_packet_stays_with_its_node_until_the_next_one_has_it() {
+    let mut nodes = [node(END, 1), node(END, 2)];
+    talk(ms(0), &mut nodes, &PAIR);
+    let bytes = udp("10.1.0.2", "10.2.0.2", 500, 0);
+    nodes[0].handle(ms(1), frame(PortId::HOST, &bytes));
+    let octets = pull(&mut nodes[0], HOP, ms(1), 2000);
+    assert_eq!(octets.len(), 500 + 1 + 10 + 2);
+    assert!(fates(&mut nodes[0]).is_empty());
+    assert_eq!(nodes[0].stats().held(), 1);
+    nodes[1].handle(ms(2), frame(HOP, &octets));
+    assert_eq!(pull_all(&mut nodes[1], PortId::HOST, ms(2)), [bytes]);
+    // The acknowledgement waits for a packet that takes it along, and none comes.
+    talk(ms(250), &mut nodes, &PAIR);
+    assert_eq!(nodes[0].stats().held(), 1);
+    talk(ms(310), &mut nodes, &PAIR);
+    let ended = fates(&mut nodes[0]);
+    assert_eq!(ended.len(), 1);
+    assert!(matches!(ended[0].fate, Fate::Forwarded { port: HOP, .. }));
+    // What the way back took is none of the packet's time.
+    assert!(ended[0].ended < ms(2));
+}
+
+#[test]
+fn a_relay_hands_on_what_one_way_was_lost_and_repeated() {
+    let mut nodes = [node(END, 1), node(RELAY, 2), node(END, 3)];
+    talk(ms(0), &mut nodes, &CHAIN);
+    let bytes = udp("10.1.0.2", "10.2.0.2", 500, 0);
+    nodes[0].handle(ms(1), frame(PortId::HOST, &bytes));
+    // Lost.
+    pull(&mut nodes[0], HOP, ms(1), 2000);
+    talk(ms(300), &mut nodes, &CHAIN);
+    assert_eq!(pull_all(&mut nodes[2], PortId::HOST, ms(300)).len(), 0);
+    talk(ms(400), &mut nodes, &CHAIN);
+    let came = pull_all(&mut nodes[2], PortId::HOST, ms(400));
+    talk(ms(720), &mut nodes, &CHAIN);
+    assert_eq!(nodes[0].stats().ports[1].hop.repeated, 1);
+    assert_eq!(came.len(), 1);
+    // One hop less, and nothing else.
+    assert_eq!(ip::digest(&came[0]), ip::digest(&bytes));
+    talk(ms(2000), &mut nodes, &CHAIN);
+    assert!(nodes.iter().all(|node| node.stats().held() == 0));
+}
+
+#[test]
+fn a_packet_that_comes_by_two_ways_leaves_once() {
+    let two = END.replace("name = \"hop\"", "name = \"one\"")
+        + "[[port]]\nname = \"two\"\nkind = \"udp\"\nprofile = \"hbh\"\n"
+        + "[[route]]\nprefix = \"10.2.0.0/16\"\nport = \"one\"\n"
+        + "[[route]]\nprefix = \"10.1.0.0/16\"\nport = \"host\"\n";
+    let back = two
+        .replace("10.2", "10.3")
+        .replace("10.1", "10.2")
+        .replace("10.3", "10.1");
+    let joined = [[(0, LEFT), (1, LEFT)], [(0, RIGHT), (1, RIGHT)]];
+    let mut nodes = [node(&two, 1), node(&back, 2)];
+    talk(ms(0), &mut nodes, &joined);
+    let bytes = udp("10.1.0.2", "10.2.0.2", 300, 0);
+    nodes[0].handle(ms(1), frame(PortId::HOST, &bytes));
+    let octets = pull(&mut nodes[0], LEFT, ms(1), 2000);
+    nodes[1].handle(ms(2), frame(LEFT, &octets));
+    // The acknowledgement is still to come when the route changes.
+    let change = RouteChange::Add {
+        prefix: "10.2.0.0".parse().unwrap(),
+        length: 16,
+        port: RIGHT,
+        via: NeighbourId::PEER,
+    };
+    nodes[0].handle(ms(3), Input::Route(change));
+    talk(ms(4), &mut nodes, &joined);
+    assert_eq!(pull_all(&mut nodes[1], PortId::HOST, ms(5)), [bytes]);
+    assert_eq!(nodes[1].stats().dropped.by(DropCause::Duplicate), 1);
+    talk(ms(5000), &mut nodes, &joined);
+    assert!(nodes.iter().all(|node| node.stats().held() == 0));
+}
+
+#[test]
+fn senders_stop_before_a_relay_has_to_drop() {
+    let mut nodes = [node(END, 1), node(RELAY, 2), node(END, 3)];
+    talk(ms(0), &mut nodes, &CHAIN);
+    // Nothing leaves to the right: its window fills, then the queue before it.
+    let near = &CHAIN[..1];
+    for number in 0..190u16 {
+        let socket = |text: &str| SocketAddr::new(text.parse::<IpAddr>().unwrap(), 9);
+        let (src, dst) = (socket("10.1.0.2"), socket("10.2.0.2"));
+        let mut bytes = Vec::new();
+        ip::build_udp(src, dst, 0, 64, number, 0, &[1; 472], &mut bytes);
+        nodes[0].handle(ms(u64::from(number)), frame(PortId::HOST, &bytes));
+        talk(ms(u64::from(number)), &mut nodes, near);
+    }
+    let relay = nodes[1].stats();
+    assert_eq!(relay.dropped.total(), 0);
+    assert!((20..100).contains(&relay.held()), "{}", relay.held());
+    assert!(nodes[0].stats().held() > 90, "{}", nodes[0].stats().held());
+    // It clears, and everything goes on.
+    let mut came = 0;
+    for at in 200..600 {
+        talk(ms(at * 10), &mut nodes, &CHAIN);
+        came += pull_all(&mut nodes[2], PortId::HOST, ms(at * 10)).len();
+    }
+    assert_eq!(came, 190);
+    assert!(nodes.iter().all(|node| node.stats().dropped.total() == 0));
+    assert!(nodes.iter().all(|node| node.stats().held() == 0));
+}
+
+#[test]
+fn what_is_sent_again_waits_for_a_better_class() {
+    let mut nodes = [node(END, 1), node(END, 2)];
+    talk(ms(0), &mut nodes, &PAIR);
+    let plain = udp("10.1.0.2", "10.2.0.2", 500, 0);
+    nodes[0].handle(ms(1), frame(PortId::HOST, &plain));
+    pull(&mut nodes[0], HOP, ms(1), 2000);
+    // Its probe is due, and so is a voice packet.
+    nodes[0].handle(ms(900), Input::Timeout);
+    let voice = udp("10.1.0.2", "10.2.0.2", 91, 46);
+    nodes[0].handle(ms(900), frame(PortId::HOST, &voice));
+    let first = pull(&mut nodes[0], HOP, ms(900), 2000);
+    let second = pull(&mut nodes[0], HOP, ms(900), 2000);
+    assert!(first.len() < 120 && second.len() > 500);
+    assert_eq!(nodes[0].stats().held(), 2);
+}
+
+#[test]
+fn a_packet_that_its_frames_cannot_hold_is_refused_with_the_size_that_they_can() {
+    let mut a = Gateway::new(&config_text::parse("test.toml", END).unwrap()).unwrap();
+    a.handle(
+        ms(0),
+        Input::Port {
+            port: HOP,
+            event: PortEvent::Up(PortState {
+                frame_octets_max: 1400,
+                ..state(LineRate::new(300_000, 8))
+            }),
+        },
+    );
+    let most = a.ports[1].mtu;
+    assert_eq!(most, 1400 - strait_wire::hbh::OVERHEAD_OCTETS_MAX);
+}
+
+#[test]
+fn keys_that_do_not_go_together_are_refused() {
+    let wrong = |text: &str| {
+        let config: NodeConfig = config_text::parse("test.toml", text).unwrap();
+        Gateway::new(&config).unwrap_err().to_string()
+    };
+    let other = END.replace("\"hbh\"", "\"segments\"\nhbh = { window = 9 }");
+    assert!(wrong(&other).contains("hbh"));
+    let serial = END.replace("\"udp\"", "\"serial\"\nbaud = 9600");
+    assert!(wrong(&serial).contains("frames"));
+    for (keys, key) in [
+        ("window = 97", "window"),
+        ("window = 0", "window"),
+        ("ack_every = 0", "ack_every"),
+        ("stop = 10", "stop"),
+        ("reliability = [{ class = \"voice\" }]", "reliability"),
+        ("reliability = [{ class = \"none\", retries = 1 }]", "none"),
+    ] {
+        let text = END.replace("\"hbh\"", &format!("\"hbh\"\nhbh = {{ {keys} }}"));
+        assert!(wrong(&text).contains(key), "{keys}");
+    }
+    let narrow = END.replace("\"hbh\"", "\"hbh\"\nframe = 1313");
+    assert!(wrong(&narrow).contains("1314"));
+}

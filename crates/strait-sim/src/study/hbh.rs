@@ -1,0 +1,152 @@
+//! The set-up of the study `hbh`: a transfer over a chain of lossy links, end to end and with each
+//! link made reliable.
+
+use serde::Deserialize;
+use strait_channel::LinkConfig;
+use strait_core::units::{Octets, Share, Time};
+use strait_node::config::PortConfig;
+use strait_node::config_text::{self, ConfigError};
+use strait_qos::PolicyConfig;
+
+use super::transfer::{Case, Gateways};
+
+/// The file of the study.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HbhStudy {
+    /// Which study the file is of: `hbh`.
+    pub study: String,
+    /// Links in the chain.
+    pub links: usize,
+    /// Octets of the file.
+    pub octets: Octets,
+    /// Octets of the endpoints' buffers.
+    pub buffer: Octets,
+    /// When the transfer begins.
+    pub start: Time,
+    /// How long it may take.
+    pub limit: Time,
+    /// Each link.
+    pub link: LinkConfig,
+    /// Losses of each link, in each direction.
+    pub losses: Vec<Share>,
+    /// Runs at each.
+    pub seeds: u64,
+    /// What is laid side by side.
+    #[serde(rename = "column")]
+    pub columns: Vec<HbhColumn>,
+    /// What it is judged by.
+    #[serde(rename = "check")]
+    pub checks: Vec<HbhCheck>,
+}
+
+/// A bar for a median.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HbhCheck {
+    /// The check's name.
+    pub id: String,
+    /// What is judged.
+    pub quantity: Quantity,
+    /// At which loss.
+    pub loss: Share,
+    /// The column.
+    pub column: String,
+    /// The column that it is set in proportion to.
+    pub against: Option<String>,
+    /// The most that it may be.
+    pub max: f64,
+}
+
+/// What a transfer costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quantity {
+    /// Seconds to the last octet.
+    Time,
+    /// Frames on all links.
+    Frames,
+    /// Their octets.
+    Octets,
+}
+
+/// Who sends, and what stands between the links.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HbhColumn {
+    /// Its name in tables.
+    pub name: String,
+    /// Profile of both endpoints.
+    pub endpoint: String,
+    /// Gateways with such ports; plain routers if absent.
+    pub port: Option<PortConfig>,
+    /// What those ports go by.
+    #[serde(default)]
+    pub policy: PolicyConfig,
+}
+
+impl HbhStudy {
+    /// Reads the study's file.
+    ///
+    /// # Errors
+    /// What is wrong with it, with its place.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
+        let study: Self = config_text::parse(file, text)?;
+        let wrong = |error| ConfigError::of_file(file, format!("link: {error}"));
+        study.link.validate().map_err(wrong)?;
+        Ok(study)
+    }
+
+    /// Every column at every loss, column by column.
+    pub fn cases(&self) -> Vec<Case> {
+        let columns = self.columns.iter();
+        let cases = columns.flat_map(|column| {
+            let losses = self.losses.iter();
+            losses.map(move |loss| self.case(column, *loss))
+        });
+        cases.collect()
+    }
+
+    fn case(&self, column: &HbhColumn, loss: Share) -> Case {
+        Case {
+            link: LinkConfig {
+                loss: (loss.0 > 0.0).then_some(loss),
+                ..self.link.clone()
+            },
+            links: self.links,
+            endpoint: column.endpoint.clone(),
+            octets: self.octets.0,
+            buffer: Some(self.buffer),
+            start: self.start.0,
+            limit: self.limit.0,
+            // Without loss, chance has no part.
+            seeds: 1..1 + if loss.0 > 0.0 { self.seeds } else { 1 },
+            gateways: column.port.clone().map(|port| Gateways {
+                port,
+                policy: column.policy.clone(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_column_meets_each_loss() {
+        let text = include_str!("../../../../scenarios/studies/hbh.toml");
+        let study = HbhStudy::parse("hbh.toml", text).unwrap();
+        let cases = study.cases();
+        assert_eq!(cases.len(), study.columns.len() * study.losses.len());
+        for (column, cases) in study.columns.iter().zip(cases.chunks(study.losses.len())) {
+            assert!(
+                cases
+                    .iter()
+                    .all(|case| case.gateways.is_some() == column.port.is_some())
+            );
+            assert_eq!(cases[0].seeds, 1..2);
+            assert_eq!(cases[1].seeds, 1..1 + study.seeds);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Ports whose packets stay with their node until the next one has them.
+
+use strait_core::PortId;
+use strait_core::stats::Stats;
+
+use super::{NodeIndex, World};
+
+impl World {
+    /// Says that a node keeps what it sends by a port until it has come, and repeats it. To be
+    /// called after [`World::trace_paths`] and when the port is joined.
+    pub fn set_repeats(&mut self, node: NodeIndex, port: PortId) {
+        self.repeating.insert((node, port));
+        if let Some(paths) = &mut self.fabric.paths {
+            paths.set_repeats(node.0, port);
+        }
+    }
+
+    /// Whether a node keeps what it sends by a port.
+    pub(crate) fn repeats(&self, node: NodeIndex, port: PortId) -> bool {
+        self.repeating.contains(&(node, port))
+    }
+
+    /// Packets whose senders may not know that they have come: all that nodes hold, gave up or lost
+    /// holding them.
+    pub(crate) fn untold(&self) -> u64 {
+        let ended = |stats: &&Stats| stats.held() + stats.dropped.total();
+        let nodes = (0..self.slots.len()).map(NodeIndex);
+        nodes
+            .map(|node| self.lives(node).0.iter().map(ended).sum::<u64>())
+            .sum()
+    }
+
+    /// Packets that a node took in and nobody sent, as far as can be told: must be none.
+    pub fn unexplained(&self) -> u64 {
+        let Some(paths) = self.paths() else { return 0 };
+        paths.unexplained() + paths.early().saturating_sub(self.untold())
+    }
+}
