@@ -96,10 +96,14 @@ impl Entry {
         Some(u64::try_from(octets_s).unwrap_or(u64::MAX))
     }
 
+    /// The most octets that a packet takes whose headers are learned.
+    pub(super) fn short(&self) -> u32 {
+        (u64::from(self.estimate) * GROWTH.0 / GROWTH.1) as u32
+    }
+
     /// Whether its headers have been learned, or aren't going to be.
-    fn is_short(&self) -> bool {
-        let most = u64::from(self.estimate) * GROWTH.0 / GROWTH.1;
-        self.size.carried >= SETTLED || u64::from(self.size.last) <= most
+    const fn is_short(&self) -> bool {
+        self.size.learned || self.size.carried >= SETTLED
     }
 
     /// What the line keeps for the call.
@@ -158,7 +162,7 @@ impl Flows {
         let after = match self.judge(now, &key, before, needs, terms) {
             // Whole headers are more than the line keeps for it.
             Standing::Admitted { .. }
-                if !before.is_admitted() && !is_short && self.kept(now, &key, terms.hold) > 0 =>
+                if !before.is_admitted() && !is_short && self.disturbs(now, &key, terms) =>
             {
                 Standing::Measured
             }
@@ -172,8 +176,8 @@ impl Flows {
         match after {
             Standing::Admitted { .. } => Pass::First,
             Standing::Refused => Pass::Refused,
-            Standing::Measured if self.kept(now, &key, terms.hold) == 0 => Pass::First,
-            Standing::Measured => Pass::Behind,
+            Standing::Measured if self.disturbs(now, &key, terms) => Pass::Behind,
+            Standing::Measured => Pass::First,
         }
     }
 
@@ -205,6 +209,16 @@ impl Flows {
             }
             _ => Standing::Refused,
         }
+    }
+
+    /// Whether a call's first packets, longer than later ones, would delay another call whose own
+    /// are over: calls that begin together wait for each other.
+    fn disturbs(&self, now: Instant, key: &FlowKey, terms: &Terms) -> bool {
+        let mut others = self.calls.iter().filter(|(other, _)| *other != key);
+        others.any(|(_, entry)| {
+            let is_over = !terms.compresses || entry.is_short();
+            is_over && entry.keeps(now, terms.hold).is_some()
+        })
     }
 
     /// What the line keeps for all other calls.

@@ -58,8 +58,8 @@ struct Size {
     line_8: Option<u32>,
     /// How many that is the mean of.
     carried: u64,
-    /// Octets of the last one.
-    last: u32,
+    /// One took no more than learned headers leave of it; the mean is of that one and later ones.
+    learned: bool,
 }
 
 impl Size {
@@ -69,7 +69,7 @@ impl Size {
             steady: 0,
             line_8: None,
             carried: 0,
-            last: u32::MAX,
+            learned: false,
         }
     }
 
@@ -84,11 +84,14 @@ impl Size {
         self.plain_8 = self.plain_8 - mean + octets;
     }
 
-    fn carried(&mut self, octets: u32) {
+    /// A packet took so many octets on the line, of which `short` are the most with learned headers.
+    fn carried(&mut self, octets: u32, short: u32) {
+        if !self.learned && octets <= short {
+            (self.learned, self.line_8, self.carried) = (true, None, 0);
+        }
         let mean_8 = self.line_8.unwrap_or(octets * 8);
         self.line_8 = Some(mean_8 - mean_8 / 8 + octets);
         self.carried += 1;
-        self.last = octets;
     }
 
     /// Octets on the line, as far as known.
@@ -198,7 +201,8 @@ impl Flows {
     /// A call's packet takes so many octets on the line.
     pub(crate) fn carried(&mut self, info: &PacketInfo, octets: usize) {
         if let Some(entry) = self.calls.at_key(&FlowKey::of(info)) {
-            entry.size.carried(octets as u32);
+            let short = entry.short();
+            entry.size.carried(octets as u32, short);
         }
     }
 

@@ -277,3 +277,32 @@ fn a_storm_of_calls_takes_no_admitted_one_its_place() {
     assert_eq!(bench.call(1000, 1, None), Pass::First);
     assert_eq!(bench.rows().iter().filter(|it| it.packets == 6).count(), 1);
 }
+
+/// Two calls of 65 octets every 135 ms on a line that compresses headers: 45 octets each in the end.
+/// Their first 30 packets take 91 octets, which both together can't have.
+#[test]
+fn calls_that_begin_together_share_the_time_until_headers_are_learned() {
+    let mut bench = Bench::default();
+    let terms = Terms::new(&AdmissionConfig::default(), LINE, true);
+    let mut send = |at_ms: u64, port: u16, octets: usize| {
+        let now = Instant::from_millis(at_ms);
+        let packet = bench.ledger.admit(now, udp(port, 65), Origin::Own).unwrap();
+        let pass = bench
+            .flows
+            .admit(now, &packet, None, &terms, &mut bench.stats);
+        bench.flows.carried(packet.info(), octets);
+        bench.ledger.drop(now, packet, DropCause::Stopped);
+        pass
+    };
+    for packet in 0..60 {
+        let octets = if packet < 30 { 91 } else { 45 };
+        for port in [1, 2] {
+            let pass = send(135 * packet + 67 * u64::from(port), port, octets);
+            assert_eq!(pass, Pass::First, "{packet} of {port}");
+        }
+    }
+    // A third one would disturb both, and doesn't fit.
+    let third: Vec<_> = (60..64).map(|packet| send(135 * packet, 3, 91)).collect();
+    assert_eq!(third[..2], [Pass::Behind, Pass::Behind]);
+    assert_eq!(third[3], Pass::Refused);
+}

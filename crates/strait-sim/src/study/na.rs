@@ -491,7 +491,7 @@ mod tests {
         let text = include_str!("../../../../scenarios/studies/na.toml");
         let study = NaStudy::parse("na.toml", text).unwrap();
         let cases = study.cases();
-        assert_eq!(cases.len(), 2 * 2 * 10 + 5);
+        assert_eq!(cases.len(), 2 * 2 * 10 + 6);
         for case in &cases {
             let traffic = study.traffic(case);
             for (place, config) in traffic.iter().enumerate() {
