@@ -38,8 +38,13 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// How much more than when it was admitted a call may need before that is asked again.
 const GROWTH: (u64, u64) = (5, 4);
 
-/// Packets after which the mean of a flow that keeps no period is believed.
-const IRREGULAR: u64 = 8;
+/// Packets after which the mean of a flow that keeps no period is believed, and the time that they
+/// must have taken: a burst at the start says little.
+const IRREGULAR: (u64, Duration) = (8, Duration::from_secs(1));
+
+/// How long an admitted call may need more than it may have before it is refused: a tunnel's packets
+/// differ.
+const OVER: Duration = Duration::from_secs(2);
 
 /// Packets on the line after which their mean is believed more than what headers say: the first
 /// have their headers whole.
@@ -85,12 +90,13 @@ impl Entry {
         } else {
             mean
         };
+        let span = now.since(self.began);
         let ns = match self.pace.period() {
-            Some(period) => period.as_nanos(),
-            None if self.packets > IRREGULAR => {
-                now.since(self.began).as_nanos() / u128::from(self.packets - 1)
+            Some(period) if self.pace.is_kept() => period.as_nanos(),
+            _ if self.packets > IRREGULAR.0 && span >= IRREGULAR.1 => {
+                span.as_nanos() / u128::from(self.packets - 1)
             }
-            None => return None,
+            _ => return None,
         };
         let octets_s = u128::from(octets) * 1_000_000_000 / ns.max(1);
         Some(u64::try_from(octets_s).unwrap_or(u64::MAX))
@@ -159,17 +165,29 @@ impl Flows {
         entry.estimate = estimate;
         let (before, needs) = (entry.standing, entry.needs(now, told_bit_s));
         let is_short = !terms.compresses || entry.is_short();
+        let mut over_since = entry.over_since;
         let after = match self.judge(now, &key, before, needs, terms) {
+            Standing::Refused if before.is_admitted() => {
+                let since = *over_since.get_or_insert(now);
+                if now.since(since) < OVER {
+                    before
+                } else {
+                    Standing::Refused
+                }
+            }
             // Whole headers are more than the line keeps for it.
             Standing::Admitted { .. }
                 if !before.is_admitted() && !is_short && self.disturbs(now, &key, terms) =>
             {
                 Standing::Measured
             }
-            after => after,
+            after => {
+                over_since = None;
+                after
+            }
         };
         if let Some(entry) = self.calls.at_key(&key) {
-            entry.standing = after;
+            (entry.standing, entry.over_since) = (after, over_since);
         }
         stats.admitted += u64::from(after.is_admitted() && !before.is_admitted());
         stats.refused += u64::from(after == Standing::Refused && before != Standing::Refused);

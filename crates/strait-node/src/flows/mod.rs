@@ -45,6 +45,8 @@ struct Entry {
     /// Of a call, what the headers of its last packet make of it on the line.
     estimate: u32,
     standing: Standing,
+    /// Since when an admitted call needs more than it may have.
+    over_since: Option<Instant>,
 }
 
 /// Sizes of a flow's packets.
@@ -113,6 +115,7 @@ impl Entry {
             size: Size::begin(info.octets),
             estimate: info.octets,
             standing: Standing::Measured,
+            over_since: None,
         }
     }
 
@@ -193,14 +196,17 @@ impl Flows {
         (self.calls.len() + self.others.len()) as u64
     }
 
-    /// The class that a packet's call is in, if it is of one.
+    /// The class that a packet's call is in, if it is of one. A tunnel's other packets have its
+    /// addresses and ports too, but another code point.
     pub(crate) fn call_class(&self, info: &PacketInfo) -> Option<ClassId> {
-        self.calls.get(&FlowKey::of(info)).map(|entry| entry.class)
+        let entry = self.calls.get(&FlowKey::of(info))?;
+        (entry.dscp == info.dscp).then_some(entry.class)
     }
 
     /// A call's packet takes so many octets on the line.
     pub(crate) fn carried(&mut self, info: &PacketInfo, octets: usize) {
-        if let Some(entry) = self.calls.at_key(&FlowKey::of(info)) {
+        let entry = self.calls.at_key(&FlowKey::of(info));
+        if let Some(entry) = entry.filter(|entry| entry.dscp == info.dscp) {
             let short = entry.short();
             entry.size.carried(octets as u32, short);
         }

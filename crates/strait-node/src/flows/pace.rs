@@ -135,6 +135,11 @@ impl Pace {
         self.beat.is_some_and(|beat| beat.hits >= REGULAR)
     }
 
+    /// Whether nothing speaks against the period: two packets close together may halve it.
+    pub(super) fn is_kept(&self) -> bool {
+        self.beat.is_some_and(|beat| beat.strikes == 0)
+    }
+
     /// From when to when the next packet is to be expected; `None` if nothing is known, or the
     /// sender is silent.
     pub(super) fn expected(&self, now: Instant) -> Option<(Instant, Instant)> {
