@@ -40,6 +40,30 @@ local f = {
     began = ProtoField.framenum("strait.packet.began", "Packet begins in frame"),
     pieces = ProtoField.uint32("strait.packet.segments", "Segments of the packet"),
     kind = ProtoField.string("strait.packet.kind", "Packet is"),
+    inflated = ProtoField.bytes("strait.inflated", "Decompressed"),
+}
+local h = {
+    newest = ProtoField.uint8("strait.hello.newest", "Newest format"),
+    oldest = ProtoField.uint8("strait.hello.oldest", "Oldest format"),
+    flags = ProtoField.uint8("strait.hello.flags", "Flags", base.HEX),
+    compresses = ProtoField.bool("strait.hello.compresses", "Compresses headers", 8, nil, 0x01),
+    was_heard = ProtoField.bool("strait.hello.was_heard", "Knows that it was heard", 8, nil, 0x02),
+    rebuilds = ProtoField.bool("strait.hello.rebuilds", "Leaves out UDP checksums", 8, nil, 0x40),
+    far = ProtoField.bool("strait.hello.far", "Finds far timestamps", 8, nil, 0x80),
+    contexts = ProtoField.uint8("strait.hello.contexts", "Highest context"),
+    incarnation = ProtoField.uint32("strait.hello.incarnation", "Incarnation", base.HEX),
+    heard = ProtoField.uint32("strait.hello.heard", "Incarnation heard", base.HEX),
+    mtu = ProtoField.uint16("strait.hello.mtu", "Longest packet"),
+    checks = ProtoField.uint8("strait.hello.checks", "Checks", base.HEX),
+    short_real_time = ProtoField.bool("strait.hello.short_real_time",
+        "16 bits for real-time packets", 8, nil, 0x01),
+    short_others = ProtoField.bool("strait.hello.short_others", "16 bits for others", 8, nil, 0x02),
+    urgent = ProtoField.bool("strait.hello.urgent", "Has urgent frames", 8, nil, 0x04),
+    streams = ProtoField.uint8("strait.hello.streams", "Streams of real-time packets", base.HEX),
+    sent = ProtoField.uint32("strait.hello.known_sent", "Known flows sent", base.HEX),
+    received = ProtoField.uint32("strait.hello.known_received", "Known flows received", base.HEX),
+    dictionary = ProtoField.uint32("strait.hello.dictionary", "Digest of the dictionary", base.HEX),
+    field = ProtoField.bytes("strait.hello.field", "Another field"),
 }
 local e = {
     short = ProtoExpert.new("strait.short", "Shorter than header and check",
@@ -52,10 +76,16 @@ local e = {
         expert.group.SEQUENCE, expert.severity.WARN),
     long = ProtoExpert.new("strait.long", "Packet grows beyond the longest",
         expert.group.PROTOCOL, expert.severity.WARN),
+    hello = ProtoExpert.new("strait.hello.short", "Hello ends within a field",
+        expert.group.MALFORMED, expert.severity.ERROR),
+    payload = ProtoExpert.new("strait.payload_unreadable", "Compressed payload can't be read",
+        expert.group.MALFORMED, expert.severity.ERROR),
 }
 segments.fields = { f.header, f.first, f.last, f.stream, f.sequence, f.payload, f.check, f.check_bits,
-    f.check_ok, f.octets, f.packet, f.began, f.pieces, f.kind }
-segments.experts = { e.short, e.check, e.order, e.unfinished, e.long }
+    f.check_ok, f.octets, f.packet, f.began, f.pieces, f.kind, f.inflated, h.newest, h.oldest, h.flags,
+    h.compresses, h.was_heard, h.rebuilds, h.far, h.contexts, h.incarnation, h.heard, h.mtu, h.checks,
+    h.short_real_time, h.short_others, h.urgent, h.streams, h.sent, h.received, h.dictionary, h.field }
+segments.experts = { e.short, e.check, e.order, e.unfinished, e.long, e.hello, e.payload }
 
 local lf = {
     flags = ProtoField.uint32("strait_line.flags", "Flags"),
@@ -222,6 +252,178 @@ local function read(bytes, key, number)
     return it
 end
 
+-- Compressed payloads -------------------------------------------------------------------------
+
+-- What `strait dissector` puts here: the dictionary of this version.
+local DICTIONARY = ""
+
+-- Base value and extra bits of each code (RFC 1951 section 3.2.5).
+local function codes(first, extras)
+    local all, value = {}, first
+    for at, extra in ipairs(extras) do
+        all[at] = { value, extra }
+        value = value + 2 ^ extra
+    end
+    return all
+end
+local LENGTHS = codes(3, { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5 })
+LENGTHS[29] = { 258, 0 }
+local DISTANCES = codes(1, { 0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9, 10, 10,
+    11, 11, 12, 12, 13, 13 })
+local ORDER = { 16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15 }
+
+-- Symbols by length and value of their code (section 3.2.2), from the length of each symbol's code.
+local function huffman(lengths, first, last)
+    local symbols, code = {}, 0
+    for length = 1, 15 do
+        code = code * 2
+        for symbol = first, last do
+            if lengths[symbol] == length then
+                symbols[length * 65536 + code] = symbol - first
+                code = code + 1
+            end
+        end
+    end
+    return symbols
+end
+
+-- Octets as a table of numbers behind the dictionary; nil for what isn't a whole stream.
+local function inflate(bytes, from)
+    local out, at, bit = {}, from, 0
+    for place = 1, #DICTIONARY do out[place] = DICTIONARY:byte(place) end
+    local limit = #out + segments.prefs.mtu + 64
+    local function bits(count)
+        local value = 0
+        for place = 0, count - 1 do
+            if at >= bytes:len() then error("short") end
+            value = value + band(rshift(bytes:get_index(at), bit), 1) * 2 ^ place
+            bit = bit + 1
+            if bit == 8 then at, bit = at + 1, 0 end
+        end
+        return value
+    end
+    local function symbol(symbols)
+        local code = 0
+        for length = 1, 15 do
+            code = code * 2 + bits(1)
+            local found_one = symbols[length * 65536 + code]
+            if found_one then return found_one end
+        end
+        error("code")
+    end
+    local function fixed()
+        local lengths = {}
+        for it = 0, 287 do
+            lengths[it] = it < 144 and 8 or it < 256 and 9 or it < 280 and 7 or 8
+        end
+        for it = 288, 317 do lengths[it] = 5 end
+        return huffman(lengths, 0, 287), huffman(lengths, 288, 317)
+    end
+    local function dynamic()
+        local literals, distances, count = bits(5) + 257, bits(5) + 1, bits(4) + 4
+        local own, lengths, it = {}, {}, 0
+        for place = 1, count do own[ORDER[place]] = bits(3) end
+        local symbols = huffman(own, 0, 18)
+        while it < literals + distances do
+            local what = symbol(symbols)
+            local value, times = what, 1
+            if what == 16 then
+                value, times = lengths[it - 1] or error("repeat"), bits(2) + 3
+            elseif what == 17 then
+                value, times = 0, bits(3) + 3
+            elseif what == 18 then
+                value, times = 0, bits(7) + 11
+            end
+            for _ = 1, times do
+                lengths[it] = value
+                it = it + 1
+            end
+        end
+        return huffman(lengths, 0, literals - 1), huffman(lengths, literals, literals + distances - 1)
+    end
+    local function copy(what, symbols)
+        local length = LENGTHS[what - 256] or error("length")
+        local octets = length[1] + bits(length[2])
+        local distance = DISTANCES[symbol(symbols) + 1] or error("distance")
+        local back = distance[1] + bits(distance[2])
+        if back > #out or #out + octets > limit then error("back") end
+        for _ = 1, octets do out[#out + 1] = out[#out + 1 - back] end
+    end
+    local function stored()
+        if bit > 0 then at, bit = at + 1, 0 end
+        local octets = bits(16)
+        if octets + bits(16) ~= 65535 or #out + octets > limit then error("stored") end
+        for _ = 1, octets do out[#out + 1] = bits(8) end
+    end
+    local function blocks()
+        repeat
+            local last, kind = bits(1), bits(2)
+            if kind == 0 then
+                stored()
+            else
+                if kind == 3 then error("kind") end
+                local literals, distances
+                if kind == 1 then literals, distances = fixed() else literals, distances = dynamic() end
+                repeat
+                    local what = symbol(literals)
+                    if #out > limit then error("long") end
+                    if what < 256 then
+                        out[#out + 1] = what
+                    elseif what > 256 then
+                        copy(what, distances)
+                    end
+                until what == 256
+            end
+        until last == 1
+    end
+    if not pcall(blocks) or at + (bit > 0 and 1 or 0) ~= bytes:len() then return nil end
+    local plain = ByteArray.new()
+    plain:set_size(#out - #DICTIONARY)
+    for place = #DICTIONARY + 1, #out do plain:set_index(place - #DICTIONARY - 1, out[place]) end
+    return plain
+end
+
+-- Hellos --------------------------------------------------------------------------------------
+
+-- The fields behind a hello's head, by their number: how long their values are at least, and how
+-- they are shown.
+local HELLO_FIELDS = {
+    [1] = { 2, function(value, tree)
+        local checks = tree:add(h.checks, value(0, 1))
+        for _, it in ipairs({ h.short_real_time, h.short_others, h.urgent }) do checks:add(it, value(0, 1)) end
+        tree:add(h.streams, value(1, 1))
+    end },
+    [2] = { 8, function(value, tree)
+        tree:add(h.sent, value(0, 4))
+        tree:add(h.received, value(4, 4))
+    end },
+    [3] = { 4, function(value, tree) tree:add(h.dictionary, value(0, 4)) end },
+}
+
+local function show_hello(whole, tree)
+    tree:add(h.newest, whole(1, 1))
+    tree:add(h.oldest, whole(2, 1))
+    local flags = tree:add(h.flags, whole(3, 1))
+    for _, it in ipairs({ h.compresses, h.was_heard, h.rebuilds, h.far }) do flags:add(it, whole(3, 1)) end
+    tree:add(h.contexts, whole(4, 1))
+    tree:add(h.incarnation, whole(5, 4))
+    tree:add(h.heard, whole(9, 4))
+    tree:add(h.mtu, whole(13, 2))
+    local at = 15
+    while at + 2 <= whole:len() do
+        local kind, octets = whole(at, 1):uint(), whole(at + 1, 1):uint()
+        if at + 2 + octets > whole:len() then break end
+        local known = HELLO_FIELDS[kind]
+        if known and octets >= known[1] then
+            known[2](whole:range(at + 2, octets):tvb(), tree)
+        else
+            tree:add(h.field, whole(at, 2 + octets))
+        end
+        at = at + 2 + octets
+    end
+    if at ~= whole:len() then tree:add_proto_expert_info(e.hello) end
+end
+
 -- What a packet is ----------------------------------------------------------------------------
 
 -- Each kind: a name, the dissector that reads it, and whether octets are of this kind. To teach the
@@ -247,6 +449,16 @@ local KINDS = {
         end,
     },
     {
+        name = "hello",
+        show = show_hello,
+        fits = function(bytes) return bytes:len() >= 15 and bytes:get_index(0) == 0xf9 end,
+    },
+    {
+        name = "compressed payload",
+        inflates = true,
+        fits = function(bytes) return bytes:len() > 1 and bytes:get_index(0) == 0xff end,
+    },
+    {
         name = "ROHC",
         dissector = "rohc",
         compressed = true,
@@ -257,7 +469,7 @@ local KINDS = {
 local function kind_of(bytes)
     local carries = segments.prefs.carries
     for _, kind in ipairs(KINDS) do
-        local allowed = carries == 0 or (carries == 2) == (kind.compressed == true)
+        local allowed = carries == 0 or kind.dissector == nil or (carries == 2) == (kind.compressed == true)
         if allowed and kind.fits(bytes) then return kind end
     end
 end
@@ -271,7 +483,22 @@ local function show_packet(packet, tree, pinfo, root)
     local kind = kind_of(packet)
     if not kind then return end
     tree:add(f.kind, kind.name):set_generated()
-    Dissector.get(kind.dissector):call(whole, pinfo, root)
+    if kind.show then
+        pinfo.cols.info = kind.name
+        kind.show(whole, tree)
+    elseif kind.inflates then
+        local plain = inflate(packet, 1)
+        if not plain or plain:len() == 0 or plain:get_index(0) == 0xff then
+            tree:add_proto_expert_info(e.payload)
+            return
+        end
+        local inner = plain:tvb("Decompressed")
+        tree:add(f.inflated, inner()):set_generated()
+        kind = kind_of(plain)
+        if kind and kind.dissector then Dissector.get(kind.dissector):call(inner, pinfo, root) end
+    else
+        Dissector.get(kind.dissector):call(whole, pinfo, root)
+    end
 end
 
 -- Segments ------------------------------------------------------------------------------------

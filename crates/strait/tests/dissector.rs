@@ -304,3 +304,138 @@ fn calls_inside_other_frames_are_read_as_the_simulator_sends_them() {
     assert!(others > 20 && column(2).all(|right| right == "1"));
     assert!(column(3).filter(|kind| *kind == "ROHC").count() > urgent);
 }
+
+/// A segment of one packet with a check of 32 bits.
+fn whole(packet: &[u8]) -> Vec<u8> {
+    let body = [&[0xc0], packet].concat();
+    let check = strait_wire::check::Crc32Sum::new().update(&body).finish();
+    [body, check.to_le_bytes().into()].concat()
+}
+
+#[test]
+fn hellos_are_read_as_the_format_says() {
+    if !has_tshark("the dissector") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hellos.pcapng");
+    // The example of the documented format, then one with every field and one that isn't known.
+    let first = octets("f90101810f000000070000000005dc01020101");
+    let second = octets(concat!(
+        "f90201c30f01020304a0b0c0d00500",
+        "01020601",
+        "02081122334455667788",
+        "030463eff142",
+        "6301ff"
+    ));
+    let cut = first[..first.len() - 1].to_vec();
+    capture(
+        &path,
+        linktype::USER0,
+        &[first, second, cut].map(|it| whole(&it)),
+    );
+    let names = [
+        "strait.packet.kind",
+        "strait.hello.newest",
+        "strait.hello.compresses",
+        "strait.hello.was_heard",
+        "strait.hello.rebuilds",
+        "strait.hello.far",
+        "strait.hello.incarnation",
+        "strait.hello.heard",
+        "strait.hello.mtu",
+        "strait.hello.short_real_time",
+        "strait.hello.urgent",
+        "strait.hello.streams",
+        "strait.hello.known_received",
+        "strait.hello.dictionary",
+        "strait.hello.field",
+        "_ws.expert",
+    ];
+    let rows = fields(folder.path(), &path, &names, &[]);
+    let cut = [
+        "hello",
+        "1",
+        "1",
+        "0",
+        "0",
+        "1",
+        "0x00000007",
+        "0x00000000",
+        "1500",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+    ];
+    assert_eq!(
+        rows[0][..15],
+        [
+            "hello",
+            "1",
+            "1",
+            "0",
+            "0",
+            "1",
+            "0x00000007",
+            "0x00000000",
+            "1500",
+            "1",
+            "0",
+            "0x01",
+            "",
+            "",
+            ""
+        ]
+    );
+    assert_eq!(
+        rows[1][..15],
+        [
+            "hello",
+            "2",
+            "1",
+            "1",
+            "1",
+            "1",
+            "0x01020304",
+            "0xa0b0c0d0",
+            "1280",
+            "0",
+            "1",
+            "0x01",
+            "0x55667788",
+            "0x63eff142",
+            "6301ff"
+        ]
+    );
+    assert_eq!(rows[2][..15], cut);
+    assert!(rows[2][15].contains("Hello ends within a field"));
+    assert!(rows[..2].iter().all(|row| row[15].is_empty()));
+}
+
+#[test]
+fn compressed_payloads_are_read_as_the_simulator_sends_them() {
+    if !has_tshark("the dissector") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let plain_headers = [
+        "payload = \"deflate\"",
+        "payload = \"deflate\", compression = \"none\"",
+    ];
+    let captures = simulated(folder.path(), "lab/payload.toml", &[plain_headers]);
+    let names = ["strait.packet.kind", "strait.inflated", "ipv6.src"];
+    let capture = captures.join("deflate-a.pcapng");
+    let rows = fields(folder.path(), &capture, &names, &["-Y", "strait.inflated"]);
+    let read: Vec<Vec<u8>> = rows.iter().map(|row| octets(&row[1])).collect();
+    assert!(read.len() > 15);
+    // All of them, and no other, are packets that the other gateway passes on, in this order.
+    let passed = sent(&captures.join("deflate-b.pcapng"), linktype::RAW);
+    let mut rest = passed.iter();
+    for (packet, row) in read.iter().zip(&rows) {
+        assert!(rest.any(|it| it == packet), "{row:?}");
+        assert_eq!(row[2], "fd00:1::2");
+    }
+}

@@ -47,6 +47,12 @@ impl Dictionary {
         Self([NAMES, include_bytes!("dictionary.txt")].concat())
     }
 
+    /// The dictionary itself.
+    #[must_use]
+    pub fn octets(&self) -> &[u8] {
+        &self.0
+    }
+
     /// CRC-32/ISO-HDLC over it: ends with other dictionaries don't understand each other.
     #[must_use]
     pub fn digest(&self) -> u32 {

@@ -1,20 +1,24 @@
 //! The Wireshark dissector that the program brings along.
 
 use std::env;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use strait_link::payload::Dictionary;
 
 const LUA: &str = include_str!("../../assets/strait.lua");
 const FILE: &str = "strait.lua";
+/// Where the dictionary of compressed payloads goes.
+const PLACE: &str = "local DICTIONARY = \"\"";
 
 /// Show our link frames in Wireshark and tshark: print the dissector, or install it.
 ///
 /// It reads what `--pcap` writes (LINKTYPE_USER0), UDP links by "Decode As", and octets of serial
 /// lines as they are (LINKTYPE_USER1): segments, their checks, packets made whole, and inside them
-/// IP or compressed headers.
+/// hellos, IP, compressed headers and payloads.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  strait dissector install\n  \
                   strait dissector > strait.lua && tshark -X lua_script:strait.lua -r a.pcapng -V\n  \
@@ -36,7 +40,7 @@ enum Command {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(Command::Install { to }) = &args.install else {
-        crate::output::print(LUA);
+        crate::output::print(&script());
         return Ok(ExitCode::SUCCESS);
     };
     let folder = match to {
@@ -51,6 +55,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The dissector with the dictionary of this version.
+fn script() -> String {
+    let mut dictionary = String::from("local DICTIONARY = \"");
+    for octet in Dictionary::built_in().octets() {
+        match octet {
+            b' '..=b'~' if !b"\"\\".contains(octet) => dictionary.push(char::from(*octet)),
+            _ => {
+                let _ = write!(dictionary, "\\{octet:03}");
+            }
+        }
+    }
+    LUA.replacen(PLACE, &(dictionary + "\""), 1)
+}
+
 /// Wireshark's folder for plugins of one user.
 fn plugins() -> Option<PathBuf> {
     let home = env::var_os("HOME").filter(|home| !home.is_empty())?;
@@ -60,6 +78,6 @@ fn plugins() -> Option<PathBuf> {
 fn put(folder: &Path) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let path = folder.join(FILE);
-    fs::write(&path, LUA).with_context(|| format!("cannot write {}", path.display()))?;
+    fs::write(&path, script()).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }
