@@ -42,8 +42,8 @@ const GROWTH: (u64, u64) = (5, 4);
 /// must have taken: a burst at the start says little.
 const IRREGULAR: (u64, Duration) = (8, Duration::from_secs(1));
 
-/// How long an admitted call may need more than it may have before it is refused: a tunnel's packets
-/// differ.
+/// How long an admitted call may need more than it may have before it is refused: packets of a
+/// tunnel differ.
 const OVER: Duration = Duration::from_secs(2);
 
 /// Packets on the line after which their mean is believed more than what headers say: the first

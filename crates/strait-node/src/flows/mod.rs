@@ -86,7 +86,7 @@ impl Size {
         self.plain_8 = self.plain_8 - mean + octets;
     }
 
-    /// A packet took so many octets on the line, of which `short` are the most with learned headers.
+    /// A packet took so many octets on the line; `short` are the most with learned headers.
     fn carried(&mut self, octets: u32, short: u32) {
         if !self.learned && octets <= short {
             (self.learned, self.line_8, self.carried) = (true, None, 0);

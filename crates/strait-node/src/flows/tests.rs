@@ -278,7 +278,7 @@ fn a_storm_of_calls_takes_no_admitted_one_its_place() {
     assert_eq!(bench.rows().iter().filter(|it| it.packets == 6).count(), 1);
 }
 
-/// Two calls of 65 octets every 135 ms on a line that compresses headers: 45 octets each in the end.
+/// Two calls of 65 octets every 135 ms where headers are compressed: 45 octets each in the end.
 /// Their first 30 packets take 91 octets, which both together can't have.
 #[test]
 fn calls_that_begin_together_share_the_time_until_headers_are_learned() {
@@ -313,8 +313,8 @@ fn a_tunnels_other_packets_are_none_of_the_call_inside() {
     for packet in 0..40 {
         bench.call(200 * packet, 1, None);
     }
-    let call = ip::PacketInfo::parse(&udp(1, 1000)).unwrap();
-    let other = ip::PacketInfo { dscp: 0, ..call };
+    let call = PacketInfo::parse(&udp(1, 1000)).unwrap();
+    let other = PacketInfo { dscp: 0, ..call };
     assert_eq!(bench.flows.call_class(&call), Some(ClassId(0)));
     assert_eq!(bench.flows.call_class(&other), None);
     for _ in 0..20 {
