@@ -6,6 +6,7 @@ pub mod gateway;
 pub mod journal;
 pub mod mgen;
 pub mod pair;
+pub mod payload;
 pub mod rohc;
 pub mod seeds;
 pub mod text;
@@ -15,7 +16,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     ("analyse", wire::analyse),
     ("ethernet", ethernet::ethernet),
     ("gateway_handle", gateway::gateway_handle),
@@ -30,6 +31,7 @@ pub const TARGETS: [Target; 22] = [
     ("mgen_script", mgen::script),
     ("node_config", text::node_config),
     ("octet_frames", wire::octet_frames),
+    ("payload", payload::payload),
     ("pcap", wire::pcap),
     ("pcapng", wire::pcapng),
     ("policy_config", text::policy_config),

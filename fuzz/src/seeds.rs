@@ -12,6 +12,7 @@ pub fn of(target: &str) -> Vec<Seed> {
     match target {
         "ip_packet" => vectors("ip/packets.txt").into_iter().map(chosen).collect(),
         "ethernet" => crate::ethernet::seeds(),
+        "payload" => crate::payload::seeds(),
         "segments" => vectors("link/segments.txt"),
         "kiss" => vec![("frames".into(), kiss_frames())],
         "octet_frames" => {

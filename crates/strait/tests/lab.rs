@@ -295,26 +295,28 @@ fn a_live_call_keeps_its_time_beside_data_on_a_pseudo_terminal() {
     assert!(lost.abs() < f64::EPSILON, "{lost}");
 }
 
+/// What makes the scenarios with several adapters on a path shorter.
+const SEVERAL_ADAPTERS: [(&str, &str); 5] = [
+    ("\"18 s\"", "\"12 s\""),
+    ("\"16 s\"", "\"11 s\""),
+    ("\"14 s\"", "\"9 s\""),
+    (
+        "\"11 s\"\npayload = \"1100 B\"",
+        "\"5 s\"\npayload = \"1100 B\"",
+    ),
+    (
+        "stop = \"10 s\"\nperiod = \"5010 ms\"",
+        "stop = \"4 s\"\nperiod = \"5010 ms\"",
+    ),
+];
+
 #[test]
 fn adapters_in_a_row_carry_a_call_and_pings() {
     if !can_run("lab adapters in a row") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let changes = [
-        ("\"18 s\"", "\"12 s\""),
-        ("\"16 s\"", "\"11 s\""),
-        ("\"14 s\"", "\"9 s\""),
-        (
-            "\"11 s\"\npayload = \"1100 B\"",
-            "\"5 s\"\npayload = \"1100 B\"",
-        ),
-        (
-            "stop = \"10 s\"\nperiod = \"5010 ms\"",
-            "stop = \"4 s\"\nperiod = \"5010 ms\"",
-        ),
-    ];
-    let path = shortened(folder.path(), "adapters-in-a-row.toml", &changes);
+    let path = shortened(folder.path(), "adapters-in-a-row.toml", &SEVERAL_ADAPTERS);
     let told = lab(folder.path(), &path, &["--strict"]);
     told.expect_all(&["row-voice-loss", "row-voice-live", "row-ping1000-loss"]);
 }
@@ -325,20 +327,7 @@ fn adapters_inside_adapters_carry_a_call_and_pings() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let changes = [
-        ("\"18 s\"", "\"12 s\""),
-        ("\"16 s\"", "\"11 s\""),
-        ("\"14 s\"", "\"9 s\""),
-        (
-            "\"11 s\"\npayload = \"1100 B\"",
-            "\"5 s\"\npayload = \"1100 B\"",
-        ),
-        (
-            "stop = \"10 s\"\nperiod = \"5010 ms\"",
-            "stop = \"4 s\"\nperiod = \"5010 ms\"",
-        ),
-    ];
-    let path = shortened(folder.path(), "adapters-nested.toml", &changes);
+    let path = shortened(folder.path(), "adapters-nested.toml", &SEVERAL_ADAPTERS);
     let told = lab(folder.path(), &path, &["--strict"]);
     told.expect_all(&["nested-voice-live", "nested-ping1000-loss"]);
 }
