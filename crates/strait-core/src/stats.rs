@@ -238,6 +238,31 @@ pub struct HopStats {
     pub order_octets: u64,
 }
 
+/// What a station on a radio did, and has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HfStats {
+    /// Transmissions.
+    pub turns: u64,
+    /// D_PDUs sent.
+    pub d_pdus_out: u64,
+    /// D_PDUs received, for this station or others.
+    pub d_pdus_in: u64,
+    /// Frames sent again.
+    pub repeated: u64,
+    /// Transmissions that weren't answered.
+    pub unanswered: u64,
+    /// Stations that it has a link with now.
+    pub links: u64,
+    /// Links made, by either end.
+    pub links_made: u64,
+    /// Links taken for lost, and calls given up.
+    pub links_lost: u64,
+    /// Times that both ends began anew.
+    pub resets: u64,
+    /// Warnings sent and received.
+    pub warnings: u64,
+}
+
 /// Counters of one port.
 #[derive(Clone, Debug, Default)]
 pub struct PortStats {
@@ -259,6 +284,8 @@ pub struct PortStats {
     pub urgent: UrgentStats,
     /// The repairs of its links, where they are made reliable.
     pub hop: HopStats,
+    /// Its station, where it has a radio.
+    pub hf: HfStats,
     /// Frames or segments that failed their check.
     pub damaged: u64,
     /// Frames with an impossible form: too short, too long, unknown.

@@ -43,6 +43,10 @@ pub(crate) fn ports(config: &NodeConfig) -> Result<Vec<Box<dyn PortIo>>, Invalid
             PortKind::Serial => Box::new(SerialPort::new(serial(port)?)),
             PortKind::Udp => Box::new(UdpPort::new(udp(port)?).marked(marks.clone())),
             PortKind::Kiss => Box::new(kiss(port)?),
+            PortKind::Hf => {
+                let message = "has no modem to drive yet: `strait sim` runs such ports";
+                return Err(invalid(port, "kind", message));
+            }
         });
     }
     Ok(ports)
@@ -150,6 +154,10 @@ pub(crate) fn describe(port: &PortConfig) -> String {
             let modem = modem.map_or_else(device, |modem| modem.to_string());
             format!("KISS {modem}")
         }
+        PortKind::Hf => format!(
+            "HF station {}",
+            port.hf.as_ref().map_or("", |hf| hf.address.as_str())
+        ),
         PortKind::Udp => port
             .local
             .map_or_else(String::new, |local| local.to_string()),

@@ -22,9 +22,11 @@ pub use crate::hop_config::{HopConfig, ReliabilityConfig};
 use crate::gateway::GROWTH_OCTETS_MAX;
 
 mod compression;
+mod hf;
 mod host;
 
 pub use self::compression::{Checksums, Compression, ContextConfig, PayloadCompression};
+pub use self::hf::{HfConfig, HfOrder};
 pub use self::host::{HostConfig, HostKind, MacAddress};
 
 /// A gateway, as configured.
@@ -93,6 +95,9 @@ pub struct PortConfig {
     /// KISS: the modem.
     #[serde(default)]
     pub kiss: Option<KissConfig>,
+    /// HF: the station.
+    #[serde(default)]
+    pub hf: Option<HfConfig>,
     /// How packets are carried.
     #[serde(default)]
     pub profile: LinkProfile,
@@ -209,6 +214,8 @@ pub enum PortKind {
     Udp,
     /// Frames of a KISS modem.
     Kiss,
+    /// A STANAG 5066 station with an HF modem and a radio.
+    Hf,
 }
 
 /// A KISS modem and its radio.
@@ -288,6 +295,9 @@ pub struct NeighbourConfig {
     /// Where its frames come from and go to. Live only.
     #[serde(default)]
     pub address: Option<SocketAddr>,
+    /// HF: the address of its station.
+    #[serde(default)]
+    pub hf: Option<String>,
 }
 
 /// Which prefix lies behind which port.
@@ -489,6 +499,12 @@ impl PortConfig {
                 self.validate_neighbours()?;
             }
             PortKind::Kiss => self.validate_kiss()?,
+            PortKind::Hf => self.validate_hf()?,
+        }
+        if self.kind != PortKind::Hf {
+            let stations = self.neighbours.iter().any(|it| it.hf.is_some());
+            let foreign = [("hf", self.hf.is_some()), ("neighbours hf", stations)];
+            self.refuse(&foreign, "is for kind = \"hf\": remove it")?;
         }
         if let Some((key, message)) = compression::fault(self) {
             return Err(invalid(self.place(key), message));
@@ -585,14 +601,16 @@ impl PortConfig {
     pub fn line_rate(&self) -> Option<LineRate> {
         match self.kind {
             PortKind::Serial => Some(LineRate::new(self.baud?, self.bits_per_octet().ok()?)),
-            PortKind::Udp | PortKind::Kiss => self.rate.map(|rate| LineRate::new(rate.0, 8)),
+            PortKind::Udp | PortKind::Kiss | PortKind::Hf => {
+                self.rate.map(|rate| LineRate::new(rate.0, 8))
+            }
         }
     }
 
     /// Frames that this port may send: nothing limits an octet stream.
     pub fn frame_octets_max(&self) -> usize {
         match self.kind {
-            PortKind::Serial => usize::MAX,
+            PortKind::Serial | PortKind::Hf => usize::MAX,
             _ if self.profile == LinkProfile::Hbh && self.frame.is_none() => self.hop_frame(),
             PortKind::Udp => self.frame.map_or(1400, |frame| frame.0 as usize),
             // What AX.25 stations agree on without negotiation.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use strait_channel::LinkConfig;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_node::GatewayFactory;
-use strait_node::config::{HostKind, LinkProfile, PortConfig};
+use strait_node::config::{HostKind, LinkProfile, PortConfig, PortKind};
 use strait_node::config_text::ConfigError;
 use strait_qos::Dscp;
 use strait_world::host::{Host, HostConfig};
@@ -236,7 +236,7 @@ impl Built {
             };
             let config = loaded.node_config(variant, &loaded.nodes[index])?;
             for (port, entry) in (1..).zip(&config.ports) {
-                if entry.profile == LinkProfile::Hbh {
+                if entry.profile == LinkProfile::Hbh || entry.kind == PortKind::Hf {
                     self.world.set_repeats(*node, PortId(port));
                 }
             }

@@ -13,7 +13,7 @@ struct Room {
     below: &'static [&'static str],
 }
 
-const ROOMS: [Room; 10] = [
+const ROOMS: [Room; 11] = [
     Room {
         name: "strait-wire",
         pure: true,
@@ -35,6 +35,11 @@ const ROOMS: [Room; 10] = [
         below: &["strait-wire", "strait-core"],
     },
     Room {
+        name: "strait-s5066",
+        pure: true,
+        below: &["strait-wire", "strait-core"],
+    },
+    Room {
         name: "strait-channel",
         pure: true,
         below: &["strait-wire", "strait-core"],
@@ -43,7 +48,13 @@ const ROOMS: [Room; 10] = [
     Room {
         name: "strait-node",
         pure: true,
-        below: &["strait-wire", "strait-core", "strait-qos", "strait-link"],
+        below: &[
+            "strait-wire",
+            "strait-core",
+            "strait-qos",
+            "strait-link",
+            "strait-s5066",
+        ],
     },
     Room {
         name: "strait-world",
@@ -73,6 +84,7 @@ const BELOW_WORLD: &[&str] = &[
     "strait-core",
     "strait-qos",
     "strait-link",
+    "strait-s5066",
     "strait-channel",
     "strait-node",
 ];
@@ -82,6 +94,7 @@ const BELOW_BOTH: &[&str] = &[
     "strait-core",
     "strait-qos",
     "strait-link",
+    "strait-s5066",
     "strait-channel",
     "strait-node",
     "strait-world",
@@ -92,6 +105,7 @@ const BELOW_STRAIT: &[&str] = &[
     "strait-core",
     "strait-qos",
     "strait-link",
+    "strait-s5066",
     "strait-channel",
     "strait-node",
     "strait-world",

@@ -182,6 +182,10 @@ fn lay_end(
             config.kiss.get_or_insert_default().modem = Some(modem);
             Ok(WireEnd::KissTcp(modem))
         }
+        PortKind::Hf => Err(LabError::Scenario(format!(
+            "link `{}`: there is no live modem for ports of kind `hf` yet",
+            link.name
+        ))),
         PortKind::Udp => {
             let [near, far] = stage.net.join_link(gateway, index, side)?;
             // One socket serves all neighbours on a port, whichever cable leads to them.
@@ -207,6 +211,7 @@ fn attach(neighbours: &mut Vec<NeighbourConfig>, name: &str, address: SocketAddr
         None => neighbours.push(NeighbourConfig {
             name: name.to_owned(),
             address: Some(address),
+            hf: None,
         }),
     }
 }

@@ -261,6 +261,9 @@ impl Gateway {
         if self.ports.get(port.index()).is_some_and(Port::is_hops) {
             return self.take_hop_frame(now, port, from, bytes);
         }
+        if let Some(entry) = self.ports.get_mut(port.index()).filter(|it| it.is_hf()) {
+            return entry.hear_hf(now, bytes, &mut self.ledger);
+        }
         let mut arrived = core::mem::take(&mut self.arrived);
         if let Some(entry) = self.ports.get_mut(port.index()) {
             entry.receive(now, from, bytes, &mut self.ledger, |ledger, packet| {
@@ -273,6 +276,17 @@ impl Gateway {
             self.take_packet(now, packet, Hop { port, to: from });
         }
         self.arrived = arrived;
+    }
+
+    /// Ends and begins what radios and time have brought about.
+    fn settle_hf(&mut self, now: Instant) {
+        let mut came = Vec::new();
+        for port in self.ports.iter_mut().filter(|port| port.is_hf()) {
+            port.settle_hf(now, &mut self.ledger, &mut came);
+        }
+        for (packet, from) in came {
+            self.take_packet(now, packet, from);
+        }
     }
 
     fn take_port_event(&mut self, now: Instant, id: PortId, event: PortEvent) {
@@ -293,8 +307,7 @@ impl Gateway {
                 port.set_down(now, &mut self.ledger);
                 self.forget_port(id);
             }
-            // A full-duplex port needs neither.
-            PortEvent::Carrier(_) | PortEvent::Drained => {}
+            PortEvent::Carrier(_) | PortEvent::Drained => port.hear_medium(now, event),
         }
         self.tell_stations(now, id);
     }
@@ -375,6 +388,7 @@ impl Node for Gateway {
             | Input::Wall(_) => {}
         }
         self.settle_hops(now);
+        self.settle_hf(now);
     }
 
     fn wants(&self, port: PortId) -> Option<Want> {

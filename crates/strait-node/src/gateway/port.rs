@@ -24,10 +24,12 @@ use crate::flows::Flows;
 
 mod ethernet;
 mod gaps;
+mod hf;
 mod hop;
 mod octets;
 
 use self::gaps::Fit;
+use self::hf::Hf;
 
 /// How packets cross the medium at a port.
 #[derive(Debug)]
@@ -43,6 +45,8 @@ enum Link {
     },
     /// Frames to each neighbour that are repeated until they have come.
     Hops(Box<Hops>),
+    /// A radio's turns, with stations that repeat what got lost.
+    Hf(Box<Hf>),
 }
 
 /// How a port carries the packets of a class.
@@ -147,6 +151,10 @@ impl Port {
                     .collect(),
                 frame_octets_max: config.frame_octets_max(),
             },
+            PortKind::Hf => match Hf::new(config, policy, hash64(seed, &[id.0])) {
+                Some(hf) => Link::Hf(Box::new(hf)),
+                None => unreachable!("a port of kind hf has been checked for its station"),
+            },
         };
         let mtu = config.mtu.0 as usize;
         let queue = Tree::new(policy, site(id, mtu, seed));
@@ -198,7 +206,9 @@ impl Port {
     pub(crate) fn has_neighbour(&self, to: NeighbourId) -> bool {
         match &self.link {
             Link::Host(_) | Link::Octets(_) => to == NeighbourId::PEER,
-            Link::Frames { .. } | Link::Hops(_) => to.index() < self.link.neighbours(),
+            Link::Frames { .. } | Link::Hops(_) | Link::Hf(_) => {
+                to.index() < self.link.neighbours()
+            }
         }
     }
 
@@ -226,6 +236,9 @@ impl Port {
             self.mtu = (config.mtu.0 as usize).min(most);
             hops.set_up(now);
         }
+        if let Link::Hf(hf) = &mut self.link {
+            hf.set_up(now, state);
+        }
     }
 
     /// Cuts and checks by the medium's rate and by what is agreed with each neighbour.
@@ -250,7 +263,7 @@ impl Port {
             })
         };
         match &mut self.link {
-            Link::Host(_) | Link::Hops(_) => {}
+            Link::Host(_) | Link::Hops(_) | Link::Hf(_) => {}
             Link::Octets(ends) => {
                 let (settings, short, urgent) = with(0).unwrap_or((settings, 0, None));
                 ends.0.set_settings(settings);
@@ -280,7 +293,7 @@ impl Port {
         self.headers.reset();
         self.abandon(now, DropCause::PortDown, ledger);
         match &mut self.link {
-            Link::Host(_) | Link::Hops(_) => {}
+            Link::Host(_) | Link::Hops(_) | Link::Hf(_) => {}
             Link::Octets(ends) => ends.1.reset(),
             Link::Frames { neighbours, .. } => {
                 neighbours
@@ -305,6 +318,7 @@ impl Port {
                     .for_each(&mut drop);
             }
             Link::Hops(hops) => hops.take_all().into_iter().for_each(&mut drop),
+            Link::Hf(hf) => hf.set_down().for_each(&mut drop),
         }
         for class in 0..self.classes.len() {
             self.queue
@@ -316,6 +330,7 @@ impl Port {
     pub(crate) fn clear(&mut self, now: Instant, cause: DropCause, ledger: &mut Ledger) {
         self.abandon(now, cause, ledger);
         while let Some(packet) = self.queue.drain() {
+            self.link.count_waiting(&packet, -1);
             count_queued(ledger, &packet, -1);
             ledger.drop(now, packet, cause);
         }
@@ -346,9 +361,11 @@ impl Port {
             ledger.close(now, packet, Fate::Absorbed);
             return;
         }
+        self.link.count_waiting(&packet, 1);
         count_queued(ledger, &packet, 1);
         if let Err(refused) = self.queue.enqueue(now, packet) {
             let (packet, fate) = refused;
+            self.link.count_waiting(&packet, -1);
             count_queued(ledger, &packet, -1);
             ledger.close(now, packet, fate);
         }
@@ -387,6 +404,7 @@ impl Port {
     pub(crate) fn discard(&mut self, now: Instant, ledger: &mut Ledger) -> bool {
         let mut any = false;
         while let Some((packet, fate)) = self.queue.discard(now) {
+            self.link.count_waiting(&packet, -1);
             count_queued(ledger, &packet, -1);
             let bytes = ledger.close(now, packet, fate);
             ledger.keep_spare(bytes);
@@ -401,6 +419,9 @@ impl Port {
         self.rests_until = self.rests_until.filter(|until| now < *until);
         if let Link::Hops(hops) = &mut self.link {
             hops.advance(now);
+        }
+        if let Link::Hf(hf) = &mut self.link {
+            hf.advance(now);
         }
     }
 
@@ -420,13 +441,18 @@ impl Port {
             Link::Hops(hops) => hops.wake(),
             _ => None,
         };
+        let hf = match &self.link {
+            Link::Hf(hf) => hf.wake(),
+            _ => None,
+        };
         let local = wake(self.lan().and_then(Lan::wake), WakeReason::Local);
         let wakes = age
             .into_iter()
             .chain(shaper)
             .chain(rest)
             .chain(local)
-            .chain(hops);
+            .chain(hops)
+            .chain(hf);
         wakes.min_by_key(|wake| wake.at)
     }
 
@@ -439,6 +465,7 @@ impl Port {
                 neighbours.iter().map(|(sender, _)| sender.held()).sum()
             }
             Link::Hops(hops) => hops.held(),
+            Link::Hf(hf) => hf.held(),
         };
         under_way as u64 + u64::from(self.queue.total().packets)
     }
@@ -480,6 +507,8 @@ impl Port {
             },
             // Its frames are read by `hear_hop`.
             Link::Hops(_) => {}
+            // Read by `hear_hf`.
+            Link::Hf(_) => {}
         }
         if refused[Refused::Unagreed as usize] > 0 {
             self.headers.object(from);
@@ -516,6 +545,9 @@ impl Port {
     /// What the port would send first.
     pub(crate) fn wants(&self) -> Option<Want> {
         self.state?;
+        if self.is_hf() {
+            return self.wants_hf();
+        }
         if let Link::Octets(ends) = &self.link
             && let Some((class, octets)) = ends.0.leaving()
         {
@@ -572,6 +604,7 @@ impl Port {
             Link::Octets(_) => self.pull_octets(now, room, out, ledger),
             Link::Frames { .. } => self.pull_frame(now, room, out, ledger),
             Link::Hops(_) => self.pull_hop(now, room, out, ledger),
+            Link::Hf(_) => self.pull_hf(now, room, out, ledger),
         };
         let mut meta = meta?;
         self.transmissions += 1;
@@ -597,6 +630,7 @@ impl Port {
     ) -> Option<Packet> {
         while head.octets as usize <= octets_max {
             if let Some(packet) = self.queue.take(now, head) {
+                self.link.count_waiting(&packet, -1);
                 count_queued(ledger, &packet, -1);
                 return Some(packet);
             }
@@ -727,7 +761,7 @@ impl Port {
     fn note_to(&self) -> Option<NeighbourId> {
         let to = self.headers.owed()?;
         let takes = match &self.link {
-            Link::Host(_) | Link::Hops(_) => false,
+            Link::Host(_) | Link::Hops(_) | Link::Hf(_) => false,
             Link::Octets(ends) => ends.0.takes_note(),
             Link::Frames { neighbours, .. } => neighbours.get(to.index())?.0.takes_note(),
         };
@@ -790,6 +824,9 @@ impl Eligibility for Port {
         if let Link::Hops(hops) = &self.link {
             return hops.eligible(to, class, treatment.stream);
         }
+        if let Link::Hf(hf) = &self.link {
+            return hf.eligible(to, class);
+        }
         if treatment.whole && self.link.has_urgent() {
             return true;
         }
@@ -800,11 +837,19 @@ impl Eligibility for Port {
 
 impl Link {
     /// How many others there are at the other end.
-    const fn neighbours(&self) -> usize {
+    fn neighbours(&self) -> usize {
         match self {
             Self::Host(_) | Self::Octets(_) => 1,
             Self::Frames { neighbours, .. } => neighbours.len(),
             Self::Hops(hops) => hops.neighbours(),
+            Self::Hf(hf) => hf.neighbours(),
+        }
+    }
+
+    /// Counts a packet that comes into the queue (1) or leaves it (-1), where that matters.
+    fn count_waiting(&mut self, packet: &Packet, packets: isize) {
+        if let Self::Hf(hf) = self {
+            hf.count(packet, packets);
         }
     }
 
@@ -816,7 +861,7 @@ impl Link {
     /// The packet that has begun to leave to a neighbour on a stream.
     fn under_way(&self, to: NeighbourId, stream: usize) -> Option<&Packet> {
         match self {
-            Self::Host(_) | Self::Hops(_) => None,
+            Self::Host(_) | Self::Hops(_) | Self::Hf(_) => None,
             Self::Octets(ends) => ends.0.under_way(stream),
             Self::Frames { neighbours, .. } => {
                 let (sender, _) = neighbours.get(to.index())?;

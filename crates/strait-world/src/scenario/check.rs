@@ -251,7 +251,7 @@ fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortConfig, path: &
     let port_name = format!("port `{node}.{}`", port.name);
     let fits = match link.channel.kind {
         LinkKind::Serial => port.kind == PortKind::Serial,
-        LinkKind::Frames => port.kind != PortKind::Serial,
+        LinkKind::Frames => matches!(port.kind, PortKind::Udp | PortKind::Kiss),
         LinkKind::Hf => keyed_right(source, link, port, &port_name, path)?,
     };
     if !fits {
@@ -259,6 +259,7 @@ fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortConfig, path: &
             PortKind::Serial => "serial",
             PortKind::Udp => "udp",
             PortKind::Kiss => "kiss",
+            PortKind::Hf => "hf",
         };
         let theirs = match link.channel.kind {
             LinkKind::Serial => "serial",
@@ -300,7 +301,13 @@ fn keyed_right(
         );
         return Err(source.error(path, &message));
     }
-    Ok(port.kind == PortKind::Serial)
+    if port.kind == PortKind::Hf && keyed_by == Some(KeyedBy::Data) {
+        let message = format!(
+            "{name} is of kind `hf` and plans its turns: remove keyed_by from the link's [hf]"
+        );
+        return Err(source.error(path, &message));
+    }
+    Ok(matches!(port.kind, PortKind::Serial | PortKind::Hf))
 }
 
 /// Several links may end at one port only if it knows their other ends as neighbours.

@@ -1,0 +1,239 @@
+//! What a port with a radio needs: the station's address and its manners on the air (STANAG 5066).
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+use strait_core::Duration;
+use strait_core::units::{Octets, Time};
+use strait_s5066::{Address, Settings};
+
+use crate::config::{
+    Compression, InvalidConfig, LinkProfile, PayloadCompression, PortConfig, invalid,
+};
+
+/// A STANAG 5066 station.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct HfConfig {
+    /// Its address, four numbers of which the first is 0 to 15, such as `0.0.0.1`. Addresses below
+    /// 16 make the shortest frames.
+    pub address: String,
+    /// Groups that it belongs to: the first number is 16 to 31.
+    #[serde(default)]
+    pub groups: Vec<String>,
+    /// Packets are delivered as they arrive, or in the order in which they were sent.
+    #[serde(default)]
+    pub order: HfOrder,
+    /// Classes whose packets are sent without waiting for a link, and not repeated if they get
+    /// lost.
+    #[serde(default)]
+    pub without_arq: Vec<String>,
+    /// Times that each of these packets is sent; once if absent.
+    #[serde(default)]
+    pub copies: Option<u32>,
+    /// The longest transmission; 120 s if absent, 127.5 s at most.
+    #[serde(default)]
+    pub turn_max: Option<Time>,
+    /// A link is broken after this time without data; 120 s if absent.
+    #[serde(default)]
+    pub idle: Option<Time>,
+    /// From the end of another's transmission to the beginning of ours; 50 ms if absent.
+    #[serde(default)]
+    pub guard: Option<Time>,
+    /// How much later than expected an answer may begin; 1 s if absent.
+    #[serde(default)]
+    pub answer_margin: Option<Time>,
+    /// Transmissions without an answer after which a link is taken for lost; 6 if absent.
+    #[serde(default)]
+    pub unanswered: Option<u32>,
+    /// The longest segment; 1023 octets if absent.
+    #[serde(default)]
+    pub segment: Option<Octets>,
+    /// Frames that may be under way with numbers of Edition 3, 1 to 128; 128 if absent.
+    #[serde(default)]
+    pub window: Option<u32>,
+    /// Numbers of 16 bits with neighbours that have them, too; else all is as in Edition 3.
+    #[serde(default = "yes")]
+    pub long_numbers: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// The order in which packets are delivered.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum HfOrder {
+    /// As they arrive: none waits for another.
+    #[default]
+    Arrival,
+    /// As they were sent. A packet with a lost piece holds all behind it back.
+    Sent,
+}
+
+/// The largest U_PDU, with room for an Ethernet type.
+const MTU_MAX: u64 = 2046;
+
+impl HfConfig {
+    /// As the station has it. What [`PortConfig::validate_hf`] let pass is right.
+    pub(crate) fn settings(&self) -> Settings {
+        let address = |text: &String| text.parse().unwrap_or_default();
+        let time = |time: Option<Time>, or: Duration| time.map_or(or, |time| time.0);
+        let usual = Settings::new(address(&self.address));
+        Settings {
+            groups: self.groups.iter().map(address).collect(),
+            idle: time(self.idle, usual.idle),
+            turn_max: time(self.turn_max, usual.turn_max),
+            guard: time(self.guard, usual.guard),
+            answer_margin: time(self.answer_margin, usual.answer_margin),
+            unanswered_max: self.unanswered.unwrap_or(usual.unanswered_max),
+            in_order: self.order == HfOrder::Sent,
+            long_numbers: self.long_numbers,
+            window: self.window.unwrap_or(usual.window),
+            segment_octets_max: self
+                .segment
+                .map_or(usual.segment_octets_max, |octets| octets.0 as usize),
+            copies: self.copies.unwrap_or(usual.copies),
+            ..usual
+        }
+    }
+
+    /// The numbers that can't be: the key, and why.
+    fn fault(&self) -> Option<(&'static str, &'static str)> {
+        let own = self.address.parse::<Address>();
+        let no_node = own.is_err() || own.is_ok_and(Address::is_group);
+        let no_group = |text: &String| !text.parse::<Address>().is_ok_and(Address::is_group);
+        let outside = |time: Option<Time>, least: Duration, most: Duration| {
+            time.is_some_and(|time| time.0 < least || time.0 > most)
+        };
+        let (zero, second) = (Duration::ZERO, Duration::from_secs(1));
+        let turn_max = Duration::from_millis(127_500);
+        let day = second * 86_400;
+        let wrong = [
+            (
+                no_node,
+                "hf.address",
+                "must be four numbers, the first 0 to 15, such as 0.0.0.1",
+            ),
+            (
+                self.groups.iter().any(no_group),
+                "hf.groups",
+                "must be addresses whose first number is 16 to 31",
+            ),
+            (
+                self.copies.is_some_and(|copies| !(1..=8).contains(&copies)),
+                "hf.copies",
+                "must be 1 to 8",
+            ),
+            (
+                outside(self.turn_max, second, turn_max),
+                "hf.turn_max",
+                "must be 1 s to 127.5 s",
+            ),
+            (
+                outside(self.idle, second, day),
+                "hf.idle",
+                "must be 1 s to a day",
+            ),
+            (
+                outside(self.guard, zero, second * 10),
+                "hf.guard",
+                "must be 10 s at most",
+            ),
+            (
+                outside(self.answer_margin, zero, second * 60),
+                "hf.answer_margin",
+                "must be 60 s at most",
+            ),
+            (
+                self.unanswered
+                    .is_some_and(|turns| !(1..=100).contains(&turns)),
+                "hf.unanswered",
+                "must be 1 to 100",
+            ),
+            (
+                self.segment
+                    .is_some_and(|octets| !(24..=1023).contains(&octets.0)),
+                "hf.segment",
+                "must be 24 to 1023 octets",
+            ),
+            (
+                self.window
+                    .is_some_and(|frames| !(1..=128).contains(&frames)),
+                "hf.window",
+                "must be 1 to 128",
+            ),
+        ];
+        let first = wrong.into_iter().find(|(wrong, ..)| *wrong);
+        first.map(|(_, key, message)| (key, message))
+    }
+}
+
+impl PortConfig {
+    /// The station's settings and the addresses of its neighbours, in their order.
+    pub(crate) fn station(&self) -> Option<(Settings, Vec<Address>)> {
+        let settings = self.hf.as_ref()?.settings();
+        let address = |text: &String| text.parse().unwrap_or_default();
+        let peers = self.neighbours.iter();
+        let peers = peers.map(|it| it.hf.as_ref().map(address).unwrap_or_default());
+        Some((settings, peers.collect()))
+    }
+
+    /// Checks a port with a radio.
+    pub(super) fn validate_hf(&self) -> Result<(), InvalidConfig> {
+        let foreign = [
+            ("device", self.device.is_some()),
+            ("baud", self.baud.is_some()),
+            ("framing", self.framing.is_some()),
+            ("frame", self.frame.is_some()),
+            ("kiss", self.kiss.is_some()),
+            ("segment", self.segment.is_some()),
+            ("check", self.check.is_some()),
+            ("hbh", self.hbh.is_some()),
+            ("payload", self.payload != PayloadCompression::default()),
+            ("context", !self.context.is_empty()),
+        ];
+        self.refuse(&foreign, "is for other kinds of port: remove it")?;
+        let Some(hf) = &self.hf else {
+            let message = "needed: the station's address, such as { address = \"0.0.0.1\" }";
+            return Err(invalid(self.place("hf"), message));
+        };
+        if let Some((key, message)) = hf.fault() {
+            return Err(invalid(self.place(key), message));
+        }
+        if self.profile != LinkProfile::Segments || self.compression != Compression::None {
+            let message = "of a port with a radio are those of STANAG 5066: remove the keys";
+            return Err(invalid(self.place("profile, compression"), message));
+        }
+        if self.mtu.0 > MTU_MAX {
+            let message = format!("must be {MTU_MAX} at most on a port with a radio");
+            return Err(invalid(self.place("mtu"), message));
+        }
+        self.validate_neighbours()?;
+        self.validate_stations(hf)
+    }
+
+    fn validate_stations(&self, hf: &HfConfig) -> Result<(), InvalidConfig> {
+        if self.neighbours.is_empty() {
+            let message = "needed: each with a name and the address of its station in `hf`";
+            return Err(invalid(self.place("neighbours"), message));
+        }
+        let mut known = Vec::from([hf.address.parse::<Address>()]);
+        for neighbour in &self.neighbours {
+            let place = || self.place(&format!("neighbours {} hf", neighbour.name));
+            let address = neighbour.hf.as_deref().map(str::parse::<Address>);
+            let Some(address @ Ok(_)) = address else {
+                let message = "needed: the address of its station, such as 0.0.0.2";
+                return Err(invalid(place(), message));
+            };
+            if known.contains(&address) {
+                return Err(invalid(place(), "is the address of another station"));
+            }
+            known.push(address);
+        }
+        Ok(())
+    }
+}

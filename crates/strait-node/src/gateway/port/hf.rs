@@ -1,0 +1,303 @@
+//! A port with a radio: a STANAG 5066 station takes packets from the queue as its turn goes on, and
+//! holds them until their station has them.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use strait_core::delay::DelayPart;
+use strait_core::fate::Ledger;
+use strait_core::node::{PortEvent, PortState, TxMeta, Want};
+use strait_core::stats::HfStats;
+use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, Room, Wake, WakeReason};
+use strait_qos::{Head, Policy, Scheduler};
+use strait_s5066::c_pdu::CPdu;
+use strait_s5066::s_pdu::{self, DataSPdu};
+use strait_s5066::{Offer, Outcome, Station};
+use strait_wire::hash::hash64;
+
+use super::{Link, NOTE_CLASS, Port};
+use crate::config::PortConfig;
+use crate::route::Hop;
+
+/// About what a D_PDU has, for those who ask.
+const D_PDU_OCTETS: u32 = 64;
+
+/// A station, and what it has to know of the port's packets.
+#[derive(Debug)]
+pub(super) struct Hf {
+    station: Station<Box<Packet>>,
+    /// By class: repeated until it has come.
+    arq: Vec<bool>,
+    /// By neighbour: octets and packets in the queue.
+    waiting: Vec<(usize, usize)>,
+}
+
+impl Hf {
+    /// The station of a port, if it is configured as one.
+    pub(super) fn new(config: &PortConfig, policy: &Policy, seed: u64) -> Option<Self> {
+        let (settings, peers) = config.station()?;
+        let without = config.hf.as_ref().map(|hf| &hf.without_arq);
+        let repeated = |name: &str| without.is_none_or(|names| names.iter().all(|it| it != name));
+        let classes = policy.classes().iter();
+        Some(Self {
+            waiting: alloc::vec![(0, 0); peers.len()],
+            station: Station::new(settings, &peers, hash64(seed, b"hf")),
+            arq: classes.map(|class| repeated(&class.name)).collect(),
+        })
+    }
+
+    pub(super) fn neighbours(&self) -> usize {
+        self.station.peers()
+    }
+
+    /// Packets that the station holds.
+    pub(super) fn held(&self) -> usize {
+        self.station.held()
+    }
+
+    pub(super) fn eligible(&self, to: NeighbourId, class: ClassId) -> bool {
+        self.station.takes(to.index(), self.repeats(to, class))
+    }
+
+    /// Whether packets of a class are repeated until they have come.
+    fn repeats(&self, to: NeighbourId, class: ClassId) -> bool {
+        let group = self.station.is_group(to.index());
+        !group && self.arq.get(class.index()).is_none_or(|arq| *arq)
+    }
+
+    /// Counts a packet that comes into the queue (1) or leaves it (-1).
+    pub(super) fn count(&mut self, packet: &Packet, packets: isize) {
+        if let Some((octets, count)) = self.waiting.get_mut(packet.to.index()) {
+            let own = packets * packet.octets() as isize;
+            *octets = octets.saturating_add_signed(own);
+            *count = count.saturating_add_signed(packets);
+        }
+    }
+
+    pub(super) fn set_up(&mut self, now: Instant, state: PortState) {
+        self.station.set_up(now, state);
+    }
+
+    pub(super) fn advance(&mut self, now: Instant) {
+        self.station.advance(now);
+    }
+
+    pub(super) fn wake(&self) -> Option<Wake> {
+        let why = WakeReason::Turn;
+        self.station.wake().map(|at| Wake { at, why })
+    }
+
+    /// What the station has under way, when the medium is gone.
+    pub(super) fn set_down(&mut self) -> impl Iterator<Item = Packet> + '_ {
+        self.station.set_down();
+        core::iter::from_fn(|| self.station.poll_outcome()).map(|outcome| *outcome.ticket)
+    }
+
+    fn stats(&self) -> HfStats {
+        let counts = self.station.stats();
+        let linked = (0..self.station.peers()).filter(|peer| self.station.is_linked(*peer));
+        HfStats {
+            turns: counts.turns,
+            d_pdus_out: counts.d_pdus_out,
+            d_pdus_in: counts.d_pdus_in,
+            repeated: self.station.repeated(),
+            unanswered: counts.unanswered,
+            links: linked.count() as u64,
+            links_made: counts.links_made,
+            links_lost: counts.links_lost,
+            resets: counts.resets,
+            warnings: counts.warnings_in + counts.warnings_out,
+        }
+    }
+}
+
+impl Port {
+    const fn hf(&self) -> Option<&Hf> {
+        match &self.link {
+            Link::Hf(hf) => Some(hf),
+            _ => None,
+        }
+    }
+
+    const fn hf_mut(&mut self) -> Option<&mut Hf> {
+        match &mut self.link {
+            Link::Hf(hf) => Some(hf),
+            _ => None,
+        }
+    }
+
+    /// Whether it has a radio.
+    pub(crate) const fn is_hf(&self) -> bool {
+        matches!(self.link, Link::Hf(_))
+    }
+
+    /// Octets from the air.
+    pub(crate) fn hear_hf(&mut self, now: Instant, bytes: &[u8], ledger: &mut Ledger) {
+        let stats = &mut ledger.stats_mut().ports[self.id.index()];
+        stats.frames_in += 1;
+        stats.octets_in += bytes.len() as u64;
+        if let Some(hf) = self.hf_mut() {
+            hf.station.hear(now, bytes);
+        }
+    }
+
+    /// What the medium says of turns.
+    pub(crate) fn hear_medium(&mut self, now: Instant, event: PortEvent) {
+        let Some(hf) = self.hf_mut() else { return };
+        match event {
+            PortEvent::Carrier(on) => hf.station.hear_carrier(now, on),
+            PortEvent::Drained => hf.station.drained(now),
+            PortEvent::Up(_) | PortEvent::Changed(_) | PortEvent::Down(_) => {}
+        }
+    }
+
+    /// Ends the stay of packets that neighbours have by now, or never get, and gives those that
+    /// came, with who sent them.
+    pub(crate) fn settle_hf(
+        &mut self,
+        now: Instant,
+        ledger: &mut Ledger,
+        came: &mut Vec<(Vec<u8>, Hop)>,
+    ) {
+        self.end_stays(now, ledger);
+        let port = self.id;
+        let Some(hf) = self.hf_mut() else { return };
+        while let Some(received) = hf.station.poll_received() {
+            let Some(CPdu::Data(s_pdu)) = CPdu::parse(&received.c_pdu) else {
+                continue;
+            };
+            let packet = DataSPdu::parse(s_pdu).and_then(|data| s_pdu::packet(&data));
+            let Some(packet) = packet else {
+                ledger.stats_mut().ports[port.index()].invalid += 1;
+                continue;
+            };
+            let mut copy = ledger.spare();
+            copy.extend_from_slice(packet);
+            let to = NeighbourId(received.from as u16);
+            came.push((copy, Hop { port, to }));
+        }
+        let counts = *hf.station.stats();
+        let stats = &mut ledger.stats_mut().ports[port.index()];
+        stats.hf = hf.stats();
+        stats.damaged = counts.damaged;
+        stats.strangers = counts.strangers;
+    }
+
+    fn end_stays(&mut self, now: Instant, ledger: &mut Ledger) {
+        let port = self.id;
+        let Some(hf) = self.hf_mut() else { return };
+        while let Some(outcome) = hf.station.poll_outcome() {
+            let Outcome {
+                to,
+                ticket,
+                delivered,
+                began,
+                sent,
+                left,
+            } = outcome;
+            let mut packet = *ticket;
+            packet.enter(began, DelayPart::Line);
+            packet.enter(sent, DelayPart::Repeat);
+            if delivered {
+                let to = NeighbourId(to as u16);
+                let bytes = ledger.close(left, packet, Fate::Forwarded { port, to });
+                ledger.keep_spare(bytes);
+            } else {
+                ledger.drop(now, packet, DropCause::Undelivered);
+            }
+        }
+    }
+
+    pub(super) fn wants_hf(&self) -> Option<Want> {
+        let hf = self.hf()?;
+        if !hf.station.may_transmit() {
+            return None;
+        }
+        if let Some(head) = self.head() {
+            return Some(Want {
+                class: head.class,
+                octets: head.octets,
+                to: head.to,
+            });
+        }
+        let to = hf.station.to_whom().unwrap_or(0);
+        hf.station.wants().then_some(Want {
+            class: NOTE_CLASS,
+            octets: D_PDU_OCTETS,
+            to: NeighbourId(to as u16),
+        })
+    }
+
+    /// Sends the next D_PDU, beginning a turn first if none is under way.
+    pub(super) fn pull_hf(
+        &mut self,
+        now: Instant,
+        room: Room,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta> {
+        if !self.hf()?.station.is_on_air() {
+            self.begin_turn(now, room)?;
+        }
+        let mut class = None;
+        while let Some(head) = self.head() {
+            class = class.or(Some(head.class));
+            if !self.offer(now, head, ledger) {
+                break;
+            }
+        }
+        let before = out.len();
+        let hf = self.hf_mut()?;
+        let written = hf.station.write(room, out);
+        // What was taken from the queue can't be put back: an empty transmission says so.
+        let idle = || class.and_then(|_| hf.station.idle_turn());
+        let turn = written.or_else(idle)?;
+        let to = NeighbourId(hf.station.to_whom().unwrap_or(0) as u16);
+        self.burst.push(room.starts, (out.len() - before) as u64);
+        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+        self.end_stays(now, ledger);
+        Some(TxMeta {
+            to,
+            turn: Some(turn),
+            ..TxMeta::to_peer(class.unwrap_or(NOTE_CLASS))
+        })
+    }
+
+    /// Plans a turn: for whom the head packet is, or to whom the station has something to say.
+    fn begin_turn(&mut self, now: Instant, room: Room) -> Option<()> {
+        let head = self.head();
+        let hf = self.hf_mut()?;
+        if let Some(head) = head.filter(|head| hf.repeats(head.to, head.class)) {
+            hf.station.link(head.to.index());
+        }
+        let to = hf.station.to_whom();
+        let to = to.or_else(|| head.map(|head| head.to.index()))?;
+        let (octets, packets) = hf.waiting.get(to).copied().unwrap_or_default();
+        let octets = octets + packets * s_pdu::AROUND_OCTETS_MAX;
+        let began = hf.station.begin(now, to, room, (octets, packets));
+        began.then_some(())
+    }
+
+    /// Hands the head packet to the station; whether there was one.
+    fn offer(&mut self, now: Instant, head: Head, ledger: &mut Ledger) -> bool {
+        let Some(packet) = self.take(now, head, usize::MAX, ledger) else {
+            return false;
+        };
+        let urgent = self.goes_whole(head);
+        self.queue.charge(head.class, packet.info().octets);
+        let Some(hf) = self.hf_mut() else {
+            ledger.drop(now, packet, DropCause::Undelivered);
+            return false;
+        };
+        let mut c_pdu = Vec::with_capacity(packet.octets() + s_pdu::AROUND_OCTETS_MAX);
+        s_pdu::put_packet(packet.bytes(), packet.info().dscp, &mut c_pdu);
+        hf.station.offer(Offer {
+            to: head.to.index(),
+            c_pdu,
+            arq: hf.repeats(head.to, head.class),
+            urgent,
+            ticket: Box::new(packet),
+        });
+        true
+    }
+}

@@ -1,0 +1,530 @@
+//! The sending end.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use strait_core::Instant;
+
+use super::{Numbering, OutOfSync};
+use crate::d_pdu::{DATA_OVERHEAD, Data, Segment};
+use crate::quality::Quality;
+
+/// Times that a frame of twice the best length is sent before its C_PDU is cut anew; at four times
+/// the best length one is enough.
+const TRIES_BEFORE_CUTTING_ANEW: u8 = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// To be sent, again or first.
+    Due,
+    /// Sent, and nothing heard of it yet.
+    Sent,
+    Acked,
+}
+
+#[derive(Debug)]
+struct Frame {
+    unit: u64,
+    start: bool,
+    end: bool,
+    /// The piece of the C_PDU.
+    from: usize,
+    to: usize,
+    state: State,
+    tries: u8,
+    /// Its C_PDU is given up.
+    dropped: bool,
+}
+
+/// A C_PDU under way.
+#[derive(Debug)]
+struct Unit<T> {
+    octets: Vec<u8>,
+    in_order: bool,
+    /// It goes before repeats of others.
+    urgent: bool,
+    ticket: T,
+    /// Octets cut into frames.
+    cut: usize,
+    /// Octets of each of its frames but the last.
+    segment: usize,
+    /// Frames that aren't acknowledged.
+    open: u32,
+    /// When its first octet left.
+    began: Instant,
+    /// When all of it had left for the first time, if it has.
+    sent: Option<Instant>,
+    /// When the last octet of it left.
+    left: Instant,
+}
+
+/// A C_PDU that is over.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Done<T> {
+    /// What the caller gave with it.
+    pub ticket: T,
+    /// The other end has it.
+    pub acked: bool,
+    /// When its first octet left.
+    pub began: Instant,
+    /// When all of it had left once.
+    pub sent: Instant,
+    /// When the last octet of it left, repeats included.
+    pub left: Instant,
+}
+
+/// Cuts C_PDUs into frames and repeats those that got lost.
+#[derive(Debug)]
+pub struct Sender<T> {
+    numbering: Numbering,
+    /// The longest segment.
+    segment_max: usize,
+    /// The number of the first frame.
+    lower: u16,
+    frames: VecDeque<Frame>,
+    units: BTreeMap<u64, Unit<T>>,
+    next_unit: u64,
+    /// What is being cut, or is to be cut anew first.
+    cutting: VecDeque<u64>,
+    done: VecDeque<Done<T>>,
+    /// Due frames.
+    due: usize,
+    /// After a turn that nothing was heard of: so many frames more, to be heard at all.
+    probes: Option<u8>,
+    /// The place up to which this turn's spare room has been filled.
+    filled: usize,
+    repeated: u64,
+}
+
+impl<T> Sender<T> {
+    /// An end that has sent nothing, with segments of at most `segment_max` octets.
+    #[must_use]
+    pub const fn new(numbering: Numbering, segment_max: usize) -> Self {
+        Self {
+            numbering,
+            segment_max: if segment_max == 0 { 1 } else { segment_max },
+            lower: 0,
+            frames: VecDeque::new(),
+            units: BTreeMap::new(),
+            next_unit: 0,
+            cutting: VecDeque::new(),
+            done: VecDeque::new(),
+            due: 0,
+            probes: None,
+            filled: 0,
+            repeated: 0,
+        }
+    }
+
+    /// The lowest number not acknowledged.
+    #[must_use]
+    pub const fn lower(&self) -> u16 {
+        self.lower
+    }
+
+    /// Frames sent again so far.
+    #[must_use]
+    pub const fn repeated(&self) -> u64 {
+        self.repeated
+    }
+
+    /// C_PDUs under way.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.units.len()
+    }
+
+    /// Whether a new C_PDU would be cut now.
+    #[must_use]
+    pub fn takes(&self) -> bool {
+        self.cutting.is_empty() && self.is_open() && self.probes.is_none()
+    }
+
+    fn is_open(&self) -> bool {
+        self.frames.len() < self.numbering.window() as usize
+    }
+
+    /// Whether something is to be sent, without a new C_PDU.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        match self.probes {
+            Some(left) => left > 0 && !self.frames.is_empty(),
+            None => self.due > 0 || !self.cutting.is_empty() && self.is_open(),
+        }
+    }
+
+    /// The longest segment that may go next, if new ones have about `segment` octets.
+    #[must_use]
+    pub fn longest(&self, segment: usize) -> usize {
+        let open = |frame: &&Frame| frame.state != State::Acked;
+        let again = self.frames.iter().filter(open);
+        let again = again.map(|frame| frame.to - frame.from);
+        let begun = self.cutting.iter().filter_map(|unit| self.units.get(unit));
+        let begun = begun.filter(|unit| unit.cut > 0).map(|unit| unit.segment);
+        // Even lengths may be half as much again.
+        let new = (segment + segment / 2).min(self.segment_max);
+        again.chain(begun).fold(new, usize::max)
+    }
+
+    /// The octets of what [`Self::has_more`] tells of, `around` for each frame, in frames of
+    /// `segment` octets; and how many frames the window takes beside.
+    #[must_use]
+    pub fn backlog(&self, segment: usize, around: usize) -> (usize, usize) {
+        if let Some(left) = self.probes {
+            let places = (1..=left).filter_map(|left| self.probe_place(left));
+            let frames = places.map(|place| &self.frames[place]);
+            let octets = frames.map(|frame| frame.to - frame.from + around);
+            return (octets.sum(), 0);
+        }
+        let due = self.frames.iter().filter(|frame| frame.state == State::Due);
+        let due: usize = due.map(|frame| frame.to - frame.from + around).sum();
+        let mut free = self.numbering.window() as usize - self.frames.len();
+        let mut octets = due;
+        for unit in self.cutting.iter().filter_map(|unit| self.units.get(unit)) {
+            let left = unit.octets.len() - unit.cut;
+            let frames = left.div_ceil(segment.max(1)).min(free);
+            octets += left.min(frames * segment) + frames * around;
+            free -= frames;
+        }
+        (octets, free)
+    }
+
+    /// Takes a C_PDU, to be cut when there is room for it; an urgent one goes before repeats of
+    /// others. The caller asked [`Self::takes`].
+    pub fn offer(&mut self, octets: Vec<u8>, in_order: bool, urgent: bool, ticket: T) {
+        let unit = Unit {
+            octets,
+            in_order,
+            urgent,
+            ticket,
+            cut: 0,
+            segment: 0,
+            open: 0,
+            began: Instant::ZERO,
+            sent: None,
+            left: Instant::ZERO,
+        };
+        self.units.insert(self.next_unit, unit);
+        self.cutting.push_back(self.next_unit);
+        self.next_unit += 1;
+    }
+
+    /// A new turn begins: spare room may be filled with any of what it sends.
+    pub fn begin_turn(&mut self) {
+        self.filled = 0;
+    }
+
+    /// The frame that goes next, with at most `room` octets of segment; new ones have about
+    /// `segment`. `begins` is when it begins to leave, `ends` says when so many octets have left.
+    pub fn next(
+        &mut self,
+        room: usize,
+        segment: usize,
+        begins: Instant,
+        ends: impl Fn(usize) -> Instant,
+    ) -> Option<Data<'_>> {
+        let place = match self.probes {
+            Some(0) => return None,
+            Some(left) => {
+                let place = self.probe_place(left)?;
+                let frame = &self.frames[place];
+                (frame.to - frame.from <= room).then_some(())?;
+                self.probes = Some(left - 1);
+                place
+            }
+            None if self.cuts_first() => self.cut(room, segment, begins)?,
+            None => match self.due_place(room) {
+                Some(place) => place,
+                None => self.cut(room, segment, begins)?,
+            },
+        };
+        Some(self.send(place, ends))
+    }
+
+    /// A frame of this turn once more, where there is room left and nothing else to send.
+    pub fn fill(&mut self, room: usize, ends: impl Fn(usize) -> Instant) -> Option<Data<'_>> {
+        let from = self.filled;
+        let fits = |(_, frame): &(usize, &Frame)| {
+            frame.state == State::Sent && frame.to - frame.from <= room
+        };
+        let mut frames = self.frames.iter().enumerate().skip(from);
+        let (place, _) = frames.find(fits)?;
+        self.filled = place + 1;
+        Some(self.send(place, ends))
+    }
+
+    /// Where the frame stands that goes with so many probes left: the first that isn't
+    /// acknowledged, and the last.
+    fn probe_place(&self, left: u8) -> Option<usize> {
+        let open = |frame: &Frame| frame.state != State::Acked;
+        if left > 1 {
+            self.frames.iter().position(open)
+        } else {
+            self.frames.iter().rposition(open)
+        }
+    }
+
+    /// Whether what is being cut goes before repeats of other C_PDUs.
+    fn cuts_first(&self) -> bool {
+        let front = self.cutting.front().and_then(|unit| self.units.get(unit));
+        self.is_open() && front.is_some_and(|unit| unit.urgent)
+    }
+
+    fn due_place(&self, room: usize) -> Option<usize> {
+        if self.due == 0 {
+            return None;
+        }
+        self.frames
+            .iter()
+            .position(|frame| frame.state == State::Due && frame.to - frame.from <= room)
+    }
+
+    fn send(&mut self, place: usize, ends: impl Fn(usize) -> Instant) -> Data<'_> {
+        let last = self.frames.len() - 1;
+        let number = self.numbering.add(self.lower, place as u32);
+        let frame = &mut self.frames[place];
+        if frame.state == State::Due {
+            self.due -= 1;
+        }
+        self.repeated += u64::from(frame.tries > 0);
+        frame.state = State::Sent;
+        frame.tries = frame.tries.saturating_add(1);
+        let mut in_order = false;
+        let octets: &[u8] = match self.units.get_mut(&frame.unit) {
+            Some(unit) if !frame.dropped => {
+                unit.left = unit.left.max(ends(frame.to - frame.from));
+                if frame.end && unit.sent.is_none() {
+                    unit.sent = Some(unit.left);
+                }
+                in_order = unit.in_order;
+                &unit.octets[frame.from..frame.to]
+            }
+            _ => &[],
+        };
+        Data {
+            start: frame.start,
+            end: frame.end,
+            in_order,
+            dropped: frame.dropped,
+            upper: place == last,
+            lower: place == 0,
+            number,
+            segment: Segment::whole(octets),
+        }
+    }
+
+    /// Cuts the next frame and says where it stands.
+    fn cut(&mut self, room: usize, segment: usize, begins: Instant) -> Option<usize> {
+        if !self.is_open() {
+            return None;
+        }
+        let number = *self.cutting.front()?;
+        let unit = self.units.get_mut(&number)?;
+        if unit.cut == 0 {
+            // Frames of even length: a short one at the end costs as much around it as others. A
+            // little more than the best length is as good as a little less.
+            let (octets, segment) = (unit.octets.len(), segment.max(1));
+            let least = octets.div_ceil(self.segment_max).max(1);
+            let frames = ((octets + segment / 2) / segment).max(least);
+            unit.segment = octets.div_ceil(frames);
+            unit.began = begins;
+        }
+        let left = unit.octets.len() - unit.cut;
+        let mut octets = unit.segment.min(left);
+        if octets > room {
+            // Edition 3 lets only the last segment of a C_PDU be shorter than others.
+            if !self.numbering.is_long() || room < unit.segment / 4 || room < 16 {
+                return None;
+            }
+            octets = room;
+        }
+        let frame = Frame {
+            unit: number,
+            start: unit.cut == 0,
+            end: octets == left,
+            from: unit.cut,
+            to: unit.cut + octets,
+            state: State::Sent,
+            tries: 0,
+            dropped: false,
+        };
+        unit.cut += octets;
+        unit.open += 1;
+        if frame.end {
+            self.cutting.pop_front();
+        }
+        self.frames.push_back(frame);
+        Some(self.frames.len() - 1)
+    }
+
+    /// Learns that everything below `lower` was received, and of frames above it by `received`:
+    /// whether the frame so many places above `lower` was, if that is told. What was sent and
+    /// wasn't received is due again, and `quality` learns of both.
+    ///
+    /// # Errors
+    /// If `lower` isn't a number that is under way or the next one.
+    pub fn acknowledge(
+        &mut self,
+        lower: u16,
+        received: impl Fn(usize) -> Option<bool>,
+        segment_best: usize,
+        quality: &mut Quality,
+    ) -> Result<(), OutOfSync> {
+        let below = self.numbering.ahead(self.lower, lower) as usize;
+        if below > self.frames.len() {
+            return Err(OutOfSync);
+        }
+        self.probes = None;
+        let mut hopeless = Vec::new();
+        for place in 0..self.frames.len() {
+            let told = match place.checked_sub(below) {
+                None => Some(true),
+                Some(0) => Some(false),
+                Some(above) => received(above),
+            };
+            let Some(came) = told else { continue };
+            let frame = &mut self.frames[place];
+            let octets = frame.to - frame.from;
+            if frame.state == State::Acked {
+                continue;
+            }
+            if frame.state == State::Sent {
+                quality.learn(octets + DATA_OVERHEAD + 2, came);
+            } else if came {
+                self.due -= 1;
+            }
+            if came {
+                frame.state = State::Acked;
+                let unit = frame.unit;
+                self.close_frame(unit);
+                continue;
+            }
+            if frame.state == State::Sent {
+                frame.state = State::Due;
+                self.due += 1;
+            }
+            let times = octets / segment_best.max(1);
+            let too_long = times >= 4 || times >= 2 && frame.tries >= TRIES_BEFORE_CUTTING_ANEW;
+            // Of C_PDUs in order, later ones may be there already.
+            let in_order = |unit: &Unit<T>| unit.in_order;
+            if too_long && !frame.dropped && !self.units.get(&frame.unit).is_some_and(in_order) {
+                hopeless.push(frame.unit);
+            }
+        }
+        hopeless.dedup();
+        for unit in hopeless {
+            self.cut_anew(unit);
+        }
+        while let Some(Frame {
+            state: State::Acked,
+            ..
+        }) = self.frames.front()
+        {
+            self.frames.pop_front();
+            self.lower = self.numbering.add(self.lower, 1);
+        }
+        Ok(())
+    }
+
+    /// The other end has told all it had to tell: what was sent and isn't acknowledged is due
+    /// again.
+    pub fn end_answer(&mut self) {
+        self.probes = None;
+        for frame in &mut self.frames {
+            if frame.state == State::Sent {
+                frame.state = State::Due;
+                self.due += 1;
+            }
+        }
+    }
+
+    /// Counts a frame of a C_PDU as received.
+    fn close_frame(&mut self, number: u64) {
+        let Some(unit) = self.units.get_mut(&number) else {
+            return;
+        };
+        unit.open = unit.open.saturating_sub(1);
+        if unit.open > 0 || unit.cut < unit.octets.len() {
+            return;
+        }
+        if let Some(unit) = self.units.remove(&number) {
+            self.done.push_back(unit.done(true));
+        }
+    }
+
+    /// Gives up the frames of a C_PDU, which the other end hasn't got all of, and cuts it into
+    /// shorter ones: on a channel that got worse, long ones would never arrive.
+    fn cut_anew(&mut self, number: u64) {
+        let Some(mut unit) = self.units.remove(&number) else {
+            return;
+        };
+        for frame in self.frames.iter_mut().filter(|frame| frame.unit == number) {
+            frame.dropped = true;
+            (frame.from, frame.to) = (0, 0);
+        }
+        self.cutting.retain(|cutting| *cutting != number);
+        (unit.cut, unit.open, unit.sent) = (0, 0, None);
+        self.units.insert(self.next_unit, unit);
+        // Nothing comes between the frames of one C_PDU.
+        let begun = self.cutting.front().and_then(|front| self.units.get(front));
+        let place = usize::from(begun.is_some_and(|unit| unit.cut > 0));
+        self.cutting.insert(place, self.next_unit);
+        self.next_unit += 1;
+    }
+
+    /// A turn passed of which nothing was heard: the next one sends as little as gives an answer.
+    pub fn probe(&mut self) {
+        if !self.frames.is_empty() {
+            self.probes = Some(2);
+        }
+    }
+
+    /// The next C_PDU that is over.
+    pub fn poll(&mut self) -> Option<Done<T>> {
+        self.done.pop_front()
+    }
+
+    /// Begins anew with `numbering`. What had left whole may have arrived, and is over without an
+    /// acknowledgement; the rest can't have, and is sent again.
+    pub fn restart(&mut self, numbering: Numbering) {
+        let units = core::mem::take(&mut self.units);
+        self.clear(numbering);
+        for (number, mut unit) in units {
+            if unit.sent.is_some() {
+                self.done.push_back(unit.done(false));
+                continue;
+            }
+            (unit.cut, unit.open) = (0, 0);
+            self.cutting.push_back(number);
+            self.units.insert(number, unit);
+        }
+    }
+
+    /// Begins anew with nothing: all that was under way is over.
+    pub fn abandon(&mut self) {
+        let units = core::mem::take(&mut self.units);
+        self.clear(self.numbering);
+        self.done
+            .extend(units.into_values().map(|unit| unit.done(false)));
+    }
+
+    fn clear(&mut self, numbering: Numbering) {
+        self.numbering = numbering;
+        self.lower = 0;
+        self.frames.clear();
+        self.cutting.clear();
+        (self.due, self.probes, self.filled) = (0, None, 0);
+    }
+}
+
+impl<T> Unit<T> {
+    fn done(self, acked: bool) -> Done<T> {
+        Done {
+            ticket: self.ticket,
+            acked,
+            began: self.began,
+            sent: self.sent.unwrap_or(self.left),
+            left: self.left,
+        }
+    }
+}

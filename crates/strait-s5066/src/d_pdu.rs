@@ -1,0 +1,540 @@
+//! D_PDUs: what goes over the air (Annex C).
+//!
+//! Types 9 and 10 are ours: data and acknowledgements with numbers of 16 bits. They are sent only
+//! to nodes that agreed to them when the link was made.
+
+use alloc::vec::Vec;
+
+use crate::address::{Address, field_octets, put_field, read_field};
+use crate::check::{crc16, crc32};
+
+/// The two octets ahead of each D_PDU.
+pub const SYNC: [u8; 2] = [0x90, 0xeb];
+
+/// The longest segment of a D_PDU, in octets.
+pub const SEGMENT_OCTETS_MAX: usize = 1023;
+
+/// The longest D_PDU: sync, a header of 31 octets and 7 of addresses, segment and check.
+pub const OCTETS_MAX: usize = 2 + 31 + 7 + SEGMENT_OCTETS_MAX + 4;
+
+/// Octets ahead of the addresses: type and EOW, EOT, sizes.
+const FRONT: usize = 4;
+
+/// Octets of selective acknowledgement in the header, at most.
+pub const SELECTIVE_OCTETS_MAX: usize = 16;
+
+/// The bare data D_PDU around its segment and addresses: sync, front, three octets, both checks.
+pub(crate) const DATA_OVERHEAD: usize = 2 + FRONT + 3 + 2 + 4;
+
+/// A D_PDU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DPdu<'a> {
+    /// The engineering order wire, 12 bits.
+    pub eow: u16,
+    /// Half seconds from the first bit of this D_PDU to the end of the transmission, rounded up.
+    pub eot: u8,
+    /// Destination.
+    pub to: Address,
+    /// Source.
+    pub from: Address,
+    /// What its type has.
+    pub body: Body<'a>,
+}
+
+/// A piece of a C_PDU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment<'a> {
+    /// Its octets.
+    pub octets: &'a [u8],
+    /// Its check is right; else some octets are wrong or missing.
+    pub intact: bool,
+}
+
+impl<'a> Segment<'a> {
+    /// A segment as sent.
+    #[must_use]
+    pub const fn whole(octets: &'a [u8]) -> Self {
+        Self {
+            octets,
+            intact: true,
+        }
+    }
+}
+
+/// What types 0, 2 and 9 say of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Data<'a> {
+    /// It begins a C_PDU.
+    pub start: bool,
+    /// It ends one.
+    pub end: bool,
+    /// The C_PDU is to be delivered in order.
+    pub in_order: bool,
+    /// The C_PDU is given up.
+    pub dropped: bool,
+    /// The number is the sender's upper window edge.
+    pub upper: bool,
+    /// The number is the sender's lower window edge.
+    pub lower: bool,
+    /// The frame sequence number.
+    pub number: u16,
+    /// The segment.
+    pub segment: Segment<'a>,
+}
+
+/// What types 1, 2 and 5 say of received frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack<'a> {
+    /// The lowest number not received.
+    pub lower: u8,
+    /// One bit for each number above it, the lowest first.
+    pub selective: &'a [u8],
+}
+
+/// What type 10 says of received frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongAck<'a> {
+    /// The lowest number not received.
+    pub lower: u16,
+    /// The number that the first bit stands for.
+    pub first: u16,
+    /// One bit for each number from there, the lowest first.
+    pub selective: Segment<'a>,
+}
+
+/// What type 3 says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reset {
+    /// Both ends begin anew.
+    pub full: bool,
+    /// The sender asks for a command.
+    pub request: bool,
+    /// The receiver is to take the new lower edge.
+    pub command: bool,
+    /// An answer.
+    pub ack: bool,
+    /// The new lower edge.
+    pub lower: u8,
+    /// Tells repeats from new ones.
+    pub frame: u8,
+}
+
+/// What types 7 and 8 say of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NonArq<'a> {
+    /// Type 8.
+    pub expedited: bool,
+    /// The C_PDU's number, 12 bits.
+    pub c_pdu: u16,
+    /// It is to be delivered in order.
+    pub in_order: bool,
+    /// The destination is a group.
+    pub group: bool,
+    /// Octets of the whole C_PDU.
+    pub size: u16,
+    /// Where the segment stands in it.
+    pub offset: u16,
+    /// Half seconds in which the rest is to come.
+    pub window: u16,
+    /// The segment.
+    pub segment: Segment<'a>,
+}
+
+/// The part that differs by type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// Type 0, or type 2 with an acknowledgement.
+    Data(Data<'a>, Option<Ack<'a>>),
+    /// Type 1.
+    Ack(Ack<'a>),
+    /// Type 3.
+    Reset(Reset),
+    /// Type 4: expedited, stop and wait by C_PDU.
+    ExpeditedData {
+        /// It begins a C_PDU.
+        start: bool,
+        /// It ends one.
+        end: bool,
+        /// The C_PDU's number, 4 bits.
+        c_pdu: u8,
+        /// The number of the frame in it.
+        number: u8,
+        /// The segment.
+        segment: Segment<'a>,
+    },
+    /// Type 5.
+    ExpeditedAck(Ack<'a>),
+    /// Type 6.
+    Management {
+        /// A message is in the D_PDU, beside the order wire.
+        extended: bool,
+        /// The message counts.
+        valid: bool,
+        /// An answer.
+        ack: bool,
+        /// Tells repeats from new ones.
+        frame: u8,
+        /// The message.
+        message: &'a [u8],
+    },
+    /// Types 7 and 8.
+    NonArq(NonArq<'a>),
+    /// Type 9: data with a long number. Ours.
+    LongData(Data<'a>),
+    /// Type 10: an acknowledgement of long numbers. Ours.
+    LongAck(LongAck<'a>),
+    /// Type 15.
+    Warning {
+        /// The type that was received.
+        received: u8,
+        /// What was wrong with it: 0 unknown, 1 not connected, 2 invalid, 3 wrong for the state.
+        reason: u8,
+    },
+    /// A type that this node doesn't know. Where it ends isn't known, either.
+    Unknown(u8),
+}
+
+/// Why no D_PDU stands at the beginning of some octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoDPdu {
+    /// It may, but more octets are needed.
+    #[error("octets are missing")]
+    Incomplete,
+    /// No sync.
+    #[error("no sync")]
+    Sync,
+    /// The sizes in the header can't be, or aren't those of its type.
+    #[error("impossible sizes")]
+    Sizes,
+    /// The header's check is wrong.
+    #[error("wrong check of the header")]
+    Check,
+}
+
+impl Body<'_> {
+    /// The number of its type.
+    #[must_use]
+    pub const fn kind(&self) -> u8 {
+        match self {
+            Self::Data(_, None) => 0,
+            Self::Ack(_) => 1,
+            Self::Data(_, Some(_)) => 2,
+            Self::Reset(_) => 3,
+            Self::ExpeditedData { .. } => 4,
+            Self::ExpeditedAck(_) => 5,
+            Self::Management { .. } => 6,
+            Self::NonArq(non_arq) => 7 + non_arq.expedited as u8,
+            Self::LongData(_) => 9,
+            Self::LongAck(_) => 10,
+            Self::Warning { .. } => 15,
+            Self::Unknown(kind) => *kind,
+        }
+    }
+
+    /// What follows the header.
+    #[must_use]
+    pub const fn segment(&self) -> Option<Segment<'_>> {
+        match self {
+            Self::Data(data, _) | Self::LongData(data) => Some(data.segment),
+            Self::ExpeditedData { segment, .. } => Some(*segment),
+            Self::NonArq(non_arq) => Some(non_arq.segment),
+            Self::LongAck(ack) => Some(ack.selective),
+            _ => None,
+        }
+    }
+}
+
+fn bits(flags: &[bool]) -> u8 {
+    flags.iter().fold(0, |all, flag| all << 1 | u8::from(*flag))
+}
+
+/// Two octets: flags or a number in the upper six bits, a size in the rest.
+fn sized(upper: u8, octets: usize) -> [u8; 2] {
+    (u16::from(upper) << 10 | (octets & 0x3ff) as u16).to_be_bytes()
+}
+
+impl Data<'_> {
+    fn put_flags(&self, out: &mut Vec<u8>) {
+        let flags = [
+            self.start,
+            self.end,
+            self.in_order,
+            self.dropped,
+            self.upper,
+            self.lower,
+        ];
+        out.extend_from_slice(&sized(bits(&flags), self.segment.octets.len()));
+    }
+}
+
+impl Ack<'_> {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(self.lower);
+        let octets = self.selective.len().min(SELECTIVE_OCTETS_MAX);
+        out.extend_from_slice(&self.selective[..octets]);
+    }
+}
+
+impl DPdu<'_> {
+    /// Appends the D_PDU with its checks. Of a segment, the first [`SEGMENT_OCTETS_MAX`] octets
+    /// go.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let whole = self
+            .body
+            .segment()
+            .map_or(&[][..], |segment| segment.octets);
+        let segment = &whole[..whole.len().min(SEGMENT_OCTETS_MAX)];
+        out.extend_from_slice(&SYNC);
+        let begins = out.len();
+        out.push(self.body.kind() << 4 | (self.eow >> 8) as u8 & 15);
+        out.push(self.eow as u8);
+        out.push(self.eot);
+        let field = field_octets(self.to, self.from);
+        out.push(0);
+        put_field(self.to, self.from, field, out);
+        self.put_own(out);
+        let header = out.len() - begins - field + 2;
+        out[begins + 3] = (field as u8) << 5 | header as u8 & 31;
+        let check = crc16(&out[begins..]);
+        out.extend_from_slice(&check.to_le_bytes());
+        if !segment.is_empty() {
+            out.extend_from_slice(segment);
+            out.extend_from_slice(&crc32(segment).to_le_bytes());
+        }
+    }
+
+    /// Appends what the type has in its header.
+    fn put_own(&self, out: &mut Vec<u8>) {
+        match &self.body {
+            Body::Data(data, ack) => {
+                data.put_flags(out);
+                out.push(data.number as u8);
+                if let Some(ack) = ack {
+                    ack.put(out);
+                }
+            }
+            Body::Ack(ack) | Body::ExpeditedAck(ack) => ack.put(out),
+            Body::Reset(reset) => {
+                let flags = [reset.full, reset.request, reset.command, reset.ack];
+                out.extend_from_slice(&[bits(&flags), reset.lower, reset.frame]);
+            }
+            Body::ExpeditedData {
+                start,
+                end,
+                c_pdu,
+                number,
+                segment,
+            } => {
+                let upper = bits(&[*start, *end]) << 4 | c_pdu & 15;
+                out.extend_from_slice(&sized(upper, segment.octets.len()));
+                out.push(*number);
+            }
+            Body::Management {
+                extended,
+                valid,
+                ack,
+                frame,
+                message,
+            } => {
+                out.extend_from_slice(&[bits(&[*extended, *valid, *ack]), *frame]);
+                out.extend_from_slice(&message[..message.len().min(23)]);
+            }
+            Body::NonArq(non_arq) => {
+                let flags = bits(&[non_arq.in_order, non_arq.group]);
+                let upper = ((non_arq.c_pdu >> 8) as u8 & 15) << 2 | flags;
+                out.extend_from_slice(&sized(upper, non_arq.segment.octets.len()));
+                out.push(non_arq.c_pdu as u8);
+                for word in [non_arq.size, non_arq.offset, non_arq.window] {
+                    out.extend_from_slice(&word.to_be_bytes());
+                }
+            }
+            Body::LongData(data) => {
+                data.put_flags(out);
+                out.extend_from_slice(&data.number.to_be_bytes());
+            }
+            Body::LongAck(ack) => {
+                for word in [ack.lower, ack.first] {
+                    out.extend_from_slice(&word.to_be_bytes());
+                }
+                out.extend_from_slice(&sized(0, ack.selective.octets.len()));
+            }
+            Body::Warning { received, reason } => out.push(received << 4 | reason & 15),
+            Body::Unknown(_) => {}
+        }
+    }
+}
+
+/// The two octets at `at` of a header that is long enough.
+fn word(own: &[u8], at: usize) -> u16 {
+    let octet = |at: usize| u16::from(own.get(at).copied().unwrap_or(0));
+    octet(at) << 8 | octet(at + 1)
+}
+
+fn data<'a>(own: &[u8], number: u16, segment: Segment<'a>) -> Data<'a> {
+    let flag = |bit: u8| own[0] >> bit & 1 != 0;
+    Data {
+        start: flag(7),
+        end: flag(6),
+        in_order: flag(5),
+        dropped: flag(4),
+        upper: flag(3),
+        lower: flag(2),
+        number,
+        segment,
+    }
+}
+
+/// What a type has in its header, by its number of octets, and octets of segment that follow.
+fn segment_octets(kind: u8, own: &[u8]) -> Result<usize, NoDPdu> {
+    let size = || usize::from(word(own, 0) & 0x3ff);
+    let fits = match kind {
+        0 | 4 => own.len() == 3,
+        1 | 5 => (1..=1 + SELECTIVE_OCTETS_MAX).contains(&own.len()),
+        2 => (4..=4 + SELECTIVE_OCTETS_MAX).contains(&own.len()),
+        3 => own.len() == 3,
+        6 => (2..=25).contains(&own.len()),
+        7 | 8 => own.len() == 9,
+        9 => own.len() == 4,
+        10 => own.len() == 6,
+        15 => own.len() == 1,
+        _ => true,
+    };
+    if !fits {
+        return Err(NoDPdu::Sizes);
+    }
+    Ok(match kind {
+        0 | 2 | 4 | 7 | 8 | 9 => size(),
+        10 => usize::from(word(own, 4) & 0x3ff),
+        _ => 0,
+    })
+}
+
+fn body<'a>(kind: u8, own: &'a [u8], segment: Segment<'a>) -> Body<'a> {
+    let flag = |at: usize, bit: u8| own[at] >> bit & 1 != 0;
+    let ack = |at: usize| Ack {
+        lower: own[at],
+        selective: &own[at + 1..],
+    };
+    match kind {
+        0 => Body::Data(data(own, u16::from(own[2]), segment), None),
+        1 => Body::Ack(ack(0)),
+        2 => Body::Data(data(own, u16::from(own[2]), segment), Some(ack(3))),
+        3 => Body::Reset(Reset {
+            full: flag(0, 3),
+            request: flag(0, 2),
+            command: flag(0, 1),
+            ack: flag(0, 0),
+            lower: own[1],
+            frame: own[2],
+        }),
+        4 => Body::ExpeditedData {
+            start: flag(0, 7),
+            end: flag(0, 6),
+            c_pdu: own[0] >> 2 & 15,
+            number: own[2],
+            segment,
+        },
+        5 => Body::ExpeditedAck(ack(0)),
+        6 => Body::Management {
+            extended: flag(0, 2),
+            valid: flag(0, 1),
+            ack: flag(0, 0),
+            frame: own[1],
+            message: &own[2..],
+        },
+        7 | 8 => Body::NonArq(NonArq {
+            expedited: kind == 8,
+            c_pdu: u16::from(own[0] >> 4) << 8 | u16::from(own[2]),
+            in_order: flag(0, 3),
+            group: flag(0, 2),
+            size: word(own, 3),
+            offset: word(own, 5),
+            window: word(own, 7),
+            segment,
+        }),
+        9 => Body::LongData(data(own, word(own, 2), segment)),
+        10 => Body::LongAck(LongAck {
+            lower: word(own, 0),
+            first: word(own, 2),
+            selective: segment,
+        }),
+        15 => Body::Warning {
+            received: own[0] >> 4,
+            reason: own[0] & 15,
+        },
+        _ => Body::Unknown(kind),
+    }
+}
+
+/// Reads the D_PDU at the beginning of `bytes`, and says how many octets it has. A transmission
+/// that `ended` brings no more: a D_PDU whose segment isn't all there is damaged, not incomplete.
+///
+/// # Errors
+/// Why there is none. More octets help only with [`NoDPdu::Incomplete`].
+pub fn parse(bytes: &[u8], ended: bool) -> Result<(DPdu<'_>, usize), NoDPdu> {
+    if !SYNC.starts_with(&bytes[..bytes.len().min(2)]) {
+        return Err(NoDPdu::Sync);
+    }
+    let rest = bytes.get(2..).ok_or(NoDPdu::Incomplete)?;
+    let sizes = *rest.get(3).ok_or(NoDPdu::Incomplete)?;
+    let field = usize::from(sizes >> 5);
+    let header = usize::from(sizes & 31);
+    if field == 0 || header < FRONT + 2 {
+        return Err(NoDPdu::Sizes);
+    }
+    let kind = rest[0] >> 4;
+    let header_end = field + header;
+    let Some(header) = rest.get(..header_end) else {
+        return Err(NoDPdu::Incomplete);
+    };
+    let (checked, check) = header.split_at(header_end - 2);
+    if crc16(checked).to_le_bytes() != *check {
+        return Err(NoDPdu::Check);
+    }
+    let own = &checked[FRONT + field..];
+    let octets = segment_octets(kind, own)?;
+    let (segment, total) = read_segment(&rest[header_end..], octets, ended)?;
+    let (to, from) = read_field(&checked[FRONT..FRONT + field]);
+    let body = body(kind, own, segment);
+    let group = matches!(body, Body::NonArq(non_arq) if non_arq.group);
+    let d_pdu = DPdu {
+        eow: u16::from(rest[0] & 15) << 8 | u16::from(rest[1]),
+        eot: rest[2],
+        to: Address::new(to.bits() | u32::from(group) << 28),
+        from,
+        body,
+    };
+    Ok((d_pdu, 2 + header_end + total))
+}
+
+/// The segment and its check behind a header, with the octets that both have.
+fn read_segment(after: &[u8], octets: usize, ended: bool) -> Result<(Segment<'_>, usize), NoDPdu> {
+    if octets == 0 {
+        return Ok((Segment::whole(&[]), 0));
+    }
+    let Some((segment, check)) = after
+        .get(..octets + 4)
+        .and_then(|both| both.split_last_chunk::<4>())
+    else {
+        if !ended {
+            return Err(NoDPdu::Incomplete);
+        }
+        let segment = Segment {
+            octets: &after[..after.len().min(octets)],
+            intact: false,
+        };
+        return Ok((segment, after.len().min(octets + 4)));
+    };
+    let intact = crc32(segment).to_le_bytes() == *check;
+    Ok((
+        Segment {
+            octets: segment,
+            intact,
+        },
+        octets + 4,
+    ))
+}
+
+#[cfg(test)]
+#[path = "d_pdu_tests.rs"]
+mod tests;

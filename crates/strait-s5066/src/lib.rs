@@ -1,0 +1,22 @@
+//! A STANAG 5066 node, Edition 3: D_PDUs on the air, channel access by soft links, data transfer
+//! with and without ARQ, and turns on a half-duplex radio.
+//!
+//! Pure machines: octets, carriers and times come in, D_PDUs and outcomes go out. Who goes first
+//! isn't decided here; a caller hands over the next client data when there is room for it.
+#![no_std]
+extern crate alloc;
+
+pub mod address;
+pub mod arq;
+pub mod c_pdu;
+pub mod check;
+pub mod d_pdu;
+mod link;
+mod non_arq;
+mod quality;
+pub mod s_pdu;
+pub mod station;
+pub mod stream;
+
+pub use address::Address;
+pub use station::{Offer, Outcome, Received, Settings, Station, StationStats};

@@ -1,0 +1,100 @@
+//! What share of octets arrives undamaged, and how long segments should be for that.
+
+use crate::d_pdu::SEGMENT_OCTETS_MAX;
+
+/// The shortest segment that is worth its price, and the longest first one on an unknown channel.
+const SEGMENT_OCTETS_MIN: usize = 24;
+
+/// Frames after which older ones count half.
+const MEMORY: f64 = 300.0;
+
+/// Estimates how often an octet is damaged, from frames that arrived and frames that didn't.
+#[derive(Clone, Debug)]
+pub struct Quality {
+    frames: f64,
+    octets: f64,
+    lost: f64,
+    /// Frames, and lost ones, that [`Quality::take_news`] hasn't told of.
+    news: (u32, u32),
+}
+
+impl Default for Quality {
+    /// Nothing is known: as if one of twenty frames of 200 octets had been lost, until better is
+    /// known.
+    fn default() -> Self {
+        Self {
+            frames: 4.0,
+            octets: 800.0,
+            lost: 0.2,
+            news: (0, 0),
+        }
+    }
+}
+
+impl Quality {
+    /// A D_PDU of so many octets arrived or didn't.
+    pub fn learn(&mut self, octets: usize, came: bool) {
+        if self.frames > MEMORY {
+            self.frames /= 2.0;
+            self.octets /= 2.0;
+            self.lost /= 2.0;
+        }
+        self.frames += 1.0;
+        self.octets += octets as f64;
+        self.lost += if came { 0.0 } else { 1.0 };
+        self.news.0 += 1;
+        self.news.1 += u32::from(!came);
+    }
+
+    /// Whether more than half of the frames were lost since this was asked last; `None` if nothing
+    /// was learnt.
+    pub fn take_news(&mut self) -> Option<bool> {
+        let (frames, lost) = core::mem::take(&mut self.news);
+        (frames > 0).then_some(lost * 2 > frames)
+    }
+
+    /// How often an octet is damaged, if each is by itself.
+    #[must_use]
+    pub fn damage(&self) -> f64 {
+        let lost = (self.lost / self.frames).clamp(1e-6, 0.98);
+        -libm::log(1.0 - lost) * self.frames / self.octets.max(1.0)
+    }
+
+    /// The segment with the best ratio of its own octets that arrive to all that are sent, with
+    /// `around` octets around each.
+    #[must_use]
+    pub fn segment_octets(&self, around: usize, most: usize) -> usize {
+        // The maximum of n / (n + a) × exp(−d (n + a)).
+        let (a, d) = (around as f64, self.damage());
+        let best = (libm::sqrt(a * a + 4.0 * a / d) - a) / 2.0;
+        let most = most.min(SEGMENT_OCTETS_MAX);
+        (best as usize).clamp(SEGMENT_OCTETS_MIN.min(most), most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strait_core::chance::Stream;
+
+    /// Frames of the best length over a channel with bit errors, in equilibrium.
+    fn settled(bit_errors: f64) -> usize {
+        let mut quality = Quality::default();
+        let mut chance = Stream::new(1, "quality");
+        for _ in 0..2000 {
+            let octets = quality.segment_octets(16, 1023);
+            let right = libm::pow(1.0 - bit_errors, 8.0 * (octets + 16) as f64);
+            quality.learn(octets + 16, chance.happens(right));
+        }
+        quality.segment_octets(16, 1023)
+    }
+
+    #[test]
+    fn segments_have_about_the_best_length() {
+        // By sqrt(16 / (8 × errors)) less the half of 16: 442, 134, 38; all have flat maxima.
+        assert!((330..620).contains(&settled(1e-5)), "{}", settled(1e-5));
+        assert!((105..165).contains(&settled(1e-4)), "{}", settled(1e-4));
+        assert!((28..50).contains(&settled(1e-3)), "{}", settled(1e-3));
+        assert!(settled(1e-7) > 900);
+    }
+}

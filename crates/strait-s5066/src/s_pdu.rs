@@ -1,0 +1,133 @@
+//! S_PDUs: what the clients' data travels in (Annex A), and what clients put into them (Annex F).
+
+use alloc::vec::Vec;
+
+/// The client for IPv4 packets: each is one U_PDU, without anything around it.
+pub const SAP_IP: u8 = 9;
+/// The client for Ethernet types: two octets of type, then the content.
+pub const SAP_ETHER: u8 = 8;
+/// IPv6's Ethernet type.
+const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
+
+/// Octets that carrying a packet costs: the C_PDU's, the S_PDU's and an Ethernet type.
+pub const AROUND_OCTETS_MAX: usize = 1 + 3 + 2;
+
+/// Client data with its header, without a time to die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataSPdu<'a> {
+    /// 0 to 15, 15 the most urgent.
+    pub priority: u8,
+    /// The sender's access point.
+    pub source: u8,
+    /// The receiver's.
+    pub destination: u8,
+    /// The sender wants to know that the client has it.
+    pub confirm: bool,
+    /// The client's data.
+    pub u_pdu: &'a [u8],
+}
+
+impl<'a> DataSPdu<'a> {
+    /// Reads an S_PDU of type DATA; `None` for other types and what is too short.
+    #[must_use]
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (&[first, saps, third], rest) = bytes.split_first_chunk::<3>()?;
+        if first >> 4 != 0 {
+            return None;
+        }
+        let dated = third & 0x40 != 0;
+        let u_pdu = if dated { rest.get(2..)? } else { rest };
+        Some(Self {
+            priority: first & 15,
+            source: saps >> 4,
+            destination: saps & 15,
+            confirm: third & 0x80 != 0,
+            u_pdu,
+        })
+    }
+
+    /// Appends the header; the U_PDU is left to the caller.
+    pub fn put_header(&self, out: &mut Vec<u8>) {
+        out.push(self.priority & 15);
+        out.push(self.source << 4 | self.destination & 15);
+        out.push(u8::from(self.confirm) << 7);
+    }
+}
+
+/// The priority of a packet with this code point: twice its class selector, and 10 for those that
+/// begin as EF does.
+#[must_use]
+pub const fn priority(dscp: u8) -> u8 {
+    (dscp >> 3 & 7) * 2
+}
+
+/// Appends the C_PDU that carries an IP packet: IPv4 for its own client, IPv6 by the Ether client.
+pub fn put_packet(packet: &[u8], dscp: u8, out: &mut Vec<u8>) {
+    let v6 = packet.first().is_some_and(|first| first >> 4 == 6);
+    let sap = if v6 { SAP_ETHER } else { SAP_IP };
+    out.push(0);
+    let header = DataSPdu {
+        priority: priority(dscp),
+        source: sap,
+        destination: sap,
+        confirm: false,
+        u_pdu: &[],
+    };
+    header.put_header(out);
+    if v6 {
+        out.extend_from_slice(&ETHERTYPE_IPV6);
+    }
+    out.extend_from_slice(packet);
+}
+
+/// The IP packet in a client's data, if it holds one.
+#[must_use]
+pub fn packet<'a>(data: &DataSPdu<'a>) -> Option<&'a [u8]> {
+    match data.destination {
+        SAP_IP => Some(data.u_pdu),
+        SAP_ETHER => match data.u_pdu.split_first_chunk::<2>()? {
+            (&ETHERTYPE_IPV6 | &[0x08, 0x00], packet) => Some(packet),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::c_pdu::CPdu;
+
+    fn carried(c_pdu: &[u8]) -> Option<&[u8]> {
+        let Some(CPdu::Data(s_pdu)) = CPdu::parse(c_pdu) else {
+            return None;
+        };
+        packet(&DataSPdu::parse(s_pdu)?)
+    }
+
+    #[test]
+    fn packets_go_to_the_client_of_their_version() {
+        for (packet, dscp, head) in [
+            (&[0x45, 1, 2][..], 0, &[0, 0, 0x99, 0][..]),
+            (&[0x45], 0x2e, &[0, 10, 0x99, 0]),
+            (&[0x60, 9], 0x30, &[0, 12, 0x88, 0, 0x86, 0xdd]),
+        ] {
+            let mut out = Vec::new();
+            put_packet(packet, dscp, &mut out);
+            assert_eq!(out, [head, packet].concat());
+            assert_eq!(carried(&out), Some(packet));
+        }
+    }
+
+    #[test]
+    fn a_time_to_die_is_skipped_and_other_types_are_no_data() {
+        let dated = [0, 2, 0x99, 0x45, 0x12, 0x34, 0x45];
+        assert_eq!(carried(&dated), Some(&[0x45][..]));
+        assert_eq!(carried(&dated[..5]), None);
+        assert_eq!(carried(&[0, 0x10, 0x99, 0, 0x45]), None);
+        assert_eq!(carried(&[0, 0, 0x99]), None);
+        // ARP isn't for us.
+        assert_eq!(carried(&[0, 0, 0x88, 0, 8, 6, 1]), None);
+        assert_eq!(carried(&[0, 0, 0x55, 0, 0x45]), None);
+    }
+}

@@ -1,0 +1,299 @@
+//! What a station makes of what it hears.
+
+use strait_core::Instant;
+
+use super::{Phase, Received, Station};
+use crate::address::Address;
+use crate::c_pdu::CPdu;
+use crate::d_pdu::{Ack, Body, DPdu, Data, LongAck, NonArq, Reset};
+use crate::link::Change;
+use crate::s_pdu::DataSPdu;
+
+/// The bit at `place`, the lowest of the first octet being the first; `None` behind the last.
+fn bit(octets: &[u8], place: usize) -> Option<bool> {
+    octets
+        .get(place / 8)
+        .map(|octet| octet >> (place % 8) & 1 != 0)
+}
+
+/// Octets of a long acknowledgement's bits: short ones are more likely to arrive.
+pub(super) const LONG_ACK_OCTETS: usize = 64;
+
+/// After a transmission that was lost for the most part, the next one is so much shorter than the
+/// longest.
+const CAUTION: u32 = 8;
+
+impl<T> Station<T> {
+    /// Octets of a transmission, errors included.
+    pub fn hear(&mut self, now: Instant, bytes: &[u8]) {
+        self.advance(now);
+        if matches!(self.phase, Phase::Down | Phase::Keyed) {
+            return;
+        }
+        let mut finder = core::mem::take(&mut self.finder);
+        finder.feed(bytes, |d_pdu| self.take(now, d_pdu));
+        self.finder = finder;
+    }
+
+    /// The transmission that we heard is over. Who was spoken to answers at once; others leave him
+    /// the time to begin.
+    pub(super) fn end_hearing(&mut self, now: Instant) {
+        let mut finder = core::mem::take(&mut self.finder);
+        finder.end(|d_pdu| self.take(now, d_pdu));
+        self.finder = finder;
+        let wait = match self.spoke {
+            Some(_) => self.settings.guard,
+            None => {
+                let slots = 1 + self.chance.below(4) as u32;
+                self.answer_time() * slots
+            }
+        };
+        self.phase = Phase::Quiet(now + wait);
+        if let Some(peer) = self.spoke {
+            self.next_peer = peer;
+        }
+        for number in 0..self.peers.len() {
+            let peer = &mut self.peers[number];
+            if !core::mem::take(&mut peer.awaited) {
+                continue;
+            }
+            if core::mem::take(&mut peer.answered) {
+                peer.unanswered = 0;
+                peer.send.end_answer();
+                // A channel that got much worse is to be learnt about soon.
+                peer.caution = match peer.quality.take_news() {
+                    Some(true) => CAUTION,
+                    Some(false) => (peer.caution / 2).max(1),
+                    None => peer.caution,
+                };
+            } else {
+                self.miss_answer(now, number);
+            }
+        }
+    }
+
+    fn take(&mut self, now: Instant, d_pdu: &DPdu<'_>) {
+        self.stats.d_pdus_in += 1;
+        let damaged = d_pdu.body.segment().is_some_and(|segment| !segment.intact);
+        self.stats.damaged += u64::from(damaged);
+        let ours = d_pdu.to == self.settings.own;
+        let group = d_pdu.to == Address::BROADCAST || self.settings.groups.contains(&d_pdu.to);
+        if !ours && !group {
+            return;
+        }
+        let known = self.peers.iter();
+        let mut known = known.enumerate().filter(|(_, it)| it.address == d_pdu.from);
+        let Some((number, _)) = known.next() else {
+            self.stats.strangers += 1;
+            return;
+        };
+        if ours {
+            self.spoke = Some(number);
+        }
+        match &d_pdu.body {
+            Body::NonArq(piece) => self.take_non_arq(now, number, piece),
+            _ if !ours => {}
+            Body::Data(data, ack) => {
+                if self.is_connected(now, number, d_pdu.body.kind(), false) {
+                    if let Some(ack) = ack {
+                        self.take_ack(number, *ack);
+                    }
+                    self.take_data(number, data);
+                }
+            }
+            Body::Ack(ack) => {
+                if self.is_connected(now, number, 1, false) {
+                    self.take_ack(number, *ack);
+                }
+            }
+            Body::LongData(data) => {
+                if self.is_connected(now, number, 9, true) {
+                    self.take_data(number, data);
+                }
+            }
+            Body::LongAck(ack) => {
+                if self.is_connected(now, number, 10, true) {
+                    self.take_long_ack(number, *ack);
+                }
+            }
+            Body::Reset(reset) => {
+                if self.is_connected(now, number, 3, self.peers[number].link.is_long()) {
+                    self.take_reset(number, *reset);
+                }
+            }
+            Body::Warning { received, reason } => self.take_warning(number, *received, *reason),
+            // Served by no client of ours yet; connected or not, the other end is told so.
+            Body::ExpeditedData { .. } | Body::ExpeditedAck(_) | Body::Management { .. } => {
+                self.warn(number, d_pdu.body.kind(), 3);
+            }
+            Body::Unknown(kind) => self.warn(number, *kind, 0),
+        }
+    }
+
+    fn warn(&mut self, number: usize, kind: u8, reason: u8) {
+        self.peers[number].warning.get_or_insert((kind, reason));
+    }
+
+    /// Whether there is a link, with long numbers or not; without one the other end is told so.
+    fn is_connected(&mut self, now: Instant, number: usize, kind: u8, long: bool) -> bool {
+        let peer = &mut self.peers[number];
+        if peer.link.is_made() && peer.link.is_long() == long {
+            peer.link.confirm(now);
+            return true;
+        }
+        // Who is being called hears of that anyway.
+        if peer.link.says.is_none() {
+            self.warn(number, kind, 1);
+        }
+        false
+    }
+
+    fn take_data(&mut self, number: usize, data: &Data<'_>) {
+        let peer = &mut self.peers[number];
+        peer.owes_ack = true;
+        if !data.segment.intact && !data.dropped {
+            return;
+        }
+        if peer.receive.take(data).is_err() {
+            self.begin_reset(number);
+            return;
+        }
+        while let Some(c_pdu) = self.peers[number].receive.poll() {
+            self.take_c_pdu(number, c_pdu);
+        }
+    }
+
+    fn take_c_pdu(&mut self, from: usize, c_pdu: alloc::vec::Vec<u8>) {
+        if let Some(CPdu::Data(s_pdu)) = CPdu::parse(&c_pdu)
+            && DataSPdu::parse(s_pdu).is_some()
+        {
+            self.received.push_back(Received { from, c_pdu });
+        }
+    }
+
+    fn take_ack(&mut self, number: usize, ack: Ack<'_>) {
+        let told = |above: usize| Some(bit(ack.selective, above - 1).unwrap_or(false));
+        self.acknowledge(number, u16::from(ack.lower), told);
+    }
+
+    fn take_long_ack(&mut self, number: usize, ack: LongAck<'_>) {
+        let skipped = usize::from(ack.first.wrapping_sub(ack.lower));
+        let bits = ack.selective.octets;
+        let last = bits.len() < LONG_ACK_OCTETS;
+        let told = |above: usize| match above.checked_sub(skipped) {
+            Some(place) if ack.selective.intact => {
+                bit(bits, place).or_else(|| last.then_some(false))
+            }
+            _ => None,
+        };
+        self.acknowledge(number, ack.lower, told);
+    }
+
+    fn acknowledge(&mut self, number: usize, lower: u16, told: impl Fn(usize) -> Option<bool>) {
+        let best = self.segment_octets(number);
+        let peer = &mut self.peers[number];
+        peer.answered = true;
+        let acknowledged = peer.send.acknowledge(lower, told, best, &mut peer.quality);
+        if acknowledged.is_err() {
+            self.begin_reset(number);
+        }
+        self.collect(number);
+    }
+
+    fn take_non_arq(&mut self, now: Instant, number: usize, piece: &NonArq<'_>) {
+        if !piece.segment.intact {
+            return;
+        }
+        let alone = piece.offset == 0 && piece.segment.octets.len() == usize::from(piece.size);
+        let control = CPdu::parse(piece.segment.octets)
+            .filter(|c_pdu| alone && piece.expedited && !matches!(c_pdu, CPdu::Data(_)));
+        if let Some(c_pdu) = control {
+            return self.take_control(now, number, c_pdu);
+        }
+        let from = self.peers[number].address;
+        if let Some(c_pdu) = self.assembler.take(now, from, piece) {
+            self.take_c_pdu(number, c_pdu);
+        }
+    }
+
+    fn take_control(&mut self, now: Instant, number: usize, c_pdu: CPdu<'_>) {
+        let patience = self.answer_time() * 4;
+        let long = self.settings.long_numbers;
+        let peer = &mut self.peers[number];
+        peer.answered = true;
+        match peer.link.hear(now, c_pdu, patience, long) {
+            Change::None => {}
+            Change::Made { long } => {
+                self.stats.links_made += 1;
+                self.begin_anew(number, long);
+            }
+            Change::Gone => self.begin_anew(number, false),
+        }
+    }
+
+    fn begin_reset(&mut self, number: usize) {
+        let reset = &mut self.peers[number].reset;
+        if reset.open.is_none() {
+            reset.open = Some(reset.next);
+            reset.next = reset.next.wrapping_add(1);
+            self.stats.resets += 1;
+        }
+    }
+
+    fn take_reset(&mut self, number: usize, reset: Reset) {
+        let long = self.peers[number].link.is_long();
+        let peer = &mut self.peers[number];
+        let answer = Reset {
+            ack: true,
+            frame: reset.frame,
+            ..Reset::default()
+        };
+        if reset.ack {
+            peer.answered = true;
+            if peer.reset.open == Some(reset.frame) {
+                self.begin_anew(number, long);
+            }
+        } else if reset.full {
+            self.stats.resets += 1;
+            self.begin_anew(number, long);
+            self.peers[number].reset.says = Some(answer);
+        } else if reset.command && !long {
+            peer.receive.set_lower(u16::from(reset.lower));
+            peer.reset.says = Some(answer);
+        } else if reset.request && !long {
+            peer.reset.says = Some(Reset {
+                command: true,
+                lower: peer.send.lower() as u8,
+                frame: reset.frame,
+                ..Reset::default()
+            });
+        }
+    }
+
+    fn take_warning(&mut self, number: usize, received: u8, reason: u8) {
+        self.stats.warnings_in += 1;
+        self.peers[number].answered = true;
+        // It has forgotten the link, or never had it.
+        if reason == 1 && matches!(received, 0..=5 | 9 | 10) && self.peers[number].link.is_made() {
+            self.lose_link(number);
+        }
+        // It knows no long numbers, whatever was agreed.
+        if reason == 0 && matches!(received, 9 | 10) {
+            self.settings.long_numbers = false;
+            self.lose_link(number);
+        }
+    }
+
+    /// The best segment for a peer: of those that fit a transmission.
+    pub(super) fn segment_octets(&self, number: usize) -> usize {
+        let around = self.around(number);
+        let turn = self.state.map_or(0, |state| {
+            let whole_blocks = self.settings.turn_max.saturating_sub(state.block);
+            state.tx_rate.octets_in(whole_blocks)
+        });
+        let fits = usize::try_from(turn).unwrap_or(usize::MAX);
+        let most = fits.saturating_sub(around).max(1);
+        let most = most.min(self.settings.segment_octets_max);
+        self.peers[number].quality.segment_octets(around, most)
+    }
+}

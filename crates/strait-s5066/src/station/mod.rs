@@ -1,0 +1,572 @@
+//! A station: its links to peers, and whose turn it is on the air.
+
+mod hear;
+mod turn;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use strait_core::chance::Stream;
+use strait_core::node::PortState;
+use strait_core::{Duration, Instant};
+
+use crate::address::Address;
+use crate::arq::{Numbering, Receiver, Sender};
+use crate::d_pdu::{Reset, SEGMENT_OCTETS_MAX};
+use crate::link::{Link, State};
+use crate::non_arq::Assembler;
+use crate::quality::Quality;
+use crate::stream::Finder;
+
+use self::turn::{EOT_MAX, OnAir, Outgoing};
+
+/// How a station behaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Its address.
+    pub own: Address,
+    /// Groups that it belongs to.
+    pub groups: Vec<Address>,
+    /// A link that it made is broken after this time without data.
+    pub idle: Duration,
+    /// The longest transmission.
+    pub turn_max: Duration,
+    /// From the end of another's transmission to the beginning of ours.
+    pub guard: Duration,
+    /// How long an answer may be late.
+    pub answer_margin: Duration,
+    /// Turns without an answer after which a link is taken for lost.
+    pub unanswered_max: u32,
+    /// Calls in a row before a pause.
+    pub calls_max: u32,
+    /// The pause after them.
+    pub call_pause: Duration,
+    /// C_PDUs are delivered in order.
+    pub in_order: bool,
+    /// Long numbers are offered to peers, and taken.
+    pub long_numbers: bool,
+    /// Edition 3's window, 1 to 128.
+    pub window: u32,
+    /// The longest segment.
+    pub segment_octets_max: usize,
+    /// Times that C_PDUs without ARQ are sent.
+    pub copies: u32,
+}
+
+impl Settings {
+    /// What suits two stations with a modem of our time. The standard leaves all of these free.
+    #[must_use]
+    pub const fn new(own: Address) -> Self {
+        Self {
+            own,
+            groups: Vec::new(),
+            idle: Duration::from_secs(120),
+            turn_max: Duration::from_secs(120),
+            guard: Duration::from_millis(50),
+            answer_margin: Duration::from_secs(1),
+            unanswered_max: 6,
+            calls_max: 4,
+            call_pause: Duration::from_secs(30),
+            in_order: false,
+            long_numbers: true,
+            window: crate::arq::SHORT_WINDOW_MAX,
+            segment_octets_max: SEGMENT_OCTETS_MAX,
+            copies: 1,
+        }
+    }
+}
+
+/// What a caller hands over to be sent.
+#[derive(Debug)]
+pub struct Offer<T> {
+    /// The number of the peer.
+    pub to: usize,
+    /// The C_PDU, its first octet included.
+    pub c_pdu: Vec<u8>,
+    /// With repeats until it has come.
+    pub arq: bool,
+    /// It goes before repeats of others.
+    pub urgent: bool,
+    /// Given back with the outcome.
+    pub ticket: T,
+}
+
+/// What became of an offer.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outcome<T> {
+    /// The number of the peer.
+    pub to: usize,
+    /// The offer's.
+    pub ticket: T,
+    /// It was acknowledged, or has left without ARQ.
+    pub delivered: bool,
+    /// When its first octet left.
+    pub began: Instant,
+    /// When all of it had left once.
+    pub sent: Instant,
+    /// When the last of it left, repeats included.
+    pub left: Instant,
+}
+
+/// A C_PDU with client data that arrived whole.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The number of the peer.
+    pub from: usize,
+    /// The C_PDU, its first octet included.
+    pub c_pdu: Vec<u8>,
+}
+
+/// What a station counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StationStats {
+    /// Transmissions.
+    pub turns: u64,
+    /// D_PDUs sent.
+    pub d_pdus_out: u64,
+    /// D_PDUs received, for this station or others.
+    pub d_pdus_in: u64,
+    /// Of these, with a wrong check of the segment.
+    pub damaged: u64,
+    /// D_PDUs for this station from stations that it doesn't know.
+    pub strangers: u64,
+    /// Turns of ours that weren't answered.
+    pub unanswered: u64,
+    /// Links made, by either end.
+    pub links_made: u64,
+    /// Links taken for lost, and calls given up.
+    pub links_lost: u64,
+    /// Warnings sent.
+    pub warnings_out: u64,
+    /// Warnings received.
+    pub warnings_in: u64,
+    /// Resets begun, by either end.
+    pub resets: u64,
+}
+
+/// Where a reset stands.
+#[derive(Clone, Copy, Debug, Default)]
+struct ResetExchange {
+    /// Ours, not answered yet.
+    open: Option<u8>,
+    /// The number of our next one.
+    next: u8,
+    /// An answer to theirs.
+    says: Option<Reset>,
+}
+
+#[derive(Debug)]
+struct Peer<T> {
+    address: Address,
+    link: Link,
+    send: Sender<T>,
+    receive: Receiver,
+    quality: Quality,
+    /// The part of the longest transmission that is risked: one of so many.
+    caution: u32,
+    /// Data came that hasn't been acknowledged.
+    owes_ack: bool,
+    /// Our last turn was for it, and wants an answer.
+    awaited: bool,
+    /// It has answered since.
+    answered: bool,
+    /// Turns without an answer.
+    unanswered: u32,
+    /// No calls until then.
+    paused_until: Option<Instant>,
+    outgoing: Option<Outgoing<T>>,
+    reset: ResetExchange,
+    /// The type and reason of a warning to send.
+    warning: Option<(u8, u8)>,
+}
+
+/// Who is on the air.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The medium isn't there.
+    Down,
+    /// Nobody; we may begin.
+    Free,
+    /// Nobody; we may begin at this moment.
+    Quiet(Instant),
+    /// We were; an answer begins before this moment, or is lost.
+    Awaiting(Instant),
+    /// Another, to this moment at the latest.
+    Hearing(Instant),
+    /// We are.
+    Keyed,
+}
+
+/// A station with its peers, whose numbers are their places in its list.
+#[derive(Debug)]
+pub struct Station<T> {
+    settings: Settings,
+    peers: Vec<Peer<T>>,
+    phase: Phase,
+    now: Instant,
+    state: Option<PortState>,
+    /// From key-up to the first octet on the air, as it was last.
+    lead: Duration,
+    on_air: Option<OnAir>,
+    finder: Finder,
+    assembler: Assembler,
+    received: VecDeque<Received>,
+    outcomes: VecDeque<Outcome<T>>,
+    /// The peer that spoke to us in the transmission that we hear.
+    spoke: Option<usize>,
+    /// The peer whose turn it is next, where several wait.
+    next_peer: usize,
+    next_c_pdu: u16,
+    chance: Stream,
+    stats: StationStats,
+}
+
+impl<T> Station<T> {
+    /// A station that is off. `seed` differs from start to start.
+    #[must_use]
+    pub fn new(settings: Settings, peers: &[Address], seed: u64) -> Self {
+        let mut chance = Stream::new(seed, "s5066");
+        let numbering = Numbering::short(settings.window);
+        let peers = peers.iter().map(|address| Peer {
+            address: *address,
+            link: Link::new(),
+            send: Sender::new(numbering, settings.segment_octets_max),
+            receive: Receiver::new(numbering),
+            quality: Quality::default(),
+            caution: 1,
+            owes_ack: false,
+            awaited: false,
+            answered: false,
+            unanswered: 0,
+            paused_until: None,
+            outgoing: None,
+            reset: ResetExchange::default(),
+            warning: None,
+        });
+        Self {
+            peers: peers.collect(),
+            phase: Phase::Down,
+            now: Instant::ZERO,
+            state: None,
+            lead: Duration::ZERO,
+            on_air: None,
+            finder: Finder::default(),
+            assembler: Assembler::default(),
+            received: VecDeque::new(),
+            outcomes: VecDeque::new(),
+            spoke: None,
+            next_peer: 0,
+            // A station that begins anew must not be taken for the one before.
+            next_c_pdu: chance.below(4096) as u16,
+            chance,
+            settings,
+            stats: StationStats::default(),
+        }
+    }
+
+    /// What it counted.
+    #[must_use]
+    pub const fn stats(&self) -> &StationStats {
+        &self.stats
+    }
+
+    /// Frames sent again.
+    #[must_use]
+    pub fn repeated(&self) -> u64 {
+        self.peers.iter().map(|peer| peer.send.repeated()).sum()
+    }
+
+    /// C_PDUs offered whose outcome isn't known.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        let under_way = |peer: &Peer<T>| peer.send.held() + usize::from(peer.outgoing.is_some());
+        self.peers.iter().map(under_way).sum::<usize>() + self.outcomes.len()
+    }
+
+    /// How many peers it has.
+    #[must_use]
+    pub fn peers(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Whether a peer's address is that of a group.
+    #[must_use]
+    pub fn is_group(&self, peer: usize) -> bool {
+        self.peers
+            .get(peer)
+            .is_some_and(|peer| peer.address.is_group())
+    }
+
+    /// The medium is there.
+    pub fn set_up(&mut self, now: Instant, state: PortState) {
+        self.now = now;
+        self.state = Some(state);
+        if self.phase == Phase::Down {
+            self.phase = Phase::Free;
+        }
+    }
+
+    /// The medium is gone, and with it all links; what was under way to them is over.
+    pub fn set_down(&mut self) {
+        self.state = None;
+        self.phase = Phase::Down;
+        self.on_air = None;
+        self.finder = Finder::default();
+        for number in 0..self.peers.len() {
+            let peer = &mut self.peers[number];
+            peer.link.forget();
+            peer.send.abandon();
+            (peer.owes_ack, peer.awaited, peer.warning) = (false, false, None);
+            if let Some(outgoing) = peer.outgoing.take() {
+                self.outcomes.push_back(outgoing.over(number, false));
+            }
+            self.collect(number);
+        }
+    }
+
+    /// Another's transmission was heard to begin or to end; what it held was told before.
+    pub fn hear_carrier(&mut self, now: Instant, on: bool) {
+        self.advance(now);
+        match (on, self.phase) {
+            (_, Phase::Down | Phase::Keyed) => {}
+            (true, _) => {
+                // A modem may lose the end.
+                self.phase = Phase::Hearing(now + EOT_MAX + self.answer_time());
+                self.finder = Finder::default();
+                self.spoke = None;
+            }
+            (false, Phase::Hearing(_)) => self.end_hearing(now),
+            (false, _) => {}
+        }
+        self.advance(now);
+    }
+
+    /// Our transmission has left.
+    pub fn drained(&mut self, now: Instant) {
+        self.advance(now);
+        let Some(on_air) = self.on_air.take() else {
+            return;
+        };
+        self.phase = if on_air.wants_answer {
+            Phase::Awaiting(now + self.answer_time())
+        } else {
+            Phase::Quiet(now + self.settings.guard)
+        };
+        self.advance(now);
+    }
+
+    /// How long after the end of our transmission an answer is heard to begin: theirs is as slow as
+    /// ours.
+    fn answer_time(&self) -> Duration {
+        let latency = self.state.map_or(Duration::ZERO, |state| state.latency);
+        latency * 2 + self.lead * 2 + self.settings.guard + self.settings.answer_margin
+    }
+
+    /// Brings the station up to this moment.
+    pub fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        if let Phase::Awaiting(until) = self.phase
+            && until <= now
+        {
+            self.phase = Phase::Quiet(now);
+            self.miss_answers(now);
+        }
+        if let Phase::Hearing(until) = self.phase
+            && until <= now
+        {
+            self.end_hearing(now);
+        }
+        if let Phase::Quiet(at) = self.phase
+            && at <= now
+        {
+            self.phase = Phase::Free;
+        }
+        for peer in &mut self.peers {
+            peer.paused_until = peer.paused_until.filter(|until| *until > now);
+        }
+        if self.phase == Phase::Free {
+            self.break_idle(now);
+        }
+    }
+
+    fn break_idle(&mut self, now: Instant) {
+        for peer in &mut self.peers {
+            let idle = peer.link.idle_at(self.settings.idle);
+            if idle.is_some_and(|at| at <= now) && peer.send.held() == 0 {
+                peer.link.break_off();
+            }
+        }
+    }
+
+    /// Who was to answer and didn't.
+    fn miss_answers(&mut self, now: Instant) {
+        for number in 0..self.peers.len() {
+            if core::mem::take(&mut self.peers[number].awaited) {
+                self.miss_answer(now, number);
+            }
+        }
+    }
+
+    /// Nothing was heard of a turn. Two stations that began at the same time must not do so again:
+    /// the next attempt is after some answer times, the more the longer nothing is heard.
+    fn miss_answer(&mut self, now: Instant, number: usize) {
+        let long = self.settings.long_numbers;
+        let peer = &mut self.peers[number];
+        self.stats.unanswered += 1;
+        peer.unanswered += 1;
+        let slots = 1u64 << peer.unanswered.min(4);
+        match peer.link.state {
+            State::Calling { tries } if tries >= self.settings.calls_max => {
+                peer.link.forget();
+                peer.paused_until = Some(now + self.settings.call_pause);
+                self.stats.links_lost += 1;
+            }
+            State::Calling { .. } => peer.link.call(long),
+            State::Breaking { tries: 0..=1 } => peer.link.break_off(),
+            State::Breaking { .. } => peer.link.forget(),
+            State::Made { .. } if peer.unanswered >= self.settings.unanswered_max => {
+                self.lose_link(number);
+            }
+            State::Made { .. } => peer.send.probe(),
+            State::Idle => {}
+        }
+        let slot = self.answer_time();
+        let wait = slot * self.chance.below(slots) as u32;
+        self.phase = Phase::Quiet(now + wait.max(self.settings.guard));
+    }
+
+    /// A link is taken for lost.
+    fn lose_link(&mut self, number: usize) {
+        self.peers[number].link.forget();
+        self.stats.links_lost += 1;
+        self.begin_anew(number, false);
+    }
+
+    /// Both directions of a link begin anew: what had left whole may have arrived and is over, the
+    /// rest is sent by the next link.
+    fn begin_anew(&mut self, number: usize, long: bool) {
+        let numbering = if long {
+            Numbering::long()
+        } else {
+            Numbering::short(self.settings.window)
+        };
+        let peer = &mut self.peers[number];
+        peer.send.restart(numbering);
+        peer.receive = Receiver::new(numbering);
+        (peer.owes_ack, peer.unanswered, peer.reset.open) = (false, 0, None);
+        peer.paused_until = None;
+        self.collect(number);
+    }
+
+    /// Makes outcomes of what is over.
+    fn collect(&mut self, number: usize) {
+        while let Some(done) = self.peers[number].send.poll() {
+            self.outcomes.push_back(Outcome {
+                to: number,
+                ticket: done.ticket,
+                delivered: done.acked,
+                began: done.began,
+                sent: done.sent,
+                left: done.left,
+            });
+        }
+    }
+
+    /// The next outcome of an offer.
+    pub fn poll_outcome(&mut self) -> Option<Outcome<T>> {
+        self.outcomes.pop_front()
+    }
+
+    /// The next C_PDU that came.
+    pub fn poll_received(&mut self) -> Option<Received> {
+        self.received.pop_front()
+    }
+
+    /// When [`Station::advance`] is to be called.
+    #[must_use]
+    pub fn wake(&self) -> Option<Instant> {
+        let phase = match self.phase {
+            Phase::Quiet(at) | Phase::Awaiting(at) | Phase::Hearing(at) => Some(at),
+            Phase::Down => return None,
+            Phase::Free | Phase::Keyed => None,
+        };
+        let peers = self.peers.iter().flat_map(|peer| {
+            let sends_at = match peer.link.state {
+                State::Made { sends_at, .. } => Some(sends_at),
+                _ => None,
+            };
+            let idle = peer.link.idle_at(self.settings.idle);
+            [peer.paused_until, sends_at, idle].into_iter().flatten()
+        });
+        let later = peers.filter(|at| *at > self.now);
+        phase.into_iter().chain(later).min()
+    }
+
+    /// Whether an offer to a peer would be taken, or would make the station call it.
+    #[must_use]
+    pub fn takes(&self, to: usize, arq: bool) -> bool {
+        let Some(peer) = self.peers.get(to) else {
+            return false;
+        };
+        let turn = match (self.phase, &self.on_air) {
+            (Phase::Keyed, Some(on_air)) => on_air.peer == to,
+            (Phase::Free, _) => peer.paused_until.is_none(),
+            _ => false,
+        };
+        if !arq || peer.address.is_group() {
+            return turn && peer.outgoing.is_none();
+        }
+        turn && match peer.link.state {
+            State::Idle => self.phase == Phase::Free,
+            State::Made { .. } => self.may_send(peer) && peer.send.takes(),
+            State::Calling { .. } | State::Breaking { .. } => false,
+        }
+    }
+
+    /// Whether data with ARQ may go to the peer.
+    fn may_send(&self, peer: &Peer<T>) -> bool {
+        peer.link.carries(self.now) && peer.reset.open.is_none()
+    }
+
+    /// Takes what [`Station::takes`] said yes to. Offers with ARQ need a link: [`Station::link`]
+    /// sees to that.
+    pub fn offer(&mut self, offer: Offer<T>) {
+        let in_order = self.settings.in_order;
+        let Some(peer) = self.peers.get_mut(offer.to) else {
+            return;
+        };
+        if offer.arq && !peer.address.is_group() {
+            peer.send
+                .offer(offer.c_pdu, in_order, offer.urgent, offer.ticket);
+        } else {
+            let number = self.next_c_pdu;
+            self.next_c_pdu = (number + 1) % 4096;
+            let copies = self.settings.copies;
+            peer.outgoing = Some(Outgoing::new(number, offer.c_pdu, copies, offer.ticket));
+        }
+    }
+
+    /// Sees that there is a link to a peer; `true` if there is one that data can go by now.
+    pub fn link(&mut self, to: usize) -> bool {
+        let long = self.settings.long_numbers;
+        let now = self.now;
+        match self.peers.get_mut(to) {
+            Some(peer) if peer.link.state == State::Idle => {
+                peer.link.call(long);
+                false
+            }
+            Some(peer) => peer.link.carries(now) && peer.reset.open.is_none(),
+            None => false,
+        }
+    }
+
+    /// Whether there is a link to a peer.
+    #[must_use]
+    pub fn is_linked(&self, to: usize) -> bool {
+        self.peers.get(to).is_some_and(|peer| peer.link.is_made())
+    }
+}
+
+#[cfg(test)]
+#[path = "../station_tests.rs"]
+mod tests;

@@ -1,0 +1,564 @@
+//! A station's own transmissions: how long they are, and what goes into them.
+
+use alloc::vec::Vec;
+
+use strait_core::node::Turn;
+use strait_core::rate::LineRate;
+use strait_core::{Duration, Instant, Room};
+
+use super::hear::LONG_ACK_OCTETS;
+use super::{Outcome, Phase, Station};
+use crate::address::{Address, field_octets};
+use crate::c_pdu::CPdu;
+use crate::d_pdu::{
+    Ack, Body, DATA_OVERHEAD, DPdu, LongAck, NonArq, OCTETS_MAX, Reset, SELECTIVE_OCTETS_MAX, SYNC,
+    Segment,
+};
+
+/// The unit of the time in each D_PDU after which the transmission ends.
+const EOT_UNIT_NS: u128 = 500_000_000;
+
+/// The longest time that it can tell.
+pub(super) const EOT_MAX: Duration = Duration::from_millis(127_500);
+
+/// Octets around a segment without ARQ, beside the addresses.
+const NON_ARQ_OVERHEAD: usize = 2 + 4 + 9 + 2 + 4;
+
+/// Octets of a D_PDU with neither addresses nor anything of its own.
+const EMPTY: usize = SYNC.len() + 4 + 2;
+
+/// Half seconds that receivers wait for the rest of a C_PDU without ARQ: as long as the longest
+/// transmission lasts.
+const WINDOW: u16 = 255;
+
+/// An acknowledgement goes three times in a transmission that has room for it.
+const ACKS_AGAIN: u8 = 2;
+
+/// A C_PDU that is sent without ARQ.
+#[derive(Debug)]
+pub(super) struct Outgoing<T> {
+    number: u16,
+    octets: Vec<u8>,
+    offset: usize,
+    copies: u32,
+    ticket: T,
+    began: Option<Instant>,
+    sent: Option<Instant>,
+    left: Instant,
+}
+
+impl<T> Outgoing<T> {
+    pub(super) const fn new(number: u16, octets: Vec<u8>, copies: u32, ticket: T) -> Self {
+        Self {
+            number,
+            octets,
+            offset: 0,
+            copies,
+            ticket,
+            began: None,
+            sent: None,
+            left: Instant::ZERO,
+        }
+    }
+
+    pub(super) fn over(self, to: usize, delivered: bool) -> Outcome<T> {
+        Outcome {
+            to,
+            ticket: self.ticket,
+            delivered,
+            began: self.began.unwrap_or(self.left),
+            sent: self.sent.unwrap_or(self.left),
+            left: self.left,
+        }
+    }
+}
+
+/// A transmission of ours.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OnAir {
+    pub(super) peer: usize,
+    blocks: u32,
+    ends: Instant,
+    /// Nothing was pulled yet.
+    begins: bool,
+    pub(super) wants_answer: bool,
+    /// Acknowledgements have gone out up to so many places above the lower edge.
+    acked: Option<usize>,
+    /// What was said of the link, to say it again where there is room.
+    said: Option<(CPdu<'static>, u16)>,
+    /// Times that the acknowledgement may go again where there is room: without it, all that it
+    /// tells of is sent again.
+    acks_again: u8,
+}
+
+impl<T> Station<T> {
+    /// Octets around a segment of data to a peer.
+    pub(super) fn around(&self, number: usize) -> usize {
+        let peer = &self.peers[number];
+        let field = field_octets(peer.address, self.settings.own);
+        DATA_OVERHEAD + field + usize::from(peer.link.is_long())
+    }
+
+    /// Whether something is to be said to a peer, beside what its owner offers.
+    fn has_to_say(&self, number: usize) -> bool {
+        let peer = &self.peers[number];
+        let reset = peer.reset.open.is_some() && peer.link.is_made();
+        let more = self.may_send(peer) && peer.send.has_more();
+        let waits = peer.send.held() > 0
+            && peer.link.state == crate::link::State::Idle
+            && peer.paused_until.is_none();
+        peer.link.says.is_some()
+            || peer.warning.is_some()
+            || peer.reset.says.is_some()
+            || reset
+            || peer.owes_ack
+            || peer.outgoing.is_some()
+            || more
+            || waits
+    }
+
+    /// Whether the station would transmit now, beside what its owner has to offer.
+    #[must_use]
+    pub fn wants(&self) -> bool {
+        match self.phase {
+            Phase::Keyed => true,
+            Phase::Free => (0..self.peers.len()).any(|number| self.has_to_say(number)),
+            _ => false,
+        }
+    }
+
+    /// Whether the station may transmit now.
+    #[must_use]
+    pub const fn may_transmit(&self) -> bool {
+        matches!(self.phase, Phase::Keyed | Phase::Free)
+    }
+
+    /// The peer that a transmission would be for: who spoke last, then one after the other.
+    #[must_use]
+    pub fn to_whom(&self) -> Option<usize> {
+        let count = self.peers.len();
+        let order = (0..count).map(|place| (self.next_peer + place) % count);
+        let mut waiting = order.filter(|number| self.has_to_say(*number));
+        waiting.next()
+    }
+
+    /// Begins a transmission to a peer, if none is under way and it may. `waiting` are octets and
+    /// packets that its owner has for that peer.
+    pub fn begin(&mut self, now: Instant, to: usize, room: Room, waiting: (usize, usize)) -> bool {
+        self.advance(now);
+        let Some(state) = self.state.filter(|_| self.phase == Phase::Free) else {
+            return false;
+        };
+        let Some(peer) = self.peers.get(to) else {
+            return false;
+        };
+        if peer.send.held() > 0 {
+            self.link(to);
+        }
+        self.lead = room.starts.since(now);
+        let octets = self.planned_octets(to, waiting).min(room.octets);
+        let peer = &self.peers[to];
+        let longest = peer.send.longest(self.segment_octets(to)) + self.around(to);
+        let turn_max = self.settings.turn_max.min(EOT_MAX);
+        let blocks_for = |octets| blocks_for(octets, state.tx_rate, state.block);
+        let risked = whole_blocks(turn_max / peer.caution, state.block);
+        let most = risked.max(blocks_for(longest));
+        let most = most.clamp(1, whole_blocks(turn_max, state.block).max(1));
+        let blocks = blocks_for(octets).clamp(1, most);
+        self.on_air = Some(OnAir {
+            peer: to,
+            blocks,
+            ends: room.starts + state.block * blocks,
+            begins: true,
+            wants_answer: false,
+            acked: None,
+            said: None,
+            acks_again: 0,
+        });
+        self.peers[to].send.begin_turn();
+        self.phase = Phase::Keyed;
+        self.next_peer = (to + 1) % self.peers.len();
+        self.stats.turns += 1;
+        true
+    }
+
+    fn planned_octets(&self, number: usize, waiting: (usize, usize)) -> usize {
+        let peer = &self.peers[number];
+        let field = field_octets(peer.address, self.settings.own);
+        let segment = self.segment_octets(number);
+        let mut octets = 0;
+        if peer.link.says.is_some() {
+            octets += NON_ARQ_OVERHEAD + field + 1;
+        }
+        for small in [
+            peer.warning.is_some(),
+            peer.reset.says.is_some(),
+            peer.reset.open.is_some(),
+        ] {
+            octets += usize::from(small) * (EMPTY + field + 3);
+        }
+        if peer.owes_ack {
+            octets += self.ack_octets(number);
+        }
+        let (waiting_octets, packets) = waiting;
+        let split = |around: usize| waiting_octets + (packets + waiting_octets / segment) * around;
+        if let Some(outgoing) = &peer.outgoing {
+            let pieces = outgoing.octets.len().div_ceil(segment).max(1);
+            let once = outgoing.octets.len() + pieces * (NON_ARQ_OVERHEAD + field);
+            octets += once * outgoing.copies as usize;
+        }
+        if self.may_send(peer) {
+            let around = self.around(number);
+            let (backlog, frames) = peer.send.backlog(segment, around);
+            octets += backlog + split(around).min(frames * (segment + around));
+        } else if !peer.link.is_made() && peer.link.says.is_none() {
+            octets += split(NON_ARQ_OVERHEAD + field) * self.settings.copies as usize;
+        }
+        octets
+    }
+
+    fn ack_octets(&self, number: usize) -> usize {
+        let peer = &self.peers[number];
+        let field = field_octets(peer.address, self.settings.own);
+        let bits = peer.receive.selected().div_ceil(8);
+        if !peer.link.is_long() {
+            return EMPTY + field + 1 + bits.min(SELECTIVE_OCTETS_MAX);
+        }
+        (bits / LONG_ACK_OCTETS + 1) * (EMPTY + field + 6 + 4) + bits
+    }
+
+    /// Whether a transmission of ours is under way.
+    #[must_use]
+    pub const fn is_on_air(&self) -> bool {
+        self.on_air.is_some()
+    }
+
+    /// Appends the next D_PDU of the transmission, if there is one that fits, and says what the
+    /// medium has to know of it.
+    pub fn write(&mut self, room: Room, out: &mut Vec<u8>) -> Option<Turn> {
+        let mut on_air = self.on_air?;
+        let state = self.state?;
+        let rate = state.tx_rate;
+        let mut room = room;
+        if on_air.begins {
+            let all = rate.octets_in(state.block * on_air.blocks);
+            room.octets = room.octets.min(usize::try_from(all).unwrap_or(usize::MAX));
+        }
+        let before = out.len();
+        let eot = eot(room.starts, on_air.ends);
+        if !self.write_word(&mut on_air, room, eot, out)
+            && !self.write_data(&mut on_air, room, rate, eot, out)
+            && !self.write_again(&mut on_air, room, rate, eot, out)
+            && !on_air.begins
+        {
+            return None;
+        }
+        self.stats.d_pdus_out += u64::from(out.len() > before);
+        let left = room.octets - (out.len() - before);
+        let turn = Turn {
+            key_up: core::mem::take(&mut on_air.begins),
+            blocks: on_air.blocks,
+            // Less than that is no D_PDU.
+            last: left < EMPTY + 2,
+            mode: None,
+        };
+        self.on_air = Some(on_air);
+        Some(turn)
+    }
+
+    /// What the medium has to know of a transmission that goes on with nothing.
+    #[must_use]
+    pub fn idle_turn(&self) -> Option<Turn> {
+        self.on_air.map(|on_air| Turn {
+            key_up: false,
+            blocks: on_air.blocks,
+            last: false,
+            mode: None,
+        })
+    }
+
+    fn put(&self, number: usize, eot: u8, body: Body<'_>, out: &mut Vec<u8>) {
+        put(
+            self.peers[number].address,
+            self.settings.own,
+            eot,
+            body,
+            out,
+        );
+    }
+
+    /// What isn't data: of the link, warnings, resets, acknowledgements.
+    fn write_word(&mut self, on_air: &mut OnAir, room: Room, eot: u8, out: &mut Vec<u8>) -> bool {
+        let number = on_air.peer;
+        let field = field_octets(self.peers[number].address, self.settings.own);
+        let fits = |octets: usize| octets + field <= room.octets;
+        if self.peers[number].link.says.is_some() && fits(NON_ARQ_OVERHEAD + 1) {
+            let says = self.peers[number].link.says.take();
+            let c_pdu = self.next_c_pdu;
+            self.next_c_pdu = (c_pdu + 1) % 4096;
+            on_air.said = says.map(|says| (says, c_pdu));
+            if let Some(says) = says {
+                let answered = matches!(says, CPdu::Request { .. } | CPdu::Break(_));
+                on_air.wants_answer |= answered;
+                self.peers[number].awaited |= answered;
+                self.peers[number].answered = false;
+                self.write_control(number, (says, c_pdu), eot, out);
+            }
+            return true;
+        }
+        if !fits(EMPTY + 3) {
+            return false;
+        }
+        if let Some((received, reason)) = self.peers[number].warning.take() {
+            self.stats.warnings_out += 1;
+            self.put(number, eot, Body::Warning { received, reason }, out);
+            return true;
+        }
+        if let Some(says) = self.peers[number].reset.says.take() {
+            self.put(number, eot, Body::Reset(says), out);
+            return true;
+        }
+        if let (Some(frame), false) = (self.peers[number].reset.open, on_air.wants_answer) {
+            let full = Reset {
+                full: true,
+                frame,
+                ..Reset::default()
+            };
+            on_air.wants_answer = true;
+            (self.peers[number].awaited, self.peers[number].answered) = (true, false);
+            self.put(number, eot, Body::Reset(full), out);
+            return true;
+        }
+        if !self.peers[number].owes_ack {
+            return false;
+        }
+        on_air.acks_again = ACKS_AGAIN;
+        self.write_ack(on_air, room, eot, out)
+    }
+
+    fn write_control(
+        &self,
+        number: usize,
+        (says, c_pdu): (CPdu<'static>, u16),
+        eot: u8,
+        out: &mut Vec<u8>,
+    ) {
+        let octets = [says.octet()];
+        let piece = NonArq {
+            expedited: true,
+            c_pdu,
+            in_order: false,
+            group: false,
+            size: 1,
+            offset: 0,
+            window: WINDOW,
+            segment: Segment::whole(&octets),
+        };
+        self.put(number, eot, Body::NonArq(piece), out);
+    }
+
+    /// An acknowledgement, or the next part of a long one.
+    fn write_ack(&mut self, on_air: &mut OnAir, room: Room, eot: u8, out: &mut Vec<u8>) -> bool {
+        let number = on_air.peer;
+        let peer = &mut self.peers[number];
+        let field = field_octets(peer.address, self.settings.own);
+        let lower = peer.receive.lower();
+        if !peer.link.is_long() {
+            let selective = peer.receive.selective(1, SELECTIVE_OCTETS_MAX);
+            if EMPTY + field + 1 + selective.len() > room.octets {
+                return false;
+            }
+            peer.owes_ack = false;
+            let ack = Ack {
+                lower: lower as u8,
+                selective: &selective,
+            };
+            self.put(number, eot, Body::Ack(ack), out);
+            return true;
+        }
+        let skip = on_air.acked.unwrap_or(1);
+        let bits = peer.receive.selective(skip, LONG_ACK_OCTETS);
+        if EMPTY + field + 6 + 4 + bits.len() > room.octets {
+            return false;
+        }
+        on_air.acked = (bits.len() == LONG_ACK_OCTETS).then_some(skip + 8 * LONG_ACK_OCTETS);
+        peer.owes_ack = on_air.acked.is_some();
+        let ack = LongAck {
+            lower,
+            first: lower.wrapping_add(skip as u16),
+            selective: Segment::whole(&bits),
+        };
+        self.put(number, eot, Body::LongAck(ack), out);
+        true
+    }
+
+    /// Client data, without ARQ first: it is what can't wait.
+    fn write_data(
+        &mut self,
+        on_air: &mut OnAir,
+        room: Room,
+        rate: LineRate,
+        eot: u8,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let number = on_air.peer;
+        if self.write_non_arq(number, room, rate, eot, out) {
+            return true;
+        }
+        if !self.may_send(&self.peers[number]) {
+            return false;
+        }
+        let written = self.write_frame(number, room, rate, eot, false, out);
+        on_air.wants_answer |= written;
+        written
+    }
+
+    fn write_non_arq(
+        &mut self,
+        number: usize,
+        room: Room,
+        rate: LineRate,
+        eot: u8,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let own = self.settings.own;
+        let segment_max = self.segment_octets(number);
+        let peer = &mut self.peers[number];
+        let around = NON_ARQ_OVERHEAD + field_octets(peer.address, own);
+        let Some(outgoing) = &mut peer.outgoing else {
+            return false;
+        };
+        let left = outgoing.octets.len() - outgoing.offset;
+        let octets = left
+            .min(segment_max)
+            .min(room.octets.saturating_sub(around));
+        if octets == 0 && left > 0 || octets < left && octets < segment_max.min(16) {
+            return false;
+        }
+        let end = outgoing.offset + octets;
+        let piece = NonArq {
+            expedited: false,
+            c_pdu: outgoing.number,
+            in_order: false,
+            group: peer.address.is_group(),
+            size: outgoing.octets.len() as u16,
+            offset: outgoing.offset as u16,
+            window: WINDOW,
+            segment: Segment::whole(&outgoing.octets[outgoing.offset..end]),
+        };
+        put(peer.address, own, eot, Body::NonArq(piece), out);
+        outgoing.began.get_or_insert(room.starts);
+        outgoing.left = room.starts + rate.time_for((octets + around) as u64);
+        outgoing.offset = end;
+        if end == outgoing.octets.len() {
+            outgoing.sent.get_or_insert(outgoing.left);
+            outgoing.copies = outgoing.copies.saturating_sub(1);
+            outgoing.offset = 0;
+        }
+        if outgoing.copies == 0
+            && let Some(outgoing) = peer.outgoing.take()
+        {
+            self.outcomes.push_back(outgoing.over(number, true));
+        }
+        true
+    }
+
+    /// Writes the next frame, or one of this transmission `again`.
+    fn write_frame(
+        &mut self,
+        number: usize,
+        room: Room,
+        rate: LineRate,
+        eot: u8,
+        again: bool,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let segment = self.segment_octets(number);
+        let around = self.around(number);
+        let Some(segment_room) = room.octets.checked_sub(around) else {
+            return false;
+        };
+        let now = self.now;
+        let own = self.settings.own;
+        let peer = &mut self.peers[number];
+        let ends = |octets: usize| room.starts + rate.time_for((octets + around) as u64);
+        let data = if again {
+            peer.send.fill(segment_room, ends)
+        } else {
+            peer.send.next(segment_room, segment, room.starts, ends)
+        };
+        let Some(data) = data else {
+            return false;
+        };
+        let body = if peer.link.is_long() {
+            Body::LongData(data)
+        } else {
+            Body::Data(data, None)
+        };
+        put(peer.address, own, eot, body, out);
+        (peer.awaited, peer.answered) = (true, false);
+        peer.link.touch(now);
+        true
+    }
+
+    /// Where there is room and nothing else to send, the same again: it costs nothing.
+    fn write_again(
+        &mut self,
+        on_air: &mut OnAir,
+        room: Room,
+        rate: LineRate,
+        eot: u8,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let number = on_air.peer;
+        if room.octets < OCTETS_MAX.min(EMPTY + 40) {
+            return false;
+        }
+        if let Some(said) = on_air.said.take() {
+            self.write_control(number, said, eot, out);
+            return true;
+        }
+        if on_air.acks_again > 0 || on_air.acked.is_some() {
+            on_air.acks_again -= u8::from(on_air.acked.is_none());
+            let written = self.write_ack(on_air, room, eot, out);
+            self.peers[number].owes_ack = false;
+            if written {
+                return true;
+            }
+        }
+        if !self.may_send(&self.peers[number]) {
+            return false;
+        }
+        self.write_frame(number, room, rate, eot, true, out)
+    }
+}
+
+fn put(to: Address, from: Address, eot: u8, body: Body<'_>, out: &mut Vec<u8>) {
+    let d_pdu = DPdu {
+        eow: 0,
+        eot,
+        to,
+        from,
+        body,
+    };
+    d_pdu.put(out);
+}
+
+/// Half seconds from `starts` to `ends`, rounded up.
+fn eot(starts: Instant, ends: Instant) -> u8 {
+    let left = ends.since(starts).as_nanos().div_ceil(EOT_UNIT_NS);
+    u8::try_from(left).unwrap_or(u8::MAX)
+}
+
+/// Blocks that hold so many octets.
+fn blocks_for(octets: usize, rate: LineRate, block: Duration) -> u32 {
+    let block_ns = block.as_nanos().max(1);
+    let needed = rate.time_for(octets as u64).as_nanos().div_ceil(block_ns);
+    u32::try_from(needed).unwrap_or(u32::MAX)
+}
+
+/// Blocks that fit into a time.
+fn whole_blocks(time: Duration, block: Duration) -> u32 {
+    let blocks = time.as_nanos() / block.as_nanos().max(1);
+    u32::try_from(blocks).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,743 @@
+//! Stations on a half-duplex medium in virtual time.
+
+use super::*;
+use alloc::collections::{BTreeMap, VecDeque};
+use strait_core::rate::LineRate;
+use strait_core::{Instant, Room};
+
+use crate::d_pdu::parse;
+
+const LEAD: Duration = Duration::from_millis(440);
+const DELAY: Duration = Duration::from_millis(2);
+
+/// Modem and channel.
+#[derive(Clone, Copy)]
+struct Air {
+    rate: LineRate,
+    block: Duration,
+    bit_errors: f64,
+}
+
+impl Air {
+    fn at(bit_s: u64, bit_errors: f64) -> Self {
+        Self {
+            rate: LineRate::new(bit_s, 8),
+            block: Duration::from_millis(480),
+            bit_errors,
+        }
+    }
+}
+
+enum Event {
+    Advance(usize),
+    Pull(usize),
+    Arrive {
+        to: usize,
+        from: usize,
+        turn: usize,
+        bytes: Vec<u8>,
+    },
+    Carrier(usize, bool),
+    Drained(usize),
+}
+
+struct Keyed {
+    starts: Instant,
+    blocks: u32,
+    block: u32,
+    pending: Vec<u8>,
+    turn: usize,
+}
+
+/// A C_PDU to send: to whom, octets, with ARQ.
+type Message = (usize, Vec<u8>, bool);
+
+struct World {
+    air: Air,
+    now: Instant,
+    stations: Vec<Station<u32>>,
+    queues: Vec<VecDeque<Message>>,
+    keyed: Vec<Option<Keyed>>,
+    events: BTreeMap<(Instant, u64), Event>,
+    serial: u64,
+    chance: Stream,
+    /// Who hears whom: `deaf[to][from]` hears nothing.
+    deaf: Vec<Vec<bool>>,
+    /// By station: when which C_PDU came.
+    came: Vec<Vec<(Instant, Vec<u8>)>>,
+    outcomes: Vec<Vec<(u32, bool)>>,
+    tickets: u32,
+    collisions: u32,
+    /// By transmission: another one was under way.
+    spoilt: Vec<bool>,
+    /// Every transmission: who, when its octets began, its blocks.
+    turns: Vec<(usize, Instant, u32)>,
+    /// Types of D_PDUs sent.
+    kinds: BTreeMap<u8, u32>,
+}
+
+fn address(number: usize) -> Address {
+    Address::new(number as u32 + 1)
+}
+
+fn settings(number: usize) -> Settings {
+    Settings::new(address(number))
+}
+
+impl World {
+    fn new(air: Air, settings: Vec<Settings>) -> Self {
+        let count = settings.len();
+        let mut world = Self {
+            air,
+            now: Instant::ZERO,
+            stations: Vec::new(),
+            queues: alloc::vec![VecDeque::new(); count],
+            keyed: (0..count).map(|_| None).collect(),
+            events: BTreeMap::new(),
+            serial: 0,
+            chance: Stream::new(7, "air"),
+            deaf: alloc::vec![alloc::vec![false; count]; count],
+            came: alloc::vec![Vec::new(); count],
+            outcomes: alloc::vec![Vec::new(); count],
+            tickets: 0,
+            collisions: 0,
+            spoilt: Vec::new(),
+            turns: Vec::new(),
+            kinds: BTreeMap::new(),
+        };
+        for (number, settings) in settings.into_iter().enumerate() {
+            let station = world.station(number, settings, 0);
+            world.stations.push(station);
+        }
+        world
+    }
+
+    fn pair(air: Air) -> Self {
+        Self::new(air, alloc::vec![settings(0), settings(1)])
+    }
+
+    /// A station whose peers are all others, in order; its own place is an address nobody has.
+    fn station(&self, number: usize, settings: Settings, life: u64) -> Station<u32> {
+        let peers: Vec<Address> = (0..self.keyed.len())
+            .map(|peer| {
+                if peer == number {
+                    Address::new(999)
+                } else {
+                    address(peer)
+                }
+            })
+            .collect();
+        let mut station = Station::new(settings, &peers, 100 * life + number as u64);
+        station.set_up(self.now, self.state());
+        station
+    }
+
+    fn state(&self) -> PortState {
+        PortState {
+            tx_rate: self.air.rate,
+            rx_rate: self.air.rate,
+            frame_octets_max: 1 << 20,
+            block: self.air.block,
+            latency: DELAY + self.air.block,
+        }
+    }
+
+    fn restart(&mut self, number: usize, settings: Settings) {
+        let station = self.station(number, settings, 1 + self.now.as_nanos());
+        self.stations[number] = station;
+        self.events.retain(|_, event| match event {
+            Event::Pull(of) | Event::Drained(of) => *of != number,
+            Event::Arrive { from, .. } => *from != number,
+            Event::Carrier(..) | Event::Advance(_) => true,
+        });
+        if self.keyed[number].take().is_some() {
+            for other in (0..self.keyed.len()).filter(|other| *other != number) {
+                self.plan(
+                    self.now + Duration::from_millis(600),
+                    Event::Carrier(other, false),
+                );
+            }
+        }
+        self.settle(number);
+    }
+
+    fn plan(&mut self, at: Instant, event: Event) {
+        self.events.insert((at, self.serial), event);
+        self.serial += 1;
+    }
+
+    fn offer(&mut self, from: usize, to: usize, octets: usize, arq: bool) {
+        let mark = self.tickets.to_be_bytes();
+        self.tickets += 1;
+        let mut c_pdu = alloc::vec![0, 0, 0x99, 0];
+        c_pdu.extend_from_slice(&mark);
+        c_pdu.resize(4 + octets.max(4), 0x5a);
+        self.queues[from].push_back((to, c_pdu, arq));
+        self.stations[from].advance(self.now);
+        self.settle(from);
+    }
+
+    fn run(&mut self, until: Instant) {
+        while let Some((&(at, _), _)) = self.events.first_key_value() {
+            if at > until {
+                break;
+            }
+            let Some((_, event)) = self.events.pop_first() else {
+                break;
+            };
+            self.now = at;
+            self.happen(event);
+        }
+        self.now = until;
+    }
+
+    fn happen(&mut self, event: Event) {
+        let now = self.now;
+        match event {
+            Event::Advance(number) => {
+                self.stations[number].advance(now);
+                self.settle(number);
+            }
+            Event::Pull(number) => self.pull(number),
+            Event::Arrive {
+                to,
+                from,
+                turn,
+                bytes,
+            } => {
+                let heard = self.keyed[to].is_none() && !self.spoilt[turn];
+                if heard && !self.deaf[to][from] {
+                    self.stations[to].hear(now, &bytes);
+                    self.settle(to);
+                }
+            }
+            Event::Carrier(number, on) => {
+                self.stations[number].hear_carrier(now, on);
+                self.settle(number);
+            }
+            Event::Drained(number) => {
+                self.keyed[number] = None;
+                self.stations[number].drained(now);
+                self.settle(number);
+            }
+        }
+    }
+
+    fn settle(&mut self, number: usize) {
+        let now = self.now;
+        let station = &mut self.stations[number];
+        while let Some(received) = station.poll_received() {
+            self.came[number].push((now, received.c_pdu));
+        }
+        while let Some(outcome) = station.poll_outcome() {
+            self.outcomes[number].push((outcome.ticket, outcome.delivered));
+        }
+        if self.keyed[number].is_none() && station.may_transmit() {
+            self.key_up(number);
+        }
+        if let Some(at) = self.stations[number].wake() {
+            assert!(
+                at > now,
+                "a wake-up in the past: {:?}",
+                self.stations[number].phase
+            );
+            self.plan(at, Event::Advance(number));
+        }
+    }
+
+    /// What waits for a peer that data may go to, or that is to be called.
+    fn head(&self, number: usize) -> Option<(usize, bool)> {
+        let takes = |(to, _, arq): &&Message| self.stations[number].takes(*to, *arq);
+        let head = self.queues[number].iter().find(takes);
+        head.map(|(to, _, arq)| (*to, *arq))
+    }
+
+    fn key_up(&mut self, number: usize) {
+        let head = self.head(number);
+        if let Some((to, true)) = head {
+            self.stations[number].link(to);
+        }
+        let Some(to) = self.stations[number]
+            .to_whom()
+            .or_else(|| head.map(|head| head.0))
+        else {
+            return;
+        };
+        let waiting = self.queues[number].iter().filter(|message| message.0 == to);
+        let waiting = waiting.fold((0, 0), |sum, it| (sum.0 + it.1.len(), sum.1 + 1));
+        let starts = self.now + LEAD;
+        let room = Room {
+            octets: 1 << 20,
+            starts,
+            until: None,
+        };
+        if !self.stations[number].begin(self.now, to, room, waiting) {
+            return;
+        }
+        self.keyed[number] = Some(Keyed {
+            starts,
+            blocks: 0,
+            block: 0,
+            pending: Vec::new(),
+            turn: self.turns.len(),
+        });
+        let on_air: Vec<usize> = self
+            .keyed
+            .iter()
+            .flatten()
+            .map(|keyed| keyed.turn)
+            .collect();
+        self.spoilt.push(false);
+        if on_air.len() > 1 {
+            self.collisions += 1;
+            on_air.iter().for_each(|turn| self.spoilt[*turn] = true);
+        }
+        self.pull(number);
+        for other in (0..self.keyed.len()).filter(|other| *other != number) {
+            if !self.deaf[other][number] {
+                self.plan(
+                    self.now + Duration::from_millis(500),
+                    Event::Carrier(other, true),
+                );
+            }
+        }
+    }
+
+    /// Pulls until the block that begins next is full, and sends it.
+    fn pull(&mut self, number: usize) {
+        let Some(mut keyed) = self.keyed[number].take() else {
+            return;
+        };
+        let (rate, block) = (self.air.rate, self.air.block);
+        let upto = |blocks: u32| rate.octets_in(block * blocks) as usize;
+        loop {
+            let sent = upto(keyed.block) + keyed.pending.len();
+            let full = upto(keyed.block + 1);
+            if keyed.blocks > 0 && sent >= full {
+                break;
+            }
+            while let Some((to, arq)) = self.head(number) {
+                let mut of = self.queues[number].iter();
+                let place = of.position(|message| (message.0, message.2) == (to, arq));
+                let Some((to, c_pdu, arq)) = place.and_then(|at| self.queues[number].remove(at))
+                else {
+                    break;
+                };
+                let ticket = u32::from_be_bytes(c_pdu[4..8].try_into().expect("a mark"));
+                let offer = Offer {
+                    to,
+                    c_pdu,
+                    arq,
+                    urgent: false,
+                    ticket,
+                };
+                self.stations[number].offer(offer);
+            }
+            let room = Room {
+                octets: if keyed.blocks == 0 {
+                    1 << 20
+                } else {
+                    upto(keyed.blocks) - sent
+                },
+                starts: keyed.starts + rate.time_for(sent as u64),
+                until: None,
+            };
+            let before = keyed.pending.len();
+            let Some(turn) = self.stations[number].write(room, &mut keyed.pending) else {
+                break;
+            };
+            assert_eq!(turn.key_up, keyed.blocks == 0);
+            if turn.key_up {
+                keyed.blocks = turn.blocks;
+                self.turns.push((number, keyed.starts, turn.blocks));
+            }
+            assert_eq!(turn.blocks, keyed.blocks);
+            assert!(sent + keyed.pending.len() - before <= upto(keyed.blocks));
+            self.check_d_pdu(&keyed.pending[before..], room.starts, &keyed);
+            if turn.last {
+                break;
+            }
+        }
+        let octets = upto(keyed.block + 1) - upto(keyed.block);
+        let mut bytes: Vec<u8> = keyed
+            .pending
+            .drain(..octets.min(keyed.pending.len()))
+            .collect();
+        bytes.resize(octets, 0);
+        keyed.block += 1;
+        let ends = keyed.starts + block * keyed.block;
+        for to in (0..self.keyed.len()).filter(|to| *to != number) {
+            let mut bytes = bytes.clone();
+            self.damage(&mut bytes);
+            let turn = keyed.turn;
+            let arrive = Event::Arrive {
+                to,
+                from: number,
+                turn,
+                bytes,
+            };
+            self.plan(ends + block + DELAY, arrive);
+        }
+        if keyed.block < keyed.blocks {
+            self.plan(ends - Duration::from_millis(20), Event::Pull(number));
+        } else {
+            self.plan(ends, Event::Drained(number));
+            for to in (0..self.keyed.len()).filter(|to| *to != number) {
+                if !self.deaf[to][number] {
+                    self.plan(ends + block + DELAY, Event::Carrier(to, false));
+                }
+            }
+        }
+        self.keyed[number] = Some(keyed);
+    }
+
+    /// All that says when a transmission ends says the same.
+    fn check_d_pdu(&mut self, bytes: &[u8], starts: Instant, keyed: &Keyed) {
+        let Ok((d_pdu, octets)) = parse(bytes, false) else {
+            assert!(bytes.is_empty(), "no D_PDU");
+            return;
+        };
+        assert_eq!(octets, bytes.len());
+        *self.kinds.entry(d_pdu.body.kind()).or_default() += 1;
+        let left = (keyed.starts + self.air.block * keyed.blocks).since(starts);
+        let half_seconds = left.as_nanos().div_ceil(500_000_000);
+        assert_eq!(u128::from(d_pdu.eot), half_seconds);
+    }
+
+    fn damage(&mut self, bytes: &mut [u8]) {
+        if self.air.bit_errors == 0.0 {
+            return;
+        }
+        let mut at = 0.0;
+        loop {
+            at += -libm::log(1.0 - self.chance.unit()) / self.air.bit_errors;
+            let place = at as usize;
+            let Some(octet) = bytes.get_mut(place / 8) else {
+                break;
+            };
+            *octet ^= 1 << (place % 8);
+        }
+    }
+
+    /// Marks of what came to a station, in order.
+    fn marks(&self, number: usize) -> Vec<u32> {
+        let mark = |(_, c_pdu): &(Instant, Vec<u8>)| {
+            u32::from_be_bytes(c_pdu[4..8].try_into().expect("a mark"))
+        };
+        self.came[number].iter().map(mark).collect()
+    }
+
+    /// Octets of C_PDUs that came to a station by a moment, and bit/s since the beginning.
+    fn goodput(&self, number: usize) -> f64 {
+        let octets: usize = self.came[number].iter().map(|(_, c_pdu)| c_pdu.len()).sum();
+        let last = self.came[number]
+            .last()
+            .map_or(Instant::ZERO, |last| last.0);
+        octets as f64 * 8.0 / last.as_secs_f64()
+    }
+}
+
+/// Nothing came twice.
+fn assert_once(marks: &[u32]) {
+    let mut sorted = Vec::from(marks);
+    sorted.sort_unstable();
+    assert!(sorted.windows(2).all(|pair| pair[0] < pair[1]));
+}
+
+#[test]
+fn a_link_is_made_data_come_and_the_link_is_broken_when_it_is_idle() {
+    let mut world = World::pair(Air::at(9600, 0.0));
+    world.offer(0, 1, 100, true);
+    world.run(Instant::from_secs(20));
+    assert_eq!(world.marks(1), [0]);
+    assert_eq!(world.outcomes[0], [(0, true)]);
+    assert!(world.stations[0].is_linked(1) && world.stations[1].is_linked(0));
+    world.run(Instant::from_secs(160));
+    assert!(!world.stations[0].is_linked(1) && !world.stations[1].is_linked(0));
+    assert_eq!(world.collisions, 0);
+}
+
+#[test]
+fn a_question_is_answered_in_two_turns() {
+    let mut world = World::pair(Air::at(9600, 0.0));
+    world.offer(0, 1, 100, true);
+    world.run(Instant::from_secs(30));
+    let asked = world.now;
+    world.offer(0, 1, 84, true);
+    world.run(asked + Duration::from_millis(1409));
+    let came = world.came[1].last().expect("the question").0;
+    // Key-up and preamble, one block, its decoding, the way.
+    assert_eq!(came.since(asked), LEAD + world.air.block * 2 + DELAY);
+    world.now = came;
+    world.offer(1, 0, 84, true);
+    world.run(asked + Duration::from_secs(10));
+    let answered = world.came[0].last().expect("the answer").0;
+    assert!(
+        answered.since(asked) < Duration::from_secs(3),
+        "{:?}",
+        answered.since(asked)
+    );
+    assert_eq!(world.collisions, 0);
+}
+
+#[test]
+fn bulk_over_bit_errors_uses_the_air_as_well_as_it_can() {
+    for (bit_errors, octets, share) in [(0.0, 2042, 0.95), (1e-5, 2042, 0.88), (1e-4, 2042, 0.68)] {
+        let mut world = World::pair(Air::at(9600, bit_errors));
+        for _ in 0..1500 {
+            world.offer(0, 1, octets, true);
+        }
+        world.run(Instant::from_secs(1800));
+        let reached = world.goodput(1) / 9600.0;
+        assert!(reached >= share, "{bit_errors}: {reached}");
+        assert_once(&world.marks(1));
+        assert_eq!(world.kinds.get(&0), None);
+    }
+}
+
+#[test]
+fn edition_3_alone_is_no_worse_than_measured_elsewhere() {
+    for (bit_errors, share) in [(0.0, 0.93), (1e-6, 0.91), (1e-5, 0.70), (1e-4, 0.50)] {
+        let plain = |number| Settings {
+            long_numbers: false,
+            ..settings(number)
+        };
+        let mut world = World::new(Air::at(9600, bit_errors), alloc::vec![plain(0), plain(1)]);
+        for _ in 0..1500 {
+            world.offer(0, 1, 2042, true);
+        }
+        world.run(Instant::from_secs(1800));
+        let reached = world.goodput(1) / 9600.0;
+        assert!(reached >= share, "{bit_errors}: {reached}");
+        assert_once(&world.marks(1));
+        assert_eq!(world.kinds.get(&9), None);
+    }
+}
+
+#[test]
+fn two_that_begin_together_both_get_through() {
+    let mut world = World::pair(Air::at(9600, 0.0));
+    for station in [0, 1] {
+        for _ in 0..5 {
+            world.offer(station, 1 - station, 500, true);
+        }
+    }
+    assert_eq!(world.collisions, 1);
+    world.run(Instant::from_secs(120));
+    assert_eq!(world.marks(1), [0, 1, 2, 3, 4]);
+    assert_eq!(world.marks(0), [5, 6, 7, 8, 9]);
+    assert!(world.collisions <= 3, "{}", world.collisions);
+}
+
+#[test]
+fn data_without_arq_need_no_link_and_can_be_sent_twice() {
+    let twice = |number| Settings {
+        copies: 2,
+        ..settings(number)
+    };
+    let mut world = World::new(Air::at(9600, 2e-4), alloc::vec![twice(0), twice(1)]);
+    for _ in 0..200 {
+        world.offer(0, 1, 300, false);
+    }
+    world.run(Instant::from_secs(600));
+    let marks = world.marks(1);
+    assert_once(&marks);
+    // A copy is damaged with a probability of 0.42, its header alone with 0.03.
+    assert!((140..195).contains(&marks.len()), "{}", marks.len());
+    assert_eq!(world.outcomes[0].len(), 200);
+    assert!(!world.stations[0].is_linked(1));
+    assert_eq!(Vec::from_iter(world.kinds.keys()), [&7]);
+}
+
+#[test]
+fn over_a_one_way_link_the_caller_gives_up_and_tries_again_later() {
+    let mut world = World::pair(Air::at(9600, 0.0));
+    world.deaf[0][1] = true;
+    world.offer(0, 1, 300, true);
+    world.run(Instant::from_secs(600));
+    assert_eq!(world.marks(1), []);
+    assert!(world.stations[0].stats().links_lost >= 2);
+    // A caller that nobody answers leaves the air alone most of the time.
+    let on_air: u32 = world
+        .turns
+        .iter()
+        .filter(|turn| turn.0 == 0)
+        .map(|turn| turn.2)
+        .sum();
+    assert!(
+        world.air.block * on_air < Duration::from_secs(60),
+        "{on_air}"
+    );
+    world.deaf[0][1] = false;
+    world.run(Instant::from_secs(700));
+    assert_eq!(world.marks(1), [0]);
+    assert_eq!(world.outcomes[0], [(0, true)]);
+}
+
+#[test]
+fn without_a_way_back_data_without_arq_still_arrive() {
+    let mut world = World::pair(Air::at(1200, 0.0));
+    world.deaf[0][1] = true;
+    for _ in 0..10 {
+        world.offer(0, 1, 100, false);
+    }
+    world.run(Instant::from_secs(60));
+    assert_eq!(world.marks(1), Vec::from_iter(0..10));
+}
+
+#[test]
+fn a_station_that_forgot_everything_is_linked_anew() {
+    for (restarted, second) in (0..2).flat_map(|it| (8..60).step_by(3).map(move |s| (it, s))) {
+        let mut world = World::pair(Air::at(9600, 0.0));
+        for station in [0, 1] {
+            for _ in 0..20 {
+                world.offer(station, 1 - station, 1000, true);
+            }
+        }
+        world.run(Instant::from_secs(second));
+        world.restart(restarted, settings(restarted));
+        world.run(Instant::from_secs(second + 300));
+        for station in [0, 1] {
+            world.offer(station, 1 - station, 1000, true);
+            world.run(world.now + Duration::from_secs(100));
+        }
+        let ends = [world.marks(0), world.marks(1)];
+        for (marks, last) in ends.iter().zip([41, 40]) {
+            assert_once(marks);
+            assert!(marks.contains(&last), "{restarted} at {second}: {marks:?}");
+        }
+        // Who wasn't restarted knows of each of its own: it arrived, or may have.
+        let other = 1 - restarted;
+        assert_eq!(world.outcomes[other].len(), 21, "{restarted} at {second}");
+        for (ticket, delivered) in &world.outcomes[other] {
+            assert!(!delivered || ends[restarted].contains(ticket));
+        }
+    }
+}
+
+#[test]
+fn at_75_bit_s_a_packet_arrives() {
+    let mut world = World::pair(Air {
+        block: Duration::from_millis(530),
+        ..Air::at(75, 0.0)
+    });
+    world.offer(0, 1, 84, true);
+    world.run(Instant::from_secs(60));
+    assert_eq!(world.marks(1), [0]);
+    assert_eq!(world.collisions, 0);
+}
+
+#[test]
+fn a_channel_that_gets_worse_gets_shorter_segments() {
+    let mut world = World::pair(Air::at(9600, 0.0));
+    for _ in 0..400 {
+        world.offer(0, 1, 2042, true);
+    }
+    world.run(Instant::from_secs(300));
+    // Of a frame with 1023 octets, one of 4000 arrives.
+    world.air.bit_errors = 1e-3;
+    let before = world.marks(1).len();
+    world.run(Instant::from_secs(1500));
+    let marks = world.marks(1);
+    assert_once(&marks);
+    assert!(marks.len() > before + 100, "{} after {before}", marks.len());
+}
+
+#[test]
+fn three_stations_share_the_air() {
+    let mut world = World::new(Air::at(9600, 0.0), (0..3).map(settings).collect());
+    for from in 0..3 {
+        for to in (0..3).filter(|to| *to != from) {
+            for _ in 0..3 {
+                world.offer(from, to, 600, true);
+            }
+        }
+    }
+    world.run(Instant::from_secs(600));
+    for station in 0..3 {
+        let marks = world.marks(station);
+        assert_once(&marks);
+        assert_eq!(marks.len(), 6, "{station}: {marks:?}");
+    }
+}
+
+#[test]
+fn data_in_order_come_in_order() {
+    let ordered = |number| Settings {
+        in_order: true,
+        ..settings(number)
+    };
+    for long_numbers in [false, true] {
+        let both = (0..2).map(|number| Settings {
+            long_numbers,
+            ..ordered(number)
+        });
+        let mut world = World::new(Air::at(9600, 1e-4), both.collect());
+        for _ in 0..200 {
+            world.offer(0, 1, 700, true);
+        }
+        world.run(Instant::from_secs(900));
+        assert_eq!(world.marks(1), Vec::from_iter(0..200));
+    }
+}
+
+/// Chance decides messages, errors, times without hearing, restarts; then all heals.
+fn storm(seed: u64) {
+    let mut chance = Stream::new(seed, "storm");
+    let bit_errors = [0.0, 1e-5, 1e-4, 5e-4][chance.below(4) as usize];
+    let long_numbers = chance.below(2) == 0;
+    let both = |number| Settings {
+        long_numbers: long_numbers || number == 0,
+        turn_max: Duration::from_secs(30),
+        idle: Duration::from_secs(20),
+        ..settings(number)
+    };
+    let rate = [300, 1200, 9600][chance.below(3) as usize];
+    let mut world = World::new(Air::at(rate, bit_errors), alloc::vec![both(0), both(1)]);
+    world.chance = Stream::new(seed, "air");
+    let mut restarts = [0, 0];
+    for _ in 0..40 {
+        let at = world.now + Duration::from_millis(chance.below(9000));
+        world.run(at);
+        let station = chance.below(2) as usize;
+        match chance.below(12) {
+            0 => world.deaf[station][1 - station] = true,
+            1 | 2 => world.deaf[station][1 - station] = false,
+            3 if restarts[station] < 2 => {
+                world.restart(station, both(station));
+                restarts[station] += 1;
+            }
+            _ => {
+                let octets = 20 + chance.below(800) as usize;
+                world.offer(station, 1 - station, octets, chance.below(8) > 0);
+            }
+        }
+    }
+    world.deaf = alloc::vec![alloc::vec![false; 2]; 2];
+    world.air.bit_errors = world.air.bit_errors.min(1e-4);
+    let healed = world.now;
+    world.run(healed + Duration::from_secs(4000));
+    for station in [0, 1] {
+        assert_once(&world.marks(station));
+        assert_eq!(
+            world.queues[station].len(),
+            0,
+            "seed {seed}: {station} stalled"
+        );
+        assert_eq!(
+            world.stations[station].held(),
+            0,
+            "seed {seed}: {station} holds"
+        );
+        let came = world.marks(1 - station);
+        for (ticket, delivered) in &world.outcomes[station] {
+            // Without ARQ, leaving is all that is known.
+            assert!(!delivered || came.contains(ticket) || *ticket < 1000);
+        }
+    }
+}
+
+#[test]
+fn whatever_happens_nothing_comes_twice_and_nothing_stays() {
+    (0..200).for_each(storm);
+}

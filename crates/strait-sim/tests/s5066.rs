@@ -1,0 +1,69 @@
+//! Gateways with STANAG 5066 stations on an HF channel: what turns cost, and the books of whole
+//! worlds with kills and noise.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
+
+use std::path::Path;
+
+use strait_core::Instant;
+use strait_sim::{Fault, Options, build, check, run_scenario};
+use strait_world::scenario::{Loaded, Scenario};
+
+fn load() -> Loaded {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    match Scenario::load(&folder.join("hf/s5066-9600.toml")) {
+        Ok(loaded) => loaded,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_ping_over_a_link_takes_its_two_turns_and_the_transfer_ends() {
+    let outcome = run_scenario(&load(), &Options::default(), |_, _| ()).unwrap();
+    // Each way: turnaround, preamble, one block, its decoding, and the way; then the guard time.
+    let turn_s = 0.2 + 0.24 + 0.48 + 0.48 + 0.005;
+    for rtt_s in outcome.metric(Scenario::BASE, "ping.rtt_p50_s") {
+        let least = 2.0 * turn_s + 0.05;
+        assert!((least..least + 0.001).contains(&rtt_s), "{rtt_s}");
+    }
+    assert_eq!(outcome.metric(Scenario::BASE, "ping.loss"), [0.0]);
+    assert_eq!(outcome.metric(Scenario::BASE, "file.complete"), [1.0]);
+}
+
+#[test]
+fn books_are_right_with_kills_and_noise() {
+    let mut loaded = load();
+    loaded.links[0].channel.bit_errors = Some("1e-4".parse().unwrap());
+    let mut hashes = Vec::new();
+    for seed in [1, 2, 1] {
+        let mut built = build(&loaded, Scenario::BASE, seed).unwrap();
+        let [a, b] = ["a", "b"].map(|name| built.node(name).unwrap());
+        let world = built.world_mut();
+        world.keep_fates();
+        world.set_check_every(1);
+        // While a link is made, while data are on the air, in an answer, in silence.
+        for (at_ms, node) in [
+            (6_300, a),
+            (65_700, b),
+            (147_200, a),
+            (226_000, a),
+            (261_000, b),
+            (300_500, a),
+        ] {
+            world.plan(Instant::from_millis(at_ms), Fault::Kill(node));
+            let again = Instant::from_millis(at_ms + 3000);
+            world.plan(again, Fault::Restart(node));
+        }
+        for part in 1..=120 {
+            world.run_until(Instant::from_secs(part * 5));
+            assert_eq!(
+                check::violations(world),
+                [""; 0],
+                "seed {seed}, part {part}"
+            );
+        }
+        hashes.push(world.hash());
+    }
+    assert_eq!(hashes[0], hashes[2]);
+    assert_ne!(hashes[0], hashes[1]);
+}
