@@ -69,7 +69,7 @@ impl Gateway {
     /// A gateway as configured; every port is down until the driver says otherwise. Its own chance,
     /// where it needs any, is that of a first start without entropy.
     pub fn new(config: &NodeConfig) -> Result<Self, InvalidConfig> {
-        Self::seeded(config, 0)
+        Self::seeded(config, seed(&Boot::default()))
     }
 
     /// The same with its chance following from `seed`.
@@ -514,10 +514,14 @@ impl GatewayFactory {
     }
 }
 
+/// What a gateway's chance follows from.
+fn seed(boot: &Boot) -> u64 {
+    hash64(boot.entropy, &boot.incarnation.to_le_bytes())
+}
+
 impl NodeFactory for GatewayFactory {
     fn boot(&self, boot: Boot) -> Box<dyn Node> {
-        let seed = hash64(boot.entropy, &boot.incarnation.to_le_bytes());
-        match Gateway::seeded(&self.config, seed) {
+        match Gateway::seeded(&self.config, seed(&boot)) {
             Ok(gateway) => Box::new(gateway),
             Err(error) => unreachable!("checked when the factory was made: {error}"),
         }

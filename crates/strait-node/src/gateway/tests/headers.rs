@@ -464,3 +464,22 @@ proptest::proptest! {
         assert!(delivered > 50, "{delivered} of {}", sent.len());
     }
 }
+
+#[test]
+fn a_gateway_made_without_a_start_says_the_hello_of_a_first_one() {
+    let text = compressing("serial");
+    let hello = pull(&mut gateway(&text), LINE, Instant::ZERO, 1400);
+    let config: NodeConfig = config_text::parse("test.toml", &text).unwrap();
+    let mut booted = GatewayFactory::new(config).unwrap().boot(Boot::default());
+    let event = PortEvent::Up(state(LineRate::new(9600, 10)));
+    booted.handle(Instant::ZERO, Input::Port { port: LINE, event });
+    let room = Room {
+        octets: 1400,
+        starts: Instant::ZERO,
+        until: None,
+    };
+    let mut out = Vec::new();
+    booted.poll_transmit(Instant::ZERO, LINE, room, &mut out);
+    assert_eq!(out, hello);
+    assert!(out.len() > 15, "{out:?}");
+}
