@@ -15,6 +15,7 @@ pub mod hello;
 pub mod ip;
 pub mod kiss;
 pub mod mgen;
+pub mod modem_port;
 pub mod octets;
 pub mod pcap;
 pub mod pcapng;

@@ -177,9 +177,9 @@ impl Air {
         self.stations[station.0].room(now)
     }
 
-    /// Sends octets that fit the room given at the same `now`. Without a turn they are one of their
-    /// own, unless the modem keys by itself. More than fits, or a second key-up within a turn, is
-    /// counted and goes nowhere.
+    /// Sends octets that fit the room given at the same `now`. A turn of 0 blocks lasts as long as
+    /// octets come. Without a turn they are one of their own, unless the modem keys by itself. More
+    /// than fits, or a second key-up within a turn, is counted and goes nowhere.
     pub fn transmit(
         &mut self,
         now: Instant,

@@ -258,7 +258,7 @@ impl Station {
             .filter(|mode| mode.block_bits > 0 && mode.rate_bit_s > 0)
             .unwrap_or(own);
         let planned = match (turn, self.modem.keyed_by) {
-            (Some(turn), _) => Some(turn.blocks),
+            (Some(turn), _) => (turn.blocks > 0).then_some(turn.blocks),
             (None, KeyedBy::Node) => Some(mode.blocks_for(octets)),
             (None, KeyedBy::Data) if octets == 0 => return None,
             (None, KeyedBy::Data) => None,
@@ -304,7 +304,10 @@ impl Station {
         keyed.begun += 1;
         let last = match keyed.blocks {
             Some(blocks) => keyed.begun >= blocks,
-            None => there < count || keyed.begun >= blocks_max,
+            None => {
+                let all = keyed.closed && keyed.waiting.is_empty();
+                there < count || keyed.begun >= blocks_max || all
+            }
         };
         let missing = count - there;
         // A receiver that finds the mark of the end leaves out what follows.

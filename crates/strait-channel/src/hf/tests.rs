@@ -444,6 +444,34 @@ fn a_modem_keyed_by_data_sends_as_long_as_octets_come() {
 }
 
 #[test]
+fn a_turn_of_no_planned_length_ends_with_its_octets() {
+    // Full blocks, one that isn't full, and octets that come too late.
+    for (octets, last, off) in [
+        (1152, true, 1400),
+        (600, true, 1400),
+        (1152, false, 1400),
+        (576, true, 920),
+    ] {
+        let mut air = pair(&link());
+        air.transmit(
+            ms(0),
+            StationId(0),
+            turn(true, 0, false),
+            &vec![1; octets - 500],
+        );
+        air.transmit(ms(10), StationId(0), turn(false, 0, last), &[1; 500]);
+        let events = told(&mut air, ms(9000));
+        let drained = events.iter().find(|(.., what)| *what == Heard::Drained);
+        assert_eq!(drained.map(|it| it.0), Some(ms(off)), "{octets}");
+        let heard = events.iter().map(|(.., what)| match what {
+            Heard::Octets(octets, _) => octets.len(),
+            _ => 0,
+        });
+        assert_eq!(heard.sum::<usize>(), octets);
+    }
+}
+
+#[test]
 fn modems_keyed_by_data_wait_for_silence_and_take_turns() {
     let mut air = pair(&keyed_by_data());
     let (mut left, mut now) = ([4000; 2], ms(0));

@@ -33,6 +33,8 @@ pub enum EndSpec {
     KissPty(PathBuf),
     /// `kiss:ADDR:PORT`: a KISS modem at a TCP address.
     KissTcp(SocketAddr),
+    /// `modem:ADDR:PORT`: an HF modem whose data port is at a TCP address.
+    Modem(SocketAddr),
     /// `udp:LOCAL->PEER`: datagrams from and to one program.
     Udp {
         /// Where the emulator listens.
@@ -63,14 +65,20 @@ impl fmt::Display for EndSpecError {
 
 impl std::error::Error for EndSpecError {}
 
+impl EndSpecError {
+    pub(super) fn new(why: &str) -> Self {
+        Self(why.into())
+    }
+}
+
 impl FromStr for EndSpec {
     type Err = EndSpecError;
 
     fn from_str(text: &str) -> Result<Self, EndSpecError> {
         let wrong = |why: &str| {
             EndSpecError(format!(
-                "`{text}` {why}: write pty:PATH, udp:LOCAL->PEER, kiss:PATH, kiss:ADDR:PORT or \
-                 tun:NAME[@NETNS][,ADDR/LEN …]"
+                "`{text}` {why}: write pty:PATH, udp:LOCAL->PEER, kiss:PATH, kiss:ADDR:PORT, \
+                 modem:ADDR:PORT or tun:NAME[@NETNS][,ADDR/LEN …]"
             ))
         };
         let (kind, rest) = text.split_once(':').ok_or_else(|| wrong("is no end"))?;
@@ -83,6 +91,10 @@ impl FromStr for EndSpec {
                 Ok(address) => Self::KissTcp(address),
                 Err(_) => Self::KissPty(rest.into()),
             }),
+            "modem" => match rest.parse() {
+                Ok(address) => Ok(Self::Modem(address)),
+                Err(_) => Err(wrong("has an address that is not like 127.0.0.1:3000")),
+            },
             "udp" => {
                 let (local, peer) = rest
                     .split_once("->")
@@ -130,7 +142,11 @@ impl EndSpec {
     /// It doesn't; the error says what would.
     pub fn fits(&self, kind: LinkKind) -> Result<(), EndSpecError> {
         let octets = matches!(self, Self::Pty(_));
+        let radio = matches!(self, Self::Modem(_));
         match kind {
+            LinkKind::Serial | LinkKind::Frames if radio => Err(EndSpecError(
+                "modem:ADDR:PORT is for links of kind = \"hf\"".into(),
+            )),
             LinkKind::Serial if !octets => Err(EndSpecError(
                 "a serial link carries a stream of octets: its ends are pty:PATH".into(),
             )),
@@ -160,6 +176,10 @@ impl End {
             }),
             EndSpec::KissPty(link) => Tnc::at_pty(link).map(Self::Modem),
             EndSpec::KissTcp(address) => Tnc::at_tcp(*address).map(Self::Modem),
+            EndSpec::Modem(address) => {
+                let doing = format!("lay a line to modem:{address}");
+                Err(Error::invalid(doing, "it is for links of kind `hf`"))
+            }
             EndSpec::Udp { local, peer } => {
                 let mut io = UdpPort::new(UdpConfig {
                     local: *local,

@@ -5,8 +5,11 @@
 //! free, and hands it over when it has arrived. It may come late to any of these; only the last
 //! one is then late, and the line loses no time.
 
+mod air;
+mod data_port;
 mod end;
 mod flow;
+mod medium;
 mod report;
 mod tnc;
 
@@ -20,7 +23,9 @@ use nix::sys::time::TimeSpec;
 use strait_channel::{Channel, Line, LinkConfig, LinkError, Side};
 use strait_core::time::{Duration, Instant};
 
+pub use air::AirEmulator;
 pub use end::{EndSpec, EndSpecError};
+pub use medium::Medium;
 pub use report::{DirectionReport, EmulateReport, ModemCounts};
 
 use self::end::End;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use strait_live::emulate::{EmulateConfig, EmulateError, Emulator, EndSpec, EndSpecError};
+use strait_live::emulate::{EmulateConfig, EmulateError, EndSpec, EndSpecError, Medium};
 use strait_node::config_text::ConfigError;
 use strait_world::scenario::{DiskFiles, load_link};
 
@@ -15,13 +15,16 @@ use crate::exit::BadInput;
 /// A serial link's ends are pseudo-terminals (pty:PATH), those of a link for frames are UDP
 /// sockets (udp:LOCAL->PEER), KISS modems (kiss:PATH, kiss:ADDR:PORT) or TUN interfaces
 /// (tun:NAME[@NETNS][,ADDRESS/LENGTH ...]). The medium is the simulator's: rate, delay, jitter,
-/// queue, bit errors, loss, duplicates, reordering, half duplex, outages. When it is up it says so
+/// queue, bit errors, loss, duplicates, reordering, half duplex, outages. An HF channel's ends are
+/// modems: with a data port over TCP (modem:ADDR:PORT, MIL-STD-188-110D Appendix A), or behind a
+/// pseudo-terminal and keyed by what comes there (pty:PATH). When it is up it says so
 /// by one line on stderr; at its end it prints what it did.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait emulate scenarios/links/serial-9600.toml --a pty:/tmp/a --b pty:/tmp/b\n  \
                   strait emulate scenarios/links/udp-lossy.toml \\\n    \
-                  --a 'udp:127.0.0.1:7011->127.0.0.1:7001' --b 'udp:127.0.0.1:7012->127.0.0.1:7002'"
+                  --a 'udp:127.0.0.1:7011->127.0.0.1:7001' --b 'udp:127.0.0.1:7012->127.0.0.1:7002'\n  \
+                  strait emulate scenarios/links/hf-9600.toml --a modem:127.0.0.1:3000 --b modem:127.0.0.1:3001"
 )]
 pub(crate) struct Args {
     /// The link file.
@@ -49,7 +52,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = config(args)?;
     let file = args.link.display().to_string();
-    let mut emulator = Emulator::open(config).map_err(|error| match error {
+    let mut emulator = Medium::open(config).map_err(|error| match error {
         EmulateError::Link(error) => ConfigError::of_file(&file, error.to_string()).into(),
         EmulateError::End(error) => wrong_end(&error),
         EmulateError::Host(error) => anyhow::Error::new(error),

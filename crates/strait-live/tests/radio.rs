@@ -1,0 +1,257 @@
+//! The emulator as an HF channel between two modems with data ports over TCP.
+
+#![cfg(test)]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::channel;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use strait_channel::LinkConfig;
+use strait_core::units::Time;
+use strait_live::emulate::{AirEmulator, EmulateConfig, EmulateError, EmulateReport, EndSpec};
+use strait_live::signals::Stopper;
+use strait_wire::modem_port::{ModemPacket, ModemReader, Order, TxState, VERSION};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// 240 kbit/s in blocks of 160 ms and 4800 octets; times as short as those of a fast radio.
+fn link() -> LinkConfig {
+    let mut link = LinkConfig::hf(240_000);
+    let hf = link.hf.get_or_insert_default();
+    hf.bandwidth = "48 kHz".parse().unwrap();
+    hf.interleaver = strait_core::waveform::Interleaver::UltraShort;
+    let ms = |ms| Some(Time(Duration::from_millis(ms)));
+    (hf.turnaround, hf.preamble, hf.carrier_detect) = (ms(60), ms(100), ms(20));
+    link
+}
+
+struct Running {
+    stopper: Stopper,
+    thread: JoinHandle<EmulateReport>,
+    modems: [SocketAddr; 2],
+}
+
+fn start(link: LinkConfig) -> Running {
+    let (sender, receiver) = channel();
+    let any = EndSpec::Modem(([127, 0, 0, 1], 0).into());
+    let thread = thread::spawn(move || {
+        let mut emulator = AirEmulator::open(EmulateConfig {
+            link,
+            ends: [any.clone(), any],
+            name: "air".into(),
+            seed: 1,
+        })
+        .unwrap();
+        sender
+            .send((emulator.stopper(), emulator.ready_line()))
+            .unwrap();
+        emulator.run().unwrap();
+        emulator.report()
+    });
+    let (stopper, line) = receiver.recv().unwrap();
+    let mut found = line.split("modem:").skip(1).map(|rest| {
+        let end = rest.find([',', ';']).unwrap();
+        rest[..end].parse().unwrap()
+    });
+    let modems = [found.next().unwrap(), found.next().unwrap()];
+    Running {
+        stopper,
+        thread,
+        modems,
+    }
+}
+
+/// What a terminal was told, in words.
+#[derive(Debug, PartialEq)]
+enum Told {
+    Carrier(bool),
+    Octets(usize),
+    State(TxState),
+    Nack(u8),
+    Error,
+}
+
+/// A terminal that knows nothing but the packets.
+struct Terminal {
+    stream: TcpStream,
+    reader: ModemReader,
+    told: Vec<(Instant, Told)>,
+    octets: Vec<u8>,
+    greeted: bool,
+}
+
+impl Terminal {
+    fn connect(modem: SocketAddr) -> Self {
+        let stream = TcpStream::connect(modem).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_millis(20)))
+            .unwrap();
+        let mut terminal = Self {
+            stream,
+            reader: ModemReader::default(),
+            told: Vec::new(),
+            octets: Vec::new(),
+            greeted: false,
+        };
+        terminal.say(&[ModemPacket::Connect { version: VERSION }]);
+        terminal.until(|terminal| terminal.greeted);
+        terminal
+    }
+
+    fn say(&mut self, packets: &[ModemPacket<'_>]) {
+        let mut out = Vec::new();
+        packets.iter().for_each(|packet| packet.emit(&mut out));
+        self.stream.write_all(&out).unwrap();
+    }
+
+    fn until(&mut self, done: impl Fn(&Self) -> bool) {
+        let began = Instant::now();
+        while !done(self) {
+            assert!(began.elapsed() < PATIENCE, "told {:?}", self.told);
+            self.listen();
+        }
+    }
+
+    fn listen(&mut self) {
+        let mut buffer = [0; 8192];
+        let Ok(count) = self.stream.read(&mut buffer) else {
+            return;
+        };
+        let mut answers = Vec::new();
+        let (told, octets, greeted) = (&mut self.told, &mut self.octets, &mut self.greeted);
+        let mut tell = |what| told.push((Instant::now(), what));
+        self.reader
+            .feed(&buffer[..count], |packet| match packet {
+                ModemPacket::Connect { version } => {
+                    ModemPacket::ConnectAck { version }.emit(&mut answers);
+                }
+                ModemPacket::Probe => packet.emit(&mut answers),
+                ModemPacket::InitialSetup { .. } => *greeted = true,
+                ModemPacket::Carrier { on, .. } => tell(Told::Carrier(on)),
+                ModemPacket::RxData { octets: came, .. } => {
+                    octets.extend_from_slice(came);
+                    tell(Told::Octets(came.len()));
+                }
+                ModemPacket::TxStatus { state, .. } => tell(Told::State(state)),
+                ModemPacket::Nack { reason } => tell(Told::Nack(reason)),
+                ModemPacket::Error { .. } => tell(Told::Error),
+                _ => {}
+            })
+            .unwrap();
+        self.stream.write_all(&answers).unwrap();
+    }
+
+    fn at(&self, what: &Told) -> Option<Instant> {
+        self.told.iter().rfind(|it| it.1 == *what).map(|it| it.0)
+    }
+}
+
+#[test]
+fn what_one_terminal_sends_the_other_gets_after_the_channel_s_times() {
+    let running = start(link());
+    let mut near = Terminal::connect(running.modems[0]);
+    let mut far = Terminal::connect(running.modems[1]);
+    let data: Vec<u8> = (0..9000u32).map(|n| n as u8).collect();
+    near.say(&[ModemPacket::TxData {
+        order: Order::First,
+        octets: b"?",
+    }]);
+    near.until(|near| near.at(&Told::Nack(2)).is_some());
+    let keyed = Instant::now();
+    let send = |order, octets| ModemPacket::TxData { order, octets };
+    near.say(&[
+        ModemPacket::Arm,
+        send(Order::First, &data[..4000]),
+        ModemPacket::Start,
+        send(Order::Continuation, &data[4000..8000]),
+        send(Order::Last, &data[8000..]),
+    ]);
+    far.until(|far| far.octets.len() >= 9000);
+    // Turnaround, preamble, two blocks, and the decoding of the second.
+    let took = keyed.elapsed();
+    let least = Duration::from_millis(60 + 100 + 2 * 160 + 160);
+    assert!(
+        (least..least + Duration::from_millis(400)).contains(&took),
+        "{took:?}"
+    );
+    far.until(|far| {
+        far.told
+            .last()
+            .is_some_and(|it| it.1 == Told::Carrier(false))
+    });
+    assert_eq!(
+        far.octets, data,
+        "and nothing of what filled the last block"
+    );
+    near.until(|near| {
+        near.told
+            .last()
+            .is_some_and(|it| it.1 == Told::State(TxState::Flushed))
+    });
+    let carrier = far.at(&Told::Carrier(true)).unwrap();
+    assert!(carrier < far.at(&Told::Carrier(false)).unwrap());
+
+    // Both key at once: nobody hears the other.
+    for terminal in [&mut near, &mut far] {
+        terminal.octets.clear();
+        terminal.say(&[
+            ModemPacket::Arm,
+            send(Order::Only, b"me"),
+            ModemPacket::Start,
+        ]);
+    }
+    for terminal in [&mut near, &mut far] {
+        terminal.until(|it| {
+            it.told
+                .last()
+                .is_some_and(|it| it.1 == Told::State(TxState::Flushed))
+        });
+    }
+    thread::sleep(Duration::from_millis(200));
+    near.listen();
+    far.listen();
+    assert!(near.octets.is_empty() && far.octets.is_empty());
+
+    // Whoever speaks something else is told so and left.
+    let mut stranger = near;
+    stranger.stream.write_all(b"HELLO?").unwrap();
+    stranger.until(|it| it.at(&Told::Error).is_some());
+    let mut again = Terminal::connect(running.modems[0]);
+    again.say(&[ModemPacket::RequestStatus]);
+    again.until(|it| {
+        it.told
+            .iter()
+            .filter(|it| it.1 == Told::State(TxState::Flushed))
+            .count()
+            > 1
+    });
+
+    running.stopper.stop();
+    let report = running.thread.join().unwrap();
+    let [there, back] = &report.directions[..] else {
+        panic!("two directions");
+    };
+    assert_eq!((there.frames, there.octets), (3, 9002));
+    assert_eq!(
+        (there.lost.get("collision"), back.lost.get("collision")),
+        (Some(&1), Some(&1))
+    );
+}
+
+#[test]
+fn ends_that_no_radio_has_are_refused() {
+    let pty = |path: &str| EndSpec::Pty(path.into());
+    let config = |ends| EmulateConfig {
+        link: link(),
+        ends,
+        name: "air".into(),
+        seed: 1,
+    };
+    let refused = AirEmulator::open(config([pty("/tmp/x-a"), pty("/tmp/x-b")]));
+    let Err(EmulateError::End(error)) = refused else {
+        panic!("a pty keyed by nobody was taken");
+    };
+    assert!(error.to_string().contains("keyed_by = \"data\""), "{error}");
+}
