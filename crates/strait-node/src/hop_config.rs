@@ -131,14 +131,17 @@ impl NodeConfig {
 
 impl NodeConfig {
     /// Whether every class that a port names is one of the policy's.
-    pub(crate) fn check_reliability(&self, policy: &Policy) -> Result<(), InvalidConfig> {
+    pub(crate) fn check_classes(&self, policy: &Policy) -> Result<(), InvalidConfig> {
+        let known = |class: &str| policy.classes().iter().any(|it| it.name == class);
         for port in &self.ports {
-            let named = port.hbh.iter().flat_map(|config| &config.reliability);
-            let known = |class: &str| policy.classes().iter().any(|it| it.name == class);
-            if let Some(entry) = named.into_iter().find(|entry| !known(&entry.class)) {
+            let reliability = port.hbh.iter().flat_map(|config| &config.reliability);
+            let reliability = reliability.map(|entry| ("hbh.reliability", &entry.class));
+            let without_arq = port.hf.iter().flat_map(|config| &config.without_arq);
+            let mut named = reliability.chain(without_arq.map(|class| ("hf.without_arq", class)));
+            if let Some((key, class)) = named.find(|(_, class)| !known(class)) {
                 return Err(InvalidConfig {
-                    place: format!("[[port]] {} hbh.reliability", port.name),
-                    message: format!("the policy has no class `{}`", entry.class),
+                    place: format!("[[port]] {} {key}", port.name),
+                    message: format!("the policy has no class `{class}`"),
                 });
             }
         }

@@ -79,7 +79,7 @@ impl Gateway {
             place: "[policy]".into(),
             message: error.to_string(),
         })?;
-        config.check_reliability(&policy)?;
+        config.check_classes(&policy)?;
         let mut ports = alloc::vec![Port::host(config, &policy, seed)];
         for (index, port) in config.ports.iter().enumerate() {
             ports.push(Port::link(PortId(index as u8 + 1), port, &policy, seed));

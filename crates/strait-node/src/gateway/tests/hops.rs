@@ -238,3 +238,23 @@ fn keys_that_do_not_go_together_are_refused() {
     let narrow = END.replace("\"hbh\"", "\"hbh\"\nframe = 1313");
     assert!(wrong(&narrow).contains("1314"));
 }
+
+#[test]
+fn a_port_that_names_a_class_which_the_policy_has_not_is_refused() {
+    let hop = "name = \"a\"\n[host]\n[[port]]\nname = \"net\"\nkind = \"udp\"\nprofile = \"hbh\"\n\
+               neighbours = [{ name = \"b\" }]\n\
+               hbh = { reliability = [{ class = \"CLASS\", retries = 1 }] }\n";
+    let radio = "name = \"a\"\n[host]\n[[port]]\nname = \"net\"\nkind = \"hf\"\n\
+                 neighbours = [{ name = \"b\", hf = \"0.0.0.2\" }]\n\
+                 hf = { address = \"0.0.0.1\", without_arq = [\"CLASS\"] }\n";
+    for (text, key) in [(hop, "hbh.reliability"), (radio, "hf.without_arq")] {
+        let made = |class: &str| {
+            let text = text.replace("CLASS", class);
+            let config: NodeConfig = config_text::parse("test.toml", &text).unwrap();
+            Gateway::new(&config).map_err(|error| alloc::format!("{error}"))
+        };
+        assert!(made("voice").is_ok(), "{:?}", made("voice").err());
+        let fault = made("nope").unwrap_err();
+        assert!(fault.contains(key) && fault.contains("`nope`"), "{fault}");
+    }
+}
