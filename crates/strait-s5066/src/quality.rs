@@ -19,13 +19,13 @@ pub struct Quality {
 }
 
 impl Default for Quality {
-    /// Nothing is known: as if one of twenty frames of 200 octets had been lost, until better is
+    /// Nothing is known: as if one of forty frames of 200 octets had been lost, until better is
     /// known.
     fn default() -> Self {
         Self {
             frames: 4.0,
             octets: 800.0,
-            lost: 0.2,
+            lost: 0.1,
             news: (0, 0),
         }
     }

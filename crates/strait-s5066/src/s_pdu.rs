@@ -80,6 +80,13 @@ pub fn put_packet(packet: &[u8], dscp: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(packet);
 }
 
+/// Octets that the C_PDU of an IP packet has beside it.
+#[must_use]
+pub fn around_octets(packet: &[u8]) -> usize {
+    let v6 = packet.first().is_some_and(|first| first >> 4 == 6);
+    1 + 3 + 2 * usize::from(v6)
+}
+
 /// The IP packet in a client's data, if it holds one.
 #[must_use]
 pub fn packet<'a>(data: &DataSPdu<'a>) -> Option<&'a [u8]> {
@@ -115,6 +122,7 @@ mod tests {
             let mut out = Vec::new();
             put_packet(packet, dscp, &mut out);
             assert_eq!(out, [head, packet].concat());
+            assert_eq!(around_octets(packet), head.len());
             assert_eq!(carried(&out), Some(packet));
         }
     }

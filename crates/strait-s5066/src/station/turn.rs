@@ -201,7 +201,11 @@ impl<T> Station<T> {
             octets += self.ack_octets(number);
         }
         let (waiting_octets, packets) = waiting;
-        let split = |around: usize| waiting_octets + (packets + waiting_octets / segment) * around;
+        // As they will be cut: each into even pieces of about the best length.
+        let mean = waiting_octets / packets.max(1);
+        let least = mean.div_ceil(self.settings.segment_octets_max.max(1));
+        let pieces = ((mean + segment / 2) / segment).max(least).max(1);
+        let split = |around: usize| waiting_octets + packets * pieces * around;
         if let Some(outgoing) = &peer.outgoing {
             let pieces = outgoing.octets.len().div_ceil(segment).max(1);
             let once = outgoing.octets.len() + pieces * (NON_ARQ_OVERHEAD + field);
@@ -210,7 +214,8 @@ impl<T> Station<T> {
         if self.may_send(peer) {
             let around = self.around(number);
             let (backlog, frames) = peer.send.backlog(segment, around);
-            octets += backlog + split(around).min(frames * (segment + around));
+            let piece = mean.div_ceil(pieces);
+            octets += backlog + split(around).min(frames * (piece + around));
         } else if !peer.link.is_made() && peer.link.says.is_none() {
             octets += split(NON_ARQ_OVERHEAD + field) * self.settings.copies as usize;
         }

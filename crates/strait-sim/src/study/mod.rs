@@ -2,6 +2,7 @@
 //! `scenarios/studies/`. Who joins them with live halves makes the tables.
 
 pub mod hbh;
+pub mod hf;
 pub mod htb;
 pub mod na;
 pub mod na_local;

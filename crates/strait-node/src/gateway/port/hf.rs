@@ -28,7 +28,7 @@ pub(super) struct Hf {
     station: Station<Box<Packet>>,
     /// By class: repeated until it has come.
     arq: Vec<bool>,
-    /// By neighbour: octets and packets in the queue.
+    /// By neighbour: octets, as C_PDUs have them, and packets in the queue.
     waiting: Vec<(usize, usize)>,
 }
 
@@ -68,7 +68,8 @@ impl Hf {
     /// Counts a packet that comes into the queue (1) or leaves it (-1).
     pub(super) fn count(&mut self, packet: &Packet, packets: isize) {
         if let Some((octets, count)) = self.waiting.get_mut(packet.to.index()) {
-            let own = packets * packet.octets() as isize;
+            let around = s_pdu::around_octets(packet.bytes());
+            let own = packets * (packet.octets() + around) as isize;
             *octets = octets.saturating_add_signed(own);
             *count = count.saturating_add_signed(packets);
         }
@@ -272,9 +273,8 @@ impl Port {
         }
         let to = hf.station.to_whom();
         let to = to.or_else(|| head.map(|head| head.to.index()))?;
-        let (octets, packets) = hf.waiting.get(to).copied().unwrap_or_default();
-        let octets = octets + packets * s_pdu::AROUND_OCTETS_MAX;
-        let began = hf.station.begin(now, to, room, (octets, packets));
+        let waiting = hf.waiting.get(to).copied().unwrap_or_default();
+        let began = hf.station.begin(now, to, room, waiting);
         began.then_some(())
     }
 

@@ -5,6 +5,7 @@
 
 mod halves;
 mod hbh;
+mod hf;
 mod htb;
 mod na;
 mod na_local;
@@ -22,6 +23,7 @@ use indicatif::ProgressBar;
 use strait_core::hash::RunHash;
 use strait_node::config_text::{self, ConfigError};
 use strait_sim::study::hbh::HbhStudy;
+use strait_sim::study::hf::HfStudy;
 use strait_sim::study::htb::HtbStudy;
 use strait_sim::study::na::NaStudy;
 use strait_sim::study::na_local::LocalStudy;
@@ -85,12 +87,18 @@ struct Study {
     check: fn(&str, &str) -> Result<(), ConfigError>,
 }
 
-const STUDIES: [Study; 6] = [
+const STUDIES: [Study; 7] = [
     Study {
         name: "hbh",
         about: "a transfer over four lossy links: end to end, and with each link made reliable",
         run: hbh::run,
         check: |file, text| HbhStudy::parse(file, text).map(drop),
+    },
+    Study {
+        name: "hf",
+        about: "STANAG 5066 over HF: data transfer over bit errors, and what a ping costs",
+        run: hf::run,
+        check: |file, text| HfStudy::parse(file, text).map(drop),
     },
     Study {
         name: "htb",
@@ -209,7 +217,17 @@ fn left_out(study: &str, why: &dyn std::fmt::Display) {
 
 /// Writes the captures of a case's first run.
 fn write_captures(folder: &Path, case: &str, runs: &[Ended]) -> anyhow::Result<()> {
-    for (name, octets) in runs.iter().flat_map(|run| &run.captures) {
+    runs.iter()
+        .try_for_each(|run| write_files(folder, case, &run.captures))
+}
+
+/// Writes files, each with `case` before its name.
+fn write_files<'a>(
+    folder: &Path,
+    case: &str,
+    files: impl IntoIterator<Item = (&'a String, &'a Vec<u8>)>,
+) -> anyhow::Result<()> {
+    for (name, octets) in files {
         let path = folder.join(format!("{case}-{name}"));
         fs::write(&path, octets).with_context(|| format!("cannot write {}", path.display()))?;
     }
