@@ -8,6 +8,7 @@ pub mod mgen;
 pub mod pair;
 pub mod payload;
 pub mod rohc;
+pub mod s5066;
 pub mod seeds;
 pub mod text;
 pub mod wire;
@@ -16,7 +17,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 24] = [
     ("analyse", wire::analyse),
     ("ethernet", ethernet::ethernet),
     ("gateway_handle", gateway::gateway_handle),
@@ -38,6 +39,7 @@ pub const TARGETS: [Target; 23] = [
     ("rohc_decompress", rohc::rohc_decompress),
     ("rohc_pair", rohc::rohc_pair),
     ("rtp", wire::rtp),
+    ("s5066", s5066::s5066),
     ("scenario", text::scenario),
     ("segments", wire::segments),
 ];

@@ -1,0 +1,139 @@
+//! What a STANAG 5066 station hears.
+
+use strait_core::node::PortState;
+use strait_core::rate::LineRate;
+use strait_core::{Duration, Instant, Room};
+use strait_s5066::d_pdu::{Body, DPdu, Data, NonArq, Segment, parse};
+use strait_s5066::stream::Finder;
+use strait_s5066::{Address, Settings, Station};
+
+const OWN: Address = Address::new(1);
+const PEERS: [Address; 3] = [Address::new(2), Address::new(3), Address::BROADCAST];
+
+/// Octets of transmissions: the same D_PDUs are found however they are cut, one that was read is
+/// written and read again, and a station hears them, answers and stays in order.
+pub fn s5066(data: &[u8]) {
+    let Some((&cut, bytes)) = data.split_first() else {
+        return;
+    };
+    let cut = usize::from(cut) + 1;
+    let whole = found(bytes, bytes.len().max(1));
+    assert_eq!(found(bytes, cut), whole, "cut by {cut}");
+    hear(bytes, cut);
+}
+
+fn found(bytes: &[u8], cut: usize) -> Vec<(u8, usize)> {
+    let mut all = Vec::new();
+    let mut finder = Finder::default();
+    let mut note = |d_pdu: &DPdu<'_>| {
+        let segment = d_pdu.body.segment().map_or(0, |it| it.octets.len());
+        all.push((d_pdu.body.kind(), segment));
+        again(d_pdu);
+    };
+    for piece in bytes.chunks(cut) {
+        finder.feed(piece, &mut note);
+    }
+    finder.end(&mut note);
+    all
+}
+
+fn again(d_pdu: &DPdu<'_>) {
+    let damaged = d_pdu.body.segment().is_some_and(|it| !it.intact);
+    if damaged || matches!(d_pdu.body, Body::Unknown(_)) {
+        return;
+    }
+    let mut out = Vec::new();
+    d_pdu.put(&mut out);
+    assert_eq!(parse(&out, false), Ok((*d_pdu, out.len())));
+}
+
+/// Pieces come as transmissions of their own; the station answers each.
+fn hear(bytes: &[u8], cut: usize) {
+    let rate = LineRate::new(9600, 8);
+    let mut station: Station<()> = Station::new(Settings::new(OWN), &PEERS, cut as u64);
+    let mut now = Instant::from_secs(1);
+    let state = PortState {
+        tx_rate: rate,
+        rx_rate: rate,
+        frame_octets_max: 1 << 20,
+        block: Duration::from_millis(480),
+        latency: Duration::from_millis(482),
+    };
+    station.set_up(now, state);
+    for piece in bytes.chunks(cut * 16) {
+        station.hear_carrier(now, true);
+        station.hear(now, piece);
+        now += Duration::from_secs(1);
+        station.hear_carrier(now, false);
+        while station.poll_received().is_some() {}
+        now += Duration::from_secs(2);
+        station.advance(now);
+        answer(&mut station, now);
+        now += Duration::from_secs(5);
+        station.advance(now);
+    }
+    assert_eq!(station.held(), 0, "nobody offered anything");
+}
+
+fn answer(station: &mut Station<()>, now: Instant) {
+    if !station.wants() || !station.may_transmit() {
+        return;
+    }
+    let room = |octets| Room {
+        octets,
+        starts: now + Duration::from_millis(440),
+        until: None,
+    };
+    let to = station.to_whom().expect("it has something to say");
+    assert!(station.begin(now, to, room(1 << 16), (0, 0)));
+    for octets in [1 << 16, 600, 300, 100, 50, 25, 10] {
+        let mut out = Vec::new();
+        station.write(room(octets), &mut out);
+        assert!(out.len() <= octets);
+    }
+    station.drained(now + Duration::from_secs(1));
+}
+
+/// A number, then a link request, a damaged and a whole data D_PDU, and a warning.
+pub fn exchange() -> Vec<u8> {
+    let data = |number| {
+        let data = Data {
+            start: true,
+            end: true,
+            in_order: false,
+            dropped: false,
+            upper: true,
+            lower: number == 0,
+            number,
+            segment: Segment::whole(b"\x00\x00\x99\x00HELLO"),
+        };
+        Body::Data(data, None)
+    };
+    let request = NonArq {
+        expedited: true,
+        c_pdu: 0,
+        in_order: false,
+        group: false,
+        size: 1,
+        offset: 0,
+        window: 20,
+        segment: Segment::whole(&[0x10]),
+    };
+    let warning = Body::Warning {
+        received: 0,
+        reason: 1,
+    };
+    let mut out = vec![40];
+    for body in [Body::NonArq(request), data(0), data(1), warning] {
+        let d_pdu = DPdu {
+            eow: 0,
+            eot: 2,
+            to: OWN,
+            from: PEERS[0],
+            body,
+        };
+        d_pdu.put(&mut out);
+    }
+    out[30] ^= 1;
+    out
+}
