@@ -7,6 +7,7 @@ use strait_core::prefix::Prefix;
 use strait_node::config::{HostKind, PortConfig, PortKind};
 use strait_node::{InvalidConfig, NodeConfig};
 
+use crate::hf_modem::ModemPort;
 use crate::kiss::{KissConfig, KissPort};
 use crate::port_io::PortIo;
 use crate::serial::{Framing, SerialConfig, SerialPort};
@@ -44,8 +45,9 @@ pub(crate) fn ports(config: &NodeConfig) -> Result<Vec<Box<dyn PortIo>>, Invalid
             PortKind::Udp => Box::new(UdpPort::new(udp(port)?).marked(marks.clone())),
             PortKind::Kiss => Box::new(kiss(port)?),
             PortKind::Hf => {
-                let message = "has no modem to drive yet: `strait sim` runs such ports";
-                return Err(invalid(port, "kind", message));
+                let modem = port.hf_modem();
+                let modem = modem.map_err(|(key, message)| invalid(port, key, message))?;
+                Box::new(ModemPort::new(modem))
             }
         });
     }

@@ -18,6 +18,7 @@ pub mod gateway;
 pub mod gateway_flows;
 mod gateway_ports;
 pub mod gateway_status;
+mod hf_modem;
 pub mod journal_file;
 pub mod kernel;
 pub mod kiss;

@@ -523,6 +523,7 @@ impl<N: Node + ?Sized> Runner<N> {
                     };
                     self.feed(now, input);
                 }
+                Ok(Received::Event(event)) => self.feed(now, Input::Port { port, event }),
                 Ok(Received::Skipped) => skipped = true,
                 Ok(Received::Nothing) => break,
                 Err(error) => {

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use strait_core::id::NeighbourId;
-use strait_core::node::{PortState, Room, TxMeta};
+use strait_core::node::{PortEvent, PortState, Room, TxMeta};
 use strait_core::time::Instant;
 
 use crate::error::Error;
@@ -91,6 +91,8 @@ pub enum Received {
         /// Its length.
         octets: usize,
     },
+    /// The medium tells of itself: a carrier, or that all has left.
+    Event(PortEvent),
     /// Something that the node must not see; it is counted.
     Skipped,
     /// Nothing more now.

@@ -23,10 +23,12 @@ use crate::gateway::GROWTH_OCTETS_MAX;
 
 mod compression;
 mod hf;
+mod hf_modem;
 mod host;
 
 pub use self::compression::{Checksums, Compression, ContextConfig, PayloadCompression};
 pub use self::hf::{HfConfig, HfOrder};
+pub use self::hf_modem::{HfModem, HfModemConfig};
 pub use self::host::{HostConfig, HostKind, MacAddress};
 
 /// A gateway, as configured.

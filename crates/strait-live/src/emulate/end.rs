@@ -286,7 +286,7 @@ impl End {
             Self::Frames { io, .. } => loop {
                 match io.receive(now, buffer)? {
                     Received::Frame { octets, .. } => return Ok(Some(octets)),
-                    Received::Skipped => {}
+                    Received::Skipped | Received::Event(_) => {}
                     Received::Nothing => return Ok(None),
                 }
             },

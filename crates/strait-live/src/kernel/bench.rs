@@ -186,7 +186,7 @@ impl QueueBench {
                 Received::Frame { octets, .. } if now >= counted.0 => {
                     note(&mut came, flows, &buffer[..octets], now);
                 }
-                Received::Frame { .. } | Received::Skipped => {}
+                Received::Frame { .. } | Received::Skipped | Received::Event(_) => {}
                 Received::Nothing => self.wait(counted.1.since(now).min(PATIENCE))?,
             }
         }

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 
-use strait_channel::LinkConfig;
+use strait_channel::{LinkConfig, Side};
 use strait_node::NodeConfig;
-use strait_node::config::{NeighbourConfig, PortConfig, PortKind};
+use strait_node::config::{HfModemConfig, NeighbourConfig, PortConfig, PortKind};
 use strait_world::scenario::Loaded;
 use strait_world::topology::{End, Role, Topology, TopologyLink};
 
@@ -32,6 +32,7 @@ enum WireEnd {
     Pty(PathBuf),
     KissPty(PathBuf),
     KissTcp(SocketAddr),
+    Modem(SocketAddr),
     Udp { local: SocketAddr, peer: SocketAddr },
 }
 
@@ -41,6 +42,7 @@ impl WireEnd {
             Self::Pty(path) => format!("pty:{}", path.display()),
             Self::KissPty(path) => format!("kiss:{}", path.display()),
             Self::KissTcp(address) => format!("kiss:{address}"),
+            Self::Modem(address) => format!("modem:{address}"),
             Self::Udp { local, peer } => format!("udp:{local}->{peer}"),
         }
     }
@@ -48,7 +50,9 @@ impl WireEnd {
     fn is_ready(&self, net: &Net) -> Result<bool, Error> {
         match self {
             Self::Pty(path) | Self::KissPty(path) => Ok(fs::symlink_metadata(path).is_ok()),
-            Self::KissTcp(address) => is_bound(&net.links, true, address.port()),
+            Self::KissTcp(address) | Self::Modem(address) => {
+                is_bound(&net.links, true, address.port())
+            }
             Self::Udp { local, .. } => is_bound(&net.links, false, local.port()),
         }
     }
@@ -121,7 +125,15 @@ fn lay_one(
     let mut ends = Vec::new();
     for side in 0..2 {
         let other = &topology.members[link.ends[1 - side].member].name;
-        ends.push(lay_end(stage, topology, nodes, (index, side), link, other)?);
+        let place = (index, side);
+        ends.push(lay_end(
+            stage,
+            topology,
+            nodes,
+            place,
+            (link, channel),
+            other,
+        )?);
     }
     let ends: [WireEnd; 2] = ends
         .try_into()
@@ -146,7 +158,7 @@ fn lay_end(
     topology: &Topology,
     nodes: &mut [NodeConfig],
     (index, side): (usize, usize),
-    link: &TopologyLink,
+    (link, channel): (&TopologyLink, &LinkConfig),
     other: &str,
 ) -> Result<WireEnd, LabError> {
     let end = &link.ends[side];
@@ -182,10 +194,12 @@ fn lay_end(
             config.kiss.get_or_insert_default().modem = Some(modem);
             Ok(WireEnd::KissTcp(modem))
         }
-        PortKind::Hf => Err(LabError::Scenario(format!(
-            "link `{}`: there is no live modem for ports of kind `hf` yet",
-            link.name
-        ))),
+        PortKind::Hf => {
+            let [_, far] = stage.net.join_link(gateway, index, side)?;
+            let address = SocketAddr::new(far, far_port);
+            plug(config, channel, Side::BOTH[side], address);
+            Ok(WireEnd::Modem(address))
+        }
         PortKind::Udp => {
             let [near, far] = stage.net.join_link(gateway, index, side)?;
             // One socket serves all neighbours on a port, whichever cable leads to them.
@@ -198,6 +212,27 @@ fn lay_end(
                 peer: SocketAddr::new(near, own),
             })
         }
+    }
+}
+
+/// Tells a port with a radio of its modem, which is the link's.
+fn plug(port: &mut PortConfig, channel: &LinkConfig, side: Side, address: SocketAddr) {
+    port.rate = channel.direction(side).rate;
+    let Some(hf) = &channel.hf else {
+        return;
+    };
+    if let Some(station) = &mut port.hf {
+        station.modem = Some(HfModemConfig {
+            address: Some(address),
+            family: hf.family,
+            bandwidth: hf.bandwidth,
+            interleaver: hf.interleaver,
+            turnaround: hf.turnaround,
+            preamble: hf.preamble,
+            decode: hf.decode,
+            turn_max: hf.turn_max,
+            ahead: None,
+        });
     }
 }
 

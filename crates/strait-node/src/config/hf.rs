@@ -10,7 +10,7 @@ use strait_core::units::{Octets, Time};
 use strait_s5066::{Address, Settings};
 
 use crate::config::{
-    Compression, InvalidConfig, LinkProfile, PayloadCompression, PortConfig, invalid,
+    Compression, HfModemConfig, InvalidConfig, LinkProfile, PayloadCompression, PortConfig, invalid,
 };
 
 /// A STANAG 5066 station.
@@ -57,6 +57,9 @@ pub struct HfConfig {
     /// Numbers of 16 bits with neighbours that have them, too; else all is as in Edition 3.
     #[serde(default = "yes")]
     pub long_numbers: bool,
+    /// The modem. Live only.
+    #[serde(default)]
+    pub modem: Option<HfModemConfig>,
 }
 
 const fn yes() -> bool {

@@ -1,0 +1,273 @@
+//! A port over an HF modem with a data port over TCP (MIL-STD-188-110D Appendix A).
+//!
+//! The node plans its turns. This arms the modem, starts it, and asks the node for each block's
+//! octets shortly before the modem needs them, by the times of the configuration: the modem itself
+//! would take all at once, and nothing could go before them any more.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use strait_core::id::{ClassId, NeighbourId};
+use strait_core::node::{PortEvent, PortState, Room, TxMeta};
+use strait_core::time::Instant;
+use strait_core::waveform::Mode;
+use strait_node::config::HfModem;
+use strait_wire::modem_port::{DATA_OCTETS_MAX, ModemPacket, ModemReader, Order, TxState, VERSION};
+
+use crate::error::Error;
+use crate::port_io::{IoCounts, PortIo, Received, Sent};
+use crate::tcp_line::TcpLine;
+
+/// A modem as a port.
+pub(crate) struct ModemPort {
+    config: HfModem,
+    line: TcpLine,
+    reader: ModemReader,
+    /// What the modem said that the node hasn't been told: a read's worth at most.
+    came: VecDeque<Came>,
+    /// The modem has greeted, and takes commands.
+    ready: bool,
+    carrier: bool,
+    turn: Option<Sending>,
+    counts: IoCounts,
+}
+
+enum Came {
+    Octets(Vec<u8>),
+    Event(PortEvent),
+}
+
+/// A turn under way.
+#[derive(Clone, Copy, Debug)]
+struct Sending {
+    /// When its first block begins, as far as known.
+    data: Instant,
+    mode: Mode,
+    blocks: u32,
+    octets: usize,
+}
+
+impl ModemPort {
+    /// A port that isn't open yet.
+    pub(crate) fn new(config: HfModem) -> Self {
+        Self {
+            line: TcpLine::new(config.address),
+            config,
+            reader: ModemReader::default(),
+            came: VecDeque::new(),
+            ready: false,
+            carrier: false,
+            turn: None,
+            counts: IoCounts::default(),
+        }
+    }
+
+    fn forget(&mut self) {
+        self.reader.reset();
+        self.came.clear();
+        (self.ready, self.carrier, self.turn) = (false, false, None);
+    }
+
+    fn say(&mut self, now: Instant, packets: &[u8]) -> io::Result<()> {
+        let meta = TxMeta::to_peer(ClassId(0));
+        self.line.transmit(now, &meta, packets).map(|_| ())
+    }
+
+    /// Takes what the modem said, and answers what it asks.
+    fn take(&mut self, now: Instant, octets: &[u8]) -> io::Result<()> {
+        let mut answers = Vec::new();
+        let Self {
+            reader,
+            came,
+            ready,
+            carrier,
+            turn,
+            counts,
+            ..
+        } = self;
+        let fed = reader.feed(octets, |packet| match packet {
+            ModemPacket::Connect { version } => {
+                ModemPacket::ConnectAck { version }.emit(&mut answers);
+            }
+            ModemPacket::Probe | ModemPacket::KeepAlive => packet.emit(&mut answers),
+            ModemPacket::InitialSetup { .. } => *ready = true,
+            ModemPacket::Carrier { on, .. } if on != *carrier => {
+                *carrier = on;
+                came.push_back(Came::Event(PortEvent::Carrier(on)));
+            }
+            ModemPacket::RxData { octets, .. } => came.push_back(Came::Octets(octets.to_vec())),
+            ModemPacket::TxStatus {
+                state: TxState::Flushed,
+                ..
+            } if turn.take().is_some() => came.push_back(Came::Event(PortEvent::Drained)),
+            ModemPacket::Nack { .. } | ModemPacket::Error { .. } => counts.refused += 1,
+            _ => {}
+        });
+        fed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+        if !answers.is_empty() {
+            self.say(now, &answers)?;
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, buffer: &mut [u8]) -> Option<Received> {
+        Some(match self.came.pop_front()? {
+            Came::Event(event) => Received::Event(event),
+            Came::Octets(came) => {
+                let octets = came.len().min(buffer.len());
+                buffer[..octets].copy_from_slice(&came[..octets]);
+                Received::Frame {
+                    from: NeighbourId::PEER,
+                    octets,
+                }
+            }
+        })
+    }
+
+    /// Begins a turn.
+    fn key_up(&self, now: Instant, meta: &TxMeta, octets: usize, out: &mut Vec<u8>) -> Sending {
+        let asked = meta.turn.and_then(|turn| turn.mode);
+        let possible = |mode: &Mode| mode.block_bits > 0 && mode.rate_bit_s > 0;
+        let mode = asked.filter(possible).unwrap_or(self.config.mode);
+        let planned = meta.turn.map(|turn| turn.blocks);
+        let blocks = planned.unwrap_or_else(|| mode.blocks_for(octets));
+        ModemPacket::Arm.emit(out);
+        let setup = ModemPacket::TxSetup {
+            rate_bit_s: mode.rate_bit_s,
+            block_bits: mode.block_bits,
+        };
+        setup.emit(out);
+        ModemPacket::Start.emit(out);
+        Sending {
+            data: now + self.config.lead_in,
+            mode,
+            blocks: blocks.max(1),
+            octets: 0,
+        }
+    }
+}
+
+impl Sending {
+    const fn limit(&self) -> usize {
+        self.mode.octets_in(self.blocks)
+    }
+
+    fn at(&self, bits: u64) -> Instant {
+        self.data + self.mode.time_of_bits(bits)
+    }
+}
+
+impl PortIo for ModemPort {
+    fn open(&mut self, now: Instant) -> Result<PortState, Error> {
+        self.line.open(now)?;
+        self.forget();
+        let mut hello = Vec::new();
+        ModemPacket::Connect { version: VERSION }.emit(&mut hello);
+        // A connection that is lost at once shows itself to the next read.
+        let _ = self.say(now, &hello);
+        let mode = self.config.mode;
+        let longest = mode.octets_in(self.config.blocks_max);
+        Ok(PortState {
+            tx_rate: mode.line_rate(),
+            rx_rate: mode.line_rate(),
+            frame_octets_max: u32::try_from(longest).unwrap_or(u32::MAX),
+            block: mode.block(),
+            latency: self.config.decode,
+        })
+    }
+
+    fn close(&mut self) {
+        self.line.close();
+        self.forget();
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.line.fd()
+    }
+
+    fn room(&mut self, now: Instant) -> Result<Room, Option<Instant>> {
+        if !self.ready || self.line.holds() {
+            return Err(None);
+        }
+        let Some(turn) = &self.turn else {
+            return Ok(Room {
+                octets: self.config.mode.octets_in(self.config.blocks_max),
+                starts: now + self.config.lead_in,
+                until: None,
+            });
+        };
+        if turn.octets >= turn.limit() {
+            return Err(None);
+        }
+        let block_bits = u64::from(turn.mode.block_bits);
+        let block = turn.octets as u64 * 8 / block_bits;
+        let load = turn.at(block * block_bits) - self.config.ahead;
+        if now < load {
+            return Err(Some(load));
+        }
+        Ok(Room {
+            octets: turn.limit() - turn.octets,
+            starts: turn.at(turn.octets as u64 * 8),
+            until: Some(turn.at(u64::from(turn.blocks) * block_bits)),
+        })
+    }
+
+    fn transmit(&mut self, now: Instant, meta: &TxMeta, octets: &[u8]) -> io::Result<Sent> {
+        let mut out = Vec::new();
+        let begins = self.turn.is_none();
+        let mut turn = match self.turn {
+            Some(turn) => turn,
+            None => self.key_up(now, meta, octets.len(), &mut out),
+        };
+        let room = turn.limit().saturating_sub(turn.octets);
+        let mut octets = octets[..octets.len().min(room)].to_vec();
+        if meta.turn.is_none_or(|turn| turn.last) {
+            // The turn has the length that was announced.
+            octets.resize(room, 0);
+        }
+        let (mut first, mut left) = (begins, octets.len());
+        for piece in octets.chunks(DATA_OCTETS_MAX) {
+            left -= piece.len();
+            let last = left == 0 && octets.len() == room;
+            let data = ModemPacket::TxData {
+                order: Order::of(first, last),
+                octets: piece,
+            };
+            data.emit(&mut out);
+            first = false;
+        }
+        turn.octets += octets.len();
+        self.turn = Some(turn);
+        self.say(now, &out)?;
+        Ok(Sent::Taken)
+    }
+
+    fn holds(&self) -> bool {
+        self.line.holds()
+    }
+
+    fn flush(&mut self, now: Instant) -> io::Result<()> {
+        self.line.flush(now)
+    }
+
+    fn drained(&mut self, now: Instant) -> bool {
+        self.turn.is_none() && self.line.drained(now)
+    }
+
+    fn receive(&mut self, now: Instant, buffer: &mut [u8]) -> io::Result<Received> {
+        if let Some(received) = self.next(buffer) {
+            return Ok(received);
+        }
+        let Received::Frame { octets, .. } = self.line.receive(now, buffer)? else {
+            return Ok(Received::Nothing);
+        };
+        let said = buffer[..octets].to_vec();
+        self.take(now, &said)?;
+        Ok(self.next(buffer).unwrap_or(Received::Skipped))
+    }
+
+    fn counts(&self) -> IoCounts {
+        self.counts
+    }
+}
