@@ -156,6 +156,22 @@ fn token_buckets_share_a_live_line_as_they_do_a_simulated_one() {
 }
 
 #[test]
+fn links_that_repeat_carry_a_file_over_a_lossy_chain() {
+    if !can_run("lab hbh-chain") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // The first of its files, at once, over five gateways and four links that lose 5 %.
+    let changes = [
+        ("duration = \"60 s\"", "duration = \"11 s\""),
+        ("start = \"3 s\"", "start = \"1 s\""),
+    ];
+    let path = shortened(folder.path(), "hbh-chain.toml", &changes);
+    let told = lab(folder.path(), &path, &["--strict", "--only", "cubic"]);
+    told.expect_all(&["hbh-chain-cubic", "lab-wrong-octets", "lab-nothing-left"]);
+}
+
+#[test]
 fn a_command_runs_inside_a_host_and_its_status_is_ours() {
     if !can_run("lab command") {
         return;

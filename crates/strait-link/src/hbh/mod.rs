@@ -12,6 +12,7 @@
 //! [`Hop`] is one neighbour's both directions. Its owner asks [`Hop::takes`] before it takes a
 //! packet out of its queue, and pulls frames; nothing in here decides who goes first.
 
+mod known;
 mod receive;
 mod send;
 mod session;
@@ -19,6 +20,7 @@ mod session;
 mod tests;
 mod timing;
 
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use strait_core::{ClassId, Duration, Instant, Packet, Wake, WakeReason};
@@ -79,10 +81,10 @@ pub enum Outcome {
 pub type Done = (Packet, Instant, Outcome);
 
 /// What a frame gave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard<'a> {
     /// A new packet, to be handed over by [`Hop::accept`].
-    Packet(DataHeader, &'a [u8]),
+    Packet(DataHeader, Cow<'a, [u8]>),
     /// What stood in it is dealt with.
     Nothing,
     /// It was damaged, or belongs to another life of either end.
@@ -378,7 +380,10 @@ impl Hop {
             return Heard::Refused;
         }
         match self.receiver.judge(now, &header) {
-            Place::New => Heard::Packet(header, packet),
+            Place::New => match self.receiver.whole(&header, packet) {
+                Some(packet) => Heard::Packet(header, packet),
+                None => Heard::Invalid,
+            },
             Place::Duplicate => Heard::Duplicate,
             Place::Beyond => Heard::Invalid,
         }

@@ -1,13 +1,15 @@
 //! Packets that come from a neighbour: which have come, which wait for others, and when to say so.
 
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use strait_core::delay::DelayPart;
 use strait_core::{Duration, Instant, Packet};
-use strait_wire::hbh::{Ack, DataHeader, Map, Order};
+use strait_wire::hbh::{Ack, DataHeader, Headers, Map, Order};
 
 use super::Settings;
-use super::timing::LossShare;
+use super::known::Known;
+use super::timing::{LossShare, Spacing};
 
 /// What becomes of a packet that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,15 +45,17 @@ pub(crate) struct Receiver {
     /// In the order of their numbers.
     held: Vec<Held>,
     hold_max: Duration,
+    known: Known,
     loss: LossShare,
+    spacing: Spacing,
     /// Packets that came since the last acknowledgement, and when the first of them did.
     untold: u16,
     untold_since: Instant,
     /// Since when the other end has something to learn at once: of a loss, or of a repetition that
     /// wasn't needed.
     urgent: Option<Instant>,
-    /// When an acknowledgement last went along with a packet.
-    rode_at: Instant,
+    /// Acknowledgements that went alone since one last went along with a packet.
+    alone: u8,
     ack_every: u16,
     ack_delay_max: Duration,
     /// Packets that were handed on although an earlier one was missing, after a wait.
@@ -61,6 +65,8 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// Numbers that a sender may be ahead: what a map tells of, and the missing one.
     const AHEAD_MAX: u16 = Map::BITS_MAX as u16 + 1;
+    /// After so many acknowledgements alone none is held back for a packet that takes it along.
+    const LONELY: u8 = 4;
     /// An acknowledgement not older than that measures the round trip.
     const PROMPT: Duration = Duration::from_millis(20);
 
@@ -73,11 +79,13 @@ impl Receiver {
             newest_at: Instant::ZERO,
             held: Vec::new(),
             hold_max: settings.order_hold,
+            known: Known::of_receiver(),
             loss: LossShare::default(),
+            spacing: Spacing::default(),
             untold: 0,
             untold_since: Instant::ZERO,
             urgent: None,
-            rode_at: Instant::ZERO,
+            alone: 0,
             ack_every: settings.ack_every,
             ack_delay_max: settings.ack_delay_max,
             impatient: 0,
@@ -106,6 +114,7 @@ impl Receiver {
             self.loss.count(false);
             self.newest = header.serial;
             self.newest_at = now;
+            self.spacing.note(now);
             if since > 1 {
                 self.urge(now);
             }
@@ -115,6 +124,16 @@ impl Receiver {
             return Place::Duplicate;
         }
         Place::New
+    }
+
+    /// The packet that stands in a frame, perhaps relative to an earlier one; `None` if that isn't
+    /// known. Then it counts as lost.
+    pub(crate) fn whole<'a>(&self, header: &DataHeader, line: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        let Some(distance) = Headers::distance(line) else {
+            return Some(Cow::Borrowed(line));
+        };
+        let known = self.known.get(header.seq.wrapping_sub(distance))?;
+        known.restore(line).map(Cow::Owned)
     }
 
     /// Takes a new packet in; it, and what waited for it, go to `out` in order. Without a packet,
@@ -134,6 +153,7 @@ impl Receiver {
         self.untold = self.untold.saturating_add(1);
         match packet {
             Some(mut packet) => {
+                self.known.note(header.seq, packet.bytes());
                 packet.enter(now, DelayPart::Order);
                 let at = |held: &Held| (held.seq.wrapping_sub(header.seq) as i16) < 0;
                 let place = self.held.partition_point(at);
@@ -210,7 +230,7 @@ impl Receiver {
     /// How long an acknowledgement waits for a packet that takes it along. Where none has done so
     /// lately, not longer than a round trip.
     fn patience(&self, trip: Option<Duration>) -> Duration {
-        let lonely = self.untold_since > self.rode_at + 4 * self.ack_delay_max;
+        let lonely = self.alone >= Self::LONELY;
         let longest = self.ack_delay_max;
         trip.filter(|_| lonely)
             .map_or(longest, |trip| trip.min(longest))
@@ -220,11 +240,12 @@ impl Receiver {
     /// then there may be more that was sent; or when it has waited long enough. While something is
     /// missing, it is said again and again, as what says so may be lost, too.
     pub(crate) fn ack_at(&self, trip: Option<Duration>) -> Option<Instant> {
-        let silence = self.loss.silence(self.ack_delay_max, trip);
+        let longest = self.ack_delay_max;
+        let silence = self.loss.silence(longest, trip, self.spacing);
         let urgent = self.urgent.map(|since| since + silence / 8);
         let missing = self.received != 0 && self.untold > 0;
         let soon = if missing {
-            silence
+            (silence * 3 / 2).min(longest)
         } else {
             self.patience(trip)
         };
@@ -256,9 +277,11 @@ impl Receiver {
     /// The acknowledgement that goes now, along with a packet or alone.
     pub(crate) fn ack(&mut self, now: Instant, rides: bool) -> Ack {
         (self.urgent, self.untold) = (None, 0);
-        if rides {
-            self.rode_at = now;
-        }
+        self.alone = if rides {
+            0
+        } else {
+            self.alone.saturating_add(1)
+        };
         Ack {
             next: self.next,
             newest: self.newest,
@@ -287,6 +310,7 @@ impl Receiver {
         }
         (self.next, self.received, self.released) = (0, 0, 0);
         (self.newest, self.untold, self.urgent) = (u16::MAX, 0, None);
+        self.known.clear();
     }
 
     /// Gives every packet back that waits.

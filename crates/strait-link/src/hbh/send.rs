@@ -5,9 +5,10 @@ use alloc::vec::Vec;
 
 use strait_core::delay::DelayPart;
 use strait_core::{ClassId, Duration, Instant, Packet};
-use strait_wire::hbh::{Ack, DataHeader, Lifetime, Order};
+use strait_wire::hbh::{Ack, DataHeader, Headers, Lifetime, Order};
 
-use super::timing::{LossShare, RoundTrip};
+use super::known::Known;
+use super::timing::{LossShare, RoundTrip, Spacing};
 use super::{Done, Outcome, Settings};
 
 /// How much is done for a packet before it is given up; its age ends all of them.
@@ -79,6 +80,7 @@ pub(crate) struct Sender {
     probes: u32,
     probed_at: Instant,
     pub(crate) loss: LossShare,
+    spacing: Spacing,
     held_back_max: Duration,
     /// Of acknowledgements: those that told of nothing that was ever sent.
     pub(crate) forged: u64,
@@ -88,9 +90,15 @@ pub(crate) struct Sender {
     pub(crate) repeated: u64,
     /// The entry whose transmission is leaving.
     leaving: Option<u16>,
+    known: Known,
+    /// What stands for the packet that is leaving.
+    line: Vec<u8>,
 }
 
 impl Sender {
+    /// Transmissions of a packet that are relative to another one. Those that follow go whole, if
+    /// for whatever reason the receiver can't read the others.
+    const RELATIVE_MAX: u16 = 4;
     /// More is no reordering but a loss.
     const TOLERANCE_MAX: u16 = 16;
     /// Growth of the pause between probes ends here: 1.5 to this power is 26.
@@ -110,11 +118,14 @@ impl Sender {
             probes: 0,
             probed_at: Instant::ZERO,
             loss: LossShare::default(),
+            spacing: Spacing::default(),
             held_back_max: settings.ack_delay_max,
             forged: 0,
             needless: 0,
             repeated: 0,
             leaving: None,
+            known: Known::of_sender(),
+            line: Vec::new(),
         }
     }
 
@@ -199,6 +210,9 @@ impl Sender {
         self.serial = serial;
         self.repeated += u64::from(repeats);
         self.leaving = Some(seq);
+        let mut line = core::mem::take(&mut self.line);
+        let relative = self.say(seq, &mut line);
+        self.line = line;
         let entry = self.entry(seq)?;
         let packet = entry.packet.as_ref()?;
         let lifetime = if packet.expires == Instant::NEVER {
@@ -214,7 +228,28 @@ impl Sender {
             lifetime,
             ingress: packet.ingress.unwrap_or_default(),
         };
-        Some((header, packet.bytes()))
+        let whole = packet.bytes();
+        Some((header, if relative { &self.line } else { whole }))
+    }
+
+    /// Says a packet of the window relative to one that the receiver has; `false` if it goes whole.
+    fn say(&self, seq: u16, line: &mut Vec<u8>) -> bool {
+        line.clear();
+        let entry = self
+            .entry(seq)
+            .filter(|entry| entry.transmissions <= Self::RELATIVE_MAX);
+        let Some(packet) = entry.and_then(|entry| entry.packet.as_ref()) else {
+            return false;
+        };
+        let Some((headers, octets)) = Headers::of(packet.bytes()) else {
+            return false;
+        };
+        let Some((known, distance)) = self.known.like(&headers, seq) else {
+            return false;
+        };
+        headers.emit(known, distance, line);
+        line.extend_from_slice(packet.bytes().get(octets..).unwrap_or_default());
+        line.len() < packet.octets()
     }
 
     /// The transmission has left at this moment.
@@ -224,6 +259,7 @@ impl Sender {
         {
             entry.sent = ended;
             self.sent_last = ended;
+            self.spacing.note(ended);
         }
     }
 
@@ -270,6 +306,7 @@ impl Sender {
                 continue;
             };
             progress = true;
+            self.known.note(seq, packet.bytes());
             if ack.prompt && entry.serial == ack.newest {
                 took = Some(now.since(entry.sent));
             }
@@ -376,7 +413,8 @@ impl Sender {
         if entries.any(|entry| entry.lost && entry.packet.is_some()) {
             return None;
         }
-        let silence = self.loss.silence(self.held_back_max, trip.mean());
+        let held = self.held_back_max;
+        let silence = self.loss.silence(held, trip.mean(), self.spacing);
         let silence = self.pause(trip, silence);
         let due = match self.oldest_in_flight() {
             Some(place) => {
@@ -439,6 +477,7 @@ impl Sender {
         self.lose_all();
         (self.base, self.serial, self.skip_to) = (0, u16::MAX, None);
         (self.tolerance, self.leaving) = (0, None);
+        self.known.clear();
         for place in 0..self.entries.len() {
             let flow = self.entries.get(place).and_then(|it| it.manner.flow);
             let order = self.order_at(place, flow);

@@ -110,7 +110,7 @@ impl End {
     fn hear(&mut self, now: Instant, frame: &[u8]) {
         self.hop.advance(now);
         if let Heard::Packet(header, octets) = self.hop.hear(now, frame, |_, _| true) {
-            let packet = packet(now, number(octets));
+            let packet = packet(now, number(&octets));
             self.hop.accept(now, &header, Some(packet));
         }
         self.collect();

@@ -1,7 +1,7 @@
 //! How long a round trip takes, how much is lost, and how long an acknowledgement may wait.
 
-use strait_core::Duration;
 use strait_core::time::nanos;
+use strait_core::{Duration, Instant};
 
 /// A smoothed round trip and its variation, as RFC 6298 section 2 has them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,6 +54,32 @@ impl RoundTrip {
     }
 }
 
+/// How far apart the packets of a burst are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spacing {
+    last: Option<Instant>,
+    mean_ns: u64,
+}
+
+impl Spacing {
+    /// A longer pause ends a burst.
+    const PAUSE: Duration = Duration::from_millis(300);
+
+    /// Takes in a packet.
+    pub(crate) fn note(&mut self, at: Instant) {
+        let last = self.last.replace(at);
+        let gap = last.map(|last| at.since(last));
+        if let Some(gap) = gap.filter(|gap| *gap <= Self::PAUSE) {
+            self.mean_ns = self.mean_ns - self.mean_ns / 8 + nanos(gap) / 8;
+        }
+    }
+
+    /// Their mean distance.
+    pub(crate) const fn mean(self) -> Duration {
+        Duration::from_nanos(self.mean_ns)
+    }
+}
+
 /// The share of frames lost lately.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LossShare {
@@ -91,12 +117,21 @@ impl LossShare {
     /// waiting saves and what it costs stand in the proportion of losses: up to 1.5 % it waits as
     /// long as it may, at twice that a quarter as long; but long enough for the next packet of a
     /// flow under way to come.
-    pub(crate) fn silence(self, longest: Duration, trip: Option<Duration>) -> Duration {
+    pub(crate) fn silence(
+        self,
+        longest: Duration,
+        trip: Option<Duration>,
+        spacing: Spacing,
+    ) -> Duration {
         const FREE_PPM: u64 = 15_000;
         let ppm = u64::from(self.ppm).max(FREE_PPM);
         let scaled = nanos(longest).saturating_mul(FREE_PPM) / ppm * FREE_PPM / ppm;
         let least = trip.map_or(Duration::ZERO, |trip| trip / 4);
-        Duration::from_nanos(scaled).max(least).min(longest)
+        let next = spacing.mean() * 3 / 2;
+        Duration::from_nanos(scaled)
+            .max(least)
+            .max(next)
+            .min(longest)
     }
 
     /// How often a packet has to be sent again at most, so that no more than `left_ppm` of all

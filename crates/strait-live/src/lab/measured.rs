@@ -25,7 +25,7 @@ pub(super) struct Measured {
 const LEAD: Duration = Duration::from_millis(300);
 
 /// The congestion control of this system that an endpoint is the likeness of, if it is one's.
-fn congestion(profile: &str) -> Option<&str> {
+pub(super) fn congestion(profile: &str) -> Option<&str> {
     profile.strip_prefix("linux-")
 }
 

@@ -12,6 +12,7 @@ use strait_world::traffic::{
     FlowLog, Kind, ObjectMark, Side, Traffic, Transfer, object_octets, report,
 };
 
+use super::measured::congestion;
 use super::net::is_bound;
 use super::process::{Running, require};
 use super::programs::{Collected, Flow, Origin, Program};
@@ -22,6 +23,8 @@ use crate::voice::monotonic;
 /// `python3 -m http.server` where the data is, `curl` where it goes.
 #[derive(Debug)]
 pub(super) struct Web {
+    /// The congestion control of this system that the server is to send by, where that matters.
+    congestion: Option<String>,
     /// Octets of each object.
     sizes: Vec<u64>,
     /// Connections at once.
@@ -51,7 +54,9 @@ impl Web {
         }
         require("curl", "curl")?;
         require("python3", "python3")?;
+        let endpoint = flow.config.endpoint.as_deref().and_then(congestion);
         Ok(Self {
+            congestion: endpoint.map(Into::into),
             sizes,
             connections,
             server: None,
@@ -97,6 +102,21 @@ impl Web {
     }
 }
 
+/// `http.server` whose connections have a congestion control of their own: the one of the route
+/// counts unless a program chooses for the connection.
+fn by_congestion(control: &str) -> String {
+    format!(
+        "import http.server, runpy, socket, socketserver\n\
+         accept = socketserver.TCPServer.get_request\n\
+         def get_request(self):\n\
+         \x20   connection, address = accept(self)\n\
+         \x20   connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'{control}')\n\
+         \x20   return connection, address\n\
+         socketserver.TCPServer.get_request = get_request\n\
+         runpy.run_module('http.server', run_name='__main__')\n"
+    )
+}
+
 /// Where in the content of a traffic an object begins.
 const fn place(index: usize) -> u64 {
     (index as u64) << 32
@@ -114,7 +134,11 @@ impl Program for Web {
         let folder = stage.scratch.file(&format!("{}.fetched", flow.config.name));
         fs::create_dir_all(&folder).doing(|| format!("create folder {}", folder.display()))?;
         let mut command = Command::new("python3");
-        command.args(["-m", "http.server", &Self::port(flow).to_string()]);
+        match &self.congestion {
+            None => command.args(["-m", "http.server"]),
+            Some(control) => command.args(["-c", &by_congestion(control)]),
+        };
+        command.arg(Self::port(flow).to_string());
         // Both families, and connections that stay open for the next object.
         command.args(["--bind", "::", "--protocol", "HTTP/1.1", "--directory"]);
         command.arg(stage.scratch.file(&format!("{}.served", flow.config.name)));

@@ -12,12 +12,13 @@
 //! - `B`: the oldest sequence number that is still sent (2); what is missing before never comes.
 //! - `D`, a packet: sequence number (2), serial of this transmission (2), tag and order (1),
 //!   lifetime (1), the node by which it came into the network (2), its number there (2), and the
-//!   packet itself.
+//!   packet itself, or what it is [relative](Headers) to an earlier one.
 //!
 //! Numbers are in network byte order. The check is CRC-16 or CRC-32, as the link is set up, least
 //! significant octet first. That of a content frame runs over the incarnations of sender and
 //! receiver before the frame itself: a frame of another life of either end fails it.
 
+mod headers;
 mod lifetime;
 mod map;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod tests;
 
 use alloc::vec::Vec;
 
+pub use self::headers::Headers;
 pub use self::lifetime::Lifetime;
 pub use self::map::Map;
 use crate::bytes::{array_at, u16_at, u32_at};
@@ -34,7 +36,7 @@ use crate::segment::SegmentCheck;
 /// The first octet of a hello.
 const HELLO: u8 = 0x0b;
 /// The version of the format.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Flag of a hello: an answer is wanted.
 const ASKS: u8 = 0x01;
 

@@ -39,7 +39,7 @@ fn a_hello_literally() {
     };
     let mut octets = Vec::new();
     hello.emit(SHORT, &mut octets);
-    let expected = [0x0b, 1, 1, 1, 2, 3, 4, 0xa0, 0xb0, 0xc0, 0xd0];
+    let expected = [0x0b, 2, 1, 1, 2, 3, 4, 0xa0, 0xb0, 0xc0, 0xd0];
     assert_eq!(body(&octets), expected);
     assert_eq!(parse(&octets, SHORT, None), Ok(Frame::Hello(hello)));
     // Known and unknown sessions alike.

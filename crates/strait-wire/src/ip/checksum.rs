@@ -8,7 +8,15 @@ use etherparse::checksum::Sum16BitWords;
 
 /// Whether octets that contain their own checksum add up (RFC 1071 section 1).
 pub(super) fn is_right(bytes: &[u8]) -> bool {
-    Sum16BitWords::new().add_slice(bytes).ones_complement() == 0
+    header_checksum(bytes) == 0
+}
+
+/// The checksum of an IPv4 header whose own field is zero; zero if that holds the right one
+/// (RFC 791 section 3.1).
+#[must_use]
+pub fn header_checksum(header: &[u8]) -> u16 {
+    let sum = Sum16BitWords::new().add_slice(header).ones_complement();
+    u16::from_be_bytes(sum.to_ne_bytes())
 }
 
 /// Addresses and protocol that a transport checksum covers besides the segment: RFC 768, RFC 9293

@@ -20,7 +20,7 @@ mod samples;
 pub use build::{Echo, EchoKind, build_echo, build_udp, parse_echo};
 pub use captured::{Captured, MARK_OCTETS_MAX};
 pub use chatter::Chatter;
-pub use checksum::{put_udp_checksum, verify_transport_checksum};
+pub use checksum::{header_checksum, put_udp_checksum, verify_transport_checksum};
 pub use digest::digest;
 pub use edit::{clamp_mss, decrement_hop_limit, set_dscp, set_ecn_ce};
 pub use fragment::{FragmentError, fragment_ipv4};

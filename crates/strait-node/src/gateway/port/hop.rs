@@ -345,7 +345,7 @@ impl Port {
             Heard::Refused => hops.refused += 1,
             Heard::Packet(header, octets) => {
                 let mut copy = ledger.spare();
-                copy.extend_from_slice(octets);
+                copy.extend_from_slice(&octets);
                 let packet = ledger.admit(now, copy, Origin::Port(id)).ok();
                 let packet = packet.map(|packet| marked(now, packet, &header));
                 other.hop.accept(now, &header, packet);

@@ -256,7 +256,7 @@ fn cell(value: &Value) -> Cell {
 fn table(axes: &[Axis], entries: &[Entry<'_>], wanted: &[String]) -> Table {
     let mut columns: Vec<Column> = axes.iter().map(|axis| Column::new(&axis.key, "")).collect();
     let more = [
-        "variant", "metric", "unit", "runs", "mean", "±", "median", "least", "greatest",
+        "variant", "metric", "unit", "runs", "share", "mean", "±", "median", "least", "greatest",
     ];
     columns.extend(more.map(|name| Column::new(name, "")));
     let mut table = Table::new("sweep", columns);
@@ -274,6 +274,7 @@ fn table(axes: &[Axis], entries: &[Entry<'_>], wanted: &[String]) -> Table {
                 name.as_str().into(),
                 unit_of(name).into(),
                 (values.len() as f64).into(),
+                (values.len() as f64 / runs.len() as f64).into(),
                 interval.map(|it| it.mean).into(),
                 interval.and_then(|it| it.half_width).into(),
                 percentile(&values, 0.5).into(),
