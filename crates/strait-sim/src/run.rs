@@ -173,7 +173,7 @@ fn sample(loaded: &Loaded, variant: &str, built: &mut Built) -> Vec<Series> {
     queues.into_iter().chain(uses).collect()
 }
 
-fn collect(
+pub(crate) fn collect(
     loaded: &Loaded,
     variant: &str,
     seed: u64,

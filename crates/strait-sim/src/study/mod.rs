@@ -9,6 +9,7 @@ pub mod na_local;
 mod na_neighbours;
 pub mod na_pairs;
 pub mod policing;
+pub mod pressure;
 pub mod shares;
 pub mod tcp;
 pub mod transfer;

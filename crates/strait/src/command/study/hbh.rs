@@ -1,8 +1,11 @@
 //! The study `hbh`: who repeats what a chain of links loses.
 
+mod pressure;
+
 use std::collections::BTreeSet;
 
 use anyhow::Context;
+use strait_core::hash::RunHash;
 use strait_sim::study::hbh::{HbhCheck, HbhStudy, Quantity};
 use strait_sim::study::transfer::{self as simulated, Case, Ended};
 use strait_world::estimate::{mean, median_interval, percentile};
@@ -33,10 +36,15 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     checks.push(conserved(NAME, results.iter().flatten()));
     let seeds = cases.iter().flat_map(|case| case.seeds.clone());
     let seeds: BTreeSet<u64> = seeds.collect();
+    let part = pressure::run()?;
+    checks.extend(part.checks);
+    let mut hash = RunHash::default();
+    hash.fold(simulated::hash(&results));
+    part.hashes.into_iter().for_each(|run| hash.fold(run));
     Ok(ResultSet {
-        run_hash: Some(simulated::hash(&results).into()),
+        run_hash: Some(hash.value().into()),
         seeds: seeds.into_iter().collect(),
-        tables: vec![cells.delays(), cells.usage(), cells.repairs()],
+        tables: vec![cells.delays(), cells.usage(), cells.repairs(), part.table],
         checks,
     })
 }
