@@ -1,7 +1,8 @@
 //! Link files: those that are shipped, and what is wrong with others.
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
-use strait_channel::{Channel, Line, LinkConfig, Side};
+use strait_channel::hf::Air;
+use strait_channel::{Channel, Line, LinkConfig, LinkError, LinkKind, Side};
 use strait_core::time::Instant;
 
 fn read(text: &str) -> Result<LinkConfig, String> {
@@ -17,21 +18,29 @@ fn complaint(text: &str) -> String {
         .to_string()
 }
 
+/// Whether the medium has room at once: a line, or a path between two stations.
+fn has_room(config: &LinkConfig) -> Result<bool, LinkError> {
+    if config.kind != LinkKind::Hf {
+        let mut line = Line::new(config, "line", 1)?;
+        return Ok(line.room(Instant::ZERO, Side::A).is_ok());
+    }
+    let mut air = Air::default();
+    let a = air.add_station(config, Side::A, "a", 1)?;
+    let b = air.add_station(config, Side::B, "b", 1)?;
+    air.add_path([a, b], config, "path", 1)?;
+    Ok(air.room(Instant::ZERO, a).is_ok())
+}
+
 #[test]
-fn every_shipped_link_file_makes_a_line() {
+fn every_shipped_link_file_makes_a_medium() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/links");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
         let config = read(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let mut line = Line::new(&config, "line", 1)
-            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(
-            line.room(Instant::ZERO, Side::A).is_ok(),
-            "{}",
-            path.display()
-        );
+        let room = has_room(&config).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(room, "{}", path.display());
         // The resolved configuration is written beside results and reads back.
         let written = toml::Table::try_from(&config).unwrap();
         assert_eq!(written.try_into::<LinkConfig>().unwrap(), config);

@@ -31,8 +31,11 @@ const FEW: [&str; 7] = [
 ];
 
 fn means(result: &Value) -> Vec<f64> {
-    let rows = result["tables"][0]["rows"].as_array().unwrap();
-    rows.iter().map(|row| row[5].as_f64().unwrap()).collect()
+    let table = &result["tables"][0];
+    let columns = table["columns"].as_array().unwrap();
+    let mean = columns.iter().position(|column| column == "mean").unwrap();
+    let rows = table["rows"].as_array().unwrap();
+    rows.iter().map(|row| row[mean].as_f64().unwrap()).collect()
 }
 
 #[test]
