@@ -258,7 +258,7 @@ impl Hop {
 
     /// The frame has left at this moment.
     pub fn left(&mut self, ended: Instant) {
-        self.sender.left(ended);
+        self.sender.left(ended, &self.trip);
     }
 
     /// What stands before a packet, with an acknowledgement or without.
@@ -325,7 +325,7 @@ impl Hop {
         frame: &'a [u8],
         takes: impl FnOnce(u8, usize) -> bool,
     ) -> Heard<'a> {
-        match hbh::parse(frame, self.settings.check, self.session.inbound()) {
+        let heard = match hbh::parse(frame, self.settings.check, self.session.inbound()) {
             Ok(Frame::Hello(hello)) => {
                 let heard = self.session.hear(now, hello);
                 if let Some(took) = heard.took {
@@ -342,7 +342,10 @@ impl Hop {
                 Heard::Foreign
             }
             Err(FrameError::Invalid) => Heard::Invalid,
-        }
+        };
+        // News of the round trip or of losses may make something due.
+        self.advance(now);
+        heard
     }
 
     /// The other end is another life.
@@ -416,11 +419,11 @@ impl Hop {
     pub fn advance(&mut self, now: Instant) {
         self.now = now;
         self.receiver.expire(now, &mut self.released);
-        self.sender.discard(now, &self.trip, &mut self.done);
         if self.probe_at().is_some_and(|at| at <= now) {
-            let found = self.sender.probe(now, &mut self.done);
+            let found = self.sender.probe(now, &self.trip, &mut self.done);
             self.poke |= !found;
         }
+        self.sender.discard(now, &self.trip, &mut self.done);
     }
 
     /// When something is due that isn't yet, and why. A frame without packet that is due goes as

@@ -79,6 +79,8 @@ pub(crate) struct Sender {
     /// Probes sent since anything was heard.
     probes: u32,
     probed_at: Instant,
+    /// Until then what was sent again last may still tell of all before it.
+    patient_until: Instant,
     pub(crate) loss: LossShare,
     spacing: Spacing,
     held_back_max: Duration,
@@ -117,6 +119,7 @@ impl Sender {
             sent_last: Instant::ZERO,
             probes: 0,
             probed_at: Instant::ZERO,
+            patient_until: Instant::ZERO,
             loss: LossShare::default(),
             spacing: Spacing::default(),
             held_back_max: settings.ack_delay_max,
@@ -253,13 +256,17 @@ impl Sender {
     }
 
     /// The transmission has left at this moment.
-    pub(crate) fn left(&mut self, ended: Instant) {
+    pub(crate) fn left(&mut self, ended: Instant, trip: &RoundTrip) {
         if let Some(seq) = self.leaving.take()
             && let Some(entry) = self.entry_mut(seq)
         {
             entry.sent = ended;
+            let repeats = entry.transmissions > 1;
             self.sent_last = ended;
             self.spacing.note(ended);
+            if repeats {
+                self.patient_until = ended + self.silence(trip);
+            }
         }
     }
 
@@ -391,6 +398,13 @@ impl Sender {
         pause.min(Self::PAUSE_MAX)
     }
 
+    /// After how long without anything sent a probe is due.
+    fn silence(&self, trip: &RoundTrip) -> Duration {
+        let held = self.held_back_max;
+        let silence = self.loss.silence(held, trip.mean(), self.spacing);
+        self.pause(trip, silence)
+    }
+
     /// The longest that an acknowledgement may take, whatever else comes.
     fn longest(&self, trip: &RoundTrip) -> Duration {
         self.pause(trip, self.held_back_max)
@@ -413,9 +427,7 @@ impl Sender {
         if entries.any(|entry| entry.lost && entry.packet.is_some()) {
             return None;
         }
-        let held = self.held_back_max;
-        let silence = self.loss.silence(held, trip.mean(), self.spacing);
-        let silence = self.pause(trip, silence);
+        let silence = self.silence(trip);
         let due = match self.oldest_in_flight() {
             Some(place) => {
                 let oldest = self.entries.get(place)?.sent + self.longest(trip);
@@ -426,14 +438,15 @@ impl Sender {
                 since.max(self.probed_at) + silence
             }
         };
-        Some(due.max(self.probed_at + silence))
+        Some(due.max(self.patient_until))
     }
 
     /// A probe is due: marks the oldest transmission for it. `false` if there is none, and
     /// something else has to go in its place.
-    pub(crate) fn probe(&mut self, now: Instant, done: &mut Vec<Done>) -> bool {
+    pub(crate) fn probe(&mut self, now: Instant, trip: &RoundTrip, done: &mut Vec<Done>) -> bool {
         self.probes = self.probes.saturating_add(1);
         self.probed_at = now;
+        self.patient_until = now + self.silence(trip);
         let oldest = self.oldest_in_flight();
         if let Some(place) = oldest {
             self.lose(place, now, done);

@@ -180,6 +180,8 @@ impl Pair {
                 continue;
             };
             end.collect();
+            let due = end.hop.wake().filter(|wake| wake.at <= now);
+            assert_eq!(due, None, "what is due has been done, or waits for room");
             for later_ms in fate(from, self.now_ms, &frame) {
                 self.frames += 1;
                 let at = self.now_ms + WAY.as_millis() as u64 + later_ms;
@@ -270,6 +272,27 @@ fn the_last_of_a_burst_is_probed_for() {
     pair.run(3000, losing(&[2]));
     assert_eq!(pair.ends[1].came, [0, 1, 2]);
     assert_eq!(pair.ends[0].hop.counts().repeated, 1);
+}
+
+#[test]
+fn what_a_late_probe_will_tell_of_isnt_probed_for_at_once() {
+    let mut pair = Pair::known();
+    pair.ends[0].queue(0..3, None);
+    pair.run(10, |_, _, _| Fate::new());
+    let end = &mut pair.ends[0];
+    let due = end.hop.wake().unwrap();
+    assert_eq!(due.why, WakeReason::Retransmit);
+    end.hop.advance(due.at - Duration::from_nanos(1));
+    assert_eq!(end.hop.again(ClassId(0)), None);
+    end.hop.advance(due.at);
+    assert_eq!(end.hop.again(ClassId(0)).map(|(seq, _)| seq), Some(0));
+    // There is no room for it until the other two are long overdue.
+    let late = due.at + 10_000 * MS;
+    end.hop.advance(late);
+    end.pull(late).unwrap();
+    assert!(end.hop.wake().unwrap().at > late + WAY);
+    end.hop.advance(late);
+    assert_eq!(end.hop.again(ClassId(0)), None);
 }
 
 #[test]
