@@ -8,9 +8,9 @@
 use std::fs::{self, File};
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::panic::resume_unwind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,6 +87,12 @@ impl Namespace {
         let name = path.display().to_string();
         let file = File::open(path).doing(|| format!("open network namespace `{name}`"))?;
         Ok(Self { name, file })
+    }
+
+    /// A path at which other programs can open it, for as long as this process holds it.
+    pub fn path(&self) -> PathBuf {
+        let descriptor = self.file.as_raw_fd();
+        format!("/proc/{}/fd/{descriptor}", std::process::id()).into()
     }
 
     /// Its name.

@@ -324,6 +324,27 @@ impl Netlink {
             .doing(|| format!("add a route by {gateway}, with {congestion} for TCP"))
     }
 
+    /// Adds a route to a prefix by an interface, over which TCP controls congestion as with
+    /// [`Netlink::add_default_route`].
+    ///
+    /// # Errors
+    /// The kernel's; it has to have the congestion control.
+    pub fn add_link_route(
+        &mut self,
+        prefix: IpAddr,
+        length: u8,
+        link: u32,
+        congestion: &str,
+    ) -> Result<(), Error> {
+        let mut message = route_message(prefix, length, None, Some(link));
+        let metric = RouteMetric::CcAlgo(congestion.into());
+        message
+            .attributes
+            .push(RouteAttribute::Metrics(vec![metric]));
+        self.change(Message::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
+            .doing(|| format!("add a route to {prefix}/{length}, with {congestion} for TCP"))
+    }
+
     /// Removes a route from the main table.
     ///
     /// # Errors

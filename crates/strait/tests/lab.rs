@@ -48,7 +48,7 @@ fn shortened(folder: &Path, name: &str, changes: &[(&str, &str)]) -> PathBuf {
         assert!(text.contains(old), "{old}");
         text = text.replace(old, new);
     }
-    let path = folder.join(name);
+    let path = folder.join(Path::new(name).file_name().unwrap());
     fs::write(&path, text).unwrap();
     path
 }
@@ -123,6 +123,27 @@ fn a_short_lab_measures_resumes_and_leaves_nothing() {
     ]);
     let left = fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left, 1, "only the scenario itself");
+}
+
+#[test]
+fn plain_routers_are_this_kernel() {
+    if !can_run("lab routers") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let changes = [
+        ("\"130 s\"", "\"5 s\""),
+        ("\"3 s\"", "\"100 ms\""),
+        ("\"100 kB\"", "\"50 kB\""),
+        ("loss = \"5 %\", ", ""),
+    ];
+    let scenario = shortened(folder.path(), "../studies/hbh-live-kernel.toml", &changes);
+    let told = lab(folder.path(), &scenario, &["--strict"]);
+    told.expect_all(&["lab-wrong-octets", "lab-nothing-left"]);
+    // Two ways over four links for the connection and the request, one and the octets' own time
+    // for the file.
+    let time_s = told.number("hbh-live-kernel", "file.time_s", 2);
+    assert!((2.3..2.8).contains(&time_s), "{time_s}");
 }
 
 #[test]
@@ -503,8 +524,12 @@ fn what_cannot_be_had_live_is_refused_by_name() {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let routed = format!("{text}\n[[router]]\nname = \"r\"\n");
-    assert!(refused(&routed, &[]).contains("`r`"));
+    let routed = "name = \"routed\"\nduration = \"1 s\"\n\
+                  router = [{ name = \"r\" }, { name = \"s\" }]\n\
+                  [[link]]\nbetween = [\"r\", \"s\"]\n\
+                  channel = { kind = \"serial\", baud = 9600, framing = \"8N1\" }\n";
+    let told = refused(routed, &[]);
+    assert!(told.contains("`r`"), "{told}");
     let marked = text.replace("octets = \"500 B\"", "octets = \"500 B\"\ndscp = \"EF\"");
     assert!(refused(&marked, &[]).contains("`web`"));
     let unknown = refused(&text, &["--only", "nothing"]);

@@ -1,9 +1,9 @@
 //! The lab: a scenario live, in network namespaces of this host.
 //!
-//! Every gateway and host has a namespace. Gateways are `strait run`, links `strait emulate`,
-//! and the traffic is made by the programs that people use for it: `ping`, `curl`, `iperf3`, and
-//! our own generator for voice. Nothing of it has a name in this host's own namespace, and
-//! nothing outlives the lab: see [`crate::namespace`].
+//! Every gateway, router and host has a namespace. Gateways are `strait run`, routers the kernel
+//! itself, links `strait emulate`, and the traffic is made by the programs that people use for it:
+//! `ping`, `curl`, `iperf3`, and our own generator for voice. Nothing of it has a name in this
+//! host's own namespace, and nothing outlives the lab: see [`crate::namespace`].
 
 mod call;
 mod chatter;
@@ -131,6 +131,8 @@ pub struct LabOptions {
     pub variant: String,
     /// A folder for all files, which then stay.
     pub keep: Option<PathBuf>,
+    /// End as soon as the traffic has, where its programs can tell.
+    pub brief: bool,
 }
 
 /// What all parts of a lab stand on.
@@ -142,6 +144,7 @@ struct Ground {
     program: PathBuf,
     seed: u64,
     duration: Duration,
+    brief: bool,
 }
 
 /// The ground, lent.
@@ -191,12 +194,6 @@ impl Lab {
     /// The scenario can't be had live, a privilege or a program is missing, a part doesn't start,
     /// or the user has asked to stop. Nothing is left then.
     pub fn set_up(loaded: &Loaded, options: &LabOptions, stop: &Stop) -> Result<Self, LabError> {
-        if let Some(router) = loaded.scenario.routers.first() {
-            return Err(LabError::Scenario(format!(
-                "router `{}`: live there are no plain routers; use `strait sim`, or a gateway",
-                router.name
-            )));
-        }
         let topology = Topology::new(loaded);
         let cast = programs::cast(loaded, &topology)?;
         if !Uid::effective().is_root() {
@@ -211,6 +208,7 @@ impl Lab {
                 program: options.program.clone(),
                 seed: loaded.scenario.seed,
                 duration: loaded.scenario.duration.0,
+                brief: options.brief,
             },
             loaded: loaded.clone(),
             gateways: Vec::new(),
@@ -247,6 +245,7 @@ impl Lab {
                 wire.is_ready(&stage)
             })?;
         }
+        stage.net.add_routes(topology)?;
         for gateway in &mut self.gateways {
             gateway.start(&stage)?;
         }

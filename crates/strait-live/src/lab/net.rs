@@ -1,12 +1,12 @@
 //! The scenario's hosts and gateways as network namespaces of this host.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use strait_core::prefix::Prefix;
 use strait_node::config::HostKind;
 use strait_world::scenario::Loaded;
-use strait_world::topology::{End, Lan, MemberId, Role, Topology, TopologyLink};
+use strait_world::topology::{End, Lan, MemberId, Role, Topology, TopologyLink, Via};
 
 use super::LabError;
 use crate::error::Error;
@@ -20,6 +20,8 @@ pub(super) struct Net {
     pub(super) gateways: Vec<Namespace>,
     /// In the scenario's order.
     pub(super) hosts: Vec<Namespace>,
+    /// Plain routers: this kernel forwards. In the scenario's order.
+    routers: Vec<Namespace>,
     /// Where the link emulators run.
     pub(super) links: Namespace,
     /// For hosts at whose addresses a link ends: the gateway that is there.
@@ -40,9 +42,12 @@ impl Net {
         let gateways = loaded.nodes.iter().map(|node| gateway(&node.name));
         let hosts = loaded.scenario.hosts.iter();
         let hosts = hosts.map(|entry| Namespace::create(&entry.name));
+        let routers = loaded.scenario.routers.iter();
+        let routers = routers.map(|entry| gateway(&entry.name));
         let net = Self {
             gateways: gateways.collect::<Result<_, _>>()?,
             hosts: hosts.collect::<Result<_, _>>()?,
+            routers: routers.collect::<Result<_, _>>()?,
             links: Namespace::create("links")?,
             ends: topology
                 .links
@@ -51,14 +56,14 @@ impl Net {
                 .collect(),
         };
         for lan in &topology.lans {
-            let Role::Gateway(gateway) = topology.members[lan.gateway].role else {
-                continue;
-            };
-            let host = &loaded.nodes[gateway].config.host;
-            if host.kind == HostKind::Tap {
-                let routers: Vec<_> = host.addresses.iter().map(|own| own.address).collect();
-                net.join_bridge(gateway, lan, topology, &routers)?;
-                continue;
+            let role = topology.members[lan.gateway].role;
+            if let Role::Gateway(gateway) = role {
+                let host = &loaded.nodes[gateway].config.host;
+                if host.kind == HostKind::Tap {
+                    let routers: Vec<_> = host.addresses.iter().map(|own| own.address).collect();
+                    net.join_bridge(gateway, lan, topology, &routers)?;
+                    continue;
+                }
             }
             for (number, member) in lan.hosts.iter().enumerate() {
                 let Role::Host(index) = topology.members[*member].role else {
@@ -66,17 +71,46 @@ impl Net {
                 };
                 let addresses = &topology.members[*member].addresses;
                 let near = gateway_addresses(loaded, index, &lan.gateway_addresses)?;
-                net.join(gateway, index, number, addresses, &near)?;
+                net.join(net.of(role), index, number, addresses, &near)?;
             }
         }
         Ok(net)
+    }
+
+    /// The namespace of a member.
+    pub(super) fn of(&self, role: Role) -> &Namespace {
+        match role {
+            Role::Gateway(index) => &self.gateways[index],
+            Role::Host(index) => &self.hosts[index],
+            Role::Router(index) => &self.routers[index],
+        }
+    }
+
+    /// Gives routers, and hosts at which a link ends, their routes over links. The links'
+    /// interfaces have to be there.
+    pub(super) fn add_routes(&self, topology: &Topology) -> Result<(), Error> {
+        for member in &topology.members {
+            if matches!(member.role, Role::Gateway(_)) {
+                continue;
+            }
+            let mut netlink = self.of(member.role).netlink()?;
+            for route in &member.routes {
+                let Via::Link(link) = route.via else {
+                    continue;
+                };
+                let index = netlink.link(&link_interface(link))?.index;
+                let Prefix { address, length } = network(route.prefix);
+                netlink.add_link_route(address, length, index, CONGESTION_CONTROL)?;
+            }
+        }
+        Ok(())
     }
 
     /// A cable between a gateway and one of its hosts. Every host has its own, and reaches all
     /// others by the gateway: addresses are known by their full length on both ends.
     fn join(
         &self,
-        gateway: usize,
+        near: &Namespace,
         host: usize,
         number: usize,
         addresses: &[Prefix],
@@ -86,7 +120,6 @@ impl Net {
             Some(end) => &self.gateways[*end],
             None => &self.hosts[host],
         };
-        let near = &self.gateways[gateway];
         let lan = format!("lan{number}");
         near.connect(&lan, far, "eth0")?;
         let (mut at_gateway, mut at_host) = (near.netlink()?, far.netlink()?);
@@ -169,7 +202,8 @@ impl Net {
     /// Every namespace.
     pub(super) fn all(&self) -> impl Iterator<Item = &Namespace> {
         let links = std::iter::once(&self.links);
-        self.gateways.iter().chain(&self.hosts).chain(links)
+        let members = self.gateways.iter().chain(&self.hosts);
+        members.chain(&self.routers).chain(links)
     }
 }
 
@@ -186,7 +220,27 @@ fn ends(topology: &Topology, link: &TopologyLink) -> Vec<(usize, usize)> {
     ends.filter_map(pair).collect()
 }
 
-const fn whole(address: IpAddr) -> u8 {
+/// What a link's interface is called in the namespace of a router or host.
+pub(super) fn link_interface(link: usize) -> String {
+    format!("link{link}")
+}
+
+/// The network that an address with its prefix length belongs to.
+fn network(prefix: Prefix) -> Prefix {
+    let address = match prefix.address {
+        IpAddr::V4(address) => {
+            let host = u32::MAX.checked_shr(prefix.length.into()).unwrap_or(0);
+            Ipv4Addr::from(u32::from(address) & !host).into()
+        }
+        IpAddr::V6(address) => {
+            let host = u128::MAX.checked_shr(prefix.length.into()).unwrap_or(0);
+            Ipv6Addr::from(u128::from(address) & !host).into()
+        }
+    };
+    Prefix { address, ..prefix }
+}
+
+pub(super) const fn whole(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
@@ -245,4 +299,21 @@ pub(super) fn is_bound(namespace: &Namespace, is_tcp: bool, port: u16) -> Result
 pub(super) fn own_interfaces() -> Result<Vec<String>, Error> {
     let links = Netlink::open()?.links()?;
     Ok(links.into_iter().map(|link| link.name).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_has_no_bits_of_its_hosts() {
+        for (own, expected) in [
+            ("10.1.2.3/24", "10.1.2.0/24"),
+            ("10.1.2.3/32", "10.1.2.3/32"),
+            ("10.1.2.3/0", "0.0.0.0/0"),
+            ("2001:db8:1::2/48", "2001:db8:1::/48"),
+        ] {
+            assert_eq!(network(own.parse().unwrap()).to_string(), expected);
+        }
+    }
 }

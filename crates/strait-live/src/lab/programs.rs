@@ -58,6 +58,11 @@ pub(super) trait Program {
     /// Starts it.
     fn start(&mut self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Result<(), LabError>;
 
+    /// Whether it has come to an end by itself.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Asks it to come to an end and to say what it has seen.
     fn finish(&mut self);
 

@@ -95,6 +95,10 @@ impl Lab {
                 stop.check()?;
                 self.expect_alive()?;
                 progress(end.since(now));
+                let over = |(_, program): &(_, Box<dyn Program>)| program.is_over();
+                if self.ground.brief && next == plan.len() && self.cast.iter().all(over) {
+                    break;
+                }
             }
             thread::sleep(TICK);
         }

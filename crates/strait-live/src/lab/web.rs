@@ -173,6 +173,10 @@ impl Program for Web {
         Ok(())
     }
 
+    fn is_over(&self) -> bool {
+        self.client.as_ref().and_then(Running::ended).is_some()
+    }
+
     fn finish(&mut self) {
         for running in self.client.iter().chain(&self.server) {
             running.signal(Signal::SIGTERM);

@@ -1,17 +1,17 @@
 //! The scenario's links: an emulator process for each, and what the gateways' ports attach to.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;
 
-use strait_channel::{LinkConfig, Side};
+use strait_channel::{LinkConfig, LinkKind, Side};
 use strait_node::NodeConfig;
 use strait_node::config::{HfModemConfig, NeighbourConfig, PortConfig, PortKind};
 use strait_world::scenario::Loaded;
-use strait_world::topology::{End, Role, Topology, TopologyLink};
+use strait_world::topology::{End, Member, Role, Topology, TopologyLink};
 
-use super::net::{Net, is_bound};
+use super::net::{Net, is_bound, link_interface, whole};
 use super::process::{Running, config_text};
 use super::{LabError, Stage};
 use crate::error::Error;
@@ -33,7 +33,18 @@ enum WireEnd {
     KissPty(PathBuf),
     KissTcp(SocketAddr),
     Modem(SocketAddr),
-    Udp { local: SocketAddr, peer: SocketAddr },
+    Udp {
+        local: SocketAddr,
+        peer: SocketAddr,
+    },
+    /// An interface of a router or host, where the kernel sends packets as they are.
+    Tun {
+        name: String,
+        role: Role,
+        /// The role's namespace.
+        path: PathBuf,
+        addresses: Vec<IpAddr>,
+    },
 }
 
 impl WireEnd {
@@ -44,6 +55,17 @@ impl WireEnd {
             Self::KissTcp(address) => format!("kiss:{address}"),
             Self::Modem(address) => format!("modem:{address}"),
             Self::Udp { local, peer } => format!("udp:{local}->{peer}"),
+            Self::Tun {
+                name,
+                path,
+                addresses,
+                ..
+            } => {
+                let own = addresses.iter();
+                let own = own.map(|address| format!(",{address}/{}", whole(*address)));
+                let own: String = own.collect();
+                format!("tun:{name}@{}{own}", path.display())
+            }
         }
     }
 
@@ -54,6 +76,10 @@ impl WireEnd {
                 is_bound(&net.links, true, address.port())
             }
             Self::Udp { local, .. } => is_bound(&net.links, false, local.port()),
+            Self::Tun { name, role, .. } => {
+                let link = net.of(*role).netlink()?.link(name);
+                Ok(link.is_ok_and(|link| link.up))
+            }
         }
     }
 }
@@ -163,11 +189,12 @@ fn lay_end(
 ) -> Result<WireEnd, LabError> {
     let end = &link.ends[side];
     let member = &topology.members[end.member];
-    let (Role::Gateway(gateway), Some(port)) = (member.role, end.port) else {
-        return Err(LabError::Scenario(format!(
-            "link `{}` ends at `{}`: live, links are between gateways",
-            link.name, member.name
-        )));
+    let Role::Gateway(gateway) = member.role else {
+        return lay_plain(stage, index, channel, member);
+    };
+    let Some(port) = end.port else {
+        let message = format!("link `{}` ends at no port", link.name);
+        return Err(LabError::Scenario(message));
     };
     let Some(config) = port_of(topology, nodes, end) else {
         return Err(LabError::Scenario(format!(
@@ -213,6 +240,32 @@ fn lay_end(
             })
         }
     }
+}
+
+/// The end of a link at a router or host: an interface of its own kernel.
+fn lay_plain(
+    stage: &Stage<'_>,
+    index: usize,
+    channel: &LinkConfig,
+    member: &Member,
+) -> Result<WireEnd, LabError> {
+    if channel.kind != LinkKind::Frames {
+        return Err(LabError::Scenario(format!(
+            "`{}` is no gateway: live, only links of kind = \"frames\" end at it",
+            member.name
+        )));
+    }
+    // A router needs none: it forwards by interface.
+    let own = match member.role {
+        Role::Host(_) => member.addresses.as_slice(),
+        _ => &[],
+    };
+    Ok(WireEnd::Tun {
+        name: link_interface(index),
+        role: member.role,
+        path: stage.net.of(member.role).path(),
+        addresses: own.iter().map(|prefix| prefix.address).collect(),
+    })
 }
 
 /// Tells a port with a radio of its modem, which is the link's.

@@ -38,6 +38,43 @@ pub struct HbhStudy {
     /// What it is judged by.
     #[serde(rename = "check")]
     pub checks: Vec<HbhCheck>,
+    /// What this host's own TCP sends, if all is to be run.
+    pub live: HbhLive,
+}
+
+/// One file by this system's TCP, over reliable links and over the kernel's routers.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HbhLive {
+    /// Runs of each.
+    pub runs: u64,
+    /// Labs at the same time.
+    pub together: usize,
+    /// Losses of each link, in each direction.
+    pub losses: Vec<Share>,
+    /// Likenesses of this system's congestion controls.
+    pub endpoints: Vec<String>,
+    /// What it is judged by.
+    #[serde(rename = "check")]
+    pub checks: Vec<HbhLiveCheck>,
+}
+
+/// A bar for the median over reliable links, as a share of that over the kernel's routers.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HbhLiveCheck {
+    /// The check's name.
+    pub id: String,
+    /// What is judged.
+    pub quantity: Quantity,
+    /// At which loss.
+    pub loss: Share,
+    /// Who sends over reliable links.
+    pub endpoint: String,
+    /// Who sends over the kernel's routers.
+    pub against: String,
+    /// The most that it may be.
+    pub max: f64,
 }
 
 /// A bar for a median.

@@ -61,7 +61,7 @@ pub struct Scenario {
     /// Hosts, where traffic begins and ends.
     #[serde(default, rename = "host")]
     pub hosts: Vec<HostEntry>,
-    /// Plain routers, for comparison. Simulated only.
+    /// Plain routers, for comparison. Live, this system's kernel.
     #[serde(default, rename = "router")]
     pub routers: Vec<RouterEntry>,
     /// Links.

@@ -1,5 +1,6 @@
 //! The study `hbh`: who repeats what a chain of links loses.
 
+mod live;
 mod pressure;
 
 use std::collections::BTreeSet;
@@ -38,13 +39,16 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     let seeds: BTreeSet<u64> = seeds.collect();
     let part = pressure::run()?;
     checks.extend(part.checks);
+    let (live, of_live) = live::run(&study.live, options)?;
+    checks.extend(of_live);
     let mut hash = RunHash::default();
     hash.fold(simulated::hash(&results));
     part.hashes.into_iter().for_each(|run| hash.fold(run));
+    let tables = [cells.delays(), cells.usage(), cells.repairs(), part.table];
     Ok(ResultSet {
         run_hash: Some(hash.value().into()),
         seeds: seeds.into_iter().collect(),
-        tables: vec![cells.delays(), cells.usage(), cells.repairs(), part.table],
+        tables: tables.into_iter().chain(live).collect(),
         checks,
     })
 }

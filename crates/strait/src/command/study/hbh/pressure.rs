@@ -19,7 +19,7 @@ const HELD_OCTETS_MAX: f64 = 64_000.0;
 const FRAME_OCTETS: f64 = 1_534.0;
 
 /// Everything is in the scenario's own text.
-struct NoFiles;
+pub(super) struct NoFiles;
 
 impl Files for NoFiles {
     fn read(&self, path: &Path) -> Result<String, String> {
