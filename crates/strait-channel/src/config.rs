@@ -14,7 +14,7 @@ use strait_core::time::Duration;
 use strait_core::units::{BitRate, Decibels, Share, Time};
 
 use crate::Side;
-use crate::hf::HfConfig;
+use crate::hf::{HfConfig, KeyedBy};
 
 /// A link file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -272,6 +272,13 @@ impl LinkConfig {
     /// Whether it carries a stream of octets, whose frames begin and end anywhere.
     pub fn carries_octets(&self) -> bool {
         self.kind != LinkKind::Frames
+    }
+
+    /// Whether radios send when nodes begin a turn, not whenever there are octets.
+    #[must_use]
+    pub fn is_keyed_by_turns(&self) -> bool {
+        let by_data = |hf: &HfConfig| hf.keyed_by == KeyedBy::Data;
+        self.kind == LinkKind::Hf && !self.hf.as_ref().is_some_and(by_data)
     }
 
     /// How long octets take to arrive from when they have left at the line's rate, at the least and

@@ -10,6 +10,10 @@ use crate::local::LocalStats;
 use crate::rate::LineRate;
 use crate::time::{Duration, nanos};
 
+mod hf;
+
+pub use self::hf::{HfPeer, HfStats, PRIORITIES};
+
 /// Packets destroyed, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops([u64; DropCause::ALL.len()]);
@@ -236,31 +240,6 @@ pub struct HopStats {
     pub window_octets: u64,
     /// Octets of the packets that wait for an earlier one now.
     pub order_octets: u64,
-}
-
-/// What a station on a radio did, and has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HfStats {
-    /// Transmissions.
-    pub turns: u64,
-    /// D_PDUs sent.
-    pub d_pdus_out: u64,
-    /// D_PDUs received, for this station or others.
-    pub d_pdus_in: u64,
-    /// Frames sent again.
-    pub repeated: u64,
-    /// Transmissions that weren't answered.
-    pub unanswered: u64,
-    /// Stations that it has a link with now.
-    pub links: u64,
-    /// Links made, by either end.
-    pub links_made: u64,
-    /// Links taken for lost, and calls given up.
-    pub links_lost: u64,
-    /// Times that both ends began anew.
-    pub resets: u64,
-    /// Warnings sent and received.
-    pub warnings: u64,
 }
 
 /// Counters of one port.

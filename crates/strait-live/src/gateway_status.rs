@@ -11,6 +11,7 @@ use strait_core::delay::DelayPart;
 use strait_core::local::LocalStats;
 use strait_core::stats::{COLOURS, ClassStats, Drops, HopStats, PortStats, Stats, UrgentStats};
 use strait_core::time::Instant;
+use strait_world::report::StationReport;
 
 use crate::gateway_flows::{FlowRow, PortFlows};
 use crate::service::{PortStatus, Timers, View};
@@ -133,6 +134,9 @@ pub struct Port {
     pub urgent: Option<Urgent>,
     /// What repairs cost and hold; null where nothing is repaired.
     pub hop: Option<Repairs>,
+    /// Its station on a radio, with its links; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hf: Option<StationReport>,
 }
 
 /// Urgent frames.
@@ -356,6 +360,7 @@ impl Port {
             flows: PortFlows::new(&port.flows),
             urgent: Urgent::new(&port.urgent),
             hop: Repairs::new(&port.hop),
+            hf: StationReport::new(&port.hf),
         }
     }
 }

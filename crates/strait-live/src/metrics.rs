@@ -20,6 +20,8 @@ use crate::error::{Doing, Error};
 use crate::server::{Answer, Answerer, Listener, Server};
 use crate::service::{Service, View};
 
+mod radio;
+
 /// Serves `GET /metrics`.
 #[derive(Debug)]
 pub struct MetricsServer {
@@ -269,6 +271,7 @@ impl Collector for Snapshot {
         for (name, help, value) in PORT_GAUGES {
             gauges(to, name, help, port_rows(stats, value))?;
         }
+        radio::stations(stats, to)?;
         let busy = |port: &PortStats| {
             let labels = [("port", port.name.clone())];
             (labels, seconds(port.busy_ns))
@@ -416,6 +419,7 @@ fn gauges<const L: usize>(
 mod tests {
     use super::*;
     use strait_core::fate::DropCause;
+    use strait_core::stats::{HfPeer, HfStats};
 
     #[test]
     fn every_counter_has_its_line() {
@@ -441,6 +445,16 @@ mod tests {
             up: true,
             strangers: 2,
             busy_ns: 250_000_000,
+            hf: HfStats {
+                turns: 5,
+                peers: vec![HfPeer {
+                    name: "b".into(),
+                    lost: 0.25,
+                    sent_ns: 2_500_000_000,
+                    ..HfPeer::default()
+                }],
+                ..HfStats::default()
+            },
             ..PortStats::default()
         });
         let text = text(stats);
@@ -456,6 +470,10 @@ mod tests {
             "strait_port_strangers_total{port=\"line \\\"1\\\"\"} 2",
             "strait_port_up{port=\"line \\\"1\\\"\"} 1",
             "strait_port_busy_seconds_total{port=\"line \\\"1\\\"\"} 0.25",
+            "strait_hf_turns_total{port=\"line \\\"1\\\"\"} 5",
+            "strait_hf_air_sent_seconds_total{port=\"line \\\"1\\\"\",neighbour=\"b\"} 2.5",
+            "strait_hf_lost_per_million{port=\"line \\\"1\\\"\",neighbour=\"b\"} 250000",
+            "strait_hf_queued{port=\"line \\\"1\\\"\",priority=\"15\"} 0",
             "# EOF",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");

@@ -19,4 +19,4 @@ pub mod station;
 pub mod stream;
 
 pub use address::Address;
-pub use station::{Offer, Outcome, Received, Settings, Station, StationStats};
+pub use station::{LinkView, Offer, Outcome, Received, Settings, Station, StationStats};

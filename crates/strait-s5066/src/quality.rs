@@ -53,6 +53,12 @@ impl Quality {
         (frames > 0).then_some(lost * 2 > frames)
     }
 
+    /// Of the frames of late, the share that got lost.
+    #[must_use]
+    pub fn lost(&self) -> f64 {
+        self.lost / self.frames
+    }
+
     /// How often an octet is damaged, if each is by itself.
     #[must_use]
     pub fn damage(&self) -> f64 {

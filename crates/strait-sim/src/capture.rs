@@ -31,7 +31,9 @@ enum Octets {
 impl Octets {
     fn of(carries: Carries) -> Self {
         match carries {
-            Carries::Packets | Carries::Ethernet | Carries::Frames => Self::Records,
+            Carries::Packets | Carries::Ethernet | Carries::Frames | Carries::DPdus => {
+                Self::Records
+            }
             Carries::Octets { urgent: None } => Self::Frames(Unstuffer::new(SNAP_OCTETS)),
             Carries::Octets {
                 urgent: Some(check),
@@ -86,6 +88,8 @@ pub(crate) enum Carries {
     Ethernet,
     /// Our link frames.
     Frames,
+    /// D_PDUs of STANAG 5066, one a pull.
+    DPdus,
     /// Our link frames on an octet stream, which may have urgent frames with this check.
     Octets { urgent: Option<SegmentCheck> },
 }
@@ -105,6 +109,7 @@ impl Captures {
                 let linktype = match carries {
                     Carries::Packets => linktype::RAW,
                     Carries::Ethernet => linktype::ETHERNET,
+                    Carries::DPdus => linktype::STANAG_5066_D_PDU,
                     Carries::Frames | Carries::Octets { urgent: None } => linktype::USER0,
                     Carries::Octets { urgent: Some(_) } => linktype::USER2,
                 };
@@ -133,6 +138,9 @@ impl Captures {
         meta: TxMeta,
         octets: &[u8],
     ) {
+        if octets.is_empty() {
+            return;
+        }
         let capture = &mut self.nodes[node];
         let entry = &mut capture.ports[port.index()];
         let comment = (entry.linktype != linktype::RAW).then(|| format!("class {}", meta.class.0));

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use strait_core::Instant;
+use strait_s5066::d_pdu::parse;
 use strait_sim::{Fault, Options, build, check, run_scenario};
 use strait_world::scenario::{Loaded, Scenario};
 
@@ -28,6 +29,46 @@ fn a_ping_over_a_link_takes_its_two_turns_and_the_transfer_ends() {
     }
     assert_eq!(outcome.metric(Scenario::BASE, "ping.loss"), [0.0]);
     assert_eq!(outcome.metric(Scenario::BASE, "file.complete"), [1.0]);
+}
+
+#[test]
+fn captures_hold_one_d_pdu_a_record() {
+    let mut built = build(&load(), Scenario::BASE, 1).unwrap();
+    let world = built.world_mut();
+    world.capture();
+    world.run_until(Instant::from_secs(60));
+    let stats: Vec<u64> = world
+        .stats()
+        .filter_map(|(_, stats)| stats.ports.get(1).map(|port| port.hf.d_pdus_out))
+        .collect();
+    let files = world.take_captures();
+    let counted: Vec<u64> = ["a.pcapng", "b.pcapng"]
+        .map(|name| d_pdus(&files[name]))
+        .into();
+    assert_eq!(counted, stats);
+    assert!(counted.iter().all(|count| *count > 3));
+}
+
+/// Counts the records of interface 1, each of which is to be a D_PDU and nothing else.
+fn d_pdus(file: &[u8]) -> u64 {
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    let (mut at, mut interfaces, mut count) = (0, Vec::new(), 0);
+    while at < file.len() {
+        let (kind, octets) = (word(at), word(at + 4) as usize);
+        match kind {
+            1 => interfaces.push(word(at + 8) as u16),
+            6 if word(at + 8) == 1 => {
+                let length = word(at + 20) as usize;
+                let (d_pdu, whole) = parse(&file[at + 28..at + 28 + length], true).unwrap();
+                assert_eq!(whole, length, "{d_pdu:?}");
+                count += 1;
+            }
+            _ => {}
+        }
+        at += octets;
+    }
+    assert_eq!(interfaces[1], 237);
+    count
 }
 
 #[test]

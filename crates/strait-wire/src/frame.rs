@@ -34,6 +34,8 @@ pub mod linktype {
     pub const IPV4: u16 = 228;
     /// IPv6 packets.
     pub const IPV6: u16 = 229;
+    /// D_PDUs of STANAG 5066, from the sync on.
+    pub const STANAG_5066_D_PDU: u16 = 237;
     /// What Linux gives when it captures on all interfaces, second version.
     pub const LINUX_SLL2: u16 = 276;
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use strait_core::local::LocalStats;
 use strait_core::time::{Duration, Instant};
-use strait_world::report::delay_table;
+use strait_world::report::{delay_table, station_tables};
 use strait_world::table::{Cell, Column, Table};
 
 use super::{Class, GatewayStatus, Late, Packets, Port};
@@ -27,6 +27,11 @@ pub(super) fn text(name: &str, view: &View<'_>) -> String {
     let urgent = urgent_table(&status.ports);
     if !urgent.rows.is_empty() {
         let _ = write!(text, "\n{}", urgent.to_text());
+    }
+    let stations = status.ports.iter();
+    let stations = stations.filter_map(|port| Some((port.name.as_str(), port.hf.as_ref()?)));
+    for table in station_tables(stations) {
+        let _ = write!(text, "\n{}", table.to_text());
     }
     let _ = write!(text, "\n{}", classes_table(&status.classes).to_text());
     let delays = delay_table(&view.stats.classes);

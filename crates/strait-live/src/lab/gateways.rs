@@ -10,6 +10,7 @@ use strait_core::stats::ClassStats;
 use strait_core::time::Duration;
 use strait_node::NodeConfig;
 use strait_node::config::HostKind;
+use strait_world::report::StationReport;
 
 use super::net::BRIDGE;
 use super::process::{Running, config_text};
@@ -172,6 +173,17 @@ pub(super) fn kept_off(status: &Value) -> Vec<(String, [u64; 2])> {
     };
     let whats = ["chatter", "answered", "repeated"].into_iter();
     whats.flat_map(of).collect()
+}
+
+/// A gateway's stations on radios with their places, as its status says it.
+pub(super) fn stations(gateway: &str, status: &Value) -> Vec<(String, StationReport)> {
+    let ports = status["ports"].as_array().into_iter().flatten();
+    let station = |port: &Value| {
+        let place = format!("{gateway}.{}", port["name"].as_str()?);
+        let report = serde_json::from_value(port.get("hf")?.clone()).ok()?;
+        Some((place, report))
+    };
+    ports.filter_map(station).collect()
 }
 
 /// The words of [`strait_world::scenario::local_metrics`] with their counts.

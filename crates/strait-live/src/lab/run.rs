@@ -7,12 +7,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use strait_core::stats::ClassStats;
 use strait_core::time::Duration;
-use strait_world::report::delay_table;
+use strait_world::report::{StationReport, delay_table};
 use strait_world::scenario::{Fault, local_metrics};
 use strait_world::table::{Cell, Column, Table};
 use strait_world::traffic::{FlowReport, Kind};
 
-use super::gateways::{GatewayProcess, delays, kept_off, local_counts};
+use super::gateways::{GatewayProcess, delays, kept_off, local_counts, stations};
 use super::programs::{Collected, Flow, Origin, Program};
 use super::stretches::{self, Seen};
 use super::{Lab, LabError, Stop, TICK, wait_for};
@@ -31,6 +31,8 @@ pub struct Outcome {
     pub stretches: Vec<Table>,
     /// What each gateway kept off its links in its last incarnation: packets and octets.
     pub kept_off: Vec<(String, [u64; 2])>,
+    /// Stations on radios, by gateway and port.
+    pub stations: Vec<(String, StationReport)>,
     /// By how much the parts of a class's delay and the whole differ, at most, in seconds.
     pub delay_gap_s: f64,
     /// By fault with a restart, the seconds from the restart until the last of the pings that ran
@@ -179,6 +181,7 @@ impl Lab {
                     outcome
                         .metrics
                         .extend(local_metrics(scenario, &gateway.name, counts));
+                    outcome.stations.extend(stations(&gateway.name, &status));
                     let kept = kept_off(&status).into_iter();
                     let named =
                         kept.map(|(what, counts)| (format!("{}: {what}", gateway.name), counts));

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 use strait_core::Duration;
+use strait_core::stats::{HfPeer, HfStats};
 use strait_core::units::{Octets, Time};
 use strait_s5066::{Address, Settings};
 
@@ -183,6 +184,19 @@ impl PortConfig {
         let peers = self.neighbours.iter();
         let peers = peers.map(|it| it.hf.as_ref().map(address).unwrap_or_default());
         Some((settings, peers.collect()))
+    }
+
+    /// What is counted of its station: nothing yet, and of no other kind of port.
+    pub(crate) fn station_stats(&self) -> HfStats {
+        let named = |name: &String| HfPeer {
+            name: name.clone(),
+            ..HfPeer::default()
+        };
+        let peers = self.hf.iter().flat_map(|_| &self.neighbours);
+        HfStats {
+            peers: peers.map(|peer| named(&peer.name)).collect(),
+            ..HfStats::default()
+        }
     }
 
     /// Checks a port with a radio.

@@ -35,7 +35,7 @@ use self::hops::Egress;
 use self::icmp::ErrorLimit;
 use self::port::Port;
 use crate::answers::Answers;
-use crate::config::{InvalidConfig, NodeConfig, own_address};
+use crate::config::{InvalidConfig, NodeConfig, PortConfig, own_address};
 use crate::route::{Hop, Routes};
 
 /// The host side as a way.
@@ -452,6 +452,10 @@ fn stats(config: &NodeConfig, policy: &Policy) -> Stats {
         name: name.to_string(),
         ..PortStats::default()
     };
+    let link = |entry: &PortConfig| PortStats {
+        hf: entry.station_stats(),
+        ..port(&entry.name)
+    };
     let class = |name: &str| ClassStats {
         name: name.to_string(),
         ..ClassStats::default()
@@ -463,7 +467,7 @@ fn stats(config: &NodeConfig, policy: &Policy) -> Stats {
             .map(|entry| class(&entry.name))
             .collect(),
         ports: core::iter::once(port("host"))
-            .chain(config.ports.iter().map(|entry| port(&entry.name)))
+            .chain(config.ports.iter().map(link))
             .collect(),
         ..Stats::default()
     }

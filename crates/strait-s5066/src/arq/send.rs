@@ -134,6 +134,18 @@ impl<T> Sender<T> {
         self.units.len()
     }
 
+    /// Frames from the lowest that isn't acknowledged to the last sent.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// The most frames under way.
+    #[must_use]
+    pub const fn window(&self) -> u32 {
+        self.numbering.window()
+    }
+
     /// Whether a new C_PDU would be cut now.
     #[must_use]
     pub fn takes(&self) -> bool {

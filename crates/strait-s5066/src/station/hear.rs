@@ -41,6 +41,11 @@ impl<T> Station<T> {
         let mut finder = core::mem::take(&mut self.finder);
         finder.end(|d_pdu| self.take(now, d_pdu));
         self.finder = finder;
+        let lasted = now.since(self.on_since);
+        match self.speaker.take() {
+            Some(number) => self.peers[number].air.1 += lasted,
+            None => self.others += lasted,
+        }
         let wait = match self.spoke {
             Some(_) => self.settings.guard,
             None => {
@@ -76,14 +81,14 @@ impl<T> Station<T> {
         self.stats.d_pdus_in += 1;
         let damaged = d_pdu.body.segment().is_some_and(|segment| !segment.intact);
         self.stats.damaged += u64::from(damaged);
+        let known = |address| self.peers.iter().position(|it| it.address == address);
+        self.speaker = self.speaker.or_else(|| known(d_pdu.from));
         let ours = d_pdu.to == self.settings.own;
         let group = d_pdu.to == Address::BROADCAST || self.settings.groups.contains(&d_pdu.to);
         if !ours && !group {
             return;
         }
-        let known = self.peers.iter();
-        let mut known = known.enumerate().filter(|(_, it)| it.address == d_pdu.from);
-        let Some((number, _)) = known.next() else {
+        let Some(number) = known(d_pdu.from) else {
             self.stats.strangers += 1;
             return;
         };

@@ -178,6 +178,29 @@ struct Peer<T> {
     reset: ResetExchange,
     /// The type and reason of a warning to send.
     warning: Option<(u8, u8)>,
+    /// Time on the air: ours for it, and its own.
+    air: (Duration, Duration),
+}
+
+/// How a link stands, and what it cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkView {
+    /// There is a link.
+    pub linked: bool,
+    /// With long numbers.
+    pub long: bool,
+    /// Frames from the lowest that isn't acknowledged to the last sent.
+    pub under_way: usize,
+    /// The most of them.
+    pub window: u32,
+    /// Octets of a new segment.
+    pub segment_octets: usize,
+    /// Of the frames sent last, the share that got lost.
+    pub lost: f64,
+    /// Time of our transmissions for the peer.
+    pub sent: Duration,
+    /// Time of the peer's transmissions, whoever they were for.
+    pub heard: Duration,
 }
 
 /// Who is on the air.
@@ -214,6 +237,11 @@ pub struct Station<T> {
     outcomes: VecDeque<Outcome<T>>,
     /// The peer that spoke to us in the transmission that we hear.
     spoke: Option<usize>,
+    /// When the transmission that we hear or make began, and the peer that makes it.
+    on_since: Instant,
+    speaker: Option<usize>,
+    /// Time on the air of stations that aren't peers.
+    others: Duration,
     /// The peer whose turn it is next, where several wait.
     next_peer: usize,
     next_c_pdu: u16,
@@ -242,6 +270,7 @@ impl<T> Station<T> {
             outgoing: None,
             reset: ResetExchange::default(),
             warning: None,
+            air: (Duration::ZERO, Duration::ZERO),
         });
         Self {
             peers: peers.collect(),
@@ -255,6 +284,9 @@ impl<T> Station<T> {
             received: VecDeque::new(),
             outcomes: VecDeque::new(),
             spoke: None,
+            on_since: Instant::ZERO,
+            speaker: None,
+            others: Duration::ZERO,
             next_peer: 0,
             // A station that begins anew must not be taken for the one before.
             next_c_pdu: chance.below(4096) as u16,
@@ -268,6 +300,29 @@ impl<T> Station<T> {
     #[must_use]
     pub const fn stats(&self) -> &StationStats {
         &self.stats
+    }
+
+    /// Time on the air of stations that aren't peers, or couldn't be told.
+    #[must_use]
+    pub const fn others(&self) -> Duration {
+        self.others
+    }
+
+    /// How the link with a peer stands.
+    #[must_use]
+    pub fn link_view(&self, number: usize) -> Option<LinkView> {
+        let peer = self.peers.get(number)?;
+        let (sent, heard) = peer.air;
+        Some(LinkView {
+            linked: peer.link.is_made(),
+            long: peer.link.is_long(),
+            under_way: peer.send.under_way(),
+            window: peer.send.window(),
+            segment_octets: self.segment_octets(number),
+            lost: peer.quality.lost(),
+            sent,
+            heard,
+        })
     }
 
     /// Frames sent again.
@@ -334,6 +389,7 @@ impl<T> Station<T> {
                 self.phase = Phase::Hearing(now + EOT_MAX + self.answer_time());
                 self.finder = Finder::default();
                 self.spoke = None;
+                (self.on_since, self.speaker) = (now, None);
             }
             (false, Phase::Hearing(_)) => self.end_hearing(now),
             (false, _) => {}
@@ -347,6 +403,7 @@ impl<T> Station<T> {
         let Some(on_air) = self.on_air.take() else {
             return;
         };
+        self.peers[on_air.peer].air.0 += now.since(self.on_since);
         self.phase = if on_air.wants_answer {
             Phase::Awaiting(now + self.answer_time())
         } else {

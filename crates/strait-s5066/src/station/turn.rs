@@ -177,6 +177,7 @@ impl<T> Station<T> {
         });
         self.peers[to].send.begin_turn();
         self.phase = Phase::Keyed;
+        self.on_since = now;
         self.next_peer = (to + 1) % self.peers.len();
         self.stats.turns += 1;
         true

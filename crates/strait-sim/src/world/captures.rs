@@ -28,6 +28,8 @@ impl World {
                 Carries::Ethernet
             } else if port == PortId::HOST.index() || link.ends.iter().any(plain) {
                 Carries::Packets
+            } else if link.config.is_keyed_by_turns() {
+                Carries::DPdus
             } else if link.serial {
                 let urgent = self.slots[node].ports[port].urgent;
                 Carries::Octets { urgent }

@@ -7,6 +7,7 @@ mod delay;
 mod downsample;
 mod page;
 pub mod scatter;
+mod stations;
 pub mod tree;
 
 use strait_core::stats::ClassStats;
@@ -15,6 +16,7 @@ use crate::table::ResultSet;
 
 pub use delay::{delay_table, part_title};
 pub use downsample::downsample;
+pub use stations::{LinkReport, StationReport, station_tables};
 
 /// What a report shows.
 #[derive(Clone, Debug, Default)]

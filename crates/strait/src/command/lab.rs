@@ -7,7 +7,7 @@ use anyhow::Context;
 use strait_core::time::Duration;
 use strait_live::lab::{Lab, LabError, LabOptions, Left, Outcome, Stop};
 use strait_world::report::scatter::Figure;
-use strait_world::report::{Report, Series};
+use strait_world::report::{Report, Series, station_tables};
 use strait_world::scenario::{Loaded, Scenario, World, unit_of};
 use strait_world::table::{Cell, Check, Column, ResultSet, Table};
 use strait_world::traffic::{Kind, Traffic, TrafficConfig};
@@ -184,6 +184,10 @@ fn result(
     }
     tables.extend(outcome.stretches.iter().cloned());
     tables.extend(outcome.kept_off_table());
+    let stations = outcome.stations.iter();
+    tables.extend(station_tables(
+        stations.map(|(place, report)| (place.as_str(), report)),
+    ));
     tables.extend(outcome.delay_tables());
     let mut checks = expected(loaded, args, outcome);
     checks.extend(own_checks(loaded, outcome, left));

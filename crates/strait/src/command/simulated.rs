@@ -9,7 +9,7 @@ use strait_core::stats::{COLOURS, ClassStats, Stats};
 use strait_sim::{Options, Outcome};
 use strait_world::estimate::{mean, mean_interval};
 use strait_world::report::scatter::Figure;
-use strait_world::report::{Report, Series, delay_table};
+use strait_world::report::{Report, Series, StationReport, delay_table, station_tables};
 use strait_world::scenario::{Loaded, Scenario, World, unit_of};
 use strait_world::table::{Cell, Check, Column, ResultSet, Table};
 
@@ -39,6 +39,7 @@ pub(crate) fn result(loaded: &Loaded, outcome: &Outcome) -> ResultSet {
                 ..table.clone()
             });
         }
+        tables.extend(stations(outcome, variant));
         let mut table = delay_table(&delays(outcome, variant));
         table.id = format!("delay-parts {variant}");
         tables.push(table);
@@ -139,6 +140,23 @@ fn kept_off(loaded: &Loaded, outcome: &Outcome) -> Table {
         };
         stats.local.iter().flat_map(of).collect()
     })
+}
+
+/// Stations on radios at the end of a variant's first run.
+fn stations(outcome: &Outcome, variant: &str) -> Vec<Table> {
+    let stats = outcome.of(variant).take(1).flat_map(|run| &run.stats);
+    let ports = stats.flat_map(|(node, stats)| stats.ports.iter().map(move |port| (node, port)));
+    let named = ports.filter_map(|(node, port)| {
+        let report = StationReport::new(&port.hf)?;
+        Some((format!("{node}.{}", port.name), report))
+    });
+    let named: Vec<(String, StationReport)> = named.collect();
+    let stations = named.iter().map(|(place, report)| (place.as_str(), report));
+    let mut tables = station_tables(stations);
+    for table in &mut tables {
+        table.id = format!("{} {variant}", table.id);
+    }
+    tables
 }
 
 /// A row for each counter that isn't zero everywhere, the mean of the runs for each variant.

@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 use strait_core::delay::DelayPart;
 use strait_core::fate::Ledger;
 use strait_core::node::{PortEvent, PortState, TxMeta, Want};
-use strait_core::stats::HfStats;
+use strait_core::stats::{HfPeer, HfStats, PRIORITIES};
+use strait_core::time::nanos;
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, Room, Wake, WakeReason};
 use strait_qos::{Head, Policy, Scheduler};
 use strait_s5066::c_pdu::CPdu;
@@ -30,6 +31,8 @@ pub(super) struct Hf {
     arq: Vec<bool>,
     /// By neighbour: octets, as C_PDUs have them, and packets in the queue.
     waiting: Vec<(usize, usize)>,
+    /// By priority: packets in the queue.
+    queued: [u64; PRIORITIES],
 }
 
 impl Hf {
@@ -41,6 +44,7 @@ impl Hf {
         let classes = policy.classes().iter();
         Some(Self {
             waiting: alloc::vec![(0, 0); peers.len()],
+            queued: [0; PRIORITIES],
             station: Station::new(settings, &peers, hash64(seed, b"hf")),
             arq: classes.map(|class| repeated(&class.name)).collect(),
         })
@@ -73,6 +77,9 @@ impl Hf {
             *octets = octets.saturating_add_signed(own);
             *count = count.saturating_add_signed(packets);
         }
+        let priority = s_pdu::priority(packet.info().dscp);
+        let queued = &mut self.queued[usize::from(priority)];
+        *queued = queued.saturating_add_signed(packets as i64);
     }
 
     pub(super) fn set_up(&mut self, now: Instant, state: PortState) {
@@ -94,20 +101,41 @@ impl Hf {
         core::iter::from_fn(|| self.station.poll_outcome()).map(|outcome| *outcome.ticket)
     }
 
-    fn stats(&self) -> HfStats {
+    /// Brings what is told of the station up to this moment.
+    fn tell(&self, stats: &mut HfStats) {
         let counts = self.station.stats();
-        let linked = (0..self.station.peers()).filter(|peer| self.station.is_linked(*peer));
-        HfStats {
+        let peers = core::mem::take(&mut stats.peers);
+        *stats = HfStats {
             turns: counts.turns,
             d_pdus_out: counts.d_pdus_out,
             d_pdus_in: counts.d_pdus_in,
             repeated: self.station.repeated(),
             unanswered: counts.unanswered,
-            links: linked.count() as u64,
+            links: 0,
             links_made: counts.links_made,
             links_lost: counts.links_lost,
             resets: counts.resets,
             warnings: counts.warnings_in + counts.warnings_out,
+            queued: self.queued,
+            others_ns: nanos(self.station.others()),
+            peers,
+        };
+        for (number, peer) in stats.peers.iter_mut().enumerate() {
+            let Some(view) = self.station.link_view(number) else {
+                continue;
+            };
+            *peer = HfPeer {
+                name: core::mem::take(&mut peer.name),
+                linked: view.linked,
+                long: view.long,
+                under_way: view.under_way as u64,
+                window: u64::from(view.window),
+                segment_octets: view.segment_octets as u64,
+                lost: view.lost,
+                sent_ns: nanos(view.sent),
+                heard_ns: nanos(view.heard),
+            };
+            stats.links += u64::from(view.linked);
         }
     }
 }
@@ -179,7 +207,7 @@ impl Port {
         }
         let counts = *hf.station.stats();
         let stats = &mut ledger.stats_mut().ports[port.index()];
-        stats.hf = hf.stats();
+        hf.tell(&mut stats.hf);
         stats.damaged = counts.damaged;
         stats.strangers = counts.strangers;
     }

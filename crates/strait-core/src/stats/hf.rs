@@ -1,0 +1,61 @@
+//! What a station on a radio counts, and how its links stand.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Priorities of STANAG 5066, 15 the most urgent.
+pub const PRIORITIES: usize = 16;
+
+/// What a station on a radio did, and has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HfStats {
+    /// Transmissions.
+    pub turns: u64,
+    /// D_PDUs sent.
+    pub d_pdus_out: u64,
+    /// D_PDUs received, for this station or others.
+    pub d_pdus_in: u64,
+    /// Frames sent again.
+    pub repeated: u64,
+    /// Transmissions that weren't answered.
+    pub unanswered: u64,
+    /// Stations that it has a link with now.
+    pub links: u64,
+    /// Links made, by either end.
+    pub links_made: u64,
+    /// Links taken for lost, and calls given up.
+    pub links_lost: u64,
+    /// Times that both ends began anew.
+    pub resets: u64,
+    /// Warnings sent and received.
+    pub warnings: u64,
+    /// By priority: U_PDUs that wait, of the gateway and of clients.
+    pub queued: [u64; PRIORITIES],
+    /// Time on the air of stations that aren't neighbours, or couldn't be told, in nanoseconds.
+    pub others_ns: u64,
+    /// By neighbour, in the order of the configuration.
+    pub peers: Vec<HfPeer>,
+}
+
+/// How a link with another station stands, and what it cost.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HfPeer {
+    /// The configuration's name for it.
+    pub name: String,
+    /// There is a link.
+    pub linked: bool,
+    /// With frame numbers of 16 bits.
+    pub long: bool,
+    /// Frames from the lowest that isn't acknowledged to the last sent.
+    pub under_way: u64,
+    /// The most of them.
+    pub window: u64,
+    /// Octets of a new segment.
+    pub segment_octets: u64,
+    /// Of the frames sent last, the share that got lost.
+    pub lost: f64,
+    /// Time of our transmissions for it, in nanoseconds.
+    pub sent_ns: u64,
+    /// Time of its transmissions, whoever they were for, in nanoseconds.
+    pub heard_ns: u64,
+}

@@ -1,0 +1,99 @@
+//! Stations on radios: who used the air, how links stand, what waits by priority.
+
+use std::fmt;
+
+use prometheus_client::encoding::DescriptorEncoder;
+use strait_core::stats::{HfPeer, HfStats, PortStats, Stats};
+
+use super::{counters, gauges, seconds, seconds_counters};
+
+type StationValue = (&'static str, &'static str, fn(&HfStats) -> u64);
+type LinkValue = (&'static str, &'static str, fn(&HfPeer) -> u64);
+
+const STATION_COUNTERS: [StationValue; 9] = [
+    ("hf_turns", "Transmissions of a station", |s| s.turns),
+    ("hf_d_pdus_out", "D_PDUs sent", |s| s.d_pdus_out),
+    ("hf_d_pdus_in", "D_PDUs received", |s| s.d_pdus_in),
+    ("hf_repeated", "Frames sent again", |s| s.repeated),
+    ("hf_unanswered", "Transmissions without an answer", |s| {
+        s.unanswered
+    }),
+    ("hf_links_made", "Links made, by either end", |s| {
+        s.links_made
+    }),
+    ("hf_links_lost", "Links taken for lost", |s| s.links_lost),
+    ("hf_resets", "Times that both ends began anew", |s| s.resets),
+    ("hf_warnings", "Warnings sent and received", |s| s.warnings),
+];
+
+const LINK_GAUGES: [LinkValue; 4] = [
+    ("hf_linked", "Whether there is a link", |p| {
+        u64::from(p.linked)
+    }),
+    ("hf_frames_under_way", "Frames of the window", |p| {
+        p.under_way
+    }),
+    ("hf_segment_octets", "Octets of a new segment", |p| {
+        p.segment_octets
+    }),
+    (
+        "hf_lost_per_million",
+        "Of a million frames sent last, how many got lost",
+        |p| (p.lost * 1e6) as u64,
+    ),
+];
+
+fn stations_of(stats: &Stats) -> impl Iterator<Item = &PortStats> + Clone {
+    let ports = stats.ports.iter();
+    ports.filter(|port| !port.hf.peers.is_empty())
+}
+
+fn links_of(stats: &Stats) -> impl Iterator<Item = ([(&'static str, String); 2], &HfPeer)> + Clone {
+    stations_of(stats).flat_map(|port| {
+        port.hf.peers.iter().map(|peer| {
+            let labels = [
+                ("port", port.name.clone()),
+                ("neighbour", peer.name.clone()),
+            ];
+            (labels, peer)
+        })
+    })
+}
+
+/// All of it; nothing without a station.
+pub(super) fn stations(stats: &Stats, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    if stations_of(stats).next().is_none() {
+        return Ok(());
+    }
+    for (name, help, value) in STATION_COUNTERS {
+        let row = |port: &PortStats| ([("port", port.name.clone())], value(&port.hf));
+        counters(to, name, help, stations_of(stats).map(row))?;
+    }
+    for (name, help, value) in LINK_GAUGES {
+        let rows = links_of(stats).map(|(labels, peer)| (labels, value(peer)));
+        gauges(to, name, help, rows)?;
+    }
+    let queued = stations_of(stats).flat_map(|port| {
+        let queued = (0u8..).zip(port.hf.queued);
+        queued.map(|(priority, count)| {
+            let priority = ("priority", priority.to_string());
+            ([("port", port.name.clone()), priority], count)
+        })
+    });
+    gauges(to, "hf_queued", "U_PDUs that wait, by priority", queued)?;
+    air(stats, to)
+}
+
+/// Whose time on the air it was.
+fn air(stats: &Stats, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let sent = links_of(stats).map(|(labels, peer)| (labels, seconds(peer.sent_ns)));
+    seconds_counters(to, "hf_air_sent", "Own transmissions, by neighbour", sent)?;
+    let heard = links_of(stats).map(|(labels, peer)| (labels, seconds(peer.heard_ns)));
+    seconds_counters(to, "hf_air_heard", "Transmissions of a neighbour", heard)?;
+    let others = stations_of(stats).map(|port| {
+        let labels = [("port", port.name.clone())];
+        (labels, seconds(port.hf.others_ns))
+    });
+    let help = "Transmissions of stations that aren't neighbours";
+    seconds_counters(to, "hf_air_others", help, others)
+}

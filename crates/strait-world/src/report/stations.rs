@@ -1,0 +1,201 @@
+//! Stations on radios: who used the air, and how their links stand.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use strait_core::stats::{HfPeer, HfStats};
+
+use crate::table::{Cell, Column, Table};
+
+/// A station as reports show it. Times in seconds, shares 0 … 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields mean what they mean in HfStats")]
+pub struct StationReport {
+    pub turns: u64,
+    pub d_pdus_out: u64,
+    pub d_pdus_in: u64,
+    pub repeated: u64,
+    pub unanswered: u64,
+    pub links_made: u64,
+    pub links_lost: u64,
+    pub resets: u64,
+    pub warnings: u64,
+    /// U_PDUs that wait, by priority; priorities without any are left out.
+    pub queued: BTreeMap<String, u64>,
+    pub others_s: f64,
+    pub neighbours: Vec<LinkReport>,
+}
+
+/// A link between two stations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields mean what they mean in HfPeer")]
+pub struct LinkReport {
+    pub name: String,
+    pub linked: bool,
+    pub long: bool,
+    pub under_way: u64,
+    pub window: u64,
+    pub segment_octets: u64,
+    pub lost: f64,
+    pub sent_s: f64,
+    pub heard_s: f64,
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+impl StationReport {
+    /// What is to be told of a port's station, if it has one.
+    pub fn new(stats: &HfStats) -> Option<Self> {
+        let queued = (0u8..).zip(stats.queued);
+        let queued = queued.filter(|(_, count)| *count > 0);
+        (!stats.peers.is_empty()).then(|| Self {
+            turns: stats.turns,
+            d_pdus_out: stats.d_pdus_out,
+            d_pdus_in: stats.d_pdus_in,
+            repeated: stats.repeated,
+            unanswered: stats.unanswered,
+            links_made: stats.links_made,
+            links_lost: stats.links_lost,
+            resets: stats.resets,
+            warnings: stats.warnings,
+            queued: queued
+                .map(|(priority, count)| (priority.to_string(), count))
+                .collect(),
+            others_s: seconds(stats.others_ns),
+            neighbours: stats.peers.iter().map(LinkReport::new).collect(),
+        })
+    }
+
+    fn queued_text(&self) -> String {
+        let items = self.queued.iter().rev();
+        let items = items.map(|(priority, count)| format!("{priority}: {count}"));
+        items.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl LinkReport {
+    fn new(peer: &HfPeer) -> Self {
+        Self {
+            name: peer.name.clone(),
+            linked: peer.linked,
+            long: peer.long,
+            under_way: peer.under_way,
+            window: peer.window,
+            segment_octets: peer.segment_octets,
+            lost: peer.lost,
+            sent_s: seconds(peer.sent_ns),
+            heard_s: seconds(peer.heard_ns),
+        }
+    }
+}
+
+fn columns(names: &[(&str, &str)]) -> Vec<Column> {
+    let columns = names.iter().map(|(name, unit)| Column::new(*name, *unit));
+    columns.collect()
+}
+
+fn number(count: u64) -> Cell {
+    (count as f64).into()
+}
+
+/// What stations did, and what their links are: two tables, none without a station. Each station
+/// comes with the name of its place.
+pub fn station_tables<'a>(
+    stations: impl Iterator<Item = (&'a str, &'a StationReport)>,
+) -> Vec<Table> {
+    let heads = [
+        ("station", ""),
+        ("turns", ""),
+        ("D_PDUs out", ""),
+        ("D_PDUs in", ""),
+        ("repeats", ""),
+        ("unanswered", "turns"),
+        ("links made", ""),
+        ("links lost", ""),
+        ("resets", ""),
+        ("warnings", ""),
+        ("queued by priority", ""),
+        ("others on the air", "s"),
+    ];
+    let mut done = Table::new("stations", columns(&heads));
+    let heads = [
+        ("link", ""),
+        ("with", ""),
+        ("state", ""),
+        ("frames under way", ""),
+        ("window", ""),
+        ("segment", "octets"),
+        ("frames lost, share", ""),
+        ("own air", "s"),
+        ("its air", "s"),
+    ];
+    let mut links = Table::new("station-links", columns(&heads));
+    for (place, station) in stations {
+        done.push(vec![
+            place.into(),
+            number(station.turns),
+            number(station.d_pdus_out),
+            number(station.d_pdus_in),
+            number(station.repeated),
+            number(station.unanswered),
+            number(station.links_made),
+            number(station.links_lost),
+            number(station.resets),
+            number(station.warnings),
+            station.queued_text().into(),
+            station.others_s.into(),
+        ]);
+        for link in &station.neighbours {
+            let state = match (link.linked, link.long) {
+                (false, _) => "none",
+                (true, false) => "Edition 3",
+                (true, true) => "long numbers",
+            };
+            links.push(vec![
+                place.into(),
+                link.name.as_str().into(),
+                state.into(),
+                number(link.under_way),
+                number(link.window),
+                number(link.segment_octets),
+                link.lost.into(),
+                link.sent_s.into(),
+                link.heard_s.into(),
+            ]);
+        }
+    }
+    let tables = [done, links].into_iter();
+    tables.filter(|table| !table.rows.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_station_has_a_row_and_each_of_its_links_one() {
+        assert_eq!(StationReport::new(&HfStats::default()), None);
+        let mut stats = HfStats {
+            turns: 3,
+            others_ns: 1_500_000_000,
+            peers: vec![HfPeer {
+                name: "b".into(),
+                linked: true,
+                window: 128,
+                sent_ns: 2_000_000_000,
+                ..HfPeer::default()
+            }],
+            ..HfStats::default()
+        };
+        (stats.queued[2], stats.queued[10]) = (4, 1);
+        let report = StationReport::new(&stats).expect("a station");
+        let tables = station_tables([("a.hf", &report)].into_iter());
+        assert_eq!(tables[0].rows[0][10], "2: 4, 10: 1".into());
+        assert_eq!(tables[0].rows[0][11], 1.5.into());
+        assert_eq!(tables[1].rows[0][2], "Edition 3".into());
+        assert_eq!(tables[1].rows[0][7], 2.0.into());
+        assert_eq!(station_tables(core::iter::empty()).len(), 0);
+    }
+}
