@@ -10,6 +10,7 @@ pub mod payload;
 pub mod rohc;
 pub mod s5066;
 pub mod seeds;
+pub mod sis;
 pub mod text;
 pub mod wire;
 
@@ -17,7 +18,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 24] = [
+pub const TARGETS: [Target; 25] = [
     ("analyse", wire::analyse),
     ("ethernet", ethernet::ethernet),
     ("gateway_handle", gateway::gateway_handle),
@@ -42,6 +43,7 @@ pub const TARGETS: [Target; 24] = [
     ("s5066", s5066::s5066),
     ("scenario", text::scenario),
     ("segments", wire::segments),
+    ("sis", sis::sis),
 ];
 
 #[cfg(test)]

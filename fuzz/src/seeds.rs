@@ -15,6 +15,7 @@ pub fn of(target: &str) -> Vec<Seed> {
         "payload" => crate::payload::seeds(),
         "segments" => vectors("link/segments.txt"),
         "s5066" => vec![("exchange".into(), crate::s5066::exchange())],
+        "sis" => vec![("exchange".into(), crate::sis::exchange())],
         "kiss" => vec![("frames".into(), kiss_frames())],
         "octet_frames" => {
             let stuffed = vectors("link/segments.txt").into_iter();

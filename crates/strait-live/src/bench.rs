@@ -16,6 +16,7 @@ use strait_core::time::{Duration, Instant};
 
 use crate::port_io::{PortIo, Sent};
 use crate::service::PortStatus;
+use crate::streams::Streams;
 
 /// Sees everything that goes into a node and every pull, in order: enough to repeat its run.
 pub trait Recorder {
@@ -42,6 +43,8 @@ pub(crate) struct Bench {
     pub(crate) recorder: Option<Box<dyn Recorder>>,
     pub(crate) replies: VecDeque<Reply>,
     pub(crate) warned_effect: bool,
+    /// Streams that end at the node.
+    pub(crate) streams: Streams,
 }
 
 pub(crate) struct Slot {
@@ -114,13 +117,16 @@ impl Media for Bench {
                 }
                 return;
             }
-            Effect::Stream {
-                id,
-                op: StreamOp::Connect { .. } | StreamOp::Send(_),
-            } => Some(Reply::Reset(id)),
+            Effect::Stream { id, op } => {
+                let answers = matches!(op, StreamOp::Connect { .. } | StreamOp::Send(_));
+                if self.streams.operate(now, id, op) {
+                    return;
+                }
+                answers.then_some(Reply::Reset(id))
+            }
             Effect::Store { ticket, .. } => Some(Reply::NotStored(ticket)),
             Effect::Load { ticket, .. } => Some(Reply::NotLoaded(ticket)),
-            Effect::Stream { .. } | Effect::Datagram { .. } => None,
+            Effect::Datagram { .. } => None,
         };
         if !mem::replace(&mut self.warned_effect, true) {
             tracing::warn!("the node uses streams, datagrams or storage, which are not served");

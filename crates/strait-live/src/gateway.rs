@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use strait_core::id::PortId;
-use strait_core::node::{Boot, Node, NodeFactory};
+use strait_core::node::{Boot, Node, NodeFactory, SocketId};
 use strait_node::config::PortKind;
 use strait_node::{GatewayFactory, InvalidConfig, NodeConfig};
 
@@ -81,6 +81,11 @@ impl LiveGateway {
         if let Some(path) = &run.packets {
             runner.set_fates(packets_file::sink(clock, path)?);
         }
+        for (index, port) in config.ports.iter().enumerate() {
+            if let Some(sis) = port.hf.as_ref().and_then(|hf| hf.sis.as_ref()) {
+                runner.listen(SocketId(index as u32 + 1), sis.listen)?;
+            }
+        }
         let signals = runner.stop_on_signals()?;
         let metrics = add_services(&mut runner, config)?;
         if let Some(journal) = &config.journal {
@@ -93,7 +98,10 @@ impl LiveGateway {
         let failures = runner.open_ports();
         let down: Vec<PortId> = failures.iter().map(|(port, _)| *port).collect();
         judge(config, failures)?;
-        let ready = ready_line(config, &down, metrics);
+        let mut ready = ready_line(config, &down, metrics);
+        for address in runner.listens_at() {
+            ready += &format!("; clients: {address}");
+        }
         Ok(Self {
             runner,
             _signals: signals,

@@ -39,6 +39,7 @@ pub mod service;
 pub mod signals;
 mod stamped_udp;
 pub mod status;
+mod streams;
 mod tcp_info;
 pub mod tcp_line;
 mod tcp_socket;

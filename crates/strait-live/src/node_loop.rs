@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use nix::errno::Errno;
@@ -10,7 +11,9 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use strait_core::drive;
 use strait_core::id::PortId;
-use strait_core::node::{Command, DownCause, FrameMeta, Input, Node, PortEvent};
+use strait_core::node::{
+    Command, DownCause, FrameMeta, Input, Node, PortEvent, SocketId, StreamEvent,
+};
 use strait_core::stats::Agreement;
 use strait_core::time::{Duration, Instant};
 
@@ -22,6 +25,7 @@ use crate::port_io::{PortIo, Received};
 use crate::schedule;
 use crate::service::{Service, Timers, View};
 use crate::signals::{SignalGuard, StopRequests, Stopper};
+use crate::streams::{Happened, Streams, Which};
 
 /// Times of an event loop.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +96,7 @@ enum Ready {
     Stop,
     Port(usize, PollFlags),
     Service(usize),
+    Stream(Which),
 }
 
 /// The number of a port from its position.
@@ -125,6 +130,7 @@ impl<N: Node + ?Sized> Runner<N> {
                 recorder: None,
                 replies: VecDeque::new(),
                 warned_effect: false,
+                streams: Streams::default(),
             },
             services: Vec::new(),
             timers: Timers::default(),
@@ -151,6 +157,19 @@ impl<N: Node + ?Sized> Runner<N> {
     /// Shows all inputs and pulls to `recorder`.
     pub fn set_recorder(&mut self, recorder: Box<dyn Recorder>) {
         self.bench.recorder = Some(recorder);
+    }
+
+    /// Listens at `address` for programs that talk to the node; it knows them by `socket`.
+    ///
+    /// # Errors
+    /// The address can't be had.
+    pub fn listen(&mut self, socket: SocketId, address: SocketAddr) -> Result<(), Error> {
+        self.bench.streams.listen(socket, address)
+    }
+
+    /// Where programs can talk to the node.
+    pub fn listens_at(&self) -> Vec<SocketAddr> {
+        self.bench.streams.addresses().collect()
     }
 
     /// Serves `service` in the same loop.
@@ -268,6 +287,7 @@ impl<N: Node + ?Sized> Runner<N> {
                 let _ = self.open_port(index);
             }
         }
+        self.bench.streams.tick(now);
         if self.node_wake().is_some_and(|at| at <= now) {
             self.fire();
         }
@@ -383,6 +403,7 @@ impl<N: Node + ?Sized> Runner<N> {
         rooms
             .chain(retries.filter(|_| self.stopping.is_none()))
             .chain(services)
+            .chain(self.bench.streams.wake())
             .chain(self.node_wake())
             .chain(drain)
             .min()
@@ -409,6 +430,12 @@ impl<N: Node + ?Sized> Runner<N> {
                 let flag = [PollFlags::POLLIN, PollFlags::POLLOUT][usize::from(writes)];
                 fds.push(PollFd::new(fd, flag));
                 who.push(Ready::Service(index));
+            }
+        }
+        if self.stopping.is_none() {
+            for (fd, flags, which) in self.bench.streams.interests() {
+                fds.push(PollFd::new(fd, flags));
+                who.push(Ready::Stream(which));
             }
         }
         let deadline = self.deadline();
@@ -444,6 +471,7 @@ impl<N: Node + ?Sized> Runner<N> {
                         self.receive(index);
                     }
                 }
+                Ready::Stream(which) => self.serve_stream(which),
                 Ready::Service(_) => {}
             }
         }
@@ -453,6 +481,29 @@ impl<N: Node + ?Sized> Runner<N> {
             let due = self.services[index].wake().is_some_and(|at| at <= now);
             if due || ready.iter().any(is_ready) {
                 self.serve_service(index);
+            }
+        }
+    }
+
+    fn serve_stream(&mut self, which: Which) {
+        let now = self.clock.now();
+        for (id, happened) in self.bench.streams.serve(now, which) {
+            let event = match &happened {
+                Happened::Opened { listener, src, dst } => StreamEvent::Opened {
+                    listener: Some(*listener),
+                    src: *src,
+                    dst: *dst,
+                    dscp: 0,
+                },
+                Happened::Data(octets) => StreamEvent::Data(octets),
+                Happened::Sent(octets) => StreamEvent::Writable(*octets),
+                Happened::Fin => StreamEvent::Fin,
+                Happened::Gone(number) => StreamEvent::Reset(*number),
+            };
+            self.feed(now, Input::Stream { id, event });
+            if matches!(happened, Happened::Opened { .. }) {
+                let event = StreamEvent::Writable(self.bench.streams.credit());
+                self.feed(now, Input::Stream { id, event });
             }
         }
     }

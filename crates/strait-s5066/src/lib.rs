@@ -15,6 +15,7 @@ mod link;
 mod non_arq;
 mod quality;
 pub mod s_pdu;
+pub mod sis;
 pub mod station;
 pub mod stream;
 

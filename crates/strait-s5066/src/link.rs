@@ -19,6 +19,8 @@ pub(crate) enum State {
         long: bool,
         /// From when on the called side may send: the caller may not have heard that it is made.
         sends_at: Instant,
+        /// Its caller wants no other served.
+        exclusive: bool,
     },
     /// It is being broken, so many times.
     Breaking { tries: u32 },
@@ -81,17 +83,25 @@ impl Link {
         matches!(self.state, State::Made { long: true, .. })
     }
 
+    /// Whether its caller wants no other served.
+    pub(crate) const fn is_exclusive(&self) -> bool {
+        matches!(
+            self.state,
+            State::Made {
+                exclusive: true,
+                ..
+            }
+        )
+    }
+
     /// Asks for a link, again if need be.
-    pub(crate) fn call(&mut self, long: bool) {
+    pub(crate) fn call(&mut self, long: bool, exclusive: bool) {
         let tries = match self.state {
             State::Calling { tries } => tries + 1,
             _ => 1,
         };
         self.state = State::Calling { tries };
-        self.says = Some(CPdu::Request {
-            exclusive: false,
-            long,
-        });
+        self.says = Some(CPdu::Request { exclusive, long });
     }
 
     /// Breaks the link, again if need be.
@@ -125,13 +135,14 @@ impl Link {
         offers_long: bool,
     ) -> Change {
         match c_pdu {
-            CPdu::Request { long, .. } => {
+            CPdu::Request { long, exclusive } => {
                 let long = long && offers_long;
                 // A second request before any data: our acceptance got lost.
                 self.state = State::Made {
                     by_us: false,
                     long,
                     sends_at: now + patience,
+                    exclusive,
                 };
                 self.says = Some(CPdu::Accepted { long });
                 self.used = now;
@@ -146,6 +157,8 @@ impl Link {
                     by_us: true,
                     long,
                     sends_at: now,
+                    // The caller knows what it keeps the link for.
+                    exclusive: false,
                 };
                 self.says = None;
                 self.used = now;
@@ -179,7 +192,7 @@ mod tests {
     fn a_link_is_made_and_broken_by_four_c_pdus() {
         let (mut caller, mut called) = (Link::new(), Link::new());
         let now = Instant::from_secs(1);
-        caller.call(true);
+        caller.call(true, false);
         let request = caller.says.take().expect("a request");
         let made = Change::Made { long: true };
         assert_eq!(called.hear(now, request, PATIENCE, true), made);

@@ -2,6 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::mem;
 
 use strait_core::{Duration, Instant};
 
@@ -21,7 +22,21 @@ struct Partial {
     octets: Vec<u8>,
     /// The pieces that came, from and up to, none touching another.
     have: Vec<(usize, usize)>,
+    /// The same of those that came damaged.
+    damaged: Vec<(usize, usize)>,
+    to: Address,
     until: Instant,
+}
+
+/// A C_PDU that didn't become whole in its time: what came of it, damaged or not.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Broken {
+    pub(crate) from: Address,
+    pub(crate) to: Address,
+    pub(crate) octets: Vec<u8>,
+    /// Offset and length of each part.
+    pub(crate) damaged: Vec<(u16, u16)>,
+    pub(crate) missing: Vec<(u16, u16)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,16 +51,18 @@ struct Key {
 pub(crate) struct Assembler {
     partial: VecDeque<Partial>,
     recent: VecDeque<(Key, Instant)>,
+    told: VecDeque<Broken>,
     /// C_PDUs that didn't become whole in their time.
     pub(crate) broken: u64,
 }
 
 impl Assembler {
-    /// Takes a segment that is right; gives the C_PDU once it is whole, and only once.
+    /// Takes a segment; gives the C_PDU once it is whole and right, and only once.
     pub(crate) fn take(
         &mut self,
         now: Instant,
         from: Address,
+        to: Address,
         piece: &NonArq<'_>,
     ) -> Option<Vec<u8>> {
         self.forget(now);
@@ -72,14 +89,20 @@ impl Assembler {
                     key,
                     octets: alloc::vec![0; size],
                     have: Vec::new(),
+                    damaged: Vec::new(),
+                    to,
                     until,
                 });
                 self.partial.len() - 1
             }
         };
         let partial = &mut self.partial[place];
-        partial.octets[begin..end].copy_from_slice(piece.segment.octets);
-        partial.note(begin, end);
+        if piece.segment.intact {
+            partial.octets[begin..end].copy_from_slice(piece.segment.octets);
+            note(&mut partial.have, begin, end);
+        } else {
+            partial.take_damaged(begin, piece.segment.octets);
+        }
         if partial.have != [(0, size)] {
             return None;
         }
@@ -91,26 +114,114 @@ impl Assembler {
         Some(whole.octets)
     }
 
-    fn forget(&mut self, now: Instant) {
-        let before = self.partial.len();
-        self.partial.retain(|partial| partial.until > now);
-        self.broken += (before - self.partial.len()) as u64;
+    /// The next C_PDU that didn't become whole, but whose head says whom it is for.
+    pub(crate) fn poll_broken(&mut self) -> Option<Broken> {
+        self.told.pop_front()
+    }
+
+    /// When the next of them is given up.
+    pub(crate) fn wake(&self) -> Option<Instant> {
+        self.partial.iter().map(|partial| partial.until).min()
+    }
+
+    /// Gives up what didn't become whole in its time.
+    pub(crate) fn forget(&mut self, now: Instant) {
+        for partial in mem::take(&mut self.partial) {
+            if partial.until > now {
+                self.partial.push_back(partial);
+                continue;
+            }
+            self.broken += 1;
+            // Of what nobody can tell the client, nothing is to be told.
+            if partial
+                .have
+                .iter()
+                .any(|(from, to)| *from == 0 && *to >= HEAD)
+            {
+                self.told.push_back(partial.broken());
+            }
+        }
         self.recent.retain(|(_, until)| *until > now);
     }
 }
 
+/// Octets of a C_PDU that say whom it is for.
+const HEAD: usize = 4;
+
 impl Partial {
-    fn note(&mut self, begin: usize, end: usize) {
-        let (mut begin, mut end) = (begin, end);
-        self.have.retain(|(from, to)| {
-            let apart = *to < begin || end < *from;
-            if !apart {
-                (begin, end) = (begin.min(*from), end.max(*to));
+    /// Takes octets that are wrong in places, where no right ones are.
+    fn take_damaged(&mut self, begin: usize, octets: &[u8]) {
+        for (place, octet) in (begin..).zip(octets) {
+            let right = |(from, to): &(usize, usize)| (*from..*to).contains(&place);
+            if !self.have.iter().any(right) {
+                self.octets[place] = *octet;
             }
-            apart
-        });
-        self.have.push((begin, end));
+        }
+        note(&mut self.damaged, begin, begin + octets.len());
     }
+
+    fn broken(mut self) -> Broken {
+        let octets = mem::take(&mut self.octets);
+        // What came right takes away from what came damaged.
+        let mut damaged = Vec::new();
+        for (begin, end) in outside(&self.have, octets.len()) {
+            for (from, to) in &self.damaged {
+                let (begin, end) = (begin.max(*from), end.min(*to));
+                if begin < end {
+                    note(&mut damaged, begin, end);
+                }
+            }
+        }
+        damaged.sort_unstable();
+        let mut known = self.have;
+        damaged
+            .iter()
+            .for_each(|(from, to)| note(&mut known, *from, *to));
+        let blocks = |parts: &[(usize, usize)]| {
+            let parts = parts.iter();
+            parts
+                .map(|(from, to)| (*from as u16, (to - from) as u16))
+                .collect()
+        };
+        Broken {
+            from: self.key.from,
+            to: self.to,
+            missing: blocks(&outside(&known, octets.len())),
+            damaged: blocks(&damaged),
+            octets,
+        }
+    }
+}
+
+/// Adds a piece to others, none of which is to touch another.
+fn note(pieces: &mut Vec<(usize, usize)>, begin: usize, end: usize) {
+    let (mut begin, mut end) = (begin, end);
+    pieces.retain(|(from, to)| {
+        let apart = *to < begin || end < *from;
+        if !apart {
+            (begin, end) = (begin.min(*from), end.max(*to));
+        }
+        apart
+    });
+    pieces.push((begin, end));
+}
+
+/// What lies between pieces, from 0 to `size`.
+fn outside(pieces: &[(usize, usize)], size: usize) -> Vec<(usize, usize)> {
+    let mut sorted = pieces.to_vec();
+    sorted.sort_unstable();
+    let mut gaps = Vec::new();
+    let mut at = 0;
+    for (from, to) in sorted {
+        if from > at {
+            gaps.push((at, from));
+        }
+        at = at.max(to);
+    }
+    if at < size {
+        gaps.push((at, size));
+    }
+    gaps
 }
 
 #[cfg(test)]
@@ -135,7 +246,9 @@ mod tests {
     fn pieces_in_any_order_and_twice_give_the_whole_once() {
         let mut assembler = Assembler::default();
         let (from, now) = (Address::new(1), Instant::ZERO);
-        let mut take = |at, offset, octets| assembler.take(at, from, &piece(5, offset, octets, 6));
+        let to = Address::new(2);
+        let mut take =
+            |at, offset, octets| assembler.take(at, from, to, &piece(5, offset, octets, 6));
         assert_eq!(take(now, 4, b"ef"), None);
         assert_eq!(take(now, 0, b"ab"), None);
         assert_eq!(take(now, 0, b"ab"), None);
@@ -148,20 +261,47 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_become_whole_is_told_with_its_errors() {
+        let mut assembler = Assembler::default();
+        let (from, to, now) = (Address::new(1), Address::new(2), Instant::ZERO);
+        let mut damaged = piece(7, 8, b"ijkl", 20);
+        damaged.segment.intact = false;
+        // 0 to 6 right, 8 to 12 damaged, of which 8 to 10 came right by a copy; then nothing.
+        for piece in [piece(7, 0, b"abcdef", 20), damaged, piece(7, 8, b"IJ", 20)] {
+            assert_eq!(assembler.take(now, from, to, &piece), None);
+        }
+        // Of this one nobody knows whom it is for.
+        assert_eq!(assembler.take(now, from, to, &piece(8, 4, b"ef", 6)), None);
+        let end = now + Duration::from_secs(10);
+        assert_eq!(assembler.wake(), Some(end));
+        assembler.forget(end);
+        let broken = assembler.poll_broken().expect("one");
+        assert_eq!(&broken.octets[..12], b"abcdef\0\0IJkl");
+        assert_eq!(broken.damaged, [(10, 2)]);
+        assert_eq!(broken.missing, [(6, 2), (12, 8)]);
+        assert_eq!((broken.from, broken.to), (from, to));
+        assert_eq!(assembler.poll_broken(), None);
+        assert_eq!(assembler.broken, 2);
+    }
+
+    #[test]
     fn what_does_not_become_whole_is_forgotten_after_its_window() {
         let mut assembler = Assembler::default();
         let from = Address::new(1);
         let end = Instant::from_secs(10);
         let before = Instant::from_nanos(end.as_nanos() - 1);
         assert_eq!(
-            assembler.take(Instant::ZERO, from, &piece(1, 0, b"a", 3)),
+            assembler.take(Instant::ZERO, from, from, &piece(1, 0, b"a", 3)),
             None
         );
-        assert_eq!(assembler.take(before, from, &piece(1, 1, b"b", 3)), None);
-        assert_eq!(assembler.take(end, from, &piece(1, 2, b"c", 3)), None);
+        assert_eq!(
+            assembler.take(before, from, from, &piece(1, 1, b"b", 3)),
+            None
+        );
+        assert_eq!(assembler.take(end, from, from, &piece(1, 2, b"c", 3)), None);
         assert_eq!(assembler.broken, 1);
         for number in 0..40 {
-            assembler.take(end, from, &piece(number, 0, b"a", 3));
+            assembler.take(end, from, from, &piece(number, 0, b"a", 3));
         }
         assert_eq!(assembler.partial.len(), PARTIAL_MAX);
     }

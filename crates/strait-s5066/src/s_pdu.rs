@@ -87,6 +87,12 @@ pub fn around_octets(packet: &[u8]) -> usize {
     1 + 3 + 2 * usize::from(v6)
 }
 
+/// Whether data is for the clients of IP packets.
+#[must_use]
+pub const fn is_packet(data: &DataSPdu<'_>) -> bool {
+    matches!(data.destination, SAP_IP | SAP_ETHER)
+}
+
 /// The IP packet in a client's data, if it holds one.
 #[must_use]
 pub fn packet<'a>(data: &DataSPdu<'a>) -> Option<&'a [u8]> {

@@ -67,6 +67,8 @@ struct World {
     came: Vec<Vec<(Instant, Vec<u8>)>>,
     outcomes: Vec<Vec<(u32, bool)>>,
     tickets: u32,
+    in_order: bool,
+    copies: u32,
     collisions: u32,
     /// By transmission: another one was under way.
     spoilt: Vec<bool>,
@@ -100,6 +102,8 @@ impl World {
             came: alloc::vec![Vec::new(); count],
             outcomes: alloc::vec![Vec::new(); count],
             tickets: 0,
+            in_order: false,
+            copies: 1,
             collisions: 0,
             spoilt: Vec::new(),
             turns: Vec::new(),
@@ -328,7 +332,10 @@ impl World {
                     to,
                     c_pdu,
                     arq,
+                    expedited: false,
                     urgent: false,
+                    in_order: self.in_order,
+                    copies: self.copies,
                     ticket,
                 };
                 self.stations[number].offer(offer);
@@ -531,11 +538,8 @@ fn two_that_begin_together_both_get_through() {
 
 #[test]
 fn data_without_arq_need_no_link_and_can_be_sent_twice() {
-    let twice = |number| Settings {
-        copies: 2,
-        ..settings(number)
-    };
-    let mut world = World::new(Air::at(9600, 2e-4), alloc::vec![twice(0), twice(1)]);
+    let mut world = World::pair(Air::at(9600, 2e-4));
+    world.copies = 2;
     for _ in 0..200 {
         world.offer(0, 1, 300, false);
     }
@@ -547,6 +551,79 @@ fn data_without_arq_need_no_link_and_can_be_sent_twice() {
     assert_eq!(world.outcomes[0].len(), 200);
     assert!(!world.stations[0].is_linked(1));
     assert_eq!(Vec::from_iter(world.kinds.keys()), [&7]);
+}
+
+/// Offers expedited data as soon as the station takes it.
+fn expedite(world: &mut World, from: usize, to: usize, mark: u32, octets: usize) {
+    let mut c_pdu = alloc::vec![0, 0, 0x22, 0];
+    c_pdu.extend_from_slice(&mark.to_be_bytes());
+    c_pdu.resize(octets, 0x77);
+    let offer = Offer {
+        to,
+        c_pdu,
+        arq: true,
+        expedited: true,
+        urgent: false,
+        in_order: false,
+        copies: 1,
+        ticket: mark,
+    };
+    world.stations[from].offer(offer);
+    world.settle(from);
+}
+
+#[test]
+fn expedited_data_goes_ahead_of_what_waits_and_comes_once() {
+    for bit_errors in [0.0, 2e-4] {
+        let mut world = World::pair(Air::at(9600, bit_errors));
+        for _ in 0..100 {
+            world.offer(0, 1, 1000, true);
+        }
+        world.run(Instant::from_secs(70));
+        for mark in 1000..1020 {
+            expedite(&mut world, 0, 1, mark, 500);
+        }
+        world.run(Instant::from_secs(1500));
+        let (expedited, plain): (Vec<u32>, Vec<u32>) =
+            world.marks(1).iter().partition(|mark| **mark >= 1000);
+        assert_eq!(expedited, Vec::from_iter(1000..1020));
+        assert_eq!(plain.len(), 100);
+        assert_eq!(world.outcomes[0].len(), 120);
+        assert!(world.outcomes[0].iter().all(|(_, delivered)| *delivered));
+        let last = |least: u32| {
+            let of = |(_, c_pdu): &&(Instant, Vec<u8>)| c_pdu[4..8] >= least.to_be_bytes()[..];
+            world.came[1].iter().rfind(of).map(|(at, _)| *at)
+        };
+        assert!(last(1000) < last(0) || bit_errors > 0.0);
+    }
+}
+
+#[test]
+fn a_station_that_keeps_a_link_for_one_serves_and_takes_no_other() {
+    let three = (0..3).map(settings).collect();
+    let mut world = World::new(Air::at(9600, 0.0), three);
+    world.stations[0].set_exclusive(Some(1));
+    world.offer(0, 1, 500, true);
+    world.offer(0, 2, 500, true);
+    world.run(Instant::from_secs(60));
+    assert!(world.stations[0].is_linked(1));
+    assert_eq!(
+        (world.marks(1), world.marks(2)),
+        (alloc::vec![0], alloc::vec![])
+    );
+    // The third is rejected by either, as the called one was asked for the whole.
+    world.offer(2, 0, 500, true);
+    world.offer(2, 1, 500, true);
+    world.run(Instant::from_secs(110));
+    assert_eq!(
+        (world.marks(0), world.marks(1)),
+        (alloc::vec![], alloc::vec![0])
+    );
+    world.stations[0].set_exclusive(None);
+    world.run(Instant::from_secs(900));
+    assert_eq!(world.marks(2), [1]);
+    assert_eq!(world.marks(0), [2]);
+    assert_eq!(world.marks(1), [0, 3]);
 }
 
 #[test]
@@ -663,16 +740,13 @@ fn three_stations_share_the_air() {
 
 #[test]
 fn data_in_order_come_in_order() {
-    let ordered = |number| Settings {
-        in_order: true,
-        ..settings(number)
-    };
     for long_numbers in [false, true] {
         let both = (0..2).map(|number| Settings {
             long_numbers,
-            ..ordered(number)
+            ..settings(number)
         });
         let mut world = World::new(Air::at(9600, 1e-4), both.collect());
+        world.in_order = true;
         for _ in 0..200 {
             world.offer(0, 1, 700, true);
         }

@@ -33,8 +33,33 @@ pub struct HfStats {
     pub queued: [u64; PRIORITIES],
     /// Time on the air of stations that aren't neighbours, or couldn't be told, in nanoseconds.
     pub others_ns: u64,
+    /// Programs that use the station beside the gateway.
+    pub clients: ClientStats,
     /// By neighbour, in the order of the configuration.
     pub peers: Vec<HfPeer>,
+}
+
+/// Clients of a station's subnetwork interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientStats {
+    /// Clients that have an access point now.
+    pub bound: u64,
+    /// U_PDUs taken from clients.
+    pub requests: u64,
+    /// U_PDUs given to clients.
+    pub indications: u64,
+    /// U_PDUs that were confirmed to their clients.
+    pub confirmed: u64,
+    /// U_PDUs that were rejected.
+    pub rejected: u64,
+    /// U_PDUs of clients that didn't stop when they were told to; dropped.
+    pub flooded: u64,
+    /// U_PDUs for access points that no client has.
+    pub unbound: u64,
+    /// Primitives that made no sense.
+    pub invalid: u64,
+    /// Clients cut off: they didn't read, didn't answer, or sent what nobody understands.
+    pub cut: u64,
 }
 
 /// How a link with another station stands, and what it cost.

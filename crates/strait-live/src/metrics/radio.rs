@@ -10,7 +10,7 @@ use super::{counters, gauges, seconds, seconds_counters};
 type StationValue = (&'static str, &'static str, fn(&HfStats) -> u64);
 type LinkValue = (&'static str, &'static str, fn(&HfPeer) -> u64);
 
-const STATION_COUNTERS: [StationValue; 9] = [
+const STATION_COUNTERS: [StationValue; 15] = [
     ("hf_turns", "Transmissions of a station", |s| s.turns),
     ("hf_d_pdus_out", "D_PDUs sent", |s| s.d_pdus_out),
     ("hf_d_pdus_in", "D_PDUs received", |s| s.d_pdus_in),
@@ -24,6 +24,22 @@ const STATION_COUNTERS: [StationValue; 9] = [
     ("hf_links_lost", "Links taken for lost", |s| s.links_lost),
     ("hf_resets", "Times that both ends began anew", |s| s.resets),
     ("hf_warnings", "Warnings sent and received", |s| s.warnings),
+    ("hf_client_requests", "U_PDUs taken from clients", |s| {
+        s.clients.requests
+    }),
+    ("hf_client_indications", "U_PDUs given to clients", |s| {
+        s.clients.indications
+    }),
+    ("hf_client_confirmed", "U_PDUs confirmed to clients", |s| {
+        s.clients.confirmed
+    }),
+    ("hf_client_rejected", "U_PDUs of clients rejected", |s| {
+        s.clients.rejected
+    }),
+    ("hf_client_flooded", "U_PDUs of clients dropped", |s| {
+        s.clients.flooded
+    }),
+    ("hf_client_cut", "Clients cut off", |s| s.clients.cut),
 ];
 
 const LINK_GAUGES: [LinkValue; 4] = [

@@ -3,12 +3,14 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use strait_core::Duration;
 use strait_core::stats::{HfPeer, HfStats};
 use strait_core::units::{Octets, Time};
-use strait_s5066::{Address, Settings};
+use strait_s5066::s_pdu::{SAP_ETHER, SAP_IP};
+use strait_s5066::{Address, Settings, sis};
 
 use crate::config::{
     Compression, HfModemConfig, InvalidConfig, LinkProfile, PayloadCompression, PortConfig, invalid,
@@ -58,6 +60,9 @@ pub struct HfConfig {
     /// Numbers of 16 bits with neighbours that have them, too; else all is as in Edition 3.
     #[serde(default = "yes")]
     pub long_numbers: bool,
+    /// Other programs may use the station, by TCP; absent, none may.
+    #[serde(default)]
+    pub sis: Option<SisConfig>,
     /// The modem. Live only.
     #[serde(default)]
     pub modem: Option<HfModemConfig>,
@@ -66,6 +71,33 @@ pub struct HfConfig {
 const fn yes() -> bool {
     true
 }
+
+/// The subnetwork interface of a station, as a socket.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct SisConfig {
+    /// Where clients connect to; live only.
+    #[serde(default = "sis_address")]
+    pub listen: SocketAddr,
+    /// `listen` may be an address that others can reach: there is no password.
+    #[serde(default)]
+    pub anywhere: bool,
+    /// Clients that may have an access point at a time, 1 to 64.
+    #[serde(default = "sis_clients")]
+    pub clients: u32,
+}
+
+/// The port that the standard names (Annex A.2.2), for programs on this host.
+fn sis_address() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 5066))
+}
+
+const fn sis_clients() -> u32 {
+    16
+}
+
+/// The longest time that a client's data is worth sending if it doesn't say: a day.
+const CLIENT_TTL_MAX: Duration = Duration::from_secs(86_400);
 
 /// The order in which packets are delivered.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
@@ -94,14 +126,27 @@ impl HfConfig {
             guard: time(self.guard, usual.guard),
             answer_margin: time(self.answer_margin, usual.answer_margin),
             unanswered_max: self.unanswered.unwrap_or(usual.unanswered_max),
-            in_order: self.order == HfOrder::Sent,
             long_numbers: self.long_numbers,
             window: self.window.unwrap_or(usual.window),
             segment_octets_max: self
                 .segment
                 .map_or(usual.segment_octets_max, |octets| octets.0 as usize),
-            copies: self.copies.unwrap_or(usual.copies),
             ..usual
+        }
+    }
+
+    /// The subnetwork interface that goes with it.
+    pub(crate) fn interface(&self, own: Address, peers: &[Address]) -> sis::Settings {
+        let clients = self
+            .sis
+            .as_ref()
+            .map_or_else(sis_clients, |sis| sis.clients);
+        sis::Settings {
+            own,
+            peers: peers.to_vec(),
+            clients_max: clients as usize,
+            reserved: Vec::from([SAP_IP, SAP_ETHER]),
+            ttl_max: CLIENT_TTL_MAX,
         }
     }
 
@@ -157,6 +202,20 @@ impl HfConfig {
                     .is_some_and(|turns| !(1..=100).contains(&turns)),
                 "hf.unanswered",
                 "must be 1 to 100",
+            ),
+            (
+                self.sis
+                    .as_ref()
+                    .is_some_and(|sis| !sis.anywhere && !sis.listen.ip().is_loopback()),
+                "hf.sis.listen",
+                "is an address that others can reach, and there is no password: say anywhere = true",
+            ),
+            (
+                self.sis
+                    .as_ref()
+                    .is_some_and(|sis| !(1..=64).contains(&sis.clients)),
+                "hf.sis.clients",
+                "must be 1 to 64",
             ),
             (
                 self.segment

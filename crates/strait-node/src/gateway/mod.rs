@@ -16,7 +16,9 @@ use alloc::vec::Vec;
 
 use strait_core::fate::{Ledger, Origin};
 use strait_core::flow::Flow;
-use strait_core::node::{Boot, Command, NodeFactory, PortEvent, RouteChange};
+use strait_core::node::{
+    Boot, Command, NodeFactory, PortEvent, RouteChange, StreamEvent, StreamId,
+};
 use strait_core::prefix::Prefix;
 use strait_core::stats::{ClassStats, PortStats, Stats};
 use strait_core::{
@@ -312,6 +314,20 @@ impl Gateway {
         self.tell_stations(now, id);
     }
 
+    /// Streams are those of clients of a port's station; the number of the listener is the port's.
+    fn take_stream(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
+        let port = match event {
+            StreamEvent::Opened { listener, .. } => {
+                let number = listener.map_or(usize::MAX, |socket| socket.0 as usize);
+                self.ports.get_mut(number).filter(|port| port.is_hf())
+            }
+            _ => self.ports.iter_mut().find(|port| port.has_client(id)),
+        };
+        if let Some(port) = port {
+            port.hear_client(now, id, event);
+        }
+    }
+
     fn take_command(&mut self, now: Instant, command: Command) {
         match command {
             Command::Stop => {
@@ -380,9 +396,9 @@ impl Node for Gateway {
                 self.route_anew(now);
             }
             Input::Command(command) => self.take_command(now, command),
-            // This node has no sockets and no storage, and asked for nothing of them.
-            Input::Stream { .. }
-            | Input::Datagram { .. }
+            Input::Stream { id, event } => self.take_stream(now, id, &event),
+            // This node has no other sockets and no storage, and asked for nothing of them.
+            Input::Datagram { .. }
             | Input::Stored { .. }
             | Input::Loaded { .. }
             | Input::Wall(_) => {}
@@ -419,7 +435,9 @@ impl Node for Gateway {
     }
 
     fn poll_effect(&mut self) -> Option<Effect> {
-        self.ledger.poll().map(Effect::Fate)
+        let fate = self.ledger.poll().map(Effect::Fate);
+        let mut ports = self.ports.iter_mut();
+        fate.or_else(|| ports.find_map(Port::poll_client))
     }
 
     fn wake(&self) -> Option<Wake> {

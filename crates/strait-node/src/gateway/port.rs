@@ -318,7 +318,7 @@ impl Port {
                     .for_each(&mut drop);
             }
             Link::Hops(hops) => hops.take_all().into_iter().for_each(&mut drop),
-            Link::Hf(hf) => hf.set_down().for_each(&mut drop),
+            Link::Hf(hf) => hf.set_down(now).into_iter().for_each(&mut drop),
         }
         for class in 0..self.classes.len() {
             self.queue

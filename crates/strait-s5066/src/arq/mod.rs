@@ -4,9 +4,11 @@
 //! channel that is some 20 s of air at 9600 bit/s, and one lost frame keeps the window from moving.
 //! Two of our own nodes use numbers of 16 bits instead.
 
+mod expedited;
 mod receive;
 mod send;
 
+pub(crate) use self::expedited::Expedited;
 pub use self::receive::Receiver;
 pub use self::send::{Done, Sender};
 

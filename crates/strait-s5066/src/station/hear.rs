@@ -1,13 +1,14 @@
 //! What a station makes of what it hears.
 
+use alloc::vec::Vec;
+
 use strait_core::Instant;
 
 use super::{Phase, Received, Station};
 use crate::address::Address;
-use crate::c_pdu::CPdu;
+use crate::c_pdu::{CPdu, EXCLUSIVE_LINK};
 use crate::d_pdu::{Ack, Body, DPdu, Data, LongAck, NonArq, Reset};
 use crate::link::Change;
-use crate::s_pdu::DataSPdu;
 
 /// The bit at `place`, the lowest of the first octet being the first; `None` behind the last.
 fn bit(octets: &[u8], place: usize) -> Option<bool> {
@@ -65,6 +66,7 @@ impl<T> Station<T> {
             if core::mem::take(&mut peer.answered) {
                 peer.unanswered = 0;
                 peer.send.end_answer();
+                peer.expedited.end_answer();
                 // A channel that got much worse is to be learnt about soon.
                 peer.caution = match peer.quality.take_news() {
                     Some(true) => CAUTION,
@@ -96,7 +98,7 @@ impl<T> Station<T> {
             self.spoke = Some(number);
         }
         match &d_pdu.body {
-            Body::NonArq(piece) => self.take_non_arq(now, number, piece),
+            Body::NonArq(piece) => self.take_non_arq(now, number, d_pdu.to, piece),
             _ if !ours => {}
             Body::Data(data, ack) => {
                 if self.is_connected(now, number, d_pdu.body.kind(), false) {
@@ -127,10 +129,36 @@ impl<T> Station<T> {
                 }
             }
             Body::Warning { received, reason } => self.take_warning(number, *received, *reason),
-            // Served by no client of ours yet; connected or not, the other end is told so.
-            Body::ExpeditedData { .. } | Body::ExpeditedAck(_) | Body::Management { .. } => {
-                self.warn(number, d_pdu.body.kind(), 3);
+            Body::ExpeditedData {
+                start,
+                end,
+                c_pdu,
+                number: frame,
+                segment,
+            } => {
+                let data = Data {
+                    start: *start,
+                    end: *end,
+                    in_order: false,
+                    dropped: false,
+                    upper: false,
+                    lower: false,
+                    number: u16::from(*frame),
+                    segment: *segment,
+                };
+                if self.is_linked_with(now, number, 4)
+                    && let Some(whole) = self.peers[number].expedited.take(*c_pdu, &data)
+                {
+                    self.take_c_pdu(number, whole, true);
+                }
             }
+            Body::ExpeditedAck(ack) => {
+                if self.is_linked_with(now, number, 5) {
+                    self.take_expedited_ack(number, *ack);
+                }
+            }
+            // Nothing is changed on another's wish yet; connected or not, it is told so.
+            Body::Management { .. } => self.warn(number, 6, 3),
             Body::Unknown(kind) => self.warn(number, *kind, 0),
         }
     }
@@ -141,16 +169,29 @@ impl<T> Station<T> {
 
     /// Whether there is a link, with long numbers or not; without one the other end is told so.
     fn is_connected(&mut self, now: Instant, number: usize, kind: u8, long: bool) -> bool {
+        if self.peers[number].link.is_long() == long {
+            return self.is_linked_with(now, number, kind);
+        }
+        self.warn_of_no_link(number, kind);
+        false
+    }
+
+    /// The same whatever its numbers are.
+    fn is_linked_with(&mut self, now: Instant, number: usize, kind: u8) -> bool {
         let peer = &mut self.peers[number];
-        if peer.link.is_made() && peer.link.is_long() == long {
+        if peer.link.is_made() {
             peer.link.confirm(now);
             return true;
         }
+        self.warn_of_no_link(number, kind);
+        false
+    }
+
+    fn warn_of_no_link(&mut self, number: usize, kind: u8) {
         // Who is being called hears of that anyway.
-        if peer.link.says.is_none() {
+        if self.peers[number].link.says.is_none() {
             self.warn(number, kind, 1);
         }
-        false
     }
 
     fn take_data(&mut self, number: usize, data: &Data<'_>) {
@@ -164,16 +205,40 @@ impl<T> Station<T> {
             return;
         }
         while let Some(c_pdu) = self.peers[number].receive.poll() {
-            self.take_c_pdu(number, c_pdu);
+            self.take_c_pdu(number, c_pdu, false);
         }
     }
 
-    fn take_c_pdu(&mut self, from: usize, c_pdu: alloc::vec::Vec<u8>) {
-        if let Some(CPdu::Data(s_pdu)) = CPdu::parse(&c_pdu)
-            && DataSPdu::parse(s_pdu).is_some()
+    /// A C_PDU came with ARQ.
+    fn take_c_pdu(&mut self, from: usize, c_pdu: Vec<u8>, expedited: bool) {
+        let to = self.settings.own;
+        self.receive(Received {
+            from,
+            to,
+            arq: true,
+            expedited,
+            c_pdu,
+            damaged: Vec::new(),
+            missing: Vec::new(),
+        });
+    }
+
+    fn receive(&mut self, received: Received) {
+        if let Some(CPdu::Data(s_pdu)) = CPdu::parse(&received.c_pdu)
+            && !s_pdu.is_empty()
         {
-            self.received.push_back(Received { from, c_pdu });
+            self.received.push_back(received);
         }
+    }
+
+    fn take_expedited_ack(&mut self, number: usize, ack: Ack<'_>) {
+        let best = self.segment_octets(number);
+        let peer = &mut self.peers[number];
+        peer.answered = true;
+        let told = |above: usize| Some(bit(ack.selective, above - 1).unwrap_or(false));
+        peer.expedited
+            .acknowledge(ack, told, best, &mut peer.quality);
+        self.collect(number);
     }
 
     fn take_ack(&mut self, number: usize, ack: Ack<'_>) {
@@ -205,23 +270,57 @@ impl<T> Station<T> {
         self.collect(number);
     }
 
-    fn take_non_arq(&mut self, now: Instant, number: usize, piece: &NonArq<'_>) {
-        if !piece.segment.intact {
-            return;
-        }
+    fn take_non_arq(&mut self, now: Instant, number: usize, to: Address, piece: &NonArq<'_>) {
+        let whole = piece.segment.intact;
         let alone = piece.offset == 0 && piece.segment.octets.len() == usize::from(piece.size);
         let control = CPdu::parse(piece.segment.octets)
-            .filter(|c_pdu| alone && piece.expedited && !matches!(c_pdu, CPdu::Data(_)));
+            .filter(|c_pdu| whole && alone && piece.expedited && !matches!(c_pdu, CPdu::Data(_)));
         if let Some(c_pdu) = control {
             return self.take_control(now, number, c_pdu);
         }
         let from = self.peers[number].address;
-        if let Some(c_pdu) = self.assembler.take(now, from, piece) {
-            self.take_c_pdu(number, c_pdu);
+        if let Some(c_pdu) = self.assembler.take(now, from, to, piece) {
+            self.receive(Received {
+                from: number,
+                to,
+                arq: false,
+                expedited: false,
+                c_pdu,
+                damaged: Vec::new(),
+                missing: Vec::new(),
+            });
+        }
+    }
+
+    /// Hands on what didn't become whole in its time.
+    pub(super) fn receive_broken(&mut self, now: Instant) {
+        self.assembler.forget(now);
+        while let Some(broken) = self.assembler.poll_broken() {
+            let mut peers = self.peers.iter();
+            if let Some(from) = peers.position(|peer| peer.address == broken.from) {
+                self.receive(Received {
+                    from,
+                    to: broken.to,
+                    arq: false,
+                    expedited: false,
+                    c_pdu: broken.octets,
+                    damaged: broken.damaged,
+                    missing: broken.missing,
+                });
+            }
         }
     }
 
     fn take_control(&mut self, now: Instant, number: usize, c_pdu: CPdu<'_>) {
+        // A link that is kept for one alone, by us, or by its caller's wish.
+        let kept = |peer: &super::Peer<T>| peer.link.is_exclusive();
+        let others = self.peers.iter().enumerate();
+        let mut others = others.filter(|(other, _)| *other != number);
+        let taken = !self.serves(number) || others.any(|(_, peer)| kept(peer));
+        if taken && matches!(c_pdu, CPdu::Request { .. }) {
+            self.peers[number].link.says = Some(CPdu::Rejected(EXCLUSIVE_LINK));
+            return;
+        }
         let patience = self.answer_time() * 4;
         let long = self.settings.long_numbers;
         let peer = &mut self.peers[number];
@@ -232,7 +331,13 @@ impl<T> Station<T> {
                 self.stats.links_made += 1;
                 self.begin_anew(number, long);
             }
-            Change::Gone => self.begin_anew(number, false),
+            Change::Gone => {
+                self.begin_anew(number, false);
+                if matches!(c_pdu, CPdu::Rejected(_)) {
+                    let pause = now + self.settings.call_pause;
+                    self.peers[number].paused_until = Some(pause);
+                }
+            }
         }
     }
 

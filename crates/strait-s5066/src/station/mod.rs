@@ -11,7 +11,7 @@ use strait_core::node::PortState;
 use strait_core::{Duration, Instant};
 
 use crate::address::Address;
-use crate::arq::{Numbering, Receiver, Sender};
+use crate::arq::{Expedited, Numbering, Receiver, Sender};
 use crate::d_pdu::{Reset, SEGMENT_OCTETS_MAX};
 use crate::link::{Link, State};
 use crate::non_arq::Assembler;
@@ -41,16 +41,12 @@ pub struct Settings {
     pub calls_max: u32,
     /// The pause after them.
     pub call_pause: Duration,
-    /// C_PDUs are delivered in order.
-    pub in_order: bool,
     /// Long numbers are offered to peers, and taken.
     pub long_numbers: bool,
     /// Edition 3's window, 1 to 128.
     pub window: u32,
     /// The longest segment.
     pub segment_octets_max: usize,
-    /// Times that C_PDUs without ARQ are sent.
-    pub copies: u32,
 }
 
 impl Settings {
@@ -67,11 +63,9 @@ impl Settings {
             unanswered_max: 6,
             calls_max: 4,
             call_pause: Duration::from_secs(30),
-            in_order: false,
             long_numbers: true,
             window: crate::arq::SHORT_WINDOW_MAX,
             segment_octets_max: SEGMENT_OCTETS_MAX,
-            copies: 1,
         }
     }
 }
@@ -85,8 +79,14 @@ pub struct Offer<T> {
     pub c_pdu: Vec<u8>,
     /// With repeats until it has come.
     pub arq: bool,
+    /// Ahead of all that isn't, with ARQ in any case.
+    pub expedited: bool,
     /// It goes before repeats of others.
     pub urgent: bool,
+    /// It is to be delivered in order.
+    pub in_order: bool,
+    /// Without ARQ: times that it is sent, at least one.
+    pub copies: u32,
     /// Given back with the outcome.
     pub ticket: T,
 }
@@ -113,8 +113,18 @@ pub struct Outcome<T> {
 pub struct Received {
     /// The number of the peer.
     pub from: usize,
+    /// This station, or a group of it.
+    pub to: Address,
+    /// With ARQ.
+    pub arq: bool,
+    /// Expedited.
+    pub expedited: bool,
     /// The C_PDU, its first octet included.
     pub c_pdu: Vec<u8>,
+    /// Without ARQ: offset and length of what is damaged in it.
+    pub damaged: Vec<(u16, u16)>,
+    /// The same of what didn't come.
+    pub missing: Vec<(u16, u16)>,
 }
 
 /// What a station counts.
@@ -161,6 +171,7 @@ struct Peer<T> {
     link: Link,
     send: Sender<T>,
     receive: Receiver,
+    expedited: Expedited<T>,
     quality: Quality,
     /// The part of the longest transmission that is risked: one of so many.
     caution: u32,
@@ -242,6 +253,8 @@ pub struct Station<T> {
     speaker: Option<usize>,
     /// Time on the air of stations that aren't peers.
     others: Duration,
+    /// The only peer that is served, where a link is kept for it alone.
+    exclusive: Option<usize>,
     /// The peer whose turn it is next, where several wait.
     next_peer: usize,
     next_c_pdu: u16,
@@ -260,6 +273,7 @@ impl<T> Station<T> {
             link: Link::new(),
             send: Sender::new(numbering, settings.segment_octets_max),
             receive: Receiver::new(numbering),
+            expedited: Expedited::new(settings.segment_octets_max),
             quality: Quality::default(),
             caution: 1,
             owes_ack: false,
@@ -287,6 +301,7 @@ impl<T> Station<T> {
             on_since: Instant::ZERO,
             speaker: None,
             others: Duration::ZERO,
+            exclusive: None,
             next_peer: 0,
             // A station that begins anew must not be taken for the one before.
             next_c_pdu: chance.below(4096) as u16,
@@ -334,7 +349,9 @@ impl<T> Station<T> {
     /// C_PDUs offered whose outcome isn't known.
     #[must_use]
     pub fn held(&self) -> usize {
-        let under_way = |peer: &Peer<T>| peer.send.held() + usize::from(peer.outgoing.is_some());
+        let under_way = |peer: &Peer<T>| {
+            peer.send.held() + peer.expedited.held() + usize::from(peer.outgoing.is_some())
+        };
         self.peers.iter().map(under_way).sum::<usize>() + self.outcomes.len()
     }
 
@@ -371,6 +388,7 @@ impl<T> Station<T> {
             let peer = &mut self.peers[number];
             peer.link.forget();
             peer.send.abandon();
+            peer.expedited.abandon();
             (peer.owes_ack, peer.awaited, peer.warning) = (false, false, None);
             if let Some(outgoing) = peer.outgoing.take() {
                 self.outcomes.push_back(outgoing.over(number, false));
@@ -441,6 +459,7 @@ impl<T> Station<T> {
         for peer in &mut self.peers {
             peer.paused_until = peer.paused_until.filter(|until| *until > now);
         }
+        self.receive_broken(now);
         if self.phase == Phase::Free {
             self.break_idle(now);
         }
@@ -449,7 +468,8 @@ impl<T> Station<T> {
     fn break_idle(&mut self, now: Instant) {
         for peer in &mut self.peers {
             let idle = peer.link.idle_at(self.settings.idle);
-            if idle.is_some_and(|at| at <= now) && peer.send.held() == 0 {
+            let held = peer.send.held() + peer.expedited.held();
+            if idle.is_some_and(|at| at <= now) && held == 0 {
                 peer.link.break_off();
             }
         }
@@ -468,9 +488,11 @@ impl<T> Station<T> {
     /// the next attempt is after some answer times, the more the longer nothing is heard.
     fn miss_answer(&mut self, now: Instant, number: usize) {
         let long = self.settings.long_numbers;
+        let exclusive = self.exclusive == Some(number);
         let peer = &mut self.peers[number];
         self.stats.unanswered += 1;
         peer.unanswered += 1;
+        peer.expedited.end_answer();
         let slots = 1u64 << peer.unanswered.min(4);
         match peer.link.state {
             State::Calling { tries } if tries >= self.settings.calls_max => {
@@ -478,7 +500,7 @@ impl<T> Station<T> {
                 peer.paused_until = Some(now + self.settings.call_pause);
                 self.stats.links_lost += 1;
             }
-            State::Calling { .. } => peer.link.call(long),
+            State::Calling { .. } => peer.link.call(long, exclusive),
             State::Breaking { tries: 0..=1 } => peer.link.break_off(),
             State::Breaking { .. } => peer.link.forget(),
             State::Made { .. } if peer.unanswered >= self.settings.unanswered_max => {
@@ -509,6 +531,7 @@ impl<T> Station<T> {
         };
         let peer = &mut self.peers[number];
         peer.send.restart(numbering);
+        peer.expedited.restart();
         peer.receive = Receiver::new(numbering);
         (peer.owes_ack, peer.unanswered, peer.reset.open) = (false, 0, None);
         peer.paused_until = None;
@@ -517,7 +540,11 @@ impl<T> Station<T> {
 
     /// Makes outcomes of what is over.
     fn collect(&mut self, number: usize) {
-        while let Some(done) = self.peers[number].send.poll() {
+        loop {
+            let peer = &mut self.peers[number];
+            let Some(done) = peer.send.poll().or_else(|| peer.expedited.poll()) else {
+                break;
+            };
             self.outcomes.push_back(Outcome {
                 to: number,
                 ticket: done.ticket,
@@ -555,14 +582,52 @@ impl<T> Station<T> {
             let idle = peer.link.idle_at(self.settings.idle);
             [peer.paused_until, sends_at, idle].into_iter().flatten()
         });
-        let later = peers.filter(|at| *at > self.now);
+        let later = peers.chain(self.assembler.wake());
+        let later = later.filter(|at| *at > self.now);
         phase.into_iter().chain(later).min()
+    }
+
+    /// Keeps the link with one peer, serves no other and takes no other's call, until `None` is
+    /// told.
+    pub fn set_exclusive(&mut self, peer: Option<usize>) {
+        self.exclusive = peer.filter(|peer| *peer < self.peers.len());
+    }
+
+    /// Whether a peer may be served beside a link that is kept for one alone.
+    fn serves(&self, number: usize) -> bool {
+        self.exclusive.is_none_or(|only| only == number)
+    }
+
+    /// Whether a peer didn't answer calls and isn't called for a while.
+    #[must_use]
+    pub fn is_silent(&self, number: usize) -> bool {
+        let peer = self.peers.get(number);
+        peer.is_some_and(|peer| peer.paused_until.is_some())
+    }
+
+    /// Whether an offer of expedited data to a peer would be taken.
+    #[must_use]
+    pub fn takes_expedited(&self, to: usize) -> bool {
+        let Some(peer) = self.peers.get(to).filter(|_| self.serves(to)) else {
+            return false;
+        };
+        let link = match peer.link.state {
+            State::Idle => self.phase == Phase::Free,
+            State::Made { .. } => self.may_send(peer),
+            State::Calling { .. } | State::Breaking { .. } => false,
+        };
+        let turn = match (self.phase, &self.on_air) {
+            (Phase::Keyed, Some(on_air)) => on_air.peer == to,
+            (Phase::Free, _) => peer.paused_until.is_none(),
+            _ => false,
+        };
+        turn && link && !peer.expedited.is_open() && !peer.address.is_group()
     }
 
     /// Whether an offer to a peer would be taken, or would make the station call it.
     #[must_use]
     pub fn takes(&self, to: usize, arq: bool) -> bool {
-        let Some(peer) = self.peers.get(to) else {
+        let Some(peer) = self.peers.get(to).filter(|_| self.serves(to)) else {
             return false;
         };
         let turn = match (self.phase, &self.on_air) {
@@ -588,17 +653,18 @@ impl<T> Station<T> {
     /// Takes what [`Station::takes`] said yes to. Offers with ARQ need a link: [`Station::link`]
     /// sees to that.
     pub fn offer(&mut self, offer: Offer<T>) {
-        let in_order = self.settings.in_order;
         let Some(peer) = self.peers.get_mut(offer.to) else {
             return;
         };
-        if offer.arq && !peer.address.is_group() {
+        if offer.expedited {
+            peer.expedited.offer(offer.c_pdu, offer.ticket);
+        } else if offer.arq && !peer.address.is_group() {
             peer.send
-                .offer(offer.c_pdu, in_order, offer.urgent, offer.ticket);
+                .offer(offer.c_pdu, offer.in_order, offer.urgent, offer.ticket);
         } else {
             let number = self.next_c_pdu;
             self.next_c_pdu = (number + 1) % 4096;
-            let copies = self.settings.copies;
+            let copies = offer.copies.max(1);
             peer.outgoing = Some(Outgoing::new(number, offer.c_pdu, copies, offer.ticket));
         }
     }
@@ -607,9 +673,13 @@ impl<T> Station<T> {
     pub fn link(&mut self, to: usize) -> bool {
         let long = self.settings.long_numbers;
         let now = self.now;
+        if !self.serves(to) {
+            return false;
+        }
+        let exclusive = self.exclusive == Some(to);
         match self.peers.get_mut(to) {
             Some(peer) if peer.link.state == State::Idle => {
-                peer.link.call(long);
+                peer.link.call(long, exclusive);
                 false
             }
             Some(peer) => peer.link.carries(now) && peer.reset.open.is_none(),

@@ -102,9 +102,13 @@ impl<T> Station<T> {
     /// Whether something is to be said to a peer, beside what its owner offers.
     fn has_to_say(&self, number: usize) -> bool {
         let peer = &self.peers[number];
+        if !self.serves(number) {
+            // Nothing but that it isn't served.
+            return peer.link.says.is_some();
+        }
         let reset = peer.reset.open.is_some() && peer.link.is_made();
-        let more = self.may_send(peer) && peer.send.has_more();
-        let waits = peer.send.held() > 0
+        let more = self.may_send(peer) && (peer.send.has_more() || peer.expedited.has_more());
+        let waits = peer.send.held() + peer.expedited.held() > 0
             && peer.link.state == crate::link::State::Idle
             && peer.paused_until.is_none();
         peer.link.says.is_some()
@@ -112,6 +116,7 @@ impl<T> Station<T> {
             || peer.reset.says.is_some()
             || reset
             || peer.owes_ack
+            || peer.expedited.owes_ack
             || peer.outgoing.is_some()
             || more
             || waits
@@ -152,7 +157,7 @@ impl<T> Station<T> {
         let Some(peer) = self.peers.get(to) else {
             return false;
         };
-        if peer.send.held() > 0 {
+        if peer.send.held() + peer.expedited.held() > 0 {
             self.link(to);
         }
         self.lead = room.starts.since(now);
@@ -201,6 +206,12 @@ impl<T> Station<T> {
         if peer.owes_ack {
             octets += self.ack_octets(number);
         }
+        if peer.expedited.owes_ack {
+            octets += EMPTY + field + 1 + SELECTIVE_OCTETS_MAX;
+        }
+        if self.may_send(peer) && peer.expedited.has_more() {
+            return octets + peer.expedited.backlog(segment, self.around(number));
+        }
         let (waiting_octets, packets) = waiting;
         // As they will be cut: each into even pieces of about the best length.
         let mean = waiting_octets / packets.max(1);
@@ -218,7 +229,7 @@ impl<T> Station<T> {
             let piece = mean.div_ceil(pieces);
             octets += backlog + split(around).min(frames * (piece + around));
         } else if !peer.link.is_made() && peer.link.says.is_none() {
-            octets += split(NON_ARQ_OVERHEAD + field) * self.settings.copies as usize;
+            octets += split(NON_ARQ_OVERHEAD + field);
         }
         octets
     }
@@ -335,6 +346,10 @@ impl<T> Station<T> {
             self.put(number, eot, Body::Reset(full), out);
             return true;
         }
+        if self.peers[number].expedited.owes_ack && self.write_expedited_ack(number, room, eot, out)
+        {
+            return true;
+        }
         if !self.peers[number].owes_ack {
             return false;
         }
@@ -408,6 +423,12 @@ impl<T> Station<T> {
         out: &mut Vec<u8>,
     ) -> bool {
         let number = on_air.peer;
+        // What is expedited goes alone: with it under way, nothing else is to be sent.
+        if self.may_send(&self.peers[number]) && self.peers[number].expedited.is_open() {
+            let written = self.write_expedited(number, room, rate, eot, out);
+            on_air.wants_answer |= written;
+            return written;
+        }
         if self.write_non_arq(number, room, rate, eot, out) {
             return true;
         }
@@ -417,6 +438,65 @@ impl<T> Station<T> {
         let written = self.write_frame(number, room, rate, eot, false, out);
         on_air.wants_answer |= written;
         written
+    }
+
+    fn write_expedited_ack(
+        &mut self,
+        number: usize,
+        room: Room,
+        eot: u8,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let peer = &mut self.peers[number];
+        let field = field_octets(peer.address, self.settings.own);
+        let Some((lower, selective)) = peer.expedited.ack(SELECTIVE_OCTETS_MAX) else {
+            return false;
+        };
+        if EMPTY + field + 1 + selective.len() > room.octets {
+            return false;
+        }
+        peer.expedited.owes_ack = false;
+        let ack = Ack {
+            lower,
+            selective: &selective,
+        };
+        self.put(number, eot, Body::ExpeditedAck(ack), out);
+        true
+    }
+
+    fn write_expedited(
+        &mut self,
+        number: usize,
+        room: Room,
+        rate: LineRate,
+        eot: u8,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let segment = self.segment_octets(number);
+        let (now, own) = (self.now, self.settings.own);
+        let peer = &mut self.peers[number];
+        let around = DATA_OVERHEAD + field_octets(peer.address, own);
+        let Some(segment_room) = room.octets.checked_sub(around) else {
+            return false;
+        };
+        let ends = |octets: usize| room.starts + rate.time_for((octets + around) as u64);
+        let next = peer
+            .expedited
+            .next(segment_room, segment, room.starts, ends);
+        let Some((c_pdu, data)) = next else {
+            return false;
+        };
+        let body = Body::ExpeditedData {
+            start: data.start,
+            end: data.end,
+            c_pdu,
+            number: data.number as u8,
+            segment: data.segment,
+        };
+        put(peer.address, own, eot, body, out);
+        (peer.awaited, peer.answered) = (true, false);
+        peer.link.touch(now);
+        true
     }
 
     fn write_non_arq(
@@ -442,6 +522,10 @@ impl<T> Station<T> {
             return false;
         }
         let end = outgoing.offset + octets;
+        let whole = outgoing.octets.len();
+        let again = (outgoing.copies as usize).saturating_sub(1) * whole;
+        let pieces = (left + again).div_ceil(octets.max(1));
+        let rest = rate.time_for((left + again + pieces * around) as u64);
         let piece = NonArq {
             expedited: false,
             c_pdu: outgoing.number,
@@ -449,7 +533,7 @@ impl<T> Station<T> {
             group: peer.address.is_group(),
             size: outgoing.octets.len() as u16,
             offset: outgoing.offset as u16,
-            window: WINDOW,
+            window: window(eot, rest),
             segment: Segment::whole(&outgoing.octets[outgoing.offset..end]),
         };
         put(peer.address, own, eot, Body::NonArq(piece), out);
@@ -532,7 +616,8 @@ impl<T> Station<T> {
                 return true;
             }
         }
-        if !self.may_send(&self.peers[number]) {
+        let peer = &self.peers[number];
+        if !self.may_send(peer) || peer.expedited.is_open() {
             return false;
         }
         self.write_frame(number, room, rate, eot, true, out)
@@ -548,6 +633,16 @@ fn put(to: Address, from: Address, eot: u8, body: Body<'_>, out: &mut Vec<u8>) {
         body,
     };
     d_pdu.put(out);
+}
+
+/// Half seconds that receivers wait for the rest of a C_PDU without ARQ: to the end of the
+/// transmission, if all of it fits there.
+fn window(eot: u8, rest: Duration) -> u16 {
+    if rest <= Duration::from_millis(500) * u32::from(eot) {
+        u16::from(eot) + 1
+    } else {
+        WINDOW
+    }
 }
 
 /// Half seconds from `starts` to `ends`, rounded up.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use strait_core::stats::{HfPeer, HfStats};
+use strait_core::stats::{ClientStats, HfPeer, HfStats};
 
 use crate::table::{Cell, Column, Table};
 
@@ -23,7 +23,40 @@ pub struct StationReport {
     /// U_PDUs that wait, by priority; priorities without any are left out.
     pub queued: BTreeMap<String, u64>,
     pub others_s: f64,
+    /// Programs that use it beside the gateway.
+    pub clients: ClientReport,
     pub neighbours: Vec<LinkReport>,
+}
+
+/// Clients of a station's subnetwork interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields mean what they mean in ClientStats")]
+pub struct ClientReport {
+    pub bound: u64,
+    pub requests: u64,
+    pub indications: u64,
+    pub confirmed: u64,
+    pub rejected: u64,
+    pub flooded: u64,
+    pub unbound: u64,
+    pub invalid: u64,
+    pub cut: u64,
+}
+
+impl ClientReport {
+    const fn new(stats: &ClientStats) -> Self {
+        Self {
+            bound: stats.bound,
+            requests: stats.requests,
+            indications: stats.indications,
+            confirmed: stats.confirmed,
+            rejected: stats.rejected,
+            flooded: stats.flooded,
+            unbound: stats.unbound,
+            invalid: stats.invalid,
+            cut: stats.cut,
+        }
+    }
 }
 
 /// A link between two stations.
@@ -64,6 +97,7 @@ impl StationReport {
                 .map(|(priority, count)| (priority.to_string(), count))
                 .collect(),
             others_s: seconds(stats.others_ns),
+            clients: ClientReport::new(&stats.clients),
             neighbours: stats.peers.iter().map(LinkReport::new).collect(),
         })
     }
@@ -100,8 +134,24 @@ fn number(count: u64) -> Cell {
     (count as f64).into()
 }
 
-/// What stations did, and what their links are: two tables, none without a station. Each station
-/// comes with the name of its place.
+fn client_row(place: &str, clients: &ClientReport) -> Vec<Cell> {
+    let counts = [
+        clients.bound,
+        clients.requests,
+        clients.indications,
+        clients.confirmed,
+        clients.rejected,
+        clients.flooded,
+        clients.unbound,
+        clients.invalid,
+        clients.cut,
+    ];
+    let counts = counts.into_iter().map(number);
+    [place.into()].into_iter().chain(counts).collect()
+}
+
+/// What stations did, what their links are, and what their clients did: tables, none without a row.
+/// Each station comes with the name of its place.
 pub fn station_tables<'a>(
     stations: impl Iterator<Item = (&'a str, &'a StationReport)>,
 ) -> Vec<Table> {
@@ -132,7 +182,23 @@ pub fn station_tables<'a>(
         ("its air", "s"),
     ];
     let mut links = Table::new("station-links", columns(&heads));
+    let heads = [
+        ("clients of", ""),
+        ("bound", ""),
+        ("U_PDUs taken", ""),
+        ("given", ""),
+        ("confirmed", ""),
+        ("rejected", ""),
+        ("too many", ""),
+        ("for nobody", ""),
+        ("invalid", "primitives"),
+        ("cut off", "clients"),
+    ];
+    let mut clients = Table::new("station-clients", columns(&heads));
     for (place, station) in stations {
+        if station.clients != ClientReport::default() {
+            clients.push(client_row(place, &station.clients));
+        }
         done.push(vec![
             place.into(),
             number(station.turns),
@@ -166,7 +232,7 @@ pub fn station_tables<'a>(
             ]);
         }
     }
-    let tables = [done, links].into_iter();
+    let tables = [done, links, clients].into_iter();
     tables.filter(|table| !table.rows.is_empty()).collect()
 }
 

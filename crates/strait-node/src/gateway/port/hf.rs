@@ -13,12 +13,16 @@ use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, Room, 
 use strait_qos::{Head, Policy, Scheduler};
 use strait_s5066::c_pdu::CPdu;
 use strait_s5066::s_pdu::{self, DataSPdu};
+use strait_s5066::sis::Sis;
 use strait_s5066::{Offer, Outcome, Station};
 use strait_wire::hash::hash64;
 
+use self::clients::Ticket;
 use super::{Link, NOTE_CLASS, Port};
-use crate::config::PortConfig;
+use crate::config::{HfOrder, PortConfig};
 use crate::route::Hop;
+
+mod clients;
 
 /// About what a D_PDU has, for those who ask.
 const D_PDU_OCTETS: u32 = 64;
@@ -26,9 +30,21 @@ const D_PDU_OCTETS: u32 = 64;
 /// A station, and what it has to know of the port's packets.
 #[derive(Debug)]
 pub(super) struct Hf {
-    station: Station<Box<Packet>>,
+    station: Station<Ticket>,
+    /// What programs beside the gateway use the station by.
+    sis: Sis,
+    /// By peer: there is a link.
+    linked: Vec<bool>,
+    /// Packets that the station has.
+    packets: usize,
+    /// Client data went last, not a packet.
+    client_last: bool,
     /// By class: repeated until it has come.
     arq: Vec<bool>,
+    /// Packets are to be delivered in order.
+    in_order: bool,
+    /// Times that a packet goes that isn't repeated.
+    copies: u32,
     /// By neighbour: octets, as C_PDUs have them, and packets in the queue.
     waiting: Vec<(usize, usize)>,
     /// By priority: packets in the queue.
@@ -39,10 +55,18 @@ impl Hf {
     /// The station of a port, if it is configured as one.
     pub(super) fn new(config: &PortConfig, policy: &Policy, seed: u64) -> Option<Self> {
         let (settings, peers) = config.station()?;
-        let without = config.hf.as_ref().map(|hf| &hf.without_arq);
+        let hf = config.hf.as_ref()?;
+        let without = Some(&hf.without_arq);
         let repeated = |name: &str| without.is_none_or(|names| names.iter().all(|it| it != name));
         let classes = policy.classes().iter();
+        let sis = Sis::new(hf.interface(settings.own, &peers));
         Some(Self {
+            sis,
+            linked: alloc::vec![false; peers.len()],
+            packets: 0,
+            client_last: false,
+            in_order: hf.order == HfOrder::Sent,
+            copies: hf.copies.unwrap_or(1),
             waiting: alloc::vec![(0, 0); peers.len()],
             queued: [0; PRIORITIES],
             station: Station::new(settings, &peers, hash64(seed, b"hf")),
@@ -56,11 +80,11 @@ impl Hf {
 
     /// Packets that the station holds.
     pub(super) fn held(&self) -> usize {
-        self.station.held()
+        self.packets
     }
 
     pub(super) fn eligible(&self, to: NeighbourId, class: ClassId) -> bool {
-        self.station.takes(to.index(), self.repeats(to, class))
+        !self.sis.is_reserved() && self.station.takes(to.index(), self.repeats(to, class))
     }
 
     /// Whether packets of a class are repeated until they have come.
@@ -71,9 +95,14 @@ impl Hf {
 
     /// Counts a packet that comes into the queue (1) or leaves it (-1).
     pub(super) fn count(&mut self, packet: &Packet, packets: isize) {
+        let copies = if self.repeats(packet.to, packet.class) {
+            1
+        } else {
+            self.copies as usize
+        };
         if let Some((octets, count)) = self.waiting.get_mut(packet.to.index()) {
             let around = s_pdu::around_octets(packet.bytes());
-            let own = packets * (packet.octets() + around) as isize;
+            let own = packets * (copies * (packet.octets() + around)) as isize;
             *octets = octets.saturating_add_signed(own);
             *count = count.saturating_add_signed(packets);
         }
@@ -84,21 +113,34 @@ impl Hf {
 
     pub(super) fn set_up(&mut self, now: Instant, state: PortState) {
         self.station.set_up(now, state);
+        self.sis.set_up(now, true);
     }
 
     pub(super) fn advance(&mut self, now: Instant) {
         self.station.advance(now);
+        self.tend_clients(now);
     }
 
     pub(super) fn wake(&self) -> Option<Wake> {
         let why = WakeReason::Turn;
-        self.station.wake().map(|at| Wake { at, why })
+        let both = [self.station.wake(), self.sis.wake()];
+        let at = both.into_iter().flatten().min();
+        at.map(|at| Wake { at, why })
     }
 
     /// What the station has under way, when the medium is gone.
-    pub(super) fn set_down(&mut self) -> impl Iterator<Item = Packet> + '_ {
+    pub(super) fn set_down(&mut self, now: Instant) -> Vec<Packet> {
         self.station.set_down();
-        core::iter::from_fn(|| self.station.poll_outcome()).map(|outcome| *outcome.ticket)
+        self.sis.set_up(now, false);
+        let mut packets = Vec::new();
+        while let Some(outcome) = self.station.poll_outcome() {
+            match outcome.ticket {
+                Ticket::Packet(packet) => packets.push(*packet),
+                Ticket::Client(number) => self.sis.decide(now, number, false),
+            }
+        }
+        self.packets = 0;
+        packets
     }
 
     /// Brings what is told of the station up to this moment.
@@ -118,6 +160,7 @@ impl Hf {
             warnings: counts.warnings_in + counts.warnings_out,
             queued: self.queued,
             others_ns: nanos(self.station.others()),
+            clients: self.tell_clients(),
             peers,
         };
         for (number, peer) in stats.peers.iter_mut().enumerate() {
@@ -137,6 +180,7 @@ impl Hf {
             };
             stats.links += u64::from(view.linked);
         }
+        self.sis.count_queued(&mut stats.queued);
     }
 }
 
@@ -195,8 +239,13 @@ impl Port {
             let Some(CPdu::Data(s_pdu)) = CPdu::parse(&received.c_pdu) else {
                 continue;
             };
-            let packet = DataSPdu::parse(s_pdu).and_then(|data| s_pdu::packet(&data));
-            let Some(packet) = packet else {
+            let data = DataSPdu::parse(s_pdu);
+            let Some(data) = data.filter(|data| s_pdu::is_packet(data)) else {
+                hf.arrive(now, &received, s_pdu);
+                continue;
+            };
+            let whole = received.damaged.is_empty() && received.missing.is_empty();
+            let Some(packet) = s_pdu::packet(&data).filter(|_| whole) else {
                 ledger.stats_mut().ports[port.index()].invalid += 1;
                 continue;
             };
@@ -205,6 +254,7 @@ impl Port {
             let to = NeighbourId(received.from as u16);
             came.push((copy, Hop { port, to }));
         }
+        hf.tend_clients(now);
         let counts = *hf.station.stats();
         let stats = &mut ledger.stats_mut().ports[port.index()];
         hf.tell(&mut stats.hf);
@@ -224,7 +274,14 @@ impl Port {
                 sent,
                 left,
             } = outcome;
-            let mut packet = *ticket;
+            let mut packet = match ticket {
+                Ticket::Packet(packet) => *packet,
+                Ticket::Client(number) => {
+                    hf.sis.decide(now, number, delivered);
+                    continue;
+                }
+            };
+            hf.packets -= 1;
             packet.enter(began, DelayPart::Line);
             packet.enter(sent, DelayPart::Repeat);
             if delivered {
@@ -249,6 +306,13 @@ impl Port {
                 to: head.to,
             });
         }
+        if let Some(next) = hf.next_of_clients() {
+            return Some(Want {
+                class: NOTE_CLASS,
+                octets: D_PDU_OCTETS,
+                to: NeighbourId(next.to as u16),
+            });
+        }
         let to = hf.station.to_whom().unwrap_or(0);
         hf.station.wants().then_some(Want {
             class: NOTE_CLASS,
@@ -269,7 +333,14 @@ impl Port {
             self.begin_turn(now, room)?;
         }
         let mut class = None;
-        while let Some(head) = self.head() {
+        loop {
+            let head = self.head();
+            let Some(hf) = self.hf_mut() else { break };
+            if hf.offer_of_clients(head.is_some()) {
+                class = class.or(Some(NOTE_CLASS));
+                continue;
+            }
+            let Some(head) = head else { break };
             class = class.or(Some(head.class));
             if !self.offer(now, head, ledger) {
                 break;
@@ -299,9 +370,16 @@ impl Port {
         if let Some(head) = head.filter(|head| hf.repeats(head.to, head.class)) {
             hf.station.link(head.to.index());
         }
+        let next = hf.next_of_clients();
+        if let Some(next) = next.filter(|next| next.arq) {
+            hf.station.link(next.to);
+        }
         let to = hf.station.to_whom();
-        let to = to.or_else(|| head.map(|head| head.to.index()))?;
-        let waiting = hf.waiting.get(to).copied().unwrap_or_default();
+        let to = to.or_else(|| head.map(|head| head.to.index()));
+        let to = to.or_else(|| next.map(|next| next.to))?;
+        let (octets, count) = hf.waiting.get(to).copied().unwrap_or_default();
+        let clients = hf.sis.waiting(to);
+        let waiting = (octets + clients.0, count + clients.1);
         let began = hf.station.begin(now, to, room, waiting);
         began.then_some(())
     }
@@ -319,12 +397,17 @@ impl Port {
         };
         let mut c_pdu = Vec::with_capacity(packet.octets() + s_pdu::AROUND_OCTETS_MAX);
         s_pdu::put_packet(packet.bytes(), packet.info().dscp, &mut c_pdu);
+        hf.packets += 1;
+        hf.client_last = false;
         hf.station.offer(Offer {
             to: head.to.index(),
             c_pdu,
             arq: hf.repeats(head.to, head.class),
+            expedited: false,
             urgent,
-            ticket: Box::new(packet),
+            in_order: hf.in_order,
+            copies: hf.copies,
+            ticket: Ticket::Packet(Box::new(packet)),
         });
         true
     }

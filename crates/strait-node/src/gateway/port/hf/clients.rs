@@ -1,0 +1,148 @@
+//! Programs that use a port's station beside the gateway: the clients of its subnetwork interface.
+
+use alloc::boxed::Box;
+
+use strait_core::node::{Effect, StreamEvent, StreamId, StreamOp};
+use strait_core::stats::ClientStats;
+use strait_core::{Instant, Packet};
+use strait_s5066::sis::{Arrived, Next, Op};
+use strait_s5066::{Offer, Received};
+
+use super::{Hf, Port};
+
+/// What the station gives back with an outcome.
+#[derive(Debug)]
+pub(super) enum Ticket {
+    /// A packet of ours.
+    Packet(Box<Packet>),
+    /// The number of a client's data.
+    Client(u64),
+}
+
+/// The error of a connection that is ended at once: ECONNABORTED.
+const ABORTED: i32 = 103;
+
+impl Hf {
+    /// Tells the clients' side of links, and the station of what the clients keep for themselves.
+    pub(super) fn tend_clients(&mut self, now: Instant) {
+        for (number, linked) in self.linked.iter_mut().enumerate() {
+            *linked = self.station.is_linked(number);
+        }
+        let station = &self.station;
+        self.sis
+            .advance(now, &self.linked, |peer| station.is_silent(peer));
+        self.station.set_exclusive(self.sis.exclusive());
+        if let Some(peer) = self.sis.calls() {
+            self.station.link(peer);
+        }
+    }
+
+    /// What of the clients' data may go next.
+    pub(super) fn next_of_clients(&self) -> Option<Next> {
+        self.sis.next(|next| match next.expedited {
+            true => self.station.takes_expedited(next.to),
+            false => self.station.takes(next.to, next.arq),
+        })
+    }
+
+    /// Hands a client's data to the station if it goes before packets, of which `packets` says
+    /// whether one could go now: the higher priority first, and of equals one after the other.
+    pub(super) fn offer_of_clients(&mut self, packets: bool) -> bool {
+        let Some(next) = self.next_of_clients() else {
+            return false;
+        };
+        let waiting = self.queued.iter().rposition(|count| *count > 0);
+        let best = waiting.filter(|_| packets && !next.expedited);
+        let mine = usize::from(next.priority);
+        if best.is_some_and(|best| best > mine || best == mine && self.client_last) {
+            return false;
+        }
+        let Some(taken) = self.sis.take_next(next.number) else {
+            return false;
+        };
+        self.client_last = true;
+        self.station.offer(Offer {
+            to: next.to,
+            c_pdu: taken.c_pdu,
+            arq: next.arq,
+            expedited: next.expedited,
+            urgent: false,
+            in_order: taken.in_order,
+            copies: taken.copies,
+            ticket: Ticket::Client(next.number),
+        });
+        true
+    }
+
+    /// Client data, or a word about it, came.
+    pub(super) fn arrive(&mut self, now: Instant, received: &Received, s_pdu: &[u8]) {
+        let ahead = received.c_pdu.len() - s_pdu.len();
+        let within = |blocks: &[(u16, u16)]| {
+            let blocks = blocks.iter();
+            blocks
+                .map(|(offset, length)| (offset.saturating_sub(ahead as u16), *length))
+                .collect::<alloc::vec::Vec<_>>()
+        };
+        self.sis.arrive(
+            now,
+            &Arrived {
+                from: received.from,
+                to: received.to,
+                arq: received.arq,
+                expedited: received.expedited,
+                s_pdu,
+                damaged: &within(&received.damaged),
+                missing: &within(&received.missing),
+            },
+        );
+    }
+
+    pub(super) fn tell_clients(&self) -> ClientStats {
+        let counts = self.sis.stats();
+        ClientStats {
+            bound: counts.bound,
+            requests: counts.requests,
+            indications: counts.indications,
+            confirmed: counts.confirmed,
+            rejected: counts.rejected,
+            flooded: counts.flooded,
+            unbound: counts.unbound,
+            invalid: counts.invalid,
+            cut: counts.cut,
+        }
+    }
+}
+
+impl Port {
+    /// Whether a client with this stream uses the port's station.
+    pub(crate) fn has_client(&self, id: StreamId) -> bool {
+        self.hf().is_some_and(|hf| hf.sis.has(id.0))
+    }
+
+    /// Something happened on a client's stream.
+    pub(crate) fn hear_client(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
+        let Some(hf) = self.hf_mut() else { return };
+        match *event {
+            StreamEvent::Opened { .. } => hf.sis.open(now, id.0),
+            StreamEvent::Data(bytes) => hf.sis.hear(now, id.0, bytes),
+            StreamEvent::Writable(octets) => hf.sis.give_credit(id.0, octets as usize),
+            // Who wants to send no more has nothing to ask for.
+            StreamEvent::Fin | StreamEvent::Reset(_) => hf.sis.close(now, id.0),
+        }
+    }
+
+    /// The next thing to do to a client's stream.
+    pub(crate) fn poll_client(&mut self) -> Option<Effect> {
+        let (id, op) = self.hf_mut()?.sis.poll()?;
+        let op = match op {
+            Op::Send(octets) => StreamOp::Send(octets),
+            Op::Credit(octets) => StreamOp::Credit(octets),
+            Op::Finish => StreamOp::Fin,
+            Op::Cut => StreamOp::Reset(ABORTED),
+        };
+        Some(Effect::Stream {
+            id: StreamId(id),
+            op,
+        })
+    }
+}

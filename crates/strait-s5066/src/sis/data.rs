@@ -1,0 +1,538 @@
+//! Clients' data: what waits, what is under way, what arrived.
+
+use alloc::vec::Vec;
+
+use strait_core::{Duration, Instant};
+
+use super::primitive::{
+    Indication, MODE_ARQ, MODE_AS_BOUND, MODE_NON_ARQ, MODE_WITH_ERRORS, Primitive, Request,
+    Service, Told,
+};
+use super::{Binding, MTU, Sis};
+use crate::address::Address;
+use crate::s_pdu::DataSPdu;
+
+/// U_PDUs of a client that wait or are under way: when it is told to stop, when it may go on, and
+/// when more are dropped without a word.
+const STOP_AT: usize = 16;
+const GO_ON_AT: usize = 8;
+const PENDING_MAX: usize = 64;
+
+/// Expedited ones of them, until the client loses its binding.
+const EXPEDITED_MAX: usize = 8;
+
+/// Octets of a U_PDU that come back when its client is told what became of it.
+const TOLD_OCTETS: usize = 64;
+
+/// The unit of a time to live.
+const TTL_UNIT: Duration = Duration::from_secs(2);
+
+/// Data that waits for its turn.
+#[derive(Debug)]
+pub(super) struct Submission {
+    number: u64,
+    /// `None` for what this node says itself.
+    owner: Option<u64>,
+    peer: usize,
+    priority: u8,
+    expedited: bool,
+    service: Service,
+    pub(super) dies: Instant,
+    c_pdu: Vec<u8>,
+    saps: (u8, u8),
+    told: Vec<u8>,
+}
+
+/// Data that has left.
+#[derive(Debug)]
+pub(super) struct Undecided {
+    owner: Option<u64>,
+    peer: usize,
+    expedited: bool,
+    confirmation: u8,
+    /// The node has it; its client hasn't said so.
+    arrived: bool,
+    dies: Instant,
+    saps: (u8, u8),
+    told: Vec<u8>,
+}
+
+impl Undecided {
+    /// How long the other client's word is waited for.
+    pub(super) fn dies(&self) -> Option<Instant> {
+        self.arrived.then_some(self.dies)
+    }
+}
+
+/// What may go next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// Its number.
+    pub number: u64,
+    /// The number of the peer.
+    pub to: usize,
+    /// 0 to 15, 15 the most urgent.
+    pub priority: u8,
+    /// With repeats until it has come.
+    pub arq: bool,
+    /// Ahead of all that isn't expedited.
+    pub expedited: bool,
+}
+
+/// Data on its way to the station.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The C_PDU.
+    pub c_pdu: Vec<u8>,
+    /// It is to be delivered in order.
+    pub in_order: bool,
+    /// Without ARQ: times that it is sent.
+    pub copies: u32,
+}
+
+/// An S_PDU that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived<'a> {
+    /// The number of the peer.
+    pub from: usize,
+    /// This node's address, or that of a group of it.
+    pub to: Address,
+    /// With ARQ, expedited or not.
+    pub arq: bool,
+    /// Expedited.
+    pub expedited: bool,
+    /// The S_PDU.
+    pub s_pdu: &'a [u8],
+    /// Offset and length of what is damaged, and of what didn't come, in the S_PDU.
+    pub damaged: &'a [(u16, u16)],
+    /// The same of what didn't come.
+    pub missing: &'a [(u16, u16)],
+}
+
+impl Sis {
+    /// A client wants data sent.
+    pub(super) fn submit(
+        &mut self,
+        id: u64,
+        binding: Binding,
+        expedited: bool,
+        request: &Request<'_>,
+    ) {
+        let as_bound = request.service.mode == MODE_AS_BOUND;
+        let service = if as_bound {
+            binding.service
+        } else {
+            request.service
+        };
+        self.stats.requests += 1;
+        if let Err(reason) = self.takes(expedited, service, request) {
+            let told = Told {
+                sap: request.sap,
+                to: request.to,
+                u_pdu: head(request.u_pdu),
+            };
+            self.stats.rejected += 1;
+            return self.say(id, &Primitive::UnidataRejected(expedited, reason, told));
+        }
+        let pending = self.pending(id);
+        if expedited && self.pending_expedited(id) >= EXPEDITED_MAX {
+            self.say(id, &Primitive::UnbindIndication(4));
+            return self.unbind(id);
+        }
+        let peer = self.peer(request.to);
+        let (Some(peer), true) = (peer, pending < PENDING_MAX) else {
+            self.stats.flooded += 1;
+            return;
+        };
+        let arq = service.mode == MODE_ARQ;
+        let header = DataSPdu {
+            priority: if expedited { 0 } else { request.priority },
+            source: binding.sap,
+            destination: request.sap,
+            confirm: arq && service.confirmation == 2,
+            u_pdu: &[],
+        };
+        let mut c_pdu = alloc::vec![0];
+        header.put_header(&mut c_pdu);
+        c_pdu.extend_from_slice(request.u_pdu);
+        let ttl = match request.ttl {
+            0 => self.settings.ttl_max,
+            units => (TTL_UNIT * units).min(self.settings.ttl_max),
+        };
+        let submission = Submission {
+            number: 0,
+            owner: Some(id),
+            peer,
+            priority: header.priority,
+            expedited,
+            service,
+            dies: self.now + ttl,
+            c_pdu,
+            saps: (binding.sap, request.sap),
+            told: head(request.u_pdu).into(),
+        };
+        self.enqueue(submission);
+        self.control_flow(id);
+    }
+
+    fn peer(&self, address: Address) -> Option<usize> {
+        let mut peers = self.settings.peers.iter();
+        peers.position(|peer| *peer == address)
+    }
+
+    /// Whether data can be sent, or the reason why not.
+    fn takes(&self, expedited: bool, service: Service, request: &Request<'_>) -> Result<(), u8> {
+        if request.u_pdu.len() > usize::from(MTU) {
+            return Err(4);
+        }
+        if !(MODE_ARQ..=MODE_WITH_ERRORS).contains(&service.mode) {
+            return Err(5);
+        }
+        let arq = service.mode == MODE_ARQ;
+        // Nobody of a group could acknowledge, and what is expedited is always acknowledged.
+        if arq && request.to.is_group() || expedited && !arq {
+            return Err(5);
+        }
+        match self.peer(request.to) {
+            Some(_) if self.up => Ok(()),
+            _ => Err(3),
+        }
+    }
+
+    fn enqueue(&mut self, submission: Submission) {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.queue.push(Submission {
+            number,
+            ..submission
+        });
+    }
+
+    /// Sends an S_PDU of this node's own.
+    pub(super) fn send_own(&mut self, peer: usize, expedited: bool, priority: u8, s_pdu: &[u8]) {
+        // As many as clients may have under way: each answers something.
+        if self.queue.len() >= PENDING_MAX * (self.settings.clients_max + 1) {
+            self.stats.flooded += 1;
+            return;
+        }
+        let mut c_pdu = alloc::vec![0];
+        c_pdu.extend_from_slice(s_pdu);
+        let service = Service {
+            mode: MODE_ARQ,
+            any_order: true,
+            ..Service::default()
+        };
+        self.enqueue(Submission {
+            number: 0,
+            owner: None,
+            peer,
+            priority,
+            expedited,
+            service,
+            dies: self.now + self.settings.ttl_max,
+            c_pdu,
+            saps: (0, 0),
+            told: Vec::new(),
+        });
+    }
+
+    /// U_PDUs of a client without a known outcome.
+    fn pending(&self, id: u64) -> usize {
+        let queued = self.queue.iter().filter(|it| it.owner == Some(id));
+        let sent = self.undecided.values().filter(|it| it.owner == Some(id));
+        queued.count() + sent.count()
+    }
+
+    fn pending_expedited(&self, id: u64) -> usize {
+        let queued = self.queue.iter();
+        let queued = queued.filter(|it| it.owner == Some(id) && it.expedited);
+        let sent = self.undecided.values();
+        let sent = sent.filter(|it| it.owner == Some(id) && it.expedited);
+        queued.count() + sent.count()
+    }
+
+    fn control_flow(&mut self, id: u64) {
+        let pending = self.pending(id);
+        let Some(client) = self.client(id) else {
+            return;
+        };
+        if !client.stopped && pending >= STOP_AT {
+            client.stopped = true;
+            self.say(id, &Primitive::DataFlowOff);
+        } else if client.stopped && pending <= GO_ON_AT {
+            client.stopped = false;
+            self.say(id, &Primitive::DataFlowOn);
+        }
+    }
+
+    /// Gives up what a client wanted sent and hasn't left.
+    pub(super) fn forget_requests(&mut self, id: u64) {
+        self.queue.retain(|it| it.owner != Some(id));
+        for sent in self.undecided.values_mut() {
+            if sent.owner == Some(id) {
+                sent.owner = None;
+            }
+        }
+    }
+
+    /// The most urgent of what waits and `may` go, the oldest of equals.
+    pub fn next(&self, may: impl Fn(&Next) -> bool) -> Option<Next> {
+        let whole = self.hard_owner();
+        let served = |it: &&Submission| match whole {
+            Some((peer, owner)) if it.peer == peer => it.owner.is_none() || it.owner == Some(owner),
+            Some(_) => false,
+            None => true,
+        };
+        let waiting = self.queue.iter().filter(served);
+        let waiting = waiting.map(|it| Next {
+            number: it.number,
+            to: it.peer,
+            priority: it.priority,
+            arq: it.service.mode == MODE_ARQ,
+            expedited: it.expedited,
+        });
+        let first = |next: &Next| {
+            (
+                next.expedited,
+                next.priority,
+                core::cmp::Reverse(next.number),
+            )
+        };
+        waiting.filter(may).max_by_key(first)
+    }
+
+    /// Takes what [`Self::next`] named. What becomes of it is told by [`Self::decide`].
+    pub fn take_next(&mut self, number: u64) -> Option<Taken> {
+        let place = self.queue.iter().position(|it| it.number == number)?;
+        let it = self.queue.remove(place);
+        let confirmation = match it.service.mode {
+            MODE_ARQ => it.service.confirmation,
+            _ => 0,
+        };
+        self.undecided.insert(
+            it.number,
+            Undecided {
+                owner: it.owner,
+                peer: it.peer,
+                expedited: it.expedited,
+                confirmation,
+                arrived: false,
+                dies: it.dies,
+                saps: it.saps,
+                told: it.told,
+            },
+        );
+        Some(Taken {
+            c_pdu: it.c_pdu,
+            in_order: !it.service.any_order,
+            copies: 1 + u32::from(it.service.repeats),
+        })
+    }
+
+    /// Octets and U_PDUs that wait for a peer.
+    #[must_use]
+    pub fn waiting(&self, to: usize) -> (usize, usize) {
+        let those = self.queue.iter().filter(|it| it.peer == to);
+        those.fold((0, 0), |(octets, count), it| {
+            (octets + it.c_pdu.len(), count + 1)
+        })
+    }
+
+    /// Adds what waits, by priority.
+    pub fn count_queued(&self, queued: &mut [u64; 16]) {
+        for it in &self.queue {
+            queued[usize::from(it.priority & 15)] += 1;
+        }
+    }
+
+    /// What became of data: its node has it, or it has left without ARQ; or it hasn't come, as far
+    /// as is known.
+    pub fn decide(&mut self, now: Instant, number: u64, delivered: bool) {
+        self.now = self.now.max(now);
+        let Some(sent) = self.undecided.get_mut(&number) else {
+            return;
+        };
+        if delivered && sent.confirmation == 2 && sent.owner.is_some() {
+            sent.arrived = true;
+            return;
+        }
+        let confirmed = sent.confirmation == 1;
+        if let Some(sent) = self.undecided.remove(&number) {
+            match (delivered, confirmed) {
+                (true, true) => self.tell(&sent, None),
+                (true, false) => self.tell_nothing(&sent),
+                (false, _) => self.tell(&sent, Some(3)),
+            }
+        }
+    }
+
+    fn tell_nothing(&mut self, sent: &Undecided) {
+        if let Some(id) = sent.owner {
+            self.control_flow(id);
+        }
+    }
+
+    /// Tells a client that its data has come, or why it hasn't.
+    fn tell(&mut self, sent: &Undecided, rejected: Option<u8>) {
+        let Some(id) = sent.owner else { return };
+        let told = Told {
+            sap: sent.saps.1,
+            to: self.settings.peers[sent.peer],
+            u_pdu: &sent.told,
+        };
+        let primitive = match rejected {
+            Some(reason) => {
+                self.stats.rejected += 1;
+                Primitive::UnidataRejected(sent.expedited, reason, told)
+            }
+            None => {
+                self.stats.confirmed += 1;
+                Primitive::UnidataConfirm(sent.expedited, told)
+            }
+        };
+        self.say(id, &primitive);
+        self.control_flow(id);
+    }
+
+    /// Gives up what is too old, and all with ARQ for those who don't answer.
+    pub(super) fn expire(&mut self, silent: impl Fn(usize) -> bool) {
+        let now = self.now;
+        let mut over = Vec::new();
+        self.queue.retain_mut(|it| {
+            let dead = it.dies <= now;
+            let lost = it.service.mode == MODE_ARQ && silent(it.peer);
+            if dead || lost {
+                let sent = Undecided {
+                    owner: it.owner,
+                    peer: it.peer,
+                    expedited: it.expedited,
+                    confirmation: 0,
+                    arrived: false,
+                    dies: it.dies,
+                    saps: it.saps,
+                    told: core::mem::take(&mut it.told),
+                };
+                over.push((sent, if dead { 1 } else { 3 }));
+            }
+            !(dead || lost)
+        });
+        let late = self.undecided.iter();
+        let late = late.filter(|(_, sent)| sent.dies().is_some_and(|dies| dies <= now));
+        let late: Vec<u64> = late.map(|(number, _)| *number).collect();
+        let late = late.into_iter().filter_map(|it| self.undecided.remove(&it));
+        // The node has it, and its client hasn't said so in time.
+        over.extend(late.map(|sent| (sent, 3)));
+        for (sent, reason) in over {
+            self.tell(&sent, Some(reason));
+        }
+    }
+
+    /// An S_PDU arrived that isn't for this node's own clients.
+    pub fn arrive(&mut self, now: Instant, arrived: &Arrived<'_>) {
+        self.now = self.now.max(now);
+        let s_pdu = arrived.s_pdu;
+        let Some(&first) = s_pdu.first() else {
+            return;
+        };
+        match first >> 4 {
+            0 => self.arrive_data(arrived),
+            kind @ (1 | 2) => self.arrive_word(arrived.from, s_pdu, kind == 1),
+            _ => self.arrive_hard_link(arrived.from, s_pdu),
+        }
+    }
+
+    fn arrive_data(&mut self, arrived: &Arrived<'_>) {
+        let Some(data) = DataSPdu::parse(arrived.s_pdu) else {
+            return;
+        };
+        let errors = !arrived.damaged.is_empty() || !arrived.missing.is_empty();
+        let holder = self.holder(data.destination);
+        let takes_errors = |id: &u64| {
+            let mode = self.binding(*id).map(|it| it.service.mode);
+            !errors || mode == Some(MODE_WITH_ERRORS)
+        };
+        let Some(id) = holder.filter(takes_errors) else {
+            if holder.is_none() {
+                self.stats.unbound += 1;
+            }
+            if data.confirm && arrived.arq {
+                self.answer(arrived, &data, [2 << 4 | 1]);
+            }
+            return;
+        };
+        let mode = match (arrived.arq, self.binding(id).map(|it| it.service.mode)) {
+            (true, _) => MODE_ARQ,
+            (false, Some(MODE_WITH_ERRORS)) => MODE_WITH_ERRORS,
+            (false, _) => MODE_NON_ARQ,
+        };
+        let front = arrived.s_pdu.len() - data.u_pdu.len();
+        let within = |blocks: &[(u16, u16)]| -> Vec<(u16, u16)> {
+            blocks.iter().filter_map(|it| behind(*it, front)).collect()
+        };
+        let (damaged, missing) = (within(arrived.damaged), within(arrived.missing));
+        let indication = Indication {
+            priority: data.priority,
+            sap: data.destination,
+            to: arrived.to,
+            mode,
+            from_sap: data.source,
+            from: self.settings.peers[arrived.from],
+            damaged: &damaged,
+            missing: &missing,
+            u_pdu: data.u_pdu,
+        };
+        self.stats.indications += 1;
+        self.say(
+            id,
+            &Primitive::UnidataIndication(arrived.expedited, indication),
+        );
+        if data.confirm && arrived.arq {
+            self.answer(arrived, &data, [1 << 4]);
+        }
+    }
+
+    /// Tells the other client's node what became of its data here.
+    fn answer(&mut self, arrived: &Arrived<'_>, data: &DataSPdu<'_>, first: [u8; 1]) {
+        let mut s_pdu = Vec::from(first);
+        s_pdu.push(data.source << 4 | data.destination & 15);
+        s_pdu.extend_from_slice(head(data.u_pdu));
+        self.send_own(arrived.from, arrived.expedited, data.priority, &s_pdu);
+    }
+
+    /// The other end says that a client has data of ours, or that there is none.
+    fn arrive_word(&mut self, from: usize, s_pdu: &[u8], has: bool) {
+        let Some((&[_, saps], told)) = s_pdu.split_first_chunk::<2>() else {
+            return;
+        };
+        let saps = (saps >> 4, saps & 15);
+        let about = |sent: &Undecided| {
+            let begins = sent.told.starts_with(told) || told.starts_with(&sent.told);
+            sent.confirmation == 2 && sent.peer == from && sent.saps == saps && begins
+        };
+        let mut those = self.undecided.iter();
+        let Some(number) = those
+            .find(|(_, sent)| about(sent))
+            .map(|(number, _)| *number)
+        else {
+            return;
+        };
+        if let Some(sent) = self.undecided.remove(&number) {
+            self.tell(&sent, if has { None } else { Some(2) });
+        }
+    }
+}
+
+/// What comes back of a U_PDU.
+fn head(u_pdu: &[u8]) -> &[u8] {
+    &u_pdu[..u_pdu.len().min(TOLD_OCTETS)]
+}
+
+/// A block of what follows `front` octets.
+fn behind((offset, length): (u16, u16), front: usize) -> Option<(u16, u16)> {
+    let (begin, end) = (
+        usize::from(offset),
+        usize::from(offset) + usize::from(length),
+    );
+    let begin = begin.max(front);
+    (begin < end).then(|| ((begin - front) as u16, (end - begin) as u16))
+}

@@ -1,0 +1,476 @@
+//! The subnetwork interface (Annex A): clients on byte streams, what they ask for, and what they
+//! are told.
+//!
+//! A machine without sockets: octets of numbered clients come in, octets for them go out. What
+//! clients want sent is taken from here when its turn comes, and what became of it is told here.
+
+mod data;
+mod hard;
+mod primitive;
+
+pub use self::data::{Arrived, Next, Taken};
+pub use self::primitive::{
+    FRONT, HardLink, Indication, MODE_ARQ, MODE_AS_BOUND, MODE_NON_ARQ, MODE_WITH_ERRORS,
+    NoPrimitive, PREAMBLE, Primitive, Reader, Request, Service, Told,
+};
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use strait_core::{Duration, Instant};
+
+use self::data::{Submission, Undecided};
+use self::hard::Hard;
+use crate::address::Address;
+
+/// The longest U_PDU that a general node takes.
+pub const MTU: u16 = 2048;
+
+/// Octets that a client may send before it hears that it may send more: two of the longest
+/// primitives.
+const CREDIT: u32 = 128 * 1024;
+
+/// Octets that wait for a client that doesn't read; then it is cut off. Two minutes of what a
+/// channel of 9600 bit/s delivers.
+const UNREAD_MAX: usize = 256 * 1024;
+
+/// Primitives that make no sense, until a client loses its binding.
+const INVALID_MAX: u32 = 8;
+
+/// Connections that haven't bound, beside those that may.
+const UNBOUND_MAX: usize = 8;
+
+/// From the last octets of a client until it is asked whether it is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(120);
+
+/// How long it may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// How a subnetwork interface behaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// This node.
+    pub own: Address,
+    /// The nodes and groups that data can be sent to.
+    pub peers: Vec<Address>,
+    /// Clients that may bind at a time.
+    pub clients_max: usize,
+    /// Access points that aren't for clients: this node's own use them.
+    pub reserved: Vec<u8>,
+    /// The longest time that data of a client without one of its own is worth sending.
+    pub ttl_max: Duration,
+}
+
+/// What is to be done to a client's stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Send octets.
+    Send(Vec<u8>),
+    /// So many more octets may come.
+    Credit(u32),
+    /// No more octets go; what was sent before still does.
+    Finish,
+    /// It is of no use any more: end it at once.
+    Cut,
+}
+
+/// What an interface counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SisStats {
+    /// Clients that have an access point now.
+    pub bound: u64,
+    /// U_PDUs taken from clients.
+    pub requests: u64,
+    /// U_PDUs given to clients.
+    pub indications: u64,
+    /// U_PDUs that were confirmed to their clients.
+    pub confirmed: u64,
+    /// U_PDUs that were rejected.
+    pub rejected: u64,
+    /// U_PDUs of clients that didn't stop when they were told to; dropped.
+    pub flooded: u64,
+    /// U_PDUs for access points that no client has.
+    pub unbound: u64,
+    /// Primitives that made no sense.
+    pub invalid: u64,
+    /// Clients cut off: they didn't read, didn't answer, or sent what nobody understands.
+    pub cut: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Binding {
+    sap: u8,
+    rank: u8,
+    service: Service,
+}
+
+#[derive(Debug)]
+struct Attached {
+    id: u64,
+    reader: Reader,
+    binding: Option<Binding>,
+    invalid: u32,
+    /// It was told to stop.
+    stopped: bool,
+    /// Octets for it that its stream hasn't taken.
+    unread: Vec<u8>,
+    /// Octets that its stream would take.
+    credit: usize,
+    heard: Instant,
+    /// It was asked whether it is there, and has until then.
+    asked_until: Option<Instant>,
+}
+
+/// A subnetwork interface.
+#[derive(Debug)]
+pub struct Sis {
+    settings: Settings,
+    clients: Vec<Attached>,
+    ops: VecDeque<(u64, Op)>,
+    /// Whether the medium is there.
+    up: bool,
+    now: Instant,
+    /// By peer: there is a link.
+    linked: Vec<bool>,
+    queue: Vec<Submission>,
+    /// Sent, with an outcome that isn't known.
+    undecided: BTreeMap<u64, Undecided>,
+    next_number: u64,
+    hard: Option<Hard>,
+    stats: SisStats,
+}
+
+impl Sis {
+    /// An interface without clients, on a medium that isn't there yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            linked: alloc::vec![false; settings.peers.len()],
+            settings,
+            clients: Vec::new(),
+            ops: VecDeque::new(),
+            up: false,
+            now: Instant::ZERO,
+            queue: Vec::new(),
+            undecided: BTreeMap::new(),
+            next_number: 0,
+            hard: None,
+            stats: SisStats::default(),
+        }
+    }
+
+    /// What it counted.
+    #[must_use]
+    pub fn stats(&self) -> SisStats {
+        let bound = self.clients.iter().filter(|it| it.binding.is_some());
+        SisStats {
+            bound: bound.count() as u64,
+            ..self.stats
+        }
+    }
+
+    /// Whether a client with this number is connected.
+    #[must_use]
+    pub fn has(&self, id: u64) -> bool {
+        self.clients.iter().any(|client| client.id == id)
+    }
+
+    /// The next thing to do to a stream.
+    pub fn poll(&mut self) -> Option<(u64, Op)> {
+        self.ops.pop_front()
+    }
+
+    /// A client connected, under a number that none has had before.
+    pub fn open(&mut self, now: Instant, id: u64) {
+        self.now = now;
+        if self.clients.len() >= self.settings.clients_max + UNBOUND_MAX {
+            self.stats.cut += 1;
+            self.ops.push_back((id, Op::Cut));
+            return;
+        }
+        self.clients.push(Attached {
+            id,
+            reader: Reader::default(),
+            binding: None,
+            invalid: 0,
+            stopped: false,
+            unread: Vec::new(),
+            credit: 0,
+            heard: now,
+            asked_until: None,
+        });
+        self.ops.push_back((id, Op::Credit(CREDIT)));
+    }
+
+    /// A client's stream takes so many more octets.
+    pub fn give_credit(&mut self, id: u64, octets: usize) {
+        if let Some(client) = self.client(id) {
+            client.credit = client.credit.saturating_add(octets);
+        }
+        self.flush(id);
+    }
+
+    /// A client is gone.
+    pub fn close(&mut self, now: Instant, id: u64) {
+        self.now = now;
+        self.unbind(id);
+        self.clients.retain(|client| client.id != id);
+    }
+
+    /// Octets of a client.
+    pub fn hear(&mut self, now: Instant, id: u64, bytes: &[u8]) {
+        self.now = now;
+        let Some(client) = self.client(id) else {
+            return;
+        };
+        client.heard = now;
+        let mut reader = core::mem::take(&mut client.reader);
+        let read = reader.feed(bytes, |body| {
+            self.take(id, body);
+            self.has(id)
+        });
+        if let Some(client) = self.client(id) {
+            (client.reader, client.asked_until) = (reader, None);
+            self.ops.push_back((id, Op::Credit(bytes.len() as u32)));
+        }
+        if read.is_err() {
+            self.stats.invalid += 1;
+            self.dismiss(id, 3);
+        }
+    }
+
+    /// The medium has come or gone.
+    pub fn set_up(&mut self, now: Instant, up: bool) {
+        self.now = now;
+        if core::mem::replace(&mut self.up, up) == up {
+            return;
+        }
+        let bound = self.clients.iter().filter(|it| it.binding.is_some());
+        let bound: Vec<u64> = bound.map(|client| client.id).collect();
+        for id in bound {
+            self.tell_availability(id);
+        }
+    }
+
+    fn tell_availability(&mut self, id: u64) {
+        let status = if self.up { 3 } else { 0 };
+        self.say(id, &Primitive::SubnetAvailability { status, reason: 0 });
+    }
+
+    /// Brings the interface up to this moment. `linked` says of each peer whether there is a link,
+    /// and `silent` whether it doesn't answer calls.
+    pub fn advance(&mut self, now: Instant, linked: &[bool], silent: impl Fn(usize) -> bool) {
+        self.now = self.now.max(now);
+        self.linked.clear();
+        self.linked.extend_from_slice(linked);
+        self.give_up_calls(&silent);
+        self.expire(silent);
+        self.tend_hard_link();
+        for place in (0..self.clients.len()).rev() {
+            let client = &mut self.clients[place];
+            let id = client.id;
+            if client.asked_until.is_some_and(|until| until <= now) {
+                self.dismiss(id, 2);
+            } else if client.asked_until.is_none() && client.heard + KEEP_ALIVE <= now {
+                client.asked_until = Some(now + ANSWER_WITHIN);
+                self.say(id, &Primitive::KeepAlive);
+            }
+        }
+    }
+
+    /// When [`Self::advance`] is to be called.
+    #[must_use]
+    pub fn wake(&self) -> Option<Instant> {
+        let clients = self.clients.iter();
+        let clients = clients.map(|it| it.asked_until.unwrap_or(it.heard + KEEP_ALIVE));
+        let dies = self.queue.iter().map(|it| it.dies);
+        let undecided = self.undecided.values().filter_map(Undecided::dies);
+        let hard = self.hard.iter().filter_map(Hard::until);
+        let all = clients.chain(dies).chain(undecided).chain(hard);
+        all.filter(|at| *at > self.now).min()
+    }
+
+    fn client(&mut self, id: u64) -> Option<&mut Attached> {
+        self.clients.iter_mut().find(|client| client.id == id)
+    }
+
+    fn binding(&self, id: u64) -> Option<Binding> {
+        let client = self.clients.iter().find(|client| client.id == id);
+        client.and_then(|client| client.binding)
+    }
+
+    /// The client that has an access point.
+    fn holder(&self, sap: u8) -> Option<u64> {
+        let holds = |client: &&Attached| client.binding.is_some_and(|it| it.sap == sap);
+        self.clients.iter().find(holds).map(|client| client.id)
+    }
+
+    /// Tells a client something. One that doesn't read what it is told is cut off: nobody else is
+    /// to wait for it.
+    fn say(&mut self, id: u64, primitive: &Primitive<'_>) {
+        let Some(client) = self.client(id) else {
+            return;
+        };
+        primitive.put(&mut client.unread);
+        self.flush(id);
+        if self
+            .client(id)
+            .is_some_and(|it| it.unread.len() > UNREAD_MAX)
+        {
+            self.cut(id);
+        }
+    }
+
+    fn flush(&mut self, id: u64) {
+        let Some(client) = self.client(id) else {
+            return;
+        };
+        let octets = client.unread.len().min(client.credit);
+        if octets > 0 {
+            client.credit -= octets;
+            let rest = client.unread.split_off(octets);
+            let octets = core::mem::replace(&mut client.unread, rest);
+            self.ops.push_back((id, Op::Send(octets)));
+        }
+    }
+
+    fn cut(&mut self, id: u64) {
+        self.stats.cut += 1;
+        self.unbind(id);
+        self.clients.retain(|client| client.id != id);
+        self.ops.push_back((id, Op::Cut));
+    }
+
+    /// Tells a client why it has to go, and lets it.
+    fn dismiss(&mut self, id: u64, reason: u8) {
+        self.say(id, &Primitive::UnbindIndication(reason));
+        if self.has(id) {
+            self.stats.cut += 1;
+            self.unbind(id);
+            self.clients.retain(|client| client.id != id);
+            self.ops.push_back((id, Op::Finish));
+        }
+    }
+
+    /// Takes a client's access point away, and with it what it wanted sent.
+    fn unbind(&mut self, id: u64) {
+        if let Some(client) = self.client(id) {
+            client.binding = None;
+            client.stopped = false;
+        }
+        self.forget_requests(id);
+        self.end_hard_link_of(id);
+    }
+
+    /// Takes a primitive of a client.
+    fn take(&mut self, id: u64, body: &[u8]) {
+        let parsed = Primitive::parse(body);
+        let bound = self.binding(id);
+        match (parsed, bound) {
+            (Some(Primitive::BindRequest { sap, rank, service }), _) => {
+                self.bind(id, Binding { sap, rank, service });
+            }
+            (Some(Primitive::UnbindRequest), Some(_)) => self.unbind(id),
+            (Some(Primitive::KeepAlive), _) => self.answer_keep_alive(id),
+            (Some(Primitive::UnidataRequest(expedited, request)), Some(binding)) => {
+                self.submit(id, binding, expedited, &request);
+            }
+            (Some(Primitive::HardLinkEstablish(link, to)), Some(binding)) => {
+                self.want_hard_link(id, binding.rank, binding.sap, link, to);
+            }
+            (Some(Primitive::HardLinkTerminate(to)), Some(_)) => self.drop_hard_link(id, to),
+            (Some(Primitive::HardLinkAccept(_, to)), Some(_)) => {
+                self.decide_hard_link(id, to, None);
+            }
+            (Some(Primitive::HardLinkReject(reason, _, to)), Some(_)) => {
+                self.decide_hard_link(id, to, Some(reason));
+            }
+            (Some(Primitive::ManagementRequest { kind, .. }), Some(Binding { rank: 15, .. })) => {
+                self.answer_management(id, kind);
+            }
+            _ => self.note_invalid(id),
+        }
+    }
+
+    /// A primitive of an unknown type, of a wrong size, or that isn't for a client to send now.
+    fn note_invalid(&mut self, id: u64) {
+        self.stats.invalid += 1;
+        let Some(client) = self.client(id) else {
+            return;
+        };
+        client.invalid += 1;
+        if client.invalid > INVALID_MAX {
+            self.dismiss(id, 3);
+        }
+    }
+
+    /// A client's question is answered, its answer isn't.
+    fn answer_keep_alive(&mut self, id: u64) {
+        let asked = self
+            .client(id)
+            .is_some_and(|it| it.asked_until.take().is_some());
+        if !asked {
+            self.say(id, &Primitive::KeepAlive);
+        }
+    }
+
+    /// What management may know: of each peer its address and whether there is a link.
+    fn answer_management(&mut self, id: u64, kind: u8) {
+        let mut body = Vec::new();
+        if kind == MANAGEMENT_LINKS {
+            for (peer, linked) in self.settings.peers.iter().zip(&self.linked) {
+                body.extend_from_slice(&peer.bits().to_be_bytes());
+                body.push(u8::from(*linked));
+            }
+        }
+        self.say(id, &Primitive::ManagementIndication { kind, body: &body });
+    }
+
+    fn bind(&mut self, id: u64, wanted: Binding) {
+        match self.refuse(id, wanted) {
+            Some(reason) => self.say(id, &Primitive::BindRejected(reason)),
+            None => {
+                if let Some(client) = self.client(id) {
+                    client.binding = Some(wanted);
+                }
+                let (sap, mtu) = (wanted.sap, MTU);
+                self.say(id, &Primitive::BindAccepted { sap, mtu });
+                if !self.up {
+                    self.tell_availability(id);
+                }
+            }
+        }
+    }
+
+    /// Why a client can't have an access point. One of a higher rank may take the place of another.
+    fn refuse(&mut self, id: u64, wanted: Binding) -> Option<u8> {
+        if self.binding(id).is_some() || self.holder(wanted.sap).is_some() {
+            return Some(3);
+        }
+        if self.settings.reserved.contains(&wanted.sap) {
+            return Some(3);
+        }
+        if !(MODE_ARQ..=MODE_WITH_ERRORS).contains(&wanted.service.mode) {
+            return Some(0);
+        }
+        let bound = self.clients.iter();
+        let bound = bound.filter_map(|it| Some((it.binding?.rank, it.id)));
+        if bound.clone().count() < self.settings.clients_max {
+            return None;
+        }
+        match bound.min().filter(|(rank, _)| *rank < wanted.rank) {
+            Some((_, lowest)) => {
+                self.say(lowest, &Primitive::UnbindIndication(1));
+                self.unbind(lowest);
+                None
+            }
+            None => Some(1),
+        }
+    }
+}
+
+/// The kind of management message that asks for the links.
+const MANAGEMENT_LINKS: u8 = 1;
+
+#[cfg(test)]
+mod tests;
