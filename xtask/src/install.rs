@@ -17,7 +17,7 @@ struct Tool {
     tests: &'static str,
 }
 
-const TOOLS: [Tool; 9] = [
+const TOOLS: [Tool; 10] = [
     Tool {
         program: "ip",
         package: "iproute2",
@@ -37,6 +37,11 @@ const TOOLS: [Tool; 9] = [
         program: "ping",
         package: "iputils-ping",
         tests: "live ping in both families",
+    },
+    Tool {
+        program: "babeld",
+        package: "babeld",
+        tests: "routes that a routing protocol changes",
     },
     Tool {
         program: "curl",

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use strait_core::id::PortId;
 use strait_core::node::{Boot, Node, NodeFactory, SocketId};
-use strait_node::config::PortKind;
+use strait_node::config::{PortKind, Routing};
 use strait_node::{GatewayFactory, InvalidConfig, NodeConfig};
 
 use crate::clock::Clock;
@@ -16,6 +16,7 @@ use crate::error::{Doing, Error};
 use crate::gateway_ports::{describe, ports};
 use crate::gateway_status;
 use crate::journal_file::JournalFile;
+use crate::kernel_routes::KernelRoutes;
 use crate::metrics::MetricsServer;
 use crate::node_loop::{Ended, Options, Runner};
 use crate::packets_file;
@@ -98,6 +99,9 @@ impl LiveGateway {
         let failures = runner.open_ports();
         let down: Vec<PortId> = failures.iter().map(|(port, _)| *port).collect();
         judge(config, failures)?;
+        if config.routing == Routing::Kernel {
+            runner.add_service(Box::new(KernelRoutes::open(config)?));
+        }
         let mut ready = ready_line(config, &down, metrics);
         for address in runner.listens_at() {
             ready += &format!("; clients: {address}");

@@ -21,6 +21,7 @@ pub mod gateway_status;
 mod hf_modem;
 pub mod journal_file;
 pub mod kernel;
+mod kernel_routes;
 pub mod kiss;
 pub mod lab;
 pub mod measure_pair;

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
@@ -16,6 +16,7 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
     RouteScope, RouteType,
 };
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
@@ -380,6 +381,67 @@ impl Netlink {
         Ok(routes)
     }
 
+    /// Adds or removes a route by an interface in a table of one's own.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_table_route(
+        &mut self,
+        table: u32,
+        prefix: IpAddr,
+        length: u8,
+        link: u32,
+        there: bool,
+    ) -> Result<(), Error> {
+        let mut message = route_message(prefix, length, None, Some(link));
+        message.header.table = RouteHeader::RT_TABLE_UNSPEC;
+        message.attributes.push(RouteAttribute::Table(table));
+        let result = if there {
+            let flags = NLM_F_CREATE | NLM_F_EXCL;
+            unless_exists(self.change(Message::NewRoute(message), flags))
+        } else {
+            self.change(Message::DelRoute(message), 0)
+        };
+        let word = if there { "add" } else { "remove" };
+        result.doing(|| format!("{word} the route to {prefix}/{length} in table {table}"))
+    }
+
+    /// Adds a rule at a place: what comes in by an interface, or by any but that one, goes by a
+    /// table; by the main one without its number. One that is there already is no error.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn add_rule(
+        &mut self,
+        ipv4: bool,
+        place: u32,
+        interface: &str,
+        any_but: bool,
+        table: Option<u32>,
+    ) -> Result<(), Error> {
+        let message = rule_message(ipv4, place, interface, any_but, table);
+        let flags = NLM_F_CREATE | NLM_F_EXCL;
+        unless_exists(self.change(Message::NewRule(message), flags))
+            .doing(|| format!("add routing rule {place}"))
+    }
+
+    /// Removes such a rule.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn delete_rule(
+        &mut self,
+        ipv4: bool,
+        place: u32,
+        interface: &str,
+        any_but: bool,
+        table: Option<u32>,
+    ) -> Result<(), Error> {
+        let message = rule_message(ipv4, place, interface, any_but, table);
+        self.change(Message::DelRule(message), 0)
+            .doing(|| format!("remove routing rule {place}"))
+    }
+
     fn change(&mut self, message: Message, flags: u16) -> io::Result<()> {
         self.exchange(message, NLM_F_REQUEST | NLM_F_ACK | flags)
             .map(drop)
@@ -426,6 +488,80 @@ impl Netlink {
             }
         }
     }
+}
+
+/// Hears of changes of routes and interfaces in the calling thread's namespace.
+pub struct RouteEvents(Socket);
+
+impl RouteEvents {
+    /// Groups of `rtnetlink`: interfaces, routes of IPv4, routes of IPv6.
+    const GROUPS: [u32; 3] = [1, 7, 11];
+
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// The kernel gives no netlink socket.
+    pub fn open() -> Result<Self, Error> {
+        let listen = || -> io::Result<Socket> {
+            let mut socket = Socket::new(NETLINK_ROUTE)?;
+            socket.bind_auto()?;
+            for group in Self::GROUPS {
+                socket.add_membership(group)?;
+            }
+            socket.set_non_blocking(true)?;
+            Ok(socket)
+        };
+        listen()
+            .doing(|| "listen to changes of the routing table")
+            .map(Self)
+    }
+
+    /// Takes what was said, and tells whether anything was. What was said isn't read: after too
+    /// many changes at once the kernel leaves some away, and says only that it did.
+    pub fn drain(&mut self) -> bool {
+        let mut any = false;
+        loop {
+            match self.0.recv_from_full() {
+                Ok(_) => any = true,
+                Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => any = true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return any,
+            }
+        }
+    }
+}
+
+impl AsFd for RouteEvents {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn rule_message(
+    ipv4: bool,
+    place: u32,
+    interface: &str,
+    any_but: bool,
+    table: Option<u32>,
+) -> RuleMessage {
+    const MAIN: u32 = RouteHeader::RT_TABLE_MAIN as u32;
+    let mut message = RuleMessage::default();
+    message.header.family = if ipv4 {
+        AddressFamily::Inet
+    } else {
+        AddressFamily::Inet6
+    };
+    message.header.action = RuleAction::ToTable;
+    if any_but {
+        message.header.flags = RuleFlags::Invert;
+    }
+    let table = table.unwrap_or(MAIN);
+    message.attributes.extend([
+        RuleAttribute::Priority(place),
+        RuleAttribute::Iifname(interface.into()),
+        RuleAttribute::Table(table),
+    ]);
+    message
 }
 
 fn unless_exists(result: io::Result<()>) -> io::Result<()> {

@@ -517,6 +517,9 @@ impl<N: Node + ?Sized> Runner<N> {
             timers: &self.timers,
         };
         self.services[index].serve(&view);
+        while let Some(change) = self.services[index].poll_route() {
+            self.feed(self.clock.now(), Input::Route(change));
+        }
         while let Some(command) = self.services[index].poll_command() {
             if command == Command::Stop {
                 self.requests.stopper().stop();

@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use strait_core::flow::Flow;
-use strait_core::node::Command;
+use strait_core::node::{Command, RouteChange};
 use strait_core::stats::{Histogram, Stats};
 use strait_core::time::Instant;
 
@@ -19,6 +19,11 @@ pub trait Service {
 
     /// When it wants to be served whatever its descriptors say.
     fn wake(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The next change of the host's routes.
+    fn poll_route(&mut self) -> Option<RouteChange> {
         None
     }
 

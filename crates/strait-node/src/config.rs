@@ -37,6 +37,9 @@ pub use self::host::{HostConfig, HostKind, MacAddress};
 pub struct NodeConfig {
     /// The node's name in logs, status and scenarios.
     pub name: String,
+    /// Who else says where prefixes lie.
+    #[serde(default)]
+    pub routing: Routing,
     /// The host side: port 0.
     pub host: HostConfig,
     /// The link ports, from port 1 on.
@@ -58,6 +61,18 @@ pub struct NodeConfig {
     /// A record of all inputs and outputs, for `strait replay`. Live only.
     #[serde(default)]
     pub journal: Option<JournalConfig>,
+}
+
+/// Where a gateway has its routes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Routing {
+    /// From its node file alone.
+    #[default]
+    Static,
+    /// From the host's main routing table as well, and its changes: routes by neighbours'
+    /// addresses.
+    Kernel,
 }
 
 const fn default_mtu() -> Octets {
@@ -400,6 +415,12 @@ impl NodeConfig {
         self.validate_routes()
     }
 
+    /// Whether all that comes from the host side goes to the only neighbour of the only port.
+    pub(crate) fn has_default_way(&self) -> bool {
+        let told = self.routes.is_empty() && self.routing == Routing::Static;
+        told && !self.ports.is_empty()
+    }
+
     fn validate_routes(&self) -> Result<(), InvalidConfig> {
         if self.routes.len() > Self::ROUTES_MAX {
             return Err(invalid(
@@ -408,7 +429,8 @@ impl NodeConfig {
             ));
         }
         let lone = matches!(&self.ports[..], [port] if port.neighbours.len() <= 1);
-        if self.routes.is_empty() && !lone && !self.ports.is_empty() {
+        let own = self.routing == Routing::Static;
+        if self.routes.is_empty() && own && !lone && !self.ports.is_empty() {
             let message = "needed with several ports or neighbours: say which prefix lies where";
             return Err(invalid("[[route]]", message));
         }

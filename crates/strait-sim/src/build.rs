@@ -122,6 +122,10 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
     for fault in &loaded.scenario.faults {
         built.break_down(fault);
     }
+    for (at, member, change) in crate::routing::changes(loaded, &built.topology) {
+        let reroute = Fault::Reroute(built.nodes[member], change);
+        built.world.plan(Instant::ZERO + at, reroute);
+    }
     Ok(built)
 }
 

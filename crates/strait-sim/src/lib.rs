@@ -11,6 +11,7 @@ mod event;
 mod parallel;
 mod path;
 mod router;
+mod routing;
 mod run;
 mod segment;
 mod store;

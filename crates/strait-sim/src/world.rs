@@ -8,7 +8,8 @@ use strait_core::chance::Stream;
 use strait_core::drive::{Media, settle};
 use strait_core::hash::RunHash;
 use strait_core::node::{
-    Boot, DownCause, FrameMeta, NodeFactory, PortEvent, PortState, StreamEvent, StreamOp,
+    Boot, DownCause, FrameMeta, NodeFactory, PortEvent, PortState, RouteChange, StreamEvent,
+    StreamOp,
 };
 use strait_core::stats::Stats;
 use strait_core::{Effect, Fate, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta};
@@ -143,6 +144,8 @@ pub enum Fault {
     Unplug(LinkIndex),
     /// The medium of a link is back.
     Plug(LinkIndex),
+    /// The routing table of a node's host changes.
+    Reroute(NodeIndex, RouteChange),
 }
 
 /// The simulated world.

@@ -176,6 +176,8 @@ pub struct Lab {
     loaded: Loaded,
     gateways: Vec<GatewayProcess>,
     wires: Vec<Wire>,
+    /// Programs beside gateways.
+    daemons: Vec<Running>,
     cast: Vec<Part>,
     ground: Ground,
 }
@@ -213,6 +215,7 @@ impl Lab {
             loaded: loaded.clone(),
             gateways: Vec::new(),
             wires: Vec::new(),
+            daemons: Vec::new(),
             cast,
         };
         lab.start_links_and_gateways(&topology, &options.variant, stop)?;
@@ -246,11 +249,27 @@ impl Lab {
             })?;
         }
         stage.net.add_routes(topology)?;
+        for wire in &self.wires {
+            wire.open_to_hosts(stage.net)?;
+        }
         for gateway in &mut self.gateways {
             gateway.start(&stage)?;
         }
         for gateway in &self.gateways {
             wait_for(stop, "start a gateway", || gateway.is_ready())?;
+        }
+        for (number, daemon) in self.loaded.scenario.daemons.iter().enumerate() {
+            let gateway = self.gateways.iter().find(|it| it.name == daemon.node);
+            let Some((gateway, (program, arguments))) = gateway.zip(daemon.command.split_first())
+            else {
+                continue;
+            };
+            process::require(program, program)?;
+            let mut command = Command::new(program);
+            command.args(arguments);
+            let name = format!("daemon-{}-{number}", daemon.node);
+            let running = stage.start(gateway.namespace(&stage), &name, command)?;
+            self.daemons.push(running);
         }
         Ok(())
     }
@@ -306,6 +325,7 @@ impl Lab {
     fn stop_all(&mut self) -> Vec<String> {
         let mut left = Vec::new();
         let stage = self.ground.stage();
+        stop_each(self.daemons.iter(), "daemon", &mut left);
         let gateways = self.gateways.iter().filter_map(GatewayProcess::running);
         stop_each(gateways, "gateway", &mut left);
         for gateway in &self.gateways {

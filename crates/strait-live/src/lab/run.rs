@@ -164,6 +164,9 @@ impl Lab {
         self.gateways
             .iter()
             .try_for_each(GatewayProcess::expect_alive)?;
+        self.daemons
+            .iter()
+            .try_for_each(super::Running::expect_alive)?;
         self.wires.iter().try_for_each(super::Wire::expect_alive)
     }
 

@@ -1,11 +1,12 @@
 //! The scenario's links: an emulator process for each, and what the gateways' ports attach to.
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;
 
 use strait_channel::{LinkConfig, LinkKind, Side};
+use strait_core::prefix::Prefix;
 use strait_node::NodeConfig;
 use strait_node::config::{HfModemConfig, NeighbourConfig, PortConfig, PortKind};
 use strait_world::scenario::Loaded;
@@ -43,7 +44,7 @@ enum WireEnd {
         role: Role,
         /// The role's namespace.
         path: PathBuf,
-        addresses: Vec<IpAddr>,
+        addresses: Vec<Prefix>,
     },
 }
 
@@ -62,7 +63,7 @@ impl WireEnd {
                 ..
             } => {
                 let own = addresses.iter();
-                let own = own.map(|address| format!(",{address}/{}", whole(*address)));
+                let own = own.map(|prefix| format!(",{prefix}"));
                 let own: String = own.collect();
                 format!("tun:{name}@{}{own}", path.display())
             }
@@ -97,11 +98,18 @@ pub(super) fn lay(
     for link in &topology.links {
         carry(topology, nodes, link)?;
     }
-    let links = topology.links.iter().zip(&loaded.links).enumerate();
+    let links = topology.links.iter().zip(&loaded.links);
+    let links = links.zip(&loaded.scenario.links).enumerate();
     links
-        .filter(|(_, (link, _))| link.over.is_none())
-        .map(|(index, (link, config))| {
-            lay_one(stage, topology, nodes, index, link, &config.channel)
+        .filter(|(_, ((link, _), _))| link.over.is_none())
+        .map(|(index, ((link, config), entry))| {
+            let cable = Cable {
+                index,
+                link,
+                channel: &config.channel,
+                addresses: entry.addresses,
+            };
+            lay_one(stage, topology, nodes, &cable)
         })
         .collect()
 }
@@ -140,26 +148,30 @@ fn port_of<'a>(
     ports.get_mut(end.port?.index().wrapping_sub(1))
 }
 
+/// A link of the scenario.
+struct Cable<'a> {
+    index: usize,
+    link: &'a TopologyLink,
+    channel: &'a LinkConfig,
+    /// Of the interfaces that it is, if it is any.
+    addresses: Option<[Prefix; 2]>,
+}
+
 fn lay_one(
     stage: &Stage<'_>,
     topology: &Topology,
     nodes: &mut [NodeConfig],
-    index: usize,
-    link: &TopologyLink,
-    channel: &LinkConfig,
+    cable: &Cable<'_>,
 ) -> Result<Wire, LabError> {
+    let Cable {
+        index,
+        link,
+        channel,
+        ..
+    } = *cable;
     let mut ends = Vec::new();
     for side in 0..2 {
-        let other = &topology.members[link.ends[1 - side].member].name;
-        let place = (index, side);
-        ends.push(lay_end(
-            stage,
-            topology,
-            nodes,
-            place,
-            (link, channel),
-            other,
-        )?);
+        ends.push(lay_end(stage, topology, nodes, cable, side)?);
     }
     let ends: [WireEnd; 2] = ends
         .try_into()
@@ -183,10 +195,16 @@ fn lay_end(
     stage: &Stage<'_>,
     topology: &Topology,
     nodes: &mut [NodeConfig],
-    (index, side): (usize, usize),
-    (link, channel): (&TopologyLink, &LinkConfig),
-    other: &str,
+    cable: &Cable<'_>,
+    side: usize,
 ) -> Result<WireEnd, LabError> {
+    let Cable {
+        index,
+        link,
+        channel,
+        addresses,
+    } = *cable;
+    let other = &topology.members[link.ends[1 - side].member].name;
     let end = &link.ends[side];
     let member = &topology.members[end.member];
     let Role::Gateway(gateway) = member.role else {
@@ -207,6 +225,22 @@ fn lay_end(
         .file(&format!("link{index}-{}", ["a", "b"][side]));
     let far_port = PORTS_FROM + (index * 2 + side) as u16;
     match config.kind {
+        PortKind::Udp if addresses.is_some() => {
+            let Some(pair) = addresses else {
+                unreachable!("the guard says so")
+            };
+            let number = |end: &End| PORTS_FROM + end.port.map_or(0, |port| u16::from(port.0));
+            let any = IpAddr::from([0; 4]);
+            config.local = Some(SocketAddr::new(any, number(end)));
+            let far = SocketAddr::new(pair[1 - side].address, number(&link.ends[1 - side]));
+            attach(&mut config.neighbours, other, far);
+            Ok(WireEnd::Tun {
+                name: link_interface(index),
+                role: member.role,
+                path: stage.net.of(member.role).path(),
+                addresses: vec![pair[side]],
+            })
+        }
         PortKind::Serial => {
             config.device = Some(path.display().to_string());
             Ok(WireEnd::Pty(path))
@@ -264,7 +298,13 @@ fn lay_plain(
         name: link_interface(index),
         role: member.role,
         path: stage.net.of(member.role).path(),
-        addresses: own.iter().map(|prefix| prefix.address).collect(),
+        addresses: own
+            .iter()
+            .map(|prefix| Prefix {
+                length: whole(prefix.address),
+                ..*prefix
+            })
+            .collect(),
     })
 }
 
@@ -323,6 +363,27 @@ impl Wire {
     pub(super) fn is_ready(&self, stage: &Stage<'_>) -> Result<bool, LabError> {
         self.expect_alive()?;
         Ok(self.ends[0].is_ready(stage.net)? && self.ends[1].is_ready(stage.net)?)
+    }
+
+    /// Lets the hosts of gateways whose interface the link is speak over it as over others: with
+    /// multicast, and an address that is good on the link alone.
+    pub(super) fn open_to_hosts(&self, net: &Net) -> Result<(), Error> {
+        for (end, number) in self.ends.iter().zip(1..) {
+            let WireEnd::Tun {
+                name,
+                role: role @ Role::Gateway(_),
+                ..
+            } = end
+            else {
+                continue;
+            };
+            let mut netlink = net.of(*role).netlink()?;
+            let index = netlink.link(name)?.index;
+            netlink.set_multicast(index, name, true)?;
+            let own = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, number);
+            netlink.add_address(index, name, own.into(), 64)?;
+        }
+        Ok(())
     }
 
     /// An emulator that ended is an error of the whole lab.

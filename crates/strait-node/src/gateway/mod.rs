@@ -89,7 +89,7 @@ impl Gateway {
         Ok(Self {
             ledger: Ledger::new(stats(config, &policy)),
             routes: routes(config)?,
-            default: (config.routes.is_empty() && !config.ports.is_empty()).then_some(Hop {
+            default: config.has_default_way().then_some(Hop {
                 port: PortId(1),
                 to: NeighbourId::PEER,
             }),

@@ -13,6 +13,12 @@ impl World {
             Fault::Restart(NodeIndex(node)) => self.restart(node),
             Fault::Unplug(LinkIndex(link)) => self.plug(link, false),
             Fault::Plug(LinkIndex(link)) => self.plug(link, true),
+            Fault::Reroute(NodeIndex(node), change) => {
+                if matches!(self.slots[node].body, Body::Gateway { .. }) {
+                    self.give(node, Input::Route(change));
+                    self.settle(node);
+                }
+            }
         }
     }
 

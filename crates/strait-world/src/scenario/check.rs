@@ -56,7 +56,23 @@ pub(super) fn names(source: &Source<'_>, scenario: &Scenario) -> Checked {
             return Err(source.error(&format!("variant.{index}.name"), message));
         }
     }
+    daemons(source, scenario)?;
     hosts(source, scenario)
+}
+
+fn daemons(source: &Source<'_>, scenario: &Scenario) -> Checked {
+    for (index, daemon) in scenario.daemons.iter().enumerate() {
+        let nodes: Vec<&str> = scenario.nodes.iter().map(|node| &*node.name).collect();
+        if !nodes.contains(&daemon.node.as_str()) {
+            let message = format!("is no gateway (there are `{}`)", nodes.join("`, `"));
+            return Err(source.error(&format!("daemon.{index}.node"), &message));
+        }
+        if daemon.command.is_empty() {
+            let place = format!("daemon.{index}.command");
+            return Err(source.error(&place, "names no program"));
+        }
+    }
+    Ok(())
 }
 
 fn member_names(scenario: &Scenario) -> Vec<(String, &str)> {

@@ -76,6 +76,12 @@ pub struct Scenario {
     /// The same scenario with other gateways, run for comparison.
     #[serde(default, rename = "variant")]
     pub variants: Vec<Variant>,
+    /// Programs that run beside gateways. Live only.
+    #[serde(default, rename = "daemon")]
+    pub daemons: Vec<Daemon>,
+    /// Simulated: how gateways with `routing = "kernel"` have their routes.
+    #[serde(default)]
+    pub routing: Option<RoutingConfig>,
     /// What results are judged by.
     #[serde(default, rename = "expect")]
     pub expectations: Vec<Expectation>,
@@ -149,6 +155,28 @@ pub struct LinkEntry {
     /// gateways carry their datagrams between these hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<[String; 2]>,
+    /// Live, between gateways: the link is an interface of both their hosts with these addresses,
+    /// and `udp` ports send over it. Other programs may do so too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<[Prefix; 2]>,
+}
+
+/// A program that runs where a gateway does, such as a routing daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Daemon {
+    /// The gateway.
+    pub node: String,
+    /// The program and its arguments. It must not go into the background.
+    pub command: Vec<String>,
+}
+
+/// What a simulated routing protocol does: it knows the shortest ways, and learns late.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoutingConfig {
+    /// How long after a link goes, or comes back, all ways are what they should be.
+    pub repair: Time,
 }
 
 /// Something that breaks.

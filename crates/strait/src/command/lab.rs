@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// Only this traffic of the scenario.
     #[arg(long, value_name = "TRAFFIC", value_delimiter = ',')]
     only: Vec<String>,
+    /// End as soon as all traffic has, where its programs come to an end by themselves.
+    #[arg(long)]
+    brief: bool,
     /// Run the scenario in virtual time as well, and compare.
     #[arg(long)]
     with_sim: bool,
@@ -72,7 +75,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         program: std::env::current_exe().context("cannot find this program's own file")?,
         variant: args.variant.clone(),
         keep: args.keep.clone(),
-        brief: false,
+        brief: args.brief,
     };
     let stop = Stop::on_signals()?;
     let mut lab = Lab::set_up(&loaded, &options, &stop).map_err(told)?;

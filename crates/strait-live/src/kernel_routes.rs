@@ -1,0 +1,271 @@
+//! Forwarding by the host's own routing table, whoever fills it.
+//!
+//! A route of the main table by a neighbour's address is that neighbour's: the node gets it, and
+//! what the host forwards to its prefix goes into the node first, by a routing table of our own
+//! that a rule leads to. What the node hands back, and what the host says itself, goes by the main
+//! table as ever. Nobody has to be told of a change: the table is read again when it changes.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use strait_core::id::{NeighbourId, PortId};
+use strait_core::node::RouteChange;
+use strait_core::time::{Duration, Instant};
+use strait_node::NodeConfig;
+
+use crate::error::Error;
+use crate::netlink::{Netlink, RouteEvents};
+use crate::service::{Service, View};
+
+/// Our routing table, and the places of its rules before the main table's (32766).
+const TABLE: u32 = 5700;
+const HANDED_BACK: u32 = 5699;
+const FORWARDED: u32 = 5700;
+
+/// A routing daemon that changes many routes at once says each; the table is read once for all.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Where a prefix lies.
+type Way = (PortId, NeighbourId);
+
+/// The host's own networks.
+const HOST: Way = (PortId::HOST, NeighbourId::PEER);
+
+/// Follows the host's main routing table for a node.
+pub(crate) struct KernelRoutes {
+    events: RouteEvents,
+    netlink: Netlink,
+    interface: String,
+    neighbours: Vec<(IpAddr, Way)>,
+    known: BTreeMap<(IpAddr, u8), Way>,
+    changes: VecDeque<RouteChange>,
+    /// When the table is to be read again.
+    due: Option<Instant>,
+}
+
+impl KernelRoutes {
+    /// Begins to follow it. The node's interface has to be there.
+    ///
+    /// # Errors
+    /// The kernel's: it may have no rules.
+    pub(crate) fn open(config: &NodeConfig) -> Result<Self, Error> {
+        let events = RouteEvents::open()?;
+        let mut netlink = Netlink::open()?;
+        let interface = config.host.interface.clone();
+        for ipv4 in [true, false] {
+            netlink.add_rule(ipv4, HANDED_BACK, &interface, false, None)?;
+            netlink.add_rule(ipv4, FORWARDED, "lo", true, Some(TABLE))?;
+        }
+        Ok(Self {
+            events,
+            netlink,
+            interface,
+            neighbours: neighbours(config),
+            known: BTreeMap::new(),
+            changes: VecDeque::new(),
+            due: Some(Instant::ZERO),
+        })
+    }
+
+    /// Reads the table, and takes note of what is new.
+    fn read(&mut self) -> Result<(), Error> {
+        let own = self.netlink.link(&self.interface)?.index;
+        let mut found = BTreeMap::new();
+        for route in self.netlink.routes()? {
+            let on_link = matches!(route.prefix, IpAddr::V6(at) if at.is_unicast_link_local());
+            if route.link == Some(own) || on_link {
+                continue;
+            }
+            let by = |gateway| self.neighbours.iter().find(|(at, _)| Some(*at) == gateway);
+            let way = by(route.gateway).map_or(HOST, |(_, way)| *way);
+            // Of several to one prefix the kernel names the one first that it uses.
+            found.entry((route.prefix, route.length)).or_insert(way);
+        }
+        let before = std::mem::take(&mut self.known);
+        for ((prefix, length), way) in &before {
+            if found.get(&(*prefix, *length)) != Some(way) {
+                self.set(own, *prefix, *length, *way, false)?;
+            }
+        }
+        for ((prefix, length), way) in &found {
+            if before.get(&(*prefix, *length)) != Some(way) {
+                self.set(own, *prefix, *length, *way, true)?;
+            }
+        }
+        self.known = found;
+        Ok(())
+    }
+
+    /// A prefix lies where it didn't, or not any more where it did: tells the node, and the kernel
+    /// what to give it.
+    fn set(
+        &mut self,
+        own: u32,
+        prefix: IpAddr,
+        length: u8,
+        (port, via): Way,
+        there: bool,
+    ) -> Result<(), Error> {
+        self.changes.push_back(if there {
+            RouteChange::Add {
+                prefix,
+                length,
+                port,
+                via,
+            }
+        } else {
+            RouteChange::Remove { prefix, length }
+        });
+        if (port, via) == HOST {
+            return Ok(());
+        }
+        self.netlink
+            .set_table_route(TABLE, prefix, length, own, there)
+    }
+}
+
+/// The addresses of all neighbours that have one.
+fn neighbours(config: &NodeConfig) -> Vec<(IpAddr, Way)> {
+    let ports = (1..).map(PortId).zip(&config.ports);
+    let all = ports.flat_map(|(port, entry)| {
+        let numbers = (0..).map(NeighbourId).zip(&entry.neighbours);
+        numbers.filter_map(move |(to, it)| Some((it.address?.ip(), (port, to))))
+    });
+    all.collect()
+}
+
+impl Service for KernelRoutes {
+    fn interests(&self) -> Vec<(BorrowedFd<'_>, bool)> {
+        vec![(self.events.as_fd(), false)]
+    }
+
+    fn serve(&mut self, view: &View<'_>) {
+        if self.events.drain() && self.due.is_none() {
+            self.due = Some(view.now + PAUSE);
+        }
+        if self.due.is_some_and(|at| at <= view.now) {
+            self.due = None;
+            if let Err(error) = self.read() {
+                tracing::warn!(%error, "cannot follow the host's routing table");
+                self.due = Some(view.now + Duration::from_secs(1));
+            }
+        }
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.due
+    }
+
+    fn poll_route(&mut self) -> Option<RouteChange> {
+        self.changes.pop_front()
+    }
+}
+
+impl Drop for KernelRoutes {
+    fn drop(&mut self) {
+        // The routes go with the interface. Rules that stay lead to an empty table, and on.
+        for ipv4 in [true, false] {
+            let interface = &self.interface;
+            let _ = (self.netlink).delete_rule(ipv4, HANDED_BACK, interface, false, None);
+            let _ = (self.netlink).delete_rule(ipv4, FORWARDED, "lo", true, Some(TABLE));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strait_node::config_text;
+
+    use super::*;
+    use crate::namespace::Namespace;
+    use crate::port_io::PortIo;
+    use crate::tun::{TunConfig, TunPort};
+
+    const NODE: &str = r#"
+        name = "a"
+        routing = "kernel"
+        host = { interface = "strait0" }
+        [[port]]
+        name = "radio"
+        kind = "udp"
+        profile = "hbh"
+        neighbours = [
+            { name = "b", address = "10.255.0.2:7001" },
+            { name = "c", address = "10.255.0.3:7001" },
+        ]
+    "#;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn changes(routes: &mut KernelRoutes) -> Vec<RouteChange> {
+        routes.read().unwrap();
+        std::iter::from_fn(|| routes.poll_route()).collect()
+    }
+
+    #[test]
+    fn a_node_has_the_routes_by_its_neighbours_and_their_changes() {
+        if !nix::unistd::Uid::effective().is_root() {
+            eprintln!("kernel routes: skipped, this needs root");
+            return;
+        }
+        let namespace = Namespace::create("gateway").unwrap();
+        let other = Namespace::create("other").unwrap();
+        namespace.connect("wlan0", &other, "wlan0").unwrap();
+        namespace
+            .add_address("wlan0", ip("10.255.0.1"), 24)
+            .unwrap();
+        let mut tun = TunPort::new(TunConfig {
+            interface: "strait0".into(),
+            addresses: Vec::new(),
+            routes: Vec::new(),
+            mtu: 1400,
+        });
+        namespace
+            .enter(|| tun.open(Instant::ZERO))
+            .unwrap()
+            .unwrap();
+        let config: NodeConfig = config_text::parse("a.toml", NODE).unwrap();
+        let open = || KernelRoutes::open(&config);
+        let mut routes = namespace.enter(open).unwrap().unwrap();
+        let add = |prefix, length, (port, via)| RouteChange::Add {
+            prefix: ip(prefix),
+            length,
+            port,
+            via,
+        };
+        let remove = |prefix, length| RouteChange::Remove {
+            prefix: ip(prefix),
+            length,
+        };
+        let [b, c] = [0, 1].map(|number| (PortId(1), NeighbourId(number)));
+        assert_eq!(changes(&mut routes), [add("10.255.0.0", 24, HOST)]);
+        assert!(!routes.events.drain());
+        let by = |gateway| namespace.add_route(ip("10.2.0.0"), 16, ip(gateway));
+        by("10.255.0.2").unwrap();
+        assert!(routes.events.drain());
+        assert_eq!(changes(&mut routes), [add("10.2.0.0", 16, b)]);
+        let mut netlink = namespace.netlink().unwrap();
+        netlink
+            .delete_route(ip("10.2.0.0"), 16, Some(ip("10.255.0.2")), None)
+            .unwrap();
+        by("10.255.0.3").unwrap();
+        let moved = [remove("10.2.0.0", 16), add("10.2.0.0", 16, c)];
+        assert_eq!(changes(&mut routes), moved);
+        // By somebody who is no neighbour: the host's own affair.
+        netlink
+            .delete_route(ip("10.2.0.0"), 16, Some(ip("10.255.0.3")), None)
+            .unwrap();
+        by("10.255.0.9").unwrap();
+        let moved = [remove("10.2.0.0", 16), add("10.2.0.0", 16, HOST)];
+        assert_eq!(changes(&mut routes), moved);
+        // The interface goes, and with it every route by it.
+        let wlan = netlink.link("wlan0").unwrap().index;
+        netlink.set_up(wlan, "wlan0", false).unwrap();
+        assert!(routes.events.drain());
+        let gone = [remove("10.2.0.0", 16), remove("10.255.0.0", 24)];
+        assert_eq!(changes(&mut routes), gone);
+    }
+}
