@@ -20,4 +20,4 @@ pub mod station;
 pub mod stream;
 
 pub use address::Address;
-pub use station::{LinkView, Offer, Outcome, Received, Settings, Station, StationStats};
+pub use station::{LinkView, Offer, Outcome, Received, Settings, Slots, Station, StationStats};

@@ -10,7 +10,7 @@ use strait_core::Duration;
 use strait_core::stats::{HfPeer, HfStats};
 use strait_core::units::{Octets, Time};
 use strait_s5066::s_pdu::{SAP_ETHER, SAP_IP};
-use strait_s5066::{Address, Settings, sis};
+use strait_s5066::{Address, Settings, Slots, sis};
 
 use crate::config::{
     Compression, HfModemConfig, InvalidConfig, LinkProfile, PayloadCompression, PortConfig, invalid,
@@ -60,6 +60,13 @@ pub struct HfConfig {
     /// Numbers of 16 bits with neighbours that have them, too; else all is as in Edition 3.
     #[serde(default = "yes")]
     pub long_numbers: bool,
+    /// When all that waits for a neighbour is dropped at once; absent, never: each class has its
+    /// own limits.
+    #[serde(default)]
+    pub give_up: Option<GiveUpConfig>,
+    /// Turns by slots, as stations in use have them; absent, by the end of each transmission.
+    #[serde(default)]
+    pub slots: Option<SlotsConfig>,
     /// Other programs may use the station, by TCP; absent, none may.
     #[serde(default)]
     pub sis: Option<SisConfig>,
@@ -70,6 +77,53 @@ pub struct HfConfig {
 
 const fn yes() -> bool {
     true
+}
+
+/// When the whole queue for a neighbour is dropped: many losses at one time cost a transport less
+/// than as many one after the other.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct GiveUpConfig {
+    /// When it would be longer than this.
+    pub octets: Option<Octets>,
+    /// When the link to it is lost.
+    pub lost_link: bool,
+}
+
+/// Turns by slots: a station that owes an answer gives it at once. All else waits for the station's
+/// own slot, counted from the end of the last transmission.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct SlotsConfig {
+    /// This station's number, another one for each; if absent, one more than the last number of
+    /// its address.
+    #[serde(default)]
+    pub number: Option<u32>,
+    /// The length of a slot; 3 s if absent.
+    #[serde(default)]
+    pub length: Option<Time>,
+    /// The shortest transmission; 1 s if absent.
+    #[serde(default)]
+    pub turn_min: Option<Time>,
+    /// Octets that a modem is given ahead of time; 2000 if absent.
+    #[serde(default)]
+    pub committed: Option<Octets>,
+    /// How long what arrived takes to who it is for; 500 ms if absent.
+    #[serde(default)]
+    pub delivery: Option<Time>,
+}
+
+impl SlotsConfig {
+    fn slots(&self, own: Address) -> Slots {
+        let time = |time: Option<Time>, or: Duration| time.map_or(or, |it| it.0);
+        Slots {
+            length: time(self.length, Duration::from_secs(3)),
+            number: self.number.unwrap_or_else(|| (own.bits() & 0xff) + 1),
+            turn_min: time(self.turn_min, Duration::from_secs(1)),
+            delivery: time(self.delivery, Duration::from_millis(500)),
+            committed_octets: self.committed.map_or(2000, |octets| octets.0 as usize),
+        }
+    }
 }
 
 /// The subnetwork interface of a station, as a socket.
@@ -127,6 +181,7 @@ impl HfConfig {
             answer_margin: time(self.answer_margin, usual.answer_margin),
             unanswered_max: self.unanswered.unwrap_or(usual.unanswered_max),
             long_numbers: self.long_numbers,
+            slots: self.slots.as_ref().map(|slots| slots.slots(usual.own)),
             window: self.window.unwrap_or(usual.window),
             segment_octets_max: self
                 .segment
@@ -216,6 +271,28 @@ impl HfConfig {
                     .is_some_and(|sis| !(1..=64).contains(&sis.clients)),
                 "hf.sis.clients",
                 "must be 1 to 64",
+            ),
+            (
+                self.slots
+                    .as_ref()
+                    .is_some_and(|it| it.number.is_some_and(|number| number > 100)),
+                "hf.slots.number",
+                "must be 100 at most",
+            ),
+            (
+                self.slots
+                    .as_ref()
+                    .is_some_and(|it| outside(it.length, zero, second * 60)),
+                "hf.slots.length",
+                "must be 60 s at most",
+            ),
+            (
+                self.slots.as_ref().is_some_and(|it| {
+                    let outside = |time| outside(time, zero, second * 60);
+                    outside(it.turn_min) || outside(it.delivery)
+                }),
+                "hf.slots.turn_min, delivery",
+                "must be 60 s at most",
             ),
             (
                 self.segment

@@ -361,6 +361,11 @@ impl Port {
             ledger.close(now, packet, Fate::Absorbed);
             return;
         }
+        if let Link::Hf(hf) = &self.link
+            && hf.overflows(&packet)
+        {
+            self.give_up_queue(now, packet.to, DropCause::QueueOctets, ledger);
+        }
         self.link.count_waiting(&packet, 1);
         count_queued(ledger, &packet, 1);
         if let Err(refused) = self.queue.enqueue(now, packet) {

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use strait_core::Instant;
+use strait_core::{Duration, Instant};
 
 use super::{Phase, Received, Station};
 use crate::address::Address;
@@ -47,9 +47,10 @@ impl<T> Station<T> {
             Some(number) => self.peers[number].air.1 += lasted,
             None => self.others += lasted,
         }
-        let wait = match self.spoke {
-            Some(_) => self.settings.guard,
-            None => {
+        let wait = match (self.spoke, self.settings.slots) {
+            (Some(number), slots) if slots.is_none() || self.owes(number) => self.settings.guard,
+            (_, Some(slots)) => slots.wait(),
+            _ => {
                 let slots = 1 + self.chance.below(4) as u32;
                 self.answer_time() * slots
             }
@@ -77,6 +78,16 @@ impl<T> Station<T> {
                 self.miss_answer(now, number);
             }
         }
+    }
+
+    /// Whether a peer waits for an answer.
+    fn owes(&self, number: usize) -> bool {
+        let peer = &self.peers[number];
+        peer.owes_ack
+            || peer.expedited.owes_ack
+            || peer.link.says.is_some()
+            || peer.warning.is_some()
+            || peer.reset.says.is_some()
     }
 
     fn take(&mut self, now: Instant, d_pdu: &DPdu<'_>) {
@@ -227,7 +238,8 @@ impl<T> Station<T> {
         if let Some(CPdu::Data(s_pdu)) = CPdu::parse(&received.c_pdu)
             && !s_pdu.is_empty()
         {
-            self.received.push_back(received);
+            let delivery = self.settings.slots.map_or(Duration::ZERO, |it| it.delivery);
+            self.received.push_back((self.now + delivery, received));
         }
     }
 

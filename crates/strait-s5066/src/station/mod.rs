@@ -47,6 +47,8 @@ pub struct Settings {
     pub window: u32,
     /// The longest segment.
     pub segment_octets_max: usize,
+    /// Turns by slots; without, by the end of each transmission alone.
+    pub slots: Option<Slots>,
 }
 
 impl Settings {
@@ -66,7 +68,31 @@ impl Settings {
             long_numbers: true,
             window: crate::arq::SHORT_WINDOW_MAX,
             segment_octets_max: SEGMENT_OCTETS_MAX,
+            slots: None,
         }
+    }
+}
+
+/// Turns by slots, as stations in use have them: who owes an answer gives it at once, all else
+/// waits for the station's own slot after the end of the last transmission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    /// The length of a slot.
+    pub length: Duration,
+    /// This station's number: it begins after so many slots and one.
+    pub number: u32,
+    /// The shortest transmission.
+    pub turn_min: Duration,
+    /// Octets that the modem is given ahead of time: what comes while a transmission lasts must be
+    /// behind them.
+    pub committed_octets: usize,
+    /// How long what arrived takes to who it is for, where programs of their own hand it on.
+    pub delivery: Duration,
+}
+
+impl Slots {
+    fn wait(self) -> Duration {
+        self.length * self.number.saturating_add(1)
     }
 }
 
@@ -244,7 +270,8 @@ pub struct Station<T> {
     on_air: Option<OnAir>,
     finder: Finder,
     assembler: Assembler,
-    received: VecDeque<Received>,
+    /// What arrived, and when it is to be told.
+    received: VecDeque<(Instant, Received)>,
     outcomes: VecDeque<Outcome<T>>,
     /// The peer that spoke to us in the transmission that we hear.
     spoke: Option<usize>,
@@ -425,9 +452,23 @@ impl<T> Station<T> {
         self.phase = if on_air.wants_answer {
             Phase::Awaiting(now + self.answer_time())
         } else {
-            Phase::Quiet(now + self.settings.guard)
+            Phase::Quiet(now + self.rest(&on_air))
         };
         self.advance(now);
+    }
+
+    /// How long the air stays silent after a transmission of ours before anything begins that is no
+    /// answer. With slots, who sends without ARQ lets the others have theirs first: nobody answers
+    /// him. Without, the peer that was answered may have more to say, and isn't heard at once.
+    fn rest(&self, on_air: &OnAir) -> Duration {
+        match self.settings.slots {
+            Some(slots) if on_air.plain => {
+                slots.wait() + slots.length * self.peers.len() as u32 * 2
+            }
+            Some(slots) => slots.wait(),
+            None if on_air.answers => self.answer_time(),
+            None => self.settings.guard,
+        }
     }
 
     /// How long after the end of our transmission an answer is heard to begin: theirs is as slow as
@@ -510,7 +551,10 @@ impl<T> Station<T> {
             State::Idle => {}
         }
         let slot = self.answer_time();
-        let wait = slot * self.chance.below(slots) as u32;
+        let wait = match self.settings.slots {
+            Some(slots) => slots.wait(),
+            None => slot * self.chance.below(slots) as u32,
+        };
         self.phase = Phase::Quiet(now + wait.max(self.settings.guard));
     }
 
@@ -563,7 +607,11 @@ impl<T> Station<T> {
 
     /// The next C_PDU that came.
     pub fn poll_received(&mut self) -> Option<Received> {
-        self.received.pop_front()
+        let (at, _) = self.received.front()?;
+        if *at > self.now {
+            return None;
+        }
+        self.received.pop_front().map(|(_, received)| received)
     }
 
     /// When [`Station::advance`] is to be called.
@@ -582,7 +630,8 @@ impl<T> Station<T> {
             let idle = peer.link.idle_at(self.settings.idle);
             [peer.paused_until, sends_at, idle].into_iter().flatten()
         });
-        let later = peers.chain(self.assembler.wake());
+        let told = self.received.front().map(|(at, _)| *at);
+        let later = peers.chain(self.assembler.wake()).chain(told);
         let later = later.filter(|at| *at > self.now);
         phase.into_iter().chain(later).min()
     }
@@ -616,12 +665,7 @@ impl<T> Station<T> {
             State::Made { .. } => self.may_send(peer),
             State::Calling { .. } | State::Breaking { .. } => false,
         };
-        let turn = match (self.phase, &self.on_air) {
-            (Phase::Keyed, Some(on_air)) => on_air.peer == to,
-            (Phase::Free, _) => peer.paused_until.is_none(),
-            _ => false,
-        };
-        turn && link && !peer.expedited.is_open() && !peer.address.is_group()
+        self.has_turn(to) && link && !peer.expedited.is_open() && !peer.address.is_group()
     }
 
     /// Whether an offer to a peer would be taken, or would make the station call it.
@@ -630,11 +674,7 @@ impl<T> Station<T> {
         let Some(peer) = self.peers.get(to).filter(|_| self.serves(to)) else {
             return false;
         };
-        let turn = match (self.phase, &self.on_air) {
-            (Phase::Keyed, Some(on_air)) => on_air.peer == to,
-            (Phase::Free, _) => peer.paused_until.is_none(),
-            _ => false,
-        };
+        let turn = self.has_turn(to);
         if !arq || peer.address.is_group() {
             return turn && peer.outgoing.is_none();
         }
@@ -645,6 +685,25 @@ impl<T> Station<T> {
         }
     }
 
+    /// Whether a transmission for the peer is under way that takes more, or could begin now.
+    fn has_turn(&self, to: usize) -> bool {
+        let paused = |peer: &Peer<T>| peer.paused_until.is_some();
+        match (self.phase, &self.on_air) {
+            (Phase::Keyed, Some(on_air)) => on_air.peer == to && self.is_open(on_air),
+            (Phase::Free, _) => !self.peers.get(to).is_some_and(paused),
+            _ => false,
+        }
+    }
+
+    /// Whether what comes now still joins a transmission.
+    fn is_open(&self, on_air: &OnAir) -> bool {
+        let (Some(slots), Some(state)) = (self.settings.slots, self.state) else {
+            return true;
+        };
+        let ahead = state.tx_rate.time_for(slots.committed_octets as u64);
+        on_air.planned > 0 || self.now.max(on_air.starts) + ahead < on_air.ends
+    }
+
     /// Whether data with ARQ may go to the peer.
     fn may_send(&self, peer: &Peer<T>) -> bool {
         peer.link.carries(self.now) && peer.reset.open.is_none()
@@ -653,6 +712,9 @@ impl<T> Station<T> {
     /// Takes what [`Station::takes`] said yes to. Offers with ARQ need a link: [`Station::link`]
     /// sees to that.
     pub fn offer(&mut self, offer: Offer<T>) {
+        if let Some(on_air) = &mut self.on_air {
+            on_air.planned = on_air.planned.saturating_sub(offer.c_pdu.len());
+        }
         let Some(peer) = self.peers.get_mut(offer.to) else {
             return;
         };

@@ -78,10 +78,17 @@ impl<T> Outgoing<T> {
 pub(super) struct OnAir {
     pub(super) peer: usize,
     blocks: u32,
-    ends: Instant,
+    pub(super) starts: Instant,
+    pub(super) ends: Instant,
+    /// Octets that waited when it began and haven't been offered.
+    pub(super) planned: usize,
     /// Nothing was pulled yet.
     begins: bool,
     pub(super) wants_answer: bool,
+    /// It says what came.
+    pub(super) answers: bool,
+    /// It has data without ARQ.
+    pub(super) plain: bool,
     /// Acknowledgements have gone out up to so many places above the lower edge.
     acked: Option<usize>,
     /// What was said of the link, to say it again where there is room.
@@ -169,13 +176,19 @@ impl<T> Station<T> {
         let risked = whole_blocks(turn_max / peer.caution, state.block);
         let most = risked.max(blocks_for(longest));
         let most = most.clamp(1, whole_blocks(turn_max, state.block).max(1));
-        let blocks = blocks_for(octets).clamp(1, most);
+        let shortest = self.settings.slots.map_or(Duration::ZERO, |it| it.turn_min);
+        let least = blocks_in(shortest, state.block).clamp(1, most);
+        let blocks = blocks_for(octets).clamp(least, most);
         self.on_air = Some(OnAir {
             peer: to,
             blocks,
+            starts: room.starts,
             ends: room.starts + state.block * blocks,
+            planned: waiting.0,
             begins: true,
             wants_answer: false,
+            answers: false,
+            plain: false,
             acked: None,
             said: None,
             acks_again: 0,
@@ -381,6 +394,7 @@ impl<T> Station<T> {
     /// An acknowledgement, or the next part of a long one.
     fn write_ack(&mut self, on_air: &mut OnAir, room: Room, eot: u8, out: &mut Vec<u8>) -> bool {
         let number = on_air.peer;
+        on_air.answers = true;
         let peer = &mut self.peers[number];
         let field = field_octets(peer.address, self.settings.own);
         let lower = peer.receive.lower();
@@ -430,6 +444,7 @@ impl<T> Station<T> {
             return written;
         }
         if self.write_non_arq(number, room, rate, eot, out) {
+            on_air.plain = true;
             return true;
         }
         if !self.may_send(&self.peers[number]) {
@@ -656,6 +671,12 @@ fn blocks_for(octets: usize, rate: LineRate, block: Duration) -> u32 {
     let block_ns = block.as_nanos().max(1);
     let needed = rate.time_for(octets as u64).as_nanos().div_ceil(block_ns);
     u32::try_from(needed).unwrap_or(u32::MAX)
+}
+
+/// Blocks that last as long as a time, at least.
+fn blocks_in(time: Duration, block: Duration) -> u32 {
+    let blocks = time.as_nanos().div_ceil(block.as_nanos().max(1));
+    u32::try_from(blocks).unwrap_or(u32::MAX)
 }
 
 /// Blocks that fit into a time.

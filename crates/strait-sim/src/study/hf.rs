@@ -9,6 +9,7 @@ use strait_core::units::{BitRate, Octets, Share, Time};
 use strait_node::config_text::{self, ConfigError};
 use strait_world::scenario::{Files, Loaded, Scenario};
 
+use super::hf_ip::{Collapse, IpRow};
 use crate::build::{BuildError, build};
 use crate::parallel::parallel;
 use crate::run::{Run, run_once};
@@ -28,6 +29,12 @@ pub struct HfStudy {
     pub errors: Vec<ErrorRow>,
     /// Rates at which a ping is measured.
     pub ping: Vec<PingRow>,
+    /// IP as others measured it.
+    pub ip: Vec<IpRow>,
+    /// Their transfer that went on and on.
+    pub collapse: Option<Collapse>,
+    /// How many of their figures are to be met within the factor of [`FACTOR`].
+    pub cells: Option<f64>,
 }
 
 /// Bulk over one bit error rate.
@@ -73,7 +80,10 @@ pub struct Bulk {
 }
 
 /// Octets of IPv4 and UDP headers.
-const HEADER_OCTETS: u64 = 28;
+pub(super) const HEADER_OCTETS: u64 = 28;
+
+/// How far from a figure of others the likeness of their stations may be.
+pub const FACTOR: f64 = 1.5;
 
 impl HfStudy {
     /// Reads the study's file.
@@ -170,7 +180,7 @@ impl HfStudy {
     /// How many runs it has.
     #[must_use]
     pub const fn count(&self) -> usize {
-        self.errors.len() * 2 + self.ping.len()
+        self.errors.len() * 2 + self.ping.len() + self.ip_count() + 1
     }
 }
 
@@ -194,7 +204,7 @@ impl Files for Embedded {
     }
 }
 
-fn load(name: &str, text: &str) -> Result<Loaded, ConfigError> {
+pub(super) fn load(name: &str, text: &str) -> Result<Loaded, ConfigError> {
     let path = Path::new("scenarios/hf").join(name);
     Scenario::load_text(&Embedded, &path, text)
 }
@@ -209,6 +219,6 @@ mod tests {
         let study = HfStudy::parse("hf.toml", text).expect("it is in order");
         let bulk = study.bulk_worlds().expect("they load").len();
         let ping = study.ping_worlds().expect("they load").len();
-        assert_eq!(bulk + ping, study.count());
+        assert_eq!(bulk + ping + study.ip_count() + 1, study.count());
     }
 }

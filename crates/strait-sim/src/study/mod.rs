@@ -3,6 +3,7 @@
 
 pub mod hbh;
 pub mod hf;
+pub mod hf_ip;
 pub mod htb;
 pub mod na;
 pub mod na_local;

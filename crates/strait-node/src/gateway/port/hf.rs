@@ -18,8 +18,8 @@ use strait_s5066::{Offer, Outcome, Station};
 use strait_wire::hash::hash64;
 
 use self::clients::Ticket;
-use super::{Link, NOTE_CLASS, Port};
-use crate::config::{HfOrder, PortConfig};
+use super::{Link, NOTE_CLASS, Port, count_queued};
+use crate::config::{GiveUpConfig, HfOrder, PortConfig};
 use crate::route::Hop;
 
 mod clients;
@@ -41,6 +41,11 @@ pub(super) struct Hf {
     client_last: bool,
     /// By class: repeated until it has come.
     arq: Vec<bool>,
+    /// When all that waits for a neighbour is given up at once: above so many octets, and when its
+    /// link is lost.
+    give_up: Option<GiveUpConfig>,
+    /// Links lost, as far as this was heeded.
+    links_lost: u64,
     /// Packets are to be delivered in order.
     in_order: bool,
     /// Times that a packet goes that isn't repeated.
@@ -65,6 +70,8 @@ impl Hf {
             linked: alloc::vec![false; peers.len()],
             packets: 0,
             client_last: false,
+            give_up: hf.give_up.clone(),
+            links_lost: 0,
             in_order: hf.order == HfOrder::Sent,
             copies: hf.copies.unwrap_or(1),
             waiting: alloc::vec![(0, 0); peers.len()],
@@ -109,6 +116,27 @@ impl Hf {
         let priority = s_pdu::priority(packet.info().dscp);
         let queued = &mut self.queued[usize::from(priority)];
         *queued = queued.saturating_add_signed(packets as i64);
+    }
+
+    /// Whether a packet more makes the queue for its neighbour too long to be of use.
+    pub(super) fn overflows(&self, packet: &Packet) -> bool {
+        let limit = self.give_up.as_ref().and_then(|it| it.octets);
+        let waiting = self.waiting.get(packet.to.index());
+        let waiting = waiting.map_or(0, |(octets, _)| octets + packet.octets());
+        limit.is_some_and(|limit| waiting as u64 > limit.0)
+    }
+
+    /// The neighbours whose links were lost since this was asked, if their queues go with them.
+    fn take_lost(&mut self) -> Vec<NeighbourId> {
+        let lost = self.station.stats().links_lost;
+        let before = core::mem::replace(&mut self.links_lost, lost);
+        let heeds = self.give_up.as_ref().is_some_and(|it| it.lost_link);
+        if lost == before || !heeds {
+            return Vec::new();
+        }
+        let all = 0..self.station.peers();
+        let unlinked = all.filter(|peer| !self.station.is_linked(*peer));
+        unlinked.map(|peer| NeighbourId(peer as u16)).collect()
     }
 
     pub(super) fn set_up(&mut self, now: Instant, state: PortState) {
@@ -233,6 +261,10 @@ impl Port {
         came: &mut Vec<(Vec<u8>, Hop)>,
     ) {
         self.end_stays(now, ledger);
+        let lost = self.hf_mut().map(Hf::take_lost).unwrap_or_default();
+        for to in lost {
+            self.give_up_queue(now, to, DropCause::Undelivered, ledger);
+        }
         let port = self.id;
         let Some(hf) = self.hf_mut() else { return };
         while let Some(received) = hf.station.poll_received() {
@@ -260,6 +292,33 @@ impl Port {
         hf.tell(&mut stats.hf);
         stats.damaged = counts.damaged;
         stats.strangers = counts.strangers;
+    }
+
+    /// Drops all that waits for a neighbour.
+    pub(super) fn give_up_queue(
+        &mut self,
+        now: Instant,
+        to: NeighbourId,
+        cause: DropCause,
+        ledger: &mut Ledger,
+    ) {
+        let mut others = Vec::new();
+        while let Some(packet) = self.queue.drain() {
+            if packet.to == to {
+                self.link.count_waiting(&packet, -1);
+                count_queued(ledger, &packet, -1);
+                ledger.drop(now, packet, cause);
+            } else {
+                others.push(packet);
+            }
+        }
+        for packet in others {
+            if let Err((packet, fate)) = self.queue.enqueue(now, packet) {
+                self.link.count_waiting(&packet, -1);
+                count_queued(ledger, &packet, -1);
+                ledger.close(now, packet, fate);
+            }
+        }
     }
 
     fn end_stays(&mut self, now: Instant, ledger: &mut Ledger) {

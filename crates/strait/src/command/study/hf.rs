@@ -2,8 +2,9 @@
 
 use anyhow::Context;
 use strait_core::hash::RunHash;
-use strait_sim::study::hf::{ErrorRow, HfStudy, PingRow};
-use strait_world::table::{Check, Column, ResultSet, Table};
+use strait_sim::study::hf::{ErrorRow, FACTOR, HfStudy, PingRow};
+use strait_sim::study::hf_ip::{IpCell, IpRow, IpTable, SYSTEMS};
+use strait_world::table::{Cell, Check, Column, ResultSet, Table};
 
 use super::{Options, progress, write_files};
 
@@ -15,6 +16,8 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     let bar = progress(NAME, study.count());
     let bulk = study.run_bulk(|| bar.inc(1))?;
     let ping = study.run_ping(options.pcap.is_some(), || bar.inc(1))?;
+    let ip = study.run_ip(|| bar.inc(1))?;
+    let (flash_s, mixed, mixed_hash) = study.run_mixed()?;
     bar.finish_and_clear();
     if let Some(folder) = options.pcap {
         for (index, run) in ping.iter().enumerate() {
@@ -25,6 +28,8 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     let mut hash = RunHash::default();
     bulk.iter().for_each(|run| hash.fold(run.hash));
     ping.iter().for_each(|run| hash.fold(run.hash));
+    ip.iter().for_each(|cell| hash.fold(cell.hash));
+    hash.fold(mixed_hash);
     let shares: Vec<[Option<f64>; 2]> = bulk
         .chunks(2)
         .map(|pair| [0, 1].map(|it| pair.get(it).map(|run| run.share)))
@@ -37,9 +42,14 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     let unexplained = bulk.iter().map(|run| run.unexplained);
     let unexplained: u64 = unexplained
         .chain(ping.iter().map(|run| run.unexplained))
+        .chain(ip.iter().map(|cell| cell.unexplained))
         .sum();
     let mut checks = bulk_checks(&study.errors, &shares);
     checks.extend(ping_checks(&study.ping, &pings));
+    let bulk_min = Some(MIXED_BULK_MIN);
+    checks.push(Check::range("hf-mixed", flash_s, "s", None, Some(MIXED_MAX_S)).failed());
+    checks.push(Check::range("hf-mixed-bulk", mixed, "", bulk_min, None).failed());
+    checks.push(Check::range("hf-ip-cells", met(&study.ip, &ip), "", study.cells, None).failed());
     let unexplained = Some(unexplained as f64);
     checks.push(Check::range(
         "hf-conserved",
@@ -51,12 +61,136 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     Ok(ResultSet {
         run_hash: Some(hash.value().into()),
         seeds: vec![1],
-        tables: vec![
-            bulk_table(&study.errors, &shares),
-            ping_table(&study.ping, &pings),
-        ],
+        tables: tables(&study, &shares, &pings, &ip),
         checks,
     })
+}
+
+/// A message of 1 kB and the highest precedence, against bulk: the longest that it may take, and
+/// what is to be left for the bulk.
+const MIXED_MAX_S: f64 = 15.0;
+const MIXED_BULK_MIN: f64 = 0.80;
+
+fn tables(
+    study: &HfStudy,
+    shares: &[[Option<f64>; 2]],
+    pings: &[[Option<f64>; 3]],
+    ip: &[IpCell],
+) -> Vec<Table> {
+    let mut tables = vec![
+        bulk_table(&study.errors, shares),
+        ping_table(&study.ping, pings),
+    ];
+    for (of, name) in [
+        (IpTable::Ping, "hf-ip-ping"),
+        (IpTable::Dns, "hf-dns"),
+        (IpTable::Tcp, "hf-tcp"),
+        (IpTable::Ber, "hf-ip-ber"),
+        (IpTable::Web, "hf-web"),
+    ] {
+        tables.push(ip_table(of, name, &study.ip, ip));
+    }
+    tables.extend(collapse_table(study, ip));
+    tables
+}
+
+/// A likeness's figure over the one measured.
+fn ratio(row: &IpRow, cell: &IpCell) -> Option<f64> {
+    Some(cell.value? / row.measured?)
+}
+
+/// Of the figures measured, the share that the likeness of those stations meets.
+fn met(rows: &[IpRow], cells: &[IpCell]) -> Option<f64> {
+    let cells = rows.iter().zip(cells.chunks(SYSTEMS));
+    let judged: Vec<bool> = cells
+        .filter(|(row, _)| row.measured.is_some() && !row.unlike)
+        .map(|(row, pair)| {
+            let ratio = pair.first().and_then(|cell| ratio(row, cell));
+            ratio.is_some_and(|ratio| (1.0 / FACTOR..=FACTOR).contains(&ratio))
+        })
+        .collect();
+    let good = judged.iter().filter(|met| **met).count();
+    (!judged.is_empty()).then(|| good as f64 / judged.len() as f64)
+}
+
+fn ip_table(of: IpTable, name: &str, rows: &[IpRow], cells: &[IpCell]) -> Table {
+    let unit = if of == IpTable::Ber { "" } else { "s" };
+    let mut heads = vec![("rate", "bit/s"), ("carried", "")];
+    let sized = matches!(of, IpTable::Tcp | IpTable::Web);
+    if sized {
+        heads.push(("size", "octets"));
+    }
+    if of == IpTable::Ber {
+        heads.push(("bit errors", ""));
+    }
+    if of == IpTable::Tcp {
+        heads.extend([
+            ("connect, measured elsewhere", "s"),
+            ("connect, ip-client", "s"),
+            ("connect, strait", "s"),
+        ]);
+    }
+    heads.extend([
+        ("measured elsewhere", unit),
+        ("ip-client", unit),
+        ("strait", unit),
+        ("ip-client / measured", ""),
+    ]);
+    let mut table = Table::new(name, columns(&heads));
+    let both = rows.iter().zip(cells.chunks(SYSTEMS));
+    for (row, pair) in both.filter(|(row, _)| row.table == of) {
+        let [theirs, ours] = pair else { continue };
+        let mut cells = vec![(row.rate.0 as f64).into(), row.carried.words().into()];
+        if sized {
+            cells.push(row.octets.map(|octets| octets.0 as f64).into());
+        }
+        if of == IpTable::Ber {
+            cells.push(row.bits.into());
+        }
+        if of == IpTable::Tcp {
+            cells.extend([row.connect_s, theirs.connect_s, ours.connect_s].map(Cell::from));
+        }
+        let ratio = ratio(row, theirs);
+        cells.extend([row.measured, theirs.value, ours.value, ratio].map(Cell::from));
+        table.push(cells);
+    }
+    table
+}
+
+/// How far the long transfer had come, and when.
+fn collapse_table(study: &HfStudy, cells: &[IpCell]) -> Option<Table> {
+    let collapse = study.collapse.as_ref()?;
+    let pair = cells.chunks(SYSTEMS).nth(study.ip.len())?;
+    let heads = [
+        ("arrived", "octets"),
+        ("measured elsewhere", "s"),
+        ("ip-client", "s"),
+        ("strait", "s"),
+        ("use measured elsewhere", ""),
+        ("use, ip-client", ""),
+        ("use, strait", ""),
+    ];
+    let mut table = Table::new("hf-collapse", columns(&heads));
+    for point in &collapse.points {
+        let octets = point.octets as f64;
+        let when = |cell: &IpCell| {
+            let mut points = cell.progress.iter();
+            points
+                .find(|(_, there)| *there >= octets)
+                .map(|(at, _)| *at)
+        };
+        let times = [
+            Some(point.measured_s),
+            pair.first().and_then(when),
+            pair.get(1).and_then(when),
+        ];
+        let used = |at_s: f64| octets * 8.0 / at_s / collapse.rate.0 as f64;
+        let mut row = vec![octets.into()];
+        row.extend(times.map(Cell::from));
+        row.extend(times.map(|at_s| Cell::from(at_s.map(used))));
+        table.push(row);
+    }
+    Some(table)
 }
 
 fn bulk_checks(rows: &[ErrorRow], shares: &[[Option<f64>; 2]]) -> Vec<Check> {
