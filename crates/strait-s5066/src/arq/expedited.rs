@@ -63,7 +63,8 @@ impl<T> Expedited<T> {
         }
         if let Some((c_pdu, ticket)) = self.waiting.pop_front() {
             let mut send = Sender::new(NUMBERING, self.segment_max);
-            send.offer(c_pdu, false, false, ticket);
+            // As if in order: type 4 can't tell that frames are given up, so none is cut anew.
+            send.offer(c_pdu, true, false, ticket);
             self.current = Some((self.next, send));
             self.next = (self.next + 1) % 16;
         }
@@ -78,6 +79,12 @@ impl<T> Expedited<T> {
     /// Whether something was begun that isn't over.
     pub(crate) const fn is_open(&self) -> bool {
         self.current.is_some()
+    }
+
+    /// The longest segment that may go next, if new ones have about `segment` octets.
+    pub(crate) fn longest(&self, segment: usize) -> usize {
+        let current = self.current.as_ref();
+        current.map_or(0, |(_, send)| send.longest(segment))
     }
 
     /// Octets of what is to be sent, in frames of `segment` octets with `around` for each.
@@ -102,9 +109,6 @@ impl<T> Expedited<T> {
     /// Takes a frame; a number that isn't the last C_PDU's begins a new one. Gives what is whole.
     pub(crate) fn take(&mut self, c_pdu: u8, data: &Data<'_>) -> Option<Vec<u8>> {
         self.owes_ack = true;
-        if !data.segment.intact {
-            return None;
-        }
         let receive = match &mut self.incoming {
             Some((number, receive)) if *number == c_pdu => receive,
             incoming => {
@@ -112,7 +116,10 @@ impl<T> Expedited<T> {
                 receive
             }
         };
-        // A frame out of order of all is one of another life: it is simply not taken.
+        // What is damaged has an answer, too. A frame out of order of all is one of another life.
+        if !data.segment.intact {
+            return None;
+        }
         receive.take(data).ok()?;
         receive.poll()
     }

@@ -170,7 +170,12 @@ impl<T> Station<T> {
         self.lead = room.starts.since(now);
         let octets = self.planned_octets(to, waiting).min(room.octets);
         let peer = &self.peers[to];
-        let longest = peer.send.longest(self.segment_octets(to)) + self.around(to);
+        let segment = self.segment_octets(to);
+        let longest = peer
+            .send
+            .longest(segment)
+            .max(peer.expedited.longest(segment));
+        let longest = longest + self.around(to);
         let turn_max = self.settings.turn_max.min(EOT_MAX);
         let blocks_for = |octets| blocks_for(octets, state.tx_rate, state.block);
         let risked = whole_blocks(turn_max / peer.caution, state.block);
