@@ -27,7 +27,7 @@ mod hf_modem;
 mod host;
 
 pub use self::compression::{Checksums, Compression, ContextConfig, PayloadCompression};
-pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, SisConfig, SlotsConfig};
+pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, ProbeConfig, SisConfig, SlotsConfig};
 pub use self::hf_modem::{HfModem, HfModemConfig};
 pub use self::host::{HostConfig, HostKind, MacAddress};
 

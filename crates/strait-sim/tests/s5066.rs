@@ -11,8 +11,12 @@ use strait_sim::{Fault, Options, build, check, run_scenario};
 use strait_world::scenario::{Loaded, Scenario};
 
 fn load() -> Loaded {
+    load_file("hf/s5066-9600.toml")
+}
+
+fn load_file(name: &str) -> Loaded {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    match Scenario::load(&folder.join("hf/s5066-9600.toml")) {
+    match Scenario::load(&folder.join(name)) {
         Ok(loaded) => loaded,
         Err(error) => panic!("{error}"),
     }
@@ -29,6 +33,30 @@ fn a_ping_over_a_link_takes_its_two_turns_and_the_transfer_ends() {
     }
     assert_eq!(outcome.metric(Scenario::BASE, "ping.loss"), [0.0]);
     assert_eq!(outcome.metric(Scenario::BASE, "file.complete"), [1.0]);
+}
+
+#[test]
+fn clients_are_served_beside_ip_and_each_hears_of_its_data() {
+    let outcome = run_scenario(&load_file("hf/probes.toml"), &Options::default(), |_, _| ());
+    let outcome = outcome.unwrap();
+    let run = outcome.of(Scenario::BASE).next().unwrap();
+    let clients: Vec<_> = run
+        .stats
+        .iter()
+        .filter_map(|(_, stats)| Some(stats.ports.get(1)?.hf.clients))
+        .filter(|clients| clients.bound > 0)
+        .collect();
+    let [a, b] = clients.as_slice() else {
+        panic!("{clients:?}");
+    };
+    // Every 20 s and 45 s, every 23 s and 50 s; the last may be under way.
+    assert_eq!((a.requests, b.requests), (8 + 3, 7 + 3));
+    assert!((10..=11).contains(&b.indications) && (9..=10).contains(&a.indications));
+    assert!((10..=11).contains(&a.confirmed), "{a:?}");
+    // Nobody confirms what goes without ARQ.
+    assert!((6..=7).contains(&b.confirmed), "{b:?}");
+    assert_eq!((a.rejected, b.rejected, a.invalid + b.invalid), (0, 0, 0));
+    assert_eq!(outcome.metric(Scenario::BASE, "ping.loss"), [0.0]);
 }
 
 #[test]

@@ -70,6 +70,9 @@ pub struct HfConfig {
     /// Other programs may use the station, by TCP; absent, none may.
     #[serde(default)]
     pub sis: Option<SisConfig>,
+    /// Clients of its own, which watch links.
+    #[serde(default)]
+    pub probe: Vec<ProbeConfig>,
     /// The modem. Live only.
     #[serde(default)]
     pub modem: Option<HfModemConfig>,
@@ -77,6 +80,44 @@ pub struct HfConfig {
 
 const fn yes() -> bool {
     true
+}
+
+/// A client of the station's own: it sends a short U_PDU from time to time, and what comes of it is
+/// counted with those of other clients.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct ProbeConfig {
+    /// The neighbour that it sends to.
+    pub to: String,
+    /// Its access point, and that of the other end's probe: 0 to 15.
+    pub sap: u8,
+    /// The time from one U_PDU to the next, 1 s to 100 s.
+    pub period: Time,
+    /// Octets of each; 64 if absent.
+    #[serde(default = "probe_octets")]
+    pub octets: Octets,
+    /// 0 to 15, 15 the most urgent.
+    #[serde(default)]
+    pub priority: u8,
+    /// With ARQ, and confirmed by the other probe.
+    #[serde(default = "yes")]
+    pub arq: bool,
+    /// Ahead of all that isn't expedited.
+    #[serde(default)]
+    pub expedited: bool,
+}
+
+const fn probe_octets() -> Octets {
+    Octets(64)
+}
+
+impl ProbeConfig {
+    fn is_wrong(&self) -> bool {
+        let period_s = self.period.0.as_secs_f64();
+        let own = [SAP_IP, SAP_ETHER].contains(&self.sap);
+        let numbers = self.sap > 15 || self.priority > 15 || self.octets.0 > 2048;
+        own || numbers || !(1.0..=100.0).contains(&period_s) || self.expedited && !self.arq
+    }
 }
 
 /// When the whole queue for a neighbour is dropped: many losses at one time cost a transport less
@@ -295,6 +336,12 @@ impl HfConfig {
                 "must be 60 s at most",
             ),
             (
+                self.probe.iter().any(ProbeConfig::is_wrong),
+                "hf.probe",
+                "sap must be 0 to 15 but 8 and 9, period 1 s to 100 s, octets 2048 at most, \
+                 priority 15 at most; what is expedited goes with ARQ",
+            ),
+            (
                 self.segment
                     .is_some_and(|octets| !(24..=1023).contains(&octets.0)),
                 "hf.segment",
@@ -320,6 +367,14 @@ impl PortConfig {
         let peers = self.neighbours.iter();
         let peers = peers.map(|it| it.hf.as_ref().map(address).unwrap_or_default());
         Some((settings, peers.collect()))
+    }
+
+    /// The address of a neighbour's station.
+    pub(crate) fn station_of(&self, name: &str) -> Address {
+        let mut neighbours = self.neighbours.iter();
+        let found = neighbours.find(|it| it.name == name);
+        let address = found.and_then(|it| it.hf.as_ref()?.parse().ok());
+        address.unwrap_or_default()
     }
 
     /// What is counted of its station: nothing yet, and of no other kind of port.
@@ -373,6 +428,11 @@ impl PortConfig {
         if self.neighbours.is_empty() {
             let message = "needed: each with a name and the address of its station in `hf`";
             return Err(invalid(self.place("neighbours"), message));
+        }
+        let names = |name: &String| self.neighbours.iter().any(|it| it.name == *name);
+        if let Some(probe) = hf.probe.iter().find(|probe| !names(&probe.to)) {
+            let message = format!("no neighbour `{}`", probe.to);
+            return Err(invalid(self.place("hf.probe to"), message));
         }
         let mut known = Vec::from([hf.address.parse::<Address>()]);
         for neighbour in &self.neighbours {

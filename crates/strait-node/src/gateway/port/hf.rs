@@ -18,11 +18,13 @@ use strait_s5066::{Offer, Outcome, Station};
 use strait_wire::hash::hash64;
 
 use self::clients::Ticket;
+use self::probe::Probe;
 use super::{Link, NOTE_CLASS, Port, count_queued};
 use crate::config::{GiveUpConfig, HfOrder, PortConfig};
 use crate::route::Hop;
 
 mod clients;
+mod probe;
 
 /// About what a D_PDU has, for those who ask.
 const D_PDU_OCTETS: u32 = 64;
@@ -33,6 +35,8 @@ pub(super) struct Hf {
     station: Station<Ticket>,
     /// What programs beside the gateway use the station by.
     sis: Sis,
+    /// Clients of its own.
+    probes: Vec<Probe>,
     /// By peer: there is a link.
     linked: Vec<bool>,
     /// Packets that the station has.
@@ -67,6 +71,7 @@ impl Hf {
         let sis = Sis::new(hf.interface(settings.own, &peers));
         Some(Self {
             sis,
+            probes: Probe::all(&hf.probe, |name| config.station_of(name)),
             linked: alloc::vec![false; peers.len()],
             packets: 0,
             client_last: false,
@@ -152,7 +157,8 @@ impl Hf {
     pub(super) fn wake(&self) -> Option<Wake> {
         let why = WakeReason::Turn;
         let both = [self.station.wake(), self.sis.wake()];
-        let at = both.into_iter().flatten().min();
+        let probes = self.probes.iter().filter_map(Probe::wake);
+        let at = both.into_iter().flatten().chain(probes).min();
         at.map(|at| Wake { at, why })
     }
 

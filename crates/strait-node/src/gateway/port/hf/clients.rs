@@ -25,6 +25,9 @@ const ABORTED: i32 = 103;
 impl Hf {
     /// Tells the clients' side of links, and the station of what the clients keep for themselves.
     pub(super) fn tend_clients(&mut self, now: Instant) {
+        for probe in &mut self.probes {
+            probe.tend(now, &mut self.sis);
+        }
         for (number, linked) in self.linked.iter_mut().enumerate() {
             *linked = self.station.is_linked(number);
         }
@@ -133,7 +136,14 @@ impl Port {
 
     /// The next thing to do to a client's stream.
     pub(crate) fn poll_client(&mut self) -> Option<Effect> {
-        let (id, op) = self.hf_mut()?.sis.poll()?;
+        let hf = self.hf_mut()?;
+        let (id, op) = loop {
+            let (id, op) = hf.sis.poll()?;
+            let sis = &mut hf.sis;
+            if !hf.probes.iter_mut().any(|probe| probe.take(id, &op, sis)) {
+                break (id, op);
+            }
+        };
         let op = match op {
             Op::Send(octets) => StreamOp::Send(octets),
             Op::Credit(octets) => StreamOp::Credit(octets),

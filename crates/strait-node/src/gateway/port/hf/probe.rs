@@ -1,0 +1,133 @@
+//! A station's own client: it sends short U_PDUs from time to time and counts what comes of them,
+//! as any program by the same octets. A link can be watched with it that carries no IP.
+
+use alloc::vec::Vec;
+
+use strait_core::{Duration, Instant};
+use strait_s5066::Address;
+use strait_s5066::sis::{MODE_ARQ, MODE_NON_ARQ, Op, Primitive, Reader, Request, Service, Sis};
+
+use crate::config::ProbeConfig;
+
+/// Streams with these numbers are those of probes: no driver has so many.
+const FIRST: u64 = 1 << 63;
+
+/// What a probe may be sent at a time.
+const CREDIT: usize = 1 << 20;
+
+/// U_PDUs of a probe are worth sending for so many times 2 s.
+const TTL: u32 = 150;
+
+#[derive(Debug)]
+pub(super) struct Probe {
+    id: u64,
+    config: ProbeConfig,
+    to: Address,
+    reader: Reader,
+    sent: u64,
+    next: Option<Instant>,
+    stopped: bool,
+}
+
+impl Probe {
+    /// The probes of a station; `addresses` are those of its neighbours by name.
+    pub(super) fn all(configs: &[ProbeConfig], address: impl Fn(&str) -> Address) -> Vec<Self> {
+        let configs = (FIRST..).zip(configs);
+        let probes = configs.map(|(id, config)| Self {
+            id,
+            to: address(&config.to),
+            config: config.clone(),
+            reader: Reader::default(),
+            sent: 0,
+            next: None,
+            stopped: false,
+        });
+        probes.collect()
+    }
+
+    /// When it sends next.
+    pub(super) const fn wake(&self) -> Option<Instant> {
+        self.next
+    }
+
+    fn say(&self, now: Instant, sis: &mut Sis, primitive: &Primitive<'_>) {
+        let mut octets = Vec::new();
+        primitive.put(&mut octets);
+        sis.hear(now, self.id, &octets);
+    }
+
+    /// Begins, or sends what is due.
+    pub(super) fn tend(&mut self, now: Instant, sis: &mut Sis) {
+        let period: Duration = self.config.period.0;
+        let Some(next) = self.next else {
+            sis.open(now, self.id);
+            sis.give_credit(self.id, CREDIT);
+            let bind = Primitive::BindRequest {
+                sap: self.config.sap,
+                rank: 0,
+                service: self.service(),
+            };
+            self.say(now, sis, &bind);
+            self.next = Some(now + period);
+            return;
+        };
+        if next > now {
+            return;
+        }
+        self.next = Some(next.max(now) + period);
+        if self.stopped {
+            return;
+        }
+        let mut u_pdu = Vec::from(self.sent.to_be_bytes());
+        u_pdu.resize(u_pdu.len().max(self.config.octets.0 as usize), 0);
+        self.sent += 1;
+        let request = Request {
+            priority: self.config.priority,
+            sap: self.config.sap,
+            to: self.to,
+            service: self.service(),
+            ttl: TTL,
+            u_pdu: &u_pdu,
+        };
+        self.say(
+            now,
+            sis,
+            &Primitive::UnidataRequest(self.config.expedited, request),
+        );
+    }
+
+    fn service(&self) -> Service {
+        Service {
+            mode: if self.config.arq {
+                MODE_ARQ
+            } else {
+                MODE_NON_ARQ
+            },
+            // By the client at the other end: the whole way is looked at.
+            confirmation: if self.config.arq { 2 } else { 0 },
+            any_order: true,
+            ..Service::default()
+        }
+    }
+
+    /// Takes what it is told, if the stream is its own.
+    pub(super) fn take(&mut self, id: u64, op: &Op, sis: &mut Sis) -> bool {
+        if id != self.id {
+            return false;
+        }
+        if let Op::Send(octets) = op {
+            sis.give_credit(id, octets.len());
+            let stopped = &mut self.stopped;
+            // Its own node speaks in order.
+            let _ = self.reader.feed(octets, |body| {
+                match Primitive::parse(body) {
+                    Some(Primitive::DataFlowOff) => *stopped = true,
+                    Some(Primitive::DataFlowOn) => *stopped = false,
+                    _ => {}
+                }
+                true
+            });
+        }
+        true
+    }
+}
