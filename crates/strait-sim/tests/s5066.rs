@@ -101,7 +101,15 @@ fn d_pdus(file: &[u8]) -> u64 {
 
 #[test]
 fn books_are_right_with_kills_and_noise() {
-    let mut loaded = load();
+    books_are_right(load());
+}
+
+#[test]
+fn books_are_right_with_clients_beside_ip() {
+    books_are_right(load_file("hf/probes.toml"));
+}
+
+fn books_are_right(mut loaded: Loaded) {
     loaded.links[0].channel.bit_errors = Some("1e-4".parse().unwrap());
     let mut hashes = Vec::new();
     for seed in [1, 2, 1] {
