@@ -3,6 +3,7 @@
 
 pub mod ethernet;
 pub mod gateway;
+pub mod hbh;
 pub mod journal;
 pub mod mgen;
 pub mod pair;
@@ -18,11 +19,12 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 25] = [
+pub const TARGETS: [Target; 26] = [
     ("analyse", wire::analyse),
     ("ethernet", ethernet::ethernet),
     ("gateway_handle", gateway::gateway_handle),
     ("gateway_pair", pair::gateway_pair),
+    ("hbh", hbh::hbh),
     ("ip_packet", wire::ip_packet),
     ("journal", journal::journal),
     ("kiss", wire::kiss),

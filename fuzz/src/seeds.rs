@@ -14,6 +14,7 @@ pub fn of(target: &str) -> Vec<Seed> {
         "ethernet" => crate::ethernet::seeds(),
         "payload" => crate::payload::seeds(),
         "segments" => vectors("link/segments.txt"),
+        "hbh" => vec![("orders".into(), crate::hbh::orders())],
         "s5066" => vec![("exchange".into(), crate::s5066::exchange())],
         "sis" => vec![("exchange".into(), crate::sis::exchange())],
         "kiss" => vec![("frames".into(), kiss_frames())],

@@ -419,11 +419,13 @@ impl Hop {
     pub fn advance(&mut self, now: Instant) {
         self.now = now;
         self.receiver.expire(now, &mut self.released);
+        self.sender.discard(now, &self.trip, &mut self.done);
         if self.probe_at().is_some_and(|at| at <= now) {
             let found = self.sender.probe(now, &self.trip, &mut self.done);
             self.poke |= !found;
+            // What was still on its way to come may be too old to be sent again.
+            self.sender.discard(now, &self.trip, &mut self.done);
         }
-        self.sender.discard(now, &self.trip, &mut self.done);
     }
 
     /// When something is due that isn't yet, and why. A frame without packet that is due goes as

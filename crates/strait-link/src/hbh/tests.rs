@@ -296,6 +296,31 @@ fn what_a_late_probe_will_tell_of_isnt_probed_for_at_once() {
 }
 
 #[test]
+fn what_waits_too_long_for_room_holds_no_probe_back() {
+    let mut pair = Pair::known();
+    let now = ms(pair.now_ms);
+    let end = &mut pair.ends[0];
+    let mut out = Vec::new();
+    for number in 0..2 {
+        let mut sent = packet(now, number);
+        if number == 0 {
+            sent.expires = now + 10_000 * MS;
+        }
+        let seq = end.hop.begin(sent, Manner::default());
+        end.hop.transmit(now, now, seq, &mut out).unwrap();
+        end.hop.left(now);
+    }
+    // The first is to be sent again, and there is no room until it is too old.
+    let due = end.hop.wake().unwrap().at;
+    end.hop.advance(due);
+    assert_eq!(end.hop.again(ClassId(0)).map(|(seq, _)| seq), Some(0));
+    let late = now + 10_000 * MS;
+    end.hop.advance(late);
+    assert_eq!(end.hop.again(ClassId(0)).map(|(seq, _)| seq), Some(1));
+    assert!(end.hop.wake().is_none_or(|wake| wake.at > late));
+}
+
+#[test]
 fn acknowledgements_wait_for_packets_the_other_way() {
     let mut pair = Pair::known();
     let before = pair.ends.each_ref().map(|end| end.hop.counts().control);

@@ -258,8 +258,9 @@ impl Port {
             return true;
         };
         let octets = octets.min(treatment.octets_max / 4 * share);
-        queued.octets >= octets
-            || u64::from(queued.packets) >= u64::from(treatment.packets_max) * share / 4
+        let packets = u64::from(treatment.packets_max) * share / 4;
+        // Nothing is never too much.
+        queued.octets >= octets.max(1) || u64::from(queued.packets) >= packets.max(1)
     }
 
     /// Whether so much waits of a class that its senders are to stop; less is enough to let a

@@ -293,3 +293,18 @@ fn packets_of_ipsec_pass_as_they_are() {
         talk(ms(at), &mut nodes, &CHAIN);
     }
 }
+
+#[test]
+fn a_class_of_few_packets_stops_nobody_for_good() {
+    let few = "[policy]\ndefault = \"few\"\n[[policy.class]]\nname = \"few\"\npackets = 1\n";
+    let relay = format!("{RELAY}{few}");
+    let mut nodes = [node(END, 1), node(&relay, 2), node(END, 3)];
+    talk(ms(0), &mut nodes, &CHAIN);
+    for at in 1..5 {
+        let at = ms(at * 1000);
+        let bytes = udp("10.1.0.2", "10.2.0.2", 300, 0);
+        nodes[0].handle(at, frame(PortId::HOST, &bytes));
+        talk(at, &mut nodes, &CHAIN);
+        assert_eq!(pull_all(&mut nodes[2], PortId::HOST, at).len(), 1);
+    }
+}

@@ -42,6 +42,9 @@ pub(crate) struct Drawn {
     pub(crate) weak: bool,
     /// A link doubles frames.
     pub(crate) doubles: bool,
+    /// A gateway with reliable hops is killed. What it had sent, and its neighbour had taken in
+    /// but not acknowledged to it yet, has no fate that tells of it.
+    pub(crate) unsettled: bool,
 }
 
 impl Drawn {
@@ -71,6 +74,8 @@ struct Edge {
 
 struct Draw {
     stream: Stream,
+    /// Which media are made reliable hops.
+    hops: Stream,
     files: BTreeMap<String, String>,
     text: String,
     edges: Vec<Edge>,
@@ -84,12 +89,14 @@ struct Draw {
     hops_max: u64,
     weak: bool,
     doubles: bool,
+    unsettled: bool,
 }
 
 /// Draws the scenario of a seed.
 pub(crate) fn draw(seed: u64) -> Drawn {
     let mut draw = Draw {
         stream: Stream::new(seed, "swarm"),
+        hops: Stream::new(seed, "swarm hops"),
         files: BTreeMap::new(),
         text: String::new(),
         edges: Vec::new(),
@@ -100,6 +107,7 @@ pub(crate) fn draw(seed: u64) -> Drawn {
         hops_max: 0,
         weak: false,
         doubles: false,
+        unsettled: false,
     };
     draw.topology();
     draw.routers();
@@ -118,10 +126,15 @@ pub(crate) fn draw(seed: u64) -> Drawn {
         end_ms,
         weak: draw.weak,
         doubles: draw.doubles,
+        unsettled: draw.unsettled,
     }
 }
 
 impl Draw {
+    fn has_hops(&self) -> bool {
+        self.edges.iter().any(|edge| edge.profile == "hbh")
+    }
+
     fn below(&mut self, bound: u64) -> u64 {
         self.stream.below(bound)
     }
@@ -193,7 +206,13 @@ impl Draw {
         };
         let profile = self.pick(&["segments", "segments", "segments", "plain"]);
         let check = self.pick(&["", "", "check = 16\n", "check = 32\n"]);
-        let weak = check.contains("16") || profile == "plain" && check.is_empty();
+        let profile = if !serial && self.hops.below(3) == 0 {
+            "hbh"
+        } else {
+            profile
+        };
+        let short = profile == "plain" || profile == "hbh";
+        let weak = check.contains("16") || short && check.is_empty();
         Edge {
             a,
             b,
@@ -203,7 +222,12 @@ impl Draw {
             weak,
             profile,
             check,
-            mtu: self.pick(&[1280, 1400, 1500]),
+            // A packet goes whole, with what stands before it, and not every simulated TCP follows
+            // a path's MTU.
+            mtu: self.pick(&[1280, 1400, 1500]).min(match profile {
+                "hbh" => 1400,
+                _ => 1500,
+            }),
         }
     }
 
@@ -266,8 +290,9 @@ impl Draw {
             if edge.serial {
                 let _ = writeln!(text, "baud = {}", edge.rate_bit_s);
             }
-            if self.percent(20) {
-                let _ = writeln!(text, "segment = \"{} B\"", self.range(8, 200));
+            let segment = self.percent(20).then(|| self.range(8, 200));
+            if let Some(octets) = segment.filter(|_| edge.profile != "hbh") {
+                let _ = writeln!(text, "segment = \"{octets} B\"");
             }
             if edge.shared && name == "radio" {
                 let sharers = edges.iter().filter(|edge| edge.a == node && edge.shared);
@@ -400,7 +425,8 @@ impl Draw {
         // Outages and kills cut packets on octet streams, and what is cut may fit together.
         self.weak |= weak && serial;
         if !serial {
-            self.frame_faults(&mut keys);
+            let whole = self.edges[index].profile == "hbh";
+            self.frame_faults(&mut keys, whole);
         }
         if self.percent(20) {
             keys.push_str("half_duplex = true\n");
@@ -427,9 +453,11 @@ impl Draw {
         }
     }
 
-    fn frame_faults(&mut self, keys: &mut String) {
-        if self.percent(30) {
-            let _ = writeln!(keys, "frame_octets_max = {}", self.range(24, 1500));
+    /// Frames with `whole` packets in them must not be shorter than those.
+    fn frame_faults(&mut self, keys: &mut String, whole: bool) {
+        let frame = self.percent(30).then(|| self.range(24, 1500));
+        if let Some(octets) = frame.filter(|_| !whole) {
+            let _ = writeln!(keys, "frame_octets_max = {octets}");
         }
         match self.below(4) {
             0 => {
@@ -543,6 +571,10 @@ impl Draw {
         if !self.percent(60) {
             return;
         }
+        // What a gateway handed on, and its neighbour didn't hear of, the neighbour sends again to
+        // its next life, which doesn't know.
+        self.doubles |= self.has_hops();
+        self.unsettled = self.has_hops();
         for _ in 0..self.range(1, 3) {
             let node = self.below(self.gateways as u64);
             let at = self.range(1, HEAL_MS - 5_000);

@@ -101,7 +101,9 @@ impl Draw {
             }
         }
         let carry_ms = (self.octets + 20_000) * 1_000 / second;
-        let drained_ms = HEAL_MS + 1_000 + carry_ms;
+        // A neighbour that was away is probed for again after 20 s at the latest.
+        let probed_ms = if self.has_hops() { 60_000 } else { 0 };
+        let drained_ms = HEAL_MS + 1_000 + probed_ms + carry_ms;
         let octets = self.range(1, (second * 10).min(20_000));
         let segments = 10 + (self.octets + octets) / 500;
         let complete_ms = drained_ms + 4 * carry_ms + segments * 60_000;
