@@ -316,6 +316,8 @@ pub enum Agreement {
         checksums: Settled,
         /// Whether both know the same flows beforehand.
         known_flows: Settled,
+        /// Flows that this end sends and both have remembered.
+        remembered: u8,
     },
 }
 
@@ -349,7 +351,7 @@ impl Agreement {
     /// The agreement in a few words; empty if nobody has asked for one.
     #[must_use]
     pub fn text(self) -> String {
-        let (headers, payloads, others) = match self {
+        let (headers, payloads, others, remembered) = match self {
             Self::None => return String::new(),
             Self::Unanswered => return "no answer yet".into(),
             Self::OtherFormat => return "plain: the other end has another format".into(),
@@ -359,7 +361,11 @@ impl Agreement {
                 short_checks,
                 checksums,
                 known_flows,
-            } => (headers, payloads, [short_checks, checksums, known_flows]),
+                remembered,
+            } => {
+                let others = [short_checks, checksums, known_flows];
+                (headers, payloads, others, remembered)
+            }
         };
         let [short_checks, checksums, known_flows] = others;
         let what = [
@@ -371,6 +377,10 @@ impl Agreement {
         ];
         let agreed = what.iter().filter(|(_, it)| *it == Settled::Agreed);
         let mut text: Vec<String> = agreed.map(|(name, _)| (*name).into()).collect();
+        if remembered > 0 {
+            let plural = if remembered == 1 { "" } else { "s" };
+            text.push(format!("{remembered} flow{plural} remembered"));
+        }
         if headers != Settled::Agreed && payloads != Settled::Agreed {
             text.insert(0, "plain".into());
         }

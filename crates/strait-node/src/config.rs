@@ -61,6 +61,9 @@ pub struct NodeConfig {
     /// A record of all inputs and outputs, for `strait replay`. Live only.
     #[serde(default)]
     pub journal: Option<JournalConfig>,
+    /// Where the node keeps what is to outlive it.
+    #[serde(default)]
+    pub state: Option<StateConfig>,
 }
 
 /// Where a gateway has its routes from.
@@ -131,6 +134,10 @@ pub struct PortConfig {
     /// need the same, in the same order.
     #[serde(default)]
     pub context: Vec<ContextConfig>,
+    /// Flows over UDP that last are remembered in the node's `[state]`, and known beforehand after
+    /// a start, if both ends remember them. For links below some 2400 bit/s.
+    #[serde(default)]
+    pub remember_flows: bool,
     /// How what is behind them is compressed, if both ends do.
     #[serde(default)]
     pub payload: PayloadCompression,
@@ -346,6 +353,14 @@ pub struct StatusConfig {
     pub metrics_anywhere: bool,
 }
 
+/// What outlives the node.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct StateConfig {
+    /// The file; only the gateway writes it. Simulated nodes have storage of their own.
+    pub file: String,
+}
+
 /// The journal.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -411,6 +426,10 @@ impl NodeConfig {
                 let place = format!("[[port]] {}", port.name);
                 return Err(invalid(place, "the name is taken: give each port its own"));
             }
+        }
+        if let (Some(port), None) = (self.ports.iter().find(|it| it.remember_flows), &self.state) {
+            let message = "needs the table [state] with a file: nothing outlives the node otherwise";
+            return Err(invalid(port.place("remember_flows"), message));
         }
         self.validate_routes()
     }

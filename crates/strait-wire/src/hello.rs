@@ -17,7 +17,11 @@ use alloc::vec::Vec;
 /// The first octet.
 pub const MARK: u8 = 0xf9;
 /// The most octets of a hello as this version sends it.
-pub const OCTETS_MAX: usize = HEAD_OCTETS + 4 + 10 + 6;
+pub const OCTETS_MAX: usize = OCTETS_MAX_FORGETFUL + 2 + 1 + 8 * NUMBERS_MAX;
+/// The most octets of one that says nothing of remembered flows.
+pub const OCTETS_MAX_FORGETFUL: usize = HEAD_OCTETS + 4 + 10 + 6;
+/// The most flows that an end remembers in one direction.
+pub const NUMBERS_MAX: usize = 8;
 
 const HEAD_OCTETS: usize = 15;
 
@@ -29,6 +33,7 @@ const FAR_TIMESTAMPS: u8 = 0x80;
 const FIELD_CHECKS: u8 = 1;
 const FIELD_KNOWN: u8 = 2;
 const FIELD_PAYLOAD: u8 = 3;
+const FIELD_REMEMBERED: u8 = 4;
 
 const REAL_TIME_SHORT: u8 = 0x01;
 const OTHERS_SHORT: u8 = 0x02;
@@ -54,6 +59,18 @@ pub struct KnownFlows {
     pub sent: u32,
     /// Those that it receives.
     pub received: u32,
+}
+
+/// Flows that an end remembers, each by a number that isn't zero; zeros behind them.
+pub type Numbers = [u32; NUMBERS_MAX];
+
+/// Flows that an end remembers from before its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// Those that it sent.
+    pub sent: Numbers,
+    /// Those that it received.
+    pub received: Numbers,
 }
 
 /// What an end of a link says of itself.
@@ -85,6 +102,8 @@ pub struct Hello {
     pub known: KnownFlows,
     /// It compresses payloads, and restores them, behind a dictionary with this digest.
     pub payload: Option<u32>,
+    /// Flows that it remembers. Without the field: it doesn't.
+    pub remembered: Option<Remembered>,
 }
 
 impl Hello {
@@ -115,6 +134,9 @@ impl Hello {
         }
         if let Some(digest) = self.payload {
             put_field(FIELD_PAYLOAD, &digest.to_be_bytes(), out);
+        }
+        if let Some(remembered) = &self.remembered {
+            put_remembered(remembered, out);
         }
     }
 
@@ -157,6 +179,7 @@ impl Hello {
             checks: Checks::default(),
             known: KnownFlows::default(),
             payload: None,
+            remembered: None,
         };
         while let [kind, length, rest @ ..] = fields {
             let (value, after) = rest.split_at_checked(usize::from(*length))?;
@@ -186,6 +209,15 @@ impl Hello {
             (FIELD_PAYLOAD, &[a, b, c, d, ..]) => {
                 self.payload = Some(u32::from_be_bytes([a, b, c, d]));
             }
+            (FIELD_REMEMBERED, &[sent, ref numbers @ ..]) => {
+                let (sent, received) = numbers
+                    .split_at_checked(usize::from(sent) * 4)
+                    .unwrap_or_default();
+                self.remembered = Some(Remembered {
+                    sent: read_numbers(sent),
+                    received: read_numbers(received),
+                });
+            }
             _ => {}
         }
     }
@@ -198,6 +230,27 @@ const fn flag(set: bool, bit: u8) -> u8 {
 fn put_field(kind: u8, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[kind, value.len() as u8]);
     out.extend_from_slice(value);
+}
+
+/// How many are sent, their numbers, and those of what is received.
+fn put_remembered(remembered: &Remembered, out: &mut Vec<u8>) {
+    let some = |numbers: &Numbers| numbers.iter().filter(|&&number| number != 0).count();
+    let sent = some(&remembered.sent);
+    let octets = 1 + 4 * (sent + some(&remembered.received));
+    out.extend_from_slice(&[FIELD_REMEMBERED, octets as u8, sent as u8]);
+    let numbers = remembered.sent.iter().chain(&remembered.received);
+    for number in numbers.filter(|&&number| number != 0) {
+        out.extend_from_slice(&number.to_be_bytes());
+    }
+}
+
+/// The first numbers; an end may remember more than there is room for here.
+fn read_numbers(octets: &[u8]) -> Numbers {
+    let mut numbers = Numbers::default();
+    for (number, octets) in numbers.iter_mut().zip(octets.as_chunks().0) {
+        *number = u32::from_be_bytes(*octets);
+    }
+    numbers
 }
 
 #[cfg(test)]
@@ -227,6 +280,10 @@ mod tests {
             received: 0x5566_7788,
         },
         payload: Some(0x0a0b_0c0d),
+        remembered: Some(Remembered {
+            sent: [0x0102_0304, 0, 0, 0, 0, 0, 0, 0],
+            received: [0x0506_0708, 0x090a_0b0c, 0, 0, 0, 0, 0, 0],
+        }),
     };
 
     fn octets() -> Vec<u8> {
@@ -239,11 +296,11 @@ mod tests {
     fn a_hello_literally() {
         let expected = [
             0xf9, 2, 1, 0x81, 15, 1, 2, 3, 4, 0xa0, 0xb0, 0xc0, 0xd0, 0x05, 0xdc, 1, 2, 5, 0x81, 2,
-            8, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 3, 4, 10, 11, 12, 13,
+            8, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 3, 4, 10, 11, 12, 13, 4, 13, 1, 1, 2, 3,
+            4, 5, 6, 7, 8, 9, 10, 11, 12,
         ];
         let mut octets = octets();
         assert_eq!(octets, expected);
-        assert_eq!(octets.len(), OCTETS_MAX);
         assert_eq!(Hello::parse(&octets), Some(HELLO));
         octets[0] = 0xf8;
         assert_eq!(Hello::parse(&octets), None);
@@ -252,9 +309,13 @@ mod tests {
     #[test]
     fn a_hello_cut_short_is_none_but_where_a_field_ends() {
         let octets = octets();
+        let forgetful = Hello {
+            remembered: None,
+            ..HELLO
+        };
         let without_payload = Hello {
             payload: None,
-            ..HELLO
+            ..forgetful
         };
         let unknowing = Hello {
             known: KnownFlows::default(),
@@ -269,10 +330,50 @@ mod tests {
                 HEAD_OCTETS => Some(bare),
                 19 => Some(unknowing),
                 29 => Some(without_payload),
+                OCTETS_MAX_FORGETFUL => Some(forgetful),
                 _ => None,
             };
             assert_eq!(Hello::parse(&octets[..left]), expected, "{left}");
         }
+    }
+
+    #[test]
+    fn a_hello_has_room_for_all_that_may_be_remembered() {
+        let full = Hello {
+            remembered: Some(Remembered {
+                sent: [u32::MAX; NUMBERS_MAX],
+                received: [1; NUMBERS_MAX],
+            }),
+            ..HELLO
+        };
+        let mut octets = Vec::new();
+        full.emit(&mut octets);
+        assert_eq!(octets.len(), OCTETS_MAX);
+        assert_eq!(Hello::parse(&octets), Some(full));
+    }
+
+    #[test]
+    fn more_than_there_is_room_for_and_a_wrong_count_are_cut() {
+        let read = |field: &[u8]| {
+            let bare = Hello {
+                remembered: None,
+                ..HELLO
+            };
+            let mut octets = Vec::new();
+            bare.emit(&mut octets);
+            put_field(FIELD_REMEMBERED, field, &mut octets);
+            Hello::parse(&octets).and_then(|hello| hello.remembered)
+        };
+        let many = [&[9][..], &[7; 9 * 4], &[8; 4]].concat();
+        let eight = Remembered {
+            sent: [0x0707_0707; 8],
+            received: [0x0808_0808, 0, 0, 0, 0, 0, 0, 0],
+        };
+        assert_eq!(read(&many), Some(eight));
+        // Two are announced, and one is there.
+        assert_eq!(read(&[2, 1, 2, 3, 4]), Some(Remembered::default()));
+        assert_eq!(read(&[0]), Some(Remembered::default()));
+        assert_eq!(read(&[]), None);
     }
 
     #[test]

@@ -65,6 +65,24 @@ impl Provision {
         flow(self.fields()) == flow(*fields)
     }
 
+    /// What is known of the flow that a packet with these fields is of, if its context's profile is
+    /// one that flows known beforehand may have.
+    pub(super) fn of(profile: Profile, fields: &Fields) -> Option<Self> {
+        let address = |octets: &[u8; 16]| {
+            let [a, b, c, d, ..] = *octets;
+            if fields.v6 {
+                IpAddr::from(*octets)
+            } else {
+                IpAddr::from([a, b, c, d])
+            }
+        };
+        matches!(profile, Profile::Udp | Profile::Rtp).then(|| Self {
+            src: address(&fields.src),
+            dst: address(&fields.dst),
+            ports: fields.ports,
+        })
+    }
+
     /// The fields that are known.
     pub(super) fn fields(&self) -> Fields {
         let mut fields = Fields {
@@ -143,6 +161,21 @@ mod tests {
         let standard = [0, 1, 2, 3, 4, 6];
         assert_eq!(known[..6], standard);
         assert_eq!(known[6..], [0x41, 0x42, 0x81, 0x82, 0xc1, 0xc2]);
+    }
+
+    #[test]
+    fn a_flow_is_known_by_its_fields_again() {
+        for src in [IpAddr::V6([1; 8].into()), IpAddr::V4([10, 0, 0, 1].into())] {
+            let flow = Provision {
+                src,
+                dst: src,
+                ports: [40_000, 5004],
+            };
+            for profile in [Profile::Udp, Profile::Rtp] {
+                assert_eq!(Provision::of(profile, &flow.fields()), Some(flow));
+            }
+            assert_eq!(Provision::of(Profile::Ip, &flow.fields()), None);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::encode::Encoder;
 use super::feedback::{Feedback, Form, Kind};
 use super::fields::{Fields, Flow};
 use super::numbers::Bits;
-use super::{Cid, Profile, Settings, tcp};
+use super::{Cid, LASTING_PACKETS, Profile, Settings, tcp};
 
 /// A context in use.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ struct Entry {
     class: u8,
     /// When it was last used, in packets of the compressor.
     used: u64,
+    /// Packets so far, counted up to [`LASTING_PACKETS`].
+    packets: u8,
     coder: Coder,
     look: RtpLook,
 }
@@ -153,6 +155,8 @@ pub struct Compressor {
     plain_left: u8,
     plain_since: u32,
     beyond: Beyond,
+    /// The flow over UDP that has turned out to last, until it is asked for.
+    lasting: Option<Provision>,
 }
 
 impl Compressor {
@@ -169,6 +173,7 @@ impl Compressor {
             plain_left: settings.repeats,
             plain_since: 0,
             beyond: Beyond::default(),
+            lasting: None,
         }
     }
 
@@ -244,7 +249,19 @@ impl Compressor {
             (Coder::Tcp(_), None) => 0,
         };
         out.extend_from_slice(&packet[octets..]);
-        entry.coder.profile()
+        let profile = entry.coder.profile();
+        if entry.packets < LASTING_PACKETS {
+            entry.packets += 1;
+            if entry.packets == LASTING_PACKETS {
+                self.lasting = Provision::of(profile, &parsed.fields).or(self.lasting);
+            }
+        }
+        profile
+    }
+
+    /// The flow over UDP that has become one that lasts since this was asked last.
+    pub const fn take_lasting(&mut self) -> Option<Provision> {
+        self.lasting.take()
     }
 
     /// The number of the packet's context, with an encoder of the right profile; `None` if there
@@ -292,6 +309,7 @@ impl Compressor {
             flow,
             class,
             used: self.packets,
+            packets: 0,
             coder,
             look: RtpLook::default(),
         }));

@@ -11,7 +11,7 @@ use super::check::crc8;
 use super::decode::{Check, Decoder};
 use super::feedback::{Feedback, Form, Kind};
 use super::numbers::{Bits, Cursor};
-use super::{Profile, Settings, tcp};
+use super::{LASTING_PACKETS, Profile, Settings, tcp};
 
 /// What a compressed packet held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,8 @@ struct Entry {
     failures: u8,
     /// Packets taken since the last acknowledgement; `None` before the first.
     unacknowledged: Option<u8>,
+    /// Packets taken, counted up to [`LASTING_PACKETS`].
+    packets: u8,
     owes: Option<Kind>,
 }
 
@@ -107,6 +109,7 @@ impl Entry {
             bare: false,
             failures: 0,
             unacknowledged: None,
+            packets: 0,
             owes: None,
         }
     }
@@ -135,6 +138,8 @@ pub struct Decompressor {
     missed: u8,
     /// Flows known beforehand, by the contexts' numbers.
     provisions: Vec<Provision>,
+    /// The flow over UDP that has turned out to last, until it is asked for.
+    lasting: Option<Provision>,
 }
 
 impl Decompressor {
@@ -146,6 +151,7 @@ impl Decompressor {
             missing: None,
             missed: 0,
             provisions: Vec::new(),
+            lasting: None,
         }
     }
 
@@ -193,8 +199,29 @@ impl Decompressor {
             0xfa | 0xfb | ..0xf0 => self.take_compressed(number, first, rest, out),
             // Segments of compressed packets, and types that nobody has taken.
             _ => Err(Fault::Unsupported),
+        }?;
+        self.count(number);
+        Ok(Received::Packet)
+    }
+
+    /// A packet of a context was taken.
+    fn count(&mut self, number: u16) {
+        let Some(Some(entry)) = self.entries.get_mut(usize::from(number)) else {
+            return;
+        };
+        if entry.packets == LASTING_PACKETS {
+            return;
         }
-        .map(|()| Received::Packet)
+        entry.packets += 1;
+        if let (LASTING_PACKETS, Known::Rfc3095(decoder)) = (entry.packets, &entry.known) {
+            let known = decoder.known();
+            self.lasting = Provision::of(known.profile, &known.fields).or(self.lasting);
+        }
+    }
+
+    /// The flow over UDP that has become one that lasts since this was asked last.
+    pub const fn take_lasting(&mut self) -> Option<Provision> {
+        self.lasting.take()
     }
 
     /// The context's number and the first octet that isn't it.

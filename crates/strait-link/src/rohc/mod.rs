@@ -80,6 +80,10 @@ use alloc::vec::Vec;
 
 use numbers::Number;
 
+/// Packets of a flow after which it counts as one that lasts: who knows it beforehand the next
+/// time saves more than what it costs to remember it.
+pub const LASTING_PACKETS: u8 = 16;
+
 /// Which headers a context compresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Profile {

@@ -62,6 +62,15 @@ impl Peer {
             .decompress(line, out, |feedback| compressor.hear(feedback))
     }
 
+    /// The flows over UDP, one sent and one received, that have become ones that last
+    /// ([`LASTING_PACKETS`](super::LASTING_PACKETS)) since this was asked last.
+    pub const fn take_lasting(&mut self) -> [Option<Provision>; 2] {
+        [
+            self.compressor.take_lasting(),
+            self.decompressor.take_lasting(),
+        ]
+    }
+
     /// Appends one element of feedback that is due, as a packet of its own.
     pub fn put_feedback(&mut self, out: &mut Vec<u8>) -> bool {
         self.decompressor.put_feedback(out)

@@ -6,9 +6,11 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use strait_link::FrameSender;
 use strait_link::rohc::Provision;
 
-use crate::config::{LinkProfile, PortConfig};
+use crate::config::{LinkProfile, PortConfig, PortKind};
+use crate::gateway::NOTE_OCTETS_MAX;
 
 /// How packets' headers are compressed across a port.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
@@ -87,6 +89,20 @@ pub(crate) fn fault(port: &PortConfig) -> Option<(&'static str, String)> {
     if none && !port.context.is_empty() {
         return Some(("context", needs()));
     }
+    if port.remember_flows {
+        if none {
+            return Some(("remember_flows", needs()));
+        }
+        if !port.way_back {
+            let message = "needs a way back: both ends say what they remember";
+            return Some(("remember_flows", message.into()));
+        }
+        let least = NOTE_OCTETS_MAX + FrameSender::ROOM_MIN;
+        if matches!(port.kind, PortKind::Udp | PortKind::Kiss) && port.frame_octets_max() < least {
+            let message = format!("needs frames of {least} octets: see the key frame");
+            return Some(("remember_flows", message));
+        }
+    }
     context_fault(&port.context).map(|message| ("context", message))
 }
 
@@ -131,6 +147,22 @@ framing = "8N1"
         Some(format!("{fault}"))
     }
 
+    #[test]
+    fn frames_have_room_for_all_that_is_remembered() {
+        let node = |frame: usize| {
+            format!(
+                "name = \"a\"\nhost = {{}}\nstate = {{ file = \"a.state\" }}\n[[port]]\n\
+                 name = \"line\"\nkind = \"udp\"\nframe = \"{frame} B\"\n\
+                 compression = \"rohc\"\nremember_flows = true\n"
+            )
+        };
+        let least = NOTE_OCTETS_MAX + FrameSender::ROOM_MIN;
+        for (frame, fits) in [(least - 1, false), (least, true)] {
+            let config: NodeConfig = config_text::parse("a.toml", &node(frame)).unwrap();
+            assert_eq!(config.validate().is_ok(), fits, "{frame}");
+        }
+    }
+
     fn flow(src: &str, dst: &str, port: u16) -> String {
         format!(
             "[[port.context]]\nsrc = \"{src}\"\ndst = \"{dst}\"\nsrc_port = {port}\n\
@@ -142,6 +174,8 @@ framing = "8N1"
     fn compression_needs_what_it_needs_and_says_so() {
         let rohc = "compression = \"rohc\"\n";
         let call = flow("fd00::1", "fd00::2", 5004);
+        let remember = "remember_flows = true\n";
+        let state = "[state]\nfile = \"a.state\"\n";
         let many: String = (0..9)
             .map(|port| flow("10.0.0.1", "10.0.0.2", port))
             .collect();
@@ -159,6 +193,16 @@ framing = "8N1"
             (
                 format!("{rohc}{}", flow("fd00::1", "10.0.0.1", 5004)),
                 Some("two families"),
+            ),
+            (format!("{remember}{rohc}"), Some("[state]")),
+            (format!("{rohc}{remember}{state}"), None),
+            (
+                format!("{remember}{state}"),
+                Some("compression = \"rohc\""),
+            ),
+            (
+                format!("{rohc}{remember}way_back = false\n{state}"),
+                Some("way back"),
             ),
         ] {
             let said = place_and_message(&port);

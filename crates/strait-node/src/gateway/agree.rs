@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use strait_core::stats::{Agreement, Settled};
 use strait_core::{Duration, Instant};
 use strait_link::SegmentCheck;
-use strait_wire::hello::{Checks, Hello, KnownFlows};
+use strait_wire::hello::{Checks, Hello, KnownFlows, Numbers, Remembered};
 
 /// The format that this version speaks; it speaks no other.
 const FORMAT: u8 = 1;
@@ -35,6 +35,8 @@ pub(super) struct Offer {
     pub(super) checksums_rebuilt: bool,
     /// Flows that it knows beforehand.
     pub(super) known: KnownFlows,
+    /// Flows that it remembers, if it does.
+    pub(super) remembered: Option<Remembered>,
     /// It wants something that the other end has to want too.
     pub(super) asks: bool,
     /// The link has a way back. Without one the other end is trusted to be set up the same.
@@ -63,6 +65,10 @@ pub(super) struct Further {
     pub(super) sent_known: bool,
     /// This end knows beforehand what the other one sends.
     pub(super) received_known: bool,
+    /// Flows that both remember, of those that this end sends; in ascending order.
+    pub(super) sent_remembered: Numbers,
+    /// And of those that it receives.
+    pub(super) received_remembered: Numbers,
 }
 
 /// What is settled with one neighbour.
@@ -111,8 +117,12 @@ impl Terms {
 
     /// Nothing is settled any more: the medium was away, and the other end may be another.
     /// What this end knew is gone as after a start.
-    pub(super) const fn reset(&mut self) {
-        *self = Self::new(self.own, self.incarnation.wrapping_add(1));
+    pub(super) fn reset(&mut self, remembered: Option<Remembered>) {
+        let own = Offer {
+            remembered,
+            ..self.own
+        };
+        *self = Self::new(own, self.incarnation.wrapping_add(1));
     }
 
     /// The other end, if it speaks this end's format.
@@ -200,7 +210,28 @@ impl Terms {
             checksums_rebuilt: self.both(own.checksums_rebuilt, |other| other.checksums_rebuilt),
             sent_known: self.both(sent != 0, |other| other.known.received == sent),
             received_known: self.both(received != 0, |other| other.known.sent == received),
+            sent_remembered: self.remembered(|own, other| (own.sent, other.received)),
+            received_remembered: self.remembered(|own, other| (own.received, other.sent)),
         }
+    }
+
+    /// The numbers that both ends have, where both remember flows and this end was told of it.
+    fn remembered(
+        &self,
+        of: impl FnOnce(&Remembered, &Remembered) -> (Numbers, Numbers),
+    ) -> Numbers {
+        let other = self.partner().and_then(|other| other.remembered);
+        let (Some(own), Some(other)) = (self.own.remembered, other) else {
+            return Numbers::default();
+        };
+        let (own, other) = of(&own, &other);
+        let mut both: Vec<u32> = own.into_iter().filter(|it| other.contains(it)).collect();
+        both.retain(|&number| number != 0);
+        both.sort_unstable();
+        both.dedup();
+        let mut numbers = Numbers::default();
+        numbers[..both.len()].copy_from_slice(&both);
+        numbers
     }
 
     /// The largest packet that the other end takes, in octets.
@@ -225,6 +256,10 @@ impl Terms {
                 known_flows: match (self.own.known.sent, other.known.received) {
                     (0, theirs) => Settled::of(false, theirs != 0),
                     (own, theirs) => Settled::of(true, own == theirs),
+                },
+                remembered: {
+                    let sent = self.further().sent_remembered;
+                    sent.iter().filter(|&&number| number != 0).count() as u8
                 },
             },
         }
@@ -276,6 +311,7 @@ impl Terms {
             checks: self.own.checks,
             known: self.own.known,
             payload: self.own.payload,
+            remembered: self.own.remembered,
         };
         hello.emit(out);
     }

@@ -18,6 +18,7 @@ fn offer(compresses: bool) -> Offer {
         },
         checksums_rebuilt: false,
         known: KnownFlows::default(),
+        remembered: None,
         asks: compresses,
         way_back: true,
     }
@@ -268,6 +269,8 @@ fn beyond_the_standard_goes_only_what_both_say_and_the_same() {
             assert_eq!(a.further(), Further::default());
             meet(&mut a, &mut b);
             let expected = Further {
+                sent_remembered: Numbers::default(),
+                received_remembered: Numbers::default(),
                 far_timestamps: true,
                 checksums_rebuilt: rebuilds,
                 sent_known: sent == 5,
@@ -291,4 +294,35 @@ fn beyond_the_standard_goes_only_what_both_say_and_the_same() {
     };
     let further = Terms::new(alone, 7).further();
     assert!(further.checksums_rebuilt && further.far_timestamps && !further.sent_known);
+}
+
+#[test]
+fn remembered_flows_are_those_of_both_in_the_same_order() {
+    let numbers = |some: &[u32]| {
+        let mut numbers = Numbers::default();
+        numbers[..some.len()].copy_from_slice(some);
+        numbers
+    };
+    let with = |sent: &[u32], received: &[u32], incarnation| {
+        let remembered = Some(Remembered {
+            sent: numbers(sent),
+            received: numbers(received),
+        });
+        let own = Offer {
+            remembered,
+            ..offer(true)
+        };
+        Terms::new(own, incarnation)
+    };
+    let mut a = with(&[9, 5, 7], &[1], 7);
+    let mut b = with(&[2], &[7, 8, 9, 9], 8);
+    meet(&mut a, &mut b);
+    assert_eq!(a.further().sent_remembered, numbers(&[7, 9]));
+    assert_eq!(b.further().received_remembered, numbers(&[7, 9]));
+    assert_eq!(a.further().received_remembered, Numbers::default());
+    assert_eq!(b.further().sent_remembered, Numbers::default());
+    // One that doesn't remember shares nothing.
+    let mut c = end(true, 9);
+    meet(&mut a, &mut c);
+    assert_eq!(a.further().sent_remembered, Numbers::default());
 }

@@ -10,7 +10,9 @@ use strait_link::rohc::{Beyond, Cids, Peer, Provision, Received, Settings};
 use strait_wire::hello::{self, Checks, Hello, KnownFlows};
 use strait_wire::ip::is_packet;
 
+use super::Storage;
 use super::agree::{Agreed, Offer, Terms};
+use super::remember::Memory;
 use crate::config::{
     Checksums, Compression, ContextConfig, LinkProfile, PayloadCompression, PortConfig,
 };
@@ -25,12 +27,9 @@ const PADDING: u8 = 0xe0;
 /// How much longer than its packet what goes in its place may be.
 pub(crate) const GROWTH_OCTETS_MAX: usize = Settings::GROWTH_OCTETS_MAX;
 
-/// The most octets of a note: a hello, or one element of feedback.
-pub(super) const NOTE_OCTETS_MAX: usize = if hello::OCTETS_MAX > 16 {
-    hello::OCTETS_MAX
-} else {
-    16
-};
+/// The most octets of a note to a neighbour that remembers flows: a hello, with numbers for them.
+/// Feedback is shorter.
+pub(crate) const NOTE_OCTETS_MAX: usize = hello::OCTETS_MAX;
 
 /// One neighbour.
 #[derive(Debug)]
@@ -38,6 +37,8 @@ struct Other {
     terms: Terms,
     /// Both ends of header compression, where this end does it.
     peer: Option<Peer>,
+    /// Flows that outlive both ends' starts, where this end remembers any.
+    memory: Option<Memory>,
 }
 
 impl Other {
@@ -45,7 +46,12 @@ impl Other {
     fn hear(&mut self, hello: Hello, provisions: &[Provision]) -> Agreement {
         let terms = |terms: &Terms| (terms.decompresses(), terms.cids_max());
         let before = terms(&self.terms);
-        let news = self.terms.hear(hello);
+        let mut news = self.terms.hear(hello);
+        if news.restarted && self.memory.as_ref().is_some_and(Memory::has_news) {
+            // All contexts are gone. Begin anew too: that is the time to say what is remembered.
+            self.begin_anew();
+            news = self.terms.hear(hello);
+        }
         let after = terms(&self.terms);
         if let Some(own) = &mut self.peer {
             if before != after {
@@ -62,14 +68,38 @@ impl Other {
     /// Goes beyond the standard as far as is agreed.
     fn settle(&mut self, provisions: &[Provision]) {
         let further = self.terms.further();
-        let known = |known: bool| if known { provisions } else { &[] };
+        let (sent, received) = (&further.sent_remembered, &further.received_remembered);
+        let memory = self.memory.as_ref();
+        let [sent, received] = memory.map_or_else(Default::default, |it| it.named(sent, received));
+        let known = |known: bool, remembered: Vec<Provision>| {
+            let mut all = if known { provisions.to_vec() } else { Vec::new() };
+            for flow in remembered {
+                if !all.contains(&flow) {
+                    all.push(flow);
+                }
+            }
+            all.truncate(Provision::MAX);
+            all
+        };
         let beyond = Beyond {
             far_timestamps: further.far_timestamps,
             checksums_rebuilt: further.checksums_rebuilt,
-            provisions: known(further.sent_known).into(),
+            provisions: known(further.sent_known, sent),
         };
         if let Some(own) = &mut self.peer {
-            own.agree(&beyond, known(further.received_known));
+            own.agree(&beyond, &known(further.received_known, received));
+        }
+    }
+
+    /// Another incarnation, with what is remembered now.
+    fn begin_anew(&mut self) {
+        self.terms.reset(self.memory.as_mut().map(Memory::tell));
+    }
+
+    /// Remembers the flows that have turned out to last.
+    fn remember(&mut self) {
+        if let (Some(memory), Some(peer)) = (&mut self.memory, &mut self.peer) {
+            memory.keep(peer.take_lasting());
         }
     }
 
@@ -166,12 +196,13 @@ pub(super) struct Headers {
 
 impl Headers {
     /// As the port is configured. `real_time` are the streams of real-time packets; `incarnation`
-    /// is another number after each start.
+    /// is another number after each start; `storage` holds what is remembered.
     pub(super) fn new(
         config: &PortConfig,
         neighbours: usize,
         real_time: u8,
         incarnation: u32,
+        storage: Storage<'_>,
     ) -> Self {
         if matches!(config.profile, LinkProfile::Plain | LinkProfile::Hbh) {
             return Self::default();
@@ -182,9 +213,16 @@ impl Headers {
             (config.payload == PayloadCompression::Deflate).then(|| Payloads::new(config));
         let (payloads, digest) = payloads.unzip();
         let own = offer(config, digest, real_time, Provision::digest(&provisions));
-        let other = |_| Other {
-            terms: Terms::new(own, incarnation),
-            peer: own.compresses.then(|| peer(CIDS_MAX)),
+        let other = |number: usize| {
+            let memory = config.remember_flows;
+            let mut memory = memory.then(|| Memory::load(&config.name, number, storage));
+            let remembered = memory.as_mut().map(Memory::tell);
+            let own = Offer { remembered, ..own };
+            Other {
+                terms: Terms::new(own, incarnation),
+                peer: own.compresses.then(|| peer(CIDS_MAX)),
+                memory,
+            }
         };
         let mut others: Vec<Other> = (0..neighbours).map(other).collect();
         for other in &mut others {
@@ -202,7 +240,7 @@ impl Headers {
     /// Forgets every context: the medium was away, and the other end may be a new one.
     pub(super) fn reset(&mut self) {
         for other in &mut self.others {
-            other.terms.reset();
+            other.begin_anew();
             other.peer.iter_mut().for_each(Peer::reset);
             other.settle(&self.provisions);
         }
@@ -223,6 +261,7 @@ impl Headers {
         other.terms.begin();
         let deflates = other.terms.deflates() && !leaving.real_time;
         let carried = other.compress(leaving, packet, stats);
+        other.remember();
         let payloads = self.payloads.as_mut().filter(|_| deflates);
         let shorter = payloads.and_then(|payloads| {
             let carried = carried.as_deref().unwrap_or_else(|| packet.bytes());
@@ -272,7 +311,9 @@ impl Headers {
             return false;
         };
         self.restored.clear();
-        match peer.decompress(carried, &mut self.restored) {
+        let received = peer.decompress(carried, &mut self.restored);
+        other.remember();
+        match received {
             Ok(Received::Packet) => tell(&self.restored),
             Ok(Received::Nothing) => {}
             Err(_) => return false,
@@ -292,6 +333,18 @@ impl Headers {
         if let Some(other) = self.others.get_mut(from.index()) {
             other.terms.wonder(now);
         }
+    }
+
+    /// What is to be stored, key and value.
+    pub(super) fn take_store(&mut self, now: Instant) -> Option<(Vec<u8>, Vec<u8>)> {
+        let mut memories = self.others.iter_mut().filter_map(|it| it.memory.as_mut());
+        memories.find_map(|memory| memory.take_store(now))
+    }
+
+    /// The most octets of a note to a neighbour.
+    pub(super) fn note_octets_max(&self) -> usize {
+        let remembers = self.others.iter().any(|other| other.memory.is_some());
+        if remembers { NOTE_OCTETS_MAX } else { hello::OCTETS_MAX_FORGETFUL }
     }
 
     /// What was agreed last.
@@ -366,6 +419,7 @@ fn offer(config: &PortConfig, payload: Option<u32>, real_time: u8, known: u32) -
             sent: known,
             received: known,
         },
+        remembered: None,
         asks: compresses
             || payload.is_some()
             || others_short

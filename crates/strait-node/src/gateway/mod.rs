@@ -8,8 +8,10 @@ mod icmp;
 mod lan;
 mod local;
 mod port;
+mod remember;
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -17,7 +19,7 @@ use alloc::vec::Vec;
 use strait_core::fate::{Ledger, Origin};
 use strait_core::flow::Flow;
 use strait_core::node::{
-    Boot, Command, NodeFactory, PortEvent, RouteChange, StreamEvent, StreamId,
+    Boot, Command, NodeFactory, PortEvent, RouteChange, StoreOp, StreamEvent, StreamId, Ticket,
 };
 use strait_core::prefix::Prefix;
 use strait_core::stats::{ClassStats, PortStats, Stats};
@@ -32,7 +34,7 @@ use strait_wire::ip::{self, IcmpError, Unreachable};
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::headers::GROWTH_OCTETS_MAX;
+pub(crate) use self::headers::{GROWTH_OCTETS_MAX, NOTE_OCTETS_MAX};
 use self::hops::Egress;
 use self::icmp::ErrorLimit;
 use self::port::Port;
@@ -45,6 +47,9 @@ const HOST: Hop = Hop {
     port: PortId::HOST,
     to: NeighbourId::PEER,
 };
+
+/// What stable storage holds: keys and their values.
+type Storage<'a> = &'a [(Vec<u8>, Vec<u8>)];
 
 /// One gateway.
 #[derive(Debug)]
@@ -65,17 +70,21 @@ pub struct Gateway {
     arrived: Vec<Vec<u8>>,
     /// What left networks of reliable hops here, where there are such.
     egress: Option<Egress>,
+    /// What is to go to stable storage, until the driver asks.
+    stores: VecDeque<Effect>,
+    /// Batches for storage so far.
+    tickets: u64,
 }
 
 impl Gateway {
     /// A gateway as configured; every port is down until the driver says otherwise. Its own chance,
     /// where it needs any, is that of a first start without entropy.
     pub fn new(config: &NodeConfig) -> Result<Self, InvalidConfig> {
-        Self::seeded(config, seed(&Boot::default()))
+        Self::seeded(config, seed(&Boot::default()), &[])
     }
 
-    /// The same with its chance following from `seed`.
-    fn seeded(config: &NodeConfig, seed: u64) -> Result<Self, InvalidConfig> {
+    /// The same with its chance following from `seed`, and what `storage` holds.
+    fn seeded(config: &NodeConfig, seed: u64, storage: Storage<'_>) -> Result<Self, InvalidConfig> {
         config.validate()?;
         let policy = Policy::compile(&config.policy).map_err(|error| InvalidConfig {
             place: "[policy]".into(),
@@ -84,7 +93,7 @@ impl Gateway {
         config.check_classes(&policy)?;
         let mut ports = alloc::vec![Port::host(config, &policy, seed)];
         for (index, port) in config.ports.iter().enumerate() {
-            ports.push(Port::link(PortId(index as u8 + 1), port, &policy, seed));
+            ports.push(Port::link(PortId(index as u8 + 1), port, &policy, (seed, storage)));
         }
         Ok(Self {
             ledger: Ledger::new(stats(config, &policy)),
@@ -101,7 +110,22 @@ impl Gateway {
             stopping: false,
             arrived: Vec::new(),
             egress: config.has_hops().then(Egress::default),
+            stores: VecDeque::new(),
+            tickets: 0,
         })
+    }
+
+    /// Has stored what its links remember.
+    fn store(&mut self, now: Instant) {
+        for port in &mut self.ports {
+            if let Some((key, value)) = port.take_store(now) {
+                self.tickets += 1;
+                self.stores.push_back(Effect::Store {
+                    ticket: Ticket(self.tickets),
+                    batch: alloc::vec![StoreOp::Put(key, value)],
+                });
+            }
+        }
     }
 
     /// Takes a packet that is whole, from wherever it came.
@@ -397,7 +421,7 @@ impl Node for Gateway {
             }
             Input::Command(command) => self.take_command(now, command),
             Input::Stream { id, event } => self.take_stream(now, id, &event),
-            // This node has no other sockets and no storage, and asked for nothing of them.
+            // This node has no other sockets, and waits for nothing from its storage.
             Input::Datagram { .. }
             | Input::Stored { .. }
             | Input::Loaded { .. }
@@ -405,6 +429,7 @@ impl Node for Gateway {
         }
         self.settle_hops(now);
         self.settle_hf(now);
+        self.store(now);
     }
 
     fn wants(&self, port: PortId) -> Option<Want> {
@@ -431,6 +456,7 @@ impl Node for Gateway {
         let sender = self.ports.get_mut(port.index())?;
         let meta = sender.poll_transmit(now, room, out, &mut self.ledger)?;
         self.set_stops();
+        self.store(now);
         Some(meta)
     }
 
@@ -438,6 +464,7 @@ impl Node for Gateway {
         let fate = self.ledger.poll().map(Effect::Fate);
         let mut ports = self.ports.iter_mut();
         fate.or_else(|| ports.find_map(Port::poll_client))
+            .or_else(|| self.stores.pop_front())
     }
 
     fn wake(&self) -> Option<Wake> {
@@ -543,7 +570,7 @@ fn seed(boot: &Boot) -> u64 {
 
 impl NodeFactory for GatewayFactory {
     fn boot(&self, boot: Boot) -> Box<dyn Node> {
-        match Gateway::seeded(&self.config, seed(&boot)) {
+        match Gateway::seeded(&self.config, seed(&boot), &boot.stored) {
             Ok(gateway) => Box::new(gateway),
             Err(error) => unreachable!("checked when the factory was made: {error}"),
         }

@@ -16,7 +16,8 @@ use strait_wire::hash::hash64;
 use strait_wire::ip::Chatter;
 
 use self::hop::Hops;
-use super::headers::{Headers, Leaving, NOTE_OCTETS_MAX};
+use super::Storage;
+use super::headers::{Headers, Leaving};
 use super::lan::Lan;
 use crate::NodeConfig;
 use crate::config::{ChatterKind, LinkProfile, PortConfig, PortKind};
@@ -111,9 +112,6 @@ pub(crate) struct Port {
 /// packet waits that could take them along.
 const NOTE_CLASS: ClassId = ClassId(0);
 
-/// The room for a note between the ends, with the segment around it.
-const NOTE_ROOM: usize = FrameSender::ROOM_MIN + NOTE_OCTETS_MAX;
-
 /// A rate for the moment before the medium has named its own.
 const RATE_UNKNOWN: LineRate = LineRate::new(9600, 8);
 
@@ -134,7 +132,12 @@ impl Port {
     }
 
     /// A link port as configured.
-    pub(crate) fn link(id: PortId, config: &PortConfig, policy: &Policy, seed: u64) -> Self {
+    pub(crate) fn link(
+        id: PortId,
+        config: &PortConfig,
+        policy: &Policy,
+        (seed, storage): (u64, Storage<'_>),
+    ) -> Self {
         let settings = config.link_settings(config.line_rate());
         let link = match config.kind {
             _ if config.profile == LinkProfile::Hbh => {
@@ -162,7 +165,8 @@ impl Port {
         let real_time = policy.classes().iter().map(Treatment::of);
         let real_time = real_time.filter(|it| it.whole).map(|it| 1 << it.stream);
         let real_time = real_time.fold(0, |streams, stream: u8| streams | stream);
-        let headers = Headers::new(config, link.neighbours(), real_time, incarnation);
+        let neighbours = link.neighbours();
+        let headers = Headers::new(config, neighbours, real_time, incarnation, storage);
         Self::new(
             id,
             Some(config.clone()),
@@ -200,6 +204,16 @@ impl Port {
             burst: Burst::new(RATE_UNKNOWN, Instant::ZERO),
             transmissions: 0,
         }
+    }
+
+    /// Key and value that are to go to stable storage.
+    pub(crate) fn take_store(&mut self, now: Instant) -> Option<(Vec<u8>, Vec<u8>)> {
+        self.headers.take_store(now)
+    }
+
+    /// The room for a note between the ends, with the segment around it.
+    fn note_room(&self) -> usize {
+        FrameSender::ROOM_MIN + self.headers.note_octets_max()
     }
 
     /// Whether somebody is at the other end under this number.
@@ -578,7 +592,7 @@ impl Port {
         head.or_else(|| self.wants_hop()).or_else(|| {
             Some(Want {
                 class: NOTE_CLASS,
-                octets: NOTE_ROOM as u32,
+                octets: self.note_room() as u32,
                 to: self.note_to()?,
             })
         })
@@ -782,7 +796,7 @@ impl Port {
         out: &mut Vec<u8>,
         ledger: &mut Ledger,
     ) -> Option<TxMeta> {
-        if octets_max < NOTE_ROOM {
+        if octets_max < self.note_room() {
             return None;
         }
         let note = self.headers.note(starts, to)?;

@@ -24,6 +24,7 @@ mod lan;
 mod local;
 mod payload;
 mod queues;
+mod remember;
 mod tree;
 
 use crate::config_text;

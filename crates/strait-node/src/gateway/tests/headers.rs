@@ -13,7 +13,7 @@ fn compressing(kind: &str) -> String {
 }
 
 /// A packet of a call: 31 octets in RTP, UDP and IPv6.
-fn voice(number: u16) -> Vec<u8> {
+pub(super) fn voice(number: u16) -> Vec<u8> {
     let mut payload = vec![0x80, 96];
     payload.extend_from_slice(&number.to_be_bytes());
     payload.extend_from_slice(&(u32::from(number) * 1620).to_be_bytes());
@@ -27,7 +27,7 @@ fn voice(number: u16) -> Vec<u8> {
 }
 
 /// Everything that `from` wants to send, taken to `to`; says how many octets.
-fn carry(from: &mut Gateway, to: &mut Gateway, now: Instant) -> usize {
+pub(super) fn carry(from: &mut Gateway, to: &mut Gateway, now: Instant) -> usize {
     let mut octets = 0;
     while from.wants(LINE).is_some() {
         let line = pull(from, LINE, now, 1400);
@@ -181,7 +181,7 @@ fn the_largest_packet_passes_with_its_context() {
 /// A gateway's later start.
 fn started(ports: &str, seed: u64) -> Gateway {
     let config: NodeConfig = config_text::parse("test.toml", ports).unwrap();
-    up(Gateway::seeded(&config, seed).unwrap(), ports)
+    up(Gateway::seeded(&config, seed, &[]).unwrap(), ports)
 }
 
 fn headers(gateway: &Gateway) -> Settled {

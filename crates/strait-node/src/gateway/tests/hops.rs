@@ -38,7 +38,7 @@ port = "right"
 
 fn node(text: &str, seed: u64) -> Gateway {
     let config: NodeConfig = config_text::parse("test.toml", text).unwrap();
-    up(Gateway::seeded(&config, seed).unwrap(), text)
+    up(Gateway::seeded(&config, seed, &[]).unwrap(), text)
 }
 
 fn ms(ms: u64) -> Instant {
