@@ -9,13 +9,14 @@ use strait_core::drive::Media;
 use strait_core::fate::FateRecord;
 use strait_core::id::{PortId, TxId};
 use strait_core::node::{
-    Effect, Input, Room, StoreError, StreamEvent, StreamId, StreamOp, Ticket, TxMeta,
+    Effect, Input, Room, StoreError, StoreOp, StreamEvent, StreamId, StreamOp, Ticket, TxMeta,
 };
 use strait_core::stats::Agreement;
 use strait_core::time::{Duration, Instant};
 
 use crate::port_io::{PortIo, Sent};
 use crate::service::PortStatus;
+use crate::storage::Storage;
 use crate::streams::Streams;
 
 /// Sees everything that goes into a node and every pull, in order: enough to repeat its run.
@@ -41,6 +42,7 @@ pub(crate) struct Bench {
     pub(crate) slots: Vec<Slot>,
     pub(crate) fates: Option<FateSink>,
     pub(crate) recorder: Option<Box<dyn Recorder>>,
+    pub(crate) storage: Option<Storage>,
     pub(crate) replies: VecDeque<Reply>,
     pub(crate) warned_effect: bool,
     /// Streams that end at the node.
@@ -63,7 +65,7 @@ pub(crate) struct Slot {
 pub(crate) enum Reply {
     TxFailed(PortId, TxId),
     Reset(StreamId),
-    NotStored(Ticket),
+    Stored(Ticket, Result<(), StoreError>),
     NotLoaded(Ticket),
 }
 
@@ -124,7 +126,10 @@ impl Media for Bench {
                 }
                 answers.then_some(Reply::Reset(id))
             }
-            Effect::Store { ticket, .. } => Some(Reply::NotStored(ticket)),
+            Effect::Store { ticket, batch } if self.storage.is_some() => {
+                return self.store(ticket, batch);
+            }
+            Effect::Store { ticket, .. } => Some(Reply::Stored(ticket, Err(StoreError::Absent))),
             Effect::Load { ticket, .. } => Some(Reply::NotLoaded(ticket)),
             Effect::Datagram { .. } => None,
         };
@@ -141,6 +146,20 @@ impl Bench {
     fn reply(&mut self, reply: Reply) {
         if self.replies.len() < REPLIES_MAX {
             self.replies.push_back(reply);
+        }
+    }
+
+    fn store(&mut self, ticket: Ticket, batch: Vec<StoreOp>) {
+        let begun = self.storage.as_mut().map(|it| it.begin(ticket, batch));
+        if let Some(Err(error)) = begun {
+            self.reply(Reply::Stored(ticket, Err(error)));
+        }
+    }
+
+    /// Makes what storage has to say answers.
+    pub(crate) fn hear_storage(&mut self) {
+        while let Some((ticket, outcome)) = self.storage.as_mut().and_then(Storage::poll) {
+            self.reply(Reply::Stored(ticket, outcome));
         }
     }
 
@@ -166,10 +185,7 @@ pub(crate) const fn reply_input(reply: &Reply) -> Input<'static> {
             id,
             event: StreamEvent::Reset(libc::ENOTSUP),
         },
-        Reply::NotStored(ticket) => Input::Stored {
-            ticket,
-            result: Err(StoreError::Absent),
-        },
+        Reply::Stored(ticket, result) => Input::Stored { ticket, result },
         Reply::NotLoaded(ticket) => Input::Loaded {
             ticket,
             chunk: None,

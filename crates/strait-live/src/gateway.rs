@@ -22,6 +22,7 @@ use crate::node_loop::{Ended, Options, Runner};
 use crate::packets_file;
 use crate::signals::{SignalGuard, Stopper};
 use crate::status::StatusServer;
+use crate::storage::Storage;
 
 /// A gateway whose ports are open, ready to run. Dropping it takes everything back: interface,
 /// addresses, routes, sockets.
@@ -73,7 +74,8 @@ impl LiveGateway {
     pub fn start(clock: Clock, config: &NodeConfig, run: &RunOptions) -> Result<Self, StartError> {
         let factory = GatewayFactory::new(config.clone())?;
         let ports = ports(config)?;
-        let boot = boot(clock)?;
+        let storage = storage(config)?;
+        let boot = boot(clock, storage.as_ref())?;
         let mut runner = Runner::new(clock, factory.boot(boot.clone()), ports)?;
         runner.set_options(Options {
             goes_first: !run.ordinary && has_octet_stream(config),
@@ -86,6 +88,9 @@ impl LiveGateway {
             if let Some(sis) = port.hf.as_ref().and_then(|hf| hf.sis.as_ref()) {
                 runner.listen(SocketId(index as u32 + 1), sis.listen)?;
             }
+        }
+        if let Some(storage) = storage {
+            runner.set_storage(storage);
         }
         let signals = runner.stop_on_signals()?;
         let metrics = add_services(&mut runner, config)?;
@@ -137,9 +142,18 @@ fn has_octet_stream(config: &NodeConfig) -> bool {
     ports.any(|port| port.kind == PortKind::Serial)
 }
 
-/// What the node finds: nothing stored, fresh randomness, the calendar.
-fn boot(clock: Clock) -> Result<Boot, Error> {
+/// The node's storage, where it is to have any.
+fn storage(config: &NodeConfig) -> Result<Option<Storage>, Error> {
+    let state = config.state.as_ref();
+    state
+        .map(|it| Storage::open(Path::new(&it.file)))
+        .transpose()
+}
+
+/// What the node finds: what it has stored, fresh randomness, the calendar.
+fn boot(clock: Clock, storage: Option<&Storage>) -> Result<Boot, Error> {
     Ok(Boot {
+        stored: storage.map(Storage::contents).unwrap_or_default(),
         entropy: entropy().doing(|| "read /dev/urandom")?,
         wall: clock.wall(),
         ..Boot::default()

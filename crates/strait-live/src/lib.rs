@@ -40,6 +40,7 @@ pub mod service;
 pub mod signals;
 mod stamped_udp;
 pub mod status;
+pub mod storage;
 mod streams;
 mod tcp_info;
 pub mod tcp_line;

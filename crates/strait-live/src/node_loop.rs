@@ -25,6 +25,7 @@ use crate::port_io::{PortIo, Received};
 use crate::schedule;
 use crate::service::{Service, Timers, View};
 use crate::signals::{SignalGuard, StopRequests, Stopper};
+use crate::storage::Storage;
 use crate::streams::{Happened, Streams, Which};
 
 /// Times of an event loop.
@@ -97,6 +98,7 @@ enum Ready {
     Port(usize, PollFlags),
     Service(usize),
     Stream(Which),
+    Storage,
 }
 
 /// The number of a port from its position.
@@ -128,6 +130,7 @@ impl<N: Node + ?Sized> Runner<N> {
                 slots: slots.collect(),
                 fates: None,
                 recorder: None,
+                storage: None,
                 replies: VecDeque::new(),
                 warned_effect: false,
                 streams: Streams::default(),
@@ -170,6 +173,11 @@ impl<N: Node + ?Sized> Runner<N> {
     /// Where programs can talk to the node.
     pub fn listens_at(&self) -> Vec<SocketAddr> {
         self.bench.streams.addresses().collect()
+    }
+
+    /// Gives the node this storage.
+    pub fn set_storage(&mut self, storage: Storage) {
+        self.bench.storage = Some(storage);
     }
 
     /// Serves `service` in the same loop.
@@ -438,6 +446,10 @@ impl<N: Node + ?Sized> Runner<N> {
                 who.push(Ready::Stream(which));
             }
         }
+        if let Some(storage) = &self.bench.storage {
+            fds.push(PollFd::new(storage.as_fd(), PollFlags::POLLIN));
+            who.push(Ready::Storage);
+        }
         let deadline = self.deadline();
         let patience = deadline.map(|at| self.clock.until(at));
         match ppoll(&mut fds, patience.map(TimeSpec::from_duration), None) {
@@ -472,6 +484,7 @@ impl<N: Node + ?Sized> Runner<N> {
                     }
                 }
                 Ready::Stream(which) => self.serve_stream(which),
+                Ready::Storage => self.bench.hear_storage(),
                 Ready::Service(_) => {}
             }
         }

@@ -428,7 +428,8 @@ impl NodeConfig {
             }
         }
         if let (Some(port), None) = (self.ports.iter().find(|it| it.remember_flows), &self.state) {
-            let message = "needs the table [state] with a file: nothing outlives the node otherwise";
+            let message =
+                "needs the table [state] with a file: nothing outlives the node otherwise";
             return Err(invalid(port.place("remember_flows"), message));
         }
         self.validate_routes()

@@ -52,6 +52,10 @@ impl GatewayProcess {
             let file = stage.scratch.file(&format!("{name}.journal"));
             journal.file = file.display().to_string();
         }
+        if let Some(state) = &mut config.state {
+            let file = stage.scratch.file(&format!("{name}.state"));
+            state.file = file.display().to_string();
+        }
         let text = config_text(&config, &name)?;
         let file = format!("{name}.toml");
         Ok(Self {

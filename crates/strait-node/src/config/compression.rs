@@ -196,10 +196,7 @@ framing = "8N1"
             ),
             (format!("{remember}{rohc}"), Some("[state]")),
             (format!("{rohc}{remember}{state}"), None),
-            (
-                format!("{remember}{state}"),
-                Some("compression = \"rohc\""),
-            ),
+            (format!("{remember}{state}"), Some("compression = \"rohc\"")),
             (
                 format!("{rohc}{remember}way_back = false\n{state}"),
                 Some("way back"),

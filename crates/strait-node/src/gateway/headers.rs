@@ -72,7 +72,11 @@ impl Other {
         let memory = self.memory.as_ref();
         let [sent, received] = memory.map_or_else(Default::default, |it| it.named(sent, received));
         let known = |known: bool, remembered: Vec<Provision>| {
-            let mut all = if known { provisions.to_vec() } else { Vec::new() };
+            let mut all = if known {
+                provisions.to_vec()
+            } else {
+                Vec::new()
+            };
             for flow in remembered {
                 if !all.contains(&flow) {
                     all.push(flow);
@@ -344,7 +348,11 @@ impl Headers {
     /// The most octets of a note to a neighbour.
     pub(super) fn note_octets_max(&self) -> usize {
         let remembers = self.others.iter().any(|other| other.memory.is_some());
-        if remembers { NOTE_OCTETS_MAX } else { hello::OCTETS_MAX_FORGETFUL }
+        if remembers {
+            NOTE_OCTETS_MAX
+        } else {
+            hello::OCTETS_MAX_FORGETFUL
+        }
     }
 
     /// What was agreed last.

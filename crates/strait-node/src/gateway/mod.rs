@@ -93,7 +93,12 @@ impl Gateway {
         config.check_classes(&policy)?;
         let mut ports = alloc::vec![Port::host(config, &policy, seed)];
         for (index, port) in config.ports.iter().enumerate() {
-            ports.push(Port::link(PortId(index as u8 + 1), port, &policy, (seed, storage)));
+            ports.push(Port::link(
+                PortId(index as u8 + 1),
+                port,
+                &policy,
+                (seed, storage),
+            ));
         }
         Ok(Self {
             ledger: Ledger::new(stats(config, &policy)),

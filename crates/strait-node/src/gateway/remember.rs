@@ -241,7 +241,14 @@ mod tests {
         for port in 0..9 {
             memory.keep([Some(flow(port)), None]);
         }
-        let ports = |memory: &Memory| memory.now.sent.iter().map(|it| it.ports[0]).collect::<Vec<u16>>();
+        let ports = |memory: &Memory| {
+            memory
+                .now
+                .sent
+                .iter()
+                .map(|it| it.ports[0])
+                .collect::<Vec<u16>>()
+        };
         assert_eq!(ports(&memory), [8, 7, 6, 5, 4, 3, 2, 1]);
         memory.keep([Some(flow(1)), None]);
         assert_eq!(ports(&memory), [1, 8, 7, 6, 5, 4, 3, 2]);
