@@ -63,6 +63,9 @@ local h = {
     sent = ProtoField.uint32("strait.hello.known_sent", "Known flows sent", base.HEX),
     received = ProtoField.uint32("strait.hello.known_received", "Known flows received", base.HEX),
     dictionary = ProtoField.uint32("strait.hello.dictionary", "Digest of the dictionary", base.HEX),
+    again_sent = ProtoField.uint32("strait.hello.remembered_sent", "Remembered flow sent", base.HEX),
+    again_received = ProtoField.uint32("strait.hello.remembered_received",
+        "Remembered flow received", base.HEX),
     field = ProtoField.bytes("strait.hello.field", "Another field"),
 }
 local e = {
@@ -84,7 +87,8 @@ local e = {
 segments.fields = { f.header, f.first, f.last, f.stream, f.sequence, f.payload, f.check, f.check_bits,
     f.check_ok, f.octets, f.packet, f.began, f.pieces, f.kind, f.inflated, h.newest, h.oldest, h.flags,
     h.compresses, h.was_heard, h.rebuilds, h.far, h.contexts, h.incarnation, h.heard, h.mtu, h.checks,
-    h.short_real_time, h.short_others, h.urgent, h.streams, h.sent, h.received, h.dictionary, h.field }
+    h.short_real_time, h.short_others, h.urgent, h.streams, h.sent, h.received, h.dictionary,
+    h.again_sent, h.again_received, h.field }
 segments.experts = { e.short, e.check, e.order, e.unfinished, e.long, e.hello, e.payload }
 
 local lf = {
@@ -398,6 +402,12 @@ local HELLO_FIELDS = {
         tree:add(h.received, value(4, 4))
     end },
     [3] = { 4, function(value, tree) tree:add(h.dictionary, value(0, 4)) end },
+    [4] = { 1, function(value, tree)
+        local sent = value(0, 1):uint()
+        for at = 1, value:len() - 4, 4 do
+            tree:add(at < 1 + 4 * sent and h.again_sent or h.again_received, value(at, 4))
+        end
+    end },
 }
 
 local function show_hello(whole, tree)

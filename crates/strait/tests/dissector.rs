@@ -326,6 +326,7 @@ fn hellos_are_read_as_the_format_says() {
         "01020601",
         "02081122334455667788",
         "030463eff142",
+        "040d010a0b0c0d1a1b1c1d2a2b2c2d",
         "6301ff"
     ));
     let cut = first[..first.len() - 1].to_vec();
@@ -349,6 +350,8 @@ fn hellos_are_read_as_the_format_says() {
         "strait.hello.streams",
         "strait.hello.known_received",
         "strait.hello.dictionary",
+        "strait.hello.remembered_sent",
+        "strait.hello.remembered_received",
         "strait.hello.field",
         "_ws.expert",
     ];
@@ -369,9 +372,11 @@ fn hellos_are_read_as_the_format_says() {
         "",
         "",
         "",
+        "",
+        "",
     ];
     assert_eq!(
-        rows[0][..15],
+        rows[0][..17],
         [
             "hello",
             "1",
@@ -387,11 +392,13 @@ fn hellos_are_read_as_the_format_says() {
             "0x01",
             "",
             "",
+            "",
+            "",
             ""
         ]
     );
     assert_eq!(
-        rows[1][..15],
+        rows[1][..17],
         [
             "hello",
             "2",
@@ -407,12 +414,14 @@ fn hellos_are_read_as_the_format_says() {
             "0x01",
             "0x55667788",
             "0x63eff142",
+            "0x0a0b0c0d",
+            "0x1a1b1c1d,0x2a2b2c2d",
             "6301ff"
         ]
     );
-    assert_eq!(rows[2][..15], cut);
-    assert!(rows[2][15].contains("Hello ends within a field"));
-    assert!(rows[..2].iter().all(|row| row[15].is_empty()));
+    assert_eq!(rows[2][..17], cut);
+    assert!(rows[2][17].contains("Hello ends within a field"));
+    assert!(rows[..2].iter().all(|row| row[17].is_empty()));
 }
 
 #[test]

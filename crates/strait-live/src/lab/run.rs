@@ -8,7 +8,7 @@ use serde_json::Value;
 use strait_core::stats::ClassStats;
 use strait_core::time::Duration;
 use strait_world::report::{StationReport, delay_table};
-use strait_world::scenario::{Fault, local_metrics};
+use strait_world::scenario::local_metrics;
 use strait_world::table::{Cell, Column, Table};
 use strait_world::traffic::{FlowReport, Kind};
 
@@ -209,8 +209,13 @@ impl Lab {
             .collect();
         let faults = self.loaded.scenario.faults.iter();
         outcome.resumed_s = faults
-            .filter(|fault| fault.restart_after.is_some())
-            .map(|fault| resumed_s(fault, &pings))
+            .filter_map(|fault| {
+                let restart = fault.at.0 + fault.restart_after?.0;
+                let across = pings.iter().copied();
+                let across = across.filter(|(it, _)| it.start < fault.at.0 && it.stop > restart);
+                let across: Vec<_> = across.collect();
+                (!across.is_empty()).then(|| resumed_s(fault.at.0, restart, &across))
+            })
             .collect();
         for flow in collected {
             for report in flow.reports {
@@ -289,15 +294,11 @@ impl Outcome {
 
 /// When the last of the pings that ran across a fault was answered again, in seconds from the
 /// restart.
-fn resumed_s(fault: &Fault, pings: &[(&Flow, &Collected)]) -> Option<f64> {
-    let restart = fault.at.0 + fault.restart_after?.0;
-    let across = pings
-        .iter()
-        .filter(|(flow, _)| flow.start < fault.at.0 && flow.stop > restart);
+fn resumed_s(fault: Duration, restart: Duration, across: &[(&Flow, &Collected)]) -> Option<f64> {
     let mut worst_s = None;
     for (_, collected) in across {
         let answers = collected.answers.iter();
-        let after = answers.filter(|(sent_s, _)| *sent_s > fault.at.0.as_secs_f64());
+        let after = answers.filter(|(sent_s, _)| *sent_s > fault.as_secs_f64());
         let first_s = after.map(|(_, at_s)| at_s - restart.as_secs_f64());
         let first_s = first_s.reduce(f64::min)?;
         worst_s = Some(worst_s.map_or(first_s, |worst: f64| worst.max(first_s)));
