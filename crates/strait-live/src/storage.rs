@@ -106,8 +106,8 @@ impl Storage {
     /// Begins to store a batch, whole or not at all; [`Storage::poll`] says when it is stable.
     ///
     /// # Errors
-    /// [`StoreError::Full`] if it doesn't fit or too many wait; [`StoreError::Failed`] if a key isn't text or
-    /// the writer is gone.
+    /// [`StoreError::Full`] if it doesn't fit or too many wait; [`StoreError::Failed`] if a key
+    /// isn't text or the writer is gone.
     pub fn begin(&mut self, ticket: Ticket, batch: Vec<StoreOp>) -> Result<(), StoreError> {
         let mut values = self.values.clone();
         for op in batch {
@@ -234,7 +234,7 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(&new, path)?;
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
 /// A name beside `path`'s.

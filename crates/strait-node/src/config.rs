@@ -134,6 +134,10 @@ pub struct PortConfig {
     /// need the same, in the same order.
     #[serde(default)]
     pub context: Vec<ContextConfig>,
+    /// UDP: frames arrive in the order in which they were sent, if they do. Then compressed headers
+    /// have two octets less, if both ends say so.
+    #[serde(default)]
+    pub keeps_order: bool,
     /// Flows over UDP that last are remembered in the node's `[state]`, and known beforehand after
     /// a start, if both ends remember them. For links below some 2400 bit/s.
     #[serde(default)]

@@ -27,6 +27,7 @@ const HEAD_OCTETS: usize = 15;
 
 const COMPRESSES: u8 = 0x01;
 const CONFIRMED: u8 = 0x02;
+const COUNTS: u8 = 0x04;
 const CHECKSUMS_REBUILT: u8 = 0x40;
 const FAR_TIMESTAMPS: u8 = 0x80;
 
@@ -84,6 +85,9 @@ pub struct Hello {
     pub compresses: bool,
     /// It knows that the other end has heard this incarnation of it.
     pub confirmed: bool,
+    /// It ends compressed packets with their number in their context, if the other end does: its
+    /// medium may deliver them in another order.
+    pub counts: bool,
     /// It finds timestamps behind a long silence by the transport checksum.
     pub far_timestamps: bool,
     /// It leaves right UDP checksums out, and rebuilds them, if the other end does.
@@ -115,6 +119,7 @@ impl Hello {
             self.format_least,
             flag(self.compresses, COMPRESSES)
                 | flag(self.confirmed, CONFIRMED)
+                | flag(self.counts, COUNTS)
                 | flag(self.checksums_rebuilt, CHECKSUMS_REBUILT)
                 | flag(self.far_timestamps, FAR_TIMESTAMPS),
             self.cids_max,
@@ -170,6 +175,7 @@ impl Hello {
             format_least,
             compresses: flags & COMPRESSES != 0,
             confirmed: flags & CONFIRMED != 0,
+            counts: flags & COUNTS != 0,
             far_timestamps: flags & FAR_TIMESTAMPS != 0,
             checksums_rebuilt: flags & CHECKSUMS_REBUILT != 0,
             cids_max,
@@ -263,6 +269,7 @@ mod tests {
         format_least: 1,
         compresses: true,
         confirmed: false,
+        counts: true,
         far_timestamps: true,
         checksums_rebuilt: false,
         cids_max: 15,
@@ -295,7 +302,7 @@ mod tests {
     #[test]
     fn a_hello_literally() {
         let expected = [
-            0xf9, 2, 1, 0x81, 15, 1, 2, 3, 4, 0xa0, 0xb0, 0xc0, 0xd0, 0x05, 0xdc, 1, 2, 5, 0x81, 2,
+            0xf9, 2, 1, 0x85, 15, 1, 2, 3, 4, 0xa0, 0xb0, 0xc0, 0xd0, 0x05, 0xdc, 1, 2, 5, 0x81, 2,
             8, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 3, 4, 10, 11, 12, 13, 4, 13, 1, 1,
             2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
         ];
@@ -379,7 +386,7 @@ mod tests {
     #[test]
     fn flags_and_fields_that_nobody_knows_have_no_effect() {
         let mut octets = octets();
-        octets[3] |= 0x3c;
+        octets[3] |= 0x38;
         // One without contents, one with, and one octet more in a known one.
         octets.extend_from_slice(&[0, 0, 200, 3, 9, 9, 9]);
         octets.splice(15..19, [1, 3, 5, 0x81, 0xff]);

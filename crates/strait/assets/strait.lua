@@ -48,6 +48,7 @@ local h = {
     flags = ProtoField.uint8("strait.hello.flags", "Flags", base.HEX),
     compresses = ProtoField.bool("strait.hello.compresses", "Compresses headers", 8, nil, 0x01),
     was_heard = ProtoField.bool("strait.hello.was_heard", "Knows that it was heard", 8, nil, 0x02),
+    counts = ProtoField.bool("strait.hello.counts", "Counts packets of contexts", 8, nil, 0x04),
     rebuilds = ProtoField.bool("strait.hello.rebuilds", "Leaves out UDP checksums", 8, nil, 0x40),
     far = ProtoField.bool("strait.hello.far", "Finds far timestamps", 8, nil, 0x80),
     contexts = ProtoField.uint8("strait.hello.contexts", "Highest context"),
@@ -86,7 +87,7 @@ local e = {
 }
 segments.fields = { f.header, f.first, f.last, f.stream, f.sequence, f.payload, f.check, f.check_bits,
     f.check_ok, f.octets, f.packet, f.began, f.pieces, f.kind, f.inflated, h.newest, h.oldest, h.flags,
-    h.compresses, h.was_heard, h.rebuilds, h.far, h.contexts, h.incarnation, h.heard, h.mtu, h.checks,
+    h.compresses, h.was_heard, h.counts, h.rebuilds, h.far, h.contexts, h.incarnation, h.heard, h.mtu, h.checks,
     h.short_real_time, h.short_others, h.urgent, h.streams, h.sent, h.received, h.dictionary,
     h.again_sent, h.again_received, h.field }
 segments.experts = { e.short, e.check, e.order, e.unfinished, e.long, e.hello, e.payload }
@@ -414,7 +415,7 @@ local function show_hello(whole, tree)
     tree:add(h.newest, whole(1, 1))
     tree:add(h.oldest, whole(2, 1))
     local flags = tree:add(h.flags, whole(3, 1))
-    for _, it in ipairs({ h.compresses, h.was_heard, h.rebuilds, h.far }) do flags:add(it, whole(3, 1)) end
+    for _, it in ipairs({ h.compresses, h.was_heard, h.counts, h.rebuilds, h.far }) do flags:add(it, whole(3, 1)) end
     tree:add(h.contexts, whole(4, 1))
     tree:add(h.incarnation, whole(5, 4))
     tree:add(h.heard, whole(9, 4))

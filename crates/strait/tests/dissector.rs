@@ -322,7 +322,7 @@ fn hellos_are_read_as_the_format_says() {
     // The example of the documented format, then one with every field and one that isn't known.
     let first = octets("f90101810f000000070000000005dc01020101");
     let second = octets(concat!(
-        "f90201c30f01020304a0b0c0d00500",
+        "f90201c70f01020304a0b0c0d00500",
         "01020601",
         "02081122334455667788",
         "030463eff142",
@@ -340,6 +340,7 @@ fn hellos_are_read_as_the_format_says() {
         "strait.hello.newest",
         "strait.hello.compresses",
         "strait.hello.was_heard",
+        "strait.hello.counts",
         "strait.hello.rebuilds",
         "strait.hello.far",
         "strait.hello.incarnation",
@@ -362,6 +363,7 @@ fn hellos_are_read_as_the_format_says() {
         "1",
         "0",
         "0",
+        "0",
         "1",
         "0x00000007",
         "0x00000000",
@@ -376,11 +378,12 @@ fn hellos_are_read_as_the_format_says() {
         "",
     ];
     assert_eq!(
-        rows[0][..17],
+        rows[0][..18],
         [
             "hello",
             "1",
             "1",
+            "0",
             "0",
             "0",
             "1",
@@ -398,10 +401,11 @@ fn hellos_are_read_as_the_format_says() {
         ]
     );
     assert_eq!(
-        rows[1][..17],
+        rows[1][..18],
         [
             "hello",
             "2",
+            "1",
             "1",
             "1",
             "1",
@@ -419,9 +423,9 @@ fn hellos_are_read_as_the_format_says() {
             "6301ff"
         ]
     );
-    assert_eq!(rows[2][..17], cut);
-    assert!(rows[2][17].contains("Hello ends within a field"));
-    assert!(rows[..2].iter().all(|row| row[17].is_empty()));
+    assert_eq!(rows[2][..18], cut);
+    assert!(rows[2][18].contains("Hello ends within a field"));
+    assert!(rows[..2].iter().all(|row| row[18].is_empty()));
 }
 
 #[test]

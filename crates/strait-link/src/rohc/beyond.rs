@@ -18,6 +18,11 @@ pub struct Beyond {
     /// It lets a transport checksum find timestamps whose low bits don't tell them: a packet
     /// behind a long silence needs no more octets than one behind a short one.
     pub far_timestamps: bool,
+    /// Each packet ends with two octets that count those of its context's number, so that one that
+    /// another has overtaken is known for what it is and refused: contexts only go forward. So is
+    /// it known how many were lost, however many. For media that don't keep the order of frames
+    /// (RFC 4224 has what becomes of headers there).
+    pub counts: bool,
     /// It rebuilds the UDP checksums that a compressor has found right and left out.
     pub checksums_rebuilt: bool,
     /// Flows that it knows beforehand, in the same order: the first of them have the first

@@ -157,6 +157,8 @@ pub struct Compressor {
     beyond: Beyond,
     /// The flow over UDP that has turned out to last, until it is asked for.
     lasting: Option<Provision>,
+    /// The packets of each context's number, whatever flow had it.
+    counts: Vec<u16>,
 }
 
 impl Compressor {
@@ -174,6 +176,7 @@ impl Compressor {
             plain_since: 0,
             beyond: Beyond::default(),
             lasting: None,
+            counts: alloc::vec![0; usize::from(settings.cids.max())],
         }
     }
 
@@ -249,6 +252,11 @@ impl Compressor {
             (Coder::Tcp(_), None) => 0,
         };
         out.extend_from_slice(&packet[octets..]);
+        if self.beyond.counts {
+            let count = &mut self.counts[number];
+            *count = count.wrapping_add(1);
+            out.extend_from_slice(&count.to_be_bytes());
+        }
         let profile = entry.coder.profile();
         if entry.packets < LASTING_PACKETS {
             entry.packets += 1;

@@ -328,7 +328,11 @@ impl Decoder {
                     return Ok(said.check);
                 }
             }
-            for sequence in said.further_sequences(sequence, kind) {
+            // The transport checksum judges RTP's own number, and nothing that follows from one of
+            // the compressor's: neither that nor the IPv4 identification is in what it covers.
+            let judges = known.profile == Profile::Rtp || !known.counts_ids();
+            let further = said.further_sequences(sequence, kind);
+            for sequence in further.take_while(|_| judges) {
                 if let Some(next) = self.attempt(known, &said, sequence, rest.0, out, judged)? {
                     self.take(next);
                     return Ok(said.check);
@@ -410,6 +414,6 @@ fn timestamp(known: &Known, before: &Known, said: &Said) -> u32 {
         return Number::Timestamp.decode(last, said.timestamp);
     }
     let scaled = Number::Timestamp.decode(last / stride, said.timestamp);
-    let scaled = scaled.wrapping_add(said.rounds << said.timestamp.width);
+    let scaled = scaled.wrapping_add(said.rounds.unbounded_shl(said.timestamp.width.into()));
     scaled.wrapping_mul(stride).wrapping_add(last % stride)
 }

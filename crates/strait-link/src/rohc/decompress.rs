@@ -33,6 +33,8 @@ pub enum Fault {
     NoContext,
     /// The header that came out isn't the one that went in.
     BadCheck,
+    /// Another packet of its context has overtaken it, or it came twice.
+    Late,
 }
 
 /// What a context knows, by the family of its profile.
@@ -140,6 +142,37 @@ pub struct Decompressor {
     provisions: Vec<Provision>,
     /// The flow over UDP that has turned out to last, until it is asked for.
     lasting: Option<Provision>,
+    /// Packets end with their number, and the last one taken by the contexts' numbers; empty if
+    /// they don't.
+    counts: Vec<Count>,
+}
+
+/// What is known of the numbers that a context's packets end with.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    /// That of the last packet taken.
+    last: Option<u16>,
+    /// Packets in a row that came late.
+    late: u8,
+}
+
+/// Packets in a row after which those that seem late are believed to be new: more were lost than
+/// their numbers tell.
+const LATE_MAX: u8 = 8;
+
+impl Count {
+    /// How many numbers a packet with this one is ahead of the last one taken; `None` if it comes
+    /// late.
+    fn ahead(&mut self, number: u16) -> Option<u16> {
+        let ahead = self.last.map_or(1, |last| number.wrapping_sub(last));
+        let ahead = Some(ahead).filter(|&ahead| ahead as i16 > 0);
+        self.late = if ahead.is_some() {
+            0
+        } else {
+            self.late.saturating_add(1)
+        };
+        ahead
+    }
 }
 
 impl Decompressor {
@@ -152,22 +185,30 @@ impl Decompressor {
             missed: 0,
             provisions: Vec::new(),
             lasting: None,
+            counts: Vec::new(),
         }
     }
 
     /// Forgets every context.
     pub fn reset(&mut self) {
         let provisions = core::mem::take(&mut self.provisions);
+        let mut counts = core::mem::take(&mut self.counts);
+        counts.fill(Count::default());
         *self = Self {
             provisions,
+            counts,
             ..Self::new(self.settings)
         };
     }
 
-    /// Flows that the compressor takes for known beforehand.
-    pub fn agree(&mut self, provisions: &[Provision]) {
+    /// Flows that the compressor takes for known beforehand, and whether it counts the packets of
+    /// each context ([`Beyond::counts`](super::Beyond::counts)).
+    pub fn agree(&mut self, provisions: &[Provision], counts: bool) {
         self.provisions.clear();
         self.provisions.extend_from_slice(provisions);
+        // The uncompressed profile's are told whole, whatever came before.
+        let contexts = if counts { self.entries.len() - 1 } else { 0 };
+        self.counts.resize(contexts, Count::default());
     }
 
     /// Appends the packet that `line` stands for; `hear` gets each feedback element's data, which
@@ -188,10 +229,26 @@ impl Decompressor {
                 Some(_) => break,
             }
         }
-        let whole = rest.0;
+        let mut whole = rest.0;
         let (number, first) = self.read_cid(&mut rest).ok_or(Fault::Malformed)?;
         if number > self.settings.cids.max() {
             return Err(Fault::NoContext);
+        }
+        let mut last = None;
+        if let Some(count) = self.counts.get_mut(usize::from(number)) {
+            let (packet, own) = whole.split_last_chunk().ok_or(Fault::Malformed)?;
+            let (before, _) = rest.0.split_last_chunk::<2>().ok_or(Fault::Malformed)?;
+            let own = u16::from_be_bytes(*own);
+            whole = packet;
+            rest.0 = before;
+            let Some(ahead) = count.ahead(own) else {
+                return Err(self.late(number));
+            };
+            last = Some(own);
+            // Without a way back nobody could be asked.
+            if self.settings.feedback && ahead > u16::from(self.settings.repeats) {
+                self.doubt(number);
+            }
         }
         match first {
             0xfc | 0xfd => self.take_ir(number, first & 1 != 0, whole, rest, out),
@@ -200,8 +257,35 @@ impl Decompressor {
             // Segments of compressed packets, and types that nobody has taken.
             _ => Err(Fault::Unsupported),
         }?;
+        if let Some(count) = self.counts.get_mut(usize::from(number)) {
+            count.last = last;
+        }
         self.count(number);
         Ok(Received::Packet)
+    }
+
+    /// Takes note of a late packet. Not even its transport checksum could vouch for it: that says
+    /// nothing of an IPv4 header's identification. If there is nothing but late ones any more, the
+    /// context has to be said anew.
+    fn late(&mut self, number: u16) -> Fault {
+        let place = usize::from(number);
+        if self.counts[place].late < LATE_MAX {
+            return Fault::Late;
+        }
+        self.counts[place] = Count::default();
+        self.entries[place] = None;
+        self.missed = 0;
+        self.miss(number)
+    }
+
+    /// So many packets of a context were lost that all that said a change may have been among
+    /// them: what changes has to be said anew. A transport checksum wouldn't do. It says nothing of
+    /// an IPv4 identification, and low bits of timestamps and sequence number may be wrong in a way
+    /// that leaves TCP's sum as it is.
+    fn doubt(&mut self, number: u16) {
+        if let Some(Some(entry)) = self.entries.get_mut(usize::from(number)) {
+            entry.bare = !matches!(entry.known, Known::Uncompressed);
+        }
     }
 
     /// A packet of a context was taken.

@@ -31,6 +31,8 @@ pub(super) struct Offer {
     /// The digest of its dictionary, if it compresses payloads.
     pub(super) payload: Option<u32>,
     pub(super) checks: Checks,
+    /// Its medium may deliver packets in another order: it counts those of each context.
+    pub(super) counts: bool,
     /// It leaves right UDP checksums out, and rebuilds them.
     pub(super) checksums_rebuilt: bool,
     /// Flows that it knows beforehand.
@@ -60,6 +62,7 @@ pub(super) struct Agreed {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Further {
     pub(super) far_timestamps: bool,
+    pub(super) counts: bool,
     pub(super) checksums_rebuilt: bool,
     /// The other end knows beforehand what this one sends.
     pub(super) sent_known: bool,
@@ -207,6 +210,7 @@ impl Terms {
         let (sent, received) = (own.known.sent, own.known.received);
         Further {
             far_timestamps: self.both(true, |other| other.far_timestamps),
+            counts: self.both(own.counts, |other| other.counts),
             checksums_rebuilt: self.both(own.checksums_rebuilt, |other| other.checksums_rebuilt),
             sent_known: self.both(sent != 0, |other| other.known.received == sent),
             received_known: self.both(received != 0, |other| other.known.sent == received),
@@ -302,6 +306,7 @@ impl Terms {
             format_least: FORMAT,
             compresses: self.own.compresses,
             confirmed: self.confirmed,
+            counts: self.own.counts,
             far_timestamps: true,
             checksums_rebuilt: self.own.checksums_rebuilt,
             cids_max: self.own.cids_max,

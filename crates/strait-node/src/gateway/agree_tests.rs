@@ -16,6 +16,7 @@ fn offer(compresses: bool) -> Offer {
             urgent: false,
             real_time_streams: 0b1,
         },
+        counts: false,
         checksums_rebuilt: false,
         known: KnownFlows::default(),
         remembered: None,
@@ -269,6 +270,7 @@ fn beyond_the_standard_goes_only_what_both_say_and_the_same() {
             assert_eq!(a.further(), Further::default());
             meet(&mut a, &mut b);
             let expected = Further {
+                counts: false,
                 sent_remembered: Numbers::default(),
                 received_remembered: Numbers::default(),
                 far_timestamps: true,

@@ -14,7 +14,7 @@ use super::Storage;
 use super::agree::{Agreed, Offer, Terms};
 use super::remember::Memory;
 use crate::config::{
-    Checksums, Compression, ContextConfig, LinkProfile, PayloadCompression, PortConfig,
+    Checksums, Compression, ContextConfig, LinkProfile, PayloadCompression, PortConfig, PortKind,
 };
 
 /// The highest number of a context.
@@ -87,6 +87,7 @@ impl Other {
         };
         let beyond = Beyond {
             far_timestamps: further.far_timestamps,
+            counts: further.counts,
             checksums_rebuilt: further.checksums_rebuilt,
             provisions: known(further.sent_known, sent),
         };
@@ -422,6 +423,7 @@ fn offer(config: &PortConfig, payload: Option<u32>, real_time: u8, known: u32) -
             urgent,
             real_time_streams: real_time,
         },
+        counts: config.kind == PortKind::Udp && !config.keeps_order && config.way_back,
         checksums_rebuilt: config.checksums == Checksums::Rebuild,
         known: KnownFlows {
             sent: known,

@@ -68,6 +68,9 @@ struct Edge {
     weak: bool,
     profile: &'static str,
     check: &'static str,
+    /// At both ends: one that doesn't ask for anything lets the other know of its new start only
+    /// when it has refused a packet.
+    compression: &'static str,
     /// Both ends need the same.
     mtu: u64,
 }
@@ -91,6 +94,16 @@ struct Draw {
     doubles: bool,
     unsettled: bool,
 }
+
+/// What the ends of a link may compress, and remember when they are killed.
+const COMPRESSIONS: &[&str] = &[
+    "compression = \"rohc\"\nchecksums = \"rebuild\"\npayload = \"deflate\"\n",
+    "",
+    "",
+    "compression = \"rohc\"\n",
+    "compression = \"rohc\"\nremember_flows = true\npayload = \"deflate\"\n",
+    "payload = \"deflate\"\n",
+];
 
 /// Draws the scenario of a seed.
 pub(crate) fn draw(seed: u64) -> Drawn {
@@ -204,15 +217,24 @@ impl Draw {
             (false, true) => self.range(300, 4000),
             (false, false) => self.range(4000, 1_000_000),
         };
-        let profile = self.pick(&["segments", "segments", "segments", "plain"]);
+        let profile = self.pick(&["segments", "segments", "adapter", "plain"]);
         let check = self.pick(&["", "", "check = 16\n", "check = 32\n"]);
         let profile = if !serial && self.hops.below(3) == 0 {
             "hbh"
         } else {
             profile
         };
+        // Who compresses asks for checks of 16 bits on real-time packets, and has them unless told.
+        let compression = match profile {
+            "plain" | "hbh" => "",
+            // On a line nothing tells how many packets an outage took, and an IPv4 identification
+            // behind more than sixteen is told by a check of three bits.
+            _ if serial => self.pick(&["", "payload = \"deflate\"\n"]),
+            _ => self.pick(COMPRESSIONS),
+        };
         let short = profile == "plain" || profile == "hbh";
-        let weak = check.contains("16") || short && check.is_empty();
+        let asks = profile == "adapter" || !compression.is_empty();
+        let weak = check.contains("16") || short && check.is_empty() || asks;
         Edge {
             a,
             b,
@@ -222,6 +244,7 @@ impl Draw {
             weak,
             profile,
             check,
+            compression,
             // A packet goes whole, with what stands before it, and not every simulated TCP follows
             // a path's MTU.
             mtu: self.pick(&[1280, 1400, 1500]).min(match profile {
@@ -242,12 +265,13 @@ impl Draw {
             }
             let first = edges[0].rate_bit_s;
             let (weak, profile, check) = (edges[0].weak, edges[0].profile, edges[0].check);
+            let compression = edges[0].compression;
             let mtu = edges[0].mtu;
             for edge in &mut edges {
                 edge.shared = true;
                 edge.rate_bit_s = first;
                 (edge.weak, edge.profile, edge.check) = (weak, profile, check);
-                edge.mtu = mtu;
+                (edge.compression, edge.mtu) = (compression, mtu);
             }
         }
     }
@@ -262,7 +286,7 @@ impl Draw {
     }
 
     fn gateway(&mut self, node: usize) {
-        let mut text = format!("name = \"g{node}\"\n[host]\n");
+        let mut text = format!("name = \"g{node}\"\nstate = {{ file = \"g\" }}\n[host]\n");
         // Without an address it can't tell anybody of packets too big.
         let tells = self.percent(70);
         if tells {
@@ -284,6 +308,7 @@ impl Draw {
                 "[[port]]\nname = \"{name}\"\nkind = \"{kind}\"\nprofile = \"{}\"\n{}",
                 edge.profile, edge.check
             );
+            text.push_str(edge.compression);
             // Not every simulated TCP follows a path's MTU.
             let clamps = edge.mtu < 1500 || self.percent(50);
             let _ = writeln!(text, "mtu = \"{} B\"\nclamp_mss = {clamps}", edge.mtu);

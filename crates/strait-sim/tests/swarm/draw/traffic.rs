@@ -15,6 +15,14 @@ impl Draw {
     }
 
     fn flow(&mut self, name: &str, kind: &str, start_ms: u64, more: &str) {
+        let way = self.way();
+        self.line(&format!(
+            "[[traffic]]\nname = \"{name}\"\nkind = \"{kind}\"\nstart = \"{start_ms} ms\"\n{way}{more}"
+        ));
+    }
+
+    /// From where to where, and how.
+    fn way(&mut self) -> String {
         let (from, to) = self.pair();
         let family = self.pick(&[4, 6]);
         let dscp = self.pick(&[
@@ -24,10 +32,7 @@ impl Draw {
             "dscp = \"AF41\"\n",
             "dscp = \"CS1\"\n",
         ]);
-        self.line(&format!(
-            "[[traffic]]\nname = \"{name}\"\nkind = \"{kind}\"\nfrom = \"{from}\"\nto = \"{to}\"\n\
-             start = \"{start_ms} ms\"\nfamily = {family}\n{dscp}{more}"
-        ));
+        format!("from = \"{from}\"\nto = \"{to}\"\nfamily = {family}\n{dscp}")
     }
 
     fn endpoint(&mut self) -> String {
@@ -114,8 +119,20 @@ impl Draw {
         );
         self.flow("last-tcp", "tcp", drained_ms, &more);
         let each_ms = 1_000 + self.hops_max * (1_000 + 200 * 1_000 / second);
-        let more = format!("payload = \"16 B\"\ncount = 3\nperiod = \"{each_ms} ms\"\n");
-        self.flow("last-ping", "ping", complete_ms, &more);
-        (drained_ms, complete_ms, complete_ms + 5 * each_ms)
+        // An end whose start nobody has heard of, since its hello was lost, says so to whoever
+        // sends it what it can't read: that is one packet a link and direction.
+        let waking = 2 * self.gateways as u64;
+        let way = self.way();
+        for (name, count, start_ms) in [
+            ("waking-ping", waking, complete_ms),
+            ("last-ping", 3, complete_ms + waking * each_ms),
+        ] {
+            self.line(&format!(
+                "[[traffic]]\nname = \"{name}\"\nkind = \"ping\"\nstart = \"{start_ms} ms\"\n\
+                 {way}payload = \"16 B\"\ncount = {count}\nperiod = \"{each_ms} ms\"\n"
+            ));
+        }
+        let end_ms = complete_ms + (waking + 5) * each_ms;
+        (drained_ms, complete_ms, end_ms)
     }
 }

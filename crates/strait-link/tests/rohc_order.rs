@@ -1,0 +1,141 @@
+//! Media that don't keep the order of frames: what was overtaken is refused, never told wrongly.
+
+use std::collections::BTreeMap;
+
+use strait_link::rohc::{Beyond, Cids, Fault, Peer, Received, Settings};
+use traffic::{Dice, Flow, KINDS};
+
+mod traffic;
+
+fn pair(counts: bool) -> [Peer; 2] {
+    let beyond = Beyond {
+        counts,
+        ..Beyond::default()
+    };
+    [Settings::new(Cids::Small(15)); 2].map(|settings| {
+        let mut end = Peer::new(settings);
+        end.agree(&beyond, &[]);
+        end
+    })
+}
+
+#[derive(Debug, Default)]
+struct Outcome {
+    told: u32,
+    wrong: u32,
+    late: u32,
+    other: u32,
+}
+
+/// Packets of all kinds of flows, a tenth of which is held back for as long as thirty others take,
+/// a twentieth comes twice, and a twentieth is lost.
+fn run(counts: bool, packets: u32) -> Outcome {
+    let [mut left, mut right] = pair(counts);
+    let mut dice = Dice(7);
+    let hosts = KINDS.iter().zip(1..);
+    let mut flows: Vec<Flow> = hosts
+        .map(|(&kind, host)| Flow::new(kind, host, &mut dice))
+        .collect();
+    // By the time of arrival: what is sent, and what it stands for.
+    let mut on_way: BTreeMap<u64, (Vec<u8>, Vec<u8>)> = BTreeMap::new();
+    let mut outcome = Outcome::default();
+    for number in 0..u64::from(packets) {
+        let chosen = dice.below(flows.len() as u64) as usize;
+        let packet = flows[chosen].next(&mut dice);
+        let mut line = Vec::new();
+        left.compress(0, &packet, &mut line);
+        for copy in 0..1 + u64::from(dice.happens(0.05)) {
+            let held = u64::from(dice.happens(0.1)) * dice.below(300);
+            if !dice.happens(0.05) {
+                let at = number * 10 + held + copy;
+                on_way.insert(at, (line.clone(), packet.clone()));
+            }
+        }
+        while let Some(entry) = on_way.first_entry()
+            && *entry.key() <= number * 10
+        {
+            let (line, packet) = entry.remove();
+            let mut out = Vec::new();
+            match right.decompress(&line, &mut out) {
+                Ok(Received::Packet) => {
+                    outcome.told += 1;
+                    outcome.wrong += u32::from(out != packet);
+                }
+                Err(Fault::Late) => outcome.late += 1,
+                _ => outcome.other += 1,
+            }
+        }
+        let mut feedback = Vec::new();
+        if right.put_feedback(&mut feedback) {
+            let mut out = Vec::new();
+            assert_eq!(left.decompress(&feedback, &mut out), Ok(Received::Nothing));
+        }
+    }
+    outcome
+}
+
+#[test]
+fn what_was_overtaken_is_never_told_wrongly() {
+    let outcome = run(true, 60_000);
+    assert_eq!(outcome.wrong, 0, "{outcome:?}");
+    // Held back far enough to be overtaken by a packet of its own context, or a copy.
+    assert!(outcome.late > 2000, "{outcome:?}");
+    assert!(outcome.other < outcome.told / 100, "{outcome:?}");
+    // The count is what makes the difference.
+    let bare = run(false, 60_000);
+    println!("{outcome:?}, not counted: {bare:?}");
+    assert!(bare.wrong > 0, "{bare:?}");
+}
+
+#[test]
+fn a_context_is_found_again_after_any_number_of_losses() {
+    for lost in [100, 126, 127, 128, 200, 255, 256, 300] {
+        let [mut left, mut right] = pair(true);
+        let mut dice = Dice(3);
+        let mut flow = Flow::new(KINDS[0], 1, &mut dice);
+        let mut refused = 0;
+        for number in 0..lost + 40 {
+            let packet = flow.next(&mut dice);
+            let (mut line, mut out, mut back) = (Vec::new(), Vec::new(), Vec::new());
+            left.compress(0, &packet, &mut line);
+            if (20..20 + lost).contains(&number) {
+                continue;
+            }
+            match right.decompress(&line, &mut out) {
+                Ok(Received::Packet) => assert_eq!(out, packet),
+                _ => refused += 1,
+            }
+            if right.put_feedback(&mut back) {
+                let _ = left.decompress(&back, &mut out);
+            }
+        }
+        assert!(refused <= 12, "{lost} lost, {refused} refused");
+    }
+}
+
+#[test]
+fn nothing_is_told_wrongly_behind_an_outage_of_any_length() {
+    let mut wrong = Vec::new();
+    for (&kind, host) in KINDS.iter().zip(1..) {
+        for lost in (1..40).chain((40..300).step_by(7)) {
+            let [mut left, mut right] = pair(true);
+            let mut dice = Dice(lost);
+            let mut flow = Flow::new(kind, host, &mut dice);
+            for number in 0..600 {
+                let packet = flow.next(&mut dice);
+                let (mut line, mut out, mut back) = (Vec::new(), Vec::new(), Vec::new());
+                left.compress(0, &packet, &mut line);
+                if (60..60 + lost).contains(&(number % 330)) {
+                    continue;
+                }
+                if right.decompress(&line, &mut out).is_ok() && out != packet {
+                    wrong.push((kind, lost, number));
+                }
+                if right.put_feedback(&mut back) && dice.happens(0.7) {
+                    let _ = left.decompress(&back, &mut out);
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
