@@ -433,3 +433,34 @@ fn the_ethernet_going_down_gives_what_waits_a_fate() {
     assert_eq!((stats.held(), lan.gateway.wake()), (0, None));
     assert_eq!(stats.dropped.by(DropCause::PortDown), 1);
 }
+
+#[test]
+fn a_call_goes_first_whatever_storm_of_questions_there_is() {
+    let profile = "profile = \"adapter\"\nbaud = 9600";
+    for (text, asked_max) in [(TAP.into(), 0), (asking(), 8 + 10)] {
+        let mut lan = Lan::new(&text.replace("baud = 9600", profile));
+        let call = udp("fd00:1::2", "fd00:2::2", 91, 46);
+        for number in 0..50_u16 {
+            let now = ms(1000 + 200 * u64::from(number));
+            // A thousand questions a second, half of them of each family.
+            for host in (0..100).map(|host| 100 * number + host) {
+                lan.asks(now, &alloc::format!("10.2.{}.{}", host >> 8, host & 255));
+                lan.asks(now, &alloc::format!("fd00:2::{host:x}"));
+            }
+            lan.sends(now, &call);
+            // Room for it and a hello, and nothing besides.
+            let octets = pull(&mut lan.gateway, LINE, now, 123).len();
+            let fates = core::iter::from_fn(|| lan.gateway.poll_effect());
+            let left = |effect: &Effect| matches!(effect, Effect::Fate(it) if it.octets == 91);
+            assert_eq!(fates.filter(left).count(), 1, "{number}: {octets}");
+            lan.line(now);
+        }
+        // Those that nobody has heard of are asked for a sign: eight, and then one a second.
+        let asked = lan.gateway.stats().originated;
+        assert!(
+            asked <= asked_max && (asked > 8 || asked_max == 0),
+            "{asked}"
+        );
+        lan.gateway.check();
+    }
+}
