@@ -93,9 +93,6 @@ pub struct IpRow {
     pub carried: Carried,
     /// The time in s, or the share of the rate; absent where theirs failed.
     pub measured: Option<f64>,
-    /// What was measured isn't known well enough to be met.
-    #[serde(default)]
-    pub unlike: bool,
     /// The time to connect in s.
     pub connect_s: Option<f64>,
 }
@@ -162,7 +159,6 @@ impl HfStudy {
             bits: 0.0,
             carried: Carried::InOrder,
             measured: None,
-            unlike: false,
             connect_s: None,
         });
         let mut worlds = Vec::new();

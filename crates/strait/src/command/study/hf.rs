@@ -103,7 +103,7 @@ fn ratio(row: &IpRow, cell: &IpCell) -> Option<f64> {
 fn met(rows: &[IpRow], cells: &[IpCell]) -> Option<f64> {
     let cells = rows.iter().zip(cells.chunks(SYSTEMS));
     let judged: Vec<bool> = cells
-        .filter(|(row, _)| row.measured.is_some() && !row.unlike)
+        .filter(|(row, _)| row.measured.is_some())
         .map(|(row, pair)| {
             let ratio = pair.first().and_then(|cell| ratio(row, cell));
             ratio.is_some_and(|ratio| (1.0 / FACTOR..=FACTOR).contains(&ratio))
