@@ -70,6 +70,8 @@ pub struct Gateway {
     arrived: Vec<Vec<u8>>,
     /// What left networks of reliable hops here, where there are such.
     egress: Option<Egress>,
+    /// A port remembers flows.
+    remembers: bool,
     /// What is to go to stable storage, until the driver asks.
     stores: VecDeque<Effect>,
     /// Batches for storage so far.
@@ -115,6 +117,7 @@ impl Gateway {
             stopping: false,
             arrived: Vec::new(),
             egress: config.has_hops().then(Egress::default),
+            remembers: config.ports.iter().any(|port| port.remember_flows),
             stores: VecDeque::new(),
             tickets: 0,
         })
@@ -122,6 +125,9 @@ impl Gateway {
 
     /// Has stored what its links remember.
     fn store(&mut self, now: Instant) {
+        if !self.remembers {
+            return;
+        }
         for port in &mut self.ports {
             if let Some((key, value)) = port.take_store(now) {
                 self.tickets += 1;
