@@ -148,17 +148,18 @@ impl Gateway {
     }
 
     /// Routes have changed: what waits, and what a neighbour doesn't have yet for all that is
-    /// known, goes the new way.
+    /// known, goes the new way. What has none at the moment stays: a routing protocol finds out that
+    /// a way is lost before it finds another.
     pub(super) fn route_anew(&mut self, now: Instant) {
         if self.egress.is_none() {
             return;
         }
         for index in 1..self.ports.len() {
-            let routes = &self.routes;
+            let (routes, default) = (&self.routes, self.default);
             let port = PortId(index as u8);
             let leaves = |packet: &Packet| {
-                let hop = routes.lookup(packet.info().dst);
-                hop.is_none_or(|hop| (hop.port, hop.to) != (port, packet.to))
+                let hop = routes.lookup(packet.info().dst).or(default);
+                hop.is_some_and(|hop| (hop.port, hop.to) != (port, packet.to))
             };
             let taken = self.ports[index].take_for_routing(&mut self.ledger, leaves);
             for mut packet in taken {

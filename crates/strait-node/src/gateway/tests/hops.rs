@@ -152,6 +152,41 @@ fn a_packet_that_comes_by_two_ways_leaves_once() {
 }
 
 #[test]
+fn packets_wait_while_there_is_no_way_and_take_the_next_one() {
+    let two = END.replace("name = \"hop\"", "name = \"one\"")
+        + "[[port]]\nname = \"two\"\nkind = \"udp\"\nprofile = \"hbh\"\n"
+        + "[[route]]\nprefix = \"10.2.0.0/16\"\nport = \"one\"\n"
+        + "[[route]]\nprefix = \"10.1.0.0/16\"\nport = \"host\"\n";
+    let back = two
+        .replace("10.2", "10.3")
+        .replace("10.1", "10.2")
+        .replace("10.3", "10.1");
+    let mut nodes = [node(&two, 1), node(&back, 2)];
+    talk(ms(0), &mut nodes, &[[(0, LEFT), (1, LEFT)]]);
+    let bytes = udp("10.1.0.2", "10.2.0.2", 300, 0);
+    nodes[0].handle(ms(1), frame(PortId::HOST, &bytes));
+    // It leaves and is lost, and a routing protocol finds that out before it finds another way.
+    pull(&mut nodes[0], LEFT, ms(1), 2000);
+    let (prefix, length) = ("10.2.0.0".parse().unwrap(), 16);
+    let gone = RouteChange::Remove { prefix, length };
+    nodes[0].handle(ms(2), Input::Route(gone));
+    assert_eq!(nodes[0].stats().dropped.total(), 0);
+    assert_eq!(nodes[0].stats().held(), 1);
+    let (port, via) = (RIGHT, NeighbourId::PEER);
+    let found = RouteChange::Add {
+        prefix,
+        length,
+        port,
+        via,
+    };
+    nodes[0].handle(ms(3000), Input::Route(found));
+    talk(ms(3001), &mut nodes, &[[(0, RIGHT), (1, RIGHT)]]);
+    assert_eq!(pull_all(&mut nodes[1], PortId::HOST, ms(3002)), [bytes]);
+    talk(ms(8000), &mut nodes, &[[(0, RIGHT), (1, RIGHT)]]);
+    assert!(nodes.iter().all(|node| node.stats().held() == 0));
+}
+
+#[test]
 fn senders_stop_before_a_relay_has_to_drop() {
     let mut nodes = [node(END, 1), node(RELAY, 2), node(END, 3)];
     talk(ms(0), &mut nodes, &CHAIN);
