@@ -26,6 +26,10 @@ const FORWARDED: u32 = 5700;
 /// A routing daemon that changes many routes at once says each; the table is read once for all.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// How long a neighbour's route that is gone counts as there. A routing protocol finds out that a
+/// way is lost some seconds before it finds another, and until then packets had better wait.
+const HOLD: Duration = Duration::from_secs(10);
+
 /// Where a prefix lies.
 type Way = (PortId, NeighbourId);
 
@@ -39,6 +43,8 @@ pub(crate) struct KernelRoutes {
     interface: String,
     neighbours: Vec<(IpAddr, Way)>,
     known: BTreeMap<(IpAddr, u8), Way>,
+    /// Of those, the ones that aren't there any more, and since when.
+    lost: BTreeMap<(IpAddr, u8), Instant>,
     changes: VecDeque<RouteChange>,
     /// When the table is to be read again.
     due: Option<Instant>,
@@ -63,13 +69,14 @@ impl KernelRoutes {
             interface,
             neighbours: neighbours(config),
             known: BTreeMap::new(),
+            lost: BTreeMap::new(),
             changes: VecDeque::new(),
             due: Some(Instant::ZERO),
         })
     }
 
     /// Reads the table, and takes note of what is new.
-    fn read(&mut self) -> Result<(), Error> {
+    fn read(&mut self, now: Instant) -> Result<(), Error> {
         let own = self.netlink.link(&self.interface)?.index;
         let mut found = BTreeMap::new();
         for route in self.netlink.routes()? {
@@ -82,6 +89,7 @@ impl KernelRoutes {
             // Of several to one prefix the kernel names the one first that it uses.
             found.entry((route.prefix, route.length)).or_insert(way);
         }
+        self.hold(now, &mut found);
         let before = std::mem::take(&mut self.known);
         for ((prefix, length), way) in &before {
             if found.get(&(*prefix, *length)) != Some(way) {
@@ -95,6 +103,24 @@ impl KernelRoutes {
         }
         self.known = found;
         Ok(())
+    }
+
+    /// Counts as found what was lost only lately.
+    fn hold(&mut self, now: Instant, found: &mut BTreeMap<(IpAddr, u8), Way>) {
+        let known = &self.known;
+        self.lost
+            .retain(|prefix, _| known.contains_key(prefix) && !found.contains_key(prefix));
+        for (prefix, way) in known.iter().filter(|(_, way)| **way != HOST) {
+            if found.contains_key(prefix) {
+                continue;
+            }
+            let since = *self.lost.entry(*prefix).or_insert(now);
+            if now < since + HOLD {
+                found.insert(*prefix, *way);
+            }
+        }
+        let ends = self.lost.values().map(|since| *since + HOLD);
+        self.due = ends.filter(|end| now < *end).min();
     }
 
     /// A prefix lies where it didn't, or not any more where it did: tells the node, and the kernel
@@ -141,12 +167,13 @@ impl Service for KernelRoutes {
     }
 
     fn serve(&mut self, view: &View<'_>) {
-        if self.events.drain() && self.due.is_none() {
-            self.due = Some(view.now + PAUSE);
+        if self.events.drain() {
+            let soon = view.now + PAUSE;
+            self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
         }
         if self.due.is_some_and(|at| at <= view.now) {
             self.due = None;
-            if let Err(error) = self.read() {
+            if let Err(error) = self.read(view.now) {
                 tracing::warn!(%error, "cannot follow the host's routing table");
                 self.due = Some(view.now + Duration::from_secs(1));
             }
@@ -201,7 +228,11 @@ mod tests {
     }
 
     fn changes(routes: &mut KernelRoutes) -> Vec<RouteChange> {
-        routes.read().unwrap();
+        changes_at(routes, Instant::ZERO)
+    }
+
+    fn changes_at(routes: &mut KernelRoutes, now: Instant) -> Vec<RouteChange> {
+        routes.read(now).unwrap();
         std::iter::from_fn(|| routes.poll_route()).collect()
     }
 
@@ -254,13 +285,22 @@ mod tests {
         by("10.255.0.3").unwrap();
         let moved = [remove("10.2.0.0", 16), add("10.2.0.0", 16, c)];
         assert_eq!(changes(&mut routes), moved);
-        // By somebody who is no neighbour: the host's own affair.
+        // It is lost, and counts as there until another has had time to be found.
         netlink
             .delete_route(ip("10.2.0.0"), 16, Some(ip("10.255.0.3")), None)
             .unwrap();
+        let end = Instant::ZERO + HOLD;
+        let before = Instant::from_nanos(end.as_nanos() - 1);
+        assert_eq!(changes(&mut routes), []);
+        assert_eq!(
+            (changes_at(&mut routes, before), routes.due),
+            (vec![], Some(end))
+        );
+        assert_eq!(changes_at(&mut routes, end), [remove("10.2.0.0", 16)]);
+        assert_eq!((changes_at(&mut routes, end), routes.due), (vec![], None));
+        // By somebody who is no neighbour: the host's own affair.
         by("10.255.0.9").unwrap();
-        let moved = [remove("10.2.0.0", 16), add("10.2.0.0", 16, HOST)];
-        assert_eq!(changes(&mut routes), moved);
+        assert_eq!(changes(&mut routes), [add("10.2.0.0", 16, HOST)]);
         // The interface goes, and with it every route by it.
         let wlan = netlink.link("wlan0").unwrap().index;
         netlink.set_up(wlan, "wlan0", false).unwrap();

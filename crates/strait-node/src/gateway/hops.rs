@@ -148,8 +148,8 @@ impl Gateway {
     }
 
     /// Routes have changed: what waits, and what a neighbour doesn't have yet for all that is
-    /// known, goes the new way. What has none at the moment stays: a routing protocol finds out that
-    /// a way is lost before it finds another.
+    /// known, goes the new way. What has none at the moment stays: a routing protocol finds out
+    /// that a way is lost before it finds another.
     pub(super) fn route_anew(&mut self, now: Instant) {
         if self.egress.is_none() {
             return;
