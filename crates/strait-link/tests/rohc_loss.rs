@@ -85,7 +85,7 @@ fn every_packet_that_arrives_is_delivered_and_none_wrongly() {
     let settings = Settings::new(Cids::Small(15));
     let all = Beyond {
         far_timestamps: true,
-        counts: false,
+        counts: true,
         checksums_rebuilt: true,
         provisions: vec![
             Flow::provision(Kind::Voice6, 1),
