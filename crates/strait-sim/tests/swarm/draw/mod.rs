@@ -144,8 +144,14 @@ pub(crate) fn draw(seed: u64) -> Drawn {
 }
 
 impl Draw {
-    fn has_hops(&self) -> bool {
-        self.edges.iter().any(|edge| edge.profile == "hbh")
+    fn hops_anywhere(&self) -> bool {
+        (0..self.gateways).any(|node| self.has_hops(node))
+    }
+
+    /// Whether a gateway has a link with reliable hops.
+    fn has_hops(&self, node: usize) -> bool {
+        let mut edges = self.edges.iter();
+        edges.any(|edge| edge.profile == "hbh" && (edge.a == node || edge.b == node))
     }
 
     fn below(&mut self, bound: u64) -> u64 {
@@ -596,12 +602,14 @@ impl Draw {
         if !self.percent(60) {
             return;
         }
-        // What a gateway handed on, and its neighbour didn't hear of, the neighbour sends again to
-        // its next life, which doesn't know.
-        self.doubles |= self.has_hops();
-        self.unsettled = self.has_hops();
         for _ in 0..self.range(1, 3) {
             let node = self.below(self.gateways as u64);
+            // What a gateway handed on, and its neighbour didn't hear of, the neighbour sends again
+            // to its next life, which doesn't know.
+            if self.has_hops(node as usize) {
+                self.doubles = true;
+                self.unsettled = true;
+            }
             let at = self.range(1, HEAL_MS - 5_000);
             let after = self.range(1, 4_000);
             self.line(&format!(

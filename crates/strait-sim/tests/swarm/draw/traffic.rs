@@ -107,7 +107,7 @@ impl Draw {
         }
         let carry_ms = (self.octets + 20_000) * 1_000 / second;
         // A neighbour that was away is probed for again after 20 s at the latest.
-        let probed_ms = if self.has_hops() { 60_000 } else { 0 };
+        let probed_ms = if self.hops_anywhere() { 60_000 } else { 0 };
         let drained_ms = HEAL_MS + 1_000 + probed_ms + carry_ms;
         let octets = self.range(1, (second * 10).min(20_000));
         let segments = 10 + (self.octets + octets) / 500;
