@@ -1,6 +1,7 @@
 //! Virtual finish tags of the nodes of one band.
 
 use alloc::vec::Vec;
+use core::cell::Cell;
 
 use super::Slot;
 use crate::scheduler::Head;
@@ -28,8 +29,10 @@ struct Entry {
     /// Virtual time that one octet takes.
     per_octet: u64,
     start: u64,
-    /// The most octets it sent at once.
-    longest: u32,
+    /// The most octets that it offered or sent at once. An offer counts although it wasn't taken:
+    /// else short packets of the same node, each of which makes it level, would keep a long one
+    /// behind them from ever being next.
+    longest: Cell<u32>,
 }
 
 impl Tags {
@@ -52,7 +55,7 @@ impl Tags {
                 slot,
                 per_octet,
                 start: 0,
-                longest: 0,
+                longest: Cell::new(0),
             }),
         }
     }
@@ -79,6 +82,7 @@ impl Tags {
     pub(super) fn first(&self, mut offer: impl FnMut(Slot) -> Option<Head>) -> Option<Head> {
         let offers = self.entries.iter().filter_map(|entry| {
             let head = offer(entry.slot)?;
+            entry.saw(head.octets);
             Some((entry.finish(head.octets), head))
         });
         offers
@@ -93,14 +97,18 @@ impl Tags {
             return;
         };
         let start = entry.start;
-        entry.longest = entry.longest.max(octets);
-        entry.start = start.max(now.saturating_sub(entry.time_of(entry.longest)));
+        entry.saw(octets);
+        entry.start = start.max(now.saturating_sub(entry.time_of(entry.longest.get())));
         entry.start = entry.finish(octets);
         self.virtual_time = self.virtual_time.max(start);
     }
 }
 
 impl Entry {
+    fn saw(&self, octets: u32) {
+        self.longest.set(self.longest.get().max(octets));
+    }
+
     const fn time_of(&self, octets: u32) -> u64 {
         self.per_octet.saturating_mul(octets as u64)
     }
@@ -175,6 +183,27 @@ mod tests {
         assert_eq!(order[0], 1);
         let held = order.iter().filter(|slot| **slot == 1).count();
         assert!((50..=51).contains(&held), "{held}");
+    }
+
+    /// A node has a long packet all the time, and now and then a short one that goes before it.
+    #[test]
+    fn short_packets_of_a_node_do_not_keep_its_long_one_waiting() {
+        let mut tags = Tags::new();
+        tags.set_share(0, 1, 2);
+        tags.set_share(1, 1, 2);
+        let mut round = 0;
+        let long_went = loop {
+            round += 1;
+            let own = if round % 20 == 0 { 40 } else { 1500 };
+            let first = tags.first(|slot| head(slot, if slot == 0 { 40 } else { own }));
+            let first = first.unwrap();
+            tags.charge(first.class.index(), first.octets);
+            if first.octets == 1500 || round == 1000 {
+                break round;
+            }
+        };
+        // As many octets of the other as this one has to send, its short ones counted.
+        assert!(long_went <= 2 + (1500 + 2 * 40) / 40 + 2, "{long_went}");
     }
 
     #[test]
