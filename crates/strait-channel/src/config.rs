@@ -3,12 +3,11 @@
 //! What stands at the top level holds for both directions; `[reverse]` overrides single keys for
 //! the direction from b to a.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use strait_core::framing::Framing;
 use strait_core::rate::LineRate;
 use strait_core::time::Duration;
 use strait_core::units::{BitRate, Decibels, Share, Time};
@@ -24,7 +23,7 @@ pub struct LinkConfig {
     pub kind: LinkKind,
     /// Serial: signalling rate in baud.
     pub baud: Option<u64>,
-    /// Serial: start, data, parity and stop bits.
+    /// Serial: start, data, parity and stop bits, or a clock.
     pub framing: Option<Framing>,
     /// Frames: bit rate. HF: that of the waveform.
     pub rate: Option<BitRate>,
@@ -313,164 +312,9 @@ impl LinkConfig {
     }
 }
 
-/// What surrounds the data bits of an octet on an asynchronous serial line: `"8N1"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Framing {
-    data: u8,
-    parity: Parity,
-    stop: u8,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Parity {
-    None,
-    Even,
-    Odd,
-    Mark,
-    Space,
-}
-
-/// A framing that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{found}` is no framing: write data bits 5 to 8, parity N, E, O, M or S, and stop bits \
-         1 or 2, like \"8N1\""
-)]
-pub struct FramingError {
-    found: String,
-}
-
-impl Framing {
-    /// Eight data bits, no parity, one stop bit: ten bits an octet.
-    pub const ASYNC_8N1: Self = Self {
-        data: 8,
-        parity: Parity::None,
-        stop: 1,
-    };
-
-    /// Data bits of an octet: 5 to 8. The octet's higher bits don't pass.
-    pub const fn data_bits(self) -> u8 {
-        self.data
-    }
-
-    /// Bits on the line for one octet: start, data, parity and stop.
-    pub const fn bits_per_octet(self) -> u8 {
-        1 + self.data + !matches!(self.parity, Parity::None) as u8 + self.stop
-    }
-
-    /// What a hit on bit `place` of an octet on the line (the start bit is 0) does to the octet.
-    pub(crate) const fn hit(self, place: u8) -> Hit {
-        let parity = !matches!(self.parity, Parity::None);
-        match place {
-            0 => Hit::Frame,
-            place if place <= self.data => Hit::Data(place - 1),
-            place if parity && place == self.data + 1 => Hit::Parity,
-            _ => Hit::Frame,
-        }
-    }
-}
-
-/// What a bit on a line belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hit {
-    /// This data bit, the lowest being 0.
-    Data(u8),
-    /// The parity bit.
-    Parity,
-    /// A start or stop bit.
-    Frame,
-}
-
-impl FromStr for Framing {
-    type Err = FramingError;
-
-    fn from_str(text: &str) -> Result<Self, FramingError> {
-        let error = || FramingError {
-            found: text.to_string(),
-        };
-        let [data, parity, stop] = *text.trim().as_bytes() else {
-            return Err(error());
-        };
-        let parity = match parity {
-            b'N' | b'n' => Parity::None,
-            b'E' | b'e' => Parity::Even,
-            b'O' | b'o' => Parity::Odd,
-            b'M' | b'm' => Parity::Mark,
-            b'S' | b's' => Parity::Space,
-            _ => return Err(error()),
-        };
-        if !(b'5'..=b'8').contains(&data) || !(b'1'..=b'2').contains(&stop) {
-            return Err(error());
-        }
-        Ok(Self {
-            data: data - b'0',
-            parity,
-            stop: stop - b'0',
-        })
-    }
-}
-
-impl TryFrom<String> for Framing {
-    type Error = FramingError;
-
-    fn try_from(text: String) -> Result<Self, FramingError> {
-        text.parse()
-    }
-}
-
-impl From<Framing> for String {
-    fn from(framing: Framing) -> Self {
-        framing.to_string()
-    }
-}
-
-impl fmt::Display for Framing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parity = match self.parity {
-            Parity::None => 'N',
-            Parity::Even => 'E',
-            Parity::Odd => 'O',
-            Parity::Mark => 'M',
-            Parity::Space => 'S',
-        };
-        write!(f, "{}{parity}{}", self.data, self.stop)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn framing_counts_every_bit_on_the_line() {
-        for (text, bits) in [
-            ("8N1", 10),
-            ("7E1", 10),
-            ("8N2", 11),
-            ("8E2", 12),
-            ("5N1", 7),
-        ] {
-            let framing: Framing = text.parse().unwrap();
-            assert_eq!(framing.bits_per_octet(), bits, "{text}");
-            assert_eq!(framing.to_string(), text);
-        }
-        for wrong in ["", "8N", "9N1", "4N1", "8N3", "8X1", "8N1 5", "8N1.5"] {
-            assert!(wrong.parse::<Framing>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn bits_of_an_octet_have_their_places() {
-        let line: Framing = "7E2".parse().unwrap();
-        let hits: Vec<Hit> = (0..line.bits_per_octet())
-            .map(|bit| line.hit(bit))
-            .collect();
-        assert_eq!(hits[0], Hit::Frame);
-        assert_eq!(hits[1], Hit::Data(0));
-        assert_eq!(hits[7], Hit::Data(6));
-        assert_eq!(hits[8..], [Hit::Parity, Hit::Frame, Hit::Frame]);
-    }
 
     #[test]
     fn reverse_overrides_single_keys() {

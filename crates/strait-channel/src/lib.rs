@@ -14,6 +14,7 @@ extern crate alloc;
 pub mod config;
 mod half;
 pub mod hf;
+mod hit;
 mod impair;
 mod line;
 mod queue;
@@ -25,7 +26,7 @@ mod way;
 use strait_core::node::{PortState, Room};
 use strait_core::time::Instant;
 
-pub use config::{Framing, LinkConfig, LinkKind};
+pub use config::{LinkConfig, LinkKind};
 pub use line::Line;
 pub use queue::{FrameQueue, QueuedFrame};
 pub use stats::ChannelStats;
@@ -100,6 +101,9 @@ pub struct Transmission {
     pub lost: Option<LossCause>,
     /// Bits of the line that the medium inverted, those around the octets included.
     pub corrupted_bits: u32,
+    /// The octet that filled the line before these, where it never rests: the far end gets it
+    /// first, once for the whole pause.
+    pub fill: Option<u8>,
 }
 
 /// Why a medium lost what was sent.

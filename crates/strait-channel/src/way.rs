@@ -1,10 +1,12 @@
 //! One direction of a line.
 
 use strait_core::chance::Stream;
+use strait_core::framing::Framing;
 use strait_core::rate::{Burst, LineRate};
 use strait_core::time::{Duration, Instant, nanos};
 
-use crate::config::{Framing, Hit, LinkConfig, LinkKind};
+use crate::config::{LinkConfig, LinkKind};
+use crate::hit::Hit;
 use crate::impair::{BitErrors, Chance, Loss, Source};
 use crate::schedule::Schedule;
 use crate::stats::ChannelStats;
@@ -12,6 +14,13 @@ use crate::{LossCause, Side, Transmission};
 
 /// What a serial line takes at once: this much line time, and one octet at least.
 const QUANTUM: Duration = Duration::from_micros(20);
+
+/// What a synchronous line carries while nothing is sent: it marks time with ones.
+const FILL: u8 = 0xff;
+
+/// The shortest pause that is filled: modems have buffers, so that a host that is a little late
+/// doesn't tear its frames.
+const FILL_AFTER: Duration = Duration::from_millis(50);
 
 /// One direction: its transmitter, and what happens to what it sends.
 #[derive(Clone, Debug)]
@@ -120,6 +129,7 @@ impl Way {
 
     /// Sends `octets`, the first of which leaves at `starts`, not before [`Way::free`].
     pub(crate) fn send(&mut self, starts: Instant, octets: &mut [u8]) -> Transmission {
+        let rested = self.stats.frames == 0 || starts.since(self.free) >= FILL_AFTER;
         let (frame, first_slot) = (self.stats.frames, self.place(starts, octets.len()));
         let ends = self.burst.push(starts, octets.len() as u64);
         self.free = ends;
@@ -133,6 +143,7 @@ impl Way {
             duplicate: None,
             lost: self.loss(frame, starts, ends),
             corrupted_bits: 0,
+            fill: (rested && self.framing == Some(Framing::Sync)).then_some(FILL),
         };
         if let Some(cause) = sent.lost {
             self.stats.count_loss(cause, octets.len() as u64);
@@ -224,7 +235,7 @@ impl Way {
             };
             match self
                 .framing
-                .map_or(Hit::Data(7 - place % 8), |framing| framing.hit(place))
+                .map_or(Hit::Data(7 - place % 8), |framing| Hit::on(framing, place))
             {
                 Hit::Data(bit) => *octet ^= 1 << bit,
                 Hit::Parity => {}

@@ -3,6 +3,7 @@
 
 use strait_channel::config::{Change, Outage};
 use strait_channel::{Channel, Line, LinkConfig, LossCause, Side};
+use strait_core::framing::Framing;
 use strait_core::time::{Duration, Instant};
 use strait_core::units::{BitRate, Time};
 
@@ -43,6 +44,26 @@ fn a_fast_serial_line_takes_20_us_at_once() {
     assert_eq!(room(999_999).unwrap().octets, 1);
     assert_eq!(room(1_000_000).unwrap().octets, 2);
     assert_eq!(room(10_000_000).unwrap().octets, 20);
+}
+
+#[test]
+fn a_synchronous_line_has_eight_bits_an_octet_and_fills_its_pauses() {
+    let mut config = LinkConfig::serial(9600);
+    config.framing = Some(Framing::Sync);
+    let mut line = line(&config);
+    let mut fill = |at: Instant| {
+        let sent = line.transmit(at, Side::A, &mut [0x55; 12]);
+        assert_eq!(sent.ends, at + Duration::from_millis(10));
+        sent.fill
+    };
+    assert_eq!(fill(ns(7)), Some(0xff), "it never rested");
+    let end = ns(7) + Duration::from_millis(10);
+    let pause = Duration::from_millis(50);
+    assert_eq!(fill(end + pause - Duration::from_nanos(1)), None);
+    let end = end + pause - Duration::from_nanos(1) + Duration::from_millis(10);
+    assert_eq!(fill(end + pause), Some(0xff));
+    let mut rests = self::line(&LinkConfig::serial(9600));
+    assert_eq!(rests.transmit(ns(7), Side::A, &mut [1]).fill, None);
 }
 
 #[test]

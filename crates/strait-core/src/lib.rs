@@ -10,6 +10,7 @@ pub mod delay;
 pub mod drive;
 pub mod fate;
 pub mod flow;
+pub mod framing;
 pub mod hash;
 pub mod id;
 pub mod local;

@@ -10,7 +10,7 @@ use strait_node::{InvalidConfig, NodeConfig};
 use crate::hf_modem::ModemPort;
 use crate::kiss::{KissConfig, KissPort};
 use crate::port_io::PortIo;
-use crate::serial::{Framing, SerialConfig, SerialPort};
+use crate::serial::{SerialConfig, SerialPort};
 use crate::tcp_line::TcpLine;
 use crate::tun::{TunConfig, TunPort};
 use crate::udp::{UdpConfig, UdpPort};
@@ -69,15 +69,11 @@ fn serial(port: &PortConfig) -> Result<SerialConfig, InvalidConfig> {
         );
         invalid(port, "device", example)
     };
-    let framing = port.framing.as_deref().unwrap_or("8N1");
-    let framing: Framing = framing
-        .parse()
-        .map_err(|error: crate::Error| invalid(port, "framing", error.to_string()))?;
     let baud = port.baud.and_then(|baud| u32::try_from(baud).ok());
     Ok(SerialConfig {
         device: PathBuf::from(port.device.as_ref().ok_or_else(missing)?),
         baud: baud.ok_or_else(|| invalid(port, "baud", "no device has such a rate"))?,
-        framing,
+        framing: port.framing(),
         hardware_flow_control: false,
     })
 }

@@ -1,4 +1,4 @@
-//! Asynchronous serial lines: real devices and pseudo-terminals.
+//! Serial lines: real devices and pseudo-terminals.
 
 mod ioctl;
 
@@ -7,11 +7,11 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::stat::major;
+use strait_core::framing::{Framing, Parity};
 use strait_core::id::NeighbourId;
 use strait_core::node::{PortState, Room, TxMeta};
 use strait_core::rate::{Burst, LineRate};
@@ -20,76 +20,6 @@ use strait_core::time::{Duration, Instant};
 use crate::error::{Doing, Error};
 use crate::port_io::{IoCounts, PortIo, Received, Sent, is_not_now};
 
-/// Parity bit of a character.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parity {
-    /// None.
-    None,
-    /// Makes the number of ones even.
-    Even,
-    /// Makes it odd.
-    Odd,
-}
-
-/// Form of a character on the line: a start bit, eight data bits, perhaps a parity bit, one or
-/// two stop bits. A character with fewer data bits can't carry an octet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Framing {
-    /// The parity bit.
-    pub parity: Parity,
-    /// Whether there are two stop bits.
-    pub two_stop_bits: bool,
-}
-
-impl Framing {
-    /// 8N1: no parity, one stop bit.
-    pub const N1: Self = Self {
-        parity: Parity::None,
-        two_stop_bits: false,
-    };
-
-    /// Bits on the line for one octet, the start bit included.
-    pub const fn bits_per_octet(self) -> u8 {
-        let parity = !matches!(self.parity, Parity::None);
-        10 + parity as u8 + self.two_stop_bits as u8
-    }
-}
-
-impl FromStr for Framing {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let parity = match text.get(1..2) {
-            Some("N") => Parity::None,
-            Some("E") => Parity::Even,
-            Some("O") => Parity::Odd,
-            _ => return Err(framing_error(text)),
-        };
-        let two_stop_bits = match text.get(2..) {
-            Some("1") => false,
-            Some("2") => true,
-            _ => return Err(framing_error(text)),
-        };
-        match text.get(..1) {
-            Some("8") => Ok(Self {
-                parity,
-                two_stop_bits,
-            }),
-            Some("5" | "6" | "7") => Err(Error::invalid(
-                format!("use framing `{text}`"),
-                "its characters are too short for an octet",
-            )
-            .with_remedy("set both ends to 8 data bits")),
-            _ => Err(framing_error(text)),
-        }
-    }
-}
-
-fn framing_error(text: &str) -> Error {
-    let doing = format!("use framing `{text}`");
-    Error::invalid(doing, "no such framing").with_remedy("write it like \"8N1\" or \"8E2\"")
-}
-
 /// What a serial port is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SerialConfig {
@@ -97,7 +27,7 @@ pub struct SerialConfig {
     pub device: PathBuf,
     /// Signalling rate in bit/s; any number, the device's clock permitting.
     pub baud: u32,
-    /// Form of a character.
+    /// Form of a character, or a clock: a synchronous device has its own speed.
     pub framing: Framing,
     /// Whether RTS/CTS stop the flow.
     pub hardware_flow_control: bool,
@@ -299,13 +229,17 @@ fn make_raw(modes: &mut libc::termios2, config: &SerialConfig) {
     modes.c_oflag = 0;
     modes.c_lflag = 0;
     modes.c_cflag = libc::CS8 | libc::CREAD | libc::CLOCAL | libc::BOTHER;
-    match config.framing.parity {
-        Parity::None => {}
-        Parity::Even => modes.c_cflag |= libc::PARENB,
-        Parity::Odd => modes.c_cflag |= libc::PARENB | libc::PARODD,
-    }
-    if config.framing.two_stop_bits {
-        modes.c_cflag |= libc::CSTOPB;
+    if let Framing::Async(character) = config.framing {
+        modes.c_cflag |= match character.parity {
+            Parity::None => 0,
+            Parity::Even => libc::PARENB,
+            Parity::Odd => libc::PARENB | libc::PARODD,
+            Parity::Mark => libc::PARENB | libc::PARODD | libc::CMSPAR,
+            Parity::Space => libc::PARENB | libc::CMSPAR,
+        };
+        if character.stop == 2 {
+            modes.c_cflag |= libc::CSTOPB;
+        }
     }
     if config.hardware_flow_control {
         modes.c_cflag |= libc::CRTSCTS;
@@ -320,6 +254,10 @@ fn make_raw(modes: &mut libc::termios2, config: &SerialConfig) {
 /// A device whose clock can't make the speed sets the nearest one it can; past 3 % no character
 /// survives.
 fn check_speed(file: &File, config: &SerialConfig) -> Result<(), Error> {
+    // A synchronous line's clock isn't this device's to set.
+    if config.framing == Framing::Sync {
+        return Ok(());
+    }
     let doing = || format!("set {} baud on `{}`", config.baud, config.device.display());
     let speed = u64::from(ioctl::modes(file).doing(doing)?.c_ospeed);
     if speed.abs_diff(u64::from(config.baud)) * 100 > u64::from(config.baud) * 3 {
@@ -442,25 +380,6 @@ mod tests {
     }
 
     #[test]
-    fn framing_counts_every_bit_and_needs_eight() {
-        let bits = |text: &str| text.parse().map(Framing::bits_per_octet);
-        for (text, expected) in [
-            ("8N1", 10),
-            ("8E1", 11),
-            ("8O1", 11),
-            ("8N2", 11),
-            ("8E2", 12),
-        ] {
-            assert_eq!(bits(text).unwrap(), expected, "{text}");
-        }
-        let error = bits("7E1").unwrap_err().to_string();
-        assert!(error.contains("too short for an octet"), "{error}");
-        for text in ["", "8", "8N", "8X1", "8N3", "9N1", "8N1x", "éN1"] {
-            assert!(bits(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
     fn the_low_water_mark_is_two_octets_or_four_milliseconds() {
         assert_eq!(low_water_octets(LineRate::new(75, 10)), 2);
         assert_eq!(low_water_octets(LineRate::new(9600, 10)), 3);
@@ -507,7 +426,7 @@ mod tests {
         let mut port = SerialPort::new(SerialConfig {
             device: pair.slave_path().to_path_buf(),
             baud: 9600,
-            framing: Framing::N1,
+            framing: Framing::ASYNC_8N1,
             hardware_flow_control: false,
         });
         port.open(at(0)).unwrap();
@@ -531,7 +450,7 @@ mod tests {
         let mut config = SerialConfig {
             device: dir.path().join("ttyNone"),
             baud: 9600,
-            framing: Framing::N1,
+            framing: Framing::ASYNC_8N1,
             hardware_flow_control: false,
         };
         let error = SerialPort::new(config.clone()).open(at(0)).unwrap_err();
@@ -548,7 +467,7 @@ mod tests {
         let config = SerialConfig {
             device: pair.slave_path().to_path_buf(),
             baud: 12_345,
-            framing: Framing::N1,
+            framing: Framing::ASYNC_8N1,
             hardware_flow_control: false,
         };
         let mut first = SerialPort::new(config.clone());

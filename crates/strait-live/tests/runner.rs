@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 use common::Echo;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::time::{ClockId, clock_gettime};
+use strait_core::framing::Framing;
 use strait_core::id::PortId;
 use strait_core::node::{Input, PortEvent, Room, TxMeta};
 use strait_live::clock::Clock;
 use strait_live::node_loop::{Ended, Options, Recorder, Runner};
 use strait_live::port_io::PortIo;
 use strait_live::pty::PtyPair;
-use strait_live::serial::{Framing, SerialConfig, SerialPort};
+use strait_live::serial::{SerialConfig, SerialPort};
 use strait_live::signals::Stopper;
 
 /// What a runner's thread leaves behind.
@@ -38,7 +39,7 @@ fn serial(device: &Path, baud: u32) -> Box<dyn PortIo> {
     Box::new(SerialPort::new(SerialConfig {
         device: device.to_path_buf(),
         baud,
-        framing: Framing::N1,
+        framing: Framing::ASYNC_8N1,
         hardware_flow_control: false,
     }))
 }

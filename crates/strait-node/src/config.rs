@@ -8,6 +8,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use strait_core::Duration;
+use strait_core::framing::Framing;
 use strait_core::prefix::Prefix;
 use strait_core::rate::LineRate;
 use strait_core::units::{BitRate, Octets, Share, Time};
@@ -22,6 +23,7 @@ pub use crate::hop_config::{HopConfig, ReliabilityConfig};
 use crate::gateway::GROWTH_OCTETS_MAX;
 
 mod compression;
+mod framing;
 mod hf;
 mod hf_modem;
 mod host;
@@ -96,9 +98,9 @@ pub struct PortConfig {
     /// Serial: symbols each second, one bit each.
     #[serde(default)]
     pub baud: Option<u64>,
-    /// Serial: data bits, parity, stop bits, such as `8N1`.
+    /// Serial: data bits, parity, stop bits, such as `8N1`; or `sync` for a line with a clock.
     #[serde(default)]
-    pub framing: Option<String>,
+    pub framing: Option<Framing>,
     /// UDP: the local address and port. Live only.
     #[serde(default)]
     pub local: Option<SocketAddr>,
@@ -520,7 +522,7 @@ impl PortConfig {
                         "needed: the line's rate, such as 9600",
                     ));
                 }
-                self.bits_per_octet()?;
+                self.validate_framing()?;
                 let foreign = [
                     ("local", self.local.is_some()),
                     ("neighbours", !self.neighbours.is_empty()),
@@ -593,7 +595,7 @@ impl PortConfig {
         {
             return Err(invalid(self.place("frame"), "must be 16 to 2048 octets"));
         }
-        self.bits_per_octet()?;
+        self.validate_framing()?;
         let kiss = self.kiss.clone().unwrap_or_default();
         if kiss.radio > 15 {
             return Err(invalid(self.place("kiss.radio"), "must be 0 to 15"));
@@ -634,21 +636,11 @@ impl PortConfig {
         Ok(())
     }
 
-    fn bits_per_octet(&self) -> Result<u8, InvalidConfig> {
-        let framing = self.framing.as_deref().unwrap_or("8N1");
-        bits_per_octet(framing).ok_or_else(|| {
-            let message = format!(
-                "`{framing}` is none: data bits 8, parity N, E or O, stop bits 1 or 2, such as 8N1"
-            );
-            invalid(self.place("framing"), message)
-        })
-    }
-
     /// The rate that the configuration gives; a driver's [`strait_core::node::PortState`]
     /// overrules it.
     pub fn line_rate(&self) -> Option<LineRate> {
         match self.kind {
-            PortKind::Serial => Some(LineRate::new(self.baud?, self.bits_per_octet().ok()?)),
+            PortKind::Serial => Some(LineRate::new(self.baud?, self.framing().bits_per_octet())),
             PortKind::Udp | PortKind::Kiss | PortKind::Hf => {
                 self.rate.map(|rate| LineRate::new(rate.0, 8))
             }
@@ -697,28 +689,14 @@ impl PortConfig {
             settings.alone = SegmentCheck::Long;
         }
         settings.marks = self.urgent_check().is_some();
+        if self.kind == PortKind::Serial && self.framing() == Framing::Sync {
+            // What filled any pause at all would begin the next frame.
+            settings.flag_after_idle = Duration::from_nanos(1);
+        }
         if let Some(pause) = self.flag_after_idle {
             settings.flag_after_idle = pause.0;
         }
         settings
-    }
-}
-
-/// Bits on the line for one octet: start bit, 8 data bits, parity, stop bits. IP needs all eight
-/// data bits, so others are refused.
-pub fn bits_per_octet(framing: &str) -> Option<u8> {
-    let &[b'8', parity, stop] = framing.as_bytes() else {
-        return None;
-    };
-    let parity = match parity {
-        b'N' => 0,
-        b'E' | b'O' => 1,
-        _ => return None,
-    };
-    match stop {
-        b'1' => Some(10 + parity),
-        b'2' => Some(11 + parity),
-        _ => None,
     }
 }
 

@@ -211,6 +211,9 @@ impl Fabric {
             return;
         };
         let sent = line.transmit(now, side, frame);
+        if let Some(fill) = sent.fill {
+            frame.insert(0, fill);
+        }
         let to = self.links[link].ends[side.other().index()];
         if let Some(at) = sent.duplicate {
             self.deliver(at, to, &mut frame.clone());

@@ -183,6 +183,18 @@ fn the_flows_of_a_script_are_the_same_live_and_simulated() {
 }
 
 #[test]
+fn a_synchronous_line_has_eight_bits_an_octet_and_no_rest() {
+    if !can_run("lab synchronous") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder_of = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab");
+    let scenario = folder_of.join("synchronous.toml");
+    let told = lab(folder.path(), &scenario, &["--strict"]);
+    told.expect_all(&["synchronous-voice-p50", "synchronous-web"]);
+}
+
+#[test]
 fn token_buckets_share_a_live_line_as_they_do_a_simulated_one() {
     if !can_run("lab policy-htb") {
         return;

@@ -295,6 +295,9 @@ impl Emulator {
         };
         let mut octets = flow.take(at, room.octets);
         let sent = self.line.transmit(at, side, &mut octets);
+        if let Some(fill) = sent.fill {
+            octets.insert(0, fill);
+        }
         flow.not_before(sent.ends);
         self.ends[side.index()].left(sent.ends);
         for arrival in [sent.duplicate, sent.arrival].into_iter().flatten() {

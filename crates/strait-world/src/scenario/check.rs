@@ -291,8 +291,8 @@ fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortConfig, path: &
         let message = format!("{port_name} has {mine} baud, the link {theirs}");
         return Err(source.error(path, &message));
     }
-    let mine = port.framing.as_deref().unwrap_or("8N1");
-    match link.channel.framing.map(|framing| framing.to_string()) {
+    let mine = port.framing();
+    match link.channel.framing {
         Some(theirs) if theirs != mine => {
             let message = format!("{port_name} has the framing {mine}, the link {theirs}");
             Err(source.error(path, &message))
