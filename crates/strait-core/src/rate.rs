@@ -75,6 +75,8 @@ pub struct Burst {
     rate: LineRate,
     start: Instant,
     octets: u64,
+    /// What the medium adds to each push.
+    header_octets: u64,
 }
 
 impl Burst {
@@ -84,7 +86,21 @@ impl Burst {
             rate,
             start,
             octets: 0,
+            header_octets: 0,
         }
+    }
+
+    /// The same on a medium that adds so many octets to each frame, which is one push.
+    #[must_use]
+    pub const fn with_headers(self, header_octets: u64) -> Self {
+        Self {
+            header_octets,
+            ..self
+        }
+    }
+
+    const fn begin(&mut self, rate: LineRate, start: Instant) {
+        (self.rate, self.start, self.octets) = (rate, start, 0);
     }
 
     /// The line's rate.
@@ -101,16 +117,16 @@ impl Burst {
     /// A pause since the last octet starts a new burst.
     pub fn push(&mut self, now: Instant, octets: u64) -> Instant {
         if now > self.end() {
-            *self = Self::new(self.rate, now);
+            self.begin(self.rate, now);
         }
-        self.octets += octets;
+        self.octets += octets + self.header_octets;
         self.end()
     }
 
     /// Changes the rate; octets already pushed keep their times.
     pub fn set_rate(&mut self, rate: LineRate) {
         if rate != self.rate {
-            *self = Self::new(rate, self.end());
+            self.begin(rate, self.end());
         }
     }
 }
@@ -150,6 +166,19 @@ mod tests {
         assert_eq!(
             burst.push(Instant::from_millis(2500), 500),
             Instant::from_secs(4)
+        );
+    }
+
+    #[test]
+    fn headers_count_with_each_push_whatever_the_rate() {
+        let mut burst = Burst::new(LineRate::new(8000, 8), Instant::ZERO).with_headers(20);
+        assert_eq!(burst.push(Instant::ZERO, 80), Instant::from_millis(100));
+        assert_eq!(burst.push(Instant::ZERO, 80), Instant::from_millis(200));
+        burst.set_rate(LineRate::new(16_000, 8));
+        assert_eq!(burst.push(Instant::ZERO, 80), Instant::from_millis(250));
+        assert_eq!(
+            burst.push(Instant::from_secs(1), 180).as_nanos(),
+            1_100_000_000
         );
     }
 

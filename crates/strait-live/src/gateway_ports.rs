@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use strait_core::prefix::Prefix;
-use strait_node::config::{HostKind, PortConfig, PortKind};
+use strait_node::config::{HostKind, PortAddress, PortConfig, PortKind};
 use strait_node::{InvalidConfig, NodeConfig};
 
 use crate::hf_modem::ModemPort;
 use crate::kiss::{KissConfig, KissPort};
 use crate::port_io::PortIo;
+use crate::raw_ip::RawIp;
 use crate::serial::{SerialConfig, SerialPort};
 use crate::tcp_line::TcpLine;
 use crate::tun::{TunConfig, TunPort};
@@ -43,6 +44,14 @@ pub(crate) fn ports(config: &NodeConfig) -> Result<Vec<Box<dyn PortIo>>, Invalid
         ports.push(match port.kind {
             PortKind::Serial => Box::new(SerialPort::new(serial(port)?)),
             PortKind::Udp => Box::new(UdpPort::new(udp(port)?).marked(marks.clone())),
+            PortKind::Ip => {
+                let raw = RawIp {
+                    protocol: port.ip_protocol(),
+                    device: port.device.clone(),
+                };
+                let io = UdpPort::new(udp(port)?).over_ip(raw);
+                Box::new(io.marked(marks.clone()))
+            }
             PortKind::Kiss => Box::new(kiss(port)?),
             PortKind::Hf => {
                 let modem = port.hf_modem();
@@ -78,20 +87,27 @@ fn serial(port: &PortConfig) -> Result<SerialConfig, InvalidConfig> {
     })
 }
 
+/// An address as sockets need it: over IP alone its port means nothing.
+fn socket(address: PortAddress) -> SocketAddr {
+    let lone = SocketAddr::new(address.ip(), 0);
+    address.socket().unwrap_or(lone)
+}
+
 fn udp(port: &PortConfig) -> Result<UdpConfig, InvalidConfig> {
-    let local = port.local.ok_or_else(|| {
-        let example = format!(
-            "needed on a host: 0.0.0.0:7001, or --local {}=ADDR",
-            port.name
-        );
-        invalid(port, "local", example)
+    let local = port.local.map(socket).ok_or_else(|| {
+        let example = match port.kind {
+            PortKind::Ip => "10.0.0.1",
+            _ => "0.0.0.0:7001",
+        };
+        let message = format!("needed on a host: {example}, or --local {}=ADDR", port.name);
+        invalid(port, "local", message)
     })?;
     if port.neighbours.is_empty() {
         let message = "needed on a host: who is at the other end, with name and address";
         return Err(invalid(port, "neighbours", message));
     }
     let address = |neighbour: &strait_node::config::NeighbourConfig| {
-        let address = neighbour.address.ok_or_else(|| {
+        let address = neighbour.address.map(socket).ok_or_else(|| {
             let name = &neighbour.name;
             let message = format!(
                 "`{name}` needs an address on a host, or --peer {}.{name}=ADDR",
@@ -140,6 +156,10 @@ fn kiss(port: &PortConfig) -> Result<KissPort, InvalidConfig> {
 
 /// What a port attaches to, in a few words.
 pub(crate) fn describe(port: &PortConfig) -> String {
+    let local = || {
+        port.local
+            .map_or_else(String::new, |local| local.to_string())
+    };
     match port.kind {
         PortKind::Serial => format!(
             "{} {} baud",
@@ -156,9 +176,8 @@ pub(crate) fn describe(port: &PortConfig) -> String {
             "HF station {}",
             port.hf.as_ref().map_or("", |hf| hf.address.as_str())
         ),
-        PortKind::Udp => port
-            .local
-            .map_or_else(String::new, |local| local.to_string()),
+        PortKind::Udp => local(),
+        PortKind::Ip => format!("{} protocol {}", local(), port.ip_protocol()),
     }
 }
 
@@ -186,6 +205,10 @@ mod tests {
         assert_eq!(
             complaint("kind = \"udp\""),
             "[[port]] p local: needed on a host: 0.0.0.0:7001, or --local p=ADDR"
+        );
+        assert_eq!(
+            complaint("kind = \"ip\""),
+            "[[port]] p local: needed on a host: 10.0.0.1, or --local p=ADDR"
         );
         assert!(complaint("kind = \"kiss\"\nrate = \"1200 bit/s\"").contains("127.0.0.1:8001"));
         let local = "kind = \"udp\"\nlocal = \"127.0.0.1:0\"\n";

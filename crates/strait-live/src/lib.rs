@@ -33,6 +33,7 @@ pub mod node_loop;
 mod packets_file;
 pub mod port_io;
 pub mod pty;
+pub mod raw_ip;
 pub mod schedule;
 pub mod serial;
 pub mod server;

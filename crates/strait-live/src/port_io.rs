@@ -102,7 +102,7 @@ pub enum Received {
 /// Counters below a node: they survive a device that comes and goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoCounts {
-    /// Frames from an address that is no neighbour.
+    /// Frames from an address that is no neighbour, and packets that aren't of our protocol.
     pub strangers: u64,
     /// Packets by which the host's kernel looks after the interface itself.
     pub chatter: u64,

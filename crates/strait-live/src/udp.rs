@@ -1,4 +1,5 @@
-//! A port over UDP: datagrams are its frames, their source addresses its neighbours.
+//! A port over UDP, or over IP alone: the payloads of datagrams or packets are its frames, their
+//! source addresses its neighbours.
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV6, UdpSocket};
@@ -10,9 +11,11 @@ use strait_core::id::{ClassId, NeighbourId};
 use strait_core::node::{PortState, Room, TxMeta};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::time::{Duration, Instant};
+use strait_wire::ip::{IPV4_HEADER_OCTETS, IPV6_HEADER_OCTETS};
 
 use crate::error::{Doing, Error};
 use crate::port_io::{IoCounts, PortIo, Received, Sent, is_not_now};
+use crate::raw_ip::RawIp;
 
 /// What a UDP port is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,19 +24,22 @@ pub struct UdpConfig {
     pub local: SocketAddr,
     /// Its neighbours; their positions are their [`NeighbourId`]s.
     pub neighbours: Vec<SocketAddr>,
-    /// Rate not to be exceeded, counting payload octets, if the network needs one.
+    /// Rate not to be exceeded, counting payload octets and over IP alone the headers, if the
+    /// network needs one.
     pub rate: Option<LineRate>,
     /// The longest payload of a datagram in octets.
     pub frame_octets_max: u32,
 }
 
-/// A UDP socket as a port.
+/// A UDP or raw IP socket as a port.
 ///
 /// With a rate, the next frame is asked for when the one before has left at that rate: at most
 /// one frame is ever ahead of the scheduler's choice.
 #[derive(Debug)]
 pub struct UdpPort {
     config: UdpConfig,
+    /// IP alone, without UDP.
+    raw: Option<RawIp>,
     socket: Option<UdpSocket>,
     pace: Option<Burst>,
     /// A frame that the socket had no space for.
@@ -57,6 +63,7 @@ impl UdpPort {
     pub fn new(config: UdpConfig) -> Self {
         Self {
             config,
+            raw: None,
             socket: None,
             pace: None,
             pending: None,
@@ -64,6 +71,12 @@ impl UdpPort {
             code_point: 0,
             counts: IoCounts::default(),
         }
+    }
+
+    /// Sends packets of IP alone. Ports of addresses mean nothing then.
+    pub fn over_ip(mut self, raw: RawIp) -> Self {
+        self.raw = Some(raw);
+        self
     }
 
     /// Marks datagrams by the class of what they carry, so that a network which tells classes apart
@@ -95,6 +108,16 @@ impl UdpPort {
     /// The address that the socket has, once open: with port 0 the system chose one.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.socket.as_ref()?.local_addr().ok()
+    }
+
+    /// Octets that the network's rate counts beside a frame's.
+    fn header_octets(&self) -> u64 {
+        let raw = self.raw.as_ref();
+        let octets = raw.map(|_| match self.config.local {
+            SocketAddr::V4(_) => IPV4_HEADER_OCTETS,
+            SocketAddr::V6(_) => IPV6_HEADER_OCTETS,
+        });
+        octets.unwrap_or(0) as u64
     }
 
     fn neighbour(&self, from: SocketAddr) -> Option<NeighbourId> {
@@ -190,9 +213,20 @@ fn bind(local: SocketAddr) -> Result<UdpSocket, Error> {
 impl PortIo for UdpPort {
     fn open(&mut self, now: Instant) -> Result<PortState, Error> {
         if self.socket.is_none() {
-            self.socket = Some(bind(self.config.local)?);
+            self.socket = Some(match &self.raw {
+                None => bind(self.config.local)?,
+                Some(raw) => {
+                    for neighbour in &mut self.config.neighbours {
+                        let doing = || format!("reach {}", neighbour.ip());
+                        *neighbour = raw.scoped(*neighbour).doing(doing)?;
+                    }
+                    raw.bind(self.config.local, RECEIVE_BUFFER_OCTETS)?
+                }
+            });
             self.code_point = 0;
-            self.pace = self.config.rate.map(|rate| Burst::new(rate, now));
+            let headers = self.header_octets();
+            let pace = |rate| Burst::new(rate, now).with_headers(headers);
+            self.pace = self.config.rate.map(pace);
             self.pending = None;
         }
         let rate = self.config.rate.unwrap_or(UNSHAPED);
@@ -256,14 +290,18 @@ impl PortIo for UdpPort {
             return Ok(Received::Nothing);
         };
         match socket.recv_from(buffer) {
-            Ok((octets, from)) => match self.neighbour(from) {
-                Some(from) => Ok(Received::Frame { from, octets }),
-                None => {
-                    self.counts.strangers += 1;
-                    tracing::debug!(%from, octets, "datagram from a stranger");
-                    Ok(Received::Skipped)
+            Ok((octets, from)) => {
+                let raw = self.raw.as_ref();
+                let octets = raw.map_or(Some(octets), |raw| {
+                    raw.strip(from.is_ipv4(), buffer, octets)
+                });
+                if let (Some(octets), Some(from)) = (octets, self.neighbour(from)) {
+                    return Ok(Received::Frame { from, octets });
                 }
-            },
+                self.counts.strangers += 1;
+                tracing::debug!(%from, octets, "datagram from a stranger");
+                Ok(Received::Skipped)
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Received::Nothing),
             // A pending error of an earlier send, such as «port unreachable»: reading clears it.
             Err(_) => Ok(Received::Skipped),

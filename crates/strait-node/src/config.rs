@@ -22,12 +22,14 @@ pub use crate::hop_config::{HopConfig, ReliabilityConfig};
 
 use crate::gateway::GROWTH_OCTETS_MAX;
 
+mod address;
 mod compression;
 mod framing;
 mod hf;
 mod hf_modem;
 mod host;
 
+pub use self::address::PortAddress;
 pub use self::compression::{Checksums, Compression, ContextConfig, PayloadCompression};
 pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, ProbeConfig, SisConfig, SlotsConfig};
 pub use self::hf_modem::{HfModem, HfModemConfig};
@@ -92,7 +94,7 @@ pub struct PortConfig {
     pub name: String,
     /// What it attaches to.
     pub kind: PortKind,
-    /// Serial: the device or pty. Live only.
+    /// Serial: the device or pty. IP: the interface to send and to hear by. Live only.
     #[serde(default)]
     pub device: Option<String>,
     /// Serial: symbols each second, one bit each.
@@ -101,17 +103,20 @@ pub struct PortConfig {
     /// Serial: data bits, parity, stop bits, such as `8N1`; or `sync` for a line with a clock.
     #[serde(default)]
     pub framing: Option<Framing>,
-    /// UDP: the local address and port. Live only.
+    /// UDP: the local address and port. IP: the local address. Live only.
     #[serde(default)]
-    pub local: Option<SocketAddr>,
-    /// UDP: who is at the other end. Without a list, one neighbour that the medium knows.
+    pub local: Option<PortAddress>,
+    /// IP: the number in the packets' headers; 253 if absent. Both ends need the same.
+    #[serde(default)]
+    pub protocol: Option<u8>,
+    /// UDP, IP: who is at the other end. Without a list, one neighbour that the medium knows.
     #[serde(default)]
     pub neighbours: Vec<NeighbourConfig>,
-    /// UDP: the rate that frames are sent at; as fast as they come if absent. KISS: the rate on the
-    /// air.
+    /// UDP: the rate that frames are sent at; as fast as they come if absent. IP: the same, with
+    /// the packets' headers. KISS: the rate on the air.
     #[serde(default)]
     pub rate: Option<BitRate>,
-    /// UDP, KISS: the largest frame, in octets; without it 1400, KISS 256.
+    /// UDP, IP, KISS: the largest frame, in octets; without it 1400, KISS 256.
     #[serde(default)]
     pub frame: Option<Octets>,
     /// KISS: the modem.
@@ -136,8 +141,8 @@ pub struct PortConfig {
     /// need the same, in the same order.
     #[serde(default)]
     pub context: Vec<ContextConfig>,
-    /// UDP: frames arrive in the order in which they were sent, if they do. Then compressed headers
-    /// have two octets less, if both ends say so.
+    /// UDP, IP: frames arrive in the order in which they were sent, if they do. Then compressed
+    /// headers have two octets less, if both ends say so.
     #[serde(default)]
     pub keeps_order: bool,
     /// Flows over UDP that last are remembered in the node's `[state]`, and known beforehand after
@@ -242,6 +247,8 @@ pub enum PortKind {
     Serial,
     /// Frames in UDP datagrams.
     Udp,
+    /// Frames in IP packets with a protocol number of their own.
+    Ip,
     /// Frames of a KISS modem.
     Kiss,
     /// A STANAG 5066 station with an HF modem and a radio.
@@ -324,7 +331,7 @@ pub struct NeighbourConfig {
     pub name: String,
     /// Where its frames come from and go to. Live only.
     #[serde(default)]
-    pub address: Option<SocketAddr>,
+    pub address: Option<PortAddress>,
     /// HF: the address of its station.
     #[serde(default)]
     pub hf: Option<String>,
@@ -525,6 +532,7 @@ impl PortConfig {
                 self.validate_framing()?;
                 let foreign = [
                     ("local", self.local.is_some()),
+                    ("protocol", self.protocol.is_some()),
                     ("neighbours", !self.neighbours.is_empty()),
                     ("rate", self.rate.is_some()),
                     ("frame", self.frame.is_some()),
@@ -532,22 +540,7 @@ impl PortConfig {
                 ];
                 self.refuse(&foreign, "is for other kinds of port: remove it")?;
             }
-            PortKind::Udp => {
-                let foreign = [
-                    ("device", self.device.is_some()),
-                    ("baud", self.baud.is_some()),
-                    ("framing", self.framing.is_some()),
-                    ("kiss", self.kiss.is_some()),
-                ];
-                self.refuse(&foreign, "is for other kinds of port: remove it")?;
-                if self
-                    .frame
-                    .is_some_and(|frame| !(16..=65_507).contains(&frame.0))
-                {
-                    return Err(invalid(self.place("frame"), "must be 16 to 65507 octets"));
-                }
-                self.validate_neighbours()?;
-            }
+            PortKind::Udp | PortKind::Ip => self.validate_packets()?,
             PortKind::Kiss => self.validate_kiss()?,
             PortKind::Hf => self.validate_hf()?,
         }
@@ -584,7 +577,9 @@ impl PortConfig {
             ("local", self.local.is_some()),
             ("neighbours", !self.neighbours.is_empty()),
         ];
-        self.refuse(&foreign, "is for kind = \"udp\": remove it")?;
+        self.refuse(&foreign, "is for kind = \"udp\" or \"ip\": remove it")?;
+        let foreign = [("protocol", self.protocol.is_some())];
+        self.refuse(&foreign, "is for kind = \"ip\": remove it")?;
         if self.rate.is_none_or(|rate| rate.0 == 0) {
             let message = "needed: the rate on the air, such as \"1200 bit/s\"";
             return Err(invalid(self.place("rate"), message));
@@ -641,7 +636,7 @@ impl PortConfig {
     pub fn line_rate(&self) -> Option<LineRate> {
         match self.kind {
             PortKind::Serial => Some(LineRate::new(self.baud?, self.framing().bits_per_octet())),
-            PortKind::Udp | PortKind::Kiss | PortKind::Hf => {
+            PortKind::Udp | PortKind::Ip | PortKind::Kiss | PortKind::Hf => {
                 self.rate.map(|rate| LineRate::new(rate.0, 8))
             }
         }
@@ -652,7 +647,7 @@ impl PortConfig {
         match self.kind {
             PortKind::Serial | PortKind::Hf => usize::MAX,
             _ if self.profile == LinkProfile::Hbh && self.frame.is_none() => self.hop_frame(),
-            PortKind::Udp => self.frame.map_or(1400, |frame| frame.0 as usize),
+            PortKind::Udp | PortKind::Ip => self.frame.map_or(1400, |frame| frame.0 as usize),
             // What AX.25 stations agree on without negotiation.
             PortKind::Kiss => self.frame.map_or(256, |frame| frame.0 as usize),
         }

@@ -177,7 +177,10 @@ impl PortConfig {
             };
         }
         if self.kind == PortKind::Serial {
-            return invalid("profile", "hbh needs frames: kind = \"udp\" or \"kiss\"");
+            return invalid(
+                "profile",
+                "hbh needs frames: kind = \"udp\", \"ip\" or \"kiss\"",
+            );
         }
         if self.compression != Compression::None {
             return invalid(

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use strait_channel::LinkConfig;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
-use strait_node::GatewayFactory;
 use strait_node::config::{HostKind, LinkProfile, PortConfig, PortKind};
 use strait_node::config_text::ConfigError;
+use strait_node::{GatewayFactory, NodeConfig};
 use strait_qos::Dscp;
 use strait_world::host::{Host, HostConfig};
 use strait_world::scenario::{FaultKind, Loaded};
@@ -16,7 +16,7 @@ use strait_world::traffic::{self, Family, InstallError, Kind, Ports};
 
 use crate::router::Router;
 use crate::segment::{Seat, Segment};
-use crate::world::{Attach, Envelope, Fault, NodeIndex, World};
+use crate::world::{Attach, Envelope, EnvelopeKind, Fault, NodeIndex, World};
 
 /// Why a scenario can't be simulated.
 #[derive(Debug, thiserror::Error)]
@@ -70,13 +70,14 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
     let mut world = World::new(seed);
     world.trace_paths();
     let mut nodes = Vec::new();
-    let mut marks = Vec::new();
+    let mut packing = Vec::new();
     for (id, member) in topology.members.iter().enumerate() {
         let node = match member.role {
             Role::Gateway(index) => {
-                let config = loaded.node_config(variant, &loaded.nodes[index])?;
+                let mut config = loaded.node_config(variant, &loaded.nodes[index])?;
+                place_ports(loaded, &topology, id, &mut config);
                 let ports = config.ports.len() as u8 + 1;
-                marks.push(config.policy.tunnel_code_points().unwrap_or_default());
+                packing.push(Packing::of(&config));
                 let urgent: Vec<_> = config.ports.iter().map(PortConfig::urgent_check).collect();
                 let factory = GatewayFactory::new(config)
                     .map_err(|error| ConfigError::of_file(&member.name, error.to_string()))?;
@@ -116,7 +117,7 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
     };
     built.place_carried();
     built.join(loaded)?;
-    built.wrap(&marks);
+    built.wrap(loaded, &packing);
     built.keep_repeats(loaded, variant)?;
     built.install(loaded, seed)?;
     for fault in &loaded.scenario.faults {
@@ -127,6 +128,44 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
         built.world.plan(Instant::ZERO + at, reroute);
     }
     Ok(built)
+}
+
+/// Writes the addresses of links into the ports that send packets over them: their headers have
+/// their family's length.
+fn place_ports(loaded: &Loaded, topology: &Topology, gateway: MemberId, config: &mut NodeConfig) {
+    for (link, entry) in topology.links.iter().zip(&loaded.scenario.links) {
+        for (end, address) in link.ends.iter().zip(entry.addresses.iter().flatten()) {
+            let port = end.port.and_then(|port| port.index().checked_sub(1));
+            let port = port.filter(|_| end.member == gateway);
+            let port = port.and_then(|port| config.ports.get_mut(port));
+            if let Some(port) = port.filter(|port| port.kind == PortKind::Ip) {
+                port.local = Some(address.address.into());
+            }
+        }
+    }
+}
+
+/// How a gateway's frames go in packets.
+struct Packing {
+    /// By class, the packets' code points.
+    marks: Vec<Dscp>,
+    /// By port, the packets' protocol number if the port is of kind `ip`.
+    numbers: Vec<Option<u8>>,
+}
+
+impl Packing {
+    fn of(config: &NodeConfig) -> Self {
+        let number = |port: &PortConfig| (port.kind == PortKind::Ip).then(|| port.ip_protocol());
+        Self {
+            marks: config.policy.tunnel_code_points().unwrap_or_default(),
+            numbers: config.ports.iter().map(number).collect(),
+        }
+    }
+
+    fn number(&self, end: &End) -> Option<u8> {
+        let port = end.port?.index().checked_sub(1)?;
+        self.numbers.get(port).copied().flatten()
+    }
 }
 
 /// The gateway that has one of its links' ends at a host.
@@ -207,25 +246,36 @@ impl Built {
         }
     }
 
-    /// Puts the frames of such links into datagrams.
-    fn wrap(&mut self, marks: &[Vec<Dscp>]) {
-        for link in self.topology.links.clone() {
-            let (Some(sockets), Some(over)) = (link.sockets(&self.topology.members), link.over)
-            else {
-                continue;
-            };
+    /// Puts the frames of such links into datagrams, and those of ports of kind `ip` into packets.
+    fn wrap(&mut self, loaded: &Loaded, packing: &[Packing]) {
+        let links = self.topology.links.clone();
+        for (link, entry) in links.iter().zip(&loaded.scenario.links) {
+            let sockets = link.sockets(&self.topology.members);
             for side in 0..2 {
-                let Role::Gateway(index) = self.topology.members[link.ends[side].member].role
-                else {
+                let end = &link.ends[side];
+                let Role::Gateway(index) = self.topology.members[end.member].role else {
                     continue;
                 };
-                let place = self.carried[&over[side]];
-                let envelope = Envelope {
-                    own: sockets[side],
-                    peer: sockets[1 - side],
-                    code_points: marks[index].iter().map(|dscp| dscp.number()).collect(),
+                let far = 1 - side;
+                let (place, far, kind) = match (sockets, link.over, entry.addresses) {
+                    (Some(sockets), Some(over), _) => {
+                        let far_node = self.carried[&over[far]].node;
+                        let kind = EnvelopeKind::Udp([sockets[side], sockets[far]]);
+                        (self.carried[&over[side]], Some(far_node), kind)
+                    }
+                    (_, _, Some(addresses)) => {
+                        let Some(number) = packing[index].number(end) else {
+                            continue;
+                        };
+                        let ends = [addresses[side].address, addresses[far].address];
+                        (self.attach(end), None, EnvelopeKind::Raw(ends, number))
+                    }
+                    _ => continue,
                 };
-                let far = self.carried[&over[1 - side]].node;
+                let envelope = Envelope {
+                    kind,
+                    code_points: packing[index].marks.iter().map(|it| it.number()).collect(),
+                };
                 let port = (place.node, place.port, place.neighbour);
                 self.world.set_envelope(port, far, envelope);
             }

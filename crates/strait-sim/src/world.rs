@@ -1,6 +1,6 @@
 //! The simulated world: nodes, the links between them, and the order in which things happen.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use strait_channel::hf::StationId;
 use strait_channel::{Channel, LinkConfig, LinkError, Side};
@@ -31,7 +31,7 @@ mod radio;
 mod repeats;
 mod view;
 
-pub(crate) use envelope::Envelope;
+pub(crate) use envelope::{Envelope, EnvelopeKind};
 use radio::{Medium, Radio};
 
 /// A node of the world, by its number in the order of construction.
@@ -87,8 +87,8 @@ struct Port {
     room_at: Option<Instant>,
     /// The check of its urgent frames, if it is an octet stream with such.
     urgent: Option<SegmentCheck>,
-    /// Its frames go as datagrams, by nodes that know nothing of them.
-    envelope: Option<Envelope>,
+    /// By neighbour, the packets that its frames go in.
+    envelopes: BTreeMap<NeighbourId, Envelope>,
     /// Its radio.
     station: Option<StationId>,
 }
@@ -281,7 +281,13 @@ impl Media for Driver<'_> {
                 Err(at) => busy_until = busy_until.max(Some(at.unwrap_or(Instant::NEVER))),
             }
         }
-        let Some(at) = busy_until else { return least };
+        let Some(at) = busy_until else {
+            let around = port.envelope_octets();
+            return least.map(|room| Room {
+                octets: room.octets.saturating_sub(around),
+                ..room
+            });
+        };
         if at < Instant::NEVER {
             self.plan_room(id, at);
         }
@@ -297,24 +303,34 @@ impl Media for Driver<'_> {
         frame: &mut Vec<u8>,
     ) {
         let fabric = &mut *self.fabric;
-        if let Some(captures) = &mut fabric.captures {
+        let raw = self.ports[port.index()].sends_raw();
+        if let Some(captures) = fabric.captures.as_mut().filter(|_| !raw) {
             captures.sent(now, self.node, port, meta, frame);
         }
         if let Some(station) = self.ports[port.index()].station {
             return fabric.on_air(now, station, meta, frame);
         }
-        if let Some(envelope) = &self.ports[port.index()].envelope {
-            envelope.wrap(meta.class, frame);
-            if let Some(paths) = &mut fabric.paths {
-                paths.wrapped((self.node, port, meta.to), now, frame);
-            }
-        }
-        let links = &self.ports[port.index()].links;
+        let Port {
+            links, envelopes, ..
+        } = &self.ports[port.index()];
         let lone = links.len() == 1;
         for (link, side) in links {
-            if meta.to == NeighbourId::ALL || fabric.neighbour(*link, *side) == meta.to {
-                fabric.send(now, *link, *side, frame, lone);
+            let to = fabric.neighbour(*link, *side);
+            if meta.to != NeighbourId::ALL && to != meta.to {
+                continue;
             }
+            let Some(envelope) = envelopes.get(&to) else {
+                fabric.send(now, *link, *side, frame, lone);
+                continue;
+            };
+            let mut packet = envelope.wrap(meta.class, frame);
+            if let Some(captures) = fabric.captures.as_mut().filter(|_| raw) {
+                captures.sent(now, self.node, port, meta, &packet);
+            }
+            if let Some(paths) = &mut fabric.paths {
+                paths.wrapped((self.node, port, to), now, &packet);
+            }
+            fabric.send(now, *link, *side, &mut packet, true);
         }
     }
 
@@ -576,7 +592,15 @@ impl World {
         let port = &self.slots[node].ports[port];
         let (link, side) = port.links.first()?;
         match (&self.fabric.links[*link].medium, port.station) {
-            (Medium::Line(line), _) => line.state(self.fabric.now, *side),
+            (Medium::Line(line), _) => {
+                let state = line.state(self.fabric.now, *side)?;
+                let around = port.envelope_octets() as u32;
+                let frame_octets_max = state.frame_octets_max.saturating_sub(around);
+                Some(PortState {
+                    frame_octets_max,
+                    ..state
+                })
+            }
             (Medium::Path(_), station) => Some(self.fabric.radio.air.state(station?)),
         }
     }
@@ -620,7 +644,7 @@ impl World {
         if let Body::Dead { .. } = self.slots[node].body {
             self.fabric.missed += 1;
         }
-        let envelope = self.slots[node].ports[port.index()].envelope.as_ref();
+        let envelope = self.slots[node].ports[port.index()].envelopes.get(&from);
         if let (Some(_), Some(paths)) = (envelope, &mut self.fabric.paths) {
             paths.unwrapped(&bytes);
         }

@@ -227,6 +227,23 @@ fn links_that_repeat_carry_a_file_over_a_lossy_chain() {
 }
 
 #[test]
+fn reliable_hops_need_no_udp() {
+    if !can_run("lab hbh-raw") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let changes = [
+        ("duration = \"14 s\"", "duration = \"6 s\""),
+        ("start = \"2 s\"", "start = \"1 s\""),
+        ("stop = \"12 s\"", "stop = \"5 s\""),
+        ("\"100 kB\"", "\"50 kB\""),
+    ];
+    let path = shortened(folder.path(), "hbh-raw.toml", &changes);
+    let told = lab(folder.path(), &path, &["--strict"]);
+    told.expect_all(&["hbh-raw-file", "hbh-raw-call", "lab-wrong-octets"]);
+}
+
+#[test]
 fn a_command_runs_inside_a_host_and_its_status_is_ours() {
     if !can_run("lab command") {
         return;

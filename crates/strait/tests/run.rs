@@ -127,3 +127,27 @@ fn a_gateway_carries_pings_says_how_it_is_and_its_journal_repeats_it() {
         );
     }
 }
+
+#[test]
+fn a_port_of_ip_packets_says_what_it_needs() {
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !is_root || Command::new("setpriv").arg("--version").output().is_err() {
+        eprintln!("run: skipped, this needs root and `setpriv`");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.toml");
+    let text = "name = \"a\"\nhost = {}\n[[port]]\nname = \"p\"\nkind = \"ip\"\n\
+                local = \"127.0.0.1\"\nneighbours = [{ name = \"b\", address = \"127.0.0.2\" }]\n";
+    fs::write(&path, text).unwrap();
+    let output = Command::new("unshare")
+        .args(["--net", "setpriv", "--bounding-set=-net_raw", STRAIT, "run"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let told = String::from_utf8_lossy(&output.stderr);
+    let expected = "cannot send IP packets of protocol 253 from 127.0.0.1: Operation not \
+                    permitted (this needs CAP_NET_RAW";
+    assert!(told.contains(expected), "{told}");
+}

@@ -8,7 +8,7 @@ use std::process::Command;
 use strait_channel::{LinkConfig, LinkKind, Side};
 use strait_core::prefix::Prefix;
 use strait_node::NodeConfig;
-use strait_node::config::{HfModemConfig, NeighbourConfig, PortConfig, PortKind};
+use strait_node::config::{HfModemConfig, NeighbourConfig, PortAddress, PortConfig, PortKind};
 use strait_world::scenario::Loaded;
 use strait_world::topology::{End, Member, Role, Topology, TopologyLink};
 
@@ -129,8 +129,8 @@ fn carry(
             let message = format!("link `{}` ends at no port", link.name);
             return Err(LabError::Scenario(message));
         };
-        config.local = Some(sockets[side]);
-        attach(&mut config.neighbours, other, sockets[1 - side]);
+        config.local = Some(sockets[side].into());
+        attach(&mut config.neighbours, other, sockets[1 - side].into());
     }
     Ok(())
 }
@@ -225,21 +225,28 @@ fn lay_end(
         .file(&format!("link{index}-{}", ["a", "b"][side]));
     let far_port = PORTS_FROM + (index * 2 + side) as u16;
     match config.kind {
+        PortKind::Ip => {
+            let Some(pair) = addresses else {
+                let message = format!("link `{}` needs `addresses`", link.name);
+                return Err(LabError::Scenario(message));
+            };
+            config.local = Some(pair[side].address.into());
+            // By the link's own interface, where the port has no other.
+            let lone = config.neighbours.len() <= 1;
+            config.device = lone.then(|| link_interface(index));
+            attach(&mut config.neighbours, other, pair[1 - side].address.into());
+            Ok(stage.interface(index, member.role, vec![pair[side]]))
+        }
         PortKind::Udp if addresses.is_some() => {
             let Some(pair) = addresses else {
                 unreachable!("the guard says so")
             };
             let number = |end: &End| PORTS_FROM + end.port.map_or(0, |port| u16::from(port.0));
             let any = IpAddr::from([0; 4]);
-            config.local = Some(SocketAddr::new(any, number(end)));
+            config.local = Some(SocketAddr::new(any, number(end)).into());
             let far = SocketAddr::new(pair[1 - side].address, number(&link.ends[1 - side]));
-            attach(&mut config.neighbours, other, far);
-            Ok(WireEnd::Tun {
-                name: link_interface(index),
-                role: member.role,
-                path: stage.net.of(member.role).path(),
-                addresses: vec![pair[side]],
-            })
+            attach(&mut config.neighbours, other, far.into());
+            Ok(stage.interface(index, member.role, vec![pair[side]]))
         }
         PortKind::Serial => {
             config.device = Some(path.display().to_string());
@@ -265,9 +272,9 @@ fn lay_end(
             let [near, far] = stage.net.join_link(gateway, index, side)?;
             // One socket serves all neighbours on a port, whichever cable leads to them.
             let own = PORTS_FROM + u16::from(port.0);
-            config.local = Some(SocketAddr::from(([0, 0, 0, 0], own)));
+            config.local = Some(SocketAddr::from(([0, 0, 0, 0], own)).into());
             let local = SocketAddr::new(far, far_port);
-            attach(&mut config.neighbours, other, local);
+            attach(&mut config.neighbours, other, local.into());
             Ok(WireEnd::Udp {
                 local,
                 peer: SocketAddr::new(near, own),
@@ -294,18 +301,23 @@ fn lay_plain(
         Role::Host(_) => member.addresses.as_slice(),
         _ => &[],
     };
-    Ok(WireEnd::Tun {
-        name: link_interface(index),
-        role: member.role,
-        path: stage.net.of(member.role).path(),
-        addresses: own
-            .iter()
-            .map(|prefix| Prefix {
-                length: whole(prefix.address),
-                ..*prefix
-            })
-            .collect(),
-    })
+    let own = own.iter().map(|prefix| Prefix {
+        length: whole(prefix.address),
+        ..*prefix
+    });
+    Ok(stage.interface(index, member.role, own.collect()))
+}
+
+impl Stage<'_> {
+    /// A link's end that is an interface of a member's kernel.
+    fn interface(&self, link: usize, role: Role, addresses: Vec<Prefix>) -> WireEnd {
+        WireEnd::Tun {
+            name: link_interface(link),
+            role,
+            path: self.net.of(role).path(),
+            addresses,
+        }
+    }
 }
 
 /// Tells a port with a radio of its modem, which is the link's.
@@ -330,7 +342,7 @@ fn plug(port: &mut PortConfig, channel: &LinkConfig, side: Side, address: Socket
 }
 
 /// Says where a neighbour is: at the emulator's near end.
-fn attach(neighbours: &mut Vec<NeighbourConfig>, name: &str, address: SocketAddr) {
+fn attach(neighbours: &mut Vec<NeighbourConfig>, name: &str, address: PortAddress) {
     let named = neighbours.iter().position(|it| it.name == name);
     let lone = (neighbours.len() == 1).then_some(0);
     let known = named.or(lone).and_then(|index| neighbours.get_mut(index));

@@ -98,7 +98,8 @@ pub(crate) fn fault(port: &PortConfig) -> Option<(&'static str, String)> {
             return Some(("remember_flows", message.into()));
         }
         let least = NOTE_OCTETS_MAX + FrameSender::ROOM_MIN;
-        if matches!(port.kind, PortKind::Udp | PortKind::Kiss) && port.frame_octets_max() < least {
+        if !matches!(port.kind, PortKind::Serial | PortKind::Hf) && port.frame_octets_max() < least
+        {
             let message = format!("needs frames of {least} octets: see the key frame");
             return Some(("remember_flows", message));
         }

@@ -423,7 +423,9 @@ fn offer(config: &PortConfig, payload: Option<u32>, real_time: u8, known: u32) -
             urgent,
             real_time_streams: real_time,
         },
-        counts: config.kind == PortKind::Udp && !config.keeps_order && config.way_back,
+        counts: matches!(config.kind, PortKind::Udp | PortKind::Ip)
+            && !config.keeps_order
+            && config.way_back,
         checksums_rebuilt: config.checksums == Checksums::Rebuild,
         known: KnownFlows {
             sent: known,

@@ -26,7 +26,10 @@ impl World {
                 |end: &Attach| end.port == GATEWAY && matches!(body(end), Body::Segment(_));
             let carries = if link.ends.iter().any(ethernet) {
                 Carries::Ethernet
-            } else if port == PortId::HOST.index() || link.ends.iter().any(plain) {
+            } else if port == PortId::HOST.index()
+                || link.ends.iter().any(plain)
+                || self.slots[node].ports[port].sends_raw()
+            {
                 Carries::Packets
             } else if link.config.is_keyed_by_turns() {
                 Carries::DPdus

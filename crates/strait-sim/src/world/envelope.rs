@@ -1,21 +1,27 @@
-//! Frames of a port inside datagrams that other nodes carry.
+//! Frames of a port inside packets, which other nodes may carry.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use strait_core::{ClassId, NeighbourId, PortId};
-use strait_wire::ip::{self, PacketInfo};
+use strait_wire::ip::{self, IPV4_HEADER_OCTETS, IPV6_HEADER_OCTETS, PacketInfo};
 
-use super::{NodeIndex, World};
+use super::{NodeIndex, Port, World};
 
-/// Where the datagrams of a port come from and go to.
+/// Where the packets around a port's frames come from and go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Envelope {
-    /// The port's own socket.
-    pub(crate) own: SocketAddr,
-    /// That of its neighbour.
-    pub(crate) peer: SocketAddr,
-    /// By class of what a datagram carries, its differentiated services code point.
+    pub(crate) kind: EnvelopeKind,
+    /// By class of what a packet carries, its differentiated services code point.
     pub(crate) code_points: Vec<u8>,
+}
+
+/// What stands between an IP header and a frame: the port's own end first, then its neighbour's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EnvelopeKind {
+    /// A UDP header.
+    Udp([SocketAddr; 2]),
+    /// Nothing: the frame is the payload of this protocol.
+    Raw([IpAddr; 2], u8),
 }
 
 /// Octets of a UDP header.
@@ -24,47 +30,80 @@ const UDP_OCTETS: usize = 8;
 const HOP_LIMIT: u8 = 64;
 
 impl Envelope {
-    /// Puts a frame into a datagram, in its place. What no datagram can hold becomes nothing.
-    pub(super) fn wrap(&self, class: ClassId, frame: &mut Vec<u8>) {
-        let dscp = self.code_points.get(class.index()).copied();
-        let dscp = dscp.unwrap_or_default();
-        let mut packet = Vec::with_capacity(frame.len() + 48);
-        ip::build_udp(
-            self.own,
-            self.peer,
-            dscp,
-            HOP_LIMIT,
-            0,
-            0,
-            frame,
-            &mut packet,
-        );
-        *frame = packet;
+    /// Octets that it adds to a frame.
+    pub(super) fn octets(&self) -> usize {
+        let (own, more) = match self.kind {
+            EnvelopeKind::Udp([own, _]) => (own.ip(), UDP_OCTETS),
+            EnvelopeKind::Raw([own, _], _) => (own, 0),
+        };
+        let header = if own.is_ipv4() {
+            IPV4_HEADER_OCTETS
+        } else {
+            IPV6_HEADER_OCTETS
+        };
+        header + more
     }
 
-    /// The frame in a datagram from the neighbour; nothing else is for this port.
+    /// The packet around a frame; nothing if none can hold it.
+    pub(super) fn wrap(&self, class: ClassId, frame: &[u8]) -> Vec<u8> {
+        let dscp = self.code_points.get(class.index()).copied();
+        let dscp = dscp.unwrap_or_default();
+        let mut packet = Vec::with_capacity(frame.len() + self.octets());
+        match self.kind {
+            EnvelopeKind::Udp([own, peer]) => {
+                ip::build_udp(own, peer, dscp, HOP_LIMIT, 0, 0, frame, &mut packet)
+            }
+            EnvelopeKind::Raw([own, peer], protocol) => {
+                ip::build_packet((own, peer), protocol, dscp, HOP_LIMIT, frame, &mut packet)
+            }
+        };
+        packet
+    }
+
+    /// The frame in a packet from the neighbour; nothing else is for this port.
     pub(super) fn content<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
         let info = PacketInfo::parse(packet).ok()?;
-        let ends = (info.src, info.dst) == (self.peer.ip(), self.own.ip());
-        let ports = info.ports == Some((self.peer.port(), self.own.port()));
-        let headers = if info.src.is_ipv4() { 20 } else { 40 } + UDP_OCTETS;
-        packet.get(headers..).filter(|_| ends && ports)
+        let ours = match self.kind {
+            EnvelopeKind::Udp([own, peer]) => {
+                let ends = (info.src, info.dst) == (peer.ip(), own.ip());
+                ends && info.ports == Some((peer.port(), own.port()))
+            }
+            EnvelopeKind::Raw([own, peer], protocol) => {
+                (info.src, info.dst, info.protocol) == (peer, own, protocol)
+            }
+        };
+        packet.get(self.octets()..).filter(|_| ours)
     }
 }
 
 impl World {
-    /// From now on frames of a port go to `far` as datagrams, by whatever node its link leads to.
+    /// From now on frames of a port to a neighbour go as packets; by whatever node its link leads
+    /// to, if the neighbour is at `far`.
     pub(crate) fn set_envelope(
         &mut self,
-        port: (NodeIndex, PortId, NeighbourId),
-        far: NodeIndex,
+        (node, id, neighbour): (NodeIndex, PortId, NeighbourId),
+        far: Option<NodeIndex>,
         envelope: Envelope,
     ) {
-        let (node, id, neighbour) = port;
-        self.slots[node.0].ports[id.index()].envelope = Some(envelope);
-        if let Some(paths) = &mut self.fabric.paths {
+        let port = &mut self.slots[node.0].ports[id.index()];
+        port.envelopes.insert(neighbour, envelope);
+        if let (Some(paths), Some(far)) = (&mut self.fabric.paths, far) {
             paths.carry((node.0, id, neighbour), far.0);
         }
+    }
+}
+
+impl Port {
+    /// Whether its frames are the payload of packets of a protocol of their own.
+    pub(super) fn sends_raw(&self) -> bool {
+        let mut envelopes = self.envelopes.values();
+        envelopes.any(|it| matches!(it.kind, EnvelopeKind::Raw(..)))
+    }
+
+    /// Octets that packets add to the longest frames.
+    pub(super) fn envelope_octets(&self) -> usize {
+        let octets = self.envelopes.values().map(Envelope::octets);
+        octets.max().unwrap_or(0)
     }
 }
 
@@ -72,33 +111,60 @@ impl World {
 mod tests {
     use super::*;
 
+    fn udp(own: &str, peer: &str) -> EnvelopeKind {
+        EnvelopeKind::Udp([own, peer].map(|text| text.parse().unwrap()))
+    }
+
+    fn raw(own: &str, peer: &str) -> EnvelopeKind {
+        EnvelopeKind::Raw([own, peer].map(|text| text.parse().unwrap()), 253)
+    }
+
     #[test]
     fn what_is_wrapped_is_found_again_and_nothing_else() {
-        for [own, peer] in [
-            ["[fd00::1]:7001", "[fd00::2]:7001"],
-            ["10.0.0.1:1", "10.0.0.2:2"],
+        let (v4, v6) = (["10.0.0.1", "10.0.0.2"], ["fd00::1", "fd00::2"]);
+        for (near, far, octets) in [
+            (
+                udp("[fd00::1]:7001", "[fd00::2]:7001"),
+                udp("[fd00::2]:7001", "[fd00::1]:7001"),
+                48,
+            ),
+            (
+                udp("10.0.0.1:1", "10.0.0.2:2"),
+                udp("10.0.0.2:2", "10.0.0.1:1"),
+                28,
+            ),
+            (raw(v4[0], v4[1]), raw(v4[1], v4[0]), 20),
+            (raw(v6[0], v6[1]), raw(v6[1], v6[0]), 40),
         ] {
-            let [own, peer] = [own, peer].map(|text| text.parse().unwrap());
-            let near = Envelope {
-                own,
-                peer,
+            let [near, far] = [near, far].map(|kind| Envelope {
+                kind,
                 code_points: vec![46, 0],
-            };
-            let far = Envelope {
-                own: peer,
-                peer: own,
-                ..near.clone()
-            };
+            });
             for (class, dscp) in [(0, 46), (1, 0), (2, 0)] {
-                let mut frame = vec![1, 2, 3];
-                near.wrap(ClassId(class), &mut frame);
-                let info = PacketInfo::parse(&frame).unwrap();
+                let mut packet = near.wrap(ClassId(class), &[1, 2, 3]);
+                assert_eq!(packet.len(), octets + 3);
+                let info = PacketInfo::parse(&packet).unwrap();
                 assert_eq!(info.dscp, dscp);
-                assert_eq!(far.content(&frame), Some(&[1, 2, 3][..]));
-                assert_eq!(near.content(&frame), None);
-                frame.pop();
-                assert_eq!(far.content(&frame), None);
+                assert_eq!(far.content(&packet), Some(&[1, 2, 3][..]));
+                assert_eq!(near.content(&packet), None);
+                packet.pop();
+                assert_eq!(far.content(&packet), None);
             }
         }
+    }
+
+    #[test]
+    fn packets_of_another_protocol_are_for_somebody_else() {
+        let envelope = |own, peer, protocol| Envelope {
+            kind: match raw(own, peer) {
+                EnvelopeKind::Raw(ends, _) => EnvelopeKind::Raw(ends, protocol),
+                kind @ EnvelopeKind::Udp(_) => kind,
+            },
+            code_points: Vec::new(),
+        };
+        let packet = envelope("10.0.0.1", "10.0.0.2", 253).wrap(ClassId(0), b"x");
+        let far = |protocol| envelope("10.0.0.2", "10.0.0.1", protocol);
+        assert_eq!(far(253).content(&packet), Some(&b"x"[..]));
+        assert_eq!(far(254).content(&packet), None);
     }
 }

@@ -34,16 +34,7 @@ impl Envelope {
         out: &mut Vec<u8>,
     ) -> bool {
         let length = head.len() + payload.len();
-        let built = match (self.src, self.dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                self.put_ipv4(src.octets(), dst.octets(), length, out)
-            }
-            (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                self.put_ipv6(src.octets(), dst.octets(), length, out)
-            }
-            _ => None,
-        };
-        if built.is_none() {
+        if self.put_header(length, out).is_none() {
             return false;
         }
         let start = out.len();
@@ -64,6 +55,19 @@ impl Envelope {
         };
         put_at(segment, checksum_at, checksum);
         true
+    }
+
+    /// Appends the header of a packet with so many octets behind it.
+    fn put_header(&self, length: usize, out: &mut Vec<u8>) -> Option<()> {
+        match (self.src, self.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                self.put_ipv4(src.octets(), dst.octets(), length, out)
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                self.put_ipv6(src.octets(), dst.octets(), length, out)
+            }
+            _ => None,
+        }
     }
 
     fn put_ipv4(
@@ -147,6 +151,32 @@ pub fn build_udp(
         flow_label,
     }
     .build(&head, 6, payload, out)
+}
+
+/// Appends a packet of any protocol to `out`, IPv4 or IPv6 as its addresses are. `false`, and
+/// nothing appended, as in [`build_udp`].
+pub fn build_packet(
+    (src, dst): (IpAddr, IpAddr),
+    protocol: u8,
+    dscp: u8,
+    hop_limit: u8,
+    payload: &[u8],
+    out: &mut Vec<u8>,
+) -> bool {
+    let envelope = Envelope {
+        src,
+        dst,
+        protocol,
+        dscp,
+        hop_limit,
+        ident: 0,
+        flow_label: 0,
+    };
+    let built = envelope.put_header(payload.len(), out);
+    if built.is_some() {
+        out.extend_from_slice(payload);
+    }
+    built.is_some()
 }
 
 /// The two echo messages.
@@ -282,6 +312,31 @@ mod tests {
         let mut sample = Vec::from(UDP6);
         sample[1] = 0x8a; // without ECT(0)
         assert_eq!((out[0], &out[1..]), (9, &sample[..]));
+    }
+
+    #[test]
+    fn a_packet_of_any_protocol_has_its_payload_behind_the_header() {
+        for (src, dst, header_octets) in [("10.0.0.1", "10.0.0.2", 20), ("fd00::1", "fd00::2", 40)]
+        {
+            let ends = (src.parse().unwrap(), dst.parse().unwrap());
+            let mut out = vec![9];
+            assert!(build_packet(ends, 253, 46, 64, b"hop", &mut out));
+            let info = PacketInfo::parse(&out[1..]).unwrap();
+            assert_eq!((info.src, info.dst), ends);
+            assert_eq!((info.protocol, info.dscp, info.hop_limit), (253, 46, 64));
+            assert_eq!(&out[1 + header_octets..], b"hop");
+            let mixed = (ends.0, IpAddr::from([127, 0, 0, 1]));
+            let long = vec![0; 65_536];
+            for (ends, payload) in [(mixed, &b"x"[..]), (ends, &long)] {
+                let mut out = vec![9];
+                let built = build_packet(ends, 253, 0, 64, payload, &mut out);
+                assert_eq!(
+                    built,
+                    ends.0.is_ipv4() == ends.1.is_ipv4() && payload.len() == 1
+                );
+                assert_eq!(out.len() == 1, !built);
+            }
+        }
     }
 
     #[test]

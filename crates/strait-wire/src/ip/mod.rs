@@ -17,7 +17,7 @@ mod view;
 #[cfg(test)]
 mod samples;
 
-pub use build::{Echo, EchoKind, build_echo, build_udp, parse_echo};
+pub use build::{Echo, EchoKind, build_echo, build_packet, build_udp, parse_echo};
 pub use captured::{Captured, MARK_OCTETS_MAX};
 pub use chatter::Chatter;
 pub use checksum::{header_checksum, put_udp_checksum, verify_transport_checksum};

@@ -7,6 +7,7 @@ use strait_channel::LinkKind;
 use strait_channel::hf::KeyedBy;
 use strait_core::prefix::Prefix;
 use strait_core::time::Duration;
+use strait_node::NodeConfig;
 use strait_node::config::{PortConfig, PortKind};
 use strait_node::config_text::{self, ConfigError};
 use toml::Table;
@@ -267,13 +268,14 @@ fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortConfig, path: &
     let port_name = format!("port `{node}.{}`", port.name);
     let fits = match link.channel.kind {
         LinkKind::Serial => port.kind == PortKind::Serial,
-        LinkKind::Frames => matches!(port.kind, PortKind::Udp | PortKind::Kiss),
+        LinkKind::Frames => matches!(port.kind, PortKind::Udp | PortKind::Ip | PortKind::Kiss),
         LinkKind::Hf => keyed_right(source, link, port, &port_name, path)?,
     };
     if !fits {
         let mine = match port.kind {
             PortKind::Serial => "serial",
             PortKind::Udp => "udp",
+            PortKind::Ip => "ip",
             PortKind::Kiss => "kiss",
             PortKind::Hf => "hf",
         };
@@ -524,9 +526,10 @@ fn variants(source: &Source<'_>, loaded: &Loaded) -> Checked {
         }
     }
     for variant in loaded.scenario.variant_names() {
-        for node in &loaded.nodes {
-            loaded.node_config(variant, node)?;
-        }
+        let configs = loaded.nodes.iter();
+        let configs = configs.map(|node| loaded.node_config(variant, node));
+        let configs: Vec<NodeConfig> = configs.collect::<Result<_, _>>()?;
+        super::raw::check(source, loaded, &configs)?;
     }
     Ok(())
 }

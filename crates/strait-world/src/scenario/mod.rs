@@ -24,6 +24,7 @@ mod load;
 #[cfg(test)]
 mod mgen_tests;
 mod over;
+mod raw;
 #[cfg(test)]
 mod tests;
 
@@ -155,8 +156,9 @@ pub struct LinkEntry {
     /// gateways carry their datagrams between these hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<[String; 2]>,
-    /// Live, between gateways: the link is an interface of both their hosts with these addresses,
-    /// and `udp` ports send over it. Other programs may do so too.
+    /// Between gateways: the addresses of what `ip` ports send. Live, the link is an interface of
+    /// both their hosts with these addresses, and `udp` ports may send over it as well, as may
+    /// other programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<[Prefix; 2]>,
 }

@@ -1,13 +1,12 @@
 //! A gateway on this host.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use strait_live::Clock;
 use strait_live::gateway::{LiveGateway, RunOptions, StartError};
 use strait_node::NodeConfig;
-use strait_node::config::JournalConfig;
+use strait_node::config::{JournalConfig, PortAddress};
 use strait_world::scenario::{DiskFiles, load_node};
 
 use crate::exit::BadInput;
@@ -22,13 +21,13 @@ use crate::exit::BadInput;
 pub(crate) struct Args {
     /// The node file.
     node: PathBuf,
-    /// Another device for a serial port.
+    /// Another device for a serial port, or interface for one of kind ip.
     #[arg(long, value_name = "PORT=PATH", value_parser = pair)]
     device: Vec<(String, String)>,
-    /// Another local address for a UDP port.
+    /// Another local address for a port of kind udp (ADDR:PORT) or ip (ADDR).
     #[arg(long, value_name = "PORT=ADDR", value_parser = pair)]
     local: Vec<(String, String)>,
-    /// Another address for a neighbour on a UDP port.
+    /// Another address for a neighbour on such a port.
     #[arg(long, value_name = "PORT.NEIGHBOUR=ADDR", value_parser = pair)]
     peer: Vec<(String, String)>,
     /// Another name for the host side's interface.
@@ -136,11 +135,7 @@ fn unknown(option: &str, what: &str, name: &str, known: &[&str]) -> BadInput {
     ))
 }
 
-fn address(option: &str, text: &str) -> Result<SocketAddr, BadInput> {
-    let wrong = || {
-        BadInput(format!(
-            "{option}: `{text}` is no address like 127.0.0.1:7001"
-        ))
-    };
-    text.parse().map_err(|_| wrong())
+fn address(option: &str, text: &str) -> Result<PortAddress, BadInput> {
+    text.parse()
+        .map_err(|error| BadInput(format!("{option}: {error}")))
 }

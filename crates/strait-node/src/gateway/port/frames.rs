@@ -1,0 +1,133 @@
+//! A port with frames: each takes the next piece of the best packet.
+
+use alloc::vec::Vec;
+
+use strait_core::fate::Ledger;
+use strait_core::node::TxMeta;
+use strait_core::{Fate, Instant, NeighbourId, Room};
+use strait_link::FrameSender;
+use strait_qos::Scheduler;
+
+use super::gaps::Fit;
+use super::{Link, NOTE_CLASS, Port, Treatment, octets_on_line};
+use crate::gateway::headers::Leaving;
+
+impl Port {
+    pub(super) fn pull_frame(
+        &mut self,
+        now: Instant,
+        room: Room,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta> {
+        let Link::Frames {
+            frame_octets_max, ..
+        } = self.link
+        else {
+            return None;
+        };
+        let octets_max = room.octets.min(frame_octets_max);
+        if octets_max < FrameSender::ROOM_MIN {
+            return None;
+        }
+        let Some(head) = self.head() else {
+            return self.pull_note(room.starts, self.note_to()?, octets_max, out, ledger);
+        };
+        let Treatment { stream, whole, .. } = *self.classes.get(head.class.index())?;
+        let (octets_max, fit) = if whole {
+            (octets_max, Fit::Free)
+        } else {
+            self.fit(room.starts, head.to, octets_max)?
+        };
+        let begins = self.link.under_way(head.to, stream).is_none();
+        if begins
+            && self.headers.is_ahead(room.starts, head.to)
+            && let Some(meta) = self.pull_note(room.starts, head.to, octets_max, out, ledger)
+        {
+            return Some(meta);
+        }
+        let fresh = if begins {
+            Some(self.take(now, head, usize::MAX, ledger)?)
+        } else {
+            None
+        };
+        let context = fresh
+            .as_ref()
+            .map(|packet| self.context_stream(packet, stream));
+        let Link::Frames { neighbours, .. } = &mut self.link else {
+            return None;
+        };
+        let (sender, _) = neighbours.get_mut(head.to.index())?;
+        if let (Some(packet), Some(context)) = (fresh, context) {
+            let stats = &mut ledger.stats_mut().ports[self.id.index()];
+            let leaving = Leaving {
+                stream: context,
+                real_time: whole,
+                alone: whole && self.flows.is_some(),
+            };
+            let carried = self.headers.carry(head.to, leaving, &packet, stats);
+            if let Some(flows) = &mut self.flows {
+                flows.carried(packet.info(), octets_on_line(&packet, carried.as_deref()));
+            }
+            sender.begin(stream, packet, carried);
+        }
+        let progress = sender.cut(room.starts, stream, whole, octets_max, out)?;
+        self.queue
+            .set_under_way(head.class, head.to, progress.octets_left as u32);
+        self.queue.charge(head.class, progress.octets as u32);
+        let ended = self.burst.push(room.starts, progress.octets as u64);
+        if let Some(packet) = sender.finish(ended, stream) {
+            let fate = Fate::Forwarded {
+                port: self.id,
+                to: head.to,
+            };
+            let bytes = ledger.close(ended, packet, fate);
+            ledger.keep_spare(bytes);
+        }
+        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+        if progress.octets_left > 0 {
+            self.count_fit(fit, ledger);
+        }
+        self.plan_rest(ended, ledger);
+        Some(TxMeta {
+            to: head.to,
+            ..TxMeta::to_peer(head.class)
+        })
+    }
+
+    /// The neighbour that a note may go to now.
+    pub(super) fn note_to(&self) -> Option<NeighbourId> {
+        let to = self.headers.owed()?;
+        let takes = match &self.link {
+            Link::Host(_) | Link::Hops(_) | Link::Hf(_) => false,
+            Link::Octets(ends) => ends.0.takes_note(),
+            Link::Frames { neighbours, .. } => neighbours.get(to.index())?.0.takes_note(),
+        };
+        takes.then_some(to)
+    }
+
+    /// Sends a note in a frame of its own.
+    fn pull_note(
+        &mut self,
+        starts: Instant,
+        to: NeighbourId,
+        octets_max: usize,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta> {
+        if octets_max < self.note_room() {
+            return None;
+        }
+        let note = self.headers.note(starts, to)?;
+        let Link::Frames { neighbours, .. } = &mut self.link else {
+            return None;
+        };
+        let octets = neighbours.get_mut(to.index())?.0.cut_note(&note, out)?;
+        self.burst.push(starts, octets as u64);
+        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+        Some(TxMeta {
+            to,
+            ..TxMeta::to_peer(NOTE_CLASS)
+        })
+    }
+}
