@@ -24,6 +24,7 @@ use crate::gateway::GROWTH_OCTETS_MAX;
 
 mod address;
 mod compression;
+mod dictionary;
 mod framing;
 mod hf;
 mod hf_modem;
@@ -31,6 +32,7 @@ mod host;
 
 pub use self::address::PortAddress;
 pub use self::compression::{Checksums, Compression, ContextConfig, PayloadCompression};
+pub use self::dictionary::OwnDictionary;
 pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, ProbeConfig, SisConfig, SlotsConfig};
 pub use self::hf_modem::{HfModem, HfModemConfig};
 pub use self::host::{HostConfig, HostKind, MacAddress};
@@ -152,6 +154,13 @@ pub struct PortConfig {
     /// How what is behind them is compressed, if both ends do.
     #[serde(default)]
     pub payload: PayloadCompression,
+    /// What this site's applications say again and again, behind the built-in dictionary, if both
+    /// ends have the same.
+    #[serde(default)]
+    pub dictionary: Option<OwnDictionary>,
+    /// A file with those octets; whoever reads the configuration replaces this by its content.
+    #[serde(default)]
+    pub dictionary_file: Option<String>,
     /// The most payload octets in a segment; about 67 ms of line time if absent.
     #[serde(default)]
     pub segment: Option<Octets>,

@@ -37,7 +37,12 @@ fn the_results_say_what_tcp_connections_met() {
 #[test]
 fn scenarios_of_the_lab_hold_in_virtual_time() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab");
-    for file in ["ethernet.toml", "hellos.toml", "synchronous.toml"] {
+    for file in [
+        "ethernet.toml",
+        "hellos.toml",
+        "synchronous.toml",
+        "dictionary.toml",
+    ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
         command.arg("sim").arg(folder.join(file)).arg("--strict");
         let output = command.output().unwrap();

@@ -41,10 +41,22 @@ const RAW_WINDOW: i32 = -15;
 pub struct Dictionary(Vec<u8>);
 
 impl Dictionary {
+    /// The most octets that a site's own part may have: with the built-in one, what DEFLATE can
+    /// reach back to from the first octet of a packet.
+    pub const OWN_OCTETS_MAX: usize = 24_000;
+
     /// The dictionary of this version.
     #[must_use]
     pub fn built_in() -> Self {
-        Self([NAMES, include_bytes!("dictionary.txt")].concat())
+        Self::with(&[])
+    }
+
+    /// The same with what a site's own applications say behind it, up to
+    /// [`Self::OWN_OCTETS_MAX`]; what comes after that is left out.
+    #[must_use]
+    pub fn with(own: &[u8]) -> Self {
+        let own = &own[..own.len().min(Self::OWN_OCTETS_MAX)];
+        Self([NAMES, include_bytes!("dictionary.txt"), own].concat())
     }
 
     /// The dictionary itself.

@@ -51,6 +51,30 @@ const INVITE: &[u8] = b"INVITE sip:ops@10.2.0.2 SIP/2.0\r\nVia: SIP/2.0/UDP 10.1
     m=audio 5004 RTP/AVP 96\r\na=rtpmap:96 MELP/8000\r\na=sendrecv\r\n";
 
 #[test]
+fn what_a_site_says_is_behind_the_built_in_dictionary() {
+    let own = Dictionary::with(INVITE);
+    assert!(own.octets().ends_with(INVITE) && own.digest() != Dictionary::built_in().digest());
+    let (mut deflater, mut inflater) = (Deflater::new(&own), Inflater::new(&own, OCTETS_MAX));
+    // Nearly all of it are two references, and 28 octets of headers.
+    assert!(pass(&mut deflater, &mut inflater, 80, INVITE) < 80);
+    // What stands first in the longest dictionary can still be reached.
+    let mut long = INVITE.to_vec();
+    long.extend((0..Dictionary::OWN_OCTETS_MAX as u64).map(|it| hash64(it, b"") as u8));
+    let longest = Dictionary::with(&long);
+    assert_eq!(
+        longest.octets().len(),
+        Dictionary::with(&long[..Dictionary::OWN_OCTETS_MAX])
+            .octets()
+            .len()
+    );
+    let mut inflater = Inflater::new(&longest, OCTETS_MAX);
+    let (mut deflater, before) = (Deflater::new(&longest), Dictionary::built_in());
+    let first = &before.octets()[..60];
+    assert!(pass(&mut deflater, &mut inflater, 80, first) < 80);
+    assert!(pass(&mut deflater, &mut inflater, 80, INVITE) < 80);
+}
+
+#[test]
 fn what_everybody_says_is_in_the_dictionary() {
     let (mut deflater, mut inflater) = pair();
     for (payload, share) in [(REQUEST, 0.8), (QUESTION, 0.85), (INVITE, 0.5)] {

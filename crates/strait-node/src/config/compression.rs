@@ -81,6 +81,9 @@ pub(crate) fn fault(port: &PortConfig) -> Option<(&'static str, String)> {
         let message = "needs profile = \"segments\": a plain line has no compression";
         return Some(("payload", message.into()));
     }
+    if let Some(fault) = port.dictionary_fault() {
+        return Some(fault);
+    }
     let none = port.compression == Compression::None;
     let needs = || "needs compression = \"rohc\"".into();
     if none && port.checksums != Checksums::Carry {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use strait_core::stats::{Agreement, PayloadStats, PortStats};
 use strait_core::{Instant, NeighbourId, Packet};
-use strait_link::payload::{self, Deflater, Dictionary, Inflater, Payload};
+use strait_link::payload::{self, Deflater, Inflater, Payload};
 use strait_link::rohc::{Beyond, Cids, Peer, Provision, Received, Settings};
 use strait_wire::hello::{self, Checks, Hello, KnownFlows};
 use strait_wire::ip::is_packet;
@@ -143,7 +143,7 @@ struct Payloads {
 
 impl Payloads {
     fn new(config: &PortConfig) -> (Self, u32) {
-        let dictionary = Dictionary::built_in();
+        let dictionary = config.payload_dictionary();
         let octets_max = config.mtu.0 as usize + GROWTH_OCTETS_MAX;
         let both = Self {
             deflater: Deflater::new(&dictionary),

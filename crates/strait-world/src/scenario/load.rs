@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use strait_channel::{LinkConfig, LinkError};
+use strait_node::config::OwnDictionary;
 use strait_node::config_text::{self, ConfigError};
 use strait_node::{Gateway, NodeConfig};
 use toml::{Table, Value};
@@ -166,7 +167,7 @@ impl Scenario {
         }
         check::names(&source, &scenario)?;
         for variant in &mut scenario.variants {
-            inline_policy(files, path, &mut variant.node)?;
+            inline_files(files, path, &mut variant.node)?;
         }
         let nodes = load_nodes(files, &source, &scenario)?;
         let links = load_links(files, &source, &scenario)?;
@@ -245,7 +246,7 @@ fn load_nodes(
             }
         };
         table.insert("name".into(), entry.name.clone().into());
-        inline_policy(files, &path, &mut table)?;
+        inline_files(files, &path, &mut table)?;
         let config = config_text::from_table(&file, &table)?;
         let name = entry.name.clone();
         Ok(LoadedNode {
@@ -385,7 +386,38 @@ fn inline_policy(files: &dyn Files, path: &Path, node: &mut Table) -> Result<(),
     Ok(())
 }
 
-/// Reads a node file, with the content of its policy file in place, and checks it: what
+/// The same for `dictionary_file` of the ports: a list in a node file, by name in a variant.
+fn inline_dictionaries(
+    files: &dyn Files,
+    path: &Path,
+    node: &mut Table,
+) -> Result<(), ConfigError> {
+    let ports: Vec<&mut Value> = match node.get_mut("port") {
+        Some(Value::Array(ports)) => ports.iter_mut().collect(),
+        Some(Value::Table(ports)) => ports.iter_mut().map(|(_, port)| port).collect(),
+        _ => return Ok(()),
+    };
+    for port in ports.into_iter().filter_map(Value::as_table_mut) {
+        let Some(Value::String(name)) = port.get("dictionary_file") else {
+            continue;
+        };
+        let path = beside(path, name);
+        let wrong = |why: String| ConfigError::of_file(&path.display().to_string(), why);
+        let octets = files.read_octets(&path).map_err(wrong)?;
+        let own = OwnDictionary::new(octets).map_err(wrong)?;
+        port.remove("dictionary_file");
+        port.insert("dictionary".into(), Value::String(own.into()));
+    }
+    Ok(())
+}
+
+/// Puts the content of all files that a node file names in place of their names.
+fn inline_files(files: &dyn Files, path: &Path, node: &mut Table) -> Result<(), ConfigError> {
+    inline_policy(files, path, node)?;
+    inline_dictionaries(files, path, node)
+}
+
+/// Reads a node file, with the content of the files that it names in place, and checks it: what
 /// `strait run` runs.
 ///
 /// # Errors
@@ -393,14 +425,15 @@ fn inline_policy(files: &dyn Files, path: &Path, node: &mut Table) -> Result<(),
 pub fn load_node(files: &dyn Files, path: &Path) -> Result<NodeConfig, ConfigError> {
     let text = read(files, path)?;
     let file = path.display().to_string();
+    // Read for its errors, which still have lines here.
     let config: NodeConfig = config_text::parse(&file, &text)?;
-    let config = match &config.policy.file {
-        None => config,
-        Some(_) => {
-            let mut table: Table = config_text::parse(&file, &text)?;
-            inline_policy(files, path, &mut table)?;
-            config_text::from_table(&file, &table)?
-        }
+    let mut table: Table = config_text::parse(&file, &text)?;
+    let written = table.clone();
+    inline_files(files, path, &mut table)?;
+    let config = if table == written {
+        config
+    } else {
+        config_text::from_table(&file, &table)?
     };
     match Gateway::new(&config) {
         Ok(_) => Ok(config),

@@ -151,6 +151,37 @@ fn a_variant_changes_ports_by_name_and_the_policy_whole() {
 }
 
 #[test]
+fn a_dictionary_stands_in_the_place_of_its_file() {
+    let node = NODE_A.replace(
+        "baud = 9600",
+        "baud = 9600\npayload = \"deflate\"\ndictionary_file = \"../dict/own\"",
+    );
+    let text = |octets: &'static str| {
+        let node: &'static str = node.clone().leak();
+        Texts(BTreeMap::from([
+            ("nodes/a.toml", node),
+            ("nodes/../dict/own", octets),
+        ]))
+    };
+    let load = |octets| load_node(&text(octets), Path::new("nodes/a.toml"));
+    let port = &load("FUEL").unwrap().ports[0];
+    assert_eq!(port.dictionary_file, None);
+    assert!(port.payload_dictionary().octets().ends_with(b"FUEL"));
+    let empty = load("").unwrap_err().to_string();
+    assert_eq!(empty, "nodes/../dict/own: is empty");
+    let none = Texts(BTreeMap::from([(
+        "nodes/a.toml",
+        node.clone().leak() as &str,
+    )]));
+    let gone = load_node(&none, Path::new("nodes/a.toml")).unwrap_err();
+    assert!(
+        gone.to_string()
+            .starts_with("nodes/../dict/own: can't be read"),
+        "{gone}"
+    );
+}
+
+#[test]
 fn a_policy_file_is_found_beside_the_file_that_names_it() {
     let text = SCENARIO
         .replace("/b.toml", "/fast.toml")

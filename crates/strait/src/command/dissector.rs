@@ -21,11 +21,16 @@ const PLACE: &str = "local DICTIONARY = \"\"";
 /// hellos, IP, compressed headers and payloads.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  strait dissector install\n  \
+                  strait dissector install --dictionary reports.dict\n  \
                   strait dissector > strait.lua && tshark -X lua_script:strait.lua -r a.pcapng -V\n  \
                   tshark -r link.pcapng -d udp.port==7001,strait -Y 'strait.check_ok == 0'")]
 pub(crate) struct Args {
     #[command(subcommand)]
     install: Option<Command>,
+    /// The ports' `dictionary_file`, if they have one: else payloads compressed behind it can't be
+    /// read.
+    #[arg(long, value_name = "FILE", global = true)]
+    dictionary: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -39,15 +44,16 @@ enum Command {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let script = script(&own_dictionary(args.dictionary.as_deref())?);
     let Some(Command::Install { to }) = &args.install else {
-        crate::output::print(&script());
+        crate::output::print(&script);
         return Ok(ExitCode::SUCCESS);
     };
     let folder = match to {
         Some(folder) => folder.clone(),
         None => plugins().context("HOME isn't set: say where by --to DIR")?,
     };
-    let path = put(&folder)?;
+    let path = put(&folder, &script)?;
     crate::output::print(&format!(
         "{}: installed; Wireshark and tshark read it when they start\n",
         path.display()
@@ -55,10 +61,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The dissector with the dictionary of this version.
-fn script() -> String {
+fn own_dictionary(file: Option<&Path>) -> anyhow::Result<Vec<u8>> {
+    let Some(file) = file else {
+        return Ok(Vec::new());
+    };
+    let octets = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    if octets.len() > Dictionary::OWN_OCTETS_MAX {
+        let most = Dictionary::OWN_OCTETS_MAX;
+        anyhow::bail!(
+            "{} is no dictionary: more than {most} octets",
+            file.display()
+        );
+    }
+    Ok(octets)
+}
+
+/// The dissector with the dictionary of this version and the site's own.
+fn script(own: &[u8]) -> String {
     let mut dictionary = String::from("local DICTIONARY = \"");
-    for octet in Dictionary::built_in().octets() {
+    for octet in Dictionary::with(own).octets() {
         match octet {
             b' '..=b'~' if !b"\"\\".contains(octet) => dictionary.push(char::from(*octet)),
             _ => {
@@ -75,9 +96,9 @@ fn plugins() -> Option<PathBuf> {
     Some(Path::new(&home).join(".local/lib/wireshark/plugins"))
 }
 
-fn put(folder: &Path) -> anyhow::Result<PathBuf> {
+fn put(folder: &Path, script: &str) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let path = folder.join(FILE);
-    fs::write(&path, script()).with_context(|| format!("cannot write {}", path.display()))?;
+    fs::write(&path, script).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }
