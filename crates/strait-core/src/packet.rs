@@ -29,6 +29,8 @@ pub struct Packet {
     pub expires: Instant,
     /// Where it came into a network of reliable hops, if it is in one.
     pub ingress: Option<Ingress>,
+    /// How often it may still be sent again on the rest of its path, if that is counted.
+    pub retries: Option<u8>,
 }
 
 impl Packet {
@@ -44,6 +46,7 @@ impl Packet {
             to: NeighbourId::PEER,
             expires: Instant::NEVER,
             ingress: None,
+            retries: None,
         }
     }
 

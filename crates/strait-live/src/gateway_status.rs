@@ -179,6 +179,7 @@ pub struct Repairs {
     pub forged: u64,
     pub impatient: u64,
     pub renewals: u64,
+    pub other_format: u64,
     pub window_octets: u64,
     pub order_octets: u64,
 }
@@ -195,6 +196,7 @@ impl Repairs {
             forged: hop.forged,
             impatient: hop.impatient,
             renewals: hop.renewals,
+            other_format: hop.other_format,
             window_octets: hop.window_octets,
             order_octets: hop.order_octets,
         })

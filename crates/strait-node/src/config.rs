@@ -18,7 +18,7 @@ use strait_wire::ax25::Station;
 use strait_wire::ip::Chatter;
 
 use crate::answers::AnswersConfig;
-pub use crate::hop_config::{HopConfig, ReliabilityConfig};
+pub use crate::hop_config::{HopConfig, HopFormat, PaperConfig, ReliabilityConfig};
 
 use crate::gateway::GROWTH_OCTETS_MAX;
 

@@ -5,9 +5,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
-use strait_core::units::{Octets, Share, Time};
+use strait_core::units::{BitRate, Octets, Share, Time};
 use strait_link::SegmentCheck;
-use strait_link::hbh::{Reliability, Settings};
+use strait_link::hbh::{AnySettings, Reliability, Settings, paper};
 use strait_qos::Policy;
 use strait_wire::hbh::OVERHEAD_OCTETS_MAX;
 use strait_wire::ip::protocol;
@@ -20,6 +20,10 @@ use crate::config::{
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct HopConfig {
+    /// How frames look and what is done by them. Both ends need the same.
+    pub format: HopFormat,
+    /// The published format's own keys. Of the others, `reliability` is for it as well.
+    pub paper: Option<PaperConfig>,
     /// Packets that may be unacknowledged, 1 to 96.
     pub window: u16,
     /// Packets after which an acknowledgement doesn't wait any longer for one that takes it along.
@@ -38,10 +42,102 @@ pub struct HopConfig {
     pub reliability: Vec<ReliabilityConfig>,
 }
 
+/// A format of frames that make links reliable.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum HopFormat {
+    /// Ours.
+    #[default]
+    Strait,
+    /// The published one.
+    Paper,
+}
+
+/// `hbh.paper` of a port: the published format, with the paper's letters.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct PaperConfig {
+    /// W: packets of a flow that may be unacknowledged, 1 to 64.
+    pub window: u16,
+    /// What W grows to and shrinks from by AIMD; without it, W is fixed.
+    pub window_max: Option<u16>,
+    /// R: how often a packet is sent again at most, where its class has no `reliability`.
+    pub retries: u8,
+    /// R is for the whole path and carried along, not for each link.
+    pub along_path: bool,
+    /// A fixed RTO; without it, by the round trips measured.
+    pub timeout: Option<Time>,
+    /// s: packets of a class that wait for their next link before neighbours are told so.
+    pub notify: u32,
+    /// L: packets that wait before no more are taken.
+    pub limit: u32,
+    /// p: what a rate grows by in each round trip.
+    pub increase: BitRate,
+    /// q: the share of it that a sign of congestion leaves.
+    pub decrease: Share,
+}
+
+impl Default for PaperConfig {
+    fn default() -> Self {
+        let settings = paper::Settings::default();
+        Self {
+            window: settings.window,
+            window_max: None,
+            retries: settings.retries,
+            along_path: settings.along_path,
+            timeout: settings.timeout.map(Time),
+            notify: 20,
+            limit: 50,
+            increase: BitRate(settings.pacing.increase_bit_s),
+            decrease: Share(f64::from(settings.pacing.decrease_permille) / 1000.0),
+        }
+    }
+}
+
+impl PaperConfig {
+    fn settings(&self) -> paper::Settings {
+        paper::Settings {
+            window: self.window,
+            window_max: self.window_max.unwrap_or(self.window),
+            retries: self.retries,
+            along_path: self.along_path,
+            timeout: self.timeout.map(|timeout| timeout.0),
+            pacing: paper::Pacing {
+                increase_bit_s: self.increase.0,
+                decrease_permille: (self.decrease.0 * 1000.0) as u16,
+            },
+        }
+    }
+
+    fn fault(&self) -> Option<(&'static str, &'static str)> {
+        let windows = 1..=paper::Settings::WINDOW_MAX;
+        if !windows.contains(&self.window) {
+            return Some(("paper.window", "must be 1 to 64 packets"));
+        }
+        if let Some(most) = self.window_max
+            && !(self.window..=paper::Settings::WINDOW_MAX).contains(&most)
+        {
+            return Some(("paper.window_max", "must be `window` to 64 packets"));
+        }
+        if self.timeout.is_some_and(|timeout| timeout.0.is_zero()) {
+            return Some(("paper.timeout", "must be longer than nothing"));
+        }
+        if !(1..=self.limit).contains(&self.notify) {
+            return Some(("paper.notify", "must be 1 to `limit` packets"));
+        }
+        if self.increase.0 == 0 {
+            return Some(("paper.increase", "must be a rate: no flow is slower"));
+        }
+        None
+    }
+}
+
 impl Default for HopConfig {
     fn default() -> Self {
         let settings = Settings::default();
         Self {
+            format: HopFormat::Strait,
+            paper: None,
             window: settings.window,
             ack_every: settings.ack_every,
             ack_delay: Time(settings.ack_delay_max),
@@ -67,24 +163,61 @@ pub struct ReliabilityConfig {
     pub delivery: Option<Share>,
 }
 
+/// How much of a class may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Octets, or a share of the class's limits if that is less.
+    Octets(u64),
+    /// Packets.
+    Packets(u32),
+}
+
 impl HopConfig {
-    pub(crate) fn settings(&self) -> Settings {
-        Settings {
+    /// How its links are made reliable, with this check of frames if that is to be chosen.
+    pub(crate) fn settings(&self, check: SegmentCheck) -> AnySettings {
+        if self.format == HopFormat::Paper {
+            return AnySettings::Paper(self.paper.clone().unwrap_or_default().settings());
+        }
+        AnySettings::Strait(Settings {
+            check,
             window: self.window,
             ack_every: self.ack_every,
             ack_delay_max: self.ack_delay.0,
             order_hold: self.order_hold.0,
-            ..Settings::default()
+        })
+    }
+
+    /// Whether flows of a protocol are told apart: all, or those that are kept in order.
+    pub(crate) fn tells_apart(&self, protocol: u8) -> bool {
+        self.format == HopFormat::Paper || self.in_order.contains(&protocol)
+    }
+
+    /// What may wait before neighbours are told to stop, and before nothing is taken.
+    pub(crate) fn stop_depths(&self) -> (Depth, Depth) {
+        if self.format == HopFormat::Paper {
+            let paper = self.paper.clone().unwrap_or_default();
+            return (Depth::Packets(paper.notify), Depth::Packets(paper.limit));
         }
+        (Depth::Octets(self.stop.0), Depth::Octets(self.stop.0 * 4))
     }
 
-    pub(crate) fn keeps_order(&self, protocol: u8) -> bool {
-        self.in_order.contains(&protocol)
-    }
-
-    /// Octets behind which neighbours are told to stop, and behind which nothing is taken.
-    pub(crate) const fn stop_octets(&self) -> (u64, u64) {
-        (self.stop.0, self.stop.0 * 4)
+    /// Which key is given that the format has no use for.
+    fn idle_key(&self) -> Option<&'static str> {
+        if self.format == HopFormat::Strait {
+            return self.paper.is_some().then_some("paper");
+        }
+        let usual = Self::default();
+        let keys = [
+            ("window", self.window != usual.window),
+            ("ack_every", self.ack_every != usual.ack_every),
+            ("ack_delay", self.ack_delay != usual.ack_delay),
+            ("order_hold", self.order_hold != usual.order_hold),
+            ("in_order", self.in_order != usual.in_order),
+            ("stop", self.stop != usual.stop),
+        ];
+        keys.into_iter()
+            .find(|(_, given)| *given)
+            .map(|(key, _)| key)
     }
 
     pub(crate) fn reliability(&self, class: &str) -> Reliability {
@@ -101,6 +234,17 @@ impl HopConfig {
     }
 
     fn fault(&self) -> Option<(&'static str, &'static str)> {
+        if let Some(key) = self.idle_key() {
+            let why = if self.format == HopFormat::Paper {
+                "is for format = \"strait\": remove it, or see `paper`"
+            } else {
+                "is for format = \"paper\": remove it, or set that"
+            };
+            return Some((key, why));
+        }
+        if let Some(fault) = self.paper.as_ref().and_then(PaperConfig::fault) {
+            return Some(fault);
+        }
         if !(1..=Settings::WINDOW_MAX).contains(&self.window) {
             return Some(("window", "must be 1 to 96 packets"));
         }
@@ -193,6 +337,10 @@ impl PortConfig {
                 "payload",
                 "isn't there yet with profile = \"hbh\": remove it",
             );
+        }
+        let paper = |hbh: &HopConfig| hbh.format == HopFormat::Paper;
+        if self.check == Some(32) && self.hbh.as_ref().is_some_and(paper) {
+            return invalid("check", "is 16 in the published format: remove it");
         }
         let frame = self.frame_octets_max();
         if frame < 1280 + OVERHEAD_OCTETS_MAX {

@@ -12,7 +12,9 @@
 //! [`Hop`] is one neighbour's both directions. Its owner asks [`Hop::takes`] before it takes a
 //! packet out of its queue, and pulls frames; nothing in here decides who goes first.
 
+mod any;
 mod known;
+pub mod paper;
 mod receive;
 mod send;
 mod session;
@@ -24,9 +26,10 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use strait_core::{ClassId, Duration, Instant, Packet, Wake, WakeReason};
-use strait_wire::hbh::{self, Content, DataHeader, Frame, FrameError, TAGS};
+use strait_wire::hbh::{self, Content, DataHeader, Format, Frame, FrameError, TAGS};
 use strait_wire::segment::SegmentCheck;
 
+pub use self::any::{AnyHop, AnySettings, Header};
 pub use self::send::{Manner, Reliability};
 
 use self::receive::{Place, Receiver};
@@ -82,9 +85,9 @@ pub type Done = (Packet, Instant, Outcome);
 
 /// What a frame gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard<'a> {
+pub enum Heard<'a, H = DataHeader> {
     /// A new packet, to be handed over by [`Hop::accept`].
-    Packet(DataHeader, Cow<'a, [u8]>),
+    Packet(H, Cow<'a, [u8]>),
     /// What stood in it is dealt with.
     Nothing,
     /// It was damaged, or belongs to another life of either end.
@@ -112,6 +115,8 @@ pub struct Counts {
     pub impatient: u64,
     /// Times that the other end began anew.
     pub renewals: u64,
+    /// Hellos of an end that speaks another format.
+    pub other_format: u64,
 }
 
 /// One neighbour.
@@ -134,6 +139,7 @@ pub struct Hop {
     poke: bool,
     control: u64,
     renewals: u64,
+    other_format: u64,
     /// Packets to hand on, in order.
     released: Vec<Packet>,
     done: Vec<Done>,
@@ -144,7 +150,7 @@ impl Hop {
     pub fn new(settings: Settings, incarnation: u32) -> Self {
         Self {
             settings,
-            session: Session::new(incarnation),
+            session: Session::new(incarnation, Format::Strait),
             sender: Sender::new(&settings),
             receiver: Receiver::new(&settings),
             trip: RoundTrip::default(),
@@ -157,6 +163,7 @@ impl Hop {
             poke: false,
             control: 0,
             renewals: 0,
+            other_format: 0,
             released: Vec::new(),
             done: Vec::new(),
         }
@@ -205,6 +212,7 @@ impl Hop {
             forged: self.sender.forged,
             impatient: self.receiver.impatient,
             renewals: self.renewals,
+            other_format: self.other_format,
         }
     }
 
@@ -326,6 +334,10 @@ impl Hop {
         takes: impl FnOnce(u8, usize) -> bool,
     ) -> Heard<'a> {
         let heard = match hbh::parse(frame, self.settings.check, self.session.inbound()) {
+            Ok(Frame::Hello(hello)) if hello.format != Format::Strait => {
+                self.other_format += 1;
+                Heard::Nothing
+            }
             Ok(Frame::Hello(hello)) => {
                 let heard = self.session.hear(now, hello);
                 if let Some(took) = heard.took {
@@ -400,12 +412,12 @@ impl Hop {
     }
 
     /// The next packet to hand on.
-    pub fn released(&mut self) -> impl Iterator<Item = Packet> + '_ {
+    pub fn released(&mut self) -> alloc::vec::Drain<'_, Packet> {
         self.released.drain(..)
     }
 
     /// Packets that have left the window.
-    pub fn done(&mut self) -> impl Iterator<Item = Done> + '_ {
+    pub fn done(&mut self) -> alloc::vec::Drain<'_, Done> {
         self.done.drain(..)
     }
 

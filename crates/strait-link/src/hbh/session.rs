@@ -6,12 +6,13 @@
 //! can't hear us: a made-up or an old hello changes nothing.
 
 use strait_core::{Duration, Instant};
-use strait_wire::hbh::{Hello, Session as Names};
+use strait_wire::hbh::{Format, Hello, Session as Names};
 
 /// The sessions of one neighbour.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     own: u32,
+    format: Format,
     /// The other end's incarnation, once it has named ours.
     peer: Option<u32>,
     /// The incarnation that the other end named last, believed or not; zero if none.
@@ -48,8 +49,9 @@ impl Session {
     /// Objections to frames that can't be read are no more frequent.
     const OBJECTION: Duration = Duration::from_secs(1);
 
-    pub(crate) fn new(incarnation: u32) -> Self {
+    pub(crate) fn new(incarnation: u32, format: Format) -> Self {
         Self {
+            format,
             own: incarnation.max(1),
             peer: None,
             heard: 0,
@@ -143,6 +145,7 @@ impl Session {
             incarnation: self.own,
             heard: self.heard,
             asks: self.asking,
+            format: self.format,
         })
     }
 }
@@ -177,7 +180,10 @@ mod tests {
     }
 
     fn pair() -> (Session, Session) {
-        let (mut a, mut b) = (Session::new(1), Session::new(2));
+        let (mut a, mut b) = (
+            Session::new(1, Format::Strait),
+            Session::new(2, Format::Strait),
+        );
         a.set_up(ms(0));
         b.set_up(ms(0));
         assert_eq!(talk(ms(0), &mut a, &mut b), [true, true]);
@@ -196,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_hello_is_repeated_after_growing_pauses_until_it_is_answered() {
-        let mut a = Session::new(1);
+        let mut a = Session::new(1, Format::Strait);
         a.set_up(ms(0));
         let mut went = Vec::new();
         for at_ms in 0..5000 {
@@ -212,7 +218,7 @@ mod tests {
     #[test]
     fn a_restarted_neighbour_is_known_by_its_new_incarnation() {
         let (mut a, _) = pair();
-        let mut b = Session::new(3);
+        let mut b = Session::new(3, Format::Strait);
         b.set_up(ms(1000));
         assert_eq!(talk(ms(1000), &mut a, &mut b), [true, true]);
         assert_eq!(a.outbound(), b.inbound());
@@ -226,6 +232,7 @@ mod tests {
             incarnation: 99,
             heard: 0,
             asks: true,
+            format: Format::Strait,
         };
         assert_eq!(a.hear(ms(10), forged), Heard::default());
         assert_eq!(a.outbound(), before);

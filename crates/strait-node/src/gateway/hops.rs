@@ -70,16 +70,16 @@ impl Gateway {
         let Self { ports, ledger, .. } = self;
         let mut refused = 0u8;
         if let Some(entry) = ports.get(port.index()) {
-            let (_, octets) = entry.stop_octets();
-            for tag in 0..TAGS as u8 {
+            let (_, depth) = entry.stop_depths();
+            for mark in 0..TAGS as u8 {
                 let full =
-                    |(hop, class): (Hop, ClassId)| ports[hop.port.index()].refuses(class, octets);
-                refused |= u8::from(entry.outlets(from, tag).any(full)) << tag;
+                    |(hop, class): (Hop, ClassId)| ports[hop.port.index()].refuses(class, depth);
+                refused |= u8::from(entry.outlets(from, mark).any(full)) << mark;
             }
         }
         if let Some(entry) = ports.get_mut(port.index()) {
-            entry.hear_hop(now, from, bytes, ledger, |tag| {
-                refused >> (tag & 7) & 1 == 0
+            entry.hear_hop(now, from, bytes, ledger, |mark| {
+                refused >> (mark & 7) & 1 == 0
             });
         }
     }
@@ -101,17 +101,15 @@ impl Gateway {
 
     /// Takes note of where a packet goes that came from a neighbour on such a port.
     pub(super) fn note_outlet(&mut self, packet: &Packet, hop: Hop, from: Hop) {
-        if from == HOST || packet.ingress.is_none() {
+        if from == HOST {
             return;
         }
-        let class = packet.class;
         if let Some(port) = self.ports.get_mut(from.port.index()) {
-            let tag = port.tag(class);
-            port.note_outlet(from.to, tag, hop, class);
+            port.note_outlet(from.to, packet, hop);
         }
     }
 
-    /// Tells neighbours which tags to send nothing new of, as far as that has changed.
+    /// Tells neighbours with which marks to send nothing new of, as far as that has changed.
     pub(super) fn set_stops(&mut self) {
         if self.egress.is_none() {
             return;
@@ -134,15 +132,15 @@ impl Gateway {
     }
 
     fn stops_of(&self, port: &Port, from: NeighbourId) -> u8 {
-        let (octets, _) = port.stop_octets();
+        let (depth, _) = port.stop_depths();
         let before = port.stop(from);
         let mut stop = 0;
-        for tag in 0..TAGS as u8 {
-            let stopped = before >> tag & 1 == 1;
+        for mark in 0..TAGS as u8 {
+            let stopped = before >> mark & 1 == 1;
             let full = |(hop, class): (Hop, ClassId)| {
-                self.ports[hop.port.index()].stops(class, octets, stopped)
+                self.ports[hop.port.index()].stops(class, depth, stopped)
             };
-            stop |= u8::from(port.outlets(from, tag).any(full)) << tag;
+            stop |= u8::from(port.outlets(from, mark).any(full)) << mark;
         }
         stop
     }

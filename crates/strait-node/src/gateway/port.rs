@@ -416,7 +416,7 @@ impl Port {
         };
         let repeats = |leaving: &Packet| repeats(packet, leaving);
         match &self.link {
-            Link::Hops(hops) => hops.window(packet.to).any(repeats),
+            Link::Hops(hops) => hops.any_sent(packet.to, repeats),
             link => link.under_way(packet.to, class.stream).is_some_and(repeats),
         }
     }
@@ -725,7 +725,7 @@ impl Eligibility for Port {
             return false;
         };
         if let Link::Hops(hops) = &self.link {
-            return hops.eligible(to, class, treatment.stream);
+            return hops.eligible(to, class, treatment.stream, || self.queue.front(class, to));
         }
         if let Link::Hf(hf) = &self.link {
             return hf.eligible(to, class);

@@ -394,6 +394,12 @@ impl Leaf {
         })
     }
 
+    /// The packet that goes first to a neighbour.
+    pub(crate) fn front(&self, to: NeighbourId) -> Option<&Packet> {
+        let place = self.flows.first(|other| other == to)?;
+        self.flows.flow(place)?.packets.front()
+    }
+
     /// Takes the packet that `head` named, and lets the other flows have their turns.
     pub(crate) fn take(&mut self, now: Instant, head: Head) -> Option<Packet> {
         if self.under_way.is_some() {

@@ -155,6 +155,12 @@ impl Tree {
         self.leaves.get(class.index()).map(|state| &state.leaf)
     }
 
+    /// The packet of a class that goes first to a neighbour: the one that [`Scheduler::take`] takes
+    /// out, unless it is given up before.
+    pub fn front(&self, class: ClassId, to: NeighbourId) -> Option<&Packet> {
+        self.leaf(class)?.front(to)
+    }
+
     /// The class's queue changed: tells the nodes above whether it has something to send.
     fn touch(&mut self, class: ClassId) {
         let Some(state) = self.leaves.get_mut(class.index()) else {

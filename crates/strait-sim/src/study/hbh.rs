@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use strait_channel::LinkConfig;
 use strait_core::units::{Octets, Share, Time};
-use strait_node::config::PortConfig;
+use strait_node::config::{PaperConfig, PortConfig};
 use strait_node::config_text::{self, ConfigError};
 use strait_qos::PolicyConfig;
 
@@ -38,8 +38,73 @@ pub struct HbhStudy {
     /// What it is judged by.
     #[serde(rename = "check")]
     pub checks: Vec<HbhCheck>,
+    /// The published format with other parameters.
+    pub sweep: HbhSweep,
     /// What this host's own TCP sends, if all is to be run.
     pub live: HbhLive,
+}
+
+/// One parameter of the published format after the other.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HbhSweep {
+    /// The column with those that stay as they are.
+    pub column: String,
+    /// Losses of each link, in each direction.
+    pub losses: Vec<Share>,
+    /// Runs at each.
+    pub seeds: u64,
+    /// Values of R, for each link and for the whole path.
+    pub retries: Vec<u8>,
+    /// Values of W, fixed and grown to from the least of them.
+    pub windows: Vec<u16>,
+    /// Fixed RTOs, beside the one that follows the round trips.
+    pub timeouts: Vec<Time>,
+}
+
+/// A value of one parameter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Varied {
+    /// R, and whether it is for the whole path.
+    Retries(u8, bool),
+    /// W, and whether it is only grown to.
+    Window(u16, bool),
+    /// RTO; `None`: by the round trips.
+    Timeout(Option<Time>),
+}
+
+impl HbhSweep {
+    /// All values of each parameter.
+    pub fn varied(&self) -> [Vec<Varied>; 3] {
+        let ways = [false, true];
+        let retries = ways.map(|path| {
+            self.retries
+                .iter()
+                .map(move |it| Varied::Retries(*it, path))
+        });
+        let windows = ways.map(|aimd| self.windows.iter().map(move |it| Varied::Window(*it, aimd)));
+        let timeouts = self.timeouts.iter().map(|it| Some(*it));
+        [
+            retries.into_iter().flatten().collect(),
+            windows.into_iter().flatten().collect(),
+            timeouts.chain([None]).map(Varied::Timeout).collect(),
+        ]
+    }
+}
+
+impl Varied {
+    fn set(self, paper: &mut PaperConfig, least_window: u16) {
+        match self {
+            Self::Retries(retries, along_path) => {
+                (paper.retries, paper.along_path) = (retries, along_path);
+            }
+            Self::Window(window, false) => paper.window = window,
+            Self::Window(most, true) => {
+                (paper.window, paper.window_max) = (least_window, Some(most));
+            }
+            Self::Timeout(timeout) => paper.timeout = timeout,
+        }
+    }
 }
 
 /// One file by this system's TCP, over reliable links and over the kernel's routers.
@@ -131,6 +196,10 @@ impl HbhStudy {
         let study: Self = config_text::parse(file, text)?;
         let wrong = |error| ConfigError::of_file(file, format!("link: {error}"));
         study.link.validate().map_err(wrong)?;
+        if study.swept().is_none() {
+            let message = "sweep.column: names no column with reliable hops";
+            return Err(ConfigError::of_file(file, message));
+        }
         Ok(study)
     }
 
@@ -140,6 +209,39 @@ impl HbhStudy {
         let cases = columns.flat_map(|column| {
             let losses = self.losses.iter();
             losses.map(move |loss| self.case(column, *loss))
+        });
+        cases.collect()
+    }
+
+    /// The column that the sweep begins with, and its parameters.
+    fn swept(&self) -> Option<(&HbhColumn, PaperConfig)> {
+        let mut columns = self.columns.iter();
+        let column = columns.find(|column| column.name == self.sweep.column)?;
+        let hbh = column.port.as_ref()?.hbh.as_ref()?;
+        Some((column, hbh.paper.clone().unwrap_or_default()))
+    }
+
+    /// The sweep's cases for these values, value by value at each loss.
+    pub fn sweep_cases(&self, values: &[Varied]) -> Vec<Case> {
+        let Some((column, paper)) = self.swept() else {
+            return Vec::new();
+        };
+        let least_window = self.sweep.windows.iter().min().copied().unwrap_or(1);
+        let losses = self.sweep.losses.iter();
+        let cases = losses.flat_map(|loss| {
+            let paper = &paper;
+            values.iter().map(move |value| {
+                let mut column = column.clone();
+                let mut varied = paper.clone();
+                value.set(&mut varied, least_window);
+                if let Some(hbh) = column.port.as_mut().and_then(|port| port.hbh.as_mut()) {
+                    hbh.paper = Some(varied);
+                }
+                Case {
+                    seeds: 1..1 + self.sweep.seeds,
+                    ..self.case(&column, *loss)
+                }
+            })
         });
         cases.collect()
     }

@@ -21,6 +21,7 @@
 mod headers;
 mod lifetime;
 mod map;
+pub mod paper;
 #[cfg(test)]
 mod tests;
 
@@ -35,8 +36,6 @@ use crate::segment::SegmentCheck;
 
 /// The first octet of a hello.
 const HELLO: u8 = 0x0b;
-/// The version of the format.
-const VERSION: u8 = 2;
 /// Flag of a hello: an answer is wanted.
 const ASKS: u8 = 0x01;
 
@@ -74,6 +73,32 @@ impl Session {
     }
 }
 
+/// What the frames between two ends look like. A hello tells, so that ends which differ know why
+/// they don't understand each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// The one of this module.
+    #[default]
+    Strait,
+    /// The published one: [`paper`].
+    Paper,
+}
+
+impl Format {
+    /// The octet that stands for its present version.
+    const fn version(self) -> u8 {
+        match self {
+            Self::Strait => 2,
+            Self::Paper => 0x80,
+        }
+    }
+
+    fn of_version(version: u8) -> Option<Self> {
+        let known = [Self::Strait, Self::Paper];
+        known.into_iter().find(|it| it.version() == version)
+    }
+}
+
 /// What an end says of itself until the other has heard it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
@@ -83,6 +108,8 @@ pub struct Hello {
     pub heard: u32,
     /// The sender wants an answer.
     pub asks: bool,
+    /// How it speaks.
+    pub format: Format,
 }
 
 /// What a receiver has.
@@ -190,11 +217,20 @@ pub enum FrameError {
     BadCheck,
 }
 
+/// CRC-16 over pieces.
+fn crc16(pieces: &[&[u8]]) -> u16 {
+    let mut sum = Crc16Sum::new();
+    for piece in pieces {
+        sum.update(piece);
+    }
+    sum.finish()
+}
+
 fn check_of(check: SegmentCheck, session: Option<Session>, bytes: &[u8]) -> u32 {
     let session = session.map(Session::octets);
     let before = session.as_ref().map_or(&[][..], |octets| octets);
     match check {
-        SegmentCheck::Short => Crc16Sum::new().update(before).update(bytes).finish().into(),
+        SegmentCheck::Short => crc16(&[before, bytes]).into(),
         SegmentCheck::Long => Crc32Sum::new().update(before).update(bytes).finish(),
     }
 }
@@ -203,19 +239,36 @@ impl Hello {
     /// Appends the frame.
     pub fn emit(&self, check: SegmentCheck, out: &mut Vec<u8>) {
         let start = out.len();
-        out.extend_from_slice(&[HELLO, VERSION, if self.asks { ASKS } else { 0 }]);
+        out.extend_from_slice(&[
+            HELLO,
+            self.format.version(),
+            if self.asks { ASKS } else { 0 },
+        ]);
         out.extend_from_slice(&self.incarnation.to_be_bytes());
         out.extend_from_slice(&self.heard.to_be_bytes());
         let value = check_of(check, None, out.get(start..).unwrap_or_default());
         check.append(value, out);
     }
 
+    /// Reads a whole frame.
+    fn parse_checked(frame: &[u8], check: SegmentCheck) -> Result<Self, FrameError> {
+        let end = frame.len().checked_sub(check.octets());
+        let (body, tail) = frame
+            .split_at_checked(end.ok_or(FrameError::Invalid)?)
+            .ok_or(FrameError::Invalid)?;
+        if check.read(tail) != check_of(check, None, body) {
+            return Err(FrameError::BadCheck);
+        }
+        Self::parse(body).ok_or(FrameError::Invalid)
+    }
+
     fn parse(bytes: &[u8]) -> Option<Self> {
         let flags = *bytes.get(2)?;
-        if bytes.len() != HELLO_OCTETS || bytes.get(1) != Some(&VERSION) {
+        if bytes.len() != HELLO_OCTETS {
             return None;
         }
         Some(Self {
+            format: Format::of_version(*bytes.get(1)?)?,
             incarnation: u32_at(bytes, 3).filter(|incarnation| *incarnation != 0)?,
             heard: u32_at(bytes, 7)?,
             asks: flags & ASKS != 0,
@@ -293,23 +346,17 @@ pub fn parse(
     session: Option<Session>,
 ) -> Result<Frame<'_>, FrameError> {
     let first = *bytes.first().ok_or(FrameError::Invalid)?;
+    if first == HELLO {
+        return Hello::parse_checked(bytes, check).map(Frame::Hello);
+    }
     let end = bytes.len().checked_sub(check.octets());
     let (body, tail) = bytes
         .split_at_checked(end.ok_or(FrameError::Invalid)?)
         .ok_or(FrameError::Invalid)?;
-    let sound = |session| check.read(tail) == check_of(check, session, body);
-    if first == HELLO {
-        if !sound(None) {
-            return Err(FrameError::BadCheck);
-        }
-        return Hello::parse(body)
-            .map(Frame::Hello)
-            .ok_or(FrameError::Invalid);
-    }
     if first & CONTENT == 0 {
         return Err(FrameError::Invalid);
     }
-    if session.is_none() || !sound(session) {
+    if session.is_none() || check.read(tail) != check_of(check, session, body) {
         return Err(FrameError::BadCheck);
     }
     parse_content(body)

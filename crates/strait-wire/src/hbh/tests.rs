@@ -36,6 +36,7 @@ fn a_hello_literally() {
         incarnation: 0x0102_0304,
         heard: 0xa0b0_c0d0,
         asks: true,
+        format: Format::Strait,
     };
     let mut octets = Vec::new();
     hello.emit(SHORT, &mut octets);

@@ -7,14 +7,15 @@ use strait_core::fate::{Ledger, Origin};
 use strait_core::node::{TxMeta, Want};
 use strait_core::stats::HopStats;
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, Room, Wake};
-use strait_link::hbh::{Heard, Hop, Manner, Outcome, Reliability, Settings};
+use strait_link::hbh::{AnyHop, Heard, Manner, Outcome, Reliability};
 use strait_qos::{Policy, Scheduler};
 use strait_wire::hash::hash64;
-use strait_wire::hbh::{DataHeader, Ingress, OVERHEAD_OCTETS_MAX, TAGS};
+use strait_wire::hbh::{Ingress, OVERHEAD_OCTETS_MAX, TAGS};
 use strait_wire::ip::PacketInfo;
 
 use super::{Link, NOTE_CLASS, Port, count_queued};
 use crate::config::{HopConfig, PortConfig};
+use crate::hop_config::Depth;
 use crate::route::Hop as Way;
 
 /// Where packets of one tag from one neighbour went last.
@@ -27,19 +28,19 @@ struct Outlet {
 /// One neighbour.
 #[derive(Debug)]
 struct Other {
-    hop: Hop,
-    /// By tag. What is stopped is a tag, so the fullest of them counts.
+    hop: AnyHop,
+    /// By mark. What is stopped is a mark, so the fullest of them counts.
     outlets: [[Option<Outlet>; Self::OUTLETS]; TAGS],
     stop: u8,
 }
 
 impl Other {
-    /// Ways that are remembered for a tag: of more branches, the ones used last count.
+    /// Ways that are remembered for a mark: of more branches, the ones used last count.
     const OUTLETS: usize = 4;
 
     /// Takes note of where a packet goes.
-    fn note(&mut self, tag: u8, outlet: Outlet) {
-        let known = &mut self.outlets[usize::from(tag) % TAGS];
+    fn note(&mut self, mark: u8, outlet: Outlet) {
+        let known = &mut self.outlets[usize::from(mark) % TAGS];
         let same = |entry: &Option<Outlet>| {
             entry.is_some_and(|it| (it.way, it.class) == (outlet.way, outlet.class))
         };
@@ -69,12 +70,9 @@ pub(super) struct Hops {
 impl Hops {
     pub(super) fn new(config: &PortConfig, policy: &Policy, seed: u64) -> Self {
         let hop_config = config.hbh.clone().unwrap_or_default();
-        let settings = Settings {
-            check: config.hop_check(),
-            ..hop_config.settings()
-        };
+        let settings = hop_config.settings(config.hop_check());
         let other = |number: usize| Other {
-            hop: Hop::new(
+            hop: AnyHop::new(
                 settings,
                 hash64(seed, &(number as u32).to_le_bytes()) as u32,
             ),
@@ -138,9 +136,7 @@ impl Hops {
     pub(super) fn take_all(&mut self) -> Vec<Packet> {
         let mut all = Vec::new();
         for other in &mut self.others {
-            let (window, waiting) = other.hop.take_all();
-            all.extend(window);
-            all.extend(waiting);
+            all.extend(other.hop.take_all());
         }
         all
     }
@@ -155,21 +151,31 @@ impl Hops {
         wakes.min_by_key(|wake| wake.at)
     }
 
-    pub(super) fn eligible(&self, to: NeighbourId, class: ClassId, tag: usize) -> bool {
-        self.other(to)
-            .is_some_and(|other| other.hop.again(class).is_some() || other.hop.takes(tag as u8))
+    /// Whether something of a class may be sent to a neighbour; `front` is the packet that waits
+    /// for it.
+    pub(super) fn eligible<'a>(
+        &self,
+        to: NeighbourId,
+        class: ClassId,
+        tag: usize,
+        front: impl FnOnce() -> Option<&'a Packet>,
+    ) -> bool {
+        let front = || front().map(|packet| flow(packet.info()));
+        self.other(to).is_some_and(|other| {
+            other.hop.again(class).is_some() || other.hop.takes(tag as u8, front)
+        })
     }
 
-    /// The packets that a neighbour hasn't acknowledged.
-    pub(super) fn window(&self, to: NeighbourId) -> impl Iterator<Item = &Packet> {
-        self.other(to).into_iter().flat_map(|it| it.hop.window())
+    /// Whether any packet that a neighbour hasn't acknowledged is such.
+    pub(super) fn any_sent(&self, to: NeighbourId, such: impl FnMut(&Packet) -> bool) -> bool {
+        self.other(to).is_some_and(|it| it.hop.any_sent(such))
     }
 
     /// The neighbour that is to get a frame without packet before anything goes to `next`.
     fn control_to(&self, now: Instant, next: Option<NeighbourId>) -> Option<NeighbourId> {
         let numbers = (0..).map(NeighbourId).zip(&self.others);
         let due = numbers.filter(|(to, other)| {
-            other.hop.has_hello(now) || (next != Some(*to) && other.hop.has_control(now))
+            other.hop.has_own_control(now) || (next != Some(*to) && other.hop.has_control(now))
         });
         due.map(|(to, _)| to).next()
     }
@@ -184,7 +190,7 @@ impl Hops {
     /// How a packet of a class is sent.
     fn manner(&self, packet: &Packet, tag: usize) -> Manner {
         let info = packet.info();
-        let flow = self.config.keeps_order(info.protocol).then(|| flow(info));
+        let flow = self.config.tells_apart(info.protocol).then(|| flow(info));
         let class = packet.class.index();
         Manner {
             tag: tag as u8,
@@ -209,6 +215,7 @@ impl Hops {
             stats.forged += counts.forged;
             stats.impatient += counts.impatient;
             stats.renewals += counts.renewals;
+            stats.other_format += counts.other_format;
             stats.window_octets += window as u64;
             stats.order_octets += order as u64;
         }
@@ -251,11 +258,18 @@ impl Port {
         matches!(self.link, Link::Hops(_))
     }
 
-    /// Octets and packets of a class behind which no more are wanted, as shares of its limits.
-    fn fills(&self, class: ClassId, octets: u64, share: u64) -> bool {
+    /// Octets and packets of a class behind which no more are wanted, as shares of its limits; or
+    /// packets as they are told.
+    fn fills(&self, class: ClassId, depth: Depth, share: u64) -> bool {
         let queued = self.queue.queued(class);
         let Some(treatment) = self.classes.get(class.index()) else {
             return true;
+        };
+        let octets = match depth {
+            Depth::Octets(octets) => octets,
+            Depth::Packets(packets) => {
+                return queued.packets >= packets.min(treatment.packets_max).max(1);
+            }
         };
         let octets = octets.min(treatment.octets_max / 4 * share);
         let packets = u64::from(treatment.packets_max) * share / 4;
@@ -265,48 +279,55 @@ impl Port {
 
     /// Whether so much waits of a class that its senders are to stop; less is enough to let a
     /// stopped one go on.
-    pub(crate) fn stops(&self, class: ClassId, octets: u64, stopped: bool) -> bool {
-        let octets = if stopped { octets / 2 } else { octets };
-        self.fills(class, octets, 1)
+    pub(crate) fn stops(&self, class: ClassId, depth: Depth, stopped: bool) -> bool {
+        let depth = match depth {
+            Depth::Octets(octets) if stopped => Depth::Octets(octets / 2),
+            other => other,
+        };
+        self.fills(class, depth, 1)
     }
 
     /// Whether nothing more of a class is taken from a neighbour, told to stop or not.
-    pub(crate) fn refuses(&self, class: ClassId, octets: u64) -> bool {
-        self.fills(class, octets, 3)
+    pub(crate) fn refuses(&self, class: ClassId, depth: Depth) -> bool {
+        self.fills(class, depth, 3)
     }
 
-    /// Where a neighbour's packets of a tag went last.
+    /// Where a neighbour's packets with a mark went last.
     pub(crate) fn outlets(
         &self,
         from: NeighbourId,
-        tag: u8,
+        mark: u8,
     ) -> impl Iterator<Item = (Way, ClassId)> {
         let other = self.hops().and_then(|hops| hops.other(from));
-        let known = other.map(|other| &other.outlets[usize::from(tag) % TAGS]);
+        let known = other.map(|other| &other.outlets[usize::from(mark) % TAGS]);
         let known = known.into_iter().flatten().flatten();
         known.map(|outlet| (outlet.way, outlet.class))
     }
 
     /// Takes note of where a packet goes that came from a neighbour.
-    pub(crate) fn note_outlet(&mut self, from: NeighbourId, tag: u8, way: Way, class: ClassId) {
+    pub(crate) fn note_outlet(&mut self, from: NeighbourId, packet: &Packet, way: Way) {
+        let tag = self.tag(packet.class);
         if let Some(other) = self.hops_mut().and_then(|hops| hops.other_mut(from)) {
-            other.note(tag, Outlet { way, class });
+            let mark = other.hop.mark(tag, flow(packet.info()));
+            let class = packet.class;
+            other.note(mark, Outlet { way, class });
         }
     }
 
     /// The tag that this port gives packets of a class.
-    pub(crate) fn tag(&self, class: ClassId) -> u8 {
+    fn tag(&self, class: ClassId) -> u8 {
         let treatment = self.classes.get(class.index());
         treatment.map_or(0, |treatment| treatment.stream as u8)
     }
 
-    /// The octets behind which senders are told to stop, and those behind which nothing is taken.
-    pub(crate) fn stop_octets(&self) -> (u64, u64) {
+    /// How much of a class may wait before senders are told to stop, and before nothing is taken.
+    pub(crate) fn stop_depths(&self) -> (Depth, Depth) {
+        let never = Depth::Octets(u64::MAX);
         self.hops()
-            .map_or((u64::MAX, u64::MAX), |hops| hops.config.stop_octets())
+            .map_or((never, never), |hops| hops.config.stop_depths())
     }
 
-    /// Tags of which a neighbour is told to send nothing new.
+    /// Marks of which a neighbour is told to send nothing new.
     pub(crate) fn stop(&self, from: NeighbourId) -> u8 {
         let other = self.hops().and_then(|hops| hops.other(from));
         other.map_or(0, |other| other.stop)
@@ -320,7 +341,7 @@ impl Port {
         }
     }
 
-    /// Takes a frame in. `room` says whether there is room for a packet with this tag.
+    /// Takes a frame in. `room` says whether there is room for a packet with this mark.
     pub(crate) fn hear_hop(
         &mut self,
         now: Instant,
@@ -338,7 +359,7 @@ impl Port {
             stats.strangers += 1;
             return;
         };
-        match other.hop.hear(now, bytes, |tag, _| room(tag)) {
+        match other.hop.hear(now, bytes, |mark, _| room(mark)) {
             Heard::Nothing => {}
             Heard::Foreign => hops.foreign += 1,
             Heard::Invalid => stats.invalid += 1,
@@ -348,7 +369,10 @@ impl Port {
                 let mut copy = ledger.spare();
                 copy.extend_from_slice(&octets);
                 let packet = ledger.admit(now, copy, Origin::Port(id)).ok();
-                let packet = packet.map(|packet| marked(now, packet, &header));
+                let packet = packet.map(|mut packet| {
+                    header.mark(now, &mut packet);
+                    packet
+                });
                 other.hop.accept(now, &header, packet);
             }
         }
@@ -397,7 +421,7 @@ impl Port {
         let to = hops.control_to(hops.now, None)?;
         Some(Want {
             class: NOTE_CLASS,
-            octets: OVERHEAD_OCTETS_MAX as u32,
+            octets: hops.other(to)?.hop.control_octets_max() as u32,
             to,
         })
     }
@@ -415,10 +439,10 @@ impl Port {
         let before = out.len();
         let next = head.map(|head| head.to);
         if let Some(to) = hops.control_to(now, next) {
-            if octets_max < OVERHEAD_OCTETS_MAX {
+            let other = self.hops_mut()?.other_mut(to)?;
+            if octets_max < other.hop.control_octets_max() {
                 return None;
             }
-            let other = self.hops_mut()?.other_mut(to)?;
             other.hop.control(now, out)?;
             self.burst.push(room.starts, (out.len() - before) as u64);
             ledger.stats_mut().ports[self.id.index()].frames_out += 1;
@@ -443,8 +467,9 @@ impl Port {
                 self.begin_hop(head.to, packet)?
             }
         };
+        let last = self.queue.queued(head.class).packets == 0;
         let other = self.hops_mut()?.other_mut(head.to)?;
-        other.hop.transmit(now, room.starts, seq, out)?;
+        other.hop.transmit(now, room.starts, seq, last, out)?;
         let octets = out.len() - before;
         let ended = self.burst.push(room.starts, octets as u64);
         self.hops_mut()?.other_mut(head.to)?.hop.left(ended);
@@ -459,7 +484,7 @@ impl Port {
     }
 
     /// Puts a packet from the queue into a neighbour's window.
-    fn begin_hop(&mut self, to: NeighbourId, mut packet: Packet) -> Option<u16> {
+    fn begin_hop(&mut self, to: NeighbourId, mut packet: Packet) -> Option<u32> {
         let tag = usize::from(self.tag(packet.class));
         let hops = self.hops_mut()?;
         if packet.ingress.is_none() {
@@ -496,13 +521,4 @@ impl Port {
         }
         taken
     }
-}
-
-/// A packet with what stood before it.
-fn marked(now: Instant, mut packet: Packet, header: &DataHeader) -> Packet {
-    packet.ingress = Some(header.ingress);
-    if let Some(left) = header.lifetime.left() {
-        packet.expires = now + left;
-    }
-    packet
 }

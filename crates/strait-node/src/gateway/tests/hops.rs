@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod paper;
+
 const HOP: PortId = PortId(1);
 const LEFT: PortId = PortId(1);
 const RIGHT: PortId = PortId(2);

@@ -2,6 +2,7 @@
 
 mod live;
 mod pressure;
+mod sweep;
 
 use std::collections::BTreeSet;
 
@@ -24,6 +25,7 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     let bar = progress(NAME, runs);
     let results = simulated::run(&cases, options.pcap.is_some(), || bar.inc(1))?;
     bar.finish_and_clear();
+    let parts = sweep::run(&study)?;
     let cells = Cells {
         study: &study,
         runs: &results,
@@ -34,7 +36,12 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
         }
     }
     let mut checks: Vec<Check> = study.checks.iter().map(|it| cells.check(it)).collect();
-    checks.push(conserved(NAME, results.iter().flatten()));
+    let swept = parts.iter().flatten().flat_map(|cases| &cases.runs);
+    checks.push(conserved(
+        NAME,
+        results.iter().flatten().chain(swept.clone()),
+    ));
+    let swept: Vec<u64> = swept.map(|run| run.hash).collect();
     let seeds = cases.iter().flat_map(|case| case.seeds.clone());
     let seeds: BTreeSet<u64> = seeds.collect();
     let part = pressure::run()?;
@@ -43,12 +50,19 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     checks.extend(of_live);
     let mut hash = RunHash::default();
     hash.fold(simulated::hash(&results));
-    part.hashes.into_iter().for_each(|run| hash.fold(run));
-    let tables = [cells.delays(), cells.usage(), cells.repairs(), part.table];
+    swept
+        .into_iter()
+        .chain(part.hashes)
+        .for_each(|run| hash.fold(run));
+    let tables = [cells.delays(), cells.usage(), cells.repairs()];
+    let tables = tables
+        .into_iter()
+        .chain(sweep::tables(&parts))
+        .chain([part.table]);
     Ok(ResultSet {
         run_hash: Some(hash.value().into()),
         seeds: seeds.into_iter().collect(),
-        tables: tables.into_iter().chain(live).collect(),
+        tables: tables.chain(live).collect(),
         checks,
     })
 }

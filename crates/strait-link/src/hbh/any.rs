@@ -1,0 +1,269 @@
+//! A neighbour by either format: the same frames and packets to its owner.
+
+use alloc::boxed::Box;
+use alloc::vec::{Drain, Vec};
+
+use strait_core::{ClassId, Instant, Packet, Wake};
+use strait_wire::hbh::{DataHeader, OVERHEAD_OCTETS_MAX, TAGS, paper as wire};
+
+use super::{Counts, Done, Heard, Hop, Manner, Settings, paper};
+
+/// How a link is made reliable, and how its frames look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnySettings {
+    /// As [`Hop`] does it.
+    Strait(Settings),
+    /// As published: [`paper::Hop`].
+    Paper(paper::Settings),
+}
+
+/// One neighbour, in whatever format.
+#[derive(Debug)]
+pub enum AnyHop {
+    /// In ours.
+    Strait(Box<Hop>),
+    /// In the published one.
+    Paper(Box<paper::Hop>),
+}
+
+/// What stood before a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// In our format.
+    Strait(DataHeader),
+    /// In the published one.
+    Paper(wire::Data),
+}
+
+impl Header {
+    /// Takes over into a packet what came with it.
+    pub fn mark(&self, now: Instant, packet: &mut Packet) {
+        match self {
+            Self::Strait(header) => {
+                packet.ingress = Some(header.ingress);
+                if let Some(left) = header.lifetime.left() {
+                    packet.expires = now + left;
+                }
+            }
+            Self::Paper(header) => packet.retries = header.left,
+        }
+    }
+}
+
+/// The same call of either.
+macro_rules! either {
+    ($any:expr, $hop:ident => $call:expr) => {
+        match $any {
+            AnyHop::Strait($hop) => $call,
+            AnyHop::Paper($hop) => $call,
+        }
+    };
+}
+
+impl AnyHop {
+    /// A neighbour that nothing is known of. `incarnation` is another number after each start.
+    pub fn new(settings: AnySettings, incarnation: u32) -> Self {
+        match settings {
+            AnySettings::Strait(settings) => {
+                Self::Strait(Box::new(Hop::new(settings, incarnation)))
+            }
+            AnySettings::Paper(settings) => {
+                Self::Paper(Box::new(paper::Hop::new(settings, incarnation)))
+            }
+        }
+    }
+
+    /// The most octets of a frame without packet.
+    pub const fn control_octets_max(&self) -> usize {
+        match self {
+            Self::Strait(_) => OVERHEAD_OCTETS_MAX,
+            Self::Paper(_) => paper::Hop::CONTROL_OCTETS_MAX,
+        }
+    }
+
+    /// By which mark packets are told apart that are held back: the tag of their class, or the
+    /// lowest bits of their flow's number.
+    pub const fn mark(&self, tag: u8, flow: u32) -> u8 {
+        match self {
+            Self::Strait(_) => tag,
+            Self::Paper(_) => (flow as u16 as usize % TAGS) as u8,
+        }
+    }
+
+    /// See [`Hop::set_up`].
+    pub fn set_up(&mut self, now: Instant) {
+        either!(self, hop => hop.set_up(now));
+    }
+
+    /// See [`Hop::set_down`].
+    pub fn set_down(&mut self) {
+        either!(self, hop => hop.set_down());
+    }
+
+    /// Whether a new packet of a flow may be sent: in ours, by the tag of its class.
+    pub fn takes(&self, tag: u8, flow: impl FnOnce() -> Option<u32>) -> bool {
+        match self {
+            Self::Strait(hop) => hop.takes(tag),
+            Self::Paper(hop) => flow().is_some_and(|flow| hop.takes(flow as u16)),
+        }
+    }
+
+    /// Packets in its hands.
+    pub fn held(&self) -> usize {
+        either!(self, hop => hop.held())
+    }
+
+    /// Octets of the packets that aren't acknowledged, and of those that wait for their order.
+    pub fn octets(&self) -> [usize; 2] {
+        either!(self, hop => hop.octets())
+    }
+
+    /// What it has counted.
+    pub const fn counts(&self) -> Counts {
+        either!(self, hop => hop.counts())
+    }
+
+    /// Takes a packet in, and gives its number.
+    pub fn begin(&mut self, packet: Packet, manner: Manner) -> u32 {
+        match self {
+            Self::Strait(hop) => u32::from(hop.begin(packet, manner)),
+            Self::Paper(hop) => hop.begin(packet, manner),
+        }
+    }
+
+    /// Whether any packet that isn't acknowledged is such.
+    pub fn any_sent(&self, such: impl FnMut(&Packet) -> bool) -> bool {
+        either!(self, hop => hop.window().any(such))
+    }
+
+    /// The packet of a class that is to be sent again first: its number and octets.
+    pub fn again(&self, class: ClassId) -> Option<(u32, u32)> {
+        match self {
+            Self::Strait(hop) => hop.again(class).map(|(seq, it)| (u32::from(seq), it)),
+            Self::Paper(hop) => hop.again(class),
+        }
+    }
+
+    /// Appends the frame of a packet; `last`: nothing waits behind it. See [`Hop::transmit`].
+    pub fn transmit(
+        &mut self,
+        now: Instant,
+        starts: Instant,
+        number: u32,
+        last: bool,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        match self {
+            Self::Strait(hop) => hop.transmit(now, starts, number as u16, out),
+            Self::Paper(hop) => hop.transmit(starts, number, last, out),
+        }
+    }
+
+    /// The frame has left at this moment.
+    pub fn left(&mut self, ended: Instant) {
+        either!(self, hop => hop.left(ended));
+    }
+
+    /// Whether a frame without packet is to go now.
+    pub fn has_control(&self, now: Instant) -> bool {
+        either!(self, hop => hop.has_control(now))
+    }
+
+    /// Whether that goes by itself in any case: no packet takes it along.
+    pub fn has_own_control(&self, now: Instant) -> bool {
+        match self {
+            Self::Strait(hop) => hop.has_hello(now),
+            Self::Paper(hop) => hop.has_control(now),
+        }
+    }
+
+    /// Appends a frame without packet, if one is to go.
+    pub fn control(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<()> {
+        either!(self, hop => hop.control(now, out))
+    }
+
+    /// Says, by their marks, of which packets there are too many here.
+    pub fn set_stop(&mut self, stop: u8) {
+        match self {
+            Self::Strait(hop) => hop.set_stop(stop),
+            Self::Paper(hop) => hop.set_congested(stop),
+        }
+    }
+
+    /// Reads a frame. `takes` says whether there is room for a packet with this mark.
+    pub fn hear<'a>(
+        &mut self,
+        now: Instant,
+        frame: &'a [u8],
+        takes: impl FnOnce(u8, usize) -> bool,
+    ) -> Heard<'a, Header> {
+        match self {
+            Self::Strait(hop) => hop.hear(now, frame, takes).with(Header::Strait),
+            Self::Paper(hop) => hop.hear(now, frame, takes).with(Header::Paper),
+        }
+    }
+
+    /// Takes a new packet in, or nothing in its place.
+    pub fn accept(&mut self, now: Instant, header: &Header, packet: Option<Packet>) {
+        match (self, header) {
+            (Self::Strait(hop), Header::Strait(header)) => hop.accept(now, header, packet),
+            (Self::Paper(hop), _) => hop.accept(packet),
+            (Self::Strait(_), Header::Paper(_)) => {}
+        }
+    }
+
+    /// The next packets to hand on.
+    pub fn released(&mut self) -> Drain<'_, Packet> {
+        either!(self, hop => hop.released())
+    }
+
+    /// Packets that are done with.
+    pub fn done(&mut self) -> Drain<'_, Done> {
+        either!(self, hop => hop.done())
+    }
+
+    /// Does what is due.
+    pub fn advance(&mut self, now: Instant) {
+        either!(self, hop => hop.advance(now));
+    }
+
+    /// When something is due that isn't yet, and why.
+    pub fn wake(&self) -> Option<Wake> {
+        either!(self, hop => hop.wake())
+    }
+
+    /// Gives every packet back.
+    pub fn take_all(&mut self) -> Vec<Packet> {
+        match self {
+            Self::Strait(hop) => {
+                let (mut window, waiting) = hop.take_all();
+                window.extend(waiting);
+                window
+            }
+            Self::Paper(hop) => hop.take_all(),
+        }
+    }
+
+    /// Gives those packets back that are sent and are to go another way.
+    pub fn take_window(&mut self, leaves: impl FnMut(&Packet) -> bool) -> Vec<Packet> {
+        either!(self, hop => hop.take_window(leaves))
+    }
+
+    /// Asserts what holds between calls.
+    pub fn check(&self) {
+        either!(self, hop => hop.check());
+    }
+}
+
+impl<'a, H> Heard<'a, H> {
+    fn with<G>(self, header: impl FnOnce(H) -> G) -> Heard<'a, G> {
+        match self {
+            Self::Packet(own, packet) => Heard::Packet(header(own), packet),
+            Self::Nothing => Heard::Nothing,
+            Self::Foreign => Heard::Foreign,
+            Self::Invalid => Heard::Invalid,
+            Self::Duplicate => Heard::Duplicate,
+            Self::Refused => Heard::Refused,
+        }
+    }
+}
