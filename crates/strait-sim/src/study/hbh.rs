@@ -54,6 +54,8 @@ pub struct HbhSweep {
     pub losses: Vec<Share>,
     /// Runs at each.
     pub seeds: u64,
+    /// The same if all is to be run.
+    pub seeds_full: u64,
     /// Values of R, for each link and for the whole path.
     pub retries: Vec<u8>,
     /// Values of W, fixed and grown to from the least of them.
@@ -221,8 +223,13 @@ impl HbhStudy {
         Some((column, hbh.paper.clone().unwrap_or_default()))
     }
 
-    /// The sweep's cases for these values, value by value at each loss.
-    pub fn sweep_cases(&self, values: &[Varied]) -> Vec<Case> {
+    /// The sweep's cases for these values, value by value at each loss, with all runs or fewer.
+    pub fn sweep_cases(&self, values: &[Varied], full: bool) -> Vec<Case> {
+        let most = if full {
+            self.sweep.seeds_full
+        } else {
+            self.sweep.seeds
+        };
         let Some((column, paper)) = self.swept() else {
             return Vec::new();
         };
@@ -237,9 +244,11 @@ impl HbhStudy {
                 if let Some(hbh) = column.port.as_mut().and_then(|port| port.hbh.as_mut()) {
                     hbh.paper = Some(varied);
                 }
+                let case = self.case(&column, *loss);
+                let seeds = case.seeds.end.min(1 + most);
                 Case {
-                    seeds: 1..1 + self.sweep.seeds,
-                    ..self.case(&column, *loss)
+                    seeds: 1..seeds,
+                    ..case
                 }
             })
         });

@@ -46,13 +46,28 @@ const COLOURS: [&str; 6] = [
 impl Figure {
     /// The picture as SVG. It begins at 0 both ways and ends above the largest value.
     pub fn to_svg(&self) -> String {
-        let all = || {
-            let each = self.marks.iter();
-            each.flat_map(|marks| marks.points.iter().chain(&marks.line))
-                .filter(|(x, y)| x.is_finite() && y.is_finite())
-        };
-        let across = Axis::up_to(all().map(|point| point.0).fold(0.0, f64::max));
-        let up = Axis::up_to(all().map(|point| point.1).fold(0.0, f64::max));
+        let up = Axis::up_to(self.all().map(|point| point.1).fold(0.0, f64::max));
+        self.draw(&up)
+    }
+
+    /// The same with values above 0 only that go up by powers of ten.
+    pub fn to_svg_by_tens(&self) -> String {
+        let values = || self.all().map(|point| point.1).filter(|value| *value > 0.0);
+        let up = Axis::by_tens(
+            values().fold(f64::MAX, f64::min),
+            values().fold(0.0, f64::max),
+        );
+        self.draw(&up)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &(f64, f64)> {
+        let each = self.marks.iter();
+        each.flat_map(|marks| marks.points.iter().chain(&marks.line))
+            .filter(|(x, y)| x.is_finite() && y.is_finite())
+    }
+
+    fn draw(&self, up: &Axis) -> String {
+        let across = Axis::up_to(self.all().map(|point| point.0).fold(0.0, f64::max));
         let place = |(x, y): (f64, f64)| {
             let x = LEFT + across.share(x) * (RIGHT - LEFT);
             (x, BOTTOM - up.share(y) * (BOTTOM - TOP))
@@ -64,7 +79,7 @@ impl Figure {
              <text x=\"{LEFT}\" y=\"24\" font-size=\"15\">{0}</text>\n",
             escape(&self.title)
         );
-        self.grid(&across, &up, &mut svg);
+        self.grid(&across, up, &mut svg);
         for (marks, colour) in self.marks.iter().zip(COLOURS.iter().cycle()) {
             let step = marks.points.len().div_ceil(POINTS_MAX).max(1);
             for point in marks.points.iter().step_by(step) {
@@ -139,8 +154,10 @@ impl Figure {
     }
 }
 
-/// From 0 to a round number.
+/// From 0 to a round number, or from one power of ten to another.
 struct Axis {
+    /// `None`: steps are equal.
+    from: Option<f64>,
     end: f64,
     step: f64,
 }
@@ -155,22 +172,43 @@ impl Axis {
         let step = step.into_iter().find(|step| steps(step) <= 7.0);
         let step = step.unwrap_or(most);
         Self {
+            from: None,
             end: steps(&step).ceil().max(1.0) * step,
             step,
         }
     }
 
+    fn by_tens(least: f64, most: f64) -> Self {
+        let most = if most > 0.0 { most } else { 1.0 };
+        let from = 10f64.powf(least.min(most).log10().floor());
+        Self {
+            from: Some(from),
+            end: 10f64.powf(most.log10().ceil()).max(10.0 * from),
+            step: 10.0,
+        }
+    }
+
     fn share(&self, value: f64) -> f64 {
-        if value.is_finite() {
-            (value / self.end).clamp(0.0, 1.0)
+        let share = match self.from {
+            None => value / self.end,
+            Some(from) => (value / from).ln() / (self.end / from).ln(),
+        };
+        if share.is_finite() {
+            share.clamp(0.0, 1.0)
         } else {
             0.0
         }
     }
 
     fn ticks(&self) -> impl Iterator<Item = f64> + '_ {
-        let count = (self.end / self.step).round() as u32;
-        (0..=count).map(|tick| f64::from(tick) * self.step)
+        let count = match self.from {
+            None => self.end / self.step,
+            Some(from) => (self.end / from).log10(),
+        };
+        (0..=count.round() as i32).map(|tick| match self.from {
+            None => f64::from(tick) * self.step,
+            Some(from) => from * self.step.powi(tick),
+        })
     }
 }
 
@@ -186,6 +224,19 @@ mod tests {
             assert!((end - expected).abs() < 1e-9, "{end} {expected}");
         }
         assert_eq!(Axis::up_to(1400.0).ticks().count(), 8);
+    }
+
+    #[test]
+    fn powers_of_ten_are_as_far_apart_as_each_other() {
+        let axis = Axis::by_tens(4.2, 1451.0);
+        let ticks: Vec<f64> = axis.ticks().collect();
+        assert_eq!(ticks.len(), 5);
+        for ((tick, expected), share) in ticks.into_iter().zip([1.0, 10.0, 1e2, 1e3, 1e4]).zip(0..)
+        {
+            assert!((tick - expected).abs() < 1e-6 * expected, "{tick}");
+            assert!((axis.share(tick) - f64::from(share) / 4.0).abs() < 1e-9);
+        }
+        assert!(axis.share(0.0).abs() < 1e-9 && (axis.share(1e9) - 1.0).abs() < 1e-9);
     }
 
     #[test]

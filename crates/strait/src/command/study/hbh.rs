@@ -1,5 +1,6 @@
 //! The study `hbh`: who repeats what a chain of links loses.
 
+mod figures;
 mod live;
 mod pressure;
 mod sweep;
@@ -25,7 +26,7 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     let bar = progress(NAME, runs);
     let results = simulated::run(&cases, options.pcap.is_some(), || bar.inc(1))?;
     bar.finish_and_clear();
-    let parts = sweep::run(&study)?;
+    let parts = sweep::run(&study, options.full)?;
     let cells = Cells {
         study: &study,
         runs: &results,
@@ -34,6 +35,9 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
         for (index, (case, runs)) in cases.iter().zip(&results).enumerate() {
             write_captures(folder, &cells.stem(index, case), runs).context("--pcap")?;
         }
+    }
+    if let Some(folder) = options.figures {
+        figures::write(&cells, &parts, folder)?;
     }
     let mut checks: Vec<Check> = study.checks.iter().map(|it| cells.check(it)).collect();
     let swept = parts.iter().flatten().flat_map(|cases| &cases.runs);

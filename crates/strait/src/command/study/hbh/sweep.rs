@@ -33,9 +33,12 @@ impl Cases {
 }
 
 /// Runs all of them: for each parameter, every value at each loss.
-pub(super) fn run(study: &HbhStudy) -> anyhow::Result<[Vec<Cases>; 3]> {
+pub(super) fn run(study: &HbhStudy, full: bool) -> anyhow::Result<[Vec<Cases>; 3]> {
     let varied = study.sweep.varied();
-    let cases: Vec<Case> = varied.iter().flat_map(|it| study.sweep_cases(it)).collect();
+    let cases: Vec<Case> = varied
+        .iter()
+        .flat_map(|it| study.sweep_cases(it, full))
+        .collect();
     let runs = cases.iter().map(|case| case.seeds.clone().count()).sum();
     let bar = progress("hbh-sweep", runs);
     let mut results = simulated::run(&cases, false, || bar.inc(1))?.into_iter();
