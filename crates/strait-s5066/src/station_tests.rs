@@ -630,49 +630,6 @@ fn a_station_that_keeps_a_link_for_one_serves_and_takes_no_other() {
 }
 
 #[test]
-fn with_slots_answers_go_at_once_and_all_else_waits() {
-    let slotted = |number: usize| Settings {
-        long_numbers: false,
-        slots: Some(Slots {
-            length: Duration::from_secs(3),
-            number: number as u32 + 2,
-            turn_min: Duration::from_secs(1),
-            committed_octets: 2000,
-            delivery: Duration::ZERO,
-        }),
-        ..settings(number)
-    };
-    let mut world = World::new(Air::at(9600, 0.0), (0..2).map(slotted).collect());
-    world.offer(0, 1, 300, true);
-    world.run(Instant::from_secs(60));
-    // Call, acceptance, data, acknowledgement: at least a second each.
-    assert_eq!(world.marks(1), [0]);
-    let whom: Vec<usize> = world.turns.iter().map(|turn| turn.0).collect();
-    assert_eq!(whom, [0, 1, 0, 1]);
-    assert!(world.turns.iter().all(|turn| turn.2 == 3));
-    let begins = |world: &World, turn: usize| world.turns[turn].1;
-    let ends = |world: &World, turn: usize| {
-        let (_, starts, blocks) = world.turns[turn];
-        starts + world.air.block * blocks
-    };
-    // On silent air at once; what came too late for the answer, after four slots.
-    world.offer(0, 1, 300, true);
-    world.run(world.now + Duration::from_millis(3100));
-    world.offer(1, 0, 300, true);
-    world.run(Instant::from_secs(120));
-    assert_eq!(begins(&world, 4), Instant::from_secs(60) + LEAD);
-    assert_eq!(world.turns[5].0, 1);
-    assert_eq!(world.turns[6].0, 1);
-    let waited = begins(&world, 6).since(ends(&world, 5));
-    let slots = Duration::from_secs(12) + LEAD;
-    assert!(
-        (slots..slots + Duration::from_secs(1)).contains(&waited),
-        "{waited:?}"
-    );
-    assert_eq!(world.marks(0), [2]);
-}
-
-#[test]
 fn over_a_one_way_link_the_caller_gives_up_and_tries_again_later() {
     let mut world = World::pair(Air::at(9600, 0.0));
     world.deaf[0][1] = true;
@@ -884,3 +841,6 @@ fn storm(seed: u64) {
 fn whatever_happens_nothing_comes_twice_and_nothing_stays() {
     (0..200).for_each(storm);
 }
+
+#[path = "station_slot_tests.rs"]
+mod slots;

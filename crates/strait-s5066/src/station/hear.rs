@@ -37,7 +37,8 @@ impl<T> Station<T> {
     }
 
     /// The transmission that we heard is over. Who was spoken to answers at once; others leave him
-    /// the time to begin.
+    /// the time to begin. With slots, one that came in its slot after ours without ARQ doesn't put
+    /// ours off: slots count from the transmission that began their round.
     pub(super) fn end_hearing(&mut self, now: Instant) {
         let mut finder = core::mem::take(&mut self.finder);
         finder.end(|d_pdu| self.take(now, d_pdu));
@@ -47,9 +48,16 @@ impl<T> Station<T> {
             Some(number) => self.peers[number].air.1 += lasted,
             None => self.others += lasted,
         }
+        let own_end = self.plain_end.take();
         let wait = match (self.spoke, self.settings.slots) {
             (Some(number), slots) if slots.is_none() || self.owes(number) => self.settings.guard,
-            (_, Some(slots)) => slots.wait(),
+            (_, Some(slots)) => {
+                let wait = slots.wait();
+                own_end
+                    .map(|end| end + wait)
+                    .filter(|slot| self.on_since <= *slot)
+                    .map_or(wait, |slot| slot.since(now).max(self.settings.guard))
+            }
             _ => {
                 let slots = 1 + self.chance.below(4) as u32;
                 self.answer_time() * slots

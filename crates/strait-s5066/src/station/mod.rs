@@ -277,6 +277,8 @@ pub struct Station<T> {
     spoke: Option<usize>,
     /// When the transmission that we hear or make began, and the peer that makes it.
     on_since: Instant,
+    /// The end of a transmission of ours without ARQ, if nobody was heard since.
+    plain_end: Option<Instant>,
     speaker: Option<usize>,
     /// Time on the air of stations that aren't peers.
     others: Duration,
@@ -326,6 +328,7 @@ impl<T> Station<T> {
             outcomes: VecDeque::new(),
             spoke: None,
             on_since: Instant::ZERO,
+            plain_end: None,
             speaker: None,
             others: Duration::ZERO,
             exclusive: None,
@@ -449,6 +452,7 @@ impl<T> Station<T> {
             return;
         };
         self.peers[on_air.peer].air.0 += now.since(self.on_since);
+        self.plain_end = on_air.plain.then_some(now);
         self.phase = if on_air.wants_answer {
             Phase::Awaiting(now + self.answer_time())
         } else {
@@ -459,7 +463,8 @@ impl<T> Station<T> {
 
     /// How long the air stays silent after a transmission of ours before anything begins that is no
     /// answer. With slots, who sends without ARQ lets the others have theirs first: nobody answers
-    /// him. Without, the peer that was answered may have more to say, and isn't heard at once.
+    /// him; once one of them has spoken, his own slot comes (see [`Station::end_hearing`]). Without
+    /// slots, the peer that was answered may have more to say, and isn't heard at once.
     fn rest(&self, on_air: &OnAir) -> Duration {
         match self.settings.slots {
             Some(slots) if on_air.plain => {

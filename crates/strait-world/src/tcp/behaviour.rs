@@ -249,6 +249,24 @@ fn a_long_path_spoils_neither_the_first_window_nor_the_round_trip() {
     assert!(data <= 2, "{data} segments of data repeated in vain");
 }
 
+/// Linux begins with one segment after a SYN that was repeated twice; from 5.2 on it doesn't if a
+/// timestamp shows that the first one had arrived.
+#[test]
+fn a_round_trip_longer_than_two_repeats_of_a_syn_costs_old_hosts_their_first_window() {
+    for (profile, first) in [
+        (Profile::linux(CongestionKind::Cubic), 10),
+        (Profile::paper_hf(), 1),
+    ] {
+        let way = Way::clean(100_000_000, Duration::from_secs(5));
+        let mut path = path(&profile, [way; 2], 100_000);
+        path.logs = true;
+        // The answer to the SYN is there after 10 s, and the first window with it.
+        path.run(Instant::from_secs(14));
+        let data = path.a.log.iter().filter(|(_, packet)| packet.len() > 1000);
+        assert_eq!(data.count(), first, "{profile:?}");
+    }
+}
+
 #[test]
 fn congestion_marks_halve_the_window_without_a_loss() {
     let mut duo = Duo::opened(&linux(), |config| config.ecn = true);

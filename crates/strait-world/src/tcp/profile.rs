@@ -163,6 +163,9 @@ pub struct Profile {
     pub frto: bool,
     /// Undo what a timestamp shows to have been spurious (after RFC 3522, RFC 4015).
     pub undo_timestamps: bool,
+    /// Begin with the whole window although a SYN was repeated, where a timestamp shows that the
+    /// first had arrived: Linux from 5.2 on. Without, two repeats mean one segment.
+    pub undo_syn: bool,
     /// Undo what duplicate reports show to have been spurious (after RFC 3708).
     pub undo_dsack: bool,
     /// Forget a window that wasn't used: while limited by the application (after RFC 7661) and
@@ -261,6 +264,7 @@ impl Profile {
             prr: true,
             frto: true,
             undo_timestamps: true,
+            undo_syn: true,
             undo_dsack: true,
             window_validation: true,
             hystart: true,
@@ -314,6 +318,7 @@ impl Profile {
             },
             frto: false,
             undo_timestamps: false,
+            undo_syn: false,
             undo_dsack: false,
             window_validation: false,
             hystart: false,
@@ -380,6 +385,7 @@ impl Profile {
         Self {
             detection: LossDetection::Threshold,
             syn_linear: 0,
+            undo_syn: false,
             receive_window_initial: 100_000,
             ..Self::linux(CongestionKind::Cubic)
         }

@@ -237,7 +237,7 @@ impl Endpoint {
         let opened = self.tx.handshake_at.unwrap_or(now);
         let echoed = self.echoed(now, segment);
         let spurious = repeats > 0
-            && self.profile.undo_timestamps
+            && self.profile.undo_syn
             && segment.options.timestamps.map(|(_, echo)| echo) == Some(self.timestamp(opened))
             && self.agreed.timestamps;
         // Karn's rule, RFC 6298 section 3: an answer to a repeated SYN measures nothing without

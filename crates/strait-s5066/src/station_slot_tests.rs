@@ -1,0 +1,83 @@
+//! Turns by slots.
+
+use super::*;
+
+/// Two stations on a clear channel of 9600 bit/s that begin 9 and 12 s after another.
+fn slotted() -> World {
+    let station = |number: usize| Settings {
+        long_numbers: false,
+        slots: Some(Slots {
+            length: Duration::from_secs(3),
+            number: number as u32 + 2,
+            turn_min: Duration::from_secs(1),
+            committed_octets: 2000,
+            delivery: Duration::ZERO,
+        }),
+        ..settings(number)
+    };
+    World::new(Air::at(9600, 0.0), (0..2).map(station).collect())
+}
+
+/// When a turn was over.
+fn end(world: &World, turn: usize) -> Instant {
+    let (_, starts, blocks) = world.turns[turn];
+    starts + world.air.block * blocks
+}
+
+#[test]
+fn with_slots_answers_go_at_once_and_all_else_waits() {
+    let mut world = slotted();
+    world.offer(0, 1, 300, true);
+    world.run(Instant::from_secs(60));
+    // Call, acceptance, data, acknowledgement: at least a second each.
+    assert_eq!(world.marks(1), [0]);
+    let whom: Vec<usize> = world.turns.iter().map(|turn| turn.0).collect();
+    assert_eq!(whom, [0, 1, 0, 1]);
+    assert!(world.turns.iter().all(|turn| turn.2 == 3));
+    let begins = |world: &World, turn: usize| world.turns[turn].1;
+    // On silent air at once; what came too late for the answer, after four slots.
+    world.offer(0, 1, 300, true);
+    world.run(world.now + Duration::from_millis(3100));
+    world.offer(1, 0, 300, true);
+    world.run(Instant::from_secs(120));
+    assert_eq!(begins(&world, 4), Instant::from_secs(60) + LEAD);
+    assert_eq!(world.turns[5].0, 1);
+    assert_eq!(world.turns[6].0, 1);
+    let waited = begins(&world, 6).since(end(&world, 5));
+    let slots = Duration::from_secs(12) + LEAD;
+    assert!(
+        (slots..slots + Duration::from_secs(1)).contains(&waited),
+        "{waited:?}"
+    );
+    assert_eq!(world.marks(0), [2]);
+}
+
+#[test]
+fn without_arq_a_station_goes_on_in_its_slot_whoever_had_one_before() {
+    let mut world = slotted();
+    let seconds = |s: u64| Duration::from_secs(s);
+    let about = |waited: Duration, s: u64| (seconds(s)..seconds(s + 1)).contains(&waited);
+    let waited = |world: &World, turn: usize, since: Instant| world.turns[turn].1.since(since);
+    world.offer(1, 0, 300, false);
+    world.run(world.now + seconds(1));
+    // Both have more to say: the other has its slot first, then the one that began.
+    world.offer(0, 1, 300, false);
+    world.offer(1, 0, 300, false);
+    world.run(world.now + seconds(60));
+    let whom: Vec<usize> = world.turns.iter().map(|turn| turn.0).collect();
+    assert_eq!(whom, [1, 0, 1]);
+    let first = end(&world, 0);
+    assert!(about(waited(&world, 1, first), 9), "{:?}", world.turns);
+    assert!(about(waited(&world, 2, first), 12), "{:?}", world.turns);
+    // With nobody in between it leaves each of its two peers' slots to them once more.
+    world.offer(1, 0, 300, false);
+    world.run(world.now + seconds(1));
+    world.offer(1, 0, 300, false);
+    world.run(world.now + seconds(60));
+    assert!(
+        about(waited(&world, 4, end(&world, 3)), 12 + 2 * 6),
+        "{:?}",
+        world.turns
+    );
+    assert_eq!(world.collisions, 0);
+}
