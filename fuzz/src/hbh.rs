@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use strait_core::fate::{Ledger, Origin};
 use strait_core::{ClassId, Duration, Instant};
-use strait_link::hbh::{Heard, Hop, Manner, Settings};
+use strait_link::hbh::{AnyHop, AnySettings, Heard, Manner, Settings, paper};
 use strait_wire::check::Crc16Sum;
-use strait_wire::hbh::{Frame, Session, parse};
+use strait_wire::hbh::{Frame, Session, paper as published, parse};
 use strait_wire::ip;
 use strait_wire::segment::SegmentCheck;
 
@@ -16,9 +16,17 @@ const LIVES: [u32; 2] = [1, 2];
 
 /// Orders of two octets each, some with a frame behind them: what one end hears is made up, with a
 /// wrong check or a right one, or it is what the other end sends, perhaps damaged, twice or late.
-/// No end is ever stuck, holds more than it may, or wants to be woken in the past.
+/// No end is ever stuck, holds more than it may, or wants to be woken in the past. All of it in
+/// either format.
 pub fn hbh(data: &[u8]) {
-    let mut link = Link::known();
+    follow(Link::known(AnySettings::Strait(Settings::default())), data);
+    follow(
+        Link::known(AnySettings::Paper(paper::Settings::default())),
+        data,
+    );
+}
+
+fn follow(mut link: Link, data: &[u8]) {
     let mut rest = data;
     while let Some(([order, much], behind)) = rest.split_first_chunk() {
         rest = behind;
@@ -28,10 +36,14 @@ pub fn hbh(data: &[u8]) {
                 let (frame, behind) = rest.split_at(usize::from(*much).min(rest.len()));
                 rest = behind;
                 let mut frame = frame.to_vec();
-                if order & 7 == 1 {
+                let published = matches!(link.ends[at].hop, AnyHop::Paper(_));
+                if order & 7 == 1 && published {
+                    make_sound_as_published(&mut frame, 1 - at);
+                } else if order & 7 == 1 {
                     make_sound(&mut frame, 1 - at);
                 }
                 again(&frame, 1 - at);
+                again_as_published(&frame, 1 - at);
                 link.hear(at, &frame);
             }
             2 => {
@@ -78,7 +90,7 @@ pub fn orders() -> Vec<u8> {
 }
 
 struct End {
-    hop: Hop,
+    hop: AnyHop,
     numbered: u16,
 }
 
@@ -90,9 +102,9 @@ struct Link {
 }
 
 impl Link {
-    fn known() -> Self {
+    fn known(settings: AnySettings) -> Self {
         let ends = LIVES.map(|life| {
-            let mut hop = Hop::new(Settings::default(), life);
+            let mut hop = AnyHop::new(settings, life);
             hop.set_up(Instant::ZERO);
             End { hop, numbered: 0 }
         });
@@ -114,7 +126,7 @@ impl Link {
                 }
             }
         }
-        assert!(link.ends.iter().all(|end| end.hop.is_known()));
+        assert!(link.ends.iter().all(|end| end.hop.counts().renewals == 1));
         link
     }
 
@@ -140,18 +152,21 @@ impl Link {
         let now = self.now;
         let mut out = Vec::new();
         let hop = &mut self.ends[at].hop;
-        if hop.has_hello(now) {
+        if hop.has_own_control(now) {
             return hop.control(now, &mut out).map(|()| out);
         }
         let again = hop.again(ClassId(0)).map(|(seq, _)| seq);
+        let flow = self.ends[at].numbered % 3;
+        let published = matches!(hop, AnyHop::Paper(_));
+        let hop = &mut self.ends[at].hop;
         let seq = match again {
             Some(seq) => Some(seq),
-            None if hop.takes(0) => {
+            None if hop.takes(0, || Some(u32::from(flow))) => {
                 let number = self.ends[at].numbered;
                 self.ends[at].numbered = number.wrapping_add(1);
                 let packet = self.packet(number)?;
                 let manner = Manner {
-                    flow: number.is_multiple_of(3).then_some(1),
+                    flow: (published || flow == 0).then_some(u32::from(flow)),
                     ..Manner::default()
                 };
                 Some(self.ends[at].hop.begin(packet, manner))
@@ -161,7 +176,7 @@ impl Link {
         let hop = &mut self.ends[at].hop;
         match seq {
             Some(seq) => {
-                hop.transmit(now, now, seq, &mut out)?;
+                hop.transmit(now, now, seq, false, &mut out)?;
                 hop.left(now);
             }
             None => hop.control(now, &mut out)?,
@@ -202,6 +217,43 @@ fn make_sound(frame: &mut Vec<u8>, from: usize) {
     }
     let check = sum.update(frame).finish();
     frame.extend(check.to_le_bytes());
+}
+
+/// Puts the check of a frame of the published format into its place.
+fn make_sound_as_published(frame: &mut [u8], from: usize) {
+    let at = match frame.first().map(|first| first >> 4) {
+        Some(4) => usize::from(frame[0] & 15) * 4,
+        Some(6) => 40,
+        _ => 0,
+    };
+    let mut sum = Crc16Sum::new();
+    sum.update(&LIVES[from].to_be_bytes());
+    sum.update(&LIVES[1 - from].to_be_bytes());
+    if let Some(place) = frame.get_mut(at + 4..at + 6) {
+        place.fill(0);
+        let check = sum.update(frame).finish();
+        frame[at + 4..at + 6].copy_from_slice(&check.to_be_bytes());
+    }
+}
+
+/// What is read of the published format is written and read again.
+fn again_as_published(frame: &[u8], from: usize) {
+    let session = Session {
+        sender: LIVES[from],
+        receiver: LIVES[1 - from],
+    };
+    let Ok(read) = published::parse(frame, Some(session)) else {
+        return;
+    };
+    let mut out = Vec::new();
+    match &read {
+        published::Frame::Hello(hello) => hello.emit(CHECK, &mut out),
+        published::Frame::Data(data, packet) => {
+            assert_eq!(data.emit(packet, session, &mut out), Some(()));
+        }
+        published::Frame::Ack(ack) => ack.emit(session, &mut out),
+    }
+    assert_eq!(published::parse(&out, Some(session)), Ok(read));
 }
 
 /// What is read is written and read again.

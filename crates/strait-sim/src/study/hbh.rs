@@ -297,4 +297,44 @@ mod tests {
             assert_eq!(cases[1].seeds, 1..1 + study.seeds);
         }
     }
+
+    #[test]
+    fn a_sweep_changes_one_parameter_of_its_column() {
+        let text = include_str!("../../../../scenarios/studies/hbh.toml");
+        let study = HbhStudy::parse("hbh.toml", text).unwrap();
+        let paper = |case: &Case| {
+            let port = &case.gateways.as_ref().unwrap().port;
+            port.hbh.as_ref().unwrap().paper.clone().unwrap()
+        };
+        for values in study.sweep.varied() {
+            let cases = study.sweep_cases(&values, false);
+            assert_eq!(cases.len(), values.len() * study.sweep.losses.len());
+            assert_eq!(cases[0].seeds, 1..2);
+            let last = cases.last().unwrap();
+            assert_eq!(last.seeds, 1..1 + study.sweep.seeds);
+            let full = study.sweep_cases(&values, true);
+            assert_eq!(full.last().unwrap().seeds, 1..1 + study.sweep.seeds_full);
+            // The last values are those that differ from the usual in more than one key.
+            let usual = PaperConfig::default();
+            match values.last().unwrap() {
+                Varied::Retries(retries, true) => {
+                    assert_eq!(
+                        (paper(last).retries, paper(last).along_path),
+                        (*retries, true)
+                    );
+                }
+                Varied::Window(most, true) => {
+                    assert_eq!(
+                        (paper(last).window, paper(last).window_max),
+                        (1, Some(*most))
+                    );
+                }
+                Varied::Timeout(None) => assert_eq!(paper(last), usual),
+                other => panic!("{other:?}"),
+            }
+        }
+        let nobody = text.replace("column = \"paper\"", "column = \"nobody\"");
+        let fault = HbhStudy::parse("hbh.toml", &nobody).unwrap_err();
+        assert!(fault.to_string().contains("sweep.column"), "{fault}");
+    }
 }

@@ -67,6 +67,8 @@ struct Edge {
     rate_bit_s: u64,
     weak: bool,
     profile: &'static str,
+    /// Reliable hops go as published.
+    published: bool,
     check: &'static str,
     /// At both ends: one that doesn't ask for anything lets the other know of its new start only
     /// when it has refused a packet.
@@ -79,6 +81,8 @@ struct Draw {
     stream: Stream,
     /// Which media are made reliable hops.
     hops: Stream,
+    /// Which of these go as published.
+    formats: Stream,
     files: BTreeMap<String, String>,
     text: String,
     edges: Vec<Edge>,
@@ -110,6 +114,7 @@ pub(crate) fn draw(seed: u64) -> Drawn {
     let mut draw = Draw {
         stream: Stream::new(seed, "swarm"),
         hops: Stream::new(seed, "swarm hops"),
+        formats: Stream::new(seed, "swarm formats"),
         files: BTreeMap::new(),
         text: String::new(),
         edges: Vec::new(),
@@ -230,6 +235,9 @@ impl Draw {
         } else {
             profile
         };
+        let published = profile == "hbh" && self.formats.below(3) == 0;
+        // That format has a check of its own.
+        let check = if published { "" } else { check };
         // Who compresses asks for checks of 16 bits on real-time packets, and has them unless told.
         let compression = match profile {
             "plain" | "hbh" => "",
@@ -249,6 +257,7 @@ impl Draw {
             rate_bit_s,
             weak,
             profile,
+            published,
             check,
             compression,
             // A packet goes whole, with what stands before it, and not every simulated TCP follows
@@ -271,12 +280,14 @@ impl Draw {
             }
             let first = edges[0].rate_bit_s;
             let (weak, profile, check) = (edges[0].weak, edges[0].profile, edges[0].check);
+            let published = edges[0].published;
             let compression = edges[0].compression;
             let mtu = edges[0].mtu;
             for edge in &mut edges {
                 edge.shared = true;
                 edge.rate_bit_s = first;
                 (edge.weak, edge.profile, edge.check) = (weak, profile, check);
+                edge.published = published;
                 (edge.compression, edge.mtu) = (compression, mtu);
             }
         }
@@ -314,6 +325,9 @@ impl Draw {
                 "[[port]]\nname = \"{name}\"\nkind = \"{kind}\"\nprofile = \"{}\"\n{}",
                 edge.profile, edge.check
             );
+            if edge.published {
+                text.push_str("hbh = { format = \"paper\" }\n");
+            }
             text.push_str(edge.compression);
             // Not every simulated TCP follows a path's MTU.
             let clamps = edge.mtu < 1500 || self.percent(50);

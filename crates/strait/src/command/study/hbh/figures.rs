@@ -40,10 +40,15 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Every column's medians over the losses, without those that never arrived.
+/// Medians over the losses of all columns with the published format's endpoint, without what never
+/// arrived.
 fn over_losses(cells: &Cells<'_>, of: Quantity, up: &str) -> Figure {
     let losses = &cells.study.losses;
-    let columns = cells.study.columns.iter().enumerate();
+    let all = &cells.study.columns;
+    let swept = all.iter().find(|it| it.name == cells.study.sweep.column);
+    let endpoint = swept.map(|column| &column.endpoint);
+    let columns = all.iter().enumerate();
+    let columns = columns.filter(|(_, column)| Some(&column.endpoint) == endpoint);
     let marks = columns.map(|(column, entry)| {
         let at = |loss: usize| losses[loss].0 * 100.0;
         // Of what didn't arrive, what was sent until the end of the run means nothing.
@@ -68,12 +73,12 @@ fn over_losses(cells: &Cells<'_>, of: Quantity, up: &str) -> Figure {
 /// that has no place across.
 fn place(value: Varied) -> (&'static str, Option<f64>) {
     match value {
-        Varied::Retries(retries, false) => ("a link", Some(f64::from(retries))),
-        Varied::Retries(retries, true) => ("the path", Some(f64::from(retries))),
+        Varied::Retries(retries, false) => ("link", Some(f64::from(retries))),
+        Varied::Retries(retries, true) => ("path", Some(f64::from(retries))),
         Varied::Window(window, false) => ("fixed", Some(f64::from(window))),
         Varied::Window(window, true) => ("AIMD", Some(f64::from(window))),
         Varied::Timeout(Some(timeout)) => ("fixed", Some(timeout.0.as_secs_f64())),
-        Varied::Timeout(None) => ("adaptive", None),
+        Varied::Timeout(None) => ("by RTT", None),
     }
 }
 
@@ -85,7 +90,7 @@ fn over_values(title: &str, across: &str, up: &str, cases: &[Cases], of: Quantit
     let end = places.fold(0.0, f64::max);
     for case in cases {
         let (way, at) = place(case.value);
-        let name = format!("{way}, {} %", case.loss * 100.0);
+        let name = format!("{way} {} %", case.loss * 100.0);
         let Some(median) = case.median(of) else {
             continue;
         };
