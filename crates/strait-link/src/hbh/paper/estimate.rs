@@ -17,6 +17,8 @@ pub(super) struct Timeout {
 impl Timeout {
     /// Before anything is measured, as RFC 6298 section 2.1 has it.
     const UNKNOWN: Duration = Duration::from_secs(1);
+    /// The shortest by measures: a clock or a driver adds that.
+    const MIN: Duration = Duration::from_millis(10);
     /// The longest: RFC 6298 section 2.5 allows 60 s.
     const MAX: Duration = Duration::from_secs(60);
     const M: u64 = 2;
@@ -52,11 +54,11 @@ impl Timeout {
     /// How long after a transmission the next one goes.
     pub(super) fn after(&self) -> Duration {
         let adaptive = || {
-            self.smoothed
-                .map_or(Self::UNKNOWN, |(mean_ns, variation_ns)| {
-                    let sum_ns = mean_ns.saturating_add(variation_ns.saturating_mul(Self::N));
-                    Duration::from_nanos(sum_ns.saturating_mul(Self::M))
-                })
+            let measured = |(mean_ns, variation_ns): (u64, u64)| {
+                let sum_ns = mean_ns.saturating_add(variation_ns.saturating_mul(Self::N));
+                Duration::from_nanos(sum_ns.saturating_mul(Self::M))
+            };
+            self.smoothed.map_or(Self::UNKNOWN, measured).max(Self::MIN)
         };
         self.fixed.unwrap_or_else(adaptive).min(Self::MAX)
     }

@@ -384,6 +384,10 @@ fn the_timeout_follows_the_papers_rule() {
     let after = timeout.after().as_micros();
     assert_eq!(after, 2 * (110_000 + 10 * 46_666) + 13);
     assert_eq!(estimate::Timeout::new(Some(ms(60))).after(), ms(60));
+    // What is answered in no time is still waited for.
+    let mut instant = estimate::Timeout::new(None);
+    instant.measure(Duration::ZERO);
+    assert_eq!(instant.after(), ms(10));
 }
 
 #[test]
