@@ -294,6 +294,7 @@ impl Bench {
                     meta: FrameMeta {
                         damaged: u.arbitrary()?,
                         snr_centi_db: u.arbitrary()?,
+                        rate_bit_s: u.arbitrary()?,
                     },
                 };
                 self.give(&input);

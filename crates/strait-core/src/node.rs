@@ -169,6 +169,8 @@ pub struct FrameMeta {
     pub damaged: bool,
     /// Signal-to-noise ratio in hundredths of a decibel, where the medium measures it.
     pub snr_centi_db: Option<i16>,
+    /// The rate by which it came, in bit/s, where the medium has several and tells.
+    pub rate_bit_s: Option<u32>,
 }
 
 /// A change of a port.

@@ -12,7 +12,7 @@ use crate::time::{Duration, nanos};
 
 mod hf;
 
-pub use self::hf::{ClientStats, HfPeer, HfStats, PRIORITIES};
+pub use self::hf::{ClientStats, HfPeer, HfRate, HfStats, PRIORITIES};
 
 /// Packets destroyed, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

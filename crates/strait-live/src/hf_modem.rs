@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use strait_core::id::{ClassId, NeighbourId};
-use strait_core::node::{PortEvent, PortState, Room, TxMeta};
+use strait_core::node::{FrameMeta, PortEvent, PortState, Room, TxMeta};
 use strait_core::time::Instant;
 use strait_core::waveform::Mode;
 use strait_node::config::HfModem;
@@ -29,12 +29,16 @@ pub(crate) struct ModemPort {
     /// The modem has greeted, and takes commands.
     ready: bool,
     carrier: bool,
+    /// The rate of the transmission that it told of last, and of the octets that were given last.
+    heard_bit_s: Option<u32>,
+    given_bit_s: Option<u32>,
     turn: Option<Sending>,
     counts: IoCounts,
 }
 
 enum Came {
-    Octets(Vec<u8>),
+    /// By which rate, as far as the modem said.
+    Octets(Vec<u8>, Option<u32>),
     Event(PortEvent),
 }
 
@@ -58,6 +62,8 @@ impl ModemPort {
             came: VecDeque::new(),
             ready: false,
             carrier: false,
+            heard_bit_s: None,
+            given_bit_s: None,
             turn: None,
             counts: IoCounts::default(),
         }
@@ -82,6 +88,7 @@ impl ModemPort {
             came,
             ready,
             carrier,
+            heard_bit_s,
             turn,
             counts,
             ..
@@ -92,11 +99,18 @@ impl ModemPort {
             }
             ModemPacket::Probe | ModemPacket::KeepAlive => packet.emit(&mut answers),
             ModemPacket::InitialSetup { .. } => *ready = true,
-            ModemPacket::Carrier { on, .. } if on != *carrier => {
-                *carrier = on;
-                came.push_back(Came::Event(PortEvent::Carrier(on)));
+            ModemPacket::Carrier { on, rate_bit_s, .. } => {
+                if on && rate_bit_s > 0 {
+                    *heard_bit_s = Some(rate_bit_s);
+                }
+                if on != *carrier {
+                    *carrier = on;
+                    came.push_back(Came::Event(PortEvent::Carrier(on)));
+                }
             }
-            ModemPacket::RxData { octets, .. } => came.push_back(Came::Octets(octets.to_vec())),
+            ModemPacket::RxData { octets, .. } => {
+                came.push_back(Came::Octets(octets.to_vec(), *heard_bit_s));
+            }
             ModemPacket::TxStatus {
                 state: TxState::Flushed,
                 ..
@@ -114,7 +128,8 @@ impl ModemPort {
     fn next(&mut self, buffer: &mut [u8]) -> Option<Received> {
         Some(match self.came.pop_front()? {
             Came::Event(event) => Received::Event(event),
-            Came::Octets(came) => {
+            Came::Octets(came, heard_bit_s) => {
+                self.given_bit_s = heard_bit_s;
                 let octets = came.len().min(buffer.len());
                 buffer[..octets].copy_from_slice(&came[..octets]);
                 Received::Frame {
@@ -265,6 +280,13 @@ impl PortIo for ModemPort {
         let said = buffer[..octets].to_vec();
         self.take(now, &said)?;
         Ok(self.next(buffer).unwrap_or(Received::Skipped))
+    }
+
+    fn meta(&self) -> FrameMeta {
+        FrameMeta {
+            rate_bit_s: self.given_bit_s,
+            ..FrameMeta::default()
+        }
     }
 
     fn counts(&self) -> IoCounts {

@@ -11,9 +11,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use strait_core::drive;
 use strait_core::id::PortId;
-use strait_core::node::{
-    Command, DownCause, FrameMeta, Input, Node, PortEvent, SocketId, StreamEvent,
-};
+use strait_core::node::{Command, DownCause, Input, Node, PortEvent, SocketId, StreamEvent};
 use strait_core::stats::Agreement;
 use strait_core::time::{Duration, Instant};
 
@@ -586,7 +584,7 @@ impl<N: Node + ?Sized> Runner<N> {
                         port,
                         from,
                         bytes: &buffer[..octets],
-                        meta: FrameMeta::default(),
+                        meta: self.bench.slots[index].io.meta(),
                     };
                     self.feed(now, input);
                 }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use strait_core::id::NeighbourId;
-use strait_core::node::{PortEvent, PortState, Room, TxMeta};
+use strait_core::node::{FrameMeta, PortEvent, PortState, Room, TxMeta};
 use strait_core::time::Instant;
 
 use crate::error::Error;
@@ -67,6 +67,11 @@ pub trait PortIo {
     /// # Errors
     /// The device is gone.
     fn receive(&mut self, now: Instant, buffer: &mut [u8]) -> io::Result<Received>;
+
+    /// What the medium knows of the frame that it gave last.
+    fn meta(&self) -> FrameMeta {
+        FrameMeta::default()
+    }
 
     /// What happened below the node's eyes.
     fn counts(&self) -> IoCounts;

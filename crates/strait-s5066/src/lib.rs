@@ -11,13 +11,17 @@ pub mod arq;
 pub mod c_pdu;
 pub mod check;
 pub mod d_pdu;
+pub mod eow;
 mod link;
+mod management;
 mod non_arq;
 mod quality;
+pub mod rate;
 pub mod s_pdu;
 pub mod sis;
 pub mod station;
 pub mod stream;
 
 pub use address::Address;
+pub use rate::Adapt;
 pub use station::{LinkView, Offer, Outcome, Received, Settings, Slots, Station, StationStats};

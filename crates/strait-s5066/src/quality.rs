@@ -46,11 +46,20 @@ impl Quality {
         self.news.1 += u32::from(!came);
     }
 
-    /// Whether more than half of the frames were lost since this was asked last; `None` if nothing
-    /// was learnt.
-    pub fn take_news(&mut self) -> Option<bool> {
-        let (frames, lost) = core::mem::take(&mut self.news);
-        (frames > 0).then_some(lost * 2 > frames)
+    /// Frames told of since this was asked last, and how many of them were lost.
+    pub fn take_news(&mut self) -> (u32, u32) {
+        core::mem::take(&mut self.news)
+    }
+
+    /// The waveform is another one: what was learnt counts little. A `faster` one is more likely
+    /// to be damaged: as if half a frame of four had been lost.
+    pub fn forget(&mut self, faster: bool) {
+        let lost = if faster { 0.5 } else { 0.1 };
+        *self = Self {
+            lost,
+            news: self.news,
+            ..Self::default()
+        };
     }
 
     /// Of the frames of late, the share that got lost.
@@ -93,6 +102,15 @@ mod tests {
             quality.learn(octets + 16, chance.happens(right));
         }
         quality.segment_octets(16, 1023)
+    }
+
+    #[test]
+    fn segments_of_a_faster_waveform_are_short_until_more_is_known() {
+        let mut quality = Quality::default();
+        for (faster, expected) in [(true, 147), (false, 347)] {
+            quality.forget(faster);
+            assert_eq!(quality.segment_octets(16, 1023), expected);
+        }
     }
 
     #[test]

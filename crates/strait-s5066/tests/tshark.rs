@@ -7,6 +7,7 @@ use std::process::Command;
 use strait_s5066::Address;
 use strait_s5066::c_pdu::CPdu;
 use strait_s5066::d_pdu::{Ack, Body, DPdu, Data, NonArq, Reset, Segment};
+use strait_s5066::eow::{CAN_ADAPT, Eow, HAS_HIGH_RATES, Purpose, RATE_FIXED, Response, high_rate};
 use strait_s5066::sis::{
     HardLink, Indication, MODE_ARQ, MODE_WITH_ERRORS, Primitive, Request, Service, Told,
 };
@@ -146,6 +147,101 @@ fn another_decoder_finds_every_type_in_order() {
         .count();
     let correct = told.matches("Correct").count();
     assert_eq!(correct, bodies.len() + segments, "{told}");
+}
+
+#[test]
+fn another_decoder_reads_every_order_wire_as_it_is_meant() {
+    let rate = |purpose| Eow::Rate {
+        rate: 11,
+        interleaver: 1,
+        purpose,
+    };
+    let answer = |response, reason| Eow::Response { response, reason };
+    let high = high_rate(64_000, 64);
+    let messages: [(Eow, &[u8], &[&str]); 9] = [
+        (
+            rate(Purpose::Request),
+            &[],
+            &[
+                "DRC_REQUEST",
+                "9600 bps",
+                "Short interleaving",
+                "Master has independent",
+            ],
+        ),
+        (rate(Purpose::RequestBoth), &[], &["Tx=Rx at master"]),
+        (
+            rate(Purpose::Advice),
+            &[],
+            &["Advising node has independent"],
+        ),
+        (
+            answer(Response::Accept, 0),
+            &[],
+            &["DRC_RESPONSE", "Accept", "No reason"],
+        ),
+        (
+            answer(Response::Refuse, RATE_FIXED),
+            &[],
+            &["Refuse", "Not possible to change modem data rate"],
+        ),
+        (answer(Response::Confirm, 0), &[], &["Confirm"]),
+        (Eow::Unrecognised { reason: 0 }, &[], &["UNRECOGNIZED_TYPE"]),
+        (
+            Eow::Capability(CAN_ADAPT | HAS_HIGH_RATES),
+            &[],
+            &[
+                "CAPABILITY",
+                "Adaptive modem parameters capable",
+                "Extended data rate available",
+            ],
+        ),
+        (
+            Eow::HighRate {
+                waveform: 3,
+                channels: 1,
+            },
+            &high,
+            &["HDR_DRC_REQUEST", "STANAG_4539", "0000fa000040"],
+        ),
+    ];
+    let d_pdus = messages.map(|(eow, message, _)| {
+        let body = Body::Management {
+            extended: !message.is_empty(),
+            valid: true,
+            ack: false,
+            frame: 4,
+            message,
+        };
+        let mut out = Vec::new();
+        let d_pdu = DPdu {
+            eow: eow.bits(),
+            eot: 20,
+            to: Address::new(0x0123_4568),
+            from: Address::new(0x0123_4567),
+            body,
+        };
+        d_pdu.put(&mut out);
+        out
+    });
+    let Some(told) = dissected(LINKTYPE_STANAG_5066_D_PDU, &d_pdus) else {
+        println!("tshark isn't here: nothing was checked");
+        return;
+    };
+    assert!(
+        !told.contains("Malformed") && !told.contains("ncorrect"),
+        "{told}"
+    );
+    let frames: Vec<&str> = told
+        .split("\nFrame ")
+        .filter(|it| it.contains("DPDU"))
+        .collect();
+    assert_eq!(frames.len(), messages.len(), "{told}");
+    for (frame, (.., meanings)) in frames.iter().zip(messages) {
+        for meaning in meanings {
+            assert!(frame.contains(meaning), "{meaning}: {frame}");
+        }
+    }
 }
 
 /// A TCP segment in an IPv4 packet, from the interface's port to a client's; checksums aren't

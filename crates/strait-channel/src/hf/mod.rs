@@ -24,6 +24,7 @@ use alloc::vec::Vec;
 
 use strait_core::node::{PortState, Room, Turn};
 use strait_core::time::{Duration, Instant};
+use strait_core::waveform::Mode;
 
 use self::config::Modem;
 pub use self::config::{HfConfig, KeyedBy, TraceError};
@@ -101,6 +102,8 @@ struct Power {
     data: Instant,
     /// From the end of a block to its octets.
     decode: Duration,
+    /// The waveform, which its preamble tells.
+    mode: Mode,
 }
 
 /// A block on its way to one receiver.
@@ -253,6 +256,12 @@ impl Air {
         self.stations[station.0].carrier()
     }
 
+    /// The waveform of the transmission that reached a station last, as its modem knows by the
+    /// preamble: receivers follow what is sent.
+    pub fn mode_heard(&self, station: StationId) -> Option<Mode> {
+        self.stations[station.0].heard()
+    }
+
     /// What happened to what the end `from` of a path sent.
     pub fn stats(&self, path: PathId, from: Side) -> &ChannelStats {
         &self.paths[path.0].way(from).stats
@@ -326,7 +335,7 @@ impl Air {
             } => {
                 let lost = self.paths[path].loses(to.other(), (at, power.data));
                 let receiver = self.paths[path].ends[to.index()];
-                self.stations[receiver].rises(at, keying, power.decode, lost);
+                self.stations[receiver].rises(at, keying, power, lost);
                 self.sense(at, receiver);
                 None
             }

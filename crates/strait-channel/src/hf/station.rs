@@ -94,6 +94,8 @@ pub(super) struct Station {
     reach: Reach,
     keyed: Option<Keyed>,
     receptions: BTreeMap<u64, Reception>,
+    /// The waveform of the one that began last.
+    heard: Option<Mode>,
     /// Decoding of the transmission that ended last.
     tail: Duration,
     /// Whether there is power, and how often that changed.
@@ -116,6 +118,7 @@ impl Station {
             reach: Reach::default(),
             keyed: None,
             receptions: BTreeMap::new(),
+            heard: None,
             tail: Duration::ZERO,
             sensed: (false, 0),
             carrier: false,
@@ -134,6 +137,10 @@ impl Station {
     /// Its paths, and which end of each it is.
     pub(super) fn paths(&self) -> &[(usize, Side)] {
         &self.paths
+    }
+
+    pub(super) const fn heard(&self) -> Option<Mode> {
+        self.heard
     }
 
     pub(super) const fn carrier(&self) -> bool {
@@ -286,8 +293,9 @@ impl Station {
     pub(super) fn power_on(&mut self, keying: u64) -> Option<Power> {
         let keyed = self.keyed.as_mut().filter(|keyed| keyed.keying == keying)?;
         keyed.power = true;
-        let (data, decode) = (keyed.data, self.modem.decode(keyed.mode));
-        Some(Power { data, decode })
+        let (data, mode) = (keyed.data, keyed.mode);
+        let decode = self.modem.decode(mode);
+        Some(Power { data, decode, mode })
     }
 
     /// Fixes what the next block carries.
@@ -371,9 +379,10 @@ impl Station {
         &mut self,
         now: Instant,
         keying: u64,
-        decode: Duration,
+        power: Power,
         lost: Option<LossCause>,
     ) {
+        self.heard = Some(power.mode);
         let met = self.keyed.is_some() || self.powers() > 0;
         if met {
             self.stats.collisions += 1;
@@ -382,7 +391,7 @@ impl Station {
         let lost = met.then_some(LossCause::Collision).or(lost);
         let reception = Reception {
             power: true,
-            decode,
+            decode: power.decode,
             lost: lost.map(|cause| (now, cause)),
         };
         self.receptions.insert(keying, reception);

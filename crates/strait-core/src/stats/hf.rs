@@ -29,6 +29,8 @@ pub struct HfStats {
     pub resets: u64,
     /// Warnings sent and received.
     pub warnings: u64,
+    /// Management messages sent and received, repeats not counted.
+    pub messages: u64,
     /// By priority: U_PDUs that wait, of the gateway and of clients.
     pub queued: [u64; PRIORITIES],
     /// Time on the air of stations that aren't neighbours, or couldn't be told, in nanoseconds.
@@ -83,4 +85,27 @@ pub struct HfPeer {
     pub sent_ns: u64,
     /// Time of its transmissions, whoever they were for, in nanoseconds.
     pub heard_ns: u64,
+    /// How its data rate is chosen, if it changes.
+    pub rate: Option<HfRate>,
+}
+
+/// The data rate towards another station, where it follows what arrives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HfRate {
+    /// The rate in use, in bit/s.
+    pub bit_s: u64,
+    /// Changes to a higher rate.
+    pub up: u64,
+    /// Changes to a lower rate as too much was lost.
+    pub down: u64,
+    /// Changes to a lower rate as nothing was heard.
+    pub silent: u64,
+    /// Why it was changed last; empty if it never was.
+    pub reason: &'static str,
+    /// What the other station advises, in bit/s.
+    pub advised_bit_s: Option<u64>,
+    /// The rate of what it sent last, in bit/s, where the modem tells.
+    pub heard_bit_s: Option<u32>,
+    /// Signal-to-noise ratio of what it sends, in hundredths of a decibel, where the modem tells.
+    pub snr_centi_db: Option<i16>,
 }

@@ -272,6 +272,7 @@ impl AirEmulator {
 
     fn tell(&mut self, event: &AirEvent) -> Result<(), Error> {
         let StationId(index) = event.station;
+        let mode = self.air.mode_heard(event.station);
         let (side, now) = (Side::BOTH[index], self.clock.now());
         let told = match &mut self.ends[index] {
             AirEnd::Pty { pair, .. } => match &event.what {
@@ -288,7 +289,7 @@ impl AirEmulator {
             },
             AirEnd::DataPort(port) => match &event.what {
                 Heard::Octets(octets, _) => port.tell_octets(now, octets),
-                Heard::Carrier(on) => port.tell_carrier(now, *on).map(|()| true),
+                Heard::Carrier(on) => port.tell_carrier(now, *on, mode).map(|()| true),
                 Heard::Drained => port.tell_drained(now).map(|()| true),
             },
         };

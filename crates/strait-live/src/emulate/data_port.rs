@@ -176,10 +176,15 @@ impl DataPort {
         };
     }
 
-    /// Others' power is there, or gone.
-    pub(super) fn tell_carrier(&mut self, now: Instant, on: bool) -> io::Result<()> {
+    /// Others' power is there, by this waveform, or gone.
+    pub(super) fn tell_carrier(
+        &mut self,
+        now: Instant,
+        on: bool,
+        mode: Option<Mode>,
+    ) -> io::Result<()> {
         self.session.carrier = on;
-        let packet = carrier(on, self.own);
+        let packet = carrier(on, mode.unwrap_or(self.own));
         self.tell(now, &packet)
     }
 

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use prometheus_client::encoding::DescriptorEncoder;
-use strait_core::stats::{HfPeer, HfStats, PortStats, Stats};
+use strait_core::stats::{HfPeer, HfRate, HfStats, PortStats, Stats};
 
 use super::{counters, gauges, seconds, seconds_counters};
 
 type StationValue = (&'static str, &'static str, fn(&HfStats) -> u64);
 type LinkValue = (&'static str, &'static str, fn(&HfPeer) -> u64);
 
-const STATION_COUNTERS: [StationValue; 15] = [
+const STATION_COUNTERS: [StationValue; 16] = [
     ("hf_turns", "Transmissions of a station", |s| s.turns),
     ("hf_d_pdus_out", "D_PDUs sent", |s| s.d_pdus_out),
     ("hf_d_pdus_in", "D_PDUs received", |s| s.d_pdus_in),
@@ -24,6 +24,11 @@ const STATION_COUNTERS: [StationValue; 15] = [
     ("hf_links_lost", "Links taken for lost", |s| s.links_lost),
     ("hf_resets", "Times that both ends began anew", |s| s.resets),
     ("hf_warnings", "Warnings sent and received", |s| s.warnings),
+    (
+        "hf_messages",
+        "Management messages sent and received",
+        |s| s.messages,
+    ),
     ("hf_client_requests", "U_PDUs taken from clients", |s| {
         s.clients.requests
     }),
@@ -59,6 +64,18 @@ const LINK_GAUGES: [LinkValue; 4] = [
     ),
 ];
 
+type RateValue = (&'static str, &'static str, fn(&HfRate) -> u64);
+
+const RATE_COUNTERS: [RateValue; 3] = [
+    ("hf_rate_up", "Changes to a higher data rate", |r| r.up),
+    ("hf_rate_down", "Changes to a lower one by losses", |r| {
+        r.down
+    }),
+    ("hf_rate_silent", "Changes to a lower one by silence", |r| {
+        r.silent
+    }),
+];
+
 fn stations_of(stats: &Stats) -> impl Iterator<Item = &PortStats> + Clone {
     let ports = stats.ports.iter();
     ports.filter(|port| !port.hf.peers.is_empty())
@@ -89,6 +106,13 @@ pub(super) fn stations(stats: &Stats, to: &mut DescriptorEncoder<'_>) -> fmt::Re
         let rows = links_of(stats).map(|(labels, peer)| (labels, value(peer)));
         gauges(to, name, help, rows)?;
     }
+    let rates = links_of(stats).filter_map(|(labels, peer)| Some((labels, peer.rate?)));
+    for (name, help, value) in RATE_COUNTERS {
+        let rows = rates.clone().map(|(labels, rate)| (labels, value(&rate)));
+        counters(to, name, help, rows)?;
+    }
+    let bit_s = rates.map(|(labels, rate)| (labels, rate.bit_s));
+    gauges(to, "hf_rate_bit_s", "Data rate towards a neighbour", bit_s)?;
     let queued = stations_of(stats).flat_map(|port| {
         let queued = (0u8..).zip(port.hf.queued);
         queued.map(|(priority, count)| {

@@ -8,9 +8,11 @@ use core::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use strait_core::Duration;
 use strait_core::stats::{HfPeer, HfStats};
-use strait_core::units::{Octets, Time};
+use strait_core::units::{BitRate, Octets, Time};
+use strait_core::waveform::{self, Family};
+use strait_s5066::eow::interleaver_code;
 use strait_s5066::s_pdu::{SAP_ETHER, SAP_IP};
-use strait_s5066::{Address, Settings, Slots, sis};
+use strait_s5066::{Adapt, Address, Settings, Slots, sis};
 
 use crate::config::{
     Compression, HfModemConfig, InvalidConfig, LinkProfile, PayloadCompression, PortConfig, invalid,
@@ -67,6 +69,9 @@ pub struct HfConfig {
     /// Turns by slots, as stations in use have them; absent, by the end of each transmission.
     #[serde(default)]
     pub slots: Option<SlotsConfig>,
+    /// The data rate follows what arrives; absent, it is the modem's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapt: Option<AdaptConfig>,
     /// Other programs may use the station, by TCP; absent, none may.
     #[serde(default)]
     pub sis: Option<SisConfig>,
@@ -117,6 +122,56 @@ impl ProbeConfig {
         let own = [SAP_IP, SAP_ETHER].contains(&self.sap);
         let numbers = self.sap > 15 || self.priority > 15 || self.octets.0 > 2048;
         own || numbers || !(1.0..=100.0).contains(&period_s) || self.expedited && !self.arq
+    }
+}
+
+/// How a station's data rate follows what arrives. It begins with the modem's own.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdaptConfig {
+    /// The slowest rate; 75 bit/s if absent, or what the waveforms have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slowest: Option<BitRate>,
+    /// The fastest rate; the waveforms' own if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fastest: Option<BitRate>,
+    /// The other station is asked before a change, as it must be where modems don't find the rate
+    /// of what they hear by themselves.
+    pub agree: bool,
+    /// Signal-to-noise ratios that the modem tells of become advice for the other station.
+    pub advice: bool,
+}
+
+impl Default for AdaptConfig {
+    fn default() -> Self {
+        Self {
+            slowest: None,
+            fastest: None,
+            agree: false,
+            advice: true,
+        }
+    }
+}
+
+impl AdaptConfig {
+    /// The waveforms to choose from, those of the modem.
+    fn adapt(&self, modem: &HfModemConfig) -> Adapt {
+        let most = |rate: Option<BitRate>, or: u64| rate.map_or(or, |rate| rate.0);
+        let (from, to) = (most(self.slowest, 0), most(self.fastest, u64::MAX));
+        let rates = waveform::rates(modem.family, modem.bandwidth);
+        let rates = rates.filter(|rate| (from..=to).contains(&u64::from(*rate)));
+        let find = |rate| waveform::find(modem.family, modem.bandwidth, modem.interleaver, rate);
+        Adapt {
+            ladder: rates.filter_map(find).collect(),
+            interleaver: interleaver_code(modem.interleaver),
+            waveform: match modem.family {
+                Family::M110A => 0,
+                Family::S4539 => 3,
+                Family::M110D => 7,
+            },
+            agree: self.agree,
+            advice: self.advice,
+        }
     }
 }
 
@@ -223,12 +278,19 @@ impl HfConfig {
             unanswered_max: self.unanswered.unwrap_or(usual.unanswered_max),
             long_numbers: self.long_numbers,
             slots: self.slots.as_ref().map(|slots| slots.slots(usual.own)),
+            adapt: self.adapt(),
             window: self.window.unwrap_or(usual.window),
             segment_octets_max: self
                 .segment
                 .map_or(usual.segment_octets_max, |octets| octets.0 as usize),
             ..usual
         }
+    }
+
+    /// The rates between which the station chooses.
+    fn adapt(&self) -> Option<Adapt> {
+        let modem = self.modem.clone().unwrap_or_default();
+        self.adapt.as_ref().map(|adapt| adapt.adapt(&modem))
     }
 
     /// The subnetwork interface that goes with it.
@@ -346,6 +408,12 @@ impl HfConfig {
                     .is_some_and(|octets| !(24..=1023).contains(&octets.0)),
                 "hf.segment",
                 "must be 24 to 1023 octets",
+            ),
+            (
+                self.adapt().is_some_and(|adapt| adapt.ladder.is_empty()),
+                "hf.adapt",
+                "no waveform of `hf.modem` has a rate from `slowest` to `fastest` with its \
+                 `interleaver`",
             ),
             (
                 self.window

@@ -19,7 +19,8 @@ use alloc::vec::Vec;
 use strait_core::fate::{Ledger, Origin};
 use strait_core::flow::Flow;
 use strait_core::node::{
-    Boot, Command, NodeFactory, PortEvent, RouteChange, StoreOp, StreamEvent, StreamId, Ticket,
+    Boot, Command, FrameMeta, NodeFactory, PortEvent, RouteChange, StoreOp, StreamEvent, StreamId,
+    Ticket,
 };
 use strait_core::prefix::Prefix;
 use strait_core::stats::{ClassStats, PortStats, Stats};
@@ -291,7 +292,13 @@ impl Gateway {
         }
     }
 
-    fn take_frame(&mut self, now: Instant, port: PortId, from: NeighbourId, bytes: &[u8]) {
+    fn take_frame(
+        &mut self,
+        now: Instant,
+        (port, from): (PortId, NeighbourId),
+        bytes: &[u8],
+        meta: FrameMeta,
+    ) {
         if port == PortId::HOST && self.hear_station(now, bytes) {
             return;
         }
@@ -299,7 +306,7 @@ impl Gateway {
             return self.take_hop_frame(now, port, from, bytes);
         }
         if let Some(entry) = self.ports.get_mut(port.index()).filter(|it| it.is_hf()) {
-            return entry.hear_hf(now, bytes, &mut self.ledger);
+            return entry.hear_hf(now, bytes, meta, &mut self.ledger);
         }
         let mut arrived = core::mem::take(&mut self.arrived);
         if let Some(entry) = self.ports.get_mut(port.index()) {
@@ -415,8 +422,11 @@ impl Node for Gateway {
                 self.repeat_hellos(now);
             }
             Input::Frame {
-                port, from, bytes, ..
-            } => self.take_frame(now, port, from, bytes),
+                port,
+                from,
+                bytes,
+                meta,
+            } => self.take_frame(now, (port, from), bytes, meta),
             Input::Port { port, event } => self.take_port_event(now, port, event),
             Input::TxDone { port, ok, .. } => {
                 if let (false, Some(stats)) =

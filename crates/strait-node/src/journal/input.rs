@@ -44,6 +44,10 @@ pub(super) fn put(put: &mut Put<'_>, input: &Input<'_>) {
             if let Some(snr) = meta.snr_centi_db {
                 put.signed(i64::from(snr));
             }
+            put.flag(meta.rate_bit_s.is_some());
+            if let Some(rate) = meta.rate_bit_s {
+                put.number(u64::from(rate));
+            }
             put.payload(bytes);
         }
         Input::Port { port, event } => {
@@ -175,6 +179,7 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
             let meta = FrameMeta {
                 damaged: take.flag()?,
                 snr_centi_db: take.optional(|take| i16::try_from(take.signed()?).ok())?,
+                rate_bit_s: take.optional(Take::small)?,
             };
             let bytes = take.payload()?;
             Input::Frame {

@@ -35,7 +35,7 @@ use crate::config::NodeConfig;
 pub const MAGIC: [u8; 8] = *b"straitj\n";
 
 /// The version of the format that is written and read.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Why the writer ended a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,11 +15,20 @@ const TRIES_BEFORE_CUTTING_ANEW: u8 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// To be sent, again or first.
+    /// To be sent again: it was told to be lost.
     Due,
+    /// To be sent again where there is room, as nothing was told of it.
+    Untold,
     /// Sent, and nothing heard of it yet.
     Sent,
     Acked,
+}
+
+impl State {
+    /// Whether it is to be sent again.
+    const fn is_due(self) -> bool {
+        matches!(self, Self::Due | Self::Untold)
+    }
 }
 
 #[derive(Debug)]
@@ -34,6 +43,8 @@ struct Frame {
     tries: u8,
     /// Its C_PDU is given up.
     dropped: bool,
+    /// Its C_PDU goes before repeats of others.
+    urgent: bool,
 }
 
 /// A C_PDU under way.
@@ -87,13 +98,15 @@ pub struct Sender<T> {
     /// What is being cut, or is to be cut anew first.
     cutting: VecDeque<u64>,
     done: VecDeque<Done<T>>,
-    /// Due frames.
+    /// Frames to be sent again.
     due: usize,
     /// After a turn that nothing was heard of: so many frames more, to be heard at all.
     probes: Option<u8>,
     /// The place up to which this turn's spare room has been filled.
     filled: usize,
     repeated: u64,
+    /// Of frames that were due when an answer told of them: how many, and how many had come.
+    late: (u32, u32),
 }
 
 impl<T> Sender<T> {
@@ -113,6 +126,7 @@ impl<T> Sender<T> {
             probes: None,
             filled: 0,
             repeated: 0,
+            late: (0, 0),
         }
     }
 
@@ -188,7 +202,7 @@ impl<T> Sender<T> {
             let octets = frames.map(|frame| frame.to - frame.from + around);
             return (octets.sum(), 0);
         }
-        let due = self.frames.iter().filter(|frame| frame.state == State::Due);
+        let due = self.frames.iter().filter(|frame| frame.state.is_due());
         let due: usize = due.map(|frame| frame.to - frame.from + around).sum();
         let mut free = self.numbering.window() as usize - self.frames.len();
         let mut octets = due;
@@ -244,10 +258,13 @@ impl<T> Sender<T> {
                 self.probes = Some(left - 1);
                 place
             }
-            None if self.cuts_first() => self.cut(room, segment, begins)?,
-            None => match self.due_place(room) {
+            None => match self.due_place(room, self.cuts_first()) {
                 Some(place) => place,
-                None => self.cut(room, segment, begins)?,
+                // The next answer tells of what this one didn't: new frames go before.
+                None => match self.cut(room, segment, begins) {
+                    Some(place) => place,
+                    None => self.untold_place(room)?,
+                },
             },
         };
         Some(self.send(place, ends))
@@ -276,28 +293,38 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Whether what is being cut goes before repeats of other C_PDUs.
+    /// Whether what is being cut goes before repeats of other C_PDUs that aren't urgent.
     fn cuts_first(&self) -> bool {
         let front = self.cutting.front().and_then(|unit| self.units.get(unit));
         self.is_open() && front.is_some_and(|unit| unit.urgent)
     }
 
-    fn due_place(&self, room: usize) -> Option<usize> {
+    /// Where the first frame stands that is due and fits, of urgent ones or of all.
+    fn due_place(&self, room: usize, urgent: bool) -> Option<usize> {
+        if self.due == 0 {
+            return None;
+        }
+        self.frames.iter().position(|frame| {
+            let fits = frame.to - frame.from <= room && (frame.urgent || !urgent);
+            frame.state == State::Due && fits
+        })
+    }
+
+    /// Where the first frame stands that nothing was told of and that fits.
+    fn untold_place(&self, room: usize) -> Option<usize> {
         if self.due == 0 {
             return None;
         }
         self.frames
             .iter()
-            .position(|frame| frame.state == State::Due && frame.to - frame.from <= room)
+            .position(|frame| frame.state == State::Untold && frame.to - frame.from <= room)
     }
 
     fn send(&mut self, place: usize, ends: impl Fn(usize) -> Instant) -> Data<'_> {
         let last = self.frames.len() - 1;
         let number = self.numbering.add(self.lower, place as u32);
         let frame = &mut self.frames[place];
-        if frame.state == State::Due {
-            self.due -= 1;
-        }
+        self.due -= usize::from(frame.state.is_due());
         self.repeated += u64::from(frame.tries > 0);
         frame.state = State::Sent;
         frame.tries = frame.tries.saturating_add(1);
@@ -359,6 +386,7 @@ impl<T> Sender<T> {
             state: State::Sent,
             tries: 0,
             dropped: false,
+            urgent: unit.urgent,
         };
         unit.cut += octets;
         unit.open += 1;
@@ -402,8 +430,10 @@ impl<T> Sender<T> {
             }
             if frame.state == State::Sent {
                 quality.learn(octets + DATA_OVERHEAD + 2, came);
-            } else if came {
-                self.due -= 1;
+            } else {
+                self.late.0 += 1;
+                self.late.1 += u32::from(came);
+                self.due -= usize::from(came);
             }
             if came {
                 frame.state = State::Acked;
@@ -411,10 +441,8 @@ impl<T> Sender<T> {
                 self.close_frame(unit);
                 continue;
             }
-            if frame.state == State::Sent {
-                frame.state = State::Due;
-                self.due += 1;
-            }
+            self.due += usize::from(frame.state == State::Sent);
+            frame.state = State::Due;
             let times = octets / segment_best.max(1);
             let too_long = times >= 4 || times >= 2 && frame.tries >= TRIES_BEFORE_CUTTING_ANEW;
             // Of C_PDUs in order, later ones may be there already.
@@ -444,10 +472,16 @@ impl<T> Sender<T> {
         self.probes = None;
         for frame in &mut self.frames {
             if frame.state == State::Sent {
-                frame.state = State::Due;
+                frame.state = State::Untold;
                 self.due += 1;
             }
         }
+    }
+
+    /// Frames told of since this was asked last that weren't taken for sent any more, and how many
+    /// of them had come.
+    pub fn take_late(&mut self) -> (u32, u32) {
+        core::mem::take(&mut self.late)
     }
 
     /// Counts a frame of a C_PDU as received.

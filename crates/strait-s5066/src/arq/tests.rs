@@ -230,3 +230,56 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn urgent_data_without_end_goes_behind_its_own_repeats() {
+    let mut sender = Sender::new(Numbering::long(), 1023);
+    let mut quality = Quality::default();
+    let at = |_| Instant::ZERO;
+    for number in 0..3 {
+        sender.offer(alloc::vec![number; 100], false, true, number);
+        sender.next(200, 200, Instant::ZERO, at).expect("a frame");
+    }
+    // The second came, and the first and the third didn't.
+    sender
+        .acknowledge(0, |above| Some(above == 1), 200, &mut quality)
+        .expect("numbers in the window");
+    sender.offer(alloc::vec![9; 100], false, true, 9);
+    let mut sent = Vec::new();
+    while let Some(data) = sender.next(200, 200, Instant::ZERO, at) {
+        sent.push(data.number);
+    }
+    assert_eq!(sent, [0, 2, 3]);
+    // Ahead of what isn't urgent it goes.
+    let mut plain = Sender::new(Numbering::long(), 1023);
+    plain.offer(alloc::vec![1; 100], false, false, 1);
+    plain.next(200, 200, Instant::ZERO, at).expect("a frame");
+    plain
+        .acknowledge(0, |_| Some(false), 200, &mut quality)
+        .expect("numbers in the window");
+    plain.offer(alloc::vec![2; 100], false, true, 2);
+    let next = plain.next(200, 200, Instant::ZERO, at).expect("a frame");
+    assert_eq!(next.number, 1);
+}
+
+#[test]
+fn frames_that_nothing_was_told_of_wait_for_new_ones_and_for_nothing_else() {
+    let mut sender = Sender::new(Numbering::long(), 1023);
+    let mut quality = Quality::default();
+    let at = |_| Instant::ZERO;
+    for number in 0..3 {
+        sender.offer(alloc::vec![number; 100], false, false, number);
+        sender.next(200, 200, Instant::ZERO, at).expect("a frame");
+    }
+    // The first is missing; the answer's other part got lost.
+    sender
+        .acknowledge(0, |_| None, 200, &mut quality)
+        .expect("numbers in the window");
+    sender.end_answer();
+    sender.offer(alloc::vec![9; 100], false, false, 9);
+    let mut sent = Vec::new();
+    while let Some(data) = sender.next(200, 200, Instant::ZERO, at) {
+        sent.push(data.number);
+    }
+    assert_eq!(sent, [0, 3, 1, 2]);
+}

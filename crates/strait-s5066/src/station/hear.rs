@@ -44,6 +44,7 @@ impl<T> Station<T> {
         finder.end(|d_pdu| self.take(now, d_pdu));
         self.finder = finder;
         let lasted = now.since(self.on_since);
+        self.end_measuring(self.speaker);
         match self.speaker.take() {
             Some(number) => self.peers[number].air.1 += lasted,
             None => self.others += lasted,
@@ -67,21 +68,32 @@ impl<T> Station<T> {
         if let Some(peer) = self.spoke {
             self.next_peer = peer;
         }
+        let adapts = self.adapts();
         for number in 0..self.peers.len() {
             let peer = &mut self.peers[number];
             if !core::mem::take(&mut peer.awaited) {
                 continue;
             }
-            if core::mem::take(&mut peer.answered) {
+            // Who speaks to us is there, whether it has heard our message or not.
+            let spoke = self.spoke == Some(number) && peer.management.is_open();
+            if core::mem::take(&mut peer.answered) || spoke {
                 peer.unanswered = 0;
                 peer.send.end_answer();
                 peer.expedited.end_answer();
-                // A channel that got much worse is to be learnt about soon.
-                peer.caution = match peer.quality.take_news() {
-                    Some(true) => CAUTION,
-                    Some(false) => (peer.caution / 2).max(1),
-                    None => peer.caution,
+                let news = peer.quality.take_news();
+                let least = if adapts {
+                    peer.towards.least_caution()
+                } else {
+                    1
                 };
+                // A channel that got much worse is to be learnt about soon.
+                peer.caution = match news {
+                    (0, _) => peer.caution,
+                    (frames, lost) if lost * 2 > frames => CAUTION,
+                    _ => (peer.caution / 2).max(least),
+                };
+                self.miss_message(number);
+                self.learn_rate(now, number, news);
             } else {
                 self.miss_answer(now, number);
             }
@@ -94,6 +106,7 @@ impl<T> Station<T> {
         peer.owes_ack
             || peer.expedited.owes_ack
             || peer.link.says.is_some()
+            || peer.management.has_to_say()
             || peer.warning.is_some()
             || peer.reset.says.is_some()
     }
@@ -115,6 +128,9 @@ impl<T> Station<T> {
         };
         if ours {
             self.spoke = Some(number);
+            if d_pdu.body.kind() != 6 {
+                self.take_order(number, d_pdu.eow);
+            }
         }
         match &d_pdu.body {
             Body::NonArq(piece) => self.take_non_arq(now, number, d_pdu.to, piece),
@@ -176,8 +192,13 @@ impl<T> Station<T> {
                     self.take_expedited_ack(number, *ack);
                 }
             }
-            // Nothing is changed on another's wish yet; connected or not, it is told so.
-            Body::Management { .. } => self.warn(number, 6, 3),
+            Body::Management {
+                valid,
+                ack,
+                frame,
+                message,
+                ..
+            } => self.take_management(number, d_pdu.eow, (*valid, *ack, *frame), message),
             Body::Unknown(kind) => self.warn(number, *kind, 0),
         }
     }
@@ -417,13 +438,12 @@ impl<T> Station<T> {
     /// The best segment for a peer: of those that fit a transmission.
     pub(super) fn segment_octets(&self, number: usize) -> usize {
         let around = self.around(number);
-        let turn = self.state.map_or(0, |state| {
-            let whole_blocks = self.settings.turn_max.saturating_sub(state.block);
-            state.tx_rate.octets_in(whole_blocks)
-        });
+        let pace = self.pace(number);
+        let whole_blocks = self.settings.turn_max.saturating_sub(pace.block);
+        let turn = pace.rate.octets_in(whole_blocks);
         let fits = usize::try_from(turn).unwrap_or(usize::MAX);
         let most = fits.saturating_sub(around).max(1);
-        let most = most.min(self.settings.segment_octets_max);
+        let most = most.min(self.segment_octets_max(number));
         self.peers[number].quality.segment_octets(around, most)
     }
 }

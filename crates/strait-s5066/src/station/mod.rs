@@ -1,5 +1,6 @@
 //! A station: its links to peers, and whose turn it is on the air.
 
+mod adapt;
 mod hear;
 mod turn;
 
@@ -14,10 +15,13 @@ use crate::address::Address;
 use crate::arq::{Expedited, Numbering, Receiver, Sender};
 use crate::d_pdu::{Reset, SEGMENT_OCTETS_MAX};
 use crate::link::{Link, State};
+use crate::management::Management;
 use crate::non_arq::Assembler;
 use crate::quality::Quality;
+use crate::rate::{Adapt, Changes, Reason};
 use crate::stream::Finder;
 
+use self::adapt::Towards;
 use self::turn::{EOT_MAX, OnAir, Outgoing};
 
 /// How a station behaves.
@@ -49,6 +53,8 @@ pub struct Settings {
     pub segment_octets_max: usize,
     /// Turns by slots; without, by the end of each transmission alone.
     pub slots: Option<Slots>,
+    /// The data rate follows what arrives; without, it is the medium's own.
+    pub adapt: Option<Adapt>,
 }
 
 impl Settings {
@@ -69,6 +75,7 @@ impl Settings {
             window: crate::arq::SHORT_WINDOW_MAX,
             segment_octets_max: SEGMENT_OCTETS_MAX,
             slots: None,
+            adapt: None,
         }
     }
 }
@@ -178,6 +185,10 @@ pub struct StationStats {
     pub warnings_in: u64,
     /// Resets begun, by either end.
     pub resets: u64,
+    /// Management messages sent, repeats not counted.
+    pub messages_out: u64,
+    /// Management messages received, repeats not counted.
+    pub messages_in: u64,
 }
 
 /// Where a reset stands.
@@ -213,6 +224,9 @@ struct Peer<T> {
     paused_until: Option<Instant>,
     outgoing: Option<Outgoing<T>>,
     reset: ResetExchange,
+    management: Management,
+    /// The rate of what is sent to it.
+    towards: Towards,
     /// The type and reason of a warning to send.
     warning: Option<(u8, u8)>,
     /// Time on the air: ours for it, and its own.
@@ -238,6 +252,18 @@ pub struct LinkView {
     pub sent: Duration,
     /// Time of the peer's transmissions, whoever they were for.
     pub heard: Duration,
+    /// The rate of data towards the peer, in bit/s.
+    pub rate_bit_s: u64,
+    /// How often it was changed, and why it was last.
+    pub changes: Changes,
+    /// Why it was changed last.
+    pub reason: Reason,
+    /// The rate that the peer advises, in bit/s.
+    pub advised_bit_s: Option<u64>,
+    /// The rate of what the peer sent last, in bit/s, where the modem tells.
+    pub heard_bit_s: Option<u32>,
+    /// Signal-to-noise ratio of what the peer sent, in hundredths of a decibel.
+    pub snr_centi_db: Option<i16>,
 }
 
 /// Who is on the air.
@@ -280,6 +306,10 @@ pub struct Station<T> {
     /// The end of a transmission of ours without ARQ, if nobody was heard since.
     plain_end: Option<Instant>,
     speaker: Option<usize>,
+    /// Signal-to-noise ratios of its blocks: their sum in hundredths of a decibel, and how many.
+    snr: (i32, i32),
+    /// Its rate, where the modem tells.
+    heard_bit_s: Option<u32>,
     /// Time on the air of stations that aren't peers.
     others: Duration,
     /// The only peer that is served, where a link is kept for it alone.
@@ -312,6 +342,8 @@ impl<T> Station<T> {
             paused_until: None,
             outgoing: None,
             reset: ResetExchange::default(),
+            management: Management::default(),
+            towards: Towards::new(0),
             warning: None,
             air: (Duration::ZERO, Duration::ZERO),
         });
@@ -330,6 +362,8 @@ impl<T> Station<T> {
             on_since: Instant::ZERO,
             plain_end: None,
             speaker: None,
+            snr: (0, 0),
+            heard_bit_s: None,
             others: Duration::ZERO,
             exclusive: None,
             next_peer: 0,
@@ -367,6 +401,12 @@ impl<T> Station<T> {
             lost: peer.quality.lost(),
             sent,
             heard,
+            rate_bit_s: self.pace(number).bit_s(),
+            changes: peer.towards.rate.changes,
+            reason: peer.towards.rate.reason,
+            advised_bit_s: self.advised(number),
+            heard_bit_s: peer.towards.heard_bit_s,
+            snr_centi_db: peer.towards.snr_centi_db,
         })
     }
 
@@ -403,6 +443,7 @@ impl<T> Station<T> {
     pub fn set_up(&mut self, now: Instant, state: PortState) {
         self.now = now;
         self.state = Some(state);
+        self.begin_rates(state);
         if self.phase == Phase::Down {
             self.phase = Phase::Free;
         }
@@ -420,6 +461,7 @@ impl<T> Station<T> {
             peer.send.abandon();
             peer.expedited.abandon();
             (peer.owes_ack, peer.awaited, peer.warning) = (false, false, None);
+            peer.management.clear();
             if let Some(outgoing) = peer.outgoing.take() {
                 self.outcomes.push_back(outgoing.over(number, false));
             }
@@ -453,6 +495,7 @@ impl<T> Station<T> {
         };
         self.peers[on_air.peer].air.0 += now.since(self.on_since);
         self.plain_end = on_air.plain.then_some(now);
+        self.follow_agreement(on_air.peer);
         self.phase = if on_air.wants_answer {
             Phase::Awaiting(now + self.answer_time())
         } else {
@@ -480,7 +523,8 @@ impl<T> Station<T> {
     /// ours.
     fn answer_time(&self) -> Duration {
         let latency = self.state.map_or(Duration::ZERO, |state| state.latency);
-        latency * 2 + self.lead * 2 + self.settings.guard + self.settings.answer_margin
+        let slower = self.slower_block() * 2;
+        latency * 2 + slower + self.lead * 2 + self.settings.guard + self.settings.answer_margin
     }
 
     /// Brings the station up to this moment.
@@ -535,6 +579,7 @@ impl<T> Station<T> {
     fn miss_answer(&mut self, now: Instant, number: usize) {
         let long = self.settings.long_numbers;
         let exclusive = self.exclusive == Some(number);
+        let unanswered_max = self.unanswered_max();
         let peer = &mut self.peers[number];
         self.stats.unanswered += 1;
         peer.unanswered += 1;
@@ -549,12 +594,13 @@ impl<T> Station<T> {
             State::Calling { .. } => peer.link.call(long, exclusive),
             State::Breaking { tries: 0..=1 } => peer.link.break_off(),
             State::Breaking { .. } => peer.link.forget(),
-            State::Made { .. } if peer.unanswered >= self.settings.unanswered_max => {
+            State::Made { .. } if peer.unanswered >= unanswered_max => {
                 self.lose_link(number);
             }
             State::Made { .. } => peer.send.probe(),
             State::Idle => {}
         }
+        self.miss_rate(now, number);
         let slot = self.answer_time();
         let wait = match self.settings.slots {
             Some(slots) => slots.wait(),
@@ -711,7 +757,9 @@ impl<T> Station<T> {
 
     /// Whether data with ARQ may go to the peer.
     fn may_send(&self, peer: &Peer<T>) -> bool {
-        peer.link.carries(self.now) && peer.reset.open.is_none()
+        let managed = peer.management.is_open() || peer.towards.is_changing();
+        let free = peer.reset.open.is_none() && !managed;
+        peer.link.carries(self.now) && free
     }
 
     /// Takes what [`Station::takes`] said yes to. Offers with ARQ need a link: [`Station::link`]

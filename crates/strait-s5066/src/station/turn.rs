@@ -6,6 +6,7 @@ use strait_core::node::Turn;
 use strait_core::rate::LineRate;
 use strait_core::{Duration, Instant, Room};
 
+use super::adapt::Pace;
 use super::hear::LONG_ACK_OCTETS;
 use super::{Outcome, Phase, Station};
 use crate::address::{Address, field_octets};
@@ -77,6 +78,9 @@ impl<T> Outgoing<T> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnAir {
     pub(super) peer: usize,
+    /// The place of its rate, where rates change, and what follows from it.
+    pub(super) place: usize,
+    pace: Pace,
     blocks: u32,
     pub(super) starts: Instant,
     pub(super) ends: Instant,
@@ -119,6 +123,8 @@ impl<T> Station<T> {
             && peer.link.state == crate::link::State::Idle
             && peer.paused_until.is_none();
         peer.link.says.is_some()
+            || peer.management.has_to_say()
+            || peer.management.is_open() && !peer.awaited
             || peer.warning.is_some()
             || peer.reset.says.is_some()
             || reset
@@ -158,9 +164,9 @@ impl<T> Station<T> {
     /// packets that its owner has for that peer.
     pub fn begin(&mut self, now: Instant, to: usize, room: Room, waiting: (usize, usize)) -> bool {
         self.advance(now);
-        let Some(state) = self.state.filter(|_| self.phase == Phase::Free) else {
+        if self.state.is_none() || self.phase != Phase::Free {
             return false;
-        };
+        }
         let Some(peer) = self.peers.get(to) else {
             return false;
         };
@@ -168,7 +174,14 @@ impl<T> Station<T> {
             self.link(to);
         }
         self.lead = room.starts.since(now);
-        let octets = self.planned_octets(to, waiting).min(room.octets);
+        if !self.peers[to].awaited {
+            self.peers[to].management.repeat();
+        }
+        let mut octets = self.planned_octets(to, waiting);
+        let (place, pace) = self.safest(to, octets, self.has_data(to, waiting.0));
+        if pace.mode.is_none() {
+            octets = octets.min(room.octets);
+        }
         let peer = &self.peers[to];
         let segment = self.segment_octets(to);
         let longest = peer
@@ -177,18 +190,19 @@ impl<T> Station<T> {
             .max(peer.expedited.longest(segment));
         let longest = longest + self.around(to);
         let turn_max = self.settings.turn_max.min(EOT_MAX);
-        let blocks_for = |octets| blocks_for(octets, state.tx_rate, state.block);
-        let risked = whole_blocks(turn_max / peer.caution, state.block);
-        let most = risked.max(blocks_for(longest));
-        let most = most.clamp(1, whole_blocks(turn_max, state.block).max(1));
+        let risked = whole_blocks(turn_max / peer.caution, pace.block);
+        let most = risked.max(pace.blocks_for(longest));
+        let most = most.clamp(1, whole_blocks(turn_max, pace.block).max(1));
         let shortest = self.settings.slots.map_or(Duration::ZERO, |it| it.turn_min);
-        let least = blocks_in(shortest, state.block).clamp(1, most);
-        let blocks = blocks_for(octets).clamp(least, most);
+        let least = blocks_in(shortest, pace.block).clamp(1, most);
+        let blocks = pace.blocks_for(octets).clamp(least, most);
         self.on_air = Some(OnAir {
             peer: to,
+            place,
+            pace,
             blocks,
             starts: room.starts,
-            ends: room.starts + state.block * blocks,
+            ends: room.starts + pace.time_of(blocks),
             planned: waiting.0,
             begins: true,
             wants_answer: false,
@@ -206,11 +220,19 @@ impl<T> Station<T> {
         true
     }
 
+    /// Whether client data would go to a peer, of which so many octets wait beside.
+    fn has_data(&self, number: usize, waiting: usize) -> bool {
+        let peer = &self.peers[number];
+        let more = peer.send.has_more() || peer.expedited.has_more();
+        let data = waiting > 0 || peer.outgoing.is_some() || self.may_send(peer) && more;
+        data && !peer.management.is_open()
+    }
+
     fn planned_octets(&self, number: usize, waiting: (usize, usize)) -> usize {
         let peer = &self.peers[number];
         let field = field_octets(peer.address, self.settings.own);
         let segment = self.segment_octets(number);
-        let mut octets = 0;
+        let mut octets = self.management_octets(number);
         if peer.link.says.is_some() {
             octets += NON_ARQ_OVERHEAD + field + 1;
         }
@@ -226,6 +248,9 @@ impl<T> Station<T> {
         }
         if peer.expedited.owes_ack {
             octets += EMPTY + field + 1 + SELECTIVE_OCTETS_MAX;
+        }
+        if peer.management.is_open() {
+            return octets;
         }
         if self.may_send(peer) && peer.expedited.has_more() {
             return octets + peer.expedited.backlog(segment, self.around(number));
@@ -272,12 +297,16 @@ impl<T> Station<T> {
     /// medium has to know of it.
     pub fn write(&mut self, room: Room, out: &mut Vec<u8>) -> Option<Turn> {
         let mut on_air = self.on_air?;
-        let state = self.state?;
-        let rate = state.tx_rate;
+        self.state?;
+        let rate = on_air.pace.rate;
         let mut room = room;
         if on_air.begins {
-            let all = rate.octets_in(state.block * on_air.blocks);
-            room.octets = room.octets.min(usize::try_from(all).unwrap_or(usize::MAX));
+            let all = on_air.pace.octets_in(on_air.blocks);
+            room.octets = match on_air.pace.mode {
+                // The room is what there is by the medium's own.
+                Some(_) => all,
+                None => room.octets.min(all),
+            };
         }
         let before = out.len();
         let eot = eot(room.starts, on_air.ends);
@@ -295,7 +324,7 @@ impl<T> Station<T> {
             blocks: on_air.blocks,
             // Less than that is no D_PDU.
             last: left < EMPTY + 2,
-            mode: None,
+            mode: on_air.pace.mode,
         };
         self.on_air = Some(on_air);
         Some(turn)
@@ -308,18 +337,14 @@ impl<T> Station<T> {
             key_up: false,
             blocks: on_air.blocks,
             last: false,
-            mode: None,
+            mode: on_air.pace.mode,
         })
     }
 
-    fn put(&self, number: usize, eot: u8, body: Body<'_>, out: &mut Vec<u8>) {
-        put(
-            self.peers[number].address,
-            self.settings.own,
-            eot,
-            body,
-            out,
-        );
+    /// Appends a D_PDU with its order wire and the time to the transmission's end.
+    pub(super) fn put(&self, number: usize, times: (u16, u8), body: Body<'_>, out: &mut Vec<u8>) {
+        let to = self.peers[number].address;
+        put(to, self.settings.own, times, body, out);
     }
 
     /// What isn't data: of the link, warnings, resets, acknowledgements.
@@ -344,13 +369,21 @@ impl<T> Station<T> {
         if !fits(EMPTY + 3) {
             return false;
         }
+        if self.write_management(on_air, room, eot, out) {
+            return true;
+        }
         if let Some((received, reason)) = self.peers[number].warning.take() {
             self.stats.warnings_out += 1;
-            self.put(number, eot, Body::Warning { received, reason }, out);
+            self.put(
+                number,
+                (self.order(number), eot),
+                Body::Warning { received, reason },
+                out,
+            );
             return true;
         }
         if let Some(says) = self.peers[number].reset.says.take() {
-            self.put(number, eot, Body::Reset(says), out);
+            self.put(number, (self.order(number), eot), Body::Reset(says), out);
             return true;
         }
         if let (Some(frame), false) = (self.peers[number].reset.open, on_air.wants_answer) {
@@ -361,8 +394,14 @@ impl<T> Station<T> {
             };
             on_air.wants_answer = true;
             (self.peers[number].awaited, self.peers[number].answered) = (true, false);
-            self.put(number, eot, Body::Reset(full), out);
+            self.put(number, (self.order(number), eot), Body::Reset(full), out);
             return true;
+        }
+        // With a message that isn't acknowledged nothing else goes, but with an answer the
+        // acknowledgement that its question may be about.
+        let management = &self.peers[number].management;
+        if management.is_open() && !management.answers() {
+            return false;
         }
         if self.peers[number].expedited.owes_ack && self.write_expedited_ack(number, room, eot, out)
         {
@@ -393,7 +432,7 @@ impl<T> Station<T> {
             window: WINDOW,
             segment: Segment::whole(&octets),
         };
-        self.put(number, eot, Body::NonArq(piece), out);
+        self.put(number, (self.capability(), eot), Body::NonArq(piece), out);
     }
 
     /// An acknowledgement, or the next part of a long one.
@@ -413,7 +452,7 @@ impl<T> Station<T> {
                 lower: lower as u8,
                 selective: &selective,
             };
-            self.put(number, eot, Body::Ack(ack), out);
+            self.put(number, (self.order(number), eot), Body::Ack(ack), out);
             return true;
         }
         let skip = on_air.acked.unwrap_or(1);
@@ -428,7 +467,7 @@ impl<T> Station<T> {
             first: lower.wrapping_add(skip as u16),
             selective: Segment::whole(&bits),
         };
-        self.put(number, eot, Body::LongAck(ack), out);
+        self.put(number, (self.order(number), eot), Body::LongAck(ack), out);
         true
     }
 
@@ -442,6 +481,10 @@ impl<T> Station<T> {
         out: &mut Vec<u8>,
     ) -> bool {
         let number = on_air.peer;
+        if self.peers[number].management.is_open() {
+            return false;
+        }
+        self.note_used(on_air);
         // What is expedited goes alone: with it under way, nothing else is to be sent.
         if self.may_send(&self.peers[number]) && self.peers[number].expedited.is_open() {
             let written = self.write_expedited(number, room, rate, eot, out);
@@ -480,7 +523,12 @@ impl<T> Station<T> {
             lower,
             selective: &selective,
         };
-        self.put(number, eot, Body::ExpeditedAck(ack), out);
+        self.put(
+            number,
+            (self.order(number), eot),
+            Body::ExpeditedAck(ack),
+            out,
+        );
         true
     }
 
@@ -492,6 +540,7 @@ impl<T> Station<T> {
         eot: u8,
         out: &mut Vec<u8>,
     ) -> bool {
+        let order = self.order(number);
         let segment = self.segment_octets(number);
         let (now, own) = (self.now, self.settings.own);
         let peer = &mut self.peers[number];
@@ -513,7 +562,7 @@ impl<T> Station<T> {
             number: data.number as u8,
             segment: data.segment,
         };
-        put(peer.address, own, eot, body, out);
+        put(peer.address, own, (order, eot), body, out);
         (peer.awaited, peer.answered) = (true, false);
         peer.link.touch(now);
         true
@@ -528,6 +577,7 @@ impl<T> Station<T> {
         out: &mut Vec<u8>,
     ) -> bool {
         let own = self.settings.own;
+        let order = self.order(number);
         let segment_max = self.segment_octets(number);
         let peer = &mut self.peers[number];
         let around = NON_ARQ_OVERHEAD + field_octets(peer.address, own);
@@ -556,7 +606,7 @@ impl<T> Station<T> {
             window: window(eot, rest),
             segment: Segment::whole(&outgoing.octets[outgoing.offset..end]),
         };
-        put(peer.address, own, eot, Body::NonArq(piece), out);
+        put(peer.address, own, (order, eot), Body::NonArq(piece), out);
         outgoing.began.get_or_insert(room.starts);
         outgoing.left = room.starts + rate.time_for((octets + around) as u64);
         outgoing.offset = end;
@@ -583,6 +633,7 @@ impl<T> Station<T> {
         again: bool,
         out: &mut Vec<u8>,
     ) -> bool {
+        let order = self.order(number);
         let segment = self.segment_octets(number);
         let around = self.around(number);
         let Some(segment_room) = room.octets.checked_sub(around) else {
@@ -605,7 +656,7 @@ impl<T> Station<T> {
         } else {
             Body::Data(data, None)
         };
-        put(peer.address, own, eot, body, out);
+        put(peer.address, own, (order, eot), body, out);
         (peer.awaited, peer.answered) = (true, false);
         peer.link.touch(now);
         true
@@ -637,16 +688,17 @@ impl<T> Station<T> {
             }
         }
         let peer = &self.peers[number];
-        if !self.may_send(peer) || peer.expedited.is_open() {
+        let alone = peer.expedited.is_open() || peer.management.is_open();
+        if !self.may_send(peer) || alone {
             return false;
         }
         self.write_frame(number, room, rate, eot, true, out)
     }
 }
 
-fn put(to: Address, from: Address, eot: u8, body: Body<'_>, out: &mut Vec<u8>) {
+fn put(to: Address, from: Address, (eow, eot): (u16, u8), body: Body<'_>, out: &mut Vec<u8>) {
     let d_pdu = DPdu {
-        eow: 0,
+        eow,
         eot,
         to,
         from,
@@ -669,13 +721,6 @@ fn window(eot: u8, rest: Duration) -> u16 {
 fn eot(starts: Instant, ends: Instant) -> u8 {
     let left = ends.since(starts).as_nanos().div_ceil(EOT_UNIT_NS);
     u8::try_from(left).unwrap_or(u8::MAX)
-}
-
-/// Blocks that hold so many octets.
-fn blocks_for(octets: usize, rate: LineRate, block: Duration) -> u32 {
-    let block_ns = block.as_nanos().max(1);
-    let needed = rate.time_for(octets as u64).as_nanos().div_ceil(block_ns);
-    u32::try_from(needed).unwrap_or(u32::MAX)
 }
 
 /// Blocks that last as long as a time, at least.

@@ -104,6 +104,7 @@ impl World {
             let Attach { node, port, .. } = self.fabric.radio.ports[event.station.0];
             let node = node.0;
             let told = |event| Input::Port { port, event };
+            let mode = self.fabric.radio.air.mode_heard(event.station);
             match &event.what {
                 Heard::Octets(octets, snr_centi_db) => {
                     if let Body::Dead { .. } = self.slots[node].body {
@@ -117,6 +118,7 @@ impl World {
                         meta: FrameMeta {
                             damaged: false,
                             snr_centi_db: *snr_centi_db,
+                            rate_bit_s: mode.map(|mode| mode.rate_bit_s),
                         },
                     };
                     self.give(node, input);

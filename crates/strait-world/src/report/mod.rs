@@ -16,7 +16,7 @@ use crate::table::ResultSet;
 
 pub use delay::{delay_table, part_title};
 pub use downsample::downsample;
-pub use stations::{ClientReport, LinkReport, StationReport, station_tables};
+pub use stations::{ClientReport, LinkReport, RateReport, StationReport, station_tables};
 
 /// What a report shows.
 #[derive(Clone, Debug, Default)]

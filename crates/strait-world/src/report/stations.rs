@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use strait_core::stats::{ClientStats, HfPeer, HfStats};
+use strait_core::stats::{ClientStats, HfPeer, HfRate, HfStats};
 
 use crate::table::{Cell, Column, Table};
 
@@ -20,6 +20,7 @@ pub struct StationReport {
     pub links_lost: u64,
     pub resets: u64,
     pub warnings: u64,
+    pub messages: u64,
     /// U_PDUs that wait, by priority; priorities without any are left out.
     pub queued: BTreeMap<String, u64>,
     pub others_s: f64,
@@ -72,6 +73,53 @@ pub struct LinkReport {
     pub lost: f64,
     pub sent_s: f64,
     pub heard_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateReport>,
+}
+
+/// The data rate towards another station, where it follows what arrives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields mean what they mean in HfRate")]
+pub struct RateReport {
+    pub bit_s: u64,
+    pub up: u64,
+    pub down: u64,
+    pub silent: u64,
+    pub reason: String,
+    pub advised_bit_s: Option<u64>,
+    pub heard_bit_s: Option<u32>,
+    pub snr_db: Option<f64>,
+}
+
+impl RateReport {
+    fn new(rate: &HfRate) -> Self {
+        Self {
+            bit_s: rate.bit_s,
+            up: rate.up,
+            down: rate.down,
+            silent: rate.silent,
+            reason: rate.reason.into(),
+            advised_bit_s: rate.advised_bit_s,
+            heard_bit_s: rate.heard_bit_s,
+            snr_db: rate.snr_centi_db.map(|snr| f64::from(snr) / 100.0),
+        }
+    }
+
+    fn row(&self, place: &str, with: &str) -> Vec<Cell> {
+        vec![
+            place.into(),
+            with.into(),
+            number(self.bit_s),
+            number(self.up),
+            number(self.down),
+            number(self.silent),
+            self.reason.as_str().into(),
+            self.advised_bit_s.map_or_else(|| "".into(), number),
+            self.heard_bit_s
+                .map_or_else(|| "".into(), |rate| number(rate.into())),
+            self.snr_db.map_or_else(|| "".into(), Cell::from),
+        ]
+    }
 }
 
 fn seconds(ns: u64) -> f64 {
@@ -93,6 +141,7 @@ impl StationReport {
             links_lost: stats.links_lost,
             resets: stats.resets,
             warnings: stats.warnings,
+            messages: stats.messages,
             queued: queued
                 .map(|(priority, count)| (priority.to_string(), count))
                 .collect(),
@@ -121,6 +170,7 @@ impl LinkReport {
             lost: peer.lost,
             sent_s: seconds(peer.sent_ns),
             heard_s: seconds(peer.heard_ns),
+            rate: peer.rate.as_ref().map(RateReport::new),
         }
     }
 }
@@ -183,6 +233,19 @@ pub fn station_tables<'a>(
     ];
     let mut links = Table::new("station-links", columns(&heads));
     let heads = [
+        ("rate of", ""),
+        ("towards", ""),
+        ("rate", "bit/s"),
+        ("changes up", ""),
+        ("down by losses", ""),
+        ("down by silence", ""),
+        ("last reason", ""),
+        ("advised", "bit/s"),
+        ("heard last", "bit/s"),
+        ("heard with", "dB"),
+    ];
+    let mut rates = Table::new("station-rates", columns(&heads));
+    let heads = [
         ("clients of", ""),
         ("bound", ""),
         ("U_PDUs taken", ""),
@@ -230,9 +293,12 @@ pub fn station_tables<'a>(
                 link.sent_s.into(),
                 link.heard_s.into(),
             ]);
+            if let Some(rate) = &link.rate {
+                rates.push(rate.row(place, &link.name));
+            }
         }
     }
-    let tables = [done, links, clients].into_iter();
+    let tables = [done, links, rates, clients].into_iter();
     tables.filter(|table| !table.rows.is_empty()).collect()
 }
 

@@ -467,10 +467,34 @@ impl Loaded {
     /// The first thing that the variant makes wrong.
     pub fn node_config(&self, variant: &str, node: &LoadedNode) -> Result<NodeConfig, ConfigError> {
         let origin = self.node_origin(variant, node);
-        let config = config_text::from_table(&origin, &self.node_table(variant, node))?;
+        let mut config: NodeConfig =
+            config_text::from_table(&origin, &self.node_table(variant, node))?;
+        self.tell_of_modems(node, &mut config);
         match Gateway::new(&config) {
             Ok(_) => Ok(config),
             Err(error) => Err(ConfigError::of_file(&origin, error.to_string())),
+        }
+    }
+
+    /// Says by which waveforms the radios of a gateway can send: those of their links.
+    fn tell_of_modems(&self, node: &LoadedNode, config: &mut NodeConfig) {
+        for port in &mut config.ports {
+            let ends_here = |link: &&Link| {
+                let here = |end: &LinkEnd| {
+                    end.node == node.name && end.port.as_deref() == Some(port.name.as_str())
+                };
+                link.ends.iter().any(here)
+            };
+            let link = self.links.iter().find(ends_here);
+            let channel = link.and_then(|link| link.channel.hf.as_ref());
+            if let (Some(radio), Some(channel)) = (&mut port.hf, channel)
+                && radio.adapt.is_some()
+            {
+                let modem = radio.modem.get_or_insert_default();
+                modem.family = channel.family;
+                modem.bandwidth = channel.bandwidth;
+                modem.interleaver = channel.interleaver;
+            }
         }
     }
 

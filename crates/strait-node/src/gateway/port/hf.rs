@@ -6,15 +6,15 @@ use alloc::vec::Vec;
 
 use strait_core::delay::DelayPart;
 use strait_core::fate::Ledger;
-use strait_core::node::{PortEvent, PortState, TxMeta, Want};
-use strait_core::stats::{HfPeer, HfStats, PRIORITIES};
+use strait_core::node::{FrameMeta, PortEvent, PortState, TxMeta, Want};
+use strait_core::stats::{HfPeer, HfRate, HfStats, PRIORITIES};
 use strait_core::time::nanos;
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, Room, Wake, WakeReason};
 use strait_qos::{Head, Policy, Scheduler};
 use strait_s5066::c_pdu::CPdu;
 use strait_s5066::s_pdu::{self, DataSPdu};
 use strait_s5066::sis::Sis;
-use strait_s5066::{Offer, Outcome, Station};
+use strait_s5066::{LinkView, Offer, Outcome, Station};
 use strait_wire::hash::hash64;
 
 use self::clients::Ticket;
@@ -192,6 +192,7 @@ impl Hf {
             links_lost: counts.links_lost,
             resets: counts.resets,
             warnings: counts.warnings_in + counts.warnings_out,
+            messages: counts.messages_in + counts.messages_out,
             queued: self.queued,
             others_ns: nanos(self.station.others()),
             clients: self.tell_clients(),
@@ -211,10 +212,25 @@ impl Hf {
                 lost: view.lost,
                 sent_ns: nanos(view.sent),
                 heard_ns: nanos(view.heard),
+                rate: self.station.adapts().then(|| tell_rate(&view)),
             };
             stats.links += u64::from(view.linked);
         }
         self.sis.count_queued(&mut stats.queued);
+    }
+}
+
+/// The rate towards a peer, as it is told of.
+const fn tell_rate(view: &LinkView) -> HfRate {
+    HfRate {
+        bit_s: view.rate_bit_s,
+        up: view.changes.up,
+        down: view.changes.down,
+        silent: view.changes.silent,
+        reason: view.reason.text(),
+        advised_bit_s: view.advised_bit_s,
+        heard_bit_s: view.heard_bit_s,
+        snr_centi_db: view.snr_centi_db,
     }
 }
 
@@ -239,11 +255,18 @@ impl Port {
     }
 
     /// Octets from the air.
-    pub(crate) fn hear_hf(&mut self, now: Instant, bytes: &[u8], ledger: &mut Ledger) {
+    pub(crate) fn hear_hf(
+        &mut self,
+        now: Instant,
+        bytes: &[u8],
+        meta: FrameMeta,
+        ledger: &mut Ledger,
+    ) {
         let stats = &mut ledger.stats_mut().ports[self.id.index()];
         stats.frames_in += 1;
         stats.octets_in += bytes.len() as u64;
         if let Some(hf) = self.hf_mut() {
+            hf.station.measure(meta);
             hf.station.hear(now, bytes);
         }
     }

@@ -95,6 +95,7 @@ impl Dice<'_> {
                 meta: FrameMeta {
                     damaged: self.flag(),
                     snr_centi_db: self.flag().then(|| self.word() as i16),
+                    rate_bit_s: self.flag().then(|| self.word() as u32),
                 },
             },
             2 => Input::Port {

@@ -109,7 +109,7 @@ fn the_octets_of_a_small_journal() {
         &[4, 1, 1, 5, 1],
         &[33, 0, 0],
     ];
-    let mut expected = b"straitj\n\x01".to_vec();
+    let mut expected = b"straitj\n\x02".to_vec();
     for body in bodies {
         let start = expected.len();
         expected.push(body.len() as u8);
@@ -139,9 +139,9 @@ fn what_is_no_journal_is_refused() {
     assert_eq!(error(b""), HeaderError::Magic);
     assert_eq!(error(b"straitj\n"), HeaderError::Magic);
     assert_eq!(error(b"name = \"a\"\n\n\n"), HeaderError::Magic);
-    assert_eq!(error(b"straitj\n\x02rest"), HeaderError::Version(2));
-    assert_eq!(error(b"straitj\n\x01\x05abc"), HeaderError::Damaged);
-    let mut flags = b"straitj\n\x01".to_vec();
+    assert_eq!(error(b"straitj\n\x03rest"), HeaderError::Version(3));
+    assert_eq!(error(b"straitj\n\x02\x05abc"), HeaderError::Damaged);
+    let mut flags = b"straitj\n\x02".to_vec();
     codec::frame(&[2, 0, 0, 0, 0, 0], &mut flags);
     assert_eq!(error(&flags), HeaderError::Damaged);
 }

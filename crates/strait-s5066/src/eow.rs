@@ -1,0 +1,254 @@
+//! The engineering order wire: 12 bits in each D_PDU's header (Annex C).
+
+use strait_core::waveform::Interleaver;
+
+/// Data rates that have a code of four bits, in bit/s, from code 0 on.
+pub const CODED_RATES: [u32; 12] = [
+    75, 150, 300, 600, 1200, 2400, 3200, 3600, 4800, 6400, 8000, 9600,
+];
+
+/// What the order wire of a D_PDU says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Eow {
+    /// Nothing.
+    #[default]
+    None,
+    /// Type 1: a data rate, by its code, and an interleaver's: 0 none, 1 short, 2 long.
+    Rate {
+        /// A place in [`CODED_RATES`].
+        rate: u8,
+        /// Two bits.
+        interleaver: u8,
+        /// What is said of them.
+        purpose: Purpose,
+    },
+    /// Type 2: an answer about a change of the data rate.
+    Response {
+        /// Which.
+        response: Response,
+        /// Why; 0 without a reason.
+        reason: u8,
+    },
+    /// Type 3: a message of a type that isn't known.
+    Unrecognised {
+        /// Why; 0 without a reason.
+        reason: u8,
+    },
+    /// Type 4: what the station can do.
+    Capability(u8),
+    /// Type 7: a change of the data rate whose rest is in the extended message.
+    HighRate {
+        /// Five bits: 0 110A, 3 STANAG 4539, 7 to 9 by agreement.
+        waveform: u8,
+        /// Three bits.
+        channels: u8,
+    },
+    /// Another type, with its content.
+    Other(u8, u8),
+}
+
+/// What a data rate on the order wire is for (type 1's last two bits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The sender wants to send by it, and may receive by another.
+    Request,
+    /// The sender wants to send and receive by it.
+    RequestBoth,
+    /// The sender could receive by it.
+    Advice,
+    /// The sender could send and receive by it.
+    AdviceBoth,
+}
+
+/// An answer about a change of the data rate (type 2's first three bits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Response {
+    /// It may change.
+    Accept,
+    /// It may not.
+    Refuse,
+    /// It is given up.
+    Cancel,
+    /// It has changed.
+    Confirm,
+    /// One that the standard doesn't have.
+    Other(u8),
+}
+
+/// Why a change is refused: the modem can't change its rate.
+pub const RATE_FIXED: u8 = 2;
+
+/// The data rate can be changed.
+pub const CAN_ADAPT: u8 = 0x80;
+/// Waveforms of MIL-STD-188-110A are there.
+pub const HAS_110A: u8 = 0x20;
+/// Rates above 2400 bit/s are there.
+pub const HAS_HIGH_RATES: u8 = 0x10;
+
+impl Purpose {
+    /// Whether it is a request, and no advice.
+    #[must_use]
+    pub const fn asks(self) -> bool {
+        matches!(self, Self::Request | Self::RequestBoth)
+    }
+}
+
+impl Eow {
+    /// The 12 bits.
+    #[must_use]
+    pub const fn bits(self) -> u16 {
+        let (kind, content) = match self {
+            Self::None => (0, 0),
+            Self::Rate {
+                rate,
+                interleaver,
+                purpose,
+            } => {
+                let purpose = match purpose {
+                    Purpose::Request => 0,
+                    Purpose::RequestBoth => 1,
+                    Purpose::Advice => 2,
+                    Purpose::AdviceBoth => 3,
+                };
+                (1, (rate & 15) << 4 | (interleaver & 3) << 2 | purpose)
+            }
+            Self::Response { response, reason } => {
+                let response = match response {
+                    Response::Accept => 0,
+                    Response::Refuse => 1,
+                    Response::Cancel => 2,
+                    Response::Confirm => 3,
+                    Response::Other(other) => other & 7,
+                };
+                (2, response << 5 | reason & 31)
+            }
+            Self::Unrecognised { reason } => (3, reason & 31),
+            Self::Capability(bits) => (4, bits),
+            Self::HighRate { waveform, channels } => (7, (waveform & 31) << 3 | channels & 7),
+            Self::Other(kind, content) => (kind & 15, content),
+        };
+        (kind as u16) << 8 | content as u16
+    }
+
+    /// What 12 bits say.
+    #[must_use]
+    pub const fn parse(bits: u16) -> Self {
+        let content = bits as u8;
+        match (bits >> 8) as u8 & 15 {
+            0 => Self::None,
+            1 => Self::Rate {
+                rate: content >> 4,
+                interleaver: content >> 2 & 3,
+                purpose: match content & 3 {
+                    0 => Purpose::Request,
+                    1 => Purpose::RequestBoth,
+                    2 => Purpose::Advice,
+                    _ => Purpose::AdviceBoth,
+                },
+            },
+            2 => Self::Response {
+                response: match content >> 5 {
+                    0 => Response::Accept,
+                    1 => Response::Refuse,
+                    2 => Response::Cancel,
+                    3 => Response::Confirm,
+                    other => Response::Other(other),
+                },
+                reason: content & 31,
+            },
+            3 => Self::Unrecognised {
+                reason: content & 31,
+            },
+            4 => Self::Capability(content),
+            7 => Self::HighRate {
+                waveform: content >> 3,
+                channels: content & 7,
+            },
+            kind => Self::Other(kind, content),
+        }
+    }
+}
+
+/// The code of a rate, if it has one.
+#[must_use]
+pub fn rate_code(rate_bit_s: u32) -> Option<u8> {
+    let place = CODED_RATES.iter().position(|rate| *rate == rate_bit_s);
+    place.map(|place| place as u8)
+}
+
+/// The code of an interleaver: short up to a second, long above.
+#[must_use]
+pub const fn interleaver_code(interleaver: Interleaver) -> u8 {
+    match interleaver {
+        Interleaver::UltraShort | Interleaver::VeryShort | Interleaver::Short => 1,
+        Interleaver::Medium | Interleaver::Long | Interleaver::VeryLong => 2,
+    }
+}
+
+/// The extended message of a high rate: bit/s in four octets, the interleaver's hundredths of a
+/// second in two.
+#[must_use]
+pub fn high_rate(rate_bit_s: u32, interleaver_cs: u16) -> [u8; 6] {
+    let mut message = [0; 6];
+    message[..4].copy_from_slice(&rate_bit_s.to_be_bytes());
+    message[4..].copy_from_slice(&interleaver_cs.to_be_bytes());
+    message
+}
+
+/// The rate in such a message.
+#[must_use]
+pub fn high_rate_of(message: &[u8]) -> Option<u32> {
+    let octets = message.get(..4)?.try_into().ok()?;
+    Some(u32::from_be_bytes(octets))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_wires_have_the_standard_s_layout() {
+        let request = Eow::Rate {
+            rate: 11,
+            interleaver: 1,
+            purpose: Purpose::Request,
+        };
+        // Type 1, rate 1011, interleaver 01, others 00.
+        assert_eq!(request.bits(), 0x1b4);
+        let advice = Eow::Rate {
+            rate: 2,
+            interleaver: 2,
+            purpose: Purpose::Advice,
+        };
+        assert_eq!(advice.bits(), 0x12a);
+        let confirm = Eow::Response {
+            response: Response::Confirm,
+            reason: 0,
+        };
+        assert_eq!(confirm.bits(), 0x260);
+        let refuse = Eow::Response {
+            response: Response::Refuse,
+            reason: RATE_FIXED,
+        };
+        assert_eq!(refuse.bits(), 0x222);
+        assert_eq!(Eow::Capability(CAN_ADAPT | HAS_110A).bits(), 0x4a0);
+        assert_eq!(Eow::Unrecognised { reason: 0 }.bits(), 0x300);
+        assert_eq!(high_rate(64_000, 64), [0, 0, 0xfa, 0, 0, 64]);
+        assert_eq!(high_rate_of(&[0, 0, 0xfa, 0, 0, 64]), Some(64_000));
+        assert_eq!(high_rate_of(&[0, 0, 0xfa]), None);
+    }
+
+    #[test]
+    fn all_order_wires_come_back_as_they_were() {
+        for bits in 0..0x1000 {
+            let back = Eow::parse(bits).bits();
+            // Nothing says nothing, and three bits of type 3 are always zero.
+            let kept = match bits >> 8 {
+                0 => 0,
+                3 => bits & 0x31f,
+                _ => bits,
+            };
+            assert_eq!(back, kept, "{bits:#x}");
+        }
+    }
+}

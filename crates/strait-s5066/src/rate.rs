@@ -1,0 +1,551 @@
+//! By which rate a station sends to a peer: what arrives decides.
+//!
+//! After each answer the share of frames that came is known. Less than a quarter: the rate falls
+//! to half of what it was. Less than half: by one. Less than nine tenths of what the next lower
+//! rate could deliver, twice: by one. Nine of ten or more: the next higher rate is tried for a
+//! turn, and kept if it delivers more. A rate that was tried in vain isn't tried again for a while,
+//! each time longer.
+//!
+//! Where nothing is heard, it falls to half, to half of that, and then to the slowest rate; from
+//! there it finds back in strides of four times, as far as it was before.
+
+use alloc::vec::Vec;
+
+use strait_core::waveform::Waveform;
+use strait_core::{Duration, Instant};
+
+/// Frames that are enough to judge a rate by; when it finds back, half of that.
+const ENOUGH: u32 = 4;
+
+/// Judgements without a change after which a rate counts as lasting.
+const CALM: u32 = 4;
+
+/// How long a rate isn't tried again that was tried in vain, at first and at most.
+const PAUSE: Duration = Duration::from_secs(30);
+const PAUSE_MAX: Duration = Duration::from_secs(480);
+
+/// Transmissions without an answer after which the slowest rate is used.
+const SILENT_MAX: u32 = 3;
+
+/// Rates between which a station may choose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adapt {
+    /// The waveforms, the slowest first. At least one.
+    pub ladder: Vec<Waveform>,
+    /// The interleaver's code on the order wire.
+    pub interleaver: u8,
+    /// The waveforms' code in messages for rates that have none.
+    pub waveform: u8,
+    /// The other station is asked before each change. Else its modem finds the rate by itself.
+    pub agree: bool,
+    /// Measured signal-to-noise ratios are told to the other station, and its advice is heeded.
+    pub advice: bool,
+}
+
+impl Adapt {
+    /// The place of a rate, or of the next lower one.
+    #[must_use]
+    pub fn place(&self, rate_bit_s: u32) -> usize {
+        let below = self
+            .ladder
+            .iter()
+            .rposition(|it| it.mode.rate_bit_s <= rate_bit_s);
+        below.unwrap_or(0)
+    }
+
+    pub(crate) fn rate(&self, place: usize) -> u32 {
+        let place = place.min(self.ladder.len().saturating_sub(1));
+        self.ladder.get(place).map_or(0, |it| it.mode.rate_bit_s)
+    }
+
+    /// The highest place at which a signal-to-noise ratio, in hundredths of a decibel, is a decibel
+    /// less than the waveform needs without fading for one wrong bit in 100,000: short segments
+    /// live with more.
+    pub(crate) fn place_for(&self, snr_centi_db: i32) -> usize {
+        let suffices = |it: &Waveform| (i32::from(it.awgn_db) - 1) * 100 <= snr_centi_db;
+        self.ladder.iter().rposition(suffices).unwrap_or(0)
+    }
+}
+
+/// Why a rate was changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reason {
+    /// It never was.
+    #[default]
+    None,
+    /// Nearly all arrived: a higher one is tried.
+    Good,
+    /// Most was lost.
+    Lost,
+    /// The next lower one delivers more.
+    Worse,
+    /// A higher one was tried and didn't deliver more.
+    Failed,
+    /// No answer was heard.
+    Silence,
+    /// Only the answer had been lost, or the other station is heard again.
+    Heard,
+    /// The other station asked for it.
+    Asked,
+}
+
+impl Reason {
+    /// For tables.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Good => "nearly all arrived",
+            Self::Lost => "most was lost",
+            Self::Worse => "a lower one delivers more",
+            Self::Failed => "a higher one didn't deliver more",
+            Self::Silence => "no answer",
+            Self::Heard => "heard again",
+            Self::Asked => "asked for",
+        }
+    }
+}
+
+/// How often a rate was changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// To a higher one.
+    pub up: u64,
+    /// To a lower one by what was told of losses.
+    pub down: u64,
+    /// To a lower one as nothing was heard.
+    pub silent: u64,
+}
+
+/// A higher rate that is tried.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    from: usize,
+    /// What the lower one delivered, in bit/s.
+    delivered_bit_s: u32,
+}
+
+/// The rate towards one peer.
+#[derive(Clone, Debug)]
+pub(crate) struct Rate {
+    at: usize,
+    trial: Option<Trial>,
+    /// The place before a fall.
+    known: usize,
+    /// It fell, or tried in vain, since the beginning.
+    fell: bool,
+    /// Frames told of, and lost ones, since the last judgement.
+    tally: (u32, u32),
+    /// Judgements in a row that speak for a lower rate.
+    worse: u32,
+    silent: u32,
+    /// Judgements in a row that changed nothing.
+    calm: u32,
+    not_before: Instant,
+    pause: Duration,
+    /// What the peer thinks that it could receive.
+    pub(crate) advice: Option<usize>,
+    pub(crate) changes: Changes,
+    pub(crate) reason: Reason,
+}
+
+impl Rate {
+    pub(crate) const fn new(at: usize) -> Self {
+        Self {
+            at,
+            trial: None,
+            known: at,
+            fell: false,
+            tally: (0, 0),
+            worse: 0,
+            silent: 0,
+            calm: 0,
+            not_before: Instant::ZERO,
+            pause: PAUSE,
+            advice: None,
+            changes: Changes {
+                up: 0,
+                down: 0,
+                silent: 0,
+            },
+            reason: Reason::None,
+        }
+    }
+
+    pub(crate) const fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Transmissions without an answer since the last one.
+    pub(crate) const fn silent(&self) -> u32 {
+        self.silent
+    }
+
+    fn change(&mut self, to: usize, reason: Reason) {
+        (self.tally, self.worse) = ((0, 0), 0);
+        if to != self.at {
+            self.calm = 0;
+            let count = match reason {
+                Reason::Silence => &mut self.changes.silent,
+                _ if to > self.at => &mut self.changes.up,
+                _ => &mut self.changes.down,
+            };
+            *count += 1;
+            self.reason = reason;
+        }
+        self.fell |= to < self.at;
+        self.at = to;
+    }
+
+    /// Whether it was higher before it fell, and may be again soon.
+    pub(crate) const fn finds_back(&self) -> bool {
+        self.at < self.known
+    }
+
+    /// Whether it hasn't changed for a while, so that long transmissions risk little.
+    pub(crate) const fn is_calm(&self) -> bool {
+        self.calm >= CALM
+    }
+
+    /// The rate is what the other station, or a failed agreement, wants it to be.
+    pub(crate) fn set(&mut self, to: usize, reason: Reason) {
+        self.trial = None;
+        self.known = to;
+        self.change(to, reason);
+    }
+
+    /// Half the rate of a place, if there is one so low.
+    fn half(adapt: &Adapt, place: usize) -> usize {
+        adapt.place(adapt.rate(place) / 2).min(place)
+    }
+
+    /// Nothing was heard of a transmission.
+    pub(crate) fn miss(&mut self, now: Instant, adapt: &Adapt) {
+        self.silent += 1;
+        if let Some(trial) = self.trial.take() {
+            self.wait(now);
+            self.known = trial.from;
+            return self.change(trial.from, Reason::Silence);
+        }
+        self.known = self.known.max(self.at);
+        let to = if self.silent >= SILENT_MAX {
+            0
+        } else {
+            Self::half(adapt, self.at)
+        };
+        self.change(to, Reason::Silence);
+    }
+
+    /// An answer was heard, whatever it said.
+    pub(crate) fn hear(&mut self) {
+        self.silent = 0;
+    }
+
+    /// The other station was heard by a rate of this place. Where the own one fell as nothing was
+    /// heard, half of that is a better place to begin at: both have the same path.
+    pub(crate) fn hear_at(&mut self, adapt: &Adapt, heard: usize) {
+        let to = Self::half(adapt, heard).min(self.known);
+        if self.reason == Reason::Silence && self.silent == 0 && to > self.at {
+            self.change(to, Reason::Heard);
+        }
+    }
+
+    /// Learns late of frames that went at a place before the rate fell as nothing was heard, and of
+    /// how many came. If most did, only the answer was lost. If not, that rate isn't where it finds
+    /// back to.
+    pub(crate) fn hear_late(&mut self, now: Instant, used: usize, (frames, came): (u32, u32)) {
+        if used <= self.at || frames < 2 {
+            return;
+        }
+        if came * 4 >= frames * 3 {
+            return self.change(used, Reason::Heard);
+        }
+        let before = if self.at == 0 { used - 1 } else { self.at };
+        self.known = self.known.min(before);
+        self.not_before = self.not_before.max(now + PAUSE);
+    }
+
+    /// Learns of frames that went at a place of the ladder, and how many of them were lost.
+    pub(crate) fn learn(&mut self, now: Instant, adapt: &Adapt, used: usize, news: (u32, u32)) {
+        let (frames, lost) = news;
+        if used > self.at {
+            return;
+        }
+        if lost * 4 > frames * 3 {
+            return self.fall(now, Self::half(adapt, used));
+        }
+        if lost * 2 > frames {
+            return self.fall(now, used.saturating_sub(1));
+        }
+        if used < self.at {
+            return;
+        }
+        self.tally.0 += frames;
+        self.tally.1 += lost;
+        let finding = self.trial.map_or(self.at, |trial| trial.from) < self.known;
+        let enough = if finding { ENOUGH / 2 } else { ENOUGH };
+        if self.tally.0 >= enough {
+            let news = core::mem::take(&mut self.tally);
+            self.judge(now, adapt, news);
+        }
+    }
+
+    /// Most of what went out was lost.
+    fn fall(&mut self, now: Instant, to: usize) {
+        match self.trial.take() {
+            Some(trial) => self.fail(now, trial),
+            None => {
+                self.change(to, Reason::Lost);
+                self.known = self.at;
+                self.settle(now);
+            }
+        }
+    }
+
+    /// The higher rate isn't better.
+    fn fail(&mut self, now: Instant, trial: Trial) {
+        self.change(trial.from, Reason::Failed);
+        self.known = trial.from;
+        self.wait(now);
+    }
+
+    /// It fell: what was tried in vain before was tried on another channel.
+    fn settle(&mut self, now: Instant) {
+        self.pause = PAUSE;
+        self.not_before = now + PAUSE;
+    }
+
+    /// What was tried in vain isn't tried again for a while.
+    pub(crate) fn wait(&mut self, now: Instant) {
+        self.not_before = now + self.pause;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+
+    fn judge(&mut self, now: Instant, adapt: &Adapt, (frames, lost): (u32, u32)) {
+        let delivered = |rate: u32| {
+            let came = u64::from(frames - lost.min(frames));
+            (u64::from(rate) * came / u64::from(frames.max(1))) as u32
+        };
+        let now_bit_s = delivered(adapt.rate(self.at));
+        if let Some(trial) = self.trial.take() {
+            if now_bit_s <= trial.delivered_bit_s {
+                return self.fail(now, trial);
+            }
+            self.pause = PAUSE;
+        }
+        let below = self.at.checked_sub(1).map(|below| adapt.rate(below));
+        let worse = below.is_some_and(|below| u64::from(now_bit_s) * 10 < u64::from(below) * 9);
+        if worse {
+            self.worse += 1;
+            if self.worse >= 2 {
+                self.change(self.at - 1, Reason::Worse);
+                self.known = self.at;
+                self.settle(now);
+            }
+            return;
+        }
+        self.worse = 0;
+        self.calm += 1;
+        let finding = self.at < self.known;
+        if lost * 10 <= frames && (now >= self.not_before || finding) {
+            self.try_higher(adapt, now_bit_s);
+        }
+    }
+
+    fn try_higher(&mut self, adapt: &Adapt, delivered_bit_s: u32) {
+        let next = self.at + 1;
+        let most = match self.advice {
+            Some(advice) => advice.min(adapt.ladder.len() - 1),
+            None => adapt.ladder.len() - 1,
+        };
+        if next > most {
+            return;
+        }
+        let stride = adapt.place(adapt.rate(self.at).saturating_mul(4));
+        let to = if self.at < self.known {
+            stride.min(self.known)
+        } else if self.advice.is_some() && !self.fell {
+            stride
+        } else {
+            next
+        };
+        let to = to.min(most).max(next);
+        let from = self.at;
+        self.change(to, Reason::Good);
+        self.trial = Some(Trial {
+            from,
+            delivered_bit_s,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strait_core::waveform::{self, Bandwidth, Family, Interleaver};
+
+    fn adapt() -> Adapt {
+        let narrow = Bandwidth::default();
+        let find = |rate| waveform::find(Family::M110D, narrow, Interleaver::Short, rate);
+        Adapt {
+            ladder: waveform::rates(Family::M110D, narrow)
+                .filter_map(find)
+                .collect(),
+            interleaver: 1,
+            waveform: 7,
+            agree: false,
+            advice: true,
+        }
+    }
+
+    /// A rate at so many bit/s, and what it is after `frames` of which `lost` were lost.
+    fn after(start: u32, news: &[(u32, u32)]) -> (u32, Rate) {
+        let adapt = adapt();
+        let mut rate = Rate::new(adapt.place(start));
+        for news in news {
+            let used = rate.at();
+            rate.learn(Instant::ZERO, &adapt, used, *news);
+        }
+        (adapt.rate(rate.at()), rate)
+    }
+
+    #[test]
+    fn more_than_half_lost_lowers_the_rate_at_once_and_three_quarters_halve_it() {
+        assert_eq!(after(9600, &[(100, 50)]).0, 9600);
+        assert_eq!(after(9600, &[(100, 51)]).0, 8000);
+        assert_eq!(after(9600, &[(100, 75)]).0, 8000);
+        assert_eq!(after(9600, &[(100, 76)]).0, 4800);
+        // There is nothing between 600 and 1200 bit/s, and nothing below 75.
+        assert_eq!(after(1200, &[(100, 76)]).0, 600);
+        assert_eq!(after(75, &[(100, 100)]).0, 75);
+    }
+
+    #[test]
+    fn it_falls_by_one_if_the_next_lower_one_delivers_more_twice() {
+        // 9600 bit/s deliver 7200, nine tenths of 8000, at 25 % of loss.
+        assert_eq!(after(9600, &[(100, 25), (100, 25), (100, 25)]).0, 9600);
+        assert_eq!(after(9600, &[(100, 26)]).0, 9600);
+        assert_eq!(after(9600, &[(100, 26), (100, 26)]).0, 8000);
+        // Not in a row.
+        assert_eq!(after(9600, &[(100, 26), (100, 25), (100, 26)]).0, 9600);
+        // Of 1200 bit/s, 600 is half: 55 % and more would have to be lost.
+        assert_eq!(after(1200, &[(100, 50), (100, 50)]).0, 1200);
+    }
+
+    #[test]
+    fn a_tenth_lost_lets_it_try_a_higher_rate_and_more_does_not() {
+        assert_eq!(after(4800, &[(100, 11)]).0, 4800);
+        assert_eq!(after(4800, &[(100, 10)]).0, 6400);
+        // Three frames tell too little, a fourth is enough.
+        assert_eq!(after(4800, &[(3, 0)]).0, 4800);
+        assert_eq!(after(4800, &[(3, 0), (1, 0)]).0, 6400);
+        assert_eq!(after(16_000, &[(100, 0)]).0, 16_000);
+    }
+
+    #[test]
+    fn a_trial_must_deliver_more_and_is_not_repeated_before_its_pause() {
+        // 4800 bit/s without loss; 6400 with 25 % lost deliver as much, no more.
+        assert_eq!(after(4800, &[(100, 0), (100, 25)]).0, 4800);
+        assert_eq!(after(4800, &[(100, 0), (100, 24)]).0, 6400);
+        let adapt = adapt();
+        let (_, mut rate) = after(4800, &[(100, 0), (100, 25)]);
+        let end = Instant::ZERO + PAUSE;
+        let before = Instant::from_nanos(end.as_nanos() - 1);
+        for (now, expected) in [(before, 4800), (end, 6400)] {
+            let at = rate.at();
+            rate.learn(now, &adapt, at, (100, 0));
+            assert_eq!(adapt.rate(rate.at()), expected);
+        }
+        // The next pause is twice as long.
+        let at = rate.at();
+        rate.learn(end, &adapt, at, (100, 60));
+        let at = rate.at();
+        rate.learn(end + PAUSE, &adapt, at, (100, 0));
+        assert_eq!(adapt.rate(rate.at()), 4800);
+        rate.learn(end + PAUSE * 2, &adapt, at, (100, 0));
+        assert_eq!(adapt.rate(rate.at()), 6400);
+        assert_eq!((rate.changes.up, rate.changes.down), (3, 2));
+    }
+
+    #[test]
+    fn silence_halves_it_twice_and_then_leaves_the_slowest_and_it_finds_back_in_strides() {
+        let adapt = adapt();
+        let (_, mut rate) = after(9600, &[]);
+        let mut heard = Vec::new();
+        for _ in 0..5 {
+            rate.miss(Instant::ZERO, &adapt);
+            heard.push(adapt.rate(rate.at()));
+        }
+        assert_eq!(heard, [4800, 2400, 75, 75, 75]);
+        assert_eq!(rate.changes.silent, 3);
+        rate.hear();
+        heard.clear();
+        for _ in 0..6 {
+            let at = rate.at();
+            rate.learn(Instant::ZERO, &adapt, at, (2, 0));
+            heard.push(adapt.rate(rate.at()));
+        }
+        // From 9600, as far as it was before, it goes on by single steps, judged by four frames.
+        assert_eq!(heard, [300, 1200, 4800, 9600, 12_000, 12_000]);
+    }
+
+    #[test]
+    fn a_fall_for_a_lost_answer_is_taken_back() {
+        let adapt = adapt();
+        for (came, expected) in [(75, 9600), (74, 4800)] {
+            let (_, mut rate) = after(9600, &[]);
+            let used = rate.at();
+            rate.miss(Instant::ZERO, &adapt);
+            rate.hear();
+            rate.hear_late(Instant::ZERO, used, (100, came));
+            assert_eq!(adapt.rate(rate.at()), expected);
+        }
+    }
+
+    #[test]
+    fn where_the_other_is_heard_again_it_begins_at_half_of_that_rate() {
+        let adapt = adapt();
+        for (heard, expected) in [(75, 75), (1200, 600), (9600, 2400)] {
+            let (_, mut rate) = after(2400, &[]);
+            for _ in 0..3 {
+                rate.miss(Instant::ZERO, &adapt);
+            }
+            rate.hear_at(&adapt, adapt.place(heard));
+            assert_eq!(adapt.rate(rate.at()), 75, "not while nothing answers");
+            rate.hear();
+            rate.hear_at(&adapt, adapt.place(heard));
+            assert_eq!(adapt.rate(rate.at()), expected);
+        }
+    }
+
+    #[test]
+    fn silence_ends_a_trial() {
+        let adapt = adapt();
+        let (_, mut rate) = after(4800, &[(100, 0)]);
+        assert_eq!(adapt.rate(rate.at()), 6400);
+        rate.miss(Instant::ZERO, &adapt);
+        assert_eq!(adapt.rate(rate.at()), 4800);
+        let at = rate.at();
+        rate.learn(Instant::ZERO, &adapt, at, (100, 0));
+        assert_eq!(adapt.rate(rate.at()), 4800, "not at once again");
+        rate.miss(Instant::ZERO, &adapt);
+        assert_eq!(adapt.rate(rate.at()), 2400);
+    }
+
+    #[test]
+    fn advice_ends_what_is_tried_and_lengthens_strides() {
+        let adapt = adapt();
+        let with = |advice: u32| {
+            let mut rate = Rate::new(adapt.place(600));
+            rate.advice = Some(adapt.place(advice));
+            let at = rate.at();
+            rate.learn(Instant::ZERO, &adapt, at, (10, 0));
+            adapt.rate(rate.at())
+        };
+        assert_eq!([600, 1200, 9600].map(with), [600, 1200, 2400]);
+        // 9600 bit/s need 21 dB, and one less is enough.
+        let place = |centi_db| adapt.rate(adapt.place_for(centi_db));
+        assert_eq!([1999, 2000].map(place), [8000, 9600]);
+        assert_eq!(place(-3000), 75);
+    }
+}

@@ -1,0 +1,579 @@
+//! Two stations whose modems change their rate, on a medium whose signal-to-noise ratio a test
+//! decides. A transmission's octets are drawn when it is keyed, and arrive when it is over.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+
+use strait_core::waveform::{self, Bandwidth, Family, Interleaver};
+
+use super::*;
+use crate::d_pdu::{DPdu, parse};
+use crate::station::Settings;
+use crate::{Address, Offer};
+
+const TURNAROUND: Duration = Duration::from_millis(200);
+const LEAD: Duration = Duration::from_millis(440);
+const DETECT: Duration = Duration::from_millis(500);
+
+fn waveform(rate_bit_s: u32) -> Waveform {
+    let narrow = Bandwidth::default();
+    let found = waveform::find(Family::M110D, narrow, Interleaver::Short, rate_bit_s);
+    found.expect("one of 110D's")
+}
+
+fn adapt() -> Adapt {
+    let rates = waveform::rates(Family::M110D, Bandwidth::default());
+    Adapt {
+        ladder: rates.filter(|rate| *rate <= 9600).map(waveform).collect(),
+        interleaver: 1,
+        waveform: 7,
+        agree: false,
+        advice: false,
+    }
+}
+
+fn settings(number: u32, adapt: Option<Adapt>) -> Settings {
+    Settings {
+        adapt,
+        ..Settings::new(Address::new(number + 1))
+    }
+}
+
+enum Event {
+    Advance(usize),
+    Carrier(usize),
+    Over(usize, Vec<u8>, Option<u32>),
+    Drained(usize),
+}
+
+/// Whether a D_PDU of a station is lost, for its number among all of that station's.
+type Filter = Box<dyn Fn(usize, &DPdu<'_>, u64) -> bool>;
+
+/// A transmission: who, when, its rate, its D_PDUs' types and order wires.
+type Told = (usize, Instant, u32, Vec<(u8, Eow)>);
+
+struct Pair {
+    now: Instant,
+    own: u32,
+    stations: Vec<Station<u32>>,
+    queues: [VecDeque<Vec<u8>>; 2],
+    events: BTreeMap<(Instant, u64), Event>,
+    serial: u64,
+    /// Decibels at a moment, for both directions.
+    snr_db: Box<dyn Fn(Instant) -> f64>,
+    lost: Filter,
+    sent: [u64; 2],
+    keyed: [Option<usize>; 2],
+    spoilt: Vec<bool>,
+    came: Vec<(Instant, Vec<u8>)>,
+    turns: Vec<Told>,
+}
+
+impl Pair {
+    /// Two stations that begin with a rate; in both directions the same ratio.
+    fn new(settings: [Settings; 2], own: u32, snr_db: impl Fn(Instant) -> f64 + 'static) -> Self {
+        let mut stations = Vec::new();
+        for (number, settings) in (0..).zip(settings) {
+            let peer = [Address::new(2 - number)];
+            stations.push(Station::new(settings, &peer, u64::from(number)));
+        }
+        let mode = waveform(own).mode;
+        let state = PortState {
+            tx_rate: mode.line_rate(),
+            rx_rate: mode.line_rate(),
+            frame_octets_max: 1 << 20,
+            block: mode.block(),
+            latency: mode.block(),
+        };
+        let up = |station: &mut Station<u32>| station.set_up(Instant::ZERO, state);
+        stations.iter_mut().for_each(up);
+        Self {
+            now: Instant::ZERO,
+            own,
+            stations,
+            queues: Default::default(),
+            events: BTreeMap::new(),
+            serial: 0,
+            snr_db: Box::new(snr_db),
+            lost: Box::new(|_, _, _| false),
+            sent: [0; 2],
+            keyed: [None; 2],
+            spoilt: Vec::new(),
+            came: Vec::new(),
+            turns: Vec::new(),
+        }
+    }
+
+    fn offer(&mut self, from: usize, c_pdus: usize) {
+        for _ in 0..c_pdus {
+            let number = (self.queues[from].len() + self.came.len()) as u32;
+            let mut c_pdu = vec![0, 0, 0x99, 0];
+            c_pdu.extend_from_slice(&number.to_be_bytes());
+            c_pdu.resize(1000, 0x5a);
+            self.queues[from].push_back(c_pdu);
+        }
+        self.settle(from);
+    }
+
+    fn plan(&mut self, at: Instant, event: Event) {
+        self.events.insert((at, self.serial), event);
+        self.serial += 1;
+    }
+
+    fn run(&mut self, until: Instant) {
+        while let Some((&(at, _), _)) = self.events.first_key_value()
+            && at <= until
+        {
+            let Some((_, event)) = self.events.pop_first() else {
+                break;
+            };
+            self.now = at;
+            let number = match event {
+                Event::Advance(number) => {
+                    self.stations[number].advance(at);
+                    number
+                }
+                Event::Carrier(number) => {
+                    if self.keyed[number].is_none() {
+                        self.stations[number].hear_carrier(at, true);
+                    }
+                    number
+                }
+                Event::Over(number, bytes, found) => {
+                    if found.is_some() {
+                        self.stations[number].measure(FrameMeta {
+                            rate_bit_s: found,
+                            snr_centi_db: Some(((self.snr_db)(at) * 100.0) as i16),
+                            ..FrameMeta::default()
+                        });
+                        self.stations[number].hear(at, &bytes);
+                        self.stations[number].hear_carrier(at, false);
+                    }
+                    number
+                }
+                Event::Drained(number) => {
+                    self.keyed[number] = None;
+                    self.stations[number].drained(at);
+                    number
+                }
+            };
+            self.stations[number].advance(at);
+            self.settle(number);
+        }
+        self.now = until;
+    }
+
+    fn settle(&mut self, number: usize) {
+        while let Some(received) = self.stations[number].poll_received() {
+            self.came.push((self.now, received.c_pdu));
+        }
+        while self.stations[number].poll_outcome().is_some() {}
+        if self.keyed[number].is_none() && self.stations[number].may_transmit() {
+            self.key_up(number);
+        }
+        if let Some(at) = self.stations[number].wake() {
+            assert!(at > self.now, "{:?} {at:?}", self.stations[number].phase);
+            self.plan(at, Event::Advance(number));
+        }
+    }
+
+    fn key_up(&mut self, number: usize) {
+        let station = &mut self.stations[number];
+        let head = !self.queues[number].is_empty() && station.takes(0, true);
+        if head {
+            station.link(0);
+        }
+        if !head && station.to_whom().is_none() {
+            return;
+        }
+        let starts = self.now + LEAD;
+        let room = |octets, starts| Room {
+            octets,
+            starts,
+            until: None,
+        };
+        let octets: usize = self.queues[number].iter().map(Vec::len).sum();
+        let waiting = (octets, self.queues[number].len());
+        let mode = waveform(self.own).mode;
+        let all = room(mode.octets_in(200), starts);
+        if !station.begin(self.now, 0, all, waiting) {
+            return;
+        }
+        let (mut bytes, mut mode, mut blocks) = (Vec::new(), mode, 0);
+        let mut d_pdus = Vec::new();
+        loop {
+            while self.stations[number].takes(0, true)
+                && let Some(c_pdu) = self.queues[number].pop_front()
+            {
+                self.stations[number].offer(Offer {
+                    to: 0,
+                    c_pdu,
+                    arq: true,
+                    expedited: false,
+                    urgent: false,
+                    in_order: false,
+                    copies: 1,
+                    ticket: 0,
+                });
+            }
+            let at = starts + mode.time_of_bits(bytes.len() as u64 * 8);
+            let left = mode.octets_in(blocks).saturating_sub(bytes.len());
+            let octets = if blocks == 0 { all.octets } else { left };
+            let before = bytes.len();
+            let Some(turn) = self.stations[number].write(room(octets, at), &mut bytes) else {
+                break;
+            };
+            mode = turn.mode.unwrap_or(mode);
+            assert!(blocks == 0 || blocks == turn.blocks);
+            blocks = turn.blocks;
+            assert!(bytes.len() <= mode.octets_in(blocks), "beyond its blocks");
+            self.note(number, before, &mut bytes, &mut d_pdus);
+            if turn.last {
+                break;
+            }
+        }
+        self.turns.push((number, self.now, mode.rate_bit_s, d_pdus));
+        bytes.resize(mode.octets_in(blocks), 0);
+        self.send(number, starts, mode, bytes);
+    }
+
+    /// Notes a D_PDU, and takes it out if it is to be lost.
+    fn note(&mut self, number: usize, before: usize, bytes: &mut [u8], all: &mut Vec<(u8, Eow)>) {
+        let Ok((d_pdu, _)) = parse(&bytes[before..], false) else {
+            return;
+        };
+        all.push((d_pdu.body.kind(), Eow::parse(d_pdu.eow)));
+        let lost = (self.lost)(number, &d_pdu, self.sent[number]);
+        self.sent[number] += 1;
+        if lost {
+            bytes[before..].fill(0);
+        }
+    }
+
+    fn send(&mut self, number: usize, starts: Instant, mode: Mode, mut bytes: Vec<u8>) {
+        let turn = self.spoilt.len();
+        self.spoilt.push(false);
+        self.keyed[number] = Some(turn);
+        if let [Some(one), Some(other)] = self.keyed {
+            self.spoilt[one] = true;
+            self.spoilt[other] = true;
+        }
+        let needs_db = f64::from(waveform(mode.rate_bit_s).awgn_db);
+        let blocks = bytes.len() * 8 / mode.block_bits as usize;
+        for block in 0..blocks as u32 {
+            let at = starts + mode.time_of_bits(u64::from(mode.block_bits * block));
+            if (self.snr_db)(at) < needs_db {
+                bytes[mode.octets_in(block)..mode.octets_in(block + 1)].fill(0xff);
+            }
+        }
+        let found = !self.spoilt[turn] && (self.snr_db)(self.now) >= -7.0;
+        let ends = starts + mode.time_of_bits(bytes.len() as u64 * 8);
+        let other = 1 - number;
+        if found {
+            self.plan(self.now + TURNAROUND + DETECT, Event::Carrier(other));
+        }
+        self.plan(ends, Event::Drained(number));
+        self.plan(
+            ends + mode.block(),
+            Event::Over(other, bytes, found.then_some(mode.rate_bit_s)),
+        );
+    }
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant::from_secs(seconds)
+}
+
+/// A path that fades out and comes back in twenty minutes, with nothing at all for a minute.
+fn evening(now: Instant) -> f64 {
+    let points = [
+        (0.0, 24.0),
+        (120.0, 22.0),
+        (300.0, 10.0),
+        (420.0, 0.0),
+        (480.0, -14.0),
+        (540.0, -14.0),
+        (600.0, 0.0),
+        (780.0, 12.0),
+        (1000.0, 20.0),
+        (1200.0, 24.0),
+    ];
+    let seconds = now.as_secs_f64();
+    let ahead = points.iter().position(|point| point.0 > seconds);
+    let Some(ahead) = ahead else { return 24.0 };
+    let ((from, low), (to, high)) = (points[ahead - 1], points[ahead]);
+    low + (high - low) * (seconds - from) / (to - from)
+}
+
+/// C_PDUs of 1000 octets that arrived on it.
+fn delivered(adapt: Option<&Adapt>, own: u32) -> (usize, Pair) {
+    let both = [0, 1].map(|number| settings(number, adapt.cloned()));
+    let mut pair = Pair::new(both, own, evening);
+    pair.offer(0, 2000);
+    pair.run(at(1200));
+    (pair.came.len(), pair)
+}
+
+#[test]
+fn a_rate_that_follows_a_fade_delivers_more_than_any_fixed_one() {
+    let fixed = |rate| delivered(None, rate).0;
+    let best = [75, 300, 600, 1200, 2400, 4800, 6400, 8000, 9600]
+        .map(fixed)
+        .into_iter()
+        .max();
+    let best = best.expect("nine rates");
+    let (alone, pair) = delivered(Some(&adapt()), 2400);
+    assert!(alone * 10 > best * 11, "{alone}, {best} by one rate");
+    let changes = pair.stations[0].peers[0].towards.rate.changes;
+    assert!(changes.up > 5 && changes.silent > 2, "{changes:?}");
+    let with_advice = Adapt {
+        advice: true,
+        ..adapt()
+    };
+    let (advised, _) = delivered(Some(&with_advice), 2400);
+    assert!(advised > alone, "{advised} with advice, {alone} without");
+}
+
+#[test]
+fn it_never_stalls_in_a_fade_wherever_that_begins() {
+    for start in 0..40 {
+        // Nothing at all for two minutes.
+        let out = at(20 + start * 3)..at(140 + start * 3);
+        let (end, gone) = (out.end, out.clone());
+        let snr_db = move |now| if gone.contains(&now) { -20.0 } else { 23.0 };
+        let both = [0, 1].map(|number| settings(number, Some(adapt())));
+        let mut pair = Pair::new(both, 9600, snr_db);
+        pair.offer(0, 2000);
+        pair.offer(1, 2000);
+        pair.run(end + Duration::from_secs(400));
+        // The longest pause after calls is half a minute.
+        let mut last = Instant::ZERO;
+        for (_, began, ..) in &pair.turns {
+            assert!(began.since(last) < Duration::from_secs(70), "{start}");
+            last = *began;
+        }
+        let back = pair.came.iter().find(|(came, _)| *came > end);
+        let (back, _) = back.expect("something arrives again");
+        // Two frames by the slowest rate, one turn of each station by each of the next.
+        assert!(back.since(end) < Duration::from_secs(150), "{start}");
+        let fast = |turn: &&(usize, Instant, u32, _)| turn.1 > end && turn.2 == 9600;
+        assert!(
+            pair.turns.iter().any(|turn| fast(&turn)),
+            "{start}: back up"
+        );
+    }
+}
+
+/// Two stations, of which the first has much to send, and a path without faults; both ask before
+/// they change.
+fn agreeing(lost: impl Fn(usize, &DPdu<'_>, u64) -> bool + 'static, second: Option<Adapt>) -> Pair {
+    let agree = Adapt {
+        agree: true,
+        ..adapt()
+    };
+    let both = [settings(0, Some(agree)), settings(1, second)];
+    let mut pair = Pair::new(both, 1200, |_| 40.0);
+    pair.lost = Box::new(lost);
+    pair.offer(0, 400);
+    pair
+}
+
+fn rate_of(pair: &Pair, number: usize) -> u64 {
+    pair.stations[number].pace(0).bit_s()
+}
+
+/// What a station says of rates, with the rate by which it says so.
+fn said(pair: &Pair, number: usize) -> Vec<(u32, Eow)> {
+    let turns = pair.turns.iter().filter(|turn| turn.0 == number);
+    let all = turns.flat_map(|turn| {
+        let managed = turn.3.iter().filter(|it| it.0 == 6 && it.1 != Eow::None);
+        managed.map(|it| (turn.2, it.1))
+    });
+    all.collect()
+}
+
+const fn answer(response: Response) -> Eow {
+    Eow::Response {
+        response,
+        reason: 0,
+    }
+}
+
+#[test]
+fn a_change_by_agreement_is_asked_for_accepted_confirmed_and_acknowledged() {
+    let mut pair = agreeing(|_, _, _| false, Some(adapt()));
+    pair.run(at(40));
+    let request = Eow::parse(0x154);
+    assert_eq!(rate_code(1200), Some(4));
+    // 1600 bit/s have no code: their request is one with an extended message.
+    assert_eq!(
+        request,
+        Eow::Rate {
+            rate: 5,
+            interleaver: 1,
+            purpose: Purpose::Request
+        }
+    );
+    let high = Eow::HighRate {
+        waveform: 7,
+        channels: 1,
+    };
+    let said_a: Vec<Eow> = said(&pair, 0).into_iter().map(|it| it.1).collect();
+    assert_eq!(said_a[..2], [high, answer(Response::Confirm)]);
+    assert_eq!(said(&pair, 1)[0].1, answer(Response::Accept));
+    // Data goes by the old rate before and by the new one after.
+    let data = pair
+        .turns
+        .iter()
+        .filter(|turn| turn.3.iter().any(|it| it.0 == 9));
+    let mut rates: Vec<u32> = data.map(|turn| turn.2).collect();
+    rates.dedup();
+    assert_eq!(rates[..2], [1200, 1600]);
+    // Each message was acknowledged once.
+    let acks = |number| {
+        let turns = pair.turns.iter().filter(|turn| turn.0 == number);
+        let all = turns.flat_map(|turn| turn.3.iter());
+        all.filter(|it| **it == (6, Eow::None)).count()
+    };
+    assert_eq!((acks(0), acks(1)), (1, 2));
+}
+
+#[test]
+fn a_lost_request_or_answer_is_said_again() {
+    for (who, kind) in [(0, 0), (1, 1), (0, 2), (1, 3)] {
+        // The first request, the first answer, the first confirmation, or all of a turn of acks.
+        let hit = core::cell::Cell::new(0);
+        let lost = move |number: usize, d_pdu: &DPdu<'_>, _: u64| {
+            let eow = Eow::parse(d_pdu.eow);
+            let matches = match kind {
+                0 => matches!(eow, Eow::HighRate { .. }),
+                1 => eow == answer(Response::Accept),
+                2 => eow == answer(Response::Confirm),
+                _ => d_pdu.body.kind() == 6 && eow == Eow::None,
+            };
+            let fits = number == who && matches && hit.get() == 0;
+            hit.set(hit.get() + u32::from(fits));
+            fits
+        };
+        let mut pair = agreeing(lost, Some(adapt()));
+        pair.run(at(700));
+        assert_eq!(pair.came.len(), 400, "{who} {kind}");
+        assert!(
+            rate_of(&pair, 0) >= 4800,
+            "{who} {kind}: {}",
+            rate_of(&pair, 0)
+        );
+        assert_eq!(pair.stations[0].peers[0].towards.agreement, Agreement::None);
+    }
+}
+
+#[test]
+fn an_answer_that_never_comes_leaves_the_rate_as_it_is() {
+    let answers = |number: usize, d_pdu: &DPdu<'_>, _| number == 1 && d_pdu.body.kind() == 6;
+    let mut pair = agreeing(answers, Some(adapt()));
+    pair.run(at(1000));
+    assert!(pair.came.len() > 100);
+    let data = pair
+        .turns
+        .iter()
+        .filter(|turn| turn.3.iter().any(|it| it.0 == 9));
+    assert!(data.map(|turn| turn.2).all(|rate| rate <= 1200));
+}
+
+#[test]
+fn a_station_with_a_fixed_rate_refuses_and_is_not_asked_again() {
+    let mut pair = agreeing(|_, _, _| false, None);
+    pair.run(at(400));
+    let refuse = Eow::Response {
+        response: Response::Refuse,
+        reason: RATE_FIXED,
+    };
+    let said_b: Vec<Eow> = said(&pair, 1).into_iter().map(|it| it.1).collect();
+    assert_eq!(said_b, [refuse]);
+    assert_eq!(rate_of(&pair, 0), 1200);
+    assert!(pair.came.len() > 30);
+}
+
+#[test]
+fn both_may_ask_at_once() {
+    let agree = || Adapt {
+        agree: true,
+        ..adapt()
+    };
+    let both = [0, 1].map(|number| settings(number, Some(agree())));
+    let mut pair = Pair::new(both, 1200, |_| 40.0);
+    pair.offer(0, 300);
+    pair.offer(1, 300);
+    pair.run(at(900));
+    assert_eq!(pair.came.len(), 600);
+    for number in 0..2 {
+        assert!(rate_of(&pair, number) >= 6400, "{}", rate_of(&pair, number));
+    }
+}
+
+#[test]
+fn requests_that_meet_on_the_air_are_both_granted() {
+    let agree = || Adapt {
+        agree: true,
+        ..adapt()
+    };
+    let both = [0, 1].map(|number| settings(number, Some(agree())));
+    let mut pair = Pair::new(both, 1200, |_| 40.0);
+    pair.offer(0, 1);
+    pair.run(at(60));
+    for number in 0..2 {
+        let station = &mut pair.stations[number];
+        let place = adapt().place(4800);
+        station.peers[0].towards.rate.set(place, Reason::Good);
+        station.want_rate(0);
+    }
+    pair.settle(0);
+    pair.settle(1);
+    assert_eq!(pair.spoilt.iter().filter(|spoilt| **spoilt).count(), 2);
+    pair.run(at(120));
+    assert_eq!([0, 1].map(|number| rate_of(&pair, number)), [4800, 4800]);
+    for number in 0..2 {
+        let peer = &pair.stations[number].peers[0];
+        assert_eq!(peer.towards.agreement, Agreement::None);
+        assert!(!peer.management.is_open());
+    }
+}
+
+#[test]
+fn a_station_follows_a_request_for_both_directions() {
+    let mut pair = agreeing(|_, _, _| false, Some(adapt()));
+    let ask = Eow::Rate {
+        rate: 2,
+        interleaver: 1,
+        purpose: Purpose::RequestBoth,
+    };
+    pair.stations[1].take_management(0, ask.bits(), (true, false, 7), &[]);
+    assert_eq!(rate_of(&pair, 1), 300);
+    // 3600 bit/s is none of its rates.
+    let ask = Eow::Rate {
+        rate: 7,
+        interleaver: 1,
+        purpose: Purpose::RequestBoth,
+    };
+    pair.stations[1].take_management(0, ask.bits(), (true, false, 8), &[]);
+    assert_eq!(rate_of(&pair, 1), 300);
+    assert_eq!(pair.stations[1].stats.messages_in, 2);
+}
+
+#[test]
+fn an_answer_is_no_faster_than_what_it_answers() {
+    // 75 bit/s is all that this path carries.
+    let both = [0, 1].map(|number| settings(number, Some(adapt())));
+    let mut pair = Pair::new(both, 75, |_| -6.0);
+    let state = pair.stations[1].state.expect("it is up");
+    pair.stations[1].begin_rates(PortState {
+        tx_rate: waveform(9600).mode.line_rate(),
+        ..state
+    });
+    pair.offer(0, 1);
+    pair.run(at(400));
+    assert_eq!(pair.came.len(), 1);
+    let slow = pair.turns.iter().filter(|turn| turn.0 == 1);
+    assert!(slow.map(|turn| turn.2).all(|rate| rate == 75));
+}
