@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use strait_s5066::Address;
 use strait_s5066::c_pdu::CPdu;
@@ -11,6 +12,9 @@ use strait_s5066::eow::{CAN_ADAPT, Eow, HAS_HIGH_RATES, Purpose, RATE_FIXED, Res
 use strait_s5066::sis::{
     HardLink, Indication, MODE_ARQ, MODE_WITH_ERRORS, Primitive, Request, Service, Told,
 };
+
+/// Captures written so far: tests run beside one another.
+static CAPTURES: AtomicU32 = AtomicU32::new(0);
 
 /// Captures of IP packets.
 const LINKTYPE_RAW: u32 = 101;
@@ -34,7 +38,8 @@ fn capture(linktype: u32, packets: &[Vec<u8>]) -> Vec<u8> {
 
 /// All that `tshark` says, if it is there.
 fn dissected(linktype: u32, packets: &[Vec<u8>]) -> Option<String> {
-    let name = format!("strait-s5066-{}-{linktype}.pcap", std::process::id());
+    let number = CAPTURES.fetch_add(1, Ordering::Relaxed);
+    let name = format!("strait-s5066-{}-{number}.pcap", std::process::id());
     let path = std::env::temp_dir().join(name);
     fs::write(&path, capture(linktype, packets)).expect("a temporary file");
     let output = Command::new("tshark")

@@ -10,6 +10,7 @@ use strait_node::config_text::{self, ConfigError};
 use strait_world::scenario::{Files, Loaded, Scenario};
 
 use super::hf_ip::{Collapse, IpRow};
+use super::hf_rate::Rates;
 use crate::build::{BuildError, build};
 use crate::parallel::parallel;
 use crate::run::{Run, run_once};
@@ -33,6 +34,8 @@ pub struct HfStudy {
     pub ip: Vec<IpRow>,
     /// Their transfer that went on and on.
     pub collapse: Option<Collapse>,
+    /// Data rates over paths that change.
+    pub rates: Option<Rates>,
     /// How many of their figures are to be met within the factor of [`FACTOR`].
     pub cells: Option<f64>,
 }
@@ -179,8 +182,8 @@ impl HfStudy {
 
     /// How many runs it has.
     #[must_use]
-    pub const fn count(&self) -> usize {
-        self.errors.len() * 2 + self.ping.len() + self.ip_count() + 1
+    pub fn count(&self) -> usize {
+        self.errors.len() * 2 + self.ping.len() + self.ip_count() + 1 + self.rate_count()
     }
 }
 
@@ -199,6 +202,7 @@ impl Files for Embedded {
         Ok(match name {
             Some("hf-a.toml") => include_str!("../../../../scenarios/nodes/hf-a.toml").into(),
             Some("hf-b.toml") => include_str!("../../../../scenarios/nodes/hf-b.toml").into(),
+            Some("adaptive.csv") => include_str!("../../../../scenarios/hf/adaptive.csv").into(),
             _ => return Err(format!("{} isn't there", path.display())),
         })
     }
@@ -219,6 +223,7 @@ mod tests {
         let study = HfStudy::parse("hf.toml", text).expect("it is in order");
         let bulk = study.bulk_worlds().expect("they load").len();
         let ping = study.ping_worlds().expect("they load").len();
-        assert_eq!(bulk + ping + study.ip_count() + 1, study.count());
+        let others = study.ip_count() + 1 + study.rate_count();
+        assert_eq!(bulk + ping + others, study.count());
     }
 }

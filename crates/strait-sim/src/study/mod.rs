@@ -4,6 +4,7 @@
 pub mod hbh;
 pub mod hf;
 pub mod hf_ip;
+pub mod hf_rate;
 pub mod htb;
 pub mod na;
 pub mod na_local;

@@ -4,6 +4,7 @@ use anyhow::Context;
 use strait_core::hash::RunHash;
 use strait_sim::study::hf::{ErrorRow, FACTOR, HfStudy, PingRow};
 use strait_sim::study::hf_ip::{IpCell, IpRow, IpTable, SYSTEMS};
+use strait_sim::study::hf_rate::{PathRow, RateCells, Rates};
 use strait_world::table::{Cell, Check, Column, ResultSet, Table};
 
 use super::{Options, progress, write_files};
@@ -17,6 +18,7 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     let bulk = study.run_bulk(|| bar.inc(1))?;
     let ping = study.run_ping(options.pcap.is_some(), || bar.inc(1))?;
     let ip = study.run_ip(|| bar.inc(1))?;
+    let rates = study.run_rates(|| bar.inc(1))?;
     let (flash_s, mixed, mixed_hash) = study.run_mixed()?;
     bar.finish_and_clear();
     if let Some(folder) = options.pcap {
@@ -30,6 +32,8 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     ping.iter().for_each(|run| hash.fold(run.hash));
     ip.iter().for_each(|cell| hash.fold(cell.hash));
     hash.fold(mixed_hash);
+    rates.iter().for_each(|(_, run)| hash.fold(*run));
+    let rates: Vec<RateCells> = rates.into_iter().map(|(cells, _)| cells).collect();
     let shares: Vec<[Option<f64>; 2]> = bulk
         .chunks(2)
         .map(|pair| [0, 1].map(|it| pair.get(it).map(|run| run.share)))
@@ -50,6 +54,9 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     checks.push(Check::range("hf-mixed", flash_s, "s", None, Some(MIXED_MAX_S)).failed());
     checks.push(Check::range("hf-mixed-bulk", mixed, "", bulk_min, None).failed());
     checks.push(Check::range("hf-ip-cells", met(&study.ip, &ip), "", study.cells, None).failed());
+    if let Some(of) = &study.rates {
+        checks.extend(rate_checks(&of.path, &rates));
+    }
     let unexplained = Some(unexplained as f64);
     checks.push(Check::range(
         "hf-conserved",
@@ -61,7 +68,11 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     Ok(ResultSet {
         run_hash: Some(hash.value().into()),
         seeds: vec![1],
-        tables: tables(&study, &shares, &pings, &ip),
+        tables: {
+            let mut tables = tables(&study, &shares, &pings, &ip);
+            tables.extend(study.rates.as_ref().map(|of| rate_table(of, &rates)));
+            tables
+        },
         checks,
     })
 }
@@ -216,6 +227,35 @@ fn ping_checks(rows: &[PingRow], pings: &[[Option<f64>; 3]]) -> Vec<Check> {
         Some(Check::range(id, *median, "s", None, row.max_s).failed())
     })
     .collect()
+}
+
+fn rate_checks(rows: &[PathRow], cells: &[RateCells]) -> Vec<Check> {
+    let rows = rows.iter().zip(cells);
+    rows.filter_map(|(row, cells)| {
+        let ratio = cells.follows / cells.best();
+        Some(Check::range(row.id.as_deref()?, Some(ratio), "", row.min, None).failed())
+    })
+    .collect()
+}
+
+/// What arrives by fixed rates and by one that changes, over paths that change.
+fn rate_table(of: &Rates, cells: &[RateCells]) -> Table {
+    let fixed = of.fixed.iter().map(|rate| format!("{} bit/s", rate.0));
+    let fixed = fixed.map(|name| Column::new(name, "bit/s"));
+    let mut columns = vec![Column::new("path", "")];
+    columns.extend(fixed);
+    for name in ["without advice", "follows"] {
+        columns.push(Column::new(name, "bit/s"));
+    }
+    columns.push(Column::new("follows / best fixed", ""));
+    let mut table = Table::new("hf-rate", columns);
+    for (row, cells) in of.path.iter().zip(cells) {
+        let mut line: Vec<Cell> = vec![row.name.as_str().into()];
+        line.extend(cells.fixed.iter().map(|rate| Cell::from(*rate)));
+        line.extend([cells.unadvised, cells.follows, cells.follows / cells.best()].map(Cell::from));
+        table.push(line);
+    }
+    table
 }
 
 fn columns(names: &[(&str, &str)]) -> Vec<Column> {
