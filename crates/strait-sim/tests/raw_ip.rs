@@ -13,11 +13,11 @@ use strait_wire::ip::{PacketInfo, header_checksum};
 use strait_wire::pcapng::{Block, Reader, linktype};
 use strait_world::scenario::Scenario;
 
-/// The shipped chain, for five seconds.
-fn run(capture: bool) -> Run {
+/// The shipped chain, for so many seconds.
+fn run(capture: bool, seconds: u64) -> Run {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut loaded = Scenario::load(&root.join("scenarios/lab/hbh-raw.toml")).unwrap();
-    loaded.scenario.duration = Time(Duration::from_secs(5));
+    loaded.scenario.duration = Time(Duration::from_secs(seconds));
     loaded.scenario.expectations.clear();
     run_once(&loaded, Scenario::BASE, 1, capture).unwrap()
 }
@@ -40,7 +40,7 @@ fn packets(file: &[u8]) -> BTreeMap<u32, Vec<Vec<u8>>> {
 
 #[test]
 fn each_frame_is_the_payload_of_a_packet_between_its_link_s_addresses() {
-    let run = run(true);
+    let run = run(true, 5);
     assert_eq!(run.unexplained, 0);
     let packets = packets(&run.captures["r1.pcapng"]);
     for (port, own, far, protocol) in [
@@ -65,9 +65,20 @@ fn each_frame_is_the_payload_of_a_packet_between_its_link_s_addresses() {
 }
 
 #[test]
+fn packets_of_ipsec_come_as_they_were_sent() {
+    let run = run(false, 14);
+    assert_eq!(run.metrics["tunnel.wrong"], 0.0);
+    let tunnel = run.flows.iter().find(|flow| flow.name == "tunnel").unwrap();
+    let count = |name: &str| tunnel.counters[name];
+    // One each 50 ms for ten seconds, over three links that lose one in twenty.
+    assert_eq!((count("sent"), count("received")), (200, 200));
+    assert_eq!((count("duplicates"), count("unexpected")), (0, 0));
+}
+
+#[test]
 fn another_decoder_finds_nothing_wrong_with_them() {
     let path = std::env::temp_dir().join(format!("strait-raw-{}.pcapng", std::process::id()));
-    std::fs::write(&path, &run(true).captures["r1.pcapng"]).unwrap();
+    std::fs::write(&path, &run(true, 5).captures["r1.pcapng"]).unwrap();
     let output = Command::new("tshark")
         .args(["-n", "-o", "ip.check_checksum:TRUE", "-T", "fields"])
         .args([

@@ -227,7 +227,7 @@ fn links_that_repeat_carry_a_file_over_a_lossy_chain() {
 }
 
 #[test]
-fn reliable_hops_need_no_udp() {
+fn reliable_hops_need_no_udp_and_carry_ipsec() {
     if !can_run("lab hbh-raw") {
         return;
     }
@@ -240,7 +240,7 @@ fn reliable_hops_need_no_udp() {
     ];
     let path = shortened(folder.path(), "hbh-raw.toml", &changes);
     let told = lab(folder.path(), &path, &["--strict"]);
-    told.expect_all(&["hbh-raw-file", "hbh-raw-call", "lab-wrong-octets"]);
+    told.expect_all(&["hbh-raw-file", "hbh-raw-tunnel", "lab-wrong-octets"]);
 }
 
 #[test]

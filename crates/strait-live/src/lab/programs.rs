@@ -11,6 +11,7 @@ use strait_world::traffic::{
 
 use super::call::Call;
 use super::chatter::Chatter;
+use super::esp::Esp;
 use super::measured::Measured;
 use super::pairs::Pairs;
 use super::ping::Ping;
@@ -222,6 +223,7 @@ pub(super) fn cast(loaded: &Loaded, topology: &Topology) -> Result<Vec<Part>, La
                 Kind::Chatter | Kind::Hello => Box::new(Chatter::new(&flow)?),
                 Kind::Voice => Box::new(Call::default()),
                 Kind::Udp => Box::new(Rate::new(&flow)?),
+                Kind::Esp => Box::new(Esp::new(&flow, index)?),
                 Kind::Mgen => Box::new(Script::new(&flow)?),
                 Kind::Pair => Box::new(Pairs::new(&flow)?),
                 Kind::Tcp if config.sizes.is_some() => Box::new(Measured::new(&flow)?),

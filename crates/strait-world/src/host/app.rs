@@ -21,7 +21,8 @@ pub struct ConnectionId(pub u64);
 pub enum Event<'a> {
     /// The moment of [`Application::wake`] has come.
     Timeout,
-    /// A datagram arrived at one of its ports.
+    /// A datagram arrived at one of its ports, or a packet of ESP with one of its indices: that has
+    /// no ports, and both are 0.
     Datagram {
         /// Who sent it.
         from: SocketAddr,

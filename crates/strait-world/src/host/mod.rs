@@ -15,7 +15,8 @@ use strait_core::{
     WakeReason, Want,
 };
 use strait_wire::ip::{
-    EchoKind, IcmpError, PacketInfo, parse_echo, parse_icmp_error, protocol, udp_payload,
+    EchoKind, IPV6_HEADER_OCTETS, IcmpError, PacketInfo, parse_echo, parse_icmp_error, protocol,
+    udp_payload,
 };
 
 pub use self::app::{AppId, Application, ConnectionId, Event};
@@ -224,6 +225,7 @@ impl Host {
                 self.stack.handle_tcp(now, bytes, ends);
             }
             (protocol::ICMP | protocol::ICMPV6, _) => self.icmp(now, info, bytes),
+            (protocol::ESP, _) => self.esp(now, info, bytes),
             _ => self.stack.counters.unusable += 1,
         }
     }
@@ -241,6 +243,30 @@ impl Host {
                 Event::Datagram {
                     from,
                     port: to,
+                    payload,
+                },
+            );
+        }
+    }
+
+    fn esp(&mut self, now: Instant, info: &PacketInfo, bytes: &[u8]) {
+        let header = if info.src.is_ipv4() {
+            usize::from(bytes[0] & 0x0f) * 4
+        } else {
+            IPV6_HEADER_OCTETS
+        };
+        let (Some(index), Some(payload)) = (info.spi, bytes.get(header..)) else {
+            self.stack.counters.unusable += 1;
+            return;
+        };
+        if let Some(app) = self.stack.esp_owner(index) {
+            let from = SocketAddr::new(info.src, 0);
+            self.call(
+                now,
+                app,
+                Event::Datagram {
+                    from,
+                    port: 0,
                     payload,
                 },
             );

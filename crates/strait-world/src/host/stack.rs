@@ -82,6 +82,7 @@ pub struct Stack {
     queue_packets: usize,
     udp: BTreeMap<u16, AppId>,
     echo: BTreeMap<u16, AppId>,
+    esp: BTreeMap<u32, AppId>,
     listeners: BTreeMap<u16, Listener>,
     connections: BTreeMap<ConnectionId, Connection>,
     by_ends: BTreeMap<(SocketAddr, SocketAddr), ConnectionId>,
@@ -111,6 +112,7 @@ impl Stack {
             queue_packets: config.queue_packets,
             udp: BTreeMap::new(),
             echo: BTreeMap::new(),
+            esp: BTreeMap::new(),
             listeners: BTreeMap::new(),
             connections: BTreeMap::new(),
             by_ends: BTreeMap::new(),
@@ -131,6 +133,12 @@ impl Stack {
     /// Takes an echo identifier for the application at work; false if another has it.
     pub fn bind_echo(&mut self, ident: u16) -> bool {
         *self.echo.entry(ident).or_insert(self.current) == self.current
+    }
+
+    /// Takes the index of a security association for the application at work; false if another has
+    /// it.
+    pub fn bind_esp(&mut self, index: u32) -> bool {
+        *self.esp.entry(index).or_insert(self.current) == self.current
     }
 
     /// Listens on a TCP port for the application at work; false if another does.
@@ -166,6 +174,24 @@ impl Stack {
         let mut bytes = self.buffer();
         let ident = self.ident();
         let built = ip::build_udp(src, dst, dscp, HOP_LIMIT, ident, label, payload, &mut bytes);
+        if built {
+            self.enqueue(now, bytes);
+        }
+        built
+    }
+
+    /// Sends a packet of ESP, of which `payload` is all behind the IP header; false as for
+    /// [`Stack::send_udp`].
+    pub fn send_esp(
+        &mut self,
+        now: Instant,
+        ends: (IpAddr, IpAddr),
+        dscp: u8,
+        payload: &[u8],
+    ) -> bool {
+        let mut bytes = self.buffer();
+        let esp = ip::protocol::ESP;
+        let built = ip::build_packet(ends, esp, dscp, HOP_LIMIT, payload, &mut bytes);
         if built {
             self.enqueue(now, bytes);
         }
@@ -320,6 +346,13 @@ impl Stack {
     /// Who waits for datagrams at `port`.
     pub(super) fn udp_owner(&mut self, port: u16) -> Option<AppId> {
         let app = self.udp.get(&port).copied();
+        self.counters.unknown_port += u64::from(app.is_none());
+        app
+    }
+
+    /// Whose packets of ESP with this index are.
+    pub(super) fn esp_owner(&mut self, index: u32) -> Option<AppId> {
+        let app = self.esp.get(&index).copied();
         self.counters.unknown_port += u64::from(app.is_none());
         app
     }

@@ -631,7 +631,7 @@ fn metrics_of(traffic: &TrafficConfig) -> Vec<String> {
 /// The metrics that a kind of traffic is measured by.
 const fn metrics_of_kind(kind: Kind) -> &'static [&'static str] {
     match kind {
-        Kind::Voice | Kind::Udp => &[
+        Kind::Voice | Kind::Udp | Kind::Esp => &[
             "delay_p50_s",
             "delay_p99_s",
             "jitter_p99_s",

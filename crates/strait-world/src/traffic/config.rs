@@ -135,6 +135,8 @@ pub enum Kind {
     Voice,
     /// Datagrams at a rate.
     Udp,
+    /// Packets of IPsec at a rate.
+    Esp,
     /// Echo requests.
     Ping,
     /// One transfer.
@@ -157,6 +159,7 @@ impl Kind {
         match self {
             Self::Voice => "voice",
             Self::Udp => "udp",
+            Self::Esp => "esp",
             Self::Ping => "ping",
             Self::Tcp => "tcp",
             Self::Page => "page",
@@ -245,6 +248,13 @@ pub enum Traffic {
         rate_bit_s: u64,
         /// Exponentially distributed gaps.
         poisson: bool,
+    },
+    /// Packets as a security gateway sends them (RFC 4303), with contents that nobody can read.
+    Esp {
+        /// Octets behind the sequence number, in words of four; 100 if not said.
+        payload_octets: u32,
+        /// Rate of these in bit/s.
+        rate_bit_s: u64,
     },
     /// Echo requests.
     Ping {
@@ -428,6 +438,10 @@ impl TrafficConfig {
                 rate_bit_s: self.rate.ok_or_else(|| self.missing("rate"))?.0,
                 poisson: self.poisson.unwrap_or(false),
             }),
+            Kind::Esp => Ok(Traffic::Esp {
+                payload_octets: self.payload_octets(4, 100)?.next_multiple_of(4),
+                rate_bit_s: self.rate.ok_or_else(|| self.missing("rate"))?.0,
+            }),
             Kind::Ping => Ok(Traffic::Ping {
                 payload_octets: self.payload_octets(0, 56)?,
                 period: self.period(Duration::from_secs(1))?,
@@ -481,14 +495,14 @@ impl TrafficConfig {
     }
 
     fn refuse_surplus(&self) -> Result<(), TrafficError> {
-        use Kind::{Chatter, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
+        use Kind::{Chatter, Esp, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         let keys: [(&'static str, bool, &[Kind]); 25] = [
             (
                 "stop",
                 self.stop.is_some(),
-                &[Voice, Udp, Ping, Mgen, Chatter, Hello],
+                &[Voice, Udp, Esp, Ping, Mgen, Chatter, Hello],
             ),
-            ("payload", self.payload.is_some(), &[Voice, Udp, Ping]),
+            ("payload", self.payload.is_some(), &[Voice, Udp, Esp, Ping]),
             (
                 "period",
                 self.period.is_some(),
@@ -496,7 +510,7 @@ impl TrafficConfig {
             ),
             ("both_ways", self.both_ways.is_some(), &[Voice]),
             ("turns", self.turns.is_some(), &[Voice]),
-            ("rate", self.rate.is_some(), &[Udp, Tcp]),
+            ("rate", self.rate.is_some(), &[Udp, Esp, Tcp]),
             ("poisson", self.poisson.is_some(), &[Udp]),
             ("count", self.count.is_some(), &[Ping, Tcp, Pair]),
             ("octets", self.octets.is_some(), &[Tcp, Page]),

@@ -129,6 +129,34 @@ pub fn datagram_sequence(payload: &[u8]) -> Option<u32> {
         .map(|octets| u32::from_be_bytes(*octets))
 }
 
+/// Writes what follows the IP header of a packet of ESP (RFC 4303 section 2): the index of its
+/// security association, its number, of which the first is 1, and `payload_octets` of content in
+/// place of what is encrypted and the check of its integrity.
+pub fn esp_payload(
+    content: &mut Content,
+    (index, sequence): (u32, u64),
+    payload_octets: u32,
+    out: &mut Vec<u8>,
+) {
+    out.clear();
+    out.extend_from_slice(&index.to_be_bytes());
+    out.extend_from_slice(&(sequence as u32).wrapping_add(1).to_be_bytes());
+    let at = place(sequence, payload_octets);
+    content.append(at, payload_octets as usize, out);
+}
+
+/// Index and number, modulo 2^32 and from 0 on, of such a packet.
+pub fn esp_numbers(payload: &[u8]) -> Option<(u32, u32)> {
+    let number = |at: usize| Some(u32::from_be_bytes(*payload.get(at..)?.first_chunk()?));
+    Some((number(0)?, number(4)?.wrapping_sub(1)))
+}
+
+/// How many octets of such a packet differ from what was sent under its number.
+pub fn esp_wrong(content: &mut Content, sequence: u64, payload: &[u8]) -> u64 {
+    let body = payload.get(8..).unwrap_or_default();
+    content.count_wrong(place(sequence, body.len() as u32), body)
+}
+
 /// Where the content of a packet begins: right after the last one's, in whole words.
 pub(super) const fn place(sequence: u64, octets: u32) -> u64 {
     let words = (octets as u64).div_ceil(8);
@@ -200,6 +228,20 @@ mod tests {
         assert_eq!(out, [0, 0, 0, 7]);
         assert_eq!(datagram_sequence(&out), Some(7));
         assert_eq!(datagram_sequence(&out[..3]), None);
+    }
+
+    #[test]
+    fn packets_of_ipsec_are_numbered_from_one_and_their_content_is_known() {
+        let mut content = Content::new(1, "tunnel");
+        let mut out = Vec::new();
+        esp_payload(&mut content, (0x1234, 6), 20, &mut out);
+        assert_eq!(out[..8], [0, 0, 0x12, 0x34, 0, 0, 0, 7]);
+        assert_eq!((out.len(), esp_numbers(&out)), (28, Some((0x1234, 6))));
+        assert_eq!(esp_wrong(&mut content, 6, &out), 0);
+        out[27] ^= 1;
+        assert_eq!(esp_wrong(&mut content, 6, &out), 1);
+        assert_eq!(esp_numbers(&out[..7]), None);
+        assert_eq!(esp_numbers(&[0; 8]), Some((0, u32::MAX)));
     }
 
     #[test]

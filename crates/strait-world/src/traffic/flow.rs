@@ -7,7 +7,10 @@ use strait_core::{Duration, Instant};
 use strait_wire::rtp::RtpHeader;
 
 use super::Span;
-use super::content::{Content, datagram_payload, datagram_sequence, voice_packet, widen};
+use super::content::{
+    Content, datagram_payload, datagram_sequence, esp_numbers, esp_payload, esp_wrong,
+    voice_packet, widen,
+};
 use super::log::FlowLog;
 use crate::host::{Application, Event, Stack};
 
@@ -16,6 +19,8 @@ use crate::host::{Application, Event, Stack};
 pub(super) enum Form {
     Voice,
     Plain,
+    /// Packets of ESP, with the index of their association.
+    Esp(u32),
 }
 
 /// When the next datagram goes.
@@ -119,8 +124,14 @@ impl Datagrams {
         match self.form {
             Form::Voice => voice_packet(content, self.sent, since_ns, octets, &mut payload),
             Form::Plain => datagram_payload(content, self.sent, octets, &mut payload),
+            Form::Esp(index) => esp_payload(content, (index, self.sent), octets, &mut payload),
         }
-        if stack.send_udp(now, self.ends.0, self.ends.1, self.dscp, &payload) {
+        let ends = (self.ends.0, self.ends.1);
+        let sent = match self.form {
+            Form::Esp(_) => stack.send_esp(now, (ends.0.ip(), ends.1.ip()), self.dscp, &payload),
+            _ => stack.send_udp(now, ends.0, ends.1, self.dscp, &payload),
+        };
+        if sent {
             self.log.sent(now, self.sent, payload.len() as u32);
         } else {
             self.log.count("not_sent");
@@ -136,10 +147,15 @@ impl Datagrams {
                 .ok()
                 .map(|(h, _)| (u64::from(h.sequence), 16)),
             Form::Plain => datagram_sequence(payload).map(|low| (u64::from(low), 32)),
+            Form::Esp(_) => esp_numbers(payload).map(|(_, low)| (u64::from(low), 32)),
         };
         match numbered {
             Some((low, bits)) if from == self.ends.1 => {
                 let sequence = widen(self.highest, low, bits);
+                if let Form::Esp(_) = self.form {
+                    let wrong = esp_wrong(&mut self.content, sequence, payload);
+                    self.log.add("wrong", wrong);
+                }
                 self.highest = self.highest.max(sequence + 1);
                 self.log.received(now, sequence, payload.len() as u32);
             }

@@ -149,11 +149,17 @@ impl FlowLog {
 
     /// Counts something by name.
     pub fn count(&mut self, what: &str) {
+        self.add(what, 1);
+    }
+
+    /// Counts so many of something.
+    pub fn add(&mut self, what: &str, more: u64) {
         match self.counters.get_mut(what) {
-            Some(count) => *count += 1,
-            None => {
-                self.counters.insert(what.into(), 1);
+            Some(count) => *count += more,
+            None if more > 0 => {
+                self.counters.insert(what.into(), more);
             }
+            None => {}
         }
     }
 

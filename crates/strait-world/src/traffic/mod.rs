@@ -31,7 +31,10 @@ use self::bulk::{BulkReceiver, BulkSender};
 use self::chatter::{ChatterSource, Speaker};
 pub use self::chatter::{chatter_round, hello_interval_s};
 pub use self::config::{Family, Kind, MgenTraffic, Traffic, TrafficConfig, TrafficError, Ways};
-pub use self::content::{Content, datagram_payload, datagram_sequence, voice_packet, widen};
+pub use self::content::{
+    Content, datagram_payload, datagram_sequence, esp_numbers, esp_payload, esp_wrong,
+    voice_packet, widen,
+};
 pub use self::dscp::Dscp;
 use self::flow::{Datagrams, Form, Pace};
 pub use self::http::object_octets;
@@ -45,7 +48,7 @@ use self::page_server::PageServer;
 use self::pair::{PairProber, PairReceiver};
 use self::ping::Ping;
 pub use self::report::{FlowReport, Series, report};
-use crate::host::{Application, Host, TcpOptions};
+use crate::host::{Application, Host, Stack, TcpOptions};
 use crate::measure::Campaign;
 use crate::mgen::Protocol;
 use crate::pair::PairCampaign;
@@ -67,6 +70,12 @@ impl Ports {
             to: 5_000 + index % 384,
         }
     }
+}
+
+/// The index of the security association that a traffic's packets of ESP have.
+pub const fn association(ports: Ports) -> u32 {
+    // RFC 4303 section 2.1: those up to 255 are reserved.
+    0x1000_0000 | ports.to as u32
 }
 
 /// Why a traffic can't be installed.
@@ -154,6 +163,14 @@ pub fn install(
             };
             job.datagrams(Form::Plain, payload_octets, pace, None)
         }
+        Traffic::Esp {
+            payload_octets,
+            rate_bit_s,
+        } => {
+            let bits = u64::from(payload_octets) * 8;
+            let form = Form::Esp(association(ports));
+            job.datagrams(form, payload_octets, Pace::Rate { bits, rate_bit_s }, None)
+        }
         Traffic::Ping {
             payload_octets,
             period,
@@ -224,7 +241,16 @@ impl Job<'_> {
         pace: Pace,
         back: Option<Pace>,
     ) -> Result<(), InstallError> {
-        let (near, far) = self.ends;
+        // ESP has no ports.
+        let lone = |socket: SocketAddr| match form {
+            Form::Esp(_) => SocketAddr::new(socket.ip(), 0),
+            _ => socket,
+        };
+        let (near, far) = (lone(self.ends.0), lone(self.ends.1));
+        let bind = |stack: &mut Stack, port| match form {
+            Form::Esp(index) => stack.bind_esp(index),
+            _ => stack.bind_udp(port),
+        };
         let end = |side, host: &Host, local, remote, pace| Datagrams {
             log: self.log(side),
             form,
@@ -245,11 +271,11 @@ impl Job<'_> {
         second.begin();
         let mut bound = [true; 2];
         self.from.install(|stack| {
-            bound[0] = stack.bind_udp(near.port());
+            bound[0] = bind(stack, near.port());
             first
         });
         self.to.install(|stack| {
-            bound[1] = stack.bind_udp(far.port());
+            bound[1] = bind(stack, far.port());
             second
         });
         match bound {

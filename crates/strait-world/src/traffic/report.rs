@@ -71,6 +71,11 @@ pub fn report(config: &TrafficConfig, from: &FlowLog, to: &FlowLog) -> FlowRepor
     }
     match config.kind {
         Kind::Voice | Kind::Udp => report.datagrams(from, to),
+        Kind::Esp => {
+            report.datagrams(from, to);
+            let wrong = to.counters.get("wrong").copied().unwrap_or_default();
+            report.metric("wrong", Some(wrong as f64));
+        }
         Kind::Ping => report.ping(from),
         Kind::Tcp if config.sizes.is_some() => {
             report.measured(&from.measured, config);

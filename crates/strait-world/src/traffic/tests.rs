@@ -172,6 +172,23 @@ fn udp_keeps_its_rate() {
 }
 
 #[test]
+fn packets_of_ipsec_arrive_as_they_were_sent_in_whole_words() {
+    for family in [4, 6] {
+        let pipe = Pipe::new(10_000_000, Duration::from_millis(5), 0.0);
+        let rest =
+            format!("rate = \"64 kbit/s\"\npayload = \"99 B\"\nstop = \"2 s\"\nfamily = {family}");
+        let (_, report) = ran(pipe, &config("esp", &rest), 1, 10);
+        // 100 octets each 12.5 ms, with 8 more in front.
+        assert_eq!(report.counters["sent"], 80, "{family}");
+        assert_eq!(report.counters["received"], 80);
+        close(report.metrics["rate_bit_s"], 64_000.0 * 1.08);
+        close(report.metrics["wrong"], 0.0);
+    }
+    let refused = config("esp", "rate = \"1 kbit/s\"\nperiod = \"1 s\"").resolve();
+    assert!(refused.unwrap_err().to_string().contains("`period`"));
+}
+
+#[test]
 fn a_file_arrives_intact_with_and_without_loss() {
     for (family, loss, endpoint) in [
         (4, 0.0, "smoltcp-cubic"),
