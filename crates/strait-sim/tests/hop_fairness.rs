@@ -5,8 +5,9 @@
 use std::path::Path;
 
 use strait_core::Duration;
-use strait_core::units::{Octets, Time};
+use strait_core::units::{Octets, Share, Time};
 use strait_sim::run_once;
+use strait_sim::study::fair::{self, FairCase};
 use strait_world::scenario::{Loaded, Scenario};
 
 /// The shipped chain with `count` files at once, every second one the other way if they cross, and
@@ -57,5 +58,31 @@ fn equal_files_over_one_chain_have_equal_shares() {
             let index = jain(&rates);
             assert!(index >= 0.95, "{count} files: {index}, {rates:.0?}");
         }
+    }
+}
+
+/// Flows that don't yield beside TCP: the queues see to it that everybody has the same.
+#[test]
+fn files_and_datagrams_have_equal_shares_of_chains_that_cross() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut loaded = Scenario::load(&root.join("scenarios/studies/hbh-fair.toml")).unwrap();
+    for link in &mut loaded.links {
+        link.channel.loss = Some(Share(0.05));
+    }
+    let way = |from: &str, to: &str| [from.to_owned(), to.to_owned()];
+    for ways in [
+        vec![way("ha", "hb")],
+        vec![way("ha", "hb"), way("hc", "hd")],
+    ] {
+        let case = FairCase {
+            flows: 5,
+            ways,
+            warm_up: Time(Duration::from_secs(20)),
+        };
+        let shares = fair::run(&loaded, &case).unwrap();
+        let all: Vec<usize> = (0..case.ways.len()).collect();
+        let index = shares.jain(&all);
+        assert!(index >= 0.95, "{index}, {:.0?}", shares.rates_bit_s);
+        assert_eq!(shares.run.unexplained, 0);
     }
 }

@@ -96,6 +96,9 @@ pub struct FifoConfig {
 }
 
 /// Keys of `kind = "fair"`.
+///
+/// A full queue drops the last packet of the flow with the most octets, so that who doesn't yield
+/// keeps nobody out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FairConfig {

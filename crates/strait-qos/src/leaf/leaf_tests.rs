@@ -140,6 +140,33 @@ const FULL: Refused = Some(Fate::Dropped(DropCause::QueuePackets));
 const PUSHED_OUT: Fate = Fate::Dropped(DropCause::PushedOut);
 
 #[test]
+fn a_full_fair_queue_makes_room_at_the_end_of_the_largest_flow() {
+    let mut bench = Bench::with(100, Some(1000), "kind = 'fair'");
+    for mark in 0..10 {
+        assert_eq!(bench.offer(T, 1, 100, mark), None);
+    }
+    // The newcomer's own flow has the most: it is the newcomer that goes.
+    let refused = Some(Fate::Dropped(DropCause::QueueOctets));
+    assert_eq!(bench.offer(T, 1, 100, 10), refused);
+    // Others have their part, until all have the same.
+    for mark in 20..25 {
+        assert_eq!(bench.offer(T, 2, 100, mark), None);
+    }
+    assert_eq!(bench.offer(T, 2, 100, 25), refused);
+    assert_eq!(bench.offer(T, 1, 100, 11), refused);
+    let pushed_out = Fate::Dropped(DropCause::PushedOut);
+    let expected: Vec<(u16, Fate)> = (5..10).rev().map(|mark| (mark, pushed_out)).collect();
+    assert_eq!(bench.lost, expected);
+    // One that needs the room of two takes it, octet by octet.
+    assert_eq!(bench.offer(T, 3, 200, 30), None);
+    assert_eq!(bench.lost.len(), 7);
+    assert_eq!(bench.leaf.queued().octets, 1000);
+    // Nothing makes room for what never fits.
+    assert_eq!(bench.offer(T, 4, 1001, 40), refused);
+    assert_eq!(bench.lost.len(), 7);
+}
+
+#[test]
 fn sfq_drops_from_the_longest_flow() {
     let mut bench = Bench::new(4, "kind = 'sfq'");
     for (flow, mark) in [(1, 10), (1, 11), (1, 12), (2, 20)] {

@@ -23,8 +23,9 @@ use crate::policy::Class;
 use crate::repeat::is_repeated;
 use crate::scheduler::{Eligibility, FLOWS_MAX, Head, Queued, Refusal};
 
-/// Buckets of `kind = "fair"`.
-const FAIR_BUCKETS: u32 = 64;
+/// Buckets of `kind = "fair"`: so many that flows rarely share one by chance. One that yields gets
+/// nothing beside one that doesn't.
+const FAIR_BUCKETS: u32 = 1024;
 
 /// Packets that one overflow of `fq-codel` drops at most (Linux: `drop_batch`).
 const BATCH_MAX: usize = 64;
@@ -71,6 +72,8 @@ pub(crate) struct Leaf {
 enum Kind {
     /// What doesn't fit is refused.
     Tail,
+    /// What doesn't fit takes the place of the flow that has the most.
+    Fair,
     Sfq(Sfq),
     FqCodel {
         config: FqCodelConfig,
@@ -132,7 +135,7 @@ impl Leaf {
             QueueConfig::Fifo(_) => (Kind::Tail, 1, Flows::new(Turn::Packet, FLOWS_MAX)),
             QueueConfig::Fair(_) => {
                 let flows = Flows::new(Turn::Packet, FLOWS_MAX);
-                (Kind::Tail, FAIR_BUCKETS, flows)
+                (Kind::Fair, FAIR_BUCKETS, flows)
             }
             QueueConfig::Sfq(config) => {
                 let turn = Turn::Octets(quantum(config.quantum));
@@ -159,7 +162,7 @@ impl Leaf {
         // As it always was: pages and figures of the fair queue don't depend on a start.
         let salt = match kind {
             Kind::Sfq(_) | Kind::FqCodel { .. } => site.seed,
-            Kind::Tail | Kind::Wred(_) => 0,
+            Kind::Tail | Kind::Fair | Kind::Wred(_) => 0,
         };
         Self {
             packets_max: class.packets,
@@ -180,7 +183,7 @@ impl Leaf {
     /// The line's present rate: waiting times that are fine follow it.
     pub(crate) fn set_line_rate(&mut self, rate: LineRate) {
         match &mut self.kind {
-            Kind::Tail | Kind::Sfq(_) => {}
+            Kind::Tail | Kind::Fair | Kind::Sfq(_) => {}
             Kind::FqCodel { config, law } => *law = Law::new(config, Some(rate), self.mtu_octets),
             Kind::Wred(wred) => wred.set_line_rate(rate),
         }
@@ -304,6 +307,7 @@ impl Leaf {
         while let Some(cause) = self.lack(octets) {
             let made = match self.kind {
                 Kind::Tail | Kind::Wred(_) => false,
+                Kind::Fair => self.push_out_of_largest(key, octets),
                 Kind::Sfq(Sfq { head_drop, .. }) => self.push_out_of_longest(key, head_drop),
                 Kind::FqCodel { .. } => self.push_out_of_fattest(key, octets),
             };
@@ -323,6 +327,22 @@ impl Leaf {
         } else {
             None
         }
+    }
+
+    /// Drops the newest packet of the flow with the most octets, unless that is the newcomer's.
+    /// Else flows that never yield would keep all the room, and their turn would be all the time.
+    fn push_out_of_largest(&mut self, newcomer: FlowKey, octets: u64) -> bool {
+        let own = self
+            .flows
+            .find(newcomer)
+            .and_then(|own| self.flows.flow(own));
+        let own_octets = own.map_or(0, |flow| flow.octets) + octets;
+        let sizes = self.flows.iter().map(|flow| flow.octets).enumerate();
+        let Some((place, largest)) = sizes.max_by_key(|(_, octets)| *octets) else {
+            return false;
+        };
+        let newest = self.flows.flow(place).map_or(0, |flow| flow.packets.len());
+        largest > own_octets && newest > 0 && self.push_out(place, newest - 1)
     }
 
     /// Drops a packet of the flow with the most packets, unless that is the newcomer, at the end

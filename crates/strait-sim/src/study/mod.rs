@@ -1,6 +1,7 @@
 //! The simulated halves of studies: what runs in virtual time, from set-ups in
 //! `scenarios/studies/`. Who joins them with live halves makes the tables.
 
+pub mod fair;
 pub mod hbh;
 pub mod hf;
 pub mod hf_ip;

@@ -1,5 +1,6 @@
 //! The study `hbh`: who repeats what a chain of links loses.
 
+mod fair;
 mod figures;
 mod live;
 mod pressure;
@@ -50,6 +51,8 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     let seeds: BTreeSet<u64> = seeds.collect();
     let part = pressure::run()?;
     checks.extend(part.checks);
+    let fair = fair::run()?;
+    checks.extend(fair.checks);
     let (live, of_live) = live::run(&study.live, options)?;
     checks.extend(of_live);
     let mut hash = RunHash::default();
@@ -57,12 +60,14 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     swept
         .into_iter()
         .chain(part.hashes)
+        .chain(fair.hashes)
         .for_each(|run| hash.fold(run));
     let tables = [cells.delays(), cells.usage(), cells.repairs()];
     let tables = tables
         .into_iter()
         .chain(sweep::tables(&parts))
-        .chain([part.table]);
+        .chain([part.table])
+        .chain(fair.tables);
     Ok(ResultSet {
         run_hash: Some(hash.value().into()),
         seeds: seeds.into_iter().collect(),
