@@ -39,18 +39,33 @@ pub(crate) fn changes(
         if loaded.nodes[gateway].config.routing != Routing::Kernel {
             continue;
         }
-        let mut before = Table::new();
-        for at in &times {
+        let known = |at: Duration| {
             let is_up = |link: usize| {
                 let cut = cuts.get(link).into_iter().flatten();
-                !cut.clone().any(|(from, to)| (*from..*to).contains(at))
+                !cut.clone().any(|(from, to)| (*from..*to).contains(&at))
             };
-            let now = table(topology, id, is_up);
+            table(topology, id, is_up)
+        };
+        let mut before = Table::new();
+        for at in &times {
+            let now = known(*at);
             changes.extend(differences(&before, &now).map(|change| (*at, id, change)));
             before = now;
         }
+        // The host's table outlives the gateway, whose next life reads it.
+        for at in restarts(loaded, &member.name) {
+            let now = known(at);
+            changes.extend(differences(&Table::new(), &now).map(|change| (at, id, change)));
+        }
     }
     changes
+}
+
+/// When a gateway starts again.
+fn restarts<'a>(loaded: &'a Loaded, name: &'a str) -> impl Iterator<Item = Duration> + use<'a> {
+    let faults = loaded.scenario.faults.iter();
+    let own = faults.filter(move |fault| fault.node == name);
+    own.filter_map(|fault| Some(fault.at.0 + fault.restart_after?.0))
 }
 
 /// When everybody knows that a link is away: outages that last longer than it takes to learn of

@@ -175,7 +175,7 @@ struct Fabric {
     captures: Option<Captures>,
     /// Every fate so far, if they are kept.
     fates: Option<Vec<FateEntry>>,
-    /// Frames that came to a node that was dead.
+    /// Frames that came to a node that was dead, or were none of its ports'.
     missed: u64,
     hops: u64,
     seed: u64,
@@ -641,9 +641,7 @@ impl World {
 
     fn arrive(&mut self, node: usize, port: PortId, from: NeighbourId, frame: u32) {
         let bytes = std::mem::take(&mut self.fabric.frames[frame as usize].bytes);
-        if let Body::Dead { .. } = self.slots[node].body {
-            self.fabric.missed += 1;
-        }
+        let dead = matches!(self.slots[node].body, Body::Dead { .. });
         let envelope = self.slots[node].ports[port.index()].envelopes.get(&from);
         if let (Some(_), Some(paths)) = (envelope, &mut self.fabric.paths) {
             paths.unwrapped(&bytes);
@@ -652,6 +650,8 @@ impl World {
             None => Some(&bytes[..]),
             Some(envelope) => envelope.content(&bytes),
         };
+        // What isn't a port's packet, its host's kernel throws away.
+        self.fabric.missed += u64::from(dead || content.is_none());
         if let Some(bytes) = content {
             let input = Input::Frame {
                 port,

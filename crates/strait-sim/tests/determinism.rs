@@ -40,7 +40,7 @@ fn pinned(mut loaded: Loaded) -> Loaded {
 
 fn swarm() -> Loaded {
     let drawn = draw::draw(SEED);
-    assert!(drawn.doubles && !drawn.weak && !drawn.unsettled);
+    assert!(drawn.doubles && !drawn.weak && drawn.resent_max == 0);
     assert!(drawn.end_ms > drawn.complete_ms && drawn.complete_ms > drawn.drained_ms);
     let mut loaded = drawn.load();
     // Faults and what follows directly; the long wait after them shows nothing here.

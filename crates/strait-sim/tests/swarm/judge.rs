@@ -1,12 +1,16 @@
 //! Runs a drawn scenario and says what is wrong with the run.
 
 use strait_core::Instant;
+use strait_link::hbh::Settings;
 use strait_sim::{Built, build, check};
 use strait_world::scenario::{Loaded, Scenario};
 use strait_world::traffic::{self, FlowLog, FlowReport, Kind, Ports, Side, TrafficConfig};
 
-use crate::draw::{Drawn, HEAL_MS, draw};
+use crate::draw::{Drawn, HEAL_MS};
 use crate::patience::Openings;
+
+/// Neighbours on one port at most, as drawn.
+const NEIGHBOURS_MAX: u64 = 7;
 
 /// What a run came to.
 #[derive(Debug)]
@@ -17,15 +21,16 @@ pub(crate) struct Verdict {
     pub(crate) share: f64,
     /// Transfers that the network kept from beginning.
     pub(crate) prevented: u64,
+    /// No packet of unknown origin was allowed for.
+    pub(crate) in_full: bool,
 }
 
-/// Draws and runs the scenario of a seed.
-pub(crate) fn judge(seed: u64) -> Verdict {
-    let drawn = draw(seed);
+/// Runs a scenario.
+pub(crate) fn judge(drawn: &Drawn) -> Verdict {
     let loaded = drawn.load();
     let mut built = built(&loaded);
     let mut trial = Trial {
-        drawn: &drawn,
+        drawn,
         loaded: &loaded,
         wrong: Vec::new(),
         prevented: 0,
@@ -44,6 +49,7 @@ pub(crate) fn judge(seed: u64) -> Verdict {
         wrong: trial.wrong,
         share,
         prevented: trial.prevented,
+        in_full: !drawn.weak && drawn.resent_max == 0,
     }
 }
 
@@ -74,9 +80,7 @@ impl Trial<'_> {
             // A damaged frame that passes a check of 16 bits is a packet that nobody sent.
             violations.retain(|it| !it.contains("nobody sent") && !it.contains("no explained"));
         }
-        if self.drawn.unsettled {
-            violations.retain(|it| !it.contains("nobody sent") && !it.contains("no explained"));
-        }
+        violations.extend(held(built));
         let at = |it| format!("at {at_ms} ms: {it}");
         self.wrong.extend(violations.into_iter().map(at));
     }
@@ -137,14 +141,12 @@ impl Trial<'_> {
     /// Nothing wrong, nothing unexpected, nothing twice where nothing doubles; the last echo
     /// requests are all answered.
     fn flows(&mut self, built: &Built) {
+        let mut duplicates = 0;
         for config in &self.loaded.scenario.traffic {
             let report = self.report(built, config);
             let count = |name: &str| report.counters.get(name).copied().unwrap_or_default();
-            let mut names = vec!["unexpected", "unusable", "not_sent", "unlogged"];
-            if !self.drawn.doubles {
-                names.push("duplicates");
-            }
-            for name in names {
+            duplicates += count("duplicates");
+            for name in ["unexpected", "unusable", "not_sent", "unlogged"] {
                 if count(name) > 0 {
                     let text = format!("{}: {} {name}", config.name, count(name));
                     self.wrong.push(text);
@@ -163,7 +165,32 @@ impl Trial<'_> {
                     .push(format!("{received} of {sent} last echo requests answered"));
             }
         }
+        // Each frame that a medium doubles makes one more of a packet, at most.
+        let links = built.world().links().flat_map(|(_, sides)| sides);
+        let doubled: u64 = links.map(|way| way.duplicated).sum();
+        let most = self.drawn.resent_max + if self.drawn.doubles { doubled } else { 0 };
+        if duplicates > most {
+            let text = format!("{duplicates} came twice, of at most {most} that may");
+            self.wrong.push(text);
+        }
     }
+}
+
+/// Octets of the largest packet.
+const PACKET_OCTETS_MAX: u64 = 1500;
+
+/// Ports that keep more for their neighbours, or of what came from them out of order, than windows
+/// allow.
+fn held(built: &Built) -> Vec<String> {
+    let world = built.world();
+    let nodes = world.stats().flat_map(|(name, stats)| {
+        let ports = stats.ports.iter();
+        ports.map(move |port| (name, port))
+    });
+    let most = u64::from(Settings::WINDOW_MAX) * PACKET_OCTETS_MAX * NEIGHBOURS_MAX;
+    let held = nodes.filter(|(_, port)| port.hop.window_octets.max(port.hop.order_octets) > most);
+    held.map(|(name, port)| format!("{name}.{} holds too much: {:?}", port.name, port.hop))
+        .collect()
 }
 
 /// What both ends of a traffic saw.

@@ -1,6 +1,7 @@
 //! A scenario drawn from a seed: topology, media, policies, faults and traffic, as the text of its
 //! files, so that reading them is part of what is tried.
 
+mod mesh;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -8,7 +9,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use strait_core::chance::Stream;
+use strait_link::hbh::Settings;
 use strait_world::scenario::{Files, Loaded, Scenario};
+
+#[allow(unused_imports, reason = "the determinism test draws no mesh")]
+pub(crate) use self::mesh::draw_mesh;
 
 /// When faults end and the media heal, in ms.
 pub(crate) const HEAL_MS: u64 = 20_000;
@@ -40,11 +45,12 @@ pub(crate) struct Drawn {
     pub(crate) end_ms: u64,
     /// A link damages bits under a 16-bit check: one damaged frame in 65,536 passes.
     pub(crate) weak: bool,
-    /// A link doubles frames.
+    /// A link that isn't made reliable doubles frames.
     pub(crate) doubles: bool,
-    /// A gateway with reliable hops is killed. What it had sent, and its neighbour had taken in
-    /// but not acknowledged to it yet, has no fate that tells of it.
-    pub(crate) unsettled: bool,
+    /// Packets that neighbours may send again to the next life of a gateway with reliable hops,
+    /// which had handed them on and not acknowledged them when it was killed: a window of each
+    /// neighbour's for each kill.
+    pub(crate) resent_max: u64,
 }
 
 impl Drawn {
@@ -80,7 +86,7 @@ struct Edge {
 struct Draw {
     stream: Stream,
     /// Which media are made reliable hops.
-    hops: Stream,
+    made_hops: Stream,
     /// Which of these go as published.
     formats: Stream,
     files: BTreeMap<String, String>,
@@ -96,7 +102,7 @@ struct Draw {
     hops_max: u64,
     weak: bool,
     doubles: bool,
-    unsettled: bool,
+    resent_max: u64,
 }
 
 /// What the ends of a link may compress, and remember when they are killed.
@@ -111,52 +117,67 @@ const COMPRESSIONS: &[&str] = &[
 
 /// Draws the scenario of a seed.
 pub(crate) fn draw(seed: u64) -> Drawn {
-    let mut draw = Draw {
-        stream: Stream::new(seed, "swarm"),
-        hops: Stream::new(seed, "swarm hops"),
-        formats: Stream::new(seed, "swarm formats"),
-        files: BTreeMap::new(),
-        text: String::new(),
-        edges: Vec::new(),
-        hosts: Vec::new(),
-        gateways: 0,
-        rate_min_bit_s: u64::MAX,
-        octets: 0,
-        hops_max: 0,
-        weak: false,
-        doubles: false,
-        unsettled: false,
-    };
+    let mut draw = Draw::new(seed, "swarm");
     draw.topology();
     draw.routers();
     draw.faults();
-    let (drained_ms, complete_ms, end_ms) = draw.traffic();
-    let head = format!(
-        "name = \"swarm\"\nduration = \"{end_ms} ms\"\nseed = {}\n\n",
-        seed >> 1
-    );
-    let text = head + &draw.text;
-    draw.files.insert("swarm.toml".into(), text);
-    Drawn {
-        files: Memory(draw.files),
-        drained_ms,
-        complete_ms,
-        end_ms,
-        weak: draw.weak,
-        doubles: draw.doubles,
-        unsettled: draw.unsettled,
-    }
+    draw.finish(seed)
 }
 
 impl Draw {
+    fn new(seed: u64, name: &str) -> Self {
+        Self {
+            stream: Stream::new(seed, name),
+            made_hops: Stream::new(seed, "swarm hops"),
+            formats: Stream::new(seed, "swarm formats"),
+            files: BTreeMap::new(),
+            text: String::new(),
+            edges: Vec::new(),
+            hosts: Vec::new(),
+            gateways: 0,
+            rate_min_bit_s: u64::MAX,
+            octets: 0,
+            hops_max: 0,
+            weak: false,
+            doubles: false,
+            resent_max: 0,
+        }
+    }
+
+    /// Draws the traffic, and writes all of it down.
+    fn finish(mut self, seed: u64) -> Drawn {
+        let (drained_ms, complete_ms, end_ms) = self.traffic();
+        let head = format!(
+            "name = \"swarm\"\nduration = \"{end_ms} ms\"\nseed = {}\n\n",
+            seed >> 1
+        );
+        let text = head + &self.text;
+        self.files.insert("swarm.toml".into(), text);
+        Drawn {
+            files: Memory(self.files),
+            drained_ms,
+            complete_ms,
+            end_ms,
+            weak: self.weak,
+            doubles: self.doubles,
+            resent_max: self.resent_max,
+        }
+    }
+
     fn hops_anywhere(&self) -> bool {
         (0..self.gateways).any(|node| self.has_hops(node))
     }
 
     /// Whether a gateway has a link with reliable hops.
     fn has_hops(&self, node: usize) -> bool {
-        let mut edges = self.edges.iter();
-        edges.any(|edge| edge.profile == "hbh" && (edge.a == node || edge.b == node))
+        self.hops(node) > 0
+    }
+
+    /// How many it has.
+    fn hops(&self, node: usize) -> u64 {
+        let edges = self.edges.iter();
+        let own = edges.filter(|edge| edge.a == node || edge.b == node);
+        own.filter(|edge| edge.profile == "hbh").count() as u64
     }
 
     fn below(&mut self, bound: u64) -> u64 {
@@ -230,7 +251,7 @@ impl Draw {
         };
         let profile = self.pick(&["segments", "segments", "adapter", "plain"]);
         let check = self.pick(&["", "", "check = 16\n", "check = 32\n"]);
-        let profile = if !serial && self.hops.below(3) == 0 {
+        let profile = if !serial && self.made_hops.below(3) == 0 {
             "hbh"
         } else {
             profile
@@ -522,7 +543,8 @@ impl Draw {
         }
         if self.percent(25) {
             let _ = writeln!(keys, "duplicate = \"{} %\"", self.range(1, 20));
-            self.doubles = true;
+            // A hop knows what it has had.
+            self.doubles |= !whole;
         }
         if self.percent(25) {
             let (share, held) = (self.range(1, 20), self.range(1, 300));
@@ -620,10 +642,7 @@ impl Draw {
             let node = self.below(self.gateways as u64);
             // What a gateway handed on, and its neighbour didn't hear of, the neighbour sends again
             // to its next life, which doesn't know.
-            if self.has_hops(node as usize) {
-                self.doubles = true;
-                self.unsettled = true;
-            }
+            self.resent_max += self.hops(node as usize) * u64::from(Settings::WINDOW_MAX);
             let at = self.range(1, HEAL_MS - 5_000);
             let after = self.range(1, 4_000);
             self.line(&format!(
