@@ -37,6 +37,8 @@ pub struct HopConfig {
     /// What may wait of a class for its next link before neighbours are told to stop. Three
     /// quarters of the class's limits, or four times this, are never exceeded.
     pub stop: Octets,
+    /// How long a stop holds: then one packet goes all the same, and it holds again.
+    pub stop_hold: Time,
     /// By class: how much is done for its packets. Everything until they are too old, for classes
     /// that aren't named.
     pub reliability: Vec<ReliabilityConfig>,
@@ -142,6 +144,7 @@ impl Default for HopConfig {
             ack_every: settings.ack_every,
             ack_delay: Time(settings.ack_delay_max),
             order_hold: Time(settings.order_hold),
+            stop_hold: Time(settings.stop_hold),
             in_order: alloc::vec![protocol::TCP],
             stop: Octets(12_000),
             reliability: Vec::new(),
@@ -184,6 +187,7 @@ impl HopConfig {
             ack_every: self.ack_every,
             ack_delay_max: self.ack_delay.0,
             order_hold: self.order_hold.0,
+            stop_hold: self.stop_hold.0,
         })
     }
 
@@ -212,6 +216,7 @@ impl HopConfig {
             ("ack_every", self.ack_every != usual.ack_every),
             ("ack_delay", self.ack_delay != usual.ack_delay),
             ("order_hold", self.order_hold != usual.order_hold),
+            ("stop_hold", self.stop_hold != usual.stop_hold),
             ("in_order", self.in_order != usual.in_order),
             ("stop", self.stop != usual.stop),
         ];

@@ -398,13 +398,16 @@ impl Book<'_> {
         unfinished
     }
 
-    /// By node, how many packets may come to it twice: one that is killed may have handed on what
-    /// its neighbours don't know that it had, and they send it again to its next life.
+    /// By node, how many packets may come to it that aren't told of as sent to it. One that is
+    /// killed may have handed on what its neighbours don't know that it had, and they send it again
+    /// to its next life; and when a neighbour's routes change, what it has had may go another way
+    /// as well, and only that is told. Each time it is what the neighbour keeps for it, at most.
     fn resent(&self) -> BTreeMap<NodeIndex, u64> {
         let mut resent = BTreeMap::new();
-        for way in self.ways().values().filter(|way| way.repeats) {
+        for ((from, ..), way) in self.ways().iter().filter(|(_, way)| way.repeats) {
             let kills = self.world.lives(way.to).0.len() as u64 - 1;
-            *resent.entry(way.to).or_default() += kills * u64::from(Settings::WINDOW_MAX);
+            let times = kills + self.world.reroutes(*from);
+            *resent.entry(way.to).or_default() += times * u64::from(Settings::WINDOW_MAX);
         }
         resent
     }

@@ -116,6 +116,8 @@ struct Slot {
     past: Vec<Stats>,
     /// Packets that incarnations held when they were killed.
     crashed: u64,
+    /// When its routes changed.
+    rerouted: BTreeSet<Instant>,
 }
 
 struct Link {
@@ -425,6 +427,7 @@ impl World {
             store: Store::default(),
             past: Vec::new(),
             crashed: 0,
+            rerouted: BTreeSet::new(),
         });
         NodeIndex(self.slots.len() - 1)
     }

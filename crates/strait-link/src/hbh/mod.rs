@@ -50,6 +50,9 @@ pub struct Settings {
     pub ack_delay_max: Duration,
     /// How long a packet is held at most for an earlier one of its flow.
     pub order_hold: Duration,
+    /// How long a stop holds: then one packet goes all the same, and it holds again. Two ends that
+    /// wait for each other would else do so without end, as they can after routes have changed.
+    pub stop_hold: Duration,
 }
 
 impl Settings {
@@ -65,6 +68,7 @@ impl Default for Settings {
             ack_every: 16,
             ack_delay_max: Duration::from_millis(300),
             order_hold: Duration::from_secs(5),
+            stop_hold: Duration::from_secs(5),
         }
     }
 }
@@ -132,6 +136,9 @@ pub struct Hop {
     /// Tags of which the other end wants no new packets, and since when.
     stopped: u8,
     stopped_since: Instant,
+    /// Since when nothing of these tags was sent, and whether a packet of them may be.
+    quiet_since: Instant,
+    relents: bool,
     /// Tags of which this end wants none, and what the other end was told last.
     stop: u8,
     stop_told: u8,
@@ -158,6 +165,8 @@ impl Hop {
             up: false,
             stopped: 0,
             stopped_since: Instant::ZERO,
+            quiet_since: Instant::ZERO,
+            relents: false,
             stop: 0,
             stop_told: 0,
             poke: false,
@@ -190,7 +199,18 @@ impl Hop {
 
     /// Whether a new packet with this tag may be sent.
     pub fn takes(&self, tag: u8) -> bool {
-        self.is_known() && self.sender.has_room() && self.stopped >> (tag % TAGS as u8) & 1 == 0
+        let goes = !self.is_stopped(tag) || self.relents;
+        self.is_known() && self.sender.has_room() && goes
+    }
+
+    const fn is_stopped(&self, tag: u8) -> bool {
+        self.stopped >> (tag % TAGS as u8) & 1 == 1
+    }
+
+    /// When a packet goes in spite of a stop.
+    fn relents_at(&self) -> Option<Instant> {
+        let waits = self.up && self.stopped != 0 && !self.relents;
+        waits.then_some(self.quiet_since + self.settings.stop_hold)
     }
 
     /// Packets in the window, and waiting for their order.
@@ -228,6 +248,9 @@ impl Hop {
 
     /// Takes a packet into the window, which must take it, and gives its number.
     pub fn begin(&mut self, packet: Packet, manner: Manner) -> u16 {
+        if self.is_stopped(manner.tag) {
+            (self.relents, self.quiet_since) = (false, self.now);
+        }
         self.sender.begin(packet, manner)
     }
 
@@ -366,6 +389,7 @@ impl Hop {
         self.sender.restart();
         self.receiver.restart(now, &mut self.released);
         (self.stopped, self.stop_told, self.poke) = (0, 0, false);
+        self.relents = false;
     }
 
     fn take_content<'a>(
@@ -380,6 +404,9 @@ impl Hop {
             }
             // Said anew with each acknowledgement.
             let stopped = content.stop.unwrap_or(0);
+            if self.stopped == 0 {
+                (self.relents, self.quiet_since) = (false, now);
+            }
             if stopped != self.stopped {
                 (self.stopped, self.stopped_since) = (stopped, now);
             }
@@ -430,6 +457,7 @@ impl Hop {
     /// Does what is due.
     pub fn advance(&mut self, now: Instant) {
         self.now = now;
+        self.relents |= self.relents_at().is_some_and(|at| at <= now);
         self.receiver.expire(now, &mut self.released);
         self.sender.discard(now, &self.trip, &mut self.done);
         if self.probe_at().is_some_and(|at| at <= now) {
@@ -451,6 +479,7 @@ impl Hop {
             wake(self.probe_at(), WakeReason::Retransmit),
             wake(self.sender.expires(&self.trip), WakeReason::Age),
             wake(self.receiver.hold_until(), WakeReason::Reassembly),
+            wake(self.relents_at(), WakeReason::Retransmit),
         ];
         wakes.into_iter().flatten().min_by_key(|wake| wake.at)
     }

@@ -471,6 +471,24 @@ fn a_stopped_tag_waits_and_others_go() {
 }
 
 #[test]
+fn a_stop_without_end_lets_one_packet_go_each_time() {
+    let mut pair = Pair::known();
+    pair.ends[1].hop.set_stop(0b01);
+    pair.run(200, |_, _, _| vec![0]);
+    let hop = &mut pair.ends[0].hop;
+    let told = hop.quiet_since;
+    let hold = Settings::default().stop_hold;
+    let before = Instant::from_nanos((told + hold).as_nanos() - 1);
+    hop.advance(before);
+    assert!(!hop.takes(0));
+    hop.advance(told + hold);
+    assert!(hop.takes(0) && hop.takes(1));
+    hop.begin(packet(told, 1), Manner::default());
+    assert!(!hop.takes(0) && hop.takes(1));
+    assert_eq!(hop.relents_at(), Some(told + hold + hold));
+}
+
+#[test]
 fn acknowledgements_of_what_was_never_sent_are_counted_and_do_nothing() {
     let mut pair = Pair::known();
     pair.ends[0].queue(0..3, None);

@@ -15,6 +15,7 @@ impl World {
             Fault::Plug(LinkIndex(link)) => self.plug(link, true),
             Fault::Reroute(NodeIndex(node), change) => {
                 if matches!(self.slots[node].body, Body::Gateway { .. }) {
+                    self.slots[node].rerouted.insert(self.fabric.now);
                     self.give(node, Input::Route(change));
                     self.settle(node);
                 }

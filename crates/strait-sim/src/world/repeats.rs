@@ -20,6 +20,12 @@ impl World {
         self.repeating.contains(&(node, port))
     }
 
+    /// How often a node's routes changed, at different times: then packets go another way that the
+    /// one before may have had.
+    pub(crate) fn reroutes(&self, NodeIndex(node): NodeIndex) -> u64 {
+        self.slots[node].rerouted.len() as u64
+    }
+
     /// Packets whose senders may not know that they have come: all that nodes hold, gave up or lost
     /// holding them.
     pub(crate) fn untold(&self) -> u64 {

@@ -21,7 +21,7 @@ pub(crate) struct Verdict {
     pub(crate) share: f64,
     /// Transfers that the network kept from beginning.
     pub(crate) prevented: u64,
-    /// No packet of unknown origin was allowed for.
+    /// No gateway with reliable hops is killed, and no damaged frame passes its check.
     pub(crate) in_full: bool,
 }
 
