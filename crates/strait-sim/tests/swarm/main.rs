@@ -88,8 +88,8 @@ impl Sum {
         sum.into_inner().unwrap()
     }
 
-    /// `name` is the environment variable by which one of them is run again; one in so many has to be
-    /// judged in full.
+    /// `name` is the environment variable by which one of them is run again; one in so many has to
+    /// be judged in full.
     fn expect_right(mut self, runs: u64, name: &str, in_full_of: u64) {
         let Self {
             worst: (share, seed),

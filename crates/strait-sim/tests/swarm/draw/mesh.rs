@@ -70,6 +70,7 @@ impl Draw {
             rate_bit_s,
             weak: false,
             profile: "hbh",
+            published: false,
             check: "check = 32\n",
             compression: "",
             mtu: 1400,
