@@ -5,6 +5,7 @@
 //! `STRAIT_MESH_RUNS` do so with meshes of reliable hops.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
+#![allow(clippy::print_stdout, reason = "a test tells what it has tried")]
 
 mod draw;
 mod judge;
@@ -122,7 +123,7 @@ impl Sum {
 /// Seeds to run, by environment variables: the first and how many.
 fn seeds(seed: &str, runs: &str, usual: u64) -> (u64, u64) {
     let first = number(seed);
-    let runs = number(runs).unwrap_or(if first.is_some() { 1 } else { usual });
+    let runs = number(runs).unwrap_or_else(|| if first.is_some() { 1 } else { usual });
     (first.unwrap_or(1), runs)
 }
 

@@ -19,8 +19,13 @@ const NAME: &str = "hbh-fair";
 /// Each link's, in each direction.
 const LOSSES: [f64; 2] = [0.0, 0.05];
 const FLOWS: [usize; 3] = [2, 5, 10];
-/// By name, the ways of the flows, and which of them meet on a link in one direction.
-const LAYOUTS: [(&str, &[[&str; 2]], &[&[usize]]); 3] = [
+/// A name, the ways of the flows, and which of them meet on a link in one direction.
+type Layout = (
+    &'static str,
+    &'static [[&'static str; 2]],
+    &'static [&'static [usize]],
+);
+const LAYOUTS: [Layout; 3] = [
     ("one chain", &[["ha", "hb"]], &[&[0]]),
     (
         "one chain, both ways",
