@@ -174,16 +174,18 @@ impl Receiver {
         self.release(now, out);
     }
 
-    /// Learns that what is missing before `base` never comes.
+    /// Learns that what is missing before `base` never comes. That may be beyond what a window
+    /// reaches: a sender to whom nothing comes back gives up one window after the other.
     pub(crate) fn skip(&mut self, now: Instant, base: u16, out: &mut Vec<Packet>) {
-        let ahead = base.wrapping_sub(self.next);
-        if (ahead as i16) <= 0 || ahead > Self::AHEAD_MAX {
-            return;
+        loop {
+            let ahead = base.wrapping_sub(self.next);
+            if (ahead as i16) <= 0 {
+                return;
+            }
+            self.received |= (1u128 << ahead.min(Self::AHEAD_MAX)) - 1;
+            self.advance_next();
+            self.release(now, out);
         }
-        let skipped = (1u128 << ahead) - 1;
-        self.received |= skipped;
-        self.advance_next();
-        self.release(now, out);
     }
 
     /// Moves `next` behind all that came in a row.

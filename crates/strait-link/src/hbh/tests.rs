@@ -380,6 +380,39 @@ fn a_packet_ends_with_its_age() {
     assert_eq!(pair.ends[0].hop.held(), 0);
 }
 
+/// A way that is dead for long: one window after the other is given up, further than the receiver's
+/// window reaches.
+#[test]
+fn a_receiver_follows_a_sender_that_gave_up_more_than_a_window() {
+    let mut pair = Pair::known();
+    let mut begun = 0;
+    for _ in 0..120 {
+        let now = ms(pair.now_ms);
+        for _ in 0..10 {
+            let end = &mut pair.ends[0];
+            if !end.hop.takes(0) {
+                break;
+            }
+            let mut old = packet(now, begun);
+            begun += 1;
+            old.expires = now + 400 * MS;
+            let seq = end.hop.begin(old, Manner::default());
+            let mut out = Vec::new();
+            end.hop.transmit(now, now, seq, &mut out).unwrap();
+            end.hop.left(now);
+        }
+        pair.run(
+            1000,
+            |from, _, _| if from == 0 { Fate::new() } else { vec![0] },
+        );
+    }
+    assert!((200..2000).contains(&begun), "{begun}");
+    pair.ends[0].queue(2000..2005, Some(1));
+    pair.run(20_000, |_, _, _| vec![0]);
+    assert_eq!(pair.ends[1].came, [2000, 2001, 2002, 2003, 2004]);
+    assert_eq!(pair.ends[0].hop.held() + pair.ends[1].hop.held(), 0);
+}
+
 #[test]
 fn a_wrapped_sequence_space_is_like_any_other() {
     let mut pair = Pair::known();
