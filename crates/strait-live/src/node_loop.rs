@@ -66,6 +66,10 @@ const HOLD_OFF: Duration = Duration::from_millis(1);
 /// The longest datagram and the longest IP packet are shorter.
 const BUFFER_OCTETS: usize = 65_536;
 
+/// The calendar is told to the node again when it has moved by more than this against the clock
+/// that doesn't jump.
+const CALENDAR_STEP: Duration = Duration::from_millis(500);
+
 /// Drives one node: its ports, its timers, and what an operator asks for.
 ///
 /// One thread, one `ppoll(2)` for everything. A port is only waited on while the node reads it
@@ -80,6 +84,8 @@ pub struct Runner<N: Node + ?Sized> {
     stopping: Option<Stopping>,
     hold_off: Option<Instant>,
     warned_wake: bool,
+    /// What the node was told of the calendar: its nanoseconds at the origin of the clock.
+    calendar_ns: Option<u64>,
     scratch: Vec<u8>,
     buffer: Vec<u8>,
     node: Box<N>,
@@ -139,6 +145,7 @@ impl<N: Node + ?Sized> Runner<N> {
             stopping: None,
             hold_off: None,
             warned_wake: false,
+            calendar_ns: None,
             scratch: Vec::new(),
             buffer: vec![0; BUFFER_OCTETS],
             node,
@@ -254,6 +261,7 @@ impl<N: Node + ?Sized> Runner<N> {
     /// The system can't wait for descriptors any more.
     pub fn run(&mut self) -> Result<Ended, Error> {
         self.be_on_time();
+        self.tell_calendar();
         loop {
             self.tick();
             if let Some(ended) = self.ended() {
@@ -264,7 +272,23 @@ impl<N: Node + ?Sized> Runner<N> {
                 return Ok(ended);
             }
             let ready = self.wait().doing(|| "wait for the ports")?;
+            self.tell_calendar();
             self.serve(&ready);
+        }
+    }
+
+    /// Tells the node what day and time it is, once and after each step of the host's clock.
+    fn tell_calendar(&mut self) {
+        let now = self.clock.now();
+        let Some(wall) = self.clock.wall() else {
+            return;
+        };
+        let origin_ns = wall.0.saturating_sub(now.as_nanos());
+        let step_ns = strait_core::time::nanos(CALENDAR_STEP);
+        let steady = |told: u64| told.abs_diff(origin_ns) <= step_ns;
+        if !self.calendar_ns.is_some_and(steady) {
+            self.calendar_ns = Some(origin_ns);
+            self.feed(now, Input::Wall(wall));
         }
     }
 

@@ -9,6 +9,7 @@ extern crate alloc;
 pub mod address;
 pub mod arq;
 pub mod c_pdu;
+pub mod calendar;
 pub mod check;
 pub mod d_pdu;
 pub mod eow;

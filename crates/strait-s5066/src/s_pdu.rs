@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use crate::calendar::TimeToDie;
+
 /// The client for IPv4 packets: each is one U_PDU, without anything around it.
 pub const SAP_IP: u8 = 9;
 /// The client for Ethernet types: two octets of type, then the content.
@@ -12,7 +14,7 @@ const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
 /// Octets that carrying a packet costs: the C_PDU's, the S_PDU's and an Ethernet type.
 pub const AROUND_OCTETS_MAX: usize = 1 + 3 + 2;
 
-/// Client data with its header, without a time to die.
+/// Client data with its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataSPdu<'a> {
     /// 0 to 15, 15 the most urgent.
@@ -23,6 +25,8 @@ pub struct DataSPdu<'a> {
     pub destination: u8,
     /// The sender wants to know that the client has it.
     pub confirm: bool,
+    /// When it is of no use any more, if it says so.
+    pub dies: Option<TimeToDie>,
     /// The client's data.
     pub u_pdu: &'a [u8],
 }
@@ -35,13 +39,20 @@ impl<'a> DataSPdu<'a> {
         if first >> 4 != 0 {
             return None;
         }
-        let dated = third & 0x40 != 0;
-        let u_pdu = if dated { rest.get(2..)? } else { rest };
+        let (dies, u_pdu) = if third & 0x40 == 0 {
+            (None, rest)
+        } else {
+            let (units, u_pdu) = rest.split_first_chunk::<2>()?;
+            // A time that no day has says nothing.
+            let dies = TimeToDie::from_fields(third & 15, u16::from_be_bytes(*units));
+            (dies, u_pdu)
+        };
         Some(Self {
             priority: first & 15,
             source: saps >> 4,
             destination: saps & 15,
             confirm: third & 0x80 != 0,
+            dies,
             u_pdu,
         })
     }
@@ -50,7 +61,14 @@ impl<'a> DataSPdu<'a> {
     pub fn put_header(&self, out: &mut Vec<u8>) {
         out.push(self.priority & 15);
         out.push(self.source << 4 | self.destination & 15);
-        out.push(u8::from(self.confirm) << 7);
+        let third = u8::from(self.confirm) << 7;
+        match self.dies.map(TimeToDie::fields) {
+            None => out.push(third),
+            Some((day, units)) => {
+                out.push(third | 0x40 | day);
+                out.extend_from_slice(&units.to_be_bytes());
+            }
+        }
     }
 }
 
@@ -71,6 +89,7 @@ pub fn put_packet(packet: &[u8], dscp: u8, out: &mut Vec<u8>) {
         source: sap,
         destination: sap,
         confirm: false,
+        dies: None,
         u_pdu: &[],
     };
     header.put_header(out);
@@ -134,10 +153,21 @@ mod tests {
     }
 
     #[test]
-    fn a_time_to_die_is_skipped_and_other_types_are_no_data() {
-        let dated = [0, 2, 0x99, 0x45, 0x12, 0x34, 0x45];
+    fn data_with_a_time_to_die_are_these_octets_and_other_types_are_no_data() {
+        let dated = [0, 2, 0x99, 0xc5, 0x12, 0x34, 0x45];
         assert_eq!(carried(&dated), Some(&[0x45][..]));
+        let data = DataSPdu::parse(&dated[1..]).expect("data");
+        assert_eq!(data.dies, TimeToDie::from_fields(5, 0x1234));
+        let mut out = Vec::new();
+        data.put_header(&mut out);
+        assert_eq!(out, dated[1..6]);
         assert_eq!(carried(&dated[..5]), None);
+        // A day has 43,200 units (0xa8c0): from there on it is no time.
+        for (units, is_time) in [([0xa8, 0xbf], true), ([0xa8, 0xc0], false)] {
+            let s_pdu = [&[2, 0x99, 0x45][..], &units, &[7]].concat();
+            let data = DataSPdu::parse(&s_pdu).expect("data");
+            assert_eq!((data.dies.is_some(), data.u_pdu), (is_time, &[7][..]));
+        }
         assert_eq!(carried(&[0, 0x10, 0x99, 0, 0x45]), None);
         assert_eq!(carried(&[0, 0, 0x99]), None);
         // ARP isn't for us.

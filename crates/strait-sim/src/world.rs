@@ -9,7 +9,7 @@ use strait_core::drive::{Media, settle};
 use strait_core::hash::RunHash;
 use strait_core::node::{
     Boot, DownCause, FrameMeta, NodeFactory, PortEvent, PortState, RouteChange, StreamEvent,
-    StreamOp,
+    StreamOp, WallTime,
 };
 use strait_core::stats::Stats;
 use strait_core::{Effect, Fate, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta};
@@ -469,12 +469,17 @@ impl World {
         )
     }
 
+    /// Simulated worlds begin with the year 1970, as the times in their captures do.
+    const fn calendar(&self) -> WallTime {
+        WallTime(self.fabric.now.as_nanos())
+    }
+
     fn boot(&self, name: &str, incarnation: u32, stored: Vec<(Vec<u8>, Vec<u8>)>) -> Boot {
         let mut entropy = Stream::new(self.fabric.seed, &format!("boot {name} {incarnation}"));
         Boot {
             incarnation,
             entropy: entropy.draw(),
-            wall: None,
+            wall: Some(self.calendar()),
             stored,
         }
     }
@@ -575,6 +580,7 @@ impl World {
     }
 
     fn bring_up(&mut self, node: usize) {
+        self.give(node, Input::Wall(self.calendar()));
         for port in 0..self.slots[node].ports.len() {
             let event = match self.port_state(node, port) {
                 Some(state) => PortEvent::Up(state),

@@ -60,6 +60,23 @@ fn clients_are_served_beside_ip_and_each_hears_of_its_data() {
 }
 
 #[test]
+fn data_that_arrives_after_its_time_to_die_is_dropped_unless_clocks_are_not_trusted() {
+    let outcome = run_scenario(
+        &load_file("hf/time-to-die.toml"),
+        &Options::default(),
+        |_, _| (),
+    );
+    let outcome = outcome.unwrap();
+    for (variant, late) in [(Scenario::BASE, 2), ("clocks-not-trusted", 0)] {
+        let run = outcome.of(variant).next().unwrap();
+        let mut stations = run.stats.iter();
+        let (_, b) = stations.find(|(name, _)| name == "b").unwrap();
+        let clients = b.ports[1].hf.clients;
+        assert_eq!((clients.indications, clients.expired), (5 - late, late));
+    }
+}
+
+#[test]
 fn captures_hold_one_d_pdu_a_record() {
     let mut built = build(&load(), Scenario::BASE, 1).unwrap();
     let world = built.world_mut();

@@ -58,6 +58,10 @@ pub struct ClientStats {
     pub flooded: u64,
     /// U_PDUs for access points that no client has.
     pub unbound: u64,
+    /// U_PDUs that arrived after their time to die, of clients and of the gateway; dropped.
+    pub expired: u64,
+    /// From the request to the confirmation of all that were confirmed, in nanoseconds.
+    pub confirm_ns: u64,
     /// Primitives that made no sense.
     pub invalid: u64,
     /// Clients cut off: they didn't read, didn't answer, or sent what nobody understands.

@@ -10,7 +10,7 @@ use super::{counters, gauges, seconds, seconds_counters};
 type StationValue = (&'static str, &'static str, fn(&HfStats) -> u64);
 type LinkValue = (&'static str, &'static str, fn(&HfPeer) -> u64);
 
-const STATION_COUNTERS: [StationValue; 16] = [
+const STATION_COUNTERS: [StationValue; 17] = [
     ("hf_turns", "Transmissions of a station", |s| s.turns),
     ("hf_d_pdus_out", "D_PDUs sent", |s| s.d_pdus_out),
     ("hf_d_pdus_in", "D_PDUs received", |s| s.d_pdus_in),
@@ -45,6 +45,11 @@ const STATION_COUNTERS: [StationValue; 16] = [
         s.clients.flooded
     }),
     ("hf_client_cut", "Clients cut off", |s| s.clients.cut),
+    (
+        "hf_client_expired",
+        "U_PDUs that arrived after their time to die",
+        |s| s.clients.expired,
+    ),
 ];
 
 const LINK_GAUGES: [LinkValue; 4] = [

@@ -62,6 +62,10 @@ pub struct HfConfig {
     /// Numbers of 16 bits with neighbours that have them, too; else all is as in Edition 3.
     #[serde(default = "yes")]
     pub long_numbers: bool,
+    /// Data of clients with a time to live says when it dies, and what arrives later than it says
+    /// is dropped. Off where clocks, here or of others, can't be trusted.
+    #[serde(default = "yes")]
+    pub time_to_die: bool,
     /// When all that waits for a neighbour is dropped at once; absent, never: each class has its
     /// own limits.
     #[serde(default)]
@@ -110,6 +114,9 @@ pub struct ProbeConfig {
     /// Ahead of all that isn't expedited.
     #[serde(default)]
     pub expedited: bool,
+    /// How long each is of use, 2 s to 15 days; 300 s if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Time>,
 }
 
 const fn probe_octets() -> Octets {
@@ -121,7 +128,11 @@ impl ProbeConfig {
         let period_s = self.period.0.as_secs_f64();
         let own = [SAP_IP, SAP_ETHER].contains(&self.sap);
         let numbers = self.sap > 15 || self.priority > 15 || self.octets.0 > 2048;
-        own || numbers || !(1.0..=100.0).contains(&period_s) || self.expedited && !self.arq
+        let ttl_s = self.ttl.map_or(2.0, |ttl| ttl.0.as_secs_f64());
+        own || numbers
+            || !(1.0..=100.0).contains(&period_s)
+            || !(2.0..=1_296_000.0).contains(&ttl_s)
+            || self.expedited && !self.arq
     }
 }
 
@@ -305,6 +316,7 @@ impl HfConfig {
             clients_max: clients as usize,
             reserved: Vec::from([SAP_IP, SAP_ETHER]),
             ttl_max: CLIENT_TTL_MAX,
+            time_to_die: self.time_to_die,
         }
     }
 
@@ -401,7 +413,7 @@ impl HfConfig {
                 self.probe.iter().any(ProbeConfig::is_wrong),
                 "hf.probe",
                 "sap must be 0 to 15 but 8 and 9, period 1 s to 100 s, octets 2048 at most, \
-                 priority 15 at most; what is expedited goes with ARQ",
+                 priority 15 at most, ttl 2 s to 15 days; what is expedited goes with ARQ",
             ),
             (
                 self.segment

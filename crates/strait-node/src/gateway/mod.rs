@@ -442,11 +442,12 @@ impl Node for Gateway {
             }
             Input::Command(command) => self.take_command(now, command),
             Input::Stream { id, event } => self.take_stream(now, id, &event),
+            Input::Wall(wall) => {
+                let ports = self.ports.iter_mut();
+                ports.for_each(|port| port.set_calendar(now, wall));
+            }
             // This node has no other sockets, and waits for nothing from its storage.
-            Input::Datagram { .. }
-            | Input::Stored { .. }
-            | Input::Loaded { .. }
-            | Input::Wall(_) => {}
+            Input::Datagram { .. } | Input::Stored { .. } | Input::Loaded { .. } => {}
         }
         self.settle_hops(now);
         self.settle_hf(now);

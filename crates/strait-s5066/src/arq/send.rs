@@ -498,17 +498,35 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Gives up the frames of a C_PDU, which the other end hasn't got all of, and cuts it into
-    /// shorter ones: on a channel that got worse, long ones would never arrive.
-    fn cut_anew(&mut self, number: u64) {
-        let Some(mut unit) = self.units.remove(&number) else {
-            return;
-        };
+    /// Gives up the C_PDUs whose tickets are `such`: of those that began to leave, the other end is
+    /// told in place of their frames.
+    pub fn give_up(&mut self, such: impl Fn(&T) -> bool) {
+        let those = self.units.iter().filter(|(_, unit)| such(&unit.ticket));
+        let those: Vec<u64> = those.map(|(number, _)| *number).collect();
+        for number in those {
+            if let Some(unit) = self.drop_frames(number) {
+                self.done.push_back(unit.done(false));
+            }
+        }
+    }
+
+    /// Takes a C_PDU out; frames of it that were sent say that they are given up from now on.
+    fn drop_frames(&mut self, number: u64) -> Option<Unit<T>> {
+        let unit = self.units.remove(&number)?;
         for frame in self.frames.iter_mut().filter(|frame| frame.unit == number) {
             frame.dropped = true;
             (frame.from, frame.to) = (0, 0);
         }
         self.cutting.retain(|cutting| *cutting != number);
+        Some(unit)
+    }
+
+    /// Gives up the frames of a C_PDU, which the other end hasn't got all of, and cuts it into
+    /// shorter ones: on a channel that got worse, long ones would never arrive.
+    fn cut_anew(&mut self, number: u64) {
+        let Some(mut unit) = self.drop_frames(number) else {
+            return;
+        };
         (unit.cut, unit.open, unit.sent) = (0, 0, None);
         self.units.insert(self.next_unit, unit);
         // Nothing comes between the frames of one C_PDU.

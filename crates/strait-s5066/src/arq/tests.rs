@@ -283,3 +283,44 @@ fn frames_that_nothing_was_told_of_wait_for_new_ones_and_for_nothing_else() {
     }
     assert_eq!(sent, [0, 3, 1, 2]);
 }
+
+#[test]
+fn what_is_given_up_is_told_of_in_place_of_its_frames_and_holds_nothing_back() {
+    for in_order in [false, true] {
+        let mut sender = Sender::new(Numbering::short(128), 10);
+        let mut receiver = Receiver::new(Numbering::short(128));
+        let ends = |_| Instant::ZERO;
+        for ticket in 0..3u8 {
+            sender.offer([ticket; 20].into(), in_order, false, ticket);
+        }
+        // Of the first, half got lost; the rest came.
+        for number in 0..6 {
+            let data = sender.next(10, 10, Instant::ZERO, ends).expect("a frame");
+            if number != 1 {
+                receiver.take(&data).expect("in sync");
+            }
+        }
+        let came: Vec<u8> = core::iter::from_fn(|| receiver.poll())
+            .map(|it| it[0])
+            .collect();
+        assert_eq!(came, if in_order { &[][..] } else { &[1, 2] });
+        sender.give_up(|ticket| *ticket == 0);
+        let done = sender.poll().expect("it is over");
+        assert_eq!((done.ticket, done.acked), (0, false));
+        let bits = receiver.selective(1, 16);
+        let told = |above: usize| Some(bits[(above - 1) / 8] >> ((above - 1) % 8) & 1 != 0);
+        let quality = &mut Quality::default();
+        sender
+            .acknowledge(receiver.lower(), told, 10, quality)
+            .expect("in sync");
+        let data = sender.next(10, 10, Instant::ZERO, ends).expect("a frame");
+        assert!(data.dropped && data.segment.octets.is_empty() && data.number == 1);
+        receiver.take(&data).expect("in sync");
+        let came = core::iter::from_fn(|| receiver.poll()).count();
+        assert_eq!(came, if in_order { 2 } else { 0 });
+        sender
+            .acknowledge(6, |_| None, 10, quality)
+            .expect("in sync");
+        assert_eq!((sender.held(), sender.under_way()), (0, 0));
+    }
+}

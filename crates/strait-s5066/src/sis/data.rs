@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use strait_core::time::nanos;
 use strait_core::{Duration, Instant};
 
 use super::primitive::{
@@ -10,6 +11,7 @@ use super::primitive::{
 };
 use super::{Binding, MTU, Sis};
 use crate::address::Address;
+use crate::calendar::TimeToDie;
 use crate::s_pdu::DataSPdu;
 
 /// U_PDUs of a client that wait or are under way: when it is told to stop, when it may go on, and
@@ -24,8 +26,14 @@ const EXPEDITED_MAX: usize = 8;
 /// Octets of a U_PDU that come back when its client is told what became of it.
 const TOLD_OCTETS: usize = 64;
 
+/// Octets of an S_PDU's header with a time to die.
+const DATED_OCTETS: u16 = 5;
+
 /// The unit of a time to live.
 const TTL_UNIT: Duration = Duration::from_secs(2);
+
+/// The longest time to live, in its units: 15 days. Times to die can't tell longer ones.
+const TTL_UNITS_MAX: u32 = 648_000;
 
 /// Data that waits for its turn.
 #[derive(Debug)]
@@ -37,6 +45,7 @@ pub(super) struct Submission {
     priority: u8,
     expedited: bool,
     service: Service,
+    asked: Instant,
     pub(super) dies: Instant,
     c_pdu: Vec<u8>,
     saps: (u8, u8),
@@ -52,15 +61,18 @@ pub(super) struct Undecided {
     confirmation: u8,
     /// The node has it; its client hasn't said so.
     arrived: bool,
+    /// The station was told to give it up.
+    overdue: bool,
+    asked: Instant,
     dies: Instant,
     saps: (u8, u8),
     told: Vec<u8>,
 }
 
 impl Undecided {
-    /// How long the other client's word is waited for.
+    /// When it is given up, or the other client's word isn't waited for any more.
     pub(super) fn dies(&self) -> Option<Instant> {
-        self.arrived.then_some(self.dies)
+        (self.arrived || !self.overdue).then_some(self.dies)
     }
 }
 
@@ -145,20 +157,25 @@ impl Sis {
             return;
         };
         let arq = service.mode == MODE_ARQ;
+        // Without a time to live it is tried for ever, as far as others are told.
+        let (dies, told) = match request.ttl {
+            0 => (self.now + self.settings.ttl_max, None),
+            units => {
+                let dies = self.now + TTL_UNIT * units.min(TTL_UNITS_MAX);
+                (dies, self.calendar(dies).map(TimeToDie::at))
+            }
+        };
         let header = DataSPdu {
             priority: if expedited { 0 } else { request.priority },
             source: binding.sap,
             destination: request.sap,
             confirm: arq && service.confirmation == 2,
+            dies: told,
             u_pdu: &[],
         };
         let mut c_pdu = alloc::vec![0];
         header.put_header(&mut c_pdu);
         c_pdu.extend_from_slice(request.u_pdu);
-        let ttl = match request.ttl {
-            0 => self.settings.ttl_max,
-            units => (TTL_UNIT * units).min(self.settings.ttl_max),
-        };
         let submission = Submission {
             number: 0,
             owner: Some(id),
@@ -166,7 +183,8 @@ impl Sis {
             priority: header.priority,
             expedited,
             service,
-            dies: self.now + ttl,
+            asked: self.now,
+            dies,
             c_pdu,
             saps: (binding.sap, request.sap),
             told: head(request.u_pdu).into(),
@@ -229,6 +247,7 @@ impl Sis {
             priority,
             expedited,
             service,
+            asked: self.now,
             dies: self.now + self.settings.ttl_max,
             c_pdu,
             saps: (0, 0),
@@ -317,6 +336,8 @@ impl Sis {
                 expedited: it.expedited,
                 confirmation,
                 arrived: false,
+                overdue: false,
+                asked: it.asked,
                 dies: it.dies,
                 saps: it.saps,
                 told: it.told,
@@ -361,7 +382,10 @@ impl Sis {
             match (delivered, confirmed) {
                 (true, true) => self.tell(&sent, None),
                 (true, false) => self.tell_nothing(&sent),
-                (false, _) => self.tell(&sent, Some(3)),
+                (false, _) => {
+                    let reason = if sent.dies <= self.now { 1 } else { 3 };
+                    self.tell(&sent, Some(reason));
+                }
             }
         }
     }
@@ -387,6 +411,7 @@ impl Sis {
             }
             None => {
                 self.stats.confirmed += 1;
+                self.stats.confirm_ns += nanos(self.now.since(sent.asked));
                 Primitive::UnidataConfirm(sent.expedited, told)
             }
         };
@@ -408,6 +433,8 @@ impl Sis {
                     expedited: it.expedited,
                     confirmation: 0,
                     arrived: false,
+                    overdue: false,
+                    asked: it.asked,
                     dies: it.dies,
                     saps: it.saps,
                     told: core::mem::take(&mut it.told),
@@ -417,7 +444,7 @@ impl Sis {
             !(dead || lost)
         });
         let late = self.undecided.iter();
-        let late = late.filter(|(_, sent)| sent.dies().is_some_and(|dies| dies <= now));
+        let late = late.filter(|(_, sent)| sent.arrived && sent.dies <= now);
         let late: Vec<u64> = late.map(|(number, _)| *number).collect();
         let late = late.into_iter().filter_map(|it| self.undecided.remove(&it));
         // The node has it, and its client hasn't said so in time.
@@ -425,6 +452,17 @@ impl Sis {
         for (sent, reason) in over {
             self.tell(&sent, Some(reason));
         }
+    }
+
+    /// Data that the station has and that is of no use any more: whom it is for, and its number.
+    /// Each is told of once; the station gives it up, and [`Self::decide`] hears of that.
+    pub fn poll_overdue(&mut self) -> Option<(usize, u64)> {
+        let now = self.now;
+        let mut sent = self.undecided.iter_mut();
+        let over = |sent: &Undecided| !sent.arrived && !sent.overdue && sent.dies <= now;
+        let (number, sent) = sent.find(|(_, sent)| over(sent))?;
+        sent.overdue = true;
+        Some((sent.peer, *number))
     }
 
     /// An S_PDU arrived that isn't for this node's own clients.
@@ -445,6 +483,14 @@ impl Sis {
         let Some(data) = DataSPdu::parse(arrived.s_pdu) else {
             return;
         };
+        let blocks = arrived.damaged.iter().chain(arrived.missing);
+        // What errors may have made of a time says nothing.
+        let right = blocks
+            .min()
+            .is_none_or(|(offset, _)| *offset >= DATED_OCTETS);
+        if right && self.is_late(self.now, &data) {
+            return;
+        }
         let errors = !arrived.damaged.is_empty() || !arrived.missing.is_empty();
         let holder = self.holder(data.destination);
         let takes_errors = |id: &u64| {

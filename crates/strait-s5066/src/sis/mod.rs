@@ -17,11 +17,13 @@ pub use self::primitive::{
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
+use strait_core::node::WallTime;
 use strait_core::{Duration, Instant};
 
 use self::data::{Submission, Undecided};
 use self::hard::Hard;
 use crate::address::Address;
+use crate::s_pdu::DataSPdu;
 
 /// The longest U_PDU that a general node takes.
 pub const MTU: u16 = 2048;
@@ -57,8 +59,10 @@ pub struct Settings {
     pub clients_max: usize,
     /// Access points that aren't for clients: this node's own use them.
     pub reserved: Vec<u8>,
-    /// The longest time that data of a client without one of its own is worth sending.
+    /// How long data of a client that doesn't say so itself is worth sending.
     pub ttl_max: Duration,
+    /// Times to die are sent, and heeded: clocks are right, here and elsewhere.
+    pub time_to_die: bool,
 }
 
 /// What is to be done to a client's stream.
@@ -91,6 +95,10 @@ pub struct SisStats {
     pub flooded: u64,
     /// U_PDUs for access points that no client has.
     pub unbound: u64,
+    /// U_PDUs that arrived after their time to die, of clients and of the gateway; dropped.
+    pub expired: u64,
+    /// From the request to the confirmation of all that were confirmed, in nanoseconds.
+    pub confirm_ns: u64,
     /// Primitives that made no sense.
     pub invalid: u64,
     /// Clients cut off: they didn't read, didn't answer, or sent what nobody understands.
@@ -130,6 +138,8 @@ pub struct Sis {
     /// Whether the medium is there.
     up: bool,
     now: Instant,
+    /// The calendar's nanoseconds since 1970 at the origin of time, if it is known.
+    calendar_ns: Option<u64>,
     /// By peer: there is a link.
     linked: Vec<bool>,
     queue: Vec<Submission>,
@@ -151,6 +161,7 @@ impl Sis {
             ops: VecDeque::new(),
             up: false,
             now: Instant::ZERO,
+            calendar_ns: None,
             queue: Vec::new(),
             undecided: BTreeMap::new(),
             next_number: 0,
@@ -167,6 +178,29 @@ impl Sis {
             bound: bound.count() as u64,
             ..self.stats
         }
+    }
+
+    /// Calendar time is known, or was set.
+    pub const fn set_calendar(&mut self, now: Instant, wall: WallTime) {
+        self.calendar_ns = Some(wall.0.saturating_sub(now.as_nanos()));
+    }
+
+    /// The calendar's nanoseconds since 1970, where times to die are in use.
+    fn calendar(&self, at: Instant) -> Option<u64> {
+        let origin_ns = self.calendar_ns.filter(|_| self.settings.time_to_die)?;
+        origin_ns.checked_add(at.as_nanos())
+    }
+
+    /// Whether data arrived after its time to die. It is counted, and of use to nobody.
+    pub fn is_late(&mut self, now: Instant, data: &DataSPdu<'_>) -> bool {
+        self.now = self.now.max(now);
+        let calendar_ns = self.calendar(self.now);
+        let late = data
+            .dies
+            .zip(calendar_ns)
+            .is_some_and(|(dies, now)| dies.is_over(now));
+        self.stats.expired += u64::from(late);
+        late
     }
 
     /// Whether a client with this number is connected.
@@ -474,3 +508,5 @@ const MANAGEMENT_LINKS: u8 = 1;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod time_tests;

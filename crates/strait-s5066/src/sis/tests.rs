@@ -7,16 +7,17 @@ use proptest::prelude::*;
 use super::*;
 use crate::s_pdu::{SAP_ETHER, SAP_IP};
 
-const FAR: Address = Address::new(2);
+pub(super) const FAR: Address = Address::new(2);
 const GROUP: Address = Address::new(0x1000_0001);
 
-fn interface(clients_max: usize) -> Sis {
+pub(super) fn interface(clients_max: usize) -> Sis {
     let mut sis = Sis::new(Settings {
         own: Address::new(1),
         peers: alloc::vec![FAR, GROUP],
         clients_max,
         reserved: alloc::vec![SAP_IP, SAP_ETHER],
         ttl_max: Duration::from_secs(600),
+        time_to_die: true,
     });
     sis.set_up(Instant::ZERO, true);
     sis
@@ -24,7 +25,7 @@ fn interface(clients_max: usize) -> Sis {
 
 /// What an interface says to its clients, as they read it.
 #[derive(Default)]
-struct Clients {
+pub(super) struct Clients {
     now: Instant,
     said: BTreeMap<u64, Vec<Vec<u8>>>,
     ended: BTreeMap<u64, Op>,
@@ -32,25 +33,25 @@ struct Clients {
 }
 
 impl Clients {
-    fn join(&mut self, sis: &mut Sis, id: u64) {
+    pub(super) fn join(&mut self, sis: &mut Sis, id: u64) {
         sis.open(self.now, id);
         sis.give_credit(id, 1 << 20);
         self.collect(sis);
     }
 
-    fn send(&mut self, sis: &mut Sis, id: u64, primitive: &Primitive<'_>) {
+    pub(super) fn send(&mut self, sis: &mut Sis, id: u64, primitive: &Primitive<'_>) {
         let mut octets = Vec::new();
         primitive.put(&mut octets);
         sis.hear(self.now, id, &octets);
         self.collect(sis);
     }
 
-    fn bind(&mut self, sis: &mut Sis, id: u64, sap: u8, rank: u8, service: Service) {
+    pub(super) fn bind(&mut self, sis: &mut Sis, id: u64, sap: u8, rank: u8, service: Service) {
         self.join(sis, id);
         self.send(sis, id, &Primitive::BindRequest { sap, rank, service });
     }
 
-    fn collect(&mut self, sis: &mut Sis) {
+    pub(super) fn collect(&mut self, sis: &mut Sis) {
         while let Some((id, op)) = sis.poll() {
             match op {
                 Op::Send(octets) => {
@@ -72,22 +73,22 @@ impl Clients {
     }
 
     /// What a client was told since this was asked last.
-    fn told(&mut self, id: u64) -> Vec<Vec<u8>> {
+    pub(super) fn told(&mut self, id: u64) -> Vec<Vec<u8>> {
         self.said.remove(&id).unwrap_or_default()
     }
 
-    fn kinds(&mut self, id: u64) -> Vec<u8> {
+    pub(super) fn kinds(&mut self, id: u64) -> Vec<u8> {
         self.told(id).iter().map(|body| body[0]).collect()
     }
 
-    fn advance(&mut self, sis: &mut Sis, now: Instant, linked: bool) {
+    pub(super) fn advance(&mut self, sis: &mut Sis, now: Instant, linked: bool) {
         self.now = now;
         sis.advance(now, &[linked, false], |_| false);
         self.collect(sis);
     }
 }
 
-fn arq(confirmation: u8) -> Service {
+pub(super) fn arq(confirmation: u8) -> Service {
     Service {
         mode: MODE_ARQ,
         confirmation,
@@ -96,7 +97,12 @@ fn arq(confirmation: u8) -> Service {
     }
 }
 
-fn request<'a>(sap: u8, priority: u8, service: Service, u_pdu: &'a [u8]) -> Primitive<'a> {
+pub(super) fn request<'a>(
+    sap: u8,
+    priority: u8,
+    service: Service,
+    u_pdu: &'a [u8],
+) -> Primitive<'a> {
     let request = Request {
         priority,
         sap,
@@ -108,7 +114,7 @@ fn request<'a>(sap: u8, priority: u8, service: Service, u_pdu: &'a [u8]) -> Prim
     Primitive::UnidataRequest(false, request)
 }
 
-fn arrived(s_pdu: &[u8], expedited: bool) -> Arrived<'_> {
+pub(super) fn arrived(s_pdu: &[u8], expedited: bool) -> Arrived<'_> {
     Arrived {
         from: 0,
         to: Address::new(1),
@@ -546,6 +552,7 @@ impl Two {
             clients_max: 4,
             reserved: Vec::new(),
             ttl_max: Duration::from_secs(600),
+            time_to_die: true,
         });
         let mut two = Self {
             sis: [interface(4), far],

@@ -784,6 +784,15 @@ impl<T> Station<T> {
         }
     }
 
+    /// Gives up what a peer hasn't acknowledged and whose tickets are `such`, except what is
+    /// expedited: nothing on the air could tell of that.
+    pub fn give_up(&mut self, to: usize, such: impl Fn(&T) -> bool) {
+        if let Some(peer) = self.peers.get_mut(to) {
+            peer.send.give_up(such);
+            self.collect(to);
+        }
+    }
+
     /// Sees that there is a link to a peer; `true` if there is one that data can go by now.
     pub fn link(&mut self, to: usize) -> bool {
         let long = self.settings.long_numbers;

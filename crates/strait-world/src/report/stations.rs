@@ -30,7 +30,7 @@ pub struct StationReport {
 }
 
 /// Clients of a station's subnetwork interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields mean what they mean in ClientStats")]
 pub struct ClientReport {
     pub bound: u64,
@@ -40,12 +40,16 @@ pub struct ClientReport {
     pub rejected: u64,
     pub flooded: u64,
     pub unbound: u64,
+    pub expired: u64,
+    /// From request to confirmation, mean of those that were confirmed.
+    pub confirm_s: Option<f64>,
     pub invalid: u64,
     pub cut: u64,
 }
 
 impl ClientReport {
-    const fn new(stats: &ClientStats) -> Self {
+    fn new(stats: &ClientStats) -> Self {
+        let confirmed = (stats.confirmed > 0).then_some(stats.confirmed as f64);
         Self {
             bound: stats.bound,
             requests: stats.requests,
@@ -54,6 +58,8 @@ impl ClientReport {
             rejected: stats.rejected,
             flooded: stats.flooded,
             unbound: stats.unbound,
+            expired: stats.expired,
+            confirm_s: confirmed.map(|count| seconds(stats.confirm_ns) / count),
             invalid: stats.invalid,
             cut: stats.cut,
         }
@@ -193,11 +199,13 @@ fn client_row(place: &str, clients: &ClientReport) -> Vec<Cell> {
         clients.rejected,
         clients.flooded,
         clients.unbound,
+        clients.expired,
         clients.invalid,
         clients.cut,
     ];
     let counts = counts.into_iter().map(number);
-    [place.into()].into_iter().chain(counts).collect()
+    let row = [place.into()].into_iter().chain(counts);
+    row.chain([clients.confirm_s.into()]).collect()
 }
 
 /// What stations did, what their links are, and what their clients did: tables, none without a row.
@@ -254,8 +262,10 @@ pub fn station_tables<'a>(
         ("rejected", ""),
         ("too many", ""),
         ("for nobody", ""),
+        ("too late", ""),
         ("invalid", "primitives"),
         ("cut off", "clients"),
+        ("confirmed after", "s"),
     ];
     let mut clients = Table::new("station-clients", columns(&heads));
     for (place, station) in stations {

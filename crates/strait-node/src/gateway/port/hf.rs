@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use strait_core::delay::DelayPart;
 use strait_core::fate::Ledger;
-use strait_core::node::{FrameMeta, PortEvent, PortState, TxMeta, Want};
+use strait_core::node::{FrameMeta, PortEvent, PortState, TxMeta, WallTime, Want};
 use strait_core::stats::{HfPeer, HfRate, HfStats, PRIORITIES};
 use strait_core::time::nanos;
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, Room, Wake, WakeReason};
@@ -149,6 +149,11 @@ impl Hf {
         self.sis.set_up(now, true);
     }
 
+    /// Calendar time is known, or was set.
+    pub(super) const fn set_calendar(&mut self, now: Instant, wall: WallTime) {
+        self.sis.set_calendar(now, wall);
+    }
+
     pub(super) fn advance(&mut self, now: Instant) {
         self.station.advance(now);
         self.tend_clients(now);
@@ -249,6 +254,13 @@ impl Port {
         }
     }
 
+    /// Calendar time is known, or was set.
+    pub(crate) const fn set_calendar(&mut self, now: Instant, wall: WallTime) {
+        if let Some(hf) = self.hf_mut() {
+            hf.set_calendar(now, wall);
+        }
+    }
+
     /// Whether it has a radio.
     pub(crate) const fn is_hf(&self) -> bool {
         matches!(self.link, Link::Hf(_))
@@ -305,6 +317,9 @@ impl Port {
                 hf.arrive(now, &received, s_pdu);
                 continue;
             };
+            if hf.sis.is_late(now, &data) {
+                continue;
+            }
             let whole = received.damaged.is_empty() && received.missing.is_empty();
             let Some(packet) = s_pdu::packet(&data).filter(|_| whole) else {
                 ledger.stats_mut().ports[port.index()].invalid += 1;

@@ -34,6 +34,10 @@ impl Hf {
         let station = &self.station;
         self.sis
             .advance(now, &self.linked, |peer| station.is_silent(peer));
+        while let Some((to, number)) = self.sis.poll_overdue() {
+            let such = |ticket: &Ticket| matches!(ticket, Ticket::Client(of) if *of == number);
+            self.station.give_up(to, such);
+        }
         self.station.set_exclusive(self.sis.exclusive());
         if let Some(peer) = self.sis.calls() {
             self.station.link(peer);
@@ -110,6 +114,8 @@ impl Hf {
             rejected: counts.rejected,
             flooded: counts.flooded,
             unbound: counts.unbound,
+            expired: counts.expired,
+            confirm_ns: counts.confirm_ns,
             invalid: counts.invalid,
             cut: counts.cut,
         }

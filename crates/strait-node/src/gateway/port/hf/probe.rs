@@ -15,8 +15,8 @@ const FIRST: u64 = 1 << 63;
 /// What a probe may be sent at a time.
 const CREDIT: usize = 1 << 20;
 
-/// U_PDUs of a probe are worth sending for so many times 2 s.
-const TTL: u32 = 150;
+/// U_PDUs of a probe that doesn't say so itself are worth sending for so long.
+const TTL: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
 pub(super) struct Probe {
@@ -86,7 +86,8 @@ impl Probe {
             sap: self.config.sap,
             to: self.to,
             service: self.service(),
-            ttl: TTL,
+            // In units of 2 s.
+            ttl: (self.config.ttl.map_or(TTL, |ttl| ttl.0).as_secs() / 2) as u32,
             u_pdu: &u_pdu,
         };
         self.say(
