@@ -12,7 +12,7 @@ use crate::time::{Duration, nanos};
 
 mod hf;
 
-pub use self::hf::{ClientStats, HfPeer, HfRate, HfStats, PRIORITIES};
+pub use self::hf::{AccessStats, ClientStats, HfClientStats, HfPeer, HfRate, HfStats, PRIORITIES};
 
 /// Packets destroyed, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -267,6 +267,8 @@ pub struct PortStats {
     pub hop: HopStats,
     /// Its station, where it has a radio.
     pub hf: HfStats,
+    /// Its access points at somebody else's station, where it has such.
+    pub client: HfClientStats,
     /// Frames or segments that failed their check.
     pub damaged: u64,
     /// Frames with an impossible form: too short, too long, unknown.

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem;
 
-use nix::libc;
 use strait_core::drive::Media;
 use strait_core::fate::FateRecord;
 use strait_core::id::{PortId, TxId};
@@ -64,7 +63,7 @@ pub(crate) struct Slot {
 /// An answer that waits until the node has settled.
 pub(crate) enum Reply {
     TxFailed(PortId, TxId),
-    Reset(StreamId),
+    Reset(StreamId, i32),
     Stored(Ticket, Result<(), StoreError>),
     NotLoaded(Ticket),
 }
@@ -121,10 +120,11 @@ impl Media for Bench {
             }
             Effect::Stream { id, op } => {
                 let answers = matches!(op, StreamOp::Connect { .. } | StreamOp::Send(_));
-                if self.streams.operate(now, id, op) {
-                    return;
+                let refused = self.streams.operate(now, id, op).err();
+                if let Some(number) = refused.filter(|_| answers) {
+                    self.reply(Reply::Reset(id, number));
                 }
-                answers.then_some(Reply::Reset(id))
+                return;
             }
             Effect::Store { ticket, batch } if self.storage.is_some() => {
                 return self.store(ticket, batch);
@@ -134,7 +134,7 @@ impl Media for Bench {
             Effect::Datagram { .. } => None,
         };
         if !mem::replace(&mut self.warned_effect, true) {
-            tracing::warn!("the node uses streams, datagrams or storage, which are not served");
+            tracing::warn!("the node uses datagrams or storage, which are not served");
         }
         if let Some(reply) = reply {
             self.reply(reply);
@@ -181,9 +181,9 @@ pub(crate) const fn reply_input(reply: &Reply) -> Input<'static> {
             id,
             ok: false,
         },
-        Reply::Reset(id) => Input::Stream {
+        Reply::Reset(id, number) => Input::Stream {
             id,
-            event: StreamEvent::Reset(libc::ENOTSUP),
+            event: StreamEvent::Reset(number),
         },
         Reply::Stored(ticket, result) => Input::Stored { ticket, result },
         Reply::NotLoaded(ticket) => Input::Loaded {

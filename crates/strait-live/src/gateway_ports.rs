@@ -9,6 +9,7 @@ use strait_node::{InvalidConfig, NodeConfig};
 
 use crate::hf_modem::ModemPort;
 use crate::kiss::{KissConfig, KissPort};
+use crate::no_medium::NoMedium;
 use crate::port_io::PortIo;
 use crate::raw_ip::RawIp;
 use crate::serial::{SerialConfig, SerialPort};
@@ -58,6 +59,7 @@ pub(crate) fn ports(config: &NodeConfig) -> Result<Vec<Box<dyn PortIo>>, Invalid
                 let modem = modem.map_err(|(key, message)| invalid(port, key, message))?;
                 Box::new(ModemPort::new(modem))
             }
+            PortKind::HfClient => Box::new(NoMedium),
         });
     }
     Ok(ports)
@@ -176,6 +178,7 @@ pub(crate) fn describe(port: &PortConfig) -> String {
             "HF station {}",
             port.hf.as_ref().map_or("", |hf| hf.address.as_str())
         ),
+        PortKind::HfClient => format!("HF client of {}", port.hf_client().server),
         PortKind::Udp => local(),
         PortKind::Ip => format!("{} protocol {}", local(), port.ip_protocol()),
     }

@@ -362,7 +362,7 @@ impl Port {
             flows: PortFlows::new(&port.flows),
             urgent: Urgent::new(&port.urgent),
             hop: Repairs::new(&port.hop),
-            hf: StationReport::new(&port.hf),
+            hf: StationReport::of(port),
         }
     }
 }

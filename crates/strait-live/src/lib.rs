@@ -29,6 +29,7 @@ pub mod measure_tcp;
 pub mod metrics;
 pub mod namespace;
 pub mod netlink;
+mod no_medium;
 pub mod node_loop;
 mod packets_file;
 pub mod port_io;

@@ -272,6 +272,7 @@ impl Collector for Snapshot {
             gauges(to, name, help, port_rows(stats, value))?;
         }
         radio::stations(stats, to)?;
+        radio::accesses(stats, to)?;
         let busy = |port: &PortStats| {
             let labels = [("port", port.name.clone())];
             (labels, seconds(port.busy_ns))

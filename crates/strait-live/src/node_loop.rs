@@ -525,7 +525,7 @@ impl<N: Node + ?Sized> Runner<N> {
         for (id, happened) in self.bench.streams.serve(now, which) {
             let event = match &happened {
                 Happened::Opened { listener, src, dst } => StreamEvent::Opened {
-                    listener: Some(*listener),
+                    listener: *listener,
                     src: *src,
                     dst: *dst,
                     dscp: 0,

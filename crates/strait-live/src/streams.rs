@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::libc;
 use nix::poll::PollFlags;
-use socket2::SockRef;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use strait_core::node::{SocketId, StreamId, StreamOp};
 use strait_core::time::{Duration, Instant};
 
@@ -33,6 +33,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 struct Connection {
     stream: TcpStream,
+    /// It was asked for by the node and isn't there yet.
+    opening: bool,
     unsent: Vec<u8>,
     /// Octets that the node takes.
     takes: usize,
@@ -42,9 +44,9 @@ struct Connection {
 
 /// What happened on a stream.
 pub(crate) enum Happened {
-    /// A client came in.
+    /// A client came in, or without a listener, what the node asked for is there.
     Opened {
-        listener: SocketId,
+        listener: Option<SocketId>,
         src: SocketAddr,
         dst: SocketAddr,
     },
@@ -98,8 +100,9 @@ impl Streams {
         for (id, connection) in &self.connections {
             let mut flags = PollFlags::empty();
             let reads = connection.takes > 0 && connection.ends_at.is_none();
-            flags.set(PollFlags::POLLIN, reads);
-            flags.set(PollFlags::POLLOUT, !connection.unsent.is_empty());
+            flags.set(PollFlags::POLLIN, reads && !connection.opening);
+            let writes = connection.opening || !connection.unsent.is_empty();
+            flags.set(PollFlags::POLLOUT, writes);
             if !flags.is_empty() {
                 fds.push((connection.stream.as_fd(), flags, Which::Connection(*id)));
             }
@@ -124,6 +127,10 @@ impl Streams {
     pub(crate) fn serve(&mut self, now: Instant, which: Which) -> Vec<(StreamId, Happened)> {
         match which {
             Which::Listener(index) => self.accept(now, index).into_iter().collect(),
+            Which::Connection(id) if self.is_opening(id) => {
+                let happened = self.finish_opening(id);
+                happened.map(|it| (StreamId(id), it)).into_iter().collect()
+            }
             Which::Connection(id) => {
                 let happened = [self.write(id), self.read(now, id)];
                 happened
@@ -159,12 +166,62 @@ impl Streams {
             id,
             Connection {
                 stream,
+                opening: false,
                 unsent: Vec::new(),
                 takes: 0,
                 ends_at: None,
             },
         );
+        let listener = Some(listener);
         Some((StreamId(id), Happened::Opened { listener, src, dst }))
+    }
+
+    /// Begins to connect as the node asks.
+    fn connect(&mut self, id: u64, op: &StreamOp) -> io::Result<()> {
+        let StreamOp::Connect { src, dst, .. } = *op else {
+            return Ok(());
+        };
+        let socket = Socket::new(Domain::for_address(dst), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        socket.set_tcp_nodelay(true)?;
+        if let Some(src) = src {
+            socket.bind(&src.into())?;
+        }
+        match socket.connect(&dst.into()) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
+            _ => {}
+        }
+        let connection = Connection {
+            stream: socket.into(),
+            opening: true,
+            unsent: Vec::new(),
+            takes: 0,
+            ends_at: None,
+        };
+        self.connections.insert(id, connection);
+        Ok(())
+    }
+
+    fn is_opening(&self, id: u64) -> bool {
+        self.connections.get(&id).is_some_and(|it| it.opening)
+    }
+
+    /// A connection that the node asked for is there, or never will be.
+    fn finish_opening(&mut self, id: u64) -> Option<Happened> {
+        let connection = self.connections.get_mut(&id)?;
+        let stream = &connection.stream;
+        let outcome = stream.take_error().and_then(|error| match error {
+            Some(error) => Err(error),
+            None => Ok((stream.local_addr()?, stream.peer_addr()?)),
+        });
+        match outcome {
+            Ok((src, dst)) => {
+                connection.opening = false;
+                let listener = None;
+                Some(Happened::Opened { listener, src, dst })
+            }
+            Err(error) => self.lose(id, &error),
+        }
     }
 
     /// What a new connection may be sent.
@@ -228,13 +285,20 @@ impl Streams {
         }
     }
 
-    /// Does what the node wants; false if there is no such stream.
-    pub(crate) fn operate(&mut self, now: Instant, id: StreamId, op: StreamOp) -> bool {
+    /// Does what the node wants.
+    ///
+    /// # Errors
+    /// The error number of a connection that can't be asked for, or isn't there.
+    pub(crate) fn operate(&mut self, now: Instant, id: StreamId, op: StreamOp) -> Result<(), i32> {
+        if let StreamOp::Connect { .. } = op {
+            let wrong = |error: io::Error| error.raw_os_error().unwrap_or(libc::EINVAL);
+            return self.connect(id.0, &op).map_err(wrong);
+        }
         let Some(connection) = self.connections.get_mut(&id.0) else {
-            return false;
+            return Err(libc::ENOTCONN);
         };
         match op {
-            StreamOp::Connect { .. } => return false,
+            StreamOp::Connect { .. } => {}
             StreamOp::Send(octets) => connection.unsent.extend_from_slice(&octets),
             StreamOp::Credit(octets) => {
                 connection.takes = connection.takes.saturating_add(octets as usize);
@@ -249,7 +313,7 @@ impl Streams {
                 self.connections.remove(&id.0);
             }
         }
-        true
+        Ok(())
     }
 
     /// The addresses that clients can connect to.

@@ -216,3 +216,66 @@ fn strangers_exchange_data_by_the_octets_of_the_standard() {
     assert!(begun.elapsed() < PATIENCE * 2);
     running.stop();
 }
+
+/// Serves what is ready until something happens.
+fn happened(streams: &mut Streams) -> (StreamId, Happened) {
+    let begun = Wall::now();
+    loop {
+        assert!(begun.elapsed() < PATIENCE, "nothing happens");
+        let ready: Vec<Which> = streams
+            .interests()
+            .into_iter()
+            .filter(|(fd, flags, _)| {
+                let mut fds = [nix::poll::PollFd::new(*fd, *flags)];
+                nix::poll::poll(&mut fds, 100u8).unwrap() > 0
+            })
+            .map(|(_, _, which)| which)
+            .collect();
+        for which in ready {
+            if let Some(first) = streams.serve(Instant::ZERO, which).pop() {
+                return first;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_the_node_asks_for_opens_or_tells_why_not() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let there = listener.local_addr().unwrap();
+    let mut streams = Streams::default();
+    let connect = |dst| StreamOp::Connect {
+        src: None,
+        dst,
+        dscp: 0,
+    };
+    let id = StreamId(7);
+    assert_eq!(streams.operate(Instant::ZERO, id, connect(there)), Ok(()));
+    let (opened, what) = happened(&mut streams);
+    assert_eq!(opened, id);
+    assert!(matches!(what, Happened::Opened { listener: None, dst, .. } if dst == there));
+    let (mut far, _) = listener.accept().unwrap();
+    let hello = StreamOp::Send(b"hello".to_vec());
+    assert_eq!(streams.operate(Instant::ZERO, id, hello), Ok(()));
+    assert!(matches!(happened(&mut streams).1, Happened::Sent(5)));
+    let mut heard = [0; 5];
+    far.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"hello");
+    let credit = StreamOp::Credit(2);
+    assert_eq!(streams.operate(Instant::ZERO, id, credit), Ok(()));
+    far.write_all(b"now").unwrap();
+    assert!(matches!(happened(&mut streams).1, Happened::Data(octets) if octets == b"no"));
+    drop((far, listener));
+    // Nobody listens there any more.
+    let id = StreamId(8);
+    let refused = match streams.operate(Instant::ZERO, id, connect(there)) {
+        Err(number) => number,
+        Ok(()) => match happened(&mut streams) {
+            (StreamId(8), Happened::Gone(number)) => number,
+            (other, _) => panic!("{other:?}"),
+        },
+    };
+    assert_eq!(refused, libc::ECONNREFUSED);
+    let lost = streams.operate(Instant::ZERO, id, StreamOp::Send(Vec::new()));
+    assert_eq!(lost, Err(libc::ENOTCONN));
+}

@@ -27,6 +27,7 @@ mod compression;
 mod dictionary;
 mod framing;
 mod hf;
+mod hf_client;
 mod hf_modem;
 mod host;
 
@@ -34,6 +35,8 @@ pub use self::address::PortAddress;
 pub use self::compression::{Checksums, Compression, ContextConfig, PayloadCompression};
 pub use self::dictionary::OwnDictionary;
 pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, ProbeConfig, SisConfig, SlotsConfig};
+pub use self::hf_client::HfClientConfig;
+pub(crate) use self::hf_client::IpRules;
 pub use self::hf_modem::{HfModem, HfModemConfig};
 pub use self::host::{HostConfig, HostKind, MacAddress};
 
@@ -127,6 +130,9 @@ pub struct PortConfig {
     /// HF: the station.
     #[serde(default)]
     pub hf: Option<HfConfig>,
+    /// HF client: the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<HfClientConfig>,
     /// How packets are carried.
     #[serde(default)]
     pub profile: LinkProfile,
@@ -262,6 +268,9 @@ pub enum PortKind {
     Kiss,
     /// A STANAG 5066 station with an HF modem and a radio.
     Hf,
+    /// A client of a STANAG 5066 station of anybody's, by its socket.
+    #[serde(rename = "hf-client")]
+    HfClient,
 }
 
 /// A KISS modem and its radio.
@@ -460,7 +469,7 @@ impl NodeConfig {
     /// Whether all that comes from the host side goes to the only neighbour of the only port.
     pub(crate) fn has_default_way(&self) -> bool {
         let told = self.routes.is_empty() && self.routing == Routing::Static;
-        told && !self.ports.is_empty()
+        told && self.ports.first().is_some_and(PortConfig::carries_packets)
     }
 
     fn validate_routes(&self) -> Result<(), InvalidConfig> {
@@ -487,6 +496,10 @@ impl NodeConfig {
                 let message = format!("no port `{}`; there are: {}", route.port, names.join(", "));
                 return Err(invalid(place, message));
             };
+            if !port.carries_packets() {
+                let message = format!("`{}` has no IP client: ip_client = true", route.port);
+                return Err(invalid(place, message));
+            }
             match &route.via {
                 None if port.neighbours.len() > 1 => {
                     return Err(invalid(
@@ -552,11 +565,16 @@ impl PortConfig {
             PortKind::Udp | PortKind::Ip => self.validate_packets()?,
             PortKind::Kiss => self.validate_kiss()?,
             PortKind::Hf => self.validate_hf()?,
+            PortKind::HfClient => self.validate_hf_client()?,
         }
-        if self.kind != PortKind::Hf {
+        if !matches!(self.kind, PortKind::Hf | PortKind::HfClient) {
             let stations = self.neighbours.iter().any(|it| it.hf.is_some());
             let foreign = [("hf", self.hf.is_some()), ("neighbours hf", stations)];
             self.refuse(&foreign, "is for kind = \"hf\": remove it")?;
+        }
+        if self.kind != PortKind::HfClient {
+            let foreign = [("client", self.client.is_some())];
+            self.refuse(&foreign, "is for kind = \"hf-client\": remove it")?;
         }
         if let Some((key, message)) = compression::fault(self) {
             return Err(invalid(self.place(key), message));
@@ -645,7 +663,7 @@ impl PortConfig {
     pub fn line_rate(&self) -> Option<LineRate> {
         match self.kind {
             PortKind::Serial => Some(LineRate::new(self.baud?, self.framing().bits_per_octet())),
-            PortKind::Udp | PortKind::Ip | PortKind::Kiss | PortKind::Hf => {
+            PortKind::Udp | PortKind::Ip | PortKind::Kiss | PortKind::Hf | PortKind::HfClient => {
                 self.rate.map(|rate| LineRate::new(rate.0, 8))
             }
         }
@@ -654,7 +672,7 @@ impl PortConfig {
     /// Frames that this port may send: nothing limits an octet stream.
     pub fn frame_octets_max(&self) -> usize {
         match self.kind {
-            PortKind::Serial | PortKind::Hf => usize::MAX,
+            PortKind::Serial | PortKind::Hf | PortKind::HfClient => usize::MAX,
             _ if self.profile == LinkProfile::Hbh && self.frame.is_none() => self.hop_frame(),
             PortKind::Udp | PortKind::Ip => self.frame.map_or(1400, |frame| frame.0 as usize),
             // What AX.25 stations agree on without negotiation.

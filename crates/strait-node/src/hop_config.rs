@@ -286,7 +286,10 @@ impl NodeConfig {
             let reliability = port.hbh.iter().flat_map(|config| &config.reliability);
             let reliability = reliability.map(|entry| ("hbh.reliability", &entry.class));
             let without_arq = port.hf.iter().flat_map(|config| &config.without_arq);
-            let mut named = reliability.chain(without_arq.map(|class| ("hf.without_arq", class)));
+            let clients = port.client.iter().flat_map(|config| &config.without_arq);
+            let clients = clients.map(|class| ("client.without_arq", class));
+            let stations = without_arq.map(|class| ("hf.without_arq", class));
+            let mut named = reliability.chain(stations).chain(clients);
             if let Some((key, class)) = named.find(|(_, class)| !known(class)) {
                 return Err(InvalidConfig {
                     place: format!("[[port]] {} {key}", port.name),

@@ -79,10 +79,37 @@ pub const fn priority(dscp: u8) -> u8 {
     (dscp >> 3 & 7) * 2
 }
 
-/// Appends the C_PDU that carries an IP packet: IPv4 for its own client, IPv6 by the Ether client.
-pub fn put_packet(packet: &[u8], dscp: u8, out: &mut Vec<u8>) {
+/// The client that an IP packet is for: IPv4 has its own, IPv6 goes by the Ether client.
+#[must_use]
+pub fn sap(packet: &[u8]) -> u8 {
     let v6 = packet.first().is_some_and(|first| first >> 4 == 6);
-    let sap = if v6 { SAP_ETHER } else { SAP_IP };
+    if v6 { SAP_ETHER } else { SAP_IP }
+}
+
+/// Appends an IP packet as the U_PDU of its client.
+pub fn put_u_pdu(packet: &[u8], out: &mut Vec<u8>) {
+    if sap(packet) == SAP_ETHER {
+        out.extend_from_slice(&ETHERTYPE_IPV6);
+    }
+    out.extend_from_slice(packet);
+}
+
+/// The IP packet in a U_PDU of the client `sap`, if it holds one.
+#[must_use]
+pub fn packet_of(sap: u8, u_pdu: &[u8]) -> Option<&[u8]> {
+    match sap {
+        SAP_IP => Some(u_pdu),
+        SAP_ETHER => match u_pdu.split_first_chunk::<2>()? {
+            (&ETHERTYPE_IPV6 | &[0x08, 0x00], packet) => Some(packet),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Appends the C_PDU that carries an IP packet.
+pub fn put_packet(packet: &[u8], dscp: u8, out: &mut Vec<u8>) {
+    let sap = sap(packet);
     out.push(0);
     let header = DataSPdu {
         priority: priority(dscp),
@@ -93,17 +120,13 @@ pub fn put_packet(packet: &[u8], dscp: u8, out: &mut Vec<u8>) {
         u_pdu: &[],
     };
     header.put_header(out);
-    if v6 {
-        out.extend_from_slice(&ETHERTYPE_IPV6);
-    }
-    out.extend_from_slice(packet);
+    put_u_pdu(packet, out);
 }
 
 /// Octets that the C_PDU of an IP packet has beside it.
 #[must_use]
 pub fn around_octets(packet: &[u8]) -> usize {
-    let v6 = packet.first().is_some_and(|first| first >> 4 == 6);
-    1 + 3 + 2 * usize::from(v6)
+    1 + 3 + 2 * usize::from(sap(packet) == SAP_ETHER)
 }
 
 /// Whether data is for the clients of IP packets.
@@ -115,14 +138,7 @@ pub const fn is_packet(data: &DataSPdu<'_>) -> bool {
 /// The IP packet in a client's data, if it holds one.
 #[must_use]
 pub fn packet<'a>(data: &DataSPdu<'a>) -> Option<&'a [u8]> {
-    match data.destination {
-        SAP_IP => Some(data.u_pdu),
-        SAP_ETHER => match data.u_pdu.split_first_chunk::<2>()? {
-            (&ETHERTYPE_IPV6 | &[0x08, 0x00], packet) => Some(packet),
-            _ => None,
-        },
-        _ => None,
-    }
+    packet_of(data.destination, data.u_pdu)
 }
 
 #[cfg(test)]

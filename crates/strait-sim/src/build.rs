@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use strait_channel::LinkConfig;
+use strait_core::node::SocketId;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_node::config::{HostKind, LinkProfile, PortConfig, PortKind};
 use strait_node::config_text::ConfigError;
@@ -225,6 +226,13 @@ impl Built {
                 continue;
             }
             let ends = link.ends.map(|end| self.attach(&end));
+            if let Some(stations) = link.stations {
+                for ((end, place), station) in link.ends.iter().zip(ends).zip(stations) {
+                    self.serve(loaded, end, place, &station);
+                }
+                self.world.join_by_stations(ends);
+                continue;
+            }
             let joined = self.world.join_at(&link.name, &config.channel, ends);
             joined.map_err(|error| BuildError::Link {
                 name: link.name.clone(),
@@ -235,6 +243,22 @@ impl Built {
             self.join_lan(loaded, index)?;
         }
         Ok(())
+    }
+
+    /// Leads a client's connections to its station.
+    fn serve(&mut self, loaded: &Loaded, end: &End, place: Attach, station: &End) {
+        let Role::Gateway(gateway) = self.topology.members[end.member].role else {
+            return;
+        };
+        let ports = &loaded.nodes[gateway].config.ports;
+        let config = ports.get(place.port.index().wrapping_sub(1));
+        let (Some(config), Some(port)) = (config, station.port) else {
+            return;
+        };
+        let address = config.hf_client().server;
+        let server = self.nodes[station.member];
+        let socket = SocketId(port.0.into());
+        self.world.serve(place.node, address, server, socket);
     }
 
     /// Where the ends of links are whose medium is other gateways.
@@ -290,7 +314,8 @@ impl Built {
             };
             let config = loaded.node_config(variant, &loaded.nodes[index])?;
             for (port, entry) in (1..).zip(&config.ports) {
-                if entry.profile == LinkProfile::Hbh || entry.kind == PortKind::Hf {
+                let stations = matches!(entry.kind, PortKind::Hf | PortKind::HfClient);
+                if entry.profile == LinkProfile::Hbh || stations {
                     self.world.set_repeats(*node, PortId(port));
                 }
             }

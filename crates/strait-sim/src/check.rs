@@ -312,6 +312,13 @@ impl Book<'_> {
                 ways.insert((node, port, neighbour), way);
             }
         }
+        let lan = crate::build::lan();
+        for ends in self.world.joined_by_stations() {
+            for (from, to) in [(ends[0], ends[1]), (ends[1], ends[0])] {
+                let way = Way::new(to.node, &lan, Side::A).repeated();
+                ways.insert((from.node, from.port, from.neighbour), way);
+            }
+        }
         ways
     }
 

@@ -20,6 +20,8 @@ pub(crate) enum What {
         from: NeighbourId,
         frame: u32,
     },
+    /// Something on a byte stream has come; the number is its place among those under way.
+    Stream { number: u32 },
     /// A batch is on stable storage.
     Stored { ticket: u64 },
     /// A port has room again.
@@ -35,7 +37,7 @@ impl What {
         match self {
             Self::Fault(_) => 0,
             Self::Change(_) => 1,
-            Self::Air | Self::Arrival { .. } => 2,
+            Self::Air | Self::Arrival { .. } | Self::Stream { .. } => 2,
             Self::Stored { .. } => 3,
             Self::Room { .. } => 4,
             Self::Wake => 5,

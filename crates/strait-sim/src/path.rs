@@ -213,6 +213,19 @@ impl PathBook {
         }
     }
 
+    /// Joins two ports whose packets go by stations of others.
+    pub(crate) fn join_by_stations(&mut self, ends: [Attach; 2]) {
+        for side in Side::BOTH {
+            let (from, to) = (ends[side.index()], ends[side.other().index()]);
+            let way = Way {
+                ns_max: CARRIED_NS_MAX,
+                ..Way::default()
+            };
+            let by = (from.node.0, from.port, from.neighbour);
+            self.ways.insert(by, (to.node.0, way));
+        }
+    }
+
     /// Learns that frames of a port reach `far` as packets of others.
     pub(crate) fn carry(&mut self, from: (usize, PortId, NeighbourId), far: usize) {
         let way = Way {

@@ -128,10 +128,12 @@ fn sample(loaded: &Loaded, variant: &str, built: &mut Built) -> Vec<Series> {
         held: true,
         points: Vec::new(),
     };
-    let links = loaded.links.len();
+    // What has no medium of its own uses none.
+    let own = || loaded.links.iter().filter(|link| !link.is_carried());
+    let links = own().count();
     let mut busy = vec![[0u64; 2]; links];
     let mut uses: Vec<Series> = Vec::new();
-    for link in &loaded.links {
+    for link in own() {
         let ends = link.ends.each_ref().map(|end| end.node.as_str());
         uses.push(line(
             format!("use of {}, {} to {}", link.name, ends[0], ends[1]),
@@ -196,7 +198,8 @@ pub(crate) fn collect(
         }
     }
     let duration_ns = loaded.scenario.duration.0.as_nanos() as f64;
-    for (name, stats) in built.world.links().take(loaded.links.len()) {
+    let own = loaded.links.iter().filter(|link| !link.is_carried());
+    for (name, stats) in built.world.links().take(own.count()) {
         let busiest = stats[0].busy_ns.max(stats[1].busy_ns);
         metrics.insert(
             format!("{name}.use"),

@@ -8,8 +8,7 @@ use strait_core::chance::Stream;
 use strait_core::drive::{Media, settle};
 use strait_core::hash::RunHash;
 use strait_core::node::{
-    Boot, DownCause, FrameMeta, NodeFactory, PortEvent, PortState, RouteChange, StreamEvent,
-    StreamOp, WallTime,
+    Boot, DownCause, FrameMeta, NodeFactory, PortEvent, PortState, RouteChange, WallTime,
 };
 use strait_core::stats::Stats;
 use strait_core::{Effect, Fate, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta};
@@ -29,10 +28,12 @@ mod envelope;
 mod faults;
 mod radio;
 mod repeats;
+mod streams;
 mod view;
 
 pub(crate) use envelope::{Envelope, EnvelopeKind};
 use radio::{Medium, Radio};
+use streams::Streams;
 
 /// A node of the world, by its number in the order of construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -170,6 +171,7 @@ struct Fabric {
     events: EventQueue,
     links: Vec<Link>,
     radio: Radio,
+    streams: Streams,
     frames: Vec<Frame>,
     free: Vec<u32>,
     hash: RunHash,
@@ -381,6 +383,7 @@ impl World {
                 events: EventQueue::default(),
                 links: Vec::new(),
                 radio: Radio::default(),
+                streams: Streams::default(),
                 frames: Vec::new(),
                 free: Vec::new(),
                 hash: RunHash::default(),
@@ -630,6 +633,7 @@ impl World {
             What::Fault(index) => self.strike(&self.faults[index as usize].clone()),
             What::Change(link) => self.change(link as usize),
             What::Air => self.hear(event.at),
+            What::Stream { number } => self.come(number),
             What::Arrival { port, from, frame } => self.arrive(node, port, from, frame),
             What::Stored { ticket } => {
                 if let Some((ticket, result)) = self.slots[node].store.complete(event.at, ticket) {
@@ -769,20 +773,7 @@ impl World {
                     },
                 );
             }
-            // Byte streams end nowhere in this world yet: the node hears so.
-            Effect::Stream {
-                id,
-                op: StreamOp::Connect { .. },
-            } => {
-                const HOST_UNREACHABLE: i32 = 113;
-                self.give(
-                    node,
-                    Input::Stream {
-                        id,
-                        event: StreamEvent::Reset(HOST_UNREACHABLE),
-                    },
-                );
-            }
+            Effect::Stream { id, op } => self.operate(node, id, op),
             _ => {}
         }
     }

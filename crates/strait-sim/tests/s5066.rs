@@ -161,3 +161,48 @@ fn books_are_right(mut loaded: Loaded) {
     assert_eq!(hashes[0], hashes[2]);
     assert_ne!(hashes[0], hashes[1]);
 }
+
+#[test]
+fn packets_by_clients_of_other_nodes_have_their_fates() {
+    let mut loaded = load_file("hf/client.toml");
+    loaded.links[0].channel.bit_errors = Some("3e-5".parse().unwrap());
+    let mut built = build(&loaded, Scenario::BASE, 1).unwrap();
+    let world = built.world_mut();
+    world.keep_fates();
+    world.set_check_every(1);
+    for part in 1..=34 {
+        world.run_until(Instant::from_secs(part * 5));
+        assert_eq!(check::violations(world), [""; 0], "part {part}");
+    }
+}
+
+#[test]
+fn clients_bind_again_when_their_node_is_back() {
+    let mut built = build(&load_file("hf/client.toml"), Scenario::BASE, 1).unwrap();
+    let nodes = ["sa", "b"].map(|name| built.node(name).unwrap());
+    let world = built.world_mut();
+    world.set_check_every(1);
+    // In the middle of a ping, and while nothing is to be done.
+    for (node, at_ms) in nodes.into_iter().zip([14_000, 100_000]) {
+        world.plan(Instant::from_millis(at_ms), Fault::Kill(node));
+        world.plan(Instant::from_millis(at_ms + 2500), Fault::Restart(node));
+    }
+    let client = |world: &strait_sim::World, name: &str| {
+        let mut stats = world.stats();
+        let (_, stats) = stats.find(|(node, _)| *node == name).unwrap();
+        stats.ports[1].client.accesses.clone()
+    };
+    world.run_until(Instant::from_secs(15));
+    let accesses = client(world, "a");
+    assert!(accesses.iter().all(|it| !it.bound && it.lost == 1));
+    assert!(accesses[0].confirmed > 0);
+    world.run_until(Instant::from_secs(170));
+    for name in ["a", "b"] {
+        let accesses = client(world, name);
+        assert!(
+            accesses.iter().all(|it| it.bound && it.invalid == 0),
+            "{accesses:?}"
+        );
+        assert!(accesses[0].confirmed > 0, "{accesses:?}");
+    }
+}

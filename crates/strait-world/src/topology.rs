@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use strait_core::PortId;
 use strait_core::prefix::Prefix;
 
-use crate::scenario::{Link, Loaded};
+use crate::scenario::{Link, LinkEnd, Loaded};
 
 /// Index of a member in [`Topology::members`].
 pub type MemberId = usize;
@@ -56,6 +56,8 @@ pub struct TopologyLink {
     pub ends: [End; 2],
     /// The hosts at whose addresses the ends are, where other gateways are the medium.
     pub over: Option<[MemberId; 2]>,
+    /// The stations whose clients the ends are, where these are the medium.
+    pub stations: Option<[End; 2]>,
 }
 
 /// Where a link ends.
@@ -102,6 +104,11 @@ pub struct Route {
 }
 
 impl TopologyLink {
+    /// It has no medium of its own: others carry it.
+    pub const fn is_carried(&self) -> bool {
+        self.over.is_some() || self.stations.is_some()
+    }
+
     /// Where the datagrams of its ends come from and go to, where other gateways are the medium.
     pub fn sockets(&self, members: &[Member]) -> Option<[SocketAddr; 2]> {
         let over = self.over?;
@@ -209,6 +216,26 @@ impl Topology {
                 let [a, b] = over.each_ref().map(|name| self.find(name));
                 a.zip(b).map(Into::into)
             }),
+            stations: link.stations.as_ref().and_then(|stations| {
+                let [a, b] = stations.each_ref().map(|end| self.station(loaded, end));
+                a.zip(b).map(Into::into)
+            }),
+        })
+    }
+
+    /// The port of a station that has clients.
+    fn station(&self, loaded: &Loaded, end: &LinkEnd) -> Option<End> {
+        let member = self.find(&end.node)?;
+        let Role::Gateway(gateway) = self.members[member].role else {
+            return None;
+        };
+        let ports = &loaded.nodes[gateway].config.ports;
+        let named = |name: &String| ports.iter().position(|port| port.name == *name);
+        let port = end.port.as_ref().and_then(named)?;
+        Some(End {
+            member,
+            port: u8::try_from(port + 1).ok().map(PortId),
+            neighbour: None,
         })
     }
 

@@ -3,6 +3,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
+
 /// Priorities of STANAG 5066, 15 the most urgent.
 pub const PRIORITIES: usize = 16;
 
@@ -66,6 +68,44 @@ pub struct ClientStats {
     pub invalid: u64,
     /// Clients cut off: they didn't read, didn't answer, or sent what nobody understands.
     pub cut: u64,
+}
+
+/// A port whose station is somebody else's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HfClientStats {
+    /// Its access points there.
+    pub accesses: Vec<AccessStats>,
+}
+
+/// An access point at somebody else's node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct AccessStats {
+    /// Its number.
+    pub sap: u8,
+    /// It is bound.
+    pub bound: bool,
+    /// The node takes no more for now.
+    pub stopped: bool,
+    /// U_PDUs that the node is to confirm.
+    pub under_way: u64,
+    /// The longest U_PDU, in octets; 0 while it isn't bound.
+    pub mtu: u64,
+    /// U_PDUs given to the node.
+    pub requests: u64,
+    /// U_PDUs that it confirmed.
+    pub confirmed: u64,
+    /// U_PDUs that it rejected, or said nothing about.
+    pub rejected: u64,
+    /// U_PDUs that it delivered.
+    pub indications: u64,
+    /// Times that it told its client to stop.
+    pub stops: u64,
+    /// Bindings that it refused.
+    pub refused: u64,
+    /// Bindings that were lost.
+    pub lost: u64,
+    /// Primitives of its that made no sense.
+    pub invalid: u64,
 }
 
 /// How a link with another station stands, and what it cost.

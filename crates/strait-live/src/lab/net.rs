@@ -199,6 +199,25 @@ impl Net {
         Ok([address(1), address(2)])
     }
 
+    /// A cable between two gateways, for a client and its station: the address of the second.
+    pub(super) fn join_gateways(
+        &self,
+        (client, station): (usize, usize),
+        link: usize,
+        side: usize,
+    ) -> Result<IpAddr, Error> {
+        let number = (link * 2 + side) as u32 * 4;
+        let base = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + number;
+        let address = |offset: u32| IpAddr::V4(Ipv4Addr::from(base + offset));
+        let (near, far) = (&self.gateways[client], &self.gateways[station]);
+        let letter = ['a', 'b'][side];
+        let (here, there) = (format!("sis{link}{letter}"), format!("s{link}{letter}"));
+        near.connect(&here, far, &there)?;
+        near.add_address(&here, address(1), 30)?;
+        far.add_address(&there, address(2), 30)?;
+        Ok(address(2))
+    }
+
     /// Every namespace.
     pub(super) fn all(&self) -> impl Iterator<Item = &Namespace> {
         let links = std::iter::once(&self.links);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use prometheus_client::encoding::DescriptorEncoder;
-use strait_core::stats::{HfPeer, HfRate, HfStats, PortStats, Stats};
+use strait_core::stats::{AccessStats, HfPeer, HfRate, HfStats, PortStats, Stats};
 
 use super::{counters, gauges, seconds, seconds_counters};
 
@@ -51,6 +51,48 @@ const STATION_COUNTERS: [StationValue; 17] = [
         |s| s.clients.expired,
     ),
 ];
+
+type AccessValue = (&'static str, &'static str, fn(&AccessStats) -> u64);
+
+const ACCESS_COUNTERS: [AccessValue; 5] = [
+    ("hf_access_requests", "U_PDUs given to the node", |a| {
+        a.requests
+    }),
+    ("hf_access_confirmed", "U_PDUs that it confirmed", |a| {
+        a.confirmed
+    }),
+    ("hf_access_rejected", "U_PDUs that it rejected", |a| {
+        a.rejected
+    }),
+    ("hf_access_indications", "U_PDUs that it delivered", |a| {
+        a.indications
+    }),
+    ("hf_access_lost", "Bindings that were lost", |a| a.lost),
+];
+
+/// Access points at nodes of others; nothing without one.
+pub(super) fn accesses(stats: &Stats, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let all = stats.ports.iter().flat_map(|port| {
+        port.client.accesses.iter().map(|access| {
+            let labels = [("port", port.name.clone()), ("sap", access.sap.to_string())];
+            (labels, access)
+        })
+    });
+    if all.clone().next().is_none() {
+        return Ok(());
+    }
+    for (name, help, value) in ACCESS_COUNTERS {
+        let rows = all.clone().map(|(labels, access)| (labels, value(access)));
+        counters(to, name, help, rows)?;
+    }
+    let bound = all.map(|(labels, access)| (labels, u64::from(access.bound)));
+    gauges(
+        to,
+        "hf_access_bound",
+        "Whether the access point is bound",
+        bound,
+    )
+}
 
 const LINK_GAUGES: [LinkValue; 4] = [
     ("hf_linked", "Whether there is a link", |p| {

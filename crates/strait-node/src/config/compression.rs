@@ -101,7 +101,10 @@ pub(crate) fn fault(port: &PortConfig) -> Option<(&'static str, String)> {
             return Some(("remember_flows", message.into()));
         }
         let least = NOTE_OCTETS_MAX + FrameSender::ROOM_MIN;
-        if !matches!(port.kind, PortKind::Serial | PortKind::Hf) && port.frame_octets_max() < least
+        if !matches!(
+            port.kind,
+            PortKind::Serial | PortKind::Hf | PortKind::HfClient
+        ) && port.frame_octets_max() < least
         {
             let message = format!("needs frames of {least} octets: see the key frame");
             return Some(("remember_flows", message));

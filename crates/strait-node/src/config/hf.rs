@@ -15,7 +15,7 @@ use strait_s5066::s_pdu::{SAP_ETHER, SAP_IP};
 use strait_s5066::{Adapt, Address, Settings, Slots, sis};
 
 use crate::config::{
-    Compression, HfModemConfig, InvalidConfig, LinkProfile, PayloadCompression, PortConfig, invalid,
+    HfModemConfig, InvalidConfig, IpRules, PayloadCompression, PortConfig, invalid,
 };
 
 /// A STANAG 5066 station.
@@ -76,6 +76,10 @@ pub struct HfConfig {
     /// The data rate follows what arrives; absent, it is the modem's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapt: Option<AdaptConfig>,
+    /// The gateway's packets go by the station: it has the access points for them, 8 and 9. If
+    /// not, these are for other programs.
+    #[serde(default = "yes")]
+    pub ip_client: bool,
     /// Other programs may use the station, by TCP; absent, none may.
     #[serde(default)]
     pub sis: Option<SisConfig>,
@@ -272,7 +276,7 @@ pub enum HfOrder {
 }
 
 /// The largest U_PDU, with room for an Ethernet type.
-const MTU_MAX: u64 = 2046;
+pub(super) const MTU_MAX: u64 = 2046;
 
 impl HfConfig {
     /// As the station has it. What [`PortConfig::validate_hf`] let pass is right.
@@ -314,7 +318,10 @@ impl HfConfig {
             own,
             peers: peers.to_vec(),
             clients_max: clients as usize,
-            reserved: Vec::from([SAP_IP, SAP_ETHER]),
+            reserved: match self.ip_client {
+                true => Vec::from([SAP_IP, SAP_ETHER]),
+                false => Vec::new(),
+            },
             ttl_max: CLIENT_TTL_MAX,
             time_to_die: self.time_to_die,
         }
@@ -439,14 +446,21 @@ impl HfConfig {
     }
 }
 
+impl HfConfig {
+    pub(crate) fn rules(&self) -> IpRules<'_> {
+        IpRules {
+            order: self.order,
+            without_arq: &self.without_arq,
+            copies: self.copies.unwrap_or(1),
+            give_up: self.give_up.as_ref(),
+        }
+    }
+}
+
 impl PortConfig {
     /// The station's settings and the addresses of its neighbours, in their order.
     pub(crate) fn station(&self) -> Option<(Settings, Vec<Address>)> {
-        let settings = self.hf.as_ref()?.settings();
-        let address = |text: &String| text.parse().unwrap_or_default();
-        let peers = self.neighbours.iter();
-        let peers = peers.map(|it| it.hf.as_ref().map(address).unwrap_or_default());
-        Some((settings, peers.collect()))
+        Some((self.hf.as_ref()?.settings(), self.stations()))
     }
 
     /// The address of a neighbour's station.
@@ -492,33 +506,26 @@ impl PortConfig {
         if let Some((key, message)) = hf.fault() {
             return Err(invalid(self.place(key), message));
         }
-        if self.profile != LinkProfile::Segments || self.compression != Compression::None {
-            let message = "of a port with a radio are those of STANAG 5066: remove the keys";
-            return Err(invalid(self.place("profile, compression"), message));
-        }
-        if self.mtu.0 > MTU_MAX {
-            let message = format!("must be {MTU_MAX} at most on a port with a radio");
-            return Err(invalid(self.place("mtu"), message));
-        }
+        self.validate_carriage()?;
         self.validate_neighbours()?;
-        self.validate_stations(hf)
-    }
-
-    fn validate_stations(&self, hf: &HfConfig) -> Result<(), InvalidConfig> {
-        if self.neighbours.is_empty() {
-            let message = "needed: each with a name and the address of its station in `hf`";
-            return Err(invalid(self.place("neighbours"), message));
-        }
         let names = |name: &String| self.neighbours.iter().any(|it| it.name == *name);
         if let Some(probe) = hf.probe.iter().find(|probe| !names(&probe.to)) {
             let message = format!("no neighbour `{}`", probe.to);
             return Err(invalid(self.place("hf.probe to"), message));
         }
-        let mut known = Vec::from([hf.address.parse::<Address>()]);
+        self.validate_stations(hf.address.parse().into_iter().collect())
+    }
+
+    /// Checks the addresses of the neighbours' stations; `known` are others'.
+    pub(super) fn validate_stations(&self, mut known: Vec<Address>) -> Result<(), InvalidConfig> {
+        if self.neighbours.is_empty() {
+            let message = "needed: each with a name and the address of its station in `hf`";
+            return Err(invalid(self.place("neighbours"), message));
+        }
         for neighbour in &self.neighbours {
             let place = || self.place(&format!("neighbours {} hf", neighbour.name));
             let address = neighbour.hf.as_deref().map(str::parse::<Address>);
-            let Some(address @ Ok(_)) = address else {
+            let Some(Ok(address)) = address else {
                 let message = "needed: the address of its station, such as 0.0.0.2";
                 return Err(invalid(place(), message));
             };

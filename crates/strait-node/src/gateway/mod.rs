@@ -333,10 +333,36 @@ impl Gateway {
         }
     }
 
+    /// Hears what nodes of others say to their clients here, and hands over what they take.
+    fn settle_clients(&mut self, now: Instant) {
+        loop {
+            let mut came = Vec::new();
+            for port in 1..self.ports.len() {
+                let turned = self.ports[port].settle_client(now, &mut self.ledger, &mut came);
+                if turned {
+                    let id = PortId(port as u8);
+                    self.forget_port(id);
+                    self.tell_stations(now, id);
+                }
+            }
+            if came.is_empty() {
+                return;
+            }
+            // They may leave by another client.
+            for (packet, from) in came {
+                self.take_packet(now, packet, from);
+            }
+        }
+    }
+
     fn take_port_event(&mut self, now: Instant, id: PortId, event: PortEvent) {
         let Some(port) = self.ports.get_mut(id.index()) else {
             return;
         };
+        if port.is_hf_client() {
+            // It has no medium of its own: its node says whether it is up.
+            return;
+        }
         let stats = &mut self.ledger.stats_mut().ports[id.index()];
         match event {
             PortEvent::Up(state) | PortEvent::Changed(state) => {
@@ -356,8 +382,12 @@ impl Gateway {
         self.tell_stations(now, id);
     }
 
-    /// Streams are those of clients of a port's station; the number of the listener is the port's.
+    /// Streams are those of clients of a port's station, and the number of the listener is the
+    /// port's; or a port's own, to a station of somebody else's.
     fn take_stream(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
+        if let Some(port) = self.ports.iter_mut().find(|port| port.has_access(id)) {
+            return port.hear_access(now, id, event);
+        }
         let port = match event {
             StreamEvent::Opened { listener, .. } => {
                 let number = listener.map_or(usize::MAX, |socket| socket.0 as usize);
@@ -451,6 +481,7 @@ impl Node for Gateway {
         }
         self.settle_hops(now);
         self.settle_hf(now);
+        self.settle_clients(now);
         self.store(now);
     }
 
@@ -521,6 +552,7 @@ fn stats(config: &NodeConfig, policy: &Policy) -> Stats {
     };
     let link = |entry: &PortConfig| PortStats {
         hf: entry.station_stats(),
+        client: entry.client_stats(),
         ..port(&entry.name)
     };
     let class = |name: &str| ClassStats {

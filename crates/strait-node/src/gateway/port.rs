@@ -27,10 +27,14 @@ mod ethernet;
 mod frames;
 mod gaps;
 mod hf;
+mod hf_client;
 mod hop;
+mod ip_client;
 mod octets;
 
 use self::hf::Hf;
+use self::hf_client::HfClient;
+use self::ip_client::IpClient;
 
 /// How packets cross the medium at a port.
 #[derive(Debug)]
@@ -48,6 +52,8 @@ enum Link {
     Hops(Box<Hops>),
     /// A radio's turns, with stations that repeat what got lost.
     Hf(Box<Hf>),
+    /// A station of somebody else's, by its socket.
+    Client(Box<HfClient>),
 }
 
 /// How a port carries the packets of a class.
@@ -158,6 +164,7 @@ impl Port {
                 Some(hf) => Link::Hf(Box::new(hf)),
                 None => unreachable!("a port of kind hf has been checked for its station"),
             },
+            PortKind::HfClient => Link::Client(Box::new(HfClient::new(id, config, policy))),
         };
         let mtu = config.mtu.0 as usize;
         let queue = Tree::new(policy, site(id, mtu, seed));
@@ -222,8 +229,9 @@ impl Port {
     pub(crate) fn has_neighbour(&self, to: NeighbourId) -> bool {
         match &self.link {
             Link::Host(_) | Link::Octets(_) => to == NeighbourId::PEER,
-            Link::Frames { .. } | Link::Hops(_) | Link::Hf(_) => {
-                to.index() < self.link.neighbours()
+            Link::Frames { .. } | Link::Hops(_) | Link::Hf(_) | Link::Client(_) => {
+                let carries = self.config.as_ref().is_none_or(PortConfig::carries_packets);
+                carries && to.index() < self.link.neighbours()
             }
         }
     }
@@ -279,7 +287,7 @@ impl Port {
             })
         };
         match &mut self.link {
-            Link::Host(_) | Link::Hops(_) | Link::Hf(_) => {}
+            Link::Host(_) | Link::Hops(_) | Link::Hf(_) | Link::Client(_) => {}
             Link::Octets(ends) => {
                 let (settings, short, urgent) = with(0).unwrap_or((settings, 0, None));
                 ends.0.set_settings(settings);
@@ -309,7 +317,7 @@ impl Port {
         self.headers.reset();
         self.abandon(now, DropCause::PortDown, ledger);
         match &mut self.link {
-            Link::Host(_) | Link::Hops(_) | Link::Hf(_) => {}
+            Link::Host(_) | Link::Hops(_) | Link::Hf(_) | Link::Client(_) => {}
             Link::Octets(ends) => ends.1.reset(),
             Link::Frames { neighbours, .. } => {
                 neighbours
@@ -335,6 +343,7 @@ impl Port {
             }
             Link::Hops(hops) => hops.take_all().into_iter().for_each(&mut drop),
             Link::Hf(hf) => hf.set_down(now).into_iter().for_each(&mut drop),
+            Link::Client(client) => client.take_all().into_iter().for_each(&mut drop),
         }
         for class in 0..self.classes.len() {
             self.queue
@@ -377,8 +386,10 @@ impl Port {
             ledger.close(now, packet, Fate::Absorbed);
             return;
         }
-        if let Link::Hf(hf) = &self.link
-            && hf.overflows(&packet)
+        if self
+            .link
+            .ip_client()
+            .is_some_and(|ip| ip.overflows(&packet))
         {
             self.give_up_queue(now, packet.to, DropCause::QueueOctets, ledger);
         }
@@ -441,8 +452,10 @@ impl Port {
         if let Link::Hops(hops) = &mut self.link {
             hops.advance(now);
         }
-        if let Link::Hf(hf) = &mut self.link {
-            hf.advance(now);
+        match &mut self.link {
+            Link::Hf(hf) => hf.advance(now),
+            Link::Client(client) => client.advance(now),
+            _ => {}
         }
     }
 
@@ -464,6 +477,7 @@ impl Port {
         };
         let hf = match &self.link {
             Link::Hf(hf) => hf.wake(),
+            Link::Client(client) => client.wake(),
             _ => None,
         };
         let local = wake(self.lan().and_then(Lan::wake), WakeReason::Local);
@@ -487,6 +501,7 @@ impl Port {
             }
             Link::Hops(hops) => hops.held(),
             Link::Hf(hf) => hf.held(),
+            Link::Client(client) => client.held(),
         };
         under_way as u64 + u64::from(self.queue.total().packets)
     }
@@ -528,8 +543,8 @@ impl Port {
             },
             // Its frames are read by `hear_hop`.
             Link::Hops(_) => {}
-            // Read by `hear_hf`.
-            Link::Hf(_) => {}
+            // Read by `hear_hf` and `hear_access`.
+            Link::Hf(_) | Link::Client(_) => {}
         }
         if refused[Refused::Unagreed as usize] > 0 {
             self.headers.object(from);
@@ -566,8 +581,11 @@ impl Port {
     /// What the port would send first.
     pub(crate) fn wants(&self) -> Option<Want> {
         self.state?;
-        if self.is_hf() {
-            return self.wants_hf();
+        match self.link {
+            Link::Hf(_) => return self.wants_hf(),
+            // Its medium is a stream.
+            Link::Client(_) => return None,
+            _ => {}
         }
         if let Link::Octets(ends) = &self.link
             && let Some((class, octets)) = ends.0.leaving()
@@ -626,6 +644,7 @@ impl Port {
             Link::Frames { .. } => self.pull_frame(now, room, out, ledger),
             Link::Hops(_) => self.pull_hop(now, room, out, ledger),
             Link::Hf(_) => self.pull_hf(now, room, out, ledger),
+            Link::Client(_) => None,
         };
         let mut meta = meta?;
         self.transmissions += 1;
@@ -730,6 +749,9 @@ impl Eligibility for Port {
         if let Link::Hf(hf) = &self.link {
             return hf.eligible(to, class);
         }
+        if let Link::Client(client) = &self.link {
+            return client.eligible(to, class, self.queue.front(class, to));
+        }
         if treatment.whole && self.link.has_urgent() {
             return true;
         }
@@ -746,13 +768,25 @@ impl Link {
             Self::Frames { neighbours, .. } => neighbours.len(),
             Self::Hops(hops) => hops.neighbours(),
             Self::Hf(hf) => hf.neighbours(),
+            Self::Client(client) => client.neighbours(),
         }
     }
 
     /// Counts a packet that comes into the queue (1) or leaves it (-1), where that matters.
     fn count_waiting(&mut self, packet: &Packet, packets: isize) {
-        if let Self::Hf(hf) = self {
-            hf.count(packet, packets);
+        match self {
+            Self::Hf(hf) => hf.ip.count(packet, packets),
+            Self::Client(client) => client.ip.count(packet, packets),
+            _ => {}
+        }
+    }
+
+    /// What decides on packets as client data of STANAG 5066.
+    fn ip_client(&self) -> Option<&IpClient> {
+        match self {
+            Self::Hf(hf) => Some(&hf.ip),
+            Self::Client(client) => Some(&client.ip),
+            _ => None,
         }
     }
 
@@ -764,7 +798,7 @@ impl Link {
     /// The packet that has begun to leave to a neighbour on a stream.
     fn under_way(&self, to: NeighbourId, stream: usize) -> Option<&Packet> {
         match self {
-            Self::Host(_) | Self::Hops(_) | Self::Hf(_) => None,
+            Self::Host(_) | Self::Hops(_) | Self::Hf(_) | Self::Client(_) => None,
             Self::Octets(ends) => ends.0.under_way(stream),
             Self::Frames { neighbours, .. } => {
                 let (sender, _) = neighbours.get(to.index())?;

@@ -1,13 +1,17 @@
 //! The subnetwork interface (Annex A): clients on byte streams, what they ask for, and what they
-//! are told.
+//! are told; and such a client itself, for nodes of others.
 //!
 //! A machine without sockets: octets of numbered clients come in, octets for them go out. What
 //! clients want sent is taken from here when its turn comes, and what became of it is told here.
 
+mod access;
 mod data;
 mod hard;
 mod primitive;
 
+pub use self::access::{
+    Access, AccessData, AccessOp, AccessSettings, AccessStats, NOT_RESPONDING, TTL_EXPIRED, Word,
+};
 pub use self::data::{Arrived, Next, Taken};
 pub use self::primitive::{
     FRONT, HardLink, Indication, MODE_ARQ, MODE_AS_BOUND, MODE_NON_ARQ, MODE_WITH_ERRORS,

@@ -64,6 +64,7 @@ impl World {
         slot.store.crash(&mut chance);
         slot.wake_at = None;
         self.silence(node);
+        self.fabric.cut_streams(node);
         if let Some(paths) = &mut self.fabric.paths {
             paths.killed(node);
         }

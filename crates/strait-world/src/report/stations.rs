@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use strait_core::stats::{ClientStats, HfPeer, HfRate, HfStats};
+use strait_core::stats::{AccessStats, ClientStats, HfPeer, HfRate, HfStats, PortStats};
 
 use crate::table::{Cell, Column, Table};
 
 /// A station as reports show it. Times in seconds, shares 0 … 1.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields mean what they mean in HfStats")]
 pub struct StationReport {
     pub turns: u64,
@@ -27,6 +27,9 @@ pub struct StationReport {
     /// Programs that use it beside the gateway.
     pub clients: ClientReport,
     pub neighbours: Vec<LinkReport>,
+    /// Where the station is somebody else's: the access points there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accesses: Vec<AccessStats>,
 }
 
 /// Clients of a station's subnetwork interface.
@@ -134,7 +137,19 @@ fn seconds(ns: u64) -> f64 {
 
 impl StationReport {
     /// What is to be told of a port's station, if it has one.
-    pub fn new(stats: &HfStats) -> Option<Self> {
+    pub fn of(port: &PortStats) -> Option<Self> {
+        let accesses = &port.client.accesses;
+        let mut report = Self::new(&port.hf);
+        if report.is_none() && !accesses.is_empty() {
+            report = Some(Self::default());
+        }
+        report.map(|report| Self {
+            accesses: accesses.clone(),
+            ..report
+        })
+    }
+
+    fn new(stats: &HfStats) -> Option<Self> {
         let queued = (0u8..).zip(stats.queued);
         let queued = queued.filter(|(_, count)| *count > 0);
         (!stats.peers.is_empty()).then(|| Self {
@@ -154,6 +169,7 @@ impl StationReport {
             others_s: seconds(stats.others_ns),
             clients: ClientReport::new(&stats.clients),
             neighbours: stats.peers.iter().map(LinkReport::new).collect(),
+            accesses: Vec::new(),
         })
     }
 
@@ -206,6 +222,45 @@ fn client_row(place: &str, clients: &ClientReport) -> Vec<Cell> {
     let counts = counts.into_iter().map(number);
     let row = [place.into()].into_iter().chain(counts);
     row.chain([clients.confirm_s.into()]).collect()
+}
+
+const ACCESS_HEADS: [(&str, &str); 13] = [
+    ("client", ""),
+    ("access point", ""),
+    ("state", ""),
+    ("longest U_PDU", "octets"),
+    ("under way", "U_PDUs"),
+    ("U_PDUs given", ""),
+    ("confirmed", ""),
+    ("rejected", ""),
+    ("came", ""),
+    ("stops", ""),
+    ("bindings refused", ""),
+    ("lost", ""),
+    ("invalid", "primitives"),
+];
+
+fn access_row(place: &str, access: &AccessStats) -> Vec<Cell> {
+    let state = match (access.bound, access.stopped) {
+        (false, _) => "none",
+        (true, false) => "bound",
+        (true, true) => "told to stop",
+    };
+    let first = [place.into(), number(access.sap.into()), state.into()];
+    let counts = [
+        access.mtu,
+        access.under_way,
+        access.requests,
+        access.confirmed,
+        access.rejected,
+        access.indications,
+        access.stops,
+        access.refused,
+        access.lost,
+        access.invalid,
+    ];
+    let counts = counts.into_iter().map(number);
+    first.into_iter().chain(counts).collect()
 }
 
 /// What stations did, what their links are, and what their clients did: tables, none without a row.
@@ -268,7 +323,14 @@ pub fn station_tables<'a>(
         ("confirmed after", "s"),
     ];
     let mut clients = Table::new("station-clients", columns(&heads));
+    let mut accesses = Table::new("access-points", columns(&ACCESS_HEADS));
     for (place, station) in stations {
+        for access in &station.accesses {
+            accesses.push(access_row(place, access));
+        }
+        if station.neighbours.is_empty() {
+            continue;
+        }
         if station.clients != ClientReport::default() {
             clients.push(client_row(place, &station.clients));
         }
@@ -308,7 +370,7 @@ pub fn station_tables<'a>(
             }
         }
     }
-    let tables = [done, links, rates, clients].into_iter();
+    let tables = [done, links, rates, clients, accesses].into_iter();
     tables.filter(|table| !table.rows.is_empty()).collect()
 }
 
@@ -339,5 +401,18 @@ mod tests {
         assert_eq!(tables[1].rows[0][2], "Edition 3".into());
         assert_eq!(tables[1].rows[0][7], 2.0.into());
         assert_eq!(station_tables(core::iter::empty()).len(), 0);
+        let mut port = PortStats::default();
+        assert_eq!(StationReport::of(&port), None);
+        port.client.accesses.push(AccessStats {
+            sap: 9,
+            bound: true,
+            confirmed: 4,
+            ..AccessStats::default()
+        });
+        let report = StationReport::of(&port).expect("a client");
+        let tables = station_tables([("a.hf", &report)].into_iter());
+        assert_eq!((tables.len(), tables[0].id.as_str()), (1, "access-points"));
+        assert_eq!(tables[0].rows[0][2], "bound".into());
+        assert_eq!(tables[0].rows[0][6], 4.0.into());
     }
 }

@@ -149,6 +149,7 @@ pub(super) fn references(source: &Source<'_>, loaded: &Loaded) -> Checked {
     behind(source, &loaded.scenario)?;
     links(source, loaded)?;
     super::over::check(source, loaded)?;
+    super::stations::check(source, loaded)?;
     attachments(source, loaded)?;
     traffic(source, &loaded.scenario)?;
     ways(source, loaded)?;
@@ -265,6 +266,9 @@ fn no_port(source: &Source<'_>, path: &str, what: &str, port: &str, names: &[&st
 
 /// A port and the medium it is plugged into have to be of one kind and speed.
 fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortConfig, path: &str) -> Checked {
+    if link.stations.is_some() {
+        return Ok(());
+    }
     let port_name = format!("port `{node}.{}`", port.name);
     let fits = match link.channel.kind {
         LinkKind::Serial => port.kind == PortKind::Serial,
@@ -278,6 +282,7 @@ fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortConfig, path: &
             PortKind::Ip => "ip",
             PortKind::Kiss => "kiss",
             PortKind::Hf => "hf",
+            PortKind::HfClient => "hf-client",
         };
         let theirs = match link.channel.kind {
             LinkKind::Serial => "serial",

@@ -106,6 +106,16 @@ pub struct Link {
     /// The hosts at whose addresses the ends are, if other gateways are the medium. `channel` says
     /// nothing then.
     pub over: Option<[String; 2]>,
+    /// The stations whose clients the ends are, if these are the medium. `channel` says nothing
+    /// then.
+    pub stations: Option<[LinkEnd; 2]>,
+}
+
+impl Link {
+    /// It has no medium of its own: others carry it.
+    pub const fn is_carried(&self) -> bool {
+        self.over.is_some() || self.stations.is_some()
+    }
 }
 
 /// Where a link ends.
@@ -270,11 +280,12 @@ fn load_links(
     scenario: &Scenario,
 ) -> Result<Vec<Link>, ConfigError> {
     let load = |(index, entry): (usize, &super::LinkEntry)| {
+        let carried = usize::from(entry.over.is_some()) + usize::from(entry.stations.is_some());
         let channel: LinkConfig = match (&entry.file, &entry.channel) {
-            (None, None) if entry.over.is_some() => {
+            (None, None) if carried == 1 => {
                 LinkConfig::frames(1_000_000_000, strait_core::time::Duration::ZERO)
             }
-            (Some(name), None) if entry.over.is_none() => {
+            (Some(name), None) if carried == 0 => {
                 let path = beside(source.path, name);
                 if let Err(error) = read(files, &path) {
                     let key = format!("link.{index}.file");
@@ -282,7 +293,7 @@ fn load_links(
                 }
                 load_link(files, &path)?
             }
-            (None, Some(channel)) if entry.over.is_none() => {
+            (None, Some(channel)) if carried == 0 => {
                 let path = format!("link.{index}.channel.");
                 let wrong = |error| wrong_link(source.file, source.text, &path, &error);
                 channel.validate().map_err(wrong)?;
@@ -291,7 +302,7 @@ fn load_links(
                 channel
             }
             _ => {
-                let message = "a link needs one of `file`, [link.channel] and `over`";
+                let message = "a link needs one of `file`, [link.channel], `over` and `stations`";
                 return Err(source.error(&format!("link.{index}"), message));
             }
         };
@@ -305,6 +316,10 @@ fn load_links(
             ends,
             channel,
             over: entry.over.clone(),
+            stations: entry
+                .stations
+                .as_ref()
+                .map(|it| it.each_ref().map(|end| LinkEnd::parse(end))),
         })
     };
     scenario.links.iter().enumerate().map(load).collect()
@@ -517,7 +532,7 @@ impl Loaded {
         for (entry, link) in scenario.links.iter_mut().zip(&self.links) {
             entry.file = None;
             entry.name = Some(link.name.clone());
-            entry.channel = link.over.is_none().then(|| link.channel.clone());
+            entry.channel = (!link.is_carried()).then(|| link.channel.clone());
         }
         // Only a number above TOML's largest can't be written, and none came from TOML.
         let text = Table::try_from(&scenario).map(|table| toml::to_string(&table));

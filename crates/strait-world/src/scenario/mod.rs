@@ -25,6 +25,7 @@ mod load;
 mod mgen_tests;
 mod over;
 mod raw;
+mod stations;
 #[cfg(test)]
 mod tests;
 
@@ -156,6 +157,10 @@ pub struct LinkEntry {
     /// gateways carry their datagrams between these hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<[String; 2]>,
+    /// In place of a medium: the two stations, `NODE.PORT` of kind `hf`, whose clients the ends
+    /// are, both ports of kind `hf-client`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stations: Option<[String; 2]>,
     /// Between gateways: the addresses of what `ip` ports send. Live, the link is an interface of
     /// both their hosts with these addresses, and `udp` ports may send over it as well, as may
     /// other programs.

@@ -333,7 +333,7 @@ fn links_end_at_ports_that_fit() {
     );
     assert_eq!(
         error("file = \"../links/serial.toml\"", ""),
-        "lab/x.toml:20: [[link]]: a link needs one of `file`, [link.channel] and `over`"
+        "lab/x.toml:20: [[link]]: a link needs one of `file`, [link.channel], `over` and `stations`"
     );
 }
 

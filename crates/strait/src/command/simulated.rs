@@ -147,7 +147,7 @@ fn stations(outcome: &Outcome, variant: &str) -> Vec<Table> {
     let stats = outcome.of(variant).take(1).flat_map(|run| &run.stats);
     let ports = stats.flat_map(|(node, stats)| stats.ports.iter().map(move |port| (node, port)));
     let named = ports.filter_map(|(node, port)| {
-        let report = StationReport::new(&port.hf)?;
+        let report = StationReport::of(port)?;
         Some((format!("{node}.{}", port.name), report))
     });
     let named: Vec<(String, StationReport)> = named.collect();

@@ -99,7 +99,7 @@ impl Port {
     pub(super) fn note_to(&self) -> Option<NeighbourId> {
         let to = self.headers.owed()?;
         let takes = match &self.link {
-            Link::Host(_) | Link::Hops(_) | Link::Hf(_) => false,
+            Link::Host(_) | Link::Hops(_) | Link::Hf(_) | Link::Client(_) => false,
             Link::Octets(ends) => ends.0.takes_note(),
             Link::Frames { neighbours, .. } => neighbours.get(to.index())?.0.takes_note(),
         };

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use strait_core::delay::DelayPart;
 use strait_core::fate::Ledger;
 use strait_core::node::{FrameMeta, PortEvent, PortState, TxMeta, WallTime, Want};
-use strait_core::stats::{HfPeer, HfRate, HfStats, PRIORITIES};
+use strait_core::stats::{HfPeer, HfRate, HfStats};
 use strait_core::time::nanos;
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, Room, Wake, WakeReason};
 use strait_qos::{Head, Policy, Scheduler};
@@ -19,8 +19,9 @@ use strait_wire::hash::hash64;
 
 use self::clients::Ticket;
 use self::probe::Probe;
+use super::ip_client::IpClient;
 use super::{Link, NOTE_CLASS, Port, count_queued};
-use crate::config::{GiveUpConfig, HfOrder, PortConfig};
+use crate::config::PortConfig;
 use crate::route::Hop;
 
 mod clients;
@@ -39,25 +40,16 @@ pub(super) struct Hf {
     probes: Vec<Probe>,
     /// By peer: there is a link.
     linked: Vec<bool>,
+    /// The gateway has the access points of packets.
+    own_packets: bool,
     /// Packets that the station has.
     packets: usize,
     /// Client data went last, not a packet.
     client_last: bool,
-    /// By class: repeated until it has come.
-    arq: Vec<bool>,
-    /// When all that waits for a neighbour is given up at once: above so many octets, and when its
-    /// link is lost.
-    give_up: Option<GiveUpConfig>,
+    /// How packets become its clients' data.
+    pub(super) ip: IpClient,
     /// Links lost, as far as this was heeded.
     links_lost: u64,
-    /// Packets are to be delivered in order.
-    in_order: bool,
-    /// Times that a packet goes that isn't repeated.
-    copies: u32,
-    /// By neighbour: octets, as C_PDUs have them, and packets in the queue.
-    waiting: Vec<(usize, usize)>,
-    /// By priority: packets in the queue.
-    queued: [u64; PRIORITIES],
 }
 
 impl Hf {
@@ -65,9 +57,6 @@ impl Hf {
     pub(super) fn new(config: &PortConfig, policy: &Policy, seed: u64) -> Option<Self> {
         let (settings, peers) = config.station()?;
         let hf = config.hf.as_ref()?;
-        let without = Some(&hf.without_arq);
-        let repeated = |name: &str| without.is_none_or(|names| names.iter().all(|it| it != name));
-        let classes = policy.classes().iter();
         let sis = Sis::new(hf.interface(settings.own, &peers));
         Some(Self {
             sis,
@@ -75,19 +64,19 @@ impl Hf {
             linked: alloc::vec![false; peers.len()],
             packets: 0,
             client_last: false,
-            give_up: hf.give_up.clone(),
             links_lost: 0,
-            in_order: hf.order == HfOrder::Sent,
-            copies: hf.copies.unwrap_or(1),
-            waiting: alloc::vec![(0, 0); peers.len()],
-            queued: [0; PRIORITIES],
+            ip: IpClient::new(
+                hf.rules(),
+                policy,
+                peers.iter().map(|it| it.is_group()).collect(),
+            ),
+            own_packets: hf.ip_client,
             station: Station::new(settings, &peers, hash64(seed, b"hf")),
-            arq: classes.map(|class| repeated(&class.name)).collect(),
         })
     }
 
     pub(super) fn neighbours(&self) -> usize {
-        self.station.peers()
+        self.ip.neighbours()
     }
 
     /// Packets that the station holds.
@@ -96,47 +85,14 @@ impl Hf {
     }
 
     pub(super) fn eligible(&self, to: NeighbourId, class: ClassId) -> bool {
-        !self.sis.is_reserved() && self.station.takes(to.index(), self.repeats(to, class))
-    }
-
-    /// Whether packets of a class are repeated until they have come.
-    fn repeats(&self, to: NeighbourId, class: ClassId) -> bool {
-        let group = self.station.is_group(to.index());
-        !group && self.arq.get(class.index()).is_none_or(|arq| *arq)
-    }
-
-    /// Counts a packet that comes into the queue (1) or leaves it (-1).
-    pub(super) fn count(&mut self, packet: &Packet, packets: isize) {
-        let copies = if self.repeats(packet.to, packet.class) {
-            1
-        } else {
-            self.copies as usize
-        };
-        if let Some((octets, count)) = self.waiting.get_mut(packet.to.index()) {
-            let around = s_pdu::around_octets(packet.bytes());
-            let own = packets * (copies * (packet.octets() + around)) as isize;
-            *octets = octets.saturating_add_signed(own);
-            *count = count.saturating_add_signed(packets);
-        }
-        let priority = s_pdu::priority(packet.info().dscp);
-        let queued = &mut self.queued[usize::from(priority)];
-        *queued = queued.saturating_add_signed(packets as i64);
-    }
-
-    /// Whether a packet more makes the queue for its neighbour too long to be of use.
-    pub(super) fn overflows(&self, packet: &Packet) -> bool {
-        let limit = self.give_up.as_ref().and_then(|it| it.octets);
-        let waiting = self.waiting.get(packet.to.index());
-        let waiting = waiting.map_or(0, |(octets, _)| octets + packet.octets());
-        limit.is_some_and(|limit| waiting as u64 > limit.0)
+        !self.sis.is_reserved() && self.station.takes(to.index(), self.ip.repeats(to, class))
     }
 
     /// The neighbours whose links were lost since this was asked, if their queues go with them.
     fn take_lost(&mut self) -> Vec<NeighbourId> {
         let lost = self.station.stats().links_lost;
         let before = core::mem::replace(&mut self.links_lost, lost);
-        let heeds = self.give_up.as_ref().is_some_and(|it| it.lost_link);
-        if lost == before || !heeds {
+        if lost == before || !self.ip.gives_up_lost_links() {
             return Vec::new();
         }
         let all = 0..self.station.peers();
@@ -198,7 +154,7 @@ impl Hf {
             resets: counts.resets,
             warnings: counts.warnings_in + counts.warnings_out,
             messages: counts.messages_in + counts.messages_out,
-            queued: self.queued,
+            queued: self.ip.queued,
             others_ns: nanos(self.station.others()),
             clients: self.tell_clients(),
             peers,
@@ -313,7 +269,7 @@ impl Port {
                 continue;
             };
             let data = DataSPdu::parse(s_pdu);
-            let Some(data) = data.filter(|data| s_pdu::is_packet(data)) else {
+            let Some(data) = data.filter(|data| hf.own_packets && s_pdu::is_packet(data)) else {
                 hf.arrive(now, &received, s_pdu);
                 continue;
             };
@@ -470,7 +426,7 @@ impl Port {
     fn begin_turn(&mut self, now: Instant, room: Room) -> Option<()> {
         let head = self.head();
         let hf = self.hf_mut()?;
-        if let Some(head) = head.filter(|head| hf.repeats(head.to, head.class)) {
+        if let Some(head) = head.filter(|head| hf.ip.repeats(head.to, head.class)) {
             hf.station.link(head.to.index());
         }
         let next = hf.next_of_clients();
@@ -480,7 +436,7 @@ impl Port {
         let to = hf.station.to_whom();
         let to = to.or_else(|| head.map(|head| head.to.index()));
         let to = to.or_else(|| next.map(|next| next.to))?;
-        let (octets, count) = hf.waiting.get(to).copied().unwrap_or_default();
+        let (octets, count) = hf.ip.waiting(to);
         let clients = hf.sis.waiting(to);
         let waiting = (octets + clients.0, count + clients.1);
         let began = hf.station.begin(now, to, room, waiting);
@@ -505,11 +461,11 @@ impl Port {
         hf.station.offer(Offer {
             to: head.to.index(),
             c_pdu,
-            arq: hf.repeats(head.to, head.class),
+            arq: hf.ip.repeats(head.to, head.class),
             expedited: false,
             urgent,
-            in_order: hf.in_order,
-            copies: hf.copies,
+            in_order: hf.ip.in_order,
+            copies: hf.ip.copies(head.to, head.class),
             ticket: Ticket::Packet(Box::new(packet)),
         });
         true

@@ -58,7 +58,7 @@ impl Hf {
         let Some(next) = self.next_of_clients() else {
             return false;
         };
-        let waiting = self.queued.iter().rposition(|count| *count > 0);
+        let waiting = self.ip.queued.iter().rposition(|count| *count > 0);
         let best = waiting.filter(|_| packets && !next.expedited);
         let mine = usize::from(next.priority);
         if best.is_some_and(|best| best > mine || best == mine && self.client_last) {
@@ -142,6 +142,9 @@ impl Port {
 
     /// The next thing to do to a client's stream.
     pub(crate) fn poll_client(&mut self) -> Option<Effect> {
+        if self.is_hf_client() {
+            return self.poll_access();
+        }
         let hf = self.hf_mut()?;
         let (id, op) = loop {
             let (id, op) = hf.sis.poll()?;

@@ -1,0 +1,390 @@
+//! A port whose station is somebody else's: an IP client by the node's subnetwork interface.
+//!
+//! A packet is handed over as late as the node lets: what the node has, nothing goes before. With
+//! ARQ it stays here until the node confirms it.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use strait_core::delay::DelayPart;
+use strait_core::fate::Ledger;
+use strait_core::node::{Effect, PortState, StreamEvent, StreamId, StreamOp};
+use strait_core::rate::LineRate;
+use strait_core::{
+    ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Packet, PortId, Wake, WakeReason,
+};
+use strait_qos::{Head, Policy, Scheduler};
+use strait_s5066::Address;
+use strait_s5066::s_pdu::{self, SAP_ETHER};
+use strait_s5066::sis::{
+    Access, AccessData, AccessOp, MODE_ARQ, MODE_NON_ARQ, NOT_RESPONDING, Service, TTL_EXPIRED,
+    Word,
+};
+
+use super::ip_client::IpClient;
+use super::{Link, Port, RATE_UNKNOWN};
+use crate::config::PortConfig;
+use crate::route::Hop;
+
+/// Streams with these numbers are those of client ports; drivers count theirs from 0.
+const FIRST: u64 = 1 << 62;
+
+/// The error of a connection that is ended at once: ECONNABORTED.
+const ABORTED: i32 = 103;
+
+/// A client, and what it has to know of the port's packets.
+#[derive(Debug)]
+pub(super) struct HfClient {
+    port: PortId,
+    server: SocketAddr,
+    /// By neighbour.
+    addresses: Vec<Address>,
+    pub(super) ip: IpClient,
+    /// IPv4's and the Ether client's, in this order.
+    accesses: [Access<Box<Packet>>; 2],
+    /// The channel's, as it is configured: shares of it are reckoned by it.
+    rate: LineRate,
+    /// What a packet may have, as it is configured.
+    mtu: usize,
+}
+
+impl HfClient {
+    pub(super) fn new(port: PortId, config: &PortConfig, policy: &Policy) -> Self {
+        let client = config.hf_client();
+        let addresses = config.stations();
+        let groups = addresses.iter().map(|it| it.is_group()).collect();
+        Self {
+            port,
+            server: client.server,
+            ip: IpClient::new(client.rules(), policy, groups),
+            addresses,
+            accesses: client.accesses().map(Access::new),
+            rate: config.line_rate().unwrap_or(RATE_UNKNOWN),
+            mtu: config.mtu.0 as usize,
+        }
+    }
+
+    pub(super) fn neighbours(&self) -> usize {
+        self.addresses.len()
+    }
+
+    /// Packets that the node hasn't confirmed.
+    pub(super) fn held(&self) -> usize {
+        self.accesses.iter().map(Access::under_way).sum()
+    }
+
+    /// Whether the packet that would be next may be taken from the queue: the node takes it, or
+    /// has refused its kind of packets.
+    pub(super) fn eligible(&self, to: NeighbourId, class: ClassId, front: Option<&Packet>) -> bool {
+        let access = front.map(|packet| &self.accesses[place(packet.bytes())]);
+        let repeats = self.ip.repeats(to, class);
+        access.is_some_and(|it| it.is_refused() || it.takes(repeats))
+    }
+
+    pub(super) fn advance(&mut self, now: Instant) {
+        for access in &mut self.accesses {
+            access.advance(now);
+        }
+    }
+
+    pub(super) fn wake(&self) -> Option<Wake> {
+        let why = WakeReason::Retransmit;
+        let at = self.accesses.iter().filter_map(Access::wake).min();
+        at.map(|at| Wake { at, why })
+    }
+
+    /// Gives up what the node hasn't confirmed.
+    pub(super) fn take_all(&mut self) -> Vec<Packet> {
+        let accesses = self.accesses.iter_mut();
+        let all = accesses.flat_map(Access::abandon);
+        all.map(|packet| *packet).collect()
+    }
+
+    /// The longest packet that all bound access points take; `None` without any.
+    fn bound_mtu(&self) -> Option<usize> {
+        let [ip, ether] = &self.accesses;
+        let around = s_pdu::around_octets(&[0x60]) - s_pdu::around_octets(&[0x45]);
+        let ether = ether
+            .mtu()
+            .map(|mtu| usize::from(mtu).saturating_sub(around));
+        let bound = ip.mtu().map(usize::from).into_iter().chain(ether).min();
+        bound.map(|mtu| mtu.min(self.mtu))
+    }
+
+    const fn stream(&self, which: usize) -> StreamId {
+        let attempt = self.accesses[which].attempt();
+        let of = (self.port.0 as u64) << 48 | (which as u64) << 40;
+        StreamId(FIRST | of | attempt as u64)
+    }
+
+    fn which(&self, id: StreamId) -> Option<usize> {
+        (0..self.accesses.len()).find(|which| self.stream(*which) == id)
+    }
+
+    fn neighbour(&self, address: Address) -> Option<NeighbourId> {
+        let mut all = self.addresses.iter();
+        let place = all.position(|it| *it == address && !it.is_group())?;
+        Some(NeighbourId(place as u16))
+    }
+
+    fn hear(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
+        let Some(which) = self.which(id) else { return };
+        let access = &mut self.accesses[which];
+        match *event {
+            StreamEvent::Opened { .. } => access.opened(now),
+            StreamEvent::Data(bytes) => access.hear(now, bytes),
+            StreamEvent::Writable(octets) => access.give_credit(octets as usize),
+            StreamEvent::Fin => access.ended(now),
+            StreamEvent::Reset(_) => access.closed(now),
+        }
+    }
+
+    fn poll(&mut self) -> Option<Effect> {
+        let (which, op) = (0..self.accesses.len())
+            .find_map(|which| Some((which, self.accesses[which].poll()?)))?;
+        let op = match op {
+            AccessOp::Connect => StreamOp::Connect {
+                src: None,
+                dst: self.server,
+                dscp: 0,
+            },
+            AccessOp::Send(octets) => StreamOp::Send(octets),
+            AccessOp::Credit(octets) => StreamOp::Credit(octets),
+            AccessOp::Cut => StreamOp::Reset(ABORTED),
+        };
+        let id = self.stream(which);
+        Some(Effect::Stream { id, op })
+    }
+
+    /// How packets of a class are carried to a neighbour.
+    fn service(&self, to: NeighbourId, class: ClassId) -> Service {
+        let repeats = self.ip.repeats(to, class);
+        Service {
+            mode: if repeats { MODE_ARQ } else { MODE_NON_ARQ },
+            confirmation: u8::from(repeats),
+            any_order: !self.ip.in_order,
+            extended: false,
+            repeats: (self.ip.copies(to, class) - 1) as u8,
+        }
+    }
+
+    /// Gives the node a packet. It comes back if it won't be confirmed, or isn't taken.
+    fn submit(
+        &mut self,
+        now: Instant,
+        packet: Box<Packet>,
+    ) -> Result<Option<Box<Packet>>, Box<Packet>> {
+        let (to, class) = (packet.to, packet.class);
+        let service = self.service(to, class);
+        let access = &mut self.accesses[place(packet.bytes())];
+        let address = self.addresses.get(to.index());
+        let Some((address, _)) = address.zip(access.mtu()) else {
+            return Err(packet);
+        };
+        let mut u_pdu = Vec::with_capacity(packet.octets() + s_pdu::AROUND_OCTETS_MAX);
+        s_pdu::put_u_pdu(packet.bytes(), &mut u_pdu);
+        let data = AccessData {
+            priority: s_pdu::priority(packet.info().dscp),
+            to: *address,
+            service,
+            u_pdu: &u_pdu,
+        };
+        Ok(access.submit(now, &data, packet))
+    }
+
+    fn tell(&self, stats: &mut strait_core::stats::HfClientStats) {
+        for (access, stats) in self.accesses.iter().zip(&mut stats.accesses) {
+            let counts = access.stats();
+            *stats = strait_core::stats::AccessStats {
+                sap: stats.sap,
+                bound: access.mtu().is_some(),
+                stopped: access.is_stopped(),
+                under_way: access.under_way() as u64,
+                mtu: access.mtu().map_or(0, u64::from),
+                requests: counts.requests,
+                confirmed: counts.confirmed,
+                rejected: counts.rejected,
+                indications: counts.indications,
+                stops: counts.stops,
+                refused: counts.refused,
+                lost: counts.lost,
+                invalid: counts.invalid,
+            };
+        }
+    }
+}
+
+/// Which access point a packet goes by.
+fn place(packet: &[u8]) -> usize {
+    usize::from(s_pdu::sap(packet) == SAP_ETHER)
+}
+
+impl Port {
+    fn client_mut(&mut self) -> Option<&mut HfClient> {
+        match &mut self.link {
+            Link::Client(client) => Some(client),
+            _ => None,
+        }
+    }
+
+    /// Whether its station is somebody else's.
+    pub(crate) const fn is_hf_client(&self) -> bool {
+        matches!(self.link, Link::Client(_))
+    }
+
+    /// Whether a stream is one of its own connections.
+    pub(crate) fn has_access(&self, id: StreamId) -> bool {
+        matches!(&self.link, Link::Client(client) if client.which(id).is_some())
+    }
+
+    /// Something happened on a connection to the node.
+    pub(crate) fn hear_access(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
+        if let Some(client) = self.client_mut() {
+            client.hear(now, id, event);
+        }
+    }
+
+    /// The next thing to do to a connection.
+    pub(super) fn poll_access(&mut self) -> Option<Effect> {
+        self.client_mut()?.poll()
+    }
+
+    /// Ends the stay of packets that the node told of, gives those that came, and hands over what
+    /// the node takes. Whether the port came up or went down.
+    pub(crate) fn settle_client(
+        &mut self,
+        now: Instant,
+        ledger: &mut Ledger,
+        came: &mut Vec<(Vec<u8>, Hop)>,
+    ) -> bool {
+        if !self.is_hf_client() {
+            return false;
+        }
+        self.hear_words(now, ledger, came);
+        let turned = self.follow_binding(ledger);
+        while let Some(head) = self.state.and_then(|_| self.head()) {
+            if !self.hand_over(now, head, ledger) {
+                break;
+            }
+        }
+        let port = self.id.index();
+        if let Some(client) = self.client_mut() {
+            client.tell(&mut ledger.stats_mut().ports[port].client);
+        }
+        turned
+    }
+
+    fn hear_words(&mut self, now: Instant, ledger: &mut Ledger, came: &mut Vec<(Vec<u8>, Hop)>) {
+        let port = self.id;
+        for which in 0..2 {
+            loop {
+                let Some(client) = self.client_mut() else {
+                    return;
+                };
+                let sap = client.accesses[which].sap();
+                match client.accesses[which].poll_word() {
+                    None => break,
+                    Some(Word::Decided(packet, outcome)) => {
+                        self.decide(now, *packet, outcome, ledger);
+                    }
+                    Some(Word::Came(from, u_pdu)) => {
+                        let from = client.neighbour(from);
+                        let packet = s_pdu::packet_of(sap, &u_pdu);
+                        let stats = &mut ledger.stats_mut().ports[port.index()];
+                        stats.octets_in += u_pdu.len() as u64;
+                        stats.strangers += u64::from(from.is_none());
+                        stats.invalid += u64::from(packet.is_none());
+                        if let (Some(to), Some(packet)) = (from, packet) {
+                            came.push((packet.to_vec(), Hop { port, to }));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The node said what became of a packet, or will never.
+    fn decide(
+        &mut self,
+        now: Instant,
+        packet: Packet,
+        outcome: Result<(), Option<u8>>,
+        ledger: &mut Ledger,
+    ) {
+        let (port, to) = (self.id, packet.to);
+        match outcome {
+            Ok(()) => {
+                let bytes = ledger.close(now, packet, Fate::Forwarded { port, to });
+                ledger.keep_spare(bytes);
+            }
+            Err(Some(TTL_EXPIRED)) => ledger.drop(now, packet, DropCause::Aged),
+            Err(reason) => {
+                ledger.drop(now, packet, DropCause::Undelivered);
+                let lost = reason == Some(NOT_RESPONDING);
+                let heeds = self
+                    .link
+                    .ip_client()
+                    .is_some_and(IpClient::gives_up_lost_links);
+                if lost && heeds {
+                    self.give_up_queue(now, to, DropCause::Undelivered, ledger);
+                }
+            }
+        }
+    }
+
+    /// The port is up while the node has an access point for it.
+    fn follow_binding(&mut self, ledger: &mut Ledger) -> bool {
+        let Some(client) = self.client_mut() else {
+            return false;
+        };
+        let (mtu, rate) = (client.bound_mtu(), client.rate);
+        let up = mtu.is_some();
+        let turned = up != self.state.is_some();
+        self.mtu = mtu.unwrap_or(self.mtu);
+        if turned {
+            let stats = &mut ledger.stats_mut().ports[self.id.index()];
+            stats.up = up;
+            stats.downs += u64::from(!up);
+            stats.tx_rate = up.then_some(rate);
+            self.state = up.then_some(PortState {
+                tx_rate: rate,
+                rx_rate: rate,
+                frame_octets_max: u32::MAX,
+                block: Duration::ZERO,
+                latency: Duration::ZERO,
+            });
+            self.queue.set_line_rate(rate);
+        }
+        turned
+    }
+
+    /// Hands the head packet to the node; whether there was one.
+    fn hand_over(&mut self, now: Instant, head: Head, ledger: &mut Ledger) -> bool {
+        let Some(mut packet) = self.take(now, head, usize::MAX, ledger) else {
+            return false;
+        };
+        self.queue.charge(head.class, packet.info().octets);
+        let (port, to) = (self.id, packet.to);
+        let octets = packet.octets() as u64;
+        packet.enter(now, DelayPart::Line);
+        let Some(client) = self.client_mut() else {
+            ledger.drop(now, packet, DropCause::PortDown);
+            return false;
+        };
+        let left = match client.submit(now, Box::new(packet)) {
+            Err(packet) => {
+                ledger.drop(now, *packet, DropCause::PortDown);
+                return true;
+            }
+            Ok(left) => left,
+        };
+        if let Some(packet) = left {
+            let bytes = ledger.close(now, *packet, Fate::Forwarded { port, to });
+            ledger.keep_spare(bytes);
+        }
+        let stats = &mut ledger.stats_mut().ports[port.index()];
+        stats.octets_out += octets;
+        true
+    }
+}

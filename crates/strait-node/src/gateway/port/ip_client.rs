@@ -1,0 +1,96 @@
+//! What the IP client of STANAG 5066 decides (Annex F.12), whether the node is the port's own or
+//! somebody else's: which packets are repeated, how often others are sent, and when a queue is
+//! given up as a whole.
+
+use alloc::vec::Vec;
+
+use strait_core::stats::PRIORITIES;
+use strait_core::{ClassId, NeighbourId, Packet};
+use strait_qos::Policy;
+use strait_s5066::s_pdu;
+
+use crate::config::{GiveUpConfig, HfOrder, IpRules};
+
+#[derive(Debug)]
+pub(super) struct IpClient {
+    /// By class: repeated until it has come.
+    arq: Vec<bool>,
+    /// By neighbour: it is a group. Nobody of one could acknowledge anything.
+    groups: Vec<bool>,
+    /// When all that waits for a neighbour is given up at once: above so many octets, and when its
+    /// link is lost.
+    give_up: Option<GiveUpConfig>,
+    /// Packets are to be delivered in order.
+    pub(super) in_order: bool,
+    /// Times that a packet goes that isn't repeated.
+    copies: u32,
+    /// By neighbour: octets, as C_PDUs have them, and packets in the queue.
+    waiting: Vec<(usize, usize)>,
+    /// By priority: packets in the queue.
+    pub(super) queued: [u64; PRIORITIES],
+}
+
+impl IpClient {
+    pub(super) fn new(rules: IpRules<'_>, policy: &Policy, groups: Vec<bool>) -> Self {
+        let classes = policy.classes().iter();
+        let repeated = |name: &str| rules.without_arq.iter().all(|it| it != name);
+        Self {
+            arq: classes.map(|class| repeated(&class.name)).collect(),
+            waiting: alloc::vec![(0, 0); groups.len()],
+            groups,
+            give_up: rules.give_up.cloned(),
+            in_order: rules.order == HfOrder::Sent,
+            copies: rules.copies,
+            queued: [0; PRIORITIES],
+        }
+    }
+
+    pub(super) fn neighbours(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Whether packets of a class are repeated until they have come.
+    pub(super) fn repeats(&self, to: NeighbourId, class: ClassId) -> bool {
+        let group = self.groups.get(to.index()).is_some_and(|group| *group);
+        !group && self.arq.get(class.index()).is_none_or(|arq| *arq)
+    }
+
+    /// Times that a packet of a class is sent by itself.
+    pub(super) fn copies(&self, to: NeighbourId, class: ClassId) -> u32 {
+        match self.repeats(to, class) {
+            true => 1,
+            false => self.copies,
+        }
+    }
+
+    /// Counts a packet that comes into the queue (1) or leaves it (-1).
+    pub(super) fn count(&mut self, packet: &Packet, packets: isize) {
+        let copies = self.copies(packet.to, packet.class) as usize;
+        if let Some((octets, count)) = self.waiting.get_mut(packet.to.index()) {
+            let around = s_pdu::around_octets(packet.bytes());
+            let own = packets * (copies * (packet.octets() + around)) as isize;
+            *octets = octets.saturating_add_signed(own);
+            *count = count.saturating_add_signed(packets);
+        }
+        let priority = s_pdu::priority(packet.info().dscp);
+        let queued = &mut self.queued[usize::from(priority)];
+        *queued = queued.saturating_add_signed(packets as i64);
+    }
+
+    /// What waits for a neighbour: octets and packets.
+    pub(super) fn waiting(&self, to: usize) -> (usize, usize) {
+        self.waiting.get(to).copied().unwrap_or_default()
+    }
+
+    /// Whether a packet more makes the queue for its neighbour too long to be of use.
+    pub(super) fn overflows(&self, packet: &Packet) -> bool {
+        let limit = self.give_up.as_ref().and_then(|it| it.octets);
+        let waiting = self.waiting(packet.to.index()).0 + packet.octets();
+        limit.is_some_and(|limit| waiting as u64 > limit.0)
+    }
+
+    /// Whether a queue goes with its neighbour's link.
+    pub(super) fn gives_up_lost_links(&self) -> bool {
+        self.give_up.as_ref().is_some_and(|it| it.lost_link)
+    }
+}
