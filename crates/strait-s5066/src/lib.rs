@@ -25,4 +25,6 @@ pub mod stream;
 
 pub use address::Address;
 pub use rate::Adapt;
-pub use station::{LinkView, Offer, Outcome, Received, Settings, Slots, Station, StationStats};
+pub use station::{
+    Access, Csma, LinkView, Offer, Order, Outcome, Received, Settings, Slots, Station, StationStats,
+};

@@ -17,8 +17,9 @@ pub(crate) enum State {
         by_us: bool,
         /// With long numbers.
         long: bool,
-        /// From when on the called side may send: the caller may not have heard that it is made.
-        sends_at: Instant,
+        /// The called side doesn't know yet that the caller heard that it is made. From then on
+        /// it calls itself if it has data: the caller would know nothing of their link.
+        unheard: Option<Instant>,
         /// Its caller wants no other served.
         exclusive: bool,
     },
@@ -63,10 +64,20 @@ impl Link {
 
     /// Notes that the other end knows of the link.
     pub(crate) fn confirm(&mut self, now: Instant) {
-        if let State::Made { sends_at, .. } = &mut self.state {
-            *sends_at = now.min(*sends_at);
+        if let State::Made { unheard, .. } = &mut self.state {
+            *unheard = None;
         }
         self.touch(now);
+    }
+
+    /// Notes that a transmission of others lasted from one moment to another: a caller that didn't
+    /// hear that the link is made can't have asked again meanwhile.
+    pub(crate) fn put_off(&mut self, from: Instant, to: Instant, patience: Duration) {
+        if let State::Made { unheard, .. } = &mut self.state
+            && let Some(until) = unheard.as_mut().filter(|until| **until > from)
+        {
+            *until = to + patience;
+        }
     }
 
     pub(crate) const fn is_made(&self) -> bool {
@@ -74,8 +85,25 @@ impl Link {
     }
 
     /// Whether data may be sent.
-    pub(crate) fn carries(&self, now: Instant) -> bool {
-        matches!(self.state, State::Made { sends_at, .. } if sends_at <= now)
+    pub(crate) const fn carries(&self) -> bool {
+        matches!(self.state, State::Made { unheard: None, .. })
+    }
+
+    /// Whether the other end is to be called before data may be sent.
+    pub(crate) fn wants_call(&self, now: Instant) -> bool {
+        match self.state {
+            State::Idle => true,
+            State::Made { unheard, .. } => unheard.is_some_and(|until| until <= now),
+            State::Calling { .. } | State::Breaking { .. } => false,
+        }
+    }
+
+    /// When the other end is to be called, if it doesn't show that it knows of the link.
+    pub(crate) const fn calls_at(&self) -> Option<Instant> {
+        match self.state {
+            State::Made { unheard, .. } => unheard,
+            _ => None,
+        }
     }
 
     /// Whether both ends agreed to long numbers.
@@ -120,9 +148,14 @@ impl Link {
         self.says = None;
     }
 
-    /// When our link isn't needed any more, if nothing more is sent.
+    /// When a link isn't needed any more, if nothing more is sent. Its caller breaks it; one that
+    /// doesn't has forgotten it, and would not take what is sent by it.
     pub(crate) fn idle_at(&self, idle: Duration) -> Option<Instant> {
-        matches!(self.state, State::Made { by_us: true, .. }).then(|| self.used + idle)
+        match self.state {
+            State::Made { by_us: true, .. } => Some(self.used + idle),
+            State::Made { by_us: false, .. } => Some(self.used + idle * 2),
+            _ => None,
+        }
     }
 
     /// Takes what the other end says; `patience` is how long a caller may take to send its data,
@@ -141,7 +174,7 @@ impl Link {
                 self.state = State::Made {
                     by_us: false,
                     long,
-                    sends_at: now + patience,
+                    unheard: Some(now + patience),
                     exclusive,
                 };
                 self.says = Some(CPdu::Accepted { long });
@@ -156,7 +189,7 @@ impl Link {
                 self.state = State::Made {
                     by_us: true,
                     long,
-                    sends_at: now,
+                    unheard: None,
                     // The caller knows what it keeps the link for.
                     exclusive: false,
                 };
@@ -198,15 +231,17 @@ mod tests {
         assert_eq!(called.hear(now, request, PATIENCE, true), made);
         let accepted = called.says.take().expect("an answer");
         assert_eq!(caller.hear(now, accepted, PATIENCE, true), made);
-        assert!(caller.carries(now));
-        // The called end waits until it knows that the caller heard it.
-        assert!(!called.carries(now + PATIENCE - Duration::from_nanos(1)));
-        assert!(called.carries(now + PATIENCE));
+        assert!(caller.carries());
+        // The called end waits until it knows that the caller heard it; at last it calls itself.
+        assert!(!called.carries());
+        assert!(!called.wants_call(now + PATIENCE - Duration::from_nanos(1)));
+        assert!(called.wants_call(now + PATIENCE));
         called.confirm(now);
-        assert!(called.carries(now));
+        assert!(called.carries());
+        assert!(!called.wants_call(now + PATIENCE));
         let idle = Duration::from_secs(60);
         assert_eq!(caller.idle_at(idle), Some(now + idle));
-        assert_eq!(called.idle_at(idle), None);
+        assert_eq!(called.idle_at(idle), Some(now + idle * 2));
         caller.break_off();
         let end = caller.says.take().expect("a break");
         assert_eq!(called.hear(now, end, PATIENCE, true), Change::Gone);

@@ -6,7 +6,7 @@ use super::*;
 fn slotted() -> World {
     let station = |number: usize| Settings {
         long_numbers: false,
-        slots: Some(Slots {
+        access: Access::Slots(Slots {
             length: Duration::from_secs(3),
             number: number as u32 + 2,
             turn_min: Duration::from_secs(1),
@@ -69,13 +69,13 @@ fn without_arq_a_station_goes_on_in_its_slot_whoever_had_one_before() {
     let first = end(&world, 0);
     assert!(about(waited(&world, 1, first), 9), "{:?}", world.turns);
     assert!(about(waited(&world, 2, first), 12), "{:?}", world.turns);
-    // With nobody in between it leaves each of its two peers' slots to them once more.
+    // With nobody in between it leaves its peer's slot to it once more.
     world.offer(1, 0, 300, false);
     world.run(world.now + seconds(1));
     world.offer(1, 0, 300, false);
     world.run(world.now + seconds(60));
     assert!(
-        about(waited(&world, 4, end(&world, 3)), 12 + 2 * 6),
+        about(waited(&world, 4, end(&world, 3)), 12 + 6),
         "{:?}",
         world.turns
     );

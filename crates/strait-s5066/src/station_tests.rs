@@ -1,7 +1,7 @@
 //! Stations on a half-duplex medium in virtual time.
 
 use super::*;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use strait_core::rate::LineRate;
 use strait_core::{Instant, Room};
 
@@ -37,7 +37,8 @@ enum Event {
         turn: usize,
         bytes: Vec<u8>,
     },
-    Carrier(usize, bool),
+    /// Of a transmission: its power is there, or gone.
+    Carrier(usize, usize, bool),
     Drained(usize),
 }
 
@@ -63,6 +64,8 @@ struct World {
     chance: Stream,
     /// Who hears whom: `deaf[to][from]` hears nothing.
     deaf: Vec<Vec<bool>>,
+    /// By station: the transmissions whose power is there.
+    powers: Vec<BTreeSet<usize>>,
     /// By station: when which C_PDU came.
     came: Vec<Vec<(Instant, Vec<u8>)>>,
     outcomes: Vec<Vec<(u32, bool)>>,
@@ -99,6 +102,7 @@ impl World {
             serial: 0,
             chance: Stream::new(7, "air"),
             deaf: alloc::vec![alloc::vec![false; count]; count],
+            powers: alloc::vec![BTreeSet::new(); count],
             came: alloc::vec![Vec::new(); count],
             outcomes: alloc::vec![Vec::new(); count],
             tickets: 0,
@@ -120,12 +124,12 @@ impl World {
         Self::new(air, alloc::vec![settings(0), settings(1)])
     }
 
-    /// A station whose peers are all others, in order; its own place is an address nobody has.
+    /// A station whose peers are all others, in order; its own place is everybody's address.
     fn station(&self, number: usize, settings: Settings, life: u64) -> Station<u32> {
         let peers: Vec<Address> = (0..self.keyed.len())
             .map(|peer| {
                 if peer == number {
-                    Address::new(999)
+                    Address::BROADCAST
                 } else {
                     address(peer)
                 }
@@ -154,11 +158,11 @@ impl World {
             Event::Arrive { from, .. } => *from != number,
             Event::Carrier(..) | Event::Advance(_) => true,
         });
-        if self.keyed[number].take().is_some() {
+        if let Some(keyed) = self.keyed[number].take() {
             for other in (0..self.keyed.len()).filter(|other| *other != number) {
                 self.plan(
                     self.now + Duration::from_millis(600),
-                    Event::Carrier(other, false),
+                    Event::Carrier(other, keyed.turn, false),
                 );
             }
         }
@@ -218,13 +222,26 @@ impl World {
                     self.settle(to);
                 }
             }
-            Event::Carrier(number, on) => {
-                self.stations[number].hear_carrier(now, on);
-                self.settle(number);
+            Event::Carrier(number, turn, on) => {
+                let powers = &mut self.powers[number];
+                let before = !powers.is_empty();
+                if on {
+                    powers.insert(turn);
+                } else {
+                    powers.remove(&turn);
+                }
+                let power = !powers.is_empty();
+                if power != before {
+                    self.stations[number].hear_carrier(now, power);
+                    self.settle(number);
+                }
             }
             Event::Drained(number) => {
                 self.keyed[number] = None;
                 self.stations[number].drained(now);
+                if !self.powers[number].is_empty() {
+                    self.stations[number].hear_carrier(now, true);
+                }
                 self.settle(number);
             }
         }
@@ -281,12 +298,13 @@ impl World {
         if !self.stations[number].begin(self.now, to, room, waiting) {
             return;
         }
+        let turn = self.spoilt.len();
         self.keyed[number] = Some(Keyed {
             starts,
             blocks: 0,
             block: 0,
             pending: Vec::new(),
-            turn: self.turns.len(),
+            turn,
         });
         let on_air: Vec<usize> = self
             .keyed
@@ -304,7 +322,7 @@ impl World {
             if !self.deaf[other][number] {
                 self.plan(
                     self.now + Duration::from_millis(500),
-                    Event::Carrier(other, true),
+                    Event::Carrier(other, turn, true),
                 );
             }
         }
@@ -393,9 +411,8 @@ impl World {
         } else {
             self.plan(ends, Event::Drained(number));
             for to in (0..self.keyed.len()).filter(|to| *to != number) {
-                if !self.deaf[to][number] {
-                    self.plan(ends + block + DELAY, Event::Carrier(to, false));
-                }
+                let over = Event::Carrier(to, keyed.turn, false);
+                self.plan(ends + block + DELAY, over);
             }
         }
         self.keyed[number] = Some(keyed);
@@ -771,9 +788,11 @@ fn storm(seed: u64) {
         delivery: Duration::from_millis(300),
     });
     let both = |number: usize| Settings {
-        slots: slots.map(|slots| Slots {
-            number: number as u32 + 1,
-            ..slots
+        access: slots.map_or(Access::Turns, |slots| {
+            Access::Slots(Slots {
+                number: number as u32 + 1,
+                ..slots
+            })
         }),
         long_numbers: long_numbers || number == 0,
         turn_max: Duration::from_secs(30),
@@ -844,6 +863,9 @@ fn whatever_happens_nothing_comes_twice_and_nothing_stays() {
 
 #[path = "station_slot_tests.rs"]
 mod slots;
+
+#[path = "station_access_tests.rs"]
+mod access;
 
 #[test]
 fn what_nobody_wants_any_more_is_given_up_on_the_air_and_the_rest_comes() {

@@ -206,6 +206,13 @@ pub(crate) fn collect(
             (busiest as f64 / duration_ns).min(1.0),
         );
     }
+    for (node, port, stats) in built.world.radios() {
+        let of = built.world.stats().find(|(name, _)| *name == node);
+        let port = of.and_then(|(_, of)| Some(of.ports.get(port.index())?.name.as_str()));
+        if let Some(port) = port {
+            metrics.insert(format!("{node}.{port}.collisions"), stats.collisions as f64);
+        }
+    }
     for (node, stats) in built.world.stats() {
         for port in stats.ports.iter().filter(|port| port.plain_octets > 0) {
             let share = port.compressed_octets as f64 / port.plain_octets as f64;

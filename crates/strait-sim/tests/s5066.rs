@@ -206,3 +206,43 @@ fn clients_bind_again_when_their_node_is_back() {
         assert!(accesses[0].confirmed > 0, "{accesses:?}");
     }
 }
+
+#[test]
+fn a_net_of_five_shares_the_air_by_addresses_and_all_hear_the_group() {
+    let outcome = run_scenario(&load_file("hf/net.toml"), &Options::default(), |_, _| ());
+    let outcome = outcome.unwrap();
+    for (name, most) in [("ping-ab", 0.0), ("ping-cd", 0.0), ("ping-ea", 0.0)] {
+        let lost = outcome.metric(Scenario::BASE, &format!("{name}.loss"));
+        assert!(lost.iter().all(|lost| *lost <= most), "{name}: {lost:?}");
+    }
+    for name in ["file-ad", "file-eb"] {
+        let complete = format!("{name}.complete");
+        assert_eq!(outcome.metric(Scenario::BASE, &complete), [1.0], "{name}");
+    }
+    let run = outcome.of(Scenario::BASE).next().unwrap();
+    let heard = ["a", "b", "d", "e"].map(|name| {
+        let stats = run.stats.iter().find(|(node, _)| node == name);
+        stats.unwrap().1.ports[1].hf.clients.indications
+    });
+    // Nine in 300 s, each of which goes three times and is given once.
+    assert_eq!(heard, [9; 4]);
+    // `a` and `c` begin at the same moment; everybody counts that.
+    let met = |variant: &str| -> f64 {
+        let of = |node: &str| outcome.metric(variant, &format!("{node}.hf.collisions"));
+        ["a", "b", "c", "d", "e"].into_iter().flat_map(of).sum()
+    };
+    let garbled = |variant| -> u64 {
+        let stats = outcome.of(variant).flat_map(|run| &run.stats);
+        let ports = stats.filter_map(|(_, stats)| Some(stats.ports.get(1)?.hf.garbled));
+        ports.sum()
+    };
+    assert!(met(Scenario::BASE) >= 3.0 && garbled(Scenario::BASE) >= 3);
+    assert!(met("turns") > 2.0 * met(Scenario::BASE));
+    assert!(garbled("turns") > garbled(Scenario::BASE));
+    assert_eq!(run.unexplained, 0);
+}
+
+#[test]
+fn books_are_right_in_a_net_with_collisions() {
+    books_are_right(load_file("hf/net.toml"));
+}

@@ -21,6 +21,8 @@ pub struct HfStats {
     pub repeated: u64,
     /// Transmissions that weren't answered.
     pub unanswered: u64,
+    /// Transmissions of others of which nothing was understood: where others collide, and noise.
+    pub garbled: u64,
     /// Stations that it has a link with now.
     pub links: u64,
     /// Links made, by either end.

@@ -10,7 +10,7 @@ use super::{counters, gauges, seconds, seconds_counters};
 type StationValue = (&'static str, &'static str, fn(&HfStats) -> u64);
 type LinkValue = (&'static str, &'static str, fn(&HfPeer) -> u64);
 
-const STATION_COUNTERS: [StationValue; 17] = [
+const STATION_COUNTERS: [StationValue; 18] = [
     ("hf_turns", "Transmissions of a station", |s| s.turns),
     ("hf_d_pdus_out", "D_PDUs sent", |s| s.d_pdus_out),
     ("hf_d_pdus_in", "D_PDUs received", |s| s.d_pdus_in),
@@ -18,6 +18,11 @@ const STATION_COUNTERS: [StationValue; 17] = [
     ("hf_unanswered", "Transmissions without an answer", |s| {
         s.unanswered
     }),
+    (
+        "hf_garbled",
+        "Transmissions that nothing was understood of",
+        |s| s.garbled,
+    ),
     ("hf_links_made", "Links made, by either end", |s| {
         s.links_made
     }),

@@ -12,8 +12,9 @@ use strait_core::units::{BitRate, Octets, Time};
 use strait_core::waveform::{self, Family};
 use strait_s5066::eow::interleaver_code;
 use strait_s5066::s_pdu::{SAP_ETHER, SAP_IP};
-use strait_s5066::{Adapt, Address, Settings, Slots, sis};
+use strait_s5066::{Adapt, Address, Settings, sis};
 
+use super::hf_access::{AccessConfig, SlotsConfig};
 use crate::config::{
     HfModemConfig, InvalidConfig, IpRules, PayloadCompression, PortConfig, invalid,
 };
@@ -73,6 +74,9 @@ pub struct HfConfig {
     /// Turns by slots, as stations in use have them; absent, by the end of each transmission.
     #[serde(default)]
     pub slots: Option<SlotsConfig>,
+    /// Who may begin when; absent, by turns, or by `slots` if these are given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<AccessConfig>,
     /// The data rate follows what arrives; absent, it is the modem's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapt: Option<AdaptConfig>,
@@ -121,6 +125,9 @@ pub struct ProbeConfig {
     /// How long each is of use, 2 s to 15 days; 300 s if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Time>,
+    /// Without ARQ: times that each is sent again, 0 to 15.
+    #[serde(default)]
+    pub repeats: u8,
 }
 
 const fn probe_octets() -> Octets {
@@ -133,7 +140,9 @@ impl ProbeConfig {
         let own = [SAP_IP, SAP_ETHER].contains(&self.sap);
         let numbers = self.sap > 15 || self.priority > 15 || self.octets.0 > 2048;
         let ttl_s = self.ttl.map_or(2.0, |ttl| ttl.0.as_secs_f64());
-        own || numbers
+        let plain = self.arq && self.repeats > 0 || self.repeats > 15;
+        own || plain
+            || numbers
             || !(1.0..=100.0).contains(&period_s)
             || !(2.0..=1_296_000.0).contains(&ttl_s)
             || self.expedited && !self.arq
@@ -201,42 +210,6 @@ pub struct GiveUpConfig {
     pub lost_link: bool,
 }
 
-/// Turns by slots: a station that owes an answer gives it at once. All else waits for the station's
-/// own slot, counted from the end of the last transmission.
-#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub struct SlotsConfig {
-    /// This station's number, another one for each; if absent, one more than the last number of
-    /// its address.
-    #[serde(default)]
-    pub number: Option<u32>,
-    /// The length of a slot; 3 s if absent.
-    #[serde(default)]
-    pub length: Option<Time>,
-    /// The shortest transmission; 1 s if absent.
-    #[serde(default)]
-    pub turn_min: Option<Time>,
-    /// Octets that a modem is given ahead of time; 2000 if absent.
-    #[serde(default)]
-    pub committed: Option<Octets>,
-    /// How long what arrived takes to who it is for; 500 ms if absent.
-    #[serde(default)]
-    pub delivery: Option<Time>,
-}
-
-impl SlotsConfig {
-    fn slots(&self, own: Address) -> Slots {
-        let time = |time: Option<Time>, or: Duration| time.map_or(or, |it| it.0);
-        Slots {
-            length: time(self.length, Duration::from_secs(3)),
-            number: self.number.unwrap_or_else(|| (own.bits() & 0xff) + 1),
-            turn_min: time(self.turn_min, Duration::from_secs(1)),
-            delivery: time(self.delivery, Duration::from_millis(500)),
-            committed_octets: self.committed.map_or(2000, |octets| octets.0 as usize),
-        }
-    }
-}
-
 /// The subnetwork interface of a station, as a socket.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
@@ -292,7 +265,7 @@ impl HfConfig {
             answer_margin: time(self.answer_margin, usual.answer_margin),
             unanswered_max: self.unanswered.unwrap_or(usual.unanswered_max),
             long_numbers: self.long_numbers,
-            slots: self.slots.as_ref().map(|slots| slots.slots(usual.own)),
+            access: self.access(usual.own),
             adapt: self.adapt(),
             window: self.window.unwrap_or(usual.window),
             segment_octets_max: self
@@ -395,32 +368,11 @@ impl HfConfig {
                 "must be 1 to 64",
             ),
             (
-                self.slots
-                    .as_ref()
-                    .is_some_and(|it| it.number.is_some_and(|number| number > 100)),
-                "hf.slots.number",
-                "must be 100 at most",
-            ),
-            (
-                self.slots
-                    .as_ref()
-                    .is_some_and(|it| outside(it.length, zero, second * 60)),
-                "hf.slots.length",
-                "must be 60 s at most",
-            ),
-            (
-                self.slots.as_ref().is_some_and(|it| {
-                    let outside = |time| outside(time, zero, second * 60);
-                    outside(it.turn_min) || outside(it.delivery)
-                }),
-                "hf.slots.turn_min, delivery",
-                "must be 60 s at most",
-            ),
-            (
                 self.probe.iter().any(ProbeConfig::is_wrong),
                 "hf.probe",
                 "sap must be 0 to 15 but 8 and 9, period 1 s to 100 s, octets 2048 at most, \
-                 priority 15 at most, ttl 2 s to 15 days; what is expedited goes with ARQ",
+                 priority 15 at most, ttl 2 s to 15 days; what is expedited goes with ARQ, and \
+                 `repeats` is for what goes without, 15 at most",
             ),
             (
                 self.segment
@@ -442,7 +394,8 @@ impl HfConfig {
             ),
         ];
         let first = wrong.into_iter().find(|(wrong, ..)| *wrong);
-        first.map(|(_, key, message)| (key, message))
+        let first = first.map(|(_, key, message)| (key, message));
+        first.or_else(|| self.access_fault())
     }
 }
 

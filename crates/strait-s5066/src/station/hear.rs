@@ -36,34 +36,24 @@ impl<T> Station<T> {
         self.finder = finder;
     }
 
-    /// The transmission that we heard is over. Who was spoken to answers at once; others leave him
-    /// the time to begin. With slots, one that came in its slot after ours without ARQ doesn't put
-    /// ours off: slots count from the transmission that began their round.
+    /// The transmission that we heard is over.
     pub(super) fn end_hearing(&mut self, now: Instant) {
         let mut finder = core::mem::take(&mut self.finder);
         finder.end(|d_pdu| self.take(now, d_pdu));
         self.finder = finder;
         let lasted = now.since(self.on_since);
         self.end_measuring(self.speaker);
+        let patience = self.patience();
+        let others = self.peers.iter_mut().enumerate();
+        for (_, peer) in others.filter(|(number, _)| self.spoke != Some(*number)) {
+            peer.link.put_off(self.on_since, now, patience);
+        }
         match self.speaker.take() {
             Some(number) => self.peers[number].air.1 += lasted,
             None => self.others += lasted,
         }
-        let own_end = self.plain_end.take();
-        let wait = match (self.spoke, self.settings.slots) {
-            (Some(number), slots) if slots.is_none() || self.owes(number) => self.settings.guard,
-            (_, Some(slots)) => {
-                let wait = slots.wait();
-                own_end
-                    .map(|end| end + wait)
-                    .filter(|slot| self.on_since <= *slot)
-                    .map_or(wait, |slot| slot.since(now).max(self.settings.guard))
-            }
-            _ => {
-                let slots = 1 + self.chance.below(4) as u32;
-                self.answer_time() * slots
-            }
-        };
+        self.stats.garbled += u64::from(!self.share.understood);
+        let wait = self.wait_after_hearing(now);
         self.phase = Phase::Quiet(now + wait);
         if let Some(peer) = self.spoke {
             self.next_peer = peer;
@@ -101,7 +91,7 @@ impl<T> Station<T> {
     }
 
     /// Whether a peer waits for an answer.
-    fn owes(&self, number: usize) -> bool {
+    pub(super) fn owes(&self, number: usize) -> bool {
         let peer = &self.peers[number];
         peer.owes_ack
             || peer.expedited.owes_ack
@@ -113,6 +103,7 @@ impl<T> Station<T> {
 
     fn take(&mut self, now: Instant, d_pdu: &DPdu<'_>) {
         self.stats.d_pdus_in += 1;
+        (self.share.understood, self.share.last) = (true, Some(d_pdu.from));
         let damaged = d_pdu.body.segment().is_some_and(|segment| !segment.intact);
         self.stats.damaged += u64::from(damaged);
         let known = |address| self.peers.iter().position(|it| it.address == address);
@@ -267,7 +258,8 @@ impl<T> Station<T> {
         if let Some(CPdu::Data(s_pdu)) = CPdu::parse(&received.c_pdu)
             && !s_pdu.is_empty()
         {
-            let delivery = self.settings.slots.map_or(Duration::ZERO, |it| it.delivery);
+            let delivery = self.settings.access.slots();
+            let delivery = delivery.map_or(Duration::ZERO, |it| it.delivery);
             self.received.push_back((self.now + delivery, received));
         }
     }
@@ -362,7 +354,7 @@ impl<T> Station<T> {
             self.peers[number].link.says = Some(CPdu::Rejected(EXCLUSIVE_LINK));
             return;
         }
-        let patience = self.answer_time() * 4;
+        let patience = self.patience();
         let long = self.settings.long_numbers;
         let peer = &mut self.peers[number];
         peer.answered = true;

@@ -1,5 +1,6 @@
 //! A station: its links to peers, and whose turn it is on the air.
 
+mod access;
 mod adapt;
 mod hear;
 mod turn;
@@ -21,6 +22,8 @@ use crate::quality::Quality;
 use crate::rate::{Adapt, Changes, Reason};
 use crate::stream::Finder;
 
+use self::access::Share;
+pub use self::access::{Access, Csma, Order, Slots};
 use self::adapt::Towards;
 use self::turn::{EOT_MAX, OnAir, Outgoing};
 
@@ -51,8 +54,8 @@ pub struct Settings {
     pub window: u32,
     /// The longest segment.
     pub segment_octets_max: usize,
-    /// Turns by slots; without, by the end of each transmission alone.
-    pub slots: Option<Slots>,
+    /// How it shares the air.
+    pub access: Access,
     /// The data rate follows what arrives; without, it is the medium's own.
     pub adapt: Option<Adapt>,
 }
@@ -74,32 +77,9 @@ impl Settings {
             long_numbers: true,
             window: crate::arq::SHORT_WINDOW_MAX,
             segment_octets_max: SEGMENT_OCTETS_MAX,
-            slots: None,
+            access: Access::Turns,
             adapt: None,
         }
-    }
-}
-
-/// Turns by slots, as stations in use have them: who owes an answer gives it at once, all else
-/// waits for the station's own slot after the end of the last transmission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slots {
-    /// The length of a slot.
-    pub length: Duration,
-    /// This station's number: it begins after so many slots and one.
-    pub number: u32,
-    /// The shortest transmission.
-    pub turn_min: Duration,
-    /// Octets that the modem is given ahead of time: what comes while a transmission lasts must be
-    /// behind them.
-    pub committed_octets: usize,
-    /// How long what arrived takes to who it is for, where programs of their own hand it on.
-    pub delivery: Duration,
-}
-
-impl Slots {
-    fn wait(self) -> Duration {
-        self.length * self.number.saturating_add(1)
     }
 }
 
@@ -175,6 +155,8 @@ pub struct StationStats {
     pub strangers: u64,
     /// Turns of ours that weren't answered.
     pub unanswered: u64,
+    /// Transmissions of others of which nothing was understood: others' collisions, and noise.
+    pub garbled: u64,
     /// Links made, by either end.
     pub links_made: u64,
     /// Links taken for lost, and calls given up.
@@ -310,6 +292,8 @@ pub struct Station<T> {
     snr: (i32, i32),
     /// Its rate, where the modem tells.
     heard_bit_s: Option<u32>,
+    /// What it knows of the others' use of the air.
+    share: Share,
     /// Time on the air of stations that aren't peers.
     others: Duration,
     /// The only peer that is served, where a link is kept for it alone.
@@ -364,6 +348,7 @@ impl<T> Station<T> {
             speaker: None,
             snr: (0, 0),
             heard_bit_s: None,
+            share: Share::default(),
             others: Duration::ZERO,
             exclusive: None,
             next_peer: 0,
@@ -480,6 +465,7 @@ impl<T> Station<T> {
                 self.finder = Finder::default();
                 self.spoke = None;
                 (self.on_since, self.speaker) = (now, None);
+                (self.share.understood, self.share.last) = (false, None);
             }
             (false, Phase::Hearing(_)) => self.end_hearing(now),
             (false, _) => {}
@@ -495,6 +481,7 @@ impl<T> Station<T> {
         };
         self.peers[on_air.peer].air.0 += now.since(self.on_since);
         self.plain_end = on_air.plain.then_some(now);
+        self.share.last = Some(self.settings.own);
         self.follow_agreement(on_air.peer);
         self.phase = if on_air.wants_answer {
             Phase::Awaiting(now + self.answer_time())
@@ -502,29 +489,6 @@ impl<T> Station<T> {
             Phase::Quiet(now + self.rest(&on_air))
         };
         self.advance(now);
-    }
-
-    /// How long the air stays silent after a transmission of ours before anything begins that is no
-    /// answer. With slots, who sends without ARQ lets the others have theirs first: nobody answers
-    /// him; once one of them has spoken, his own slot comes (see [`Station::end_hearing`]). Without
-    /// slots, the peer that was answered may have more to say, and isn't heard at once.
-    fn rest(&self, on_air: &OnAir) -> Duration {
-        match self.settings.slots {
-            Some(slots) if on_air.plain => {
-                slots.wait() + slots.length * self.peers.len() as u32 * 2
-            }
-            Some(slots) => slots.wait(),
-            None if on_air.answers => self.answer_time(),
-            None => self.settings.guard,
-        }
-    }
-
-    /// How long after the end of our transmission an answer is heard to begin: theirs is as slow as
-    /// ours.
-    fn answer_time(&self) -> Duration {
-        let latency = self.state.map_or(Duration::ZERO, |state| state.latency);
-        let slower = self.slower_block() * 2;
-        latency * 2 + slower + self.lead * 2 + self.settings.guard + self.settings.answer_margin
     }
 
     /// Brings the station up to this moment.
@@ -574,8 +538,7 @@ impl<T> Station<T> {
         }
     }
 
-    /// Nothing was heard of a turn. Two stations that began at the same time must not do so again:
-    /// the next attempt is after some answer times, the more the longer nothing is heard.
+    /// Nothing was heard of a turn.
     fn miss_answer(&mut self, now: Instant, number: usize) {
         let long = self.settings.long_numbers;
         let exclusive = self.exclusive == Some(number);
@@ -584,7 +547,7 @@ impl<T> Station<T> {
         self.stats.unanswered += 1;
         peer.unanswered += 1;
         peer.expedited.end_answer();
-        let slots = 1u64 << peer.unanswered.min(4);
+        let unanswered = peer.unanswered;
         match peer.link.state {
             State::Calling { tries } if tries >= self.settings.calls_max => {
                 peer.link.forget();
@@ -601,12 +564,8 @@ impl<T> Station<T> {
             State::Idle => {}
         }
         self.miss_rate(now, number);
-        let slot = self.answer_time();
-        let wait = match self.settings.slots {
-            Some(slots) => slots.wait(),
-            None => slot * self.chance.below(slots) as u32,
-        };
-        self.phase = Phase::Quiet(now + wait.max(self.settings.guard));
+        let wait = self.wait_after_silence(unanswered);
+        self.phase = Phase::Quiet(now + wait);
     }
 
     /// A link is taken for lost.
@@ -674,12 +633,9 @@ impl<T> Station<T> {
             Phase::Free | Phase::Keyed => None,
         };
         let peers = self.peers.iter().flat_map(|peer| {
-            let sends_at = match peer.link.state {
-                State::Made { sends_at, .. } => Some(sends_at),
-                _ => None,
-            };
+            let calls_at = peer.link.calls_at();
             let idle = peer.link.idle_at(self.settings.idle);
-            [peer.paused_until, sends_at, idle].into_iter().flatten()
+            [peer.paused_until, calls_at, idle].into_iter().flatten()
         });
         let told = self.received.front().map(|(at, _)| *at);
         let later = peers.chain(self.assembler.wake()).chain(told);
@@ -712,9 +668,9 @@ impl<T> Station<T> {
             return false;
         };
         let link = match peer.link.state {
-            State::Idle => self.phase == Phase::Free,
+            _ if peer.link.wants_call(self.now) => self.phase == Phase::Free,
             State::Made { .. } => self.may_send(peer),
-            State::Calling { .. } | State::Breaking { .. } => false,
+            State::Idle | State::Calling { .. } | State::Breaking { .. } => false,
         };
         self.has_turn(to) && link && !peer.expedited.is_open() && !peer.address.is_group()
     }
@@ -730,9 +686,9 @@ impl<T> Station<T> {
             return turn && peer.outgoing.is_none();
         }
         turn && match peer.link.state {
-            State::Idle => self.phase == Phase::Free,
+            _ if peer.link.wants_call(self.now) => self.phase == Phase::Free,
             State::Made { .. } => self.may_send(peer) && peer.send.takes(),
-            State::Calling { .. } | State::Breaking { .. } => false,
+            State::Idle | State::Calling { .. } | State::Breaking { .. } => false,
         }
     }
 
@@ -746,20 +702,11 @@ impl<T> Station<T> {
         }
     }
 
-    /// Whether what comes now still joins a transmission.
-    fn is_open(&self, on_air: &OnAir) -> bool {
-        let (Some(slots), Some(state)) = (self.settings.slots, self.state) else {
-            return true;
-        };
-        let ahead = state.tx_rate.time_for(slots.committed_octets as u64);
-        on_air.planned > 0 || self.now.max(on_air.starts) + ahead < on_air.ends
-    }
-
     /// Whether data with ARQ may go to the peer.
     fn may_send(&self, peer: &Peer<T>) -> bool {
         let managed = peer.management.is_open() || peer.towards.is_changing();
         let free = peer.reset.open.is_none() && !managed;
-        peer.link.carries(self.now) && free
+        peer.link.carries() && free
     }
 
     /// Takes what [`Station::takes`] said yes to. Offers with ARQ need a link: [`Station::link`]
@@ -802,11 +749,11 @@ impl<T> Station<T> {
         }
         let exclusive = self.exclusive == Some(to);
         match self.peers.get_mut(to) {
-            Some(peer) if peer.link.state == State::Idle => {
+            Some(peer) if peer.link.wants_call(now) => {
                 peer.link.call(long, exclusive);
                 false
             }
-            Some(peer) => peer.link.carries(now) && peer.reset.open.is_none(),
+            Some(peer) => peer.link.carries() && peer.reset.open.is_none(),
             None => false,
         }
     }

@@ -93,6 +93,8 @@ pub(super) struct OnAir {
     pub(super) answers: bool,
     /// It has data without ARQ.
     pub(super) plain: bool,
+    /// It has no data.
+    pub(super) brief: bool,
     /// Acknowledgements have gone out up to so many places above the lower edge.
     acked: Option<usize>,
     /// What was said of the link, to say it again where there is room.
@@ -120,7 +122,7 @@ impl<T> Station<T> {
         let reset = peer.reset.open.is_some() && peer.link.is_made();
         let more = self.may_send(peer) && (peer.send.has_more() || peer.expedited.has_more());
         let waits = peer.send.held() + peer.expedited.held() > 0
-            && peer.link.state == crate::link::State::Idle
+            && peer.link.wants_call(self.now)
             && peer.paused_until.is_none();
         peer.link.says.is_some()
             || peer.management.has_to_say()
@@ -177,8 +179,13 @@ impl<T> Station<T> {
         if !self.peers[to].awaited {
             self.peers[to].management.repeat();
         }
-        let mut octets = self.planned_octets(to, waiting);
-        let (place, pace) = self.safest(to, octets, self.has_data(to, waiting.0));
+        let brief = self.is_brief(now, to);
+        let data = !brief && self.has_data(to, waiting.0);
+        let mut octets = self.owed_octets(to);
+        if !brief {
+            octets += self.data_octets(to, waiting);
+        }
+        let (place, pace) = self.safest(to, octets, data);
         if pace.mode.is_none() {
             octets = octets.min(room.octets);
         }
@@ -193,7 +200,8 @@ impl<T> Station<T> {
         let risked = whole_blocks(turn_max / peer.caution, pace.block);
         let most = risked.max(pace.blocks_for(longest));
         let most = most.clamp(1, whole_blocks(turn_max, pace.block).max(1));
-        let shortest = self.settings.slots.map_or(Duration::ZERO, |it| it.turn_min);
+        let slots = self.settings.access.slots();
+        let shortest = slots.map_or(Duration::ZERO, |it| it.turn_min);
         let least = blocks_in(shortest, pace.block).clamp(1, most);
         let blocks = pace.blocks_for(octets).clamp(least, most);
         self.on_air = Some(OnAir {
@@ -203,11 +211,12 @@ impl<T> Station<T> {
             blocks,
             starts: room.starts,
             ends: room.starts + pace.time_of(blocks),
-            planned: waiting.0,
+            planned: if brief { 0 } else { waiting.0 },
             begins: true,
             wants_answer: false,
             answers: false,
             plain: false,
+            brief,
             acked: None,
             said: None,
             acks_again: 0,
@@ -228,10 +237,10 @@ impl<T> Station<T> {
         data && !peer.management.is_open()
     }
 
-    fn planned_octets(&self, number: usize, waiting: (usize, usize)) -> usize {
+    /// Octets of what is to be said beside data.
+    fn owed_octets(&self, number: usize) -> usize {
         let peer = &self.peers[number];
         let field = field_octets(peer.address, self.settings.own);
-        let segment = self.segment_octets(number);
         let mut octets = self.management_octets(number);
         if peer.link.says.is_some() {
             octets += NON_ARQ_OVERHEAD + field + 1;
@@ -249,12 +258,21 @@ impl<T> Station<T> {
         if peer.expedited.owes_ack {
             octets += EMPTY + field + 1 + SELECTIVE_OCTETS_MAX;
         }
+        octets
+    }
+
+    /// Octets of data, those that were offered and those that wait.
+    fn data_octets(&self, number: usize, waiting: (usize, usize)) -> usize {
+        let peer = &self.peers[number];
+        let field = field_octets(peer.address, self.settings.own);
+        let segment = self.segment_octets(number);
         if peer.management.is_open() {
-            return octets;
+            return 0;
         }
         if self.may_send(peer) && peer.expedited.has_more() {
-            return octets + peer.expedited.backlog(segment, self.around(number));
+            return peer.expedited.backlog(segment, self.around(number));
         }
+        let mut octets = 0;
         let (waiting_octets, packets) = waiting;
         // As they will be cut: each into even pieces of about the best length.
         let mean = waiting_octets / packets.max(1);
@@ -481,7 +499,7 @@ impl<T> Station<T> {
         out: &mut Vec<u8>,
     ) -> bool {
         let number = on_air.peer;
-        if self.peers[number].management.is_open() {
+        if self.peers[number].management.is_open() || on_air.brief {
             return false;
         }
         self.note_used(on_air);
@@ -688,7 +706,7 @@ impl<T> Station<T> {
             }
         }
         let peer = &self.peers[number];
-        let alone = peer.expedited.is_open() || peer.management.is_open();
+        let alone = peer.expedited.is_open() || peer.management.is_open() || on_air.brief;
         if !self.may_send(peer) || alone {
             return false;
         }

@@ -1,9 +1,9 @@
 //! Ports with a radio: what they put on the air, and what they hear.
 
-use strait_channel::hf::{Air, Heard, PathId, StationId};
+use strait_channel::hf::{Air, Heard, PathId, StationId, StationStats};
 use strait_channel::{Line, LinkConfig, LinkError, LinkKind, Side};
 use strait_core::node::{FrameMeta, PortEvent};
-use strait_core::{Input, Instant, NeighbourId, TxMeta};
+use strait_core::{Input, Instant, NeighbourId, PortId, TxMeta};
 
 use super::{Attach, Body, Fabric, World};
 use crate::event::What;
@@ -129,6 +129,15 @@ impl World {
             self.settle(node);
         }
         self.fabric.plan_air();
+    }
+
+    /// Every radio's node and port, and what it did and met on the air.
+    pub fn radios(&self) -> impl Iterator<Item = (&str, PortId, &StationStats)> {
+        let Radio { air, ports, .. } = &self.fabric.radio;
+        ports.iter().enumerate().map(|(number, end)| {
+            let stats = air.station_stats(StationId(number));
+            (self.slots[end.node.0].name.as_str(), end.port, stats)
+        })
     }
 
     /// A node's radios fall silent with it.

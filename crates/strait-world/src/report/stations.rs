@@ -16,6 +16,7 @@ pub struct StationReport {
     pub d_pdus_in: u64,
     pub repeated: u64,
     pub unanswered: u64,
+    pub garbled: u64,
     pub links_made: u64,
     pub links_lost: u64,
     pub resets: u64,
@@ -158,6 +159,7 @@ impl StationReport {
             d_pdus_in: stats.d_pdus_in,
             repeated: stats.repeated,
             unanswered: stats.unanswered,
+            garbled: stats.garbled,
             links_made: stats.links_made,
             links_lost: stats.links_lost,
             resets: stats.resets,
@@ -275,6 +277,7 @@ pub fn station_tables<'a>(
         ("D_PDUs in", ""),
         ("repeats", ""),
         ("unanswered", "turns"),
+        ("garbled", "turns"),
         ("links made", ""),
         ("links lost", ""),
         ("resets", ""),
@@ -341,6 +344,7 @@ pub fn station_tables<'a>(
             number(station.d_pdus_in),
             number(station.repeated),
             number(station.unanswered),
+            number(station.garbled),
             number(station.links_made),
             number(station.links_lost),
             number(station.resets),
@@ -396,8 +400,8 @@ mod tests {
         (stats.queued[2], stats.queued[10]) = (4, 1);
         let report = StationReport::new(&stats).expect("a station");
         let tables = station_tables([("a.hf", &report)].into_iter());
-        assert_eq!(tables[0].rows[0][10], "2: 4, 10: 1".into());
-        assert_eq!(tables[0].rows[0][11], 1.5.into());
+        assert_eq!(tables[0].rows[0][11], "2: 4, 10: 1".into());
+        assert_eq!(tables[0].rows[0][12], 1.5.into());
         assert_eq!(tables[1].rows[0][2], "Edition 3".into());
         assert_eq!(tables[1].rows[0][7], 2.0.into());
         assert_eq!(station_tables(core::iter::empty()).len(), 0);

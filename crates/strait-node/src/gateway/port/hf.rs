@@ -148,6 +148,7 @@ impl Hf {
             d_pdus_in: counts.d_pdus_in,
             repeated: self.station.repeated(),
             unanswered: counts.unanswered,
+            garbled: counts.garbled,
             links: 0,
             links_made: counts.links_made,
             links_lost: counts.links_lost,

@@ -107,6 +107,7 @@ impl Probe {
             // By the client at the other end: the whole way is looked at.
             confirmation: if self.config.arq { 2 } else { 0 },
             any_order: true,
+            repeats: self.config.repeats,
             ..Service::default()
         }
     }

@@ -1,0 +1,274 @@
+//! Who may begin when: what a station waits after the end of a transmission, its own or another's.
+//!
+//! Whatever the rule, a station listens before it begins, and who owes an answer gives it at once.
+//! The rules differ in what all else waits.
+
+use strait_core::{Duration, Instant};
+
+use super::turn::OnAir;
+use super::{Address, Station};
+
+/// How stations share the air.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// By the end of each transmission: who was spoken to begins at once, with whatever it has.
+    /// Made for two.
+    #[default]
+    Turns,
+    /// By slots of each station, counted from the end of the last transmission.
+    Slots(Slots),
+    /// By slots or times that are drawn after each transmission. Made for many.
+    Csma(Csma),
+}
+
+impl Access {
+    /// The slots of stations, if it is these.
+    #[must_use]
+    pub const fn slots(self) -> Option<Slots> {
+        match self {
+            Self::Slots(slots) => Some(slots),
+            Self::Turns | Self::Csma(_) => None,
+        }
+    }
+}
+
+/// Turns by slots, as stations in use have them: who owes an answer gives it at once, all else
+/// waits for the station's own slot after the end of the last transmission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    /// The length of a slot.
+    pub length: Duration,
+    /// This station's number: it begins after so many slots and one.
+    pub number: u32,
+    /// The shortest transmission.
+    pub turn_min: Duration,
+    /// Octets that the modem is given ahead of time: what comes while a transmission lasts must be
+    /// behind them.
+    pub committed_octets: usize,
+    /// How long what arrived takes to who it is for, where programs of their own hand it on.
+    pub delivery: Duration,
+}
+
+impl Slots {
+    fn wait(self) -> Duration {
+        self.length * self.number.saturating_add(1)
+    }
+}
+
+/// Listen before transmit for a net of many (Annexes J and K of STANAG 5066). The first slot after
+/// a transmission is for its answer; then each station that has something to say waits some slots
+/// more, and begins if nobody has by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Csma {
+    /// What a station waits.
+    pub order: Order,
+    /// The length of a slot: from one station's decision to begin to when all others hear its
+    /// power. It is never shorter than what the station's own modem takes to the first octet.
+    pub slot: Duration,
+    /// Slots among which is drawn when all is well.
+    pub slots: u32,
+    /// The most of them: their number is doubled by each collision.
+    pub slots_max: u32,
+    /// Two that answer each other with data let others in after this time.
+    pub exchange: Duration,
+}
+
+/// What a station waits before it begins, from the end of the answer's slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Whole slots, drawn anew each time.
+    Chance,
+    /// A time, drawn anew each time from as many slots.
+    Jitter,
+    /// The slots of those whose turn is before its own: stations have turns by their addresses,
+    /// beginning behind who spoke last.
+    Address,
+}
+
+/// What a station knows of how crowded the air is, and of who has it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Share {
+    /// How often the number of slots is doubled.
+    crowding: u32,
+    /// A D_PDU of the transmission that we hear was understood.
+    pub(super) understood: bool,
+    /// Who transmitted last, if that is known.
+    pub(super) last: Option<Address>,
+    /// The peer with whom answers go to and fro, and since when.
+    exchange: Option<(usize, Instant)>,
+}
+
+impl Share {
+    /// The next attempt is among twice as many slots.
+    fn crowd(&mut self, csma: Csma) {
+        self.crowding += u32::from(self.slots(csma) < csma.slots_max);
+    }
+
+    /// Slots to draw from.
+    fn slots(&self, csma: Csma) -> u32 {
+        let slots = u64::from(csma.slots.max(1)) << self.crowding.min(31);
+        let most = u64::from(csma.slots_max.max(1));
+        slots.min(most) as u32
+    }
+}
+
+impl<T> Station<T> {
+    /// How long the air stays silent after a transmission of ours before anything begins that is no
+    /// answer. With slots of stations, who sends without ARQ lets the others have theirs first:
+    /// nobody answers him; once one of them has spoken, his own slot comes (see
+    /// [`Station::wait_after_hearing`]). Without slots, the peer that was answered may have more to
+    /// say, and isn't heard at once.
+    pub(super) fn rest(&mut self, on_air: &OnAir) -> Duration {
+        self.share.exchange = None;
+        match self.settings.access {
+            Access::Slots(slots) if on_air.plain => slots.wait() + slots.length * self.nodes() * 2,
+            Access::Slots(slots) => slots.wait(),
+            // The others know of the end only when they have decoded it.
+            Access::Csma(csma) => self.latency() + self.contend(csma),
+            Access::Turns if on_air.answers => self.answer_time(),
+            Access::Turns => self.settings.guard,
+        }
+    }
+
+    /// What a station waits after another's transmission, whose last octets it has. Who was spoken
+    /// to answers at once; others leave him the time to begin. With slots of stations, one that
+    /// came in its slot after ours without ARQ doesn't put ours off: slots count from the
+    /// transmission that began their round.
+    pub(super) fn wait_after_hearing(&mut self, now: Instant) -> Duration {
+        let own_end = self.plain_end.take();
+        let owed = self.spoke.filter(|number| self.owes(*number));
+        self.note_exchange(owed);
+        match (self.settings.access, self.spoke) {
+            (Access::Turns, Some(_)) => self.settings.guard,
+            (_, _) if owed.is_some() => self.settings.guard,
+            (Access::Turns, None) => {
+                let slots = 1 + self.chance.below(4) as u32;
+                self.answer_time() * slots
+            }
+            (Access::Slots(slots), _) => {
+                let wait = slots.wait();
+                own_end
+                    .map(|end| end + wait)
+                    .filter(|slot| self.on_since <= *slot)
+                    .map_or(wait, |slot| slot.since(now).max(self.settings.guard))
+            }
+            (Access::Csma(csma), _) => {
+                if self.share.understood {
+                    self.share.crowding = self.share.crowding.saturating_sub(1);
+                } else {
+                    self.share.crowd(csma);
+                }
+                self.contend(csma)
+            }
+        }
+    }
+
+    /// What a station waits that wasn't answered. Two stations that began at the same time must not
+    /// do so again: without slots of their own they wait by chance, the more the longer nothing is
+    /// heard.
+    pub(super) fn wait_after_silence(&mut self, unanswered: u32) -> Duration {
+        self.share.exchange = None;
+        let wait = match self.settings.access {
+            Access::Slots(slots) => slots.wait(),
+            Access::Csma(csma) => {
+                self.share.crowd(csma);
+                self.share.last = None;
+                self.contend(csma)
+            }
+            Access::Turns => {
+                let slots = 1u64 << unanswered.min(4);
+                self.answer_time() * self.chance.below(slots) as u32
+            }
+        };
+        wait.max(self.settings.guard)
+    }
+
+    /// The slot for an answer, and what this station waits behind it.
+    fn contend(&mut self, csma: Csma) -> Duration {
+        let slot = csma.slot.max(self.lead + self.settings.guard);
+        let slots = self.share.slots(csma);
+        let drawn = match csma.order {
+            Order::Chance => slot * self.chance.below(slots.into()) as u32,
+            Order::Jitter => {
+                let all = u64::try_from((slot * slots).as_nanos()).unwrap_or(u64::MAX);
+                Duration::from_nanos(self.chance.below(all.max(1)))
+            }
+            Order::Address => slot * self.places_before(),
+        };
+        slot + drawn
+    }
+
+    /// How many other stations it knows.
+    fn nodes(&self) -> u32 {
+        let nodes = self.peers.iter().filter(|peer| !peer.address.is_group());
+        nodes.count() as u32
+    }
+
+    /// How many stations have their turn before this one.
+    fn places_before(&self) -> u32 {
+        let own = self.settings.own;
+        let stations = || self.peers.iter().map(|peer| peer.address);
+        let stations = || stations().filter(|address| !address.is_group());
+        let below = |address: Address| {
+            let all = stations().chain([own]);
+            all.filter(|other| *other < address).count()
+        };
+        let count = stations().count() + 1;
+        let first = match self.share.last {
+            Some(last) => below(last) + usize::from(stations().chain([own]).any(|it| it == last)),
+            None => 0,
+        };
+        let before = (below(own) + count - first % count) % count;
+        u32::try_from(before).unwrap_or(u32::MAX)
+    }
+
+    /// Notes with whom answers go to and fro.
+    fn note_exchange(&mut self, owed: Option<usize>) {
+        let known = self.share.exchange;
+        self.share.exchange = owed.map(|number| match known {
+            Some((with, since)) if with == number => (number, since),
+            _ => (number, self.on_since),
+        });
+    }
+
+    /// Whether a transmission to a peer that begins now is to say what it owes and nothing else:
+    /// two that have more and more for each other would never let others in.
+    pub(super) fn is_brief(&mut self, now: Instant, to: usize) -> bool {
+        match (self.settings.access, self.share.exchange) {
+            (Access::Csma(csma), Some((with, since))) if with == to => {
+                now.since(since) >= csma.exchange
+            }
+            _ => {
+                self.share.exchange = Some((to, now));
+                false
+            }
+        }
+    }
+
+    /// Whether what comes now still joins a transmission.
+    pub(super) fn is_open(&self, on_air: &OnAir) -> bool {
+        let (Some(slots), Some(state)) = (self.settings.access.slots(), self.state) else {
+            return !on_air.brief;
+        };
+        let ahead = state.tx_rate.time_for(slots.committed_octets as u64);
+        on_air.planned > 0 || self.now.max(on_air.starts) + ahead < on_air.ends
+    }
+
+    /// How long after the end of our transmission an answer is heard to begin: theirs is as slow as
+    /// ours.
+    pub(super) fn answer_time(&self) -> Duration {
+        let slower = self.slower_block() * 2;
+        let ways = self.latency() * 2 + self.lead * 2;
+        ways + slower + self.settings.guard + self.settings.answer_margin
+    }
+
+    /// How long a caller may take to send its data, or to call again.
+    pub(super) fn patience(&self) -> Duration {
+        self.answer_time() * 4
+    }
+
+    /// From the end of a block to its octets at the others.
+    fn latency(&self) -> Duration {
+        self.state.map_or(Duration::ZERO, |state| state.latency)
+    }
+}

@@ -1,0 +1,245 @@
+//! Nets of many that listen before they transmit.
+
+use super::*;
+use crate::d_pdu::{Body, DPdu};
+
+const SLOT: Duration = Duration::from_millis(600);
+const NS: Duration = Duration::from_nanos(1);
+
+fn csma(order: Order) -> Csma {
+    Csma {
+        order,
+        slot: SLOT,
+        slots: 8,
+        slots_max: 64,
+        exchange: Duration::from_secs(30),
+    }
+}
+
+fn net(count: usize, csma: Csma) -> World {
+    let station = |number: usize| Settings {
+        access: Access::Csma(csma),
+        turn_max: Duration::from_secs(10),
+        ..settings(number)
+    };
+    World::new(Air::at(9600, 0.0), (0..count).map(station).collect())
+}
+
+/// A warning from one station to another: short, and of no consequence for who overhears it.
+fn word(from: usize, to: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let body = Body::Warning {
+        received: 15,
+        reason: 0,
+    };
+    let d_pdu = DPdu {
+        eow: 0,
+        eot: 1,
+        to: address(to),
+        from: address(from),
+        body,
+    };
+    d_pdu.put(&mut bytes);
+    bytes
+}
+
+/// Lets a station hear one transmission that ends at `end`; none of it, if there are no octets.
+fn overhear(station: &mut Station<u32>, end: Instant, bytes: &[u8]) {
+    station.hear_carrier(end - Duration::from_secs(2), true);
+    station.hear(end, bytes);
+    station.hear_carrier(end, false);
+}
+
+/// How long a station keeps quiet after `end`, checked to the nanosecond.
+fn quiet(station: &mut Station<u32>, end: Instant) -> Duration {
+    let Phase::Quiet(at) = station.phase else {
+        panic!("{:?}", station.phase);
+    };
+    station.advance(at - NS);
+    assert!(!station.may_transmit());
+    station.advance(at);
+    assert!(station.may_transmit());
+    at.since(end)
+}
+
+#[test]
+fn by_address_the_turn_goes_round_from_who_spoke_last() {
+    let mut end = Instant::from_secs(10);
+    // By own number, and who spoke: how many slots after the answer's.
+    for (own, spoke, to, slots) in [
+        (0, 3, 1, 0),
+        (1, 3, 0, 1),
+        (2, 3, 0, 2),
+        (2, 1, 3, 0),
+        (0, 1, 3, 2),
+    ] {
+        let mut world = net(4, csma(Order::Address));
+        let station = &mut world.stations[own];
+        overhear(station, end, &word(spoke, to));
+        assert_eq!(
+            quiet(station, end),
+            SLOT * (1 + slots),
+            "{own} after {spoke}"
+        );
+        // Nobody knows whose that was: the lowest address begins.
+        end += Duration::from_secs(20);
+        overhear(station, end, &[]);
+        assert_eq!(quiet(station, end), SLOT * (1 + own as u32));
+    }
+}
+
+#[test]
+fn by_chance_whole_slots_are_drawn_and_more_of_them_after_collisions() {
+    let mut world = net(3, csma(Order::Chance));
+    let station = &mut world.stations[0];
+    let mut end = Instant::from_secs(10);
+    let mut most = Vec::new();
+    for garbled in [false, true] {
+        let mut drawn = Vec::new();
+        for _ in 0..300 {
+            let bytes = if garbled { Vec::new() } else { word(1, 2) };
+            overhear(station, end, &bytes);
+            let slots = quiet(station, end).as_nanos() / SLOT.as_nanos();
+            assert_eq!(station.now, end + SLOT * slots as u32);
+            drawn.push(slots);
+            end += Duration::from_secs(60);
+        }
+        assert_eq!(drawn.iter().min(), Some(&1));
+        most.push(drawn.into_iter().max());
+    }
+    // Eight slots; 64 after collisions, which are the most.
+    assert_eq!(most, [Some(8), Some(64)]);
+    assert_eq!(station.stats().garbled, 300);
+    // What is understood halves them again.
+    for slots in [32, 16, 8] {
+        overhear(station, end, &word(1, 2));
+        assert!(quiet(station, end) <= SLOT * slots);
+        end += Duration::from_secs(60);
+    }
+}
+
+#[test]
+fn jitter_is_any_time_behind_the_answers_slot() {
+    let mut world = net(3, csma(Order::Jitter));
+    let station = &mut world.stations[0];
+    let mut end = Instant::from_secs(10);
+    let mut between = 0;
+    for _ in 0..50 {
+        overhear(station, end, &word(1, 2));
+        let waited = quiet(station, end);
+        assert!((SLOT..SLOT * 9).contains(&waited), "{waited:?}");
+        between += u32::from(!waited.as_nanos().is_multiple_of(SLOT.as_nanos()));
+        end += Duration::from_secs(60);
+    }
+    assert_eq!(between, 50);
+}
+
+#[test]
+fn a_slot_is_never_shorter_than_what_the_own_modem_takes() {
+    let short = Csma {
+        slot: Duration::from_millis(10),
+        ..csma(Order::Address)
+    };
+    let mut world = net(2, short);
+    world.offer(0, 1, 100, false);
+    world.run(Instant::from_secs(20));
+    let station = &mut world.stations[0];
+    let end = Instant::from_secs(30);
+    overhear(station, end, &word(1, 1));
+    let slot = LEAD + settings(0).guard;
+    assert_eq!(quiet(station, end), slot);
+}
+
+#[test]
+fn an_owed_answer_goes_at_once_and_comes_before_all_else() {
+    let mut world = net(5, csma(Order::Chance));
+    for from in 1..5 {
+        world.offer(from, 0, 300, true);
+    }
+    world.run(Instant::from_secs(200));
+    let mut marks = world.marks(0);
+    marks.sort_unstable();
+    assert_eq!(marks, [0, 1, 2, 3]);
+    // Whenever one was spoken to and answered, nobody came in between.
+    let guard = settings(0).guard;
+    let latency = world.state().latency;
+    for pair in world.turns.windows(2) {
+        let [(_, starts, blocks), (_, next, _)] = pair else {
+            unreachable!()
+        };
+        let silent = next.since(*starts + world.air.block * *blocks);
+        let answer = latency + guard + LEAD;
+        assert!(
+            silent <= answer || silent >= answer + SLOT - guard,
+            "{silent:?}"
+        );
+    }
+}
+
+/// Everybody has plenty for the next one; the share of the air that carried it, and by station the
+/// C_PDUs that came.
+fn full(count: usize, access: Access) -> (f64, Vec<usize>, u32) {
+    let station = |number: usize| Settings {
+        access,
+        turn_max: Duration::from_secs(10),
+        ..settings(number)
+    };
+    let mut world = World::new(Air::at(9600, 0.0), (0..count).map(station).collect());
+    for from in 0..count {
+        for _ in 0..800 {
+            world.offer(from, (from + 1) % count, 1000, true);
+        }
+    }
+    let end = Instant::from_secs(900);
+    world.run(end);
+    let mut came = Vec::new();
+    for to in 0..count {
+        let marks = world.marks(to);
+        assert_once(&marks);
+        came.push(marks.len());
+    }
+    let octets = came.iter().sum::<usize>() * 1000;
+    let share = octets as f64 * 8.0 / 9600.0 / 900.0;
+    (share, came, world.collisions)
+}
+
+#[test]
+fn with_everybody_at_it_turns_by_address_waste_little_and_are_shared_evenly() {
+    let (share, came, collisions) = full(5, Access::Csma(csma(Order::Address)));
+    let (least, most) = (came.iter().min(), came.iter().max());
+    assert!(share > 0.7, "{share}");
+    assert!(least >= most.map(|most| most * 9 / 10).as_ref(), "{came:?}");
+    // They all begin at the same moment, and haven't heard each other before.
+    assert!(collisions <= 4, "{collisions}");
+}
+
+#[test]
+fn with_everybody_at_it_drawn_waits_still_give_each_a_share() {
+    for order in [Order::Chance, Order::Jitter] {
+        let many = Csma {
+            slots: 24,
+            ..csma(order)
+        };
+        let (share, came, collisions) = full(5, Access::Csma(many));
+        let all = came.iter().all(|came| *came > 25);
+        assert!(
+            share > 0.28 && all,
+            "{order:?}: {share}, {came:?}, {collisions}"
+        );
+    }
+}
+
+#[test]
+fn two_that_have_more_and_more_for_each_other_let_others_in() {
+    let mut world = net(3, csma(Order::Chance));
+    for _ in 0..500 {
+        world.offer(0, 1, 1000, true);
+        world.offer(1, 0, 1000, true);
+    }
+    world.run(Instant::from_secs(60));
+    world.offer(2, 0, 200, true);
+    let mark = world.tickets - 1;
+    world.run(Instant::from_secs(240));
+    let came = world.marks(0).contains(&mark);
+    assert!(came, "{:?}", world.turns);
+}
