@@ -6,6 +6,7 @@ pub mod gateway;
 pub mod hbh;
 pub mod journal;
 pub mod mgen;
+pub mod modem_port;
 pub mod pair;
 pub mod payload;
 pub mod rohc;
@@ -19,7 +20,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 26] = [
+pub const TARGETS: [Target; 27] = [
     ("analyse", wire::analyse),
     ("ethernet", ethernet::ethernet),
     ("gateway_handle", gateway::gateway_handle),
@@ -33,6 +34,7 @@ pub const TARGETS: [Target; 26] = [
     ("mgen_log", mgen::log),
     ("mgen_message", mgen::message),
     ("mgen_script", mgen::script),
+    ("modem_port", modem_port::modem_port),
     ("node_config", text::node_config),
     ("octet_frames", wire::octet_frames),
     ("payload", payload::payload),

@@ -3,7 +3,10 @@
 use strait_core::node::PortState;
 use strait_core::rate::LineRate;
 use strait_core::{Duration, Instant, Room};
+use strait_s5066::c_pdu::CPdu;
 use strait_s5066::d_pdu::{Body, DPdu, Data, NonArq, Segment, parse};
+use strait_s5066::eow::{Eow, high_rate_of};
+use strait_s5066::s_pdu::{CONFIRMS_MAX, DataSPdu, confirmations, packet};
 use strait_s5066::stream::Finder;
 use strait_s5066::{Address, Settings, Station};
 
@@ -20,6 +23,30 @@ pub fn s5066(data: &[u8]) {
     let whole = found(bytes, bytes.len().max(1));
     assert_eq!(found(bytes, cut), whole, "cut by {cut}");
     hear(bytes, cut);
+    inside(bytes);
+}
+
+/// The same octets as what D_PDUs carry: what is read is written and read again.
+fn inside(bytes: &[u8]) {
+    if let Some(c_pdu) = CPdu::parse(bytes) {
+        let mut out = Vec::new();
+        c_pdu.put(&mut out);
+        assert_eq!(CPdu::parse(&out), Some(c_pdu));
+    }
+    if let Some(data) = DataSPdu::parse(bytes) {
+        let mut out = Vec::new();
+        data.put_header(&mut out);
+        out.extend_from_slice(data.u_pdu);
+        assert_eq!(DataSPdu::parse(&out), Some(data));
+        let _ = packet(&data);
+    }
+    assert!(confirmations(bytes).count() <= CONFIRMS_MAX);
+    for pair in bytes.chunks_exact(2) {
+        let bits = u16::from_be_bytes([pair[0] & 15, pair[1]]);
+        let eow = Eow::parse(bits);
+        assert_eq!(Eow::parse(eow.bits()), eow);
+    }
+    let _ = high_rate_of(bytes);
 }
 
 fn found(bytes: &[u8], cut: usize) -> Vec<(u8, usize)> {
@@ -60,6 +87,11 @@ fn hear(bytes: &[u8], cut: usize) {
         latency: Duration::from_millis(482),
     };
     station.set_up(now, state);
+    // One that calls hears answers.
+    if cut % 2 == 0 {
+        station.link(0);
+        answer(&mut station, now);
+    }
     for piece in bytes.chunks(cut * 16) {
         station.hear_carrier(now, true);
         station.hear(now, piece);

@@ -17,6 +17,7 @@ pub fn of(target: &str) -> Vec<Seed> {
         "hbh" => vec![("orders".into(), crate::hbh::orders())],
         "s5066" => vec![("exchange".into(), crate::s5066::exchange())],
         "sis" => vec![("exchange".into(), crate::sis::exchange())],
+        "modem_port" => vec![("exchange".into(), crate::modem_port::exchange())],
         "kiss" => vec![("frames".into(), kiss_frames())],
         "octet_frames" => {
             let stuffed = vectors("link/segments.txt").into_iter();

@@ -1,5 +1,6 @@
 //! What clients of a STANAG 5066 node's subnetwork interface send.
 
+use strait_core::node::WallTime;
 use strait_core::{Duration, Instant};
 use strait_s5066::Address;
 use strait_s5066::sis::{
@@ -15,8 +16,11 @@ pub fn sis(data: &[u8]) {
         clients_max: 3,
         reserved: vec![9],
         ttl_max: Duration::from_secs(600),
+        compact_confirmations: true,
+        time_to_die: true,
     });
     let mut now = Instant::ZERO;
+    sis.set_calendar(now, WallTime(1_800_000_000_000_000_000));
     sis.set_up(now, true);
     for id in 0..4 {
         sis.open(now, id);
@@ -33,6 +37,8 @@ pub fn sis(data: &[u8]) {
             id @ 0..3 => sis.hear(now, u64::from(id), piece),
             3 => sis.arrive(now, &arrived(piece, whom & 8 != 0)),
             4 => sis.set_up(now, whom & 8 != 0),
+            5 => sis.set_ours(0, whom & 8 != 0),
+            6 => while sis.poll_overdue().is_some() {},
             _ => send(&mut sis, now, whom & 8 != 0),
         }
         read(&mut sis);
@@ -68,7 +74,7 @@ fn arrived(s_pdu: &[u8], arq: bool) -> Arrived<'_> {
 fn send(sis: &mut Sis, now: Instant, delivered: bool) {
     while let Some(next) = sis.next(|_| true) {
         let taken = sis.take_next(next.number);
-        assert!(taken.is_some_and(|taken| taken.c_pdu.len() <= 2048 + 4));
+        assert!(taken.is_some_and(|taken| taken.c_pdu.len() <= 2048 + 8));
         sis.decide(now, next.number, delivered);
     }
 }
@@ -112,8 +118,11 @@ pub fn exchange() -> Vec<u8> {
         Primitive::UnidataRequest(expedited, request).put(&mut said);
         piece(0, &said);
     }
-    piece(13, &[]);
+    piece(15, &[]);
     piece(11, b"\x10\x45hello");
+    piece(13, &[]);
+    piece(11, b"\xc3\x54\xc0\x12\x34\x00\x07hello");
+    piece(11, b"\xd0\x00\x01\x80\x02");
     piece(11, b"\x03\x54\x80hello");
     piece(11, b"\x38\x54");
     octets

@@ -12,6 +12,7 @@ pub mod c_pdu;
 pub mod calendar;
 pub mod check;
 pub mod d_pdu;
+mod early;
 pub mod eow;
 mod link;
 mod management;

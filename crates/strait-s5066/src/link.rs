@@ -2,7 +2,7 @@
 
 use strait_core::{Duration, Instant};
 
-use crate::c_pdu::{CPdu, NO_MORE_DATA};
+use crate::c_pdu::{CPdu, NO_MORE_DATA, Ours};
 
 /// Where a link stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,11 @@ pub(crate) enum State {
     /// None.
     Idle,
     /// It was asked for so many times.
-    Calling { tries: u32 },
+    Calling {
+        tries: u32,
+        /// Data went with the first call, and this one goes on with it.
+        early: bool,
+    },
     /// It is made.
     Made {
         /// The caller breaks it when it isn't needed any more.
@@ -25,17 +29,6 @@ pub(crate) enum State {
     },
     /// It is being broken, so many times.
     Breaking { tries: u32 },
-}
-
-/// What a C_PDU of the other end changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// Nothing.
-    None,
-    /// Both ends begin anew, with long numbers or not.
-    Made { long: bool },
-    /// The link is gone.
-    Gone,
 }
 
 /// One link, and what is to be said about it.
@@ -86,7 +79,12 @@ impl Link {
 
     /// Whether data may be sent.
     pub(crate) const fn carries(&self) -> bool {
-        matches!(self.state, State::Made { unheard: None, .. })
+        matches!(self.state, State::Made { unheard: None, .. }) || self.calls_with_data()
+    }
+
+    /// Whether a call is open that data went with.
+    pub(crate) const fn called_with_data(&self) -> bool {
+        matches!(self.state, State::Calling { early: true, .. })
     }
 
     /// Whether the other end is to be called before data may be sent.
@@ -106,9 +104,26 @@ impl Link {
         }
     }
 
-    /// Whether both ends agreed to long numbers.
+    pub(crate) const fn is_calling(&self) -> bool {
+        matches!(self.state, State::Calling { .. })
+    }
+
+    /// Whether it waits for an answer of the other end.
+    pub(crate) const fn waits(&self) -> bool {
+        let open = matches!(self.state, State::Calling { .. } | State::Breaking { .. });
+        open && self.says.is_none()
+    }
+
+    /// Whether data goes with a call: with the first of a row. One that nobody answers is repeated
+    /// without, as short as can be.
+    pub(crate) const fn calls_with_data(&self) -> bool {
+        let early = matches!(self.state, State::Calling { early: true, .. });
+        early && self.tries() == 1
+    }
+
+    /// Whether long numbers are in use.
     pub(crate) const fn is_long(&self) -> bool {
-        matches!(self.state, State::Made { long: true, .. })
+        matches!(self.state, State::Made { long: true, .. }) || self.called_with_data()
     }
 
     /// Whether its caller wants no other served.
@@ -122,14 +137,52 @@ impl Link {
         )
     }
 
+    /// Times that it was asked for in a row.
+    pub(crate) const fn tries(&self) -> u32 {
+        match self.state {
+            State::Calling { tries, .. } => tries,
+            _ => 0,
+        }
+    }
+
     /// Asks for a link, again if need be.
-    pub(crate) fn call(&mut self, long: bool, exclusive: bool) {
-        let tries = match self.state {
-            State::Calling { tries } => tries + 1,
-            _ => 1,
+    pub(crate) fn call(&mut self, ours: Option<Ours>, exclusive: bool) {
+        let early = ours.is_some_and(|ours| ours.epoch.is_some());
+        let tries = self.tries() + 1;
+        self.state = State::Calling { tries, early };
+        self.says = Some(CPdu::Request { exclusive, ours });
+    }
+
+    /// The other end asked for it, and is answered. Until it shows that it heard the answer,
+    /// nothing of ours goes, and from `unheard` on it is called; `None`: its data says enough.
+    pub(crate) fn accept(
+        &mut self,
+        now: Instant,
+        unheard: Option<Instant>,
+        exclusive: bool,
+        ours: Option<Ours>,
+    ) {
+        self.state = State::Made {
+            by_us: false,
+            long: ours.is_some(),
+            unheard,
+            exclusive,
         };
-        self.state = State::Calling { tries };
-        self.says = Some(CPdu::Request { exclusive, long });
+        self.says = Some(CPdu::Accepted { ours });
+        self.used = now;
+    }
+
+    /// The other end accepted.
+    pub(crate) fn make(&mut self, now: Instant, long: bool) {
+        self.state = State::Made {
+            by_us: true,
+            long,
+            unheard: None,
+            // The caller knows what it keeps the link for.
+            exclusive: false,
+        };
+        self.says = None;
+        self.used = now;
     }
 
     /// Breaks the link, again if need be.
@@ -158,116 +211,9 @@ impl Link {
         }
     }
 
-    /// Takes what the other end says; `patience` is how long a caller may take to send its data,
-    /// and `long` says whether this end offers long numbers.
-    pub(crate) fn hear(
-        &mut self,
-        now: Instant,
-        c_pdu: CPdu<'_>,
-        patience: Duration,
-        offers_long: bool,
-    ) -> Change {
-        match c_pdu {
-            CPdu::Request { long, exclusive } => {
-                let long = long && offers_long;
-                // A second request before any data: our acceptance got lost.
-                self.state = State::Made {
-                    by_us: false,
-                    long,
-                    unheard: Some(now + patience),
-                    exclusive,
-                };
-                self.says = Some(CPdu::Accepted { long });
-                self.used = now;
-                Change::Made { long }
-            }
-            CPdu::Accepted { long } => {
-                let State::Calling { .. } = self.state else {
-                    return Change::None;
-                };
-                let long = long && offers_long;
-                self.state = State::Made {
-                    by_us: true,
-                    long,
-                    unheard: None,
-                    // The caller knows what it keeps the link for.
-                    exclusive: false,
-                };
-                self.says = None;
-                self.used = now;
-                Change::Made { long }
-            }
-            CPdu::Rejected(_) if matches!(self.state, State::Calling { .. }) => {
-                self.forget();
-                Change::Gone
-            }
-            CPdu::Break(_) => {
-                self.state = State::Idle;
-                self.says = Some(CPdu::BreakConfirm);
-                Change::Gone
-            }
-            CPdu::BreakConfirm if matches!(self.state, State::Breaking { .. }) => {
-                self.forget();
-                Change::Gone
-            }
-            CPdu::Rejected(_) | CPdu::BreakConfirm | CPdu::Data(_) => Change::None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PATIENCE: Duration = Duration::from_secs(10);
-
-    #[test]
-    fn a_link_is_made_and_broken_by_four_c_pdus() {
-        let (mut caller, mut called) = (Link::new(), Link::new());
-        let now = Instant::from_secs(1);
-        caller.call(true, false);
-        let request = caller.says.take().expect("a request");
-        let made = Change::Made { long: true };
-        assert_eq!(called.hear(now, request, PATIENCE, true), made);
-        let accepted = called.says.take().expect("an answer");
-        assert_eq!(caller.hear(now, accepted, PATIENCE, true), made);
-        assert!(caller.carries());
-        // The called end waits until it knows that the caller heard it; at last it calls itself.
-        assert!(!called.carries());
-        assert!(!called.wants_call(now + PATIENCE - Duration::from_nanos(1)));
-        assert!(called.wants_call(now + PATIENCE));
-        called.confirm(now);
-        assert!(called.carries());
-        assert!(!called.wants_call(now + PATIENCE));
-        let idle = Duration::from_secs(60);
-        assert_eq!(caller.idle_at(idle), Some(now + idle));
-        assert_eq!(called.idle_at(idle), Some(now + idle * 2));
-        caller.break_off();
-        let end = caller.says.take().expect("a break");
-        assert_eq!(called.hear(now, end, PATIENCE, true), Change::Gone);
-        let confirm = called.says.take().expect("an answer");
-        assert_eq!(caller.hear(now, confirm, PATIENCE, true), Change::Gone);
-        assert_eq!((caller.state, called.state), (State::Idle, State::Idle));
-    }
-
-    #[test]
-    fn long_numbers_need_both_ends() {
-        for (ours, theirs) in [(true, false), (false, true), (false, false)] {
-            let mut link = Link::new();
-            let request = CPdu::Request {
-                exclusive: false,
-                long: theirs,
-            };
-            let change = link.hear(Instant::ZERO, request, PATIENCE, ours);
-            assert_eq!(change, Change::Made { long: false });
-            assert_eq!(link.says, Some(CPdu::Accepted { long: false }));
-        }
-        // Nor does an acceptance make a link that nobody asked for.
-        let mut link = Link::new();
-        let accepted = CPdu::Accepted { long: true };
-        assert_eq!(
-            link.hear(Instant::ZERO, accepted, PATIENCE, true),
-            Change::None
-        );
+    /// The other end broke it, and is answered.
+    pub(crate) fn confirm_break(&mut self) {
+        self.state = State::Idle;
+        self.says = Some(CPdu::BreakConfirm);
     }
 }

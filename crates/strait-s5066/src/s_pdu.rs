@@ -14,6 +14,15 @@ const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
 /// Octets that carrying a packet costs: the C_PDU's, the S_PDU's and an Ethernet type.
 pub const AROUND_OCTETS_MAX: usize = 1 + 3 + 2;
 
+/// The type of client data with a number, of the types that Edition 3 leaves free.
+const NUMBERED: u8 = 12;
+
+/// The type of confirmations by numbers.
+const CONFIRMS: u8 = 13;
+
+/// Confirmations in an S_PDU, at most: as long as one of the standard's.
+pub const CONFIRMS_MAX: usize = 32;
+
 /// Client data with its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataSPdu<'a> {
@@ -27,16 +36,18 @@ pub struct DataSPdu<'a> {
     pub confirm: bool,
     /// When it is of no use any more, if it says so.
     pub dies: Option<TimeToDie>,
+    /// Between nodes of ours: the number, of 15 bits, by which it is confirmed.
+    pub number: Option<u16>,
     /// The client's data.
     pub u_pdu: &'a [u8],
 }
 
 impl<'a> DataSPdu<'a> {
-    /// Reads an S_PDU of type DATA; `None` for other types and what is too short.
+    /// Reads an S_PDU of client data; `None` for other types and what is too short.
     #[must_use]
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (&[first, saps, third], rest) = bytes.split_first_chunk::<3>()?;
-        if first >> 4 != 0 {
+        if first >> 4 != 0 && first >> 4 != NUMBERED {
             return None;
         }
         let (dies, u_pdu) = if third & 0x40 == 0 {
@@ -47,19 +58,27 @@ impl<'a> DataSPdu<'a> {
             let dies = TimeToDie::from_fields(third & 15, u16::from_be_bytes(*units));
             (dies, u_pdu)
         };
+        let (number, u_pdu) = if first >> 4 == NUMBERED {
+            let (number, u_pdu) = u_pdu.split_first_chunk()?;
+            (Some(u16::from_be_bytes(*number) & NUMBER), u_pdu)
+        } else {
+            (None, u_pdu)
+        };
         Some(Self {
             priority: first & 15,
             source: saps >> 4,
             destination: saps & 15,
             confirm: third & 0x80 != 0,
             dies,
+            number,
             u_pdu,
         })
     }
 
     /// Appends the header; the U_PDU is left to the caller.
     pub fn put_header(&self, out: &mut Vec<u8>) {
-        out.push(self.priority & 15);
+        let kind = self.number.map_or(0, |_| NUMBERED << 4);
+        out.push(kind | self.priority & 15);
         out.push(self.source << 4 | self.destination & 15);
         let third = u8::from(self.confirm) << 7;
         match self.dies.map(TimeToDie::fields) {
@@ -69,7 +88,31 @@ impl<'a> DataSPdu<'a> {
                 out.extend_from_slice(&units.to_be_bytes());
             }
         }
+        if let Some(number) = self.number {
+            out.extend_from_slice(&(number & NUMBER).to_be_bytes());
+        }
     }
+}
+
+/// The bits of a number.
+pub const NUMBER: u16 = 0x7fff;
+
+/// The first octet of an S_PDU with confirmations by numbers.
+pub const CONFIRMS_OCTET: u8 = CONFIRMS << 4;
+
+/// The two octets of a confirmation: the client has the data with this number, or there is none.
+#[must_use]
+pub const fn confirmation(number: u16, has: bool) -> [u8; 2] {
+    (number & NUMBER | if has { 0 } else { 0x8000 }).to_be_bytes()
+}
+
+/// The confirmations in an S_PDU of such: numbers, and whether the client has the data. An odd
+/// octet at the end isn't looked at.
+pub fn confirmations(s_pdu: &[u8]) -> impl Iterator<Item = (u16, bool)> {
+    let words = s_pdu.get(1..).unwrap_or_default().chunks_exact(2);
+    let words = words.take(CONFIRMS_MAX);
+    let words = words.map(|word| u16::from_be_bytes([word[0], word[1]]));
+    words.map(|word| (word & NUMBER, word & !NUMBER == 0))
 }
 
 /// The priority of a packet with this code point: twice its class selector, and 10 for those that
@@ -117,6 +160,7 @@ pub fn put_packet(packet: &[u8], dscp: u8, out: &mut Vec<u8>) {
         destination: sap,
         confirm: false,
         dies: None,
+        number: None,
         u_pdu: &[],
     };
     header.put_header(out);
@@ -166,6 +210,41 @@ mod tests {
             assert_eq!(around_octets(packet), head.len());
             assert_eq!(carried(&out), Some(packet));
         }
+    }
+
+    #[test]
+    fn data_with_a_number_and_its_confirmations_are_these_octets() {
+        let dated = DataSPdu {
+            priority: 3,
+            source: 5,
+            destination: 4,
+            confirm: true,
+            dies: TimeToDie::from_fields(5, 0x1234),
+            number: Some(0x7abc),
+            u_pdu: b"hi",
+        };
+        let octets = b"\xc3\x54\xc5\x12\x34\x7a\xbchi";
+        let mut out = Vec::new();
+        dated.put_header(&mut out);
+        assert_eq!(out, octets[..7]);
+        assert_eq!(DataSPdu::parse(octets), Some(dated));
+        let plain = DataSPdu {
+            dies: None,
+            ..dated
+        };
+        assert_eq!(DataSPdu::parse(b"\xc3\x54\x80\x7a\xbchi"), Some(plain));
+        assert_eq!(DataSPdu::parse(&octets[..6]), None);
+        let s_pdu = [
+            &[CONFIRMS_OCTET][..],
+            &confirmation(7, true),
+            &confirmation(8, false),
+            &[1],
+        ];
+        let s_pdu = s_pdu.concat();
+        assert_eq!(s_pdu, b"\xd0\0\x07\x80\x08\x01");
+        assert!(confirmations(&s_pdu).eq([(7, true), (8, false)]));
+        assert_eq!(confirmations(&[0xd0]).count(), 0);
+        assert_eq!(confirmations(&[0xd0; 999]).count(), CONFIRMS_MAX);
     }
 
     #[test]

@@ -63,6 +63,13 @@ pub struct HfConfig {
     /// Numbers of 16 bits with neighbours that have them, too; else all is as in Edition 3.
     #[serde(default = "yes")]
     pub long_numbers: bool,
+    /// Data goes with the call to a neighbour that is known to have long numbers, instead of after
+    /// its answer.
+    #[serde(default = "yes")]
+    pub early_data: bool,
+    /// Data of clients for such neighbours has numbers, and is confirmed by those.
+    #[serde(default = "yes")]
+    pub compact_confirmations: bool,
     /// Data of clients with a time to live says when it dies, and what arrives later than it says
     /// is dropped. Off where clocks, here or of others, can't be trusted.
     #[serde(default = "yes")]
@@ -265,6 +272,7 @@ impl HfConfig {
             answer_margin: time(self.answer_margin, usual.answer_margin),
             unanswered_max: self.unanswered.unwrap_or(usual.unanswered_max),
             long_numbers: self.long_numbers,
+            early_data: self.early_data,
             access: self.access(usual.own),
             adapt: self.adapt(),
             window: self.window.unwrap_or(usual.window),
@@ -297,6 +305,7 @@ impl HfConfig {
             },
             ttl_max: CLIENT_TTL_MAX,
             time_to_die: self.time_to_die,
+            compact_confirmations: self.compact_confirmations,
         }
     }
 

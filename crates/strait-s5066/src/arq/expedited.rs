@@ -152,18 +152,23 @@ impl<T> Expedited<T> {
         }
     }
 
-    /// Begins anew: what had left whole may have come, and is over; the rest waits for a new link.
-    pub(crate) fn restart(&mut self) {
+    /// The receiving end begins anew.
+    pub(crate) fn forget_incoming(&mut self) {
         (self.incoming, self.owes_ack) = (None, false);
+    }
+
+    /// The sending end begins anew: what had left whole may have come, and is over; the rest waits
+    /// for a new link.
+    pub(crate) fn restart(&mut self) {
         if let Some((_, send)) = &mut self.current {
-            send.restart(NUMBERING);
+            send.restart(NUMBERING, true);
             self.go_on();
         }
     }
 
     /// Gives up all there is.
     pub(crate) fn abandon(&mut self) {
-        (self.incoming, self.owes_ack) = (None, false);
+        self.forget_incoming();
         loop {
             self.go_on();
             let Some((_, send)) = &mut self.current else {

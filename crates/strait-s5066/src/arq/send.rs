@@ -549,16 +549,17 @@ impl<T> Sender<T> {
     }
 
     /// Begins anew with `numbering`. What had left whole may have arrived, and is over without an
-    /// acknowledgement; the rest can't have, and is sent again.
-    pub fn restart(&mut self, numbering: Numbering) {
+    /// acknowledgement, unless it is known that nothing `arrived`; the rest can't have, and is sent
+    /// again.
+    pub fn restart(&mut self, numbering: Numbering, arrived: bool) {
         let units = core::mem::take(&mut self.units);
         self.clear(numbering);
         for (number, mut unit) in units {
-            if unit.sent.is_some() {
+            if unit.sent.is_some() && arrived {
                 self.done.push_back(unit.done(false));
                 continue;
             }
-            (unit.cut, unit.open) = (0, 0);
+            (unit.cut, unit.open, unit.sent) = (0, 0, None);
             self.cutting.push_back(number);
             self.units.insert(number, unit);
         }

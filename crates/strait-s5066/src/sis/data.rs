@@ -12,7 +12,7 @@ use super::primitive::{
 use super::{Binding, MTU, Sis};
 use crate::address::Address;
 use crate::calendar::TimeToDie;
-use crate::s_pdu::DataSPdu;
+use crate::s_pdu::{CONFIRMS_MAX, CONFIRMS_OCTET, DataSPdu, NUMBER, confirmation, confirmations};
 
 /// U_PDUs of a client that wait or are under way: when it is told to stop, when it may go on, and
 /// when more are dropped without a word.
@@ -171,6 +171,7 @@ impl Sis {
             destination: request.sap,
             confirm: arq && service.confirmation == 2,
             dies: told,
+            number: None,
             u_pdu: &[],
         };
         let mut c_pdu = alloc::vec![0];
@@ -323,11 +324,15 @@ impl Sis {
     /// Takes what [`Self::next`] named. What becomes of it is told by [`Self::decide`].
     pub fn take_next(&mut self, number: u64) -> Option<Taken> {
         let place = self.queue.iter().position(|it| it.number == number)?;
-        let it = self.queue.remove(place);
+        let mut it = self.queue.remove(place);
         let confirmation = match it.service.mode {
             MODE_ARQ => it.service.confirmation,
             _ => 0,
         };
+        let ours = self.ours.get(it.peer) == Some(&true);
+        if confirmation == 2 && ours && self.settings.compact_confirmations {
+            it.c_pdu = numbered(&it.c_pdu, it.number);
+        }
         self.undecided.insert(
             it.number,
             Undecided {
@@ -472,8 +477,12 @@ impl Sis {
         let Some(&first) = s_pdu.first() else {
             return;
         };
+        // Of others, these types may be anything.
+        let ours = self.ours.get(arrived.from) == Some(&true);
         match first >> 4 {
             0 => self.arrive_data(arrived),
+            12 if ours => self.arrive_data(arrived),
+            13 if ours => self.arrive_confirmations(arrived.from, s_pdu),
             kind @ (1 | 2) => self.arrive_word(arrived.from, s_pdu, kind == 1),
             _ => self.arrive_hard_link(arrived.from, s_pdu),
         }
@@ -502,7 +511,7 @@ impl Sis {
                 self.stats.unbound += 1;
             }
             if data.confirm && arrived.arq {
-                self.answer(arrived, &data, [2 << 4 | 1]);
+                self.answer(arrived, &data, false);
             }
             return;
         };
@@ -533,16 +542,47 @@ impl Sis {
             &Primitive::UnidataIndication(arrived.expedited, indication),
         );
         if data.confirm && arrived.arq {
-            self.answer(arrived, &data, [1 << 4]);
+            self.answer(arrived, &data, true);
         }
     }
 
-    /// Tells the other client's node what became of its data here.
-    fn answer(&mut self, arrived: &Arrived<'_>, data: &DataSPdu<'_>, first: [u8; 1]) {
-        let mut s_pdu = Vec::from(first);
-        s_pdu.push(data.source << 4 | data.destination & 15);
-        s_pdu.extend_from_slice(head(data.u_pdu));
-        self.send_own(arrived.from, arrived.expedited, data.priority, &s_pdu);
+    /// Tells the other client's node what became of its data here: a client has it, or there is
+    /// none.
+    fn answer(&mut self, arrived: &Arrived<'_>, data: &DataSPdu<'_>, has: bool) {
+        let (to, expedited) = (arrived.from, arrived.expedited);
+        let Some(number) = data.number else {
+            let mut s_pdu = Vec::from([if has { 1 << 4 } else { 2 << 4 | 1 }]);
+            s_pdu.push(data.source << 4 | data.destination & 15);
+            s_pdu.extend_from_slice(head(data.u_pdu));
+            return self.send_own(to, expedited, data.priority, &s_pdu);
+        };
+        let word = confirmation(number, has);
+        let full = 2 + 2 * CONFIRMS_MAX;
+        let joins = |it: &&mut Submission| {
+            let same = it.owner.is_none() && it.peer == to && it.expedited == expedited;
+            same && it.c_pdu.get(1) == Some(&CONFIRMS_OCTET) && it.c_pdu.len() < full
+        };
+        if let Some(waits) = self.queue.iter_mut().find(joins) {
+            waits.c_pdu.extend_from_slice(&word);
+            waits.priority = waits.priority.max(data.priority);
+            return;
+        }
+        let s_pdu = [CONFIRMS_OCTET, word[0], word[1]];
+        self.send_own(to, expedited, data.priority, &s_pdu);
+    }
+
+    /// The same of data with numbers.
+    fn arrive_confirmations(&mut self, from: usize, s_pdu: &[u8]) {
+        for (number, has) in confirmations(s_pdu) {
+            let about = |(own, sent): &(&u64, &Undecided)| {
+                let same = **own as u16 & NUMBER == number;
+                same && sent.confirmation == 2 && sent.peer == from
+            };
+            let own = self.undecided.iter().find(about).map(|(own, _)| *own);
+            if let Some(sent) = own.and_then(|own| self.undecided.remove(&own)) {
+                self.tell(&sent, if has { None } else { Some(2) });
+            }
+        }
     }
 
     /// The other end says that a client has data of ours, or that there is none.
@@ -566,6 +606,21 @@ impl Sis {
             self.tell(&sent, if has { None } else { Some(2) });
         }
     }
+}
+
+/// The C_PDU of client data, with a number.
+fn numbered(c_pdu: &[u8], number: u64) -> Vec<u8> {
+    let data = c_pdu
+        .split_first()
+        .and_then(|(_, s_pdu)| DataSPdu::parse(s_pdu));
+    let Some(data) = data else {
+        return c_pdu.into();
+    };
+    let mut out = alloc::vec![0];
+    let number = Some(number as u16);
+    DataSPdu { number, ..data }.put_header(&mut out);
+    out.extend_from_slice(data.u_pdu);
+    out
 }
 
 /// What comes back of a U_PDU.

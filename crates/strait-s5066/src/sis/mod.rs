@@ -65,6 +65,8 @@ pub struct Settings {
     pub reserved: Vec<u8>,
     /// How long data of a client that doesn't say so itself is worth sending.
     pub ttl_max: Duration,
+    /// Data for nodes of ours has numbers, and its confirmations are those.
+    pub compact_confirmations: bool,
     /// Times to die are sent, and heeded: clocks are right, here and elsewhere.
     pub time_to_die: bool,
 }
@@ -146,6 +148,8 @@ pub struct Sis {
     calendar_ns: Option<u64>,
     /// By peer: there is a link.
     linked: Vec<bool>,
+    /// By peer: it is one of ours, and reads data with numbers.
+    ours: Vec<bool>,
     queue: Vec<Submission>,
     /// Sent, with an outcome that isn't known.
     undecided: BTreeMap<u64, Undecided>,
@@ -160,6 +164,7 @@ impl Sis {
     pub fn new(settings: Settings) -> Self {
         Self {
             linked: alloc::vec![false; settings.peers.len()],
+            ours: alloc::vec![false; settings.peers.len()],
             settings,
             clients: Vec::new(),
             ops: VecDeque::new(),
@@ -293,6 +298,13 @@ impl Sis {
     fn tell_availability(&mut self, id: u64) {
         let status = if self.up { 3 } else { 0 };
         self.say(id, &Primitive::SubnetAvailability { status, reason: 0 });
+    }
+
+    /// Whether a peer is one of ours, which reads data with numbers, and confirmations by them.
+    pub fn set_ours(&mut self, peer: usize, ours: bool) {
+        if let Some(known) = self.ours.get_mut(peer) {
+            *known = ours;
+        }
     }
 
     /// Brings the interface up to this moment. `linked` says of each peer whether there is a link,
@@ -510,6 +522,8 @@ impl Sis {
 /// The kind of management message that asks for the links.
 const MANAGEMENT_LINKS: u8 = 1;
 
+#[cfg(test)]
+mod compact_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub(super) fn interface(clients_max: usize) -> Sis {
         reserved: alloc::vec![SAP_IP, SAP_ETHER],
         ttl_max: Duration::from_secs(600),
         time_to_die: true,
+        compact_confirmations: true,
     });
     sis.set_up(Instant::ZERO, true);
     sis
@@ -553,6 +554,7 @@ impl Two {
             reserved: Vec::new(),
             ttl_max: Duration::from_secs(600),
             time_to_die: true,
+            compact_confirmations: true,
         });
         let mut two = Self {
             sis: [interface(4), far],

@@ -36,6 +36,8 @@ fn adapt() -> Adapt {
 fn settings(number: u32, adapt: Option<Adapt>) -> Settings {
     Settings {
         adapt,
+        // Fixed rates lose links in a fade: how soon calls bring them back is another matter.
+        early_data: false,
         ..Settings::new(Address::new(number + 1))
     }
 }

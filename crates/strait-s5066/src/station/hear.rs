@@ -6,9 +6,8 @@ use strait_core::{Duration, Instant};
 
 use super::{Phase, Received, Station};
 use crate::address::Address;
-use crate::c_pdu::{CPdu, EXCLUSIVE_LINK};
+use crate::c_pdu::CPdu;
 use crate::d_pdu::{Ack, Body, DPdu, Data, LongAck, NonArq, Reset};
-use crate::link::Change;
 
 /// The bit at `place`, the lowest of the first octet being the first; `None` behind the last.
 fn bit(octets: &[u8], place: usize) -> Option<bool> {
@@ -22,7 +21,7 @@ pub(super) const LONG_ACK_OCTETS: usize = 64;
 
 /// After a transmission that was lost for the most part, the next one is so much shorter than the
 /// longest.
-const CAUTION: u32 = 8;
+pub(super) const CAUTION: u32 = 8;
 
 impl<T> Station<T> {
     /// Octets of a transmission, errors included.
@@ -61,12 +60,15 @@ impl<T> Station<T> {
         let adapts = self.adapts();
         for number in 0..self.peers.len() {
             let peer = &mut self.peers[number];
+            peer.early.deaf = false;
             if !core::mem::take(&mut peer.awaited) {
                 continue;
             }
             // Who speaks to us is there, whether it has heard our message or not.
             let spoke = self.spoke == Some(number) && peer.management.is_open();
-            if core::mem::take(&mut peer.answered) || spoke {
+            // A call that was heard for a part isn't answered yet.
+            let open = peer.link.waits();
+            if (core::mem::take(&mut peer.answered) || spoke) && !open {
                 peer.unanswered = 0;
                 peer.send.end_answer();
                 peer.expedited.end_answer();
@@ -122,6 +124,9 @@ impl<T> Station<T> {
             if d_pdu.body.kind() != 6 {
                 self.take_order(number, d_pdu.eow);
             }
+        }
+        if self.peers[number].early.deaf && matches!(d_pdu.body.kind(), 0..=5 | 9 | 10) {
+            return;
         }
         match &d_pdu.body {
             Body::NonArq(piece) => self.take_non_arq(now, number, d_pdu.to, piece),
@@ -219,8 +224,9 @@ impl<T> Station<T> {
     }
 
     fn warn_of_no_link(&mut self, number: usize, kind: u8) {
-        // Who is being called hears of that anyway.
-        if self.peers[number].link.says.is_none() {
+        // Who is being called hears of that anyway, and a caller whose answer is under way knows.
+        let link = &self.peers[number].link;
+        if link.says.is_none() && !link.is_calling() {
             self.warn(number, kind, 1);
         }
     }
@@ -344,36 +350,6 @@ impl<T> Station<T> {
         }
     }
 
-    fn take_control(&mut self, now: Instant, number: usize, c_pdu: CPdu<'_>) {
-        // A link that is kept for one alone, by us, or by its caller's wish.
-        let kept = |peer: &super::Peer<T>| peer.link.is_exclusive();
-        let others = self.peers.iter().enumerate();
-        let mut others = others.filter(|(other, _)| *other != number);
-        let taken = !self.serves(number) || others.any(|(_, peer)| kept(peer));
-        if taken && matches!(c_pdu, CPdu::Request { .. }) {
-            self.peers[number].link.says = Some(CPdu::Rejected(EXCLUSIVE_LINK));
-            return;
-        }
-        let patience = self.patience();
-        let long = self.settings.long_numbers;
-        let peer = &mut self.peers[number];
-        peer.answered = true;
-        match peer.link.hear(now, c_pdu, patience, long) {
-            Change::None => {}
-            Change::Made { long } => {
-                self.stats.links_made += 1;
-                self.begin_anew(number, long);
-            }
-            Change::Gone => {
-                self.begin_anew(number, false);
-                if matches!(c_pdu, CPdu::Rejected(_)) {
-                    let pause = now + self.settings.call_pause;
-                    self.peers[number].paused_until = Some(pause);
-                }
-            }
-        }
-    }
-
     fn begin_reset(&mut self, number: usize) {
         let reset = &mut self.peers[number].reset;
         if reset.open.is_none() {
@@ -422,7 +398,7 @@ impl<T> Station<T> {
         }
         // It knows no long numbers, whatever was agreed.
         if reason == 0 && matches!(received, 9 | 10) {
-            self.settings.long_numbers = false;
+            self.peers[number].plain = true;
             self.lose_link(number);
         }
     }

@@ -2,6 +2,7 @@
 
 mod access;
 mod adapt;
+mod call;
 mod hear;
 mod turn;
 
@@ -15,6 +16,7 @@ use strait_core::{Duration, Instant};
 use crate::address::Address;
 use crate::arq::{Expedited, Numbering, Receiver, Sender};
 use crate::d_pdu::{Reset, SEGMENT_OCTETS_MAX};
+use crate::early::Early;
 use crate::link::{Link, State};
 use crate::management::Management;
 use crate::non_arq::Assembler;
@@ -48,8 +50,10 @@ pub struct Settings {
     pub calls_max: u32,
     /// The pause after them.
     pub call_pause: Duration,
-    /// Long numbers are offered to peers, and taken.
+    /// Long numbers are offered to peers, and taken, and with them data that comes with calls.
     pub long_numbers: bool,
+    /// Data goes with calls to peers that are known to take it.
+    pub early_data: bool,
     /// Edition 3's window, 1 to 128.
     pub window: u32,
     /// The longest segment.
@@ -75,6 +79,7 @@ impl Settings {
             calls_max: 4,
             call_pause: Duration::from_secs(30),
             long_numbers: true,
+            early_data: true,
             window: crate::arq::SHORT_WINDOW_MAX,
             segment_octets_max: SEGMENT_OCTETS_MAX,
             access: Access::Turns,
@@ -209,6 +214,12 @@ struct Peer<T> {
     management: Management,
     /// The rate of what is sent to it.
     towards: Towards,
+    /// Data with calls.
+    early: Early,
+    /// It said that it is one of ours when it called or answered last.
+    ours: bool,
+    /// It has no long numbers, whatever it says.
+    plain: bool,
     /// The type and reason of a warning to send.
     warning: Option<(u8, u8)>,
     /// Time on the air: ours for it, and its own.
@@ -301,6 +312,10 @@ pub struct Station<T> {
     /// The peer whose turn it is next, where several wait.
     next_peer: usize,
     next_c_pdu: u16,
+    /// Another one after each start.
+    life: u16,
+    /// The epoch that was begun last.
+    epoch: u16,
     chance: Stream,
     stats: StationStats,
 }
@@ -310,6 +325,7 @@ impl<T> Station<T> {
     #[must_use]
     pub fn new(settings: Settings, peers: &[Address], seed: u64) -> Self {
         let mut chance = Stream::new(seed, "s5066");
+        let mut lives = Stream::new(seed, "s5066 lives");
         let numbering = Numbering::short(settings.window);
         let peers = peers.iter().map(|address| Peer {
             address: *address,
@@ -328,6 +344,9 @@ impl<T> Station<T> {
             reset: ResetExchange::default(),
             management: Management::default(),
             towards: Towards::new(0),
+            early: Early::default(),
+            ours: false,
+            plain: false,
             warning: None,
             air: (Duration::ZERO, Duration::ZERO),
         });
@@ -354,6 +373,8 @@ impl<T> Station<T> {
             next_peer: 0,
             // A station that begins anew must not be taken for the one before.
             next_c_pdu: chance.below(4096) as u16,
+            life: lives.draw() as u16,
+            epoch: lives.draw() as u16,
             chance,
             settings,
             stats: StationStats::default(),
@@ -540,8 +561,6 @@ impl<T> Station<T> {
 
     /// Nothing was heard of a turn.
     fn miss_answer(&mut self, now: Instant, number: usize) {
-        let long = self.settings.long_numbers;
-        let exclusive = self.exclusive == Some(number);
         let unanswered_max = self.unanswered_max();
         let peer = &mut self.peers[number];
         self.stats.unanswered += 1;
@@ -549,12 +568,12 @@ impl<T> Station<T> {
         peer.expedited.end_answer();
         let unanswered = peer.unanswered;
         match peer.link.state {
-            State::Calling { tries } if tries >= self.settings.calls_max => {
+            State::Calling { tries, .. } if tries >= self.settings.calls_max => {
                 peer.link.forget();
                 peer.paused_until = Some(now + self.settings.call_pause);
                 self.stats.links_lost += 1;
             }
-            State::Calling { .. } => peer.link.call(long, exclusive),
+            State::Calling { .. } => self.call(number),
             State::Breaking { tries: 0..=1 } => peer.link.break_off(),
             State::Breaking { .. } => peer.link.forget(),
             State::Made { .. } if peer.unanswered >= unanswered_max => {
@@ -566,30 +585,6 @@ impl<T> Station<T> {
         self.miss_rate(now, number);
         let wait = self.wait_after_silence(unanswered);
         self.phase = Phase::Quiet(now + wait);
-    }
-
-    /// A link is taken for lost.
-    fn lose_link(&mut self, number: usize) {
-        self.peers[number].link.forget();
-        self.stats.links_lost += 1;
-        self.begin_anew(number, false);
-    }
-
-    /// Both directions of a link begin anew: what had left whole may have arrived and is over, the
-    /// rest is sent by the next link.
-    fn begin_anew(&mut self, number: usize, long: bool) {
-        let numbering = if long {
-            Numbering::long()
-        } else {
-            Numbering::short(self.settings.window)
-        };
-        let peer = &mut self.peers[number];
-        peer.send.restart(numbering);
-        peer.expedited.restart();
-        peer.receive = Receiver::new(numbering);
-        (peer.owes_ack, peer.unanswered, peer.reset.open) = (false, 0, None);
-        peer.paused_until = None;
-        self.collect(number);
     }
 
     /// Makes outcomes of what is over.
@@ -669,8 +664,8 @@ impl<T> Station<T> {
         };
         let link = match peer.link.state {
             _ if peer.link.wants_call(self.now) => self.phase == Phase::Free,
-            State::Made { .. } => self.may_send(peer),
-            State::Idle | State::Calling { .. } | State::Breaking { .. } => false,
+            State::Made { .. } | State::Calling { .. } => self.may_send(peer),
+            State::Idle | State::Breaking { .. } => false,
         };
         self.has_turn(to) && link && !peer.expedited.is_open() && !peer.address.is_group()
     }
@@ -687,8 +682,8 @@ impl<T> Station<T> {
         }
         turn && match peer.link.state {
             _ if peer.link.wants_call(self.now) => self.phase == Phase::Free,
-            State::Made { .. } => self.may_send(peer) && peer.send.takes(),
-            State::Idle | State::Calling { .. } | State::Breaking { .. } => false,
+            State::Made { .. } | State::Calling { .. } => self.may_send(peer) && peer.send.takes(),
+            State::Idle | State::Breaking { .. } => false,
         }
     }
 
@@ -742,15 +737,13 @@ impl<T> Station<T> {
 
     /// Sees that there is a link to a peer; `true` if there is one that data can go by now.
     pub fn link(&mut self, to: usize) -> bool {
-        let long = self.settings.long_numbers;
         let now = self.now;
         if !self.serves(to) {
             return false;
         }
-        let exclusive = self.exclusive == Some(to);
-        match self.peers.get_mut(to) {
+        match self.peers.get(to) {
             Some(peer) if peer.link.wants_call(now) => {
-                peer.link.call(long, exclusive);
+                self.call(to);
                 false
             }
             Some(peer) => peer.link.carries() && peer.reset.open.is_none(),

@@ -7,10 +7,10 @@ use strait_core::rate::LineRate;
 use strait_core::{Duration, Instant, Room};
 
 use super::adapt::Pace;
-use super::hear::LONG_ACK_OCTETS;
+use super::hear::{CAUTION, LONG_ACK_OCTETS};
 use super::{Outcome, Phase, Station};
 use crate::address::{Address, field_octets};
-use crate::c_pdu::CPdu;
+use crate::c_pdu::{CONTROL_OCTETS_MAX, CPdu};
 use crate::d_pdu::{
     Ack, Body, DATA_OVERHEAD, DPdu, LongAck, NonArq, OCTETS_MAX, Reset, SELECTIVE_OCTETS_MAX, SYNC,
     Segment,
@@ -197,7 +197,12 @@ impl<T> Station<T> {
             .max(peer.expedited.longest(segment));
         let longest = longest + self.around(to);
         let turn_max = self.settings.turn_max.min(EOT_MAX);
-        let risked = whole_blocks(turn_max / peer.caution, pace.block);
+        // Whoever isn't known to hear us gets no long transmission.
+        let caution = match peer.link.is_calling() {
+            true => peer.caution.max(CAUTION),
+            false => peer.caution,
+        };
+        let risked = whole_blocks(turn_max / caution, pace.block);
         let most = risked.max(pace.blocks_for(longest));
         let most = most.clamp(1, whole_blocks(turn_max, pace.block).max(1));
         let slots = self.settings.access.slots();
@@ -242,8 +247,8 @@ impl<T> Station<T> {
         let peer = &self.peers[number];
         let field = field_octets(peer.address, self.settings.own);
         let mut octets = self.management_octets(number);
-        if peer.link.says.is_some() {
-            octets += NON_ARQ_OVERHEAD + field + 1;
+        if let Some(says) = &peer.link.says {
+            octets += NON_ARQ_OVERHEAD + field + control_octets(says);
         }
         for small in [
             peer.warning.is_some(),
@@ -370,11 +375,14 @@ impl<T> Station<T> {
         let number = on_air.peer;
         let field = field_octets(self.peers[number].address, self.settings.own);
         let fits = |octets: usize| octets + field <= room.octets;
-        if self.peers[number].link.says.is_some() && fits(NON_ARQ_OVERHEAD + 1) {
+        let says = self.peers[number].link.says.as_ref();
+        if says.is_some_and(|says| fits(NON_ARQ_OVERHEAD + control_octets(says))) {
             let says = self.peers[number].link.says.take();
             let c_pdu = self.next_c_pdu;
             self.next_c_pdu = (c_pdu + 1) % 4096;
-            on_air.said = says.map(|says| (says, c_pdu));
+            // A call with data stands ahead of all that it is for, and nowhere else.
+            let again = !self.peers[number].link.calls_with_data();
+            on_air.said = says.filter(|_| again).map(|says| (says, c_pdu));
             if let Some(says) = says {
                 let answered = matches!(says, CPdu::Request { .. } | CPdu::Break(_));
                 on_air.wants_answer |= answered;
@@ -439,13 +447,14 @@ impl<T> Station<T> {
         eot: u8,
         out: &mut Vec<u8>,
     ) {
-        let octets = [says.octet()];
+        let mut octets = Vec::with_capacity(CONTROL_OCTETS_MAX);
+        says.put(&mut octets);
         let piece = NonArq {
             expedited: true,
             c_pdu,
             in_order: false,
             group: false,
-            size: 1,
+            size: octets.len() as u16,
             offset: 0,
             window: WINDOW,
             segment: Segment::whole(&octets),
@@ -712,6 +721,13 @@ impl<T> Station<T> {
         }
         self.write_frame(number, room, rate, eot, true, out)
     }
+}
+
+/// Octets of a C_PDU of channel access.
+fn control_octets(says: &CPdu<'_>) -> usize {
+    let mut octets = Vec::with_capacity(CONTROL_OCTETS_MAX);
+    says.put(&mut octets);
+    octets.len()
 }
 
 fn put(to: Address, from: Address, (eow, eot): (u16, u8), body: Body<'_>, out: &mut Vec<u8>) {

@@ -9,6 +9,7 @@ use strait_core::units::{BitRate, Octets, Share, Time};
 use strait_node::config_text::{self, ConfigError};
 use strait_world::scenario::{Files, Loaded, Scenario};
 
+use super::hf_calls::Calls;
 use super::hf_ip::{Collapse, IpRow};
 use super::hf_rate::Rates;
 use crate::build::{BuildError, build};
@@ -36,6 +37,8 @@ pub struct HfStudy {
     pub collapse: Option<Collapse>,
     /// Data rates over paths that change.
     pub rates: Option<Rates>,
+    /// Data with calls, and confirmations.
+    pub calls: Option<Calls>,
     /// How many of their figures are to be met within the factor of [`FACTOR`].
     pub cells: Option<f64>,
 }
@@ -183,7 +186,8 @@ impl HfStudy {
     /// How many runs it has.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.errors.len() * 2 + self.ping.len() + self.ip_count() + 1 + self.rate_count()
+        let own = self.errors.len() * 2 + self.ping.len() + self.call_count();
+        own + self.ip_count() + 1 + self.rate_count()
     }
 }
 
@@ -223,7 +227,7 @@ mod tests {
         let study = HfStudy::parse("hf.toml", text).expect("it is in order");
         let bulk = study.bulk_worlds().expect("they load").len();
         let ping = study.ping_worlds().expect("they load").len();
-        let others = study.ip_count() + 1 + study.rate_count();
+        let others = study.ip_count() + 1 + study.rate_count() + study.call_count();
         assert_eq!(bulk + ping + others, study.count());
     }
 }

@@ -4,6 +4,7 @@
 pub mod fair;
 pub mod hbh;
 pub mod hf;
+pub mod hf_calls;
 pub mod hf_ip;
 pub mod hf_rate;
 pub mod htb;

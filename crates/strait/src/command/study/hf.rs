@@ -2,7 +2,9 @@
 
 use anyhow::Context;
 use strait_core::hash::RunHash;
+use strait_core::units::BitRate;
 use strait_sim::study::hf::{ErrorRow, FACTOR, HfStudy, PingRow};
+use strait_sim::study::hf_calls::CallCells;
 use strait_sim::study::hf_ip::{IpCell, IpRow, IpTable, SYSTEMS};
 use strait_sim::study::hf_rate::{PathRow, RateCells, Rates};
 use strait_world::table::{Cell, Check, Column, ResultSet, Table};
@@ -19,6 +21,7 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     let ping = study.run_ping(options.pcap.is_some(), || bar.inc(1))?;
     let ip = study.run_ip(|| bar.inc(1))?;
     let rates = study.run_rates(|| bar.inc(1))?;
+    let calls = study.run_calls(|| bar.inc(1))?;
     let (flash_s, mixed, mixed_hash) = study.run_mixed()?;
     bar.finish_and_clear();
     if let Some(folder) = options.pcap {
@@ -32,6 +35,7 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     ping.iter().for_each(|run| hash.fold(run.hash));
     ip.iter().for_each(|cell| hash.fold(cell.hash));
     hash.fold(mixed_hash);
+    calls.iter().for_each(|cells| hash.fold(cells.hash));
     rates.iter().for_each(|(_, run)| hash.fold(*run));
     let rates: Vec<RateCells> = rates.into_iter().map(|(cells, _)| cells).collect();
     let shares: Vec<[Option<f64>; 2]> = bulk
@@ -47,6 +51,7 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     let unexplained: u64 = unexplained
         .chain(ping.iter().map(|run| run.unexplained))
         .chain(ip.iter().map(|cell| cell.unexplained))
+        .chain(calls.iter().map(|cells| cells.unexplained))
         .sum();
     let mut checks = bulk_checks(&study.errors, &shares);
     checks.extend(ping_checks(&study.ping, &pings));
@@ -56,6 +61,10 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     checks.push(Check::range("hf-ip-cells", met(&study.ip, &ip), "", study.cells, None).failed());
     if let Some(of) = &study.rates {
         checks.extend(rate_checks(&of.path, &rates));
+    }
+    if let Some(of) = &study.calls {
+        let saved = calls.first().and_then(CallCells::saved);
+        checks.push(Check::range("hf-calls", saved, "", Some(of.saves_min), None).failed());
     }
     let unexplained = Some(unexplained as f64);
     checks.push(Check::range(
@@ -70,6 +79,7 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
         seeds: vec![1],
         tables: {
             let mut tables = tables(&study, &shares, &pings, &ip);
+            tables.extend(study.calls.as_ref().map(|of| call_table(&of.rates, &calls)));
             tables.extend(study.rates.as_ref().map(|of| rate_table(of, &rates)));
             tables
         },
@@ -254,6 +264,30 @@ fn rate_table(of: &Rates, cells: &[RateCells]) -> Table {
         line.extend(cells.fixed.iter().map(|rate| Cell::from(*rate)));
         line.extend([cells.unadvised, cells.follows, cells.follows / cells.best()].map(Cell::from));
         table.push(line);
+    }
+    table
+}
+
+/// Pings that need a call, and client data that the other client confirms.
+fn call_table(rates: &[BitRate], cells: &[CallCells]) -> Table {
+    let heads = [
+        ("rate", "bit/s"),
+        ("ping, after the answer", "s"),
+        ("ping, with the call", "s"),
+        ("saved", ""),
+        ("confirmed after, standard's", "s"),
+        ("confirmed after, numbers", "s"),
+        ("air of each answer, standard's", "s"),
+        ("air of each answer, numbers", "s"),
+    ];
+    let mut table = Table::new("hf-calls", columns(&heads));
+    for (rate, cells) in rates.iter().zip(cells) {
+        let [after, with] = cells.ping_s;
+        let mut row = vec![(rate.0 as f64).into()];
+        row.extend([after, with, cells.saved()].map(Cell::from));
+        row.extend(cells.confirm_s.map(Cell::from));
+        row.extend(cells.answer_s.map(Cell::from));
+        table.push(row);
     }
     table
 }

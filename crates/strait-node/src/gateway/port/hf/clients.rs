@@ -30,6 +30,7 @@ impl Hf {
         }
         for (number, linked) in self.linked.iter_mut().enumerate() {
             *linked = self.station.is_linked(number);
+            self.sis.set_ours(number, self.station.is_ours(number));
         }
         let station = &self.station;
         self.sis

@@ -1,0 +1,220 @@
+//! Data with the link request, between nodes of ours: what each direction's frames belong to.
+//!
+//! A sender's frames go under a number, an epoch, from the time that it began anew. Who calls says
+//! it with the request, and its first frames follow in the same transmission; who is called says
+//! its own with the acceptance. A call that is repeated has the same epoch: what came before isn't
+//! taken again. A node that forgot an epoch, as its link was lost meanwhile or as it lives anew,
+//! takes none of its frames, and answers like one that knows no epochs; then both begin anew, and
+//! what had left whole is given up, as with any lost link. So nothing comes twice.
+
+use crate::c_pdu::Ours;
+
+/// What is known of a peer that is one of ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Early {
+    /// Its life, if it is known to take data with calls.
+    pub(crate) life: Option<u16>,
+    /// The epoch of our frames; none while none may have left ahead of an answer.
+    sending: Option<u16>,
+    /// Calls under it so far.
+    calls: u32,
+    /// The epoch of its frames that the receiving end holds.
+    receiving: Option<u16>,
+    /// The last of its epochs that any frames were taken of.
+    heard: Option<u16>,
+    /// Frames that follow in this transmission aren't taken: they belong to what was forgotten.
+    pub(crate) deaf: bool,
+}
+
+/// What a node does about a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// The sending end begins anew.
+    pub(crate) send_anew: bool,
+    /// So does the receiving end.
+    pub(crate) receive_anew: bool,
+    /// What is answered.
+    pub(crate) says: Ours,
+}
+
+impl Verdict {
+    const fn anew(life: u16) -> Self {
+        Self {
+            send_anew: true,
+            receive_anew: true,
+            says: Ours {
+                life: Some(life),
+                epoch: None,
+            },
+        }
+    }
+}
+
+impl Early {
+    /// Whether frames may have left under an epoch that no answer has told of.
+    pub(crate) const fn is_sending(&self) -> bool {
+        self.sending.is_some()
+    }
+
+    /// Whether frames can only have left with one call. An answer to that which takes none of them
+    /// is the word of a node that has none: the call stood ahead of them.
+    pub(crate) const fn called_once(&self) -> bool {
+        self.sending.is_some() && self.calls == 1
+    }
+
+    /// The sending end begins anew.
+    pub(crate) const fn forget_sending(&mut self) {
+        self.sending = None;
+    }
+
+    /// The receiving end begins anew.
+    pub(crate) const fn forget_receiving(&mut self) {
+        self.receiving = None;
+    }
+
+    /// What goes with a request, if data may: under `next`, unless there is an epoch already, in
+    /// which case the sending end doesn't begin anew.
+    pub(crate) fn call(&mut self, next: u16) -> Option<Ours> {
+        let life = self.life?;
+        self.calls = self.sending.map_or(1, |_| self.calls.saturating_add(1));
+        let epoch = *self.sending.get_or_insert(next);
+        Some(Ours {
+            life: Some(life),
+            epoch: Some(epoch),
+        })
+    }
+
+    /// The peer calls. `linked` says whether we have a link with it, and `next` is an epoch that
+    /// hasn't been used; `life` is our own.
+    pub(crate) fn hear_call(
+        &mut self,
+        theirs: Ours,
+        linked: bool,
+        life: u16,
+        next: u16,
+    ) -> Verdict {
+        let call = theirs.life.zip(theirs.epoch);
+        let held = call.is_some_and(|(_, epoch)| self.receiving == Some(epoch));
+        let stale = |(to, epoch)| to != life || self.heard == Some(epoch) && !held;
+        let Some((_, epoch)) = call.filter(|call| !stale(*call)) else {
+            // Without data, it is a call like any other.
+            self.deaf = call.is_some();
+            (self.sending, self.receiving) = (None, None);
+            return Verdict::anew(life);
+        };
+        // Who calls anew has forgotten the link that we had; of calls of ours it hasn't heard.
+        let send_anew = !held && (linked || self.sending.is_none());
+        if send_anew {
+            self.sending = None;
+        }
+        let own = *self.sending.get_or_insert(next);
+        (self.receiving, self.heard) = (Some(epoch), Some(epoch));
+        Verdict {
+            send_anew,
+            receive_anew: !held,
+            says: Ours {
+                life: Some(life),
+                epoch: Some(own),
+            },
+        }
+    }
+
+    /// The peer accepted our call, which had data with it: whether its receiving end has them under
+    /// our epoch, and whether ours begins anew. `None`: it goes on with what we have forgotten.
+    pub(crate) fn hear_answer(&mut self, theirs: Ours) -> Option<bool> {
+        let epoch = theirs.epoch?;
+        let held = self.receiving == Some(epoch);
+        if !held && self.heard == Some(epoch) {
+            return None;
+        }
+        (self.receiving, self.heard) = (Some(epoch), Some(epoch));
+        Some(!held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: u16 = 0x0a0a;
+    const THEIRS: u16 = 0x0b0b;
+
+    fn known() -> Early {
+        Early {
+            life: Some(THEIRS),
+            ..Early::default()
+        }
+    }
+
+    fn call(epoch: u16) -> Ours {
+        Ours {
+            life: Some(OWN),
+            epoch: Some(epoch),
+        }
+    }
+
+    #[test]
+    fn a_caller_that_is_not_known_gets_no_data_and_learns_whom_to_send_it_to() {
+        let mut caller = Early::default();
+        assert_eq!(caller.call(1), None);
+        let mut called = Early::default();
+        let verdict = called.hear_call(Ours::default(), false, OWN, 9);
+        assert_eq!(verdict, Verdict::anew(OWN));
+        assert!(!called.deaf && !called.is_sending());
+    }
+
+    #[test]
+    fn a_repeated_call_goes_on_and_a_new_one_begins_anew() {
+        let mut caller = known();
+        let first = caller.call(1).expect("it knows the other");
+        assert_eq!(caller.call(2), Some(first));
+        let mut called = known();
+        let verdict = called.hear_call(call(1), false, OWN, 9);
+        assert!(verdict.send_anew && verdict.receive_anew);
+        assert_eq!(verdict.says.epoch, Some(9));
+        let again = called.hear_call(call(1), true, OWN, 10);
+        assert!(!again.send_anew && !again.receive_anew);
+        assert_eq!(again.says.epoch, Some(9));
+        let another = called.hear_call(call(2), true, OWN, 11);
+        assert!(another.send_anew && another.receive_anew);
+        assert_eq!(another.says.epoch, Some(11));
+    }
+
+    #[test]
+    fn what_was_forgotten_is_not_taken_again() {
+        let mut called = known();
+        called.hear_call(call(1), false, OWN, 9);
+        // Its link was lost since.
+        called.forget_receiving();
+        called.forget_sending();
+        assert_eq!(
+            called.hear_call(call(1), false, OWN, 10),
+            Verdict::anew(OWN)
+        );
+        assert!(called.deaf);
+        // Nor is what was meant for the life before.
+        let mut called = known();
+        let late = Ours {
+            life: Some(OWN + 1),
+            epoch: Some(1),
+        };
+        assert_eq!(called.hear_call(late, false, OWN, 9), Verdict::anew(OWN));
+        assert!(called.deaf);
+    }
+
+    #[test]
+    fn two_that_call_each_other_both_keep_what_has_left() {
+        let mut called = known();
+        called.call(5).expect("it knows the other");
+        let verdict = called.hear_call(call(1), false, OWN, 9);
+        assert!(!verdict.send_anew && verdict.receive_anew);
+        assert_eq!(verdict.says.epoch, Some(5));
+        let mut caller = known();
+        caller.call(1).expect("it knows the other");
+        assert_eq!(caller.hear_answer(verdict.says), Some(true));
+        assert_eq!(caller.hear_answer(verdict.says), Some(false));
+        // What came under it was forgotten: it can't go on.
+        caller.forget_receiving();
+        assert_eq!(caller.hear_answer(verdict.says), None);
+    }
+}

@@ -1,0 +1,199 @@
+//! How links are made and end, and what of the transfer under way goes on (Annex B).
+
+use strait_core::Instant;
+
+use super::Station;
+use crate::arq::{Numbering, Receiver};
+use crate::c_pdu::{CPdu, EXCLUSIVE_LINK, Ours};
+use crate::link::State;
+
+impl<T> Station<T> {
+    /// Calls a peer, again if need be. If it is known to take data with the call, that begins anew
+    /// with the first of a row of calls. The last of a row is as plain as the first to a stranger:
+    /// the peer may have become another kind of station.
+    pub(super) fn call(&mut self, number: usize) {
+        let exclusive = self.exclusive == Some(number);
+        let next = self.next_epoch();
+        let tries = self.peers[number].link.tries();
+        let last = tries > 0 && tries + 1 >= self.settings.calls_max;
+        let early = self.settings.early_data && !last;
+        let (known, fresh) = (
+            self.knows_ours(number),
+            !self.peers[number].early.is_sending(),
+        );
+        let ours = known.then(|| {
+            let early = early.then(|| self.peers[number].early.call(next)).flatten();
+            if early.is_some() && fresh {
+                self.send_anew(number, true);
+            }
+            early.unwrap_or_default()
+        });
+        self.peers[number].link.call(ours, exclusive);
+    }
+
+    /// Whether what nodes of ours add is said to a peer, and heeded.
+    fn knows_ours(&self, number: usize) -> bool {
+        self.settings.long_numbers && !self.peers[number].plain
+    }
+
+    /// An epoch that no frames went under yet.
+    const fn next_epoch(&mut self) -> u16 {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.epoch
+    }
+
+    /// Whether a peer is one of ours, as far as its last call or answer said.
+    #[must_use]
+    pub fn is_ours(&self, number: usize) -> bool {
+        self.peers.get(number).is_some_and(|peer| peer.ours)
+    }
+
+    /// A C_PDU of channel access came.
+    pub(super) fn take_control(&mut self, now: Instant, number: usize, c_pdu: CPdu<'_>) {
+        // A link that is kept for one alone, by us, or by its caller's wish.
+        let kept = |peer: &super::Peer<T>| peer.link.is_exclusive();
+        let others = self.peers.iter().enumerate();
+        let mut others = others.filter(|(other, _)| *other != number);
+        let taken = !self.serves(number) || others.any(|(_, peer)| kept(peer));
+        if taken && matches!(c_pdu, CPdu::Request { .. }) {
+            self.peers[number].link.says = Some(CPdu::Rejected(EXCLUSIVE_LINK));
+            return;
+        }
+        self.peers[number].answered = true;
+        let state = self.peers[number].link.state;
+        match (c_pdu, state) {
+            (CPdu::Request { exclusive, ours }, _) => {
+                self.take_call(now, number, exclusive, ours);
+            }
+            (CPdu::Accepted { ours }, State::Calling { .. }) => {
+                self.take_acceptance(now, number, ours);
+            }
+            (CPdu::Rejected(_), State::Calling { .. }) => {
+                self.peers[number].link.forget();
+                self.end_link(number, false);
+                let pause = now + self.settings.call_pause;
+                self.peers[number].paused_until = Some(pause);
+            }
+            (CPdu::Break(_), _) => {
+                let made = self.peers[number].link.is_made();
+                self.peers[number].link.confirm_break();
+                self.end_link(number, made);
+            }
+            (CPdu::BreakConfirm, State::Breaking { .. }) => {
+                self.peers[number].link.forget();
+                self.end_link(number, true);
+            }
+            _ => {}
+        }
+    }
+
+    fn take_call(&mut self, now: Instant, number: usize, exclusive: bool, ours: Option<Ours>) {
+        let ours = ours.filter(|_| self.knows_ours(number));
+        let (next, life) = (self.next_epoch(), self.life);
+        let peer = &mut self.peers[number];
+        peer.ours = ours.is_some();
+        let linked = peer.link.is_made();
+        // The same request once more, in one transmission.
+        let again = matches!(peer.link.says, Some(CPdu::Accepted { .. }));
+        let verdict = ours.map(|ours| peer.early.hear_call(ours, linked, life, next));
+        let says = verdict.map(|verdict| verdict.says);
+        let goes_on = verdict.is_some_and(|it| !it.receive_anew);
+        match verdict {
+            None => self.begin_anew(number, false),
+            Some(verdict) => {
+                if verdict.send_anew {
+                    self.send_anew(number, true);
+                }
+                if verdict.receive_anew {
+                    self.receive_anew(number, true);
+                }
+            }
+        }
+        // A caller whose data came knows what it waits for; another may not have heard us.
+        let early = says.is_some_and(|says| says.epoch.is_some());
+        let unheard = (!early).then(|| now + self.patience());
+        let peer = &mut self.peers[number];
+        (peer.unanswered, peer.paused_until) = (0, None);
+        peer.link.accept(now, unheard, exclusive, says);
+        self.stats.links_made += u64::from(!goes_on && !again);
+    }
+
+    fn take_acceptance(&mut self, now: Instant, number: usize, ours: Option<Ours>) {
+        let ours = ours.filter(|_| self.knows_ours(number));
+        let peer = &mut self.peers[number];
+        peer.ours = ours.is_some();
+        let early = peer.link.called_with_data();
+        let same = |ours: &Ours| early && ours.epoch.is_some() && ours.life == peer.early.life;
+        // Another kind of node knows no long numbers, but may have taken what is expedited.
+        let untouched = early && peer.early.called_once() && !peer.expedited.is_open();
+        match ours.filter(same) {
+            Some(ours) => match peer.early.hear_answer(ours) {
+                Some(true) => self.receive_anew(number, true),
+                Some(false) => {}
+                None => return self.lose_link(number),
+            },
+            None if untouched => {
+                let numbering = self.numbering(ours.is_some());
+                self.peers[number].send.restart(numbering, false);
+                self.begin_anew(number, ours.is_some());
+            }
+            None => self.begin_anew(number, ours.is_some()),
+        }
+        let peer = &mut self.peers[number];
+        peer.early.life = ours.and_then(|ours| ours.life);
+        (peer.unanswered, peer.paused_until) = (0, None);
+        peer.link.make(now, ours.is_some());
+        self.stats.links_made += 1;
+    }
+
+    /// There is no link any more. What left with calls that weren't answered may still go on with
+    /// the next call, unless there was a link.
+    fn end_link(&mut self, number: usize, made: bool) {
+        if made || !self.peers[number].early.is_sending() {
+            self.begin_anew(number, false);
+        }
+    }
+
+    /// A link is taken for lost.
+    pub(super) fn lose_link(&mut self, number: usize) {
+        self.peers[number].link.forget();
+        self.stats.links_lost += 1;
+        self.begin_anew(number, false);
+    }
+
+    /// Both directions of a link begin anew: what had left whole may have arrived and is over, the
+    /// rest is sent by the next link.
+    pub(super) fn begin_anew(&mut self, number: usize, long: bool) {
+        let peer = &mut self.peers[number];
+        peer.early.forget_sending();
+        peer.early.forget_receiving();
+        (peer.unanswered, peer.paused_until) = (0, None);
+        self.send_anew(number, long);
+        self.receive_anew(number, long);
+    }
+
+    fn numbering(&self, long: bool) -> Numbering {
+        if long {
+            Numbering::long()
+        } else {
+            Numbering::short(self.settings.window)
+        }
+    }
+
+    fn send_anew(&mut self, number: usize, long: bool) {
+        let numbering = self.numbering(long);
+        let peer = &mut self.peers[number];
+        peer.send.restart(numbering, true);
+        peer.expedited.restart();
+        peer.reset.open = None;
+        self.collect(number);
+    }
+
+    fn receive_anew(&mut self, number: usize, long: bool) {
+        let numbering = self.numbering(long);
+        let peer = &mut self.peers[number];
+        peer.receive = Receiver::new(numbering);
+        peer.expedited.forget_incoming();
+        peer.owes_ack = false;
+    }
+}

@@ -1,0 +1,154 @@
+//! Data with calls, between stations that know each other.
+
+use super::*;
+
+/// A pair that had a link, which is idle and broken by now.
+fn known_pair(air: Air) -> World {
+    let mut world = World::pair(air);
+    for station in [0, 1] {
+        world.offer(station, 1 - station, 100, true);
+        world.run(world.now + Duration::from_secs(200));
+        assert!(!world.stations[station].is_linked(1 - station));
+    }
+    assert_eq!(
+        (world.marks(1), world.marks(0)),
+        (Vec::from([0]), Vec::from([1]))
+    );
+    world
+}
+
+/// How long data took that is offered now.
+fn takes(world: &mut World, from: usize) -> Duration {
+    let begins = world.now;
+    world.offer(from, 1 - from, 84, true);
+    world.run(begins + Duration::from_secs(100));
+    world.came[1 - from]
+        .last()
+        .expect("it came")
+        .0
+        .since(begins)
+}
+
+#[test]
+fn data_goes_with_the_call_to_a_station_that_is_known() {
+    let one_turn = LEAD + Duration::from_millis(480) * 2 + DELAY;
+    let mut stranger = World::pair(Air::at(9600, 0.0));
+    let first = takes(&mut stranger, 0);
+    assert!(first > one_turn * 3, "{first:?}");
+    let mut world = known_pair(Air::at(9600, 0.0));
+    assert_eq!(takes(&mut world, 0), one_turn);
+    assert!(world.stations[0].is_linked(1) && world.stations[1].is_linked(0));
+    // One that doesn't send it still takes it.
+    let plain = |number| Settings {
+        early_data: false,
+        ..settings(number)
+    };
+    let mut world = known_pair(Air::at(9600, 0.0));
+    world.stations[0].settings = plain(0);
+    assert_eq!(takes(&mut world, 0), first);
+    world.run(world.now + Duration::from_secs(200));
+    assert_eq!(takes(&mut world, 1), one_turn);
+}
+
+#[test]
+fn who_is_called_answers_with_data_at_once() {
+    let mut world = known_pair(Air::at(9600, 0.0));
+    let begins = world.now;
+    world.offer(0, 1, 84, true);
+    world.run(begins + LEAD + world.air.block * 2 + DELAY);
+    world.offer(1, 0, 84, true);
+    world.run(begins + Duration::from_secs(10));
+    let there = world.came[0].last().expect("the answer").0.since(begins);
+    assert!(there < Duration::from_secs(3), "{there:?}");
+}
+
+#[test]
+fn two_known_stations_that_call_each_other_at_once_lose_nothing() {
+    let mut world = known_pair(Air::at(9600, 0.0));
+    for station in [0, 1] {
+        for _ in 0..3 {
+            world.offer(station, 1 - station, 300, true);
+        }
+    }
+    assert_eq!(world.collisions, 1);
+    world.run(world.now + Duration::from_secs(100));
+    let came = [1, 0].map(|station| {
+        let mut marks = world.marks(station);
+        marks.sort_unstable();
+        marks
+    });
+    assert_eq!(came, [[0, 2, 3, 4], [1, 5, 6, 7]]);
+    assert!(
+        world
+            .outcomes
+            .iter()
+            .flatten()
+            .all(|(_, delivered)| *delivered)
+    );
+}
+
+#[test]
+fn a_lost_answer_costs_time_and_nothing_else() {
+    let mut world = known_pair(Air::at(9600, 0.0));
+    world.deaf[0][1] = true;
+    for _ in 0..3 {
+        world.offer(0, 1, 300, true);
+    }
+    world.run(world.now + Duration::from_secs(5));
+    assert!(world.marks(1).len() > 1 && world.outcomes[0].len() == 1);
+    world.deaf[0][1] = false;
+    world.run(world.now + Duration::from_secs(100));
+    let mut marks = world.marks(1);
+    marks.sort_unstable();
+    assert_eq!(marks, [0, 2, 3, 4]);
+    assert!(world.outcomes[0].iter().all(|(_, delivered)| *delivered));
+}
+
+#[test]
+fn a_called_station_that_starts_anew_in_the_middle_gets_nothing_twice() {
+    for at_ms in (0..9000).step_by(300) {
+        let mut world = known_pair(Air::at(9600, 0.0));
+        // The caller hears the first answer as little as the second.
+        world.deaf[0][1] = at_ms % 600 == 0;
+        for _ in 0..3 {
+            world.offer(0, 1, 300, true);
+        }
+        world.run(world.now + Duration::from_millis(at_ms));
+        world.restart(1, settings(1));
+        world.deaf[0][1] = false;
+        world.run(world.now + Duration::from_secs(200));
+        assert_once(&world.marks(1));
+        assert_eq!(world.outcomes[0].len(), 4, "at {at_ms} ms");
+        for (ticket, delivered) in &world.outcomes[0] {
+            assert!(!delivered || world.marks(1).contains(ticket));
+        }
+        world.offer(0, 1, 300, true);
+        world.run(world.now + Duration::from_secs(100));
+        assert!(world.marks(1).contains(&5), "at {at_ms} ms");
+    }
+}
+
+#[test]
+fn a_station_that_became_another_kind_is_called_as_the_standard_has_it() {
+    let mut world = known_pair(Air::at(9600, 0.0));
+    let plain = Settings {
+        long_numbers: false,
+        ..settings(1)
+    };
+    world.restart(1, plain);
+    world.kinds.clear();
+    world.offer(0, 1, 300, true);
+    world.run(world.now + Duration::from_secs(30));
+    // What went with the call wasn't taken by that one, and comes by the standard's numbers.
+    assert_eq!(world.outcomes[0].last(), Some(&(2, true)));
+    assert_eq!(
+        (world.marks(1), world.stations[0].is_ours(1)),
+        (Vec::from([0, 2]), false)
+    );
+    world.run(world.now + Duration::from_secs(200));
+    world.kinds.clear();
+    world.offer(0, 1, 300, true);
+    world.run(world.now + Duration::from_secs(30));
+    assert!(world.marks(1).contains(&3));
+    assert_eq!(world.kinds.get(&9), None);
+}
