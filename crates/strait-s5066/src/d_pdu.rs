@@ -190,7 +190,8 @@ pub enum Body<'a> {
         /// What was wrong with it: 0 unknown, 1 not connected, 2 invalid, 3 wrong for the state.
         reason: u8,
     },
-    /// A type that this node doesn't know. Where it ends isn't known, either.
+    /// A type that this node doesn't know, or one whose own part has no length that it can have.
+    /// Where it ends isn't known, either.
     Unknown(u8),
 }
 
@@ -384,8 +385,9 @@ fn data<'a>(own: &[u8], number: u16, segment: Segment<'a>) -> Data<'a> {
     }
 }
 
-/// What a type has in its header, by its number of octets, and octets of segment that follow.
-fn segment_octets(kind: u8, own: &[u8]) -> Result<usize, NoDPdu> {
+/// Octets of segment that follow a header, or `None` if the type's own part isn't as long as it
+/// has to be.
+fn segment_octets(kind: u8, own: &[u8]) -> Option<usize> {
     let size = || usize::from(word(own, 0) & 0x3ff);
     let fits = match kind {
         0 | 4 => own.len() == 3,
@@ -399,10 +401,7 @@ fn segment_octets(kind: u8, own: &[u8]) -> Result<usize, NoDPdu> {
         15 => own.len() == 1,
         _ => true,
     };
-    if !fits {
-        return Err(NoDPdu::Sizes);
-    }
-    Ok(match kind {
+    fits.then(|| match kind {
         0 | 2 | 4 | 7 | 8 | 9 => size(),
         10 => usize::from(word(own, 4) & 0x3ff),
         _ => 0,
@@ -492,10 +491,13 @@ pub fn parse(bytes: &[u8], ended: bool) -> Result<(DPdu<'_>, usize), NoDPdu> {
         return Err(NoDPdu::Check);
     }
     let own = &checked[FRONT + field..];
-    let octets = segment_octets(kind, own)?;
-    let (segment, total) = read_segment(&rest[header_end..], octets, ended)?;
+    let octets = segment_octets(kind, own);
+    let (segment, total) = read_segment(&rest[header_end..], octets.unwrap_or(0), ended)?;
     let (to, from) = read_field(&checked[FRONT..FRONT + field]);
-    let body = body(kind, own, segment);
+    let body = match octets {
+        Some(_) => body(kind, own, segment),
+        None => Body::Unknown(kind),
+    };
     let group = matches!(body, Body::NonArq(non_arq) if non_arq.group);
     let d_pdu = DPdu {
         eow: u16::from(rest[0] & 15) << 8 | u16::from(rest[1]),

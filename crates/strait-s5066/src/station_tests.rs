@@ -870,6 +870,9 @@ mod access;
 #[path = "station_call_tests.rs"]
 mod calls;
 
+#[path = "station_exchange_tests.rs"]
+mod exchanges;
+
 #[test]
 fn what_nobody_wants_any_more_is_given_up_on_the_air_and_the_rest_comes() {
     let mut world = World::pair(Air::at(1200, 0.0));

@@ -383,11 +383,17 @@ impl<T> Station<T> {
         }
         self.stats.messages_in += 1;
         match Eow::parse(eow) {
-            Eow::Rate { rate, purpose, .. } if purpose.asks() => {
+            Eow::Rate {
+                rate,
+                purpose,
+                interleaver,
+            } if purpose.asks() => {
                 let rate_bit_s = CODED_RATES.get(usize::from(rate)).copied();
-                self.answer_request(number, rate_bit_s, purpose == Purpose::RequestBoth);
+                // Their own interleaver is found by the preamble, as the rate is; ours is fixed.
+                let both = (purpose == Purpose::RequestBoth).then_some(interleaver);
+                self.answer_request(number, rate_bit_s, both);
             }
-            Eow::HighRate { .. } => self.answer_request(number, high_rate_of(more), false),
+            Eow::HighRate { .. } => self.answer_request(number, high_rate_of(more), None),
             Eow::Response { response, .. } => self.take_response(number, response),
             Eow::Rate { .. } | Eow::Capability(_) => self.take_order(number, eow),
             Eow::Unrecognised { .. } => self.take_response(number, Response::Refuse),
@@ -401,17 +407,18 @@ impl<T> Station<T> {
         }
     }
 
-    /// The peer wants to send by a rate, or both to.
-    fn answer_request(&mut self, number: usize, rate_bit_s: Option<u32>, both: bool) {
+    /// The peer wants to send by a rate, or both to, by an interleaver with this code.
+    fn answer_request(&mut self, number: usize, rate_bit_s: Option<u32>, both: Option<u8>) {
         let peer = &mut self.peers[number];
         let adapt = self.settings.adapt.as_ref();
         let place = adapt.zip(rate_bit_s).map(|(adapt, rate)| {
             let place = adapt.place(rate);
-            (place, adapt.rate(place) == rate)
+            let same = both.is_none_or(|interleaver| interleaver == adapt.interleaver);
+            (place, adapt.rate(place) == rate && same)
         });
         let says = match place {
             // Our own may stay: receivers find the rate of what they hear by themselves.
-            Some(_) if !both => response(Response::Accept, 0),
+            Some(_) if both.is_none() => response(Response::Accept, 0),
             Some((place, true)) => {
                 peer.towards.rate.set(place, Reason::Asked);
                 peer.towards.place = place;

@@ -560,7 +560,26 @@ fn a_station_follows_a_request_for_both_directions() {
     };
     pair.stations[1].take_management(0, ask.bits(), (true, false, 8), &[]);
     assert_eq!(rate_of(&pair, 1), 300);
-    assert_eq!(pair.stations[1].stats.messages_in, 2);
+    // Nor has it the long interleaver, at any rate.
+    let ask = Eow::Rate {
+        rate: 4,
+        interleaver: 2,
+        purpose: Purpose::RequestBoth,
+    };
+    pair.stations[1].take_management(0, ask.bits(), (true, false, 9), &[]);
+    assert_eq!(rate_of(&pair, 1), 300);
+    assert_eq!(pair.stations[1].stats.messages_in, 3);
+    let says = pair.stations[1].peers[0].management.next();
+    let refused = Eow::Response {
+        response: Response::Refuse,
+        reason: RATE_FIXED,
+    };
+    assert!(says.is_some(), "an acknowledgement first");
+    let says = pair.stations[1].peers[0].management.next();
+    assert_eq!(
+        says.and_then(|due| due.message).map(|it| it.eow),
+        Some(refused)
+    );
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl<T> Station<T> {
     }
 
     /// Whether what nodes of ours add is said to a peer, and heeded.
-    fn knows_ours(&self, number: usize) -> bool {
+    pub(super) fn knows_ours(&self, number: usize) -> bool {
         self.settings.long_numbers && !self.peers[number].plain
     }
 

@@ -144,6 +144,9 @@ impl<T> Station<T> {
                     self.take_ack(number, *ack);
                 }
             }
+            Body::LongData(_) | Body::LongAck(_) if !self.knows_ours(number) => {
+                self.warn(number, d_pdu.body.kind(), 0);
+            }
             Body::LongData(data) => {
                 if self.is_connected(now, number, 9, true) {
                     self.take_data(number, data);
@@ -195,6 +198,9 @@ impl<T> Station<T> {
                 message,
                 ..
             } => self.take_management(number, d_pdu.eow, (*valid, *ack, *frame), message),
+            // One that should be known makes no sense; a warning is never answered.
+            Body::Unknown(15) => {}
+            Body::Unknown(kind @ 0..=8) => self.warn(number, *kind, 2),
             Body::Unknown(kind) => self.warn(number, *kind, 0),
         }
     }

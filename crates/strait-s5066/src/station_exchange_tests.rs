@@ -1,0 +1,205 @@
+//! What a station of Edition 3 answers to what it hears, D_PDU by D_PDU.
+
+use super::*;
+use crate::d_pdu::{Ack, Body, DPdu, Data, NonArq, Reset, Segment};
+
+const OWN: Address = Address::new(0x0123_4568);
+const PEER: Address = Address::new(0x0123_4567);
+
+fn listener() -> Station<u32> {
+    let settings = Settings {
+        long_numbers: false,
+        ..Settings::new(OWN)
+    };
+    let mut station = Station::new(settings, &[PEER], 1);
+    let rate = LineRate::new(9600, 8);
+    let block = Duration::from_millis(480);
+    let state = PortState {
+        tx_rate: rate,
+        rx_rate: rate,
+        frame_octets_max: 1 << 20,
+        block,
+        latency: block,
+    };
+    station.set_up(Instant::ZERO, state);
+    station
+}
+
+/// A D_PDU from the peer.
+fn said(body: Body<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let d_pdu = DPdu {
+        eow: 0,
+        eot: 2,
+        to: OWN,
+        from: PEER,
+        body,
+    };
+    d_pdu.put(&mut out);
+    out
+}
+
+fn control(octet: &[u8]) -> Vec<u8> {
+    said(Body::NonArq(NonArq {
+        expedited: true,
+        c_pdu: 0,
+        in_order: false,
+        group: false,
+        size: 1,
+        offset: 0,
+        window: 20,
+        segment: Segment::whole(octet),
+    }))
+}
+
+fn data(number: u16) -> Vec<u8> {
+    said(Body::Data(
+        Data {
+            start: true,
+            end: true,
+            in_order: false,
+            dropped: false,
+            upper: false,
+            lower: false,
+            number,
+            segment: Segment::whole(b"\x00\x00\x99\x00HELLO"),
+        },
+        None,
+    ))
+}
+
+/// The types that a station says after it has heard a transmission, and its first D_PDU.
+fn answer(station: &mut Station<u32>, heard: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let now = station.now + Duration::from_secs(1);
+    station.hear_carrier(now, true);
+    station.hear(now, heard);
+    station.hear_carrier(now, false);
+    let now = now + Duration::from_millis(100);
+    station.advance(now);
+    let room = |octets| Room {
+        octets,
+        starts: now,
+        until: None,
+    };
+    let mut first = Vec::new();
+    if station.wants() && station.begin(now, 0, room(1 << 16), (0, 0)) {
+        station.write(room(1 << 16), &mut first);
+        station.drained(now + Duration::from_secs(1));
+    }
+    let kind = parse(&first, true).map(|(d_pdu, _)| d_pdu.body.kind());
+    (kind.into_iter().collect(), first)
+}
+
+#[test]
+fn the_exchanges_that_the_standard_expects_are_these() {
+    let mut station = listener();
+    // A link is asked for and made.
+    let (_, octets) = answer(&mut station, &control(&[0x10]));
+    let (d_pdu, _) = parse(&octets, true).expect("an answer");
+    let Body::NonArq(piece) = d_pdu.body else {
+        unreachable!("{d_pdu:?}")
+    };
+    assert_eq!((d_pdu.body.kind(), piece.segment.octets), (8, &[0x20][..]));
+    // Data, one frame with a wrong check, one behind it.
+    let ack = |station: &mut Station<u32>, heard: &[u8]| {
+        let (_, octets) = answer(station, heard);
+        match parse(&octets, true).map(|(d_pdu, _)| d_pdu.body) {
+            Ok(Body::Ack(Ack { lower, selective })) => (lower, Vec::from(selective)),
+            other => unreachable!("{other:?}"),
+        }
+    };
+    assert_eq!(ack(&mut station, &data(0)), (1, Vec::new()));
+    let mut damaged = data(1);
+    let end = damaged.len();
+    damaged[end - 1] ^= 1;
+    damaged.extend_from_slice(&data(2));
+    assert_eq!(ack(&mut station, &damaged), (1, Vec::from([1])));
+    // Both begin anew.
+    let full = Reset {
+        full: true,
+        frame: 7,
+        ..Reset::default()
+    };
+    let (_, octets) = answer(&mut station, &said(Body::Reset(full)));
+    let (d_pdu, _) = parse(&octets, true).expect("an answer");
+    let expected = Reset {
+        ack: true,
+        frame: 7,
+        ..Reset::default()
+    };
+    assert_eq!(d_pdu.body, Body::Reset(expected));
+    // The link is broken.
+    let (_, octets) = answer(&mut station, &control(&[0x44]));
+    let (d_pdu, _) = parse(&octets, true).expect("an answer");
+    assert_eq!(d_pdu.body.segment().map(|it| it.octets), Some(&[0x50][..]));
+    assert!(!station.is_linked(0));
+}
+
+/// The warning that follows what was heard: the type that it is about, and why.
+fn warning(heard: &[u8]) -> Option<(u8, u8)> {
+    let (_, octets) = answer(&mut listener(), heard);
+    match parse(&octets, true).ok()?.0.body {
+        Body::Warning { received, reason } => Some((received, reason)),
+        _ => None,
+    }
+}
+
+/// The D_PDU with another type and an own part of other octets, its check right.
+fn twisted(kind: u8, own: &[u8]) -> Vec<u8> {
+    let plain = said(Body::Warning {
+        received: 0,
+        reason: 0,
+    });
+    let mut out = plain[..2 + 4 + 7].to_vec();
+    out[2] = kind << 4;
+    out[5] = 7 << 5 | (6 + own.len()) as u8;
+    out.extend_from_slice(own);
+    let check = crate::check::crc16(&out[2..]).to_le_bytes();
+    out.extend_from_slice(&check);
+    out
+}
+
+#[test]
+fn what_is_unknown_not_connected_or_makes_no_sense_is_warned_of_and_warnings_never() {
+    let ack = Ack {
+        lower: 0,
+        selective: &[],
+    };
+    for (heard, kind) in [
+        (data(0), 0),
+        (said(Body::Ack(ack)), 1),
+        (said(Body::Reset(Reset::default())), 3),
+        (said(Body::ExpeditedAck(ack)), 5),
+    ] {
+        assert_eq!(warning(&heard), Some((kind, 1)));
+    }
+    // Types that Edition 3 doesn't have, whatever stands in them.
+    for kind in 9..=14 {
+        for own in [&[][..], &[0; 4], &[0; 6], &[0; 20]] {
+            assert_eq!(warning(&twisted(kind, own)), Some((kind, 0)), "{own:?}");
+        }
+    }
+    // Parts of a wrong length.
+    for (kind, own) in [
+        (0, 2),
+        (1, 0),
+        (2, 3),
+        (3, 4),
+        (4, 9),
+        (5, 18),
+        (6, 1),
+        (7, 8),
+        (8, 3),
+    ] {
+        assert_eq!(warning(&twisted(kind, &[0; 20][..own])), Some((kind, 2)));
+    }
+    assert_eq!(warning(&twisted(15, &[0x91])), None);
+    assert_eq!(warning(&twisted(15, &[0x91, 0, 0])), None);
+    // Nobody that we know, and not for us.
+    let mut stranger = twisted(9, &[]);
+    stranger[12] ^= 1;
+    let end = stranger.len() - 2;
+    let check = crate::check::crc16(&stranger[2..end]).to_le_bytes();
+    stranger[end..].copy_from_slice(&check);
+    assert_eq!(warning(&stranger), None);
+}
