@@ -48,6 +48,9 @@ pub struct PolicyConfig {
     /// With `on_rate_change = "scale"`: the line's rate that those rates are written for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<BitRate>,
+    /// All queues leave out superfluous TCP acknowledgements, as if each said so.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub thin_acks: bool,
     /// The classes; their order gives them their numbers, not their rank.
     #[serde(default, rename = "class", skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassConfig>,
@@ -326,8 +329,25 @@ impl PolicyConfig {
         toml::from_str(file?.1).ok()
     }
 
-    /// The same policy with its preset written out.
+    /// The same policy with its preset and `thin_acks` written out.
     pub fn expand(&self) -> Result<Self, PolicyError> {
+        let mut expanded = self.with_preset()?;
+        expanded.thin_acks = false;
+        if self.thin_acks {
+            let parents: Vec<String> = expanded
+                .classes
+                .iter()
+                .filter_map(|it| it.parent.clone())
+                .collect();
+            let leaves = expanded.classes.iter_mut();
+            leaves
+                .filter(|class| !parents.contains(&class.name))
+                .for_each(|class| class.queue.thin_acks());
+        }
+        Ok(expanded)
+    }
+
+    fn with_preset(&self) -> Result<Self, PolicyError> {
         if let Some(file) = &self.file {
             return Err(PolicyError::FileNotRead { file: file.clone() });
         }
@@ -365,6 +385,33 @@ impl PolicyConfig {
 mod tests {
     use super::*;
     use alloc::string::ToString;
+
+    #[test]
+    fn one_key_thins_acknowledgements_in_all_queues() {
+        let own = "thin_acks = true
+            [[class]]
+            name = 'all'
+            [[class]]
+            name = 'part'
+            parent = 'all'
+            queue = { kind = 'fair', absorb_repeats = true }";
+        for text in ["thin_acks = true", own] {
+            let config: PolicyConfig = toml::from_str(text).unwrap();
+            let expanded = config.expand().unwrap();
+            assert!(!expanded.thin_acks);
+            for class in &expanded.classes {
+                let holds = class.name != "all";
+                assert_eq!(class.queue.thins_acks(), holds, "{}", class.name);
+            }
+            let before = config.with_preset().unwrap().classes;
+            for (class, before) in expanded.classes.iter().zip(before) {
+                assert_eq!(
+                    class.queue.absorbs_repeats(),
+                    before.queue.absorbs_repeats()
+                );
+            }
+        }
+    }
 
     #[test]
     fn all_keys_are_read() {

@@ -62,6 +62,18 @@ impl QueueConfig {
         self.savings().1
     }
 
+    /// Leaves them out.
+    pub(crate) const fn thin_acks(&mut self) {
+        let thins = match self {
+            Self::Fifo(config) => &mut config.thin_acks,
+            Self::Fair(config) => &mut config.thin_acks,
+            Self::Sfq(config) => &mut config.thin_acks,
+            Self::FqCodel(config) => &mut config.thin_acks,
+            Self::Wred(config) => &mut config.thin_acks,
+        };
+        *thins = true;
+    }
+
     const fn savings(&self) -> (bool, bool) {
         match self {
             Self::Fifo(config) => (config.absorb_repeats, config.thin_acks),

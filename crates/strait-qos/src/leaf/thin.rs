@@ -15,9 +15,9 @@ use crate::repeat::same_flow;
 ///
 /// It is the newest packet of `last`'s connection that waits, with another of the connection in
 /// front of it. All three are segments with ACK and no other flag, no data and no options but
-/// timestamps; acknowledge more and more (so none is a duplicate, which tells of a loss); and
-/// announce the same window. Type of service and ECN marks of the two later ones are the same, and
-/// neither of their timestamps runs back. The first stays: it may be what the sender waits for.
+/// timestamps, and acknowledge more and more (so none is a duplicate, which tells of a loss). Of
+/// the two later ones type of service and ECN marks are the same, the window of the last isn't
+/// smaller, and neither timestamp runs back. The first stays: it may be what the sender waits for.
 pub(super) fn superfluous(last: &Packet, waiting: &VecDeque<Packet>) -> Option<usize> {
     let last_ack = Acknowledgement::of(last)?;
     let of_connection = |(_, packet): &(usize, &Packet)| same_flow(last, packet);
@@ -75,7 +75,7 @@ impl Acknowledgement {
             (Some(old), Some(new)) => in_order(old.0, new.0) && in_order(old.1, new.1),
             _ => false,
         };
-        self.advances_to(later) && self.window == later.window && times
+        self.advances_to(later) && self.window <= later.window && times
     }
 }
 

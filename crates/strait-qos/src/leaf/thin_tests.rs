@@ -145,6 +145,15 @@ fn what_says_more_than_an_acknowledgement_stays() {
 }
 
 #[test]
+fn a_window_may_open_on_the_way_but_not_close() {
+    let with = |ack: Ack, window| Ack { window, ..ack };
+    let waiting = |window| [up_to(1000), with(up_to(2000), window)];
+    assert_eq!(thinned(&waiting(499), up_to(3000)), Some(1));
+    assert_eq!(thinned(&waiting(500), up_to(3000)), Some(1));
+    assert_eq!(thinned(&waiting(501), up_to(3000)), None);
+}
+
+#[test]
 fn an_acknowledgement_behind_data_of_its_connection_stays() {
     let data = Ack {
         data: b"x",
