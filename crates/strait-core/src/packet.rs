@@ -25,6 +25,8 @@ pub struct Packet {
     pub class: ClassId,
     /// The neighbour that routing chose.
     pub to: NeighbourId,
+    /// The neighbour that sent it, of those of the port in [`Packet::origin`].
+    pub from: NeighbourId,
     /// When the packet is too old to be worth sending; [`Instant::NEVER`] if it never is.
     pub expires: Instant,
     /// Where it came into a network of reliable hops, if it is in one.
@@ -44,6 +46,7 @@ impl Packet {
             marked: false,
             class: ClassId::default(),
             to: NeighbourId::PEER,
+            from: NeighbourId::PEER,
             expires: Instant::NEVER,
             ingress: None,
             retries: None,

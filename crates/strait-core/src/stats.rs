@@ -222,6 +222,8 @@ pub struct HopStats {
     pub repeated: u64,
     /// Of these, those that had come before.
     pub needless: u64,
+    /// Copies that went behind packets sent again.
+    pub copied: u64,
     /// Frames sent without a packet.
     pub control: u64,
     /// Packets received again.

@@ -172,6 +172,7 @@ impl Urgent {
 pub struct Repairs {
     pub repeated: u64,
     pub needless: u64,
+    pub copied: u64,
     pub control: u64,
     pub duplicates: u64,
     pub refused: u64,
@@ -189,6 +190,7 @@ impl Repairs {
         (*hop != HopStats::default()).then_some(Self {
             repeated: hop.repeated,
             needless: hop.needless,
+            copied: hop.copied,
             control: hop.control,
             duplicates: hop.duplicates,
             refused: hop.refused,

@@ -5,7 +5,7 @@ use core::fmt;
 #[cfg(doc)]
 use strait_core::DropCause;
 use strait_core::rate::LineRate;
-use strait_core::{ClassId, Fate, Instant, NeighbourId, Packet};
+use strait_core::{ClassId, Fate, Instant, NeighbourId, Packet, PortId};
 
 /// Queues that one class can have at a time, for its neighbours or the flows to them: more than a
 /// narrow shared medium serves, and a bound on the search for an eligible one.
@@ -113,6 +113,10 @@ pub trait Scheduler: fmt::Debug {
 
     /// What waits in a class, the packet under way not counted.
     fn queued(&self, class: ClassId) -> Queued;
+
+    /// Whether the flows that a neighbour sends have, each, at least as many octets waiting in a
+    /// class as flows there have on average. Where flows aren't told apart it always is so.
+    fn has_share(&self, class: ClassId, from: (PortId, NeighbourId)) -> bool;
 
     /// What waits in all classes.
     fn total(&self) -> Queued;

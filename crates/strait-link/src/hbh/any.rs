@@ -144,6 +144,14 @@ impl AnyHop {
         }
     }
 
+    /// A packet of which a copy may go if nothing else has to: its number and octets.
+    pub fn copy(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Strait(hop) => hop.copy().map(|(seq, it)| (u32::from(seq), it)),
+            Self::Paper(_) => None,
+        }
+    }
+
     /// Appends the frame of a packet; `last`: nothing waits behind it. See [`Hop::transmit`].
     pub fn transmit(
         &mut self,

@@ -66,7 +66,7 @@ impl Default for Settings {
             window: 64,
             check: SegmentCheck::Short,
             ack_every: 16,
-            ack_delay_max: Duration::from_millis(300),
+            ack_delay_max: Duration::from_millis(350),
             order_hold: Duration::from_secs(5),
             stop_hold: Duration::from_secs(5),
         }
@@ -111,6 +111,8 @@ pub struct Counts {
     pub repeated: u64,
     /// Of these, those that had come before.
     pub needless: u64,
+    /// Copies that went behind packets sent again.
+    pub copied: u64,
     /// Frames without a packet.
     pub control: u64,
     /// Acknowledgements of what was never sent.
@@ -228,6 +230,7 @@ impl Hop {
         Counts {
             repeated: self.sender.repeated,
             needless: self.sender.needless,
+            copied: self.sender.copied,
             control: self.control,
             forged: self.sender.forged,
             impatient: self.receiver.impatient,
@@ -267,6 +270,11 @@ impl Hop {
     /// The classes that have something to be sent again, perhaps repeatedly.
     pub fn classes_again(&self) -> impl Iterator<Item = ClassId> + '_ {
         self.sender.classes()
+    }
+
+    /// A packet of the window of which a copy may go if nothing else has to: its number and octets.
+    pub fn copy(&self) -> Option<(u16, u32)> {
+        self.sender.copy().filter(|_| self.up && self.is_known())
     }
 
     /// Appends a frame with a packet of the window, which leaves from `starts` on. What the other
@@ -371,7 +379,10 @@ impl Hop {
                 }
                 Heard::Nothing
             }
-            Ok(Frame::Content(content)) => self.take_content(now, &content, takes),
+            Ok(Frame::Content(content)) => {
+                self.session.confirm();
+                self.take_content(now, &content, takes)
+            }
             Err(FrameError::BadCheck) => {
                 self.session.object(now);
                 Heard::Foreign

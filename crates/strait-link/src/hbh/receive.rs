@@ -51,6 +51,8 @@ pub(crate) struct Receiver {
     /// Packets that came since the last acknowledgement, and when the first of them did.
     untold: u16,
     untold_since: Instant,
+    /// When an acknowledgement went last.
+    told_at: Option<Instant>,
     /// Since when the other end has something to learn at once: of a loss, or of a repetition that
     /// wasn't needed.
     urgent: Option<Instant>,
@@ -84,6 +86,7 @@ impl Receiver {
             spacing: Spacing::default(),
             untold: 0,
             untold_since: Instant::ZERO,
+            told_at: None,
             urgent: None,
             alone: 0,
             ack_every: settings.ack_every,
@@ -264,7 +267,8 @@ impl Receiver {
     /// Whether an acknowledgement should go along with a packet that leaves now: every one would
     /// cost more octets than it is worth.
     pub(crate) fn rides(&self, now: Instant, trip: Option<Duration>) -> bool {
-        let soon = |at| at <= now + self.patience(trip) / 2;
+        let pause = self.patience(trip) / 2;
+        let soon = |at| at <= now + pause || self.told_at.is_none_or(|told| told + pause <= now);
         self.untold >= 2
             || self.urgent.is_some()
             || self.received != 0
@@ -279,6 +283,7 @@ impl Receiver {
     /// The acknowledgement that goes now, along with a packet or alone.
     pub(crate) fn ack(&mut self, now: Instant, rides: bool) -> Ack {
         (self.urgent, self.untold) = (None, 0);
+        self.told_at = Some(now);
         self.alone = if rides {
             0
         } else {

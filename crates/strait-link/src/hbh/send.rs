@@ -47,9 +47,13 @@ struct Entry {
     order: Order,
     /// The number of its last transmission.
     serial: u16,
+    /// The same, without the copies that followed it.
+    serial_first: u16,
     /// When that has left.
     sent: Instant,
     transmissions: u16,
+    /// Copies that may follow the last transmission.
+    copies: u8,
     /// It is to be sent again.
     lost: bool,
     /// It never comes.
@@ -90,6 +94,8 @@ pub(crate) struct Sender {
     pub(crate) needless: u64,
     /// Sent again for any reason.
     pub(crate) repeated: u64,
+    /// Copies that went behind those.
+    pub(crate) copied: u64,
     /// The entry whose transmission is leaving.
     leaving: Option<u16>,
     known: Known,
@@ -126,6 +132,7 @@ impl Sender {
             forged: 0,
             needless: 0,
             repeated: 0,
+            copied: 0,
             leaving: None,
             known: Known::of_sender(),
             line: Vec::new(),
@@ -169,8 +176,10 @@ impl Sender {
             manner,
             order,
             serial: 0,
+            serial_first: 0,
             sent: Instant::NEVER,
             transmissions: 0,
+            copies: 0,
             lost: true,
             given_up: false,
         });
@@ -197,21 +206,38 @@ impl Sender {
         Some((self.number(place), packet.info().octets))
     }
 
+    /// A packet that was sent again and of which a copy may follow where nothing else waits.
+    pub(crate) fn copy(&self) -> Option<(u16, u32)> {
+        let waits = |entry: &Entry| entry.copies > 0 && !entry.lost && entry.packet.is_some();
+        let place = self.entries.iter().position(waits)?;
+        let packet = self.entries.get(place)?.packet.as_ref()?;
+        Some((self.number(place), packet.info().octets))
+    }
+
     /// Sends a packet of the window, beginning at `starts`: what stands before it, and itself.
     pub(crate) fn transmit(&mut self, starts: Instant, seq: u16) -> Option<(DataHeader, &[u8])> {
         let serial = self.serial.wrapping_add(1);
+        let copies = self.loss.copies();
         let entry = self.entry_mut(seq)?;
         let packet = entry.packet.as_mut()?;
-        let repeats = entry.transmissions > 0;
-        if repeats {
-            packet.enter(entry.sent, DelayPart::Repeat);
+        let repeats = entry.lost && entry.transmissions > 0;
+        let copies_one = !entry.lost;
+        if entry.lost {
+            if repeats {
+                packet.enter(entry.sent, DelayPart::Repeat);
+                entry.copies = copies;
+            }
+            packet.enter(starts, DelayPart::Line);
+            entry.transmissions = entry.transmissions.saturating_add(1);
+            entry.serial_first = serial;
+            entry.lost = false;
+        } else {
+            entry.copies = entry.copies.saturating_sub(1);
         }
-        packet.enter(starts, DelayPart::Line);
         entry.serial = serial;
-        entry.transmissions = entry.transmissions.saturating_add(1);
-        entry.lost = false;
         self.serial = serial;
         self.repeated += u64::from(repeats);
+        self.copied += u64::from(copies_one);
         self.leaving = Some(seq);
         let mut line = core::mem::take(&mut self.line);
         let relative = self.say(seq, &mut line);
@@ -317,7 +343,7 @@ impl Sender {
             if ack.prompt && entry.serial == ack.newest {
                 took = Some(now.since(entry.sent));
             }
-            let needless = entry.transmissions > 1 && before(ack.newest, entry.serial);
+            let needless = entry.transmissions > 1 && before(ack.newest, entry.serial_first);
             if needless || entry.lost {
                 self.needless += u64::from(needless);
                 self.tolerance = (self.tolerance + 1).min(Self::TOLERANCE_MAX);

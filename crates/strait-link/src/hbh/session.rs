@@ -3,7 +3,11 @@
 //! Each end has an incarnation, another number after each start. What an end sends is only read by
 //! the life that it was meant for, because both incarnations are part of each frame's check. An
 //! incarnation of the other end is believed when it comes with our own, which nobody knows who
-//! can't hear us: a made-up or an old hello changes nothing.
+//! can't hear us: in a hello, or in the check of a frame that can be read. A made-up or an old
+//! hello changes nothing of that.
+//!
+//! An end that believes none yet sends to the first one that it hears of. If that is of no life,
+//! nobody reads what is sent, and the true one says so.
 
 use strait_core::{Duration, Instant};
 use strait_wire::hbh::{Format, Hello, Session as Names};
@@ -13,16 +17,18 @@ use strait_wire::hbh::{Format, Hello, Session as Names};
 pub(crate) struct Session {
     own: u32,
     format: Format,
-    /// The other end's incarnation, once it has named ours.
+    /// The incarnation of the other end that frames are for, once one was heard.
     peer: Option<u32>,
+    /// It has named ours. What is believed gives way only to another that names ours.
+    believed: bool,
     /// The incarnation that the other end named last, believed or not; zero if none.
     heard: u32,
-    /// An answer is wanted.
-    asking: bool,
     /// The incarnation that the last hello named, and when it went.
-    named: (u32, Instant),
-    /// When a hello is to go.
-    hello_at: Option<Instant>,
+    named: Option<(u32, Instant)>,
+    /// A hello is to go as an answer.
+    answers: bool,
+    /// When one is to go that wants an answer.
+    ask_at: Option<Instant>,
     /// The pause before the next one without an answer.
     pause: Duration,
     /// When the only one went that wants an answer; `None` if several do.
@@ -54,10 +60,11 @@ impl Session {
             format,
             own: incarnation.max(1),
             peer: None,
+            believed: false,
             heard: 0,
-            asking: false,
-            named: (0, Instant::ZERO),
-            hello_at: None,
+            named: None,
+            answers: false,
+            ask_at: None,
             pause: Self::PAUSE,
             asked: None,
             quiet_until: Instant::ZERO,
@@ -76,12 +83,11 @@ impl Session {
     }
 
     const fn ask(&mut self, now: Instant) {
-        self.asking = true;
-        self.hello_at = Some(now);
+        self.ask_at = Some(now);
         self.pause = Self::PAUSE;
     }
 
-    /// Names for frames to the other end, once both know each other.
+    /// Names for frames to the other end, once it was heard.
     pub(crate) fn outbound(&self) -> Option<Names> {
         self.peer.map(|receiver| Names {
             sender: self.own,
@@ -97,23 +103,46 @@ impl Session {
         })
     }
 
+    /// A frame could be read, so the other end knows this one.
+    pub(crate) const fn confirm(&mut self) {
+        if !self.believed {
+            self.believed = true;
+            self.ask_at = None;
+        }
+    }
+
     /// Takes a hello in.
     pub(crate) fn hear(&mut self, now: Instant, hello: Hello) -> Heard {
-        self.heard = hello.incarnation;
-        let answers = hello.heard == self.own;
-        self.asking = !answers && self.peer != Some(hello.incarnation);
+        let named = self.named.filter(|(_, at)| now.since(*at) < Self::PAUSE);
         let mut heard = Heard::default();
-        if answers {
-            let before = self.peer.replace(hello.incarnation);
-            heard.renewed = before != Some(hello.incarnation);
-            heard.took = self.asked.map(|asked| now.since(asked));
+        self.heard = hello.incarnation;
+        if hello.heard == self.own {
+            heard.renewed = self.peer.replace(hello.incarnation) != Some(hello.incarnation);
+            let asked = self.asked.take().filter(|_| !hello.asks);
+            heard.took = asked.map(|asked| now.since(asked));
+            (self.believed, self.ask_at) = (true, None);
+            // What answers this one may be on its way: both ends often begin at once.
+            let answered = named.is_some_and(|(named, _)| named == hello.incarnation);
+            self.answers = hello.asks && !answered;
+            return heard;
         }
-        self.asked = None;
-        self.pause = Self::PAUSE;
-        // What answers this one may be on its way: both ends often begin at once.
-        let answered =
-            answers && self.named.0 == hello.incarnation && now.since(self.named.1) < Self::PAUSE;
-        self.hello_at = (!answers || hello.asks && !answered).then_some(now);
+        if self.peer.is_none() {
+            self.peer = Some(hello.incarnation);
+            heard.renewed = true;
+        }
+        if self.peer != Some(hello.incarnation) {
+            // Another life, perhaps: it has to say so.
+            self.asked = None;
+            self.ask(now);
+        } else if self.own < hello.incarnation
+            || named.is_none_or(|(named, _)| named == hello.incarnation)
+        {
+            // Of two that have asked at once, before they knew of each other, one answers.
+            self.answers = true;
+            if !self.believed {
+                (self.ask_at, self.pause) = (Some(now + Self::PAUSE_MAX), Self::PAUSE_MAX);
+            }
+        }
         heard
     }
 
@@ -127,24 +156,26 @@ impl Session {
 
     /// When a hello is to go.
     pub(crate) fn wake(&self) -> Option<Instant> {
-        self.hello_at.filter(|_| self.up)
+        let answer = self.answers.then_some(Instant::ZERO);
+        self.up.then_some(answer.or(self.ask_at))?
     }
 
     /// The hello that is to go now.
     pub(crate) fn hello(&mut self, now: Instant) -> Option<Hello> {
         self.wake().filter(|at| *at <= now)?;
-        self.hello_at = None;
-        if self.asking {
+        self.answers = false;
+        let asks = self.ask_at.is_some_and(|at| at <= now);
+        if asks {
             let first = self.pause == Self::PAUSE;
             self.asked = first.then_some(now);
-            self.hello_at = Some(now + self.pause);
+            self.ask_at = Some(now + self.pause);
             self.pause = (self.pause * 3 / 2).min(Self::PAUSE_MAX);
         }
-        self.named = (self.heard, now);
+        self.named = Some((self.heard, now));
         Some(Hello {
             incarnation: self.own,
             heard: self.heard,
-            asks: self.asking,
+            asks,
             format: self.format,
         })
     }
@@ -192,12 +223,67 @@ mod tests {
 
     #[test]
     fn two_ends_know_each_other_after_a_hello_each_way() {
-        let (a, b) = pair();
+        let (mut a, mut b) = pair();
         assert_eq!(a.outbound(), b.inbound());
         assert_eq!(b.outbound(), a.inbound());
         let names = a.outbound().unwrap();
         assert_eq!((names.sender, names.receiver), (1, 2));
-        assert_eq!((a.wake(), b.wake()), (None, None));
+        // One end has named the other, which hasn't named the one yet: a frame does, or a hello.
+        assert_eq!((a.wake(), b.wake()), (None, Some(ms(10_000))));
+        let mut quiet = b.clone();
+        b.confirm();
+        assert_eq!(b.wake(), None);
+        let asks = quiet.hello(ms(10_000)).unwrap();
+        assert!(asks.asks && asks.heard == 1);
+        a.hear(ms(10_050), asks);
+        quiet.hear(ms(10_100), a.hello(ms(10_050)).unwrap());
+        assert_eq!((a.wake(), quiet.wake()), (None, None));
+    }
+
+    #[test]
+    fn of_two_that_begin_at_once_one_answers() {
+        let (mut a, mut b) = (
+            Session::new(1, Format::Strait),
+            Session::new(2, Format::Strait),
+        );
+        a.set_up(ms(0));
+        b.set_up(ms(0));
+        let crossing = [a.hello(ms(0)).unwrap(), b.hello(ms(0)).unwrap()];
+        assert!(a.hear(ms(50), crossing[1]).renewed);
+        assert!(b.hear(ms(50), crossing[0]).renewed);
+        assert_eq!(a.outbound(), b.inbound());
+        assert_eq!(b.outbound(), a.inbound());
+        assert_eq!(b.hello(ms(50)), None);
+        let answer = a.hello(ms(50)).unwrap();
+        let heard = b.hear(ms(100), answer);
+        let took = Some(Duration::from_millis(100));
+        let renewed = false;
+        assert_eq!(heard, Heard { renewed, took });
+        assert_eq!((a.wake(), b.wake()), (Some(ms(10_050)), None));
+    }
+
+    #[test]
+    fn an_end_that_nobody_has_named_keeps_to_the_first_it_heard_of() {
+        let mut a = Session::new(1, Format::Strait);
+        a.set_up(ms(0));
+        a.hello(ms(0));
+        let other = |incarnation, heard| Hello {
+            incarnation,
+            heard,
+            asks: true,
+            format: Format::Strait,
+        };
+        a.hear(ms(600), other(99, 0));
+        let first = a.outbound();
+        assert_eq!(first.map(|names| names.receiver), Some(99));
+        assert_eq!(a.hello(ms(600)).map(|it| it.asks), Some(false));
+        // A second is asked about, and isn't sent to before it names this end.
+        assert!(!a.hear(ms(700), other(2, 0)).renewed);
+        assert_eq!(a.outbound(), first);
+        let asks = a.hello(ms(700)).unwrap();
+        assert_eq!((asks.asks, asks.heard), (true, 2));
+        assert!(a.hear(ms(800), other(2, 1)).renewed);
+        assert_eq!(a.outbound().map(|names| names.receiver), Some(2));
     }
 
     #[test]

@@ -154,6 +154,9 @@ impl Pair {
         let mut pair = Self::new();
         pair.run(1000, |_, _, _| vec![0]);
         assert!(pair.ends.iter().all(|end| end.hop.is_known()));
+        // As after the first packet each way.
+        let ends = pair.ends.iter_mut();
+        ends.for_each(|end| end.hop.session.confirm());
         pair
     }
 
@@ -275,6 +278,47 @@ fn the_last_of_a_burst_is_probed_for() {
 }
 
 #[test]
+fn on_a_lossy_link_copies_follow_what_is_sent_again() {
+    let mut pair = Pair::known();
+    pair.ends[0].queue(0..400, None);
+    let lossy = |number: u64| number % 4 == 1;
+    pair.run(
+        3000,
+        |_, number, _| if lossy(number) { Fate::new() } else { vec![0] },
+    );
+    let now = ms(pair.now_ms);
+    let end = &mut pair.ends[0];
+    assert_eq!(end.done.len(), 400);
+    assert!(end.hop.loss_ppm() > 100_000, "{}", end.hop.loss_ppm());
+    assert_eq!((end.hop.copy(), end.hop.counts().copied), (None, 0));
+    // What goes for the first time has no copy.
+    end.queue(400..401, None);
+    end.pull(now).unwrap();
+    assert_eq!(end.hop.copy(), None);
+    let due = end.hop.wake().unwrap().at;
+    end.hop.advance(due);
+    let (needless, again) = (end.hop.counts().needless, end.pull(due).unwrap());
+    let (seq, _) = end.hop.copy().unwrap();
+    let mut copy = Vec::new();
+    end.hop.transmit(due, due, seq, &mut copy).unwrap();
+    end.hop.left(due);
+    assert_eq!((end.hop.copy(), end.hop.counts().copied), (None, 1));
+    // The first of the two comes alone: the second wasn't sent for nothing, as far as is known.
+    pair.ends[1].hear(due, &again);
+    let mut told = Vec::new();
+    let later = due + 1000 * MS;
+    pair.ends[1].hop.advance(later);
+    pair.ends[1].hop.control(later, &mut told).unwrap();
+    pair.ends[0].hear(later, &told);
+    let end = &mut pair.ends[0];
+    assert_eq!(end.done.len(), 401);
+    assert_eq!(end.hop.counts().needless, needless);
+    // The second is a duplicate, and told to be one.
+    let heard = pair.ends[1].hop.hear(later, &copy, |_, _| true);
+    assert_eq!(heard, Heard::Duplicate);
+}
+
+#[test]
 fn what_a_late_probe_will_tell_of_isnt_probed_for_at_once() {
     let mut pair = Pair::known();
     pair.ends[0].queue(0..3, None);
@@ -318,6 +362,19 @@ fn what_waits_too_long_for_room_holds_no_probe_back() {
     end.hop.advance(late);
     assert_eq!(end.hop.again(ClassId(0)).map(|(seq, _)| seq), Some(1));
     assert!(end.hop.wake().is_none_or(|wake| wake.at > late));
+}
+
+#[test]
+fn an_acknowledgement_goes_along_with_the_first_packet_after_a_pause() {
+    let mut pair = Pair::known();
+    let before = pair.ends.each_ref().map(|end| end.hop.counts().control);
+    // One packet, and the answer at once: no other packet follows for long.
+    pair.ends[0].queue(0..1, None);
+    pair.run(60, |_, _, _| vec![0]);
+    pair.ends[1].queue(0..1, None);
+    pair.run(200, |_, _, _| vec![0]);
+    assert_eq!(pair.ends[0].done.len(), 1);
+    assert_eq!(pair.ends[1].hop.counts().control, before[1]);
 }
 
 #[test]

@@ -16,8 +16,9 @@ struct Smoothed {
 }
 
 impl RoundTrip {
-    /// Until something is measured.
-    const UNKNOWN: Duration = Duration::from_secs(1);
+    /// Until something is measured. With what the other end usually holds an acknowledgement back,
+    /// a second, as in RFC 6298 section 2.
+    const UNKNOWN: Duration = Duration::from_millis(650);
     /// What clocks and drivers add.
     const MARGIN: Duration = Duration::from_millis(10);
 
@@ -97,6 +98,7 @@ impl LossShare {
     const ALL_PPM: u32 = 1_000_000;
     /// Frames over which the mean runs, about.
     const FRAMES: u32 = 64;
+    const COPIES_MAX: u8 = 2;
 
     /// Takes in a frame that came, or didn't.
     pub(crate) const fn count(&mut self, lost: bool) {
@@ -134,6 +136,20 @@ impl LossShare {
             .min(longest)
     }
 
+    /// Copies that may follow what is sent again, so that hardly any of it is lost again: each time
+    /// costs a round trip, and what waits for its order waits as well.
+    pub(crate) const fn copies(self) -> u8 {
+        const LEFT_PPM: u64 = 62_500;
+        let loss = self.ppm as u64;
+        let mut left = loss;
+        let mut copies = 0;
+        while left > LEFT_PPM && copies < Self::COPIES_MAX {
+            left = left * loss / Self::ALL_PPM as u64;
+            copies += 1;
+        }
+        copies
+    }
+
     /// How often a packet has to be sent again at most, so that no more than `left_ppm` of all
     /// never come.
     pub(crate) fn retries(self, left_ppm: u32) -> u16 {
@@ -157,7 +173,7 @@ mod tests {
     #[test]
     fn round_trips_are_smoothed() {
         let mut trip = RoundTrip::default();
-        assert_eq!(trip.overdue(300 * MS), 1300 * MS);
+        assert_eq!(trip.overdue(350 * MS), 1000 * MS);
         trip.measure(100 * MS);
         assert_eq!(trip.mean(), Some(100 * MS));
         assert_eq!(trip.overdue(Duration::ZERO), (100 + 200 + 10) * MS);
@@ -175,6 +191,14 @@ mod tests {
         assert!(share.ppm() < 100);
         (0..2000).for_each(|frame| share.count(frame % 10 == 0));
         assert!((60_000..150_000).contains(&share.ppm()), "{}", share.ppm());
+    }
+
+    #[test]
+    fn copies_leave_a_sixteenth_to_be_lost_again() {
+        let copies = |ppm| LossShare { ppm }.copies();
+        assert_eq!([copies(0), copies(62_500), copies(62_501)], [0, 0, 1]);
+        assert_eq!([copies(250_000), copies(251_000)], [1, 2]);
+        assert_eq!(copies(1_000_000), 2);
     }
 
     #[test]

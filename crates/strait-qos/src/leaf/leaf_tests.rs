@@ -167,6 +167,41 @@ fn a_full_fair_queue_makes_room_at_the_end_of_the_largest_flow() {
 }
 
 #[test]
+fn a_neighbour_has_its_share_when_its_flows_have_theirs() {
+    let (one, other) = (NeighbourId(0), NeighbourId(1));
+    let share = |bench: &Bench, from| bench.leaf.has_share((PortId(1), from));
+    let offer = |bench: &mut Bench, from, flow: u16, octets: usize| {
+        let src = SocketAddr::new("10.1.0.2".parse().unwrap(), 4000 + flow);
+        let dst = "10.2.0.2:5000".parse().unwrap();
+        let (payload, mut bytes) = (vec![0; octets - HEADERS], Vec::new());
+        assert!(build_udp(src, dst, 0, 64, 0, 0, &payload, &mut bytes));
+        let origin = Origin::Port(PortId(1));
+        let mut packet = bench.ledger.admit(T, bytes, origin).unwrap();
+        packet.from = from;
+        assert_eq!(bench.put(T, packet), None);
+    };
+    let mut bench = Bench::new(100, "kind = 'fair'");
+    assert!(share(&bench, one) && share(&bench, other), "nobody has any");
+    // Three flows of one have as much as two of the other: less each.
+    for flow in [1, 2, 3] {
+        offer(&mut bench, one, flow, 100);
+    }
+    for flow in [4, 5] {
+        offer(&mut bench, other, flow, 150);
+    }
+    assert!(!share(&bench, one) && share(&bench, other));
+    offer(&mut bench, one, 1, 149);
+    assert!(!share(&bench, one) && share(&bench, other));
+    offer(&mut bench, one, 2, 30);
+    assert!(share(&bench, one) && !share(&bench, other));
+    // In one row nobody's are told apart.
+    let mut bench = Bench::new(100, "kind = 'fifo'");
+    offer(&mut bench, one, 1, 100);
+    offer(&mut bench, other, 4, 900);
+    assert!(share(&bench, one) && share(&bench, other));
+}
+
+#[test]
 fn sfq_drops_from_the_longest_flow() {
     let mut bench = Bench::new(4, "kind = 'sfq'");
     for (flow, mark) in [(1, 10), (1, 11), (1, 12), (2, 20)] {

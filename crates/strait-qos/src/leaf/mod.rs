@@ -10,8 +10,9 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use strait_core::chance::Stream;
+use strait_core::fate::Origin;
 use strait_core::rate::LineRate;
-use strait_core::{ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Packet};
+use strait_core::{ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Packet, PortId};
 
 pub use self::config::QueueConfig;
 use self::config::{FqCodelConfig, SfqConfig};
@@ -187,6 +188,23 @@ impl Leaf {
             Kind::FqCodel { config, law } => *law = Law::new(config, Some(rate), self.mtu_octets),
             Kind::Wred(wred) => wred.set_line_rate(rate),
         }
+    }
+
+    /// See [`Scheduler::has_share`](crate::Scheduler::has_share). A flow is whose its first packet
+    /// is.
+    pub(crate) fn has_share(&self, (port, from): (PortId, NeighbourId)) -> bool {
+        let own = |packet: &Packet| (packet.origin(), packet.from) == (Origin::Port(port), from);
+        let (mut flows, mut flows_own, mut octets, mut octets_own) = (0, 0, 0, 0);
+        for flow in self.flows.iter() {
+            let Some(first) = flow.packets.front() else {
+                continue;
+            };
+            let is_own = own(first);
+            (flows, octets) = (flows + 1, octets + flow.octets);
+            flows_own += u64::from(is_own);
+            octets_own += if is_own { flow.octets } else { 0 };
+        }
+        octets_own * flows >= octets * flows_own
     }
 
     pub(crate) const fn queued(&self) -> Queued {

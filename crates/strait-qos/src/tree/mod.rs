@@ -16,7 +16,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use strait_core::rate::LineRate;
-use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet};
+use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, PortId};
 use strait_wire::hash::hash64;
 
 use self::bands::Bands;
@@ -403,6 +403,10 @@ impl Scheduler for Tree {
             }
         }
         None
+    }
+
+    fn has_share(&self, class: ClassId, from: (PortId, NeighbourId)) -> bool {
+        self.leaf(class).is_none_or(|leaf| leaf.has_share(from))
     }
 
     fn queued(&self, class: ClassId) -> Queued {

@@ -172,6 +172,7 @@ fn repairs(world: &World) -> HopStats {
     for hop in ports.map(|port| port.hop) {
         sum.repeated += hop.repeated;
         sum.needless += hop.needless;
+        sum.copied += hop.copied;
         sum.control += hop.control;
         sum.duplicates += hop.duplicates;
         sum.refused += hop.refused;

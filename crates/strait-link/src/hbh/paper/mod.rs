@@ -151,6 +151,7 @@ impl Hop {
         Counts {
             repeated: self.sender.repeated,
             needless: 0,
+            copied: 0,
             control: self.control,
             forged: self.sender.forged,
             impatient: 0,
@@ -228,7 +229,11 @@ impl Hop {
         frame: &'a [u8],
         takes: impl FnOnce(u8, usize) -> bool,
     ) -> Heard<'a, Data> {
-        let heard = match parse(frame, self.session.inbound()) {
+        let frame = parse(frame, self.session.inbound());
+        if matches!(frame, Ok(Frame::Ack(_) | Frame::Data(..))) {
+            self.session.confirm();
+        }
+        let heard = match frame {
             Ok(Frame::Hello(hello)) if hello.format != Format::Paper => {
                 self.other_format += 1;
                 Heard::Nothing

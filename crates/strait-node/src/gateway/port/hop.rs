@@ -187,6 +187,16 @@ impl Hops {
         again.next()
     }
 
+    /// A packet of which a copy may go if nothing else has to: to whom, its number and octets.
+    fn copy(&self) -> Option<(NeighbourId, u32, u32)> {
+        let numbers = (0..).map(NeighbourId).zip(&self.others);
+        let mut copies = numbers.filter_map(|(to, it)| {
+            let (seq, octets) = it.hop.copy()?;
+            Some((to, seq, octets))
+        });
+        copies.next()
+    }
+
     /// How a packet of a class is sent.
     fn manner(&self, packet: &Packet, tag: usize) -> Manner {
         let info = packet.info();
@@ -211,6 +221,7 @@ impl Hops {
             let [window, order] = other.hop.octets();
             stats.repeated += counts.repeated;
             stats.needless += counts.needless;
+            stats.copied += counts.copied;
             stats.control += counts.control;
             stats.forged += counts.forged;
             stats.impatient += counts.impatient;
@@ -279,12 +290,17 @@ impl Port {
 
     /// Whether so much waits of a class that its senders are to stop; less is enough to let a
     /// stopped one go on.
-    pub(crate) fn stops(&self, class: ClassId, depth: Depth, stopped: bool) -> bool {
-        let depth = match depth {
-            Depth::Octets(octets) if stopped => Depth::Octets(octets / 2),
-            other => other,
+    ///
+    /// A sender whose flows have less waiting than others' goes on until twice as much waits:
+    /// flows have equal shares only as long as something of each waits.
+    pub(crate) fn stops(&self, class: ClassId, depth: Depth, from: Way, stopped: bool) -> bool {
+        let Depth::Octets(octets) = depth else {
+            return self.fills(class, depth, 1);
         };
-        self.fills(class, depth, 1)
+        let least = if stopped { octets / 2 } else { octets };
+        self.fills(class, Depth::Octets(least), 1)
+            && (self.queue.has_share(class, (from.port, from.to))
+                || self.fills(class, Depth::Octets(octets.saturating_mul(2)), 2))
     }
 
     /// Whether nothing more of a class is taken from a neighbour, told to stop or not.
@@ -401,7 +417,10 @@ impl Port {
                 }
             }
             let from = Way { port, to };
-            came.extend(other.hop.released().map(|packet| (packet, from)));
+            came.extend(other.hop.released().map(|mut packet| {
+                packet.from = to;
+                (packet, from)
+            }));
         }
         ledger.stats_mut().ports[port.index()].hop = hops.stats();
         for class in 0..self.classes.len() {
@@ -418,10 +437,15 @@ impl Port {
 
     pub(super) fn wants_hop(&self) -> Option<Want> {
         let hops = self.hops()?;
-        let to = hops.control_to(hops.now, None)?;
+        let (to, octets) = match hops.control_to(hops.now, None) {
+            Some(to) => (to, hops.other(to)?.hop.control_octets_max()),
+            None => hops
+                .copy()
+                .map(|(to, _, octets)| (to, octets as usize + OVERHEAD_OCTETS_MAX))?,
+        };
         Some(Want {
             class: NOTE_CLASS,
-            octets: hops.other(to)?.hop.control_octets_max() as u32,
+            octets: octets as u32,
             to,
         })
     }
@@ -451,7 +475,9 @@ impl Port {
                 ..TxMeta::to_peer(NOTE_CLASS)
             });
         }
-        let head = head?;
+        let Some(head) = head else {
+            return self.pull_copy(now, room, out, ledger);
+        };
         let again = hops.other(head.to)?.hop.again(head.class);
         let fits = |octets: u32| octets as usize + OVERHEAD_OCTETS_MAX <= octets_max;
         let seq = match again {
@@ -480,6 +506,32 @@ impl Port {
         Some(TxMeta {
             to: head.to,
             ..TxMeta::to_peer(head.class)
+        })
+    }
+
+    /// A copy of what was sent again, where nothing else waits.
+    fn pull_copy(
+        &mut self,
+        now: Instant,
+        room: Room,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta> {
+        let hops = self.hops()?;
+        let (to, seq, octets) = hops.copy()?;
+        let octets_max = room.octets.min(hops.frame_octets_max);
+        if octets as usize + OVERHEAD_OCTETS_MAX > octets_max {
+            return None;
+        }
+        let before = out.len();
+        let other = self.hops_mut()?.other_mut(to)?;
+        other.hop.transmit(now, room.starts, seq, false, out)?;
+        let ended = self.burst.push(room.starts, (out.len() - before) as u64);
+        self.hops_mut()?.other_mut(to)?.hop.left(ended);
+        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+        Some(TxMeta {
+            to,
+            ..TxMeta::to_peer(NOTE_CLASS)
         })
     }
 

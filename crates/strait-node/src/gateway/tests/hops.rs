@@ -90,9 +90,9 @@ fn a_packet_stays_with_its_node_until_the_next_one_has_it() {
     nodes[1].handle(ms(2), frame(HOP, &octets));
     assert_eq!(pull_all(&mut nodes[1], PortId::HOST, ms(2)), [bytes]);
     // The acknowledgement waits for a packet that takes it along, and none comes.
-    talk(ms(250), &mut nodes, &PAIR);
+    talk(ms(300), &mut nodes, &PAIR);
     assert_eq!(nodes[0].stats().held(), 1);
-    talk(ms(310), &mut nodes, &PAIR);
+    talk(ms(360), &mut nodes, &PAIR);
     let ended = fates(&mut nodes[0]);
     assert_eq!(ended.len(), 1);
     assert!(matches!(ended[0].fate, Fate::Forwarded { port: HOP, .. }));

@@ -220,6 +220,7 @@ impl Cells<'_> {
             ("segments again", ""),
             ("frames again", ""),
             ("needlessly", ""),
+            ("copies", ""),
             ("without packet", ""),
             ("dropped", ""),
         ];
@@ -237,6 +238,7 @@ impl Cells<'_> {
                 of(|run| run.tcp.retransmissions).into(),
                 of(|run| run.hop.repeated).into(),
                 of(|run| run.hop.needless).into(),
+                of(|run| run.hop.copied).into(),
                 of(|run| run.hop.control).into(),
                 of(|run| run.dropped).into(),
             ]);
