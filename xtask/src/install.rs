@@ -49,6 +49,16 @@ const TOOLS: [Tool; 10] = [
         tests: "live pages",
     },
     Tool {
+        program: "dig",
+        package: "bind9-dnsutils",
+        tests: "live look-ups of names",
+    },
+    Tool {
+        program: "dnsmasq",
+        package: "dnsmasq-base",
+        tests: "live look-ups of names",
+    },
+    Tool {
         program: "iperf3",
         package: "iperf3",
         tests: "live throughput",

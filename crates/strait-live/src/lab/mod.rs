@@ -7,6 +7,7 @@
 
 mod call;
 mod chatter;
+mod dig;
 mod esp;
 mod gateways;
 mod left;

@@ -11,6 +11,7 @@ use strait_world::traffic::{
 
 use super::call::Call;
 use super::chatter::Chatter;
+use super::dig::Dig;
 use super::esp::Esp;
 use super::measured::Measured;
 use super::pairs::Pairs;
@@ -220,6 +221,7 @@ pub(super) fn cast(loaded: &Loaded, topology: &Topology) -> Result<Vec<Part>, La
             let flow = Flow::new(loaded, topology, index, config)?;
             let program: Box<dyn Program> = match config.kind {
                 Kind::Ping => Box::new(Ping::new(&flow)?),
+                Kind::Dns => Box::new(Dig::new(&flow)?),
                 Kind::Chatter | Kind::Hello => Box::new(Chatter::new(&flow)?),
                 Kind::Voice => Box::new(Call::default()),
                 Kind::Udp => Box::new(Rate::new(&flow)?),

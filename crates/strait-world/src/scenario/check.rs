@@ -645,7 +645,7 @@ const fn metrics_of_kind(kind: Kind) -> &'static [&'static str] {
             "loss",
             "rate_bit_s",
         ],
-        Kind::Ping => &["rtt_p50_s", "rtt_p99_s", "rtt_min_s", "loss"],
+        Kind::Ping | Kind::Dns => &["rtt_p50_s", "rtt_p99_s", "rtt_min_s", "loss"],
         Kind::Tcp => &["time_s", "goodput_bit_s", "connect_s"],
         Kind::Page => &["time_s", "goodput_bit_s"],
         Kind::Mgen => &["delay_p50_s", "delay_p99_s", "loss", "rate_bit_s"],

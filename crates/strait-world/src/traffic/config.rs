@@ -139,6 +139,8 @@ pub enum Kind {
     Esp,
     /// Echo requests.
     Ping,
+    /// Look-ups of names.
+    Dns,
     /// One transfer.
     Tcp,
     /// A web page.
@@ -161,6 +163,7 @@ impl Kind {
             Self::Udp => "udp",
             Self::Esp => "esp",
             Self::Ping => "ping",
+            Self::Dns => "dns",
             Self::Tcp => "tcp",
             Self::Page => "page",
             Self::Mgen => "mgen",
@@ -261,6 +264,13 @@ pub enum Traffic {
         /// Octets of each; 56 if not said, as usual.
         payload_octets: u32,
         /// Time between requests; 1 s if not said.
+        period: Duration,
+        /// How many; until the end if not said.
+        count: Option<u64>,
+    },
+    /// Questions for the addresses of names, each another one.
+    Dns {
+        /// Time between questions; 1 s if not said.
         period: Duration,
         /// How many; until the end if not said.
         count: Option<u64>,
@@ -447,6 +457,10 @@ impl TrafficConfig {
                 period: self.period(Duration::from_secs(1))?,
                 count: self.count,
             }),
+            Kind::Dns => Ok(Traffic::Dns {
+                period: self.period(Duration::from_secs(1))?,
+                count: self.count,
+            }),
             Kind::Tcp if self.sizes.is_some() => self.measured(),
             Kind::Tcp => Ok(Traffic::Tcp {
                 octets: self.octets.ok_or_else(|| self.missing("octets"))?.0,
@@ -495,24 +509,24 @@ impl TrafficConfig {
     }
 
     fn refuse_surplus(&self) -> Result<(), TrafficError> {
-        use Kind::{Chatter, Esp, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
+        use Kind::{Chatter, Dns, Esp, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         let keys: [(&'static str, bool, &[Kind]); 25] = [
             (
                 "stop",
                 self.stop.is_some(),
-                &[Voice, Udp, Esp, Ping, Mgen, Chatter, Hello],
+                &[Voice, Udp, Esp, Ping, Dns, Mgen, Chatter, Hello],
             ),
             ("payload", self.payload.is_some(), &[Voice, Udp, Esp, Ping]),
             (
                 "period",
                 self.period.is_some(),
-                &[Voice, Ping, Chatter, Hello],
+                &[Voice, Ping, Dns, Chatter, Hello],
             ),
             ("both_ways", self.both_ways.is_some(), &[Voice]),
             ("turns", self.turns.is_some(), &[Voice]),
             ("rate", self.rate.is_some(), &[Udp, Esp, Tcp]),
             ("poisson", self.poisson.is_some(), &[Udp]),
-            ("count", self.count.is_some(), &[Ping, Tcp, Pair]),
+            ("count", self.count.is_some(), &[Ping, Dns, Tcp, Pair]),
             ("octets", self.octets.is_some(), &[Tcp, Page]),
             ("text", self.text.is_some(), &[Tcp, Page]),
             ("sizes", self.sizes.is_some(), &[Tcp, Pair]),

@@ -8,6 +8,7 @@ mod bulk;
 mod chatter;
 mod config;
 mod content;
+mod dns;
 mod dscp;
 mod flow;
 mod http;
@@ -35,6 +36,8 @@ pub use self::content::{
     Content, datagram_payload, datagram_sequence, esp_numbers, esp_payload, esp_wrong,
     voice_packet, widen,
 };
+pub use self::dns::{DNS_PORT, DNS_ZONE, dns_name};
+use self::dns::{Lookups, NameServer};
 pub use self::dscp::Dscp;
 use self::flow::{Datagrams, Form, Pace};
 pub use self::http::object_octets;
@@ -176,6 +179,7 @@ pub fn install(
             period,
             count,
         } => job.ping(payload_octets, period, count),
+        Traffic::Dns { period, count } => job.lookups(period, count),
         Traffic::Tcp { octets, options } => job.bulk(octets, &options),
         Traffic::Measured {
             campaign, options, ..
@@ -313,6 +317,39 @@ impl Job<'_> {
             Ok(())
         } else {
             Err(self.taken(self.from, ident))
+        }
+    }
+
+    fn lookups(self, period: Duration, count: Option<u64>) -> Result<(), InstallError> {
+        let near = self.ends.0;
+        let far = SocketAddr::new(self.ends.1.ip(), DNS_PORT);
+        let lookups = Lookups {
+            log: self.log(Side::From),
+            ends: (near, far),
+            dscp: self.config.dscp.0,
+            period_ns: nanos(period),
+            count: count.unwrap_or(u64::MAX),
+            span: self.span,
+            sent: 0,
+        };
+        let server = NameServer {
+            log: self.log(Side::To),
+            own: far,
+            dscp: self.config.dscp.0,
+        };
+        let mut bound = [true; 2];
+        self.from.install(|stack| {
+            bound[0] = stack.bind_udp(near.port());
+            lookups
+        });
+        self.to.install(|stack| {
+            bound[1] = stack.bind_udp(DNS_PORT);
+            server
+        });
+        match bound {
+            [false, _] => Err(self.taken(self.from, near.port())),
+            [_, false] => Err(self.taken(self.to, DNS_PORT)),
+            [true, true] => Ok(()),
         }
     }
 

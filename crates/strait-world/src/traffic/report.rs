@@ -53,7 +53,7 @@ pub struct Series {
 ///   after the first, when what a link has to learn of a flow is known. The rate is that of the UDP
 ///   payload (of voice with the RTP header) between the first and the last arrival, without the
 ///   first packet; of two directions, the mean.
-/// * ping: time from request to reply, at the sender.
+/// * ping, dns: time from request to reply, at the sender.
 /// * tcp with `sizes`: see [`crate::measure`]; a metric has the size in front of its name, and
 ///   `complete` is the share of the transfers that came to an end.
 /// * chatter, hello: how many packets were sent.
@@ -76,7 +76,7 @@ pub fn report(config: &TrafficConfig, from: &FlowLog, to: &FlowLog) -> FlowRepor
             let wrong = to.counters.get("wrong").copied().unwrap_or_default();
             report.metric("wrong", Some(wrong as f64));
         }
-        Kind::Ping => report.ping(from),
+        Kind::Ping | Kind::Dns => report.ping(from),
         Kind::Tcp if config.sizes.is_some() => {
             report.measured(&from.measured, config);
         }

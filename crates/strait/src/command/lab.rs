@@ -296,7 +296,7 @@ fn agreement(loaded: &Loaded, outcome: &Outcome, run: &strait_sim::Run) -> Vec<C
 fn compared(traffic: &TrafficConfig) -> Vec<(String, String, f64)> {
     let one = |word: &str, metric: &str, slack| vec![(word.into(), metric.into(), slack)];
     match (traffic.kind, traffic.resolve()) {
-        (Kind::Ping, _) => one("rtt", "rtt_p50_s", AGREEMENT.1),
+        (Kind::Ping | Kind::Dns, _) => one("rtt", "rtt_p50_s", AGREEMENT.1),
         (Kind::Udp | Kind::Pair, _) => one("rate", "rate_bit_s", 0.0),
         // Not the last octet's latency: how much a kernel's buffers hold is its own affair.
         (_, Ok(Traffic::Measured { campaign, .. })) => {
