@@ -19,6 +19,7 @@ mod adapter;
 mod gaps;
 mod headers;
 mod hellos;
+mod hf;
 mod hf_client;
 mod hops;
 mod lan;

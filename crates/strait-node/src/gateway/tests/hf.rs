@@ -1,0 +1,168 @@
+//! A port with a station of its own, as an IP client: what becomes of packets on an air on which
+//! nobody answers.
+
+use strait_s5066::d_pdu::{Body, DPdu, parse};
+
+use super::*;
+
+const NODE: &str = r#"
+name = "a"
+[host]
+addresses = ["10.9.0.1/30", "fd00:9::1/64"]
+[policy]
+default = "all"
+class = [{ name = "all", packets = 30 }]
+[[port]]
+name = "hf"
+kind = "hf"
+mtu = 1400
+neighbours = [{ name = "b", hf = "0.0.0.2" }, { name = "all", hf = "16.0.0.1" }]
+hf = { address = "0.0.0.1", copies = 3, KEYS }
+[[route]]
+prefix = "224.0.0.0/4"
+port = "hf"
+via = "all"
+[[route]]
+prefix = "10.2.0.0/16"
+port = "hf"
+via = "b"
+[[route]]
+prefix = "fd00:2::/64"
+port = "hf"
+via = "b"
+"#;
+
+const BLOCK: Duration = Duration::from_millis(480);
+
+fn radio(keys: &str) -> Gateway {
+    let config: NodeConfig = config_text::parse("test.toml", &NODE.replace("KEYS", keys)).unwrap();
+    let mut gateway = Gateway::new(&config).unwrap();
+    let rate = LineRate::new(9600, 8);
+    let air = PortState {
+        tx_rate: rate,
+        rx_rate: rate,
+        frame_octets_max: u32::MAX,
+        block: BLOCK,
+        latency: BLOCK,
+    };
+    for (port, state) in [
+        (PortId::HOST, state(LineRate::new(1_000_000_000, 8))),
+        (LINE, air),
+    ] {
+        let event = PortEvent::Up(state);
+        gateway.handle(Instant::ZERO, Input::Port { port, event });
+    }
+    gateway
+}
+
+/// Lets the station send until `until`, and nobody answer; the octets of its turns.
+fn send_into_the_void(gateway: &mut Gateway, until: Instant) -> Vec<u8> {
+    let mut now = Instant::ZERO;
+    let mut all = Vec::new();
+    let mut drained = None;
+    while now < until {
+        let room = Room {
+            octets: 150_000,
+            starts: now,
+            until: None,
+        };
+        while gateway.wants(LINE).is_some() {
+            let Some(meta) = gateway.poll_transmit(now, LINE, room, &mut all) else {
+                break;
+            };
+            if let Some(turn) = meta.turn.filter(|turn| turn.key_up) {
+                drained = Some(now + BLOCK * turn.blocks);
+            }
+        }
+        gateway.check();
+        let wake = gateway.wake().map(|wake| wake.at);
+        let next = wake.into_iter().chain(drained).min();
+        now = next.unwrap_or(until).max(now + Duration::from_millis(1));
+        let ended = drained.filter(|at| *at <= now);
+        if ended.is_some() {
+            drained = None;
+            let event = PortEvent::Drained;
+            gateway.handle(now, Input::Port { port: LINE, event });
+        } else {
+            gateway.handle(now, Input::Timeout);
+        }
+    }
+    all
+}
+
+fn d_pdus(mut octets: &[u8]) -> Vec<DPdu<'_>> {
+    let mut all = Vec::new();
+    while let Ok((d_pdu, length)) = parse(octets, true) {
+        all.push(d_pdu);
+        octets = &octets[length..];
+    }
+    all
+}
+
+#[test]
+fn multicast_goes_to_its_group_without_arq_and_repeated() {
+    let mut a = radio("");
+    let packet = udp("10.1.0.2", "239.1.2.3", 300, 0);
+    a.handle(Instant::ZERO, frame(PortId::HOST, &packet));
+    let octets = send_into_the_void(&mut a, Instant::from_secs(30));
+    let sent = d_pdus(&octets);
+    let to_group = sent.iter().filter(|it| it.to.to_string() == "16.0.0.1");
+    let kinds: Vec<u8> = to_group.map(|it| it.body.kind()).collect();
+    // Each copy is one segment; nobody was called for it.
+    assert_eq!(kinds, [7, 7, 7]);
+    assert_eq!((a.stats().forwarded, a.stats().held()), (1, 0));
+    assert!(sent.iter().all(|it| !matches!(it.body, Body::Data(..))));
+}
+
+#[test]
+fn a_call_that_nobody_answers_costs_the_whole_queue_where_that_is_wanted() {
+    let drop_all = "unanswered = 2, give_up = { lost_link = true }";
+    for (keys, dropped) in [(drop_all, 5), ("unanswered = 2", 0)] {
+        let mut a = radio(keys);
+        for nth in 0..5 {
+            let packet = udp("10.1.0.2", "10.2.0.2", 100 + nth, 0);
+            a.handle(Instant::ZERO, frame(PortId::HOST, &packet));
+        }
+        let sent = send_into_the_void(&mut a, Instant::from_secs(200));
+        let calls = d_pdus(&sent);
+        assert!(
+            calls.len() > 1 && calls.iter().all(|it| it.body.kind() == 8),
+            "{calls:?}"
+        );
+        assert!(a.stats().ports[1].hf.links_lost > 0);
+        assert_eq!(
+            a.stats().dropped.by(DropCause::Undelivered),
+            dropped,
+            "{keys}"
+        );
+        assert_eq!(a.stats().held(), 5 - dropped);
+    }
+}
+
+#[test]
+fn a_queue_that_would_be_too_long_is_dropped_as_a_whole() {
+    let mut a = radio("give_up = { octets = \"497 B\" }");
+    for nth in 0..4 {
+        let packet = udp("10.1.0.2", "10.2.0.2", 120 + nth, 0);
+        a.handle(Instant::ZERO, frame(PortId::HOST, &packet));
+    }
+    // The first three have 363 octets and four around each; with the fourth these are 498.
+    assert_eq!(a.stats().held(), 1);
+    assert_eq!(a.stats().dropped.by(DropCause::QueueOctets), 3);
+}
+
+#[test]
+fn longer_packets_than_the_ports_mtu_are_answered_with_it() {
+    let mut a = radio("");
+    for (octets, answered) in [(1400, false), (1401, true)] {
+        let packet = udp("fd00:1::2", "fd00:2::2", octets, 0);
+        a.handle(Instant::ZERO, frame(PortId::HOST, &packet));
+        let answer = pull(&mut a, PortId::HOST, Instant::ZERO, 2000);
+        assert_eq!(!answer.is_empty(), answered, "{octets}");
+        if answered {
+            assert_eq!((answer[40], answer[41]), (2, 0));
+            assert_eq!(answer[44..48], 1400u32.to_be_bytes());
+        }
+    }
+    assert_eq!(a.stats().dropped.by(DropCause::TooBig), 1);
+}
