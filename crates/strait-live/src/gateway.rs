@@ -37,8 +37,8 @@ pub struct LiveGateway {
 pub struct RunOptions {
     /// Where it writes a line for each packet that ended.
     pub packets: Option<PathBuf>,
-    /// Never go before ordinary programs. Otherwise a gateway with an octet stream does where it
-    /// may: such a line shows each millisecond that it is late.
+    /// Never go before ordinary programs. Otherwise a gateway with an octet stream or a radio does
+    /// where it may: these show when it is late.
     pub ordinary: bool,
 }
 
@@ -78,7 +78,7 @@ impl LiveGateway {
         let boot = boot(clock, storage.as_ref())?;
         let mut runner = Runner::new(clock, factory.boot(boot.clone()), ports)?;
         runner.set_options(Options {
-            goes_first: !run.ordinary && has_octet_stream(config),
+            goes_first: !run.ordinary && has_hard_times(config),
             ..Options::default()
         });
         if let Some(path) = &run.packets {
@@ -137,9 +137,10 @@ impl LiveGateway {
     }
 }
 
-fn has_octet_stream(config: &NodeConfig) -> bool {
+/// A line that shows each millisecond, or a radio's turns, which end if a block isn't full in time.
+fn has_hard_times(config: &NodeConfig) -> bool {
     let mut ports = config.ports.iter();
-    ports.any(|port| port.kind == PortKind::Serial)
+    ports.any(|port| matches!(port.kind, PortKind::Serial | PortKind::Hf))
 }
 
 /// The node's storage, where it is to have any.

@@ -1,4 +1,5 @@
-//! A port over an HF modem with a data port over TCP (MIL-STD-188-110D Appendix A).
+//! A port over an HF modem with a data port (MIL-STD-188-110D Appendix A) over TCP, or with the
+//! same packets in datagrams, where what one of them says may get lost.
 //!
 //! The node plans its turns. This arms the modem, starts it, and asks the node for each block's
 //! octets shortly before the modem needs them, by the times of the configuration: the modem itself
@@ -10,19 +11,22 @@ use std::os::fd::BorrowedFd;
 
 use strait_core::id::{ClassId, NeighbourId};
 use strait_core::node::{FrameMeta, PortEvent, PortState, Room, TxMeta};
-use strait_core::time::Instant;
+use strait_core::time::{Duration, Instant};
 use strait_core::waveform::Mode;
-use strait_node::config::HfModem;
-use strait_wire::modem_port::{DATA_OCTETS_MAX, ModemPacket, ModemReader, Order, TxState, VERSION};
+use strait_node::config::{HfModem, ModemTransport};
+use strait_wire::modem_port::{
+    DATA_OCTETS_MAX, DATAGRAM_DATA_MAX, ModemPacket, ModemReader, Order, TxState, VERSION,
+};
 
 use crate::error::Error;
 use crate::port_io::{IoCounts, PortIo, Received, Sent};
 use crate::tcp_line::TcpLine;
+use crate::udp_line::UdpLine;
 
 /// A modem as a port.
 pub(crate) struct ModemPort {
     config: HfModem,
-    line: TcpLine,
+    line: Box<dyn PortIo>,
     reader: ModemReader,
     /// What the modem said that the node hasn't been told: a read's worth at most.
     came: VecDeque<Came>,
@@ -34,7 +38,16 @@ pub(crate) struct ModemPort {
     given_bit_s: Option<u32>,
     turn: Option<Sending>,
     counts: IoCounts,
+    heard: Instant,
+    said: Instant,
 }
+
+/// A modem that has been silent for so long is gone.
+const WATCHDOG: Duration = Duration::from_secs(30);
+/// A terminal in datagrams gives a sign of life this often.
+const KEEP_ALIVE: Duration = Duration::from_secs(2);
+/// How old a transmission is at least of which datagrams say that it isn't under way.
+const UNDER_WAY: Duration = Duration::from_secs(1);
 
 enum Came {
     /// By which rate, as far as the modem said.
@@ -50,13 +63,19 @@ struct Sending {
     mode: Mode,
     blocks: u32,
     octets: usize,
+    began: Instant,
+    /// The modem said that it began.
+    told: bool,
 }
 
 impl ModemPort {
     /// A port that isn't open yet.
     pub(crate) fn new(config: HfModem) -> Self {
         Self {
-            line: TcpLine::new(config.address),
+            line: match config.transport {
+                ModemTransport::Tcp => Box::new(TcpLine::new(config.address)),
+                ModemTransport::Udp => Box::new(UdpLine::new(config.address, hello())),
+            },
             config,
             reader: ModemReader::default(),
             came: VecDeque::new(),
@@ -66,7 +85,13 @@ impl ModemPort {
             given_bit_s: None,
             turn: None,
             counts: IoCounts::default(),
+            heard: Instant::ZERO,
+            said: Instant::ZERO,
         }
+    }
+
+    fn in_datagrams(&self) -> bool {
+        self.config.transport == ModemTransport::Udp
     }
 
     fn forget(&mut self) {
@@ -77,12 +102,15 @@ impl ModemPort {
 
     fn say(&mut self, now: Instant, packets: &[u8]) -> io::Result<()> {
         let meta = TxMeta::to_peer(ClassId(0));
+        self.said = now;
         self.line.transmit(now, &meta, packets).map(|_| ())
     }
 
     /// Takes what the modem said, and answers what it asks.
     fn take(&mut self, now: Instant, octets: &[u8]) -> io::Result<()> {
         let mut answers = Vec::new();
+        let in_datagrams = self.in_datagrams();
+        self.heard = now;
         let Self {
             reader,
             came,
@@ -112,13 +140,31 @@ impl ModemPort {
                 came.push_back(Came::Octets(octets.to_vec(), *heard_bit_s));
             }
             ModemPacket::TxStatus {
-                state: TxState::Flushed,
+                state: TxState::Started,
                 ..
-            } if turn.take().is_some() => came.push_back(Came::Event(PortEvent::Drained)),
+            } => turn.iter_mut().for_each(|turn| turn.told = true),
+            ModemPacket::TxStatus { state, .. }
+                if turn.is_some_and(|turn| turn.is_over(state, now, in_datagrams)) =>
+            {
+                *turn = None;
+                came.push_back(Came::Event(PortEvent::Drained));
+            }
             ModemPacket::Nack { .. } | ModemPacket::Error { .. } => counts.refused += 1,
             _ => {}
         });
-        fed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+        match fed {
+            // The next datagram begins with a packet again.
+            Err(_) if in_datagrams => {
+                self.counts.strangers += 1;
+                self.reader.reset();
+            }
+            Err(error) => {
+                let message = error.to_string();
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+            Ok(()) if in_datagrams => self.reader.reset(),
+            Ok(()) => {}
+        }
         if !answers.is_empty() {
             self.say(now, &answers)?;
         }
@@ -159,11 +205,31 @@ impl ModemPort {
             mode,
             blocks: blocks.max(1),
             octets: 0,
+            began: now,
+            told: false,
         }
     }
 }
 
+/// What a terminal begins with.
+fn hello() -> Vec<u8> {
+    let mut hello = Vec::new();
+    ModemPacket::Connect { version: VERSION }.emit(&mut hello);
+    hello
+}
+
 impl Sending {
+    /// Whether a status says that it is over. In datagrams one may be of before the transmission,
+    /// and what began it may have got lost.
+    fn is_over(&self, state: TxState, now: Instant, in_datagrams: bool) -> bool {
+        let old = now >= self.began + UNDER_WAY;
+        match state {
+            TxState::Flushed => !in_datagrams || self.told || old,
+            TxState::Armed => in_datagrams && old,
+            _ => false,
+        }
+    }
+
     const fn limit(&self) -> usize {
         self.mode.octets_in(self.blocks)
     }
@@ -177,10 +243,11 @@ impl PortIo for ModemPort {
     fn open(&mut self, now: Instant) -> Result<PortState, Error> {
         self.line.open(now)?;
         self.forget();
-        let mut hello = Vec::new();
-        ModemPacket::Connect { version: VERSION }.emit(&mut hello);
-        // A connection that is lost at once shows itself to the next read.
-        let _ = self.say(now, &hello);
+        (self.heard, self.said) = (now, now);
+        if !self.in_datagrams() {
+            // A connection that is lost at once shows itself to the next read.
+            let _ = self.say(now, &hello());
+        }
         let mode = self.config.mode;
         let longest = mode.octets_in(self.config.blocks_max);
         Ok(PortState {
@@ -242,7 +309,11 @@ impl PortIo for ModemPort {
             octets.resize(room, 0);
         }
         let (mut first, mut left) = (begins, octets.len());
-        for piece in octets.chunks(DATA_OCTETS_MAX) {
+        let most = match self.config.transport {
+            ModemTransport::Tcp => DATA_OCTETS_MAX,
+            ModemTransport::Udp => DATAGRAM_DATA_MAX,
+        };
+        for piece in octets.chunks(most) {
             left -= piece.len();
             let last = left == 0 && octets.len() == room;
             let data = ModemPacket::TxData {
@@ -282,6 +353,27 @@ impl PortIo for ModemPort {
         Ok(self.next(buffer).unwrap_or(Received::Skipped))
     }
 
+    fn wake(&self) -> Option<Instant> {
+        let life = self.in_datagrams().then_some(self.said + KEEP_ALIVE);
+        life.into_iter().chain([self.heard + WATCHDOG]).min()
+    }
+
+    fn tick(&mut self, now: Instant) -> io::Result<()> {
+        if now >= self.heard + WATCHDOG {
+            let kind = io::ErrorKind::TimedOut;
+            return Err(io::Error::new(kind, "the modem says nothing any more"));
+        }
+        if self.in_datagrams() && now >= self.said + KEEP_ALIVE {
+            if self.ready {
+                let mut life = Vec::new();
+                ModemPacket::KeepAlive.emit(&mut life);
+                return self.say(now, &life);
+            }
+            return self.say(now, &hello());
+        }
+        Ok(())
+    }
+
     fn meta(&self) -> FrameMeta {
         FrameMeta {
             rate_bit_s: self.given_bit_s,
@@ -293,3 +385,7 @@ impl PortIo for ModemPort {
         self.counts
     }
 }
+
+#[cfg(test)]
+#[path = "hf_modem_tests.rs"]
+mod tests;

@@ -50,6 +50,7 @@ mod tcp_socket;
 pub mod transfer;
 pub mod tun;
 pub mod udp;
+mod udp_line;
 pub mod voice;
 
 pub use clock::Clock;

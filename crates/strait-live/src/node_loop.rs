@@ -317,6 +317,13 @@ impl<N: Node + ?Sized> Runner<N> {
                 let _ = self.open_port(index);
             }
         }
+        for index in 0..self.bench.slots.len() {
+            let slot = &mut self.bench.slots[index];
+            let due = slot.open && slot.io.wake().is_some_and(|at| at <= now);
+            if due && let Err(error) = slot.io.tick(now) {
+                self.take_down(now, index, &error);
+            }
+        }
         self.bench.streams.tick(now);
         if self.node_wake().is_some_and(|at| at <= now) {
             self.fire();
@@ -427,12 +434,15 @@ impl<N: Node + ?Sized> Runner<N> {
         }
         let slots = self.bench.slots.iter();
         let rooms = slots.clone().filter_map(|slot| slot.again);
+        let devices = slots.clone().filter(|slot| slot.open);
+        let devices = devices.filter_map(|slot| slot.io.wake());
         let retries = slots.filter_map(|slot| slot.retry_at);
         let services = self.services.iter().filter_map(|service| service.wake());
         let drain = self.stopping.map(|_| self.clock.now() + HOLD_OFF);
         rooms
             .chain(retries.filter(|_| self.stopping.is_none()))
             .chain(services)
+            .chain(devices)
             .chain(self.bench.streams.wake())
             .chain(self.node_wake())
             .chain(drain)

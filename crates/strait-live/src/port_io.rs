@@ -68,6 +68,19 @@ pub trait PortIo {
     /// The device is gone.
     fn receive(&mut self, now: Instant, buffer: &mut [u8]) -> io::Result<Received>;
 
+    /// When [`PortIo::tick`] is to be called while it is open.
+    fn wake(&self) -> Option<Instant> {
+        None
+    }
+
+    /// It is `now`.
+    ///
+    /// # Errors
+    /// The device is gone.
+    fn tick(&mut self, _now: Instant) -> io::Result<()> {
+        Ok(())
+    }
+
     /// What the medium knows of the frame that it gave last.
     fn meta(&self) -> FrameMeta {
         FrameMeta::default()

@@ -39,7 +39,7 @@ pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, ProbeConfig, SisConfig};
 pub use self::hf_access::{AccessConfig, AccessRule, SlotsConfig};
 pub use self::hf_client::HfClientConfig;
 pub(crate) use self::hf_client::IpRules;
-pub use self::hf_modem::{HfModem, HfModemConfig};
+pub use self::hf_modem::{HfModem, HfModemConfig, ModemTransport};
 pub use self::host::{HostConfig, HostKind, MacAddress};
 
 /// A gateway, as configured.

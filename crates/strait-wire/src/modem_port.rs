@@ -378,6 +378,40 @@ impl<'a> ModemPacket<'a> {
     }
 }
 
+/// The most octets of packets in a datagram, and of data in one of its packets: none is to be cut
+/// on its way.
+pub const DATAGRAM_OCTETS_MAX: usize = 1200;
+/// The same of data in a packet.
+pub const DATAGRAM_DATA_MAX: usize = 1024;
+
+/// Parts packets that follow each other into datagrams, whole packets each.
+pub fn datagrams(packets: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = packets;
+    core::iter::from_fn(move || {
+        let mut octets = 0;
+        while octets < rest.len() {
+            let next = packet_octets(&rest[octets..]);
+            if octets > 0 && octets + next > DATAGRAM_OCTETS_MAX {
+                break;
+            }
+            octets += next;
+        }
+        let (datagram, later) = rest.split_at(octets);
+        rest = later;
+        (!datagram.is_empty()).then_some(datagram)
+    })
+}
+
+/// Octets of the first packet, as its header says.
+fn packet_octets(packets: &[u8]) -> usize {
+    let size = packets.get(4..6);
+    let size = size.map_or(0, |size| {
+        usize::from(u16::from_be_bytes([size[0], size[1]]))
+    });
+    let checked = if size > 0 { size + CRC_OCTETS } else { 0 };
+    (HEADER_OCTETS + checked).min(packets.len())
+}
+
 /// Finds packets in a stream that comes in pieces.
 #[derive(Clone, Debug, Default)]
 pub struct ModemReader {
@@ -416,6 +450,38 @@ mod tests {
     use super::*;
     use alloc::vec;
     use proptest::prelude::*;
+
+    #[test]
+    fn datagrams_hold_whole_packets_as_many_as_fit() {
+        let data = |octets: usize| {
+            let mut out = Vec::new();
+            ModemPacket::TxData {
+                order: Order::Only,
+                octets: &vec![7; octets],
+            }
+            .emit(&mut out);
+            out
+        };
+        let arm = octets(ModemPacket::Arm);
+        // A packet of data has 12 octets around it, and this one fills a datagram with the first.
+        let full = data(DATAGRAM_OCTETS_MAX - 12 - arm.len());
+        let packets = [&arm[..], &full, &arm, &data(DATAGRAM_DATA_MAX), &arm].concat();
+        let parts: Vec<usize> = datagrams(&packets).map(<[u8]>::len).collect();
+        assert_eq!(
+            parts,
+            [DATAGRAM_OCTETS_MAX, DATAGRAM_DATA_MAX + 12 + 2 * arm.len()]
+        );
+        assert_eq!(
+            datagrams(&packets).flatten().copied().collect::<Vec<u8>>(),
+            packets
+        );
+        // One octet more, and it goes by itself.
+        let long = data(DATAGRAM_OCTETS_MAX - 12 - arm.len() + 1);
+        let packets = [&arm[..], &long].concat();
+        assert_eq!(datagrams(&packets).count(), 2);
+        assert_eq!(datagrams(&[]).count(), 0);
+        assert_eq!(datagrams(&[0x49]).count(), 1);
+    }
 
     fn octets(packet: ModemPacket<'_>) -> Vec<u8> {
         let mut out = Vec::new();

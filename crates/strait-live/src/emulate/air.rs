@@ -313,17 +313,20 @@ impl AirEnd {
                 waiting: VecDeque::new(),
                 again: None,
             }),
-            (EndSpec::Modem(address), Some(KeyedBy::Node)) => {
+            (EndSpec::Modem(address) | EndSpec::ModemUdp(address), Some(KeyedBy::Node)) => {
                 let waveform = hf.and_then(|hf| hf.waveform(&config.link, side));
                 let own = waveform.ok_or_else(|| wrong("the link has no waveform"))?;
-                let port = DataPort::new(*address, own.mode)?;
+                let port = match spec {
+                    EndSpec::ModemUdp(_) => DataPort::over_udp(*address, own.mode)?,
+                    _ => DataPort::new(*address, own.mode)?,
+                };
                 Ok(Self::DataPort(Box::new(port)))
             }
             (EndSpec::Pty(_), _) => Err(wrong(
                 "a pty keys no modem: write keyed_by = \"data\" in the link's [hf], or ends \
                  modem:ADDR:PORT",
             )),
-            (EndSpec::Modem(_), _) => Err(wrong(
+            (EndSpec::Modem(_) | EndSpec::ModemUdp(_), _) => Err(wrong(
                 "a modem's data port is keyed by its program: leave keyed_by = \"data\" out",
             )),
             _ => Err(wrong("an HF channel has ends modem:ADDR:PORT or pty:PATH")),

@@ -1,14 +1,17 @@
-//! An end that is an HF modem with a data port over TCP (MIL-STD-188-110D Appendix A), for one
-//! program at a time.
+//! An end that is an HF modem with a data port (MIL-STD-188-110D Appendix A) over TCP, or with the
+//! same packets in datagrams, for one program at a time.
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use strait_core::time::{Duration, Instant};
 use strait_core::waveform::Mode;
-use strait_wire::modem_port::{DATA_OCTETS_MAX, ModemPacket, ModemReader, Order, TxState, VERSION};
+use strait_wire::modem_port::{
+    DATA_OCTETS_MAX, DATAGRAM_DATA_MAX, ModemPacket, ModemReader, Order, TxState, VERSION,
+    datagrams,
+};
 
 use crate::error::{Doing, Error};
 use crate::port_io::is_not_now;
@@ -32,13 +35,41 @@ pub(super) enum Wish {
 /// The modem.
 pub(super) struct DataPort {
     address: SocketAddr,
-    listener: TcpListener,
-    stream: Option<TcpStream>,
+    line: Line,
     reader: ModemReader,
     /// What the program hasn't taken yet.
     pending: Vec<u8>,
     own: Mode,
     session: Session,
+}
+
+/// How its program reaches it.
+enum Line {
+    Tcp {
+        listener: TcpListener,
+        stream: Option<TcpStream>,
+    },
+    Udp {
+        socket: UdpSocket,
+        peer: Option<SocketAddr>,
+    },
+}
+
+impl Line {
+    /// A program is there.
+    const fn is_connected(&self) -> bool {
+        match self {
+            Self::Tcp { stream, .. } => stream.is_some(),
+            Self::Udp { peer, .. } => peer.is_some(),
+        }
+    }
+
+    const fn data_octets_max(&self) -> usize {
+        match self {
+            Self::Tcp { .. } => DATA_OCTETS_MAX,
+            Self::Udp { .. } => DATAGRAM_DATA_MAX,
+        }
+    }
 }
 
 /// What is known of the program that is connected.
@@ -68,8 +99,28 @@ impl DataPort {
         let listener = listen().doing(|| format!("listen at TCP {address}"))?;
         Ok(Self {
             address: listener.local_addr().unwrap_or(address),
-            listener,
-            stream: None,
+            line: Line::Tcp {
+                listener,
+                stream: None,
+            },
+            reader: ModemReader::default(),
+            pending: Vec::new(),
+            own,
+            session: Session::default(),
+        })
+    }
+
+    /// The same in datagrams.
+    pub(super) fn over_udp(address: SocketAddr, own: Mode) -> Result<Self, Error> {
+        let open = || -> io::Result<UdpSocket> {
+            let socket = UdpSocket::bind(address)?;
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        };
+        let socket = open().doing(|| format!("listen at UDP {address}"))?;
+        Ok(Self {
+            address: socket.local_addr().unwrap_or(address),
+            line: Line::Udp { socket, peer: None },
             reader: ModemReader::default(),
             pending: Vec::new(),
             own,
@@ -78,8 +129,13 @@ impl DataPort {
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        let stream = self.stream.as_ref();
-        stream.map_or_else(|| self.listener.as_fd(), AsFd::as_fd)
+        match &self.line {
+            Line::Tcp { listener, stream } => {
+                let stream = stream.as_ref();
+                stream.map_or_else(|| listener.as_fd(), AsFd::as_fd)
+            }
+            Line::Udp { socket, .. } => socket.as_fd(),
+        }
     }
 
     pub(super) const fn holds(&self) -> bool {
@@ -88,34 +144,62 @@ impl DataPort {
 
     /// When it has something to say whatever happens.
     pub(super) fn wake(&self) -> Option<Instant> {
-        self.stream.as_ref().map(|_| self.session.said + KEEP_ALIVE)
+        let connected = self.line.is_connected();
+        connected.then(|| self.session.said + KEEP_ALIVE)
     }
 
     /// It is `now`.
     pub(super) fn tick(&mut self, now: Instant) -> io::Result<()> {
-        if self.stream.is_none() {
+        if !self.line.is_connected() {
             return Ok(());
         }
         if now >= self.session.heard + WATCHDOG {
             self.hang_up();
         } else if now >= self.session.said + KEEP_ALIVE {
-            self.say(now, &ModemPacket::KeepAlive);
+            self.give_sign_of_life(now);
         }
         self.flush()
+    }
+
+    /// In datagrams, with what may have got lost before.
+    fn give_sign_of_life(&mut self, now: Instant) {
+        let lossy = matches!(self.line, Line::Udp { .. });
+        if !lossy || !self.session.ready {
+            return self.say(now, &ModemPacket::KeepAlive);
+        }
+        let state = self.session.state.unwrap_or(TxState::Flushed);
+        self.say(now, &status(state));
+        let unknown = Mode {
+            rate_bit_s: 0,
+            block_bits: 0,
+        };
+        self.say(now, &carrier(self.session.carrier, unknown));
     }
 
     /// Takes what the program says; its wishes in their order.
     pub(super) fn read(&mut self, now: Instant, buffer: &mut [u8]) -> io::Result<Vec<Wish>> {
         let mut wishes = Vec::new();
-        let Some(stream) = &mut self.stream else {
-            self.accept(now)?;
-            return Ok(wishes);
-        };
-        let read = match stream.read(buffer) {
-            Ok(0) => None,
-            Ok(octets) => Some(octets),
-            Err(error) if is_not_now(&error) => return Ok(wishes),
-            Err(_) => None,
+        let read = match &mut self.line {
+            Line::Tcp { stream: None, .. } => {
+                self.accept(now)?;
+                return Ok(wishes);
+            }
+            Line::Tcp {
+                stream: Some(stream),
+                ..
+            } => match stream.read(buffer) {
+                Ok(0) => None,
+                Ok(octets) => Some(octets),
+                Err(error) if is_not_now(&error) => return Ok(wishes),
+                Err(_) => None,
+            },
+            Line::Udp { socket, .. } => match socket.recv_from(buffer) {
+                Ok((octets, from)) if self.knows(now, from, &buffer[..octets], &mut wishes) => {
+                    Some(octets)
+                }
+                // Nobody's, or word that nobody took a datagram.
+                _ => return Ok(wishes),
+            },
         };
         let Some(octets) = read else {
             self.end_turn(&mut wishes);
@@ -130,7 +214,10 @@ impl DataPort {
             session.take(now, own, packet, &mut answer, &mut wishes);
         });
         self.pending.extend(answers);
-        if fed.is_err() {
+        if matches!(self.line, Line::Udp { .. }) {
+            // The next datagram begins with a packet again.
+            self.reader.reset();
+        } else if fed.is_err() {
             ModemPacket::Error { code: 1 }.emit(&mut self.pending);
             // What can be said still is; then the connection ends.
             let _ = self.flush();
@@ -142,20 +229,54 @@ impl DataPort {
     }
 
     fn accept(&mut self, now: Instant) -> io::Result<()> {
-        let (stream, _) = match self.listener.accept() {
+        let Line::Tcp { listener, stream } = &mut self.line else {
+            return Ok(());
+        };
+        let (accepted, _) = match listener.accept() {
             Err(error) if is_not_now(&error) => return Ok(()),
             other => other?,
         };
-        stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
-        self.stream = Some(stream);
+        accepted.set_nonblocking(true)?;
+        accepted.set_nodelay(true)?;
+        *stream = Some(accepted);
+        self.meet(now);
+        self.flush()
+    }
+
+    fn meet(&mut self, now: Instant) {
         self.session = Session {
             heard: now,
             carrier: self.session.carrier,
             ..Session::default()
         };
         self.say(now, &ModemPacket::Connect { version: VERSION });
-        self.flush()
+    }
+
+    /// Whether a datagram is of the modem's program: who says that it connects, is that from then
+    /// on.
+    fn knows(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &[u8],
+        wishes: &mut Vec<Wish>,
+    ) -> bool {
+        let connects = matches!(
+            ModemPacket::parse(datagram),
+            Ok(Some((ModemPacket::Connect { .. }, _)))
+        );
+        if connects {
+            self.end_turn(wishes);
+            self.hang_up();
+            self.meet(now);
+        }
+        let Line::Udp { peer, .. } = &mut self.line else {
+            return false;
+        };
+        if connects {
+            *peer = Some(from);
+        }
+        *peer == Some(from)
     }
 
     /// Whoever keyed up is gone: the turn ends with what there is.
@@ -166,7 +287,10 @@ impl DataPort {
     }
 
     fn hang_up(&mut self) {
-        self.stream = None;
+        match &mut self.line {
+            Line::Tcp { stream, .. } => *stream = None,
+            Line::Udp { peer, .. } => *peer = None,
+        }
         self.reader.reset();
         self.pending.clear();
         let carrier = self.session.carrier;
@@ -199,7 +323,7 @@ impl DataPort {
         if !self.session.ready || self.pending.len() > PENDING_OCTETS_MAX {
             return Ok(false);
         }
-        for octets in octets.chunks(DATA_OCTETS_MAX) {
+        for octets in octets.chunks(self.line.data_octets_max()) {
             let order = Order::Continuation;
             self.say(now, &ModemPacket::RxData { order, octets });
         }
@@ -221,9 +345,26 @@ impl DataPort {
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
         while !self.pending.is_empty() {
-            let Some(stream) = &mut self.stream else {
-                self.pending.clear();
-                return Ok(());
+            let stream = match &mut self.line {
+                Line::Tcp {
+                    stream: Some(stream),
+                    ..
+                } => stream,
+                Line::Udp {
+                    socket,
+                    peer: Some(peer),
+                } => {
+                    for datagram in datagrams(&self.pending) {
+                        // What nobody takes is lost, as it may be on its way.
+                        let _ = socket.send_to(datagram, *peer);
+                    }
+                    self.pending.clear();
+                    return Ok(());
+                }
+                Line::Tcp { .. } | Line::Udp { .. } => {
+                    self.pending.clear();
+                    return Ok(());
+                }
             };
             match stream.write(&self.pending) {
                 Ok(written) => drop(self.pending.drain(..written)),
@@ -273,7 +414,7 @@ impl Session {
             }
             ModemPacket::Probe => self.greet(now, own, answer),
             _ if !self.ready => {}
-            ModemPacket::Arm if self.state.is_none() => {
+            ModemPacket::Arm if self.state != Some(TxState::Started) => {
                 self.queued.clear();
                 (self.state, self.whole) = (Some(TxState::Armed), false);
                 answer(status(TxState::Armed));
@@ -335,6 +476,94 @@ impl Session {
 
 impl fmt::Display for DataPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "modem:{}", self.address)
+        let kind = match self.line {
+            Line::Tcp { .. } => "modem",
+            Line::Udp { .. } => "modem-udp",
+        };
+        write!(f, "{kind}:{}", self.address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    fn octets(packets: &[ModemPacket<'_>]) -> Vec<u8> {
+        let mut out = Vec::new();
+        packets.iter().for_each(|packet| packet.emit(&mut out));
+        out
+    }
+
+    /// What a program says, and the wishes that follow.
+    fn says(port: &mut DataPort, program: &UdpSocket, now: Instant, packets: &[u8]) -> Vec<Wish> {
+        program.send_to(packets, port.address).unwrap();
+        let mut fds = [nix::poll::PollFd::new(
+            port.fd(),
+            nix::poll::PollFlags::POLLIN,
+        )];
+        assert_eq!(nix::poll::poll(&mut fds, 5000u16), Ok(1));
+        port.read(now, &mut [0; 4096]).unwrap()
+    }
+
+    fn hears(program: &UdpSocket) -> Vec<u8> {
+        let mut buffer = [0; 4096];
+        let heard = program.recv(&mut buffer).unwrap();
+        buffer[..heard].to_vec()
+    }
+
+    #[test]
+    fn in_datagrams_the_last_program_that_connects_has_the_modem() {
+        let own = Mode {
+            rate_bit_s: 2400,
+            block_bits: 288,
+        };
+        let mut port = DataPort::over_udp(([127, 0, 0, 1], 0).into(), own).unwrap();
+        let [first, second] = [0, 1].map(|_| {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.set_read_timeout(Some(WATCHDOG)).unwrap();
+            socket
+        });
+        let connect = octets(&[ModemPacket::Connect { version: VERSION }]);
+        let go = octets(&[ModemPacket::Arm, ModemPacket::Start]);
+        // Nobody has connected.
+        assert_eq!(says(&mut port, &first, at(0), &go), []);
+        assert_eq!(port.wake(), None);
+        assert_eq!(says(&mut port, &first, at(0), &connect), []);
+        let greeting = [
+            ModemPacket::Connect { version: VERSION },
+            ModemPacket::ConnectAck { version: VERSION },
+        ];
+        assert_eq!(hears(&first), octets(&greeting));
+        says(&mut port, &first, at(1), &octets(&[ModemPacket::Probe]));
+        hears(&first);
+        assert_eq!(says(&mut port, &first, at(2), &go).len(), 2);
+        hears(&first);
+        // Its sign of life repeats how things are.
+        port.tell_carrier(at(3), true, None).unwrap();
+        hears(&first);
+        port.tick(at(2003)).unwrap();
+        let unknown = Mode {
+            rate_bit_s: 0,
+            block_bits: 0,
+        };
+        let life = [status(TxState::Started), carrier(true, unknown)];
+        assert_eq!(hears(&first), octets(&life));
+        // Another's words count from its connect on; the transmission ends.
+        let data = octets(&[ModemPacket::TxData {
+            order: Order::Only,
+            octets: &[1],
+        }]);
+        assert_eq!(says(&mut port, &second, at(2004), &data), []);
+        let over = Wish::Send(Vec::new(), true);
+        assert_eq!(says(&mut port, &second, at(2005), &connect), [over]);
+        assert_eq!(hears(&second), octets(&greeting));
+        assert_eq!(says(&mut port, &first, at(2006), &data), []);
+        // A silent one is gone.
+        port.tick(at(2005) + WATCHDOG).unwrap();
+        assert_eq!(port.wake(), None);
     }
 }

@@ -35,6 +35,8 @@ pub enum EndSpec {
     KissTcp(SocketAddr),
     /// `modem:ADDR:PORT`: an HF modem whose data port is at a TCP address.
     Modem(SocketAddr),
+    /// `modem-udp:ADDR:PORT`: the same with its packets in datagrams.
+    ModemUdp(SocketAddr),
     /// `udp:LOCAL->PEER`: datagrams from and to one program.
     Udp {
         /// Where the emulator listens.
@@ -78,7 +80,7 @@ impl FromStr for EndSpec {
         let wrong = |why: &str| {
             EndSpecError(format!(
                 "`{text}` {why}: write pty:PATH, udp:LOCAL->PEER, kiss:PATH, kiss:ADDR:PORT, \
-                 modem:ADDR:PORT or tun:NAME[@NETNS][,ADDR/LEN …]"
+                 modem:ADDR:PORT, modem-udp:ADDR:PORT or tun:NAME[@NETNS][,ADDR/LEN …]"
             ))
         };
         let (kind, rest) = text.split_once(':').ok_or_else(|| wrong("is no end"))?;
@@ -91,8 +93,9 @@ impl FromStr for EndSpec {
                 Ok(address) => Self::KissTcp(address),
                 Err(_) => Self::KissPty(rest.into()),
             }),
-            "modem" => match rest.parse() {
-                Ok(address) => Ok(Self::Modem(address)),
+            "modem" | "modem-udp" => match rest.parse() {
+                Ok(address) if kind == "modem" => Ok(Self::Modem(address)),
+                Ok(address) => Ok(Self::ModemUdp(address)),
                 Err(_) => Err(wrong("has an address that is not like 127.0.0.1:3000")),
             },
             "udp" => {
@@ -142,7 +145,7 @@ impl EndSpec {
     /// It doesn't; the error says what would.
     pub fn fits(&self, kind: LinkKind) -> Result<(), EndSpecError> {
         let octets = matches!(self, Self::Pty(_));
-        let radio = matches!(self, Self::Modem(_));
+        let radio = matches!(self, Self::Modem(_) | Self::ModemUdp(_));
         match kind {
             LinkKind::Serial | LinkKind::Frames if radio => Err(EndSpecError(
                 "modem:ADDR:PORT is for links of kind = \"hf\"".into(),
@@ -176,7 +179,7 @@ impl End {
             }),
             EndSpec::KissPty(link) => Tnc::at_pty(link).map(Self::Modem),
             EndSpec::KissTcp(address) => Tnc::at_tcp(*address).map(Self::Modem),
-            EndSpec::Modem(address) => {
+            EndSpec::Modem(address) | EndSpec::ModemUdp(address) => {
                 let doing = format!("lay a line to modem:{address}");
                 Err(Error::invalid(doing, "it is for links of kind `hf`"))
             }

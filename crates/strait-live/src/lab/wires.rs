@@ -8,7 +8,9 @@ use std::process::Command;
 use strait_channel::{LinkConfig, LinkKind, Side};
 use strait_core::prefix::Prefix;
 use strait_node::NodeConfig;
-use strait_node::config::{HfModemConfig, NeighbourConfig, PortAddress, PortConfig, PortKind};
+use strait_node::config::{
+    HfModemConfig, ModemTransport, NeighbourConfig, PortAddress, PortConfig, PortKind,
+};
 use strait_world::scenario::Loaded;
 use strait_world::topology::{End, Member, Role, Topology, TopologyLink};
 
@@ -33,7 +35,7 @@ enum WireEnd {
     Pty(PathBuf),
     KissPty(PathBuf),
     KissTcp(SocketAddr),
-    Modem(SocketAddr),
+    Modem(SocketAddr, ModemTransport),
     Udp {
         local: SocketAddr,
         peer: SocketAddr,
@@ -54,7 +56,8 @@ impl WireEnd {
             Self::Pty(path) => format!("pty:{}", path.display()),
             Self::KissPty(path) => format!("kiss:{}", path.display()),
             Self::KissTcp(address) => format!("kiss:{address}"),
-            Self::Modem(address) => format!("modem:{address}"),
+            Self::Modem(address, ModemTransport::Tcp) => format!("modem:{address}"),
+            Self::Modem(address, ModemTransport::Udp) => format!("modem-udp:{address}"),
             Self::Udp { local, peer } => format!("udp:{local}->{peer}"),
             Self::Tun {
                 name,
@@ -73,7 +76,10 @@ impl WireEnd {
     fn is_ready(&self, net: &Net) -> Result<bool, Error> {
         match self {
             Self::Pty(path) | Self::KissPty(path) => Ok(fs::symlink_metadata(path).is_ok()),
-            Self::KissTcp(address) | Self::Modem(address) => {
+            Self::Modem(address, ModemTransport::Udp) => {
+                is_bound(&net.links, false, address.port())
+            }
+            Self::KissTcp(address) | Self::Modem(address, _) => {
                 is_bound(&net.links, true, address.port())
             }
             Self::Udp { local, .. } => is_bound(&net.links, false, local.port()),
@@ -309,8 +315,8 @@ fn lay_end(
         PortKind::Hf => {
             let [_, far] = stage.net.join_link(gateway, index, side)?;
             let address = SocketAddr::new(far, far_port);
-            plug(config, channel, Side::BOTH[side], address);
-            Ok(WireEnd::Modem(address))
+            let transport = plug(config, channel, Side::BOTH[side], address);
+            Ok(WireEnd::Modem(address, transport))
         }
         PortKind::Udp => {
             let [near, far] = stage.net.join_link(gateway, index, side)?;
@@ -364,15 +370,21 @@ impl Stage<'_> {
     }
 }
 
-/// Tells a port with a radio of its modem, which is the link's.
-fn plug(port: &mut PortConfig, channel: &LinkConfig, side: Side, address: SocketAddr) {
+/// Tells a port with a radio of its modem, which is the link's but for how it is reached: that is
+/// given back.
+fn plug(
+    port: &mut PortConfig,
+    channel: &LinkConfig,
+    side: Side,
+    address: SocketAddr,
+) -> ModemTransport {
     port.rate = channel.direction(side).rate;
-    let Some(hf) = &channel.hf else {
-        return;
-    };
-    if let Some(station) = &mut port.hf {
+    let modem = port.hf.as_ref().and_then(|hf| hf.modem.as_ref());
+    let transport = modem.map_or_else(ModemTransport::default, |modem| modem.transport);
+    if let (Some(station), Some(hf)) = (&mut port.hf, &channel.hf) {
         station.modem = Some(HfModemConfig {
             address: Some(address),
+            transport,
             family: hf.family,
             bandwidth: hf.bandwidth,
             interleaver: hf.interleaver,
@@ -383,6 +395,7 @@ fn plug(port: &mut PortConfig, channel: &LinkConfig, side: Side, address: Socket
             ahead: None,
         });
     }
+    transport
 }
 
 /// Says where a neighbour is: at the emulator's near end.

@@ -10,13 +10,26 @@ use strait_core::waveform::{self, Bandwidth, Family, Interleaver, Mode};
 
 use super::PortConfig;
 
-/// A modem with a data port over TCP (MIL-STD-188-110D Appendix A). The simulator's has the keys of
-/// its link.
+/// How a modem's data port is reached.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum ModemTransport {
+    /// By TCP, as MIL-STD-188-110D Appendix A has it.
+    #[default]
+    Tcp,
+    /// The same packets in datagrams.
+    Udp,
+}
+
+/// A modem with a data port (MIL-STD-188-110D Appendix A). The simulator's has the keys of its
+/// link.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct HfModemConfig {
     /// Where its data port is.
     pub address: Option<SocketAddr>,
+    /// By TCP or UDP; TCP if absent.
+    pub transport: ModemTransport,
     /// Which waveforms; `110d` if absent. The port's `rate` chooses one of them.
     pub family: Family,
     /// The channel's width.
@@ -45,6 +58,8 @@ pub struct HfModemConfig {
 pub struct HfModem {
     /// Its data port.
     pub address: SocketAddr,
+    /// How that is reached.
+    pub transport: ModemTransport,
     /// The waveform.
     pub mode: Mode,
     /// From keying to the first block.
@@ -83,6 +98,7 @@ impl PortConfig {
         let blocks = turn_ns / mode.block().as_nanos().max(1);
         Ok(HfModem {
             address,
+            transport: keys.transport,
             mode,
             lead_in: time(keys.turnaround, 200) + time(keys.preamble, 240),
             decode: keys.decode.map_or_else(|| mode.block(), |time| time.0),

@@ -16,7 +16,8 @@ use crate::exit::BadInput;
 /// sockets (udp:LOCAL->PEER), KISS modems (kiss:PATH, kiss:ADDR:PORT) or TUN interfaces
 /// (tun:NAME[@NETNS][,ADDRESS/LENGTH ...]). The medium is the simulator's: rate, delay, jitter,
 /// queue, bit errors, loss, duplicates, reordering, half duplex, outages. An HF channel's ends are
-/// modems: with a data port over TCP (modem:ADDR:PORT, MIL-STD-188-110D Appendix A), or behind a
+/// modems: with a data port over TCP (modem:ADDR:PORT, MIL-STD-188-110D Appendix A) or the same
+/// packets in datagrams (modem-udp:ADDR:PORT), or behind a
 /// pseudo-terminal and keyed by what comes there (pty:PATH). When it is up it says so
 /// by one line on stderr; at its end it prints what it did.
 #[derive(Debug, clap::Args)]
