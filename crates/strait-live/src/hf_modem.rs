@@ -44,7 +44,7 @@ pub(crate) struct ModemPort {
 
 /// A modem that has been silent for so long is gone.
 const WATCHDOG: Duration = Duration::from_secs(30);
-/// A terminal in datagrams gives a sign of life this often.
+/// A terminal that has nothing to say gives a sign of life this often.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 /// How old a transmission is at least of which datagrams say that it isn't under way.
 const UNDER_WAY: Duration = Duration::from_secs(1);
@@ -354,7 +354,8 @@ impl PortIo for ModemPort {
     }
 
     fn wake(&self) -> Option<Instant> {
-        let life = self.in_datagrams().then_some(self.said + KEEP_ALIVE);
+        let speaks = self.ready || self.in_datagrams();
+        let life = speaks.then_some(self.said + KEEP_ALIVE);
         life.into_iter().chain([self.heard + WATCHDOG]).min()
     }
 
@@ -363,15 +364,17 @@ impl PortIo for ModemPort {
             let kind = io::ErrorKind::TimedOut;
             return Err(io::Error::new(kind, "the modem says nothing any more"));
         }
-        if self.in_datagrams() && now >= self.said + KEEP_ALIVE {
-            if self.ready {
-                let mut life = Vec::new();
-                ModemPacket::KeepAlive.emit(&mut life);
-                return self.say(now, &life);
-            }
-            return self.say(now, &hello());
+        if now < self.said + KEEP_ALIVE {
+            return Ok(());
         }
-        Ok(())
+        let mut life = Vec::new();
+        match (self.ready, self.in_datagrams()) {
+            // A modem that has much to tell asks for none, and takes who is silent as gone.
+            (true, _) => ModemPacket::KeepAlive.emit(&mut life),
+            (false, true) => life = hello(),
+            (false, false) => return Ok(()),
+        }
+        self.say(now, &life)
     }
 
     fn meta(&self) -> FrameMeta {

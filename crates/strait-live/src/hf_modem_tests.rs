@@ -1,6 +1,7 @@
 //! A port whose modem is reached in datagrams, against a socket that plays the modem.
 
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use strait_core::waveform::{self, Bandwidth, Family, Interleaver};
 
@@ -13,20 +14,25 @@ fn at(ms: u64) -> Instant {
 /// A modem at a socket, and the port that is to reach it.
 fn pair() -> (UdpSocket, ModemPort) {
     let modem = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let patience = Duration::from_secs(5);
-    modem.set_read_timeout(Some(patience)).unwrap();
+    modem.set_read_timeout(Some(PATIENCE)).unwrap();
+    let port = port(modem.local_addr().unwrap(), ModemTransport::Udp);
+    (modem, port)
+}
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn port(address: SocketAddr, transport: ModemTransport) -> ModemPort {
     let family = (Family::default(), Bandwidth::default());
     let mode = waveform::find(family.0, family.1, Interleaver::Short, 2400).unwrap();
-    let port = ModemPort::new(HfModem {
-        address: modem.local_addr().unwrap(),
-        transport: ModemTransport::Udp,
+    ModemPort::new(HfModem {
+        address,
+        transport,
         mode: mode.mode,
         lead_in: Duration::from_millis(440),
         decode: Duration::from_millis(480),
         blocks_max: 100,
         ahead: Duration::from_millis(100),
-    });
-    (modem, port)
+    })
 }
 
 fn octets(packets: &[ModemPacket<'_>]) -> Vec<u8> {
@@ -174,4 +180,35 @@ fn it_gives_signs_of_life_and_leaves_a_silent_modem() {
     };
     let heard = hears(&mut port, &modem, at(1501), &octets(&[carrier]));
     assert_eq!(heard, [Received::Event(PortEvent::Carrier(true))]);
+}
+
+#[test]
+fn over_tcp_too_a_terminal_that_only_hears_gives_signs_of_life() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut port = port(listener.local_addr().unwrap(), ModemTransport::Tcp);
+    port.open(at(0)).unwrap();
+    let (mut modem, _) = listener.accept().unwrap();
+    modem.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut heard = vec![0; hello().len()];
+    modem.read_exact(&mut heard).unwrap();
+    assert_eq!(heard, hello());
+    // Before the modem takes commands there is nothing to say.
+    assert_eq!(port.wake(), Some(at(0) + WATCHDOG));
+    let setup = ModemPacket::InitialSetup {
+        round_trip_ms: 1,
+        latency_ms_max: 5000,
+        latency_ms_min: 0,
+    };
+    modem.write_all(&octets(&[setup])).unwrap();
+    let mut buffer = [0; 4096];
+    while !port.ready {
+        port.receive(at(1000), &mut buffer).unwrap();
+    }
+    port.tick(at(1999)).unwrap();
+    assert_eq!(port.wake(), Some(at(2000)));
+    port.tick(at(2000)).unwrap();
+    let mut heard = vec![0; octets(&[ModemPacket::KeepAlive]).len()];
+    modem.read_exact(&mut heard).unwrap();
+    assert_eq!(heard, octets(&[ModemPacket::KeepAlive]));
+    assert_eq!(port.wake(), Some(at(4000)));
 }
