@@ -95,7 +95,9 @@ impl Early {
     ) -> Verdict {
         let call = theirs.life.zip(theirs.epoch);
         let held = call.is_some_and(|(_, epoch)| self.receiving == Some(epoch));
-        let stale = |(to, epoch)| to != life || self.heard == Some(epoch) && !held;
+        // While there is a link, frames may have been taken as its own whose call wasn't heard.
+        let taken = linked || self.heard.is_some() && self.heard == call.map(|call| call.1);
+        let stale = |(to, _)| to != life || taken && !held;
         let Some((_, epoch)) = call.filter(|call| !stale(*call)) else {
             // Without data, it is a call like any other.
             self.deaf = call.is_some();
@@ -175,9 +177,14 @@ mod tests {
         let again = called.hear_call(call(1), true, OWN, 10);
         assert!(!again.send_anew && !again.receive_anew);
         assert_eq!(again.says.epoch, Some(9));
-        let another = called.hear_call(call(2), true, OWN, 11);
+        // Frames of a new one that came first, while its call was lost, are in the old link.
+        assert_eq!(called.hear_call(call(2), true, OWN, 11), Verdict::anew(OWN));
+        assert!(called.deaf);
+        // Without a link, there is nothing that could have taken them.
+        called.forget_receiving();
+        let another = called.hear_call(call(3), false, OWN, 12);
         assert!(another.send_anew && another.receive_anew);
-        assert_eq!(another.says.epoch, Some(11));
+        assert_eq!(another.says.epoch, Some(12));
     }
 
     #[test]

@@ -221,25 +221,32 @@ fn with_everybody_at_it_drawn_waits_still_give_each_a_share() {
             ..csma(order)
         };
         let (share, came, collisions) = full(5, Access::Csma(many));
-        let all = came.iter().all(|came| *came > 25);
-        assert!(
-            share > 0.28 && all,
-            "{order:?}: {share}, {came:?}, {collisions}"
-        );
+        assert!(share > 0.28, "{order:?}: {share}, {came:?}, {collisions}");
+        assert!(fairness(&came) > 0.7, "{order:?}: {came:?}");
     }
+}
+
+/// Jain's index: 1 if all have the same, one over their number if one has all.
+fn fairness(came: &[usize]) -> f64 {
+    let sum: usize = came.iter().sum();
+    let squares: usize = came.iter().map(|it| it * it).sum();
+    (sum * sum) as f64 / (came.len() * squares) as f64
 }
 
 #[test]
 fn two_that_have_more_and_more_for_each_other_let_others_in() {
-    let mut world = net(3, csma(Order::Chance));
-    for _ in 0..500 {
-        world.offer(0, 1, 1000, true);
-        world.offer(1, 0, 1000, true);
+    // By address it calls behind one exchange and sends behind the next; by chance it comes.
+    for (order, patience) in [(Order::Address, 120), (Order::Chance, 400)] {
+        let mut world = net(3, csma(order));
+        for _ in 0..1000 {
+            world.offer(0, 1, 1000, true);
+            world.offer(1, 0, 1000, true);
+        }
+        world.run(Instant::from_secs(60));
+        world.offer(2, 0, 200, true);
+        let mark = world.tickets - 1;
+        world.run(Instant::from_secs(60 + patience));
+        let came = world.marks(0).contains(&mark);
+        assert!(came, "{order:?}: {:?}", world.turns);
     }
-    world.run(Instant::from_secs(60));
-    world.offer(2, 0, 200, true);
-    let mark = world.tickets - 1;
-    world.run(Instant::from_secs(240));
-    let came = world.marks(0).contains(&mark);
-    assert!(came, "{:?}", world.turns);
 }

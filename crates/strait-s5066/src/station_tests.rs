@@ -891,3 +891,6 @@ fn what_nobody_wants_any_more_is_given_up_on_the_air_and_the_rest_comes() {
     let resets = world.stations.iter().map(|it| it.stats().resets);
     assert_eq!(resets.sum::<u64>(), 0);
 }
+
+#[path = "station_net_tests.rs"]
+mod net;

@@ -92,13 +92,35 @@ pub(super) struct Share {
     crowding: u32,
     /// A D_PDU of the transmission that we hear was understood.
     pub(super) understood: bool,
-    /// Who transmitted last, if that is known.
-    pub(super) last: Option<Address>,
+    /// Who had the air last, if that is known: who answers doesn't take it.
+    last: Option<Address>,
+    /// From whom to whom the last transmission went.
+    way: Option<(Address, Address)>,
     /// The peer with whom answers go to and fro, and since when.
     exchange: Option<(usize, Instant)>,
 }
 
 impl Share {
+    /// A D_PDU of the transmission that we hear was understood.
+    pub(super) fn note(&mut self, from: Address, to: Address) {
+        if !core::mem::replace(&mut self.understood, true) {
+            self.note_turn(from, to);
+        }
+    }
+
+    /// A transmission went from one to another.
+    pub(super) fn note_turn(&mut self, from: Address, to: Address) {
+        let way = self.way.replace((from, to));
+        if way != Some((to, from)) || self.last.is_none() {
+            self.last = Some(from);
+        }
+    }
+
+    /// What was on the air isn't known.
+    const fn lose_track(&mut self) {
+        (self.last, self.way) = (None, None);
+    }
+
     /// The next attempt is among twice as many slots.
     fn crowd(&mut self, csma: Csma) {
         self.crowding += u32::from(self.slots(csma) < csma.slots_max);
@@ -157,6 +179,7 @@ impl<T> Station<T> {
                     self.share.crowding = self.share.crowding.saturating_sub(1);
                 } else {
                     self.share.crowd(csma);
+                    self.share.lose_track();
                 }
                 self.contend(csma)
             }
@@ -170,17 +193,22 @@ impl<T> Station<T> {
         self.share.exchange = None;
         let wait = match self.settings.access {
             Access::Slots(slots) => slots.wait(),
+            // Once or twice others were in the way, and the order helps. Then it is a fade, which
+            // takes its time.
             Access::Csma(csma) => {
                 self.share.crowd(csma);
-                self.share.last = None;
-                self.contend(csma)
+                self.share.lose_track();
+                self.back_off(unanswered.saturating_sub(2)) + self.contend(csma)
             }
-            Access::Turns => {
-                let slots = 1u64 << unanswered.min(4);
-                self.answer_time() * self.chance.below(slots) as u32
-            }
+            Access::Turns => self.back_off(unanswered),
         };
         wait.max(self.settings.guard)
+    }
+
+    /// A time by chance that is longer the more often nothing was heard.
+    fn back_off(&mut self, times: u32) -> Duration {
+        let slots = 1u64 << times.min(4);
+        self.answer_time() * self.chance.below(slots) as u32
     }
 
     /// The slot for an answer, and what this station waits behind it.

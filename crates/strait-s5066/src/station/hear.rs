@@ -62,6 +62,11 @@ impl<T> Station<T> {
             let peer = &mut self.peers[number];
             peer.early.deaf = false;
             if !core::mem::take(&mut peer.awaited) {
+                // Others came in between, and it answers late: what it doesn't tell of hasn't come.
+                if core::mem::take(&mut peer.answered) {
+                    peer.send.end_answer();
+                    peer.expedited.end_answer();
+                }
                 continue;
             }
             // Who speaks to us is there, whether it has heard our message or not.
@@ -105,7 +110,7 @@ impl<T> Station<T> {
 
     fn take(&mut self, now: Instant, d_pdu: &DPdu<'_>) {
         self.stats.d_pdus_in += 1;
-        (self.share.understood, self.share.last) = (true, Some(d_pdu.from));
+        self.share.note(d_pdu.from, d_pdu.to);
         let damaged = d_pdu.body.segment().is_some_and(|segment| !segment.intact);
         self.stats.damaged += u64::from(damaged);
         let known = |address| self.peers.iter().position(|it| it.address == address);
@@ -356,7 +361,7 @@ impl<T> Station<T> {
         }
     }
 
-    fn begin_reset(&mut self, number: usize) {
+    pub(super) fn begin_reset(&mut self, number: usize) {
         let reset = &mut self.peers[number].reset;
         if reset.open.is_none() {
             reset.open = Some(reset.next);

@@ -486,7 +486,7 @@ impl<T> Station<T> {
                 self.finder = Finder::default();
                 self.spoke = None;
                 (self.on_since, self.speaker) = (now, None);
-                (self.share.understood, self.share.last) = (false, None);
+                self.share.understood = false;
             }
             (false, Phase::Hearing(_)) => self.end_hearing(now),
             (false, _) => {}
@@ -502,7 +502,8 @@ impl<T> Station<T> {
         };
         self.peers[on_air.peer].air.0 += now.since(self.on_since);
         self.plain_end = on_air.plain.then_some(now);
-        self.share.last = Some(self.settings.own);
+        let to = self.peers[on_air.peer].address;
+        self.share.note_turn(self.settings.own, to);
         self.follow_agreement(on_air.peer);
         self.phase = if on_air.wants_answer {
             Phase::Awaiting(now + self.answer_time())
