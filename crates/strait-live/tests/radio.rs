@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use strait_channel::LinkConfig;
 use strait_core::units::Time;
-use strait_live::emulate::{AirEmulator, EmulateConfig, EmulateError, EmulateReport, EndSpec};
+use strait_live::emulate::{
+    AirEmulator, EmulateConfig, EmulateError, EmulateReport, EndSpec, NetConfig, NetPath,
+};
 use strait_live::signals::Stopper;
 use strait_wire::modem_port::{ModemPacket, ModemReader, Order, TxState, VERSION};
 
@@ -30,20 +32,28 @@ fn link() -> LinkConfig {
 struct Running {
     stopper: Stopper,
     thread: JoinHandle<EmulateReport>,
-    modems: [SocketAddr; 2],
+    modems: Vec<SocketAddr>,
 }
 
-fn start(link: LinkConfig) -> Running {
+/// A modem at an address of the system's choice.
+fn any() -> EndSpec {
+    EndSpec::Modem(([127, 0, 0, 1], 0).into())
+}
+
+fn start_pair(link: LinkConfig) -> Running {
+    start(EmulateConfig {
+        link,
+        ends: [any(), any()],
+        name: "air".into(),
+        seed: 1,
+    })
+}
+
+fn start(config: impl Into<NetConfig>) -> Running {
     let (sender, receiver) = channel();
-    let any = EndSpec::Modem(([127, 0, 0, 1], 0).into());
+    let config = config.into();
     let thread = thread::spawn(move || {
-        let mut emulator = AirEmulator::open(EmulateConfig {
-            link,
-            ends: [any.clone(), any],
-            name: "air".into(),
-            seed: 1,
-        })
-        .unwrap();
+        let mut emulator = AirEmulator::open(config).unwrap();
         sender
             .send((emulator.stopper(), emulator.ready_line()))
             .unwrap();
@@ -51,15 +61,14 @@ fn start(link: LinkConfig) -> Running {
         emulator.report()
     });
     let (stopper, line) = receiver.recv().unwrap();
-    let mut found = line.split("modem:").skip(1).map(|rest| {
+    let found = line.split("modem:").skip(1).map(|rest| {
         let end = rest.find([',', ';']).unwrap();
         rest[..end].parse().unwrap()
     });
-    let modems = [found.next().unwrap(), found.next().unwrap()];
     Running {
         stopper,
         thread,
-        modems,
+        modems: found.collect(),
     }
 }
 
@@ -150,7 +159,7 @@ impl Terminal {
 
 #[test]
 fn what_one_terminal_sends_the_other_gets_after_the_channel_s_times() {
-    let running = start(link());
+    let running = start_pair(link());
     let mut near = Terminal::connect(running.modems[0]);
     let mut far = Terminal::connect(running.modems[1]);
     let data: Vec<u8> = (0..9000u32).map(|n| n as u8).collect();
@@ -238,6 +247,82 @@ fn what_one_terminal_sends_the_other_gets_after_the_channel_s_times() {
         (there.lost.get("collision"), back.lost.get("collision")),
         (Some(&1), Some(&1))
     );
+}
+
+#[test]
+fn of_three_modems_each_hears_those_that_it_has_a_path_with() {
+    let path = |name: &str, between| NetPath {
+        name: name.into(),
+        between,
+        link: link(),
+    };
+    // `a` and `c` don't hear each other.
+    let running = start(NetConfig {
+        name: "net".into(),
+        ends: ["a", "b", "c"].map(|name| (name.into(), any())).into(),
+        paths: vec![path("a-b", [0, 1]), path("b-c", [1, 2])],
+        seed: 1,
+    });
+    let modems = running.modems.iter();
+    let mut terminals: Vec<Terminal> = modems.map(|modem| Terminal::connect(*modem)).collect();
+    let say = |terminal: &mut Terminal, octets: &[u8]| {
+        let order = Order::Only;
+        terminal.say(&[
+            ModemPacket::Arm,
+            ModemPacket::TxData { order, octets },
+            ModemPacket::Start,
+        ]);
+    };
+    // Heard from its beginning to its end.
+    let silent = |terminal: &Terminal| {
+        let began = terminal.at(&Told::Carrier(true));
+        began.is_some_and(|began| terminal.at(&Told::Carrier(false)) > Some(began))
+    };
+    say(&mut terminals[1], b"to both");
+    for heard in [0, 2] {
+        terminals[heard].until(|it| it.octets == b"to both" && silent(it));
+    }
+    // Neither knows of the other, and in the middle nothing is understood.
+    terminals[1].told.clear();
+    say(&mut terminals[0], b"from a");
+    say(&mut terminals[2], b"from c");
+    terminals[1].until(silent);
+    assert!(terminals[1].octets.is_empty());
+    terminals[1].told.clear();
+    say(&mut terminals[2], b"from c again");
+    terminals[1].until(|it| it.octets == b"from c again" && silent(it));
+    terminals[0].listen();
+    assert_eq!(terminals[0].octets, b"to both");
+
+    running.stopper.stop();
+    let report = running.thread.join().unwrap();
+    let ways = report.directions.iter();
+    let ways: Vec<_> = ways
+        .map(|way| {
+            (
+                way.path.as_str(),
+                way.from.as_str(),
+                way.to.as_str(),
+                way.frames,
+            )
+        })
+        .collect();
+    assert_eq!(
+        ways,
+        [
+            ("a-b", "a", "b", 1),
+            ("a-b", "b", "a", 1),
+            ("b-c", "b", "c", 1),
+            ("b-c", "c", "b", 2),
+        ]
+    );
+    let met: Vec<_> = report
+        .modems
+        .iter()
+        .map(|it| (it.turns, it.collisions))
+        .collect();
+    assert_eq!(met, [(1, 0), (1, 2), (2, 0)]);
+    assert!(report.to_text().contains("collisions"));
 }
 
 #[test]

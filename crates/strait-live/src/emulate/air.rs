@@ -1,11 +1,11 @@
-//! An HF channel between two modems of this host, in real time: the simulator's [`Air`] with a
+//! An HF channel between modems of this host, in real time: the simulator's [`Air`] with a
 //! clock.
 //!
 //! A pseudo-terminal is a modem that keys when octets come; a data port over TCP is one whose
 //! program keys it. What happens on the air happens at its time there, however late the emulator
 //! comes to it; only what is handed over is then late.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
@@ -14,15 +14,16 @@ use std::path::PathBuf;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use strait_channel::Side;
 use strait_channel::hf::{Air, AirEvent, Heard, KeyedBy, PathId, StationId};
+use strait_channel::{LinkConfig, Side};
 use strait_core::node::Turn;
 use strait_core::time::Instant;
 
 use super::data_port::{DataPort, Wish};
 use super::end::{EndSpec, EndSpecError};
-use super::report::{DirectionReport, EmulateReport};
-use super::{BUFFER_OCTETS, EmulateConfig, EmulateError, lost, report};
+use super::net::{NetConfig, NetPath};
+use super::report::{AirCounts, DirectionReport, EmulateReport};
+use super::{BUFFER_OCTETS, EmulateError, report};
 use crate::clock::Clock;
 use crate::error::{Doing, Error};
 use crate::port_io::is_not_now;
@@ -34,15 +35,15 @@ use crate::signals::{SignalGuard, StopRequests, Stopper};
 /// its program before it makes it wait.
 const WAITING_OCTETS_MAX: usize = 4096;
 
-/// An HF channel between two modems.
+/// An HF channel between modems.
 pub struct AirEmulator {
     clock: Clock,
-    config: EmulateConfig,
+    config: NetConfig,
     air: Air,
-    path: PathId,
-    ends: [AirEnd; 2],
-    /// Octets, or blocks, that arrived and nobody took, by sender.
-    undelivered: [u64; 2],
+    paths: Vec<PathId>,
+    ends: Vec<AirEnd>,
+    /// By receiver: octets, or blocks, that arrived and nobody took.
+    undelivered: Vec<u64>,
     requests: StopRequests,
     buffer: Vec<u8>,
 }
@@ -60,28 +61,38 @@ enum AirEnd {
 }
 
 impl AirEmulator {
-    /// Opens both ends. The channel's time begins now.
+    /// Opens all ends. The channel's time begins now.
     ///
     /// # Errors
-    /// The link or an end can't work, or the host refuses something.
-    pub fn open(config: EmulateConfig) -> Result<Self, EmulateError> {
-        let link = &config.link;
+    /// A link or an end can't work, or the host refuses something.
+    pub fn open(config: impl Into<NetConfig>) -> Result<Self, EmulateError> {
+        let config = config.into();
         let mut air = Air::default();
-        let mut stations = [StationId(0); 2];
-        for side in Side::BOTH {
-            let name = format!("{} {}", config.name, report::side_name(side));
-            let station = air.add_station(link, side, &name, config.seed);
-            stations[side.index()] = station.map_err(EmulateError::Link)?;
+        let (mut stations, mut ends) = (Vec::new(), Vec::new());
+        for (number, (name, spec)) in config.ends.iter().enumerate() {
+            // A modem is what the first of its paths says.
+            let own = |path: &&NetPath| path.between.contains(&number);
+            let path = config.paths.iter().find(own).ok_or_else(|| {
+                EmulateError::End(EndSpecError::new("an end of an HF channel needs a path"))
+            })?;
+            let side = Side::BOTH[usize::from(path.between[1] == number)];
+            let name = format!("{} {name}", config.name);
+            let station = air.add_station(&path.link, side, &name, config.seed);
+            stations.push(station.map_err(EmulateError::Link)?);
+            ends.push(AirEnd::open(spec, &path.link, side)?);
         }
-        let path = air.add_path(stations, link, &config.name, config.seed);
-        let path = path.map_err(EmulateError::Link)?;
-        let end = |side: Side| AirEnd::open(&config, side);
+        let mut paths = Vec::new();
+        for path in &config.paths {
+            let between = path.between.map(|end| stations[end]);
+            let path = air.add_path(between, &path.link, &path.name, config.seed);
+            paths.push(path.map_err(EmulateError::Link)?);
+        }
         Ok(Self {
             clock: Clock::start(),
-            ends: [end(Side::A)?, end(Side::B)?],
             air,
-            path,
-            undelivered: [0; 2],
+            paths,
+            undelivered: vec![0; ends.len()],
+            ends,
             requests: StopRequests::new()?,
             buffer: vec![0; BUFFER_OCTETS],
             config,
@@ -103,25 +114,49 @@ impl AirEmulator {
 
     /// One line that says what is up.
     pub fn ready_line(&self) -> String {
-        let [a, b] = &self.ends;
-        let rate = report::rate_text(&self.config.link);
-        format!("{}: up: a={a}, b={b}; HF, {rate}", self.config.name)
+        let ends = self.config.ends.iter().zip(&self.ends);
+        let ends: Vec<_> = ends
+            .map(|((name, _), end)| format!("{name}={end}"))
+            .collect();
+        let rates = self.config.paths.iter();
+        let rates: BTreeSet<_> = rates.map(|path| report::rate_text(&path.link)).collect();
+        let rates: Vec<_> = rates.into_iter().collect();
+        let (ends, rates) = (ends.join(", "), rates.join(", "));
+        format!("{}: up: {ends}; HF, {rates}", self.config.name)
     }
 
     /// What happened so far.
     pub fn report(&self) -> EmulateReport {
         let uptime_s = self.clock.now().as_secs_f64();
-        let direction = |side: Side| {
-            let stats = self.air.stats(self.path, side);
-            let mut report = DirectionReport::new(&self.config.link, side, stats, uptime_s);
-            report.undelivered = self.undelivered[side.index()];
-            report
+        let lone = self.paths.len() == 1;
+        let mut directions = Vec::new();
+        for (path, id) in self.config.paths.iter().zip(&self.paths) {
+            for side in Side::BOTH {
+                let stats = self.air.stats(*id, side);
+                let mut way = DirectionReport::new(&path.link, side, stats, uptime_s);
+                let [from, to] = [side, side.other()].map(|it| path.between[it.index()]);
+                [way.from, way.to] = [from, to].map(|end| self.config.ends[end].0.clone());
+                way.path.clone_from(&path.name);
+                // Of many that a modem hears, nobody knows who sent what its program didn't take.
+                way.undelivered = if lone { self.undelivered[to] } else { 0 };
+                directions.push(way);
+            }
+        }
+        let modem = |(number, (name, _)): (usize, &(String, EndSpec))| {
+            let stats = self.air.station_stats(StationId(number));
+            AirCounts {
+                name: name.clone(),
+                turns: stats.turns,
+                collisions: stats.collisions,
+                undelivered: self.undelivered[number],
+            }
         };
         EmulateReport {
             link: self.config.name.clone(),
             seed: self.config.seed,
             uptime_s,
-            directions: Side::BOTH.map(direction).into(),
+            directions,
+            modems: self.config.ends.iter().enumerate().map(modem).collect(),
         }
     }
 
@@ -133,30 +168,38 @@ impl AirEmulator {
         schedule::exact_timers();
         let _ = schedule::go_first();
         loop {
-            let ready = self.wait().doing(|| "wait for the modems")?;
-            if ready[2] && self.requests.take() > 0 {
+            let (stop, ready) = self.wait().doing(|| "wait for the modems")?;
+            if stop && self.requests.take() > 0 {
                 return Ok(());
             }
             self.catch_up(self.clock.now())?;
-            for side in Side::BOTH {
-                if ready[side.index()] {
-                    self.read(side).doing(|| lost(side))?;
+            for number in 0..self.ends.len() {
+                if ready.contains(&number) {
+                    self.read(number).doing(|| self.lost(number))?;
                 }
                 let now = self.clock.now();
-                if let AirEnd::DataPort(port) = &mut self.ends[side.index()] {
-                    port.tick(now).doing(|| lost(side))?;
-                }
+                let told = match &mut self.ends[number] {
+                    AirEnd::DataPort(port) => port.tick(now),
+                    AirEnd::Pty { .. } => Ok(()),
+                };
+                told.doing(|| self.lost(number))?;
             }
             self.catch_up(self.clock.now())?;
         }
     }
 
-    fn wait(&self) -> Result<[bool; 3], Errno> {
+    fn lost(&self, end: usize) -> String {
+        format!("use end {}", self.config.ends[end].0)
+    }
+
+    /// Waits until something comes or happens. Says whether somebody asked to stop, and which ends
+    /// are ready.
+    fn wait(&self) -> Result<(bool, Vec<usize>), Errno> {
         let mut fds = vec![PollFd::new(self.requests.as_fd(), PollFlags::POLLIN)];
-        let mut who = vec![2];
-        for side in Side::BOTH {
+        let mut who = Vec::new();
+        for (number, end) in self.ends.iter().enumerate() {
             let mut flags = PollFlags::empty();
-            let fd = match &self.ends[side.index()] {
+            let fd = match end {
                 AirEnd::Pty { pair, waiting, .. } => {
                     flags.set(PollFlags::POLLIN, waiting.len() < WAITING_OCTETS_MAX);
                     pair.as_fd()
@@ -169,7 +212,7 @@ impl AirEmulator {
             };
             if !flags.is_empty() {
                 fds.push(PollFd::new(fd, flags));
-                who.push(side.index());
+                who.push(number);
             }
         }
         let ends = self.ends.iter().filter_map(AirEnd::wake);
@@ -179,20 +222,16 @@ impl AirEmulator {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error),
         }
-        let mut ready = [false; 3];
-        for (who, fd) in who.into_iter().zip(&fds) {
-            ready[who] = fd.any().unwrap_or(true);
-        }
-        Ok(ready)
+        let is_ready = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
+        let ends = who.into_iter().zip(&fds[1..]);
+        let ready = ends.filter(|(_, fd)| is_ready(fd)).map(|(end, _)| end);
+        Ok((is_ready(&fds[0]), ready.collect()))
     }
 
     /// Lets happen what happens by `now`, in its order: on the air, and at modems that get room.
     fn catch_up(&mut self, now: Instant) -> Result<(), Error> {
         loop {
-            let rooms = Side::BOTH.map(|side| match &self.ends[side.index()] {
-                AirEnd::Pty { again, .. } => *again,
-                AirEnd::DataPort(_) => None,
-            });
+            let rooms: Vec<_> = self.ends.iter().map(AirEnd::again).collect();
             let room = rooms.iter().flatten().min().copied();
             let Some(at) = room.into_iter().chain(self.air.next_event()).min() else {
                 return Ok(());
@@ -203,20 +242,20 @@ impl AirEmulator {
             while let Some(event) = self.air.poll(at) {
                 self.tell(&event)?;
             }
-            for side in Side::BOTH {
-                if rooms[side.index()].is_some_and(|room| room <= at) {
-                    self.feed(at, side);
+            for (number, room) in rooms.into_iter().enumerate() {
+                if room.is_some_and(|room| room <= at) {
+                    self.feed(at, number);
                 }
             }
         }
     }
 
     /// Gives a modem that keys by itself what waits, as far as there is room.
-    fn feed(&mut self, now: Instant, side: Side) {
-        let AirEnd::Pty { waiting, again, .. } = &mut self.ends[side.index()] else {
+    fn feed(&mut self, now: Instant, end: usize) {
+        let AirEnd::Pty { waiting, again, .. } = &mut self.ends[end] else {
             return;
         };
-        let station = StationId(side.index());
+        let station = StationId(end);
         *again = None;
         while !waiting.is_empty() {
             match self.air.room(now, station) {
@@ -233,9 +272,9 @@ impl AirEmulator {
         }
     }
 
-    fn read(&mut self, side: Side) -> io::Result<()> {
+    fn read(&mut self, end: usize) -> io::Result<()> {
         let now = self.clock.now();
-        match &mut self.ends[side.index()] {
+        match &mut self.ends[end] {
             AirEnd::Pty { pair, waiting, .. } => {
                 let room = WAITING_OCTETS_MAX.saturating_sub(waiting.len());
                 match pair.read(&mut self.buffer[..room]) {
@@ -243,19 +282,19 @@ impl AirEmulator {
                     Err(error) if is_not_now(&error) => {}
                     Err(error) => return Err(error),
                 }
-                self.feed(now, side);
+                self.feed(now, end);
             }
             AirEnd::DataPort(port) => {
                 port.flush()?;
                 for wish in port.read(now, &mut self.buffer)? {
-                    self.grant(now, side, wish);
+                    self.grant(now, end, wish);
                 }
             }
         }
         Ok(())
     }
 
-    fn grant(&mut self, now: Instant, side: Side, wish: Wish) {
+    fn grant(&mut self, now: Instant, end: usize, wish: Wish) {
         let (key_up, octets, last, mode) = match wish {
             Wish::KeyUp(mode) => (true, Vec::new(), false, mode),
             Wish::Send(octets, last) => (false, octets, last, None),
@@ -266,14 +305,13 @@ impl AirEmulator {
             last,
             mode,
         };
-        let station = StationId(side.index());
-        self.air.transmit(now, station, Some(turn), &octets);
+        self.air.transmit(now, StationId(end), Some(turn), &octets);
     }
 
     fn tell(&mut self, event: &AirEvent) -> Result<(), Error> {
         let StationId(index) = event.station;
         let mode = self.air.mode_heard(event.station);
-        let (side, now) = (Side::BOTH[index], self.clock.now());
+        let now = self.clock.now();
         let told = match &mut self.ends[index] {
             AirEnd::Pty { pair, .. } => match &event.what {
                 Heard::Octets(octets, _) => match pair.write(octets) {
@@ -283,7 +321,7 @@ impl AirEmulator {
                 },
                 // It may have room now.
                 Heard::Carrier(_) | Heard::Drained => {
-                    self.feed(event.at, side);
+                    self.feed(event.at, index);
                     Ok(true)
                 }
             },
@@ -293,28 +331,27 @@ impl AirEmulator {
                 Heard::Drained => port.tell_drained(now).map(|()| true),
             },
         };
-        if !told.doing(|| lost(side))? {
-            self.undelivered[side.other().index()] += 1;
+        if !told.doing(|| self.lost(index))? {
+            self.undelivered[index] += 1;
         }
         Ok(())
     }
 }
 
 impl AirEnd {
-    fn open(config: &EmulateConfig, side: Side) -> Result<Self, EmulateError> {
-        let spec = &config.ends[side.index()];
-        let hf = config.link.hf.as_ref();
+    fn open(spec: &EndSpec, link: &LinkConfig, side: Side) -> Result<Self, EmulateError> {
+        let hf = link.hf.as_ref();
         let keyed_by = hf.map(|hf| hf.keyed_by);
         let wrong = |why: &str| EmulateError::End(EndSpecError::new(why));
         match (spec, keyed_by) {
-            (EndSpec::Pty(link), Some(KeyedBy::Data)) => Ok(Self::Pty {
-                pair: PtyPair::open(Some(link))?,
-                link: link.clone(),
+            (EndSpec::Pty(path), Some(KeyedBy::Data)) => Ok(Self::Pty {
+                pair: PtyPair::open(Some(path))?,
+                link: path.clone(),
                 waiting: VecDeque::new(),
                 again: None,
             }),
             (EndSpec::Modem(address) | EndSpec::ModemUdp(address), Some(KeyedBy::Node)) => {
-                let waveform = hf.and_then(|hf| hf.waveform(&config.link, side));
+                let waveform = hf.and_then(|hf| hf.waveform(link, side));
                 let own = waveform.ok_or_else(|| wrong("the link has no waveform"))?;
                 let port = match spec {
                     EndSpec::ModemUdp(_) => DataPort::over_udp(*address, own.mode)?,
@@ -330,6 +367,14 @@ impl AirEnd {
                 "a modem's data port is keyed by its program: leave keyed_by = \"data\" out",
             )),
             _ => Err(wrong("an HF channel has ends modem:ADDR:PORT or pty:PATH")),
+        }
+    }
+
+    /// When a modem that keys by itself has room again.
+    const fn again(&self) -> Option<Instant> {
+        match self {
+            Self::Pty { again, .. } => *again,
+            Self::DataPort(_) => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use strait_channel::LinkKind;
 
-use super::{AirEmulator, EmulateConfig, EmulateError, EmulateReport, Emulator};
+use super::{AirEmulator, EmulateConfig, EmulateError, EmulateReport, Emulator, NetConfig};
 use crate::error::Error;
 use crate::signals::SignalGuard;
 
@@ -21,10 +21,18 @@ impl Medium {
     /// The link or an end can't work, or the host refuses something.
     pub fn open(config: EmulateConfig) -> Result<Self, EmulateError> {
         Ok(if config.link.kind == LinkKind::Hf {
-            Self::Air(Box::new(AirEmulator::open(config)?))
+            Self::open_net(config.into())?
         } else {
             Self::Line(Box::new(Emulator::open(config)?))
         })
+    }
+
+    /// Opens all modems of an HF net. Its time begins now.
+    ///
+    /// # Errors
+    /// A link or an end can't work, or the host refuses something.
+    pub fn open_net(config: NetConfig) -> Result<Self, EmulateError> {
+        Ok(Self::Air(Box::new(AirEmulator::open(config)?)))
     }
 
     /// Lets SIGINT, SIGTERM and SIGHUP end the run.

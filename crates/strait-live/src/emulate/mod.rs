@@ -10,6 +10,7 @@ mod data_port;
 mod end;
 mod flow;
 mod medium;
+mod net;
 mod report;
 mod tnc;
 
@@ -26,7 +27,8 @@ use strait_core::time::{Duration, Instant};
 pub use air::AirEmulator;
 pub use end::{EndSpec, EndSpecError};
 pub use medium::Medium;
-pub use report::{DirectionReport, EmulateReport, ModemCounts};
+pub use net::{NetConfig, NetPath};
+pub use report::{AirCounts, DirectionReport, EmulateReport, ModemCounts};
 
 use self::end::End;
 use self::flow::Flow;
@@ -176,6 +178,7 @@ impl Emulator {
             seed: self.config.seed,
             uptime_s,
             directions: Side::BOTH.map(direction).into(),
+            modems: Vec::new(),
         }
     }
 

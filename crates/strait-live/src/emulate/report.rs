@@ -15,16 +15,36 @@ pub struct EmulateReport {
     pub seed: u64,
     /// How long it ran.
     pub uptime_s: f64,
-    /// From a to b, then from b to a.
+    /// From a to b, then from b to a; of a net path by path.
     pub directions: Vec<DirectionReport>,
+    /// What the modems of an HF channel did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub modems: Vec<AirCounts>,
+}
+
+/// What a modem on an HF channel did and met.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AirCounts {
+    /// The end's name.
+    pub name: String,
+    /// Times that it keyed up.
+    pub turns: u64,
+    /// Transmissions of others that reached it and met another one, or its own.
+    pub collisions: u64,
+    /// Blocks that arrived and its program didn't take.
+    pub undelivered: u64,
 }
 
 /// What a link did in one direction. On a serial line a frame is what left at once: an octet, or
 /// those of 20 µs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DirectionReport {
-    /// The sending end: `a` or `b`.
-    pub from: &'static str,
+    /// The sending end: `a` or `b`, or a modem's name.
+    pub from: String,
+    /// The receiving end.
+    pub to: String,
+    /// The path of a net, or the link.
+    pub path: String,
     /// Signalling rate at the beginning.
     pub rate_bit_s: u64,
     /// Frames that left, lost ones included.
@@ -78,7 +98,9 @@ impl DirectionReport {
             .filter(|(_, count)| *count > 0);
         let busy_s = stats.busy_ns as f64 / 1e9;
         Self {
-            from: side_name(from),
+            from: side_name(from).into(),
+            to: side_name(from.other()).into(),
+            path: String::new(),
             rate_bit_s: link.line_rate(from).bit_s(),
             frames: stats.frames,
             octets: stats.octets,
@@ -157,9 +179,8 @@ impl EmulateReport {
                 .lost
                 .iter()
                 .map(|(cause, count)| format!("{cause} {count}"));
-            let to = if way.from == "a" { "b" } else { "a" };
             table.push(vec![
-                format!("{} to {to}", way.from).into(),
+                format!("{} to {}", way.from, way.to).into(),
                 number(way.rate_bit_s),
                 number(way.frames),
                 number(way.octets),
@@ -173,12 +194,27 @@ impl EmulateReport {
                 number(way.undelivered),
             ]);
         }
+        let modems = self.modems_table();
+        let modems = modems.map_or_else(String::new, |table| format!("\n{}", table.to_text()));
         format!(
-            "{}: {:.1} s\n\n{}",
+            "{}: {:.1} s\n\n{}{modems}",
             self.link,
             self.uptime_s,
             table.to_text()
         )
+    }
+
+    fn modems_table(&self) -> Option<Table> {
+        let heads = ["modem", "turns", "collisions", "undelivered"];
+        let heads = heads.map(|name| Column::new(name, ""));
+        let mut table = Table::new("modems", heads.into());
+        for modem in &self.modems {
+            let counts = [modem.turns, modem.collisions, modem.undelivered];
+            let counts = counts.map(|count| Cell::from(count as f64));
+            let row = [modem.name.as_str().into()].into_iter().chain(counts);
+            table.push(row.collect());
+        }
+        (!table.rows.is_empty()).then_some(table)
     }
 }
 
@@ -200,6 +236,7 @@ mod tests {
             directions: Side::BOTH
                 .map(|side| DirectionReport::new(&link, side, &stats, 1.0))
                 .into(),
+            modems: Vec::new(),
         };
         let text = report.to_text();
         let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();

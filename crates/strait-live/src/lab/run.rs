@@ -231,10 +231,11 @@ impl Lab {
         for wire in &self.wires {
             match wire.stats() {
                 Some(stats) => {
-                    if let Some(busy_s) = busy_s(&stats) {
+                    for (name, busy_s) in busy_s(&wire.name, &stats) {
                         let share = (busy_s / duration_s).min(1.0);
-                        outcome.metrics.insert(format!("{}.use", wire.name), share);
+                        outcome.metrics.insert(format!("{name}.use"), share);
                     }
+                    outcome.metrics.extend(collisions(&stats));
                     outcome.links.push((wire.name.clone(), stats));
                 }
                 None => outcome.notes.push(format!("{}: no counters", wire.name)),
@@ -306,9 +307,26 @@ fn resumed_s(fault: Duration, restart: Duration, across: &[(&Flow, &Collected)])
     worst_s
 }
 
-/// How long the busier direction of a link was sending, in seconds.
-fn busy_s(stats: &Value) -> Option<f64> {
-    let directions = stats["directions"].as_array()?.iter();
-    let busy_s = directions.filter_map(|direction| direction["busy_s"].as_f64());
-    busy_s.reduce(f64::max)
+/// How long the busier direction of a link was sending, in seconds; of a net, link by link.
+fn busy_s(link: &str, stats: &Value) -> BTreeMap<String, f64> {
+    let mut busy = BTreeMap::new();
+    for way in stats["directions"].as_array().into_iter().flatten() {
+        let name = way["path"].as_str().filter(|name| !name.is_empty());
+        let name = name.unwrap_or(link).to_owned();
+        if let Some(way_s) = way["busy_s"].as_f64() {
+            let most = busy.entry(name).or_insert(way_s);
+            *most = way_s.max(*most);
+        }
+    }
+    busy
+}
+
+/// Of a net: transmissions that met another one, radio by radio.
+fn collisions(stats: &Value) -> Vec<(String, f64)> {
+    let modems = stats["modems"].as_array().into_iter().flatten();
+    let count = |modem: &Value| {
+        let name = modem["name"].as_str().filter(|name| name.contains('.'))?;
+        Some((format!("{name}.collisions"), modem["collisions"].as_f64()?))
+    };
+    modems.filter_map(count).collect()
 }

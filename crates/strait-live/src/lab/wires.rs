@@ -19,23 +19,33 @@ use super::process::{Running, config_text};
 use super::{LabError, Stage};
 use crate::error::Error;
 
-/// The emulator of one link.
+/// The emulator of one link, or of all links between radios that share a channel.
 #[derive(Debug)]
 pub(super) struct Wire {
-    /// The link's name.
+    /// The link's name, or that of the net.
     pub(super) name: String,
-    file: PathBuf,
+    paths: Vec<WirePath>,
     stats: PathBuf,
-    ends: [WireEnd; 2],
+    ends: Vec<WireEnd>,
     running: Option<Running>,
 }
 
+/// A link of it.
 #[derive(Debug)]
+struct WirePath {
+    name: String,
+    file: PathBuf,
+    /// Its ends, by their places.
+    between: [usize; 2],
+}
+
+#[derive(Debug, PartialEq)]
 enum WireEnd {
     Pty(PathBuf),
     KissPty(PathBuf),
     KissTcp(SocketAddr),
-    Modem(SocketAddr, ModemTransport),
+    /// A radio's, with its name: `NODE.PORT`.
+    Modem(String, SocketAddr, ModemTransport),
     Udp {
         local: SocketAddr,
         peer: SocketAddr,
@@ -56,8 +66,8 @@ impl WireEnd {
             Self::Pty(path) => format!("pty:{}", path.display()),
             Self::KissPty(path) => format!("kiss:{}", path.display()),
             Self::KissTcp(address) => format!("kiss:{address}"),
-            Self::Modem(address, ModemTransport::Tcp) => format!("modem:{address}"),
-            Self::Modem(address, ModemTransport::Udp) => format!("modem-udp:{address}"),
+            Self::Modem(_, address, ModemTransport::Tcp) => format!("modem:{address}"),
+            Self::Modem(_, address, ModemTransport::Udp) => format!("modem-udp:{address}"),
             Self::Udp { local, peer } => format!("udp:{local}->{peer}"),
             Self::Tun {
                 name,
@@ -76,10 +86,10 @@ impl WireEnd {
     fn is_ready(&self, net: &Net) -> Result<bool, Error> {
         match self {
             Self::Pty(path) | Self::KissPty(path) => Ok(fs::symlink_metadata(path).is_ok()),
-            Self::Modem(address, ModemTransport::Udp) => {
+            Self::Modem(_, address, ModemTransport::Udp) => {
                 is_bound(&net.links, false, address.port())
             }
-            Self::KissTcp(address) | Self::Modem(address, _) => {
+            Self::KissTcp(address) | Self::Modem(_, address, _) => {
                 is_bound(&net.links, true, address.port())
             }
             Self::Udp { local, .. } => is_bound(&net.links, false, local.port()),
@@ -115,18 +125,43 @@ pub(super) fn lay(
     }
     let links = topology.links.iter().zip(&loaded.links);
     let links = links.zip(&loaded.scenario.links).enumerate();
-    links
-        .filter(|(_, ((link, _), _))| !link.is_carried())
-        .map(|(index, ((link, config), entry))| {
-            let cable = Cable {
-                index,
-                link,
-                channel: &config.channel,
-                addresses: entry.addresses,
-            };
-            lay_one(stage, topology, nodes, &cable)
-        })
-        .collect()
+    let mut wires = Vec::new();
+    for (index, ((link, config), entry)) in links {
+        if link.is_carried() {
+            continue;
+        }
+        let cable = Cable {
+            index,
+            link,
+            channel: &config.channel,
+            addresses: entry.addresses,
+        };
+        join(&mut wires, lay_one(stage, topology, nodes, &cable)?);
+    }
+    Ok(wires)
+}
+
+/// Adds a link to the others: to those with which it has radios in common, if there are any.
+fn join(wires: &mut Vec<Wire>, wire: Wire) {
+    let radio = |end: &WireEnd| matches!(end, WireEnd::Modem(..));
+    let shares = |other: &mut Wire| {
+        let mut radios = wire.ends.iter().filter(|end| radio(end));
+        radios.any(|end| other.ends.contains(end))
+    };
+    let mut net: Option<Wire> = None;
+    for part in wires.extract_if(.., shares) {
+        match &mut net {
+            Some(net) => net.absorb(part),
+            None => net = Some(part),
+        }
+    }
+    wires.push(match net {
+        Some(mut net) => {
+            net.absorb(wire);
+            net
+        }
+        None => wire,
+    });
 }
 
 /// Writes where the ends of a link are whose medium is other gateways.
@@ -219,9 +254,6 @@ fn lay_one(
     for side in 0..2 {
         ends.push(lay_end(stage, topology, nodes, cable, side)?);
     }
-    let ends: [WireEnd; 2] = ends
-        .try_into()
-        .map_err(|_| LabError::Scenario(format!("link `{}` has not two ends", link.name)))?;
     let channel = LinkConfig {
         ends: None,
         ..channel.clone()
@@ -230,7 +262,11 @@ fn lay_one(
     let file = format!("link{index}.toml");
     Ok(Wire {
         name: link.name.clone(),
-        file: stage.scratch.write(&file, text.as_bytes())?,
+        paths: vec![WirePath {
+            name: link.name.clone(),
+            file: stage.scratch.write(&file, text.as_bytes())?,
+            between: [0, 1],
+        }],
         stats: stage.scratch.file(&format!("link{index}.stats.json")),
         ends,
         running: None,
@@ -313,10 +349,16 @@ fn lay_end(
             Err(LabError::Scenario(message))
         }
         PortKind::Hf => {
+            let name = format!("{}.{}", member.name, config.name);
+            // A radio that is there already has this link, too.
+            let modem = config.hf.as_ref().and_then(|hf| hf.modem.as_ref());
+            if let Some((modem, address)) = modem.and_then(|it| Some((it, it.address?))) {
+                return Ok(WireEnd::Modem(name, address, modem.transport));
+            }
             let [_, far] = stage.net.join_link(gateway, index, side)?;
             let address = SocketAddr::new(far, far_port);
             let transport = plug(config, channel, Side::BOTH[side], address);
-            Ok(WireEnd::Modem(address, transport))
+            Ok(WireEnd::Modem(name, address, transport))
         }
         PortKind::Udp => {
             let [near, far] = stage.net.join_link(gateway, index, side)?;
@@ -417,11 +459,18 @@ impl Wire {
     /// Starts the emulator.
     pub(super) fn start(&mut self, stage: &Stage<'_>) -> Result<(), LabError> {
         let mut command = Command::new(stage.program);
-        command.arg("emulate").arg(&self.file);
-        command.args(["--a", &self.ends[0].argument()]);
-        command.args(["--b", &self.ends[1].argument()]);
+        command.arg("emulate");
         // The names of its random streams: what befalls a frame is what befalls it simulated.
-        command.args(["--name", &self.name, "--seed", &stage.seed.to_string()]);
+        if let [path] = &self.paths[..] {
+            command.arg(&path.file).args(["--name", &self.name]);
+            command.args(["--a", &self.ends[0].argument()]);
+            command.args(["--b", &self.ends[1].argument()]);
+        } else {
+            let file = format!("{}.toml", self.name);
+            let file = stage.scratch.write(&file, self.net_text().as_bytes())?;
+            command.arg("--net").arg(file);
+        }
+        command.args(["--seed", &stage.seed.to_string()]);
         command.arg("--stats").arg(&self.stats);
         let name = format!("emulate-{}", self.name);
         self.running = Some(stage.start(&stage.net.links, &name, command)?);
@@ -431,7 +480,52 @@ impl Wire {
     /// Whether both of its ends are there.
     pub(super) fn is_ready(&self, stage: &Stage<'_>) -> Result<bool, LabError> {
         self.expect_alive()?;
-        Ok(self.ends[0].is_ready(stage.net)? && self.ends[1].is_ready(stage.net)?)
+        for end in &self.ends {
+            if !end.is_ready(stage.net)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes another's links, whose radios hear these.
+    fn absorb(&mut self, other: Self) {
+        if !self.name.starts_with("net-") {
+            self.name = format!("net-{}", self.name);
+        }
+        let place = |end: WireEnd| {
+            let known = self.ends.iter().position(|it| *it == end);
+            known.unwrap_or_else(|| {
+                self.ends.push(end);
+                self.ends.len() - 1
+            })
+        };
+        let places: Vec<usize> = other.ends.into_iter().map(place).collect();
+        self.paths
+            .extend(other.paths.into_iter().map(|path| WirePath {
+                between: path.between.map(|end| places[end]),
+                ..path
+            }));
+    }
+
+    /// The net file of links between radios.
+    fn net_text(&self) -> String {
+        let name = |end: &WireEnd| match end {
+            WireEnd::Modem(name, ..) => name.clone(),
+            other => other.argument(),
+        };
+        let mut text = String::new();
+        for end in &self.ends {
+            let (name, at) = (name(end), end.argument());
+            text += &format!("[[end]]\nname = {name:?}\nat = {at:?}\n");
+        }
+        for path in &self.paths {
+            let between = path.between.map(|end| name(&self.ends[end]));
+            let (name, file) = (&path.name, path.file.display().to_string());
+            let keys = format!("name = {name:?}\nbetween = {between:?}\nfile = {file:?}\n");
+            text += &format!("[[path]]\n{keys}");
+        }
+        text
     }
 
     /// Lets the hosts of gateways whose interface the link is speak over it as over others: with

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use strait_live::emulate::{EmulateConfig, EmulateError, EndSpec, EndSpecError, Medium};
+use strait_live::emulate::{EmulateConfig, EmulateError, EndSpec, EndSpecError, Medium, NetConfig};
 use strait_node::config_text::ConfigError;
 use strait_world::scenario::{DiskFiles, load_link};
 
@@ -17,19 +17,24 @@ use crate::exit::BadInput;
 /// (tun:NAME[@NETNS][,ADDRESS/LENGTH ...]). The medium is the simulator's: rate, delay, jitter,
 /// queue, bit errors, loss, duplicates, reordering, half duplex, outages. An HF channel's ends are
 /// modems: with a data port over TCP (modem:ADDR:PORT, MIL-STD-188-110D Appendix A) or the same
-/// packets in datagrams (modem-udp:ADDR:PORT), or behind a
-/// pseudo-terminal and keyed by what comes there (pty:PATH). When it is up it says so
-/// by one line on stderr; at its end it prints what it did.
+/// packets in datagrams (modem-udp:ADDR:PORT), or behind a pseudo-terminal and keyed by what comes
+/// there (pty:PATH). More than two modems share a channel by a net file, which names them and the
+/// link files between them (`--net`). When it is up it says so by one line on stderr; at its end it
+/// prints what it did.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait emulate scenarios/links/serial-9600.toml --a pty:/tmp/a --b pty:/tmp/b\n  \
                   strait emulate scenarios/links/udp-lossy.toml \\\n    \
                   --a 'udp:127.0.0.1:7011->127.0.0.1:7001' --b 'udp:127.0.0.1:7012->127.0.0.1:7002'\n  \
-                  strait emulate scenarios/links/hf-9600.toml --a modem:127.0.0.1:3000 --b modem:127.0.0.1:3001"
+                  strait emulate scenarios/links/hf-9600.toml --a modem:127.0.0.1:3000 --b modem:127.0.0.1:3001\n  \
+                  strait emulate --net net.toml"
 )]
 pub(crate) struct Args {
-    /// The link file.
+    /// The link file; with `--net`, the net file.
     link: PathBuf,
+    /// The file is one of modems, `[[end]]`, and of the link files by which they hear each other.
+    #[arg(long, conflicts_with_all = ["a", "b", "name"])]
+    net: bool,
     /// What end a is attached to; `ends.a` of the link file if absent.
     #[arg(long, value_name = "END")]
     a: Option<String>,
@@ -51,9 +56,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let config = config(args)?;
     let file = args.link.display().to_string();
-    let mut emulator = Medium::open(config).map_err(|error| match error {
+    let opened = if args.net {
+        Medium::open_net(NetConfig::load(&DiskFiles, &args.link, args.seed)?)
+    } else {
+        Medium::open(config(args)?)
+    };
+    let mut emulator = opened.map_err(|error| match error {
         EmulateError::Link(error) => ConfigError::of_file(&file, error.to_string()).into(),
         EmulateError::End(error) => wrong_end(&error),
         EmulateError::Host(error) => anyhow::Error::new(error),
