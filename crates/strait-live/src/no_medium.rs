@@ -4,11 +4,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use strait_core::node::{PortState, Room, TxMeta};
-use strait_core::rate::LineRate;
-use strait_core::time::{Duration, Instant};
+use strait_core::time::Instant;
 
 use crate::error::Error;
-use crate::port_io::{IoCounts, PortIo, Received, Sent};
+use crate::port_io::{IoCounts, PortIo, Received, Sent, unpaced};
 
 /// Always open, never ready.
 #[derive(Debug)]
@@ -16,14 +15,7 @@ pub(crate) struct NoMedium;
 
 impl PortIo for NoMedium {
     fn open(&mut self, _now: Instant) -> Result<PortState, Error> {
-        let rate = LineRate::new(1_000_000_000, 8);
-        Ok(PortState {
-            tx_rate: rate,
-            rx_rate: rate,
-            frame_octets_max: u32::MAX,
-            block: Duration::ZERO,
-            latency: Duration::ZERO,
-        })
+        Ok(unpaced())
     }
 
     fn close(&mut self) {}

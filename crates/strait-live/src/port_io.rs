@@ -5,9 +5,23 @@ use std::os::fd::BorrowedFd;
 
 use strait_core::id::NeighbourId;
 use strait_core::node::{FrameMeta, PortEvent, PortState, Room, TxMeta};
-use strait_core::time::Instant;
+use strait_core::rate::LineRate;
+use strait_core::time::{Duration, Instant};
 
 use crate::error::Error;
+
+/// The state of a port whose octets go to this host's own programs or modems: faster than anything
+/// behind it.
+pub(crate) const fn unpaced() -> PortState {
+    let rate = LineRate::new(1_000_000_000, 8);
+    PortState {
+        tx_rate: rate,
+        rx_rate: rate,
+        frame_octets_max: u32::MAX,
+        block: Duration::ZERO,
+        latency: Duration::ZERO,
+    }
+}
 
 /// A port's attachment to a real medium.
 ///

@@ -9,11 +9,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::id::NeighbourId;
 use strait_core::node::{PortState, Room, TxMeta};
-use strait_core::rate::LineRate;
-use strait_core::time::{Duration, Instant};
+use strait_core::time::Instant;
 
 use crate::error::{Doing, Error};
-use crate::port_io::{IoCounts, PortIo, Received, Sent, is_not_now};
+use crate::port_io::{IoCounts, PortIo, Received, Sent, is_not_now, unpaced};
 
 /// A connection as a port without a rate of its own.
 #[derive(Debug)]
@@ -89,15 +88,7 @@ impl PortIo for TcpLine {
             self.connect().doing(|| format!("connect to TCP {peer}"))?;
             self.pending.clear();
         }
-        // Faster than anything behind it.
-        let rate = LineRate::new(1_000_000_000, 8);
-        Ok(PortState {
-            tx_rate: rate,
-            rx_rate: rate,
-            frame_octets_max: u32::MAX,
-            block: Duration::ZERO,
-            latency: Duration::ZERO,
-        })
+        Ok(unpaced())
     }
 
     fn close(&mut self) {

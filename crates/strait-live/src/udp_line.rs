@@ -7,12 +7,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use strait_core::id::NeighbourId;
 use strait_core::node::{PortState, Room, TxMeta};
-use strait_core::rate::LineRate;
-use strait_core::time::{Duration, Instant};
+use strait_core::time::Instant;
 use strait_wire::modem_port::datagrams;
 
 use crate::error::{Doing, Error};
-use crate::port_io::{IoCounts, PortIo, Received, Sent, is_not_now};
+use crate::port_io::{IoCounts, PortIo, Received, Sent, is_not_now, unpaced};
 
 /// A socket as a port without a rate of its own. It is open once the other has answered.
 #[derive(Debug)]
@@ -77,14 +76,7 @@ impl PortIo for UdpLine {
             let peer = self.peer;
             self.greet().doing(|| format!("reach UDP {peer}"))?;
         }
-        let rate = LineRate::new(1_000_000_000, 8);
-        Ok(PortState {
-            tx_rate: rate,
-            rx_rate: rate,
-            frame_octets_max: u32::MAX,
-            block: Duration::ZERO,
-            latency: Duration::ZERO,
-        })
+        Ok(unpaced())
     }
 
     fn close(&mut self) {
