@@ -12,8 +12,10 @@ pub(crate) enum State {
     /// It was asked for so many times.
     Calling {
         tries: u32,
-        /// Data went with the first call, and this one goes on with it.
+        /// The first call began what data goes on with, and this one says so.
         early: bool,
+        /// Data goes with this one.
+        data: bool,
     },
     /// It is made.
     Made {
@@ -82,7 +84,7 @@ impl Link {
         matches!(self.state, State::Made { unheard: None, .. }) || self.calls_with_data()
     }
 
-    /// Whether a call is open that data went with.
+    /// Whether a call is open that data may have gone with.
     pub(crate) const fn called_with_data(&self) -> bool {
         matches!(self.state, State::Calling { early: true, .. })
     }
@@ -114,11 +116,9 @@ impl Link {
         open && self.says.is_none()
     }
 
-    /// Whether data goes with a call: with the first of a row. One that nobody answers is repeated
-    /// without, as short as can be.
+    /// Whether a call is open with which data goes.
     pub(crate) const fn calls_with_data(&self) -> bool {
-        let early = matches!(self.state, State::Calling { early: true, .. });
-        early && self.tries() == 1
+        matches!(self.state, State::Calling { data: true, .. })
     }
 
     /// Whether long numbers are in use.
@@ -145,11 +145,14 @@ impl Link {
         }
     }
 
-    /// Asks for a link, again if need be.
-    pub(crate) fn call(&mut self, ours: Option<Ours>, exclusive: bool) {
+    /// Asks for a link, again if need be. Data goes with the first of a row, if the other end is
+    /// `there`, as far as is known. One that nobody answers is repeated without, as short as can
+    /// be.
+    pub(crate) fn call(&mut self, ours: Option<Ours>, exclusive: bool, there: bool) {
         let early = ours.is_some_and(|ours| ours.epoch.is_some());
         let tries = self.tries() + 1;
-        self.state = State::Calling { tries, early };
+        let data = early && there && tries == 1;
+        self.state = State::Calling { tries, early, data };
         self.says = Some(CPdu::Request { exclusive, ours });
     }
 

@@ -51,6 +51,31 @@ fn data_goes_with_the_call_to_a_station_that_is_known() {
 }
 
 #[test]
+fn nobody_gets_data_with_calls_who_was_not_heard_since_the_last_were_given_up() {
+    let mut world = known_pair(Air::at(9600, 0.0));
+    let begins = world.now;
+    world.deaf[1][0] = true;
+    world.kinds.clear();
+    (0..3).for_each(|_| world.offer(0, 1, 300, true));
+    world.run(begins + Duration::from_secs(40));
+    assert_eq!(world.stations[0].stats().links_lost, 1);
+    assert!(world.kinds.remove(&9).is_some());
+    world.run(begins + Duration::from_secs(300));
+    assert!(world.stations[0].stats().links_lost > 2);
+    assert_eq!(Vec::from_iter(world.kinds.keys()), [&8]);
+    world.deaf[1][0] = false;
+    world.run(begins + Duration::from_secs(400));
+    let mut marks = world.marks(1);
+    marks.sort_unstable();
+    assert_eq!(marks, [0, 2, 3, 4]);
+    // It was heard: the next call has data with it, as soon as the link is idle.
+    world.run(begins + Duration::from_secs(700));
+    assert!(!world.stations[0].is_linked(1));
+    let one_turn = LEAD + Duration::from_millis(480) * 2 + DELAY;
+    assert_eq!(takes(&mut world, 0), one_turn);
+}
+
+#[test]
 fn who_is_called_answers_with_data_at_once() {
     let mut world = known_pair(Air::at(9600, 0.0));
     let begins = world.now;

@@ -9,8 +9,9 @@ use crate::link::State;
 
 impl<T> Station<T> {
     /// Calls a peer, again if need be. If it is known to take data with the call, that begins anew
-    /// with the first of a row of calls. The last of a row is as plain as the first to a stranger:
-    /// the peer may have become another kind of station.
+    /// with the first of a row of calls, unless it was given up and not heard since. The last of a
+    /// row is as plain as the first to a stranger: the peer may have become another kind of
+    /// station.
     pub(super) fn call(&mut self, number: usize) {
         let exclusive = self.exclusive == Some(number);
         let next = self.next_epoch();
@@ -28,7 +29,8 @@ impl<T> Station<T> {
             }
             early.unwrap_or_default()
         });
-        self.peers[number].link.call(ours, exclusive);
+        let peer = &mut self.peers[number];
+        peer.link.call(ours, exclusive, !peer.silent);
     }
 
     /// Whether what nodes of ours add is said to a peer, and heeded.

@@ -126,6 +126,7 @@ impl<T> Station<T> {
         };
         if ours {
             self.spoke = Some(number);
+            self.peers[number].silent = false;
             if d_pdu.body.kind() != 6 {
                 self.take_order(number, d_pdu.eow);
             }

@@ -207,6 +207,8 @@ struct Peer<T> {
     answered: bool,
     /// Turns without an answer.
     unanswered: u32,
+    /// Its link, or calls to it, were given up, and it wasn't heard since.
+    silent: bool,
     /// No calls until then.
     paused_until: Option<Instant>,
     outgoing: Option<Outgoing<T>>,
@@ -339,6 +341,7 @@ impl<T> Station<T> {
             awaited: false,
             answered: false,
             unanswered: 0,
+            silent: false,
             paused_until: None,
             outgoing: None,
             reset: ResetExchange::default(),
@@ -571,6 +574,7 @@ impl<T> Station<T> {
         match peer.link.state {
             State::Calling { tries, .. } if tries >= self.settings.calls_max => {
                 peer.link.forget();
+                peer.silent = true;
                 peer.paused_until = Some(now + self.settings.call_pause);
                 self.stats.links_lost += 1;
             }
@@ -578,6 +582,7 @@ impl<T> Station<T> {
             State::Breaking { tries: 0..=1 } => peer.link.break_off(),
             State::Breaking { .. } => peer.link.forget(),
             State::Made { .. } if peer.unanswered >= unanswered_max => {
+                peer.silent = true;
                 self.lose_link(number);
             }
             State::Made { .. } => peer.send.probe(),

@@ -10,10 +10,10 @@ use toml::{Table, Value};
 use super::hf::{HfStudy, load};
 use crate::build::BuildError;
 use crate::parallel::parallel;
-use crate::run::run_once;
+use crate::run::{Run, run_once};
 
 /// Seeds of each world, whose mean is told.
-const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
 
 /// A path that changes.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -46,7 +46,8 @@ pub struct Rates {
     pub path: Vec<PathRow>,
 }
 
-/// What arrived over one path, in bit/s.
+/// What arrived over one path, in bit/s of the whole run: where a link ends early, nothing comes
+/// for the rest of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateCells {
     /// By each fixed rate.
@@ -128,6 +129,20 @@ fn choose(radio: &mut Table, choice: Choice) {
     }
 }
 
+/// Payload that arrived, over the run's time.
+fn arrived_bit_s(world: &Loaded, run: &Run) -> f64 {
+    let bits = world
+        .scenario
+        .traffic
+        .iter()
+        .zip(&run.flows)
+        .map(|(traffic, flow)| {
+            let packets = flow.counters.get("received").copied().unwrap_or(0);
+            packets * traffic.payload.map_or(0, |payload| payload.0) * 8
+        });
+    bits.sum::<u64>() as f64 / world.scenario.duration.0.as_secs_f64()
+}
+
 impl HfStudy {
     /// What arrives over each path, and a hash of all runs.
     ///
@@ -146,20 +161,18 @@ impl HfStudy {
             }
         }
         let runs = parallel(&worlds, None, |(world, seed)| {
-            let run = run_once(world, Scenario::BASE, *seed, false);
+            let run = run_once(world, Scenario::BASE, *seed, false)?;
             done();
-            run
+            Ok::<_, BuildError>((arrived_bit_s(world, &run), run.hash))
         });
         let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
         let seeds = SEEDS.count();
         let rows = runs.chunks(choices.len() * seeds).map(|row| {
-            let mut means = row.chunks(seeds).map(|runs| {
-                let rate = |run: &crate::Run| run.metrics.get("bulk.rate_bit_s").copied();
-                runs.iter()
-                    .filter_map(rate)
-                    .fold(0.0, |sum, rate| sum + rate)
-                    / seeds as f64
-            });
+            let mean = |runs: &[(f64, u64)]| {
+                let sum: f64 = runs.iter().map(|(arrived, _)| arrived).sum();
+                sum / runs.len() as f64
+            };
+            let mut means = row.chunks(seeds).map(mean);
             let fixed = means.by_ref().take(rates.fixed.len()).collect();
             let cells = RateCells {
                 fixed,
@@ -167,7 +180,7 @@ impl HfStudy {
                 unadvised: means.next().unwrap_or(0.0),
             };
             let mut hash = strait_core::hash::RunHash::default();
-            row.iter().for_each(|run| hash.fold(run.hash));
+            row.iter().for_each(|(_, run)| hash.fold(*run));
             (cells, hash.value())
         });
         Ok(rows.collect())
