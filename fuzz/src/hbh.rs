@@ -167,6 +167,7 @@ impl Link {
                 let packet = self.packet(number)?;
                 let manner = Manner {
                     flow: (published || flow == 0).then_some(u32::from(flow)),
+                    parity: flow,
                     ..Manner::default()
                 };
                 Some(self.ends[at].hop.begin(packet, manner))
@@ -211,7 +212,7 @@ impl Link {
 /// Puts the check of a frame from an end behind it.
 fn make_sound(frame: &mut Vec<u8>, from: usize) {
     let mut sum = Crc16Sum::new();
-    if frame.first().is_some_and(|first| first & 0x80 != 0) {
+    if frame.first().is_some_and(|first| *first != 0x0b) {
         sum.update(&LIVES[from].to_be_bytes());
         sum.update(&LIVES[1 - from].to_be_bytes());
     }
@@ -269,6 +270,7 @@ fn again(frame: &[u8], from: usize) {
     match &read {
         Frame::Hello(hello) => hello.emit(CHECK, &mut out),
         Frame::Content(content) => content.emit(CHECK, session, &mut out),
+        Frame::Parity(parity) => parity.emit(CHECK, session, &mut out),
     }
     assert_eq!(parse(&out, CHECK, Some(session)), Ok(read));
 }

@@ -4,6 +4,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use serde::Serialize;
+
 use crate::delay::DelayParts;
 use crate::fate::{DropCause, Fate, FateRecord};
 use crate::local::LocalStats;
@@ -216,7 +218,7 @@ pub struct PayloadStats {
 }
 
 /// What links made reliable hop by hop cost a port, and hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
 pub struct HopStats {
     /// Packets sent again.
     pub repeated: u64,
@@ -224,6 +226,10 @@ pub struct HopStats {
     pub needless: u64,
     /// Copies that went behind packets sent again.
     pub copied: u64,
+    /// Parity frames sent.
+    pub parities: u64,
+    /// Packets that were lost, and made again by parity frames of what came.
+    pub restored: u64,
     /// Frames sent without a packet.
     pub control: u64,
     /// Packets received again.

@@ -133,7 +133,7 @@ pub struct Port {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub urgent: Option<Urgent>,
     /// What repairs cost and hold; null where nothing is repaired.
-    pub hop: Option<Repairs>,
+    pub hop: Option<HopStats>,
     /// Its station on a radio, with its links; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hf: Option<StationReport>,
@@ -162,45 +162,6 @@ impl Urgent {
             frames_in: stats.frames_in,
             damaged: stats.damaged,
             resumed: stats.resumed,
-        })
-    }
-}
-
-/// Links made reliable.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[expect(missing_docs, reason = "the fields mean what they mean in HopStats")]
-pub struct Repairs {
-    pub repeated: u64,
-    pub needless: u64,
-    pub copied: u64,
-    pub control: u64,
-    pub duplicates: u64,
-    pub refused: u64,
-    pub foreign: u64,
-    pub forged: u64,
-    pub impatient: u64,
-    pub renewals: u64,
-    pub other_format: u64,
-    pub window_octets: u64,
-    pub order_octets: u64,
-}
-
-impl Repairs {
-    fn new(hop: &HopStats) -> Option<Self> {
-        (*hop != HopStats::default()).then_some(Self {
-            repeated: hop.repeated,
-            needless: hop.needless,
-            copied: hop.copied,
-            control: hop.control,
-            duplicates: hop.duplicates,
-            refused: hop.refused,
-            foreign: hop.foreign,
-            forged: hop.forged,
-            impatient: hop.impatient,
-            renewals: hop.renewals,
-            other_format: hop.other_format,
-            window_octets: hop.window_octets,
-            order_octets: hop.order_octets,
         })
     }
 }
@@ -363,7 +324,7 @@ impl Port {
             downs: port.downs,
             flows: PortFlows::new(&port.flows),
             urgent: Urgent::new(&port.urgent),
-            hop: Repairs::new(&port.hop),
+            hop: (port.hop != HopStats::default()).then_some(port.hop),
             hf: StationReport::of(port),
         }
     }

@@ -152,7 +152,7 @@ impl Default for HopConfig {
     }
 }
 
-/// How much is done for the packets of a class: either key, not both.
+/// How much is done for the packets of a class: `retries` or `delivery`, `parity`, or both.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct ReliabilityConfig {
@@ -164,6 +164,9 @@ pub struct ReliabilityConfig {
     /// Sent again as often as it takes, at the losses measured, for this share to arrive.
     #[serde(default)]
     pub delivery: Option<Share>,
+    /// So many packets, 1 to 16, are followed by one frame by which any of them can be made again.
+    #[serde(default)]
+    pub parity: Option<u16>,
 }
 
 /// How much of a class may wait.
@@ -225,16 +228,18 @@ impl HopConfig {
             .map(|(key, _)| key)
     }
 
-    pub(crate) fn reliability(&self, class: &str) -> Reliability {
+    /// What is done for a class, and how many of its packets a parity frame tells of, if any do.
+    pub(crate) fn reliability(&self, class: &str) -> (Reliability, u16) {
         let named = self.reliability.iter().find(|entry| entry.class == class);
-        named.map_or(Reliability::Full, |entry| {
-            match (entry.retries, entry.delivery) {
+        named.map_or_else(Default::default, |entry| {
+            let reliability = match (entry.retries, entry.delivery) {
                 (Some(retries), _) => Reliability::Retries(retries),
                 (None, Some(share)) => Reliability::Left {
                     ppm: ((1.0 - share.0) * 1e6) as u32,
                 },
                 (None, None) => Reliability::Full,
-            }
+            };
+            (reliability, entry.parity.unwrap_or(0))
         })
     }
 
@@ -259,14 +264,21 @@ impl HopConfig {
         if self.stop.0 < 1000 {
             return Some(("stop", "must be at least 1000 octets"));
         }
-        let both = |entry: &ReliabilityConfig| entry.retries.is_some() == entry.delivery.is_some();
-        if self.reliability.iter().any(both) {
-            return Some((
-                "reliability",
-                "needs either `retries` or `delivery` for each class",
-            ));
-        }
-        None
+        self.reliability.iter().find_map(|entry| {
+            let parity = entry.parity;
+            let fault = if entry.retries.is_some() && entry.delivery.is_some() {
+                "has either `retries` or `delivery` for a class, not both"
+            } else if entry.retries.or(parity).is_none() && entry.delivery.is_none() {
+                "needs `retries`, `delivery` or `parity` for each class"
+            } else if parity.is_some_and(|most| !(1..=16).contains(&most)) {
+                "parity must be 1 to 16 packets"
+            } else if parity.is_some() && self.format == HopFormat::Paper {
+                "parity is for format = \"strait\": remove it"
+            } else {
+                return None;
+            };
+            Some(("reliability", fault))
+        })
     }
 }
 

@@ -6,7 +6,10 @@ use alloc::vec::{Drain, Vec};
 use strait_core::{ClassId, Instant, Packet, Wake};
 use strait_wire::hbh::{DataHeader, OVERHEAD_OCTETS_MAX, TAGS, paper as wire};
 
-use super::{Counts, Done, Heard, Hop, Manner, Settings, paper};
+use super::{Again, Counts, Done, Heard, Hop, Manner, Settings, paper};
+
+/// In our format, of numbers: that of a class whose parity frame it is. Packets' are lower.
+const PARITY: u32 = 1 << 16;
 
 /// How a link is made reliable, and how its frames look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,12 +139,24 @@ impl AnyHop {
         either!(self, hop => hop.window().any(such))
     }
 
-    /// The packet of a class that is to be sent again first: its number and octets.
+    /// What of a class is to be sent before anything new of it: its number and octets.
     pub fn again(&self, class: ClassId) -> Option<(u32, u32)> {
         match self {
-            Self::Strait(hop) => hop.again(class).map(|(seq, it)| (u32::from(seq), it)),
+            Self::Strait(hop) => hop.again(class).map(|(again, octets)| match again {
+                Again::Packet(seq) => (u32::from(seq), octets),
+                Again::Parity(class) => (PARITY | u32::from(class.0), octets),
+            }),
             Self::Paper(hop) => hop.again(class),
         }
+    }
+
+    /// Classes of which more has become due by what was sent: see [`Hop::parity_classes`].
+    pub fn classes_due(&self) -> impl Iterator<Item = ClassId> + '_ {
+        let hop = match self {
+            Self::Strait(hop) => Some(hop),
+            Self::Paper(_) => None,
+        };
+        hop.into_iter().flat_map(|hop| hop.parity_classes())
     }
 
     /// A packet of which a copy may go if nothing else has to: its number and octets.
@@ -162,6 +177,9 @@ impl AnyHop {
         out: &mut Vec<u8>,
     ) -> Option<()> {
         match self {
+            Self::Strait(hop) if number & PARITY != 0 => {
+                hop.transmit_parity(ClassId(number as u8), out)
+            }
             Self::Strait(hop) => hop.transmit(now, starts, number as u16, out),
             Self::Paper(hop) => hop.transmit(starts, number, last, out),
         }

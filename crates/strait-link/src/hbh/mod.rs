@@ -7,7 +7,8 @@
 //! known as soon as anything behind it arrives. Only for the last of a burst is there a timer.
 //! Acknowledgements go along with packets the other way where there are any. A receiver hands the
 //! packets of a flow on in order, if the flow wants that, so that TCP sees a late packet and no
-//! gap; it holds up no other flow.
+//! gap; it holds up no other flow. Where a round trip takes longer than packets are worth anything,
+//! parity frames may follow a few of them, of which then any one can be lost.
 //!
 //! [`Hop`] is one neighbour's both directions. Its owner asks [`Hop::takes`] before it takes a
 //! packet out of its queue, and pulls frames; nothing in here decides who goes first.
@@ -15,6 +16,7 @@
 mod any;
 mod known;
 pub mod paper;
+mod parity;
 mod receive;
 mod send;
 mod session;
@@ -26,11 +28,11 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use strait_core::{ClassId, Duration, Instant, Packet, Wake, WakeReason};
-use strait_wire::hbh::{self, Content, DataHeader, Format, Frame, FrameError, TAGS};
+use strait_wire::hbh::{self, Content, DataHeader, Format, Frame, FrameError, Parity, TAGS};
 use strait_wire::segment::SegmentCheck;
 
 pub use self::any::{AnyHop, AnySettings, Header};
-pub use self::send::{Manner, Reliability};
+pub use self::send::{Again, Manner, Reliability};
 
 use self::receive::{Place, Receiver};
 use self::send::Sender;
@@ -113,6 +115,10 @@ pub struct Counts {
     pub needless: u64,
     /// Copies that went behind packets sent again.
     pub copied: u64,
+    /// Parity frames sent.
+    pub parities: u64,
+    /// Packets that parity frames made again of what came.
+    pub restored: u64,
     /// Frames without a packet.
     pub control: u64,
     /// Acknowledgements of what was never sent.
@@ -146,6 +152,7 @@ pub struct Hop {
     stop_told: u8,
     /// A frame without packet has to go: an answer is wanted.
     poke: bool,
+    restored: u64,
     control: u64,
     renewals: u64,
     other_format: u64,
@@ -172,6 +179,7 @@ impl Hop {
             stop: 0,
             stop_told: 0,
             poke: false,
+            restored: 0,
             control: 0,
             renewals: 0,
             other_format: 0,
@@ -231,6 +239,8 @@ impl Hop {
             repeated: self.sender.repeated,
             needless: self.sender.needless,
             copied: self.sender.copied,
+            parities: self.sender.parities,
+            restored: self.restored,
             control: self.control,
             forged: self.sender.forged,
             impatient: self.receiver.impatient,
@@ -262,14 +272,14 @@ impl Hop {
         self.sender.packets()
     }
 
-    /// The oldest packet of a class that is to be sent again: its number and octets.
-    pub fn again(&self, class: ClassId) -> Option<(u16, u32)> {
+    /// What of a class is to be sent before anything new of it, and its octets.
+    pub fn again(&self, class: ClassId) -> Option<(Again, u32)> {
         self.sender.again(class).filter(|_| self.is_known())
     }
 
-    /// The classes that have something to be sent again, perhaps repeatedly.
-    pub fn classes_again(&self) -> impl Iterator<Item = ClassId> + '_ {
-        self.sender.classes()
+    /// Classes of which a parity frame is due.
+    pub fn parity_classes(&self) -> impl Iterator<Item = ClassId> + '_ {
+        self.sender.parity_classes()
     }
 
     /// A packet of the window of which a copy may go if nothing else has to: its number and octets.
@@ -292,6 +302,15 @@ impl Hop {
         let mut content = self.content(now, rides.then_some(true));
         content.data = Some(self.sender.transmit(starts, seq)?);
         content.emit(self.settings.check, names, out);
+        Some(())
+    }
+
+    /// Appends the parity frame of a class, which is due.
+    pub fn transmit_parity(&mut self, class: ClassId, out: &mut Vec<u8>) -> Option<()> {
+        let names = self.session.outbound()?;
+        let parity = self.sender.parity(class)?;
+        parity.emit(self.settings.check, names, out);
+        self.sender.parity_sent(class);
         Some(())
     }
 
@@ -383,6 +402,10 @@ impl Hop {
                 self.session.confirm();
                 self.take_content(now, &content, takes)
             }
+            Ok(Frame::Parity(parity)) => {
+                self.session.confirm();
+                self.take_parity(now, &parity, takes)
+            }
             Err(FrameError::BadCheck) => {
                 self.session.object(now);
                 Heard::Foreign
@@ -426,9 +449,41 @@ impl Hop {
             self.receiver.skip(now, base, &mut self.released);
             self.receiver.urge(now);
         }
-        let Some((header, packet)) = content.data else {
+        match content.data {
+            Some((header, line)) => self.take_data(now, header, line, takes),
+            None => Heard::Nothing,
+        }
+    }
+
+    /// A parity frame: perhaps it makes a lost packet again.
+    fn take_parity<'a>(
+        &mut self,
+        now: Instant,
+        parity: &Parity<'_>,
+        takes: impl FnOnce(u8, usize) -> bool,
+    ) -> Heard<'a> {
+        let Some((header, line)) = self.receiver.restore(parity) else {
+            self.receiver.note_serial(now, parity.serial);
             return Heard::Nothing;
         };
+        match self.take_data(now, header, &line, takes) {
+            Heard::Packet(header, packet) => {
+                self.restored += 1;
+                Heard::Packet(header, Cow::Owned(packet.into_owned()))
+            }
+            Heard::Duplicate => Heard::Duplicate,
+            Heard::Refused => Heard::Refused,
+            _ => Heard::Invalid,
+        }
+    }
+
+    fn take_data<'a>(
+        &mut self,
+        now: Instant,
+        header: DataHeader,
+        packet: &'a [u8],
+        takes: impl FnOnce(u8, usize) -> bool,
+    ) -> Heard<'a> {
         if !takes(header.tag, packet.len()) {
             return Heard::Refused;
         }
@@ -470,6 +525,7 @@ impl Hop {
         self.now = now;
         self.relents |= self.relents_at().is_some_and(|at| at <= now);
         self.receiver.expire(now, &mut self.released);
+        self.sender.advance_parity(now);
         self.sender.discard(now, &self.trip, &mut self.done);
         if self.probe_at().is_some_and(|at| at <= now) {
             let found = self.sender.probe(now, &self.trip, &mut self.done);
@@ -489,6 +545,10 @@ impl Hop {
             wake(control, WakeReason::Retransmit),
             wake(self.probe_at(), WakeReason::Retransmit),
             wake(self.sender.expires(&self.trip), WakeReason::Age),
+            wake(
+                self.sender.parity_at().filter(later),
+                WakeReason::Retransmit,
+            ),
             wake(self.receiver.hold_until(), WakeReason::Reassembly),
             wake(self.relents_at(), WakeReason::Retransmit),
         ];

@@ -5,10 +5,11 @@ use alloc::vec::Vec;
 
 use strait_core::delay::DelayPart;
 use strait_core::{Duration, Instant, Packet};
-use strait_wire::hbh::{Ack, DataHeader, Headers, Map, Order};
+use strait_wire::hbh::{Ack, DataHeader, Headers, Map, Order, Parity};
 
 use super::Settings;
 use super::known::Known;
+use super::parity::Recent;
 use super::timing::{LossShare, Spacing};
 
 /// What becomes of a packet that came.
@@ -46,6 +47,7 @@ pub(crate) struct Receiver {
     held: Vec<Held>,
     hold_max: Duration,
     known: Known,
+    recent: Recent,
     loss: LossShare,
     spacing: Spacing,
     /// Packets that came since the last acknowledgement, and when the first of them did.
@@ -82,6 +84,7 @@ impl Receiver {
             held: Vec::new(),
             hold_max: settings.order_hold,
             known: Known::of_receiver(),
+            recent: Recent::new(settings.check),
             loss: LossShare::default(),
             spacing: Spacing::default(),
             untold: 0,
@@ -111,17 +114,7 @@ impl Receiver {
         if (ahead as i16) >= Self::AHEAD_MAX as i16 {
             return Place::Beyond;
         }
-        let since = header.serial.wrapping_sub(self.newest);
-        if (since as i16) > 0 {
-            (1..since.min(64)).for_each(|_| self.loss.count(true));
-            self.loss.count(false);
-            self.newest = header.serial;
-            self.newest_at = now;
-            self.spacing.note(now);
-            if since > 1 {
-                self.urge(now);
-            }
-        }
+        self.note_serial(now, header.serial);
         if (ahead as i16) < 0 || self.received >> ahead & 1 == 1 {
             self.urge(now);
             return Place::Duplicate;
@@ -129,9 +122,43 @@ impl Receiver {
         Place::New
     }
 
+    /// Takes note of a transmission. What is missing before it was lost.
+    pub(crate) fn note_serial(&mut self, now: Instant, serial: u16) {
+        let since = serial.wrapping_sub(self.newest);
+        if (since as i16) <= 0 {
+            return;
+        }
+        (1..since.min(64)).for_each(|_| self.loss.count(true));
+        self.loss.count(false);
+        self.newest = serial;
+        self.newest_at = now;
+        self.spacing.note(now);
+        if since > 1 {
+            self.urge(now);
+        }
+    }
+
+    /// What a parity frame makes of the one packet that is missing of those in it, and nothing if
+    /// that isn't missing in truth.
+    pub(crate) fn restore(&mut self, parity: &Parity<'_>) -> Option<(DataHeader, Vec<u8>)> {
+        let (seq, mut part) = self.recent.missing(parity)?;
+        let ahead = seq.wrapping_sub(self.next);
+        if (ahead as i16) < 0 || (ahead < 128 && self.received >> ahead & 1 == 1) {
+            return None;
+        }
+        let header = DataHeader::with_rest(seq, parity.serial, &part)?;
+        part.drain(..DataHeader::REST_OCTETS);
+        Some((header, part)).filter(|_| header.tag == parity.tag)
+    }
+
     /// The packet that stands in a frame, perhaps relative to an earlier one; `None` if that isn't
     /// known. Then it counts as lost.
-    pub(crate) fn whole<'a>(&self, header: &DataHeader, line: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    pub(crate) fn whole<'a>(
+        &mut self,
+        header: &DataHeader,
+        line: &'a [u8],
+    ) -> Option<Cow<'a, [u8]>> {
+        self.recent.note(header, line);
         let Some(distance) = Headers::distance(line) else {
             return Some(Cow::Borrowed(line));
         };
@@ -318,6 +345,7 @@ impl Receiver {
         (self.next, self.received, self.released) = (0, 0, 0);
         (self.newest, self.untold, self.urgent) = (u16::MAX, 0, None);
         self.known.clear();
+        self.recent.clear();
     }
 
     /// Gives every packet back that waits.

@@ -5,9 +5,10 @@ use alloc::vec::Vec;
 
 use strait_core::delay::DelayPart;
 use strait_core::{ClassId, Duration, Instant, Packet};
-use strait_wire::hbh::{Ack, DataHeader, Headers, Lifetime, Order};
+use strait_wire::hbh::{Ack, DataHeader, Headers, Lifetime, Order, Parity};
 
 use super::known::Known;
+use super::parity::Groups;
 use super::timing::{LossShare, RoundTrip, Spacing};
 use super::{Done, Outcome, Settings};
 
@@ -36,6 +37,17 @@ pub struct Manner {
     pub flow: Option<u32>,
     /// What is done for it.
     pub reliability: Reliability,
+    /// A parity frame follows so many packets of its class; 0: none does.
+    pub parity: u16,
+}
+
+/// What goes before anything new of its class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// The packet with this number.
+    Packet(u16),
+    /// A parity frame of the class.
+    Parity(ClassId),
 }
 
 /// A packet in the window.
@@ -49,6 +61,9 @@ struct Entry {
     serial: u16,
     /// The same, without the copies that followed it.
     serial_first: u16,
+    /// If a later one came, and this packet didn't, its last transmission was lost. Usually that
+    /// transmission itself; where a parity frame may tell what was in it, the one before that.
+    judged: u16,
     /// When that has left.
     sent: Instant,
     transmissions: u16,
@@ -101,6 +116,9 @@ pub(crate) struct Sender {
     known: Known,
     /// What stands for the packet that is leaving.
     line: Vec<u8>,
+    parity: Groups,
+    /// Parity frames sent.
+    pub(crate) parities: u64,
 }
 
 impl Sender {
@@ -136,6 +154,8 @@ impl Sender {
             leaving: None,
             known: Known::of_sender(),
             line: Vec::new(),
+            parity: Groups::new(settings.check),
+            parities: 0,
         }
     }
 
@@ -177,6 +197,7 @@ impl Sender {
             order,
             serial: 0,
             serial_first: 0,
+            judged: 0,
             sent: Instant::NEVER,
             transmissions: 0,
             copies: 0,
@@ -196,14 +217,18 @@ impl Sender {
         }
     }
 
-    /// The oldest packet of a class that is to be sent again, and its octets.
-    pub(crate) fn again(&self, class: ClassId) -> Option<(u16, u32)> {
+    /// What of a class goes before anything new of it, and its octets: a parity frame that is due,
+    /// as it tells of what left last; else the oldest packet that is to be sent again.
+    pub(crate) fn again(&self, class: ClassId) -> Option<(Again, u32)> {
+        if let Some(octets) = self.parity.octets(class) {
+            return Some((Again::Parity(class), octets));
+        }
         let place = self.entries.iter().position(|entry| {
             let packet = entry.packet.as_ref();
             entry.lost && packet.is_some_and(|packet| packet.class == class)
         })?;
         let packet = self.entries.get(place)?.packet.as_ref()?;
-        Some((self.number(place), packet.info().octets))
+        Some((Again::Packet(self.number(place)), packet.info().octets))
     }
 
     /// A packet that was sent again and of which a copy may follow where nothing else waits.
@@ -234,7 +259,8 @@ impl Sender {
         } else {
             entry.copies = entry.copies.saturating_sub(1);
         }
-        entry.serial = serial;
+        (entry.serial, entry.judged) = (serial, serial);
+        let first = entry.transmissions == 1 && !copies_one;
         self.serial = serial;
         self.repeated += u64::from(repeats);
         self.copied += u64::from(copies_one);
@@ -242,7 +268,8 @@ impl Sender {
         let mut line = core::mem::take(&mut self.line);
         let relative = self.say(seq, &mut line);
         self.line = line;
-        let entry = self.entry(seq)?;
+        let place = usize::from(seq.wrapping_sub(self.base));
+        let entry = self.entries.get(place)?;
         let packet = entry.packet.as_ref()?;
         let lifetime = if packet.expires == Instant::NEVER {
             Lifetime::UNLIMITED
@@ -257,8 +284,55 @@ impl Sender {
             lifetime,
             ingress: packet.ingress.unwrap_or_default(),
         };
-        let whole = packet.bytes();
-        Some((header, if relative { &self.line } else { whole }))
+        let line = if relative { &self.line } else { packet.bytes() };
+        if first && entry.manner.parity > 0 {
+            let most = entry.manner.parity;
+            self.parity.add(starts, packet, most, &header, line);
+        }
+        if first {
+            self.parity.pass(seq);
+        }
+        Some((header, line))
+    }
+
+    /// The parity frame of a class that is due, which leaves now. What it tells of isn't taken for
+    /// lost before it had time to come.
+    pub(crate) fn parity(&mut self, class: ClassId) -> Option<Parity<'_>> {
+        let serial = self.serial.wrapping_add(1);
+        let parity = self.parity.parity(class, serial)?;
+        for seq in parity.numbers() {
+            let place = usize::from(seq.wrapping_sub(self.base));
+            if let Some(entry) = self
+                .entries
+                .get_mut(place)
+                .filter(|it| it.transmissions == 1)
+            {
+                entry.judged = self.serial;
+            }
+        }
+        self.serial = serial;
+        self.parities += 1;
+        Some(parity)
+    }
+
+    /// It has gone.
+    pub(crate) fn parity_sent(&mut self, class: ClassId) {
+        self.parity.sent(class);
+    }
+
+    /// When something becomes of a parity frame.
+    pub(crate) fn parity_at(&self) -> Option<Instant> {
+        self.parity.due_at()
+    }
+
+    /// Does what is due with them.
+    pub(crate) fn advance_parity(&mut self, now: Instant) {
+        self.parity.advance(now);
+    }
+
+    /// Classes whose parity frame is to go.
+    pub(crate) fn parity_classes(&self) -> impl Iterator<Item = ClassId> + '_ {
+        self.parity.classes()
     }
 
     /// Says a packet of the window relative to one that the receiver has; `false` if it goes whole.
@@ -369,12 +443,13 @@ impl Sender {
     fn find_losses(&mut self, newest: u16, now: Instant, done: &mut Vec<Done>) -> bool {
         let mut any = false;
         for place in 0..self.entries.len() {
+            let untold = self.parity.has(self.number(place));
             let Some(entry) = self.entries.get_mut(place) else {
                 continue;
             };
-            let age = newest.wrapping_sub(entry.serial) as i16;
+            let age = newest.wrapping_sub(entry.judged) as i16;
             let in_flight = entry.packet.is_some() && !entry.lost && entry.transmissions > 0;
-            if in_flight && age > self.tolerance as i16 {
+            if in_flight && !untold && age > self.tolerance as i16 {
                 any = true;
                 self.loss.count(true);
                 self.lose(place, now, done);
@@ -507,6 +582,7 @@ impl Sender {
         for entry in &mut self.entries {
             entry.lost = entry.packet.is_some();
         }
+        self.parity.clear();
         self.probes = 0;
     }
 
@@ -542,12 +618,6 @@ impl Sender {
     /// Packets in the window.
     pub(crate) fn packets(&self) -> impl Iterator<Item = &Packet> {
         self.entries.iter().filter_map(|it| it.packet.as_ref())
-    }
-
-    /// Classes of the packets that are to be sent again.
-    pub(crate) fn classes(&self) -> impl Iterator<Item = ClassId> + '_ {
-        let lost = self.entries.iter().filter(|entry| entry.lost);
-        lost.filter_map(|entry| entry.packet.as_ref().map(|packet| packet.class))
     }
 
     /// Asserts what holds between calls.

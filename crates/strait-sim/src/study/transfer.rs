@@ -173,6 +173,8 @@ fn repairs(world: &World) -> HopStats {
         sum.repeated += hop.repeated;
         sum.needless += hop.needless;
         sum.copied += hop.copied;
+        sum.parities += hop.parities;
+        sum.restored += hop.restored;
         sum.control += hop.control;
         sum.duplicates += hop.duplicates;
         sum.refused += hop.refused;

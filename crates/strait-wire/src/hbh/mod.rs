@@ -3,6 +3,7 @@
 //! ```text
 //!   hello    0x0B  version  flags  incarnation, 4  heard, 4  check
 //!   content  1 P D A W W S B  [ack]  [stop]  [base]  [data]  check
+//!   parity   0x0C  tag  first, 2  serial, 2  others, 4  sum  check
 //! ```
 //!
 //! - `A`, an acknowledgement: the sequence number expected next (2), the newest serial received
@@ -15,13 +16,14 @@
 //!   packet itself, or what it is [relative](Headers) to an earlier one.
 //!
 //! Numbers are in network byte order. The check is CRC-16 or CRC-32, as the link is set up, least
-//! significant octet first. That of a content frame runs over the incarnations of sender and
-//! receiver before the frame itself: a frame of another life of either end fails it.
+//! significant octet first. That of content and [parity](Parity) runs over the incarnations of
+//! sender and receiver before the frame itself: a frame of another life of either end fails it.
 
 mod headers;
 mod lifetime;
 mod map;
 pub mod paper;
+mod parity;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +32,8 @@ use alloc::vec::Vec;
 pub use self::headers::Headers;
 pub use self::lifetime::Lifetime;
 pub use self::map::Map;
+use self::parity::PARITY;
+pub use self::parity::{Parity, ParitySum};
 use crate::bytes::{array_at, u16_at, u32_at};
 use crate::check::{Crc16Sum, Crc32Sum};
 use crate::segment::SegmentCheck;
@@ -50,7 +54,7 @@ const BASE: u8 = 0x01;
 /// Octets of a hello without its check.
 const HELLO_OCTETS: usize = 11;
 /// Octets of what stands before a packet.
-const DATA_OCTETS: usize = 10;
+const DATA_OCTETS: usize = 4 + DataHeader::REST_OCTETS;
 
 /// The most octets that a frame has beside its packet.
 pub const OVERHEAD_OCTETS_MAX: usize = 1 + 4 + 4 * Map::WORDS_MAX + 1 + 2 + DATA_OCTETS + 4;
@@ -206,6 +210,8 @@ pub enum Frame<'a> {
     Hello(Hello),
     /// Content.
     Content(Content<'a>),
+    /// Several packets, added.
+    Parity(Parity<'a>),
 }
 
 /// Why octets are no frame.
@@ -226,13 +232,24 @@ fn crc16(pieces: &[&[u8]]) -> u16 {
     sum.finish()
 }
 
+/// A check over pieces.
+fn check_over(check: SegmentCheck, pieces: &[&[u8]]) -> u32 {
+    match check {
+        SegmentCheck::Short => crc16(pieces).into(),
+        SegmentCheck::Long => {
+            let mut sum = Crc32Sum::new();
+            for piece in pieces {
+                sum.update(piece);
+            }
+            sum.finish()
+        }
+    }
+}
+
 fn check_of(check: SegmentCheck, session: Option<Session>, bytes: &[u8]) -> u32 {
     let session = session.map(Session::octets);
     let before = session.as_ref().map_or(&[][..], |octets| octets);
-    match check {
-        SegmentCheck::Short => crc16(&[before, bytes]).into(),
-        SegmentCheck::Long => Crc32Sum::new().update(before).update(bytes).finish(),
-    }
+    check_over(check, &[before, bytes])
 }
 
 impl Hello {
@@ -310,28 +327,42 @@ impl Content<'_> {
 }
 
 impl DataHeader {
+    /// Octets of it behind the serial.
+    pub const REST_OCTETS: usize = 6;
+
     fn emit(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.seq.to_be_bytes());
         out.extend_from_slice(&self.serial.to_be_bytes());
-        out.push(self.tag << 5 | self.order.code());
-        out.push(self.lifetime.code());
-        out.extend_from_slice(&self.ingress.node.to_be_bytes());
-        out.extend_from_slice(&self.ingress.serial.to_be_bytes());
+        out.extend_from_slice(&self.rest());
     }
 
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let &[tag_order, lifetime] = &array_at::<2>(bytes, 4)?;
+    /// What stands behind the serial.
+    pub const fn rest(&self) -> [u8; Self::REST_OCTETS] {
+        let [node, node_low] = self.ingress.node.to_be_bytes();
+        let [serial, serial_low] = self.ingress.serial.to_be_bytes();
+        let tag_order = self.tag << 5 | self.order.code();
+        let lifetime = self.lifetime.code();
+        [tag_order, lifetime, node, node_low, serial, serial_low]
+    }
+
+    /// One with these numbers, and what else it says at the start of `bytes`.
+    pub fn with_rest(seq: u16, serial: u16, bytes: &[u8]) -> Option<Self> {
+        let &[tag_order, lifetime] = &array_at::<2>(bytes, 0)?;
         Some(Self {
-            seq: u16_at(bytes, 0)?,
-            serial: u16_at(bytes, 2)?,
+            seq,
+            serial,
             tag: tag_order >> 5,
             order: Order::after(u16::from(tag_order & 31)),
             lifetime: Lifetime::from_code(lifetime),
             ingress: Ingress {
-                node: u16_at(bytes, 6)?,
-                serial: u16_at(bytes, 8)?,
+                node: u16_at(bytes, 2)?,
+                serial: u16_at(bytes, 4)?,
             },
         })
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        Self::with_rest(u16_at(bytes, 0)?, u16_at(bytes, 2)?, bytes.get(4..)?)
     }
 }
 
@@ -353,11 +384,14 @@ pub fn parse(
     let (body, tail) = bytes
         .split_at_checked(end.ok_or(FrameError::Invalid)?)
         .ok_or(FrameError::Invalid)?;
-    if first & CONTENT == 0 {
+    if first != PARITY && first & CONTENT == 0 {
         return Err(FrameError::Invalid);
     }
     if session.is_none() || check.read(tail) != check_of(check, session, body) {
         return Err(FrameError::BadCheck);
+    }
+    if first == PARITY {
+        return Parity::parse(body, check).map(Frame::Parity);
     }
     parse_content(body)
         .map(Frame::Content)

@@ -243,3 +243,108 @@ proptest! {
         let _ = parse(&octets, SHORT, Some(SESSION));
     }
 }
+
+/// What stood in two frames behind their serials.
+const PARTS: [&[u8]; 2] = [
+    &[0xa3, 1, 2, 3, 4, 5, 0x45],
+    &[0xa0, 1, 2, 3, 4, 6, 0x45, 7],
+];
+
+fn parity_of(parts: &[&[u8]], check: SegmentCheck) -> ParitySum {
+    let mut sum = ParitySum::default();
+    parts.iter().for_each(|part| sum.add(check, &[part]));
+    sum
+}
+
+#[test]
+fn a_parity_literally() {
+    let sum = parity_of(&PARTS, SHORT);
+    let parity = Parity {
+        tag: 5,
+        first: 0x1122,
+        others: 1 << 31 | 1,
+        serial: 0x3344,
+        sum: sum.octets(),
+    };
+    let mut octets = Vec::new();
+    parity.emit(SHORT, SESSION, &mut octets);
+    let fixed = [0x0c, 0xa0, 0x11, 0x22, 0x33, 0x44, 0x80, 0, 0, 1];
+    assert_eq!(body(&octets)[..10], fixed);
+    // Lengths 7 and 8, checks, and what stood there.
+    let checks = PARTS.map(|part| crc16(&[part]));
+    let [low, high] = (checks[0] ^ checks[1]).to_le_bytes();
+    let sum = [0, 7 ^ 8, low, high, 3, 0, 0, 0, 0, 5 ^ 6, 0, 7];
+    assert_eq!(body(&octets)[10..], sum);
+    let parsed = parse(&octets, SHORT, Some(SESSION));
+    assert_eq!(parsed, Ok(Frame::Parity(parity)));
+    let numbers: Vec<u16> = parity.numbers().collect();
+    assert_eq!(numbers, [0x1122, 0x1123, 0x1142]);
+    assert_eq!(parse(&octets, SHORT, None), Err(FrameError::BadCheck));
+}
+
+#[test]
+fn a_parity_that_nobody_sends_is_invalid() {
+    for wrong in [
+        // Too short for a sum; bits that aren't used.
+        vec![0x0c, 0xa0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        vec![0x0c, 0xa1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    ] {
+        let mut octets = wrong.clone();
+        SHORT.append(check_of(SHORT, Some(SESSION), &octets), &mut octets);
+        let parsed = parse(&octets, SHORT, Some(SESSION));
+        assert_eq!(parsed, Err(FrameError::Invalid), "{wrong:x?}");
+    }
+}
+
+#[test]
+fn what_is_left_of_a_sum_is_the_missing_part() {
+    for check in [SHORT, SegmentCheck::Long] {
+        let sum = parity_of(&PARTS, check);
+        assert_eq!(sum.single(check), None, "two of them");
+        for (there, missing) in [(0, 1), (1, 0)] {
+            let mut sum = sum.clone();
+            sum.add(check, &[&PARTS[there][..3], &PARTS[there][3..]]);
+            assert_eq!(sum.single(check), Some(PARTS[missing]));
+        }
+        let mut sum = sum;
+        sum.add(check, &[b"another part"]);
+        assert_eq!(sum.single(check), None);
+    }
+    // All of them, and nothing at all.
+    assert_eq!(parity_of(&[PARTS[0], PARTS[0]], SHORT).single(SHORT), None);
+    assert_eq!(ParitySum::default().single(SHORT), None);
+}
+
+proptest! {
+    #[test]
+    fn any_part_is_made_again(
+        parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..80), 1..8),
+        missing: proptest::sample::Index,
+        long: bool,
+    ) {
+        let check = if long { SegmentCheck::Long } else { SHORT };
+        let missing = missing.index(parts.len());
+        let mut sum = ParitySum::default();
+        parts.iter().for_each(|part| sum.add(check, &[part]));
+        for (place, part) in parts.iter().enumerate() {
+            if place != missing {
+                sum.add(check, &[part]);
+            }
+        }
+        prop_assert_eq!(sum.single(check), Some(&parts[missing][..]));
+    }
+
+    #[test]
+    fn any_parity_is_judged(octets: Vec<u8>, long: bool) {
+        let check = if long { SegmentCheck::Long } else { SHORT };
+        let mut frame = vec![0x0c];
+        frame.extend(octets);
+        check.append(check_of(check, Some(SESSION), &frame), &mut frame);
+        if let Ok(Frame::Parity(parity)) = parse(&frame, check, Some(SESSION)) {
+            let mut again = Vec::new();
+            parity.emit(check, SESSION, &mut again);
+            prop_assert_eq!(&again, &frame);
+            let _ = ParitySum::of(&parity).single(check);
+        }
+    }
+}

@@ -152,6 +152,8 @@ impl Hop {
             repeated: self.sender.repeated,
             needless: 0,
             copied: 0,
+            parities: 0,
+            restored: 0,
             control: self.control,
             forged: self.sender.forged,
             impatient: 0,

@@ -55,8 +55,8 @@ impl Other {
 pub(super) struct Hops {
     others: Vec<Other>,
     config: HopConfig,
-    /// By class: what is done for its packets.
-    reliability: Vec<Reliability>,
+    /// By class: what is done for its packets, and how many a parity frame tells of.
+    reliability: Vec<(Reliability, u16)>,
     /// How this port names itself to packets that come into the network here.
     node: u16,
     serial: u16,
@@ -180,7 +180,7 @@ impl Hops {
         due.map(|(to, _)| to).next()
     }
 
-    /// The oldest packet of a class that is to be sent again, to whom, and its octets.
+    /// What of a class is to be sent before anything new of it: to whom, and its octets.
     fn again(&self, class: ClassId) -> Option<(NeighbourId, u32)> {
         let numbers = (0..).map(NeighbourId).zip(&self.others);
         let mut again = numbers.filter_map(|(to, it)| Some((to, it.hop.again(class)?.1)));
@@ -202,10 +202,12 @@ impl Hops {
         let info = packet.info();
         let flow = self.config.tells_apart(info.protocol).then(|| flow(info));
         let class = packet.class.index();
+        let (reliability, parity) = self.reliability.get(class).copied().unwrap_or_default();
         Manner {
             tag: tag as u8,
             flow,
-            reliability: self.reliability.get(class).copied().unwrap_or_default(),
+            reliability,
+            parity,
         }
     }
 
@@ -222,6 +224,8 @@ impl Hops {
             stats.repeated += counts.repeated;
             stats.needless += counts.needless;
             stats.copied += counts.copied;
+            stats.parities += counts.parities;
+            stats.restored += counts.restored;
             stats.control += counts.control;
             stats.forged += counts.forged;
             stats.impatient += counts.impatient;
@@ -435,6 +439,13 @@ impl Port {
         self.queue.set_under_way(class, to, octets);
     }
 
+    /// What was sent may have ended groups of other classes.
+    fn sync_due(&mut self, to: NeighbourId) {
+        let other = self.hops().and_then(|hops| hops.other(to));
+        let due: Vec<ClassId> = other.map_or_else(Vec::new, |it| it.hop.classes_due().collect());
+        due.into_iter().for_each(|class| self.sync_again(class));
+    }
+
     pub(super) fn wants_hop(&self) -> Option<Want> {
         let hops = self.hops()?;
         let (to, octets) = match hops.control_to(hops.now, None) {
@@ -502,6 +513,7 @@ impl Port {
         self.queue.set_under_way(head.class, head.to, 0);
         self.queue.charge(head.class, octets as u32);
         self.sync_again(head.class);
+        self.sync_due(head.to);
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
         Some(TxMeta {
             to: head.to,

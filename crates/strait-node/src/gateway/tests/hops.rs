@@ -100,6 +100,37 @@ fn a_packet_stays_with_its_node_until_the_next_one_has_it() {
     assert!(ended[0].ended < ms(2));
 }
 
+/// A packet alone, lost: what makes it again follows by itself, after a pause. It goes before what
+/// came meanwhile of its class, and not before a better one.
+#[test]
+fn a_parity_frame_has_the_turn_of_its_class() {
+    let text = END.replace(
+        "\"hbh\"",
+        "\"hbh\"\nhbh = { reliability = [{ class = \"voice\", parity = 3 }] }",
+    );
+    let mut nodes = [node(&text, 1), node(&text, 2)];
+    talk(ms(0), &mut nodes, &PAIR);
+    let call = |number: usize| udp("10.1.0.2", "10.2.0.2", 60 + number, 46);
+    // The other end learns that there are such frames.
+    nodes[0].handle(ms(1), frame(PortId::HOST, &call(0)));
+    talk(ms(1), &mut nodes, &PAIR);
+    talk(ms(61), &mut nodes, &PAIR);
+    pull_all(&mut nodes[1], PortId::HOST, ms(100));
+    nodes[0].handle(ms(1000), frame(PortId::HOST, &call(1)));
+    assert_eq!(nodes[0].stats().ports[1].hop.parities, 1);
+    pull(&mut nodes[0], HOP, ms(1000), 2000);
+    nodes[0].handle(ms(1059), Input::Timeout);
+    let early = pull_all(&mut nodes[0], HOP, ms(1059));
+    assert!(early.iter().all(|octets| octets[0] != 0x0c), "{early:x?}");
+    nodes[0].handle(ms(1060), Input::Timeout);
+    nodes[0].handle(ms(1060), frame(PortId::HOST, &call(2)));
+    let octets = pull(&mut nodes[0], HOP, ms(1060), 2000);
+    assert_eq!(octets[0], 0x0c);
+    nodes[1].handle(ms(1061), frame(HOP, &octets));
+    assert_eq!(pull_all(&mut nodes[1], PortId::HOST, ms(1061)), [call(1)]);
+    assert_eq!(nodes[1].stats().ports[1].hop.restored, 1);
+}
+
 #[test]
 fn a_relay_hands_on_what_one_way_was_lost_and_repeated() {
     let mut nodes = [node(END, 1), node(RELAY, 2), node(END, 3)];
@@ -268,6 +299,22 @@ fn keys_that_do_not_go_together_are_refused() {
         ("stop = 10", "stop"),
         ("reliability = [{ class = \"voice\" }]", "reliability"),
         ("reliability = [{ class = \"none\", retries = 1 }]", "none"),
+        (
+            "reliability = [{ class = \"voice\", retries = 1, delivery = \"99 %\" }]",
+            "not both",
+        ),
+        (
+            "reliability = [{ class = \"voice\", parity = 0 }]",
+            "parity",
+        ),
+        (
+            "reliability = [{ class = \"voice\", parity = 17 }]",
+            "parity",
+        ),
+        (
+            "format = \"paper\", reliability = [{ class = \"voice\", parity = 3 }]",
+            "parity",
+        ),
     ] {
         let text = END.replace("\"hbh\"", &format!("\"hbh\"\nhbh = {{ {keys} }}"));
         assert!(wrong(&text).contains(key), "{keys}");

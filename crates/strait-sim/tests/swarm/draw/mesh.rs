@@ -82,6 +82,7 @@ impl Draw {
             "name = \"g{node}\"\nrouting = \"kernel\"\n[host]\n\
              addresses = [\"10.{node}.0.1/24\", \"fd00:{node}::1/64\"]\n"
         );
+        let preset = self.pick(&["default", "default", "fifo", "precedence"]);
         for (index, edge) in self.edges.iter().enumerate() {
             if edge.a != node && edge.b != node {
                 continue;
@@ -93,8 +94,13 @@ impl Draw {
                  mtu = \"{} B\"\n",
                 edge.check, edge.mtu
             );
+            if preset == "default" {
+                let parity =
+                    |class: &str, most| format!("{{ class = \"{class}\", parity = {most} }}");
+                let [voice, standard] = [parity("voice", index % 4 + 1), parity("standard", 6)];
+                let _ = writeln!(text, "hbh = {{ reliability = [{voice}, {standard}] }}");
+            }
         }
-        let preset = self.pick(&["default", "default", "fifo", "precedence"]);
         let _ = write!(text, "[policy]\npreset = \"{preset}\"\n");
         let file = format!("nodes/g{node}.toml");
         self.files.insert(file.clone(), text);
