@@ -3,6 +3,7 @@
 mod fair;
 mod figures;
 mod live;
+mod parity;
 mod pressure;
 mod sweep;
 
@@ -53,6 +54,8 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     checks.extend(part.checks);
     let fair = fair::run()?;
     checks.extend(fair.checks);
+    let parity = parity::run()?;
+    checks.extend(parity.checks);
     let (live, of_live) = live::run(&study.live, options)?;
     checks.extend(of_live);
     let mut hash = RunHash::default();
@@ -61,13 +64,15 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
         .into_iter()
         .chain(part.hashes)
         .chain(fair.hashes)
+        .chain(parity.hashes)
         .for_each(|run| hash.fold(run));
     let tables = [cells.delays(), cells.usage(), cells.repairs()];
     let tables = tables
         .into_iter()
         .chain(sweep::tables(&parts))
         .chain([part.table])
-        .chain(fair.tables);
+        .chain(fair.tables)
+        .chain([parity.table]);
     Ok(ResultSet {
         run_hash: Some(hash.value().into()),
         seeds: seeds.into_iter().collect(),
