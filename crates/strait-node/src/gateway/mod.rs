@@ -200,7 +200,8 @@ impl Gateway {
     }
 
     /// Where a packet goes. What came by a link and has no route of its own is for the host side;
-    /// nothing goes back to where it came from.
+    /// nothing goes back to where it came from, or to a host side that isn't there: it would wait
+    /// for ever, and hold up all that neighbours send.
     fn way(&self, packet: &Packet, from: Hop) -> Option<Hop> {
         let dst = packet.info().dst;
         let unrouted = if from == HOST {
@@ -214,7 +215,8 @@ impl Gateway {
         } else {
             self.routes.lookup(dst).or(unrouted)
         };
-        hop.filter(|hop| *hop != from)
+        let is_there = |hop: &Hop| *hop != HOST || self.ports[HOST.port.index()].is_up();
+        hop.filter(|hop| *hop != from && is_there(hop))
     }
 
     /// The narrower of the two sides limits the segments of a connection through them.

@@ -249,6 +249,27 @@ fn senders_stop_before_a_relay_has_to_drop() {
 }
 
 #[test]
+fn a_host_side_that_is_not_there_holds_nobody_up() {
+    let mut nodes = [node(END, 1), node(END, 2)];
+    talk(ms(0), &mut nodes, &PAIR);
+    let event = PortEvent::Down(DownCause::Device);
+    let port = PortId::HOST;
+    nodes[1].handle(ms(1), Input::Port { port, event });
+    for number in 0..400 {
+        let bytes = udp("10.1.0.2", "10.2.0.2", 100 + number, 0);
+        let now = ms(10 * number as u64);
+        nodes[0].handle(now, frame(PortId::HOST, &bytes));
+        talk(now, &mut nodes, &PAIR);
+    }
+    talk(ms(5000), &mut nodes, &PAIR);
+    // Whoever sent them is told so.
+    assert!(!pull_all(&mut nodes[0], PortId::HOST, ms(5000)).is_empty());
+    let dropped = nodes[1].stats().dropped;
+    assert_eq!(dropped.by(DropCause::NoRoute), 400);
+    assert_eq!(nodes[0].stats().dropped.total(), 0);
+}
+
+#[test]
 fn what_is_sent_again_waits_for_a_better_class() {
     let mut nodes = [node(END, 1), node(END, 2)];
     talk(ms(0), &mut nodes, &PAIR);
