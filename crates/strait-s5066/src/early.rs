@@ -22,6 +22,8 @@ pub(crate) struct Early {
     receiving: Option<u16>,
     /// The last of its epochs that any frames were taken of.
     heard: Option<u16>,
+    /// Our link was lost, and frames may have been taken as its own whose call wasn't heard.
+    doubt: bool,
     /// Frames that follow in this transmission aren't taken: they belong to what was forgotten.
     pub(crate) deaf: bool,
 }
@@ -62,14 +64,14 @@ impl Early {
         self.sending.is_some() && self.calls == 1
     }
 
-    /// The sending end begins anew.
-    pub(crate) const fn forget_sending(&mut self) {
-        self.sending = None;
+    /// Both ends begin anew, as both know.
+    pub(crate) const fn begin_anew(&mut self) {
+        (self.sending, self.receiving, self.doubt) = (None, None, false);
     }
 
-    /// The receiving end begins anew.
-    pub(crate) const fn forget_receiving(&mut self) {
-        self.receiving = None;
+    /// A link is gone, and the peer may not know of that.
+    pub(crate) const fn lose_link(&mut self) {
+        self.doubt = true;
     }
 
     /// What goes with a request, if data may: under `next`, unless there is an epoch already, in
@@ -96,11 +98,14 @@ impl Early {
         let call = theirs.life.zip(theirs.epoch);
         let held = call.is_some_and(|(_, epoch)| self.receiving == Some(epoch));
         // While there is a link, frames may have been taken as its own whose call wasn't heard.
-        let taken = linked || self.heard.is_some() && self.heard == call.map(|call| call.1);
+        let doubt = core::mem::take(&mut self.doubt) || linked;
+        let taken = doubt || self.heard.is_some() && self.heard == call.map(|call| call.1);
         let stale = |(to, _)| to != life || taken && !held;
         let Some((_, epoch)) = call.filter(|call| !stale(*call)) else {
             // Without data, it is a call like any other.
             self.deaf = call.is_some();
+            // What may have been taken isn't taken again, whatever goes on with it.
+            self.heard = call.map_or(self.heard, |call| Some(call.1));
             (self.sending, self.receiving) = (None, None);
             return Verdict::anew(life);
         };
@@ -126,7 +131,9 @@ impl Early {
     pub(crate) fn hear_answer(&mut self, theirs: Ours) -> Option<bool> {
         let epoch = theirs.epoch?;
         let held = self.receiving == Some(epoch);
-        if !held && self.heard == Some(epoch) {
+        let doubt = core::mem::take(&mut self.doubt);
+        if !held && (doubt || self.heard == Some(epoch)) {
+            self.heard = Some(epoch);
             return None;
         }
         (self.receiving, self.heard) = (Some(epoch), Some(epoch));
@@ -181,7 +188,7 @@ mod tests {
         assert_eq!(called.hear_call(call(2), true, OWN, 11), Verdict::anew(OWN));
         assert!(called.deaf);
         // Without a link, there is nothing that could have taken them.
-        called.forget_receiving();
+        called.receiving = None;
         let another = called.hear_call(call(3), false, OWN, 12);
         assert!(another.send_anew && another.receive_anew);
         assert_eq!(another.says.epoch, Some(12));
@@ -192,8 +199,8 @@ mod tests {
         let mut called = known();
         called.hear_call(call(1), false, OWN, 9);
         // Its link was lost since.
-        called.forget_receiving();
-        called.forget_sending();
+        called.receiving = None;
+        called.sending = None;
         assert_eq!(
             called.hear_call(call(1), false, OWN, 10),
             Verdict::anew(OWN)
@@ -210,6 +217,33 @@ mod tests {
     }
 
     #[test]
+    fn what_an_old_link_may_have_taken_is_not_taken_again() {
+        // It is there when the call is heard, or was lost before that.
+        for linked in [true, false] {
+            let mut called = known();
+            if !linked {
+                called.lose_link();
+            }
+            for linked in [linked, false] {
+                let verdict = called.hear_call(call(4), linked, OWN, 9);
+                assert_eq!(verdict, Verdict::anew(OWN));
+                assert!(called.deaf);
+            }
+            assert_eq!(called.hear_answer(call(4)), None);
+            assert!(called.hear_call(call(5), false, OWN, 9).receive_anew);
+        }
+        let mut caller = known();
+        caller.lose_link();
+        assert_eq!(caller.hear_answer(call(4)), None);
+        assert_eq!(caller.hear_answer(call(4)), None);
+        assert_eq!(caller.hear_answer(call(5)), Some(true));
+        // A link that both made since is none of what was lost.
+        caller.lose_link();
+        caller.begin_anew();
+        assert_eq!(caller.hear_answer(call(6)), Some(true));
+    }
+
+    #[test]
     fn two_that_call_each_other_both_keep_what_has_left() {
         let mut called = known();
         called.call(5).expect("it knows the other");
@@ -221,7 +255,7 @@ mod tests {
         assert_eq!(caller.hear_answer(verdict.says), Some(true));
         assert_eq!(caller.hear_answer(verdict.says), Some(false));
         // What came under it was forgotten: it can't go on.
-        caller.forget_receiving();
+        caller.receiving = None;
         assert_eq!(caller.hear_answer(verdict.says), None);
     }
 }

@@ -5,6 +5,8 @@
 //! isn't decided here; a caller hands over the next client data when there is room for it.
 #![no_std]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod address;
 pub mod arq;

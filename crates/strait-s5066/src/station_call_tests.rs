@@ -177,3 +177,37 @@ fn a_station_that_became_another_kind_is_called_as_the_standard_has_it() {
     assert!(world.marks(1).contains(&3));
     assert_eq!(world.kinds.get(&9), None);
 }
+
+#[test]
+fn a_link_broken_in_vain_leaves_nothing_that_the_next_call_goes_on_with() {
+    let mut world = known_pair(Air::at(9600, 0.0));
+    world.offer(0, 1, 84, true);
+    world.run(world.now + Duration::from_secs(10));
+    // The caller breaks it, and isn't heard; the called breaks it later.
+    world.deaf[1][0] = true;
+    world.run(world.now + Duration::from_secs(150));
+    assert!(!world.stations[0].is_linked(1) && world.stations[1].is_linked(0));
+    world.deaf[1][0] = false;
+    world.run(world.now + Duration::from_secs(200));
+    assert!(!world.stations[1].is_linked(0));
+    for _ in 0..2 {
+        world.offer(0, 1, 84, true);
+        world.run(world.now + Duration::from_secs(30));
+    }
+    assert_eq!(world.marks(1), [0, 2, 3, 4]);
+    assert!(world.outcomes[0].iter().all(|(_, delivered)| *delivered));
+}
+
+#[test]
+fn a_station_whose_medium_was_gone_goes_on_with_nothing_of_before() {
+    let mut world = known_pair(Air::at(9600, 0.0));
+    for mark in 2..5 {
+        world.offer(0, 1, 84, true);
+        world.run(world.now + Duration::from_secs(30));
+        assert!(world.marks(1).contains(&mark), "{mark}");
+        let (now, state) = (world.now, world.state());
+        world.stations[0].set_down();
+        world.stations[0].set_up(now, state);
+    }
+    assert_once(&world.marks(1));
+}

@@ -203,3 +203,18 @@ fn what_is_unknown_not_connected_or_makes_no_sense_is_warned_of_and_warnings_nev
     stranger[end..].copy_from_slice(&check);
     assert_eq!(warning(&stranger), None);
 }
+
+#[test]
+fn who_was_sent_no_long_numbers_has_nothing_to_say_of_them() {
+    let mut station = Station::<u32>::new(Settings::new(OWN), &[PEER], 1);
+    station.set_up(Instant::ZERO, listener().state.expect("it is up"));
+    answer(
+        &mut station,
+        &said(Body::Warning {
+            received: 9,
+            reason: 0,
+        }),
+    );
+    assert!(station.knows_ours(0));
+    assert_eq!(station.stats().links_lost, 0);
+}

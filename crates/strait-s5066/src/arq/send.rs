@@ -208,7 +208,8 @@ impl<T> Sender<T> {
         let mut octets = due;
         for unit in self.cutting.iter().filter_map(|unit| self.units.get(unit)) {
             let left = unit.octets.len() - unit.cut;
-            let frames = left.div_ceil(segment.max(1)).min(free);
+            let segment = self.segment_of(unit, segment).max(1);
+            let frames = left.div_ceil(segment).min(free);
             octets += left.min(frames * segment) + frames * around;
             free -= frames;
         }
@@ -352,20 +353,29 @@ impl<T> Sender<T> {
         }
     }
 
+    /// How long the frames of a C_PDU are, but for its last, if new ones have about `segment`. All
+    /// have an even length: a short one at the end costs as much around it as others. A little more
+    /// than the best length is as good as a little less.
+    fn segment_of(&self, unit: &Unit<T>, segment: usize) -> usize {
+        if unit.cut > 0 {
+            return unit.segment;
+        }
+        let (octets, segment) = (unit.octets.len(), segment.max(1));
+        let least = octets.div_ceil(self.segment_max).max(1);
+        let frames = ((octets + segment / 2) / segment).max(least);
+        octets.div_ceil(frames)
+    }
+
     /// Cuts the next frame and says where it stands.
     fn cut(&mut self, room: usize, segment: usize, begins: Instant) -> Option<usize> {
         if !self.is_open() {
             return None;
         }
         let number = *self.cutting.front()?;
+        let segment = self.segment_of(self.units.get(&number)?, segment);
         let unit = self.units.get_mut(&number)?;
         if unit.cut == 0 {
-            // Frames of even length: a short one at the end costs as much around it as others. A
-            // little more than the best length is as good as a little less.
-            let (octets, segment) = (unit.octets.len(), segment.max(1));
-            let least = octets.div_ceil(self.segment_max).max(1);
-            let frames = ((octets + segment / 2) / segment).max(least);
-            unit.segment = octets.div_ceil(frames);
+            unit.segment = segment;
             unit.began = begins;
         }
         let left = unit.octets.len() - unit.cut;

@@ -48,6 +48,30 @@ fn acknowledgements_are_those_of_the_standards_example() {
 }
 
 #[test]
+fn what_is_said_to_wait_is_no_less_than_the_next_frame_needs() {
+    const AROUND: usize = 20;
+    for (window, octets) in (1..5).flat_map(|window| (20..900).map(move |it| (window, it))) {
+        let mut sender = Sender::new(Numbering::short(window), 1023);
+        sender.offer(alloc::vec![7; octets], false, false, ());
+        let mut quality = Quality::default();
+        // The best length falls while a C_PDU is under way.
+        for (turn, segment) in [200, 40, 40].into_iter().enumerate() {
+            let (backlog, _) = sender.backlog(segment, AROUND);
+            if backlog == 0 {
+                break;
+            }
+            let room = backlog - AROUND;
+            let next = sender.next(room, segment, Instant::ZERO, |_| Instant::ZERO);
+            let number = next.expect("it fits").number;
+            sender
+                .acknowledge(number + 1, |_| None, segment, &mut quality)
+                .expect("in sync");
+            assert_eq!(usize::from(number), turn);
+        }
+    }
+}
+
+#[test]
 fn numbers_outside_of_the_window_are_refused_and_repeats_are_not() {
     for numbering in [Numbering::short(128), Numbering::long()] {
         let window = numbering.window() as u16;

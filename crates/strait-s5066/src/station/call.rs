@@ -77,9 +77,9 @@ impl<T> Station<T> {
                 self.peers[number].paused_until = Some(pause);
             }
             (CPdu::Break(_), _) => {
-                let made = self.peers[number].link.is_made();
+                // It had a link until now, and may have taken as its own what left with our calls.
                 self.peers[number].link.confirm_break();
-                self.end_link(number, made);
+                self.begin_anew(number, false);
             }
             (CPdu::BreakConfirm, State::Breaking { .. }) => {
                 self.peers[number].link.forget();
@@ -158,17 +158,22 @@ impl<T> Station<T> {
 
     /// A link is taken for lost.
     pub(super) fn lose_link(&mut self, number: usize) {
-        self.peers[number].link.forget();
         self.stats.links_lost += 1;
+        self.forget_link(number);
+    }
+
+    /// A link is over without its other end's consent.
+    pub(super) fn forget_link(&mut self, number: usize) {
+        self.peers[number].link.forget();
         self.begin_anew(number, false);
+        self.peers[number].early.lose_link();
     }
 
     /// Both directions of a link begin anew: what had left whole may have arrived and is over, the
     /// rest is sent by the next link.
     pub(super) fn begin_anew(&mut self, number: usize, long: bool) {
         let peer = &mut self.peers[number];
-        peer.early.forget_sending();
-        peer.early.forget_receiving();
+        peer.early.begin_anew();
         (peer.unanswered, peer.paused_until) = (0, None);
         self.send_anew(number, long);
         self.receive_anew(number, long);

@@ -409,7 +409,7 @@ impl<T> Station<T> {
             self.lose_link(number);
         }
         // It knows no long numbers, whatever was agreed.
-        if reason == 0 && matches!(received, 9 | 10) {
+        if reason == 0 && matches!(received, 9 | 10) && self.peers[number].link.is_long() {
             self.peers[number].plain = true;
             self.lose_link(number);
         }

@@ -228,6 +228,13 @@ struct Peer<T> {
     air: (Duration, Duration),
 }
 
+impl<T> Peer<T> {
+    /// The number of a reset that waits for its answer: there is none without a link.
+    fn asks_reset(&self) -> Option<u8> {
+        self.reset.open.filter(|_| self.link.is_made())
+    }
+}
+
 /// How a link stands, and what it cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkView {
@@ -466,15 +473,14 @@ impl<T> Station<T> {
         self.finder = Finder::default();
         for number in 0..self.peers.len() {
             let peer = &mut self.peers[number];
-            peer.link.forget();
             peer.send.abandon();
             peer.expedited.abandon();
-            (peer.owes_ack, peer.awaited, peer.warning) = (false, false, None);
+            (peer.awaited, peer.warning, peer.reset.says) = (false, None, None);
             peer.management.clear();
             if let Some(outgoing) = peer.outgoing.take() {
                 self.outcomes.push_back(outgoing.over(number, false));
             }
-            self.collect(number);
+            self.forget_link(number);
         }
     }
 
@@ -580,7 +586,7 @@ impl<T> Station<T> {
             }
             State::Calling { .. } => self.call(number),
             State::Breaking { tries: 0..=1 } => peer.link.break_off(),
-            State::Breaking { .. } => peer.link.forget(),
+            State::Breaking { .. } => self.forget_link(number),
             State::Made { .. } if peer.unanswered >= unanswered_max => {
                 peer.silent = true;
                 self.lose_link(number);

@@ -119,7 +119,6 @@ impl<T> Station<T> {
             // Nothing but that it isn't served.
             return peer.link.says.is_some();
         }
-        let reset = peer.reset.open.is_some() && peer.link.is_made();
         let more = self.may_send(peer) && (peer.send.has_more() || peer.expedited.has_more());
         let waits = peer.send.held() + peer.expedited.held() > 0
             && peer.link.wants_call(self.now)
@@ -129,7 +128,7 @@ impl<T> Station<T> {
             || peer.management.is_open() && !peer.awaited
             || peer.warning.is_some()
             || peer.reset.says.is_some()
-            || reset
+            || peer.asks_reset().is_some()
             || peer.owes_ack
             || peer.expedited.owes_ack
             || peer.outgoing.is_some()
@@ -253,7 +252,7 @@ impl<T> Station<T> {
         for small in [
             peer.warning.is_some(),
             peer.reset.says.is_some(),
-            peer.reset.open.is_some(),
+            peer.asks_reset().is_some(),
         ] {
             octets += usize::from(small) * (EMPTY + field + 3);
         }
@@ -412,7 +411,7 @@ impl<T> Station<T> {
             self.put(number, (self.order(number), eot), Body::Reset(says), out);
             return true;
         }
-        if let (Some(frame), false) = (self.peers[number].reset.open, on_air.wants_answer) {
+        if let (Some(frame), false) = (self.peers[number].asks_reset(), on_air.wants_answer) {
             let full = Reset {
                 full: true,
                 frame,
