@@ -90,20 +90,23 @@ pub enum Order {
 pub(super) struct Share {
     /// How often the number of slots is doubled.
     crowding: u32,
-    /// A D_PDU of the transmission that we hear was understood.
-    pub(super) understood: bool,
+    /// Whether a D_PDU of the transmission that we heard last was understood; none was heard since
+    /// our own if absent.
+    pub(super) understood: Option<bool>,
     /// Who had the air last, if that is known: who answers doesn't take it.
     last: Option<Address>,
     /// From whom to whom the last transmission went.
     way: Option<(Address, Address)>,
     /// The peer with whom answers go to and fro, and since when.
     exchange: Option<(usize, Instant)>,
+    /// When the others know of the end of our last transmission.
+    pub(super) own_end: Instant,
 }
 
 impl Share {
     /// A D_PDU of the transmission that we hear was understood.
     pub(super) fn note(&mut self, from: Address, to: Address) {
-        if !core::mem::replace(&mut self.understood, true) {
+        if self.understood.replace(true) != Some(true) {
             self.note_turn(from, to);
         }
     }
@@ -145,8 +148,7 @@ impl<T> Station<T> {
         match self.settings.access {
             Access::Slots(slots) if on_air.plain => slots.wait() + slots.length * self.nodes() * 2,
             Access::Slots(slots) => slots.wait(),
-            // The others know of the end only when they have decoded it.
-            Access::Csma(csma) => self.latency() + self.contend(csma),
+            Access::Csma(csma) => self.contend(csma),
             Access::Turns if on_air.answers => self.answer_time(),
             Access::Turns => self.settings.guard,
         }
@@ -156,9 +158,8 @@ impl<T> Station<T> {
     /// to answers at once; others leave him the time to begin. With slots of stations, one that
     /// came in its slot after ours without ARQ doesn't put ours off: slots count from the
     /// transmission that began their round.
-    pub(super) fn wait_after_hearing(&mut self, now: Instant) -> Duration {
+    pub(super) fn wait_after_hearing(&mut self, now: Instant, owed: Option<usize>) -> Duration {
         let own_end = self.plain_end.take();
-        let owed = self.spoke.filter(|number| self.owes(*number));
         self.note_exchange(owed);
         match (self.settings.access, self.spoke) {
             (Access::Turns, Some(_)) => self.settings.guard,
@@ -175,7 +176,7 @@ impl<T> Station<T> {
                     .map_or(wait, |slot| slot.since(now).max(self.settings.guard))
             }
             (Access::Csma(csma), _) => {
-                if self.share.understood {
+                if self.share.understood == Some(true) {
                     self.share.crowding = self.share.crowding.saturating_sub(1);
                 } else {
                     self.share.crowd(csma);
@@ -186,9 +187,9 @@ impl<T> Station<T> {
         }
     }
 
-    /// What a station waits that wasn't answered. Two stations that began at the same time must not
-    /// do so again: without slots of their own they wait by chance, the more the longer nothing is
-    /// heard.
+    /// What a station waits that wasn't answered, whether it heard others instead or nobody. Two
+    /// stations that began at the same time must not do so again: without slots of their own they
+    /// wait by chance, the more the longer nothing is heard.
     pub(super) fn wait_after_silence(&mut self, unanswered: u32) -> Duration {
         self.share.exchange = None;
         let wait = match self.settings.access {
@@ -196,8 +197,13 @@ impl<T> Station<T> {
             // Once or twice others were in the way, and the order helps. Then it is a fade, which
             // takes its time.
             Access::Csma(csma) => {
-                self.share.crowd(csma);
-                self.share.lose_track();
+                // A collision that was heard counts by itself.
+                if self.share.understood != Some(false) {
+                    self.share.crowd(csma);
+                }
+                if self.share.understood.is_none() {
+                    self.share.lose_track();
+                }
                 self.back_off(unanswered.saturating_sub(2)) + self.contend(csma)
             }
             Access::Turns => self.back_off(unanswered),
@@ -211,8 +217,11 @@ impl<T> Station<T> {
         self.answer_time() * self.chance.below(slots) as u32
     }
 
-    /// The slot for an answer, and what this station waits behind it.
+    /// The slot for an answer, and what this station waits behind it. All count from the same
+    /// moment: the others know of an end of ours only when they have decoded it, and of two that
+    /// met, each hears the other's end.
     fn contend(&mut self, csma: Csma) -> Duration {
+        let known = self.share.own_end.since(self.now);
         let slot = csma.slot.max(self.lead + self.settings.guard);
         let slots = self.share.slots(csma);
         let drawn = match csma.order {
@@ -223,7 +232,7 @@ impl<T> Station<T> {
             }
             Order::Address => slot * self.places_before(),
         };
-        slot + drawn
+        known + slot + drawn
     }
 
     /// How many other stations it knows.
@@ -296,7 +305,7 @@ impl<T> Station<T> {
     }
 
     /// From the end of a block to its octets at the others.
-    fn latency(&self) -> Duration {
+    pub(super) fn latency(&self) -> Duration {
         self.state.map_or(Duration::ZERO, |state| state.latency)
     }
 }

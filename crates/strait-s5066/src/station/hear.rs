@@ -4,10 +4,11 @@ use alloc::vec::Vec;
 
 use strait_core::{Duration, Instant};
 
-use super::{Phase, Received, Station};
+use super::{Access, Phase, Received, Station};
 use crate::address::Address;
 use crate::c_pdu::CPdu;
 use crate::d_pdu::{Ack, Body, DPdu, Data, LongAck, NonArq, Reset};
+use crate::quality::Quality;
 
 /// The bit at `place`, the lowest of the first octet being the first; `None` behind the last.
 fn bit(octets: &[u8], place: usize) -> Option<bool> {
@@ -51,9 +52,9 @@ impl<T> Station<T> {
             Some(number) => self.peers[number].air.1 += lasted,
             None => self.others += lasted,
         }
-        self.stats.garbled += u64::from(!self.share.understood);
-        let wait = self.wait_after_hearing(now);
-        self.phase = Phase::Quiet(now + wait);
+        self.stats.garbled += u64::from(self.share.understood != Some(true));
+        let owed = self.spoke.filter(|number| self.owes(*number));
+        let mut missed = None;
         if let Some(peer) = self.spoke {
             self.next_peer = peer;
         }
@@ -92,9 +93,14 @@ impl<T> Station<T> {
                 self.miss_message(number);
                 self.learn_rate(now, number, news);
             } else {
-                self.miss_answer(now, number);
+                missed = missed.max(Some(self.miss_answer(now, number)));
             }
         }
+        let mut wait = self.wait_after_hearing(now, owed);
+        if let Some(unanswered) = missed.filter(|_| owed.is_none()) {
+            wait = self.wait_after_silence(unanswered);
+        }
+        self.phase = Phase::Quiet(now + wait);
     }
 
     /// Whether a peer waits for an answer.
@@ -314,7 +320,15 @@ impl<T> Station<T> {
         let best = self.segment_octets(number);
         let peer = &mut self.peers[number];
         peer.answered = true;
-        let acknowledged = peer.send.acknowledge(lower, told, best, &mut peer.quality);
+        // In a net, a turn that nobody answered met another one, and says nothing of the channel.
+        let met = matches!(self.settings.access, Access::Csma(_)) && peer.unanswered > 0;
+        let mut of_another = Quality::default();
+        let quality = if met {
+            &mut of_another
+        } else {
+            &mut peer.quality
+        };
+        let acknowledged = peer.send.acknowledge(lower, told, best, quality);
         if acknowledged.is_err() {
             self.begin_reset(number);
         }

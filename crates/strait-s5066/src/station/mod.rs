@@ -495,7 +495,7 @@ impl<T> Station<T> {
                 self.finder = Finder::default();
                 self.spoke = None;
                 (self.on_since, self.speaker) = (now, None);
-                self.share.understood = false;
+                self.share.understood = Some(false);
             }
             (false, Phase::Hearing(_)) => self.end_hearing(now),
             (false, _) => {}
@@ -513,6 +513,7 @@ impl<T> Station<T> {
         self.plain_end = on_air.plain.then_some(now);
         let to = self.peers[on_air.peer].address;
         self.share.note_turn(self.settings.own, to);
+        (self.share.own_end, self.share.understood) = (now + self.latency(), None);
         self.follow_agreement(on_air.peer);
         self.phase = if on_air.wants_answer {
             Phase::Awaiting(now + self.answer_time())
@@ -564,13 +565,15 @@ impl<T> Station<T> {
     fn miss_answers(&mut self, now: Instant) {
         for number in 0..self.peers.len() {
             if core::mem::take(&mut self.peers[number].awaited) {
-                self.miss_answer(now, number);
+                let unanswered = self.miss_answer(now, number);
+                let wait = self.wait_after_silence(unanswered);
+                self.phase = Phase::Quiet(now + wait);
             }
         }
     }
 
-    /// Nothing was heard of a turn.
-    fn miss_answer(&mut self, now: Instant, number: usize) {
+    /// Nothing was heard of a turn, for so many times in a row.
+    fn miss_answer(&mut self, now: Instant, number: usize) -> u32 {
         let unanswered_max = self.unanswered_max();
         let peer = &mut self.peers[number];
         self.stats.unanswered += 1;
@@ -595,8 +598,7 @@ impl<T> Station<T> {
             State::Idle => {}
         }
         self.miss_rate(now, number);
-        let wait = self.wait_after_silence(unanswered);
-        self.phase = Phase::Quiet(now + wait);
+        unanswered
     }
 
     /// Makes outcomes of what is over.
