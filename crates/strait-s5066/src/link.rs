@@ -19,18 +19,24 @@ pub(crate) enum State {
     },
     /// It is made.
     Made {
-        /// The caller breaks it when it isn't needed any more.
-        by_us: bool,
-        /// With long numbers.
-        long: bool,
+        terms: Terms,
         /// The called side doesn't know yet that the caller heard that it is made. From then on
         /// it calls itself if it has data: the caller would know nothing of their link.
         unheard: Option<Instant>,
-        /// Its caller wants no other served.
-        exclusive: bool,
     },
     /// It is being broken, so many times.
-    Breaking { tries: u32 },
+    Breaking { terms: Terms, tries: u32 },
+}
+
+/// How a link was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// The caller breaks it when it isn't needed any more.
+    by_us: bool,
+    /// With long numbers.
+    long: bool,
+    /// Its caller wants no other served.
+    exclusive: bool,
 }
 
 /// One link, and what is to be said about it.
@@ -57,10 +63,14 @@ impl Link {
         self.used = self.used.max(now);
     }
 
-    /// Notes that the other end knows of the link.
+    /// Notes that the other end uses the link. It hasn't heard that we break it, and goes on.
     pub(crate) fn confirm(&mut self, now: Instant) {
-        if let State::Made { unheard, .. } = &mut self.state {
-            *unheard = None;
+        if let Some(terms) = self.terms() {
+            if matches!(self.state, State::Breaking { .. }) {
+                self.says = None;
+            }
+            let unheard = None;
+            self.state = State::Made { terms, unheard };
         }
         self.touch(now);
     }
@@ -77,6 +87,19 @@ impl Link {
 
     pub(crate) const fn is_made(&self) -> bool {
         matches!(self.state, State::Made { .. })
+    }
+
+    /// How it was made, if it is there: not broken by both ends.
+    const fn terms(&self) -> Option<Terms> {
+        match self.state {
+            State::Made { terms, .. } | State::Breaking { terms, .. } => Some(terms),
+            State::Idle | State::Calling { .. } => None,
+        }
+    }
+
+    /// Whether it is there: made, and not broken by both ends.
+    pub(crate) const fn is_there(&self) -> bool {
+        self.terms().is_some()
     }
 
     /// Whether data may be sent.
@@ -123,18 +146,12 @@ impl Link {
 
     /// Whether long numbers are in use.
     pub(crate) const fn is_long(&self) -> bool {
-        matches!(self.state, State::Made { long: true, .. }) || self.called_with_data()
+        matches!(self.terms(), Some(Terms { long: true, .. })) || self.called_with_data()
     }
 
     /// Whether its caller wants no other served.
     pub(crate) const fn is_exclusive(&self) -> bool {
-        matches!(
-            self.state,
-            State::Made {
-                exclusive: true,
-                ..
-            }
-        )
+        matches!(self.terms(), Some(terms) if terms.exclusive && self.is_made())
     }
 
     /// Times that it was asked for in a row.
@@ -165,36 +182,38 @@ impl Link {
         exclusive: bool,
         ours: Option<Ours>,
     ) {
-        self.state = State::Made {
+        let terms = Terms {
             by_us: false,
             long: ours.is_some(),
-            unheard,
             exclusive,
         };
+        self.state = State::Made { terms, unheard };
         self.says = Some(CPdu::Accepted { ours });
         self.used = now;
     }
 
     /// The other end accepted.
     pub(crate) fn make(&mut self, now: Instant, long: bool) {
-        self.state = State::Made {
+        let terms = Terms {
             by_us: true,
             long,
-            unheard: None,
             // The caller knows what it keeps the link for.
             exclusive: false,
         };
+        let unheard = None;
+        self.state = State::Made { terms, unheard };
         self.says = None;
         self.used = now;
     }
 
     /// Breaks the link, again if need be.
     pub(crate) fn break_off(&mut self) {
+        let Some(terms) = self.terms() else { return };
         let tries = match self.state {
-            State::Breaking { tries } => tries + 1,
+            State::Breaking { tries, .. } => tries + 1,
             _ => 1,
         };
-        self.state = State::Breaking { tries };
+        self.state = State::Breaking { terms, tries };
         self.says = Some(CPdu::Break(NO_MORE_DATA));
     }
 
@@ -208,8 +227,8 @@ impl Link {
     /// doesn't has forgotten it, and would not take what is sent by it.
     pub(crate) fn idle_at(&self, idle: Duration) -> Option<Instant> {
         match self.state {
-            State::Made { by_us: true, .. } => Some(self.used + idle),
-            State::Made { by_us: false, .. } => Some(self.used + idle * 2),
+            State::Made { terms, .. } if terms.by_us => Some(self.used + idle),
+            State::Made { .. } => Some(self.used + idle * 2),
             _ => None,
         }
     }

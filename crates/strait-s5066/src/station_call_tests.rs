@@ -211,3 +211,30 @@ fn a_station_whose_medium_was_gone_goes_on_with_nothing_of_before() {
     }
     assert_once(&world.marks(1));
 }
+
+#[test]
+fn data_that_meet_the_break_of_their_link_come() {
+    let csma = Csma {
+        order: Order::Address,
+        slot: Duration::from_millis(600),
+        slots: 16,
+        slots_max: 64,
+        exchange: Duration::from_secs(30),
+    };
+    for access in [Access::Turns, Access::Csma(csma)] {
+        let station = |number| Settings {
+            access,
+            ..settings(number)
+        };
+        for after_ms in (122_000..128_000).step_by(50) {
+            let stations = [0, 1].map(station);
+            let mut world = World::new(Air::at(9600, 0.0), stations.into());
+            world.offer(0, 1, 84, true);
+            world.run(world.now + Duration::from_millis(after_ms));
+            // The caller breaks it about now; the called has something to say.
+            world.offer(1, 0, 84, true);
+            world.run(world.now + Duration::from_secs(60));
+            assert_eq!(world.outcomes[1], [(1, true)], "{access:?}, {after_ms} ms");
+        }
+    }
+}

@@ -335,3 +335,34 @@ fn a_reset_without_a_link_keeps_nobody_from_the_air() {
     );
     expect_right(&world, &[0], "reset");
 }
+
+#[test]
+fn links_are_not_broken_as_idle_while_their_stations_wait_for_a_turn() {
+    // Found by the swarm: with twenty ways, a turn for each takes longer than links may be idle.
+    let station = |number: usize| Settings {
+        idle: Duration::from_secs(10),
+        // Data comes behind the answer to a call.
+        long_numbers: false,
+        ..of_net(number, by_address())
+    };
+    let mut world = World::new(Air::at(9600, 0.0), (0..5).map(station).collect());
+    for (from, to) in (0..5).flat_map(|from| (0..5).map(move |to| (from, to))) {
+        if from != to {
+            world.offer(from, to, 300, true);
+        }
+    }
+    world.run(Instant::from_secs(400));
+    let came: usize = (0..5).map(|station| world.marks(station).len()).sum();
+    assert_eq!(came, 20);
+    // All is said, and links are broken then.
+    expect_right(&world, &[], "all to all");
+    world.run(Instant::from_secs(700));
+    let mut pairs = (0..5).flat_map(|one| (0..5).map(move |other| (one, other)));
+    assert!(pairs.all(|(one, other)| !world.stations[one].is_linked(other)));
+}
+
+#[test]
+fn a_call_that_a_link_being_broken_took_the_data_of_is_not_taken_again() {
+    // Found by the swarm: the called was about to break the link, which took the data as its own.
+    storm(6123);
+}

@@ -217,6 +217,15 @@ impl<T> Station<T> {
         self.answer_time() * self.chance.below(slots) as u32
     }
 
+    /// How long the air is silent if nobody has anything to say: what can wait for that, does.
+    pub(super) fn round(&self) -> Duration {
+        match self.settings.access {
+            Access::Csma(csma) if csma.order == Order::Address => csma.slot * (self.nodes() + 1),
+            Access::Csma(csma) => csma.slot * csma.slots,
+            Access::Turns | Access::Slots(_) => Duration::ZERO,
+        }
+    }
+
     /// The slot for an answer, and what this station waits behind it. All count from the same
     /// moment: the others know of an end of ours only when they have decoded it, and of two that
     /// met, each hears the other's end.

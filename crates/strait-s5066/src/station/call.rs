@@ -76,6 +76,13 @@ impl<T> Station<T> {
                 let pause = now + self.settings.call_pause;
                 self.peers[number].paused_until = Some(pause);
             }
+            // What is under way hasn't come. To a station of ours an acknowledgement says that the
+            // link is still used: it takes it back.
+            (CPdu::Break(_), State::Made { .. }) if self.is_in_use(number) => {
+                let peer = &mut self.peers[number];
+                peer.owes_ack = true;
+                peer.send.end_answer();
+            }
             (CPdu::Break(_), _) => {
                 // It had a link until now, and may have taken as its own what left with our calls.
                 self.peers[number].link.confirm_break();
@@ -89,12 +96,18 @@ impl<T> Station<T> {
         }
     }
 
+    /// Whether data is under way by a link with a station of ours.
+    fn is_in_use(&self, number: usize) -> bool {
+        let peer = &self.peers[number];
+        peer.link.is_long() && peer.send.under_way() > 0
+    }
+
     fn take_call(&mut self, now: Instant, number: usize, exclusive: bool, ours: Option<Ours>) {
         let ours = ours.filter(|_| self.knows_ours(number));
         let (next, life) = (self.next_epoch(), self.life);
         let peer = &mut self.peers[number];
         peer.ours = ours.is_some();
-        let linked = peer.link.is_made();
+        let linked = peer.link.is_there();
         // The same request once more, in one transmission.
         let again = matches!(peer.link.says, Some(CPdu::Accepted { .. }));
         let verdict = ours.map(|ours| peer.early.hear_call(ours, linked, life, next));

@@ -233,7 +233,7 @@ impl<T> Station<T> {
     /// The same whatever its numbers are.
     fn is_linked_with(&mut self, now: Instant, number: usize, kind: u8) -> bool {
         let peer = &mut self.peers[number];
-        if peer.link.is_made() {
+        if peer.link.is_there() {
             peer.link.confirm(now);
             return true;
         }

@@ -303,6 +303,8 @@ pub struct Station<T> {
     outcomes: VecDeque<Outcome<T>>,
     /// The peer that spoke to us in the transmission that we hear.
     spoke: Option<usize>,
+    /// When we last came to be free to begin.
+    free_since: Instant,
     /// When the transmission that we hear or make began, and the peer that makes it.
     on_since: Instant,
     /// The end of a transmission of ours without ARQ, if nobody was heard since.
@@ -372,6 +374,7 @@ impl<T> Station<T> {
             received: VecDeque::new(),
             outcomes: VecDeque::new(),
             spoke: None,
+            free_since: Instant::ZERO,
             on_since: Instant::ZERO,
             plain_end: None,
             speaker: None,
@@ -540,7 +543,7 @@ impl<T> Station<T> {
         if let Phase::Quiet(at) = self.phase
             && at <= now
         {
-            self.phase = Phase::Free;
+            (self.phase, self.free_since) = (Phase::Free, now);
         }
         for peer in &mut self.peers {
             peer.paused_until = peer.paused_until.filter(|until| *until > now);
@@ -552,13 +555,19 @@ impl<T> Station<T> {
     }
 
     fn break_idle(&mut self, now: Instant) {
-        for peer in &mut self.peers {
-            let idle = peer.link.idle_at(self.settings.idle);
-            let held = peer.send.held() + peer.expedited.held();
-            if idle.is_some_and(|at| at <= now) && held == 0 {
+        for number in 0..self.peers.len() {
+            let breaks = self.breaks_at(number).is_some_and(|at| at <= now);
+            let peer = &mut self.peers[number];
+            if breaks && peer.send.held() + peer.expedited.held() == 0 {
                 peer.link.break_off();
             }
         }
+    }
+
+    /// When a link is broken, if nothing more is sent by it.
+    fn breaks_at(&self, number: usize) -> Option<Instant> {
+        let idle = self.peers[number].link.idle_at(self.settings.idle)?;
+        Some(idle.max(self.free_since + self.round()))
     }
 
     /// Who was to answer and didn't.
@@ -588,7 +597,7 @@ impl<T> Station<T> {
                 self.stats.links_lost += 1;
             }
             State::Calling { .. } => self.call(number),
-            State::Breaking { tries: 0..=1 } => peer.link.break_off(),
+            State::Breaking { tries: 0..=2, .. } => peer.link.break_off(),
             State::Breaking { .. } => self.forget_link(number),
             State::Made { .. } if peer.unanswered >= unanswered_max => {
                 peer.silent = true;
@@ -641,10 +650,12 @@ impl<T> Station<T> {
             Phase::Down => return None,
             Phase::Free | Phase::Keyed => None,
         };
-        let peers = self.peers.iter().flat_map(|peer| {
+        let peers = self.peers.iter().enumerate().flat_map(|(number, peer)| {
             let calls_at = peer.link.calls_at();
-            let idle = peer.link.idle_at(self.settings.idle);
-            [peer.paused_until, calls_at, idle].into_iter().flatten()
+            let breaks_at = self.breaks_at(number);
+            [peer.paused_until, calls_at, breaks_at]
+                .into_iter()
+                .flatten()
         });
         let told = self.received.front().map(|(at, _)| *at);
         let later = peers.chain(self.assembler.wake()).chain(told);
