@@ -265,3 +265,28 @@ fn two_that_met_count_from_the_same_moment_and_do_not_meet_again() {
         assert_eq!((world.marks(2).len(), world.marks(3).len()), (1, 1));
     }
 }
+
+#[test]
+fn a_caller_whose_turn_comes_late_is_not_called_meanwhile() {
+    // By chance, the longest wait is longer than four answers take to begin.
+    let late = Csma {
+        slots: 64,
+        ..csma(Order::Chance)
+    };
+    for seed in 0..40 {
+        let mut world = net(2, late);
+        world.run(Instant::from_millis(seed));
+        for station in [0, 1] {
+            // With other draws.
+            let settings = world.stations[station].settings.clone();
+            world.restart(station, settings);
+        }
+        world.offer(0, 1, 100, true);
+        world.run(world.now + Duration::from_secs(4));
+        world.offer(1, 0, 100, true);
+        world.run(world.now + Duration::from_secs(80));
+        assert_eq!(world.outcomes, [[(0, true)], [(1, true)]], "{seed}");
+        let made = [0, 1].map(|station| world.stations[station].stats().links_made);
+        assert_eq!(made, [1, 1], "{seed}");
+    }
+}

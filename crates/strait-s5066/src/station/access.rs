@@ -221,7 +221,7 @@ impl<T> Station<T> {
     pub(super) fn round(&self) -> Duration {
         match self.settings.access {
             Access::Csma(csma) if csma.order == Order::Address => csma.slot * (self.nodes() + 1),
-            Access::Csma(csma) => csma.slot * csma.slots,
+            Access::Csma(csma) => csma.slot * self.share.slots(csma),
             Access::Turns | Access::Slots(_) => Duration::ZERO,
         }
     }
@@ -308,9 +308,9 @@ impl<T> Station<T> {
         ways + slower + self.settings.guard + self.settings.answer_margin
     }
 
-    /// How long a caller may take to send its data, or to call again.
+    /// How long a caller may take to send its data, or to call again: it waits for its turn.
     pub(super) fn patience(&self) -> Duration {
-        self.answer_time() * 4
+        self.answer_time() * 4 + self.round()
     }
 
     /// From the end of a block to its octets at the others.
