@@ -11,6 +11,7 @@ use strait_world::scenario::{Files, Loaded, Scenario};
 
 use super::hf_calls::Calls;
 use super::hf_ip::{Collapse, IpRow};
+use super::hf_nets::Nets;
 use super::hf_rate::Rates;
 use crate::build::{BuildError, build};
 use crate::parallel::parallel;
@@ -39,6 +40,8 @@ pub struct HfStudy {
     pub rates: Option<Rates>,
     /// Data with calls, and confirmations.
     pub calls: Option<Calls>,
+    /// Nets of many, by rule of access.
+    pub nets: Option<Nets>,
     /// How many of their figures are to be met within the factor of [`FACTOR`].
     pub cells: Option<f64>,
 }
@@ -187,7 +190,7 @@ impl HfStudy {
     #[must_use]
     pub fn count(&self) -> usize {
         let own = self.errors.len() * 2 + self.ping.len() + self.call_count();
-        own + self.ip_count() + 1 + self.rate_count()
+        own + self.ip_count() + 1 + self.rate_count() + self.net_count()
     }
 }
 
@@ -228,6 +231,6 @@ mod tests {
         let bulk = study.bulk_worlds().expect("they load").len();
         let ping = study.ping_worlds().expect("they load").len();
         let others = study.ip_count() + 1 + study.rate_count() + study.call_count();
-        assert_eq!(bulk + ping + others, study.count());
+        assert_eq!(bulk + ping + others + study.net_count(), study.count());
     }
 }

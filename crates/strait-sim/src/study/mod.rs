@@ -6,6 +6,7 @@ pub mod hbh;
 pub mod hf;
 pub mod hf_calls;
 pub mod hf_ip;
+pub mod hf_nets;
 pub mod hf_rate;
 pub mod htb;
 pub mod na;

@@ -6,6 +6,7 @@ use strait_core::units::BitRate;
 use strait_sim::study::hf::{ErrorRow, FACTOR, HfStudy, PingRow};
 use strait_sim::study::hf_calls::CallCells;
 use strait_sim::study::hf_ip::{IpCell, IpRow, IpTable, SYSTEMS};
+use strait_sim::study::hf_nets::{NetCells, Nets, Rule};
 use strait_sim::study::hf_rate::{PathRow, RateCells, Rates};
 use strait_world::table::{Cell, Check, Column, ResultSet, Table};
 
@@ -22,6 +23,7 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     let ip = study.run_ip(|| bar.inc(1))?;
     let rates = study.run_rates(|| bar.inc(1))?;
     let calls = study.run_calls(|| bar.inc(1))?;
+    let nets = study.run_nets(|| bar.inc(1))?;
     let (flash_s, mixed, mixed_hash) = study.run_mixed()?;
     bar.finish_and_clear();
     if let Some(folder) = options.pcap {
@@ -37,6 +39,7 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     hash.fold(mixed_hash);
     calls.iter().for_each(|cells| hash.fold(cells.hash));
     rates.iter().for_each(|(_, run)| hash.fold(*run));
+    nets.iter().for_each(|cells| hash.fold(cells.hash));
     let rates: Vec<RateCells> = rates.into_iter().map(|(cells, _)| cells).collect();
     let shares: Vec<[Option<f64>; 2]> = bulk
         .chunks(2)
@@ -52,6 +55,7 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
         .chain(ping.iter().map(|run| run.unexplained))
         .chain(ip.iter().map(|cell| cell.unexplained))
         .chain(calls.iter().map(|cells| cells.unexplained))
+        .chain(nets.iter().map(|cells| cells.unexplained))
         .sum();
     let mut checks = bulk_checks(&study.errors, &shares);
     checks.extend(ping_checks(&study.ping, &pings));
@@ -65,6 +69,9 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     if let Some(of) = &study.calls {
         let saved = calls.first().and_then(CallCells::saved);
         checks.push(Check::range("hf-calls", saved, "", Some(of.saves_min), None).failed());
+    }
+    if let Some(of) = &study.nets {
+        checks.extend(net_checks(of, &nets));
     }
     let unexplained = Some(unexplained as f64);
     checks.push(Check::range(
@@ -81,6 +88,7 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
             let mut tables = tables(&study, &shares, &pings, &ip);
             tables.extend(study.calls.as_ref().map(|of| call_table(&of.rates, &calls)));
             tables.extend(study.rates.as_ref().map(|of| rate_table(of, &rates)));
+            tables.extend(study.nets.as_ref().map(|_| net_table(&nets)));
             tables
         },
         checks,
@@ -287,6 +295,55 @@ fn call_table(rates: &[BitRate], cells: &[CallCells]) -> Table {
         row.extend([after, with, cells.saved()].map(Cell::from));
         row.extend(cells.confirm_s.map(Cell::from));
         row.extend(cells.answer_s.map(Cell::from));
+        table.push(row);
+    }
+    table
+}
+
+/// The largest net with turns by addresses, and what it adds to two that have turns by the end.
+fn net_checks(of: &Nets, cells: &[NetCells]) -> [Check; 3] {
+    let by = |rule: Rule| cells.iter().filter(move |cells| cells.access == rule);
+    let most = by(Rule::Address).max_by_key(|cells| cells.stations);
+    let two = by(Rule::Turns).find(|cells| cells.stations == 2);
+    let wait_s = most
+        .zip(two)
+        .and_then(|(most, two)| Some(most.delay_s(0.5)? - two.delay_s(0.5)?));
+    let share = most.map(|cells| cells.share);
+    let fairness = most.map(|cells| cells.fairness);
+    [
+        Check::range("hf-net-share", share, "", Some(of.share_min), None),
+        Check::range("hf-net-fair", fairness, "", Some(of.fair_min), None),
+        Check::range("hf-net-wait", wait_s, "s", None, Some(of.wait_max_s)),
+    ]
+    .map(Check::failed)
+}
+
+/// Nets by rule of access.
+fn net_table(cells: &[NetCells]) -> Table {
+    let heads = [
+        ("stations", ""),
+        ("access", ""),
+        ("bulk: share of the air", ""),
+        ("fairness", ""),
+        ("met", ""),
+        ("messages: median", "s"),
+        ("95 of 100", "s"),
+        ("longest", "s"),
+        ("lost", ""),
+        ("met", ""),
+    ];
+    let mut table = Table::new("hf-nets", columns(&heads));
+    for cells in cells {
+        let [bulk_met, messages_met] = cells.met;
+        let mut row: Vec<Cell> = vec![
+            (cells.stations as f64).into(),
+            cells.access.word().into(),
+            cells.share.into(),
+            cells.fairness.into(),
+            bulk_met.into(),
+        ];
+        row.extend([0.5, 0.95, 1.0].map(|share| Cell::from(cells.delay_s(share))));
+        row.extend([cells.lost as f64, messages_met].map(Cell::from));
         table.push(row);
     }
     table
