@@ -219,6 +219,8 @@ pub(crate) struct Recent {
 impl Recent {
     /// As many as a parity frame may tell of.
     const PARTS: usize = Parity::SPAN_MAX as usize + 1;
+    /// Numbers between which no parity frame tells of both, whatever overtook what.
+    const DISTANCE_MAX: u16 = 1000;
 
     pub(crate) const fn new(check: SegmentCheck) -> Self {
         Self {
@@ -232,6 +234,14 @@ impl Recent {
     pub(crate) fn note(&mut self, header: &DataHeader, line: &[u8]) {
         if self.tags >> (header.tag & 7) & 1 == 0 {
             return;
+        }
+        // Of an older one the number may be another packet's by now.
+        let old = |seq: &u16| {
+            let distance = header.seq.wrapping_sub(*seq) as i16;
+            distance.unsigned_abs() > Self::DISTANCE_MAX
+        };
+        while self.parts.front().is_some_and(|(seq, _)| old(seq)) {
+            self.parts.pop_front();
         }
         let spare = (self.parts.len() >= Self::PARTS).then(|| self.parts.pop_front());
         let (_, mut part) = spare.flatten().unwrap_or_default();

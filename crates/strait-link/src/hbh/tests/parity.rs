@@ -1,7 +1,7 @@
 //! Parity frames: what they make good, and when they go.
 
 use super::*;
-use crate::hbh::parity::Groups;
+use crate::hbh::parity::{Groups, Recent};
 
 /// Packets with a parity frame behind so many.
 const fn guarded(parity: u16) -> Manner {
@@ -205,4 +205,30 @@ fn a_parity_frame_of_what_isnt_missing_does_nothing() {
     }
     assert_eq!(call.pair.ends[1].hop.counts(), before);
     assert!(!call.pair.ends[1].hop.has_control(now), "nothing to say");
+}
+
+#[test]
+fn what_came_long_ago_is_none_of_a_group() {
+    let mut recent = Recent::new(SegmentCheck::Short);
+    let header = |seq| DataHeader::with_rest(seq, 0, &[0; 6]).unwrap();
+    let mut sum = strait_wire::hbh::ParitySum::default();
+    for line in [b"one", b"two"] {
+        sum.add(SegmentCheck::Short, &[&header(0).rest(), line]);
+    }
+    let parity = |first| Parity {
+        tag: 0,
+        first,
+        others: 1,
+        serial: 9,
+        sum: sum.octets(),
+    };
+    recent.missing(&parity(0));
+    // One overtakes the other.
+    recent.note(&header(8), b"two");
+    recent.note(&header(7), b"one");
+    assert_eq!(recent.missing(&parity(7)), None, "nothing is");
+    let (seq, part) = recent.missing(&parity(8)).unwrap();
+    assert_eq!((seq, &part[6..]), (9, &b"one"[..]));
+    recent.note(&header(2000), b"far on");
+    assert_eq!(recent.missing(&parity(8)), None, "both are");
 }
