@@ -17,6 +17,8 @@ use strait_qos::export::{Queues, export};
 use strait_qos::load::{self, BareQueue, Load};
 use strait_qos::plan::{Rate, ShapeKind};
 use strait_sim::bench::{BareCopy, Chain, Middle};
+use strait_sim::study::hbh::HbhStudy;
+use strait_sim::study::transfer;
 use strait_world::analyse::{self, Analysis, Capture, Settings, Source, Synthetic, bare_walk};
 
 use crate::exit;
@@ -41,9 +43,10 @@ pub(crate) struct Args {
     octets: u64,
 }
 
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
     "sim-hops",
     "sim-hops-gateway",
+    "sim-sweep",
     "qos-enqueue",
     "rohc-pps",
     "live-tun",
@@ -88,6 +91,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         match name {
             "sim-hops" => figures.extend(sim(name, Middle::Routers, args.octets)?),
             "sim-hops-gateway" => figures.extend(sim(name, Middle::Gateways, args.octets)?),
+            "sim-sweep" => figures.extend(sim_sweep()?),
             "qos-enqueue" => figures.extend(qos_enqueue()?),
             "rohc-pps" => figures.extend(rohc_pps()?),
             "live-tun" => figures.extend(live_tun()?),
@@ -134,6 +138,34 @@ fn sim(name: &str, middle: Middle, octets: u64) -> anyhow::Result<Vec<Figure>> {
             outcome.events as f64 / hops,
             "events/hop",
         ),
+    ])
+}
+
+/// Columns of the study `hbh` that are swept.
+const SWEPT: [&str; 2] = ["end to end", "strait"];
+
+/// Seconds for all losses of the study `hbh`, each with all of its seeds, without repairs and with
+/// reliable hops, on all cores; and what a bare copy of as many octets makes of them on one.
+fn sim_sweep() -> anyhow::Result<Vec<Figure>> {
+    let text = include_str!("../../../../scenarios/studies/hbh.toml");
+    let mut study = HbhStudy::parse("scenarios/studies/hbh.toml", text)?;
+    study.columns.retain(|it| SWEPT.contains(&it.name.as_str()));
+    let mut cases = study.cases();
+    for case in &mut cases {
+        case.seeds = 1..1 + study.seeds;
+    }
+    let clock = Clock::start();
+    let runs = transfer::run(&cases, false, || {})?;
+    let seconds = clock.now().as_secs_f64();
+    let runs = || runs.iter().flatten();
+    let octets: u64 = runs().map(|run| run.octets).sum();
+    let clock = Clock::start();
+    black_box(BareCopy::default().run(octets.div_ceil(BareCopy::HOP_OCTETS)));
+    let copy_seconds = clock.now().as_secs_f64();
+    Ok(vec![
+        figure("sim-sweep", seconds, "s"),
+        figure("sim-sweep-runs", runs().count() as f64, "runs"),
+        figure("sim-sweep-ratio", copy_seconds / seconds, "1"),
     ])
 }
 
