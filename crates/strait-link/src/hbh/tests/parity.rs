@@ -211,7 +211,7 @@ fn a_parity_frame_of_what_isnt_missing_does_nothing() {
 fn what_came_long_ago_is_none_of_a_group() {
     let mut recent = Recent::new(SegmentCheck::Short);
     let header = |seq| DataHeader::with_rest(seq, 0, &[0; 6]).unwrap();
-    let mut sum = strait_wire::hbh::ParitySum::default();
+    let mut sum = hbh::ParitySum::default();
     for line in [b"one", b"two"] {
         sum.add(SegmentCheck::Short, &[&header(0).rest(), line]);
     }
