@@ -267,6 +267,40 @@ fn a_round_trip_longer_than_two_repeats_of_a_syn_costs_old_hosts_their_first_win
     }
 }
 
+/// Timestamps show a timeout to have been in vain, also one that follows another; before Linux 3.18
+/// not the latter, as something under way had gone again. What goes again tells.
+#[test]
+fn old_hosts_go_back_after_a_second_timeout_in_vain() {
+    for (undo_again, timeouts, undone) in [(true, 1, 1), (true, 2, 1), (false, 1, 1), (false, 2, 0)]
+    {
+        let profile = Profile {
+            frto: false,
+            undo_again,
+            ..Profile::paper_hf()
+        };
+        let mut duo = Duo::opened(&profile, |_| {});
+        duo.a.send(&content(10 * 1448));
+        let originals = sent(&mut duo.a, duo.now);
+        for _ in 0..timeouts {
+            duo.now = duo.a.wake().expect("a timeout");
+            assert_eq!(sent(&mut duo.a, duo.now).len(), 1);
+        }
+        // All of it comes late, and each acknowledgement lets more go.
+        for packet in originals {
+            duo.b.handle_packet(duo.now, &packet);
+            for ack in sent(&mut duo.b, duo.now) {
+                duo.a.handle_packet(duo.now, &ack);
+            }
+            sent(&mut duo.a, duo.now);
+        }
+        let counters = duo.a.counters();
+        let case = (undo_again, timeouts);
+        assert_eq!(counters.events.of(TcpEventKind::Undone), undone, "{case:?}");
+        let in_vain = counters.retransmissions - timeouts;
+        assert_eq!(in_vain > 0, undone == 0, "{case:?}: {in_vain}");
+    }
+}
+
 #[test]
 fn congestion_marks_halve_the_window_without_a_loss() {
     let mut duo = Duo::opened(&linux(), |config| config.ecn = true);

@@ -168,6 +168,9 @@ pub struct Profile {
     pub undo_syn: bool,
     /// Undo what duplicate reports show to have been spurious (after RFC 3708).
     pub undo_dsack: bool,
+    /// Timestamps and duplicate reports undo a timeout also if something under way had gone again
+    /// before it, as after an earlier timeout: Linux from 3.18 on. Without, only F-RTO does.
+    pub undo_again: bool,
     /// Forget a window that wasn't used: while limited by the application (after RFC 7661) and
     /// after an idle time. Kernel: `tcp_slow_start_after_idle` = 1.
     pub window_validation: bool,
@@ -266,6 +269,7 @@ impl Profile {
             undo_timestamps: true,
             undo_syn: true,
             undo_dsack: true,
+            undo_again: true,
             window_validation: true,
             hystart: true,
             nagle_minshall: true,
@@ -380,12 +384,13 @@ impl Profile {
     }
 
     /// A host of a measurement of TCP over HF radio: a window of about 100 kB that grows slowly
-    /// while nothing is lost. Everything else as Linux before RACK (kernel 4.3 and older).
+    /// while nothing is lost. Everything else as Linux 3.10, without RACK.
     pub const fn paper_hf() -> Self {
         Self {
             detection: LossDetection::Threshold,
             syn_linear: 0,
             undo_syn: false,
+            undo_again: false,
             receive_window_initial: 100_000,
             ..Self::linux(CongestionKind::Cubic)
         }

@@ -419,7 +419,13 @@ impl Endpoint {
             self.recovery.prior_threshold = self.remembered_threshold();
             self.recovery.prior_window = self.window.segments;
             self.lower_threshold(in_flight);
+        }
+        if first_here || !self.profile.undo_again {
             self.begin_undo();
+        }
+        let repeated = || self.board.queue.iter().any(|sent| sent.ever_repeated);
+        if !self.profile.undo_again && repeated() {
+            self.recovery.undo_from = None;
         }
         let disordered = self.recovery.phase <= Phase::Disorder;
         if disordered && self.board.sacked >= self.profile.reordering {
