@@ -462,8 +462,7 @@ impl Hop {
         parity: &Parity<'_>,
         takes: impl FnOnce(u8, usize) -> bool,
     ) -> Heard<'a> {
-        let Some((header, line)) = self.receiver.restore(parity) else {
-            self.receiver.note_serial(now, parity.serial);
+        let Some((header, line)) = self.receiver.restore(now, parity) else {
             return Heard::Nothing;
         };
         match self.take_data(now, header, &line, takes) {
@@ -488,7 +487,7 @@ impl Hop {
             return Heard::Refused;
         }
         match self.receiver.judge(now, &header) {
-            Place::New => match self.receiver.whole(&header, packet) {
+            Place::New => match self.receiver.whole(now, &header, packet) {
                 Some(packet) => Heard::Packet(header, packet),
                 None => Heard::Invalid,
             },

@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use strait_core::{ClassId, Duration, Instant, Packet};
-use strait_wire::hbh::{DataHeader, Parity, ParitySum};
+use strait_wire::hbh::{DataHeader, Lifetime, Parity, ParitySum};
 use strait_wire::segment::SegmentCheck;
 
 /// Packets of a class that were sent and of which a parity frame is to tell.
@@ -128,10 +128,29 @@ impl Groups {
         due.map(|group| group.class)
     }
 
-    /// The octets of the frame of a class that is to go.
+    /// The octets of the longest packet, as it stood in its frame, of which the frame of a class
+    /// tells that is to go. What stands around it isn't more than around any packet.
     pub(crate) fn octets(&self, class: ClassId) -> Option<u32> {
         let group = self.due(class)?;
-        Some(group.sum.octets().len() as u32)
+        let around = 2 + self.check.octets() + DataHeader::REST_OCTETS;
+        Some(group.sum.octets().len().saturating_sub(around) as u32)
+    }
+
+    /// A packet has left at this moment.
+    pub(crate) fn left(&mut self, seq: u16, ended: Instant) {
+        let mut groups = self.groups.iter_mut();
+        if let Some(group) = groups.find(|group| group.newest() == Some(seq)) {
+            group.last = ended;
+        }
+    }
+
+    /// A packet is sent again, perhaps in another form: what is told of it would fit no more.
+    pub(crate) fn forget(&mut self, seq: u16) {
+        let groups = self.groups.iter_mut();
+        let mut told = groups.filter(|group| group.count > 0);
+        if let Some(group) = told.find(|group| group.numbers().any(|number| number == seq)) {
+            group.clear();
+        }
     }
 
     fn due(&self, class: ClassId) -> Option<&Group> {
@@ -190,6 +209,11 @@ impl Group {
         }
     }
 
+    /// The number of the last packet.
+    fn newest(&self) -> Option<u16> {
+        self.numbers().last().filter(|_| self.count > 0)
+    }
+
     fn numbers(&self) -> impl Iterator<Item = u16> + use<> {
         self.parity(0).numbers()
     }
@@ -205,7 +229,7 @@ impl Group {
     }
 }
 
-/// What came lately with tags of which parity frames come: what stood behind numbers and serials.
+/// What came lately with tags of which parity frames come.
 ///
 /// None is kept before the first parity frame with its tag, so links without them pay nothing.
 #[derive(Debug)]
@@ -213,7 +237,15 @@ pub(crate) struct Recent {
     check: SegmentCheck,
     tags: u8,
     /// In the order in which they came.
-    parts: VecDeque<(u16, Vec<u8>)>,
+    parts: VecDeque<Part>,
+}
+
+/// What stood behind number and serial of a packet.
+#[derive(Debug, Default)]
+struct Part {
+    seq: u16,
+    came: Instant,
+    octets: Vec<u8>,
 }
 
 impl Recent {
@@ -231,39 +263,51 @@ impl Recent {
     }
 
     /// Takes note of a packet that came.
-    pub(crate) fn note(&mut self, header: &DataHeader, line: &[u8]) {
+    pub(crate) fn note(&mut self, now: Instant, header: &DataHeader, line: &[u8]) {
+        // Of an older one the number may be another packet's by now.
+        self.parts.retain(|part| {
+            let distance = header.seq.wrapping_sub(part.seq) as i16;
+            distance.unsigned_abs() <= Self::DISTANCE_MAX
+        });
         if self.tags >> (header.tag & 7) & 1 == 0 {
             return;
         }
-        // Of an older one the number may be another packet's by now.
-        let old = |seq: &u16| {
-            let distance = header.seq.wrapping_sub(*seq) as i16;
-            distance.unsigned_abs() > Self::DISTANCE_MAX
-        };
-        while self.parts.front().is_some_and(|(seq, _)| old(seq)) {
-            self.parts.pop_front();
-        }
         let spare = (self.parts.len() >= Self::PARTS).then(|| self.parts.pop_front());
-        let (_, mut part) = spare.flatten().unwrap_or_default();
-        part.clear();
-        part.extend_from_slice(&header.rest());
-        part.extend_from_slice(line);
-        self.parts.push_back((header.seq, part));
+        let mut part = spare.flatten().unwrap_or_default();
+        (part.seq, part.came) = (header.seq, now);
+        part.octets.clear();
+        part.octets.extend_from_slice(&header.rest());
+        part.octets.extend_from_slice(line);
+        self.parts.push_back(part);
     }
 
-    /// What stood in the one frame of a group that is missing, and its packet's number.
-    pub(crate) fn missing(&mut self, parity: &Parity<'_>) -> Option<(u16, Vec<u8>)> {
+    /// The header of the one packet of a group that is missing, as if it left now, and what stood
+    /// for it.
+    pub(crate) fn missing(
+        &mut self,
+        now: Instant,
+        parity: &Parity<'_>,
+    ) -> Option<(DataHeader, Vec<u8>)> {
         self.tags |= 1 << (parity.tag & 7);
-        let part = |seq: u16| self.parts.iter().find(|(number, _)| *number == seq);
+        let part = |seq: u16| self.parts.iter().find(|part| part.seq == seq);
         let mut missing = parity.numbers().filter(|seq| part(*seq).is_none());
         let (Some(seq), None) = (missing.next(), missing.next()) else {
             return None;
         };
+        let parts = || parity.numbers().filter_map(part);
         let mut sum = ParitySum::of(parity);
-        for (_, part) in parity.numbers().filter_map(part) {
-            sum.add(self.check, &[part]);
+        parts().for_each(|part| sum.add(self.check, &[&part.octets]));
+        let octets = sum.single(self.check)?;
+        let mut header = DataHeader::with_rest(seq, parity.serial, octets)?;
+        // It left behind the packet before it: so long it has been on its way, or a little less.
+        let ahead = |part: &&Part| (seq.wrapping_sub(part.seq) as i16) > 0;
+        let near = parts().filter(ahead).last().or_else(|| parts().next());
+        let since = near.map_or(Duration::ZERO, |part| now.since(part.came));
+        if let Some(left) = header.lifetime.left() {
+            header.lifetime = Lifetime::of(left.saturating_sub(since));
         }
-        sum.single(self.check).map(|part| (seq, part.to_vec()))
+        let line = octets.get(DataHeader::REST_OCTETS..)?.to_vec();
+        Some((header, line)).filter(|_| header.tag == parity.tag)
     }
 
     /// Numbers begin anew.

@@ -138,27 +138,39 @@ impl Receiver {
         }
     }
 
-    /// What a parity frame makes of the one packet that is missing of those in it, and nothing if
-    /// that isn't missing in truth.
-    pub(crate) fn restore(&mut self, parity: &Parity<'_>) -> Option<(DataHeader, Vec<u8>)> {
-        let (seq, mut part) = self.recent.missing(parity)?;
-        let ahead = seq.wrapping_sub(self.next);
-        if (ahead as i16) < 0 || (ahead < 128 && self.received >> ahead & 1 == 1) {
-            return None;
+    /// What a parity frame makes of the one packet that is missing of those in it. Where it makes
+    /// nothing of what is missing, the other end has to know.
+    pub(crate) fn restore(
+        &mut self,
+        now: Instant,
+        parity: &Parity<'_>,
+    ) -> Option<(DataHeader, Vec<u8>)> {
+        let made = self.recent.missing(now, parity);
+        let made = made.filter(|(header, _)| !self.has(header.seq));
+        if made.is_none() {
+            self.note_serial(now, parity.serial);
+            if parity.numbers().any(|seq| !self.has(seq)) {
+                self.urge(now);
+            }
         }
-        let header = DataHeader::with_rest(seq, parity.serial, &part)?;
-        part.drain(..DataHeader::REST_OCTETS);
-        Some((header, part)).filter(|_| header.tag == parity.tag)
+        made
+    }
+
+    /// Whether a packet came, or never comes.
+    const fn has(&self, seq: u16) -> bool {
+        let ahead = seq.wrapping_sub(self.next);
+        (ahead as i16) < 0 || (ahead < 128 && self.received >> ahead & 1 == 1)
     }
 
     /// The packet that stands in a frame, perhaps relative to an earlier one; `None` if that isn't
     /// known. Then it counts as lost.
     pub(crate) fn whole<'a>(
         &mut self,
+        now: Instant,
         header: &DataHeader,
         line: &'a [u8],
     ) -> Option<Cow<'a, [u8]>> {
-        self.recent.note(header, line);
+        self.recent.note(now, header, line);
         let Some(distance) = Headers::distance(line) else {
             return Some(Cow::Borrowed(line));
         };

@@ -291,6 +291,8 @@ impl Sender {
         }
         if first {
             self.parity.pass(seq);
+        } else {
+            self.parity.forget(seq);
         }
         Some((header, line))
     }
@@ -363,6 +365,7 @@ impl Sender {
             entry.sent = ended;
             let repeats = entry.transmissions > 1;
             self.sent_last = ended;
+            self.parity.left(seq, ended);
             self.spacing.note(ended);
             if repeats {
                 self.patient_until = ended + self.silence(trip);
@@ -610,6 +613,10 @@ impl Sender {
                 entry.given_up = true;
                 taken.extend(entry.packet.take());
             }
+        }
+        // What goes another way isn't made again here.
+        if !taken.is_empty() {
+            self.parity.clear();
         }
         self.shorten();
         taken

@@ -232,24 +232,13 @@ fn crc16(pieces: &[&[u8]]) -> u16 {
     sum.finish()
 }
 
-/// A check over pieces.
-fn check_over(check: SegmentCheck, pieces: &[&[u8]]) -> u32 {
-    match check {
-        SegmentCheck::Short => crc16(pieces).into(),
-        SegmentCheck::Long => {
-            let mut sum = Crc32Sum::new();
-            for piece in pieces {
-                sum.update(piece);
-            }
-            sum.finish()
-        }
-    }
-}
-
 fn check_of(check: SegmentCheck, session: Option<Session>, bytes: &[u8]) -> u32 {
     let session = session.map(Session::octets);
     let before = session.as_ref().map_or(&[][..], |octets| octets);
-    check_over(check, &[before, bytes])
+    match check {
+        SegmentCheck::Short => crc16(&[before, bytes]).into(),
+        SegmentCheck::Long => Crc32Sum::new().update(before).update(bytes).finish(),
+    }
 }
 
 impl Hello {

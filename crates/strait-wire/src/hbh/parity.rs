@@ -6,12 +6,13 @@
 //!
 //! Of each packet the sum has what stood in its frame behind the serial, with length and check
 //! before it. Whoever has all of them but one adds those to it, and what is left is the missing
-//! one.
+//! one. That check is no CRC: the sum of several CRCs is that of their sum, right or wrong.
 
 use alloc::vec::Vec;
 
-use super::{FrameError, Session, check_of, check_over};
+use super::{FrameError, Session, check_of};
 use crate::bytes::{array_at, u16_at, u32_at};
+use crate::hash::hash64;
 use crate::segment::SegmentCheck;
 
 /// The first octet of the frame.
@@ -80,6 +81,12 @@ impl<'a> Parity<'a> {
     }
 }
 
+/// As many octets as a frame's check has, of a hash over a part.
+fn value_of(check: SegmentCheck, part: &[u8]) -> Vec<u8> {
+    let octets = hash64(0, part).to_be_bytes();
+    octets.into_iter().take(check.octets()).collect()
+}
+
 /// A sum without carry of what stood in frames; adding the same twice leaves nothing of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParitySum {
@@ -96,13 +103,10 @@ impl ParitySum {
 
     /// Adds what stood in a frame behind the serial, in pieces.
     pub fn add(&mut self, check: SegmentCheck, pieces: &[&[u8]]) {
-        let mut octets = Vec::with_capacity(LENGTH_OCTETS + check.octets());
-        let length: usize = pieces.iter().map(|piece| piece.len()).sum();
-        octets.extend_from_slice(&(length as u16).to_be_bytes());
-        let value = check_over(check, pieces);
-        check.append(value, &mut octets);
-        let pieces = core::iter::once(&octets[..]).chain(pieces.iter().copied());
-        let octets = pieces.flatten();
+        let part = pieces.concat();
+        let length = (part.len() as u16).to_be_bytes();
+        let value = value_of(check, &part);
+        let octets = length.iter().chain(&value).chain(&part);
         for (place, octet) in octets.enumerate() {
             match self.octets.get_mut(place) {
                 Some(there) => *there ^= octet,
@@ -127,7 +131,7 @@ impl ParitySum {
         let rest = self.octets.get(LENGTH_OCTETS..)?;
         let (value, rest) = rest.split_at_checked(check.octets())?;
         let (octets, padding) = rest.split_at_checked(length)?;
-        let sound = length > 0 && check.read(value) == check_over(check, &[octets]);
+        let sound = length > 0 && value == value_of(check, octets);
         (sound && padding.iter().all(|octet| *octet == 0)).then_some(octets)
     }
 }

@@ -271,9 +271,21 @@ fn a_parity_literally() {
     let fixed = [0x0c, 0xa0, 0x11, 0x22, 0x33, 0x44, 0x80, 0, 0, 1];
     assert_eq!(body(&octets)[..10], fixed);
     // Lengths 7 and 8, checks, and what stood there.
-    let checks = PARTS.map(|part| crc16(&[part]));
-    let [low, high] = (checks[0] ^ checks[1]).to_le_bytes();
-    let sum = [0, 7 ^ 8, low, high, 3, 0, 0, 0, 0, 5 ^ 6, 0, 7];
+    let [one, two] = PARTS.map(|part| crate::hash::hash64(0, part).to_be_bytes());
+    let sum = [
+        0,
+        7 ^ 8,
+        one[0] ^ two[0],
+        one[1] ^ two[1],
+        3,
+        0,
+        0,
+        0,
+        0,
+        5 ^ 6,
+        0,
+        7,
+    ];
     assert_eq!(body(&octets)[10..], sum);
     let parsed = parse(&octets, SHORT, Some(SESSION));
     assert_eq!(parsed, Ok(Frame::Parity(parity)));
@@ -308,6 +320,13 @@ fn what_is_left_of_a_sum_is_the_missing_part() {
         }
         let mut sum = sum;
         sum.add(check, &[b"another part"]);
+        assert_eq!(sum.single(check), None);
+    }
+    // Three as long as each other, of which one isn't what went into the sum.
+    for check in [SHORT, SegmentCheck::Long] {
+        let mut sum = parity_of(&[b"one", b"two", b"six"], check);
+        sum.add(check, &[b"0ne"]);
+        sum.add(check, &[b"two"]);
         assert_eq!(sum.single(check), None);
     }
     // All of them, and nothing at all.

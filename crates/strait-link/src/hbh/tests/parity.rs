@@ -207,28 +207,92 @@ fn a_parity_frame_of_what_isnt_missing_does_nothing() {
     assert!(!call.pair.ends[1].hop.has_control(now), "nothing to say");
 }
 
-#[test]
-fn what_came_long_ago_is_none_of_a_group() {
-    let mut recent = Recent::new(SegmentCheck::Short);
-    let header = |seq| DataHeader::with_rest(seq, 0, &[0; 6]).unwrap();
+/// A header with a tag and a lifetime of 200 ms.
+fn header(seq: u16, tag: u8) -> DataHeader {
+    DataHeader::with_rest(seq, 0, &[tag << 5, 20, 0, 0, 0, 0]).unwrap()
+}
+
+/// What stood in two frames, added.
+fn two_lines() -> hbh::ParitySum {
     let mut sum = hbh::ParitySum::default();
     for line in [b"one", b"two"] {
-        sum.add(SegmentCheck::Short, &[&header(0).rest(), line]);
+        sum.add(SegmentCheck::Short, &[&header(0, 0).rest(), line]);
     }
-    let parity = |first| Parity {
+    sum
+}
+
+fn parity(first: u16, sum: &hbh::ParitySum) -> Parity<'_> {
+    Parity {
         tag: 0,
         first,
         others: 1,
         serial: 9,
         sum: sum.octets(),
+    }
+}
+
+#[test]
+fn what_came_long_ago_is_none_of_a_group() {
+    let sum = two_lines();
+    for tag in [0, 1] {
+        let mut recent = Recent::new(SegmentCheck::Short);
+        recent.missing(ms(0), &parity(0, &sum));
+        // One overtakes the other.
+        recent.note(ms(0), &header(8, 0), b"two");
+        recent.note(ms(0), &header(7, 0), b"one");
+        assert_eq!(recent.missing(ms(0), &parity(7, &sum)), None, "nothing is");
+        let (made, line) = recent.missing(ms(0), &parity(8, &sum)).unwrap();
+        assert_eq!((made.seq, &line[..]), (9, &b"one"[..]));
+        recent.note(ms(0), &header(2000, tag), b"far on");
+        let none = recent.missing(ms(0), &parity(8, &sum));
+        assert_eq!(none, None, "both are, behind one of tag {tag}");
+    }
+}
+
+#[test]
+fn what_is_made_again_is_as_old_as_it_would_be() {
+    let sum = two_lines();
+    // By the packet before it, or if there is none the one behind it.
+    for (there, line, made_line) in [(7, b"one", b"two"), (8, b"two", b"one")] {
+        let mut recent = Recent::new(SegmentCheck::Short);
+        recent.missing(ms(0), &parity(0, &sum));
+        recent.note(ms(1000), &header(there, 0), line);
+        let (made, line) = recent.missing(ms(1060), &parity(7, &sum)).unwrap();
+        assert_eq!((made.seq, &line[..]), (15 - there, &made_line[..]));
+        assert_eq!(made.lifetime.left(), Some(140 * MS));
+    }
+}
+
+#[test]
+fn a_pause_counts_from_when_a_packet_has_left() {
+    let mut groups = Groups::new(SegmentCheck::Short);
+    let one = packet(ms(0), 1);
+    groups.add(ms(0), &one, 3, &header(1, 0), one.bytes());
+    groups.left(1, ms(380));
+    assert_eq!(groups.due_at(), Some(ms(440)));
+    groups.advance(ms(439));
+    groups.add(ms(390), &one, 3, &header(2, 0), one.bytes());
+    groups.left(2, ms(770));
+    groups.advance(ms(829));
+    assert_eq!(groups.classes().count(), 0);
+    groups.advance(ms(830));
+    assert_eq!(groups.classes().count(), 1);
+    // One of them goes again: another form of it may come.
+    groups.forget(2);
+    assert_eq!(groups.classes().count(), 0);
+}
+
+#[test]
+fn where_parity_fails_the_sender_learns_it_at_once() {
+    let mut call = Call::new(3);
+    let at = call.pair.now_ms;
+    let both = Manner {
+        reliability: Reliability::Full,
+        ..guarded(3)
     };
-    recent.missing(&parity(0));
-    // One overtakes the other.
-    recent.note(&header(8), b"two");
-    recent.note(&header(7), b"one");
-    assert_eq!(recent.missing(&parity(7)), None, "nothing is");
-    let (seq, part) = recent.missing(&parity(8)).unwrap();
-    assert_eq!((seq, &part[6..]), (9, &b"one"[..]));
-    recent.note(&header(2000), b"far on");
-    assert_eq!(recent.missing(&parity(8)), None, "both are");
+    let queue = (call.next..call.next + 3).map(|number| (number, both));
+    call.pair.ends[0].queue.extend(queue);
+    call.frames.clear();
+    call.run(400, &[0, 1]);
+    assert_eq!(call.came().len(), 6, "{} ms", call.pair.now_ms - at);
 }
