@@ -41,7 +41,7 @@ pub fn sis(data: &[u8]) {
             6 => while sis.poll_overdue().is_some() {},
             _ => send(&mut sis, now, whom & 8 != 0),
         }
-        read(&mut sis);
+        read(&mut sis, now);
     }
     sis.hear(now, 3, &bind(14));
     assert!(sis.has(3), "a client that did nothing wrong was cut");
@@ -79,17 +79,25 @@ fn send(sis: &mut Sis, now: Instant, delivered: bool) {
     }
 }
 
-/// All that is told are primitives.
-fn read(sis: &mut Sis) {
+/// All that is told are primitives. The fourth client answers when it is asked whether it lives.
+fn read(sis: &mut Sis, now: Instant) {
     let mut reader = Reader::default();
     while let Some((id, op)) = sis.poll() {
         let Op::Send(octets) = op else { continue };
         sis.give_credit(id, octets.len());
+        let mut asked = false;
         let read = reader.feed(&octets, |body| {
-            assert!(Primitive::parse(body).is_some(), "{body:x?}");
+            let primitive = Primitive::parse(body);
+            assert!(primitive.is_some(), "{body:x?}");
+            asked |= primitive == Some(Primitive::KeepAlive);
             true
         });
         assert_eq!(read, Ok(()));
+        if asked && id == 3 {
+            let mut answer = Vec::new();
+            Primitive::KeepAlive.put(&mut answer);
+            sis.hear(now, id, &answer);
+        }
     }
 }
 
