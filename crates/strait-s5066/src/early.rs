@@ -74,6 +74,11 @@ impl Early {
         self.doubt = true;
     }
 
+    /// Whether frames of the peer may have been taken by a link that is gone.
+    pub(crate) const fn doubts(&self) -> bool {
+        self.doubt
+    }
+
     /// What goes with a request, if data may: under `next`, unless there is an epoch already, in
     /// which case the sending end doesn't begin anew.
     pub(crate) fn call(&mut self, next: u16) -> Option<Ours> {

@@ -290,3 +290,32 @@ fn a_caller_whose_turn_comes_late_is_not_called_meanwhile() {
         assert_eq!(made, [1, 1], "{seed}");
     }
 }
+
+#[test]
+fn a_round_has_slots_that_are_long_enough_to_hear_in() {
+    let short = Csma {
+        slot: Duration::from_millis(10),
+        ..csma(Order::Address)
+    };
+    let world = net(3, short);
+    let station = &world.stations[0];
+    let slot = station.lead + station.settings.guard;
+    assert!(slot > short.slot);
+    assert_eq!(station.round(), slot * 3);
+}
+
+#[test]
+fn an_exclusive_link_is_not_held_open_by_what_others_say() {
+    for exclusive in [true, false] {
+        let mut world = net(2, csma(Order::Address));
+        world.stations[0].set_exclusive(exclusive.then_some(1));
+        world.offer(0, 1, 84, true);
+        world.run(world.now + Duration::from_secs(20));
+        assert!(world.stations[1].is_linked(0));
+        // The caller is gone, and the air is never silent for long.
+        let station = &mut world.stations[1];
+        station.free_since = world.now + Duration::from_secs(3600);
+        let breaks = station.breaks_at(0).unwrap();
+        assert_eq!(breaks < station.free_since, exclusive);
+    }
+}

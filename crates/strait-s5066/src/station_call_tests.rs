@@ -213,6 +213,51 @@ fn a_station_whose_medium_was_gone_goes_on_with_nothing_of_before() {
 }
 
 #[test]
+fn a_medium_that_was_gone_while_there_was_no_link_costs_nothing() {
+    for down in [0, 1] {
+        let mut world = known_pair(Air::at(9600, 0.0));
+        let (now, state) = (world.now, world.state());
+        world.stations[down].set_down();
+        world.stations[down].set_up(now, state);
+        for station in [0, 1] {
+            world.offer(station, 1 - station, 84, true);
+        }
+        world.run(world.now + Duration::from_secs(100));
+        for station in [0, 1] {
+            let outcomes = &world.outcomes[station];
+            assert!(outcomes.iter().all(|(_, delivered)| *delivered), "{down}");
+            assert_eq!(outcomes.len(), 2);
+            assert_eq!(world.marks(station).len(), 2);
+            assert_eq!(world.stations[station].stats().links_lost, 0, "{down}");
+        }
+    }
+}
+
+#[test]
+fn a_call_is_not_followed_by_word_that_there_is_no_link() {
+    // While the other is heard: of two that begin at once, neither is.
+    for after_ms in (500..1500).step_by(50) {
+        let mut world = known_pair(Air::at(9600, 0.0));
+        world.offer(0, 1, 84, true);
+        world.run(world.now + Duration::from_secs(10));
+        // The caller breaks it, and isn't heard.
+        world.deaf[1][0] = true;
+        world.run(world.now + Duration::from_secs(150));
+        world.deaf[1][0] = false;
+        assert!(!world.stations[0].is_linked(1) && world.stations[1].is_linked(0));
+        // The other sends by it, to one who has forgotten it and has something to say as well.
+        world.offer(1, 0, 84, true);
+        world.run(world.now + Duration::from_millis(after_ms));
+        world.offer(0, 1, 84, true);
+        world.run(world.now + Duration::from_secs(100));
+        let delivered = world.outcomes[0].iter().all(|(_, delivered)| *delivered);
+        assert!(delivered, "{after_ms} ms");
+        assert_eq!(world.marks(1), [0, 2, 4], "{after_ms} ms");
+        assert_eq!(world.stations[1].stats().links_lost, 0);
+    }
+}
+
+#[test]
 fn data_that_meet_the_break_of_their_link_come() {
     let csma = Csma {
         order: Order::Address,

@@ -220,10 +220,17 @@ impl<T> Station<T> {
     /// How long the air is silent if nobody has anything to say: what can wait for that, does.
     pub(super) fn round(&self) -> Duration {
         match self.settings.access {
-            Access::Csma(csma) if csma.order == Order::Address => csma.slot * (self.nodes() + 1),
-            Access::Csma(csma) => csma.slot * self.share.slots(csma),
+            Access::Csma(csma) if csma.order == Order::Address => {
+                self.slot(csma) * (self.nodes() + 1)
+            }
+            Access::Csma(csma) => self.slot(csma) * self.share.slots(csma),
             Access::Turns | Access::Slots(_) => Duration::ZERO,
         }
+    }
+
+    /// A slot is as long as it takes to hear that another has begun.
+    fn slot(&self, csma: Csma) -> Duration {
+        csma.slot.max(self.lead + self.settings.guard)
     }
 
     /// The slot for an answer, and what this station waits behind it. All count from the same
@@ -231,7 +238,7 @@ impl<T> Station<T> {
     /// met, each hears the other's end.
     fn contend(&mut self, csma: Csma) -> Duration {
         let known = self.share.own_end.since(self.now);
-        let slot = csma.slot.max(self.lead + self.settings.guard);
+        let slot = self.slot(csma);
         let slots = self.share.slots(csma);
         let drawn = match csma.order {
             Order::Chance => slot * self.chance.below(slots.into()) as u32,

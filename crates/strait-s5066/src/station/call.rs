@@ -30,6 +30,7 @@ impl<T> Station<T> {
             early.unwrap_or_default()
         });
         let peer = &mut self.peers[number];
+        peer.forget_warning();
         peer.link.call(ours, exclusive, !peer.silent);
     }
 
@@ -129,6 +130,7 @@ impl<T> Station<T> {
         let unheard = (!early).then(|| now + self.patience());
         let peer = &mut self.peers[number];
         (peer.unanswered, peer.paused_until) = (0, None);
+        peer.forget_warning();
         peer.link.accept(now, unheard, exclusive, says);
         self.stats.links_made += u64::from(!goes_on && !again);
     }
@@ -175,11 +177,16 @@ impl<T> Station<T> {
         self.forget_link(number);
     }
 
-    /// A link is over without its other end's consent.
+    /// A link is over without its other end's consent. Where there was none, nothing of the other
+    /// end can have been taken by it, and what may have been before is as doubtful as it was.
     pub(super) fn forget_link(&mut self, number: usize) {
-        self.peers[number].link.forget();
+        let peer = &mut self.peers[number];
+        let doubt = peer.link.is_there() || peer.early.doubts();
+        peer.link.forget();
         self.begin_anew(number, false);
-        self.peers[number].early.lose_link();
+        if doubt {
+            self.peers[number].early.lose_link();
+        }
     }
 
     /// Both directions of a link begin anew: what had left whole may have arrived and is over, the

@@ -229,6 +229,12 @@ struct Peer<T> {
 }
 
 impl<T> Peer<T> {
+    /// A call or an acceptance says what a warning that there is no link would, and makes one:
+    /// behind it, the warning would end it.
+    fn forget_warning(&mut self) {
+        self.warning = self.warning.filter(|(_, reason)| *reason != 1);
+    }
+
     /// The number of a reset that waits for its answer: there is none without a link.
     fn asks_reset(&self) -> Option<u8> {
         self.reset.open.filter(|_| self.link.is_made())
@@ -566,7 +572,12 @@ impl<T> Station<T> {
 
     /// When a link is broken, if nothing more is sent by it.
     fn breaks_at(&self, number: usize) -> Option<Instant> {
-        let idle = self.peers[number].link.idle_at(self.settings.idle)?;
+        let link = &self.peers[number].link;
+        let idle = link.idle_at(self.settings.idle)?;
+        // One that keeps all others out isn't held open by what they say.
+        if link.is_exclusive() {
+            return Some(idle);
+        }
         Some(idle.max(self.free_since + self.round()))
     }
 
