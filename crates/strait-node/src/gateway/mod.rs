@@ -522,7 +522,11 @@ impl Node for Gateway {
             .or_else(|| self.stores.pop_front())
     }
 
+    /// Nothing once it stops: what is due then isn't done any more.
     fn wake(&self) -> Option<Wake> {
+        if self.stopping {
+            return None;
+        }
         let wakes = self.ports.iter().filter_map(Port::wake);
         let answers = self.answers.wake().map(|at| Wake {
             at,

@@ -100,6 +100,18 @@ fn a_packet_stays_with_its_node_until_the_next_one_has_it() {
     assert!(ended[0].ended < ms(2));
 }
 
+#[test]
+fn a_node_that_stops_wants_no_more_time() {
+    let mut nodes = [node(END, 1), node(END, 2)];
+    talk(ms(0), &mut nodes, &PAIR);
+    let bytes = udp("10.1.0.2", "10.2.0.2", 500, 0);
+    nodes[0].handle(ms(1), frame(PortId::HOST, &bytes));
+    pull(&mut nodes[0], HOP, ms(1), 2000);
+    assert!(nodes[0].wake().is_some());
+    nodes[0].handle(ms(2), Input::Command(Command::Stop));
+    assert_eq!(nodes[0].wake(), None);
+}
+
 /// A frame that tells of the longest packets fits where those do.
 #[test]
 fn parity_of_the_longest_packet_goes() {
