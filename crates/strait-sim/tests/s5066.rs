@@ -207,6 +207,21 @@ fn clients_bind_again_when_their_node_is_back() {
     }
 }
 
+/// Whether the link outlives the outage, and whether a packet is with the station then, depends on
+/// the seed.
+#[test]
+fn what_waited_too_long_during_an_outage_does_not_come_after_it() {
+    let mut loaded = load_file("hf/give-up.toml");
+    loaded.scenario.runs = 12;
+    let outcome = run_scenario(&loaded, &Options::default(), |_, _| ()).unwrap();
+    let oldest = |variant| outcome.metric(variant, "positions.delay_max_s");
+    // 20 s in the queue at most, and a turn of half of that.
+    for late_s in oldest(Scenario::BASE) {
+        assert!(late_s < 30.0, "{late_s}");
+    }
+    assert!(oldest("keeps").iter().all(|late_s| *late_s > 80.0));
+}
+
 #[test]
 fn a_net_of_five_shares_the_air_by_addresses_and_all_hear_the_group() {
     let outcome = run_scenario(&load_file("hf/net.toml"), &Options::default(), |_, _| ());

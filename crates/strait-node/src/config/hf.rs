@@ -213,8 +213,26 @@ impl AdaptConfig {
 pub struct GiveUpConfig {
     /// When it would be longer than this.
     pub octets: Option<Octets>,
+    /// When a packet of it has waited as long as this.
+    pub age: Option<Time>,
     /// When the link to it is lost.
     pub lost_link: bool,
+}
+
+/// Whether a time that is given is out of its limits.
+fn outside(time: Option<Time>, least: Duration, most: Duration) -> bool {
+    time.is_some_and(|time| !(least..=most).contains(&time.0))
+}
+
+impl GiveUpConfig {
+    /// Whether an age would drop everything, or nothing.
+    pub(super) fn is_wrong(&self) -> bool {
+        outside(
+            self.age,
+            Duration::from_secs(1),
+            Duration::from_secs(86_400),
+        )
+    }
 }
 
 /// The subnetwork interface of a station, as a socket.
@@ -314,9 +332,6 @@ impl HfConfig {
         let own = self.address.parse::<Address>();
         let no_node = own.is_err() || own.is_ok_and(Address::is_group);
         let no_group = |text: &String| !text.parse::<Address>().is_ok_and(Address::is_group);
-        let outside = |time: Option<Time>, least: Duration, most: Duration| {
-            time.is_some_and(|time| time.0 < least || time.0 > most)
-        };
         let (zero, second) = (Duration::ZERO, Duration::from_secs(1));
         let turn_max = Duration::from_millis(127_500);
         let day = second * 86_400;
@@ -382,6 +397,11 @@ impl HfConfig {
                 "sap must be 0 to 15 but 8 and 9, period 1 s to 100 s, octets 2048 at most, \
                  priority 15 at most, ttl 2 s to 15 days; what is expedited goes with ARQ, and \
                  `repeats` is for what goes without, 15 at most",
+            ),
+            (
+                self.give_up.as_ref().is_some_and(GiveUpConfig::is_wrong),
+                "hf.give_up",
+                "age must be 1 s to a day",
             ),
             (
                 self.segment

@@ -112,6 +112,11 @@ impl HfClientConfig {
                 "client.ttl",
                 "must be 2 s to a day",
             ),
+            (
+                self.give_up.as_ref().is_some_and(GiveUpConfig::is_wrong),
+                "client.give_up",
+                "age must be 1 s to a day",
+            ),
         ];
         let first = wrong.into_iter().find(|(wrong, ..)| *wrong);
         first.map(|(_, key, message)| (key, message))

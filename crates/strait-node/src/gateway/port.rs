@@ -435,6 +435,13 @@ impl Port {
     /// Gives the packets that aren't to go any more their fates, and says whether there were any.
     pub(crate) fn discard(&mut self, now: Instant, ledger: &mut Ledger) -> bool {
         let mut any = false;
+        while let Some(to) = self.too_old(now) {
+            self.give_up_queue(now, to, DropCause::Aged, ledger);
+            if let Link::Hf(hf) = &mut self.link {
+                hf.give_up_unanswered(now, to);
+            }
+            any = true;
+        }
         while let Some((packet, fate)) = self.queue.discard(now) {
             self.link.count_waiting(&packet, -1);
             count_queued(ledger, &packet, -1);
@@ -443,6 +450,12 @@ impl Port {
             any = true;
         }
         any
+    }
+
+    /// The neighbour whose whole queue is too old to be of use.
+    fn too_old(&self, now: Instant) -> Option<NeighbourId> {
+        let (at, to) = self.link.ip_client()?.expires()?;
+        (at <= now).then_some(to)
     }
 
     /// The port's limits go by this time from now on.
@@ -462,7 +475,9 @@ impl Port {
     /// When the port has something to do by itself, and why.
     pub(crate) fn wake(&self) -> Option<Wake> {
         let wake = |at: Option<Instant>, why| at.map(|at| Wake { at, why });
-        let age = wake(self.queue.wake(), WakeReason::Age);
+        let whole = self.link.ip_client().and_then(IpClient::expires);
+        let ages = whole.map(|(at, _)| at).into_iter().chain(self.queue.wake());
+        let age = wake(ages.min(), WakeReason::Age);
         // While it is down, nothing could leave.
         let starts = self.state.and_then(|_| self.queue.starts(self));
         let shaper = wake(starts, WakeReason::Shaper);

@@ -792,6 +792,13 @@ impl<T> Station<T> {
     pub fn is_linked(&self, to: usize) -> bool {
         self.peers.get(to).is_some_and(|peer| peer.link.is_made())
     }
+
+    /// Whether there is a link to a peer, which answered when it last was to.
+    #[must_use]
+    pub fn is_answered(&self, to: usize) -> bool {
+        let peer = self.peers.get(to);
+        peer.is_some_and(|peer| peer.link.is_made() && peer.unanswered == 0)
+    }
 }
 
 #[cfg(test)]

@@ -123,6 +123,18 @@ impl Hf {
         at.map(|at| Wake { at, why })
     }
 
+    /// The queue for a neighbour was too old. While that doesn't answer, what the station has and
+    /// is as old is no better.
+    pub(super) fn give_up_unanswered(&mut self, now: Instant, to: NeighbourId) {
+        if !self.station.is_answered(to.index()) {
+            let old = |ticket: &Ticket| match ticket {
+                Ticket::Packet(packet) => self.ip.is_too_old(now, packet),
+                Ticket::Client(_) => false,
+            };
+            self.station.give_up(to.index(), old);
+        }
+    }
+
     /// What the station has under way, when the medium is gone.
     pub(super) fn set_down(&mut self, now: Instant) -> Vec<Packet> {
         self.station.set_down();

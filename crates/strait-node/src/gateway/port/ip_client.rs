@@ -2,10 +2,12 @@
 //! somebody else's: which packets are repeated, how often others are sent, and when a queue is
 //! given up as a whole.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use strait_core::stats::PRIORITIES;
-use strait_core::{ClassId, NeighbourId, Packet};
+use strait_core::{ClassId, Instant, NeighbourId, Packet};
 use strait_qos::Policy;
 use strait_s5066::s_pdu;
 
@@ -17,8 +19,8 @@ pub(super) struct IpClient {
     arq: Vec<bool>,
     /// By neighbour: it is a group. Nobody of one could acknowledge anything.
     groups: Vec<bool>,
-    /// When all that waits for a neighbour is given up at once: above so many octets, and when its
-    /// link is lost.
+    /// When all that waits for a neighbour is given up at once: above so many octets, when a packet
+    /// has waited too long, and when its link is lost.
     give_up: Option<GiveUpConfig>,
     /// Packets are to be delivered in order.
     pub(super) in_order: bool,
@@ -26,6 +28,8 @@ pub(super) struct IpClient {
     copies: u32,
     /// By neighbour: octets, as C_PDUs have them, and packets in the queue.
     waiting: Vec<(usize, usize)>,
+    /// By neighbour: when the packets in the queue came, if their age counts.
+    came: Vec<BTreeMap<Instant, usize>>,
     /// By priority: packets in the queue.
     pub(super) queued: [u64; PRIORITIES],
 }
@@ -37,6 +41,7 @@ impl IpClient {
         Self {
             arq: classes.map(|class| repeated(&class.name)).collect(),
             waiting: alloc::vec![(0, 0); groups.len()],
+            came: alloc::vec![BTreeMap::new(); groups.len()],
             groups,
             give_up: rules.give_up.cloned(),
             in_order: rules.order == HfOrder::Sent,
@@ -72,9 +77,43 @@ impl IpClient {
             *octets = octets.saturating_add_signed(own);
             *count = count.saturating_add_signed(packets);
         }
+        self.count_age(packet, packets);
         let priority = s_pdu::priority(packet.info().dscp);
         let queued = &mut self.queued[usize::from(priority)];
         *queued = queued.saturating_add_signed(packets as i64);
+    }
+
+    fn count_age(&mut self, packet: &Packet, packets: isize) {
+        if self.age_limit().is_none() {
+            return;
+        }
+        let Some(came) = self.came.get_mut(packet.to.index()) else {
+            return;
+        };
+        let same = came.entry(packet.began()).or_default();
+        *same = same.saturating_add_signed(packets);
+        if *same == 0 {
+            came.remove(&packet.began());
+        }
+    }
+
+    fn age_limit(&self) -> Option<Duration> {
+        Some(self.give_up.as_ref()?.age?.0)
+    }
+
+    /// Whether a packet makes the whole queue too old to be of use.
+    pub(super) fn is_too_old(&self, now: Instant, packet: &Packet) -> bool {
+        let limit = self.age_limit();
+        limit.is_some_and(|limit| packet.began() + limit <= now)
+    }
+
+    /// When the queue for a neighbour becomes too old to be of use, and whose it is.
+    pub(super) fn expires(&self) -> Option<(Instant, NeighbourId)> {
+        let limit = self.age_limit()?;
+        let queues = self.came.iter().enumerate();
+        let oldest = queues.filter_map(|(to, came)| Some((*came.first_key_value()?.0, to)));
+        let (came, to) = oldest.min()?;
+        Some((came + limit, NeighbourId(to as u16)))
     }
 
     /// What waits for a neighbour: octets and packets.

@@ -152,6 +152,28 @@ fn a_queue_that_would_be_too_long_is_dropped_as_a_whole() {
 }
 
 #[test]
+fn a_queue_whose_first_packet_is_too_old_is_dropped_as_a_whole() {
+    let mut a = radio("give_up = { age = \"10 s\" }");
+    for nth in 0..3u16 {
+        let packet = udp("10.1.0.2", "10.2.0.2", 120 + usize::from(nth), 0);
+        a.handle(
+            Instant::from_secs(3 * u64::from(nth)),
+            frame(PortId::HOST, &packet),
+        );
+    }
+    let limit = Instant::from_secs(10);
+    assert_eq!(a.wake().map(|wake| wake.at), Some(limit));
+    a.handle(Instant::from_nanos(limit.as_nanos() - 1), Input::Timeout);
+    assert_eq!(a.stats().held(), 3);
+    a.handle(limit, Input::Timeout);
+    assert_eq!(
+        (a.stats().held(), a.stats().dropped.by(DropCause::Aged)),
+        (0, 3)
+    );
+    a.check();
+}
+
+#[test]
 fn longer_packets_than_the_ports_mtu_are_answered_with_it() {
     let mut a = radio("");
     for (octets, answered) in [(1400, false), (1401, true)] {
