@@ -11,6 +11,7 @@ use strait_world::scenario::{Loaded, Scenario};
 use toml::{Table, Value};
 
 use super::hf::{HEADER_OCTETS, HfStudy, load};
+use super::hf_wait::{TURN_BLOCKS, answered_s, others_s, sent_s};
 use crate::build::{BuildError, build};
 use crate::parallel::parallel;
 use crate::run::collect;
@@ -72,8 +73,6 @@ pub struct Nets {
     pub share_min: f64,
     /// How even its stations' shares are at least, by Jain's index.
     pub fair_min: f64,
-    /// How much longer a message takes there at most than between two with turns by the end.
-    pub wait_max_s: f64,
 }
 
 /// What is to be sent.
@@ -96,6 +95,9 @@ pub struct NetCells {
     pub fairness: f64,
     /// The share of transmissions that met another: with bulk, with messages.
     pub met: [f64; 2],
+    /// Bulk: from each second to the next packet that arrives from a station, by all of them, of
+    /// all seeds.
+    pub waits_s: Vec<f64>,
     /// Messages: from sending to arrival, of all seeds.
     pub delays_s: Vec<f64>,
     /// Messages that didn't arrive.
@@ -111,6 +113,28 @@ impl NetCells {
     #[must_use]
     pub fn delay_s(&self, share: f64) -> Option<f64> {
         percentile(&self.delays_s, share)
+    }
+
+    /// A percentile of the waits for a turn.
+    #[must_use]
+    pub fn wait_s(&self, share: f64) -> Option<f64> {
+        percentile(&self.waits_s, share)
+    }
+
+    /// How long a station of bulk is silent by the rule, 95 times of a hundred, if the rule says:
+    /// its last turn is answered, others have turns as long as can be, and its first packet comes,
+    /// which takes two blocks.
+    #[must_use]
+    pub fn wait_by_rule_s(&self) -> Option<f64> {
+        let others_s = others_s(self.access, self.stations, TURN_BLOCKS)?;
+        Some(answered_s() + others_s + sent_s(2))
+    }
+
+    /// How long a message takes by the rule, if it says, where each other station says one before:
+    /// each fits one block.
+    #[must_use]
+    pub fn delay_by_rule_s(&self) -> Option<f64> {
+        Some(others_s(self.access, self.stations, 1)? + sent_s(1))
     }
 }
 
@@ -211,6 +235,7 @@ impl Nets {
             share: 0.0,
             fairness: 0.0,
             met: [bulk, messages].map(met),
+            waits_s: bulk.iter().flat_map(|run| self.waits(run)).collect(),
             delays_s: Vec::new(),
             lost: 0,
             hash: 0,
@@ -244,6 +269,26 @@ impl Nets {
         };
         let flows = run.arrived.iter();
         flows.map(|packets| counted(packets) * bits / all).collect()
+    }
+
+    /// From each second of the time that is counted to the next packet from each station. Where
+    /// none comes any more, as long as it is known.
+    fn waits(&self, run: &Outcome) -> Vec<f64> {
+        let (begin, end) = (
+            self.warm_up.0.as_secs(),
+            self.end().as_nanos() / 1_000_000_000,
+        );
+        let of = |packets: &Vec<(f64, f64)>| {
+            let mut times: Vec<f64> = packets.iter().map(|(sent, delay)| sent + delay).collect();
+            times.sort_by(f64::total_cmp);
+            let wait = move |second: u64| {
+                let second = second as f64;
+                let next = times.partition_point(|at_s| *at_s < second);
+                times.get(next).copied().unwrap_or(end as f64) - second
+            };
+            (begin..end).map(wait).collect::<Vec<f64>>()
+        };
+        run.arrived.iter().flat_map(of).collect()
     }
 }
 

@@ -8,6 +8,7 @@ pub mod hf_calls;
 pub mod hf_ip;
 pub mod hf_nets;
 pub mod hf_rate;
+mod hf_wait;
 pub mod htb;
 pub mod na;
 pub mod na_local;
