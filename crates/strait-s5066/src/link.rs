@@ -112,10 +112,11 @@ impl Link {
         matches!(self.state, State::Calling { early: true, .. })
     }
 
-    /// Whether the other end is to be called before data may be sent.
+    /// Whether the other end is to be called before data may be sent. Who was told that a link is
+    /// over is answered first: it would take no data by a call while it holds on to the link.
     pub(crate) fn wants_call(&self, now: Instant) -> bool {
         match self.state {
-            State::Idle => true,
+            State::Idle => self.says.is_none(),
             State::Made { unheard, .. } => unheard.is_some_and(|until| until <= now),
             State::Calling { .. } | State::Breaking { .. } => false,
         }

@@ -283,3 +283,126 @@ fn data_that_meet_the_break_of_their_link_come() {
         }
     }
 }
+
+#[test]
+fn who_breaks_a_link_is_answered_before_it_is_called() {
+    // Found by the swarm: the called had something to say when it heard of the break, and called in
+    // place of an answer. Its data came while the other held on to the old link, and was lost.
+    let mut world = known_pair(Air::at(9600, 0.0));
+    world.offer(0, 1, 84, true);
+    world.run(world.now + Duration::from_secs(10));
+    while world.stations[1].is_linked(0) {
+        world.run(world.now + Duration::from_millis(10));
+    }
+    // With what is expedited under way, nobody can say that none of it was taken.
+    world.offer(1, 0, 84, true);
+    expedite(&mut world, 1, 0, 4, 84);
+    world.run(world.now + Duration::from_secs(60));
+    let outcomes = &world.outcomes[1];
+    assert!(
+        outcomes.iter().all(|(_, delivered)| *delivered),
+        "{outcomes:?}"
+    );
+    assert_eq!(world.marks(0).len(), 3);
+}
+
+/// Spoils octets of the transmission that has just begun, for station 1.
+fn spoil(world: &mut World, octets: core::ops::Range<usize>) {
+    for event in world.events.values_mut() {
+        if let Event::Arrive { to: 1, bytes, .. } = event {
+            bytes[octets.clone()].fill(0x55);
+        }
+    }
+}
+
+/// Station 1 has a link that 0 knows nothing of, and takes as its own what 0 sends it with another
+/// call, which alone isn't heard. All the while 0 hears nobody.
+fn taken_by_an_old_link() -> World {
+    let mut world = known_pair(Air::at(9600, 0.0));
+    world.stations[0].settings.calls_max = 1000;
+    world.deaf[0][1] = true;
+    world.offer(0, 1, 84, true);
+    // The call, and none of its data.
+    spoil(&mut world, 40..500);
+    world.run(world.now + Duration::from_secs(3));
+    assert!(world.stations[1].is_linked(0));
+    let (now, state) = (world.now, world.state());
+    world.stations[0].set_down();
+    world.fall_silent(0);
+    world.stations[0].set_up(now, state);
+    world.offer(0, 1, 84, true);
+    spoil(&mut world, 0..20);
+    world.run(world.now + Duration::from_millis(2500));
+    assert_eq!(world.marks(1), [0, 3]);
+    world
+}
+
+/// What a link took that is gone doesn't come again, and the next data does.
+fn expect_taken_once(mut world: World) {
+    world.deaf[0][1] = false;
+    world.run(world.now + Duration::from_secs(200));
+    world.offer(0, 1, 84, true);
+    world.run(world.now + Duration::from_secs(100));
+    assert_eq!(world.marks(1), [0, 3, 4]);
+    assert_eq!(
+        world.outcomes[0],
+        [(0, true), (2, false), (3, false), (4, true)]
+    );
+}
+
+#[test]
+fn what_an_old_link_took_of_a_lost_call_is_not_taken_again() {
+    // Found by the swarm: the called still had the link that its caller had forgotten.
+    expect_taken_once(taken_by_an_old_link());
+}
+
+#[test]
+fn what_a_lost_link_took_is_not_taken_again_when_its_call_is_repeated() {
+    // Found by the swarm: the called lost the old link before it heard the call.
+    let mut world = taken_by_an_old_link();
+    let (now, state) = (world.now, world.state());
+    world.stations[1].set_down();
+    world.stations[1].set_up(now, state);
+    assert!(!world.stations[1].is_linked(0));
+    expect_taken_once(world);
+}
+
+#[test]
+fn what_a_link_being_broken_took_is_not_taken_again_when_its_call_is_repeated() {
+    // Found by the swarm: the called was about to break the link, which took the data as its own.
+    let mut world = taken_by_an_old_link();
+    world.stations[1].peers[0].link.break_off();
+    while world.stations[1].peers[0].link.is_there() && !world.stations[1].is_linked(0) {
+        world.run(world.now + Duration::from_millis(100));
+    }
+    // It heard the next call before it was done.
+    assert!(world.stations[1].is_linked(0));
+    expect_taken_once(world);
+}
+
+#[test]
+fn a_late_answer_to_a_call_with_data_has_the_data_repeated() {
+    // Found by the swarm: the called answers later than its caller waits.
+    let mut world = known_pair(Air::at(9600, 0.0));
+    world.stations[1].settings.guard = Duration::from_secs(4);
+    for after_s in [0, 100] {
+        world.run(world.now + Duration::from_secs(after_s));
+        world.offer(0, 1, 84, true);
+    }
+    world.run(world.now + Duration::from_secs(200));
+    assert_eq!(world.marks(1), [0, 2, 3]);
+    assert!(world.stations[0].stats().unanswered > 0);
+}
+
+#[test]
+fn a_link_is_made_data_come_and_the_link_is_broken_when_it_is_idle() {
+    let mut world = World::pair(Air::at(9600, 0.0));
+    world.offer(0, 1, 100, true);
+    world.run(Instant::from_secs(20));
+    assert_eq!(world.marks(1), [0]);
+    assert_eq!(world.outcomes[0], [(0, true)]);
+    assert!(world.stations[0].is_linked(1) && world.stations[1].is_linked(0));
+    world.run(Instant::from_secs(160));
+    assert!(!world.stations[0].is_linked(1) && !world.stations[1].is_linked(0));
+    assert_eq!(world.collisions, 0);
+}

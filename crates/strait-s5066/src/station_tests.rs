@@ -75,6 +75,8 @@ struct World {
     collisions: u32,
     /// By transmission: another one was under way.
     spoilt: Vec<bool>,
+    /// By transmission: when it began, from whom and to whom it was.
+    begun: Vec<(Instant, usize, usize)>,
     /// Every transmission: who, when its octets began, its blocks.
     turns: Vec<(usize, Instant, u32)>,
     /// Types of D_PDUs sent.
@@ -110,6 +112,7 @@ impl World {
             copies: 1,
             collisions: 0,
             spoilt: Vec::new(),
+            begun: Vec::new(),
             turns: Vec::new(),
             kinds: BTreeMap::new(),
         };
@@ -153,20 +156,24 @@ impl World {
     fn restart(&mut self, number: usize, settings: Settings) {
         let station = self.station(number, settings, 1 + self.now.as_nanos());
         self.stations[number] = station;
+        self.fall_silent(number);
+        self.settle(number);
+    }
+
+    /// What a station was sending ends in the middle.
+    fn fall_silent(&mut self, number: usize) {
         self.events.retain(|_, event| match event {
             Event::Pull(of) | Event::Drained(of) => *of != number,
             Event::Arrive { from, .. } => *from != number,
             Event::Carrier(..) | Event::Advance(_) => true,
         });
-        if let Some(keyed) = self.keyed[number].take() {
-            for other in (0..self.keyed.len()).filter(|other| *other != number) {
-                self.plan(
-                    self.now + Duration::from_millis(600),
-                    Event::Carrier(other, keyed.turn, false),
-                );
-            }
+        let Some(keyed) = self.keyed[number].take() else {
+            return;
+        };
+        for other in (0..self.keyed.len()).filter(|other| *other != number) {
+            let over = Event::Carrier(other, keyed.turn, false);
+            self.plan(self.now + Duration::from_millis(600), over);
         }
-        self.settle(number);
     }
 
     fn plan(&mut self, at: Instant, event: Event) {
@@ -313,6 +320,7 @@ impl World {
             .map(|keyed| keyed.turn)
             .collect();
         self.spoilt.push(false);
+        self.begun.push((self.now, number, to));
         if on_air.len() > 1 {
             self.collisions += 1;
             on_air.iter().for_each(|turn| self.spoilt[*turn] = true);
@@ -469,19 +477,6 @@ fn assert_once(marks: &[u32]) {
     let mut sorted = Vec::from(marks);
     sorted.sort_unstable();
     assert!(sorted.windows(2).all(|pair| pair[0] < pair[1]));
-}
-
-#[test]
-fn a_link_is_made_data_come_and_the_link_is_broken_when_it_is_idle() {
-    let mut world = World::pair(Air::at(9600, 0.0));
-    world.offer(0, 1, 100, true);
-    world.run(Instant::from_secs(20));
-    assert_eq!(world.marks(1), [0]);
-    assert_eq!(world.outcomes[0], [(0, true)]);
-    assert!(world.stations[0].is_linked(1) && world.stations[1].is_linked(0));
-    world.run(Instant::from_secs(160));
-    assert!(!world.stations[0].is_linked(1) && !world.stations[1].is_linked(0));
-    assert_eq!(world.collisions, 0);
 }
 
 #[test]

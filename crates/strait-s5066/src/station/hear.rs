@@ -43,11 +43,7 @@ impl<T> Station<T> {
         self.finder = finder;
         let lasted = now.since(self.on_since);
         self.end_measuring(self.speaker);
-        let patience = self.patience();
-        let others = self.peers.iter_mut().enumerate();
-        for (_, peer) in others.filter(|(number, _)| self.spoke != Some(*number)) {
-            peer.link.put_off(self.on_since, now, patience);
-        }
+        self.put_off(now);
         match self.speaker.take() {
             Some(number) => self.peers[number].air.1 += lasted,
             None => self.others += lasted,

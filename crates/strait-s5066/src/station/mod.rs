@@ -519,6 +519,7 @@ impl<T> Station<T> {
             return;
         };
         self.peers[on_air.peer].air.0 += now.since(self.on_since);
+        self.put_off(now);
         self.plain_end = on_air.plain.then_some(now);
         let to = self.peers[on_air.peer].address;
         self.share.note_turn(self.settings.own, to);
@@ -530,6 +531,15 @@ impl<T> Station<T> {
             Phase::Quiet(now + self.rest(&on_air))
         };
         self.advance(now);
+    }
+
+    /// A transmission ended, whoever made it: no peer can have shown meanwhile that it knows of its
+    /// link.
+    fn put_off(&mut self, now: Instant) {
+        let patience = self.patience();
+        for peer in &mut self.peers {
+            peer.link.put_off(self.on_since, now, patience);
+        }
     }
 
     /// Brings the station up to this moment.
