@@ -79,15 +79,15 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
                 place_ports(loaded, &topology, id, &mut config);
                 let ports = config.ports.len() as u8 + 1;
                 packing.push(Packing::of(&config));
-                let urgent: Vec<_> = config.ports.iter().map(PortConfig::urgent_check).collect();
+                let framing =
+                    |port: &PortConfig| (port.urgent_check(), port.profile == LinkProfile::Hbh);
+                let framing: Vec<_> = config.ports.iter().map(framing).collect();
                 let factory = GatewayFactory::new(config)
                     .map_err(|error| ConfigError::of_file(&member.name, error.to_string()))?;
                 let node = world.add_node(&member.name, Box::new(factory));
                 world.reserve_ports(node, ports);
-                for (port, check) in (1..).map(PortId).zip(urgent) {
-                    if let Some(check) = check {
-                        world.set_urgent(node, port, check);
-                    }
+                for (port, (urgent, hops)) in (1..).map(PortId).zip(framing) {
+                    world.set_framing(node, port, urgent, hops);
                 }
                 node
             }

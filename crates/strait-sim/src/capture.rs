@@ -31,9 +31,11 @@ enum Octets {
 impl Octets {
     fn of(carries: Carries) -> Self {
         match carries {
-            Carries::Packets | Carries::Ethernet | Carries::Frames | Carries::DPdus => {
-                Self::Records
-            }
+            Carries::Packets
+            | Carries::Ethernet
+            | Carries::Frames
+            | Carries::Hops
+            | Carries::DPdus => Self::Records,
             Carries::Octets { urgent: None } => Self::Frames(Unstuffer::new(SNAP_OCTETS)),
             Carries::Octets {
                 urgent: Some(check),
@@ -88,6 +90,8 @@ pub(crate) enum Carries {
     Ethernet,
     /// Our link frames.
     Frames,
+    /// Frames of reliable hops.
+    Hops,
     /// D_PDUs of STANAG 5066, one a pull.
     DPdus,
     /// Our link frames on an octet stream, which may have urgent frames with this check.
@@ -109,6 +113,7 @@ impl Captures {
                 let linktype = match carries {
                     Carries::Packets => linktype::RAW,
                     Carries::Ethernet => linktype::ETHERNET,
+                    Carries::Hops => linktype::USER3,
                     Carries::DPdus => linktype::STANAG_5066_D_PDU,
                     Carries::Frames | Carries::Octets { urgent: None } => linktype::USER0,
                     Carries::Octets { urgent: Some(_) } => linktype::USER2,

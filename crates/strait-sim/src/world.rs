@@ -88,6 +88,8 @@ struct Port {
     room_at: Option<Instant>,
     /// The check of its urgent frames, if it is an octet stream with such.
     urgent: Option<SegmentCheck>,
+    /// Its frames are those of reliable hops.
+    hops: bool,
     /// By neighbour, the packets that its frames go in.
     envelopes: BTreeMap<NeighbourId, Envelope>,
     /// Its radio.
@@ -493,11 +495,18 @@ impl World {
         have.resize_with(have.len().max(usize::from(ports)), Port::default);
     }
 
-    /// Says that an octet stream has urgent frames with this check, so that captures of it hold
-    /// octets as they are.
-    pub fn set_urgent(&mut self, node: NodeIndex, port: PortId, check: SegmentCheck) {
+    /// Says for captures what a port sends: an octet stream with urgent frames of this check, of
+    /// which they hold the octets as they are, or frames of reliable hops.
+    pub fn set_framing(
+        &mut self,
+        node: NodeIndex,
+        port: PortId,
+        urgent: Option<SegmentCheck>,
+        hops: bool,
+    ) {
         self.reserve_ports(node, port.0 + 1);
-        self.slots[node.0].ports[port.index()].urgent = Some(check);
+        let port = &mut self.slots[node.0].ports[port.index()];
+        (port.urgent, port.hops) = (urgent, hops);
     }
 
     /// The number that the node's next port gets.

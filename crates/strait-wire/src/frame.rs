@@ -30,6 +30,8 @@ pub mod linktype {
     pub const USER0: u16 = 147;
     /// Private; here octets of a serial line with urgent frames.
     pub const USER2: u16 = 149;
+    /// Private; here the frames of reliable hops.
+    pub const USER3: u16 = 150;
     /// IPv4 packets.
     pub const IPV4: u16 = 228;
     /// IPv6 packets.

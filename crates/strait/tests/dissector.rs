@@ -452,3 +452,75 @@ fn compressed_payloads_are_read_as_the_simulator_sends_them() {
         assert_eq!(row[2], "fd00:1::2");
     }
 }
+
+/// Frames of reliable hops, with 5 % of them lost: packets that are told by earlier headers become
+/// what the first gateway was given.
+#[test]
+fn reliable_hops_are_read_as_the_simulator_sends_them() {
+    if !has_tshark("the dissector") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let captures = simulated(folder.path(), "lab/hbh-chain.toml", &[]);
+    let names = [
+        "strait_hbh.check_ok",
+        "strait_hbh.kind",
+        "strait_hbh.packet",
+        "strait_hbh.before",
+        "strait_hbh.relative",
+        "tcp.flags.syn",
+    ];
+    let hops = ["-Y", "strait_hbh"];
+    let path = captures.join("strait-a.pcapng");
+    let rows = fields(folder.path(), &path, &names, &hops);
+    assert!(rows.len() > 200 && rows.iter().all(|row| row[0] == "1"));
+    let given = sent(&captures.join("strait-ha.pcapng"), linktype::RAW);
+    let new = rows
+        .iter()
+        .filter(|row| !row[2].is_empty() && row[3].is_empty());
+    // A SYN's longest segment is lowered on the way.
+    let data: Vec<Vec<u8>> = new
+        .filter(|row| !row[5].starts_with('1'))
+        .map(|row| octets(&row[2]))
+        .collect();
+    assert!(data.len() > 60 && data.iter().all(|packet| given.contains(packet)));
+    assert!(rows.iter().filter(|row| !row[4].is_empty()).count() > 50);
+    assert!(rows.iter().any(|row| !row[3].is_empty()), "5 % are lost");
+
+    // Any bit of a frame, and every length.
+    let frames = sent(&path, linktype::USER3);
+    let hellos = frames.iter().filter(|frame| frame[0] == 0x0b).cloned();
+    let content = frames.iter().filter(|frame| frame[0] >= 0x80);
+    let shortest = content.min_by_key(|frame| frame.len()).unwrap();
+    let mut all: Vec<Vec<u8>> = hellos.collect();
+    let before = all.len();
+    all.push(shortest.clone());
+    all.extend((0..shortest.len() * 8).map(|bit| {
+        let mut octets = shortest.clone();
+        octets[bit / 8] ^= 1 << (bit % 8);
+        octets
+    }));
+    all.extend((1..shortest.len()).map(|length| shortest[..length].to_vec()));
+    let path = folder.path().join("damaged.pcapng");
+    capture(&path, linktype::USER3, &all);
+    let rows = fields(folder.path(), &path, &["strait_hbh.check_ok"], &[]);
+    assert!(rows[..=before].iter().all(|row| row[0] == "1"));
+    assert!(rows[before + 1..].iter().all(|row| row[0] != "1"));
+}
+
+#[test]
+fn parity_of_reliable_hops_is_read() {
+    if !has_tshark("the dissector") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let captures = simulated(folder.path(), "lab/hbh-parity.toml", &[]);
+    let path = captures.join("strait-a.pcapng");
+    let names = ["strait_hbh.check_ok", "strait_hbh.others"];
+    let parity = ["-Y", "strait_hbh.kind == \"parity\""];
+    let rows = fields(folder.path(), &path, &names, &parity);
+    assert!(rows.len() > 50 && rows.iter().all(|row| row[0] == "1"));
+    // Each is behind three packets: the first, and two others.
+    let three = rows.iter().filter(|row| row[1].split(',').count() == 2);
+    assert!(three.count() * 2 > rows.len());
+}

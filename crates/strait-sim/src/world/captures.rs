@@ -36,6 +36,8 @@ impl World {
             } else if link.serial {
                 let urgent = self.slots[node].ports[port].urgent;
                 Carries::Octets { urgent }
+            } else if self.slots[node].ports[port].hops {
+                Carries::Hops
             } else {
                 Carries::Frames
             };

@@ -9,7 +9,11 @@ use std::process::ExitCode;
 use anyhow::Context;
 use strait_link::payload::Dictionary;
 
-const LUA: &str = include_str!("../../assets/strait.lua");
+/// One script, as Wireshark reads one file: the second part uses the sums and kinds of the first.
+const LUA: &str = concat!(
+    include_str!("../../assets/strait.lua"),
+    include_str!("../../assets/hbh.lua")
+);
 const FILE: &str = "strait.lua";
 /// Where the dictionary of compressed payloads goes.
 const PLACE: &str = "local DICTIONARY = \"\"";
@@ -18,7 +22,8 @@ const PLACE: &str = "local DICTIONARY = \"\"";
 ///
 /// It reads what `--pcap` writes (LINKTYPE_USER0), UDP links by "Decode As", and octets of serial
 /// lines as they are (LINKTYPE_USER1): segments, their checks, packets made whole, and inside them
-/// hellos, IP, compressed headers and payloads.
+/// hellos, IP, compressed headers and payloads. The same of reliable hops (LINKTYPE_USER3): what is
+/// acknowledged, sent again, and told by earlier headers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  strait dissector install\n  \
                   strait dissector install --dictionary reports.dict\n  \
