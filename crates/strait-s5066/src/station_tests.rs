@@ -889,3 +889,6 @@ fn what_nobody_wants_any_more_is_given_up_on_the_air_and_the_rest_comes() {
 
 #[path = "station_net_tests.rs"]
 mod net;
+
+#[path = "station_fade_tests.rs"]
+mod fades;

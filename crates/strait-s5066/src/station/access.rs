@@ -21,6 +21,10 @@ pub enum Access {
     Csma(Csma),
 }
 
+/// With slots of stations, the most doublings of the rounds among which is drawn: 18 s for two
+/// stations and slots of 3 s.
+const ROUNDS_DOUBLED_MAX: u32 = 2;
+
 impl Access {
     /// The slots of stations, if it is these.
     #[must_use]
@@ -88,14 +92,15 @@ pub enum Order {
 /// What a station knows of how crowded the air is, and of who has it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
-    /// How often the number of slots is doubled.
+    /// How often the number of slots, or of rounds of them, is doubled.
     crowding: u32,
     /// Whether a D_PDU of the transmission that we heard last was understood; none was heard since
     /// our own if absent.
     pub(super) understood: Option<bool>,
     /// Who had the air last, if that is known: who answers doesn't take it.
     last: Option<Address>,
-    /// From whom to whom the last transmission went.
+    /// From whom to whom the last transmission went, if it was more than data without ARQ: nobody
+    /// answers that.
     way: Option<(Address, Address)>,
     /// The peer with whom answers go to and fro, and since when.
     exchange: Option<(usize, Instant)>,
@@ -104,16 +109,18 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// A D_PDU of the transmission that we hear was understood.
-    pub(super) fn note(&mut self, from: Address, to: Address) {
+    /// A D_PDU of the transmission that we hear was understood, data without ARQ if it is `plain`.
+    pub(super) fn note(&mut self, from: Address, to: Address, plain: bool) {
         if self.understood.replace(true) != Some(true) {
-            self.note_turn(from, to);
+            self.note_turn(from, to, plain);
+        } else if !plain {
+            self.way = Some((from, to));
         }
     }
 
     /// A transmission went from one to another.
-    pub(super) fn note_turn(&mut self, from: Address, to: Address) {
-        let way = self.way.replace((from, to));
+    pub(super) fn note_turn(&mut self, from: Address, to: Address, plain: bool) {
+        let way = core::mem::replace(&mut self.way, (!plain).then_some((from, to)));
         if way != Some((to, from)) || self.last.is_none() {
             self.last = Some(from);
         }
@@ -143,13 +150,23 @@ impl<T> Station<T> {
     /// nobody answers him; once one of them has spoken, his own slot comes (see
     /// [`Station::wait_after_hearing`]). Without slots, the peer that was answered may have more to
     /// say, and isn't heard at once.
-    pub(super) fn rest(&mut self, on_air: &OnAir) -> Duration {
+    ///
+    /// Nobody tells who sends without ARQ that he met another one, either. Who does so `again`, and
+    /// heard nobody since, comes later by chance, lest two go on in step.
+    pub(super) fn rest(&mut self, on_air: &OnAir, again: bool) -> Duration {
         self.share.exchange = None;
+        let later = if again {
+            self.chance.below(2) as u32
+        } else {
+            0
+        };
         match self.settings.access {
-            Access::Slots(slots) if on_air.plain => slots.wait() + slots.length * self.nodes() * 2,
-            Access::Slots(slots) => slots.wait(),
-            Access::Csma(csma) => self.contend(csma),
-            Access::Turns if on_air.answers => self.answer_time(),
+            Access::Slots(slots) if on_air.plain => {
+                self.own_slot(slots) + slots.length * self.nodes() * 2
+            }
+            Access::Slots(slots) => self.own_slot(slots),
+            Access::Csma(csma) => self.contend(csma) + self.slot(csma) * later,
+            Access::Turns if on_air.answers || later > 0 => self.answer_time(),
             Access::Turns => self.settings.guard,
         }
     }
@@ -169,7 +186,10 @@ impl<T> Station<T> {
                 self.answer_time() * slots
             }
             (Access::Slots(slots), _) => {
-                let wait = slots.wait();
+                if self.share.understood == Some(true) {
+                    self.share.crowding = self.share.crowding.saturating_sub(1);
+                }
+                let wait = self.own_slot(slots);
                 own_end
                     .map(|end| end + wait)
                     .filter(|slot| self.on_since <= *slot)
@@ -188,12 +208,16 @@ impl<T> Station<T> {
     }
 
     /// What a station waits that wasn't answered, whether it heard others instead or nobody. Two
-    /// stations that began at the same time must not do so again: without slots of their own they
-    /// wait by chance, the more the longer nothing is heard.
+    /// stations that began at the same time must not do so again: they wait by chance, the more
+    /// the longer nothing is heard; with slots of their own, once these haven't helped.
     pub(super) fn wait_after_silence(&mut self, unanswered: u32) -> Duration {
         self.share.exchange = None;
         let wait = match self.settings.access {
-            Access::Slots(slots) => slots.wait(),
+            Access::Slots(slots) => {
+                let wait = self.own_slot(slots);
+                self.share.crowding = (self.share.crowding + 1).min(ROUNDS_DOUBLED_MAX);
+                self.rest_of(slots, wait)
+            }
             // Once or twice others were in the way, and the order helps. Then it is a fade, which
             // takes its time.
             Access::Csma(csma) => {
@@ -209,6 +233,32 @@ impl<T> Station<T> {
             Access::Turns => self.back_off(unanswered),
         };
         wait.max(self.settings.guard)
+    }
+
+    /// To the station's own slot, in one of so many rounds: two may have one number.
+    fn own_slot(&mut self, slots: Slots) -> Duration {
+        let rounds = 1u64 << self.share.crowding;
+        slots.wait() + self.slot_round(slots) * self.chance.below(rounds) as u32
+    }
+
+    /// A slot of each station, if their numbers follow each other.
+    fn slot_round(&self, slots: Slots) -> Duration {
+        slots.length * (self.nodes() + 1)
+    }
+
+    /// What is left of a wait, or of one for a later round. Of two that met, who ended first counts
+    /// from what it hears of the other's end. The other counts from there, too, not from when it
+    /// knows that no answer comes: its slot would be that of the first.
+    fn rest_of(&self, slots: Slots, wait: Duration) -> Duration {
+        let passed = match self.share.understood {
+            Some(_) => Duration::ZERO,
+            None => self.now.since(self.share.own_end),
+        };
+        let round = self.slot_round(slots);
+        let late = passed.saturating_sub(wait).as_nanos();
+        let rounds = late.div_ceil(round.as_nanos().max(1));
+        let wait = wait + round * u32::try_from(rounds).unwrap_or(u32::MAX);
+        wait.saturating_sub(passed)
     }
 
     /// A time by chance that is longer the more often nothing was heard.

@@ -112,7 +112,8 @@ impl<T> Station<T> {
 
     fn take(&mut self, now: Instant, d_pdu: &DPdu<'_>) {
         self.stats.d_pdus_in += 1;
-        self.share.note(d_pdu.from, d_pdu.to);
+        let plain = d_pdu.body.kind() == 7;
+        self.share.note(d_pdu.from, d_pdu.to, plain);
         let damaged = d_pdu.body.segment().is_some_and(|segment| !segment.intact);
         self.stats.damaged += u64::from(damaged);
         let known = |address| self.peers.iter().position(|it| it.address == address);

@@ -520,15 +520,17 @@ impl<T> Station<T> {
         };
         self.peers[on_air.peer].air.0 += now.since(self.on_since);
         self.put_off(now);
+        let again = on_air.plain && self.plain_end.is_some();
         self.plain_end = on_air.plain.then_some(now);
         let to = self.peers[on_air.peer].address;
-        self.share.note_turn(self.settings.own, to);
+        self.share
+            .note_turn(self.settings.own, to, on_air.is_plain());
         (self.share.own_end, self.share.understood) = (now + self.latency(), None);
         self.follow_agreement(on_air.peer);
         self.phase = if on_air.wants_answer {
             Phase::Awaiting(now + self.answer_time())
         } else {
-            Phase::Quiet(now + self.rest(&on_air))
+            Phase::Quiet(now + self.rest(&on_air, again))
         };
         self.advance(now);
     }

@@ -93,6 +93,8 @@ pub(super) struct OnAir {
     pub(super) answers: bool,
     /// It has data without ARQ.
     pub(super) plain: bool,
+    /// It has something beside data.
+    pub(super) word: bool,
     /// It has no data.
     pub(super) brief: bool,
     /// Acknowledgements have gone out up to so many places above the lower edge.
@@ -102,6 +104,13 @@ pub(super) struct OnAir {
     /// Times that the acknowledgement may go again where there is room: without it, all that it
     /// tells of is sent again.
     acks_again: u8,
+}
+
+impl OnAir {
+    /// Whether it has data without ARQ and nothing else.
+    pub(super) const fn is_plain(&self) -> bool {
+        self.plain && !self.word && !self.wants_answer
+    }
 }
 
 impl<T> Station<T> {
@@ -220,6 +229,7 @@ impl<T> Station<T> {
             wants_answer: false,
             answers: false,
             plain: false,
+            word: false,
             brief,
             acked: None,
             said: None,
@@ -332,7 +342,9 @@ impl<T> Station<T> {
         }
         let before = out.len();
         let eot = eot(room.starts, on_air.ends);
-        if !self.write_word(&mut on_air, room, eot, out)
+        let word = self.write_word(&mut on_air, room, eot, out);
+        on_air.word |= word;
+        if !word
             && !self.write_data(&mut on_air, room, rate, eot, out)
             && !self.write_again(&mut on_air, room, rate, eot, out)
             && !on_air.begins
