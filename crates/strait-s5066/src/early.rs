@@ -107,8 +107,8 @@ impl Early {
         let taken = doubt || self.heard.is_some() && self.heard == call.map(|call| call.1);
         let stale = |(to, _)| to != life || taken && !held;
         let Some((_, epoch)) = call.filter(|call| !stale(*call)) else {
-            // Without data, it is a call like any other.
-            self.deaf = call.is_some();
+            // Without data, it is a call like any other, and tells of no epoch.
+            (self.deaf, self.doubt) = (call.is_some(), doubt && call.is_none());
             // What may have been taken isn't taken again, whatever goes on with it.
             self.heard = call.map_or(self.heard, |call| Some(call.1));
             (self.sending, self.receiving) = (None, None);
@@ -236,6 +236,24 @@ mod tests {
             }
             assert_eq!(called.hear_answer(call(4)), None);
             assert!(called.hear_call(call(5), false, OWN, 9).receive_anew);
+        }
+        // A call without data tells nothing of what may have been taken.
+        for linked in [true, false] {
+            for calls in [true, false] {
+                let mut called = known();
+                if !linked {
+                    called.lose_link();
+                }
+                let verdict = called.hear_call(Ours::default(), linked, OWN, 9);
+                assert_eq!(verdict, Verdict::anew(OWN));
+                if calls {
+                    called.call(10).expect("it knows the other");
+                    assert_eq!(called.hear_answer(call(4)), None);
+                } else {
+                    let verdict = called.hear_call(call(4), false, OWN, 9);
+                    assert_eq!(verdict, Verdict::anew(OWN));
+                }
+            }
         }
         let mut caller = known();
         caller.lose_link();
