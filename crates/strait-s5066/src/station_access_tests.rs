@@ -292,6 +292,26 @@ fn a_caller_whose_turn_comes_late_is_not_called_meanwhile() {
 }
 
 #[test]
+fn a_link_whose_answers_are_slow_is_not_lost() {
+    // The other takes longer to begin than this one waits for it, and is heard all the same.
+    let station = |number: usize| Settings {
+        guard: Duration::from_millis(if number == 1 { 1200 } else { 50 }),
+        answer_margin: Duration::ZERO,
+        ..settings(number)
+    };
+    let mut world = World::new(Air::at(9600, 0.0), [0, 1].map(station).into());
+    for _ in 0..60 {
+        world.offer(0, 1, 100, true);
+        world.run(world.now + Duration::from_secs(10));
+    }
+    world.run(world.now + Duration::from_secs(60));
+    let stats = world.stations[0].stats();
+    assert!(stats.unanswered > 20, "{stats:?}");
+    assert_eq!((stats.links_made, stats.links_lost), (1, 0));
+    assert_eq!(world.marks(1).len(), 60);
+}
+
+#[test]
 fn a_round_has_slots_that_are_long_enough_to_hear_in() {
     let short = Csma {
         slot: Duration::from_millis(10),

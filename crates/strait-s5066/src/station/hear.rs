@@ -54,41 +54,21 @@ impl<T> Station<T> {
         if let Some(peer) = self.spoke {
             self.next_peer = peer;
         }
-        let adapts = self.adapts();
         for number in 0..self.peers.len() {
             let peer = &mut self.peers[number];
             peer.early.deaf = false;
-            if !core::mem::take(&mut peer.awaited) {
-                // Others came in between, and it answers late: what it doesn't tell of hasn't come.
-                if core::mem::take(&mut peer.answered) {
-                    peer.send.end_answer();
-                    peer.expedited.end_answer();
-                }
-                continue;
-            }
+            // Others may have come in between, or it takes its time: late, it has answered, too.
+            let awaited = core::mem::take(&mut peer.awaited);
             // Who speaks to us is there, whether it has heard our message or not.
-            let spoke = self.spoke == Some(number) && peer.management.is_open();
+            let spoke = awaited && self.spoke == Some(number) && peer.management.is_open();
             // A call that was heard for a part isn't answered yet.
             let open = peer.link.waits();
             if (core::mem::take(&mut peer.answered) || spoke) && !open {
-                peer.unanswered = 0;
-                peer.send.end_answer();
-                peer.expedited.end_answer();
-                let news = peer.quality.take_news();
-                let least = if adapts {
-                    peer.towards.least_caution()
-                } else {
-                    1
-                };
-                // A channel that got much worse is to be learnt about soon.
-                peer.caution = match news {
-                    (0, _) => peer.caution,
-                    (frames, lost) if lost * 2 > frames => CAUTION,
-                    _ => (peer.caution / 2).max(least),
-                };
-                self.miss_message(number);
-                self.learn_rate(now, number, news);
-            } else {
+                if awaited {
+                    self.miss_message(number);
+                }
+                self.take_answer(now, number);
+            } else if awaited {
                 missed = missed.max(Some(self.miss_answer(now, number)));
             }
         }
@@ -97,6 +77,28 @@ impl<T> Station<T> {
             wait = self.wait_after_silence(unanswered);
         }
         self.phase = Phase::Quiet(now + wait);
+    }
+
+    /// A peer has said what came: what it doesn't tell of hasn't.
+    fn take_answer(&mut self, now: Instant, number: usize) {
+        let adapts = self.adapts();
+        let peer = &mut self.peers[number];
+        peer.unanswered = 0;
+        peer.send.end_answer();
+        peer.expedited.end_answer();
+        let news = peer.quality.take_news();
+        let least = if adapts {
+            peer.towards.least_caution()
+        } else {
+            1
+        };
+        // A channel that got much worse is to be learnt about soon.
+        peer.caution = match news {
+            (0, _) => peer.caution,
+            (frames, lost) if lost * 2 > frames => CAUTION,
+            _ => (peer.caution / 2).max(least),
+        };
+        self.learn_rate(now, number, news);
     }
 
     /// Whether a peer waits for an answer.
