@@ -204,6 +204,62 @@ fn what_is_unknown_not_connected_or_makes_no_sense_is_warned_of_and_warnings_nev
     assert_eq!(warning(&stranger), None);
 }
 
+/// Lets station 0 of a world hear that 1 doesn't know what 1 was sent by long numbers.
+fn deny(world: &mut World) {
+    let mut bytes = Vec::new();
+    let d_pdu = DPdu {
+        eow: 0,
+        eot: 1,
+        to: address(0),
+        from: address(1),
+        body: Body::Warning {
+            received: 9,
+            reason: 0,
+        },
+    };
+    d_pdu.put(&mut bytes);
+    world.stations[0].hear(world.now, &bytes);
+    world.kinds.clear();
+}
+
+#[test]
+fn who_has_sent_long_numbers_knows_them_whatever_anybody_says() {
+    let mut world = World::pair(Air::at(9600, 0.0));
+    world.offer(0, 1, 100, true);
+    world.run(Instant::from_secs(30));
+    deny(&mut world);
+    assert!(!world.stations[0].is_linked(1));
+    world.offer(0, 1, 100, true);
+    world.run(Instant::from_secs(100));
+    assert_eq!(world.marks(1), [0, 1]);
+    assert!(world.kinds.contains_key(&9) && !world.kinds.contains_key(&0));
+}
+
+#[test]
+fn who_says_that_it_knows_no_long_numbers_gets_none_for_an_hour() {
+    let mut world = World::pair(Air::at(9600, 0.0));
+    world.offer(0, 1, 100, true);
+    while !world.stations[0].is_linked(1) {
+        world.run(world.now + Duration::from_millis(10));
+    }
+    // It has sent none yet.
+    deny(&mut world);
+    let denied = world.now;
+    for (after_s, kind) in [(0, 0), (3300, 0), (3700, 9)] {
+        world.run(denied + Duration::from_secs(after_s));
+        world.kinds.clear();
+        world.offer(0, 1, 100, true);
+        world.run(world.now + Duration::from_secs(100));
+        assert!(
+            world.kinds.contains_key(&kind),
+            "{after_s}: {:?}",
+            world.kinds
+        );
+        assert!(!world.kinds.contains_key(&(9 - kind)), "{after_s}");
+    }
+    assert_eq!(world.marks(1).len(), 4);
+}
+
 #[test]
 fn who_was_sent_no_long_numbers_has_nothing_to_say_of_them() {
     let mut station = Station::<u32>::new(Settings::new(OWN), &[PEER], 1);

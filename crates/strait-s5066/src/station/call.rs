@@ -36,7 +36,7 @@ impl<T> Station<T> {
 
     /// Whether what nodes of ours add is said to a peer, and heeded.
     pub(super) fn knows_ours(&self, number: usize) -> bool {
-        self.settings.long_numbers && !self.peers[number].plain
+        self.settings.long_numbers && self.peers[number].plain_until.is_none()
     }
 
     /// An epoch that no frames went under yet.
@@ -220,6 +220,7 @@ impl<T> Station<T> {
         let numbering = self.numbering(long);
         let peer = &mut self.peers[number];
         peer.receive = Receiver::new(numbering);
+        peer.used_long = false;
         peer.expedited.forget_incoming();
         peer.owes_ack = false;
     }

@@ -24,6 +24,11 @@ pub(super) const LONG_ACK_OCTETS: usize = 64;
 /// longest.
 pub(super) const CAUTION: u32 = 8;
 
+/// Who agrees to long numbers and then says that it doesn't know them gets none for so long. That
+/// is a link lost in an hour where it says so each time, and no more than an hour where it was
+/// somebody else.
+const PLAIN_TIME: Duration = Duration::from_secs(3600);
+
 impl<T> Station<T> {
     /// Octets of a transmission, errors included.
     pub fn hear(&mut self, now: Instant, bytes: &[u8]) {
@@ -160,11 +165,13 @@ impl<T> Station<T> {
             }
             Body::LongData(data) => {
                 if self.is_connected(now, number, 9, true) {
+                    self.peers[number].used_long = true;
                     self.take_data(number, data);
                 }
             }
             Body::LongAck(ack) => {
                 if self.is_connected(now, number, 10, true) {
+                    self.peers[number].used_long = true;
                     self.take_long_ack(number, *ack);
                 }
             }
@@ -173,7 +180,9 @@ impl<T> Station<T> {
                     self.take_reset(number, *reset);
                 }
             }
-            Body::Warning { received, reason } => self.take_warning(number, *received, *reason),
+            Body::Warning { received, reason } => {
+                self.take_warning(now, number, *received, *reason);
+            }
             Body::ExpeditedData {
                 start,
                 end,
@@ -414,16 +423,20 @@ impl<T> Station<T> {
         }
     }
 
-    fn take_warning(&mut self, number: usize, received: u8, reason: u8) {
+    fn take_warning(&mut self, now: Instant, number: usize, received: u8, reason: u8) {
         self.stats.warnings_in += 1;
         self.peers[number].answered = true;
         // It has forgotten the link, or never had it.
         if reason == 1 && matches!(received, 0..=5 | 9 | 10) && self.peers[number].link.is_made() {
             self.lose_link(number);
         }
-        // It knows no long numbers, whatever was agreed.
+        // It knows no long numbers, whatever was agreed. If it used them itself, it has become
+        // another kind of station, as its answer to the next call will say, or isn't who says so.
         if reason == 0 && matches!(received, 9 | 10) && self.peers[number].link.is_long() {
-            self.peers[number].plain = true;
+            let peer = &mut self.peers[number];
+            if !peer.used_long {
+                peer.plain_until = Some(now + PLAIN_TIME);
+            }
             self.lose_link(number);
         }
     }

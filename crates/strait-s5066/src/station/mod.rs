@@ -220,8 +220,10 @@ struct Peer<T> {
     early: Early,
     /// It said that it is one of ours when it called or answered last.
     ours: bool,
-    /// It has no long numbers, whatever it says.
-    plain: bool,
+    /// It used long numbers by this link.
+    used_long: bool,
+    /// It has no long numbers until then, whatever it says.
+    plain_until: Option<Instant>,
     /// The type and reason of a warning to send.
     warning: Option<(u8, u8)>,
     /// Time on the air: ours for it, and its own.
@@ -364,7 +366,8 @@ impl<T> Station<T> {
             towards: Towards::new(0),
             early: Early::default(),
             ours: false,
-            plain: false,
+            used_long: false,
+            plain_until: None,
             warning: None,
             air: (Duration::ZERO, Duration::ZERO),
         });
@@ -565,6 +568,7 @@ impl<T> Station<T> {
         }
         for peer in &mut self.peers {
             peer.paused_until = peer.paused_until.filter(|until| *until > now);
+            peer.plain_until = peer.plain_until.filter(|until| *until > now);
         }
         self.receive_broken(now);
         if self.phase == Phase::Free {
