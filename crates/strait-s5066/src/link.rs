@@ -45,6 +45,8 @@ pub(crate) struct Link {
     pub(crate) state: State,
     /// The C_PDU to send in the next turn.
     pub(crate) says: Option<CPdu<'static>>,
+    /// Calls of a row that the other end answered by breaking a link that we had forgotten.
+    crossed: u32,
     /// When it was used last.
     used: Instant,
 }
@@ -54,6 +56,7 @@ impl Link {
         Self {
             state: State::Idle,
             says: None,
+            crossed: 0,
             used: Instant::ZERO,
         }
     }
@@ -159,7 +162,8 @@ impl Link {
     pub(crate) const fn tries(&self) -> u32 {
         match self.state {
             State::Calling { tries, .. } => tries,
-            _ => 0,
+            State::Idle => self.crossed,
+            State::Made { .. } | State::Breaking { .. } => 0,
         }
     }
 
@@ -189,6 +193,7 @@ impl Link {
             exclusive,
         };
         self.state = State::Made { terms, unheard };
+        self.crossed = 0;
         self.says = Some(CPdu::Accepted { ours });
         self.used = now;
     }
@@ -203,6 +208,7 @@ impl Link {
         };
         let unheard = None;
         self.state = State::Made { terms, unheard };
+        self.crossed = 0;
         self.says = None;
         self.used = now;
     }
@@ -220,7 +226,7 @@ impl Link {
 
     /// Takes it for gone.
     pub(crate) fn forget(&mut self) {
-        self.state = State::Idle;
+        (self.state, self.crossed) = (State::Idle, 0);
         self.says = None;
     }
 
@@ -234,8 +240,9 @@ impl Link {
         }
     }
 
-    /// The other end broke it, and is answered.
+    /// The other end broke it, and is answered. A row of calls goes on.
     pub(crate) fn confirm_break(&mut self) {
+        self.crossed = self.tries();
         self.state = State::Idle;
         self.says = Some(CPdu::BreakConfirm);
     }

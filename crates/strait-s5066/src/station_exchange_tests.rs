@@ -204,20 +204,27 @@ fn what_is_unknown_not_connected_or_makes_no_sense_is_warned_of_and_warnings_nev
     assert_eq!(warning(&stranger), None);
 }
 
-/// Lets station 0 of a world hear that 1 doesn't know what 1 was sent by long numbers.
-fn deny(world: &mut World) {
+/// A D_PDU from one station of a world to another.
+fn of([from, to]: [usize; 2], body: Body<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let d_pdu = DPdu {
         eow: 0,
         eot: 1,
-        to: address(0),
-        from: address(1),
-        body: Body::Warning {
-            received: 9,
-            reason: 0,
-        },
+        to: address(to),
+        from: address(from),
+        body,
     };
     d_pdu.put(&mut bytes);
+    bytes
+}
+
+/// Lets station 0 of a world hear that 1 doesn't know what 1 was sent by long numbers.
+fn deny(world: &mut World) {
+    let unknown = Body::Warning {
+        received: 9,
+        reason: 0,
+    };
+    let bytes = of([1, 0], unknown);
     world.stations[0].hear(world.now, &bytes);
     world.kinds.clear();
 }
@@ -258,6 +265,47 @@ fn who_says_that_it_knows_no_long_numbers_gets_none_for_an_hour() {
         assert!(!world.kinds.contains_key(&(9 - kind)), "{after_s}");
     }
     assert_eq!(world.marks(1).len(), 4);
+}
+
+#[test]
+fn breaks_of_a_link_that_is_being_called_for_leave_the_rest_between_calls() {
+    let mut world = World::pair(Air::at(9600, 0.0));
+    world.deaf[1][0] = true;
+    world.offer(0, 1, 100, true);
+    let forged = of(
+        [1, 0],
+        Body::NonArq(NonArq {
+            expedited: true,
+            c_pdu: 0,
+            in_order: false,
+            group: false,
+            size: 1,
+            offset: 0,
+            window: 20,
+            segment: Segment::whole(&[0x44]),
+        }),
+    );
+    let (mut breaks, mut calls) = (0, 0);
+    // Whoever it is says so when a call awaits its answer, and now and then.
+    while world.now < Instant::from_secs(600) {
+        world.run(world.now + Duration::from_millis(700));
+        let now = world.now;
+        let station = &mut world.stations[0];
+        let awaits = matches!(station.phase, Phase::Awaiting(_));
+        if awaits || station.phase == Phase::Free {
+            station.hear_carrier(now, true);
+            station.hear(now, &forged);
+            station.hear_carrier(now, false);
+            world.settle(0);
+            breaks += 1;
+            calls += u32::from(awaits);
+        }
+    }
+    // Four in a row, and half a minute.
+    assert!(
+        breaks > 100 && (1..=4 * 600 / 30).contains(&calls),
+        "{breaks}, {calls}"
+    );
 }
 
 #[test]

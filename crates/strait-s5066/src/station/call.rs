@@ -86,8 +86,16 @@ impl<T> Station<T> {
             }
             (CPdu::Break(_), _) => {
                 // It had a link until now, and may have taken as its own what left with our calls.
-                self.peers[number].link.confirm_break();
+                // A rest between calls is as long as before, and comes as soon.
+                let peer = &mut self.peers[number];
+                let mut rest = peer.paused_until;
+                if peer.link.tries() >= self.settings.calls_max {
+                    peer.link.forget();
+                    rest = Some(now + self.settings.call_pause);
+                }
+                peer.link.confirm_break();
                 self.begin_anew(number, false);
+                self.peers[number].paused_until = rest;
             }
             (CPdu::BreakConfirm, State::Breaking { .. }) => {
                 self.peers[number].link.forget();
