@@ -25,6 +25,9 @@ pub enum Access {
 /// stations and slots of 3 s.
 const ROUNDS_DOUBLED_MAX: u32 = 2;
 
+/// In a net, so many transmissions in a row that nobody answered met others. Then it is a fade.
+const MET_MAX: u32 = 2;
+
 impl Access {
     /// The slots of stations, if it is these.
     #[must_use]
@@ -218,8 +221,7 @@ impl<T> Station<T> {
                 self.share.crowding = (self.share.crowding + 1).min(ROUNDS_DOUBLED_MAX);
                 self.rest_of(slots, wait)
             }
-            // Once or twice others were in the way, and the order helps. Then it is a fade, which
-            // takes its time.
+            // While others were in the way, the order helps. A fade takes its time.
             Access::Csma(csma) => {
                 // A collision that was heard counts by itself.
                 if self.share.understood != Some(false) {
@@ -228,7 +230,7 @@ impl<T> Station<T> {
                 if self.share.understood.is_none() {
                     self.share.lose_track();
                 }
-                self.back_off(unanswered.saturating_sub(2)) + self.contend(csma)
+                self.back_off(unanswered.saturating_sub(MET_MAX)) + self.contend(csma)
             }
             Access::Turns => self.back_off(unanswered),
         };
@@ -259,6 +261,14 @@ impl<T> Station<T> {
         let rounds = late.div_ceil(round.as_nanos().max(1));
         let wait = wait + round * u32::try_from(rounds).unwrap_or(u32::MAX);
         wait.saturating_sub(passed)
+    }
+
+    /// Whether what wasn't answered, so many times in a row, may have met others, and says nothing
+    /// of the channel. If something came that nobody could understand, that met ours, or another's
+    /// met the answer.
+    pub(super) fn met(&self, unanswered: u32) -> bool {
+        let garbled = self.share.understood == Some(false);
+        matches!(self.settings.access, Access::Csma(_)) && (unanswered <= MET_MAX || garbled)
     }
 
     /// A time by chance that is longer the more often nothing was heard.

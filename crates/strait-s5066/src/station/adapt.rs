@@ -513,9 +513,12 @@ impl<T> Station<T> {
         self.settings.unanswered_max.saturating_mul(patience)
     }
 
-    /// No answer was heard: the rate falls, agreed or not.
-    pub(super) fn miss_rate(&mut self, now: Instant, number: usize) {
+    /// No answer was heard: the rate falls, agreed or not, unless others were in the way.
+    pub(super) fn miss_rate(&mut self, now: Instant, number: usize, unanswered: u32) {
         self.miss_message(number);
+        if self.met(unanswered) {
+            return;
+        }
         let Some(adapt) = &self.settings.adapt else {
             return;
         };

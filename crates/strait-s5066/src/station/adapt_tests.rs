@@ -9,7 +9,7 @@ use strait_core::waveform::{self, Bandwidth, Family, Interleaver};
 
 use super::*;
 use crate::d_pdu::{DPdu, parse};
-use crate::station::Settings;
+use crate::station::{Access, Csma, Order, Settings};
 use crate::{Address, Offer};
 
 const TURNAROUND: Duration = Duration::from_millis(200);
@@ -597,4 +597,83 @@ fn an_answer_is_no_faster_than_what_it_answers() {
     assert_eq!(pair.came.len(), 1);
     let slow = pair.turns.iter().filter(|turn| turn.0 == 1);
     assert!(slow.map(|turn| turn.2).all(|rate| rate == 75));
+}
+
+/// Of a net whose waits are drawn.
+fn of_net(number: u32) -> Settings {
+    let csma = Csma {
+        order: Order::Chance,
+        slot: Duration::from_millis(600),
+        slots: 4,
+        slots_max: 16,
+        exchange: Duration::from_secs(10),
+    };
+    Settings {
+        access: Access::Csma(csma),
+        turn_max: Duration::from_secs(15),
+        ..settings(number, Some(adapt()))
+    }
+}
+
+#[test]
+fn those_that_meet_in_a_net_keep_their_rate_and_a_fade_still_lowers_it() {
+    let both = || [0, 1].map(of_net);
+    let mut pair = Pair::new(both(), 9600, |_| 24.0);
+    for _ in 0..100 {
+        (0..2).for_each(|from| pair.offer(from, 5));
+        pair.run(pair.now + Duration::from_secs(20));
+    }
+    let met = pair.spoilt.iter().filter(|spoilt| **spoilt).count() as u64;
+    let silent = |pair: &Pair, station: usize| {
+        let rate = &pair.stations[station].peers[0].towards.rate;
+        rate.changes.silent
+    };
+    assert!(met > 30, "{met}");
+    // Three in a row may be a fade.
+    let silences = silent(&pair, 0) + silent(&pair, 1);
+    assert!(silences * 5 < met, "{silences} of {met}");
+    let mut pair = Pair::new(both(), 2400, evening);
+    pair.offer(0, 2000);
+    pair.run(at(1200));
+    assert!(silent(&pair, 0) > 0);
+    let (alone, _) = delivered(Some(&adapt()), 2400);
+    let came = pair.came.len();
+    assert!(came * 2 > alone, "{came}, {alone} between two");
+}
+
+#[test]
+fn what_met_another_in_a_net_does_not_lower_the_rate() {
+    for (garbled, falls) in [(true, 0), (false, 2)] {
+        let settings = Settings {
+            calls_max: 10,
+            ..of_net(0)
+        };
+        let mut pair = Pair::new([settings, of_net(1)], 9600, |_| 24.0);
+        let station = &mut pair.stations[0];
+        station.link(0);
+        let room = |starts| Room {
+            octets: 1000,
+            starts,
+            until: None,
+        };
+        let mut now = at(10);
+        // Two may always have met others.
+        for _ in 0..4 {
+            station.advance(now);
+            assert!(station.begin(now, 0, room(now + LEAD), (0, 0)));
+            station.write(room(now + LEAD), &mut Vec::new());
+            now += Duration::from_secs(2);
+            station.drained(now);
+            now += DETECT;
+            if garbled {
+                station.hear_carrier(now, true);
+                station.hear_carrier(now + Duration::from_secs(2), false);
+            }
+            // What isn't answered is known, and what is waited for then is over.
+            station.advance(now + Duration::from_secs(60));
+            now += Duration::from_secs(300);
+        }
+        let changes = station.peers[0].towards.rate.changes;
+        assert_eq!(changes.silent, falls, "{garbled}");
+    }
 }

@@ -633,7 +633,7 @@ impl<T> Station<T> {
             State::Made { .. } => peer.send.probe(),
             State::Idle => {}
         }
-        self.miss_rate(now, number);
+        self.miss_rate(now, number, unanswered);
         unanswered
     }
 
