@@ -601,3 +601,10 @@ fn who_accepts_a_call_lets_the_caller_go_on() {
         ([1].into(), [0, 2].into())
     );
 }
+
+#[test]
+fn a_called_station_waits_as_long_as_its_caller_may_draw() {
+    // Found by the swarm: after collisions a caller draws among more slots than the called knows.
+    storm(15486);
+    storm(17776);
+}

@@ -375,9 +375,14 @@ impl<T> Station<T> {
         ways + slower + self.settings.guard + self.settings.answer_margin
     }
 
-    /// How long a caller may take to send its data, or to call again: it waits for its turn.
+    /// How long a caller may take to send its data, or to call again: it waits for its turn. Among
+    /// how many slots it draws, after collisions that nobody else noticed, isn't known.
     pub(super) fn patience(&self) -> Duration {
-        self.answer_time() * 4 + self.round()
+        let most = match self.settings.access {
+            Access::Csma(csma) if csma.order != Order::Address => self.slot(csma) * csma.slots_max,
+            _ => Duration::ZERO,
+        };
+        self.answer_time() * 4 + self.round().max(most)
     }
 
     /// From the end of a block to its octets at the others.
