@@ -222,6 +222,25 @@ fn what_waited_too_long_during_an_outage_does_not_come_after_it() {
     assert!(oldest("keeps").iter().all(|late_s| *late_s > 80.0));
 }
 
+/// The station has a lone packet, for its call, and nothing waits in the queue.
+#[test]
+fn a_lone_packet_does_not_come_after_an_outage_either() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let text = std::fs::read_to_string(scenarios.join("hf/give-up.toml")).unwrap();
+    let text = text.replace("../mgen/each-second.mgn", "lone.mgn");
+    let text = text.replace("duration = \"180 s\"", "duration = \"260 s\"");
+    std::fs::write(folder.join("lone.toml"), text).unwrap();
+    let script = "5.0 ON 1 UDP DST 10.2.0.2/5001 PERIODIC [0.016 200]\n255.0 OFF 1\n";
+    std::fs::write(folder.join("lone.mgn"), script).unwrap();
+    let mut loaded = Scenario::load(&folder.join("lone.toml")).unwrap();
+    loaded.scenario.runs = 12;
+    let outcome = run_scenario(&loaded, &Options::default(), |_, _| ()).unwrap();
+    let oldest = |variant| outcome.metric(variant, "positions.delay_max_s");
+    assert!(oldest(Scenario::BASE).iter().all(|late_s| *late_s < 30.0));
+    assert!(oldest("keeps").iter().any(|late_s| *late_s > 60.0));
+}
+
 #[test]
 fn a_net_of_five_shares_the_air_by_addresses_and_all_hear_the_group() {
     let outcome = run_scenario(&load_file("hf/net.toml"), &Options::default(), |_, _| ());

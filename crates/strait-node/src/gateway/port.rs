@@ -437,9 +437,12 @@ impl Port {
         let mut any = false;
         while let Some(to) = self.too_old(now) {
             self.give_up_queue(now, to, DropCause::Aged, ledger);
-            if let Link::Hf(hf) = &mut self.link {
-                hf.give_up_unanswered(now, to);
-            }
+            any = true;
+        }
+        if let Link::Hf(hf) = &mut self.link
+            && hf.give_up_unanswered(now)
+        {
+            self.end_stays(now, ledger);
             any = true;
         }
         while let Some((packet, fate)) = self.queue.discard(now) {
@@ -476,7 +479,12 @@ impl Port {
     pub(crate) fn wake(&self) -> Option<Wake> {
         let wake = |at: Option<Instant>, why| at.map(|at| Wake { at, why });
         let whole = self.link.ip_client().and_then(IpClient::expires);
-        let ages = whole.map(|(at, _)| at).into_iter().chain(self.queue.wake());
+        let handed = match &self.link {
+            Link::Hf(hf) => hf.handed_expires(),
+            _ => None,
+        };
+        let whole = whole.into_iter().chain(handed).map(|(at, _)| at);
+        let ages = whole.chain(self.queue.wake());
         let age = wake(ages.min(), WakeReason::Age);
         // While it is down, nothing could leave.
         let starts = self.state.and_then(|_| self.queue.starts(self));

@@ -398,7 +398,7 @@ impl<T> Station<T> {
                 let answered = matches!(says, CPdu::Request { .. } | CPdu::Break(_));
                 on_air.wants_answer |= answered;
                 // The caller goes on with its data, and isn't heard at once.
-                on_air.answers |= matches!(says, CPdu::Accepted { .. });
+                on_air.answers |= matches!(says, CPdu::Accepted { .. } | CPdu::BreakConfirm);
                 self.peers[number].awaited |= answered;
                 self.peers[number].answered = false;
                 self.write_control(number, (says, c_pdu), eot, out);

@@ -123,16 +123,28 @@ impl Hf {
         at.map(|at| Wake { at, why })
     }
 
-    /// The queue for a neighbour was too old. While that doesn't answer, what the station has and
-    /// is as old is no better.
-    pub(super) fn give_up_unanswered(&mut self, now: Instant, to: NeighbourId) {
-        if !self.station.is_answered(to.index()) {
-            let old = |ticket: &Ticket| match ticket {
-                Ticket::Packet(packet) => self.ip.is_too_old(now, packet),
-                Ticket::Client(_) => false,
-            };
-            self.station.give_up(to.index(), old);
+    /// When what the station has for a neighbour that doesn't answer is as old as a queue may be,
+    /// and whose it is.
+    pub(super) fn handed_expires(&self) -> Option<(Instant, NeighbourId)> {
+        self.ip.handed_expires(|to| !self.station.is_answered(to))
+    }
+
+    /// Takes from the station what is that old. `true` if there was any.
+    pub(super) fn give_up_unanswered(&mut self, now: Instant) -> bool {
+        let due = self.handed_expires().filter(|(at, _)| *at <= now);
+        if due.is_none() {
+            return false;
         }
+        let old = |ticket: &Ticket| match ticket {
+            Ticket::Packet(packet) => self.ip.is_too_old(now, packet),
+            Ticket::Client(_) => false,
+        };
+        for to in 0..self.ip.neighbours() {
+            if !self.station.is_answered(to) {
+                self.station.give_up(to, old);
+            }
+        }
+        true
     }
 
     /// What the station has under way, when the medium is gone.
@@ -147,6 +159,7 @@ impl Hf {
             }
         }
         self.packets = 0;
+        self.ip.forget_handed();
         packets
     }
 
@@ -334,7 +347,7 @@ impl Port {
         }
     }
 
-    fn end_stays(&mut self, now: Instant, ledger: &mut Ledger) {
+    pub(super) fn end_stays(&mut self, now: Instant, ledger: &mut Ledger) {
         let port = self.id;
         let Some(hf) = self.hf_mut() else { return };
         while let Some(outcome) = hf.station.poll_outcome() {
@@ -354,12 +367,16 @@ impl Port {
                 }
             };
             hf.packets -= 1;
+            hf.ip.count_handed(&packet, -1);
+            let old = hf.ip.is_too_old(now, &packet);
             packet.enter(began, DelayPart::Line);
             packet.enter(sent, DelayPart::Repeat);
             if delivered {
                 let to = NeighbourId(to as u16);
                 let bytes = ledger.close(left, packet, Fate::Forwarded { port, to });
                 ledger.keep_spare(bytes);
+            } else if old {
+                ledger.drop(now, packet, DropCause::Aged);
             } else {
                 ledger.drop(now, packet, DropCause::Undelivered);
             }
@@ -470,6 +487,7 @@ impl Port {
         let mut c_pdu = Vec::with_capacity(packet.octets() + s_pdu::AROUND_OCTETS_MAX);
         s_pdu::put_packet(packet.bytes(), packet.info().dscp, &mut c_pdu);
         hf.packets += 1;
+        hf.ip.count_handed(&packet, 1);
         hf.client_last = false;
         hf.station.offer(Offer {
             to: head.to.index(),

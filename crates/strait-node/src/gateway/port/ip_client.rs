@@ -30,6 +30,8 @@ pub(super) struct IpClient {
     waiting: Vec<(usize, usize)>,
     /// By neighbour: when the packets in the queue came, if their age counts.
     came: Vec<BTreeMap<Instant, usize>>,
+    /// The same of those that the station has until they have come.
+    handed: Vec<BTreeMap<Instant, usize>>,
     /// By priority: packets in the queue.
     pub(super) queued: [u64; PRIORITIES],
 }
@@ -42,6 +44,7 @@ impl IpClient {
             arq: classes.map(|class| repeated(&class.name)).collect(),
             waiting: alloc::vec![(0, 0); groups.len()],
             came: alloc::vec![BTreeMap::new(); groups.len()],
+            handed: alloc::vec![BTreeMap::new(); groups.len()],
             groups,
             give_up: rules.give_up.cloned(),
             in_order: rules.order == HfOrder::Sent,
@@ -77,24 +80,24 @@ impl IpClient {
             *octets = octets.saturating_add_signed(own);
             *count = count.saturating_add_signed(packets);
         }
-        self.count_age(packet, packets);
+        if self.age_limit().is_some() {
+            count_age(&mut self.came, packet, packets);
+        }
         let priority = s_pdu::priority(packet.info().dscp);
         let queued = &mut self.queued[usize::from(priority)];
         *queued = queued.saturating_add_signed(packets as i64);
     }
 
-    fn count_age(&mut self, packet: &Packet, packets: isize) {
-        if self.age_limit().is_none() {
-            return;
+    /// Counts a packet that the station gets (1), and that it is done with (-1).
+    pub(super) fn count_handed(&mut self, packet: &Packet, packets: isize) {
+        if self.age_limit().is_some() && self.repeats(packet.to, packet.class) {
+            count_age(&mut self.handed, packet, packets);
         }
-        let Some(came) = self.came.get_mut(packet.to.index()) else {
-            return;
-        };
-        let same = came.entry(packet.began()).or_default();
-        *same = same.saturating_add_signed(packets);
-        if *same == 0 {
-            came.remove(&packet.began());
-        }
+    }
+
+    /// The station has nothing any more.
+    pub(super) fn forget_handed(&mut self) {
+        self.handed.iter_mut().for_each(BTreeMap::clear);
     }
 
     fn age_limit(&self) -> Option<Duration> {
@@ -109,8 +112,24 @@ impl IpClient {
 
     /// When the queue for a neighbour becomes too old to be of use, and whose it is.
     pub(super) fn expires(&self) -> Option<(Instant, NeighbourId)> {
+        self.first(&self.came, |_| true)
+    }
+
+    /// The same of what the station has for neighbours that are `such`.
+    pub(super) fn handed_expires(
+        &self,
+        such: impl Fn(usize) -> bool,
+    ) -> Option<(Instant, NeighbourId)> {
+        self.first(&self.handed, such)
+    }
+
+    fn first(
+        &self,
+        queues: &[BTreeMap<Instant, usize>],
+        such: impl Fn(usize) -> bool,
+    ) -> Option<(Instant, NeighbourId)> {
         let limit = self.age_limit()?;
-        let queues = self.came.iter().enumerate();
+        let queues = queues.iter().enumerate().filter(|(to, _)| such(*to));
         let oldest = queues.filter_map(|(to, came)| Some((*came.first_key_value()?.0, to)));
         let (came, to) = oldest.min()?;
         Some((came + limit, NeighbourId(to as u16)))
@@ -131,5 +150,17 @@ impl IpClient {
     /// Whether a queue goes with its neighbour's link.
     pub(super) fn gives_up_lost_links(&self) -> bool {
         self.give_up.as_ref().is_some_and(|it| it.lost_link)
+    }
+}
+
+/// Counts a packet among those that came when it did.
+fn count_age(queues: &mut [BTreeMap<Instant, usize>], packet: &Packet, packets: isize) {
+    let Some(queue) = queues.get_mut(packet.to.index()) else {
+        return;
+    };
+    let same = queue.entry(packet.began()).or_default();
+    *same = same.saturating_add_signed(packets);
+    if *same == 0 {
+        queue.remove(&packet.began());
     }
 }
