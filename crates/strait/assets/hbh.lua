@@ -64,58 +64,80 @@ hops.experts = { he.short, he.check, he.again, he.headers }
 
 local HELLO, PARITY, PUBLISHED = 0x0b, 0x0c, 0x80
 
--- By direction: incarnations of both ends, octets of the check, and what was sent under each
--- number. All incarnations that any hello tells of. By frame number: what was found out.
-local ways, lives, judged = {}, {}, {}
+-- By direction: its incarnations, told by hellos, and the octets of its check. By incarnation:
+-- those of its other ends. By both: what was sent under each number. By frame number: what was
+-- found out. Of incarnations the last few count: hellos are no secret.
+local ways, partners, links, judged = {}, {}, {}, {}
+local LIVES = 4
 
 function hops.init()
-    ways, lives, judged = {}, {}, {}
+    ways, partners, links, judged = {}, {}, {}, {}
 end
 
 local function way_of(pinfo)
     local interface = interface_id()
     local key = string.format("%s %s:%d %s:%d", interface and interface.value or 0,
         tostring(pinfo.src), pinfo.src_port, tostring(pinfo.dst), pinfo.dst_port)
-    ways[key] = ways[key] or { sent = {} }
+    ways[key] = ways[key] or { lives = {}, unknown = { sent = {} } }
     return ways[key]
 end
 
--- Finds the octets of a frame's check and whether it is right: nil where the incarnations that it
--- covers aren't known.
+-- Puts what was told last to the front of a list.
+local function note(list, life)
+    for at, known in ipairs(list) do
+        if known == life then table.remove(list, at) end
+    end
+    table.insert(list, 1, life)
+    list[LIVES + 1] = nil
+end
+
+local function note_partner(life, other)
+    partners[life] = partners[life] or {}
+    note(partners[life], other)
+end
+
+local function note_hello(way, bytes)
+    local own, other = bytes:subset(3, 4):tohex(), bytes:subset(7, 4):tohex()
+    note(way.lives, own)
+    if other ~= "00000000" then
+        note_partner(own, other)
+        note_partner(other, own)
+    end
+    way.published = bytes:get_index(1) == PUBLISHED
+end
+
+-- Finds the octets of a frame's check, whether it is right, and the link that it tells of; nothing
+-- of the latter two where the incarnations that it covers aren't known.
 local function judge_frame(bytes, way, is_hello)
-    local wish = hops.prefs.check
     local function fits(octets, ahead)
-        if (wish == 16 and octets ~= 2) or (wish == 32 and octets ~= 4) or bytes:len() <= octets then
-            return false
-        end
+        if bytes:len() <= octets then return false end
         local kind = octets == 2 and CRC16 or CRC32
         return sent_check(bytes, octets) == crc(kind, ahead, bytes:subset(0, bytes:len() - octets))
     end
-    local function either(ahead)
-        return fits(4, ahead) and 4 or fits(2, ahead) and 2
-    end
-    local usual = way.octets or (wish == 32 and 4) or 2
+    local usual = hops.prefs.check > 0 and hops.prefs.check / 8 or way.octets
     if is_hello then
-        local octets = either(ByteArray.new())
-        way.octets = octets or way.octets
-        return octets or usual, octets ~= false
+        local ahead = ByteArray.new()
+        if not usual then usual = fits(4, ahead) and 4 or 2 end
+        local ok = fits(usual, ahead)
+        if ok and bytes:len() >= 11 + usual then
+            way.octets = usual
+            note_hello(way, bytes)
+        end
+        return usual, ok
     end
-    local function pair(own, other)
-        local octets = own and other and either(ByteArray.new(own .. other))
-        if octets then way.own, way.other, way.octets = own, other, octets end
-        return octets
-    end
-    local octets = pair(way.own, way.other)
-    if octets then return octets, true end
-    for own in pairs(lives) do
-        for other in pairs(lives) do
-            octets = pair(own, other)
-            if octets then return octets, true end
+    usual = usual or 2
+    local tried = false
+    for _, own in ipairs(way.lives) do
+        for _, other in ipairs(partners[own] or {}) do
+            tried = true
+            if fits(usual, ByteArray.new(own .. other)) then
+                links[own .. other] = links[own .. other] or { sent = {} }
+                return usual, true, links[own .. other]
+            end
         end
     end
-    -- The other end's life is known once a frame has told of it.
-    if way.other then return usual, false end
-    return usual, nil
+    if tried then return usual, false, { sent = {} } end
+    return usual, nil, way.unknown
 end
 
 -- Headers told by those of an earlier packet --------------------------------------------------
@@ -129,11 +151,12 @@ local function told_places(bytes)
     end
     local version = rshift(bytes:get_index(0), 4)
     local protocol, head
-    if version == 4 and bytes:len() >= 20 then
+    if bytes:len() >= 20 and bytes:get_index(0) == 0x45 and u16(bytes, 2) == bytes:len()
+        and band(u16(bytes, 6), 0x3fff) == 0 then
         add(1, 1)
         add(4, 8)
         protocol, head = bytes:get_index(9), 20
-    elseif version == 6 and bytes:len() >= 40 then
+    elseif version == 6 and bytes:len() >= 40 and u16(bytes, 4) == bytes:len() - 40 then
         add(0, 3)
         add(7, 7)
         protocol, head = bytes:get_index(6), 40
@@ -141,13 +164,16 @@ local function told_places(bytes)
         return nil
     end
     local ends = head
-    if protocol == 6 and bytes:len() >= head + 20 then
+    if protocol == 6 then
+        if bytes:len() < head + 20 then return nil end
         ends = head + 4 * rshift(bytes:get_index(head + 12), 4)
+        if ends < head + 20 then return nil end
         add(head + 4, head + 15)
         add(head + 18, ends - 1)
         add(head + 16, head + 17)
     elseif protocol == 17 then
         ends = head + 8
+        if ends > bytes:len() or u16(bytes, head + 4) ~= bytes:len() - head then return nil end
         add(head + 6, head + 7)
     elseif protocol == 50 then
         ends = head + 8
@@ -155,8 +181,6 @@ local function told_places(bytes)
     elseif protocol == 1 or protocol == 58 then
         ends = head + 8
         add(head, head + 7)
-    else
-        return nil
     end
     if ends > bytes:len() then return nil end
     return places, ends, head, protocol == 17
@@ -185,6 +209,7 @@ local function rebuild(told, earlier)
             at, place = at + 1, place + 1
         end
     end
+    if ends + told:len() - at > 65535 then return nil end
     if at < told:len() then bytes:append(told:subset(at, told:len() - at)) end
     if head == 20 then
         put_u16(bytes, 2, bytes:len())
@@ -204,23 +229,23 @@ end
 
 -- What there is of a packet: octets, the frame that carried it before, and that by whose headers
 -- it is told.
-local function read_packet(bytes, way, sequence, number)
+local function read_packet(bytes, link, sequence, number)
     local it = {}
-    local before = way.sent[sequence]
+    local before = link.sent[sequence]
     it.before = before and before.number
     if band(bytes:get_index(0), 0x80) == 0 then
         it.packet = bytes
     else
         local distance = band(bytes:get_index(0), 0x7f)
-        local earlier = way.sent[(sequence - distance) % 65536]
+        local earlier = link.sent[(sequence - distance) % 65536]
         it.told = true
         if earlier and earlier.packet then
             it.relative, it.packet = earlier.number, rebuild(bytes, earlier.packet)
         end
     end
     -- A number is of use until it comes round again, or is asked for from a window behind.
-    way.sent[sequence] = { packet = it.packet, number = it.before or number }
-    way.sent[(sequence + 32768) % 65536] = nil
+    link.sent[sequence] = { packet = it.packet, number = it.before or number }
+    link.sent[(sequence + 32768) % 65536] = nil
     return it
 end
 
@@ -234,19 +259,11 @@ local function show_lifetime(range, tree)
     end
 end
 
-local function show_life(tvb, tree, way)
+local function show_life(tvb, tree)
     tree:add(hf.version, tvb(1, 1))
     tree:add(hf.asks, tvb(2, 1))
     tree:add(hf.incarnation, tvb(3, 4))
     tree:add(hf.heard, tvb(7, 4))
-    way.published = tvb(1, 1):uint() == PUBLISHED
-    local own, other = tvb:bytes(3, 4):tohex(), tvb:bytes(7, 4):tohex()
-    lives[own] = true
-    if way.own ~= own then way.own, way.sent = own, {} end
-    if other ~= "00000000" then
-        if way.other and way.other ~= other then way.sent = {} end
-        lives[other], way.other = true, other
-    end
 end
 
 local function show_parity(tvb, tree)
@@ -303,7 +320,7 @@ local function show_parts(tvb, tree)
     return at
 end
 
-local function show_content(tvb, tree, pinfo, root, it, way)
+local function show_content(tvb, tree, pinfo, root, it)
     local at = show_parts(tvb, tree)
     if not at then return tree:add_proto_expert_info(he.short) end
     if band(tvb(0, 1):uint(), 0x20) == 0 then
@@ -321,9 +338,7 @@ local function show_content(tvb, tree, pinfo, root, it, way)
     tree:add(hf.number, tvb(at + 8, 2))
     pinfo.cols.info = string.format("packet %d", sequence)
     local range = tvb(at + 10)
-    -- What is damaged tells nothing of later packets.
-    it.carried = it.carried
-        or read_packet(range:bytes(), it.ok == false and { sent = {} } or way, sequence, pinfo.number)
+    it.carried = it.carried or read_packet(range:bytes(), it.link, sequence, pinfo.number)
     if it.carried.before then
         tree:add(hf.before, it.carried.before):set_generated()
         tree:add_proto_expert_info(he.again)
@@ -357,6 +372,7 @@ local function show_published(tvb, tree, pinfo)
 end
 
 function hops.dissector(tvb, pinfo, root)
+    if tvb:len() == 0 then return 0 end
     pinfo.cols.protocol = "strait hop"
     local tree = root:add(hops, tvb())
     local first = tvb(0, 1):uint()
@@ -369,7 +385,7 @@ function hops.dissector(tvb, pinfo, root)
     local it = judged[pinfo.number]
     if not it then
         it = {}
-        it.octets, it.ok = judge_frame(tvb:bytes(), way, is_hello)
+        it.octets, it.ok, it.link = judge_frame(tvb:bytes(), way, is_hello)
         judged[pinfo.number] = it
     end
     local least = is_hello and 11 or first == PARITY and 10 or 1
@@ -379,10 +395,13 @@ function hops.dissector(tvb, pinfo, root)
     end
     local place = tvb:len() - it.octets
     local inner = tvb(0, place):tvb()
+    local check = tree:add_le(hf.check, tvb(place, it.octets))
+    if it.ok ~= nil then check:add(hf.check_ok, it.ok):set_generated() end
+    if it.ok == false then check:add_proto_expert_info(he.check) end
     if is_hello then
         tree:add(hf.kind, "hello"):set_generated()
         pinfo.cols.info = "hello"
-        if it.ok then show_life(inner, tree, way) end
+        show_life(inner, tree)
     elseif first == PARITY then
         tree:add(hf.kind, "parity"):set_generated()
         pinfo.cols.info = "parity"
@@ -390,11 +409,8 @@ function hops.dissector(tvb, pinfo, root)
     elseif first >= 0x80 then
         tree:add(hf.kind, "content"):set_generated()
         pinfo.cols.info = "acknowledgement"
-        show_content(inner, tree, pinfo, root, it, way)
+        show_content(inner, tree, pinfo, root, it)
     end
-    local check = tree:add_le(hf.check, tvb(place, it.octets))
-    if it.ok ~= nil then check:add(hf.check_ok, it.ok):set_generated() end
-    if it.ok == false then check:add_proto_expert_info(he.check) end
     return tvb:len()
 end
 

@@ -508,6 +508,61 @@ fn reliable_hops_are_read_as_the_simulator_sends_them() {
     assert!(rows[before + 1..].iter().all(|row| row[0] != "1"));
 }
 
+/// Numbers are a link's: two neighbours of one port have the same, for packets of their own.
+#[test]
+fn neighbours_of_one_port_are_told_apart() {
+    if !has_tshark("the dissector") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let hops = "kind = \"udp\"\nprofile = \"hbh\"\nmtu = \"1400 B\"";
+    let [hub, spoke] = ["radio", "up"].map(|name| format!("name = \"{name}\"\n"));
+    let changes = [
+        [&*format!("{hub}kind = \"udp\""), &*(hub.clone() + hops)],
+        [&*format!("{spoke}kind = \"udp\""), &*(spoke.clone() + hops)],
+        ["7001 bit/s", "70010 bit/s"],
+    ];
+    let file = "regressions/shared-port-rounding.toml";
+    let captures = simulated(folder.path(), file, &changes);
+    let names = [
+        "strait_hbh.check_ok",
+        "strait_hbh.packet",
+        "strait_hbh.relative",
+    ];
+    let path = captures.join("strait-hub.pcapng");
+    let rows = fields(folder.path(), &path, &names, &["-Y", "strait_hbh"]);
+    assert!(rows.len() > 200 && rows.iter().all(|row| row[0] == "1"));
+    let given = sent(&captures.join("strait-h0.pcapng"), linktype::RAW);
+    let packets = rows.iter().filter(|row| !row[1].is_empty());
+    assert!(packets.clone().all(|row| given.contains(&octets(&row[1]))));
+    assert!(packets.filter(|row| !row[2].is_empty()).count() > 100);
+}
+
+/// Whoever may send hellos tells of as many lives as he likes.
+#[test]
+fn hellos_explain_no_frame_that_is_not_theirs() {
+    if !has_tshark("the dissector") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let hello = |life: u32| {
+        let mut octets = vec![0x0b, 2, 1];
+        octets.extend(life.to_be_bytes());
+        octets.extend((life + 1).to_be_bytes());
+        let check = strait_wire::check::crc16(&octets);
+        octets.extend(check.to_le_bytes());
+        octets
+    };
+    let mut frames: Vec<Vec<u8>> = (1..400).map(hello).collect();
+    let hellos = frames.len();
+    frames.extend((0..100).map(|it| vec![0x90, 0, it, 0, it, 1, 2]));
+    let path = folder.path().join("lives.pcapng");
+    capture(&path, linktype::USER3, &frames);
+    let rows = fields(folder.path(), &path, &["strait_hbh.check_ok"], &[]);
+    assert!(rows[..hellos].iter().all(|row| row[0] == "1"));
+    assert!(rows[hellos..].iter().all(|row| row[0] == "0"));
+}
+
 #[test]
 fn parity_of_reliable_hops_is_read() {
     if !has_tshark("the dissector") {
