@@ -515,11 +515,14 @@ fn neighbours_of_one_port_are_told_apart() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
+    let plain = "kind = \"udp\"";
     let hops = "kind = \"udp\"\nprofile = \"hbh\"\nmtu = \"1400 B\"";
-    let [hub, spoke] = ["radio", "up"].map(|name| format!("name = \"{name}\"\n"));
+    let port = |name: &str, kind: &str| format!("name = \"{name}\"\n{kind}");
+    let [hub, hub_hops] = [plain, hops].map(|kind| port("radio", kind));
+    let [end, end_hops] = [plain, hops].map(|kind| port("up", kind));
     let changes = [
-        [&*format!("{hub}kind = \"udp\""), &*(hub.clone() + hops)],
-        [&*format!("{spoke}kind = \"udp\""), &*(spoke.clone() + hops)],
+        [hub.as_str(), hub_hops.as_str()],
+        [end.as_str(), end_hops.as_str()],
         ["7001 bit/s", "70010 bit/s"],
     ];
     let file = "regressions/shared-port-rounding.toml";
