@@ -322,3 +322,36 @@ fn who_was_sent_no_long_numbers_has_nothing_to_say_of_them() {
     assert!(station.knows_ours(0));
     assert_eq!(station.stats().links_lost, 0);
 }
+
+#[test]
+fn nothing_is_taken_or_confirmed_while_a_reset_is_not_answered() {
+    // Found by the swarm: the answer to a reset was lost, and what went by new numbers was taken
+    // for what had come by old ones, and acknowledged.
+    let mut station = listener();
+    answer(&mut station, &control(&[0x10]));
+    answer(&mut station, &data(0));
+    assert!(station.poll_received().is_some());
+    station.begin_reset(0);
+    let now = station.now + Duration::from_secs(1);
+    station.hear_carrier(now, true);
+    station.hear(now, &[data(0), data(1)].concat());
+    station.hear_carrier(now, false);
+    let now = now + Duration::from_millis(100);
+    station.advance(now);
+    let room = Room {
+        octets: 1 << 16,
+        starts: now,
+        until: None,
+    };
+    assert!(station.begin(now, 0, room, (0, 0)));
+    let mut all = Vec::new();
+    while station.write(room, &mut all).is_some() {}
+    let mut kinds = Vec::new();
+    let mut rest = &all[..];
+    while let Ok((d_pdu, octets)) = parse(rest, false) {
+        kinds.push(d_pdu.body.kind());
+        rest = &rest[octets..];
+    }
+    assert!(kinds.contains(&3) && !kinds.contains(&1), "{kinds:?}");
+    assert!(station.poll_received().is_none());
+}

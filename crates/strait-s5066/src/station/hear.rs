@@ -109,7 +109,7 @@ impl<T> Station<T> {
     /// Whether a peer waits for an answer.
     pub(super) fn owes(&self, number: usize) -> bool {
         let peer = &self.peers[number];
-        peer.owes_ack
+        peer.owes_ack()
             || peer.expedited.owes_ack
             || peer.link.says.is_some()
             || peer.management.has_to_say()
@@ -259,6 +259,10 @@ impl<T> Station<T> {
 
     fn take_data(&mut self, number: usize, data: &Data<'_>) {
         let peer = &mut self.peers[number];
+        // Whether its numbers are still those of before, nobody can tell.
+        if peer.reset.open.is_some() {
+            return;
+        }
         peer.owes_ack = true;
         if !data.segment.intact && !data.dropped {
             return;

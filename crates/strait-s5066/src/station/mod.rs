@@ -237,6 +237,12 @@ impl<T> Peer<T> {
         self.warning = self.warning.filter(|(_, reason)| *reason != 1);
     }
 
+    /// Whether an acknowledgement is due. None is while a reset isn't answered: what came may have
+    /// gone by new numbers, which it would say of old ones.
+    const fn owes_ack(&self) -> bool {
+        self.owes_ack && self.reset.open.is_none()
+    }
+
     /// The number of a reset that waits for its answer: there is none without a link.
     fn asks_reset(&self) -> Option<u8> {
         self.reset.open.filter(|_| self.link.is_made())

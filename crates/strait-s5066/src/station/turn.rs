@@ -138,7 +138,7 @@ impl<T> Station<T> {
             || peer.warning.is_some()
             || peer.reset.says.is_some()
             || peer.asks_reset().is_some()
-            || peer.owes_ack
+            || peer.owes_ack()
             || peer.expedited.owes_ack
             || peer.outgoing.is_some()
             || more
@@ -266,7 +266,7 @@ impl<T> Station<T> {
         ] {
             octets += usize::from(small) * (EMPTY + field + 3);
         }
-        if peer.owes_ack {
+        if peer.owes_ack() {
             octets += self.ack_octets(number);
         }
         if peer.expedited.owes_ack {
@@ -446,7 +446,7 @@ impl<T> Station<T> {
         {
             return true;
         }
-        if !self.peers[number].owes_ack {
+        if !self.peers[number].owes_ack() {
             return false;
         }
         on_air.acks_again = ACKS_AGAIN;
