@@ -1,7 +1,7 @@
 //! Nets of many that listen before they transmit.
 
 use super::*;
-use crate::d_pdu::{Body, DPdu};
+use crate::d_pdu::Body;
 
 const SLOT: Duration = Duration::from_millis(600);
 const NS: Duration = Duration::from_nanos(1);
@@ -27,20 +27,11 @@ fn net(count: usize, csma: Csma) -> World {
 
 /// A warning from one station to another: short, and of no consequence for who overhears it.
 fn word(from: usize, to: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
     let body = Body::Warning {
         received: 15,
         reason: 0,
     };
-    let d_pdu = DPdu {
-        eow: 0,
-        eot: 1,
-        to: address(to),
-        from: address(from),
-        body,
-    };
-    d_pdu.put(&mut bytes);
-    bytes
+    of([from, to], body)
 }
 
 /// Lets a station hear one transmission that ends at `end`; none of it, if there are no octets.

@@ -39,8 +39,9 @@ fn said(body: Body<'_>) -> Vec<u8> {
     out
 }
 
-fn control(octet: &[u8]) -> Vec<u8> {
-    said(Body::NonArq(NonArq {
+/// A word of the link: a call, a break, or an answer to one.
+fn word(octet: &[u8]) -> Body<'_> {
+    Body::NonArq(NonArq {
         expedited: true,
         c_pdu: 0,
         in_order: false,
@@ -49,7 +50,11 @@ fn control(octet: &[u8]) -> Vec<u8> {
         offset: 0,
         window: 20,
         segment: Segment::whole(octet),
-    }))
+    })
+}
+
+fn control(octet: &[u8]) -> Vec<u8> {
+    said(word(octet))
 }
 
 fn data(number: u16) -> Vec<u8> {
@@ -204,20 +209,6 @@ fn what_is_unknown_not_connected_or_makes_no_sense_is_warned_of_and_warnings_nev
     assert_eq!(warning(&stranger), None);
 }
 
-/// A D_PDU from one station of a world to another.
-fn of([from, to]: [usize; 2], body: Body<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let d_pdu = DPdu {
-        eow: 0,
-        eot: 1,
-        to: address(to),
-        from: address(from),
-        body,
-    };
-    d_pdu.put(&mut bytes);
-    bytes
-}
-
 /// Lets station 0 of a world hear that 1 doesn't know what 1 was sent by long numbers.
 fn deny(world: &mut World) {
     let unknown = Body::Warning {
@@ -272,19 +263,7 @@ fn breaks_of_a_link_that_is_being_called_for_leave_the_rest_between_calls() {
     let mut world = World::pair(Air::at(9600, 0.0));
     world.deaf[1][0] = true;
     world.offer(0, 1, 100, true);
-    let forged = of(
-        [1, 0],
-        Body::NonArq(NonArq {
-            expedited: true,
-            c_pdu: 0,
-            in_order: false,
-            group: false,
-            size: 1,
-            offset: 0,
-            window: 20,
-            segment: Segment::whole(&[0x44]),
-        }),
-    );
+    let forged = of([1, 0], word(&[0x44]));
     let (mut breaks, mut calls) = (0, 0);
     // Whoever it is says so when a call awaits its answer, and now and then.
     while world.now < Instant::from_secs(600) {

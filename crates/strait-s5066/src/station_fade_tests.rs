@@ -156,3 +156,22 @@ fn behind_a_fade_of_any_length_both_stations_hear_each_other_again() {
         }
     }
 }
+
+#[test]
+fn what_nobody_wants_any_more_is_given_up_on_the_air_and_the_rest_comes() {
+    let mut world = World::pair(Air::at(1200, 0.0));
+    world.offer(0, 1, 100, true);
+    world.run(Instant::from_secs(20));
+    // Nobody hears the turn with these two.
+    world.deaf[1][0] = true;
+    world.offer(0, 1, 200, true);
+    world.offer(0, 1, 200, true);
+    world.run(Instant::from_secs(30));
+    world.stations[0].give_up(1, |ticket| *ticket == 1);
+    world.deaf[1][0] = false;
+    world.run(Instant::from_secs(100));
+    assert_eq!(world.marks(1), [0, 2]);
+    assert_eq!(world.outcomes[0], [(0, true), (1, false), (2, true)]);
+    let resets = world.stations.iter().map(|it| it.stats().resets);
+    assert_eq!(resets.sum::<u64>(), 0);
+}

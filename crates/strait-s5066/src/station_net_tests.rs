@@ -88,12 +88,7 @@ impl World {
 
     /// It comes back; of transmissions under way nothing is understood.
     fn come_up(&mut self, number: usize) {
-        let on_air: Vec<usize> = self
-            .keyed
-            .iter()
-            .flatten()
-            .map(|keyed| keyed.turn)
-            .collect();
+        let on_air = self.on_air();
         self.events.retain(|_, event| match event {
             Event::Arrive { to, turn, .. } => *to != number || !on_air.contains(turn),
             _ => true,

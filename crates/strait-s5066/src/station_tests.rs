@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use strait_core::rate::LineRate;
 use strait_core::{Instant, Room};
 
-use crate::d_pdu::parse;
+use crate::d_pdu::{Body, DPdu, parse};
 
 const LEAD: Duration = Duration::from_millis(440);
 const DELAY: Duration = Duration::from_millis(2);
@@ -87,6 +87,20 @@ fn address(number: usize) -> Address {
     Address::new(number as u32 + 1)
 }
 
+/// A D_PDU from one station of a world to another.
+fn of([from, to]: [usize; 2], body: Body<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let d_pdu = DPdu {
+        eow: 0,
+        eot: 1,
+        to: address(to),
+        from: address(from),
+        body,
+    };
+    d_pdu.put(&mut bytes);
+    bytes
+}
+
 fn settings(number: usize) -> Settings {
     Settings::new(address(number))
 }
@@ -151,6 +165,12 @@ impl World {
             block: self.air.block,
             latency: DELAY + self.air.block,
         }
+    }
+
+    /// The transmissions under way.
+    fn on_air(&self) -> Vec<usize> {
+        let keyed = self.keyed.iter().flatten();
+        keyed.map(|keyed| keyed.turn).collect()
     }
 
     fn restart(&mut self, number: usize, settings: Settings) {
@@ -313,12 +333,7 @@ impl World {
             pending: Vec::new(),
             turn,
         });
-        let on_air: Vec<usize> = self
-            .keyed
-            .iter()
-            .flatten()
-            .map(|keyed| keyed.turn)
-            .collect();
+        let on_air = self.on_air();
         self.spoilt.push(false);
         self.begun.push((self.now, number, to));
         if on_air.len() > 1 {
@@ -867,25 +882,6 @@ mod calls;
 
 #[path = "station_exchange_tests.rs"]
 mod exchanges;
-
-#[test]
-fn what_nobody_wants_any_more_is_given_up_on_the_air_and_the_rest_comes() {
-    let mut world = World::pair(Air::at(1200, 0.0));
-    world.offer(0, 1, 100, true);
-    world.run(Instant::from_secs(20));
-    // Nobody hears the turn with these two.
-    world.deaf[1][0] = true;
-    world.offer(0, 1, 200, true);
-    world.offer(0, 1, 200, true);
-    world.run(Instant::from_secs(30));
-    world.stations[0].give_up(1, |ticket| *ticket == 1);
-    world.deaf[1][0] = false;
-    world.run(Instant::from_secs(100));
-    assert_eq!(world.marks(1), [0, 2]);
-    assert_eq!(world.outcomes[0], [(0, true), (1, false), (2, true)]);
-    let resets = world.stations.iter().map(|it| it.stats().resets);
-    assert_eq!(resets.sum::<u64>(), 0);
-}
 
 #[path = "station_net_tests.rs"]
 mod net;

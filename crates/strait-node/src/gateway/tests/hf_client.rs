@@ -221,6 +221,21 @@ fn packets_stay_until_the_node_tells_what_became_of_them() {
 }
 
 #[test]
+fn a_queue_whose_first_packet_is_too_old_is_dropped_as_a_whole() {
+    let mut client = Client::bound("give_up = { age = \"10 s\" }");
+    client.hear(0, 1, &OFF);
+    let packet = udp("10.1.0.2", "10.2.0.2", 100, 0);
+    for ms in [1, 4000, 9000] {
+        client.send(ms, &packet);
+    }
+    client.gateway.handle(at(10_000), Input::Timeout);
+    assert_eq!(client.gateway.stats().held(), 3);
+    client.gateway.handle(at(10_001), Input::Timeout);
+    assert_eq!(client.gateway.stats().held(), 0);
+    assert_eq!(client.dropped(DropCause::Aged), 3);
+}
+
+#[test]
 fn while_the_node_takes_nothing_packets_wait_here_and_a_failed_call_costs_all_of_them() {
     let mut client = Client::bound("give_up = { octets = \"1000 B\", lost_link = true }");
     let packet = udp("10.1.0.2", "10.2.0.2", 100, 0);
