@@ -302,6 +302,51 @@ fn a_link_whose_answers_are_slow_is_not_lost() {
     assert_eq!(world.marks(1).len(), 60);
 }
 
+/// 0 and 1 have data for each other, and 1 doesn't hear 0 any more. 0 gives up after six turns
+/// without an answer, 1 after so many.
+fn half_deaf(unanswered_max: u32) -> World {
+    let patience = |number, unanswered_max| Settings {
+        unanswered_max,
+        ..settings(number)
+    };
+    let stations = alloc::vec![patience(0, 6), patience(1, unanswered_max)];
+    let mut world = World::new(Air::at(9600, 0.0), stations);
+    world.offer(0, 1, 300, true);
+    world.run(Instant::from_secs(20));
+    world.deaf[1][0] = true;
+    world.offer(0, 1, 300, true);
+    world.offer(1, 0, 300, true);
+    world
+}
+
+/// Until so many turns of 0 had no answer.
+fn run_unanswered(world: &mut World, turns: u64) {
+    while world.stations[0].stats().unanswered < turns {
+        world.run(world.now + Duration::from_millis(100));
+        assert!(world.now < Instant::from_secs(600));
+    }
+}
+
+#[test]
+fn a_link_is_not_lost_whose_other_end_uses_it() {
+    // Found by the swarm: six turns met others, and between them came data by the link.
+    let mut world = half_deaf(100);
+    run_unanswered(&mut world, 11);
+    world.deaf[1][0] = false;
+    world.run(world.now + Duration::from_secs(300));
+    assert_eq!(world.outcomes[0], [(0, true), (1, true)]);
+    assert_eq!(world.outcomes[1], [(2, true)]);
+    assert_eq!(world.stations[0].stats().links_lost, 0);
+}
+
+#[test]
+fn a_link_whose_other_end_uses_it_and_never_answers_is_lost() {
+    let mut world = half_deaf(100);
+    run_unanswered(&mut world, 12);
+    assert_eq!(world.stations[0].stats().links_lost, 1);
+    assert_eq!(world.outcomes[0], [(0, true), (1, false)]);
+}
+
 #[test]
 fn a_round_has_slots_that_are_long_enough_to_hear_in() {
     let short = Csma {

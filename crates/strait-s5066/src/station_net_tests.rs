@@ -603,3 +603,9 @@ fn a_called_station_waits_as_long_as_its_caller_may_draw() {
     storm(15486);
     storm(17776);
 }
+
+#[test]
+fn a_link_is_not_lost_by_turns_that_met_others_while_its_other_end_uses_it() {
+    // Found by the swarm.
+    storm(21529);
+}

@@ -137,7 +137,8 @@ impl<T> Station<T> {
         let early = says.is_some_and(|says| says.epoch.is_some());
         let unheard = (!early).then(|| now + self.patience());
         let peer = &mut self.peers[number];
-        (peer.unanswered, peer.paused_until) = (0, None);
+        peer.note_contact();
+        peer.paused_until = None;
         peer.forget_warning();
         peer.link.accept(now, unheard, exclusive, says);
         self.stats.links_made += u64::from(!goes_on && !again);
@@ -166,7 +167,8 @@ impl<T> Station<T> {
         }
         let peer = &mut self.peers[number];
         peer.early.life = ours.and_then(|ours| ours.life);
-        (peer.unanswered, peer.paused_until) = (0, None);
+        peer.note_contact();
+        peer.paused_until = None;
         peer.link.make(now, ours.is_some());
         self.stats.links_made += 1;
     }
@@ -202,7 +204,8 @@ impl<T> Station<T> {
     pub(super) fn begin_anew(&mut self, number: usize, long: bool) {
         let peer = &mut self.peers[number];
         peer.early.begin_anew();
-        (peer.unanswered, peer.paused_until) = (0, None);
+        peer.note_contact();
+        peer.paused_until = None;
         self.send_anew(number, long);
         self.receive_anew(number, long);
     }

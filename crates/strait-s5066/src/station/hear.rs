@@ -88,7 +88,7 @@ impl<T> Station<T> {
     fn take_answer(&mut self, now: Instant, number: usize) {
         let adapts = self.adapts();
         let peer = &mut self.peers[number];
-        peer.unanswered = 0;
+        peer.note_contact();
         peer.send.end_answer();
         peer.expedited.end_answer();
         let news = peer.quality.take_news();
@@ -243,6 +243,7 @@ impl<T> Station<T> {
         let peer = &mut self.peers[number];
         if peer.link.is_there() {
             peer.link.confirm(now);
+            peer.unheard = 0;
             return true;
         }
         self.warn_of_no_link(number, kind);

@@ -44,7 +44,8 @@ pub struct Settings {
     pub guard: Duration,
     /// How long an answer may be late.
     pub answer_margin: Duration,
-    /// Turns without an answer after which a link is taken for lost.
+    /// Turns without an answer after which a link is taken for lost, as many again if its other end
+    /// uses it meanwhile.
     pub unanswered_max: u32,
     /// Calls in a row before a pause.
     pub calls_max: u32,
@@ -207,6 +208,8 @@ struct Peer<T> {
     answered: bool,
     /// Turns without an answer.
     unanswered: u32,
+    /// Those of them since it used the link last.
+    unheard: u32,
     /// Its link, or calls to it, were given up, and it wasn't heard since.
     silent: bool,
     /// No calls until then.
@@ -235,6 +238,18 @@ impl<T> Peer<T> {
     /// behind it, the warning would end it.
     fn forget_warning(&mut self) {
         self.warning = self.warning.filter(|(_, reason)| *reason != 1);
+    }
+
+    /// It is in contact: turns without an answer are counted anew.
+    const fn note_contact(&mut self) {
+        (self.unanswered, self.unheard) = (0, 0);
+    }
+
+    /// Whether so many turns without an answer are enough to take its link for lost. Who uses the
+    /// link meanwhile has it, and counts its own turns; one that never answers is given up all the
+    /// same.
+    const fn is_lost(&self, unanswered_max: u32) -> bool {
+        self.unheard >= unanswered_max || self.unanswered >= unanswered_max.saturating_mul(2)
     }
 
     /// Whether an acknowledgement is due. None is while a reset isn't answered: what came may have
@@ -364,6 +379,7 @@ impl<T> Station<T> {
             awaited: false,
             answered: false,
             unanswered: 0,
+            unheard: 0,
             silent: false,
             paused_until: None,
             outgoing: None,
@@ -620,6 +636,7 @@ impl<T> Station<T> {
         let peer = &mut self.peers[number];
         self.stats.unanswered += 1;
         peer.unanswered += 1;
+        peer.unheard += 1;
         peer.expedited.end_answer();
         let unanswered = peer.unanswered;
         match peer.link.state {
@@ -632,7 +649,7 @@ impl<T> Station<T> {
             State::Calling { .. } => self.call(number),
             State::Breaking { tries: 0..=2, .. } => peer.link.break_off(),
             State::Breaking { .. } => self.forget_link(number),
-            State::Made { .. } if peer.unanswered >= unanswered_max => {
+            State::Made { .. } if peer.is_lost(unanswered_max) => {
                 peer.silent = true;
                 self.lose_link(number);
             }
