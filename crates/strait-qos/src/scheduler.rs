@@ -111,6 +111,10 @@ pub trait Scheduler: fmt::Debug {
     /// Takes out any packet that waits: the port stops, or routes changed.
     fn drain(&mut self) -> Option<Packet>;
 
+    /// Takes out any packet that waits for a neighbour, as what waits for it is given up. The
+    /// others keep their places.
+    fn drain_to(&mut self, now: Instant, to: NeighbourId) -> Option<Packet>;
+
     /// What waits in a class, the packet under way not counted.
     fn queued(&self, class: ClassId) -> Queued;
 

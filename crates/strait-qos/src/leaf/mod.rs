@@ -523,6 +523,14 @@ impl Leaf {
         self.remove(place, 0)
     }
 
+    pub(crate) fn drain_to(&mut self, now: Instant, to: NeighbourId) -> Option<Packet> {
+        let waits = |flow: &flows::Flow| flow.key.to == to && !flow.packets.is_empty();
+        let place = self.flows.iter().position(waits)?;
+        let packet = self.remove(place, 0)?;
+        self.rest(now);
+        Some(packet)
+    }
+
     fn remove(&mut self, place: usize, index: usize) -> Option<Packet> {
         let packet = self.flows.remove(place, index)?;
         self.uncount(&packet);

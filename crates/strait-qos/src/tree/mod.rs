@@ -405,6 +405,16 @@ impl Scheduler for Tree {
         None
     }
 
+    fn drain_to(&mut self, now: Instant, to: NeighbourId) -> Option<Packet> {
+        for number in 0..self.leaves.len() {
+            if let Some(packet) = self.leaves.get_mut(number)?.leaf.drain_to(now, to) {
+                self.touch(ClassId(number as u8));
+                return Some(packet);
+            }
+        }
+        None
+    }
+
     fn has_share(&self, class: ClassId, from: (PortId, NeighbourId)) -> bool {
         self.leaf(class).is_none_or(|leaf| leaf.has_share(from))
     }

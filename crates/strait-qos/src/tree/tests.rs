@@ -567,6 +567,23 @@ fn drain_gives_everything_back() {
     assert_eq!(bench.send().map(|sent| sent.3), Some(7));
 }
 
+#[test]
+fn what_waits_for_one_neighbour_goes_and_the_others_keep_their_places() {
+    let mut bench = Bench::new(&[class("a", 0, 1), class("b", 1, 1)]);
+    for mark in 0..12 {
+        bench.offer((mark % 2) as u8, mark % 3, 100, mark);
+    }
+    let mut drained = 0;
+    while let Some(packet) = bench.scheduler.drain_to(T, NeighbourId(1)) {
+        bench.ledger.drop(T, packet, DropCause::Undelivered);
+        bench.check();
+        drained += 1;
+    }
+    assert_eq!(drained, 4);
+    let order: Vec<_> = core::iter::from_fn(|| bench.send().map(|sent| sent.3)).collect();
+    assert_eq!(order, [0, 2, 6, 8, 3, 5, 9, 11]);
+}
+
 /// Octets sent of each class, when all always have a packet waiting.
 fn shares(weights: &[u16], sizes: &[Vec<u32>], packets: usize, segment: Option<u32>) -> Vec<u64> {
     let classes: Vec<_> = weights

@@ -328,22 +328,10 @@ impl Port {
         cause: DropCause,
         ledger: &mut Ledger,
     ) {
-        let mut others = Vec::new();
-        while let Some(packet) = self.queue.drain() {
-            if packet.to == to {
-                self.link.count_waiting(&packet, -1);
-                count_queued(ledger, &packet, -1);
-                ledger.drop(now, packet, cause);
-            } else {
-                others.push(packet);
-            }
-        }
-        for packet in others {
-            if let Err((packet, fate)) = self.queue.enqueue(now, packet) {
-                self.link.count_waiting(&packet, -1);
-                count_queued(ledger, &packet, -1);
-                ledger.close(now, packet, fate);
-            }
+        while let Some(packet) = self.queue.drain_to(now, to) {
+            self.link.count_waiting(&packet, -1);
+            count_queued(ledger, &packet, -1);
+            ledger.drop(now, packet, cause);
         }
     }
 

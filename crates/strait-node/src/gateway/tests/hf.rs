@@ -35,7 +35,11 @@ via = "b"
 const BLOCK: Duration = Duration::from_millis(480);
 
 fn radio(keys: &str) -> Gateway {
-    let config: NodeConfig = config_text::parse("test.toml", &NODE.replace("KEYS", keys)).unwrap();
+    radio_of(NODE, keys)
+}
+
+fn radio_of(node: &str, keys: &str) -> Gateway {
+    let config: NodeConfig = config_text::parse("test.toml", &node.replace("KEYS", keys)).unwrap();
     let mut gateway = Gateway::new(&config).unwrap();
     let rate = LineRate::new(9600, 8);
     let air = PortState {
@@ -170,6 +174,27 @@ fn a_queue_whose_first_packet_is_too_old_is_dropped_as_a_whole() {
         (a.stats().held(), a.stats().dropped.by(DropCause::Aged)),
         (0, 3)
     );
+    a.check();
+}
+
+#[test]
+fn what_is_given_up_for_one_neighbour_leaves_the_others_packets_as_they_are() {
+    let class = "{ name = \"all\", packets = 90, queue = { kind = \"wred\", exponent = 2, profile = { DF = \
+        { min = 2, max = 60, denominator = 2 } } } }";
+    let node = NODE.replace("{ name = \"all\", packets = 30 }", class);
+    let mut a = radio_of(&node, "give_up = { age = \"10 s\" }");
+    for (at, to) in [(0, "10.2.0.2"), (1, "239.1.2.3")] {
+        for nth in 0..30 {
+            let packet = udp("10.1.0.2", to, 100 + nth, 0);
+            a.handle(Instant::from_secs(at), frame(PortId::HOST, &packet));
+        }
+    }
+    let by_chance = a.stats().dropped.by(DropCause::Wred);
+    a.handle(Instant::from_secs(10), Input::Timeout);
+    let aged = a.stats().dropped.by(DropCause::Aged);
+    assert!(aged > 0 && a.stats().held() > 0);
+    assert_eq!(a.stats().dropped.by(DropCause::Wred), by_chance);
+    assert_eq!(a.stats().held(), 60 - by_chance - aged);
     a.check();
 }
 
