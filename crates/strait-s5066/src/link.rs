@@ -24,8 +24,12 @@ pub(crate) enum State {
         /// it calls itself if it has data: the caller would know nothing of their link.
         unheard: Option<Instant>,
     },
-    /// It is being broken, so many times.
-    Breaking { terms: Terms, tries: u32 },
+    /// It is being broken, so many times; again from `again` on, if that wasn't answered.
+    Breaking {
+        terms: Terms,
+        tries: u32,
+        again: Option<Instant>,
+    },
 }
 
 /// How a link was made.
@@ -103,6 +107,11 @@ impl Link {
     /// Whether it is there: made, and not broken by both ends.
     pub(crate) const fn is_there(&self) -> bool {
         self.terms().is_some()
+    }
+
+    /// Whether the other end is about to be told that it is over.
+    pub(crate) const fn is_leaving(&self) -> bool {
+        matches!(self.state, State::Breaking { .. }) && self.says.is_some()
     }
 
     /// Whether data may be sent.
@@ -220,8 +229,22 @@ impl Link {
             State::Breaking { tries, .. } => tries + 1,
             _ => 1,
         };
-        self.state = State::Breaking { terms, tries };
+        self.state = State::Breaking {
+            terms,
+            tries,
+            again: None,
+        };
         self.says = Some(CPdu::Break(NO_MORE_DATA));
+    }
+
+    /// Nobody answered that it is broken: it is said again, to a node of ours as soon as may be.
+    /// Another can't take it back, and what it said meanwhile would be lost: it has so long to say
+    /// that again.
+    pub(crate) fn break_again(&mut self, now: Instant, silence: Duration) {
+        if let State::Breaking { terms, again, .. } = &mut self.state {
+            let wait = if terms.long { Duration::ZERO } else { silence };
+            *again = Some(now + wait);
+        }
     }
 
     /// Takes it for gone.
@@ -236,6 +259,14 @@ impl Link {
         match self.state {
             State::Made { terms, .. } if terms.by_us => Some(self.used + idle),
             State::Made { .. } => Some(self.used + idle * 2),
+            State::Idle | State::Calling { .. } | State::Breaking { .. } => None,
+        }
+    }
+
+    /// When it is to be broken again.
+    pub(crate) const fn again_at(&self) -> Option<Instant> {
+        match self.state {
+            State::Breaking { again, .. } => again,
             _ => None,
         }
     }

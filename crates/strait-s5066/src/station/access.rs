@@ -21,6 +21,9 @@ pub enum Access {
     Csma(Csma),
 }
 
+/// By turns, times that an answer takes to begin among which others draw.
+const TURNS_DRAWN: u32 = 4;
+
 /// With slots of stations, the most doublings of the rounds among which is drawn: 18 s for two
 /// stations and slots of 3 s.
 const ROUNDS_DOUBLED_MAX: u32 = 2;
@@ -185,8 +188,8 @@ impl<T> Station<T> {
             (Access::Turns, Some(_)) => self.settings.guard,
             (_, _) if owed.is_some() => self.settings.guard,
             (Access::Turns, None) => {
-                let slots = 1 + self.chance.below(4) as u32;
-                self.answer_time() * slots
+                let times = 1 + self.chance.below(TURNS_DRAWN.into()) as u32;
+                self.answer_time() * times
             }
             (Access::Slots(slots), _) => {
                 if self.share.understood == Some(true) {
@@ -278,12 +281,15 @@ impl<T> Station<T> {
     }
 
     /// How long the air is silent if nobody has anything to say: what can wait for that, does.
+    /// Among how many slots others draw, after collisions that nobody else noticed, isn't known.
     pub(super) fn round(&self) -> Duration {
         match self.settings.access {
             Access::Csma(csma) if csma.order == Order::Address => {
                 self.slot(csma) * (self.nodes() + 1)
             }
-            Access::Csma(csma) => self.slot(csma) * self.share.slots(csma),
+            Access::Csma(csma) => self.slot(csma) * csma.slots_max,
+            // Who isn't spoken to draws, and is heard once it has begun. Of two, each is spoken to.
+            Access::Turns if self.nodes() > 1 => self.answer_time() * (TURNS_DRAWN + 1),
             Access::Turns | Access::Slots(_) => Duration::ZERO,
         }
     }
@@ -375,14 +381,9 @@ impl<T> Station<T> {
         ways + slower + self.settings.guard + self.settings.answer_margin
     }
 
-    /// How long a caller may take to send its data, or to call again: it waits for its turn. Among
-    /// how many slots it draws, after collisions that nobody else noticed, isn't known.
+    /// How long a caller may take to send its data, or to call again: it waits for its turn.
     pub(super) fn patience(&self) -> Duration {
-        let most = match self.settings.access {
-            Access::Csma(csma) if csma.order != Order::Address => self.slot(csma) * csma.slots_max,
-            _ => Duration::ZERO,
-        };
-        self.answer_time() * 4 + self.round().max(most)
+        self.answer_time() * 4 + self.round()
     }
 
     /// From the end of a block to its octets at the others.

@@ -598,19 +598,27 @@ impl<T> Station<T> {
         }
     }
 
+    /// Breaks a link that nobody needs, one at a time: behind each, all others have their turn.
     fn break_idle(&mut self, now: Instant) {
-        for number in 0..self.peers.len() {
-            let breaks = self.breaks_at(number).is_some_and(|at| at <= now);
-            let peer = &mut self.peers[number];
-            if breaks && peer.send.held() + peer.expedited.held() == 0 {
-                peer.link.break_off();
-            }
+        if self.peers.iter().any(|peer| peer.link.is_leaving()) {
+            return;
+        }
+        let due = |number: &usize| {
+            let peer = &self.peers[*number];
+            let idle = !peer.link.is_made() || peer.send.held() + peer.expedited.held() == 0;
+            idle && self.breaks_at(*number).is_some_and(|at| at <= now)
+        };
+        if let Some(number) = (0..self.peers.len()).find(due) {
+            self.peers[number].link.break_off();
         }
     }
 
     /// When a link is broken, if nothing more is sent by it.
     fn breaks_at(&self, number: usize) -> Option<Instant> {
         let link = &self.peers[number].link;
+        if let Some(again) = link.again_at() {
+            return Some(again);
+        }
         let idle = link.idle_at(self.settings.idle)?;
         // One that keeps all others out isn't held open by what they say.
         if link.is_exclusive() {
@@ -632,7 +640,7 @@ impl<T> Station<T> {
 
     /// Nothing was heard of a turn, for so many times in a row.
     fn miss_answer(&mut self, now: Instant, number: usize) -> u32 {
-        let unanswered_max = self.unanswered_max();
+        let (unanswered_max, silence) = (self.unanswered_max(), self.round());
         let peer = &mut self.peers[number];
         self.stats.unanswered += 1;
         peer.unanswered += 1;
@@ -647,8 +655,8 @@ impl<T> Station<T> {
                 self.stats.links_lost += 1;
             }
             State::Calling { .. } => self.call(number),
-            State::Breaking { tries: 0..=2, .. } => peer.link.break_off(),
-            State::Breaking { .. } => self.forget_link(number),
+            State::Breaking { tries: 3.., .. } => self.forget_link(number),
+            State::Breaking { .. } => peer.link.break_again(now, silence),
             State::Made { .. } if peer.is_lost(unanswered_max) => {
                 peer.silent = true;
                 self.lose_link(number);
