@@ -306,6 +306,33 @@ fn who_breaks_a_link_is_answered_before_it_is_called() {
     assert_eq!(world.marks(0).len(), 3);
 }
 
+#[test]
+fn what_goes_with_a_call_over_a_break_whose_confirmation_was_lost_comes() {
+    for expedited in [false, true] {
+        let mut world = known_pair(Air::at(9600, 0.0));
+        world.offer(0, 1, 84, true);
+        world.run(world.now + Duration::from_secs(10));
+        while world.stations[1].is_linked(0) {
+            world.run(world.now + Duration::from_millis(10));
+        }
+        // It has heard of the break, and its answer isn't heard: the other holds on to the link.
+        world.deaf[0][1] = true;
+        world.run(world.now + Duration::from_millis(1800));
+        world.deaf[0][1] = false;
+        assert!(!world.stations[0].is_linked(1) && world.stations[0].peers[1].link.is_there());
+        let mark = world.tickets;
+        if expedited {
+            world.stations[1].link(0);
+            expedite(&mut world, 1, 0, mark, 84);
+        } else {
+            world.offer(1, 0, 84, true);
+        }
+        world.run(world.now + Duration::from_secs(60));
+        assert_eq!(world.outcomes[1].last(), Some(&(mark, true)));
+        assert_eq!(world.marks(0), [1, mark]);
+    }
+}
+
 /// Spoils octets of the transmission that has just begun, for station 1.
 fn spoil(world: &mut World, octets: core::ops::Range<usize>) {
     for event in world.events.values_mut() {

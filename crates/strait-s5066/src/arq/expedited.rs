@@ -157,11 +157,11 @@ impl<T> Expedited<T> {
         (self.incoming, self.owes_ack) = (None, false);
     }
 
-    /// The sending end begins anew: what had left whole may have come, and is over; the rest waits
-    /// for a new link.
-    pub(crate) fn restart(&mut self) {
+    /// The sending end begins anew: what had left whole may have come, and is over, unless it is
+    /// known that nothing `arrived`; the rest waits for a new link.
+    pub(crate) fn restart(&mut self, arrived: bool) {
         if let Some((_, send)) = &mut self.current {
-            send.restart(NUMBERING, true);
+            send.restart(NUMBERING, arrived);
             self.go_on();
         }
     }

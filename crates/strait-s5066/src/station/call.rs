@@ -150,8 +150,10 @@ impl<T> Station<T> {
         peer.ours = ours.is_some();
         let early = peer.link.called_with_data();
         let same = |ours: &Ours| early && ours.epoch.is_some() && ours.life == peer.early.life;
-        // Another kind of node knows no long numbers, but may have taken what is expedited.
-        let untouched = early && peer.early.called_once() && !peer.expedited.is_open();
+        // Another kind of node knows no long numbers, but may have taken what is expedited. One of
+        // ours takes nothing of a transmission whose call it refuses.
+        let untouched = early && peer.early.called_once();
+        let untouched = untouched && (ours.is_some() || !peer.expedited.is_open());
         match ours.filter(same) {
             Some(ours) => match peer.early.hear_answer(ours) {
                 Some(true) => self.receive_anew(number, true),
@@ -160,7 +162,9 @@ impl<T> Station<T> {
             },
             None if untouched => {
                 let numbering = self.numbering(ours.is_some());
-                self.peers[number].send.restart(numbering, false);
+                let peer = &mut self.peers[number];
+                peer.send.restart(numbering, false);
+                peer.expedited.restart(false);
                 self.begin_anew(number, ours.is_some());
             }
             None => self.begin_anew(number, ours.is_some()),
@@ -222,7 +226,7 @@ impl<T> Station<T> {
         let numbering = self.numbering(long);
         let peer = &mut self.peers[number];
         peer.send.restart(numbering, true);
-        peer.expedited.restart();
+        peer.expedited.restart(true);
         peer.reset.open = None;
         self.collect(number);
     }
