@@ -433,3 +433,87 @@ fn a_link_is_made_data_come_and_the_link_is_broken_when_it_is_idle() {
     assert!(!world.stations[0].is_linked(1) && !world.stations[1].is_linked(0));
     assert_eq!(world.collisions, 0);
 }
+
+/// Three stations, of which the third has a link with the first for themselves alone.
+fn kept_for_the_third() -> World {
+    let mut world = World::new(Air::at(9600, 0.0), (0..3).map(settings).collect());
+    world.stations[2].set_exclusive(Some(0));
+    world.offer(2, 0, 100, true);
+    world.run(Instant::from_secs(20));
+    assert!(world.stations[0].is_linked(2));
+    world
+}
+
+#[test]
+fn calls_that_cross_under_an_exclusive_link_are_made_again_behind_it() {
+    // The second's call comes while the first's own, which met it, waits to be repeated.
+    for after_ms in (0..1000).step_by(20) {
+        let mut world = kept_for_the_third();
+        world.offer(0, 1, 100, true);
+        world.run(world.now + Duration::from_millis(after_ms));
+        world.offer(1, 0, 100, true);
+        world.run(world.now + Duration::from_secs(20));
+        // Nobody wants what the second has any more: it calls no more.
+        world.stations[1].give_up(0, |_| true);
+        world.queues[1].clear();
+        world.stations[2].set_exclusive(None);
+        world.run(world.now + Duration::from_secs(600));
+        assert_eq!(world.marks(1), [1], "{after_ms}");
+    }
+}
+
+#[test]
+fn a_call_that_is_refused_ends_the_link_that_its_caller_has_forgotten() {
+    // The second gave its link up in a fade, and the first is kept for the third since.
+    let mut world = World::new(Air::at(9600, 0.0), (0..3).map(settings).collect());
+    world.offer(1, 0, 3000, true);
+    world.run(Instant::from_millis(8000));
+    assert!(world.stations[0].is_linked(1));
+    world.deaf[1][0] = true;
+    world.run(world.now + Duration::from_secs(80));
+    world.stations[2].set_exclusive(Some(0));
+    world.offer(2, 0, 100, true);
+    world.run(world.now + Duration::from_secs(20));
+    assert!(world.stations[0].is_linked(2));
+    world.deaf[1][0] = false;
+    for _ in 0..4 {
+        world.offer(1, 0, 100, true);
+        world.run(world.now + Duration::from_secs(20));
+    }
+    world.stations[2].set_exclusive(None);
+    world.run(world.now + Duration::from_secs(900));
+    let came = world.marks(0);
+    // What was under way when the fade came may have arrived, and isn't known to have.
+    for (mark, delivered) in &world.outcomes[1] {
+        assert_eq!(
+            came.contains(mark),
+            *delivered || *mark == 0,
+            "{mark} {came:?}"
+        );
+    }
+    assert_once(&came);
+    assert_eq!(world.outcomes[1].len(), 5);
+}
+
+#[test]
+fn a_break_is_said_again_behind_a_silence_where_the_other_cannot_take_it_back() {
+    for long_numbers in [true, false] {
+        let of_edition = |number| Settings {
+            long_numbers,
+            ..settings(number)
+        };
+        let mut world = World::new(Air::at(9600, 0.0), (0..3).map(of_edition).collect());
+        world.offer(0, 1, 100, true);
+        world.run(Instant::from_secs(20));
+        world.deaf[1][0] = true;
+        while world.stations[0].peers[1].link.again_at().is_none() {
+            world.run(world.now + Duration::from_millis(100));
+        }
+        // A third has been talking for an hour.
+        let station = &mut world.stations[0];
+        station.free_since = world.now + Duration::from_secs(3600);
+        let again = station.breaks_at(1).unwrap();
+        let silent = station.free_since + station.round();
+        assert_eq!(again >= silent, !long_numbers, "{again:?} {silent:?}");
+    }
+}

@@ -59,8 +59,7 @@ impl<T> Station<T> {
         let mut others = others.filter(|(other, _)| *other != number);
         let taken = !self.serves(number) || others.any(|(_, peer)| kept(peer));
         if taken && matches!(c_pdu, CPdu::Request { .. }) {
-            self.peers[number].link.says = Some(CPdu::Rejected(EXCLUSIVE_LINK));
-            return;
+            return self.refuse_call(number);
         }
         self.peers[number].answered = true;
         let state = self.peers[number].link.state;
@@ -103,6 +102,20 @@ impl<T> Station<T> {
             }
             _ => {}
         }
+    }
+
+    /// Who calls has no link any more: what we had of one is over, and a call of ours that met this
+    /// one is made again.
+    fn refuse_call(&mut self, number: usize) {
+        match self.peers[number].link.state {
+            State::Idle => {}
+            State::Calling { .. } => {
+                self.peers[number].link.forget();
+                self.end_link(number, false);
+            }
+            State::Made { .. } | State::Breaking { .. } => self.forget_link(number),
+        }
+        self.peers[number].link.says = Some(CPdu::Rejected(EXCLUSIVE_LINK));
     }
 
     /// Whether data is under way by a link with a station of ours.

@@ -616,15 +616,21 @@ impl<T> Station<T> {
     /// When a link is broken, if nothing more is sent by it.
     fn breaks_at(&self, number: usize) -> Option<Instant> {
         let link = &self.peers[number].link;
+        let silent = self.free_since + self.round();
         if let Some(again) = link.again_at() {
-            return Some(again);
+            // What others say in between takes nothing of the other end's chance to go on.
+            return Some(if link.is_long() {
+                again
+            } else {
+                again.max(silent)
+            });
         }
         let idle = link.idle_at(self.settings.idle)?;
         // One that keeps all others out isn't held open by what they say.
         if link.is_exclusive() {
             return Some(idle);
         }
-        Some(idle.max(self.free_since + self.round()))
+        Some(idle.max(silent))
     }
 
     /// Who was to answer and didn't.
