@@ -101,12 +101,14 @@ impl World {
         self.settle(number);
     }
 
-    /// How many transmissions between both ends met another since a moment.
-    fn met(&self, sent: &Sent, since: Instant) -> usize {
-        let ends = [(sent.from, sent.to), (sent.to, sent.from)];
+    /// How many transmissions between both ends met another while one counted them.
+    fn met(&self, given_up: &GivenUp) -> usize {
+        let GivenUp { from, to, .. } = *given_up;
+        let ends = [(from, to), (to, from)];
         let met = self.begun.iter().zip(&self.spoilt);
         let met = met.filter(|((at, from, to), spoilt)| {
-            **spoilt && *at >= since && ends.contains(&(*from, *to))
+            let counted = (given_up.since..=given_up.at).contains(at);
+            **spoilt && counted && ends.contains(&(*from, *to))
         });
         met.count()
     }
@@ -116,8 +118,23 @@ impl World {
     }
 }
 
-/// So many turns in a row that met others take a link for lost.
-const MET_MAX: usize = 6;
+/// One end gave up the other after so many turns without an answer.
+struct GivenUp {
+    from: usize,
+    to: usize,
+    /// When the last was answered.
+    since: Instant,
+    at: Instant,
+    turns: usize,
+}
+
+/// What one end counts of the other.
+#[derive(Clone, Copy)]
+struct Count {
+    since: Instant,
+    unheard: u32,
+    silent: bool,
+}
 
 /// What was sent with ARQ, and when.
 struct Sent {
@@ -142,8 +159,21 @@ struct Storm {
     judged: Vec<usize>,
     /// By station: when it began anew.
     began: Vec<Instant>,
-    /// Transmissions between two stations that met others and are reason enough.
-    met_max: usize,
+    /// By station and peer.
+    counts: Vec<Vec<Count>>,
+    given_up: Vec<GivenUp>,
+    /// So many of the turns that are counted may have met noise.
+    noise: usize,
+}
+
+impl Count {
+    const fn new() -> Self {
+        Self {
+            since: Instant::ZERO,
+            unheard: 0,
+            silent: false,
+        }
+    }
 }
 
 impl Storm {
@@ -158,7 +188,9 @@ impl Storm {
             good: never,
             judged: alloc::vec![0; count],
             began: alloc::vec![Instant::ZERO; count],
-            met_max: MET_MAX,
+            counts: alloc::vec![alloc::vec![Count::new(); count]; count],
+            given_up: Vec::new(),
+            noise: 0,
         }
     }
 
@@ -192,7 +224,35 @@ impl Storm {
         (0..self.judged.len()).for_each(|other| self.disturb(one, other));
     }
 
+    /// Notes who gave up whom.
+    fn watch(&mut self) {
+        let count = self.judged.len();
+        for (from, to) in (0..count).flat_map(|from| (0..count).map(move |to| (from, to))) {
+            let (count, peer) = (
+                &mut self.counts[from][to],
+                &self.world.stations[from].peers[to],
+            );
+            if peer.silent && !count.silent {
+                self.given_up.push(GivenUp {
+                    from,
+                    to,
+                    since: count.since,
+                    at: self.world.now,
+                    turns: count.unheard as usize + 1,
+                });
+            }
+            if peer.unanswered == 0 && !peer.awaited && !peer.silent {
+                count.since = self.world.now;
+            }
+            (count.unheard, count.silent) = (peer.unheard, peer.silent);
+        }
+    }
+
     fn run(&mut self, until: Instant, what: &str) {
+        while let Some(at) = self.world.next_event().filter(|at| *at <= until) {
+            self.world.run(at);
+            self.watch();
+        }
         self.world.run(until);
         let count = self.judged.len();
         for (one, other) in (0..count).flat_map(|one| (0..count).map(move |other| (one, other))) {
@@ -211,7 +271,8 @@ impl Storm {
     }
 
     /// Data with ARQ that wasn't delivered has a reason: something was in the way since it was
-    /// sent, or since before, and nothing has come that was sent after that.
+    /// sent, or since before, and nothing has come that was sent after that; or one end gave up the
+    /// other in that time, and each turn that it counted met another one, or its answer did.
     fn judge(&mut self, station: usize, what: &str) {
         let outcomes = &self.world.outcomes[station];
         for (ticket, delivered) in &outcomes[self.judged[station]..] {
@@ -224,13 +285,16 @@ impl Storm {
                 *good = (*good).max(Some(sent.at));
             } else {
                 let since = good.map_or(Instant::ZERO, |good| good.min(sent.at));
-                let met = self.world.met(sent, since);
                 let lasts = trouble.is_some_and(|at| at >= since);
                 let (from, to) = (sent.from, sent.to);
+                let ends = [(from, to), (to, from)];
+                let given_up = self.given_up.iter();
+                let mut given_up =
+                    given_up.filter(|it| it.at >= since && ends.contains(&(it.from, it.to)));
+                let met = given_up.any(|it| self.world.met(it) + self.noise >= it.turns);
                 assert!(
-                    lasts || met >= self.met_max,
-                    "{what}: {ticket} from {from} to {to}, {} s: not delivered at {} s, and why? \
-                     {met} met others",
+                    lasts || met,
+                    "{what}: {ticket} from {from} to {to}, {} s: not delivered at {} s, and why?",
                     sent.at.as_secs_f64(),
                     self.world.now.as_secs_f64(),
                 );
@@ -275,10 +339,7 @@ fn storm(seed: u64) {
     );
     let mut storm = Storm::new(World::new(air, (0..count).map(station).collect()));
     storm.world.chance = Stream::new(seed, "air");
-    if bit_errors > 0.0 {
-        // Noise takes turns as well.
-        storm.met_max -= 1;
-    }
+    storm.noise = usize::from(bit_errors > 0.0);
     let mut restarts = alloc::vec![0; count];
     for _ in 0..60 {
         // At every instant: in a preamble, in a block, in an answer, in silence.

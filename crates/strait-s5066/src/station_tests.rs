@@ -212,6 +212,10 @@ impl World {
         self.settle(from);
     }
 
+    fn next_event(&self) -> Option<Instant> {
+        self.events.first_key_value().map(|((at, _), _)| *at)
+    }
+
     fn run(&mut self, until: Instant) {
         while let Some((&(at, _), _)) = self.events.first_key_value() {
             if at > until {
