@@ -81,6 +81,7 @@ struct World {
     turns: Vec<(usize, Instant, u32)>,
     /// Types of D_PDUs sent.
     kinds: BTreeMap<u8, u32>,
+    clients: Option<clients::Clients>,
 }
 
 fn address(number: usize) -> Address {
@@ -129,6 +130,7 @@ impl World {
             begun: Vec::new(),
             turns: Vec::new(),
             kinds: BTreeMap::new(),
+            clients: None,
         };
         for (number, settings) in settings.into_iter().enumerate() {
             let station = world.station(number, settings, 0);
@@ -280,6 +282,7 @@ impl World {
 
     fn settle(&mut self, number: usize) {
         let now = self.now;
+        self.tend_clients(number);
         let station = &mut self.stations[number];
         while let Some(received) = station.poll_received() {
             self.came[number].push((now, received.c_pdu));
@@ -290,7 +293,9 @@ impl World {
         if self.keyed[number].is_none() && station.may_transmit() {
             self.key_up(number);
         }
-        if let Some(at) = self.stations[number].wake() {
+        let of_clients = self.wake_of_clients(number);
+        let wake = self.stations[number].wake().into_iter().chain(of_clients);
+        if let Some(at) = wake.min() {
             assert!(
                 at > now,
                 "a wake-up in the past: {:?}",
@@ -309,6 +314,8 @@ impl World {
 
     fn key_up(&mut self, number: usize) {
         let head = self.head(number);
+        let next = self.next_of_clients(number);
+        let head = head.or_else(|| next.map(|next| (next.to, next.arq)));
         if let Some((to, true)) = head {
             self.stations[number].link(to);
         }
@@ -319,7 +326,8 @@ impl World {
             return;
         };
         let waiting = self.queues[number].iter().filter(|message| message.0 == to);
-        let waiting = waiting.fold((0, 0), |sum, it| (sum.0 + it.1.len(), sum.1 + 1));
+        let of_clients = self.waiting_of_clients(number, to);
+        let waiting = waiting.fold(of_clients, |sum, it| (sum.0 + it.1.len(), sum.1 + 1));
         let starts = self.now + LEAD;
         let room = Room {
             octets: 1 << 20,
@@ -368,6 +376,7 @@ impl World {
             if keyed.blocks > 0 && sent >= full {
                 break;
             }
+            while self.offer_of_clients(number) {}
             while let Some((to, arq)) = self.head(number) {
                 let mut of = self.queues[number].iter();
                 let place = of.position(|message| (message.0, message.2) == (to, arq));
@@ -806,6 +815,9 @@ mod exchanges;
 
 #[path = "station_net_tests.rs"]
 mod net;
+
+#[path = "station_client_tests.rs"]
+mod clients;
 
 #[path = "station_fade_tests.rs"]
 mod fades;
