@@ -131,7 +131,7 @@ impl Port {
         } else if gap <= most {
             (gap, Fit::Gap)
         } else if gap < most + LEAST {
-            ((gap - LEAST).max(LEAST).min(most), Fit::Gap)
+            (gap.saturating_sub(LEAST).max(LEAST).min(most), Fit::Gap)
         } else {
             (most, Fit::Free)
         })

@@ -162,6 +162,14 @@ fn a_shaken_call_waits_for_one_least_piece_at_most() {
 }
 
 #[test]
+fn frames_shorter_than_the_least_piece_go_between_a_calls_packets_too() {
+    let mut bench = Bench::new(&format!("{FRAMES}segment = \"20 B\"\n"));
+    let waits = bench.waits(200, |packet| shaken(packet, Duration::from_millis(20)));
+    let worst = waits[10..].iter().copied().fold(0.0, f64::max);
+    assert!(worst <= 24.0, "{worst} {waits:.0?}");
+}
+
+#[test]
 fn without_a_call_pieces_take_100_ms_and_the_first_packet_waits_for_no_more() {
     let mut bench = Bench::new(FRAMES);
     let bulk = udp("10.1.0.2", "10.2.0.2", 1100, 0);
