@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use strait_wire::check::Crc32Sum;
-use strait_wire::octets::{FrameFault, Unstuffed};
+use strait_wire::octets::{FrameFault, MARK, Unstuffed};
 use strait_wire::segment::{
     HEADER_OCTETS, STREAMS, Segment, SegmentCheck, SegmentError, SegmentHeader, parse_segment,
 };
@@ -104,6 +104,13 @@ impl Receiver {
             self.settings.urgent = urgent;
             self.framing.set_check(urgent);
         }
+    }
+
+    /// Whether the other end seems to hold urgent frames for agreed that this end doesn't know of:
+    /// where marks are escaped, a bare one begins such a frame. These alone end no other frame, so
+    /// nothing would ever be refused.
+    pub fn misses_urgent(&self, bytes: &[u8]) -> bool {
+        self.settings.marks && self.settings.urgent.is_none() && bytes.contains(&MARK)
     }
 
     /// Takes octets of an octet stream, cut anywhere; tells each whole packet and each refusal.

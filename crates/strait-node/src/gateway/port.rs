@@ -556,10 +556,13 @@ impl Port {
             }
             Err(why) => refused[why as usize] += 1,
         };
-        let mut stranger = false;
+        let (mut stranger, mut unread) = (false, false);
         match &mut self.link {
             Link::Host(_) => sort(Ok(bytes)),
-            Link::Octets(ends) => ends.1.feed_octets(bytes, sort),
+            Link::Octets(ends) => {
+                unread = ends.1.misses_urgent(bytes);
+                ends.1.feed_octets(bytes, sort);
+            }
             Link::Frames { neighbours, .. } => match neighbours.get_mut(from.index()) {
                 Some((_, receiver)) => receiver.feed_frame(bytes, sort),
                 None => stranger = true,
@@ -571,7 +574,7 @@ impl Port {
         }
         if refused[Refused::Unagreed as usize] > 0 {
             self.headers.object(from);
-        } else if refused.iter().any(|count| *count > 0) {
+        } else if unread || refused.iter().any(|count| *count > 0) {
             self.headers.wonder(now, from);
         }
         if self.headers.take_heard() {

@@ -175,3 +175,24 @@ fn a_port_that_goes_down_in_a_suspension_loses_both_and_comes_back() {
     a.handle(Instant::ZERO, frame(PortId::HOST, &voice));
     assert_eq!(octets_until_out(&mut a, &mut b, Instant::ZERO).1, voice);
 }
+
+#[test]
+fn an_end_that_started_anew_asks_when_calls_come_that_it_cannot_read() {
+    let (mut a, _) = pair(&adapter());
+    let mut b = headers::started(&adapter(), 9);
+    // What it says of itself gets lost, and it has nothing else to say.
+    while b.wants(LINE).is_some() {
+        pull(&mut b, LINE, Instant::ZERO, 1400);
+    }
+    let voice = udp("fd00:1::2", "fd00:2::2", 91, 46);
+    let heard = |number: u64| {
+        let now = Instant::from_millis(1000 + number * 200);
+        a.handle(now, frame(PortId::HOST, &voice));
+        headers::carry(&mut a, &mut b, now);
+        headers::carry(&mut b, &mut a, now);
+        pull_all(&mut b, PortId::HOST, now).len()
+    };
+    let heard: Vec<usize> = (0..10).map(heard).collect();
+    // The one that made it ask is gone.
+    assert_eq!(heard.iter().sum::<usize>(), 9, "{heard:?}");
+}

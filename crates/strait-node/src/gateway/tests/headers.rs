@@ -179,7 +179,7 @@ fn the_largest_packet_passes_with_its_context() {
 }
 
 /// A gateway's later start.
-fn started(ports: &str, seed: u64) -> Gateway {
+pub(super) fn started(ports: &str, seed: u64) -> Gateway {
     let config: NodeConfig = config_text::parse("test.toml", ports).unwrap();
     up(Gateway::seeded(&config, seed, &[]).unwrap(), ports)
 }
