@@ -1,5 +1,7 @@
 //! Every timer of our endpoint: a nanosecond before its time nothing, at it the event.
 
+use std::collections::VecDeque;
+
 use strait_core::time::{Duration, Instant};
 use strait_wire::ip::{TcpFlags, TcpView, tcp_header};
 
@@ -181,6 +183,35 @@ fn the_retransmission_timer_and_the_loss_probe() {
         1,
         "the timeout repeats the oldest segment alone"
     );
+}
+
+#[test]
+fn round_trips_beyond_the_longest_timeout_repeat_nothing_while_acknowledgements_come() {
+    let profile = Profile {
+        rto_max: strait_core::units::Time(ms(120)),
+        ..linux()
+    };
+    let mut duo = Duo::opened(&profile, |config| config.nagle = false);
+    // A segment each 20 ms, and a way that gets longer until it takes 200 ms and back nothing.
+    let mut under_way: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
+    let mut buffer = [0; 100_000];
+    for step in 0..200u64 {
+        duo.now += ms(20);
+        while under_way.front().is_some_and(|(at, _)| *at <= duo.now) {
+            let (_, packet) = under_way.pop_front().unwrap();
+            duo.b.handle_packet(duo.now, &packet);
+            duo.b.recv(&mut buffer);
+            for answer in sent(&mut duo.b, duo.now) {
+                duo.a.handle_packet(duo.now, &answer);
+            }
+        }
+        duo.a.send(&content(1448));
+        let arrives = duo.now + ms(200.min(20 + step));
+        let packets = sent(&mut duo.a, duo.now);
+        under_way.extend(packets.into_iter().map(|packet| (arrives, packet)));
+    }
+    assert!(duo.a.smoothed_rtt().is_some_and(|rtt| rtt > ms(150)));
+    assert_eq!(duo.a.counters().retransmissions, 0);
 }
 
 #[test]

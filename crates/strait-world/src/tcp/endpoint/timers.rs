@@ -120,9 +120,12 @@ impl Endpoint {
             srtt_ns => Duration::from_nanos(2 * srtt_ns) + slack,
         };
         let oldest = self.board.queue.front().map_or(now, |sent| sent.sent_at);
-        let from = if advancing { now } else { oldest };
-        after = after.min((from + self.rtt.rto()).since(now));
-        self.arm(now, after, Alarm::Probe);
+        let due = if advancing { now } else { oldest } + self.rtt.rto();
+        // Where round trips outgrow the longest timeout, it was due long ago, and says nothing.
+        if due > now {
+            after = after.min(due.since(now));
+        }
+        self.arm(now, after.min(self.profile.rto_max.0), Alarm::Probe);
         true
     }
 
