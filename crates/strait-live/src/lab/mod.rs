@@ -7,12 +7,14 @@
 
 mod call;
 mod chatter;
+mod curl;
 mod dig;
 mod esp;
 mod gateways;
 mod left;
 mod measured;
 mod net;
+mod page;
 mod pairs;
 mod ping;
 mod process;

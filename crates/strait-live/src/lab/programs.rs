@@ -11,15 +11,17 @@ use strait_world::traffic::{
 
 use super::call::Call;
 use super::chatter::Chatter;
+use super::curl::Curl;
 use super::dig::Dig;
 use super::esp::Esp;
 use super::measured::Measured;
+use super::page::Page;
 use super::pairs::Pairs;
 use super::ping::Ping;
 use super::process::Running;
 use super::rate::Rate;
 use super::script::Script;
-use super::web::Web;
+
 use super::{LabError, Stage};
 use crate::namespace::Namespace;
 
@@ -229,12 +231,11 @@ pub(super) fn cast(loaded: &Loaded, topology: &Topology) -> Result<Vec<Part>, La
                 Kind::Mgen => Box::new(Script::new(&flow)?),
                 Kind::Pair => Box::new(Pairs::new(&flow)?),
                 Kind::Tcp if config.sizes.is_some() => Box::new(Measured::new(&flow)?),
-                Kind::Tcp | Kind::Page => {
-                    if config.dscp != Dscp::default() {
-                        return Err(flow.wrong("the web server marks nothing: leave `dscp` away"));
-                    }
-                    Box::new(Web::new(&flow)?)
+                Kind::Tcp | Kind::Page if config.dscp != Dscp::default() => {
+                    return Err(flow.wrong("the web server marks nothing: leave `dscp` away"));
                 }
+                Kind::Tcp => Box::new(Curl::new(&flow)?),
+                Kind::Page => Box::new(Page::new(&flow)?),
             };
             Ok((flow, program))
         })
