@@ -104,7 +104,7 @@ impl Program for Rate {
             .unwrap_or_default();
         let result: Value = serde_json::from_str(&output).unwrap_or_default();
         let mut notes = Vec::new();
-        let metrics = read(&result);
+        let metrics = read(&result, self.seconds);
         if metrics.is_empty() {
             let client = self.client.as_ref().map(Running::output);
             let client: Value =
@@ -129,38 +129,37 @@ impl Program for Rate {
     }
 }
 
-/// What the server measured. It tells no delays: its client's clock is another one to it.
-fn read(result: &Value) -> BTreeMap<String, f64> {
+/// What the server measured in a test of so many seconds. It tells no delays: its client's clock is
+/// another one to it.
+fn read(result: &Value, seconds: u64) -> BTreeMap<String, f64> {
     let sum = &result["end"]["sum_received"];
-    let packets = sum["packets"].as_f64().filter(|packets| *packets > 0.0);
-    let (Some(packets), Some(rate)) = (packets, sum["bits_per_second"].as_f64()) else {
+    let Some(packets) = sum["packets"].as_f64().filter(|packets| *packets > 0.0) else {
         return BTreeMap::new();
     };
     let lost = sum["lost_packets"].as_f64().unwrap_or_default();
+    let (octets, lasted_s) = arrivals(result);
+    let seconds = lasted_s.max(seconds as f64);
     BTreeMap::from([
-        ("rate_bit_s".into(), arrivals_bit_s(result).unwrap_or(rate)),
+        ("rate_bit_s".into(), octets * 8.0 / seconds),
         ("loss".into(), lost / packets),
     ])
 }
 
-/// The rate over the whole seconds in which datagrams came without a gap: the first and the last
-/// are cut by the test's own beginning and end.
-fn arrivals_bit_s(result: &Value) -> Option<f64> {
-    let seconds: Vec<&Value> = result["intervals"]
-        .as_array()?
-        .iter()
-        .map(|interval| &interval["sum"])
-        .filter(|sum| sum["bytes"].as_f64().is_some_and(|octets| octets > 0.0))
-        .collect();
-    let inner = seconds.get(1..seconds.len().checked_sub(1)?)?;
-    let total = |key: &str| {
-        inner
-            .iter()
-            .filter_map(|sum| sum[key].as_f64())
-            .sum::<f64>()
+/// What came, and how long that took: the server's end is later than the client's where a queue is
+/// full. It tells octets second by second; how much of the first one was over before the first
+/// datagram follows from how much came in the next.
+fn arrivals(result: &Value) -> (f64, f64) {
+    let intervals = result["intervals"].as_array().into_iter().flatten();
+    let number = |interval: &Value, key: &str| interval["sum"][key].as_f64().unwrap_or_default();
+    let all = intervals.map(|it| (number(it, "bytes"), number(it, "seconds")));
+    let mut all: Vec<(f64, f64)> = all.skip_while(|(octets, _)| *octets <= 0.0).collect();
+    while all.pop_if(|(octets, _)| *octets <= 0.0).is_some() {}
+    let lead = match all[..] {
+        [(first, _), (second, _), ..] if first < second => 1.0 - first / second,
+        _ => 0.0,
     };
-    let span_s = total("seconds");
-    (inner.len() >= 2).then(|| total("bytes") * 8.0 / span_s)
+    let sum = |part: fn(&(f64, f64)) -> f64| all.iter().map(part).sum::<f64>();
+    (sum(|it| it.0), sum(|it| it.1) - lead)
 }
 
 #[cfg(test)]
@@ -168,18 +167,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_that_of_whole_seconds() {
-        let second = |octets: u32| serde_json::json!({"sum": {"bytes": octets, "seconds": 1.0}});
-        let sums = serde_json::json!({"packets": 40, "lost_packets": 10, "bits_per_second": 7.0});
-        let mut result = serde_json::json!({
-            "intervals": [second(200), second(1000), second(1200), second(300), second(0)],
-            "end": {"sum_received": sums},
-        });
-        let metrics = read(&result);
-        assert_eq!((metrics["rate_bit_s"], metrics["loss"]), (8800.0, 0.25));
-        // Too short a test has only its mean.
-        result["intervals"] = serde_json::json!([second(200), second(1000)]);
-        assert_eq!(read(&result)["rate_bit_s"], 7.0);
-        assert!(read(&serde_json::json!({"error": "no route"})).is_empty());
+    fn the_rate_is_that_from_the_first_datagram_on() {
+        let interval = |(octets, seconds): (u32, f64)| serde_json::json!({"sum": {"bytes": octets, "seconds": seconds}});
+        let of = |intervals: &[(u32, f64)]| {
+            let intervals: Vec<Value> = intervals.iter().map(|it| interval(*it)).collect();
+            let sums = serde_json::json!({"packets": 40, "lost_packets": 10});
+            let result = serde_json::json!({"intervals": intervals, "end": {"sum_received": sums}});
+            read(&result, 3)
+        };
+        let rate = |intervals: &[(u32, f64)]| of(intervals)["rate_bit_s"];
+        // It began in the middle of a second, and ended three later; or a queue went on after that.
+        let begun = [(0, 1.0), (500, 1.0), (1000, 1.0), (1000, 1.0), (500, 0.5)];
+        assert_eq!(rate(&begun), 8000.0);
+        assert_eq!(
+            rate(&[(500, 1.0), (1000, 1.0), (1000, 1.0), (1000, 1.0)]),
+            8000.0
+        );
+        // It was cut.
+        assert_eq!(rate(&[(1000, 1.0), (500, 1.0), (0, 1.0), (0, 0.5)]), 4000.0);
+        assert_eq!(of(&[(1000, 1.0)])["loss"], 0.25);
+        assert!(read(&serde_json::json!({"error": "no route"}), 3).is_empty());
     }
 }

@@ -51,8 +51,9 @@ pub struct Series {
 ///   lost: leave time between `stop` and the end of a run. Percentiles are over the packets that
 ///   arrived; jitter is |D| of RFC 3550 section 6.4.1. `settled` are packets sent a second or more
 ///   after the first, when what a link has to learn of a flow is known. The rate is that of the UDP
-///   payload (of voice with the RTP header) between the first and the last arrival, without the
-///   first packet; of two directions, the mean.
+///   payload (of voice with the RTP header) that arrived, from the first arrival on for as long as
+///   packets were sent: what a path keeps back or drops in that time counts as nothing. Of two
+///   directions, the mean.
 /// * ping, dns: time from request to reply, at the sender.
 /// * tcp with `sizes`: see [`crate::measure`]; a metric has the size in front of its name, and
 ///   `complete` is the share of the transfers that came to an end.
@@ -99,7 +100,8 @@ struct Joined {
     duplicates: u64,
     reordered: u64,
     unsent: u64,
-    octets: u64,
+    /// What arrived by [`rate_bit_s`].
+    rate_bit_s: Option<f64>,
 }
 
 fn join(sent: &[Mark], received: &[Mark]) -> Joined {
@@ -108,6 +110,7 @@ fn join(sent: &[Mark], received: &[Mark]) -> Joined {
         ..Joined::default()
     };
     let mut seen = vec![false; sent.len()];
+    let mut arrived = Vec::new();
     let mut highest = None;
     for mark in received {
         // Senders number in order, so a sequence stands where a search finds it.
@@ -129,24 +132,26 @@ fn join(sent: &[Mark], received: &[Mark]) -> Joined {
         let (sent_s, delay_s) = (sent_ns as f64 / 1e9, delay_s as f64 / 1e9);
         joined.jitter.record(0.0, delay_s);
         joined.delays.push((sent_s, delay_s));
-        joined.octets += u64::from(mark.octets);
+        arrived.push(*mark);
     }
+    joined.rate_bit_s = rate_bit_s(sent, &arrived);
     joined
 }
 
-/// Payload rate between the first and the last arrival, without the first packet.
-fn rate_bit_s(received: &[Mark]) -> Option<f64> {
-    let (first, last) = (received.first()?, received.last()?);
-    let span_ns = last
-        .at_ns
-        .checked_sub(first.at_ns)
-        .filter(|span_ns| *span_ns > 0)?;
-    let octets: u64 = received
+/// Payload rate of what arrived, from the first arrival on for as long as packets were sent: to the
+/// last of them, and on for a mean gap. `None` of fewer than two.
+fn rate_bit_s(sent: &[Mark], arrived: &[Mark]) -> Option<f64> {
+    let times = || sent.iter().map(|mark| mark.at_ns);
+    let gaps = sent.len().checked_sub(1).filter(|gaps| *gaps > 0)? as f64;
+    let span_ns = (times().max()? - times().min()?) as f64 * (gaps + 1.0) / gaps;
+    let first_ns = arrived.iter().map(|mark| mark.at_ns).min().unwrap_or(0);
+    let in_time = |mark: &&Mark| ((mark.at_ns - first_ns) as f64) < span_ns;
+    let octets: u64 = arrived
         .iter()
-        .skip(1)
+        .filter(in_time)
         .map(|mark| u64::from(mark.octets))
         .sum();
-    Some(octets as f64 * 8e9 / span_ns as f64)
+    (span_ns > 0.0).then(|| octets as f64 * 8e9 / span_ns)
 }
 
 fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
@@ -224,10 +229,7 @@ impl FlowReport {
             "jitter_smoothed_s",
             (!jitters.is_empty()).then_some(smoothed),
         );
-        let rates: Vec<f64> = [&to.received, &from.received]
-            .into_iter()
-            .filter_map(|log| rate_bit_s(log))
-            .collect();
+        let rates: Vec<f64> = directions.iter().filter_map(|it| it.rate_bit_s).collect();
         self.metric("rate_bit_s", crate::estimate::mean(&rates));
         for (label, direction) in ["delay", "delay back"].into_iter().zip(directions) {
             if direction.sent > 0 {

@@ -172,6 +172,28 @@ fn udp_keeps_its_rate() {
 }
 
 #[test]
+fn a_rate_counts_all_the_time_that_a_flow_was_offered() {
+    // 100 octets each 100 ms; three of ten arrive, one of them twice.
+    let udp = config("udp", "rate = \"8 kbit/s\"\nstop = \"2 s\"");
+    let mark = |sequence: u64, at_ms: u64| Mark {
+        sequence,
+        at_ns: at_ms * 1_000_000,
+        octets: 100,
+    };
+    let mut from = FlowLog::new("x", Side::From);
+    from.sent = (0..10).map(|it| mark(it, 1000 + it * 100)).collect();
+    let rate = |received: &[(u64, u64)]| {
+        let mut to = FlowLog::new("x", Side::To);
+        to.received = received.iter().map(|it| mark(it.0, it.1)).collect();
+        report(&udp, &from, &to).metrics["rate_bit_s"]
+    };
+    close(rate(&[(0, 1500), (1, 1600), (1, 1650), (2, 1700)]), 2400.0);
+    // What comes later than that is no part of it.
+    close(rate(&[(0, 1500), (1, 2499), (2, 2500)]), 1600.0);
+    close(rate(&[]), 0.0);
+}
+
+#[test]
 fn packets_of_ipsec_arrive_as_they_were_sent_in_whole_words() {
     for family in [4, 6] {
         let pipe = Pipe::new(10_000_000, Duration::from_millis(5), 0.0);
