@@ -22,6 +22,6 @@ mod world;
 pub use build::{BuildError, Built, build};
 pub use path::{PathBook, PathTotals};
 pub use router::Router;
-pub use run::{Options, Outcome, Run, run_once, run_plain, run_scenario};
+pub use run::{Options, Outcome, Run, run_each, run_once, run_plain, run_scenario};
 pub use segment::{Seat, Segment, Survey};
 pub use world::{Attach, Fault, LinkIndex, NodeIndex, World};

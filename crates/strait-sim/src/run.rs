@@ -97,6 +97,15 @@ pub fn run_plain(loaded: &Loaded, variant: &str, seed: u64) -> Result<Run, Build
     Ok(collect(loaded, variant, seed, &mut built, Vec::new()))
 }
 
+/// The same for each of some seeds, several at a time.
+///
+/// # Errors
+/// Why the scenario can't be built.
+pub fn run_each(loaded: &Loaded, variant: &str, seeds: &[u64]) -> Result<Vec<Run>, BuildError> {
+    let runs = parallel(seeds, None, |seed| run_plain(loaded, variant, *seed));
+    runs.into_iter().collect()
+}
+
 /// MGEN's logs of a run that has ended: `TRAFFIC.from.drc` and `TRAFFIC.to.drc` of each script.
 fn mgen_logs(loaded: &Loaded, seed: u64, built: &Built) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();

@@ -10,8 +10,8 @@ use strait_world::report::scatter::Figure;
 use strait_world::report::{Report, Series, station_tables};
 use strait_world::scenario::{Loaded, Scenario, World, unit_of};
 use strait_world::table::{Cell, Check, Column, ResultSet, Table};
-use strait_world::traffic::{Kind, Traffic, TrafficConfig};
 
+use super::agreement::{Simulated, agreement};
 use crate::exit::{self, BadInput};
 
 /// Run a scenario live, in network namespaces on this host.
@@ -53,6 +53,10 @@ pub(crate) struct Args {
     /// Run the scenario in virtual time as well, and compare.
     #[arg(long)]
     with_sim: bool,
+    /// With --with-sim: simulated runs with consecutive seeds, of which the live one is to be one;
+    /// the scenario's if absent.
+    #[arg(long, requires = "with_sim", value_parser = clap::value_parser!(u64).range(1..=Scenario::RUNS_MAX))]
+    runs: Option<u64>,
     /// The host in which the command runs; the first if absent.
     #[arg(long, value_name = "NAME", requires = "command")]
     host: Option<String>,
@@ -61,9 +65,6 @@ pub(crate) struct Args {
     command: Vec<String>,
 }
 
-/// How far live and simulated times may be apart: a share of the simulated one, and so many
-/// seconds for what the host itself takes.
-const AGREEMENT: (f64, f64) = (0.05, 0.005);
 /// By how much the delay parts of a class may miss their sum: they were rounded for the status.
 const PARTS_GAP_MAX_S: f64 = 1e-6;
 /// Within how many seconds after its restart traffic passes a gateway again.
@@ -157,13 +158,12 @@ fn seconds(span: Duration) -> usize {
     span.as_secs_f64().round() as usize
 }
 
-fn simulate(loaded: &Loaded, args: &Args) -> anyhow::Result<Option<strait_sim::Run>> {
+fn simulate(loaded: &Loaded, args: &Args) -> anyhow::Result<Option<Simulated>> {
     if !args.with_sim {
         return Ok(None);
     }
-    let seed = loaded.scenario.seed;
-    let run = strait_sim::run_once(loaded, &args.variant, seed, false)?;
-    Ok(Some(run))
+    let runs = args.runs.unwrap_or(loaded.scenario.runs);
+    Simulated::new(loaded, &args.variant, runs).map(Some)
 }
 
 fn result(
@@ -171,11 +171,11 @@ fn result(
     args: &Args,
     outcome: &Outcome,
     left: &Left,
-    simulated: Option<&strait_sim::Run>,
+    simulated: Option<&Simulated>,
 ) -> ResultSet {
     let mut tables = vec![metrics(loaded, outcome, simulated)];
     let lab = outcome.flows.iter().map(|flow| ("lab", flow));
-    let sim = simulated.into_iter().flat_map(|run| &run.flows);
+    let sim = simulated.into_iter().flat_map(|it| &it.first().flows);
     for (world, flow) in lab.chain(sim.map(|flow| ("sim", flow))) {
         for table in &flow.tables {
             let id = format!("{}, {world}", table.id);
@@ -194,22 +194,28 @@ fn result(
     tables.extend(outcome.delay_tables());
     let mut checks = expected(loaded, args, outcome);
     checks.extend(own_checks(loaded, outcome, left));
-    if let Some(run) = simulated {
-        checks.extend(agreement(loaded, outcome, run));
+    if let Some(simulated) = simulated {
+        checks.extend(agreement(loaded, outcome, simulated));
     }
+    let own = || vec![loaded.scenario.seed];
     ResultSet {
         run_hash: None,
-        seeds: vec![loaded.scenario.seed],
+        seeds: simulated.map_or_else(own, Simulated::seeds),
         tables,
         checks,
     }
 }
 
-/// A row for each metric; with the simulation beside it, their difference.
-fn metrics(loaded: &Loaded, outcome: &Outcome, simulated: Option<&strait_sim::Run>) -> Table {
+/// A row for each metric; with the simulation beside it, their difference, and the lowest and
+/// highest of several.
+fn metrics(loaded: &Loaded, outcome: &Outcome, simulated: Option<&Simulated>) -> Table {
     let mut columns = vec!["metric", "unit", "lab"];
     if simulated.is_some() {
         columns.extend(["sim", "lab - sim", "relative"]);
+    }
+    let several = simulated.filter(|it| it.seeds().len() > 1);
+    if several.is_some() {
+        columns.extend(["lowest sim", "highest sim"]);
     }
     let columns = columns.into_iter().map(|name| Column::new(name, ""));
     let mut table = Table::new(loaded.scenario.name.as_str(), columns.collect());
@@ -221,9 +227,17 @@ fn metrics(loaded: &Loaded, outcome: &Outcome, simulated: Option<&strait_sim::Ru
         for name in outcome.metrics.keys().filter(own) {
             let lab = outcome.metrics[name];
             let mut row: Vec<Cell> = vec![name.as_str().into(), unit_of(name).into(), lab.into()];
-            if let Some(sim) = simulated.and_then(|run| run.metrics.get(name).copied()) {
-                let relative = (sim != 0.0).then(|| (lab - sim) / sim);
-                row.extend([sim.into(), (lab - sim).into(), relative.into()]);
+            let first = simulated.and_then(|it| it.first().metrics.get(name).copied());
+            if simulated.is_some() {
+                let apart = first.map(|sim| lab - sim);
+                let relative = first.zip(apart).filter(|(sim, _)| *sim != 0.0);
+                let relative = relative.map(|(sim, apart)| apart / sim);
+                row.extend([first.into(), apart.into(), relative.into()]);
+            }
+            if let Some(several) = several {
+                let range = several.range(|run| run.metrics.get(name).copied());
+                let range = range.map(|(range, _)| range);
+                row.extend([0, 1].map(|end| Cell::from(range.map(|range| range[end]))));
             }
             table.push(row);
         }
@@ -274,55 +288,16 @@ fn own_checks(loaded: &Loaded, outcome: &Outcome, left: &Left) -> Vec<Check> {
     checks
 }
 
-/// How well live and simulated agree, where they are to.
-fn agreement(loaded: &Loaded, outcome: &Outcome, run: &strait_sim::Run) -> Vec<Check> {
-    let traffic = loaded.scenario.traffic.iter();
-    let compared =
-        traffic.flat_map(|traffic| compared(traffic).into_iter().map(move |it| (traffic, it)));
-    let checks = compared.map(|(traffic, (word, metric, slack))| {
-        let name = format!("{}.{metric}", traffic.name);
-        let (lab, sim) = (outcome.metrics.get(&name), run.metrics.get(&name));
-        let both = lab.zip(sim);
-        let apart = both.map(|(lab, sim)| (lab - sim).abs());
-        let max = both.map(|(_, sim)| sim * AGREEMENT.0 + slack);
-        let id = format!("agree-{}-{word}", traffic.name);
-        Check::range(id, apart, unit_of(&metric), None, max).failed()
-    });
-    checks.collect()
-}
-
-/// By which metrics live and simulated are compared: a word for each, the metric, and how far
-/// apart they may be beside the share.
-fn compared(traffic: &TrafficConfig) -> Vec<(String, String, f64)> {
-    let one = |word: &str, metric: &str, slack| vec![(word.into(), metric.into(), slack)];
-    match (traffic.kind, traffic.resolve()) {
-        (Kind::Ping | Kind::Dns, _) => one("rtt", "rtt_p50_s", AGREEMENT.1),
-        (Kind::Udp | Kind::Pair, _) => one("rate", "rate_bit_s", 0.0),
-        // Not the last octet's latency: how much a kernel's buffers hold is its own affair.
-        (_, Ok(Traffic::Measured { campaign, .. })) => {
-            let labels = campaign.labels().into_iter();
-            let both = labels.flat_map(|label| {
-                ["connect", "time"].map(|word| {
-                    let metric = format!("{label}.{word}_s");
-                    (format!("{label}-{word}"), metric, AGREEMENT.1)
-                })
-            });
-            both.collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
 /// The report: what was measured over time, and where the time went.
 fn page(
     loaded: &Loaded,
     args: &Args,
     outcome: &Outcome,
     result: &ResultSet,
-    simulated: Option<&strait_sim::Run>,
+    simulated: Option<&Simulated>,
 ) -> Report {
     let lab = outcome.flows.iter().map(|flow| ("lab", flow));
-    let sim = simulated.into_iter().flat_map(|run| &run.flows);
+    let sim = simulated.into_iter().flat_map(|it| &it.first().flows);
     let mut series = Vec::new();
     for (name, flow) in lab.chain(sim.map(|flow| ("sim", flow))) {
         for line in &flow.series {
@@ -340,7 +315,7 @@ fn page(
     let drawn = drawn.chain(
         simulated
             .into_iter()
-            .flat_map(|run| &run.flows)
+            .flat_map(|it| &it.first().flows)
             .map(|flow| ("sim", flow)),
     );
     let figures = drawn.flat_map(|(world, flow)| {

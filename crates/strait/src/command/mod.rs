@@ -1,5 +1,6 @@
 //! One file a command.
 
+mod agreement;
 mod bench;
 mod check;
 mod completions;
