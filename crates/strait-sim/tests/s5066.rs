@@ -278,6 +278,26 @@ fn a_net_of_five_shares_the_air_by_addresses_and_all_hear_the_group() {
 }
 
 #[test]
+fn stations_of_a_net_find_their_rates_though_they_meet() {
+    let loaded = load_file("hf/net-adapt.toml");
+    let outcome = run_scenario(&loaded, &Options::default(), |_, _| ()).unwrap();
+    let lost = |variant: &str| outcome.metric(variant, "far.1.loss")[0];
+    assert!(lost(Scenario::BASE) <= 0.0 && lost("fixed") > 0.2);
+    let rates = |variant: &str| {
+        let run = outcome.of(variant).next().unwrap();
+        ["a", "c"].map(|name| {
+            let (_, stats) = run.stats.iter().find(|(node, _)| node == name).unwrap();
+            let mut peers = stats.ports[1].hf.peers.iter();
+            let b = peers.find(|peer| peer.name == "b").unwrap();
+            b.rate.unwrap().bit_s
+        })
+    };
+    assert_eq!(rates(Scenario::BASE), [9600, 9600]);
+    assert_eq!(rates("fixed"), [2400, 2400]);
+    assert!(outcome.metric(Scenario::BASE, "b.hf.collisions")[0] > 0.0);
+}
+
+#[test]
 fn books_are_right_in_a_net_with_collisions() {
     books_are_right(load_file("hf/net.toml"));
 }
