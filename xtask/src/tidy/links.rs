@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use super::{File, Finding, Tree};
 
 /// Folders that scenario files live in; beside them stand the scenarios that commands bring along.
-const SCENARIO_FOLDERS: [&str; 7] = [
+const SCENARIO_FOLDERS: [&str; 8] = [
     "hf",
     "lab",
     "links",
+    "nets",
     "nodes",
     "policies",
     "regressions",

@@ -224,6 +224,16 @@ mod tests {
     }
 
     #[test]
+    fn the_shipped_net_has_three_that_hear_each_other() {
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../scenarios/nets/hf-three.toml"
+        );
+        let net = NetConfig::load(&strait_world::scenario::DiskFiles, Path::new(file), 1).unwrap();
+        assert_eq!((net.ends.len(), net.paths.len()), (3, 3));
+    }
+
+    #[test]
     fn wrong_nets_say_what_would_be_right() {
         let path = |a: &str, b: &str, file: &str| {
             format!("{ENDS}[[path]]\nbetween = [\"{a}\", \"{b}\"]\nfile = \"{file}\"\n")

@@ -27,7 +27,7 @@ use crate::exit::BadInput;
                   strait emulate scenarios/links/udp-lossy.toml \\\n    \
                   --a 'udp:127.0.0.1:7011->127.0.0.1:7001' --b 'udp:127.0.0.1:7012->127.0.0.1:7002'\n  \
                   strait emulate scenarios/links/hf-9600.toml --a modem:127.0.0.1:3000 --b modem:127.0.0.1:3001\n  \
-                  strait emulate --net net.toml"
+                  strait emulate --net scenarios/nets/hf-three.toml"
 )]
 pub(crate) struct Args {
     /// The link file; with `--net`, the net file.
