@@ -517,3 +517,86 @@ fn a_break_is_said_again_behind_a_silence_where_the_other_cannot_take_it_back() 
         assert_eq!(again >= silent, !long_numbers, "{again:?} {silent:?}");
     }
 }
+
+/// The other end of a link to station 0 of a pair has a gap in front of most that it was sent in
+/// order, and has said so. Gives what is known to have come.
+fn with_a_gap(world: &mut World) -> BTreeSet<u32> {
+    world.in_order = true;
+    (0..12).for_each(|_| world.offer(0, 1, 1000, true));
+    while world.turns.iter().filter(|turn| turn.0 == 0).count() < 2 {
+        world.run(world.now + Duration::from_millis(100));
+    }
+    // A block in the middle of the first transmission with data.
+    world.run(world.now + Duration::from_secs(3));
+    let spoilt = world.events.values_mut().find_map(|event| match event {
+        Event::Arrive { to: 1, bytes, .. } => Some(bytes),
+        _ => None,
+    });
+    spoilt.expect("a block").fill(0);
+    while world.outcomes[0].is_empty() {
+        world.run(world.now + Duration::from_millis(100));
+    }
+    world.deaf = alloc::vec![alloc::vec![true; 2]; 2];
+    let acked = world.outcomes[0].iter().filter(|outcome| outcome.1);
+    let acked: BTreeSet<u32> = acked.map(|outcome| outcome.0).collect();
+    let came = BTreeSet::from_iter(world.marks(1));
+    assert!(came.len() + 3 < acked.len(), "{came:?} of {acked:?}");
+    acked
+}
+
+#[test]
+fn what_was_acknowledged_behind_a_gap_comes_when_its_link_ends_in_order_and_once() {
+    type End = fn(&mut World);
+    let ends: [(&str, End); 4] = [
+        ("a fade", |world| {
+            while world.stations[0].is_linked(1) || world.stations[1].is_linked(0) {
+                world.run(world.now + Duration::from_secs(1));
+            }
+        }),
+        ("a new life of the sender", |world| {
+            world.restart(0, settings(0));
+        }),
+        ("a reset", |world| world.stations[1].begin_reset(0)),
+        ("the receiver's modem", |world| {
+            world.stations[1].set_down();
+            world.settle(1);
+            let (now, state) = (world.now, world.state());
+            world.stations[1].set_up(now, state);
+        }),
+    ];
+    for (long_numbers, (what, end)) in [false, true]
+        .into_iter()
+        .flat_map(|it| ends.into_iter().map(move |end| (it, end)))
+    {
+        let what = alloc::format!("{what}, long numbers: {long_numbers}");
+        let both = (0..2).map(|number| Settings {
+            long_numbers,
+            turn_max: Duration::from_secs(10),
+            ..settings(number)
+        });
+        let mut world = World::new(Air::at(9600, 0.0), both.collect());
+        let acked = with_a_gap(&mut world);
+        end(&mut world);
+        world.deaf = alloc::vec![alloc::vec![false; 2]; 2];
+        world.run(world.now + Duration::from_secs(60));
+        world.offer(0, 1, 100, true);
+        world.run(world.now + Duration::from_secs(300));
+        let came = world.marks(1);
+        let lost: Vec<&u32> = acked.iter().filter(|mark| !came.contains(mark)).collect();
+        assert!(lost.is_empty(), "{what}: {lost:?}");
+        assert!(
+            came.windows(2).all(|two| two[0] < two[1]),
+            "{what}: {came:?}"
+        );
+        assert_eq!(came.last(), Some(&12), "{what}");
+        // The sender says of the rest that it may not have come, unless it has forgotten it.
+        let told: BTreeMap<u32, bool> = world.outcomes[0].iter().copied().collect();
+        assert_eq!(told.len(), world.outcomes[0].len(), "{what}");
+        let unknown = (0..12).filter(|mark| !came.contains(mark));
+        for mark in unknown {
+            assert_ne!(told.get(&mark), Some(&true), "{what}: {mark}");
+            let forgot = what.starts_with("a new life");
+            assert_eq!(!told.contains_key(&mark), forgot, "{what}: {mark}");
+        }
+    }
+}

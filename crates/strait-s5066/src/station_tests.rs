@@ -71,6 +71,10 @@ struct World {
     outcomes: Vec<Vec<(u32, bool)>>,
     tickets: u32,
     in_order: bool,
+    /// From whom to whom what is to come in order goes, by mark.
+    ordered: BTreeMap<u32, [usize; 2]>,
+    /// By station: the first mark since it was restarted last.
+    lives: Vec<u32>,
     copies: u32,
     collisions: u32,
     /// By transmission: another one was under way.
@@ -124,6 +128,8 @@ impl World {
             outcomes: alloc::vec![Vec::new(); count],
             tickets: 0,
             in_order: false,
+            ordered: BTreeMap::new(),
+            lives: alloc::vec![0; count],
             copies: 1,
             collisions: 0,
             spoilt: Vec::new(),
@@ -178,6 +184,7 @@ impl World {
     fn restart(&mut self, number: usize, settings: Settings) {
         let station = self.station(number, settings, 1 + self.now.as_nanos());
         self.stations[number] = station;
+        self.lives[number] = self.tickets;
         self.fall_silent(number);
         self.settle(number);
     }
@@ -205,6 +212,9 @@ impl World {
 
     fn offer(&mut self, from: usize, to: usize, octets: usize, arq: bool) {
         let mark = self.tickets.to_be_bytes();
+        if arq && self.in_order {
+            self.ordered.insert(self.tickets, [from, to]);
+        }
         self.tickets += 1;
         let mut c_pdu = alloc::vec![0, 0, 0x99, 0];
         c_pdu.extend_from_slice(&mark);
@@ -480,6 +490,20 @@ impl World {
             };
             *octet ^= 1 << (place % 8);
         }
+    }
+
+    /// Whether a station had what waits for order, as it has said, and has forgotten it since.
+    fn is_forgotten(&self, mark: u32) -> bool {
+        let to = self.ordered.get(&mark);
+        to.is_some_and(|[_, to]| mark < self.lives[*to])
+    }
+
+    /// Whether what is to come in order from one station to another has done so.
+    fn is_ordered(&self, from: usize, to: usize) -> bool {
+        let marks = self.marks(to).into_iter();
+        let ends = Some(&[from, to]);
+        let marks = marks.filter(|mark| self.ordered.get(mark) == ends);
+        marks.is_sorted()
     }
 
     /// Marks of what came to a station, in order.

@@ -124,6 +124,19 @@ impl Receiver {
         Ok(())
     }
 
+    /// Begins anew with `numbering`. What is whole and waits for what came before it is handed on
+    /// all the same, in order: it may have been acknowledged, and its sender doesn't send it again.
+    pub fn restart(&mut self, numbering: Numbering) {
+        for place in 0..self.slots.len() {
+            let starts = matches!(self.slots[place], Slot::Held { start: true, .. });
+            if let Some(past) = starts.then(|| self.end_of(place)).flatten() {
+                self.hand_on(place, past);
+            }
+        }
+        self.numbering = numbering;
+        self.set_lower(0);
+    }
+
     /// The next C_PDU that is whole.
     pub fn poll(&mut self) -> Option<Vec<u8>> {
         self.whole.pop_front()

@@ -3,7 +3,7 @@
 use strait_core::Instant;
 
 use super::Station;
-use crate::arq::{Numbering, Receiver};
+use crate::arq::Numbering;
 use crate::c_pdu::{CPdu, EXCLUSIVE_LINK, Ours};
 use crate::link::State;
 
@@ -247,9 +247,10 @@ impl<T> Station<T> {
     fn receive_anew(&mut self, number: usize, long: bool) {
         let numbering = self.numbering(long);
         let peer = &mut self.peers[number];
-        peer.receive = Receiver::new(numbering);
+        peer.receive.restart(numbering);
         peer.used_long = false;
         peer.expedited.forget_incoming();
         peer.owes_ack = false;
+        self.take_whole(number);
     }
 }

@@ -272,6 +272,11 @@ impl<T> Station<T> {
             self.begin_reset(number);
             return;
         }
+        self.take_whole(number);
+    }
+
+    /// Takes what has become whole.
+    pub(super) fn take_whole(&mut self, number: usize) {
         while let Some(c_pdu) = self.peers[number].receive.poll() {
             self.take_c_pdu(number, c_pdu, false);
         }

@@ -709,9 +709,10 @@ impl<T> Station<T> {
     /// When [`Station::advance`] is to be called.
     #[must_use]
     pub fn wake(&self) -> Option<Instant> {
+        let told = self.received.front().map(|(at, _)| *at);
         let phase = match self.phase {
             Phase::Quiet(at) | Phase::Awaiting(at) | Phase::Hearing(at) => Some(at),
-            Phase::Down => return None,
+            Phase::Down => return told.filter(|at| *at > self.now),
             Phase::Free | Phase::Keyed => None,
         };
         let peers = self.peers.iter().enumerate().flat_map(|(number, peer)| {
@@ -721,7 +722,6 @@ impl<T> Station<T> {
                 .into_iter()
                 .flatten()
         });
-        let told = self.received.front().map(|(at, _)| *at);
         let later = peers.chain(self.assembler.wake()).chain(told);
         let later = later.filter(|at| *at > self.now);
         phase.into_iter().chain(later).min()
