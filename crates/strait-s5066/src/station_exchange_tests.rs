@@ -334,3 +334,76 @@ fn nothing_is_taken_or_confirmed_while_a_reset_is_not_answered() {
     assert!(kinds.contains(&3) && !kinds.contains(&1), "{kinds:?}");
     assert!(station.poll_received().is_none());
 }
+
+/// Gives up what a station has for another, by its ticket.
+fn give_up(world: &mut World, from: usize, to: usize, ticket: u32) {
+    world.stations[from].give_up(to, |its| *its == ticket);
+    world.settle(from);
+}
+
+#[test]
+fn what_is_given_up_is_over_whatever_it_waits_for() {
+    for (expedited, kept) in [(true, false), (true, true), (false, true)] {
+        let mut world = World::new(Air::at(9600, 0.0), (0..3).map(settings).collect());
+        // Nobody answers there, or a link is kept for another.
+        world.deaf[1][0] = !kept;
+        world.stations[0].set_exclusive(kept.then_some(2));
+        world.stations[0].offer(Offer {
+            to: 1,
+            c_pdu: alloc::vec![0; 300],
+            arq: expedited,
+            expedited,
+            urgent: false,
+            in_order: false,
+            copies: 1,
+            ticket: 7,
+        });
+        world.settle(0);
+        world.run(Instant::from_secs(100));
+        assert_eq!(world.outcomes[0], [], "{expedited}, {kept}");
+        give_up(&mut world, 0, 1, 7);
+        assert_eq!(world.outcomes[0], [(7, false)], "{expedited}, {kept}");
+        assert_eq!(world.stations[0].held(), 0);
+        // Nor is anybody called for it.
+        world.run(Instant::from_secs(200));
+        let turns = world.turns.len();
+        world.run(Instant::from_secs(1000));
+        assert_eq!(world.turns.len(), turns, "{expedited}, {kept}");
+    }
+}
+
+#[test]
+fn an_acknowledgement_of_expedited_data_that_was_given_up_is_none_of_the_next() {
+    let mut world = World::pair(Air::at(9600, 0.0));
+    world.offer(0, 1, 100, true);
+    world.run(Instant::from_secs(20));
+    world.deaf = alloc::vec![alloc::vec![true; 2]; 2];
+    expedite(&mut world, 0, 1, 7, 100);
+    world.run(world.now + Duration::from_secs(5));
+    give_up(&mut world, 0, 1, 7);
+    assert!(world.stations[0].peers[1].expedited.takes());
+    expedite(&mut world, 0, 1, 8, 100);
+    let turns = world.turns.len();
+    while world.turns.len() == turns || world.keyed[0].is_some() {
+        world.run(world.now + Duration::from_millis(100));
+    }
+    world.run(world.now + Duration::from_secs(1));
+    // The other end takes its time.
+    let late = of(
+        [1, 0],
+        Body::ExpeditedAck(Ack {
+            lower: 1,
+            selective: &[],
+        }),
+    );
+    let now = world.now;
+    world.stations[0].hear_carrier(now, true);
+    world.stations[0].hear(now, &late);
+    world.stations[0].hear_carrier(now, false);
+    world.settle(0);
+    assert_eq!(world.outcomes[0], [(0, true), (7, false)]);
+    world.deaf = alloc::vec![alloc::vec![false; 2]; 2];
+    world.run(world.now + Duration::from_secs(60));
+    assert_eq!(world.marks(1), [0, 8]);
+    assert_eq!(world.outcomes[0], [(0, true), (7, false), (8, true)]);
+}

@@ -13,8 +13,7 @@ use crate::quality::Quality;
 #[derive(Debug)]
 pub(crate) struct Expedited<T> {
     waiting: VecDeque<(Vec<u8>, T)>,
-    /// The C_PDU under way, with its number of 4 bits.
-    current: Option<(u8, Sender<T>)>,
+    current: Option<Current<T>>,
     next: u8,
     segment_max: usize,
     /// The C_PDU that comes, or came last.
@@ -22,6 +21,18 @@ pub(crate) struct Expedited<T> {
     /// Frames came that haven't been acknowledged.
     pub(crate) owes_ack: bool,
     done: VecDeque<Done<T>>,
+}
+
+/// The C_PDU under way.
+#[derive(Debug)]
+struct Current<T> {
+    /// Of 4 bits.
+    number: u8,
+    /// Without a ticket once it is given up.
+    send: Sender<Option<T>>,
+    /// It is given up. What was sent of it may still be acknowledged, and an acknowledgement doesn't
+    /// say which C_PDU it is of: it goes on, and nothing else begins, until the other end was heard.
+    dead: bool,
 }
 
 const NUMBERING: Numbering = Numbering::short(SHORT_WINDOW_MAX);
@@ -41,7 +52,8 @@ impl<T> Expedited<T> {
 
     /// C_PDUs without an outcome.
     pub(crate) fn held(&self) -> usize {
-        let current = self.current.as_ref().map_or(0, |(_, send)| send.held());
+        let alive = self.current.as_ref().filter(|current| !current.dead);
+        let current = alive.map_or(0, |current| current.send.held());
         self.waiting.len() + current + self.done.len()
     }
 
@@ -52,9 +64,9 @@ impl<T> Expedited<T> {
 
     /// Begins with the next C_PDU once nothing of the last is under way.
     fn go_on(&mut self) {
-        if let Some((_, send)) = &mut self.current {
+        if let Some(Current { send, .. }) = &mut self.current {
             while let Some(done) = send.poll() {
-                self.done.push_back(done);
+                self.done.extend(done.owned());
             }
             if send.held() > 0 {
                 return;
@@ -64,16 +76,24 @@ impl<T> Expedited<T> {
         if let Some((c_pdu, ticket)) = self.waiting.pop_front() {
             let mut send = Sender::new(NUMBERING, self.segment_max);
             // As if in order: type 4 can't tell that frames are given up, so none is cut anew.
-            send.offer(c_pdu, true, false, ticket);
-            self.current = Some((self.next, send));
-            self.next = (self.next + 1) % 16;
+            send.offer(c_pdu, true, false, Some(ticket));
+            self.current = Some(Current {
+                number: self.next,
+                send,
+                dead: false,
+            });
         }
     }
 
     /// Whether something is to be sent.
     pub(crate) fn has_more(&self) -> bool {
         let current = self.current.as_ref();
-        current.is_some_and(|(_, send)| send.has_more())
+        current.is_some_and(|current| current.send.has_more())
+    }
+
+    /// Whether another C_PDU may be offered.
+    pub(crate) fn takes(&self) -> bool {
+        self.waiting.is_empty() && self.current.as_ref().is_none_or(|current| current.dead)
     }
 
     /// Whether something was begun that isn't over.
@@ -84,13 +104,13 @@ impl<T> Expedited<T> {
     /// The longest segment that may go next, if new ones have about `segment` octets.
     pub(crate) fn longest(&self, segment: usize) -> usize {
         let current = self.current.as_ref();
-        current.map_or(0, |(_, send)| send.longest(segment))
+        current.map_or(0, |current| current.send.longest(segment))
     }
 
     /// Octets of what is to be sent, in frames of `segment` octets with `around` for each.
     pub(crate) fn backlog(&self, segment: usize, around: usize) -> usize {
         let current = self.current.as_ref();
-        current.map_or(0, |(_, send)| send.backlog(segment, around).0)
+        current.map_or(0, |current| current.send.backlog(segment, around).0)
     }
 
     /// The next frame, and the number of its C_PDU.
@@ -101,9 +121,12 @@ impl<T> Expedited<T> {
         begins: Instant,
         ends: impl Fn(usize) -> Instant,
     ) -> Option<(u8, Data<'_>)> {
-        let (number, send) = self.current.as_mut()?;
-        let data = send.next(room, segment, begins, ends)?;
-        Some((*number, data))
+        let current = self.current.as_mut()?;
+        let data = current.send.next(room, segment, begins, ends)?;
+        // One that nothing has left with is used again: the other end takes what has the number of
+        // its last C_PDU for that one.
+        self.next = (current.number + 1) % 16;
+        Some((current.number, data))
     }
 
     /// Takes a frame; a number that isn't the last C_PDU's begins a new one. Gives what is whole.
@@ -138,18 +161,46 @@ impl<T> Expedited<T> {
         segment: usize,
         quality: &mut Quality,
     ) {
-        if let Some((_, send)) = &mut self.current {
+        if let Some(Current { send, .. }) = &mut self.current {
             // Of another C_PDU, if it can't be of this one.
             let _ = send.acknowledge(u16::from(ack.lower), told, segment, quality);
             self.go_on();
         }
     }
 
-    /// The other end has told all it had to tell, or nothing was heard of it.
+    /// The other end has told all it had to tell.
     pub(crate) fn end_answer(&mut self) {
-        if let Some((_, send)) = &mut self.current {
+        match &mut self.current {
+            Some(Current { send, dead, .. }) if *dead => send.abandon(),
+            _ => return self.miss_answer(),
+        }
+        self.go_on();
+    }
+
+    /// Nothing was heard of the other end.
+    pub(crate) fn miss_answer(&mut self) {
+        if let Some(Current { send, .. }) = &mut self.current {
             send.end_answer();
         }
+    }
+
+    /// Gives up what isn't acknowledged and whose tickets are `such`: what nothing of has left is
+    /// gone, and the rest goes on for nobody.
+    pub(crate) fn give_up(&mut self, such: impl Fn(&T) -> bool) {
+        let waiting = core::mem::take(&mut self.waiting).into_iter();
+        let (over, waiting): (VecDeque<_>, _) = waiting.partition(|(_, ticket)| such(ticket));
+        self.waiting = waiting;
+        let over = over.into_iter().map(|(_, ticket)| Done::unsent(ticket));
+        self.done.extend(over);
+        if let Some(Current { send, dead, .. }) = &mut self.current
+            && send.disown(such)
+        {
+            *dead = true;
+            if send.under_way() == 0 {
+                send.abandon();
+            }
+        }
+        self.go_on();
     }
 
     /// The receiving end begins anew.
@@ -160,10 +211,12 @@ impl<T> Expedited<T> {
     /// The sending end begins anew: what had left whole may have come, and is over, unless it is
     /// known that nothing `arrived`; the rest waits for a new link.
     pub(crate) fn restart(&mut self, arrived: bool) {
-        if let Some((_, send)) = &mut self.current {
-            send.restart(NUMBERING, arrived);
-            self.go_on();
+        match &mut self.current {
+            Some(Current { send, dead, .. }) if *dead => send.abandon(),
+            Some(Current { send, .. }) => send.restart(NUMBERING, arrived),
+            None => {}
         }
+        self.go_on();
     }
 
     /// Gives up all there is.
@@ -171,7 +224,7 @@ impl<T> Expedited<T> {
         self.forget_incoming();
         loop {
             self.go_on();
-            let Some((_, send)) = &mut self.current else {
+            let Some(Current { send, .. }) = &mut self.current else {
                 break;
             };
             send.abandon();

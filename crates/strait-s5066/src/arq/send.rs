@@ -84,6 +84,32 @@ pub struct Done<T> {
     pub left: Instant,
 }
 
+impl<T> Done<T> {
+    /// A C_PDU that was given up before anything of it left.
+    pub(super) const fn unsent(ticket: T) -> Self {
+        Self {
+            ticket,
+            acked: false,
+            began: Instant::ZERO,
+            sent: Instant::ZERO,
+            left: Instant::ZERO,
+        }
+    }
+}
+
+impl<T> Done<Option<T>> {
+    /// The same, if it is somebody's.
+    pub(super) fn owned(self) -> Option<Done<T>> {
+        Some(Done {
+            ticket: self.ticket?,
+            acked: self.acked,
+            began: self.began,
+            sent: self.sent,
+            left: self.left,
+        })
+    }
+}
+
 /// Cuts C_PDUs into frames and repeats those that got lost.
 #[derive(Debug)]
 pub struct Sender<T> {
@@ -589,6 +615,25 @@ impl<T> Sender<T> {
         self.frames.clear();
         self.cutting.clear();
         (self.due, self.probes, self.filled) = (0, None, 0);
+    }
+}
+
+impl<T> Sender<Option<T>> {
+    /// Says of C_PDUs whose tickets are `such` that they are over, and goes on with them. Whether
+    /// there were any.
+    pub(super) fn disown(&mut self, such: impl Fn(&T) -> bool) -> bool {
+        let before = self.done.len();
+        for unit in self.units.values_mut() {
+            let ticket = unit.ticket.take_if(|ticket| such(ticket));
+            self.done.extend(ticket.map(|ticket| Done {
+                ticket: Some(ticket),
+                acked: false,
+                began: unit.began,
+                sent: unit.sent.unwrap_or(unit.left),
+                left: unit.left,
+            }));
+        }
+        self.done.len() > before
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::*;
-use crate::d_pdu::{Data, Segment};
+use crate::d_pdu::{Ack, Data, Segment};
 use crate::quality::Quality;
 use proptest::prelude::*;
 use strait_core::Instant;
@@ -346,5 +346,30 @@ fn what_is_given_up_is_told_of_in_place_of_its_frames_and_holds_nothing_back() {
             .acknowledge(6, |_| None, 10, quality)
             .expect("in sync");
         assert_eq!((sender.held(), sender.under_way()), (0, 0));
+    }
+}
+
+#[test]
+fn expedited_data_that_was_given_up_before_it_left_uses_up_no_number() {
+    let (mut sending, mut receiving) = (Expedited::new(1023), Expedited::<u32>::new(1023));
+    let mut quality = Quality::default();
+    for round in 0..40 {
+        // As many as there are numbers.
+        for ticket in 0..round % 17 {
+            sending.offer(alloc::vec![0; 100], ticket);
+            sending.give_up(|its| *its == ticket);
+            assert!(sending.poll().is_some_and(|done| !done.acked));
+        }
+        sending.offer(alloc::vec![0; 100], 99);
+        let next = sending.next(1023, 1023, Instant::ZERO, |_| Instant::ZERO);
+        let (number, data) = next.expect("it fits");
+        assert!(receiving.take(number, &data).is_some(), "{round}");
+        let lower = receiving.ack(16).map(|ack| ack.0).expect("it is owed");
+        let ack = Ack {
+            lower,
+            selective: &[],
+        };
+        sending.acknowledge(ack, |_| None, 1023, &mut quality);
+        assert!(sending.poll().is_some_and(|done| done.acked), "{round}");
     }
 }

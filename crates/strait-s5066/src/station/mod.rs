@@ -651,7 +651,7 @@ impl<T> Station<T> {
         self.stats.unanswered += 1;
         peer.unanswered += 1;
         peer.unheard += 1;
-        peer.expedited.end_answer();
+        peer.expedited.miss_answer();
         let unanswered = peer.unanswered;
         match peer.link.state {
             State::Calling { tries, .. } if tries >= self.settings.calls_max => {
@@ -756,7 +756,7 @@ impl<T> Station<T> {
             State::Made { .. } | State::Calling { .. } => self.may_send(peer),
             State::Idle | State::Breaking { .. } => false,
         };
-        self.has_turn(to) && link && !peer.expedited.is_open() && !peer.address.is_group()
+        self.has_turn(to) && link && peer.expedited.takes() && !peer.address.is_group()
     }
 
     /// Whether an offer to a peer would be taken, or would make the station call it.
@@ -815,13 +815,18 @@ impl<T> Station<T> {
         }
     }
 
-    /// Gives up what a peer hasn't acknowledged and whose tickets are `such`, except what is
-    /// expedited: nothing on the air could tell of that.
+    /// Gives up what a peer hasn't acknowledged, or what hasn't left without ARQ, and whose tickets
+    /// are `such`.
     pub fn give_up(&mut self, to: usize, such: impl Fn(&T) -> bool) {
-        if let Some(peer) = self.peers.get_mut(to) {
-            peer.send.give_up(such);
-            self.collect(to);
-        }
+        let Some(peer) = self.peers.get_mut(to) else {
+            return;
+        };
+        peer.send.give_up(&such);
+        peer.expedited.give_up(&such);
+        let over = peer.outgoing.take_if(|outgoing| such(outgoing.ticket()));
+        let over = over.map(|outgoing| outgoing.over(to, false));
+        self.outcomes.extend(over);
+        self.collect(to);
     }
 
     /// Sees that there is a link to a peer; `true` if there is one that data can go by now.

@@ -62,6 +62,10 @@ impl<T> Outgoing<T> {
         }
     }
 
+    pub(super) const fn ticket(&self) -> &T {
+        &self.ticket
+    }
+
     pub(super) fn over(self, to: usize, delivered: bool) -> Outcome<T> {
         Outcome {
             to,
