@@ -16,6 +16,9 @@ const NOBODY: u8 = 3;
 /// What times to die are told in.
 const TTL_UNIT: Duration = Duration::from_secs(2);
 
+/// The time to live of what has none.
+const TTL_MAX: Duration = Duration::from_secs(900);
+
 /// What clients of a net asked for and were told.
 pub(super) struct Clients {
     interfaces: Vec<Sis>,
@@ -45,11 +48,20 @@ struct Asked {
     dies: Option<Instant>,
     arq: bool,
     confirmation: u8,
+    /// It is to come in order, to this station.
+    ordered: Option<usize>,
     came: u32,
     confirmed: bool,
     rejected: Option<u8>,
     /// Its client lost its access point.
     forgotten: bool,
+}
+
+impl Asked {
+    /// Nobody is told anything of it later than then.
+    fn ends(&self) -> Instant {
+        self.dies.unwrap_or(self.at + TTL_MAX)
+    }
 }
 
 /// The client of a station at an access point.
@@ -66,20 +78,21 @@ fn mark_of(u_pdu: &[u8]) -> u32 {
 }
 
 impl Clients {
-    fn interface(station: usize, count: usize) -> Sis {
+    fn interface(station: usize, count: usize, seed: u64) -> Sis {
         let peers = (0..count).map(|peer| match peer == station {
             true => Address::BROADCAST,
             false => address(peer),
         });
-        let mut sis = Sis::new(SisSettings {
+        let settings = SisSettings {
             own: address(station),
             peers: peers.collect(),
             clients_max: 4,
             reserved: Vec::new(),
-            ttl_max: Duration::from_secs(900),
+            ttl_max: TTL_MAX,
             compact_confirmations: true,
             time_to_die: true,
-        });
+        };
+        let mut sis = Sis::new(settings, seed);
         sis.set_up(Instant::ZERO, true);
         sis.set_calendar(Instant::ZERO, WallTime(1_700_000_000_000_000_000));
         sis
@@ -119,6 +132,7 @@ impl Clients {
                 // By its node it may be confirmed before it is its turn.
                 let told = asked.came > 0 || asked.confirmation == 1;
                 assert!(told, "{what}: {mark} was confirmed");
+                assert!(now <= asked.ends(), "{what}: {mark} was told of late");
                 asked.confirmed = true;
             }
             Primitive::UnidataRejected(_, reason, told) => {
@@ -128,6 +142,7 @@ impl Clients {
                 assert!(!known, "{what}: {mark} was told of twice");
                 let early = reason == 1 && asked.dies.is_some_and(|dies| now < dies);
                 assert!(!early, "{what}: {mark} was of use");
+                assert!(now <= asked.ends(), "{what}: {mark} was told of late");
                 assert!((1..=5).contains(&reason), "{what}: {mark} {reason}");
                 asked.rejected = Some(reason);
             }
@@ -135,9 +150,7 @@ impl Clients {
             // It asked for too much that is expedited.
             Primitive::UnbindIndication(reason) => {
                 assert_eq!(reason, 4, "{what}: {client}");
-                let its = self.asked.values_mut().filter(|it| it.client == client);
-                its.for_each(|it| it.forgotten = true);
-                self.lose(client);
+                self.forget(client);
                 self.bind(now, client);
             }
             Primitive::HardLinkIndication(_, link, to) => {
@@ -164,6 +177,33 @@ impl Clients {
         }
     }
 
+    /// A client lost its access point, and with it all that it had asked for.
+    fn forget(&mut self, client: u64) {
+        let its = self.asked.values_mut().filter(|it| it.client == client);
+        its.for_each(|it| it.forgotten = true);
+        self.lose(client);
+    }
+
+    /// A client connects to its station, and binds.
+    fn connect(&mut self, now: Instant, client: u64) {
+        self.readers.insert(client, Reader::default());
+        let interface = &mut self.interfaces[station_of(client)];
+        interface.open(now, client);
+        interface.give_credit(client, usize::MAX);
+        self.bind(now, client);
+    }
+
+    /// A station begins anew: its clients lose their connections, and connect again.
+    pub(super) fn restart(&mut self, now: Instant, station: usize) {
+        let count = self.interfaces.len();
+        let seed = now.as_nanos() + station as u64;
+        self.interfaces[station] = Self::interface(station, count, seed);
+        for (sap, _) in SAPS {
+            self.forget(client(station, sap));
+            self.connect(now, client(station, sap));
+        }
+    }
+
     /// A client has no hard link any more.
     fn lose(&mut self, client: u64) {
         self.hard.remove(&client);
@@ -186,7 +226,7 @@ impl Clients {
             match op {
                 Op::Send(octets) => {
                     let mut said: Vec<Vec<u8>> = Vec::new();
-                    let reader = self.readers.entry(id).or_default();
+                    let reader = self.readers.get_mut(&id).expect("it is connected");
                     let mut tell = |body: &[u8]| {
                         said.push(body.into());
                         true
@@ -208,7 +248,9 @@ impl World {
     fn with_clients(&mut self, seed: u64, what: &str) {
         let count = self.stations.len();
         let mut clients = Clients {
-            interfaces: (0..count).map(|it| Clients::interface(it, count)).collect(),
+            interfaces: (0..count)
+                .map(|it| Clients::interface(it, count, it as u64))
+                .collect(),
             readers: BTreeMap::new(),
             asked: BTreeMap::new(),
             whole: alloc::vec![None; count],
@@ -220,10 +262,7 @@ impl World {
             what: what.into(),
         };
         for (station, (sap, _)) in (0..count).flat_map(|it| SAPS.map(|sap| (it, sap))) {
-            let id = client(station, sap);
-            clients.interfaces[station].open(Instant::ZERO, id);
-            clients.interfaces[station].give_credit(id, usize::MAX);
-            clients.bind(Instant::ZERO, id);
+            clients.connect(Instant::ZERO, client(station, sap));
         }
         self.clients = Some(clients);
         (0..count).for_each(|station| self.settle(station));
@@ -253,31 +292,18 @@ impl World {
                 sis.arrive(now, &arrived);
             }
         }
-        let count = station.peers();
-        (0..count).for_each(|peer| sis.set_ours(peer, station.is_ours(peer)));
-        let linked: Vec<bool> = (0..count).map(|peer| station.is_linked(peer)).collect();
-        sis.advance(now, &linked, |peer| station.is_silent(peer));
-        while let Some((to, overdue)) = sis.poll_overdue() {
-            station.give_up(to, |ticket| u64::from(*ticket) == overdue);
-        }
+        let is = |ticket: &u32, number: u64| u64::from(*ticket) == number;
+        sis.tend(now, station, is);
         while let Some(outcome) = station.poll_outcome() {
             sis.decide(now, u64::from(outcome.ticket), outcome.delivered);
-        }
-        station.set_exclusive(sis.exclusive());
-        if let Some(peer) = sis.calls() {
-            station.link(peer);
         }
         clients.collect(now, number);
     }
 
     /// What of clients' data may go next.
     pub(super) fn next_of_clients(&self, number: usize) -> Option<Next> {
-        let station = &self.stations[number];
-        let sis = &self.clients.as_ref()?.interfaces[number];
-        sis.next(|next| match next.expedited {
-            true => station.takes_expedited(next.to),
-            false => station.takes(next.to, next.arq),
-        })
+        let clients = self.clients.as_ref()?;
+        clients.interfaces[number].next_for(&self.stations[number])
     }
 
     pub(super) fn offer_of_clients(&mut self, number: usize) -> bool {
@@ -312,6 +338,13 @@ impl World {
 
     pub(super) fn wake_of_clients(&self, number: usize) -> Option<Instant> {
         self.clients.as_ref()?.interfaces[number].wake()
+    }
+
+    /// Tells a station's clients that its medium has come or gone.
+    pub(super) fn tell_clients(&mut self, number: usize, up: bool) {
+        if let Some(clients) = &mut self.clients {
+            clients.interfaces[number].set_up(self.now, up);
+        }
     }
 
     fn client_says(&mut self, id: u64, primitive: &Primitive<'_>) {
@@ -358,6 +391,7 @@ fn ask(world: &mut World, chance: &mut Stream, one: usize, other: usize) {
         dies: (ttl > 0).then(|| now + TTL_UNIT * ttl),
         arq,
         confirmation: if arq { confirmation } else { 0 },
+        ordered: (arq && !expedited && !request.service.any_order).then_some(other),
         came: 0,
         confirmed: false,
         rejected: None,
@@ -402,8 +436,8 @@ fn want(world: &mut World, chance: &mut Stream, one: usize, other: usize) {
     assert!(better || has.is_none(), "{id} of {rival}: {link:?} {old:?}");
 }
 
-/// Chance decides what clients ask for, which keep links for themselves, and who hears whom; then
-/// all heals.
+/// Chance decides what clients ask for, which keep links for themselves, who hears whom, which
+/// stations begin anew and whose modems go away; then all heals.
 fn storm(seed: u64) -> [u32; 3] {
     let mut chance = Stream::new(seed, "client storm");
     let count = 2 + chance.below(3) as usize;
@@ -438,16 +472,24 @@ fn storm(seed: u64) -> [u32; 3] {
         world.run(world.now + Duration::from_millis(chance.below(6000)));
         let one = chance.below(count as u64) as usize;
         let other = (one + 1 + chance.below(count as u64 - 1) as usize) % count;
-        match chance.below(16) {
+        match chance.below(20) {
             0 if !calm => world.deaf[one][other] = true,
             1 if !calm => world.deaf[one][other] = false,
             2 if !calm => world.deaf = alloc::vec![alloc::vec![true; count]; count],
             3 if !calm => world.deaf = alloc::vec![alloc::vec![false; count]; count],
             4 | 5 => want(&mut world, &mut chance, one, other),
+            6 if !calm => world.restart(one, station(one)),
+            7 if !calm && !world.is_down(one) => world.go_down(one),
+            8 | 9 if world.is_down(one) => world.come_up(one),
             _ => ask(&mut world, &mut chance, one, other),
         }
     }
     world.deaf = alloc::vec![alloc::vec![false; count]; count];
+    for number in 0..count {
+        if world.is_down(number) {
+            world.come_up(number);
+        }
+    }
     let held = |world: &World| {
         let hard = world.clients.as_ref().map(|it| it.hard.clone());
         hard.unwrap_or_default()
@@ -459,7 +501,7 @@ fn storm(seed: u64) -> [u32; 3] {
         world.client_says(id, &Primitive::HardLinkTerminate(address(peer)));
     }
     world.run(world.now + Duration::from_secs(4000));
-    let Some(clients) = world.clients else {
+    let Some(clients) = &world.clients else {
         return [0; 3];
     };
     for (mark, asked) in &clients.asked {
@@ -473,7 +515,9 @@ fn storm(seed: u64) -> [u32; 3] {
             told || silent || asked.forgotten || !asked.arq,
             "{what}: {mark} of {of} at {at} s, and nobody knows"
         );
-        let came = asked.came > 0 || nobody;
+        // Whose node had it and forgot it before it was its turn.
+        let lost = asked.ordered.is_some_and(|to| *mark < world.lives[to]);
+        let came = asked.came > 0 || nobody || lost && asked.confirmation == 1;
         let wanted = asked.confirmation > 0;
         assert!(
             !asked.confirmed || wanted && came,

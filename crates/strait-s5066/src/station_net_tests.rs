@@ -83,14 +83,15 @@ fn expect_right(world: &World, plain: &[u32], what: &str) {
 
 impl World {
     /// The medium of a station goes away, and with it what it was sending.
-    fn go_down(&mut self, number: usize) {
+    pub(super) fn go_down(&mut self, number: usize) {
         self.stations[number].set_down();
+        self.tell_clients(number, false);
         self.fall_silent(number);
         self.settle(number);
     }
 
     /// It comes back; of transmissions under way nothing is understood.
-    fn come_up(&mut self, number: usize) {
+    pub(super) fn come_up(&mut self, number: usize) {
         let on_air = self.on_air();
         self.events.retain(|_, event| match event {
             Event::Arrive { to, turn, .. } => *to != number || !on_air.contains(turn),
@@ -98,6 +99,7 @@ impl World {
         });
         let (now, state) = (self.now, self.state());
         self.stations[number].set_up(now, state);
+        self.tell_clients(number, true);
         if !self.powers[number].is_empty() {
             self.stations[number].hear_carrier(now, true);
         }
@@ -116,7 +118,7 @@ impl World {
         met.count()
     }
 
-    fn is_down(&self, number: usize) -> bool {
+    pub(super) fn is_down(&self, number: usize) -> bool {
         self.stations[number].phase == Phase::Down
     }
 }

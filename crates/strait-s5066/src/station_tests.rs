@@ -185,6 +185,9 @@ impl World {
         let station = self.station(number, settings, 1 + self.now.as_nanos());
         self.stations[number] = station;
         self.lives[number] = self.tickets;
+        if let Some(clients) = &mut self.clients {
+            clients.restart(self.now, number);
+        }
         self.fall_silent(number);
         self.settle(number);
     }

@@ -30,8 +30,9 @@ struct Current<T> {
     number: u8,
     /// Without a ticket once it is given up.
     send: Sender<Option<T>>,
-    /// It is given up. What was sent of it may still be acknowledged, and an acknowledgement doesn't
-    /// say which C_PDU it is of: it goes on, and nothing else begins, until the other end was heard.
+    /// It is given up. What was sent of it may still be acknowledged, and an acknowledgement
+    /// doesn't say which C_PDU it is of: it goes on, and nothing else begins, until the other end
+    /// was heard.
     dead: bool,
 }
 

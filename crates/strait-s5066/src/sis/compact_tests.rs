@@ -1,7 +1,8 @@
 //! Confirmations by numbers, between nodes of ours.
 
-use super::tests::{Clients, arq, arrived, interface, request};
+use super::tests::{Clients, arq, arrived, interface, life, request};
 use super::*;
+use crate::s_pdu::CONFIRMS_OCTET;
 
 /// What an interface has to send.
 fn sent(sis: &mut Sis) -> Vec<Vec<u8>> {
@@ -87,4 +88,28 @@ fn more_than_one_s_pdu_holds_go_in_two() {
     }
     let lengths: Vec<usize> = sent(&mut sis).iter().map(Vec::len).collect();
     assert_eq!(lengths, [2 + 64, 2 + 2]);
+}
+
+#[test]
+fn a_confirmation_of_what_was_sent_in_a_life_before_confirms_nothing_else() {
+    let mut confirmations: Vec<[u8; 3]> = Vec::new();
+    for seed in 1..3 {
+        let (mut near, mut clients) = (life(4, seed), Clients::default());
+        near.set_ours(0, true);
+        clients.bind(&mut near, 1, 5, 0, arq(2));
+        ask(&mut near, &mut clients);
+        let data = sent(&mut near);
+        clients.told(1);
+        // What the other end had to say of them comes when they are forgotten.
+        for s_pdu in core::mem::take(&mut confirmations) {
+            near.arrive(Instant::ZERO, &arrived(&s_pdu, false));
+        }
+        clients.collect(&mut near);
+        assert_eq!(clients.kinds(1), []);
+        confirmations = data
+            .iter()
+            .map(|c_pdu| [CONFIRMS_OCTET, c_pdu[4], c_pdu[5]])
+            .collect();
+        assert_eq!(confirmations.len(), 3);
+    }
 }

@@ -461,7 +461,7 @@ impl Sis {
 
     /// Data that the station has and that is of no use any more: whom it is for, and its number.
     /// Each is told of once; the station gives it up, and [`Self::decide`] hears of that.
-    pub fn poll_overdue(&mut self) -> Option<(usize, u64)> {
+    pub(super) fn poll_overdue(&mut self) -> Option<(usize, u64)> {
         let now = self.now;
         let mut sent = self.undecided.iter_mut();
         let over = |sent: &Undecided| !sent.arrived && !sent.overdue && sent.dies <= now;

@@ -21,13 +21,15 @@ pub use self::primitive::{
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
+use strait_core::chance::Stream;
 use strait_core::node::WallTime;
 use strait_core::{Duration, Instant};
 
 use self::data::{Submission, Undecided};
 use self::hard::Hard;
 use crate::address::Address;
-use crate::s_pdu::DataSPdu;
+use crate::s_pdu::{DataSPdu, NUMBER};
+use crate::station::Station;
 
 /// The longest U_PDU that a general node takes.
 pub const MTU: u16 = 2048;
@@ -159,9 +161,11 @@ pub struct Sis {
 }
 
 impl Sis {
-    /// An interface without clients, on a medium that isn't there yet.
+    /// An interface without clients, on a medium that isn't there yet. `seed` differs from start to
+    /// start, and with it the numbers: confirmations of what was asked for before are on their way.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: Settings, seed: u64) -> Self {
+        let next_number = Stream::new(seed, "s5066 numbers").below(u64::from(NUMBER) + 1);
         Self {
             linked: alloc::vec![false; settings.peers.len()],
             ours: alloc::vec![false; settings.peers.len()],
@@ -173,7 +177,7 @@ impl Sis {
             calendar_ns: None,
             queue: Vec::new(),
             undecided: BTreeMap::new(),
-            next_number: 0,
+            next_number,
             hard: None,
             stats: SisStats::default(),
         }
@@ -309,10 +313,16 @@ impl Sis {
 
     /// Brings the interface up to this moment. `linked` says of each peer whether there is a link,
     /// and `silent` whether it doesn't answer calls.
-    pub fn advance(&mut self, now: Instant, linked: &[bool], silent: impl Fn(usize) -> bool) {
+    pub fn advance(
+        &mut self,
+        now: Instant,
+        linked: impl Fn(usize) -> bool,
+        silent: impl Fn(usize) -> bool,
+    ) {
         self.now = self.now.max(now);
-        self.linked.clear();
-        self.linked.extend_from_slice(linked);
+        for (peer, known) in self.linked.iter_mut().enumerate() {
+            *known = linked(peer);
+        }
         self.give_up_calls(&silent);
         self.expire(silent);
         self.tend_hard_link();
@@ -326,6 +336,37 @@ impl Sis {
                 self.say(id, &Primitive::KeepAlive);
             }
         }
+    }
+
+    /// Brings the interface up to this moment, and tells its station what it has to give up and
+    /// whom to keep a link with. `is` says whether a ticket of the station is that of a number.
+    pub fn tend<T>(
+        &mut self,
+        now: Instant,
+        station: &mut Station<T>,
+        is: impl Fn(&T, u64) -> bool,
+    ) {
+        for peer in 0..station.peers() {
+            self.set_ours(peer, station.is_ours(peer));
+        }
+        let linked = |peer| station.is_linked(peer);
+        self.advance(now, linked, |peer| station.is_silent(peer));
+        while let Some((to, number)) = self.poll_overdue() {
+            station.give_up(to, |ticket| is(ticket, number));
+        }
+        station.set_exclusive(self.exclusive());
+        if let Some(peer) = self.calls() {
+            station.link(peer);
+        }
+    }
+
+    /// What a station would take next.
+    #[must_use]
+    pub fn next_for<T>(&self, station: &Station<T>) -> Option<Next> {
+        self.next(|next| match next.expedited {
+            true => station.takes_expedited(next.to),
+            false => station.takes(next.to, next.arq),
+        })
     }
 
     /// When [`Self::advance`] is to be called.

@@ -10,8 +10,9 @@ use crate::s_pdu::{SAP_ETHER, SAP_IP};
 pub(super) const FAR: Address = Address::new(2);
 const GROUP: Address = Address::new(0x1000_0001);
 
-pub(super) fn interface(clients_max: usize) -> Sis {
-    let mut sis = Sis::new(Settings {
+/// The life of an interface of a seed.
+pub(super) fn life(clients_max: usize, seed: u64) -> Sis {
+    let settings = Settings {
         own: Address::new(1),
         peers: alloc::vec![FAR, GROUP],
         clients_max,
@@ -19,8 +20,16 @@ pub(super) fn interface(clients_max: usize) -> Sis {
         ttl_max: Duration::from_secs(600),
         time_to_die: true,
         compact_confirmations: true,
-    });
+    };
+    let mut sis = Sis::new(settings, seed);
     sis.set_up(Instant::ZERO, true);
+    sis
+}
+
+/// One whose numbers begin with 0.
+pub(super) fn interface(clients_max: usize) -> Sis {
+    let mut sis = life(clients_max, 1);
+    sis.next_number = 0;
     sis
 }
 
@@ -84,7 +93,7 @@ impl Clients {
 
     pub(super) fn advance(&mut self, sis: &mut Sis, now: Instant, linked: bool) {
         self.now = now;
-        sis.advance(now, &[linked, false], |_| false);
+        sis.advance(now, |peer| linked && peer == 0, |_| false);
         self.collect(sis);
     }
 }
@@ -358,7 +367,7 @@ fn data_too_old_or_for_the_silent_is_given_up() {
     assert_eq!(clients.kinds(1), []);
     clients.advance(&mut sis, end, false);
     assert_eq!(clients.told(1)[0][..2], [23, 0x14]);
-    sis.advance(end, &[false, false], |peer| peer == 0);
+    sis.advance(end, |_| false, |peer| peer == 0);
     clients.collect(&mut sis);
     assert_eq!(clients.told(1)[0][..2], [23, 0x34]);
     // The node has it, and its client says nothing.
@@ -547,7 +556,7 @@ struct Two {
 
 impl Two {
     fn new() -> Self {
-        let far = Sis::new(Settings {
+        let far = Settings {
             own: FAR,
             peers: alloc::vec![Address::new(1)],
             clients_max: 4,
@@ -555,9 +564,9 @@ impl Two {
             ttl_max: Duration::from_secs(600),
             time_to_die: true,
             compact_confirmations: true,
-        });
+        };
         let mut two = Self {
-            sis: [interface(4), far],
+            sis: [interface(4), Sis::new(far, 2)],
             clients: [Clients::default(), Clients::default()],
             linked: false,
         };
@@ -579,7 +588,8 @@ impl Two {
         for _ in 0..6 {
             for from in 0..2 {
                 self.linked |= self.sis[from].calls().is_some();
-                self.sis[from].advance(Instant::ZERO, &[self.linked], |_| false);
+                let linked = self.linked;
+                self.sis[from].advance(Instant::ZERO, |_| linked, |_| false);
                 while let Some(next) = self.sis[from].next(|_| self.linked) {
                     let taken = self.sis[from].take_next(next.number).expect("it waits");
                     self.sis[from].decide(Instant::ZERO, next.number, true);
@@ -685,7 +695,7 @@ proptest! {
                 break;
             }
         }
-        sis.advance(Instant::from_secs(1), &[true, false], |_| false);
+        sis.advance(Instant::from_secs(1), |peer| peer == 0, |_| false);
         clients.collect(&mut sis);
         clients.send(&mut sis, 1, &Primitive::KeepAlive);
         prop_assert_eq!(clients.kinds(1), [17]);

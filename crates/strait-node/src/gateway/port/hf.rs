@@ -38,8 +38,6 @@ pub(super) struct Hf {
     sis: Sis,
     /// Clients of its own.
     probes: Vec<Probe>,
-    /// By peer: there is a link.
-    linked: Vec<bool>,
     /// The gateway has the access points of packets.
     own_packets: bool,
     /// Packets that the station has.
@@ -57,11 +55,10 @@ impl Hf {
     pub(super) fn new(config: &PortConfig, policy: &Policy, seed: u64) -> Option<Self> {
         let (settings, peers) = config.station()?;
         let hf = config.hf.as_ref()?;
-        let sis = Sis::new(hf.interface(settings.own, &peers));
+        let sis = Sis::new(hf.interface(settings.own, &peers), hash64(seed, b"sis"));
         Some(Self {
             sis,
             probes: Probe::all(&hf.probe, |name| config.station_of(name)),
-            linked: alloc::vec![false; peers.len()],
             packets: 0,
             client_last: false,
             links_lost: 0,
@@ -383,7 +380,7 @@ impl Port {
                 to: head.to,
             });
         }
-        if let Some(next) = hf.next_of_clients() {
+        if let Some(next) = hf.sis.next_for(&hf.station) {
             return Some(Want {
                 class: NOTE_CLASS,
                 octets: D_PDU_OCTETS,
@@ -447,7 +444,7 @@ impl Port {
         if let Some(head) = head.filter(|head| hf.ip.repeats(head.to, head.class)) {
             hf.station.link(head.to.index());
         }
-        let next = hf.next_of_clients();
+        let next = hf.sis.next_for(&hf.station);
         if let Some(next) = next.filter(|next| next.arq) {
             hf.station.link(next.to);
         }

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use strait_core::node::{Effect, StreamEvent, StreamId, StreamOp};
 use strait_core::stats::ClientStats;
 use strait_core::{Instant, Packet};
-use strait_s5066::sis::{Arrived, Next, Op};
+use strait_s5066::sis::{Arrived, Op};
 use strait_s5066::{Offer, Received};
 
 use super::{Hf, Port};
@@ -28,35 +28,15 @@ impl Hf {
         for probe in &mut self.probes {
             probe.tend(now, &mut self.sis);
         }
-        for (number, linked) in self.linked.iter_mut().enumerate() {
-            *linked = self.station.is_linked(number);
-            self.sis.set_ours(number, self.station.is_ours(number));
-        }
-        let station = &self.station;
-        self.sis
-            .advance(now, &self.linked, |peer| station.is_silent(peer));
-        while let Some((to, number)) = self.sis.poll_overdue() {
-            let such = |ticket: &Ticket| matches!(ticket, Ticket::Client(of) if *of == number);
-            self.station.give_up(to, such);
-        }
-        self.station.set_exclusive(self.sis.exclusive());
-        if let Some(peer) = self.sis.calls() {
-            self.station.link(peer);
-        }
-    }
-
-    /// What of the clients' data may go next.
-    pub(super) fn next_of_clients(&self) -> Option<Next> {
-        self.sis.next(|next| match next.expedited {
-            true => self.station.takes_expedited(next.to),
-            false => self.station.takes(next.to, next.arq),
-        })
+        let is =
+            |ticket: &Ticket, number: u64| matches!(ticket, Ticket::Client(of) if *of == number);
+        self.sis.tend(now, &mut self.station, is);
     }
 
     /// Hands a client's data to the station if it goes before packets, of which `packets` says
     /// whether one could go now: the higher priority first, and of equals one after the other.
     pub(super) fn offer_of_clients(&mut self, packets: bool) -> bool {
-        let Some(next) = self.next_of_clients() else {
+        let Some(next) = self.sis.next_for(&self.station) else {
             return false;
         };
         let waiting = self.ip.queued.iter().rposition(|count| *count > 0);
