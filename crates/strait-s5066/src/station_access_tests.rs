@@ -243,6 +243,34 @@ fn two_that_have_more_and_more_for_each_other_let_others_in() {
 }
 
 #[test]
+fn a_station_serves_all_its_neighbours_whoever_has_more_for_it() {
+    let orders = [Order::Address, Order::Chance, Order::Jitter];
+    for order in orders {
+        for talker in [None, Some(1), Some(2)] {
+            let mut world = net(3, csma(order));
+            for _ in 0..3000 {
+                world.offer(0, 1, 1000, true);
+                world.offer(0, 2, 1000, true);
+                if let Some(talker) = talker {
+                    world.offer(talker, 0, 1000, true);
+                }
+            }
+            world.run(Instant::from_secs(2400));
+            let turns = |to: usize| {
+                let begun = world.begun.iter();
+                begun.filter(|turn| (turn.1, turn.2) == (0, to)).count()
+            };
+            let (least, most) = (turns(1).min(turns(2)), turns(1).max(turns(2)));
+            // An exchange with who talks to it has up to four of its turns, and comes as often.
+            assert!(least * 5 >= most, "{order:?}, {talker:?}: {least}, {most}");
+            let came = [world.marks(1).len(), world.marks(2).len()];
+            let even = came[0].abs_diff(came[1]) * 5 < came[0];
+            assert!(talker.is_some() || even, "{order:?}: {came:?}");
+        }
+    }
+}
+
+#[test]
 fn two_that_met_count_from_the_same_moment_and_do_not_meet_again() {
     // Each heard the end of the other's transmission, one of them before the end of its own.
     for late_ms in (0..500).step_by(10) {

@@ -87,7 +87,7 @@ fn answer(station: &mut Station<u32>, heard: &[u8]) -> (Vec<u8>, Vec<u8>) {
         until: None,
     };
     let mut first = Vec::new();
-    if station.wants() && station.begin(now, 0, room(1 << 16), (0, 0)) {
+    if station.to_whom(&[]).is_some() && station.begin(now, 0, room(1 << 16), (0, 0)) {
         station.write(room(1 << 16), &mut first);
         station.drained(now + Duration::from_secs(1));
     }

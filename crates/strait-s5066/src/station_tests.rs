@@ -332,10 +332,8 @@ impl World {
         if let Some((to, true)) = head {
             self.stations[number].link(to);
         }
-        let Some(to) = self.stations[number]
-            .to_whom()
-            .or_else(|| head.map(|head| head.0))
-        else {
+        let others = head.map(|head| head.0);
+        let Some(to) = self.stations[number].to_whom(others.as_slice()) else {
             return;
         };
         let waiting = self.queues[number].iter().filter(|message| message.0 == to);

@@ -485,9 +485,8 @@ impl Pair {
         if let Some((to, true)) = first {
             self.stations[number].link(to);
         }
-        let to = self.stations[number]
-            .to_whom()
-            .or_else(|| first.map(|(to, _)| to));
+        let others = first.map(|(to, _)| to);
+        let to = self.stations[number].to_whom(others.as_slice());
         let mut room = Room {
             octets: 1 << 16,
             starts: self.now,

@@ -186,7 +186,7 @@ impl Pair {
         if head {
             station.link(0);
         }
-        if !head && station.to_whom().is_none() {
+        if !head && station.to_whom(&[]).is_none() {
             return;
         }
         let starts = self.now + LEAD;

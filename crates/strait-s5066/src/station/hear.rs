@@ -56,9 +56,7 @@ impl<T> Station<T> {
         self.stats.garbled += u64::from(self.share.understood != Some(true));
         let owed = self.spoke.filter(|number| self.owes(*number));
         let mut missed = None;
-        if let Some(peer) = self.spoke {
-            self.next_peer = peer;
-        }
+        self.to_answer = owed;
         for number in 0..self.peers.len() {
             let peer = &mut self.peers[number];
             peer.early.deaf = false;

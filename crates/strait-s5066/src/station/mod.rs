@@ -231,6 +231,8 @@ struct Peer<T> {
     warning: Option<(u8, u8)>,
     /// Time on the air: ours for it, and its own.
     air: (Duration, Duration),
+    /// When the last turn for it began that was more than a brief answer.
+    turn_at: Instant,
 }
 
 impl<T> Peer<T> {
@@ -349,8 +351,8 @@ pub struct Station<T> {
     others: Duration,
     /// The only peer that is served, where a link is kept for it alone.
     exclusive: Option<usize>,
-    /// The peer whose turn it is next, where several wait.
-    next_peer: usize,
+    /// The peer that spoke to us last and waits for an answer.
+    to_answer: Option<usize>,
     next_c_pdu: u16,
     /// Another one after each start.
     life: u16,
@@ -392,6 +394,7 @@ impl<T> Station<T> {
             plain_until: None,
             warning: None,
             air: (Duration::ZERO, Duration::ZERO),
+            turn_at: Instant::ZERO,
         });
         Self {
             peers: peers.collect(),
@@ -414,7 +417,7 @@ impl<T> Station<T> {
             share: Share::default(),
             others: Duration::ZERO,
             exclusive: None,
-            next_peer: 0,
+            to_answer: None,
             // A station that begins anew must not be taken for the one before.
             next_c_pdu: chance.below(4096) as u16,
             life: lives.draw() as u16,

@@ -149,29 +149,21 @@ impl<T> Station<T> {
             || waits
     }
 
-    /// Whether the station would transmit now, beside what its owner has to offer.
-    #[must_use]
-    pub fn wants(&self) -> bool {
-        match self.phase {
-            Phase::Keyed => true,
-            Phase::Free => (0..self.peers.len()).any(|number| self.has_to_say(number)),
-            _ => false,
-        }
-    }
-
     /// Whether the station may transmit now.
     #[must_use]
     pub const fn may_transmit(&self) -> bool {
         matches!(self.phase, Phase::Keyed | Phase::Free)
     }
 
-    /// The peer that a transmission would be for: who spoke last, then one after the other.
+    /// The peer that a transmission would be for: who waits for an answer, else whose turn was the
+    /// longest ago, of those with something to be said, or to be sent by its owner, which has it
+    /// for `others`.
     #[must_use]
-    pub fn to_whom(&self) -> Option<usize> {
-        let count = self.peers.len();
-        let order = (0..count).map(|place| (self.next_peer + place) % count);
-        let mut waiting = order.filter(|number| self.has_to_say(*number));
-        waiting.next()
+    pub fn to_whom(&self, others: &[usize]) -> Option<usize> {
+        let answered = self.to_answer.filter(|number| self.has_to_say(*number));
+        let has = |number: &usize| others.contains(number) || self.has_to_say(*number);
+        let waiting = (0..self.peers.len()).filter(has);
+        answered.or_else(|| waiting.min_by_key(|number| self.peers[*number].turn_at))
     }
 
     /// Begins a transmission to a peer, if none is under way and it may. `waiting` are octets and
@@ -242,7 +234,10 @@ impl<T> Station<T> {
         self.peers[to].send.begin_turn();
         self.phase = Phase::Keyed;
         self.on_since = now;
-        self.next_peer = (to + 1) % self.peers.len();
+        let answers = self.to_answer.take() == Some(to);
+        if !(answers && brief) {
+            self.peers[to].turn_at = now;
+        }
         self.stats.turns += 1;
         true
     }
@@ -323,10 +318,10 @@ impl<T> Station<T> {
         (bits / LONG_ACK_OCTETS + 1) * (EMPTY + field + 6 + 4) + bits
     }
 
-    /// Whether a transmission of ours is under way.
+    /// The peer that a transmission of ours under way is for.
     #[must_use]
-    pub const fn is_on_air(&self) -> bool {
-        self.on_air.is_some()
+    pub fn on_air_to(&self) -> Option<usize> {
+        self.on_air.map(|on_air| on_air.peer)
     }
 
     /// Appends the next D_PDU of the transmission, if there is one that fits, and says what the

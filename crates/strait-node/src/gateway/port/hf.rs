@@ -387,8 +387,8 @@ impl Port {
                 to: NeighbourId(next.to as u16),
             });
         }
-        let to = hf.station.to_whom().unwrap_or(0);
-        hf.station.wants().then_some(Want {
+        let to = hf.station.on_air_to().or_else(|| hf.station.to_whom(&[]))?;
+        Some(Want {
             class: NOTE_CLASS,
             octets: D_PDU_OCTETS,
             to: NeighbourId(to as u16),
@@ -403,9 +403,10 @@ impl Port {
         out: &mut Vec<u8>,
         ledger: &mut Ledger,
     ) -> Option<TxMeta> {
-        if !self.hf()?.station.is_on_air() {
+        if self.hf()?.station.on_air_to().is_none() {
             self.begin_turn(now, room)?;
         }
+        let to = self.hf()?.station.on_air_to()?;
         let mut class = None;
         loop {
             let head = self.head();
@@ -426,12 +427,11 @@ impl Port {
         // What was taken from the queue can't be put back: an empty transmission says so.
         let idle = || class.and_then(|_| hf.station.idle_turn());
         let turn = written.or_else(idle)?;
-        let to = NeighbourId(hf.station.to_whom().unwrap_or(0) as u16);
         self.burst.push(room.starts, (out.len() - before) as u64);
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
         self.end_stays(now, ledger);
         Some(TxMeta {
-            to,
+            to: NeighbourId(to as u16),
             turn: Some(turn),
             ..TxMeta::to_peer(class.unwrap_or(NOTE_CLASS))
         })
@@ -448,9 +448,9 @@ impl Port {
         if let Some(next) = next.filter(|next| next.arq) {
             hf.station.link(next.to);
         }
-        let to = hf.station.to_whom();
-        let to = to.or_else(|| head.map(|head| head.to.index()));
-        let to = to.or_else(|| next.map(|next| next.to))?;
+        let others = head.map(|head| head.to.index()).into_iter();
+        let others: Vec<_> = others.chain(next.map(|next| next.to)).collect();
+        let to = hf.station.to_whom(&others)?;
         let (octets, count) = hf.ip.waiting(to);
         let clients = hf.sis.waiting(to);
         let waiting = (octets + clients.0, count + clients.1);
