@@ -22,7 +22,7 @@ pub(crate) enum State {
         terms: Terms,
         /// The called side doesn't know yet that the caller heard that it is made. From then on
         /// it calls itself if it has data: the caller would know nothing of their link.
-        unheard: Option<Instant>,
+        unheard: Option<Unheard>,
     },
     /// It is being broken, so many times; again from `again` on, if that wasn't answered.
     Breaking {
@@ -30,6 +30,15 @@ pub(crate) enum State {
         tries: u32,
         again: Option<Instant>,
     },
+}
+
+/// How long a called station waits for its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unheard {
+    /// To this moment, if nobody else is on the air.
+    pub(crate) until: Instant,
+    /// To this moment, whoever is.
+    pub(crate) latest: Instant,
 }
 
 /// How a link was made.
@@ -83,12 +92,13 @@ impl Link {
     }
 
     /// Notes that a transmission of others lasted from one moment to another: a caller that didn't
-    /// hear that the link is made can't have asked again meanwhile.
+    /// hear that the link is made can't have asked again meanwhile. Its turn comes at the latest
+    /// when all others had theirs.
     pub(crate) fn put_off(&mut self, from: Instant, to: Instant, patience: Duration) {
         if let State::Made { unheard, .. } = &mut self.state
-            && let Some(until) = unheard.as_mut().filter(|until| **until > from)
+            && let Some(unheard) = unheard.as_mut().filter(|it| it.until > from)
         {
-            *until = to + patience;
+            unheard.until = (to + patience).min(unheard.latest);
         }
     }
 
@@ -129,7 +139,7 @@ impl Link {
     pub(crate) fn wants_call(&self, now: Instant) -> bool {
         match self.state {
             State::Idle => self.says.is_none(),
-            State::Made { unheard, .. } => unheard.is_some_and(|until| until <= now),
+            State::Made { unheard, .. } => unheard.is_some_and(|it| it.until <= now),
             State::Calling { .. } | State::Breaking { .. } => false,
         }
     }
@@ -137,7 +147,10 @@ impl Link {
     /// When the other end is to be called, if it doesn't show that it knows of the link.
     pub(crate) const fn calls_at(&self) -> Option<Instant> {
         match self.state {
-            State::Made { unheard, .. } => unheard,
+            State::Made {
+                unheard: Some(unheard),
+                ..
+            } => Some(unheard.until),
             _ => None,
         }
     }
@@ -188,11 +201,11 @@ impl Link {
     }
 
     /// The other end asked for it, and is answered. Until it shows that it heard the answer,
-    /// nothing of ours goes, and from `unheard` on it is called; `None`: its data says enough.
+    /// nothing of ours goes, and behind `unheard` it is called; `None`: its data says enough.
     pub(crate) fn accept(
         &mut self,
         now: Instant,
-        unheard: Option<Instant>,
+        unheard: Option<Unheard>,
         exclusive: bool,
         ours: Option<Ours>,
     ) {

@@ -1,6 +1,7 @@
 //! Nets of many that listen before they transmit.
 
 use super::*;
+use crate::c_pdu::CPdu;
 use crate::d_pdu::Body;
 
 const SLOT: Duration = Duration::from_millis(600);
@@ -307,6 +308,32 @@ fn a_caller_whose_turn_comes_late_is_not_called_meanwhile() {
         assert_eq!(world.outcomes, [[(0, true)], [(1, true)]], "{seed}");
         let made = [0, 1].map(|station| world.stations[station].stats().links_made);
         assert_eq!(made, [1, 1], "{seed}");
+    }
+}
+
+#[test]
+fn a_caller_that_vanished_is_waited_for_until_all_had_a_turn_for_each_other() {
+    for (order, turns) in [(Order::Address, 1), (Order::Chance, 4), (Order::Jitter, 4)] {
+        let mut world = net(4, csma(order));
+        let station = &mut world.stations[0];
+        let asked = Instant::from_secs(10);
+        let call = CPdu::Request {
+            exclusive: false,
+            ours: None,
+        };
+        station.take_control(asked, 1, call);
+        station.peers[1].link.says = None;
+        // An exchange, its last transmission and the answer, and the slots behind it.
+        let turn = Duration::from_secs(30 + 10) + station.answer_time() + station.round();
+        let latest = asked + station.patience() + turn * (4 * 3) * turns;
+        let mut end = asked;
+        while end < latest {
+            end += Duration::from_secs(3);
+            overhear(station, end, &word(2, 3));
+        }
+        let link = &station.peers[1].link;
+        assert!(!link.wants_call(latest - NS), "{order:?}");
+        assert!(link.wants_call(latest), "{order:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use strait_core::Instant;
 use super::Station;
 use crate::arq::Numbering;
 use crate::c_pdu::{CPdu, EXCLUSIVE_LINK, Ours};
-use crate::link::State;
+use crate::link::{State, Unheard};
 
 impl<T> Station<T> {
     /// Calls a peer, again if need be. If it is known to take data with the call, that begins anew
@@ -148,7 +148,10 @@ impl<T> Station<T> {
         }
         // A caller whose data came knows what it waits for; another may not have heard us.
         let early = says.is_some_and(|says| says.epoch.is_some());
-        let unheard = (!early).then(|| now + self.patience());
+        let unheard = (!early).then(|| Unheard {
+            until: now + self.patience(),
+            latest: now + self.patience_at_most(),
+        });
         let peer = &mut self.peers[number];
         peer.note_contact();
         peer.paused_until = None;
