@@ -287,6 +287,30 @@ fn two_that_met_count_from_the_same_moment_and_do_not_meet_again() {
 }
 
 #[test]
+fn who_heard_nothing_of_a_turn_counts_from_its_end_like_whoever_it_met() {
+    for (number, margin_ms) in (0..5).flat_map(|number| [0, 700, 2300].map(|it| (number, it))) {
+        let mut world = net(5, csma(Order::Address));
+        let station = &mut world.stations[number];
+        station.settings.answer_margin = Duration::from_millis(margin_ms);
+        let to = (number + 1) % 5;
+        world.deaf[to][number] = true;
+        world.offer(number, to, 100, true);
+        world.run(Instant::from_secs(30));
+        let (_, starts, blocks) = world.turns[0];
+        let known = starts + world.air.block * blocks + world.state().latency;
+        // The slot of an answer, those of stations with lower addresses, and whole rounds.
+        let waited = world.begun[1].0.since(known);
+        let late = waited.saturating_sub(SLOT * (1 + number as u32));
+        let round = (SLOT * 5).as_nanos();
+        assert!(
+            late.as_nanos().is_multiple_of(round),
+            "{number}: {waited:?}"
+        );
+        assert!(late < world.stations[number].answer_time() + SLOT * 5);
+    }
+}
+
+#[test]
 fn a_caller_whose_turn_comes_late_is_not_called_meanwhile() {
     // By chance, the longest wait is longer than four answers take to begin.
     let late = Csma {

@@ -222,7 +222,7 @@ impl<T> Station<T> {
             Access::Slots(slots) => {
                 let wait = self.own_slot(slots);
                 self.share.crowding = (self.share.crowding + 1).min(ROUNDS_DOUBLED_MAX);
-                self.rest_of(slots, wait)
+                self.rest_of(self.slot_round(slots), wait)
             }
             // While others were in the way, the order helps. A fade takes its time.
             Access::Csma(csma) => {
@@ -233,7 +233,11 @@ impl<T> Station<T> {
                 if self.share.understood.is_none() {
                     self.share.lose_track();
                 }
-                self.back_off(unanswered.saturating_sub(MET_MAX)) + self.contend(csma)
+                let mut wait = self.contend(csma);
+                if csma.order == Order::Address {
+                    wait = self.rest_of(self.round(), wait);
+                }
+                self.back_off(unanswered.saturating_sub(MET_MAX)) + wait
             }
             Access::Turns => self.back_off(unanswered),
         };
@@ -254,12 +258,11 @@ impl<T> Station<T> {
     /// What is left of a wait, or of one for a later round. Of two that met, who ended first counts
     /// from what it hears of the other's end. The other counts from there, too, not from when it
     /// knows that no answer comes: its slot would be that of the first.
-    fn rest_of(&self, slots: Slots, wait: Duration) -> Duration {
+    fn rest_of(&self, round: Duration, wait: Duration) -> Duration {
         let passed = match self.share.understood {
             Some(_) => Duration::ZERO,
             None => self.now.since(self.share.own_end),
         };
-        let round = self.slot_round(slots);
         let late = passed.saturating_sub(wait).as_nanos();
         let rounds = late.div_ceil(round.as_nanos().max(1));
         let wait = wait + round * u32::try_from(rounds).unwrap_or(u32::MAX);
