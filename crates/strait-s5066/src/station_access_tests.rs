@@ -3,6 +3,7 @@
 use super::*;
 use crate::c_pdu::CPdu;
 use crate::d_pdu::Body;
+use alloc::vec;
 
 const SLOT: Duration = Duration::from_millis(600);
 const NS: Duration = Duration::from_nanos(1);
@@ -77,6 +78,35 @@ fn by_address_the_turn_goes_round_from_who_spoke_last() {
         end += Duration::from_secs(20);
         overhear(station, end, &[]);
         assert_eq!(quiet(station, end), SLOT * (1 + own as u32));
+    }
+}
+
+#[test]
+fn who_can_not_understand_a_fast_transmission_knows_by_its_answers_whose_turn_it_was() {
+    let (there, back, fast) = (word(0, 1), word(1, 0), Vec::new());
+    let in_time = Duration::from_millis(500);
+    // What the third station hears, the pause before each, and how many slots it waits at the end
+    // after the answer's: none behind the second one's turn, one behind the first one's, and two if
+    // it doesn't know.
+    for (heard, pause, slots) in [
+        (vec![&fast], in_time, 2),
+        (vec![&fast, &back], in_time, 1),
+        (vec![&fast, &fast, &there], in_time, 1),
+        (vec![&fast, &back, &fast, &back], in_time, 1),
+        (vec![&back, &fast], in_time, 0),
+        (vec![&back, &fast, &back], in_time, 0),
+        // They met.
+        (vec![&back, &fast], SLOT + LEAD, 2),
+        (vec![&fast, &back], SLOT + LEAD, 0),
+    ] {
+        let mut world = net(3, csma(Order::Address));
+        let station = &mut world.stations[2];
+        let mut end = Instant::from_secs(10);
+        for bytes in &heard {
+            end += pause + Duration::from_secs(2);
+            overhear(station, end, bytes);
+        }
+        assert_eq!(quiet(station, end), SLOT * (1 + slots), "{heard:?}");
     }
 }
 

@@ -108,17 +108,26 @@ pub(super) struct Share {
     /// From whom to whom the last transmission went, if it was more than data without ARQ: nobody
     /// answers that.
     way: Option<(Address, Address)>,
+    /// What is heard began in the slot for an answer to the one before.
+    answers: bool,
+    /// Who had the air isn't known: so many weren't understood, each an answer to the one before.
+    unknown: u32,
     /// The peer with whom answers go to and fro, and since when.
     exchange: Option<(usize, Instant)>,
-    /// When the others know of the end of our last transmission.
-    pub(super) own_end: Instant,
+    /// When all know of the end of the last transmission, ours or another's.
+    pub(super) ended: Instant,
 }
 
 impl Share {
     /// A D_PDU of the transmission that we hear was understood, data without ARQ if it is `plain`.
     pub(super) fn note(&mut self, from: Address, to: Address, plain: bool) {
         if self.understood.replace(true) != Some(true) {
+            let lost_track = self.last.is_none() && self.answers;
             self.note_turn(from, to, plain);
+            if lost_track && self.unknown % 2 == 1 && !to.is_group() {
+                // It answers what began the exchange, or an answer to an answer to that.
+                self.last = Some(to);
+            }
         } else if !plain {
             self.way = Some((from, to));
         }
@@ -132,9 +141,22 @@ impl Share {
         }
     }
 
+    /// A transmission of which nothing was understood is over. Two that are nearer to each other than
+    /// to us may be too fast for us; if it was an answer, who has the air is the same.
+    fn note_garbled(&mut self) {
+        match self.way {
+            Some((from, to)) if self.answers => self.way = Some((to, from)),
+            _ => {
+                let before = if self.answers { self.unknown } else { 0 };
+                self.lose_track();
+                self.unknown = before + 1;
+            }
+        }
+    }
+
     /// What was on the air isn't known.
     const fn lose_track(&mut self) {
-        (self.last, self.way) = (None, None);
+        (self.last, self.way, self.unknown) = (None, None, 0);
     }
 
     /// The next attempt is among twice as many slots.
@@ -183,6 +205,7 @@ impl<T> Station<T> {
     /// transmission that began their round.
     pub(super) fn wait_after_hearing(&mut self, now: Instant, owed: Option<usize>) -> Duration {
         let own_end = self.plain_end.take();
+        self.share.ended = self.share.ended.max(now);
         self.note_exchange(owed);
         match (self.settings.access, self.spoke) {
             (Access::Turns, Some(_)) => self.settings.guard,
@@ -206,7 +229,7 @@ impl<T> Station<T> {
                     self.share.crowding = self.share.crowding.saturating_sub(1);
                 } else {
                     self.share.crowd(csma);
-                    self.share.lose_track();
+                    self.share.note_garbled();
                 }
                 self.contend(csma)
             }
@@ -261,12 +284,27 @@ impl<T> Station<T> {
     fn rest_of(&self, round: Duration, wait: Duration) -> Duration {
         let passed = match self.share.understood {
             Some(_) => Duration::ZERO,
-            None => self.now.since(self.share.own_end),
+            None => self.now.since(self.share.ended),
         };
         let late = passed.saturating_sub(wait).as_nanos();
         let rounds = late.div_ceil(round.as_nanos().max(1));
         let wait = wait + round * u32::try_from(rounds).unwrap_or(u32::MAX);
         wait.saturating_sub(passed)
+    }
+
+    /// Another is heard to begin.
+    pub(super) fn note_begin(&mut self, now: Instant) {
+        let answers = self.share.ended <= now && self.is_in_answer_slot(now);
+        (self.share.understood, self.share.answers) = (Some(false), answers);
+    }
+
+    /// Whether what begins at this moment does so before the slot for an answer is over, as the
+    /// answer does, and what met the transmission before: all others begin later.
+    fn is_in_answer_slot(&self, begins: Instant) -> bool {
+        let Access::Csma(csma) = self.settings.access else {
+            return false;
+        };
+        begins <= self.share.ended + self.settings.guard + self.slot(csma)
     }
 
     /// Whether what wasn't answered, so many times in a row, may have met others, and says nothing
@@ -306,7 +344,7 @@ impl<T> Station<T> {
     /// moment: the others know of an end of ours only when they have decoded it, and of two that
     /// met, each hears the other's end.
     fn contend(&mut self, csma: Csma) -> Duration {
-        let known = self.share.own_end.since(self.now);
+        let known = self.share.ended.since(self.now);
         let slot = self.slot(csma);
         let slots = self.share.slots(csma);
         let drawn = match csma.order {

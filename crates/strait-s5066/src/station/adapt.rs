@@ -253,6 +253,13 @@ impl<T> Station<T> {
         longest.saturating_sub(self.state.map_or(longest, |state| state.block))
     }
 
+    /// From the end of a transmission's last block, by the rate of a place, to its octets at the
+    /// others.
+    pub(super) fn latency_at(&self, place: usize) -> Duration {
+        let own = self.state.map_or(Duration::ZERO, |state| state.block);
+        (self.latency() + self.pace_at(place).block).saturating_sub(own)
+    }
+
     /// The longest segment that the peer's rate allows.
     pub(super) fn segment_octets_max(&self, number: usize) -> usize {
         let most = self.settings.segment_octets_max;

@@ -677,3 +677,14 @@ fn what_met_another_in_a_net_does_not_lower_the_rate() {
         assert_eq!(changes.silent, falls, "{garbled}");
     }
 }
+
+#[test]
+fn all_count_from_the_end_of_a_slow_answer_as_it_is_known() {
+    let mut pair = Pair::new([0, 1].map(of_net), 2400, |_| 24.0);
+    pair.offer(0, 1);
+    pair.run(at(30));
+    let answer = pair.turns.last().map(|turn| (turn.0, turn.2));
+    assert_eq!(answer, Some((1, 300)), "blocks of 640 ms, not 480");
+    let [one, other] = [0, 1].map(|number| pair.stations[number].share.ended);
+    assert_eq!(one, other);
+}

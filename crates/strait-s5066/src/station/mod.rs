@@ -532,7 +532,7 @@ impl<T> Station<T> {
                 self.finder = Finder::default();
                 self.spoke = None;
                 (self.on_since, self.speaker) = (now, None);
-                self.share.understood = Some(false);
+                self.note_begin(now);
             }
             (false, Phase::Hearing(_)) => self.end_hearing(now),
             (false, _) => {}
@@ -553,7 +553,8 @@ impl<T> Station<T> {
         let to = self.peers[on_air.peer].address;
         self.share
             .note_turn(self.settings.own, to, on_air.is_plain());
-        (self.share.own_end, self.share.understood) = (now + self.latency(), None);
+        let known = now + self.latency_at(on_air.place);
+        (self.share.ended, self.share.understood) = (known, None);
         self.follow_agreement(on_air.peer);
         self.phase = if on_air.wants_answer {
             Phase::Awaiting(now + self.answer_time())
