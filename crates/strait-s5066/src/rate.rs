@@ -129,6 +129,9 @@ struct Trial {
 #[derive(Clone, Debug)]
 pub(crate) struct Rate {
     at: usize,
+    /// It doesn't fall below this place, though it would to the one wanted.
+    pub(crate) least: usize,
+    wanted: usize,
     trial: Option<Trial>,
     /// The place before a fall.
     known: usize,
@@ -153,6 +156,8 @@ impl Rate {
     pub(crate) const fn new(at: usize) -> Self {
         Self {
             at,
+            least: 0,
+            wanted: at,
             trial: None,
             known: at,
             fell: false,
@@ -176,12 +181,19 @@ impl Rate {
         self.at
     }
 
+    /// Where it would be, if it could fall so low.
+    pub(crate) const fn wanted(&self) -> usize {
+        self.wanted
+    }
+
     /// Transmissions without an answer since the last one.
     pub(crate) const fn silent(&self) -> u32 {
         self.silent
     }
 
     fn change(&mut self, to: usize, reason: Reason) {
+        self.wanted = to;
+        let to = to.max(self.least.min(self.at));
         (self.tally, self.worse) = ((0, 0), 0);
         if to != self.at {
             self.calm = 0;

@@ -10,7 +10,7 @@ use crate::d_pdu::{DATA_OVERHEAD, Data, Segment};
 use crate::quality::Quality;
 
 /// Times that a frame of twice the best length is sent before its C_PDU is cut anew; at four times
-/// the best length one is enough.
+/// the best length one is enough, and for one that keeps the rate from falling.
 const TRIES_BEFORE_CUTTING_ANEW: u8 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +116,8 @@ pub struct Sender<T> {
     numbering: Numbering,
     /// The longest segment.
     segment_max: usize,
+    /// The longest segment that is sent again.
+    again_max: usize,
     /// The number of the first frame.
     lower: u16,
     frames: VecDeque<Frame>,
@@ -142,6 +144,7 @@ impl<T> Sender<T> {
         Self {
             numbering,
             segment_max: if segment_max == 0 { 1 } else { segment_max },
+            again_max: usize::MAX,
             lower: 0,
             frames: VecDeque::new(),
             units: BTreeMap::new(),
@@ -260,6 +263,11 @@ impl<T> Sender<T> {
         self.units.insert(self.next_unit, unit);
         self.cutting.push_back(self.next_unit);
         self.next_unit += 1;
+    }
+
+    /// What is told to be lost from now on and has longer segments is cut anew.
+    pub const fn set_again_max(&mut self, octets: usize) {
+        self.again_max = octets;
     }
 
     /// A new turn begins: spare room may be filled with any of what it sends.
@@ -480,7 +488,8 @@ impl<T> Sender<T> {
             self.due += usize::from(frame.state == State::Sent);
             frame.state = State::Due;
             let times = octets / segment_best.max(1);
-            let too_long = times >= 4 || times >= 2 && frame.tries >= TRIES_BEFORE_CUTTING_ANEW;
+            let often = frame.tries >= TRIES_BEFORE_CUTTING_ANEW;
+            let too_long = octets > self.again_max || times >= 4 || times >= 2 && often;
             // Of C_PDUs in order, later ones may be there already.
             let in_order = |unit: &Unit<T>| unit.in_order;
             if too_long && !frame.dropped && !self.units.get(&frame.unit).is_some_and(in_order) {

@@ -8,7 +8,7 @@ use strait_core::waveform::{Mode, Waveform};
 use strait_core::{Duration, Instant, Room};
 
 use super::Station;
-use super::turn::OnAir;
+use super::turn::{EOT_MAX, OnAir};
 use crate::address::field_octets;
 use crate::d_pdu::{Body, SYNC};
 use crate::eow::{
@@ -244,6 +244,26 @@ impl<T> Station<T> {
         let mut fitting = slower.filter(|(_, pace)| lasts(pace) <= most);
         let fastest = || (fastest, self.pace_at(fastest));
         fitting.next().unwrap_or_else(fastest)
+    }
+
+    /// The lowest place by whose rate all that has been cut for a peer fits into a transmission: by
+    /// a lower one it would never go.
+    fn least(&self, number: usize) -> usize {
+        let peer = &self.peers[number];
+        let longest = peer.send.longest(0).max(peer.expedited.longest(0));
+        let ladder = self.settings.adapt.iter().flat_map(|adapt| &adapt.ladder);
+        let mut places = 0..ladder.count();
+        let fits = |place: &usize| longest <= self.segment_octets_at(number, *place);
+        places.find(fits).unwrap_or_default()
+    }
+
+    /// The longest segment for a peer that fits into a transmission by the rate of a place.
+    fn segment_octets_at(&self, number: usize, place: usize) -> usize {
+        let pace = self.pace_at(place);
+        let turn_max = self.settings.turn_max.min(EOT_MAX);
+        let blocks = turn_max.as_nanos() / pace.block.as_nanos().max(1);
+        let octets = pace.octets_in(u32::try_from(blocks).unwrap_or(u32::MAX));
+        octets.saturating_sub(self.around(number))
     }
 
     /// How much longer than the medium's own the longest block is that another may answer by.
@@ -496,11 +516,13 @@ impl<T> Station<T> {
 
     /// An answer was heard; `news` are frames of ours that were told of and lost ones.
     pub(super) fn learn_rate(&mut self, now: Instant, number: usize, news: (u32, u32)) {
+        let least = self.least(number);
         let Some(adapt) = &self.settings.adapt else {
             return;
         };
         let peer = &mut self.peers[number];
         peer.towards.rate.hear();
+        peer.towards.rate.least = least;
         let late = peer.send.take_late();
         if let Some(missed) = peer.towards.missed.filter(|_| late.0 > 0) {
             peer.towards.missed = None;
@@ -526,6 +548,7 @@ impl<T> Station<T> {
         if self.met(unanswered) {
             return;
         }
+        let least = self.least(number);
         let Some(adapt) = &self.settings.adapt else {
             return;
         };
@@ -535,6 +558,7 @@ impl<T> Station<T> {
             // What is being agreed on is said some times more.
             return;
         }
+        towards.rate.least = least;
         towards.rate.miss(now, adapt);
         // What nobody told of says nothing of the rate to come: two frames ask for what came.
         peer.send.take_late();
@@ -551,11 +575,20 @@ impl<T> Station<T> {
                 peer.management.say(request(adapt, place), false);
             }
         }
+        self.cut_for_rate(number);
         self.change_to(number, place);
+    }
+
+    /// What is too long for the rate to fall goes in shorter segments, once it is told to be lost.
+    fn cut_for_rate(&mut self, number: usize) {
+        let wanted = self.peers[number].towards.rate.wanted();
+        let octets = self.segment_octets_at(number, wanted);
+        self.peers[number].send.set_again_max(octets);
     }
 
     /// Changes to the rate that is wanted, or asks for it.
     fn want_rate(&mut self, number: usize) {
+        self.cut_for_rate(number);
         let Some(adapt) = &self.settings.adapt else {
             return;
         };

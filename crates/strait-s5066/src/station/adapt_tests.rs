@@ -688,3 +688,24 @@ fn all_count_from_the_end_of_a_slow_answer_as_it_is_known() {
     let [one, other] = [0, 1].map(|number| pair.stations[number].share.ended);
     assert_eq!(one, other);
 }
+
+#[test]
+fn what_was_cut_for_a_fast_rate_does_not_stall_a_slow_one() {
+    for start in 0..20 {
+        // From then on it carries 300 bit/s: 560 octets in a transmission.
+        let low = at(20 + start);
+        let snr_db = move |now| if now < low { 24.0 } else { 1.0 };
+        let both = [0, 1].map(|number| Settings {
+            turn_max: Duration::from_secs(15),
+            ..settings(number, Some(adapt()))
+        });
+        let mut pair = Pair::new(both, 9600, snr_db);
+        pair.offer(0, 400);
+        pair.run(low + Duration::from_secs(600));
+        let empty = pair.turns.iter().filter(|turn| turn.3.is_empty());
+        assert_eq!(empty.count(), 0, "{start}");
+        let late = low + Duration::from_secs(400);
+        let came = pair.came.iter().filter(|(came, _)| *came > late);
+        assert!(came.count() >= 3, "{start}");
+    }
+}
