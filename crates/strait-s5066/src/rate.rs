@@ -8,6 +8,9 @@
 //!
 //! Where nothing is heard, it falls to half, to half of that, and then to the slowest rate; from
 //! there it finds back in strides of four times, as far as it was before.
+//!
+//! In a net, what isn't answered may have met others by chance, which says nothing of the rate; but
+//! chance doesn't last.
 
 use alloc::vec::Vec;
 
@@ -26,6 +29,11 @@ const PAUSE_MAX: Duration = Duration::from_secs(480);
 
 /// Transmissions without an answer after which the slowest rate is used.
 const SILENT_MAX: u32 = 3;
+
+/// In a net, so many transmissions in a row of which nothing was heard, or nothing came, may have
+/// met others: where one of five does, that is one of 25, and a third one of 125. A rate that is
+/// only tried is doubtful itself: there, one.
+pub(crate) const MET_MAX: u32 = 2;
 
 /// Rates between which a station may choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +150,8 @@ pub(crate) struct Rate {
     /// Judgements in a row that speak for a lower rate.
     worse: u32,
     silent: u32,
+    /// Transmissions by it in a row of which nothing came, as an answer to a slower one told.
+    lost: u32,
     /// Judgements in a row that changed nothing.
     calm: u32,
     not_before: Instant,
@@ -164,6 +174,7 @@ impl Rate {
             tally: (0, 0),
             worse: 0,
             silent: 0,
+            lost: 0,
             calm: 0,
             not_before: Instant::ZERO,
             pause: PAUSE,
@@ -191,10 +202,15 @@ impl Rate {
         self.silent
     }
 
+    /// So many transmissions in a row may have met others.
+    pub(crate) const fn met_max(&self) -> u32 {
+        if self.trial.is_some() { 1 } else { MET_MAX }
+    }
+
     fn change(&mut self, to: usize, reason: Reason) {
         self.wanted = to;
         let to = to.max(self.least.min(self.at));
-        (self.tally, self.worse) = ((0, 0), 0);
+        (self.tally, self.worse, self.lost) = ((0, 0), 0, 0);
         if to != self.at {
             self.calm = 0;
             let count = match reason {
@@ -277,6 +293,24 @@ impl Rate {
         self.not_before = self.not_before.max(now + PAUSE);
     }
 
+    /// Learns late of frames that went at a place of which nothing was heard, though that lowered
+    /// no rate: they may have met others. By chance that ends; if it doesn't, and what went slower
+    /// is heard, it is the rate.
+    pub(crate) fn hear_met(&mut self, now: Instant, adapt: &Adapt, used: usize, news: (u32, u32)) {
+        let (frames, came) = news;
+        if used != self.at {
+            return;
+        }
+        if came * 4 >= frames {
+            // It was the answer that met another.
+            return self.learn(now, adapt, used, (frames, frames - came));
+        }
+        self.lost += 1;
+        if self.lost > self.met_max() {
+            self.fall(now, Self::half(adapt, used));
+        }
+    }
+
     /// Learns of frames that went at a place of the ladder, and how many of them were lost.
     pub(crate) fn learn(&mut self, now: Instant, adapt: &Adapt, used: usize, news: (u32, u32)) {
         let (frames, lost) = news;
@@ -292,6 +326,7 @@ impl Rate {
         if used < self.at {
             return;
         }
+        self.lost = 0;
         self.tally.0 += frames;
         self.tally.1 += lost;
         let finding = self.trial.map_or(self.at, |trial| trial.from) < self.known;
@@ -512,6 +547,35 @@ mod tests {
             rate.hear_late(Instant::ZERO, used, (100, came));
             assert_eq!(adapt.rate(rate.at()), expected);
         }
+    }
+
+    #[test]
+    fn what_may_have_met_others_lowers_it_if_that_goes_on_and_slower_ones_are_heard() {
+        let adapt = adapt();
+        let rates = |rate: &mut Rate, news: &[(u32, u32)]| {
+            let after = |news| {
+                let used = rate.at();
+                rate.hear_met(Instant::ZERO, &adapt, used, news);
+                adapt.rate(rate.at())
+            };
+            news.iter().copied().map(after).collect::<Vec<_>>()
+        };
+        let (_, mut rate) = after(9600, &[]);
+        let met = [(20, 0), (20, 4), (20, 0)];
+        assert_eq!(rates(&mut rate, &met), [9600, 9600, 4800]);
+        // Others that come through tell that it's chance.
+        let (_, mut rate) = after(9600, &[]);
+        assert_eq!(rates(&mut rate, &[(20, 0), (20, 0)]), [9600, 9600]);
+        let used = rate.at();
+        rate.learn(Instant::ZERO, &adapt, used, (20, 4));
+        assert_eq!(rates(&mut rate, &[(20, 0), (20, 0)]), [9600, 9600]);
+        // Where only the answer met another, what came is learnt from.
+        assert_eq!(rates(&mut rate, &[(20, 20), (20, 0)]), [12_000, 12_000]);
+        // A rate that is tried has less credit.
+        assert_eq!(rates(&mut rate, &[(20, 0)]), [9600]);
+        // What went by a slower one says nothing.
+        rate.hear_met(Instant::ZERO, &adapt, used - 1, (20, 0));
+        assert_eq!((rate.at(), rate.lost), (used, 0));
     }
 
     #[test]

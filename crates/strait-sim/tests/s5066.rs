@@ -292,7 +292,8 @@ fn stations_of_a_net_find_their_rates_though_they_meet() {
             b.rate.unwrap().bit_s
         })
     };
-    assert_eq!(rates(Scenario::BASE), [9600, 9600]);
+    // The far one's 12 dB carry 4800 bit/s, with some loss; of 9600 it understands nothing.
+    assert_eq!(rates(Scenario::BASE), [9600, 4800]);
     assert_eq!(rates("fixed"), [2400, 2400]);
     assert!(outcome.metric(Scenario::BASE, "b.hf.collisions")[0] > 0.0);
 }

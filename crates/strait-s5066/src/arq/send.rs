@@ -133,7 +133,8 @@ pub struct Sender<T> {
     /// The place up to which this turn's spare room has been filled.
     filled: usize,
     repeated: u64,
-    /// Of frames that were due when an answer told of them: how many, and how many had come.
+    /// Of frames that a later answer told of than that to their turn: how many, and how many had
+    /// come.
     late: (u32, u32),
 }
 
@@ -475,8 +476,9 @@ impl<T> Sender<T> {
             if frame.state == State::Sent {
                 quality.learn(octets + DATA_OVERHEAD + 2, came);
             } else {
-                self.late.0 += 1;
-                self.late.1 += u32::from(came);
+                let untold = u32::from(frame.state == State::Untold);
+                self.late.0 += untold;
+                self.late.1 += untold * u32::from(came);
                 self.due -= usize::from(came);
             }
             if came {
@@ -523,8 +525,8 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Frames told of since this was asked last that weren't taken for sent any more, and how many
-    /// of them had come.
+    /// Frames that were told of since this was asked last, and not by the answer to their turn; and
+    /// how many of them had come.
     pub fn take_late(&mut self) -> (u32, u32) {
         core::mem::take(&mut self.late)
     }

@@ -7,6 +7,7 @@ use strait_core::{Duration, Instant};
 
 use super::turn::OnAir;
 use super::{Address, Station};
+use crate::rate::MET_MAX;
 
 /// How stations share the air.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,9 +28,6 @@ const TURNS_DRAWN: u32 = 4;
 /// With slots of stations, the most doublings of the rounds among which is drawn: 18 s for two
 /// stations and slots of 3 s.
 const ROUNDS_DOUBLED_MAX: u32 = 2;
-
-/// In a net, so many transmissions in a row that nobody answered met others. Then it is a fade.
-const MET_MAX: u32 = 2;
 
 impl Access {
     /// The slots of stations, if it is these.
@@ -141,8 +139,8 @@ impl Share {
         }
     }
 
-    /// A transmission of which nothing was understood is over. Two that are nearer to each other than
-    /// to us may be too fast for us; if it was an answer, who has the air is the same.
+    /// A transmission of which nothing was understood is over. Two that are nearer to each other
+    /// than to us may be too fast for us; if it was an answer, who has the air is the same.
     fn note_garbled(&mut self) {
         match self.way {
             Some((from, to)) if self.answers => self.way = Some((to, from)),
@@ -307,12 +305,17 @@ impl<T> Station<T> {
         begins <= self.share.ended + self.settings.guard + self.slot(csma)
     }
 
-    /// Whether what wasn't answered, so many times in a row, may have met others, and says nothing
-    /// of the channel. If something came that nobody could understand, that met ours, or another's
-    /// met the answer.
-    pub(super) fn met(&self, unanswered: u32) -> bool {
-        let garbled = self.share.understood == Some(false);
-        matches!(self.settings.access, Access::Csma(_)) && (unanswered <= MET_MAX || garbled)
+    /// Whether what a peer didn't answer, so many times in a row, may have met others, and says
+    /// nothing of the channel. If something came in the answer's slot that nobody could understand,
+    /// that met ours, or another's met the answer; but not so often that a link would be lost for
+    /// it. What comes later is somebody's turn, perhaps by a rate that is too fast for us.
+    pub(super) fn met(&self, number: usize, unanswered: u32) -> bool {
+        let garbled = self.share.understood == Some(false) && self.is_in_answer_slot(self.on_since);
+        let most = match garbled {
+            true => self.settings.unanswered_max,
+            false => self.peers[number].towards.rate.met_max(),
+        };
+        matches!(self.settings.access, Access::Csma(_)) && unanswered <= most
     }
 
     /// A time by chance that is longer the more often nothing was heard.

@@ -40,8 +40,10 @@ pub(super) struct Towards {
     agreement: Agreement,
     /// The place by which data went last.
     used: usize,
-    /// The place by which data went of which nothing was heard.
+    /// The place by which data went of which nothing was heard, before the rate fell for it.
     missed: Option<usize>,
+    /// The same if that may have met others, and the rate didn't fall.
+    met: Option<usize>,
     /// The rate of what it sent last, where the modem tells.
     pub(super) heard_bit_s: Option<u32>,
     /// The other station doesn't change its rate.
@@ -70,6 +72,7 @@ impl Towards {
             agreement: Agreement::None,
             used: place,
             missed: None,
+            met: None,
             heard_bit_s: None,
             fixed: false,
             snr_centi_db: None,
@@ -523,12 +526,20 @@ impl<T> Station<T> {
         let peer = &mut self.peers[number];
         peer.towards.rate.hear();
         peer.towards.rate.least = least;
+        let follows = !(peer.towards.fixed && adapt.agree);
         let late = peer.send.take_late();
-        if let Some(missed) = peer.towards.missed.filter(|_| late.0 > 0) {
-            peer.towards.missed = None;
-            peer.towards.rate.hear_late(now, missed, late);
+        if late.0 > 0 {
+            let Towards {
+                rate, missed, met, ..
+            } = &mut peer.towards;
+            let (missed, met) = (missed.take(), met.take());
+            if let Some(missed) = missed {
+                rate.hear_late(now, missed, late);
+            } else if let Some(met) = met.filter(|_| follows) {
+                rate.hear_met(now, adapt, met, late);
+            }
         }
-        if news.0 > 0 && !(peer.towards.fixed && adapt.agree) {
+        if news.0 > 0 && follows {
             let used = peer.towards.used;
             peer.towards.rate.learn(now, adapt, used, news);
         }
@@ -545,15 +556,22 @@ impl<T> Station<T> {
     /// No answer was heard: the rate falls, agreed or not, unless others were in the way.
     pub(super) fn miss_rate(&mut self, now: Instant, number: usize, unanswered: u32) {
         self.miss_message(number);
-        if self.met(unanswered) {
-            return;
-        }
+        let met = self.met(number, unanswered);
         let least = self.least(number);
         let Some(adapt) = &self.settings.adapt else {
             return;
         };
         let peer = &mut self.peers[number];
         let towards = &mut peer.towards;
+        if met {
+            if unanswered == 1 && peer.link.is_made() {
+                // What is told of it later isn't told by the answer to the two frames that ask.
+                towards.met = Some(towards.used);
+                peer.send.end_answer();
+                peer.send.probe();
+            }
+            return;
+        }
         if towards.agreement != Agreement::None && peer.management.is_open() {
             // What is being agreed on is said some times more.
             return;
@@ -564,7 +582,8 @@ impl<T> Station<T> {
         peer.send.take_late();
         peer.send.end_answer();
         peer.send.probe();
-        peer.towards.missed.get_or_insert(peer.towards.used);
+        let first = peer.towards.met.take().unwrap_or(peer.towards.used);
+        peer.towards.missed.get_or_insert(first);
         let place = peer.towards.rate.at();
         let silent = peer.towards.rate.silent();
         peer.towards.agreement = Agreement::None;

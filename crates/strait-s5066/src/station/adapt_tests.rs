@@ -15,6 +15,7 @@ use crate::{Address, Offer};
 const TURNAROUND: Duration = Duration::from_millis(200);
 const LEAD: Duration = Duration::from_millis(440);
 const DETECT: Duration = Duration::from_millis(500);
+const SLOT: Duration = Duration::from_millis(600);
 
 fn waveform(rate_bit_s: u32) -> Waveform {
     let narrow = Bandwidth::default();
@@ -47,6 +48,9 @@ enum Event {
     Carrier(usize),
     Over(usize, Vec<u8>, Option<u32>),
     Drained(usize),
+    /// Others, whom the first station can't decode, begin if the second doesn't answer it.
+    Others,
+    OthersOver,
 }
 
 /// Whether a D_PDU of a station is lost, for its number among all of that station's.
@@ -67,6 +71,8 @@ struct Pair {
     lost: Filter,
     sent: [u64; 2],
     keyed: [Option<usize>; 2],
+    /// There are others, who begin behind the answer's slot.
+    others: bool,
     spoilt: Vec<bool>,
     came: Vec<(Instant, Vec<u8>)>,
     turns: Vec<Told>,
@@ -101,6 +107,7 @@ impl Pair {
             lost: Box::new(|_, _, _| false),
             sent: [0; 2],
             keyed: [None; 2],
+            others: false,
             spoilt: Vec::new(),
             came: Vec::new(),
             turns: Vec::new(),
@@ -158,6 +165,16 @@ impl Pair {
                     self.keyed[number] = None;
                     self.stations[number].drained(at);
                     number
+                }
+                Event::Others if self.keyed.iter().all(Option::is_none) => {
+                    self.stations[0].hear_carrier(at, true);
+                    self.plan(at + Duration::from_secs(2), Event::OthersOver);
+                    0
+                }
+                Event::Others => 0,
+                Event::OthersOver => {
+                    self.stations[0].hear_carrier(at, false);
+                    0
                 }
             };
             self.stations[number].advance(at);
@@ -276,6 +293,10 @@ impl Pair {
             self.plan(self.now + TURNAROUND + DETECT, Event::Carrier(other));
         }
         self.plan(ends, Event::Drained(number));
+        if self.others && number == 0 {
+            let known = ends + mode.block();
+            self.plan(known + SLOT + TURNAROUND + DETECT, Event::Others);
+        }
         self.plan(
             ends + mode.block(),
             Event::Over(other, bytes, found.then_some(mode.rate_bit_s)),
@@ -603,7 +624,7 @@ fn an_answer_is_no_faster_than_what_it_answers() {
 fn of_net(number: u32) -> Settings {
     let csma = Csma {
         order: Order::Chance,
-        slot: Duration::from_millis(600),
+        slot: SLOT,
         slots: 4,
         slots_max: 16,
         exchange: Duration::from_secs(10),
@@ -675,6 +696,30 @@ fn what_met_another_in_a_net_does_not_lower_the_rate() {
         }
         let changes = station.peers[0].towards.rate.changes;
         assert_eq!(changes.silent, falls, "{garbled}");
+    }
+}
+
+#[test]
+fn a_rate_that_a_path_of_a_net_does_not_carry_is_found_out_though_others_are_heard() {
+    for (begins, others) in [(2400, false), (2400, true), (9600, false), (9600, true)] {
+        // 3200 bit/s need 9 dB, 4800 need 13.
+        let mut pair = Pair::new([0, 1].map(of_net), begins, |_| 12.0);
+        pair.others = others;
+        for _ in 0..60 {
+            pair.offer(0, 4);
+            pair.run(pair.now + Duration::from_secs(20));
+        }
+        let came = pair.came.len();
+        assert!(came * 10 >= 240 * 9, "{begins} {others}: {came} of 240");
+        let vain = |turn: &&Told| turn.0 == 0 && turn.2 > 3200;
+        let late = |turn: &&Told| vain(turn) && turn.1 > at(600);
+        let [vain, late] = [
+            pair.turns.iter().filter(vain).count(),
+            pair.turns.iter().filter(late).count(),
+        ];
+        // The pauses between what is tried in vain grow.
+        assert!(vain <= 20, "{begins} {others}: {vain}");
+        assert!(late <= 5, "{begins} {others}: {late} in the second half");
     }
 }
 
