@@ -429,6 +429,11 @@ impl HfConfig {
 }
 
 impl HfConfig {
+    /// How long its client of packets takes to find the next one, for each that waits.
+    pub(crate) fn search(&self) -> Option<Duration> {
+        Some(self.slots.as_ref()?.search?.0)
+    }
+
     pub(crate) fn rules(&self) -> IpRules<'_> {
         IpRules {
             order: self.order,

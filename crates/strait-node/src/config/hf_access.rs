@@ -28,6 +28,10 @@ pub struct SlotsConfig {
     /// How long what arrived takes to who it is for; 500 ms if absent.
     #[serde(default)]
     pub delivery: Option<Time>,
+    /// How long the client of packets takes to find the next one, for each that waits; no time if
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Time>,
 }
 
 impl SlotsConfig {
@@ -156,6 +160,11 @@ impl HfConfig {
                 }),
                 "hf.slots.turn_min, delivery",
                 "must be 60 s at most",
+            ),
+            (
+                slots(&|it| outside(it.search, zero, second)),
+                "hf.slots.search",
+                "must be 1 s at most",
             ),
             (
                 access(&|it| outside(it.slot, Duration::from_millis(1), second * 60)),

@@ -403,6 +403,9 @@ impl Port {
         }
         // Others may have made room for it.
         self.discard(now, ledger);
+        if let Link::Hf(hf) = &mut self.link {
+            hf.look(now);
+        }
         self.plan_rest(now.max(self.burst.end()), ledger);
     }
 

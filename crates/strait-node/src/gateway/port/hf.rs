@@ -19,6 +19,7 @@ use strait_wire::hash::hash64;
 
 use self::clients::Ticket;
 use self::probe::Probe;
+use self::search::Search;
 use super::ip_client::IpClient;
 use super::{Link, NOTE_CLASS, Port, count_queued};
 use crate::config::PortConfig;
@@ -26,6 +27,7 @@ use crate::route::Hop;
 
 mod clients;
 mod probe;
+mod search;
 
 /// About what a D_PDU has, for those who ask.
 const D_PDU_OCTETS: u32 = 64;
@@ -46,6 +48,8 @@ pub(super) struct Hf {
     client_last: bool,
     /// How packets become its clients' data.
     pub(super) ip: IpClient,
+    /// How it finds the next of them, if that takes time.
+    search: Option<Search>,
     /// Links lost, as far as this was heeded.
     links_lost: u64,
 }
@@ -62,6 +66,7 @@ impl Hf {
             packets: 0,
             client_last: false,
             links_lost: 0,
+            search: hf.search().map(Search::new),
             ip: IpClient::new(
                 hf.rules(),
                 policy,
@@ -82,7 +87,25 @@ impl Hf {
     }
 
     pub(super) fn eligible(&self, to: NeighbourId, class: ClassId) -> bool {
-        !self.sis.is_reserved() && self.station.takes(to.index(), self.ip.repeats(to, class))
+        let found = self.search.as_ref().is_none_or(|it| it.found() > 0);
+        found
+            && !self.sis.is_reserved()
+            && self.station.takes(to.index(), self.ip.repeats(to, class))
+    }
+
+    /// Looks for packets that the station may have, of those that wait.
+    pub(super) fn look(&mut self, now: Instant) {
+        if let Some(search) = &mut self.search {
+            search.advance(now, self.ip.all_waiting());
+        }
+    }
+
+    /// Octets and packets for a neighbour that the station may have.
+    fn ready(&self, to: usize) -> (usize, usize) {
+        let (octets, packets) = self.ip.waiting(to);
+        let found = self.search.as_ref().map_or(packets, Search::found);
+        let found = found.min(packets);
+        (octets * found / packets.max(1), found)
     }
 
     /// The neighbours whose links were lost since this was asked, if their queues go with them.
@@ -108,15 +131,17 @@ impl Hf {
     }
 
     pub(super) fn advance(&mut self, now: Instant) {
+        self.look(now);
         self.station.advance(now);
         self.tend_clients(now);
     }
 
     pub(super) fn wake(&self) -> Option<Wake> {
         let why = WakeReason::Turn;
-        let both = [self.station.wake(), self.sis.wake()];
+        let found = self.search.as_ref().and_then(Search::wake);
+        let all = [self.station.wake(), self.sis.wake(), found];
         let probes = self.probes.iter().filter_map(Probe::wake);
-        let at = both.into_iter().flatten().chain(probes).min();
+        let at = all.into_iter().flatten().chain(probes).min();
         at.map(|at| Wake { at, why })
     }
 
@@ -451,7 +476,7 @@ impl Port {
         let others = head.map(|head| head.to.index()).into_iter();
         let others: Vec<_> = others.chain(next.map(|next| next.to)).collect();
         let to = hf.station.to_whom(&others)?;
-        let (octets, count) = hf.ip.waiting(to);
+        let (octets, count) = hf.ready(to);
         let clients = hf.sis.waiting(to);
         let waiting = (octets + clients.0, count + clients.1);
         let began = hf.station.begin(now, to, room, waiting);
@@ -474,6 +499,9 @@ impl Port {
         hf.packets += 1;
         hf.ip.count_handed(&packet, 1);
         hf.client_last = false;
+        if let Some(search) = &mut hf.search {
+            search.take();
+        }
         hf.station.offer(Offer {
             to: head.to.index(),
             c_pdu,

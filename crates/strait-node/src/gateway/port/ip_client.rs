@@ -140,6 +140,11 @@ impl IpClient {
         self.waiting.get(to).copied().unwrap_or_default()
     }
 
+    /// Packets that wait for anybody.
+    pub(super) fn all_waiting(&self) -> usize {
+        self.waiting.iter().map(|(_, packets)| packets).sum()
+    }
+
     /// Whether a packet more makes the queue for its neighbour too long to be of use.
     pub(super) fn overflows(&self, packet: &Packet) -> bool {
         let limit = self.give_up.as_ref().and_then(|it| it.octets);

@@ -5,7 +5,7 @@ use strait_core::hash::RunHash;
 use strait_core::units::BitRate;
 use strait_sim::study::hf::{ErrorRow, FACTOR, HfStudy, PingRow};
 use strait_sim::study::hf_calls::CallCells;
-use strait_sim::study::hf_ip::{IpCell, IpRow, IpTable, SYSTEMS};
+use strait_sim::study::hf_ip::{Collapse, IpCell, IpRow, IpTable, SYSTEMS};
 use strait_sim::study::hf_nets::{NetCells, Nets, Rule};
 use strait_sim::study::hf_rate::{PathRow, RateCells, Rates};
 use strait_world::table::{Cell, Check, Column, ResultSet, Table};
@@ -63,6 +63,11 @@ pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
     checks.push(Check::range("hf-mixed", flash_s, "s", None, Some(MIXED_MAX_S)).failed());
     checks.push(Check::range("hf-mixed-bulk", mixed, "", bulk_min, None).failed());
     checks.push(Check::range("hf-ip-cells", met(&study.ip, &ip), "", study.cells, None).failed());
+    if let Some(of) = &study.collapse {
+        let cell = ip.chunks(SYSTEMS).nth(study.ip.len());
+        let met = cell.and_then(|pair| collapse_met(of, pair.first()?));
+        checks.push(Check::range("hf-collapse", met, "", study.cells, None).failed());
+    }
     if let Some(of) = &study.rates {
         checks.extend(rate_checks(&of.path, &rates));
     }
@@ -133,13 +138,35 @@ fn met(rows: &[IpRow], cells: &[IpCell]) -> Option<f64> {
     let cells = rows.iter().zip(cells.chunks(SYSTEMS));
     let judged: Vec<bool> = cells
         .filter(|(row, _)| row.measured.is_some())
-        .map(|(row, pair)| {
-            let ratio = pair.first().and_then(|cell| ratio(row, cell));
-            ratio.is_some_and(|ratio| (1.0 / FACTOR..=FACTOR).contains(&ratio))
-        })
+        .map(|(row, pair)| is_alike(pair.first().and_then(|cell| ratio(row, cell))))
         .collect();
+    share(&judged)
+}
+
+/// The same of how far the transfer that goes on and on had come, by when.
+fn collapse_met(collapse: &Collapse, cell: &IpCell) -> Option<f64> {
+    let points = collapse.points.iter().map(|point| {
+        let at_s = arrived(cell, point.octets as f64);
+        is_alike(at_s.map(|at_s| at_s / point.measured_s))
+    });
+    share(&points.collect::<Vec<_>>())
+}
+
+fn is_alike(ratio: Option<f64>) -> bool {
+    ratio.is_some_and(|ratio| (1.0 / FACTOR..=FACTOR).contains(&ratio))
+}
+
+fn share(judged: &[bool]) -> Option<f64> {
     let good = judged.iter().filter(|met| **met).count();
     (!judged.is_empty()).then(|| good as f64 / judged.len() as f64)
+}
+
+/// When so many octets had arrived, in s.
+fn arrived(cell: &IpCell, octets: f64) -> Option<f64> {
+    let mut points = cell.progress.iter();
+    points
+        .find(|(_, there)| *there >= octets)
+        .map(|(at, _)| *at)
 }
 
 fn ip_table(of: IpTable, name: &str, rows: &[IpRow], cells: &[IpCell]) -> Table {
@@ -202,12 +229,7 @@ fn collapse_table(study: &HfStudy, cells: &[IpCell]) -> Option<Table> {
     let mut table = Table::new("hf-collapse", columns(&heads));
     for point in &collapse.points {
         let octets = point.octets as f64;
-        let when = |cell: &IpCell| {
-            let mut points = cell.progress.iter();
-            points
-                .find(|(_, there)| *there >= octets)
-                .map(|(at, _)| *at)
-        };
+        let when = |cell: &IpCell| arrived(cell, octets);
         let times = [
             Some(point.measured_s),
             pair.first().and_then(when),
