@@ -93,6 +93,10 @@ impl Program for Dig {
         Ok(())
     }
 
+    fn client(&self) -> Option<&Running> {
+        self.client.as_ref()
+    }
+
     fn finish(&mut self) {
         for running in [&self.client, &self.server].into_iter().flatten() {
             running.signal(Signal::SIGTERM);

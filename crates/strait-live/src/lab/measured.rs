@@ -107,6 +107,10 @@ impl Program for Measured {
         Ok(())
     }
 
+    fn client(&self) -> Option<&Running> {
+        self.client.as_ref()
+    }
+
     fn finish(&mut self) {
         // The client first: what it says of a transfer that it had to end is then its own.
         for running in self.client.iter().chain(&self.server) {

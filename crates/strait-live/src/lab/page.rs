@@ -67,8 +67,8 @@ impl Program for Page {
         Ok(())
     }
 
-    fn is_over(&self) -> bool {
-        self.client.as_ref().and_then(Running::ended).is_some()
+    fn client(&self) -> Option<&Running> {
+        self.client.as_ref()
     }
 
     fn finish(&mut self) {

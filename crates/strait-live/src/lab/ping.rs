@@ -61,6 +61,10 @@ impl Program for Ping {
         Ok(())
     }
 
+    fn client(&self) -> Option<&Running> {
+        self.running.as_ref()
+    }
+
     fn finish(&mut self) {
         if let Some(running) = &self.running {
             running.signal(Signal::SIGINT);

@@ -62,9 +62,14 @@ pub(super) trait Program {
     /// Starts it.
     fn start(&mut self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Result<(), LabError>;
 
+    /// What runs on the host that begins, if it comes to an end by itself.
+    fn client(&self) -> Option<&Running> {
+        None
+    }
+
     /// Whether it has come to an end by itself.
     fn is_over(&self) -> bool {
-        false
+        self.client().and_then(Running::ended).is_some()
     }
 
     /// Asks it to come to an end and to say what it has seen.

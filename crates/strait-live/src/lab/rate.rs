@@ -89,6 +89,11 @@ impl Program for Rate {
         Ok(())
     }
 
+    fn is_over(&self) -> bool {
+        let mut both = self.client.iter().chain(&self.server);
+        self.client.is_some() && both.all(|it| it.ended().is_some())
+    }
+
     fn finish(&mut self) {
         for running in self.client.iter().chain(&self.server) {
             running.signal(Signal::SIGTERM);
