@@ -190,10 +190,16 @@ impl PageClient {
         }
     }
 
-    /// What a lost connection was fetching is fetched again from the beginning.
+    /// What a lost connection was fetching is fetched again from the beginning, by one that idles
+    /// or a new one.
     fn lost(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
         if let Some(Some(fetch)) = self.fetches.remove(&id) {
             self.waiting.push_front(fetch.index);
+        }
+        let idle = self.fetches.iter().filter(|(_, fetch)| fetch.is_none());
+        let idle: Vec<ConnectionId> = idle.map(|(id, _)| *id).collect();
+        for id in idle {
+            self.work(now, id, stack);
         }
         self.open(now, stack);
     }

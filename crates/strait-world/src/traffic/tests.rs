@@ -388,6 +388,29 @@ fn a_page_completes_with_and_without_loss() {
 }
 
 #[test]
+fn what_a_lost_connection_fetched_is_fetched_by_one_that_idles() {
+    // Found by the swarm: there was no new one then, and nothing was asked of the idle one.
+    let pipe = Pipe::new(256_000, Duration::from_millis(20), 0.0);
+    let config = config("page", "objects = 3\noctets = \"280 kB\"\nconnections = 2");
+    let [mut pair, mut other] = [1, 2].map(|seed| Pair::new(pipe, seed));
+    start(&mut pair, &config, 0, 1);
+    start(&mut other, &config, 0, 2);
+    let done = |pair: &Pair| result(pair, &config).counters["objects"];
+    for step in 0..1000 {
+        if done(&pair) < 2 {
+            pair.run(Instant::from_millis(10 * step));
+        }
+    }
+    // All is acknowledged that came by the one that idles now.
+    pair.run(pair.now + Duration::from_millis(500));
+    // The server begins anew: it knows no connection, and says so of the one that is in use.
+    core::mem::swap(&mut pair.hosts[1], &mut other.hosts[1]);
+    pair.run(Instant::from_secs(100));
+    assert_eq!(done(&pair), 3);
+    assert_eq!(result(&pair, &config).counters["failed_connections"], 2);
+}
+
+#[test]
 fn everything_at_once_is_the_same_for_the_same_seed() {
     let run = |seed| {
         let mut pair = Pair::new(Pipe::new(64_000, Duration::from_millis(30), 0.02), seed);
