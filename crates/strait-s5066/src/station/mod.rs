@@ -473,7 +473,13 @@ impl<T> Station<T> {
     #[must_use]
     pub fn held(&self) -> usize {
         let under_way = |peer: &Peer<T>| {
-            peer.send.held() + peer.expedited.held() + usize::from(peer.outgoing.is_some())
+            peer.send.held()
+                + peer.expedited.held()
+                + usize::from(
+                    peer.outgoing
+                        .as_ref()
+                        .is_some_and(|it| it.ticket().is_some()),
+                )
         };
         self.peers.iter().map(under_way).sum::<usize>() + self.outcomes.len()
     }
@@ -514,8 +520,8 @@ impl<T> Station<T> {
             peer.expedited.abandon();
             (peer.awaited, peer.warning, peer.reset.says) = (false, None, None);
             peer.management.clear();
-            if let Some(outgoing) = peer.outgoing.take() {
-                self.outcomes.push_back(outgoing.over(number, false));
+            if let Some(mut outgoing) = peer.outgoing.take() {
+                self.outcomes.extend(outgoing.over(number, false));
             }
             self.forget_link(number);
         }
@@ -735,6 +741,7 @@ impl<T> Station<T> {
     /// told.
     pub fn set_exclusive(&mut self, peer: Option<usize>) {
         self.exclusive = peer.filter(|peer| *peer < self.peers.len());
+        (0..self.peers.len()).for_each(|to| self.end_given_up(to));
     }
 
     /// Whether a peer may be served beside a link that is kept for one alone.
@@ -827,10 +834,21 @@ impl<T> Station<T> {
         };
         peer.send.give_up(&such);
         peer.expedited.give_up(&such);
-        let over = peer.outgoing.take_if(|outgoing| such(outgoing.ticket()));
-        let over = over.map(|outgoing| outgoing.over(to, false));
-        self.outcomes.extend(over);
+        if let Some(outgoing) = &mut peer.outgoing
+            && outgoing.ticket().is_some_and(such)
+        {
+            self.outcomes.extend(outgoing.over(to, false));
+        }
+        self.end_given_up(to);
         self.collect(to);
+    }
+
+    /// Drops what goes to a peer without ARQ and was given up, unless some of it has left and the
+    /// rest may follow: whether that comes too late, the other end decides.
+    fn end_given_up(&mut self, to: usize) {
+        let serves = self.serves(to);
+        let outgoing = &mut self.peers[to].outgoing;
+        outgoing.take_if(|it| it.ticket().is_none() && !(serves && it.has_begun()));
     }
 
     /// Sees that there is a link to a peer; `true` if there is one that data can go by now.

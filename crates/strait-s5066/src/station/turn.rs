@@ -42,7 +42,8 @@ pub(super) struct Outgoing<T> {
     octets: Vec<u8>,
     offset: usize,
     copies: u32,
-    ticket: T,
+    /// None once it is given up.
+    ticket: Option<T>,
     began: Option<Instant>,
     sent: Option<Instant>,
     left: Instant,
@@ -55,26 +56,32 @@ impl<T> Outgoing<T> {
             octets,
             offset: 0,
             copies,
-            ticket,
+            ticket: Some(ticket),
             began: None,
             sent: None,
             left: Instant::ZERO,
         }
     }
 
-    pub(super) const fn ticket(&self) -> &T {
-        &self.ticket
+    pub(super) const fn has_begun(&self) -> bool {
+        self.began.is_some()
     }
 
-    pub(super) fn over(self, to: usize, delivered: bool) -> Outcome<T> {
-        Outcome {
+    /// Whose it is, if it wasn't given up.
+    pub(super) const fn ticket(&self) -> Option<&T> {
+        self.ticket.as_ref()
+    }
+
+    /// It is over, and nobody's from now on; `None` if it was nobody's.
+    pub(super) fn over(&mut self, to: usize, delivered: bool) -> Option<Outcome<T>> {
+        Some(Outcome {
             to,
-            ticket: self.ticket,
+            ticket: self.ticket.take()?,
             delivered,
             began: self.began.unwrap_or(self.left),
             sent: self.sent.unwrap_or(self.left),
             left: self.left,
-        }
+        })
     }
 }
 
@@ -655,9 +662,9 @@ impl<T> Station<T> {
             outgoing.offset = 0;
         }
         if outgoing.copies == 0
-            && let Some(outgoing) = peer.outgoing.take()
+            && let Some(mut outgoing) = peer.outgoing.take()
         {
-            self.outcomes.push_back(outgoing.over(number, true));
+            self.outcomes.extend(outgoing.over(number, true));
         }
         true
     }
