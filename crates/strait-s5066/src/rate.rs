@@ -326,7 +326,8 @@ impl Rate {
         if used < self.at {
             return;
         }
-        self.lost = 0;
+        // Much of what goes by it comes: it isn't kept up by long frames alone.
+        (self.lost, self.wanted) = (0, self.at);
         self.tally.0 += frames;
         self.tally.1 += lost;
         let finding = self.trial.map_or(self.at, |trial| trial.from) < self.known;

@@ -53,6 +53,9 @@ impl Program for Ping {
         command.args([flow.family_option(), "-n", "-D"]);
         command.args(["-c", &self.count.to_string()]);
         command.args(["-i", &self.period.as_secs_f64().to_string()]);
+        // Where nothing was answered yet, it would end 10 s after its last request.
+        let patience = stage.duration.saturating_sub(flow.start);
+        command.args(["-W", &patience.as_secs_f64().ceil().to_string()]);
         command.args(["-s", &self.payload_octets.to_string()]);
         command.args(["-Q", &flow.traffic_class().to_string()]);
         command.arg(flow.address(1).to_string());

@@ -122,7 +122,8 @@ impl Share {
         if self.understood.replace(true) != Some(true) {
             let lost_track = self.last.is_none() && self.answers;
             self.note_turn(from, to, plain);
-            if lost_track && self.unknown % 2 == 1 && !to.is_group() {
+            let unknown = core::mem::take(&mut self.unknown);
+            if lost_track && unknown % 2 == 1 && !to.is_group() {
                 // It answers what began the exchange, or an answer to an answer to that.
                 self.last = Some(to);
             }

@@ -265,6 +265,7 @@ impl<T> Station<T> {
         let pace = self.pace_at(place);
         let turn_max = self.settings.turn_max.min(EOT_MAX);
         let blocks = turn_max.as_nanos() / pace.block.as_nanos().max(1);
+        let blocks = blocks.max(1);
         let octets = pace.octets_in(u32::try_from(blocks).unwrap_or(u32::MAX));
         octets.saturating_sub(self.around(number))
     }
@@ -600,9 +601,17 @@ impl<T> Station<T> {
 
     /// What is too long for the rate to fall goes in shorter segments, once it is told to be lost.
     fn cut_for_rate(&mut self, number: usize) {
-        let wanted = self.peers[number].towards.rate.wanted();
-        let octets = self.segment_octets_at(number, wanted);
+        let octets = self.rate_allows(number);
         self.peers[number].send.set_again_max(octets);
+    }
+
+    /// The longest segment for a peer with which its rate may fall as low as it should.
+    pub(super) fn rate_allows(&self, number: usize) -> usize {
+        let rate = &self.peers[number].towards.rate;
+        match rate.wanted() < rate.at() {
+            true => self.segment_octets_at(number, rate.wanted()).max(1),
+            false => usize::MAX,
+        }
     }
 
     /// Changes to the rate that is wanted, or asks for it.

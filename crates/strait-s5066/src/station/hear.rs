@@ -458,6 +458,7 @@ impl<T> Station<T> {
         let fits = usize::try_from(turn).unwrap_or(usize::MAX);
         let most = fits.saturating_sub(around).max(1);
         let most = most.min(self.segment_octets_max(number));
+        let most = most.min(self.rate_allows(number));
         self.peers[number].quality.segment_octets(around, most)
     }
 }

@@ -512,7 +512,7 @@ impl<T> Station<T> {
     pub fn set_down(&mut self) {
         self.state = None;
         self.phase = Phase::Down;
-        self.on_air = None;
+        (self.on_air, self.to_answer) = (None, None);
         self.finder = Finder::default();
         for number in 0..self.peers.len() {
             let peer = &mut self.peers[number];
@@ -837,7 +837,8 @@ impl<T> Station<T> {
         if let Some(outgoing) = &mut peer.outgoing
             && outgoing.ticket().is_some_and(such)
         {
-            self.outcomes.extend(outgoing.over(to, false));
+            // Where only repeats are left, it has been sent.
+            self.outcomes.extend(outgoing.over(to, outgoing.is_sent()));
         }
         self.end_given_up(to);
         self.collect(to);

@@ -67,6 +67,11 @@ impl<T> Outgoing<T> {
         self.began.is_some()
     }
 
+    /// Whether all of it has left once.
+    pub(super) const fn is_sent(&self) -> bool {
+        self.sent.is_some()
+    }
+
     /// Whose it is, if it wasn't given up.
     pub(super) const fn ticket(&self) -> Option<&T> {
         self.ticket.as_ref()

@@ -158,7 +158,9 @@ impl Hf {
             return false;
         }
         let old = |ticket: &Ticket| match ticket {
-            Ticket::Packet(packet) => self.ip.is_too_old(now, packet),
+            Ticket::Packet(packet) => {
+                self.ip.repeats(packet.to, packet.class) && self.ip.is_too_old(now, packet)
+            }
             Ticket::Client(_) => false,
         };
         for to in 0..self.ip.neighbours() {
