@@ -1,6 +1,7 @@
 //! Rules of this repository that no compiler checks.
 
 pub(crate) mod arrows;
+mod conformance;
 mod links;
 mod source;
 mod words;
@@ -170,6 +171,7 @@ fn findings(tree: &Tree) -> Vec<Finding> {
         links::check_markdown,
         links::check_scenarios,
         links::check_decisions,
+        conformance::check,
     ];
     rules.into_iter().flat_map(|rule| rule(tree)).collect()
 }
