@@ -245,6 +245,11 @@ impl Body<'_> {
     }
 }
 
+/// Whether a type has the segment's check even if the segment is empty (C.3.2.11).
+const fn is_checked(kind: u8) -> bool {
+    matches!(kind, 0 | 2 | 4 | 7..=9)
+}
+
 fn bits(flags: &[bool]) -> u8 {
     flags.iter().fold(0, |all, flag| all << 1 | u8::from(*flag))
 }
@@ -298,7 +303,7 @@ impl DPdu<'_> {
         out[begins + 3] = (field as u8) << 5 | header as u8 & 31;
         let check = crc16(&out[begins..]);
         out.extend_from_slice(&check.to_le_bytes());
-        if !segment.is_empty() {
+        if !segment.is_empty() || is_checked(self.body.kind()) {
             out.extend_from_slice(segment);
             out.extend_from_slice(&crc32(segment).to_le_bytes());
         }
@@ -492,7 +497,11 @@ pub fn parse(bytes: &[u8], ended: bool) -> Result<(DPdu<'_>, usize), NoDPdu> {
     }
     let own = &checked[FRONT + field..];
     let octets = segment_octets(kind, own);
-    let (segment, total) = read_segment(&rest[header_end..], octets.unwrap_or(0), ended)?;
+    let after = &rest[header_end..];
+    let (segment, total) = match octets {
+        Some(0) if is_checked(kind) => (Segment::whole(&[]), empty_check(after, ended)?),
+        octets => read_segment(after, octets.unwrap_or(0), ended)?,
+    };
     let (to, from) = read_field(&checked[FRONT..FRONT + field]);
     let body = match octets {
         Some(_) => body(kind, own, segment),
@@ -507,6 +516,17 @@ pub fn parse(bytes: &[u8], ended: bool) -> Result<(DPdu<'_>, usize), NoDPdu> {
         body,
     };
     Ok((d_pdu, 2 + header_end + total))
+}
+
+/// Octets of an empty segment's check. Nothing says more of the segment than the header did: what
+/// isn't that check belongs to what follows.
+fn empty_check(after: &[u8], ended: bool) -> Result<usize, NoDPdu> {
+    let check = crc32(&[]).to_le_bytes();
+    match after.first_chunk::<4>() {
+        Some(octets) if *octets == check => Ok(4),
+        None if !ended && check.starts_with(after) => Err(NoDPdu::Incomplete),
+        _ => Ok(0),
+    }
 }
 
 /// The segment and its check behind a header, with the octets that both have.

@@ -164,6 +164,40 @@ fn a_damaged_segment_leaves_the_header_readable() {
     assert_eq!(parse(&out, false), Err(NoDPdu::Check));
 }
 
+/// C.3.2.11 (1): each D_PDU that can hold a segment ends with its check, also without a segment, as
+/// when a C_PDU is given up (C.3.3 (10)). Octets as an independent decoder reads them.
+#[test]
+fn an_empty_segment_has_its_check_too() {
+    let given_up = Data {
+        start: true,
+        end: true,
+        in_order: false,
+        dropped: true,
+        upper: false,
+        lower: false,
+        number: 5,
+        segment: Segment::whole(&[]),
+    };
+    let d_pdu = DPdu {
+        eot: 2,
+        ..plain(RIGHT, LEFT, Body::Data(given_up, None))
+    };
+    let mut out = Vec::new();
+    d_pdu.put(&mut out);
+    let octets = hex("90EB 000002E9 12345681234567 D00005 FDB4 00000000");
+    assert_eq!(out, octets);
+    assert_eq!(parse(&octets, false), Ok((d_pdu, 22)));
+    // The check may be on its way; one that was left out, or is wrong, takes nothing of what follows.
+    for short in 18..22 {
+        assert_eq!(parse(&octets[..short], false), Err(NoDPdu::Incomplete));
+        assert_eq!(parse(&octets[..short], true), Ok((d_pdu, 18)));
+    }
+    for next in ["90EB0000", "00000001", "00000100"] {
+        let followed = [&octets[..18], &hex(next)].concat();
+        assert_eq!(parse(&followed, false), Ok((d_pdu, 18)));
+    }
+}
+
 /// Any D_PDU's own part.
 fn any_body() -> impl Strategy<Value = (u8, [bool; 6], u16, Vec<u8>, [u16; 3])> {
     let octets = proptest::collection::vec(any::<u8>(), 0..1024);
