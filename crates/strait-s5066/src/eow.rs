@@ -31,8 +31,8 @@ pub enum Eow {
     },
     /// Type 3: a message of a type that isn't known.
     Unrecognised {
-        /// Why; 0 without a reason.
-        reason: u8,
+        /// That type, four bits.
+        kind: u8,
     },
     /// Type 4: what the station can do.
     Capability(u8),
@@ -122,7 +122,7 @@ impl Eow {
                 };
                 (2, response << 5 | reason & 31)
             }
-            Self::Unrecognised { reason } => (3, reason & 31),
+            Self::Unrecognised { kind } => (3, kind & 15),
             Self::Capability(bits) => (4, bits),
             Self::HighRate { waveform, channels } => (7, (waveform & 31) << 3 | channels & 7),
             Self::Other(kind, content) => (kind & 15, content),
@@ -156,9 +156,7 @@ impl Eow {
                 },
                 reason: content & 31,
             },
-            3 => Self::Unrecognised {
-                reason: content & 31,
-            },
+            3 => Self::Unrecognised { kind: content & 15 },
             4 => Self::Capability(content),
             7 => Self::HighRate {
                 waveform: content >> 3,
@@ -232,7 +230,7 @@ mod tests {
         };
         assert_eq!(refuse.bits(), 0x222);
         assert_eq!(Eow::Capability(CAN_ADAPT | HAS_110A).bits(), 0x4a0);
-        assert_eq!(Eow::Unrecognised { reason: 0 }.bits(), 0x300);
+        assert_eq!(Eow::Unrecognised { kind: 13 }.bits(), 0x30d);
         assert_eq!(high_rate(64_000, 64), [0, 0, 0xfa, 0, 0, 64]);
         assert_eq!(high_rate_of(&[0, 0, 0xfa, 0, 0, 64]), Some(64_000));
         assert_eq!(high_rate_of(&[0, 0, 0xfa]), None);
@@ -242,10 +240,10 @@ mod tests {
     fn all_order_wires_come_back_as_they_were() {
         for bits in 0..0x1000 {
             let back = Eow::parse(bits).bits();
-            // Nothing says nothing, and three bits of type 3 are always zero.
+            // Nothing says nothing, and four bits of type 3 are always zero.
             let kept = match bits >> 8 {
                 0 => 0,
-                3 => bits & 0x31f,
+                3 => bits & 0x30f,
                 _ => bits,
             };
             assert_eq!(back, kept, "{bits:#x}");

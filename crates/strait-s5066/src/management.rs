@@ -169,6 +169,15 @@ impl Management {
         self.waiting.retain(|it| !is(&it.message.eow));
     }
 
+    /// A link is made: both ends number from 0 again, also what waits (C.3.9 (16) and (17)).
+    pub(crate) fn renumber(&mut self) {
+        (self.next, self.heard) = (0, None);
+        for waiting in &mut self.waiting {
+            waiting.frame = self.next;
+            self.next += 1;
+        }
+    }
+
     /// Begins anew: nothing waits.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
@@ -234,8 +243,8 @@ mod tests {
 
     #[test]
     fn an_answer_goes_before_a_question_and_the_last_one_alone() {
-        let answer = |reason| Message {
-            eow: Eow::Unrecognised { reason },
+        let answer = |kind| Message {
+            eow: Eow::Unrecognised { kind },
             more: Vec::new(),
         };
         let mut ours = Management::default();

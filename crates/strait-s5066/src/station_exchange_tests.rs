@@ -3,10 +3,10 @@
 use super::*;
 use crate::d_pdu::{Ack, Body, DPdu, Data, NonArq, Reset, Segment};
 
-const OWN: Address = Address::new(0x0123_4568);
-const PEER: Address = Address::new(0x0123_4567);
+pub(super) const OWN: Address = Address::new(0x0123_4568);
+pub(super) const PEER: Address = Address::new(0x0123_4567);
 
-fn listener() -> Station<u32> {
+pub(super) fn listener() -> Station<u32> {
     let settings = Settings {
         long_numbers: false,
         ..Settings::new(OWN)
@@ -26,7 +26,7 @@ fn listener() -> Station<u32> {
 }
 
 /// A D_PDU from the peer.
-fn said(body: Body<'_>) -> Vec<u8> {
+pub(super) fn said(body: Body<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let d_pdu = DPdu {
         eow: 0,
@@ -40,7 +40,7 @@ fn said(body: Body<'_>) -> Vec<u8> {
 }
 
 /// A word of the link: a call, a break, or an answer to one.
-fn word(octet: &[u8]) -> Body<'_> {
+pub(super) fn word(octet: &[u8]) -> Body<'_> {
     Body::NonArq(NonArq {
         expedited: true,
         c_pdu: 0,
@@ -53,11 +53,11 @@ fn word(octet: &[u8]) -> Body<'_> {
     })
 }
 
-fn control(octet: &[u8]) -> Vec<u8> {
+pub(super) fn control(octet: &[u8]) -> Vec<u8> {
     said(word(octet))
 }
 
-fn data(number: u16) -> Vec<u8> {
+pub(super) fn data(number: u16) -> Vec<u8> {
     said(Body::Data(
         Data {
             start: true,
@@ -150,7 +150,7 @@ fn warning(heard: &[u8]) -> Option<(u8, u8)> {
 }
 
 /// The D_PDU with another type and an own part of other octets, its check right.
-fn twisted(kind: u8, own: &[u8]) -> Vec<u8> {
+pub(super) fn twisted(kind: u8, own: &[u8]) -> Vec<u8> {
     let plain = said(Body::Warning {
         received: 0,
         reason: 0,

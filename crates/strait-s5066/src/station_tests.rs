@@ -846,3 +846,6 @@ mod clients;
 
 #[path = "station_fade_tests.rs"]
 mod fades;
+
+#[path = "station_clause_tests.rs"]
+mod clauses;

@@ -198,7 +198,7 @@ fn another_decoder_reads_every_order_wire_as_it_is_meant() {
             &["Refuse", "Not possible to change modem data rate"],
         ),
         (answer(Response::Confirm, 0), &[], &["Confirm"]),
-        (Eow::Unrecognised { reason: 0 }, &[], &["UNRECOGNIZED_TYPE"]),
+        (Eow::Unrecognised { kind: 5 }, &[], &["UNRECOGNIZED_TYPE"]),
         (
             Eow::Capability(CAN_ADAPT | HAS_HIGH_RATES),
             &[],

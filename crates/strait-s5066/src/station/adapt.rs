@@ -429,8 +429,8 @@ impl<T> Station<T> {
             Eow::Rate { .. } | Eow::Capability(_) => self.take_order(number, eow),
             Eow::Unrecognised { .. } => self.take_response(number, Response::Refuse),
             Eow::None => {}
-            Eow::Other(..) => {
-                let eow = Eow::Unrecognised { reason: 0 };
+            Eow::Other(kind, _) => {
+                let eow = Eow::Unrecognised { kind };
                 let more = Vec::new();
                 let management = &mut self.peers[number].management;
                 management.say(Message { eow, more }, true);
