@@ -187,7 +187,7 @@ fn an_empty_segment_has_its_check_too() {
     let octets = hex("90EB 000002E9 12345681234567 D00005 FDB4 00000000");
     assert_eq!(out, octets);
     assert_eq!(parse(&octets, false), Ok((d_pdu, 22)));
-    // The check may be on its way; one that was left out, or is wrong, takes nothing of what follows.
+    // The check may be on its way; one that isn't there takes nothing of what follows.
     for short in 18..22 {
         assert_eq!(parse(&octets[..short], false), Err(NoDPdu::Incomplete));
         assert_eq!(parse(&octets[..short], true), Ok((d_pdu, 18)));

@@ -21,6 +21,7 @@ mod management;
 mod non_arq;
 mod quality;
 pub mod rate;
+mod reset;
 pub mod s_pdu;
 pub mod sis;
 pub mod station;

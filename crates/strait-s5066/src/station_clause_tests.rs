@@ -1,7 +1,8 @@
 //! Clauses of Annexes B and C, D_PDU by D_PDU, as a station with one peer keeps them.
 
-use super::exchanges::{OWN, PEER, control, listener, said};
+use super::exchanges::{OWN, PEER, control, data, listener, said};
 use super::*;
+use crate::d_pdu::{Ack, Data, Reset, Segment};
 
 /// Sync, front, addresses and check of a header, each of seven octets of addresses.
 const OWN_PART: usize = 2 + 4 + 7;
@@ -110,4 +111,166 @@ fn management_numbers_begin_anew_with_each_link() {
         let says = turn(&mut station, &[request(0), acknowledged].concat());
         assert!(owns(&says).contains(&(6, Vec::from([1, 0]))) && !refused(&says));
     }
+}
+
+/// A station whose peer has called it and sent data, which it acknowledged.
+fn linked() -> Station<u32> {
+    let mut station = listener();
+    turn(&mut station, &control(&[0x10]));
+    turn(&mut station, &data(0));
+    assert!(station.poll_received().is_some());
+    station
+}
+
+/// Takes a C_PDU for the peer.
+fn offer(station: &mut Station<u32>, octets: usize, expedited: bool, ticket: u32) {
+    station.offer(Offer {
+        to: 0,
+        c_pdu: alloc::vec![0; octets],
+        arq: true,
+        expedited,
+        urgent: false,
+        in_order: false,
+        copies: 1,
+        ticket,
+    });
+}
+
+fn acknowledgement(lower: u8) -> Vec<u8> {
+    let selective = &[];
+    said(Body::Ack(Ack { lower, selective }))
+}
+
+/// C.6.5 (1)–(18): a full reset is flag 8 with a number; its answer is flag 1 and nothing else.
+/// Both windows begin at 0 again, and what was half there is forgotten.
+#[test]
+fn a_full_reset_is_answered_by_an_acknowledgement_with_nothing_else() {
+    let mut station = linked();
+    let half = said(Body::Data(
+        Data {
+            start: true,
+            end: false,
+            in_order: false,
+            dropped: false,
+            upper: false,
+            lower: false,
+            number: 1,
+            segment: Segment::whole(b"half"),
+        },
+        None,
+    ));
+    turn(&mut station, &half);
+    let full = Reset {
+        full: true,
+        frame: 7,
+        ..Reset::default()
+    };
+    let says = turn(&mut station, &said(Body::Reset(full)));
+    // Behind it the same with the number, for those that look for that.
+    let answer = |frame| (3, Vec::from([1, 0, frame]));
+    assert_eq!(owns(&says), [answer(0), answer(7)]);
+    // The same once more is a repeat, and changes nothing (C.3.6 (20)).
+    let says = turn(&mut station, &said(Body::Reset(full)));
+    assert_eq!(owns(&says), [answer(0), answer(7)]);
+    assert_eq!(station.stats().resets, 1);
+    // Numbers begin at 0 again, and nothing of before is in the way.
+    let says = turn(&mut station, &data(0));
+    assert_eq!(owns(&says)[0], (1, Vec::from([1])));
+    assert!(station.poll_received().is_some() && station.poll_received().is_none());
+    // Behind data, the same number is a new reset.
+    turn(&mut station, &said(Body::Reset(full)));
+    assert_eq!(station.stats().resets, 2);
+}
+
+/// C.6.5 (2)–(5), (12), (15), C.3.6 (3), (5), (21): ours has numbers in a row, nothing of the
+/// regular service goes beside it, and it ends by an answer with number 0 as well as by one with
+/// its own.
+#[test]
+fn a_full_reset_of_ours_ends_by_an_answer_with_its_number_or_none() {
+    let mut station = linked();
+    for (frame, answer) in [(0, 0), (1, 0), (2, 2), (3, 0)] {
+        station.begin_reset(0);
+        let now = station.now + Duration::from_secs(30);
+        let says = speak(&mut station, now);
+        assert_eq!(owns(&says), [(3, Vec::from([8, 0, frame]))]);
+        let ack = |frame| Reset {
+            ack: true,
+            frame,
+            ..Reset::default()
+        };
+        // Of another one.
+        turn(&mut station, &said(Body::Reset(ack(9))));
+        assert!(station.peers[0].reset.open.is_some());
+        turn(&mut station, &said(Body::Reset(ack(answer))));
+        assert!(station.peers[0].reset.open.is_none(), "{frame}");
+    }
+}
+
+/// C.3.6 (8)–(13), (16), (17): who is asked for it tells its lower edge by a command with a number
+/// of its own, waits for its acknowledgement, and then sends all from that edge on.
+#[test]
+fn a_request_to_resynchronise_is_answered_by_a_command_that_waits_for_its_answer() {
+    let mut station = linked();
+    for ticket in 0..4 {
+        offer(&mut station, 10, false, ticket);
+    }
+    let now = station.now + Duration::from_secs(30);
+    let says = speak(&mut station, now);
+    let numbers = |says: &[Vec<u8>]| {
+        let data = owns(says).into_iter().filter(|(kind, _)| *kind == 0);
+        let mut numbers: Vec<u8> = data.map(|(_, own)| own[2]).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    };
+    assert_eq!(numbers(&says), [0, 1, 2, 3]);
+    // Number 0 came, and 2; then the other end asks.
+    let ack = said(Body::Ack(Ack {
+        lower: 1,
+        selective: &[1],
+    }));
+    let request = Reset {
+        request: true,
+        frame: 5,
+        ..Reset::default()
+    };
+    let says = turn(&mut station, &[ack, said(Body::Reset(request))].concat());
+    // Nothing else goes beside it.
+    assert_eq!(owns(&says), [(3, Vec::from([2, 1, 0]))]);
+    // An acknowledgement of before the other end did it doesn't count.
+    let says = turn(&mut station, &acknowledgement(4));
+    assert_eq!(owns(&says), [(3, Vec::from([2, 1, 0]))]);
+    let done = Reset {
+        ack: true,
+        ..Reset::default()
+    };
+    let says = turn(&mut station, &said(Body::Reset(done)));
+    assert_eq!(numbers(&says), [1, 2, 3]);
+    // The edge is 1; of number 2, which came before, nothing is left to say.
+    turn(&mut station, &acknowledgement(4));
+    let delivered: Vec<(u32, bool)> = core::iter::from_fn(|| station.poll_outcome())
+        .map(|outcome| (outcome.ticket, outcome.delivered))
+        .collect();
+    assert_eq!(delivered, [(0, true), (2, true), (1, true), (3, true)]);
+}
+
+/// C.3.6 (10), (14)–(19): a command sets the lower edge of what is received, and is answered; what
+/// was whole below that edge isn't lost. The edge counts in a command only.
+#[test]
+fn a_command_to_resynchronise_sets_the_lower_edge_and_is_answered() {
+    let mut station = linked();
+    let command = |frame, command, lower| Reset {
+        command,
+        lower,
+        frame,
+        ..Reset::default()
+    };
+    let says = turn(&mut station, &said(Body::Reset(command(4, true, 40))));
+    assert_eq!(owns(&says), [(3, Vec::from([1, 0, 4]))]);
+    let says = turn(&mut station, &[data(41), data(40)].concat());
+    assert_eq!(owns(&says)[0], (1, Vec::from([42])));
+    // No command: the edge says nothing.
+    turn(&mut station, &said(Body::Reset(command(5, false, 90))));
+    let says = turn(&mut station, &data(42));
+    assert_eq!(owns(&says)[0], (1, Vec::from([43])));
 }

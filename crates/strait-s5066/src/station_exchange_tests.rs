@@ -127,9 +127,9 @@ fn the_exchanges_that_the_standard_expects_are_these() {
     };
     let (_, octets) = answer(&mut station, &said(Body::Reset(full)));
     let (d_pdu, _) = parse(&octets, true).expect("an answer");
+    // With number 0, whatever the other's was (C.6.5 (12)).
     let expected = Reset {
         ack: true,
-        frame: 7,
         ..Reset::default()
     };
     assert_eq!(d_pdu.body, Body::Reset(expected));

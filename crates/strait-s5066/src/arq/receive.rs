@@ -58,11 +58,33 @@ impl Receiver {
         self.numbering.add(self.base, self.below as u32)
     }
 
-    /// Takes the other end's word for what the lowest number is.
+    /// Takes the other end's word for what the lowest number is. What is whole below it was
+    /// acknowledged, and is handed on; the other end sends the rest again.
     pub fn set_lower(&mut self, lower: u16) {
+        let lower = lower & self.numbering.mask;
+        let below = self.numbering.ahead(self.base, lower) as usize;
+        if below <= self.slots.len() {
+            self.hand_on_below(below);
+        }
+        self.begin_at(lower);
+    }
+
+    /// Forgets all frames; `lower` is the next.
+    fn begin_at(&mut self, lower: u16) {
         self.slots.clear();
         self.below = 0;
-        self.base = lower & self.numbering.mask;
+        self.base = lower;
+    }
+
+    /// Hands on what is whole of so many slots, in order.
+    fn hand_on_below(&mut self, slots: usize) {
+        for place in 0..slots {
+            let starts = matches!(self.slots[place], Slot::Held { start: true, .. });
+            let past = starts.then(|| self.end_of(place)).flatten();
+            if let Some(past) = past.filter(|past| *past <= slots) {
+                self.hand_on(place, past);
+            }
+        }
     }
 
     /// C_PDUs given up.
@@ -127,14 +149,9 @@ impl Receiver {
     /// Begins anew with `numbering`. What is whole and waits for what came before it is handed on
     /// all the same, in order: it may have been acknowledged, and its sender doesn't send it again.
     pub fn restart(&mut self, numbering: Numbering) {
-        for place in 0..self.slots.len() {
-            let starts = matches!(self.slots[place], Slot::Held { start: true, .. });
-            if let Some(past) = starts.then(|| self.end_of(place)).flatten() {
-                self.hand_on(place, past);
-            }
-        }
+        self.hand_on_below(self.slots.len());
         self.numbering = numbering;
-        self.set_lower(0);
+        self.begin_at(0);
     }
 
     /// The next C_PDU that is whole.

@@ -583,6 +583,23 @@ impl<T> Sender<T> {
         self.next_unit += 1;
     }
 
+    /// The other end was told our lower edge, and has forgotten what came above it: all of that
+    /// goes again; of a C_PDU that is over, that it is given up.
+    pub fn resync(&mut self) {
+        self.probes = None;
+        for frame in &mut self.frames {
+            match self.units.get_mut(&frame.unit) {
+                Some(unit) => unit.open += u32::from(frame.state == State::Acked),
+                None => {
+                    frame.dropped = true;
+                    (frame.from, frame.to) = (0, 0);
+                }
+            }
+            frame.state = State::Due;
+        }
+        self.due = self.frames.len();
+    }
+
     /// A turn passed of which nothing was heard: the next one sends as little as gives an answer.
     pub fn probe(&mut self) {
         if !self.frames.is_empty() {

@@ -154,7 +154,7 @@ impl<T> Station<T> {
         });
         let peer = &mut self.peers[number];
         peer.note_contact();
-        peer.management.renumber();
+        peer.begin_numbers();
         peer.paused_until = None;
         peer.forget_warning();
         peer.link.accept(now, unheard, exclusive, says);
@@ -189,7 +189,7 @@ impl<T> Station<T> {
         let peer = &mut self.peers[number];
         peer.early.life = ours.and_then(|ours| ours.life);
         peer.note_contact();
-        peer.management.renumber();
+        peer.begin_numbers();
         peer.paused_until = None;
         peer.link.make(now, ours.is_some());
         self.stats.links_made += 1;

@@ -112,7 +112,7 @@ impl<T> Station<T> {
             || peer.link.says.is_some()
             || peer.management.has_to_say()
             || peer.warning.is_some()
-            || peer.reset.says.is_some()
+            || !peer.reset.says.is_empty()
     }
 
     fn take(&mut self, now: Instant, d_pdu: &DPdu<'_>) {
@@ -262,6 +262,7 @@ impl<T> Station<T> {
         if peer.reset.open.is_some() {
             return;
         }
+        peer.reset.heard = None;
         peer.owes_ack = true;
         if !data.segment.intact && !data.dropped {
             return;
@@ -336,6 +337,11 @@ impl<T> Station<T> {
         let best = self.segment_octets(number);
         let peer = &mut self.peers[number];
         peer.answered = true;
+        // The other end has been told a lower edge, and forgets what lies above it.
+        if peer.reset.open.is_some_and(|open| open.command) {
+            return;
+        }
+        peer.reset.heard = None;
         // In a net, a turn that nobody answered met another one, and says nothing of the channel.
         let met = matches!(self.settings.access, Access::Csma(_)) && peer.unanswered > 0;
         let mut of_another = Quality::default();
@@ -393,41 +399,71 @@ impl<T> Station<T> {
     }
 
     pub(super) fn begin_reset(&mut self, number: usize) {
-        let reset = &mut self.peers[number].reset;
-        if reset.open.is_none() {
-            reset.open = Some(reset.next);
-            reset.next = reset.next.wrapping_add(1);
-            self.stats.resets += 1;
-        }
+        let full = Reset {
+            full: true,
+            ..Reset::default()
+        };
+        let begun = self.peers[number].reset.begin(full);
+        self.stats.resets += u64::from(begun);
     }
 
     fn take_reset(&mut self, number: usize, reset: Reset) {
         let long = self.peers[number].link.is_long();
-        let peer = &mut self.peers[number];
-        let answer = Reset {
-            ack: true,
-            frame: reset.frame,
-            ..Reset::default()
-        };
         if reset.ack {
-            peer.answered = true;
-            if peer.reset.open == Some(reset.frame) {
+            return self.take_reset_ack(number, reset.frame);
+        }
+        if reset.full {
+            if self.peers[number].reset.hear(reset.frame) {
+                self.stats.resets += 1;
                 self.begin_anew(number, long);
             }
-        } else if reset.full {
-            self.stats.resets += 1;
-            self.begin_anew(number, long);
-            self.peers[number].reset.says = Some(answer);
+            self.answer_reset(number, reset);
         } else if reset.command && !long {
-            peer.receive.set_lower(u16::from(reset.lower));
-            peer.reset.says = Some(answer);
+            let peer = &mut self.peers[number];
+            if peer.reset.hear(reset.frame) {
+                peer.receive.set_lower(u16::from(reset.lower));
+            }
+            self.answer_reset(number, reset);
+            self.take_whole(number);
         } else if reset.request && !long {
-            peer.reset.says = Some(Reset {
+            let peer = &mut self.peers[number];
+            let command = Reset {
                 command: true,
                 lower: peer.send.lower() as u8,
-                frame: reset.frame,
                 ..Reset::default()
-            });
+            };
+            self.stats.resets += u64::from(peer.reset.begin(command));
+        }
+    }
+
+    /// Says that a reset was done. The answer to a full one has number 0 (C.6.5 (12)); one with its
+    /// number goes behind, for those that look for it.
+    fn answer_reset(&mut self, number: usize, reset: Reset) {
+        let peer = &mut self.peers[number];
+        let answer = |frame| Reset {
+            ack: true,
+            frame,
+            ..Reset::default()
+        };
+        peer.reset.says.clear();
+        peer.reset.says.push(answer(reset.frame));
+        if reset.full && reset.frame != 0 && !peer.link.is_long() {
+            peer.reset.says.push(answer(0));
+        }
+    }
+
+    fn take_reset_ack(&mut self, number: usize, frame: u8) {
+        let peer = &mut self.peers[number];
+        peer.answered = true;
+        let long = peer.link.is_long();
+        let fits = |open: &Reset| open.frame == frame || open.full && frame == 0 && !long;
+        match peer.reset.open.filter(fits) {
+            Some(Reset { full: true, .. }) => self.begin_anew(number, long),
+            Some(_) => {
+                peer.reset.open = None;
+                peer.send.resync();
+            }
+            None => {}
         }
     }
 

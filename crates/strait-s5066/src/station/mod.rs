@@ -22,6 +22,7 @@ use crate::management::Management;
 use crate::non_arq::Assembler;
 use crate::quality::Quality;
 use crate::rate::{Adapt, Changes, Reason};
+use crate::reset::ResetExchange;
 use crate::stream::Finder;
 
 use self::access::Share;
@@ -179,17 +180,6 @@ pub struct StationStats {
     pub messages_in: u64,
 }
 
-/// Where a reset stands.
-#[derive(Clone, Copy, Debug, Default)]
-struct ResetExchange {
-    /// Ours, not answered yet.
-    open: Option<u8>,
-    /// The number of our next one.
-    next: u8,
-    /// An answer to theirs.
-    says: Option<Reset>,
-}
-
 #[derive(Debug)]
 struct Peer<T> {
     address: Address,
@@ -242,6 +232,12 @@ impl<T> Peer<T> {
         self.warning = self.warning.filter(|(_, reason)| *reason != 1);
     }
 
+    /// A link is made: messages and resets are numbered anew.
+    fn begin_numbers(&mut self) {
+        self.management.renumber();
+        self.reset.heard = None;
+    }
+
     /// It is in contact: turns without an answer are counted anew.
     const fn note_contact(&mut self) {
         (self.unanswered, self.unheard) = (0, 0);
@@ -260,8 +256,8 @@ impl<T> Peer<T> {
         self.owes_ack && self.reset.open.is_none()
     }
 
-    /// The number of a reset that waits for its answer: there is none without a link.
-    fn asks_reset(&self) -> Option<u8> {
+    /// A reset that waits for its answer: there is none without a link.
+    fn asks_reset(&self) -> Option<Reset> {
         self.reset.open.filter(|_| self.link.is_made())
     }
 }
@@ -518,7 +514,8 @@ impl<T> Station<T> {
             let peer = &mut self.peers[number];
             peer.send.abandon();
             peer.expedited.abandon();
-            (peer.awaited, peer.warning, peer.reset.says) = (false, None, None);
+            (peer.awaited, peer.warning) = (false, None);
+            peer.reset.says.clear();
             peer.management.clear();
             if let Some(mut outgoing) = peer.outgoing.take() {
                 self.outcomes.extend(outgoing.over(number, false));

@@ -12,7 +12,7 @@ use super::{Outcome, Phase, Station};
 use crate::address::{Address, field_octets};
 use crate::c_pdu::{CONTROL_OCTETS_MAX, CPdu};
 use crate::d_pdu::{
-    Ack, Body, DATA_OVERHEAD, DPdu, LongAck, NonArq, OCTETS_MAX, Reset, SELECTIVE_OCTETS_MAX, SYNC,
+    Ack, Body, DATA_OVERHEAD, DPdu, LongAck, NonArq, OCTETS_MAX, SELECTIVE_OCTETS_MAX, SYNC,
     Segment,
 };
 
@@ -152,7 +152,7 @@ impl<T> Station<T> {
             || peer.management.has_to_say()
             || peer.management.is_open() && !peer.awaited
             || peer.warning.is_some()
-            || peer.reset.says.is_some()
+            || !peer.reset.says.is_empty()
             || peer.asks_reset().is_some()
             || peer.owes_ack()
             || peer.expedited.owes_ack
@@ -272,7 +272,8 @@ impl<T> Station<T> {
         }
         for small in [
             peer.warning.is_some(),
-            peer.reset.says.is_some(),
+            peer.reset.says.len() > 1,
+            !peer.reset.says.is_empty(),
             peer.asks_reset().is_some(),
         ] {
             octets += usize::from(small) * (EMPTY + field + 3);
@@ -432,19 +433,14 @@ impl<T> Station<T> {
             );
             return true;
         }
-        if let Some(says) = self.peers[number].reset.says.take() {
+        if let Some(says) = self.peers[number].reset.says.pop() {
             self.put(number, (self.order(number), eot), Body::Reset(says), out);
             return true;
         }
-        if let (Some(frame), false) = (self.peers[number].asks_reset(), on_air.wants_answer) {
-            let full = Reset {
-                full: true,
-                frame,
-                ..Reset::default()
-            };
+        if let (Some(asks), false) = (self.peers[number].asks_reset(), on_air.wants_answer) {
             on_air.wants_answer = true;
             (self.peers[number].awaited, self.peers[number].answered) = (true, false);
-            self.put(number, (self.order(number), eot), Body::Reset(full), out);
+            self.put(number, (self.order(number), eot), Body::Reset(asks), out);
             return true;
         }
         // With a message that isn't acknowledged nothing else goes, but with an answer the
