@@ -274,3 +274,52 @@ fn a_command_to_resynchronise_sets_the_lower_edge_and_is_answered() {
     let says = turn(&mut station, &data(42));
     assert_eq!(owns(&says)[0], (1, Vec::from([43])));
 }
+
+/// C.6.3.2.1 (2)–(5), C.3.2.8 (5): numbers are tested in every header whose check is right,
+/// whatever the segment's is; one that can't be begins a reset.
+#[test]
+fn a_damaged_segment_does_not_hide_that_the_ends_have_lost_one_another() {
+    let mut station = linked();
+    let mut damaged = data(1 + 128);
+    let end = damaged.len();
+    damaged[end - 1] ^= 1;
+    let says = turn(&mut station, &[data(2), damaged].concat());
+    assert_eq!(owns(&says), [(3, Vec::from([8, 0, 0]))]);
+}
+
+/// C.3.4 (6), (7), C.3.3 (9): a wrong segment isn't acknowledged; one that gives its C_PDU up is,
+/// and takes away what came of it before.
+#[test]
+fn what_gives_a_c_pdu_up_is_acknowledged_whatever_its_check_says() {
+    let mut station = linked();
+    let piece = |number, start, end, dropped| {
+        said(Body::Data(
+            Data {
+                start,
+                end,
+                in_order: false,
+                dropped,
+                upper: false,
+                lower: false,
+                number,
+                segment: Segment::whole(b"\0\0\x99\0piece"),
+            },
+            None,
+        ))
+    };
+    let spoil = |mut octets: Vec<u8>| {
+        let end = octets.len();
+        octets[end - 1] ^= 1;
+        octets
+    };
+    let says = turn(&mut station, &spoil(piece(1, true, false, false)));
+    assert_eq!(owns(&says)[0], (1, Vec::from([1])));
+    let says = turn(&mut station, &piece(1, true, false, false));
+    assert_eq!(owns(&says)[0], (1, Vec::from([2])));
+    // Its end gives it up; the next one is whole.
+    let heard = [spoil(piece(2, false, true, true)), data(3)].concat();
+    let says = turn(&mut station, &heard);
+    assert_eq!(owns(&says)[0], (1, Vec::from([4])));
+    assert_eq!(station.poll_received().map(|it| it.c_pdu.len()), Some(9));
+    assert!(station.poll_received().is_none());
+}

@@ -98,29 +98,37 @@ impl Receiver {
         self.slots.len() - self.below
     }
 
-    /// Takes a frame whose segment is right, or that gives its C_PDU up.
+    /// Makes the sync tests of the destination (C.6.3.2.1), by a frame's header alone.
     ///
     /// # Errors
-    /// If the frame's number fails a sync test.
-    pub fn take(&mut self, data: &Data<'_>) -> Result<(), OutOfSync> {
+    /// If the frame's number fails one.
+    pub fn check(&self, data: &Data<'_>) -> Result<(), OutOfSync> {
         let numbering = self.numbering;
         let window = numbering.receive_window();
         let number = data.number & numbering.mask;
         let ahead = numbering.ahead(self.lower(), number);
         let highest = self.above() as u32;
-        if ahead >= window {
-            // Below the window it can only be a repeat of what the sender still held.
+        let in_sync = if ahead >= window {
+            // Below the window it can only be a repeat of what the sender still held, and a
+            // sender's upper edge isn't below the highest that came.
             let behind = numbering.ahead(number, self.lower());
-            let repeat = behind + highest <= window;
-            // A sender's upper edge isn't below the highest that came.
-            return if repeat && (!data.upper || behind + highest <= 1) {
-                Ok(())
-            } else {
-                Err(OutOfSync)
-            };
-        }
-        if data.upper && ahead + 1 < highest || data.lower && ahead > 0 {
-            return Err(OutOfSync);
+            behind + highest <= window && (!data.upper || behind + highest <= 1)
+        } else {
+            !(data.upper && ahead + 1 < highest || data.lower && ahead > 0)
+        };
+        in_sync.then_some(()).ok_or(OutOfSync)
+    }
+
+    /// Takes a frame whose segment is right, or that gives its C_PDU up.
+    ///
+    /// # Errors
+    /// If the frame's number fails a sync test.
+    pub fn take(&mut self, data: &Data<'_>) -> Result<(), OutOfSync> {
+        self.check(data)?;
+        let number = data.number & self.numbering.mask;
+        let ahead = self.numbering.ahead(self.lower(), number);
+        if ahead >= self.numbering.receive_window() {
+            return Ok(());
         }
         let place = self.below + ahead as usize;
         while self.slots.len() <= place {

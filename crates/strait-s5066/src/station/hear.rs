@@ -6,6 +6,7 @@ use strait_core::{Duration, Instant};
 
 use super::{Access, Phase, Received, Station};
 use crate::address::Address;
+use crate::arq::OutOfSync;
 use crate::c_pdu::CPdu;
 use crate::d_pdu::{Ack, Body, DPdu, Data, LongAck, NonArq, Reset};
 use crate::quality::Quality;
@@ -264,14 +265,15 @@ impl<T> Station<T> {
         }
         peer.reset.heard = None;
         peer.owes_ack = true;
-        if !data.segment.intact && !data.dropped {
-            return;
+        // The header is right whatever the segment is.
+        let taken = match data.segment.intact || data.dropped {
+            true => peer.receive.take(data),
+            false => peer.receive.check(data),
+        };
+        match taken {
+            Ok(()) => self.take_whole(number),
+            Err(OutOfSync) => self.begin_reset(number),
         }
-        if peer.receive.take(data).is_err() {
-            self.begin_reset(number);
-            return;
-        }
-        self.take_whole(number);
     }
 
     /// Takes what has become whole.
