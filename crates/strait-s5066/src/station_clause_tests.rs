@@ -2,7 +2,7 @@
 
 use super::exchanges::{OWN, PEER, control, data, listener, said};
 use super::*;
-use crate::d_pdu::{Ack, Data, Reset, Segment};
+use crate::d_pdu::{Ack, Data, NonArq, Reset, Segment};
 
 /// Sync, front, addresses and check of a header, each of seven octets of addresses.
 const OWN_PART: usize = 2 + 4 + 7;
@@ -322,4 +322,118 @@ fn what_gives_a_c_pdu_up_is_acknowledged_whatever_its_check_says() {
     assert_eq!(owns(&says)[0], (1, Vec::from([4])));
     assert_eq!(station.poll_received().map(|it| it.c_pdu.len()), Some(9));
     assert!(station.poll_received().is_none());
+}
+
+/// Pieces of C_PDUs without ARQ that a station sends by itself, each with when it begins; each of
+/// its transmissions begins so long after the last.
+fn pieces(
+    station: &mut Station<u32>,
+    turns: u32,
+    pause: Duration,
+) -> Vec<(Instant, u8, u16, u16, u16)> {
+    let mut pieces = Vec::new();
+    for _ in 0..turns {
+        let now = station.now + pause;
+        station.advance(now);
+        let mut room = Room {
+            octets: 1 << 20,
+            starts: now,
+            until: None,
+        };
+        if station.to_whom(&[]).is_none() || !station.begin(now, 0, room, (0, 0)) {
+            break;
+        }
+        room.octets = usize::MAX;
+        loop {
+            let mut one = Vec::new();
+            if station.write(room, &mut one).is_none() || one.is_empty() {
+                break;
+            }
+            if let Ok((d_pdu, _)) = parse(&one, true)
+                && let Body::NonArq(NonArq {
+                    c_pdu,
+                    offset,
+                    window,
+                    ..
+                }) = d_pdu.body
+            {
+                pieces.push((room.starts, d_pdu.body.kind(), c_pdu, offset, window));
+            }
+            room.starts += LineRate::new(9600, 8).time_for(one.len() as u64);
+            let on_air = station.on_air.expect("it is on the air");
+            let left = on_air.ends.since(room.starts);
+            room.octets = LineRate::new(9600, 8).octets_in(left) as usize;
+        }
+        station.drained(room.starts);
+    }
+    pieces
+}
+
+/// C.3.10 (4), (6), (20), (24), (25), C.4.2 (4)–(7): pieces of a C_PDU have one number and their
+/// place; numbers go up, and those of type 8 are others; the time for the rest is counted down, and
+/// nothing goes after it.
+#[test]
+fn data_without_arq_has_a_time_that_runs_out() {
+    let mut station = listener();
+    let mut plain = |octets| {
+        station.offer(Offer {
+            to: 0,
+            c_pdu: alloc::vec![0; octets],
+            arq: false,
+            expedited: false,
+            urgent: false,
+            in_order: false,
+            copies: 1,
+            ticket: 1,
+        });
+        pieces(&mut station, 1, Duration::from_secs(20))
+    };
+    let first = plain(3000);
+    let offsets: Vec<u16> = first.iter().map(|it| it.3).collect();
+    assert!(offsets.len() > 2 && offsets[0] == 0 && offsets.is_sorted());
+    assert!(first.iter().all(|it| (it.1, it.2) == (7, first[0].2)));
+    // Its end stays where it is, to the half second.
+    let ends = first
+        .iter()
+        .map(|it| it.0 + Duration::from_millis(500) * u32::from(it.4));
+    let ends: Vec<Instant> = ends.collect();
+    assert!(
+        ends.iter()
+            .all(|end| end.since(ends[0]) < Duration::from_millis(500))
+    );
+    let last = first.last().expect("some").0;
+    assert!(ends[0] > last && ends[0].since(last) < Duration::from_secs(3));
+    let next = plain(100);
+    assert_eq!(next[0].2, (first[0].2 + 1) % 4096);
+    // A word of the link has a number of its own.
+    let before = station.next_c_pdus;
+    turn(&mut station, &control(&[0x10]));
+    let [plain, expedited] = before;
+    assert_eq!(station.next_c_pdus, [plain, (expedited + 1) % 4096]);
+}
+
+/// C.3.10 (24): nothing of a C_PDU goes once its time is over.
+#[test]
+fn data_without_arq_whose_time_is_over_does_not_go_on() {
+    let mut settings = Settings::new(OWN);
+    settings.turn_max = Duration::from_secs(2);
+    for (pause_s, whole) in [(20, true), (800, false)] {
+        let mut station = Station::new(settings.clone(), &[PEER], 1);
+        station.set_up(Instant::ZERO, listener().state.expect("it is up"));
+        station.offer(Offer {
+            to: 0,
+            c_pdu: alloc::vec![0; 6000],
+            arq: false,
+            expedited: false,
+            urgent: false,
+            in_order: false,
+            copies: 1,
+            ticket: 1,
+        });
+        let pieces = pieces(&mut station, 10, Duration::from_secs(pause_s));
+        let outcome = station.poll_outcome().expect("it is over");
+        assert_eq!(outcome.delivered, whole);
+        assert_eq!(pieces.last().is_some_and(|it| it.3 > 4000), whole);
+        assert!(pieces.iter().all(|it| it.2 == pieces[0].2));
+    }
 }

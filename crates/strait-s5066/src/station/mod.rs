@@ -349,7 +349,8 @@ pub struct Station<T> {
     exclusive: Option<usize>,
     /// The peer that spoke to us last and waits for an answer.
     to_answer: Option<usize>,
-    next_c_pdu: u16,
+    /// The numbers of the next C_PDUs without ARQ, plain and expedited.
+    next_c_pdus: [u16; 2],
     /// Another one after each start.
     life: u16,
     /// The epoch that was begun last.
@@ -415,7 +416,7 @@ impl<T> Station<T> {
             exclusive: None,
             to_answer: None,
             // A station that begins anew must not be taken for the one before.
-            next_c_pdu: chance.below(4096) as u16,
+            next_c_pdus: [chance.below(4096) as u16; 2],
             life: lives.draw() as u16,
             epoch: lives.draw() as u16,
             chance,
@@ -816,10 +817,8 @@ impl<T> Station<T> {
             peer.send
                 .offer(offer.c_pdu, offer.in_order, offer.urgent, offer.ticket);
         } else {
-            let number = self.next_c_pdu;
-            self.next_c_pdu = (number + 1) % 4096;
             let copies = offer.copies.max(1);
-            peer.outgoing = Some(Outgoing::new(number, offer.c_pdu, copies, offer.ticket));
+            peer.outgoing = Some(Outgoing::new(offer.c_pdu, copies, offer.ticket));
         }
     }
 

@@ -17,7 +17,7 @@ use crate::d_pdu::{
 };
 
 /// The unit of the time in each D_PDU after which the transmission ends.
-const EOT_UNIT_NS: u128 = 500_000_000;
+const EOT_UNIT: Duration = Duration::from_millis(500);
 
 /// The longest time that it can tell.
 pub(super) const EOT_MAX: Duration = Duration::from_millis(127_500);
@@ -28,9 +28,9 @@ const NON_ARQ_OVERHEAD: usize = 2 + 4 + 9 + 2 + 4;
 /// Octets of a D_PDU with neither addresses nor anything of its own.
 const EMPTY: usize = SYNC.len() + 4 + 2;
 
-/// Half seconds that receivers wait for the rest of a C_PDU without ARQ: as long as the longest
-/// transmission lasts.
-const WINDOW: u16 = 255;
+/// Half seconds that receivers wait for the rest of a C_PDU without ARQ that doesn't fit into the
+/// transmission, beside three times its own time: ten minutes for others' turns in between.
+const WINDOW: u16 = 1200;
 
 /// An acknowledgement goes three times in a transmission that has room for it.
 const ACKS_AGAIN: u8 = 2;
@@ -38,7 +38,8 @@ const ACKS_AGAIN: u8 = 2;
 /// A C_PDU that is sent without ARQ.
 #[derive(Debug)]
 pub(super) struct Outgoing<T> {
-    number: u16,
+    /// Its number, and the end of the time in which its pieces go, once it has begun to leave.
+    window: Option<(u16, Instant)>,
     octets: Vec<u8>,
     offset: usize,
     copies: u32,
@@ -50,9 +51,9 @@ pub(super) struct Outgoing<T> {
 }
 
 impl<T> Outgoing<T> {
-    pub(super) const fn new(number: u16, octets: Vec<u8>, copies: u32, ticket: T) -> Self {
+    pub(super) const fn new(octets: Vec<u8>, copies: u32, ticket: T) -> Self {
         Self {
-            number,
+            window: None,
             octets,
             offset: 0,
             copies,
@@ -70,6 +71,11 @@ impl<T> Outgoing<T> {
     /// Whether all of it has left once.
     pub(super) const fn is_sent(&self) -> bool {
         self.sent.is_some()
+    }
+
+    /// Whether what is heard then comes too late for the time in which its pieces go.
+    fn is_late(&self, heard: Instant) -> bool {
+        self.window.is_some_and(|(_, until)| until <= heard)
     }
 
     /// Whose it is, if it wasn't given up.
@@ -401,8 +407,7 @@ impl<T> Station<T> {
         let says = self.peers[number].link.says.as_ref();
         if says.is_some_and(|says| fits(NON_ARQ_OVERHEAD + control_octets(says))) {
             let says = self.peers[number].link.says.take();
-            let c_pdu = self.next_c_pdu;
-            self.next_c_pdu = (c_pdu + 1) % 4096;
+            let c_pdu = next_number(&mut self.next_c_pdus[1]);
             // A call with data stands ahead of all that it is for, and nowhere else.
             let again = !self.peers[number].link.calls_with_data();
             on_air.said = says.filter(|_| again).map(|says| (says, c_pdu));
@@ -476,7 +481,7 @@ impl<T> Station<T> {
             group: false,
             size: octets.len() as u16,
             offset: 0,
-            window: WINDOW,
+            window: u16::from(eot) + 1,
             segment: Segment::whole(&octets),
         };
         self.put(number, (self.capability(), eot), Body::NonArq(piece), out);
@@ -538,7 +543,7 @@ impl<T> Station<T> {
             on_air.wants_answer |= written;
             return written;
         }
-        if self.write_non_arq(number, room, rate, eot, out) {
+        if self.write_non_arq(on_air, room, eot, out) {
             on_air.plain = true;
             return true;
         }
@@ -615,19 +620,20 @@ impl<T> Station<T> {
         true
     }
 
-    fn write_non_arq(
-        &mut self,
-        number: usize,
-        room: Room,
-        rate: LineRate,
-        eot: u8,
-        out: &mut Vec<u8>,
-    ) -> bool {
+    fn write_non_arq(&mut self, on_air: &OnAir, room: Room, eot: u8, out: &mut Vec<u8>) -> bool {
+        let number = on_air.peer;
+        let Pace { rate, block, .. } = on_air.pace;
         let own = self.settings.own;
         let order = self.order(number);
         let segment_max = self.segment_octets(number);
         let peer = &mut self.peers[number];
         let around = NON_ARQ_OVERHEAD + field_octets(peer.address, own);
+        // What begins a block may be heard with the block's end.
+        let heard = room.starts + block;
+        if let Some(mut outgoing) = peer.outgoing.take_if(|it| it.is_late(heard)) {
+            self.outcomes
+                .extend(outgoing.over(number, outgoing.is_sent()));
+        }
         let Some(outgoing) = &mut peer.outgoing else {
             return false;
         };
@@ -643,14 +649,18 @@ impl<T> Station<T> {
         let again = (outgoing.copies as usize).saturating_sub(1) * whole;
         let pieces = (left + again).div_ceil(octets.max(1));
         let rest = rate.time_for((left + again + pieces * around) as u64);
+        let (c_pdu, until) = *outgoing.window.get_or_insert_with(|| {
+            let window = EOT_UNIT * u32::from(window(eot, rest, block));
+            (next_number(&mut self.next_c_pdus[0]), room.starts + window)
+        });
         let piece = NonArq {
             expedited: false,
-            c_pdu: outgoing.number,
+            c_pdu,
             in_order: false,
             group: peer.address.is_group(),
             size: outgoing.octets.len() as u16,
             offset: outgoing.offset as u16,
-            window: window(eot, rest),
+            window: half_seconds(until.since(room.starts)),
             segment: Segment::whole(&outgoing.octets[outgoing.offset..end]),
         };
         put(peer.address, own, (order, eot), Body::NonArq(piece), out);
@@ -761,20 +771,34 @@ fn put(to: Address, from: Address, (eow, eot): (u16, u8), body: Body<'_>, out: &
     d_pdu.put(out);
 }
 
-/// Half seconds that receivers wait for the rest of a C_PDU without ARQ: to the end of the
-/// transmission, if all of it fits there.
-fn window(eot: u8, rest: Duration) -> u16 {
-    if rest <= Duration::from_millis(500) * u32::from(eot) {
-        u16::from(eot) + 1
+/// Half seconds that receivers wait for a C_PDU without ARQ that leaves within `rest`, in blocks:
+/// so long, if all of it fits into the transmission, else long enough for others' turns in between.
+/// Its number is taken again after 4096 others (C.3.10 (5)).
+fn window(eot: u8, rest: Duration, block: Duration) -> u16 {
+    let halves = half_seconds(rest);
+    if halves <= u16::from(eot) {
+        half_seconds(rest + block).min(u16::from(eot)) + 1
     } else {
-        WINDOW
+        halves.saturating_mul(3).saturating_add(WINDOW)
     }
+}
+
+/// The number of a C_PDU without ARQ, and the next one's in its place.
+const fn next_number(next: &mut u16) -> u16 {
+    let number = *next;
+    *next = (number + 1) % 4096;
+    number
 }
 
 /// Half seconds from `starts` to `ends`, rounded up.
 fn eot(starts: Instant, ends: Instant) -> u8 {
-    let left = ends.since(starts).as_nanos().div_ceil(EOT_UNIT_NS);
-    u8::try_from(left).unwrap_or(u8::MAX)
+    u8::try_from(half_seconds(ends.since(starts))).unwrap_or(u8::MAX)
+}
+
+/// Half seconds in a time, rounded up.
+fn half_seconds(time: Duration) -> u16 {
+    let halves = time.as_nanos().div_ceil(EOT_UNIT.as_nanos());
+    u16::try_from(halves).unwrap_or(u16::MAX)
 }
 
 /// Blocks that last as long as a time, at least.
