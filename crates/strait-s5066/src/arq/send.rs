@@ -447,7 +447,8 @@ impl<T> Sender<T> {
     /// wasn't received is due again, and `quality` learns of both.
     ///
     /// # Errors
-    /// If `lower` isn't a number that is under way or the next one.
+    /// If `lower` isn't a number that is under way or the next one, or a frame is said to be
+    /// received that wasn't sent (C.6.3.2.2).
     pub fn acknowledge(
         &mut self,
         lower: u16,
@@ -456,7 +457,11 @@ impl<T> Sender<T> {
         quality: &mut Quality,
     ) -> Result<(), OutOfSync> {
         let below = self.numbering.ahead(self.lower, lower) as usize;
-        if below > self.frames.len() {
+        let Some(above) = self.frames.len().checked_sub(below) else {
+            return Err(OutOfSync);
+        };
+        let mut beyond = above.max(1)..self.numbering.receive_window() as usize;
+        if beyond.any(|above| received(above) == Some(true)) {
             return Err(OutOfSync);
         }
         self.probes = None;

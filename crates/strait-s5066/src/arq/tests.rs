@@ -332,7 +332,8 @@ fn what_is_given_up_is_told_of_in_place_of_its_frames_and_holds_nothing_back() {
         let done = sender.poll().expect("it is over");
         assert_eq!((done.ticket, done.acked), (0, false));
         let bits = receiver.selective(1, 16);
-        let told = |above: usize| Some(bits[(above - 1) / 8] >> ((above - 1) % 8) & 1 != 0);
+        let octet = |place: usize| bits.get(place / 8).copied().unwrap_or(0);
+        let told = |above: usize| Some(octet(above - 1) >> ((above - 1) % 8) & 1 != 0);
         let quality = &mut Quality::default();
         sender
             .acknowledge(receiver.lower(), told, 10, quality)
@@ -371,5 +372,140 @@ fn expedited_data_that_was_given_up_before_it_left_uses_up_no_number() {
         };
         sending.acknowledge(ack, |_| None, 1023, &mut quality);
         assert!(sending.poll().is_some_and(|done| done.acked), "{round}");
+    }
+}
+
+/// C.3.3 (5), (6), (11), (12), (15), (16), C.4.1 (2)–(8), C.6.2 (3): the pieces of a C_PDU go in
+/// order by numbers in order, all of one length but the last; flags tell the first and the last,
+/// and the edges of what is under way.
+#[test]
+fn segments_are_cut_in_order_and_only_the_last_is_shorter() {
+    for (octets, segment, frames) in [
+        (1, 1023, 1),
+        (1023, 1023, 1),
+        (1024, 1023, 2),
+        (1000, 300, 3),
+        (4000, 5000, 4),
+    ] {
+        let c_pdu: Vec<u8> = (0..octets).map(|octet| octet as u8).collect();
+        let mut sender = Sender::new(Numbering::short(128), 1023);
+        // Behind one that is under way.
+        sender.offer(alloc::vec![9], false, false, 0);
+        assert!(
+            sender
+                .next(1023, 1023, Instant::ZERO, |_| Instant::ZERO)
+                .is_some()
+        );
+        sender.offer(c_pdu.clone(), true, false, 1);
+        let (mut all, mut lengths) = (Vec::new(), Vec::new());
+        while let Some(data) = sender.next(1023, segment, Instant::ZERO, |_| Instant::ZERO) {
+            let place = lengths.len();
+            assert_eq!(usize::from(data.number), 1 + place);
+            assert_eq!((data.start, data.end), (place == 0, place + 1 == frames));
+            assert!(data.in_order && data.upper && !data.lower && !data.dropped);
+            all.extend_from_slice(data.segment.octets);
+            lengths.push(data.segment.octets.len());
+        }
+        assert_eq!((all, lengths.len()), (c_pdu, frames));
+        let (last, others) = lengths.split_last().expect("some");
+        assert!(others.iter().all(|length| length == &lengths[0]) && *last <= lengths[0]);
+        assert!(lengths[0] <= 1023);
+    }
+    // The lower edge is marked where it goes again.
+    let mut sender = Sender::new(Numbering::short(128), 1023);
+    sender.offer(alloc::vec![1; 20], false, false, ());
+    let next = |sender: &mut Sender<()>| {
+        let data = sender.next(1023, 10, Instant::ZERO, |_| Instant::ZERO);
+        data.map(|data| (data.number, data.lower, data.upper))
+    };
+    assert_eq!(next(&mut sender), Some((0, true, true)));
+    assert_eq!(next(&mut sender), Some((1, false, true)));
+    sender.end_answer();
+    assert_eq!(next(&mut sender), Some((0, true, false)));
+}
+
+/// C.3.4 (3)–(5), (8)–(14), C.6.2 (16), (17): bits stand for the numbers behind the lowest one that
+/// didn't come, the lowest bit first, up to the highest that came; what fills the octet is zero.
+#[test]
+fn bits_of_an_acknowledgement_go_up_from_behind_the_lower_edge() {
+    let mut receiver = Receiver::new(Numbering::short(128));
+    // From 250 on: 250 to 252 came, 253 didn't; 254, 1 and 6 did, past the wrap.
+    receiver.set_lower(250);
+    for number in [250, 251, 252, 254, 1, 6] {
+        receiver.take(&alone(number)).expect("in sync");
+    }
+    assert_eq!(receiver.lower(), 253);
+    // 254, 255, 0, 1, 2, 3, 4, 5, then 6.
+    assert_eq!(receiver.selective(1, 16), [0b0000_1001, 0b0000_0001]);
+    // Up to 128 frames, of which the lowest has no bit: 16 octets.
+    receiver.take(&alone(253 + 127 - 256)).expect("in sync");
+    assert_eq!(receiver.selective(1, 16).len(), 16);
+    let mut sender = Sender::new(Numbering::short(128), 1023);
+    for ticket in 0..9 {
+        sender.offer(alloc::vec![0; 10], false, false, ticket);
+        sender.next(1023, 10, Instant::ZERO, |_| Instant::ZERO);
+    }
+    let mut quality = Quality::default();
+    let told = |above: usize| Some([3, 5].contains(&above));
+    sender
+        .acknowledge(2, told, 10, &mut quality)
+        .expect("in sync");
+    let acked = core::iter::from_fn(|| sender.poll()).map(|done| done.ticket);
+    assert_eq!(Vec::from_iter(acked), [0, 1, 5, 7]);
+    assert_eq!(sender.lower(), 2);
+}
+
+/// C.6.2 (7)–(11), (16), (17): no more new frames go than the window holds, until its lower edge
+/// moves.
+#[test]
+fn no_more_goes_than_the_window_holds() {
+    for (window, most) in [(128, 128), (500, 128), (10, 10)] {
+        let mut sender = Sender::new(Numbering::short(window), 1023);
+        sender.offer(alloc::vec![0; 3000], false, false, ());
+        let next = |sender: &mut Sender<()>| {
+            let data = sender.next(1023, 10, Instant::ZERO, |_| Instant::ZERO);
+            data.map(|data| data.number)
+        };
+        let sent = core::iter::from_fn(|| next(&mut sender)).count();
+        assert_eq!(sent, most);
+        let mut quality = Quality::default();
+        // Above a gap nothing helps.
+        let all = |above: usize| Some(above < most);
+        sender
+            .acknowledge(0, all, 10, &mut quality)
+            .expect("in sync");
+        assert_eq!((next(&mut sender), next(&mut sender)), (Some(0), None));
+        let none = |_: usize| Some(false);
+        let lower = most as u16;
+        sender
+            .acknowledge(lower, none, 10, &mut quality)
+            .expect("in sync");
+        assert_eq!((sender.lower(), next(&mut sender)), (lower, Some(lower)));
+    }
+}
+
+/// C.6.3.2.2 (7): a bit for a number that wasn't sent shows that the ends have lost one another.
+#[test]
+fn bits_for_frames_that_were_not_sent_are_refused() {
+    for numbering in [
+        Numbering::short(128),
+        Numbering::short(4),
+        Numbering::long(),
+    ] {
+        let mut sender = Sender::new(numbering, 1023);
+        let mut quality = Quality::default();
+        sender.offer(alloc::vec![0; 30], false, false, ());
+        while sender
+            .next(1023, 10, Instant::ZERO, |_| Instant::ZERO)
+            .is_some()
+        {}
+        let mut bit = |place: usize| {
+            let told = |above: usize| Some(above == place);
+            sender.acknowledge(0, told, 10, &mut quality)
+        };
+        assert_eq!(bit(2), Ok(()));
+        for place in [3, 100, 127] {
+            assert_eq!(bit(place), Err(OutOfSync), "{place}");
+        }
     }
 }
