@@ -437,3 +437,234 @@ fn data_without_arq_whose_time_is_over_does_not_go_on() {
         assert!(pieces.iter().all(|it| it.2 == pieces[0].2));
     }
 }
+
+/// B.3.1.2 (8), B.3.1.3 (4), B.3.2 (2): a word of the link is one D_PDU of type 8 with one octet.
+#[test]
+fn a_link_word_is_one_expedited_d_pdu_without_arq() {
+    let mut station = listener();
+    let expect = |says: &[Vec<u8>], octet: u8| {
+        assert!(!says.is_empty());
+        for d_pdu in says {
+            let (d_pdu, _) = parse(d_pdu, true).expect("a D_PDU");
+            let Body::NonArq(word) = d_pdu.body else {
+                unreachable!("{d_pdu:?}")
+            };
+            assert_eq!(
+                (d_pdu.to, word.expedited, word.size, word.offset),
+                (PEER, true, 1, 0)
+            );
+            assert_eq!(word.segment.octets, [octet]);
+        }
+    };
+    expect(&turn(&mut station, &control(&[0x10])), 0x20);
+    // B.3.2.1 (15): asked again, it says so again.
+    expect(&turn(&mut station, &control(&[0x10])), 0x20);
+    assert!(station.is_linked(0));
+    expect(&turn(&mut station, &control(&[0x41])), 0x50);
+    assert!(!station.is_linked(0));
+    // A break of no link is confirmed, too: the other end waits for that.
+    expect(&turn(&mut station, &control(&[0x44])), 0x50);
+    station.link(0);
+    let now = station.now + Duration::from_secs(20);
+    expect(&speak(&mut station, now), 0x10);
+    turn(&mut station, &control(&[0x20]));
+    assert!(station.is_linked(0));
+    let now = station.now + station.settings.idle;
+    expect(&speak(&mut station, now), 0x44);
+}
+
+/// B.3.2.1 (16), (17): a link by which its caller sends nothing is given up by the called.
+#[test]
+fn a_link_that_its_caller_never_uses_is_broken_by_the_called() {
+    let mut station = listener();
+    turn(&mut station, &control(&[0x10]));
+    let ends = station.now + station.settings.idle * 2;
+    let before = Instant::from_nanos(ends.as_nanos() - 2_000_000_000);
+    assert!(speak(&mut station, before).is_empty() && station.is_linked(0));
+    assert!(!speak(&mut station, ends).is_empty());
+    turn(&mut station, &control(&[0x50]));
+    assert!(!station.is_linked(0));
+}
+
+/// B.3.2.2 (1)–(3), (5)–(7): a break is said until it is confirmed, three times at most.
+#[test]
+fn a_break_is_said_until_it_is_confirmed_three_times_at_most() {
+    for confirmed in 1..=4 {
+        let mut station = linked();
+        let mut said = 0;
+        while station.peers[0].link.is_there() {
+            let now = station.now + Duration::from_secs(300);
+            said += u32::from(!speak(&mut station, now).is_empty());
+            assert!(!station.is_linked(0));
+            if said == confirmed {
+                turn(&mut station, &control(&[0x50]));
+            } else {
+                station.advance(now + Duration::from_secs(60));
+            }
+        }
+        assert_eq!(said, confirmed.min(3));
+    }
+}
+
+/// C.3.10 (13)–(15), C.2 (5), (6): a flag makes an address a group's. Its members take what is for
+/// it, and so do all what is for everybody; a node with the same 28 bits is somebody else.
+#[test]
+fn a_group_is_marked_and_only_its_members_take_what_is_for_it() {
+    let group = Address::new(0x1000_0000 | OWN.bits());
+    let other = Address::new(0x1000_0007);
+    let state = listener().state.expect("it is up");
+    let settings = |groups| Settings {
+        groups,
+        ..Settings::new(OWN)
+    };
+    let mut sender = Station::<u32>::new(Settings::new(PEER), &[group, other], 1);
+    sender.set_up(Instant::ZERO, state);
+    let mut send = |to: usize| {
+        sender.offer(Offer {
+            to,
+            c_pdu: alloc::vec![0, 0, 0x99, 0, 7],
+            arq: false,
+            expedited: false,
+            urgent: false,
+            in_order: false,
+            copies: 1,
+            ticket: 1,
+        });
+        let now = sender.now + Duration::from_secs(20);
+        sender.advance(now);
+        let room = Room {
+            octets: 1 << 12,
+            starts: now,
+            until: None,
+        };
+        assert!(sender.begin(now, to, room, (0, 0)));
+        let mut octets = Vec::new();
+        sender.write(room, &mut octets);
+        sender.drained(now + Duration::from_secs(1));
+        octets
+    };
+    let heard_by = |octets: &[u8], settings| {
+        let mut station = Station::<u32>::new(settings, &[PEER], 2);
+        station.set_up(Instant::ZERO, state);
+        turn(&mut station, octets);
+        station.poll_received().map(|it| it.to)
+    };
+    let (own, others) = (send(0), send(1));
+    // The flag, beside two bits of size.
+    assert_eq!(own[OWN_PART] & 0b0000_1100, 0b0100);
+    assert_eq!(heard_by(&own, settings(alloc::vec![group])), Some(group));
+    assert_eq!(heard_by(&own, settings(Vec::new())), None);
+    assert_eq!(heard_by(&others, settings(alloc::vec![group])), None);
+}
+
+/// C.3.7 (2), (6), (9), C.3.8 (1), C.6.1.3 (1)–(3), (5)–(8): expedited C_PDUs go one at a time,
+/// each from frame 0 on and with the next number, whatever regular data has; they are acknowledged
+/// by type 5.
+#[test]
+fn expedited_data_is_acknowledged_and_goes_with_nothing_else() {
+    let mut station = linked();
+    offer(&mut station, 20, false, 1);
+    let now = station.now + Duration::from_secs(30);
+    assert_eq!(owns(&speak(&mut station, now))[0].1[2], 0);
+    turn(&mut station, &acknowledgement(1));
+    for ticket in 10..13 {
+        offer(&mut station, 1500, true, ticket);
+    }
+    let now = station.now + Duration::from_secs(30);
+    let mut says = speak(&mut station, now);
+    for c_pdu in 0..3u8 {
+        let sent = owns(&says);
+        assert!(sent.iter().all(|(kind, _)| *kind == 4), "{sent:x?}");
+        // Beginning, end, number, size; then the frame's number.
+        assert_eq!(sent[0].1[0] & 0b1011_1100, 0b1000_0000 | c_pdu << 2);
+        let numbers: Vec<u8> = sent.iter().map(|(_, own)| own[2]).collect();
+        assert_eq!(numbers, Vec::from_iter(0..numbers.len() as u8));
+        let all = said(Body::ExpeditedAck(Ack {
+            lower: numbers.len() as u8,
+            selective: &[],
+        }));
+        says = turn(&mut station, &all);
+    }
+    // And heard: the second of two frames first.
+    let heard = |number, start, end| {
+        said(Body::ExpeditedData {
+            start,
+            end,
+            c_pdu: 9,
+            number,
+            segment: Segment::whole(b"\0\0\x99\0"),
+        })
+    };
+    let says = turn(&mut station, &heard(1, false, true));
+    assert_eq!(owns(&says)[0], (5, Vec::from([0, 1])));
+    let says = turn(&mut station, &heard(0, true, false));
+    assert_eq!(owns(&says)[0], (5, Vec::from([2])));
+    assert!(station.poll_received().is_some_and(|it| it.expedited));
+}
+
+/// C.3.5 (2): data and an acknowledgement in one D_PDU count as both.
+#[test]
+fn data_and_acknowledgement_in_one_count_as_both() {
+    let mut station = linked();
+    offer(&mut station, 20, false, 1);
+    let now = station.now + Duration::from_secs(30);
+    assert_eq!(owns(&speak(&mut station, now))[0].0, 0);
+    let both = said(Body::Data(
+        Data {
+            start: true,
+            end: true,
+            in_order: false,
+            dropped: false,
+            upper: true,
+            lower: true,
+            number: 1,
+            segment: Segment::whole(b"\0\0\x99\0both"),
+        },
+        Some(Ack {
+            lower: 1,
+            selective: &[],
+        }),
+    ));
+    assert_eq!(both[2] >> 4, 2);
+    let says = turn(&mut station, &both);
+    assert_eq!(owns(&says)[0], (1, Vec::from([2])));
+    assert!(station.poll_received().is_some());
+    assert!(station.poll_outcome().is_some_and(|it| it.delivered));
+}
+
+/// C.6.1.2 (1), C.3.9 (3), C.6.4.2 (4): with a message goes nothing else but words of the link and
+/// warnings, also where all else waits; then expedited data, alone; then the rest.
+#[test]
+fn what_goes_with_what_in_a_transmission() {
+    let mut station = linked();
+    offer(&mut station, 20, false, 1);
+    offer(&mut station, 20, true, 2);
+    let question = crate::management::Message {
+        eow: crate::eow::Eow::Capability(0x80),
+        more: Vec::new(),
+    };
+    station.peers[0].management.say(question, false);
+    let kinds = |says: &[Vec<u8>]| {
+        let kinds: BTreeSet<u8> = says.iter().map(|d_pdu| own(d_pdu).0).collect();
+        Vec::from_iter(kinds)
+    };
+    // Unacknowledged data and a broken header part beside it.
+    let now = station.now + Duration::from_secs(30);
+    let says = speak(&mut station, now);
+    assert_eq!(kinds(&says), [6]);
+    let acknowledged = said(Body::Management {
+        extended: false,
+        valid: false,
+        ack: true,
+        frame: 0,
+        message: &[],
+    });
+    let says = turn(&mut station, &[data(1), acknowledged].concat());
+    assert_eq!(kinds(&says), [1, 4]);
+    let done = said(Body::ExpeditedAck(Ack {
+        lower: 1,
+        selective: &[],
+    }));
+    let says = turn(&mut station, &[data(2), done].concat());
+    assert_eq!(kinds(&says), [0, 1]);
+}
