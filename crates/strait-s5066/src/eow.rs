@@ -75,8 +75,12 @@ pub enum Response {
     Other(u8),
 }
 
-/// Why a change is refused: the modem can't change its rate.
+/// Why a change is refused: the modem can't change its rate, or to another waveform.
 pub const RATE_FIXED: u8 = 2;
+/// Why a change is refused: the modem can't change its interleaver, or has no so many channels.
+pub const INTERLEAVER_FIXED: u8 = 3;
+/// Why a change is refused: neither can be changed.
+pub const BOTH_FIXED: u8 = 4;
 
 /// The data rate can be changed.
 pub const CAN_ADAPT: u8 = 0x80;

@@ -7,13 +7,13 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::eow::Eow;
+use crate::eow::{Eow, Response};
 
 /// Times that a message is sent.
 const TRIES_MAX: u8 = 4;
 
-/// Messages that wait: one of ours, and an answer to theirs.
-const WAITING_MAX: usize = 2;
+/// Messages that wait: one of ours, an answer to theirs, and what ends ours.
+const WAITING_MAX: usize = 3;
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,15 @@ pub(crate) struct Management {
 impl Management {
     /// Takes a message; answers go before what waits.
     pub(crate) fn say(&mut self, message: Message, answers: bool) {
-        if answers {
+        if answers
+            && !matches!(
+                message.eow,
+                Eow::Response {
+                    response: Response::Cancel,
+                    ..
+                }
+            )
+        {
             // Only the answer to the last question counts.
             self.waiting
                 .retain(|it| !matches!(it.message.eow, Eow::Response { .. }));
@@ -132,6 +140,11 @@ impl Management {
             frame: first.frame,
             message: Some(first.message.clone()),
         })
+    }
+
+    /// Acknowledges the message heard last once more.
+    pub(crate) const fn acknowledge_again(&mut self) {
+        self.acks = self.heard;
     }
 
     /// Takes a message of the other end; whether it is a new one.

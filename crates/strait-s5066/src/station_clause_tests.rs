@@ -648,7 +648,6 @@ fn what_goes_with_what_in_a_transmission() {
         let kinds: BTreeSet<u8> = says.iter().map(|d_pdu| own(d_pdu).0).collect();
         Vec::from_iter(kinds)
     };
-    // Unacknowledged data and a broken header part beside it.
     let now = station.now + Duration::from_secs(30);
     let says = speak(&mut station, now);
     assert_eq!(kinds(&says), [6]);

@@ -12,8 +12,8 @@ use super::turn::{EOT_MAX, OnAir};
 use crate::address::field_octets;
 use crate::d_pdu::{Body, SYNC};
 use crate::eow::{
-    CAN_ADAPT, CODED_RATES, Eow, HAS_110A, HAS_HIGH_RATES, Purpose, RATE_FIXED, Response,
-    high_rate, high_rate_of, rate_code,
+    BOTH_FIXED, CAN_ADAPT, CODED_RATES, Eow, HAS_110A, HAS_HIGH_RATES, INTERLEAVER_FIXED, Purpose,
+    RATE_FIXED, Response, high_rate, high_rate_of, rate_code,
 };
 use crate::management::{Message, News};
 use crate::rate::{Adapt, Rate, Reason};
@@ -46,6 +46,8 @@ pub(super) struct Towards {
     met: Option<usize>,
     /// The rate of what it sent last, where the modem tells.
     pub(super) heard_bit_s: Option<u32>,
+    /// To be used once the other station has heard that both directions may change.
+    granted: Option<usize>,
     /// The other station doesn't change its rate.
     fixed: bool,
     /// Of what it sent last.
@@ -60,9 +62,16 @@ enum Agreement {
     Asked(usize),
     /// It may be; our acknowledgement goes by the old rate.
     Accepted(usize),
-    /// Changed, from an older place, and said so.
+    /// Changed, from an older place, and said so: to a station of ours, which finds the rate by the
+    /// preamble.
     Confirming(usize),
+    /// Changed, from an older place. Another station confirms that it hears the new rate (C.6.4.2
+    /// (32)), and was asked for that so often again.
+    Changed(usize, u8),
 }
+
+/// Times that a confirmation is asked for by another acknowledgement (C.6.4.2 (11)).
+const CONFIRMATIONS_AGAIN: u8 = 3;
 
 impl Towards {
     pub(super) const fn new(place: usize) -> Self {
@@ -74,14 +83,18 @@ impl Towards {
             missed: None,
             met: None,
             heard_bit_s: None,
+            granted: None,
             fixed: false,
             snr_centi_db: None,
         }
     }
 
-    /// Whether a change was agreed to and isn't made yet: nothing but that goes by the old rate.
+    /// Whether a change was agreed to and isn't confirmed yet: nothing else goes.
     pub(super) const fn is_changing(&self) -> bool {
-        matches!(self.agreement, Agreement::Accepted(_))
+        matches!(
+            self.agreement,
+            Agreement::Accepted(_) | Agreement::Changed(..)
+        )
     }
 
     /// The least caution: while the rate changes, a part of the longest transmission is enough.
@@ -407,7 +420,7 @@ impl<T> Station<T> {
         // Who asks may have heard no answer to its data.
         peer.owes_ack |= valid && asks(&Eow::parse(eow)) && peer.link.is_made();
         if ack && let Some(news) = peer.management.acknowledge(frame, valid) {
-            self.take_news(number, &news);
+            self.take_news(number, &news, valid);
         }
         if !valid || !self.peers[number].management.hear(frame) {
             return;
@@ -424,10 +437,13 @@ impl<T> Station<T> {
                 let both = (purpose == Purpose::RequestBoth).then_some(interleaver);
                 self.answer_request(number, rate_bit_s, both);
             }
-            Eow::HighRate { .. } => self.answer_request(number, high_rate_of(more), None),
+            Eow::HighRate { waveform, channels } => match self.lacks(waveform, channels) {
+                Some(reason) => self.answer(number, Response::Refuse, reason),
+                None => self.answer_request(number, high_rate_of(more), None),
+            },
             Eow::Response { response, .. } => self.take_response(number, response),
             Eow::Rate { .. } | Eow::Capability(_) => self.take_order(number, eow),
-            Eow::Unrecognised { .. } => self.take_response(number, Response::Refuse),
+            Eow::Unrecognised { .. } => self.take_refusal(number),
             Eow::None => {}
             Eow::Other(kind, _) => {
                 let eow = Eow::Unrecognised { kind };
@@ -438,56 +454,121 @@ impl<T> Station<T> {
         }
     }
 
-    /// The peer wants to send by a rate, or both to, by an interleaver with this code.
-    fn answer_request(&mut self, number: usize, rate_bit_s: Option<u32>, both: Option<u8>) {
-        let peer = &mut self.peers[number];
-        let adapt = self.settings.adapt.as_ref();
-        let place = adapt.zip(rate_bit_s).map(|(adapt, rate)| {
-            let place = adapt.place(rate);
-            let same = both.is_none_or(|interleaver| interleaver == adapt.interleaver);
-            (place, adapt.rate(place) == rate && same)
-        });
-        let says = match place {
-            // Our own may stay: receivers find the rate of what they hear by themselves.
-            Some(_) if both.is_none() => response(Response::Accept, 0),
-            Some((place, true)) => {
-                peer.towards.rate.set(place, Reason::Asked);
-                peer.towards.place = place;
-                peer.quality.forget(false);
-                response(Response::Accept, 0)
-            }
-            _ => response(Response::Refuse, RATE_FIXED),
-        };
-        peer.management.say(says, true);
+    /// Why a waveform on so many channels isn't ours, if it isn't.
+    fn lacks(&self, waveform: u8, channels: u8) -> Option<u8> {
+        let own = self.settings.adapt.as_ref().map(|adapt| adapt.waveform);
+        match (own == Some(waveform), channels) {
+            (false, _) => Some(RATE_FIXED),
+            (true, 1) => None,
+            (true, _) => Some(INTERLEAVER_FIXED),
+        }
     }
 
-    fn take_response(&mut self, number: usize, response: Response) {
+    fn answer(&mut self, number: usize, says: Response, reason: u8) {
+        let peer = &mut self.peers[number];
+        peer.towards.granted = None;
+        peer.management.say(response(says, reason), true);
+    }
+
+    /// The peer wants to send by a rate, or both to, by an interleaver with this code.
+    fn answer_request(&mut self, number: usize, rate_bit_s: Option<u32>, both: Option<u8>) {
+        let adapt = self.settings.adapt.as_ref();
+        let Some((adapt, rate_bit_s)) = adapt.zip(rate_bit_s) else {
+            return self.answer(number, Response::Refuse, RATE_FIXED);
+        };
+        let place = adapt.place(rate_bit_s);
+        let same_rate = adapt.rate(place) == rate_bit_s;
+        let same_interleaver = both == Some(adapt.interleaver);
+        let reason = match (same_rate, same_interleaver) {
+            (true, true) => {
+                self.answer(number, Response::Accept, 0);
+                self.peers[number].towards.granted = Some(place);
+                return;
+            }
+            // Our own may stay: receivers find the rate of what they hear by themselves.
+            _ if both.is_none() => return self.answer(number, Response::Accept, 0),
+            (false, true) => RATE_FIXED,
+            (true, false) => INTERLEAVER_FIXED,
+            (false, false) => BOTH_FIXED,
+        };
+        self.answer(number, Response::Refuse, reason);
+    }
+
+    /// What we asked for was heard and not understood: the other station doesn't do that.
+    fn take_refusal(&mut self, number: usize) {
         let peer = &mut self.peers[number];
         peer.management.withdraw(asks);
-        match (peer.towards.agreement, response) {
+        if matches!(peer.towards.agreement, Agreement::Asked(_)) {
+            peer.towards.fixed = true;
+            self.stay(number);
+        }
+    }
+
+    fn take_response(&mut self, number: usize, says: Response) {
+        let peer = &mut self.peers[number];
+        if says != Response::Cancel {
+            peer.management.withdraw(asks);
+        }
+        match (peer.towards.agreement, says) {
             (Agreement::Asked(place), Response::Accept) => {
                 peer.towards.agreement = Agreement::Accepted(place);
             }
-            (Agreement::Asked(_), Response::Refuse | Response::Cancel) => {
-                peer.towards.fixed |= response == Response::Refuse;
-                self.stay(number);
+            (Agreement::Asked(_), Response::Refuse) => {
+                if !peer.link.is_long() {
+                    peer.management.say(response(Response::Cancel, 0), true);
+                }
+                self.take_refusal(number);
+            }
+            (Agreement::Changed(..), Response::Confirm) => {
+                peer.towards.agreement = Agreement::None;
+            }
+            (_, Response::Cancel) => {
+                peer.towards.granted = None;
+                self.show_that_it_is_over(number);
             }
             _ => {}
         }
     }
 
-    fn take_news(&mut self, number: usize, news: &News) {
-        let towards = &mut self.peers[number].towards;
-        match (news, towards.agreement) {
+    /// A dialogue that the other station began is over: who has no data says so by an
+    /// acknowledgement (C.6.4.2 (31), (34)).
+    fn show_that_it_is_over(&mut self, number: usize) {
+        let peer = &mut self.peers[number];
+        peer.owes_ack |= peer.link.is_made() && !peer.link.is_long();
+    }
+
+    /// Takes what became of a message; an acknowledgement may have come with another message.
+    fn take_news(&mut self, number: usize, news: &News, with_message: bool) {
+        let agreement = self.peers[number].towards.agreement;
+        match (news, agreement) {
             (News::Acknowledged(Eow::Response { .. }), Agreement::Confirming(_)) => {
-                towards.agreement = Agreement::None;
+                self.peers[number].towards.agreement = Agreement::None;
             }
+            (News::Acknowledged(Eow::Response { response: says, .. }), _) => match says {
+                Response::Accept if !with_message => self.confirm(number),
+                Response::Confirm => self.show_that_it_is_over(number),
+                _ => {}
+            },
             (News::GivenUp(_), Agreement::Confirming(before)) => {
-                towards.place = before;
+                self.peers[number].towards.place = before;
                 self.stay(number);
             }
             (News::GivenUp(eow), Agreement::Asked(_)) if asks(eow) => self.stay(number),
             _ => {}
+        }
+    }
+
+    /// The other station knows that it may change: so do we, if both directions change, and say
+    /// that it is done.
+    fn confirm(&mut self, number: usize) {
+        let peer = &mut self.peers[number];
+        if let Some(place) = peer.towards.granted.take() {
+            peer.towards.rate.set(place, Reason::Asked);
+            peer.towards.place = place;
+            peer.quality.forget(false);
+        }
+        if !peer.link.is_long() {
+            peer.management.say(response(Response::Confirm, 0), true);
         }
     }
 
@@ -506,16 +587,22 @@ impl<T> Station<T> {
             let before = towards.place;
             self.change_to(number, place);
             let peer = &mut self.peers[number];
-            peer.towards.agreement = Agreement::Confirming(before);
-            peer.management.say(response(Response::Confirm, 0), true);
+            if peer.link.is_long() {
+                peer.towards.agreement = Agreement::Confirming(before);
+                peer.management.say(response(Response::Confirm, 0), true);
+            } else {
+                peer.towards.agreement = Agreement::Changed(before, 0);
+            }
         }
     }
 
-    /// An answer ended: a message of ours that it didn't acknowledge goes again.
-    pub(super) fn miss_message(&mut self, number: usize) {
+    /// An answer ended, or didn't come: a message of ours that it didn't acknowledge goes again.
+    /// Whether a confirmation was waited for, too.
+    pub(super) fn miss_message(&mut self, number: usize) -> bool {
         if let Some(news) = self.peers[number].management.miss() {
-            self.take_news(number, &news);
+            self.take_news(number, &news, false);
         }
+        self.miss_confirmation(number)
     }
 
     /// An answer was heard; `news` are frames of ours that were told of and lost ones.
@@ -556,7 +643,9 @@ impl<T> Station<T> {
 
     /// No answer was heard: the rate falls, agreed or not, unless others were in the way.
     pub(super) fn miss_rate(&mut self, now: Instant, number: usize, unanswered: u32) {
-        self.miss_message(number);
+        if self.miss_message(number) {
+            return;
+        }
         let met = self.met(number, unanswered);
         let least = self.least(number);
         let Some(adapt) = &self.settings.adapt else {
@@ -597,6 +686,23 @@ impl<T> Station<T> {
         }
         self.cut_for_rate(number);
         self.change_to(number, place);
+    }
+
+    /// Whether a confirmation was waited for: what it confirms is acknowledged once more, or not
+    /// changed after all.
+    fn miss_confirmation(&mut self, number: usize) -> bool {
+        let peer = &mut self.peers[number];
+        let Agreement::Changed(before, again) = &mut peer.towards.agreement else {
+            return false;
+        };
+        if *again < CONFIRMATIONS_AGAIN {
+            *again += 1;
+            peer.management.acknowledge_again();
+        } else {
+            peer.towards.place = *before;
+            self.stay(number);
+        }
+        true
     }
 
     /// What is too long for the rate to fall goes in shorter segments, once it is told to be lost.
@@ -670,10 +776,10 @@ impl<T> Station<T> {
         let message = due.message.as_ref();
         // Who is answered may have more to say.
         on_air.answers |= message.is_none();
-        if message.is_some() {
+        self.stats.messages_out += u64::from(message.is_some());
+        if message.is_some() || peer.towards.is_changing() {
             on_air.wants_answer = true;
             (peer.awaited, peer.answered) = (true, false);
-            self.stats.messages_out += 1;
         }
         let more = message.map_or(&[][..], |message| &message.more);
         let body = Body::Management {
