@@ -21,13 +21,15 @@ pub enum Chatter {
     Llmnr,
     /// Multicast DNS (RFC 6762).
     Mdns,
-    /// IPv6 group membership (RFC 2710, RFC 3810).
+    /// IPv6 group membership (RFC 2710, RFC 3810), and the search for who routes groups (RFC 4286).
     Mld,
-    /// IPv6 neighbour solicitation and advertisement, and redirects (RFC 4861).
+    /// IPv6 neighbour solicitation and advertisement (RFC 4861), inverse ones (RFC 3122), and
+    /// redirects of both versions.
     NeighbourDiscovery,
     /// NetBIOS name and datagram service (RFC 1002).
     Netbios,
-    /// IPv6 router solicitation and advertisement (RFC 4861).
+    /// Router solicitation and advertisement (RFC 4861, in IPv4 RFC 1256), and the certificates of
+    /// routers (RFC 3971).
     RouterDiscovery,
     /// Simple service discovery of UPnP.
     Ssdp,
@@ -78,7 +80,8 @@ impl Chatter {
         let to_all = info.dst == IpAddr::V4(Ipv4Addr::BROADCAST);
         let named = match info.protocol {
             IGMP if info.dst.is_ipv4() => Some(Self::Igmp),
-            protocol::ICMPV6 if info.dst.is_ipv6() => Self::of_icmpv6(bytes),
+            protocol::ICMP if info.dst.is_ipv4() => message(bytes).and_then(Self::of_icmp),
+            protocol::ICMPV6 if info.dst.is_ipv6() => message(bytes).and_then(Self::of_icmpv6),
             protocol::UDP => info
                 .ports
                 .and_then(|ports| Self::of_udp(ports, to_all || info.dst.is_multicast())),
@@ -100,18 +103,29 @@ impl Chatter {
         }
     }
 
-    fn of_icmpv6(bytes: &[u8]) -> Option<Self> {
-        let layout = parse::layout(bytes).ok()?;
-        if layout.info.later_fragment {
-            return None;
-        }
-        match layout.segment(bytes).first()? {
-            130..=132 | 143 => Some(Self::Mld),
-            133 | 134 => Some(Self::RouterDiscovery),
-            135..=137 => Some(Self::NeighbourDiscovery),
+    const fn of_icmp(kind: u8) -> Option<Self> {
+        match kind {
+            5 => Some(Self::NeighbourDiscovery),
+            9 | 10 => Some(Self::RouterDiscovery),
             _ => None,
         }
     }
+
+    const fn of_icmpv6(kind: u8) -> Option<Self> {
+        match kind {
+            130..=132 | 143 | 151..=153 => Some(Self::Mld),
+            133 | 134 | 148 | 149 => Some(Self::RouterDiscovery),
+            135..=137 | 141 | 142 => Some(Self::NeighbourDiscovery),
+            _ => None,
+        }
+    }
+}
+
+/// The type of an ICMP message of either version.
+fn message(bytes: &[u8]) -> Option<u8> {
+    let layout = parse::layout(bytes).ok()?;
+    let begins = !layout.info.later_fragment;
+    layout.segment(bytes).first().copied().filter(|_| begins)
 }
 
 #[cfg(test)]
@@ -189,10 +203,18 @@ mod tests {
         let icmp = |kind: u8| [kind, 0, 0, 0, 0, 0, 0, 0];
         let of = |number| kind(&ipv6(58, &icmp(number)));
         for (numbers, expected) in [
-            (&[128, 129, 1][..], None),
-            (&[130, 131, 132, 143], Some(Chatter::Mld)),
-            (&[133, 134], Some(Chatter::RouterDiscovery)),
-            (&[135, 136, 137], Some(Chatter::NeighbourDiscovery)),
+            (&[128, 129, 1, 155][..], None),
+            (&[130, 131, 132, 143, 151, 153], Some(Chatter::Mld)),
+            (&[133, 134, 148, 149], Some(Chatter::RouterDiscovery)),
+            (&[135, 136, 137, 141], Some(Chatter::NeighbourDiscovery)),
+        ] {
+            assert!(numbers.iter().all(|number| of(*number) == expected));
+        }
+        let of = |number| kind(&ipv4(&[], 0, 1, &icmp(number)));
+        for (numbers, expected) in [
+            (&[0, 3, 8, 11][..], None),
+            (&[9, 10], Some(Chatter::RouterDiscovery)),
+            (&[5], Some(Chatter::NeighbourDiscovery)),
         ] {
             assert!(numbers.iter().all(|number| of(*number) == expected));
         }

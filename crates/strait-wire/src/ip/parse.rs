@@ -10,6 +10,10 @@ use thiserror::Error;
 /// keeps the time per packet bounded.
 pub const EXTENSIONS_MAX: usize = 8;
 
+/// The first fragment of an IPv6 packet has all its headers (RFC 8200 section 4.5): so much of the
+/// transport's, that what it is can't hide in the second. Types and ports stand in it.
+const TRANSPORT_OCTETS_MIN: usize = 4;
+
 /// Why octets are no packet that a gateway forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ParseError {
@@ -148,6 +152,10 @@ fn ipv6(bytes: &[u8]) -> Result<Layout, ParseError> {
     let class_and_label = u32::from_be_bytes([fixed[0], fixed[1], fixed[2], fixed[3]]);
     let class = (class_and_label >> 20) as u8;
     let chain = Chain::follow(bytes, fixed[6])?;
+    let begins = chain.fragment && !chain.later_fragment;
+    if begins && bytes.len() < chain.at + TRANSPORT_OCTETS_MIN {
+        return Err(ParseError::Truncated);
+    }
     let mut info = PacketInfo {
         src: IpAddr::V6(ipv6_address(bytes, 8)),
         dst: IpAddr::V6(ipv6_address(bytes, 24)),
@@ -442,6 +450,20 @@ mod tests {
         }
         let none = parsed(&ipv6(59, &[])).unwrap();
         assert_eq!((none.protocol, none.octets), (59, 40));
+    }
+
+    #[test]
+    fn a_first_fragment_says_what_its_packet_is() {
+        // Behind a fragment header with more to come: the beginning of the transport header, or
+        // destination options alone.
+        let first =
+            |next: u8, data: &[u8]| ipv6(44, &[&[next, 0, 0, 1, 0, 0, 0, 7], data].concat());
+        let kind = |bytes: &[u8]| parsed(bytes).map(|info| info.protocol);
+        assert_eq!(kind(&first(58, &[134, 0, 0, 0])), Ok(58));
+        let options = [58, 0, 1, 4, 0, 0, 0, 0];
+        for cut in [first(58, &[134, 0, 0]), first(60, &options)] {
+            assert_eq!(kind(&cut), Err(ParseError::Truncated));
+        }
     }
 
     #[test]
