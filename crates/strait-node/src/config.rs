@@ -192,8 +192,8 @@ pub struct PortConfig {
     /// Lower the segment size that TCP connections announce to what fits `mtu`.
     #[serde(default = "yes")]
     pub clamp_mss: bool,
-    /// Kinds of background chatter that may leave by this port. All others are dropped and counted:
-    /// they mean nothing beyond the network on which they were said.
+    /// Kinds of background chatter that may cross by this port, in both directions. All others are
+    /// dropped and counted: they mean nothing beyond the network on which they were said.
     #[serde(default)]
     pub pass_chatter: Vec<ChatterKind>,
     /// A pause after which the line gets a flag ahead of the next frame.

@@ -11,21 +11,21 @@ use crate::answers::Learned;
 use crate::route::Hop;
 
 impl Gateway {
-    /// Drops a packet if it is chatter that isn't to leave by `hop`; chatter without a way is
-    /// counted as such, too. Gives back what is to go on.
+    /// Drops a packet if it is chatter that isn't to cross the link at `side`, in or out; chatter
+    /// without a way is counted as such, too. Gives back what is to go on.
     pub(super) fn keep_off(
         &mut self,
         now: Instant,
         packet: Packet,
-        hop: Option<Hop>,
+        side: Option<Hop>,
     ) -> Option<Packet> {
-        if hop.is_some_and(|hop| hop.port == PortId::HOST) {
+        if side == Some(HOST) {
             return Some(packet);
         }
         let Some(kind) = Chatter::of(packet.bytes(), packet.info()) else {
             return Some(packet);
         };
-        if hop.is_some_and(|hop| self.ports[hop.port.index()].passes(kind)) {
+        if side.is_some_and(|side| self.ports[side.port.index()].passes(kind)) {
             return Some(packet);
         }
         let octets = packet.info().octets;

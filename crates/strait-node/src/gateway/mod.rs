@@ -154,6 +154,9 @@ impl Gateway {
         if verdict.filter {
             return self.ledger.drop(now, packet, DropCause::Filtered);
         }
+        let Some(packet) = self.keep_off(now, packet, Some(from)) else {
+            return;
+        };
         if self.is_for_station(&packet) {
             return self.take_own(now, packet, from);
         }

@@ -236,7 +236,7 @@ impl Port {
         }
     }
 
-    /// Whether this kind of background chatter may leave.
+    /// Whether this kind of background chatter may cross.
     pub(crate) fn passes(&self, kind: Chatter) -> bool {
         let config = self.config.as_ref();
         config.is_none_or(|config| config.pass_chatter.contains(&ChatterKind(kind)))

@@ -86,6 +86,121 @@ fn chatter_stays_off_the_line_and_is_counted_by_kind() {
     }
 }
 
+/// An ICMPv6 message from a router to all nodes.
+fn from_router(kind: u8) -> Vec<u8> {
+    let mut out = vec![0x60, 0, 0, 0, 0, 8, 58, 255, 0xfe, 0x80];
+    out.extend_from_slice(&[0; 13]);
+    out.extend_from_slice(&[9, 0xff, 2]);
+    out.extend_from_slice(&[0; 13]);
+    out.extend_from_slice(&[1, kind, 0, 0, 0, 0, 0, 0, 0]);
+    out
+}
+
+/// A query to many hosts.
+fn to_many(dst: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let src = if dst.starts_with('[') {
+        "[fd00:2::2]:4000"
+    } else {
+        "10.2.0.2:4000"
+    };
+    let ends = (src.parse().unwrap(), dst.parse().unwrap());
+    assert!(ip::build_udp(
+        ends.0, ends.1, 0, 1, 0, 0, &[0; 40], &mut out
+    ));
+    out
+}
+
+#[test]
+fn chatter_from_the_line_stays_off_the_hosts_and_is_counted_by_kind() {
+    let heard = [
+        (Chatter::RouterDiscovery, from_router(134)),
+        (Chatter::NeighbourDiscovery, from_router(136)),
+        (Chatter::Mld, from_router(130)),
+        (Chatter::Mdns, to_many("224.0.0.251:5353")),
+        (Chatter::Dhcp, to_many("[ff02::1:2]:547")),
+        (Chatter::Dhcp, to_many("255.255.255.255:68")),
+        (Chatter::Broadcast, to_many("255.255.255.255:9")),
+    ];
+    let by_line = Hop {
+        port: LINE,
+        to: NeighbourId::PEER,
+    };
+    for profile in ["segments", "plain"] {
+        let profile = alloc::format!("profile = \"{profile}\"\n");
+        let mut closed = node(&profile);
+        for (kind, bytes) in &heard {
+            let before = closed.stats().local.chatter(*kind).packets;
+            closed.take_packet(at(1), bytes.clone(), by_line);
+            assert_eq!(closed.stats().local.chatter(*kind).packets, before + 1);
+            assert_eq!(
+                pull_all(&mut closed, PortId::HOST, at(1)).len(),
+                0,
+                "{kind:?}"
+            );
+        }
+        assert_eq!(
+            closed.stats().dropped.by(DropCause::Chatter),
+            heard.len() as u64
+        );
+        // What a routing protocol says to its neighbours is none.
+        closed.take_packet(at(1), to_many("224.0.0.109:698"), by_line);
+        assert_eq!(pull_all(&mut closed, PortId::HOST, at(1)).len(), 1);
+        for (kind, bytes) in &heard {
+            let mut open = node(&alloc::format!(
+                "{profile}pass_chatter = [\"{}\"]\n",
+                kind.name()
+            ));
+            open.take_packet(at(1), bytes.clone(), by_line);
+            assert_eq!(
+                pull_all(&mut open, PortId::HOST, at(1)).len(),
+                1,
+                "{kind:?}"
+            );
+            open.check();
+        }
+    }
+}
+
+#[test]
+fn chatter_goes_from_link_to_link_only_if_both_let_it() {
+    let west = Hop {
+        port: LINE,
+        to: NeighbourId::PEER,
+    };
+    let bytes = {
+        let mut out = Vec::new();
+        let ends = (
+            "10.1.0.2:137".parse().unwrap(),
+            "10.3.0.9:137".parse().unwrap(),
+        );
+        ip::build_udp(ends.0, ends.1, 0, 9, 0, 0, &[0; 40], &mut out);
+        out
+    };
+    for (ports, crosses) in [
+        (vec![], false),
+        (vec!["west"], false),
+        (vec!["east"], false),
+        (vec!["west", "east"], true),
+    ] {
+        let mut text = String::from(RELAY);
+        for port in ports {
+            let named = alloc::format!("name = \"{port}\"\n");
+            text = text.replace(
+                &named,
+                &alloc::format!("{named}pass_chatter = [\"netbios\"]\n"),
+            );
+        }
+        let mut relay = gateway(&text);
+        relay.take_packet(at(1), bytes.clone(), west);
+        let chatter = relay.stats().local.chatter(Chatter::Netbios).packets;
+        assert_eq!(
+            (relay.ports[2].held(), chatter),
+            (u64::from(crosses), u64::from(!crosses))
+        );
+    }
+}
+
 #[test]
 fn a_port_lets_out_the_chatter_that_its_configuration_names() {
     let mut gateway = node("pass_chatter = [\"netbios\"]\n");
@@ -99,15 +214,6 @@ fn a_port_lets_out_the_chatter_that_its_configuration_names() {
         out
     };
     assert!(offer(&mut gateway, at(1), &bytes).1);
-    // What comes by the line has crossed it: it is delivered.
-    gateway.take_packet(
-        at(2),
-        bytes,
-        Hop {
-            port: LINE,
-            to: NeighbourId::PEER,
-        },
-    );
     assert_eq!(gateway.stats().dropped.total(), 0);
     let error = config_text::parse::<NodeConfig>(
         "x.toml",
