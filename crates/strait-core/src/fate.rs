@@ -53,11 +53,13 @@ pub enum DropCause {
     NotAdmitted,
     /// It came a second time, by another way or from a neighbour that had begun anew.
     Duplicate,
+    /// Its source doesn't lie where it came from, or nobody has such an address.
+    WrongSource,
 }
 
 impl DropCause {
     /// All causes, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Aged,
         Self::Crashed,
         Self::Filtered,
@@ -77,6 +79,7 @@ impl DropCause {
         Self::Unresolved,
         Self::NotAdmitted,
         Self::Duplicate,
+        Self::WrongSource,
     ];
 
     /// The word in tables, status and metrics.
@@ -101,6 +104,7 @@ impl DropCause {
             Self::Unresolved => "unresolved",
             Self::NotAdmitted => "not-admitted",
             Self::Duplicate => "duplicate",
+            Self::WrongSource => "wrong-source",
         }
     }
 }

@@ -56,8 +56,8 @@ pub struct NodeConfig {
     /// The link ports, from port 1 on.
     #[serde(default, rename = "port")]
     pub ports: Vec<PortConfig>,
-    /// Which prefixes lie behind which port. Without any, everything from the host side goes to
-    /// the only neighbour of the only port.
+    /// Which prefixes lie behind which port. Without any that leads by a link, everything from the
+    /// host side goes to the only neighbour of the only port.
     #[serde(default, rename = "route")]
     pub routes: Vec<RouteConfig>,
     /// Questions that the node answers itself.
@@ -196,6 +196,10 @@ pub struct PortConfig {
     /// dropped and counted: they mean nothing beyond the network on which they were said.
     #[serde(default)]
     pub pass_chatter: Vec<ChatterKind>,
+    /// Packets may come by this port from sources that routes lead to elsewhere: the way back is
+    /// another one.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub any_source: bool,
     /// A pause after which the line gets a flag ahead of the next frame.
     #[serde(default)]
     pub flag_after_idle: Option<Time>,
@@ -468,10 +472,16 @@ impl NodeConfig {
         self.validate_routes()
     }
 
-    /// Whether all that comes from the host side goes to the only neighbour of the only port.
+    /// Whether all that comes from the host side, and has no route back there, goes to the only
+    /// neighbour of the only port.
     pub(crate) fn has_default_way(&self) -> bool {
-        let told = self.routes.is_empty() && self.routing == Routing::Static;
+        let told = !self.leads_out() && self.routing == Routing::Static;
         told && self.ports.first().is_some_and(PortConfig::carries_packets)
+    }
+
+    /// Whether a route leads by a link port.
+    fn leads_out(&self) -> bool {
+        self.routes.iter().any(|route| route.port != "host")
     }
 
     fn validate_routes(&self) -> Result<(), InvalidConfig> {
@@ -483,7 +493,7 @@ impl NodeConfig {
         }
         let lone = matches!(&self.ports[..], [port] if port.neighbours.len() <= 1);
         let own = self.routing == Routing::Static;
-        if self.routes.is_empty() && own && !lone && !self.ports.is_empty() {
+        if !self.leads_out() && own && !lone && !self.ports.is_empty() {
             let message = "needed with several ports or neighbours: say which prefix lies where";
             return Err(invalid("[[route]]", message));
         }

@@ -45,6 +45,11 @@ impl Routes {
             .retain(|(other, _)| other.length != prefix.length || !other.contains(prefix.address));
     }
 
+    /// Whether any way leaves by `port`.
+    pub fn names(&self, port: PortId) -> bool {
+        self.entries.iter().any(|(_, hop)| hop.port == port)
+    }
+
     /// The way to `address`.
     pub fn lookup(&self, address: IpAddr) -> Option<Hop> {
         self.matching(address).map(|(_, hop)| hop)

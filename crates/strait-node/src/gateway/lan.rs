@@ -11,6 +11,7 @@ use strait_core::{DropCause, Duration, Fate, Instant, Packet, PortId};
 use strait_wire::ip::{self, EchoKind, IcmpError, Unreachable, build_echo, parse_echo};
 
 use super::port::Port;
+use super::sources::is_of_the_link;
 use super::{Gateway, HOST};
 use crate::NodeConfig;
 use crate::answers::Answers;
@@ -111,7 +112,7 @@ impl Lan {
         next.into_iter().chain(self.station.wake()).min()
     }
 
-    fn is_own(&self, address: IpAddr) -> bool {
+    pub(super) fn is_own(&self, address: IpAddr) -> bool {
         let mut own = self.own.iter();
         own.any(|own| own.address == address) || address == self.station.link_local()
     }
@@ -191,14 +192,6 @@ impl Ways<'_> {
     }
 }
 
-/// Addresses that mean something else on each network.
-fn is_of_the_link(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),
-        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_loopback(),
-    }
-}
-
 impl Gateway {
     /// Takes a frame of the host side's Ethernet, if that is what is there.
     pub(super) fn hear_station(&mut self, now: Instant, bytes: &[u8]) -> bool {
@@ -246,17 +239,12 @@ impl Gateway {
 
     /// Whether a packet is for the gateway itself, which on an Ethernet has no kernel's addresses.
     pub(super) fn is_for_station(&self, packet: &Packet) -> bool {
-        let lan = self.ports.first().and_then(Port::lan);
+        let lan = self.lan();
         lan.is_some_and(|lan| lan.is_own(packet.info().dst))
     }
 
-    /// Whether a packet from the Ethernet is one that no router passes on (RFC 4291 section 2.5.6).
-    pub(super) fn stays_on_link(&self, packet: &Packet, from: Hop) -> bool {
-        let info = packet.info();
-        let on_ethernet = from == HOST && self.ports.first().is_some_and(|it| it.lan().is_some());
-        on_ethernet
-            && !info.dst.is_multicast()
-            && (is_of_the_link(info.src) || is_of_the_link(info.dst))
+    pub(super) fn lan(&self) -> Option<&Lan> {
+        self.ports.first().and_then(Port::lan)
     }
 
     /// Takes a packet for the gateway itself: an echo request is answered, anything else has only

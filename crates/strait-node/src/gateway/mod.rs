@@ -9,6 +9,7 @@ mod lan;
 mod local;
 mod port;
 mod remember;
+mod sources;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -40,7 +41,7 @@ use self::hops::Egress;
 use self::icmp::ErrorLimit;
 use self::port::Port;
 use crate::answers::Answers;
-use crate::config::{InvalidConfig, NodeConfig, PortConfig, own_address};
+use crate::config::{InvalidConfig, NodeConfig, PortConfig, Routing, own_address};
 use crate::route::{Hop, Routes};
 
 /// The host side as a way.
@@ -71,6 +72,8 @@ pub struct Gateway {
     arrived: Vec<Vec<u8>>,
     /// What left networks of reliable hops here, where there are such.
     egress: Option<Egress>,
+    /// Routes are those of the configuration.
+    fixed: bool,
     /// A port remembers flows.
     remembers: bool,
     /// What is to go to stable storage, until the driver asks.
@@ -118,6 +121,7 @@ impl Gateway {
             stopping: false,
             arrived: Vec::new(),
             egress: config.has_hops().then(Egress::default),
+            fixed: config.routing == Routing::Static,
             remembers: config.ports.iter().any(|port| port.remember_flows),
             stores: VecDeque::new(),
             tickets: 0,
@@ -157,16 +161,19 @@ impl Gateway {
         let Some(packet) = self.keep_off(now, packet, Some(from)) else {
             return;
         };
+        if self.has_wrong_source(&packet, from) {
+            return self.ledger.drop(now, packet, DropCause::WrongSource);
+        }
         if self.is_for_station(&packet) {
             return self.take_own(now, packet, from);
-        }
-        if self.stays_on_link(&packet, from) {
-            return self.ledger.drop(now, packet, DropCause::NoRoute);
         }
         let hop = self.way(&packet, from);
         let Some(mut packet) = self.keep_off(now, packet, hop) else {
             return;
         };
+        if self.stays_on_link(&packet, from, hop) {
+            return self.ledger.drop(now, packet, DropCause::NoRoute);
+        }
         let Some(hop) = hop else {
             let error = IcmpError::Unreachable(Unreachable::NoRoute);
             return self.refuse(now, packet, DropCause::NoRoute, error, from);

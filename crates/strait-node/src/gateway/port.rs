@@ -236,9 +236,14 @@ impl Port {
         }
     }
 
+    /// How it was configured; the host side has nothing of the kind.
+    pub(super) const fn config(&self) -> Option<&PortConfig> {
+        self.config.as_ref()
+    }
+
     /// Whether this kind of background chatter may cross.
     pub(crate) fn passes(&self, kind: Chatter) -> bool {
-        let config = self.config.as_ref();
+        let config = self.config();
         config.is_none_or(|config| config.pass_chatter.contains(&ChatterKind(kind)))
     }
 

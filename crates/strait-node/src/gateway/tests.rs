@@ -27,6 +27,7 @@ mod local;
 mod payload;
 mod queues;
 mod remember;
+mod sources;
 mod tree;
 
 use crate::config_text;
@@ -302,13 +303,13 @@ fn nothing_goes_back_where_it_came_from() {
     let mut relay = gateway(RELAY);
     relay.handle(
         Instant::ZERO,
-        frame(LINE, &framed(&udp("10.3.0.9", "10.1.0.2", 100, 0))),
+        frame(LINE, &framed(&udp("10.1.0.9", "10.1.0.2", 100, 0))),
     );
     assert_eq!(relay.stats().dropped.by(DropCause::NoRoute), 1);
     // What no route matches is for the host side.
     relay.handle(
         Instant::ZERO,
-        frame(LINE, &framed(&udp("10.3.0.9", "10.200.0.2", 100, 0))),
+        frame(LINE, &framed(&udp("10.1.0.9", "10.200.0.2", 100, 0))),
     );
     assert_eq!(pull_all(&mut relay, PortId::HOST, Instant::ZERO).len(), 1);
 }

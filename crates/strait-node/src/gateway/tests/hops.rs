@@ -281,7 +281,8 @@ fn senders_stop_before_a_relay_has_to_drop() {
 
 #[test]
 fn a_host_side_that_is_not_there_holds_nobody_up() {
-    let mut nodes = [node(END, 1), node(END, 2)];
+    let other = END.replace("10.9.0.1", "10.9.0.2");
+    let mut nodes = [node(END, 1), node(&other, 2)];
     talk(ms(0), &mut nodes, &PAIR);
     let event = PortEvent::Down(DownCause::Device);
     let port = PortId::HOST;

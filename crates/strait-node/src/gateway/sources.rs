@@ -1,0 +1,116 @@
+//! Where a packet's source may lie. What comes by a link has to lie beyond it, as far as routes
+//! tell (RFC 2827, RFC 3704 section 2), and nobody has an address that means something else to each
+//! host (RFC 1812 section 5.3.7).
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use strait_core::{Packet, PortId};
+use strait_wire::ip::Chatter;
+
+use super::port::Port;
+use super::{Gateway, HOST};
+use crate::route::Hop;
+
+impl Gateway {
+    /// Whether a packet that came by a link says of itself what can't be there.
+    pub(super) fn has_wrong_source(&self, packet: &Packet, from: Hop) -> bool {
+        let info = packet.info();
+        if from == HOST {
+            return false;
+        }
+        // Who asks for an address has none yet. Unless the port lets such chatter pass, it doesn't
+        // come this far.
+        let asks = info.src.is_unspecified() && Chatter::of(packet.bytes(), info).is_some();
+        (is_nobodys(info.src) && !asks)
+            || (is_nobodys(info.dst) && !info.dst.is_multicast() && info.dst != Ipv4Addr::BROADCAST)
+            || self.own.iter().any(|own| own.address == info.src)
+            || self.lan().is_some_and(|lan| lan.is_own(info.src))
+            || self.lies_elsewhere(info.src, from.port)
+    }
+
+    /// Whether routes tell that an address doesn't lie behind the port that it came by.
+    fn lies_elsewhere(&self, src: IpAddr, by: PortId) -> bool {
+        if self.ports[by.index()].takes_any_source() {
+            return false;
+        }
+        match self.lies_behind(src) {
+            None => false,
+            Some(PortId::HOST) => true,
+            // Routes that change by themselves lead there and back by different ways for a while,
+            // and by a port that no route names there may be no way back at all.
+            Some(port) => port != by && self.fixed && self.routes.names(by),
+        }
+    }
+
+    /// Behind which port an address lies, if that is known. A route to everywhere tells nothing.
+    fn lies_behind(&self, address: IpAddr) -> Option<PortId> {
+        if is_of_the_link(address) {
+            return None;
+        }
+        let routed = self.routes.matching(address);
+        let routed = routed.filter(|(prefix, _)| prefix.length > 0);
+        let length = routed.map_or(0, |(prefix, _)| prefix.length);
+        // On a TUN interface the network of an own address is as a rule the line itself.
+        let mut near = self.own.iter().filter(|_| self.has_ethernet());
+        if near.any(|own| own.contains(address) && own.length > length) {
+            return Some(PortId::HOST);
+        }
+        routed.map(|(_, hop)| hop.port)
+    }
+
+    fn has_ethernet(&self) -> bool {
+        self.ports.first().is_some_and(|host| host.lan().is_some())
+    }
+
+    /// Whether a packet is one that no router passes on (RFC 3927 section 7, RFC 4291 section
+    /// 2.5.6). A line between two TUN interfaces is one link; an Ethernet, or another line, is
+    /// another.
+    pub(super) fn stays_on_link(&self, packet: &Packet, from: Hop, hop: Option<Hop>) -> bool {
+        let info = packet.info();
+        let of_the_link = is_of_the_link(info.src) || is_of_the_link(info.dst);
+        let relayed = from != HOST && hop.is_some_and(|hop| hop != HOST);
+        of_the_link && !info.dst.is_multicast() && (relayed || self.has_ethernet())
+    }
+}
+
+/// Addresses that mean something else on each network.
+pub(super) fn is_of_the_link(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_loopback(),
+    }
+}
+
+/// Whether an address is no single host's on any network.
+fn is_nobodys(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => is_nobodys_v4(v4),
+        IpAddr::V6(v6) => is_nobodys_v6(v6),
+    }
+}
+
+/// This network, loopback, groups, all (RFC 6890 section 2.2.2).
+fn is_nobodys_v4(address: Ipv4Addr) -> bool {
+    let this_network = address.octets()[0] == 0;
+    this_network || address.is_loopback() || address.is_multicast() || address.is_broadcast()
+}
+
+/// Unspecified, loopback and groups; IPv4 addresses as programs write them, which are on no wire
+/// (RFC 4291 section 2.5.5); and 6to4 (RFC 3056) and translated ones (RFC 6052) of such addresses.
+fn is_nobodys_v6(address: Ipv6Addr) -> bool {
+    let v4 = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0 | 0xffff, ..] => true,
+        [0x2002, high, low, ..] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            is_nobodys_v4(v4(high, low))
+        }
+        _ => address.is_multicast(),
+    }
+}
+
+impl Port {
+    /// Whether its sources aren't held to what routes tell.
+    fn takes_any_source(&self) -> bool {
+        self.config().is_none_or(|config| config.any_source)
+    }
+}
