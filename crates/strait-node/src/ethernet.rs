@@ -182,8 +182,18 @@ impl Station {
         };
         match Discovery::parse(packet) {
             Some(message) => self.hear_discovery(now, packet, message, frame.src, claim),
+            None if self.is_astray(&frame, packet, claim) => Heard::Foreign,
             None => Heard::Packet(packet),
         }
+    }
+
+    /// Whether a packet for one host has come to all stations: no router passes that on (RFC 1812
+    /// section 5.3.4), or each would.
+    fn is_astray(&self, frame: &Frame<'_>, packet: &[u8], claim: impl Fn(IpAddr) -> Claim) -> bool {
+        let to_one = |info: PacketInfo| Mac::of_many(info.dst).is_none().then_some(info.dst);
+        let dst = PacketInfo::parse(packet).ok().and_then(to_one);
+        let others = dst.is_some_and(|dst| claim(dst) != Claim::Own);
+        self.router && frame.dst.is_group() && others
     }
 
     fn hear_arp(

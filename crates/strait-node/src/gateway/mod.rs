@@ -2,6 +2,7 @@
 //! room for them.
 
 mod agree;
+mod circles;
 mod headers;
 mod hops;
 mod icmp;
@@ -36,12 +37,13 @@ use strait_wire::ip::{self, IcmpError, Unreachable};
 #[cfg(test)]
 mod tests;
 
+use self::circles::Circles;
 pub(crate) use self::headers::{GROWTH_OCTETS_MAX, NOTE_OCTETS_MAX};
 use self::hops::Egress;
 use self::icmp::ErrorLimit;
 use self::port::Port;
 use crate::answers::Answers;
-use crate::config::{InvalidConfig, NodeConfig, PortConfig, Routing, own_address};
+use crate::config::{HostKind, InvalidConfig, NodeConfig, PortConfig, Routing, own_address};
 use crate::route::{Hop, Routes};
 
 /// The host side as a way.
@@ -72,6 +74,8 @@ pub struct Gateway {
     arrived: Vec<Vec<u8>>,
     /// What left networks of reliable hops here, where there are such.
     egress: Option<Egress>,
+    /// What came lately, where an Ethernet may bring it back.
+    circles: Option<Circles>,
     /// Routes are those of the configuration.
     fixed: bool,
     /// A port remembers flows.
@@ -121,6 +125,7 @@ impl Gateway {
             stopping: false,
             arrived: Vec::new(),
             egress: config.has_hops().then(Egress::default),
+            circles: (config.host.kind == HostKind::Tap).then(Circles::default),
             fixed: config.routing == Routing::Static,
             remembers: config.ports.iter().any(|port| port.remember_flows),
             stores: VecDeque::new(),
@@ -178,11 +183,13 @@ impl Gateway {
             let error = IcmpError::Unreachable(Unreachable::NoRoute);
             return self.refuse(now, packet, DropCause::NoRoute, error, from);
         };
+        if self.comes_back(now, &packet, from.port) {
+            return self.ledger.drop(now, packet, DropCause::Duplicate);
+        }
         if let Some(mark) = verdict.mark {
             packet.set_dscp(mark);
         }
-        let relayed = from != HOST && hop != HOST;
-        if relayed && !packet.decrement_hop_limit() {
+        if self.counts_hop(&packet, from, hop) && !packet.decrement_hop_limit() {
             return self.refuse(
                 now,
                 packet,

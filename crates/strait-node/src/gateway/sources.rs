@@ -58,6 +58,18 @@ impl Gateway {
         routed.map(|(_, hop)| hop.port)
     }
 
+    /// Whether a packet takes a hop here. Hosts on both sides of a link may share one network, and
+    /// the gateways stand for each other's; what another router on the Ethernet hands over to a
+    /// link takes one, as from link to link. What routers say to neighbours has none to spare.
+    pub(super) fn counts_hop(&self, packet: &Packet, from: Hop, hop: Hop) -> bool {
+        let info = packet.info();
+        let handed = || {
+            let near = self.lies_behind(info.src) == Some(PortId::HOST);
+            self.has_ethernet() && !near && !is_local_group(info.dst)
+        };
+        hop != HOST && (from != HOST || handed())
+    }
+
     fn has_ethernet(&self) -> bool {
         self.ports.first().is_some_and(|host| host.lan().is_some())
     }
@@ -78,6 +90,14 @@ pub(super) fn is_of_the_link(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),
         IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_loopback(),
+    }
+}
+
+/// Groups that no router passes on (RFC 5771 section 4, RFC 4291 section 2.7).
+fn is_local_group(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => matches!(v4.octets(), [224, 0, 0, _]) || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_multicast() && v6.segments()[0] & 0xf <= 2,
     }
 }
 

@@ -16,6 +16,7 @@ use strait_wire::ip::{EchoKind, PacketInfo};
 use super::*;
 
 mod adapter;
+mod circles;
 mod gaps;
 mod headers;
 mod hellos;
