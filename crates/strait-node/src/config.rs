@@ -31,6 +31,7 @@ mod hf_access;
 mod hf_client;
 mod hf_modem;
 mod host;
+mod names;
 
 pub use self::address::PortAddress;
 pub use self::compression::{Checksums, Compression, ContextConfig, PayloadCompression};
@@ -446,9 +447,7 @@ impl NodeConfig {
 
     /// Checks what the form of the file can't express.
     pub fn validate(&self) -> Result<(), InvalidConfig> {
-        if self.name.is_empty() {
-            return Err(invalid("name", "is empty: give the node a name"));
-        }
+        self.validate_names()?;
         self.host.validate()?;
         if self.ports.len() > Self::PORTS_MAX {
             return Err(invalid(

@@ -11,6 +11,7 @@ use strait_core::units::Octets;
 use strait_wire::ethernet::{self, Mac};
 use strait_wire::hash::hash64;
 
+use super::names::check_interface;
 use super::{InvalidConfig, RouteConfig, check_mtu, default_mtu, invalid};
 
 /// The host side: where applications are.
@@ -134,8 +135,9 @@ impl HostConfig {
                 "must be 1280 to 65521 octets on a TAP",
             ));
         }
-        if self.interface.is_empty() || self.interface.len() > 15 {
-            return Err(invalid("[host] interface", "must have 1 to 15 characters"));
+        check_interface("[host] interface", &self.interface)?;
+        if let Some(bridge) = &self.bridge {
+            check_interface("[host] bridge", bridge)?;
         }
         let tap = self.kind == HostKind::Tap;
         for (key, present, of_tap) in [
