@@ -31,6 +31,7 @@ pub mod namespace;
 pub mod netlink;
 mod no_medium;
 pub mod node_loop;
+mod own_file;
 mod packets_file;
 pub mod port_io;
 pub mod pty;

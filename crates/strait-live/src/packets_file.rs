@@ -1,6 +1,5 @@
 //! A line for each packet that ended in a gateway: where its time went.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -12,6 +11,7 @@ use strait_core::time::{Duration, Instant};
 use crate::bench::FateSink;
 use crate::clock::Clock;
 use crate::error::{Doing, Error};
+use crate::own_file;
 use crate::voice::monotonic;
 
 /// A packet's stay in a gateway, as a line of JSON. Times are of the kernel's monotonic clock, so
@@ -63,7 +63,8 @@ const LINES_MAX: u64 = 1_000_000;
 /// Writes packets to a new file. A file that can't be written any more, or is full, ends with a
 /// warning; the gateway goes on. What is in the buffer is written when the gateway ends.
 pub(crate) fn sink(clock: Clock, path: &Path) -> Result<FateSink, Error> {
-    let file = File::create(path).doing(|| format!("write {}", path.display()))?;
+    let file = own_file::create(path).doing(|| format!("write {}", path.display()));
+    let file = file.map_err(own_file::with_remedy)?;
     let mut file = Some(BufWriter::new(file));
     let origin = monotonic().since(clock.now());
     let (path, mut lines) = (path.to_owned(), 0);
@@ -129,6 +130,20 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, &text[..text.len() - 5]).unwrap();
         assert_eq!(read(&path), whole[..1]);
+    }
+
+    #[test]
+    fn only_the_owner_may_read_them() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("packets");
+        drop(sink(Clock::start(), &path).unwrap());
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let error = sink(Clock::start(), &link).err().unwrap().to_string();
+        assert!(error.contains("a symbolic link is there"), "{error}");
     }
 
     #[test]

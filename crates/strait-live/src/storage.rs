@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -15,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use strait_core::node::{StoreError, StoreOp, Ticket};
 
 use crate::error::{Doing, Error};
+use crate::own_file;
 
 /// The most octets of the file: it is written whole each time.
 const OCTETS_MAX: usize = 1 << 20;
@@ -68,7 +68,7 @@ impl Storage {
         };
         let remedy = "its folder has to exist, and the gateway has to be allowed to write there";
         let values = read().doing(doing);
-        let values = values.map_err(|error| error.with_remedy(remedy))?;
+        let values = values.map_err(|error| own_file::with_remedy(error.with_remedy(remedy)))?;
         let (bell, ringer) = UnixStream::pair().doing(doing)?;
         bell.set_nonblocking(true).doing(doing)?;
         ringer.set_nonblocking(true).doing(doing)?;
@@ -159,7 +159,7 @@ impl Drop for Storage {
 }
 
 fn read(path: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
-    let file = match File::open(path) {
+    let file = match own_file::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(error) => return Err(error),
@@ -227,9 +227,7 @@ fn write(path: &Path, text: &[u8]) -> Result<(), StoreError> {
 /// Puts a new file in the place of the old one. When this returns, it is on the device.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let new = beside(path, "new");
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(&new)?;
+    let mut file = own_file::create(&new)?;
     file.write_all(text)?;
     file.sync_all()?;
     fs::rename(&new, path)?;
@@ -319,6 +317,24 @@ mod tests {
         let batch = vec![StoreOp::Put(vec![0xff], vec![])];
         assert_eq!(storage.begin(Ticket(2), batch), Err(StoreError::Failed));
         assert!(storage.contents().is_empty());
+    }
+
+    #[test]
+    fn nothing_else_than_a_file_is_taken_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.state");
+        let other = folder.path().join("other");
+        fs::write(&other, "another's").unwrap();
+        for at in [&path, &beside(&path, "new")] {
+            std::os::unix::fs::symlink(&other, at).unwrap();
+            let error = Storage::open(&path).unwrap_err().to_string();
+            assert!(error.contains("a symbolic link is there"), "{error}");
+            fs::remove_file(at).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&other).unwrap(), "another's");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let error = Storage::open(&path).unwrap_err().to_string();
+        assert!(error.contains("a pipe is there"), "{error}");
     }
 
     #[test]
