@@ -14,7 +14,7 @@ use strait_core::stats::Agreement;
 use strait_core::time::{Duration, Instant};
 
 use crate::port_io::{PortIo, Sent};
-use crate::service::PortStatus;
+use crate::service::{JournalStatus, PortStatus};
 use crate::storage::Storage;
 use crate::streams::Streams;
 
@@ -25,6 +25,11 @@ pub trait Recorder {
 
     /// The node was pulled, and gave octets.
     fn pulled(&mut self, now: Instant, port: PortId, room: Room, meta: &TxMeta, octets: &[u8]);
+
+    /// How it is, if it writes a journal.
+    fn status(&self) -> Option<JournalStatus> {
+        None
+    }
 }
 
 /// Sees the end of each packet's stay.

@@ -14,7 +14,7 @@ use strait_core::time::Instant;
 use strait_world::report::StationReport;
 
 use crate::gateway_flows::{FlowRow, PortFlows};
-use crate::service::{PortStatus, Timers, View};
+use crate::service::{JournalStatus, PortStatus, Timers, View};
 use crate::status::{Content, Format};
 
 /// How long line parts of delays are known: a host can't see when octets arrive.
@@ -41,6 +41,9 @@ pub struct GatewayStatus {
     pub flows: Vec<FlowRow>,
     /// How soon the system woke it when a moment had come.
     pub timers: Late,
+    /// Its journal; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<JournalStatus>,
 }
 
 /// How late a gateway is woken.
@@ -235,6 +238,7 @@ impl GatewayStatus {
             classes: stats.classes.iter().map(Class::new).collect(),
             flows: flows.collect(),
             timers: Late::new(view.timers),
+            journal: view.journal.cloned(),
         }
     }
 }
@@ -438,12 +442,18 @@ mod tests {
         ];
         let mut timers = Timers::default();
         timers.record(2_000_000);
+        let journal = JournalStatus {
+            file: "/tmp/a.journal".into(),
+            octets: 700,
+            ended: Some("No space left on device".into()),
+        };
         let view = View {
             now: Instant::from_secs(60),
             stats: &stats,
             flows: &[call()],
             ports: &ports,
             timers: &timers,
+            journal: Some(&journal),
         };
         content("a".into())(format, &view)
     }
@@ -464,6 +474,8 @@ mod tests {
             "0",
         ]);
         assert!(text.contains("\nline: lost its device\n"), "{text}");
+        let ended = "\njournal: /tmp/a.journal ENDED at 700 octets: No space left on device\n";
+        assert!(text.contains(ended), "{text}");
         assert!(
             text.contains("on the line: predicted by its rate"),
             "{text}"
@@ -511,6 +523,7 @@ mod tests {
         assert_eq!(status["ports"][1]["use"], 0.5);
         assert_eq!(status["ports"][1]["problem"], "lost its device");
         assert_eq!(status["local"]["chatter"]["mdns"]["octets"], 80);
+        assert_eq!(status["journal"]["ended"], "No space left on device");
         assert_eq!(status["ports"][0].get("urgent"), None);
         assert_eq!(status["ports"][1]["urgent"]["suspended"], 3);
         assert_eq!(status["timers"]["late_max_s"], 0.002);

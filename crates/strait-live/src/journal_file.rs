@@ -1,10 +1,9 @@
 //! The journal on disk: what `strait replay` reads.
 
 use std::cell::RefCell;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -17,7 +16,8 @@ use strait_node::journal::{JournalSettings, JournalWriter, config_to_text};
 
 use crate::error::{Doing, Error};
 use crate::node_loop::Recorder;
-use crate::service::{Service, View};
+use crate::own_file;
+use crate::service::{JournalStatus, Service, View};
 
 /// The longest that a record waits for its way to the file: so much is lost at most when the
 /// gateway is killed.
@@ -42,6 +42,8 @@ struct Journal {
     path: PathBuf,
     /// `None` after the journal's end.
     file: Option<File>,
+    /// Why it ended.
+    ended: Option<String>,
     writer: JournalWriter,
     buffer: Vec<u8>,
     /// When the buffer is to be written out, if there is anything in it.
@@ -51,15 +53,18 @@ struct Journal {
 }
 
 impl JournalFile {
-    /// Begins the journal of a node that is about to boot; what the file held is gone.
+    /// Begins the journal of a node that is about to boot. Those of earlier runs are kept under
+    /// other names.
     ///
     /// # Errors
-    /// The file can't be made or written, or the configuration can't be written as text.
+    /// The file can't be made or written, something else than a file is there, or the configuration
+    /// can't be written as text.
     pub fn create(config: &JournalConfig, node: &NodeConfig, boot: &Boot) -> Result<Self, Error> {
         let path = Path::new(&config.file);
         let doing = || format!("begin journal `{}`", path.display());
         let text = config_to_text(node).map_err(|why| Error::invalid(doing(), why))?;
-        let file = open(path).doing(doing)?;
+        let file = put_aside(path, config.keep).and_then(|()| own_file::create(path));
+        let file = file.doing(doing).map_err(own_file::with_remedy)?;
         let settings = JournalSettings {
             octets_max: config.octets_max.0,
             mask_payloads: config.mask_payloads,
@@ -69,6 +74,7 @@ impl JournalFile {
         let mut journal = Journal {
             path: path.to_path_buf(),
             file: Some(file),
+            ended: None,
             writer,
             buffer,
             due: None,
@@ -84,15 +90,29 @@ impl JournalFile {
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    let file = options.open(path)?;
-    // One that was there keeps its mode otherwise. A device or pipe keeps it in any case.
-    if file.metadata()?.is_file() {
-        file.set_permissions(Permissions::from_mode(0o600))?;
+/// Makes place for a new journal: the one at `path` becomes `path.1`, that one `path.2` and so on;
+/// the last one goes.
+fn put_aside(path: &Path, keep: u8) -> io::Result<()> {
+    // An empty one says nothing about a crash.
+    if !own_file::check(path)? || fs::metadata(path)?.len() == 0 {
+        return Ok(());
     }
-    Ok(file)
+    for number in (0..keep).rev() {
+        let from = earlier(path, number);
+        if own_file::check(&from)? {
+            fs::rename(from, earlier(path, number + 1))?;
+        }
+    }
+    Ok(())
+}
+
+/// The journal of so many runs ago.
+fn earlier(path: &Path, number: u8) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    if number > 0 {
+        name.push(format!(".{number}"));
+    }
+    name.into()
 }
 
 impl Journal {
@@ -109,13 +129,15 @@ impl Journal {
         }
         if ended && self.file.take().is_some() {
             let octets = self.writer.written_octets();
-            tracing::info!(path = %self.path.display(), octets, "the journal has its full size");
+            self.ended = Some(String::from("it has its full size"));
+            tracing::warn!(path = %self.path.display(), octets, "the journal has its full size");
         }
     }
 
     fn flush(&mut self) {
         if let Err(error) = self.write_out() {
             self.file = None;
+            self.ended = Some(error.to_string());
             tracing::warn!(path = %self.path.display(), %error, "the journal ends here");
         }
     }
@@ -141,6 +163,15 @@ impl Drop for Journal {
 }
 
 impl Recorder for JournalFile {
+    fn status(&self) -> Option<JournalStatus> {
+        let journal = self.0.borrow();
+        Some(JournalStatus {
+            file: journal.path.display().to_string(),
+            octets: journal.writer.written_octets(),
+            ended: journal.ended.clone(),
+        })
+    }
+
     fn input(&mut self, now: Instant, input: &Input<'_>) {
         let append = |writer: &mut JournalWriter, out: &mut Vec<u8>| writer.input(now, input, out);
         self.0.borrow_mut().record(now, append);
@@ -173,6 +204,8 @@ impl Service for JournalFlusher {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use strait_core::NeighbourId;
     use strait_core::node::{NodeFactory, PortEvent, PortState};
@@ -204,6 +237,7 @@ baud = 9600
     fn config(path: &Path, octets_max: u64) -> JournalConfig {
         JournalConfig {
             file: path.to_str().unwrap().into(),
+            keep: 2,
             octets_max: Octets(octets_max),
             mask_payloads: false,
         }
@@ -222,12 +256,13 @@ baud = 9600
             flows: &[],
             ports: &[],
             timers: &TIMERS,
+            journal: None,
         }
     }
 
     /// Records in the file, and how it ends.
     fn read(path: &Path) -> (usize, JournalEnd) {
-        let octets = std::fs::read(path).unwrap();
+        let octets = fs::read(path).unwrap();
         let mut reader = JournalReader::new(&octets).unwrap();
         (reader.by_ref().count(), reader.end().unwrap())
     }
@@ -261,13 +296,52 @@ baud = 9600
     }
 
     #[test]
+    fn a_start_keeps_the_journals_of_earlier_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.journal");
+        let inputs = |number: u8| {
+            let octets = fs::read(earlier(&path, number));
+            octets.map_or(0, |octets| JournalReader::new(&octets).unwrap().count())
+        };
+        for run in 1..=4 {
+            let mut file = begin(&path, 1_000_000);
+            for _ in 0..run {
+                file.input(Instant::ZERO, &Input::Timeout);
+            }
+        }
+        assert_eq!([0, 1, 2, 3].map(inputs), [4, 3, 2, 0]);
+        // Without any kept, and from something else than a file.
+        let none = JournalConfig {
+            keep: 0,
+            ..config(&path, 1000)
+        };
+        drop(JournalFile::create(&none, &node(), &Boot::default()).unwrap());
+        assert_eq!([0, 1, 2].map(inputs), [0, 3, 2]);
+    }
+
+    #[test]
+    fn a_pipe_or_a_device_is_no_place_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        for path in [&pipe, &link, Path::new("/dev/full")] {
+            let config = config(path, 1000);
+            let error = JournalFile::create(&config, &node(), &Boot::default());
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("is there (only a file"), "{error}");
+        }
+    }
+
+    #[test]
     fn only_the_owner_may_read_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.journal");
-        std::fs::write(&path, "old").unwrap();
-        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         drop(begin(&path, 1_000_000));
-        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(read(&path), (0, JournalEnd::Closed));
     }
@@ -280,9 +354,11 @@ baud = 9600
         for ns in 0..500 {
             file.input(Instant::from_nanos(ns), &Input::Timeout);
         }
+        let status = file.status().unwrap();
+        assert_eq!(status.ended.as_deref(), Some("it has its full size"));
         drop(file);
         assert_eq!(read(&path).1, JournalEnd::Limit);
-        assert!(std::fs::metadata(&path).unwrap().len() <= 600);
+        assert!(fs::metadata(&path).unwrap().len() <= 600);
     }
 
     #[test]
@@ -290,10 +366,14 @@ baud = 9600
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.journal");
         let mut file = begin(&path, 1_000_000);
-        file.0.borrow_mut().file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let full = fs::OpenOptions::new().write(true).open("/dev/full");
+        file.0.borrow_mut().file = Some(full.unwrap());
+        assert_eq!(file.status().unwrap().ended, None);
         file.input(Instant::ZERO, &Input::Timeout);
         file.input(Instant::from_secs(1), &Input::Timeout);
         assert!(file.0.borrow().file.is_none());
+        let why = file.status().unwrap().ended.unwrap();
+        assert!(why.starts_with("No space left on device"), "{why}");
         file.input(Instant::from_secs(3), &Input::Timeout);
         assert_eq!(file.flusher().wake(), None);
         assert!(file.0.borrow().buffer.is_empty());
@@ -350,7 +430,7 @@ baud = 9600
             pulls += 1;
         }
         drop(file);
-        let report = replay(&std::fs::read(&path).unwrap()).unwrap();
+        let report = replay(&fs::read(&path).unwrap()).unwrap();
         assert_eq!((report.inputs, report.pulls), (2, pulls));
         assert!(report.octets > PACKET.len() as u64);
         assert_eq!(

@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
+use serde::Serialize;
 use strait_core::flow::Flow;
 use strait_core::node::{Command, RouteChange};
 use strait_core::stats::{Histogram, Stats};
@@ -46,6 +47,19 @@ pub struct View<'a> {
     pub ports: &'a [PortStatus],
     /// How the system serves the event loop.
     pub timers: &'a Timers,
+    /// The journal, where there is one.
+    pub journal: Option<&'a JournalStatus>,
+}
+
+/// How a journal is.
+#[derive(Clone, Debug, Serialize)]
+pub struct JournalStatus {
+    /// Its file.
+    pub file: String,
+    /// What was written so far.
+    pub octets: u64,
+    /// Why nothing more is written; null while it goes on.
+    pub ended: Option<String>,
 }
 
 /// How soon the system woke the event loop when a moment had come.

@@ -403,8 +403,12 @@ pub struct StateConfig {
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct JournalConfig {
-    /// The file; it is begun anew at each start.
+    /// The file; each start begins a new one. Those of earlier runs are `FILE.1`, the last one,
+    /// `FILE.2` and so on.
     pub file: String,
+    /// How many of those are kept; 3 without the key. With 0, each start destroys the last one.
+    #[serde(default = "JournalConfig::default_keep")]
+    pub keep: u8,
     /// The journal ends, with a note, when it has this size.
     #[serde(default = "JournalConfig::default_octets_max")]
     pub octets_max: Octets,
@@ -414,6 +418,11 @@ pub struct JournalConfig {
 }
 
 impl JournalConfig {
+    /// Journals of earlier runs that are kept where the configuration does not say.
+    pub const fn default_keep() -> u8 {
+        3
+    }
+
     /// The size of a journal whose configuration does not say.
     pub const fn default_octets_max() -> Octets {
         Octets(100_000_000)

@@ -10,7 +10,7 @@ use strait_world::table::{Cell, Column, Table};
 
 use super::{Class, GatewayStatus, Late, Packets, Port};
 use crate::gateway_flows::flows_text;
-use crate::service::View;
+use crate::service::{JournalStatus, View};
 
 pub(super) fn text(name: &str, view: &View<'_>) -> String {
     let status = GatewayStatus::new(name, view);
@@ -23,6 +23,12 @@ pub(super) fn text(name: &str, view: &View<'_>) -> String {
         if let Some(problem) = &port.problem {
             let _ = writeln!(text, "{}: {problem}", port.name);
         }
+    }
+    if let Some(journal) = &status.journal
+        && let Some(why) = &journal.ended
+    {
+        let JournalStatus { file, octets, .. } = journal;
+        let _ = writeln!(text, "journal: {file} ENDED at {octets} octets: {why}");
     }
     let urgent = urgent_table(&status.ports);
     if !urgent.rows.is_empty() {

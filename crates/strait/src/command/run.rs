@@ -112,6 +112,7 @@ fn override_keys(config: &mut NodeConfig, args: &Args) -> Result<(), BadInput> {
 fn journal_at(file: &str) -> JournalConfig {
     JournalConfig {
         file: file.to_owned(),
+        keep: JournalConfig::default_keep(),
         octets_max: JournalConfig::default_octets_max(),
         mask_payloads: false,
     }
