@@ -31,13 +31,16 @@ pub enum Listener {
 }
 
 /// Serves requests of few local clients. A client that sends too much, or takes too long to send
-/// or to read, is cut: nothing it does can hold the event loop up.
+/// or to read, is cut, and between two turns the server rests: nothing that clients do, nor how
+/// many there are, can hold the event loop up.
 pub struct Server {
     listener: Listener,
     answerer: Answerer,
     clients: Vec<Client>,
     /// While the system has no descriptor for a new client: when to try again.
     paused_until: Option<Instant>,
+    /// After a turn: when the next one may be.
+    rests_until: Option<Instant>,
 }
 
 struct Client {
@@ -61,6 +64,9 @@ const REQUEST_OCTETS_MAX: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Rest after each turn, in which one client may come: not more than a hundred answers a second,
+/// and nobody who asks by hand notices.
+const REST: Duration = Duration::from_millis(10);
 
 impl Server {
     /// A server on `listener`.
@@ -77,6 +83,7 @@ impl Server {
             answerer,
             clients: Vec::new(),
             paused_until: None,
+            rests_until: None,
         })
     }
 
@@ -85,22 +92,20 @@ impl Server {
             return;
         }
         self.paused_until = None;
-        while self.clients.len() < CLIENTS_MAX {
-            match self.listener.accept() {
-                Ok(stream) => self.clients.push(Client {
-                    stream,
-                    request: Vec::new(),
-                    answer: None,
-                    written: 0,
-                    cut_at: now + PATIENCE,
-                }),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // Out of descriptors, mostly: the listener stays readable, so look away a while.
-                Err(_) => {
-                    self.paused_until = Some(now + ACCEPT_PAUSE);
-                    break;
-                }
-            }
+        if self.clients.len() == CLIENTS_MAX {
+            return;
+        }
+        match self.listener.accept() {
+            Ok(stream) => self.clients.push(Client {
+                stream,
+                request: Vec::new(),
+                answer: None,
+                written: 0,
+                cut_at: now + PATIENCE,
+            }),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // Out of descriptors, mostly: the listener stays readable, so look away a while.
+            Err(_) => self.paused_until = Some(now + ACCEPT_PAUSE),
         }
     }
 }
@@ -202,6 +207,9 @@ impl AsFd for Listener {
 
 impl Service for Server {
     fn interests(&self) -> Vec<(BorrowedFd<'_>, bool)> {
+        if self.rests_until.is_some() {
+            return Vec::new();
+        }
         let clients = self.clients.iter();
         let mut fds: Vec<_> = clients
             .map(|client| (client.stream.as_fd(), client.answer.is_some()))
@@ -213,6 +221,15 @@ impl Service for Server {
     }
 
     fn serve(&mut self, view: &View<'_>) {
+        match self.rests_until {
+            Some(until) if view.now < until => return,
+            // What came meanwhile shows when it is looked for.
+            Some(_) => {
+                self.rests_until = None;
+                return;
+            }
+            None => self.rests_until = Some(view.now + REST),
+        }
         self.accept(view.now);
         let answerer = &mut self.answerer;
         self.clients
@@ -221,7 +238,8 @@ impl Service for Server {
 
     fn wake(&self) -> Option<Instant> {
         let cuts = self.clients.iter().map(|client| client.cut_at);
-        cuts.chain(self.paused_until).min()
+        self.rests_until
+            .or_else(|| cuts.chain(self.paused_until).min())
     }
 }
 
@@ -231,5 +249,56 @@ impl fmt::Debug for Server {
             .field("listener", &self.listener)
             .field("clients", &self.clients.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use strait_core::stats::Stats;
+
+    use super::*;
+    use crate::service::Timers;
+
+    #[test]
+    fn a_flood_of_requests_is_answered_a_hundred_times_a_second() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let answers = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&answers);
+        let answerer: Answerer = Box::new(move |_, _| {
+            counted.set(counted.get() + 1);
+            Answer::Full(b"fine".into())
+        });
+        let listener = Listener::Unix(UnixListener::bind(&path).unwrap());
+        let mut server = Server::new(listener, answerer).unwrap();
+        let (stats, timers) = (Stats::default(), Timers::default());
+        let (mut turns, mut asked) = (0, Vec::new());
+        // The loop turns as often as anything is ready, a thousand times in each millisecond.
+        for now in (0..1_000_000_000).step_by(1000).map(Instant::from_nanos) {
+            let due = server.wake().is_some_and(|at| at <= now);
+            if !due && server.interests().is_empty() {
+                continue;
+            }
+            while asked.len() < 20 {
+                asked.push(UnixStream::connect(&path).unwrap());
+            }
+            turns += 1;
+            let before = answers.get();
+            server.serve(&View {
+                now,
+                stats: &stats,
+                flows: &[],
+                ports: &[],
+                timers: &timers,
+                journal: None,
+            });
+            asked.drain(..answers.get() - before);
+        }
+        // One turn works, the next ends the rest.
+        assert_eq!(answers.get(), 100);
+        assert!(turns <= 200, "{turns}");
     }
 }
