@@ -107,6 +107,37 @@ pub struct TunPort {
 struct Ethernet {
     /// The bridge that it becomes a port of.
     bridge: Option<String>,
+    ration: Ration,
+}
+
+/// How many frames of an Ethernet are heard. All stations hear a storm of questions there; a
+/// gateway that runs ahead of other programs would do nothing else, nor would they. What is too
+/// much stays in the interface's queue, which drops what it can't hold.
+#[derive(Clone, Debug, Default)]
+struct Ration {
+    /// End of the time for which the frames are counted.
+    until: Instant,
+    frames: u32,
+}
+
+impl Ration {
+    /// 32,000 frames a second, more than any link takes that is worth a gateway.
+    const FRAMES: u32 = 256;
+    const EACH: Duration = Duration::from_millis(8);
+
+    /// Whether a frame may be heard now.
+    fn allows(&mut self, now: Instant) -> bool {
+        if now >= self.until {
+            self.until = now + Self::EACH;
+            self.frames = 0;
+        }
+        self.frames < Self::FRAMES
+    }
+
+    /// While no more are heard: until when.
+    fn rests(&self) -> Option<Instant> {
+        (self.frames >= Self::FRAMES).then_some(self.until)
+    }
 }
 
 /// Rate that the host side reports: no line stands behind it.
@@ -132,9 +163,16 @@ impl TunPort {
     /// kernel's own end of it is a station like others, and is let speak.
     pub fn tap(config: TunConfig, bridge: Option<String>) -> Self {
         Self {
-            ethernet: Some(Ethernet { bridge }),
+            ethernet: Some(Ethernet {
+                bridge,
+                ration: Ration::default(),
+            }),
             ..Self::new(config)
         }
+    }
+
+    fn rests(&self) -> Option<Instant> {
+        self.ethernet.as_ref()?.ration.rests()
     }
 
     const fn frame_octets_max(&self) -> u32 {
@@ -189,7 +227,7 @@ impl TunPort {
                 // that does multicast.
                 netlink.set_multicast(link.index, name, false)?;
             }
-            Some(Ethernet { bridge }) => {
+            Some(Ethernet { bridge, .. }) => {
                 if let Some(bridge) = bridge {
                     netlink.join_bridge(link.index, name, bridge)?;
                 }
@@ -247,7 +285,20 @@ impl PortIo for TunPort {
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.file.as_ref().map(AsFd::as_fd)
+        let listens = self.rests().is_none();
+        let file = self.file.as_ref().filter(|_| listens);
+        file.map(AsFd::as_fd)
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.rests()
+    }
+
+    fn tick(&mut self, _now: Instant) -> io::Result<()> {
+        if let Some(ethernet) = &mut self.ethernet {
+            ethernet.ration.frames = 0;
+        }
+        Ok(())
     }
 
     fn room(&mut self, now: Instant) -> Result<Room, Option<Instant>> {
@@ -286,12 +337,20 @@ impl PortIo for TunPort {
         true
     }
 
-    fn receive(&mut self, _now: Instant, buffer: &mut [u8]) -> io::Result<Received> {
+    fn receive(&mut self, now: Instant, buffer: &mut [u8]) -> io::Result<Received> {
         let packets = self.ethernet.is_none();
+        let mut ethernet = self.ethernet.iter_mut();
+        if ethernet.any(|it| !it.ration.allows(now)) {
+            return Ok(Received::Nothing);
+        }
         let Some(file) = &mut self.file else {
             return Ok(Received::Nothing);
         };
-        match file.read(buffer) {
+        let read = file.read(buffer);
+        if let (Ok(_), Some(ethernet)) = (&read, &mut self.ethernet) {
+            ethernet.ration.frames += 1;
+        }
+        match read {
             Ok(0) => Err(Errno::ENODEV.into()),
             Ok(octets) if packets && is_chatter(&buffer[..octets]) => {
                 self.counts.chatter += 1;
@@ -345,6 +404,27 @@ fn is_gone(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_storm_is_heard_at_32_000_frames_a_second() {
+        let hear = |ration: &mut Ration, now: Instant| {
+            let heard = u32::from(ration.allows(now));
+            ration.frames += heard;
+            heard
+        };
+        let mut ration = Ration::default();
+        let mut heard = 0;
+        for us in 0..1_000_000 {
+            let now = Instant::from_nanos(us * 1000);
+            heard += hear(&mut ration, now);
+            assert!(ration.rests().is_none_or(|until| now < until));
+        }
+        assert_eq!(heard, 32_000);
+        // What comes in less than that is heard at once.
+        let mut ration = Ration::default();
+        let mut quiet = (0..25_000).map(|frame| Instant::from_nanos(frame * 40_000));
+        assert!(quiet.all(|now| hear(&mut ration, now) == 1));
+    }
 
     #[test]
     fn the_kernels_own_packets_are_told_from_those_of_applications() {
