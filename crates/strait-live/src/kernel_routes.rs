@@ -60,6 +60,7 @@ impl KernelRoutes {
         let mut netlink = Netlink::open()?;
         let interface = config.host.interface.clone();
         for ipv4 in [true, false] {
+            clear_leftovers(&mut netlink, ipv4)?;
             netlink.add_rule(ipv4, HANDED_BACK, &interface, false, None)?;
             netlink.add_rule(ipv4, FORWARDED, "lo", true, Some(TABLE))?;
         }
@@ -151,6 +152,19 @@ impl KernelRoutes {
     }
 }
 
+/// Removes rules of gateways that were killed: their interfaces are gone. The other kind of rule is
+/// the same for all gateways, and leads on where its table is empty.
+fn clear_leftovers(netlink: &mut Netlink, ipv4: bool) -> Result<(), Error> {
+    for gone in netlink.detached_rules(ipv4, HANDED_BACK)? {
+        netlink.delete_rule(ipv4, HANDED_BACK, &gone, false, None)?;
+        tracing::info!(
+            interface = gone,
+            "removed the routing rule of a killed gateway"
+        );
+    }
+    Ok(())
+}
+
 /// The addresses of all neighbours that have one.
 fn neighbours(config: &NodeConfig) -> Vec<(IpAddr, Way)> {
     let ports = (1..).map(PortId).zip(&config.ports);
@@ -234,6 +248,42 @@ mod tests {
     fn changes_at(routes: &mut KernelRoutes, now: Instant) -> Vec<RouteChange> {
         routes.read(now).unwrap();
         std::iter::from_fn(|| routes.poll_route()).collect()
+    }
+
+    #[test]
+    fn rules_that_a_killed_gateway_left_go_at_the_next_start() {
+        if !nix::unistd::Uid::effective().is_root() {
+            eprintln!("kernel routes: skipped, this needs root");
+            return;
+        }
+        let namespace = Namespace::create("gateway").unwrap();
+        let gateway = |interface: &str| {
+            let mut tun = TunPort::new(TunConfig {
+                interface: interface.into(),
+                addresses: Vec::new(),
+                routes: Vec::new(),
+                mtu: 1400,
+            });
+            let text = NODE.replace("strait0", interface);
+            let config: NodeConfig = config_text::parse("a.toml", &text).unwrap();
+            let routes = namespace.enter(|| {
+                tun.open(Instant::ZERO)?;
+                KernelRoutes::open(&config)
+            });
+            (tun, routes.unwrap().unwrap())
+        };
+        let mut netlink = namespace.netlink().unwrap();
+        let mut left = || [true, false].map(|v4| netlink.detached_rules(v4, HANDED_BACK).unwrap());
+        let (tun, routes) = gateway("strait7");
+        let other = gateway("strait8");
+        // Killed, it takes nothing back, and the kernel takes its interface.
+        std::mem::forget(routes);
+        drop(tun);
+        assert_eq!(left(), [["strait7"], ["strait7"]]);
+        let third = gateway("strait9");
+        assert_eq!(left(), [[""; 0]; 2]);
+        drop((other, third));
+        assert_eq!(left(), [[""; 0]; 2]);
     }
 
     #[test]

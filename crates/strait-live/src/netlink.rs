@@ -442,6 +442,22 @@ impl Netlink {
             .doing(|| format!("remove routing rule {place}"))
     }
 
+    /// The interfaces that rules at a place name and that aren't there any more.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn detached_rules(&mut self, ipv4: bool, place: u32) -> Result<Vec<String>, Error> {
+        let mut request = RuleMessage::default();
+        request.header.family = rule_family(ipv4);
+        let rules = self.dump(Message::GetRule(request));
+        let interface = |reply| match reply {
+            Message::NewRule(rule) => detached_at(&rule, place),
+            _ => None,
+        };
+        let rules = rules.doing(|| "list the routing rules")?.into_iter();
+        Ok(rules.filter_map(interface).collect())
+    }
+
     fn change(&mut self, message: Message, flags: u16) -> io::Result<()> {
         self.exchange(message, NLM_F_REQUEST | NLM_F_ACK | flags)
             .map(drop)
@@ -546,11 +562,7 @@ fn rule_message(
 ) -> RuleMessage {
     const MAIN: u32 = RouteHeader::RT_TABLE_MAIN as u32;
     let mut message = RuleMessage::default();
-    message.header.family = if ipv4 {
-        AddressFamily::Inet
-    } else {
-        AddressFamily::Inet6
-    };
+    message.header.family = rule_family(ipv4);
     message.header.action = RuleAction::ToTable;
     if any_but {
         message.header.flags = RuleFlags::Invert;
@@ -562,6 +574,29 @@ fn rule_message(
         RuleAttribute::Table(table),
     ]);
     message
+}
+
+const fn rule_family(ipv4: bool) -> AddressFamily {
+    if ipv4 {
+        AddressFamily::Inet
+    } else {
+        AddressFamily::Inet6
+    }
+}
+
+/// The interface that a rule names, if the rule is at a place and the interface isn't there.
+fn detached_at(rule: &RuleMessage, place: u32) -> Option<String> {
+    let mut attributes = rule.attributes.iter();
+    let gone = rule.header.flags.contains(RuleFlags::IifDetached);
+    if !gone || !attributes.any(|it| *it == RuleAttribute::Priority(place)) {
+        return None;
+    }
+    rule.attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RuleAttribute::Iifname(name) => Some(name.clone()),
+            _ => None,
+        })
 }
 
 fn unless_exists(result: io::Result<()>) -> io::Result<()> {
