@@ -24,6 +24,7 @@ pub mod kernel;
 mod kernel_routes;
 pub mod kiss;
 pub mod lab;
+pub mod logs;
 pub mod measure_pair;
 pub mod measure_tcp;
 pub mod metrics;

@@ -35,7 +35,7 @@ struct Cli {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    output::log(cli.verbose);
+    let _logs = output::log(cli.verbose);
     match cli.command.run() {
         Ok(code) => code,
         Err(error) => exit::report(&error),

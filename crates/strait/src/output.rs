@@ -1,27 +1,76 @@
 //! What goes to stdout and stderr.
 
+use std::fmt::Debug;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use strait_live::logs::{Logs, LogsEnd};
 use strait_world::table::ResultSet;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata};
+use tracing_subscriber::Layer;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Context, Filter, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::exit;
 
-/// Sends logs to stderr: operators' matters always, more on request.
-pub(crate) fn log(verbose: u8) {
-    let level = match verbose {
+/// Sends logs to stderr: operators' matters always, more on request. They are written when the end
+/// goes.
+pub(crate) fn log(verbose: u8) -> LogsEnd {
+    let most = match verbose {
         0 => LevelFilter::WARN,
         1 => LevelFilter::INFO,
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(std::io::stderr)
+    let (logs, end) = Logs::begin(std::io::stderr());
+    let writer = logs.clone();
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(move || writer.clone())
         .with_ansi(std::io::stderr().is_terminal())
-        .init();
+        .with_filter(Limited { most, logs });
+    tracing_subscriber::registry().with(layer).init();
+    end
+}
+
+/// What is written: up to a level, and of each kind no more than anybody reads. Who asks for each
+/// packet gets each.
+struct Limited {
+    most: LevelFilter,
+    logs: Logs,
+}
+
+impl<S> Filter<S> for Limited {
+    fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        *metadata.level() <= self.most
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
+        let metadata = event.metadata();
+        let name = || {
+            let mut message = Message(String::new());
+            event.record(&mut message);
+            message.0
+        };
+        *metadata.level() > Level::INFO || self.logs.allows(metadata.name(), name)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.most)
+    }
+}
+
+/// The message of an event, without its values.
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
 }
 
 /// Writes to stdout; a reader that has gone away is no error.
