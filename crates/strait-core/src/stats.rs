@@ -246,6 +246,8 @@ pub struct HopStats {
     pub renewals: u64,
     /// Hellos of neighbours that speak another format: nothing is sent to them.
     pub other_format: u64,
+    /// Hellos of neighbours whose `check` is another: nothing is sent to them.
+    pub other_check: u64,
     /// Octets of the packets that are sent and not acknowledged now.
     pub window_octets: u64,
     /// Octets of the packets that wait for an earlier one now.

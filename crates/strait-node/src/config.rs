@@ -174,7 +174,7 @@ pub struct PortConfig {
     #[serde(default)]
     pub segment: Option<Octets>,
     /// Bits of the check on packets that fit one segment: 16 or 32, as also without the key
-    /// (profile `plain`: 16). 16 if both ends have it; `plain` needs the same at both.
+    /// (profile `plain`: 16). 16 if both ends have it; `plain` and `hbh` need the same at both.
     #[serde(default)]
     pub check: Option<u8>,
     /// Bits of the check on real-time packets, 16 (also without the key) or 32. 16 if both ends

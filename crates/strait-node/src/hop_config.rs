@@ -319,11 +319,12 @@ impl PortConfig {
         self.mtu.0 as usize + OVERHEAD_OCTETS_MAX
     }
 
-    /// The check of each frame. The media that have frames check them as well.
+    /// The check of each frame. The media that have frames check them as well; but of 16 bits, one
+    /// of 65,536 frames is right that somebody only guesses.
     pub(crate) const fn hop_check(&self) -> SegmentCheck {
         match self.check {
-            Some(32) => SegmentCheck::Long,
-            _ => SegmentCheck::Short,
+            Some(16) => SegmentCheck::Short,
+            _ => SegmentCheck::Long,
         }
     }
 

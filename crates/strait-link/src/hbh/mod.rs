@@ -28,7 +28,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use strait_core::{ClassId, Duration, Instant, Packet, Wake, WakeReason};
-use strait_wire::hbh::{self, Content, DataHeader, Format, Frame, FrameError, Parity, TAGS};
+use strait_wire::hbh::{self, Ack, Content, DataHeader, Format, Frame, FrameError, Parity, TAGS};
 use strait_wire::segment::SegmentCheck;
 
 pub use self::any::{AnyHop, AnySettings, Header};
@@ -36,7 +36,7 @@ pub use self::send::{Again, Manner, Reliability};
 
 use self::receive::{Place, Receiver};
 use self::send::Sender;
-use self::session::Session;
+use self::session::{Doubts, Life, Session};
 use self::timing::RoundTrip;
 
 /// How a link is made reliable.
@@ -66,7 +66,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             window: 64,
-            check: SegmentCheck::Short,
+            check: SegmentCheck::Long,
             ack_every: 16,
             ack_delay_max: Duration::from_millis(350),
             order_hold: Duration::from_secs(5),
@@ -129,6 +129,8 @@ pub struct Counts {
     pub renewals: u64,
     /// Hellos of an end that speaks another format.
     pub other_format: u64,
+    /// Hellos of an end whose frames have a check of another length.
+    pub other_check: u64,
 }
 
 /// One neighbour.
@@ -152,10 +154,13 @@ pub struct Hop {
     stop_told: u8,
     /// A frame without packet has to go: an answer is wanted.
     poke: bool,
+    life: Life,
+    doubts: Doubts,
     restored: u64,
     control: u64,
     renewals: u64,
     other_format: u64,
+    other_check: u64,
     /// Packets to hand on, in order.
     released: Vec<Packet>,
     done: Vec<Done>,
@@ -179,10 +184,13 @@ impl Hop {
             stop: 0,
             stop_told: 0,
             poke: false,
+            life: Life::default(),
+            doubts: Doubts::default(),
             restored: 0,
             control: 0,
             renewals: 0,
             other_format: 0,
+            other_check: 0,
             released: Vec::new(),
             done: Vec::new(),
         }
@@ -246,6 +254,7 @@ impl Hop {
             impatient: self.receiver.impatient,
             renewals: self.renewals,
             other_format: self.other_format,
+            other_check: self.other_check,
         }
     }
 
@@ -410,11 +419,28 @@ impl Hop {
                 self.session.object(now);
                 Heard::Foreign
             }
+            Err(FrameError::OtherCheck(format)) => {
+                let other_format = format != Format::Strait;
+                self.other_format += u64::from(other_format);
+                self.other_check += u64::from(!other_format);
+                Heard::Nothing
+            }
             Err(FrameError::Invalid) => Heard::Invalid,
         };
         // News of the round trip or of losses may make something due.
         self.advance(now);
         heard
+    }
+
+    /// Takes an acknowledgement in.
+    fn take_ack(&mut self, now: Instant, ack: &Ack) {
+        let forged = self.sender.forged;
+        if let Some(took) = self.sender.acknowledge(now, ack, &mut self.done) {
+            self.trip.measure(took);
+        }
+        if self.doubts.note(self.sender.forged > forged) {
+            self.life.renew(now, &mut self.session);
+        }
     }
 
     /// The other end is another life.
@@ -423,7 +449,7 @@ impl Hop {
         self.sender.restart();
         self.receiver.restart(now, &mut self.released);
         (self.stopped, self.stop_told, self.poke) = (0, 0, false);
-        self.relents = false;
+        (self.relents, self.doubts) = (false, Doubts::default());
     }
 
     fn take_content<'a>(
@@ -433,9 +459,7 @@ impl Hop {
         takes: impl FnOnce(u8, usize) -> bool,
     ) -> Heard<'a> {
         if let Some(ack) = &content.ack {
-            if let Some(took) = self.sender.acknowledge(now, ack, &mut self.done) {
-                self.trip.measure(took);
-            }
+            self.take_ack(now, ack);
             // Said anew with each acknowledgement.
             let stopped = content.stop.unwrap_or(0);
             if self.stopped == 0 {
@@ -446,7 +470,7 @@ impl Hop {
             }
         }
         if let Some(base) = content.base {
-            self.receiver.skip(now, base, &mut self.released);
+            self.receiver.hear_base(now, base, &mut self.released);
             self.receiver.urge(now);
         }
         match content.data {
@@ -491,7 +515,12 @@ impl Hop {
                 Some(packet) => Heard::Packet(header, packet),
                 None => Heard::Invalid,
             },
-            Place::Duplicate => Heard::Duplicate,
+            Place::Duplicate => {
+                if self.receiver.contradicts(&header, packet) {
+                    self.life.renew(now, &mut self.session);
+                }
+                Heard::Duplicate
+            }
             Place::Beyond => Heard::Invalid,
         }
     }

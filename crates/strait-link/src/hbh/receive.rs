@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use strait_core::delay::DelayPart;
 use strait_core::{Duration, Instant, Packet};
 use strait_wire::hbh::{Ack, DataHeader, Headers, Map, Order, Parity};
+use strait_wire::ip::verify_transport_checksum;
 
 use super::Settings;
 use super::known::Known;
@@ -43,6 +44,10 @@ pub(crate) struct Receiver {
     released: u128,
     newest: u16,
     newest_at: Instant,
+    /// The last serial that was further ahead than losses explain.
+    far: Option<u16>,
+    /// The base heard last.
+    base: Option<u16>,
     /// In the order of their numbers.
     held: Vec<Held>,
     hold_max: Duration,
@@ -69,6 +74,8 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// Numbers that a sender may be ahead: what a map tells of, and the missing one.
     const AHEAD_MAX: u16 = Map::BITS_MAX as u16 + 1;
+    /// Transmissions lost in a row. What is further ahead counts when a second one says so.
+    const SERIALS_MAX: u16 = 64;
     /// After so many acknowledgements alone none is held back for a packet that takes it along.
     const LONELY: u8 = 4;
     /// An acknowledgement not older than that measures the round trip.
@@ -81,6 +88,8 @@ impl Receiver {
             released: 0,
             newest: u16::MAX,
             newest_at: Instant::ZERO,
+            far: None,
+            base: None,
             held: Vec::new(),
             hold_max: settings.order_hold,
             known: Known::of_receiver(),
@@ -125,10 +134,10 @@ impl Receiver {
     /// Takes note of a transmission. What is missing before it was lost.
     pub(crate) fn note_serial(&mut self, now: Instant, serial: u16) {
         let since = serial.wrapping_sub(self.newest);
-        if (since as i16) <= 0 {
+        if (since as i16) <= 0 || !self.is_near(serial) {
             return;
         }
-        (1..since.min(64)).for_each(|_| self.loss.count(true));
+        (1..since.min(Self::SERIALS_MAX)).for_each(|_| self.loss.count(true));
         self.loss.count(false);
         self.newest = serial;
         self.newest_at = now;
@@ -136,6 +145,15 @@ impl Receiver {
         if since > 1 {
             self.urge(now);
         }
+    }
+
+    /// Whether a serial ahead is one that its sender may have come to: near the newest, or near the
+    /// last one that wasn't.
+    fn is_near(&mut self, serial: u16) -> bool {
+        let near = |before: u16| serial.wrapping_sub(before) <= Self::SERIALS_MAX;
+        let is_near = near(self.newest) || self.far.is_some_and(near);
+        self.far = (!is_near).then_some(serial);
+        is_near
     }
 
     /// What a parity frame makes of the one packet that is missing of those in it. Where it makes
@@ -163,7 +181,7 @@ impl Receiver {
     }
 
     /// The packet that stands in a frame, perhaps relative to an earlier one; `None` if that isn't
-    /// known. Then it counts as lost.
+    /// known. Then it counts as lost, and the other end has to know at once.
     pub(crate) fn whole<'a>(
         &mut self,
         now: Instant,
@@ -174,8 +192,34 @@ impl Receiver {
         let Some(distance) = Headers::distance(line) else {
             return Some(Cow::Borrowed(line));
         };
-        let known = self.known.get(header.seq.wrapping_sub(distance))?;
-        known.restore(line).map(Cow::Owned)
+        let packet = self.restored(header.seq, distance, line);
+        if packet.is_none() {
+            self.urge(now);
+        }
+        packet.map(Cow::Owned)
+    }
+
+    /// The packet that is said relative to the one `distance` numbers before. Only one that is
+    /// right in itself is: what it is said relative to may be another at the other end.
+    fn restored(&self, seq: u16, distance: u16, line: &[u8]) -> Option<Vec<u8>> {
+        let known = self.known.get(seq.wrapping_sub(distance))?;
+        let sound = |packet: &Vec<u8>| verify_transport_checksum(packet) != Some(false);
+        known.restore(line).filter(sound)
+    }
+
+    /// Whether a packet that came before was another one: somebody made one of the two up, and
+    /// what follows may be said relative to either.
+    pub(crate) fn contradicts(&self, header: &DataHeader, line: &[u8]) -> bool {
+        let Some(known) = self.known.get(header.seq) else {
+            return false;
+        };
+        let other = |packet: &[u8]| Headers::of(packet).is_none_or(|(it, _)| it != *known);
+        match Headers::distance(line) {
+            None => other(line),
+            Some(distance) => self
+                .restored(header.seq, distance, line)
+                .is_some_and(|packet| other(&packet)),
+        }
     }
 
     /// Takes a new packet in; it, and what waited for it, go to `out` in order. Without a packet,
@@ -216,9 +260,21 @@ impl Receiver {
         self.release(now, out);
     }
 
-    /// Learns that what is missing before `base` never comes. That may be beyond what a window
-    /// reaches: a sender to whom nothing comes back gives up one window after the other.
-    pub(crate) fn skip(&mut self, now: Instant, base: u16, out: &mut Vec<Packet>) {
+    /// Hears that what is missing before `base` never comes. That may be beyond what a window
+    /// reaches: a sender to whom nothing comes back gives up one window after the other. It says so
+    /// until it is acknowledged, so what two in a row agree on holds, and nobody moves anything by
+    /// one alone.
+    pub(crate) fn hear_base(&mut self, now: Instant, base: u16, out: &mut Vec<Packet>) {
+        let ahead = |base: &u16| base.wrapping_sub(self.next) as i16;
+        let both = self.base.map(|before| [before, base]);
+        self.base = Some(base);
+        if let Some(agreed) = both.and_then(|both| both.into_iter().min_by_key(ahead)) {
+            self.skip(now, agreed, out);
+        }
+    }
+
+    /// Learns that what is missing before `base` never comes.
+    fn skip(&mut self, now: Instant, base: u16, out: &mut Vec<Packet>) {
         loop {
             let ahead = base.wrapping_sub(self.next);
             if (ahead as i16) <= 0 {
@@ -356,6 +412,7 @@ impl Receiver {
         }
         (self.next, self.received, self.released) = (0, 0, 0);
         (self.newest, self.untold, self.urgent) = (u16::MAX, 0, None);
+        (self.far, self.base) = (None, None);
         self.known.clear();
         self.recent.clear();
     }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use strait_core::delay::DelayPart;
 use strait_core::{ClassId, Duration, Instant, Packet};
 use strait_wire::hbh::{Ack, DataHeader, Headers, Lifetime, Order, Parity};
+use strait_wire::ip::verify_transport_checksum;
 
 use super::known::Known;
 use super::parity::Groups;
@@ -91,6 +92,8 @@ pub(crate) struct Sender {
     serial: u16,
     /// Transmissions that a later one may overtake without it being lost.
     tolerance: u16,
+    /// The newest transmission that the receiver has told of.
+    newest: u16,
     /// The receiver has to learn that what is missing before this number never comes.
     skip_to: Option<u16>,
     /// When the last transmission has left.
@@ -139,6 +142,7 @@ impl Sender {
             entries: VecDeque::new(),
             serial: u16::MAX,
             tolerance: 0,
+            newest: u16::MAX,
             skip_to: None,
             sent_last: Instant::ZERO,
             probes: 0,
@@ -346,6 +350,10 @@ impl Sender {
         let Some(packet) = entry.and_then(|entry| entry.packet.as_ref()) else {
             return false;
         };
+        // The receiver takes none for right that isn't.
+        if verify_transport_checksum(packet.bytes()) == Some(false) {
+            return false;
+        }
         let Some((headers, octets)) = Headers::of(packet.bytes()) else {
             return false;
         };
@@ -398,6 +406,14 @@ impl Sender {
         if before(end, ack.next) || before(self.serial, ack.newest) {
             self.forged += 1;
             return None;
+        }
+        if before(self.newest, ack.newest) {
+            self.newest = ack.newest;
+            // What was acknowledged is missing there: somebody else said so.
+            if before(ack.next, self.base) && self.skip_to.is_none() {
+                self.skip_to = Some(self.base);
+                self.known.clear();
+            }
         }
         let mut took = None;
         let mut progress = false;
@@ -594,7 +610,7 @@ impl Sender {
         self.entries.retain(|entry| entry.packet.is_some());
         self.lose_all();
         (self.base, self.serial, self.skip_to) = (0, u16::MAX, None);
-        (self.tolerance, self.leaving) = (0, None);
+        (self.tolerance, self.newest, self.leaving) = (0, u16::MAX, None);
         self.known.clear();
         for place in 0..self.entries.len() {
             let flow = self.entries.get(place).and_then(|it| it.manner.flow);

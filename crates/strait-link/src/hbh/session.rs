@@ -7,9 +7,12 @@
 //! hello changes nothing of that.
 //!
 //! An end that believes none yet sends to the first one that it hears of. If that is of no life,
-//! nobody reads what is sent, and the true one says so.
+//! nobody reads what is sent, and the true one says so. An end that believes one and hears of
+//! another names it in a hello first, and believes what answers that: whoever reads both ends and
+//! puts in a single frame can't.
 
 use strait_core::{Duration, Instant};
+use strait_wire::hash::hash64;
 use strait_wire::hbh::{Format, Hello, Session as Names};
 
 /// The sessions of one neighbour.
@@ -47,6 +50,41 @@ pub(crate) struct Heard {
     pub(crate) took: Option<Duration>,
 }
 
+/// Acknowledgements in a row of what was never sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Doubts(u8);
+
+impl Doubts {
+    /// So many mean that both ends count by different numbers, and nothing but another life mends
+    /// that. Fewer may be somebody else's.
+    const MAX: u8 = 3;
+
+    /// Takes note of one that was such, or wasn't. Says whether they are too many.
+    pub(crate) const fn note(&mut self, forged: bool) -> bool {
+        self.0 = if forged { self.0.saturating_add(1) } else { 0 };
+        self.0 >= Self::MAX
+    }
+}
+
+/// How soon an end may begin another life.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Life {
+    renews_from: Instant,
+}
+
+impl Life {
+    /// None is shorter, so that nobody ends one after the other.
+    const MIN: Duration = Duration::from_secs(5);
+
+    /// Begins another, as the two ends don't agree on what came.
+    pub(crate) fn renew(&mut self, now: Instant, session: &mut Session) {
+        if now >= self.renews_from {
+            self.renews_from = now + Self::MIN;
+            session.renew(now);
+        }
+    }
+}
+
 impl Session {
     /// The first pause before a hello is repeated.
     const PAUSE: Duration = Duration::from_millis(500);
@@ -58,6 +96,7 @@ impl Session {
     pub(crate) fn new(incarnation: u32, format: Format) -> Self {
         Self {
             format,
+            // Zero stands for nobody.
             own: incarnation.max(1),
             peer: None,
             believed: false,
@@ -69,6 +108,16 @@ impl Session {
             asked: None,
             quiet_until: Instant::ZERO,
             up: false,
+        }
+    }
+
+    /// Begins another life, as if this end had been started anew.
+    pub(crate) fn renew(&mut self, now: Instant) {
+        let own = hash64(u64::from(self.own), b"renewed") as u32;
+        let up = self.up;
+        *self = Self::new(own, self.format);
+        if up {
+            self.set_up(now);
         }
     }
 
@@ -115,12 +164,18 @@ impl Session {
     pub(crate) fn hear(&mut self, now: Instant, hello: Hello) -> Heard {
         let named = self.named.filter(|(_, at)| now.since(*at) < Self::PAUSE);
         let mut heard = Heard::default();
+        let answers = self
+            .named
+            .is_some_and(|(named, _)| named == hello.incarnation);
+        let known = !self.believed || self.peer == Some(hello.incarnation) || answers;
         self.heard = hello.incarnation;
-        if hello.heard == self.own {
+        if hello.heard == self.own && known {
             heard.renewed = self.peer.replace(hello.incarnation) != Some(hello.incarnation);
             let asked = self.asked.take().filter(|_| !hello.asks);
             heard.took = asked.map(|asked| now.since(asked));
             (self.believed, self.ask_at) = (true, None);
+            // Whoever was asked beside it has had his time.
+            self.named = self.named.filter(|(named, _)| *named == hello.incarnation);
             // What answers this one may be on its way: both ends often begin at once.
             let answered = named.is_some_and(|(named, _)| named == hello.incarnation);
             self.answers = hello.asks && !answered;
@@ -324,6 +379,55 @@ mod tests {
         assert_eq!(a.outbound(), before);
         assert_eq!(talk(ms(10), &mut a, &mut b), [false, false]);
         assert_eq!((a.outbound(), a.wake()), (before, None));
+    }
+
+    #[test]
+    fn another_life_that_names_this_one_is_believed_when_it_answers() {
+        let (mut a, mut b) = pair();
+        b.confirm();
+        let before = a.outbound();
+        let forged = Hello {
+            incarnation: 99,
+            heard: 1,
+            asks: true,
+            format: Format::Strait,
+        };
+        assert_eq!(a.hear(ms(1010), forged), Heard::default());
+        assert_eq!(a.outbound(), before);
+        // It is asked, and the one that is there says who it is.
+        let asks = a.hello(ms(1010)).unwrap();
+        assert_eq!((asks.heard, asks.asks), (99, true));
+        assert!(!b.hear(ms(1020), asks).renewed);
+        assert!(!a.hear(ms(1030), b.hello(ms(1020)).unwrap()).renewed);
+        assert_eq!((a.outbound(), a.wake()), (before, None));
+        // One that was named and answers is there.
+        a.hear(ms(1040), forged);
+        a.hello(ms(1040)).unwrap();
+        assert!(a.hear(ms(1050), forged).renewed);
+    }
+
+    #[test]
+    fn its_own_hello_turned_round_ends_nothing() {
+        let (mut a, mut b) = pair();
+        b.confirm();
+        let before = a.outbound();
+        a.object(ms(5000));
+        let own = a.hello(ms(5000)).unwrap();
+        assert_eq!(a.hear(ms(5010), own), Heard::default());
+        assert_eq!(talk(ms(5600), &mut a, &mut b), [false, false]);
+        assert_eq!(a.outbound(), before);
+    }
+
+    #[test]
+    fn an_end_that_begins_another_life_is_known_by_it() {
+        let (mut a, mut b) = pair();
+        b.confirm();
+        let before = a.outbound();
+        a.renew(ms(1000));
+        assert_eq!(a.outbound(), None);
+        assert_eq!(talk(ms(1000), &mut a, &mut b), [true, true]);
+        assert_ne!(a.outbound(), before);
+        assert_eq!(a.outbound(), b.inbound());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use strait_wire::ip;
 
 use super::*;
 
+mod forged;
 mod parity;
 
 const MS: Duration = Duration::from_millis(1);
@@ -211,7 +212,7 @@ impl Pair {
 fn losing(numbers: &[u16]) -> impl FnMut(usize, u64, &[u8]) -> Fate {
     let mut left = numbers.to_vec();
     move |_, _, frame| {
-        let carried = (frame.len() > 30).then(|| &frame[frame.len() - 4..frame.len() - 2]);
+        let carried = (frame.len() > 30).then(|| &frame[frame.len() - 6..frame.len() - 4]);
         let number = carried.map(|octets| u16::from_be_bytes([octets[0], octets[1]]));
         let lost = left.iter().position(|it| Some(*it) == number);
         match lost {
@@ -606,7 +607,7 @@ fn acknowledgements_of_what_was_never_sent_are_counted_and_do_nothing() {
     let names = pair.ends[1].hop.session.outbound().unwrap();
     for (next, newest) in [(4, 2), (0, 3), (40_000, 2), (3, 20_000)] {
         let forged = Content {
-            ack: Some(hbh::Ack {
+            ack: Some(Ack {
                 next,
                 newest,
                 map: hbh::Map::new(u128::MAX),
@@ -615,7 +616,7 @@ fn acknowledgements_of_what_was_never_sent_are_counted_and_do_nothing() {
             ..Content::default()
         };
         let mut octets = Vec::new();
-        forged.emit(SegmentCheck::Short, names, &mut octets);
+        forged.emit(SegmentCheck::Long, names, &mut octets);
         let now = ms(pair.now_ms);
         pair.ends[0].hear(now, &octets);
     }

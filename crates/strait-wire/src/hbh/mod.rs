@@ -221,6 +221,8 @@ pub enum FrameError {
     Invalid,
     /// The check is wrong: the frame was damaged, or belongs to another life of an end.
     BadCheck,
+    /// A hello of an end whose frames have a check of another length, in this format.
+    OtherCheck(Format),
 }
 
 /// CRC-16 over pieces.
@@ -256,16 +258,26 @@ impl Hello {
         check.append(value, out);
     }
 
-    /// Reads a whole frame.
+    /// Reads a whole frame. Its length tells which check it has.
     fn parse_checked(frame: &[u8], check: SegmentCheck) -> Result<Self, FrameError> {
-        let end = frame.len().checked_sub(check.octets());
+        let other = match check {
+            SegmentCheck::Short => SegmentCheck::Long,
+            SegmentCheck::Long => SegmentCheck::Short,
+        };
+        let is_other = frame.len() == HELLO_OCTETS + other.octets();
+        let own = if is_other { other } else { check };
+        let end = frame.len().checked_sub(own.octets());
         let (body, tail) = frame
             .split_at_checked(end.ok_or(FrameError::Invalid)?)
             .ok_or(FrameError::Invalid)?;
-        if check.read(tail) != check_of(check, None, body) {
+        if own.read(tail) != check_of(own, None, body) {
             return Err(FrameError::BadCheck);
         }
-        Self::parse(body).ok_or(FrameError::Invalid)
+        let hello = Self::parse(body).ok_or(FrameError::Invalid)?;
+        if is_other {
+            return Err(FrameError::OtherCheck(hello.format));
+        }
+        Ok(hello)
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {

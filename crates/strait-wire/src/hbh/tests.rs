@@ -53,6 +53,25 @@ fn a_hello_literally() {
 }
 
 #[test]
+fn a_hello_with_a_check_of_another_length_is_known_for_one() {
+    const LONG: SegmentCheck = SegmentCheck::Long;
+    for (own, other) in [(SHORT, LONG), (LONG, SHORT)] {
+        let mut octets = Vec::new();
+        let hello = Hello {
+            incarnation: 7,
+            heard: 0,
+            asks: true,
+            format: Format::Strait,
+        };
+        hello.emit(other, &mut octets);
+        let told = Err(FrameError::OtherCheck(Format::Strait));
+        assert_eq!(parse(&octets, own, None), told);
+        octets[3] ^= 1;
+        assert_eq!(parse(&octets, own, None), Err(FrameError::BadCheck));
+    }
+}
+
+#[test]
 fn a_packet_alone_literally() {
     let content = Content {
         data: Some((HEADER, &[0x45, 0xff])),

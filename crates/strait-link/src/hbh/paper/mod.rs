@@ -25,7 +25,8 @@ use strait_wire::segment::SegmentCheck;
 
 use self::receive::Receiver;
 use self::send::Sender;
-use super::session::Session;
+use super::receive::Place;
+use super::session::{Life, Session};
 use super::{Counts, Done, Heard, Manner};
 
 /// The share and the steps of a sending rate that answers congestion.
@@ -80,6 +81,7 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct Hop {
     session: Session,
+    life: Life,
     sender: Sender,
     receiver: Receiver,
     now: Instant,
@@ -100,6 +102,7 @@ impl Hop {
     pub fn new(settings: Settings, incarnation: u32) -> Self {
         Self {
             session: Session::new(incarnation, Format::Paper),
+            life: Life::default(),
             sender: Sender::new(settings),
             receiver: Receiver::default(),
             now: Instant::ZERO,
@@ -159,6 +162,7 @@ impl Hop {
             impatient: 0,
             renewals: self.renewals,
             other_format: self.other_format,
+            other_check: 0,
         }
     }
 
@@ -249,22 +253,31 @@ impl Hop {
                 Heard::Nothing
             }
             Ok(Frame::Ack(ack)) => {
-                self.sender.acknowledge(now, &ack, &mut self.done);
+                if self.sender.acknowledge(now, &ack, &mut self.done) {
+                    self.life.renew(now, &mut self.session);
+                }
                 Heard::Nothing
             }
             Ok(Frame::Data(data, packet)) => {
                 let tag = (usize::from(data.flow) % TAGS) as u8;
                 if !takes(tag, packet.len()) {
                     Heard::Refused
-                } else if self.receiver.judge(now, &data) {
-                    Heard::Packet(data, Cow::Owned(packet))
                 } else {
-                    Heard::Duplicate
+                    match self.receiver.judge(now, &data) {
+                        Place::New => Heard::Packet(data, Cow::Owned(packet)),
+                        Place::Duplicate => Heard::Duplicate,
+                        Place::Beyond => Heard::Invalid,
+                    }
                 }
             }
             Err(FrameError::BadCheck) => {
                 self.session.object(now);
                 Heard::Foreign
+            }
+            // This format has one check only.
+            Err(FrameError::OtherCheck(_)) => {
+                self.other_format += 1;
+                Heard::Nothing
             }
             Err(FrameError::Invalid) => Heard::Invalid,
         };

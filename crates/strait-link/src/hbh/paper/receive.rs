@@ -7,12 +7,16 @@ use strait_core::{Duration, Instant};
 use strait_wire::hbh::TAGS;
 use strait_wire::hbh::paper::{Ack, Data, SPAN_MAX};
 
+use super::super::receive::Place;
+
 /// The receiving side of one flow. Bits count from `next`.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     /// The number of the first packet that is missing.
     next: u8,
     received: u64,
+    /// The base heard last.
+    base: u8,
     /// An acknowledgement is wanted.
     owes: bool,
     heard: Instant,
@@ -24,7 +28,14 @@ const fn ahead(of: u8, number: u8) -> i8 {
 }
 
 impl Flow {
-    /// Learns that nothing before `base` comes any more.
+    /// Hears that nothing before `base` comes any more. What two in a row agree on holds: nobody
+    /// moves anything by one alone.
+    fn hear_base(&mut self, base: u8) {
+        let both = [core::mem::replace(&mut self.base, base), base];
+        let agreed = both.into_iter().min_by_key(|base| ahead(self.next, *base));
+        self.skip(agreed.unwrap_or(base));
+    }
+
     fn skip(&mut self, base: u8) {
         let ahead = ahead(self.next, base);
         if ahead > 0 {
@@ -41,15 +52,18 @@ impl Flow {
         self.next = self.next.wrapping_add(row as u8);
     }
 
-    /// Takes a number in, and says whether it is new.
-    fn take(&mut self, seq: u8) -> bool {
+    /// Takes a number in, and says what becomes of its packet.
+    fn take(&mut self, seq: u8) -> Place {
         let ahead = ahead(self.next, seq);
+        if ahead > SPAN_MAX as i8 {
+            return Place::Beyond;
+        }
         if ahead < 0 || self.received >> ahead & 1 == 1 {
-            return false;
+            return Place::Duplicate;
         }
         self.received |= 1 << ahead;
         self.slide();
-        true
+        Place::New
     }
 
     /// First and last numbers of what came behind the missing one.
@@ -86,14 +100,16 @@ impl Receiver {
     /// forgotten. What it repeats then may be handed on twice.
     const FLOWS_MAX: usize = 1024;
 
-    /// Takes a packet's number in, and says whether the packet is new.
-    pub(super) fn judge(&mut self, now: Instant, data: &Data) -> bool {
+    /// Takes a packet's number in, and says what becomes of the packet. One further ahead than can
+    /// be told of comes again when its base is believed.
+    pub(super) fn judge(&mut self, now: Instant, data: &Data) -> Place {
         if !self.flows.contains_key(&data.flow) {
             self.make_room();
         }
         let base = data.seq.wrapping_sub(data.behind);
         let flow = self.flows.entry(data.flow).or_insert(Flow {
             next: base,
+            base,
             received: 0,
             owes: false,
             heard: now,
@@ -101,9 +117,7 @@ impl Receiver {
         flow.heard = now;
         self.heard = now;
         flow.owes |= data.request;
-        flow.skip(base);
-        // Behind `next` there are no more than the span, as `next` isn't before the base.
-        debug_assert!(ahead(flow.next, data.seq) <= SPAN_MAX as i8);
+        flow.hear_base(base);
         flow.take(data.seq)
     }
 

@@ -8,6 +8,7 @@ use strait_core::{ClassId, Duration, Instant, Packet};
 use strait_wire::hbh::Session;
 use strait_wire::hbh::paper::{Ack, Data, SPAN_MAX};
 
+use super::super::session::Doubts;
 use super::super::timing::LossShare;
 use super::super::{Done, Manner, Outcome, Reliability};
 use super::Settings;
@@ -49,6 +50,7 @@ struct Flow {
     timeout: Timeout,
     window: Window,
     pace: Pace,
+    doubts: Doubts,
     /// When it sent last.
     used: Instant,
 }
@@ -62,6 +64,7 @@ impl Flow {
             timeout: Timeout::new(settings.timeout),
             window: Window::new(settings),
             pace: Pace::default(),
+            doubts: Doubts::default(),
             used: now,
         }
     }
@@ -296,18 +299,24 @@ impl Sender {
         }
     }
 
-    /// Takes an acknowledgement in.
-    pub(super) fn acknowledge(&mut self, now: Instant, ack: &Ack<'_>, done: &mut Vec<Done>) {
+    /// Takes an acknowledgement in, and says whether the two ends count by different numbers.
+    pub(super) fn acknowledge(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        done: &mut Vec<Done>,
+    ) -> bool {
         let Some(flow) = self.flows.get_mut(&ack.flow) else {
             self.forged += 1;
-            return;
+            return false;
         };
         // Numbers before those in use are told by one that is late.
         let late = (ack.next.wrapping_sub(flow.base) as i8) < 0;
         let Some(came) = flow.came(ack).filter(|_| !late) else {
             self.forged += u64::from(!late);
-            return;
+            return flow.doubts.note(!late);
         };
+        flow.doubts.note(false);
         let mut took: Option<Duration> = None;
         for place in came {
             let Some(entry) = flow.entries.get_mut(place) else {
@@ -336,6 +345,7 @@ impl Sender {
             flow.pace.slow(now, self.settings.pacing);
         }
         flow.shorten();
+        false
     }
 
     /// Takes those for lost whose timeout has passed: they are sent again, or given up.
@@ -405,6 +415,7 @@ impl Sender {
         for flow in self.flows.values_mut() {
             flow.entries.retain(|entry| entry.packet.is_some());
             (flow.base, flow.unasked) = (0, 0);
+            flow.doubts = Doubts::default();
         }
         self.rested.clear();
         self.leaving = None;

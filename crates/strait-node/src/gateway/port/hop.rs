@@ -231,6 +231,7 @@ impl Hops {
             stats.impatient += counts.impatient;
             stats.renewals += counts.renewals;
             stats.other_format += counts.other_format;
+            stats.other_check += counts.other_check;
             stats.window_octets += window as u64;
             stats.order_octets += order as u64;
         }

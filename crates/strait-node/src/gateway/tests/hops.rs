@@ -84,7 +84,7 @@ fn a_packet_stays_with_its_node_until_the_next_one_has_it() {
     let bytes = udp("10.1.0.2", "10.2.0.2", 500, 0);
     nodes[0].handle(ms(1), frame(PortId::HOST, &bytes));
     let octets = pull(&mut nodes[0], HOP, ms(1), 2000);
-    assert_eq!(octets.len(), 500 + 1 + 10 + 2);
+    assert_eq!(octets.len(), 500 + 1 + 10 + 4);
     assert!(fates(&mut nodes[0]).is_empty());
     assert_eq!(nodes[0].stats().held(), 1);
     nodes[1].handle(ms(2), frame(HOP, &octets));
@@ -110,6 +110,23 @@ fn a_node_that_stops_wants_no_more_time() {
     assert!(nodes[0].wake().is_some());
     nodes[0].handle(ms(2), Input::Command(Command::Stop));
     assert_eq!(nodes[0].wake(), None);
+}
+
+#[test]
+fn ends_whose_checks_differ_say_so_and_send_nothing() {
+    let short = END.replace("\"hbh\"", "\"hbh\"\ncheck = 16");
+    let mut nodes = [node(END, 1), node(&short, 2)];
+    talk(ms(0), &mut nodes, &PAIR);
+    nodes[0].handle(
+        ms(1),
+        frame(PortId::HOST, &udp("10.1.0.2", "10.2.0.2", 500, 0)),
+    );
+    talk(ms(10), &mut nodes, &PAIR);
+    for node in &nodes {
+        let hop = &node.stats().ports[1].hop;
+        assert_eq!((hop.other_check, hop.other_format, hop.foreign), (1, 0, 0));
+    }
+    assert_eq!(nodes[0].stats().held(), 1);
 }
 
 /// A frame that tells of the longest packets fits where those do.
