@@ -278,6 +278,17 @@ const SHORT_TIMESTAMP_BITS: u8 = 6;
 pub(super) const ROUNDS_MAX: u32 = 16;
 
 impl Decoder {
+    /// Whether it is another flow's than `before`, and no checksum of its packets would tell if
+    /// that is wrong.
+    pub(super) fn replaces(&self, before: &Self) -> bool {
+        let chain = |known: &Known| {
+            let mut chain = Vec::new();
+            known.put_static(&mut chain);
+            chain
+        };
+        !self.known.carries_checksum() && chain(&self.known) != chain(&before.known)
+    }
+
     pub(super) const fn new(known: Known) -> Self {
         Self { known, sums: None }
     }

@@ -48,6 +48,14 @@ enum Known {
 }
 
 impl Known {
+    /// See [`Decoder::replaces`].
+    fn replaces(&self, before: &Self) -> bool {
+        match (self, before) {
+            (Self::Rfc3095(own), Self::Rfc3095(before)) => own.replaces(before),
+            _ => false,
+        }
+    }
+
     /// The last packet's sequence number.
     const fn sequence(&self) -> Option<u32> {
         match self {
@@ -465,11 +473,17 @@ impl Decompressor {
         }
         let mut entry = Entry::new(known);
         let slot = &mut self.entries[usize::from(number)];
+        let mut replaces = false;
         if let Some(old) = slot {
             entry.unacknowledged = old.unacknowledged;
+            replaces = entry.known.replaces(&old.known);
         }
         if !uncompressed {
             entry.taken(true, self.settings.feedback);
+        }
+        if replaces && self.settings.feedback {
+            // Its short checks may fit both flows: who means this one says it again.
+            entry.owes = Some(Kind::StaticNack);
         }
         *slot = Some(Box::new(entry));
         Ok(())
