@@ -23,6 +23,9 @@ pub const OCTETS_MAX_FORGETFUL: usize = HEAD_OCTETS + 4 + 10 + 6;
 /// The most flows that an end remembers in one direction.
 pub const NUMBERS_MAX: usize = 8;
 
+/// The longest packets that any end takes have so many octets at least.
+pub const MTU_MIN: u16 = 1280;
+
 const HEAD_OCTETS: usize = 15;
 
 const COMPRESSES: u8 = 0x01;
@@ -146,7 +149,7 @@ impl Hello {
     }
 
     /// Reads a hello, which `octets` hold whole. Flags and fields that nobody knows yet have no
-    /// effect. `None`: they hold none, or a field goes beyond the end.
+    /// effect. `None`: they hold none, a field goes beyond the end, or no end is like that.
     #[must_use]
     pub fn parse(octets: &[u8]) -> Option<Self> {
         let (head, mut fields) = octets.split_first_chunk::<HEAD_OCTETS>()?;
@@ -192,7 +195,24 @@ impl Hello {
             hello.take_field(*kind, value);
             fields = after;
         }
-        fields.is_empty().then_some(hello)
+        (fields.is_empty() && hello.is_possible()).then_some(hello)
+    }
+
+    /// Whether another says the same of its end, whatever that has heard.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let said = |hello: &Self| Self {
+            confirmed: false,
+            heard: 0,
+            ..*hello
+        };
+        said(self) == said(other)
+    }
+
+    /// Whether an end can be as it says: each takes packets of 1280 octets (RFC 8200 section 5),
+    /// and zero is nobody's incarnation.
+    const fn is_possible(&self) -> bool {
+        self.mtu >= MTU_MIN && self.incarnation != 0 && self.format_least <= self.format
     }
 
     /// Takes in a field; what is shorter than it should be says nothing.
@@ -381,6 +401,40 @@ mod tests {
         assert_eq!(read(&[2, 1, 2, 3, 4]), Some(Remembered::default()));
         assert_eq!(read(&[0]), Some(Remembered::default()));
         assert_eq!(read(&[]), None);
+    }
+
+    #[test]
+    fn what_no_end_can_be_like_is_no_hello() {
+        let read = |hello: Hello| {
+            let mut octets = Vec::new();
+            hello.emit(&mut octets);
+            Hello::parse(&octets)
+        };
+        for mtu in [0, 68, 1279] {
+            assert_eq!(read(Hello { mtu, ..HELLO }), None);
+        }
+        let narrow = Hello { mtu: 1280, ..HELLO };
+        assert_eq!(read(narrow), Some(narrow));
+        let nobody = Hello {
+            incarnation: 0,
+            ..HELLO
+        };
+        let backward = Hello {
+            format_least: 3,
+            ..HELLO
+        };
+        assert_eq!([read(nobody), read(backward)], [None, None]);
+    }
+
+    #[test]
+    fn what_an_end_says_of_itself_is_not_what_it_heard() {
+        let later = Hello {
+            confirmed: true,
+            heard: 1,
+            ..HELLO
+        };
+        let other = Hello { mtu: 1400, ..HELLO };
+        assert!(HELLO.is_like(&later) && !HELLO.is_like(&other));
     }
 
     #[test]

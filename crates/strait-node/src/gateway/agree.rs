@@ -5,6 +5,9 @@
 //! sends what the other end has to know of beforehand: so nothing of a new incarnation is ever read
 //! with what an earlier one left behind, and nothing is sent that the other end can't read. An end
 //! that wants nothing only answers.
+//!
+//! What a hello says that doesn't fit what is settled is asked about, and holds when a second one
+//! says the same: whoever puts in a single frame settles nothing.
 
 use alloc::vec::Vec;
 
@@ -80,6 +83,9 @@ pub(super) struct Terms {
     own: Offer,
     incarnation: u32,
     other: Option<Hello>,
+    /// What was said last beside that, once. Until it is clear which of them holds, what goes out
+    /// is for an end that knows nothing.
+    doubted: Option<Hello>,
     /// The other end has heard this incarnation.
     confirmed: bool,
     /// A hello goes as soon as it can: the first one, or an answer.
@@ -109,6 +115,7 @@ impl Terms {
             // Zero stands for nobody.
             incarnation: if incarnation == 0 { 1 } else { incarnation },
             other: None,
+            doubted: None,
             confirmed: false,
             due: own.asks,
             next: Instant::ZERO,
@@ -136,7 +143,12 @@ impl Terms {
 
     /// Whether the other end knows of this one all it has to.
     const fn is_known(&self) -> bool {
-        self.confirmed || !self.own.way_back
+        self.is_confirmed() || !self.own.way_back
+    }
+
+    /// Whether the other end has said that it heard this incarnation, and no other.
+    const fn is_confirmed(&self) -> bool {
+        self.confirmed && self.doubted.is_none()
     }
 
     /// Whether both want something: this end as it is set up, the other as it says. An end that
@@ -279,7 +291,7 @@ impl Terms {
 
     /// Whether a hello goes at `now` before the next packet begins.
     pub(super) fn is_ahead(&self, now: Instant) -> bool {
-        let asks = (self.own.asks || self.other.is_some()) && !self.confirmed;
+        let asks = (self.own.asks || self.other.is_some()) && !self.is_confirmed();
         let often = !self.own.way_back && self.begun < UNANSWERABLE;
         !self.said && (self.due || asks && (often || now >= self.next))
     }
@@ -305,13 +317,16 @@ impl Terms {
             format: FORMAT,
             format_least: FORMAT,
             compresses: self.own.compresses,
-            confirmed: self.confirmed,
+            confirmed: self.is_confirmed(),
             counts: self.own.counts,
             far_timestamps: true,
             checksums_rebuilt: self.own.checksums_rebuilt,
             cids_max: self.own.cids_max,
             incarnation: self.incarnation,
-            heard: self.other.map_or(0, |other| other.incarnation),
+            heard: self
+                .doubted
+                .or(self.other)
+                .map_or(0, |other| other.incarnation),
             mtu: self.own.mtu,
             checks: self.own.checks,
             known: self.own.known,
@@ -323,6 +338,16 @@ impl Terms {
 
     /// Takes in what the other end says of itself.
     pub(super) fn hear(&mut self, hello: Hello) -> News {
+        let says_so = |other: &Hello| other.is_like(&hello);
+        if self.other.is_some_and(|other| !says_so(&other))
+            && !self.doubted.is_some_and(|it| says_so(&it))
+        {
+            self.doubted = Some(hello);
+            self.due = true;
+            (self.next, self.interval) = (Instant::ZERO, REPEAT_FIRST);
+            return self.news(false);
+        }
+        self.doubted = None;
         let before = self.other.replace(hello);
         let restarted = before.is_none_or(|before| before.incarnation != hello.incarnation);
         if restarted {
@@ -332,6 +357,10 @@ impl Terms {
         }
         self.confirmed |= hello.heard == self.incarnation;
         self.due |= !hello.confirmed || hello.heard != self.incarnation;
+        self.news(restarted)
+    }
+
+    fn news(&self, restarted: bool) -> News {
         News {
             restarted,
             agreement: self.agreement(),

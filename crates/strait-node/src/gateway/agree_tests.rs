@@ -82,8 +82,70 @@ fn a_new_incarnation_ends_everything() {
     let (mut a, mut b) = (end(true, 7), end(true, 8));
     meet(&mut a, &mut b);
     let mut b = end(true, 9);
-    assert!(pass(&mut b, &mut a).unwrap().restarted);
+    // It is asked about, and what it says again is so.
+    assert!(!pass(&mut b, &mut a).unwrap().restarted);
     assert!(!a.compresses() && a.owes());
+    pass(&mut a, &mut b);
+    assert!(pass(&mut b, &mut a).unwrap().restarted);
+    meet(&mut a, &mut b);
+    assert!(a.compresses() && b.compresses());
+}
+
+/// A hello of incarnation 8 but for what is changed, as somebody else says it.
+fn forged(change: impl FnOnce(&mut Hello)) -> Hello {
+    let mut line = Vec::new();
+    end(true, 8).put(START, &mut line);
+    let mut hello = Hello::parse(&line).unwrap();
+    (hello.heard, hello.confirmed) = (7, true);
+    change(&mut hello);
+    hello
+}
+
+#[test]
+fn one_hello_that_somebody_else_says_settles_nothing() {
+    let changes: [fn(&mut Hello); 6] = [
+        |hello| hello.incarnation = 99,
+        |hello| hello.mtu = 1280,
+        |hello| hello.compresses = false,
+        |hello| hello.cids_max = 0,
+        |hello| hello.format = 9,
+        |hello| hello.checks = Checks::default(),
+    ];
+    for change in changes {
+        let (mut a, mut b) = (end(true, 7), end(true, 8));
+        meet(&mut a, &mut b);
+        let before = (a.agreed(), a.mtu(), a.cids_max(), a.agreement());
+        assert!(!a.hear(forged(change)).restarted);
+        // Nothing that only one of the two could read goes out meanwhile; both can be read.
+        assert!(!a.compresses() && a.decompresses() && a.owes());
+        assert_eq!(a.agreed().short_sent, 0);
+        // The end that is there says how it is.
+        assert!(!pass(&mut a, &mut b).unwrap().restarted);
+        assert!(!pass(&mut b, &mut a).unwrap().restarted);
+        assert_eq!(meet(&mut a, &mut b), 0);
+        let after = (a.agreed(), a.mtu(), a.cids_max(), a.agreement());
+        assert_eq!(after, before);
+        assert!(a.compresses() && b.compresses());
+    }
+}
+
+#[test]
+fn a_wrong_hello_that_came_first_is_mended_by_the_end_that_is_there() {
+    let (mut a, mut b) = (end(true, 7), end(true, 8));
+    a.hear(forged(|hello| hello.incarnation = 99));
+    assert!(a.compresses());
+    meet(&mut a, &mut b);
+    assert!(a.compresses() && b.compresses());
+    assert_eq!(a.other.map(|other| other.incarnation), Some(8));
+}
+
+#[test]
+fn its_own_hello_turned_round_ends_nothing() {
+    let (mut a, mut b) = (end(true, 7), end(true, 8));
+    meet(&mut a, &mut b);
+    let mut line = Vec::new();
+    a.put(START, &mut line);
+    assert!(!a.hear(Hello::parse(&line).unwrap()).restarted);
     meet(&mut a, &mut b);
     assert!(a.compresses() && b.compresses());
 }
