@@ -58,9 +58,17 @@ const STREAMS: [&str; 9] = [
     "13-omode-ipv6-udp-rtp-voice.jsonl",
 ];
 
+/// Streams that only decompressors are tried with: each shows one rule.
+const RULES: [&str; 1] = ["20-uncompressed-ir.jsonl"];
+
 #[test]
 fn every_packet_of_the_vectors_comes_back() {
     STREAMS.into_iter().for_each(decompress_all);
+}
+
+#[test]
+fn every_rule_that_the_vectors_show_is_kept() {
+    RULES.into_iter().for_each(decompress_all);
 }
 
 /// Sizes of the compressed forms of a stream's packets without their payloads' octets: ours and

@@ -429,14 +429,13 @@ impl Compressor {
     }
 }
 
+/// The head of an IR packet of the uncompressed profile. Its check ends ahead of itself: it covers
+/// up to the profile's number (RFC 5795 section 5.4.1.1).
 fn put_plain_ir(cid: Cid, out: &mut Vec<u8>) {
     let start = out.len();
     cid.put(0xfc, out);
-    out.extend_from_slice(&[Profile::Uncompressed.number(), 0]);
-    let check = crc8(&[&out[start..]]);
-    if let Some(last) = out.last_mut() {
-        *last = check;
-    }
+    out.push(Profile::Uncompressed.number());
+    out.push(crc8(&[&out[start..]]));
 }
 
 impl Entry {
@@ -471,5 +470,20 @@ impl Fields {
     /// that isn't a well-known one's.
     fn is_likely_rtp(&self) -> bool {
         self.ports[1] >= 1024 && self.ports[1].is_multiple_of(2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rohc::Cids;
+
+    #[test]
+    fn the_check_of_an_uncompressed_ir_packet_covers_what_is_ahead_of_it() {
+        for (number, head) in [(0, &[0xfc, 0, 0xb7][..]), (3, &[0xe3, 0xfc, 0, 0x51])] {
+            let mut out = Vec::new();
+            put_plain_ir(Cids::Small(15).cid(number), &mut out);
+            assert_eq!(out, head);
+        }
     }
 }

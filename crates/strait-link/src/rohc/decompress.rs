@@ -364,7 +364,11 @@ impl Decompressor {
                 Known::Rfc3095(Decoder::new(known))
             }
         };
-        verify(whole, chain, rest, &[], check)?;
+        if matches!(known, Known::Uncompressed) {
+            verify_plain(whole, chain, check)?;
+        } else {
+            verify(whole, chain, rest, &[], check)?;
+        }
         if !dynamic && !matches!(known, Known::Uncompressed) {
             let mut entry = Entry::new(known);
             entry.bare = true;
@@ -633,9 +637,16 @@ fn verify(
 ) -> Result<(), Fault> {
     let head = whole.len() - chain.0.len() - 1;
     let chains = chain.0.len() - rest.0.len();
-    if crc8(&[&whole[..head], &[0], &chain.0[..chains], unsaid]) == check {
-        Ok(())
-    } else {
-        Err(Fault::BadCheck)
-    }
+    agrees(&[&whole[..head], &[0], &chain.0[..chains], unsaid], check)
+}
+
+/// Checks an IR packet of the uncompressed profile, which is `packet` from its own header on: up to
+/// the profile's number (RFC 5795 section 5.4.1.1).
+fn verify_plain(whole: &[u8], packet: Cursor<'_>, check: u8) -> Result<(), Fault> {
+    agrees(&[&whole[..whole.len() - packet.0.len() - 1]], check)
+}
+
+fn agrees(pieces: &[&[u8]], check: u8) -> Result<(), Fault> {
+    let right = crc8(pieces) == check;
+    right.then_some(()).ok_or(Fault::BadCheck)
 }
