@@ -86,6 +86,7 @@ fn every_packet_that_arrives_is_delivered_and_none_wrongly() {
     let all = Beyond {
         far_timestamps: true,
         counts: true,
+        sums_vouched: true,
         checksums_rebuilt: true,
         provisions: vec![
             Flow::provision(Kind::Voice6, 1),

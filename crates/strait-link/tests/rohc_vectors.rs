@@ -59,7 +59,19 @@ const STREAMS: [&str; 9] = [
 ];
 
 /// Streams that only decompressors are tried with: each shows one rule.
-const RULES: [&str; 1] = ["20-uncompressed-ir.jsonl"];
+const RULES: [&str; 11] = [
+    "20-uncompressed-ir.jsonl",
+    "21-ipv4-icmp-static-id.jsonl",
+    "22-ipv4-rtp-static-id.jsonl",
+    "23-ipv4-rtp-id-jumps.jsonl",
+    "24-ipv4-rtp-stride-kept.jsonl",
+    "25-ipv6-tcp-stride-kept.jsonl",
+    "26-ipv6-udp-no-checksum.jsonl",
+    "27-ipv6-rtp-wrong-checksums.jsonl",
+    "28-ipv6-udp-checksums-cease.jsonl",
+    "29-ipv6-rtp-padding.jsonl",
+    "30-ipv4-rtp-types-by-uo-1-id.jsonl",
+];
 
 #[test]
 fn every_packet_of_the_vectors_comes_back() {

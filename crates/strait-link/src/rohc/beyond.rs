@@ -23,6 +23,11 @@ pub struct Beyond {
     /// it known how many were lost, however many. For media that don't keep the order of frames
     /// (RFC 4224 has what becomes of headers there).
     pub counts: bool,
+    /// It sends packets whose transport checksum is wrong uncompressed, as a [`Compressor`] does:
+    /// where a compressed one's comes out wrong, so is the header, although its own check is right.
+    ///
+    /// [`Compressor`]: super::Compressor
+    pub sums_vouched: bool,
     /// It rebuilds the UDP checksums that a compressor has found right and left out.
     pub checksums_rebuilt: bool,
     /// Flows that it knows beforehand, in the same order: the first of them have the first

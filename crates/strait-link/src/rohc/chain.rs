@@ -19,6 +19,8 @@ pub(super) struct Known {
     pub(super) id_random: bool,
     /// IPv4 identifications count in network byte order; else their octets are swapped.
     pub(super) id_network_order: bool,
+    /// IPv4 identifications are always the same (RFC 3843 section 3.3).
+    pub(super) id_static: bool,
     /// What RTP timestamps are multiples of, but for an offset; zero while that isn't known.
     pub(super) stride: u32,
     /// Bidirectional optimistic mode, as the compressor says.
@@ -36,6 +38,7 @@ impl Known {
             fields,
             id_random: false,
             id_network_order: true,
+            id_static: false,
             stride: 0,
             optimistic: false,
             rebuilds: false,
@@ -52,15 +55,26 @@ impl Known {
         }
     }
 
+    /// Whether the flow is that of `other`: their static chains are the same.
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        let flow = |known: &Self| (known.fields.flow(known.profile), known.fields.source);
+        self.profile == other.profile && flow(self) == flow(other)
+    }
+
     /// Whether packets carry a UDP checksum.
     pub(super) const fn carries_checksum(&self) -> bool {
         let udp = matches!(self.profile, Profile::Udp | Profile::Rtp);
         udp && self.fields.checksum != 0 && !self.rebuilds
     }
 
-    /// Whether compressed headers say identifications by low bits.
+    /// Whether compressed headers are of the kinds that say identifications by low bits.
     pub(super) const fn counts_ids(&self) -> bool {
         !self.fields.v6 && !self.id_random
+    }
+
+    /// Whether identifications follow from sequence numbers and those bits.
+    pub(super) const fn follows_ids(&self) -> bool {
+        self.counts_ids() && !self.id_static
     }
 
     /// Identification less sequence number.
@@ -181,7 +195,8 @@ impl Known {
             out.push(
                 u8::from(fields.dont_fragment) << 7
                     | u8::from(self.id_random) << 6
-                    | u8::from(self.id_network_order) << 5,
+                    | u8::from(self.id_network_order) << 5
+                    | u8::from(self.id_static) << 4,
             );
         }
         out.push(EMPTY_LIST);
@@ -221,6 +236,10 @@ impl Known {
             fields.dont_fragment = flags & 0x80 != 0;
             self.id_random = flags & 0x40 != 0;
             self.id_network_order = flags & 0x20 != 0;
+            self.id_static = flags & 0x10 != 0;
+            if self.id_random && self.id_static {
+                return None;
+            }
         }
         read_empty_list(chain)?;
         if matches!(self.profile, Profile::Udp | Profile::Rtp) && !self.rebuilds {
@@ -248,7 +267,7 @@ impl Known {
         fields.sequence = u32::from(chain.u16()?);
         fields.timestamp = chain.u32()?;
         read_empty_list(chain)?;
-        self.stride = 0;
+        // A stride that isn't said stays (section 5.7, RFC 4815 section 6.3).
         if first & 0x10 != 0 {
             let flags = chain.u8()?;
             fields.extension = flags & 0x10 != 0;

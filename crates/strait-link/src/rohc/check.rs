@@ -2,6 +2,7 @@
 //! carry whole contexts, CRC-7 and CRC-3 over the header that a compressed one stands for.
 
 use crc::{CRC_3_ROHC, CRC_7_ROHC, CRC_8_ROHC, Crc, Table};
+use strait_wire::ip::verify_transport_checksum;
 
 use super::fields::Spans;
 
@@ -12,6 +13,16 @@ static CRC8: Crc<u8, Table<16>> = Crc::<u8, Table<16>>::new(&CRC_8_ROHC);
 /// CRC-8 over the octets of `pieces`, one after the other.
 pub(super) fn crc8(pieces: &[&[u8]]) -> u8 {
     over(&CRC8, pieces)
+}
+
+/// Whether a packet's transport checksum is right; `None` if it has none that could be wrong. UDP
+/// may leave its own out over IPv6, too (RFC 6935 section 5).
+pub(super) fn transport_sum(packet: &[u8]) -> Option<bool> {
+    let udp_over_v6 = matches!(packet, [first, _, _, _, _, _, 17, ..] if first >> 4 == 6);
+    if udp_over_v6 && packet.get(46..48) == Some(&[0, 0]) {
+        return None;
+    }
+    verify_transport_checksum(packet)
 }
 
 /// The checks over the fields of a header that stay from packet to packet: those that change come

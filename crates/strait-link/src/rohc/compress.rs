@@ -3,10 +3,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use strait_wire::ip::verify_transport_checksum;
-
 use super::beyond::{Beyond, Provision};
-use super::check::crc8;
+use super::check::{crc8, transport_sum};
 use super::encode::Encoder;
 use super::feedback::{Feedback, Form, Kind};
 use super::fields::{Fields, Flow};
@@ -215,7 +213,7 @@ impl Compressor {
             self.put_plain(packet, out);
             return Profile::Uncompressed;
         };
-        let wrong = verify_transport_checksum(packet) == Some(false);
+        let wrong = transport_sum(packet) == Some(false);
         let place = if wrong {
             None
         } else {

@@ -8,7 +8,7 @@ use super::Profile;
 use super::chain::{Known, mode_bits};
 use super::check::Sums;
 use super::decompress::Fault;
-use super::fields::Spans;
+use super::fields::{Fields, Spans};
 use super::numbers::{Bits, Cursor, Number};
 
 /// The check of a compressed header.
@@ -16,6 +16,96 @@ use super::numbers::{Bits, Cursor, Number};
 pub(super) enum Check {
     Crc3(u8),
     Crc7(u8),
+}
+
+/// How far a context is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The last packet was taken.
+    Sure,
+    /// Packets were refused since, but not so many that the context is to blame.
+    Shaken,
+    /// The context is to blame, or nothing but what never changes is known.
+    Behind,
+}
+
+/// What speaks for a header that came out with the right check.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evidence {
+    pub(super) check: Check,
+    /// How many packets after the last one taken it seems to be.
+    pub(super) step: u32,
+    /// Whether the packet's transport checksum is right, if it has one that tells.
+    pub(super) sum: Option<bool>,
+    /// The transport checksum covers whatever a context can lag behind in.
+    pub(super) covered: bool,
+}
+
+impl Standing {}
+
+/// What becomes of a header with the right check and a wrong transport checksum, if nothing better
+/// is found and it seems to be the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WrongSums {
+    /// It is wrong: the other end compresses no packet that had a wrong one.
+    Refused,
+    /// It is told, as the packet may have been so from the beginning, and nothing is learned of it.
+    Told,
+    /// It is told and learned of: the packet before was like that, too.
+    Learned,
+}
+
+/// What a decoder needs to know of its context's past.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trust {
+    pub(super) standing: Standing,
+    /// So many packets may be missed without any change being so.
+    pub(super) few: u8,
+    pub(super) wrong_sums: WrongSums,
+}
+
+impl Trust {
+    /// Whether a header is believed at first sight. A wrong transport checksum speaks against it,
+    /// but isn't the last word.
+    pub(super) fn believes(self, it: Evidence) -> bool {
+        let near = (1..=u32::from(self.few)).contains(&it.step);
+        match (self.standing, it.check) {
+            (Standing::Sure, _) | (_, Check::Crc7(_)) => it.sum != Some(false),
+            (Standing::Shaken, _) if near => it.sum != Some(false),
+            _ => it.covered && it.sum == Some(true),
+        }
+    }
+
+    /// Whether a header is believed although its transport checksum is wrong.
+    pub(super) fn insists(self, it: Evidence) -> bool {
+        let next = match self.wrong_sums {
+            WrongSums::Refused => return false,
+            WrongSums::Told => 1,
+            // Nothing was learned of the one before.
+            WrongSums::Learned => 2,
+        };
+        self.standing == Standing::Sure && it.step == next
+    }
+}
+
+/// How a header was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) check: Check,
+    /// Its transport checksum is wrong.
+    pub(super) wrong_sum: bool,
+    /// Its transport checksum is right, and covers whatever a context can lag behind in.
+    pub(super) vouched: bool,
+}
+
+impl Found {
+    pub(super) fn of(it: Evidence) -> Self {
+        Self {
+            check: it.check,
+            wrong_sum: it.sum == Some(false),
+            vouched: it.covered && it.sum == Some(true),
+        }
+    }
 }
 
 /// What a compressed header said.
@@ -29,6 +119,9 @@ struct Said {
     scaled: bool,
     /// So many rounds of those bits further on than they say.
     rounds: u32,
+    /// What it said beside sequence number, timestamp and identification may be for this packet
+    /// only.
+    once: bool,
     check: Check,
 }
 
@@ -48,6 +141,7 @@ impl Said {
             marker: false,
             scaled: true,
             rounds: 0,
+            once: false,
             check,
         }
     }
@@ -107,6 +201,11 @@ fn read(known: &mut Known, first: u8, rest: &mut Cursor<'_>) -> Result<Said, Fau
     let sequence = Bits::new(u32::from(second), 6);
     let mut said = Said::new(sequence, Check::Crc7(third & 0x7f));
     said.marker = second & 0x40 != 0;
+    let counts = if third & 0x80 != 0 {
+        counts_ids_by(known, rest)
+    } else {
+        counts
+    };
     let (main, other) = match (counts, second & 0x80 != 0) {
         (true, true) => (Main::Timestamp, Main::Id),
         (true, false) => (Main::Id, Main::Timestamp),
@@ -120,6 +219,15 @@ fn read(known: &mut Known, first: u8, rest: &mut Cursor<'_>) -> Result<Said, Fau
         read_extension(known, &mut said, main, other, rest)?;
     }
     Ok(said)
+}
+
+/// Whether identifications count behind the extension at the front of `rest`: extension 3 may say
+/// it anew, and what is ahead of it is read by that (section 5.7.5.1).
+fn counts_ids_by(known: &Known, rest: &Cursor<'_>) -> bool {
+    match *rest.0 {
+        [first, flags, ..] if !known.fields.v6 && first & 0xc2 == 0xc2 => flags & 2 == 0,
+        _ => known.counts_ids(),
+    }
 }
 
 /// UO-1 and its kinds.
@@ -144,8 +252,9 @@ fn read_uo1(known: &mut Known, low: u32, second: u8, rest: &mut Cursor<'_>) -> R
     } else {
         said.push(Main::Id, low, 5);
         if high {
-            // What it says of other fields is for this packet only (section 5.7.3), which no
-            // compressor we know of makes use of; so it is taken as it is.
+            // What it says of other fields is for this packet only (section 5.7.3), but others
+            // take it for said for good.
+            said.once = true;
             read_extension(known, &mut said, Main::Id, Main::Timestamp, rest)?;
         }
     }
@@ -219,6 +328,7 @@ fn read_extension_3(
             known.fields.dont_fragment = bit(ip_flags, 5);
             known.id_network_order = bit(ip_flags, 2);
             known.id_random = bit(ip_flags, 1);
+            known.id_static &= !known.id_random;
         }
         if bit(ip_flags, 7) {
             known.fields.traffic_class = rest.u8().ok_or(truncated)?;
@@ -244,6 +354,8 @@ fn read_rtp_flags(known: &mut Known, said: &mut Said, rest: &mut Cursor<'_>) -> 
     known.optimistic = flags >> 6 != mode_bits(false);
     said.marker = bit(4);
     known.fields.extension = bit(3);
+    // Without its octet there is no padding (RFC 4815 section 6.4).
+    known.fields.padding = false;
     if bit(5) {
         let octet = rest.u8().ok_or(truncated)?;
         known.fields.padding = octet & 0x80 != 0;
@@ -267,6 +379,8 @@ pub(super) struct Decoder {
     known: Known,
     /// The checks over what stays of the last header, once there was one.
     sums: Option<Sums>,
+    /// What was known before an extension that may have been for its packet only.
+    before: Option<Known>,
 }
 
 /// Widths of sequence numbers that are tried again one round further on, when the check says that
@@ -290,29 +404,52 @@ impl Decoder {
     }
 
     pub(super) const fn new(known: Known) -> Self {
-        Self { known, sums: None }
+        Self {
+            known,
+            sums: None,
+            before: None,
+        }
     }
 
     pub(super) const fn known(&self) -> &Known {
         &self.known
     }
 
-    /// Appends the packet of the compressed header at the front of `rest`, and says which check it
-    /// passed. `sound` judges the whole packet, which is how a context after a long gap is found
-    /// again; `thorough` asks for the longer check.
+    /// Appends the packet of the compressed header at the front of `rest`, and says how it was
+    /// found. `sum` judges the transport checksum of a whole packet, which is how a context after
+    /// a long gap is found again.
     pub(super) fn decode(
         &mut self,
         first: u8,
-        mut rest: Cursor<'_>,
-        thorough: bool,
+        rest: Cursor<'_>,
+        trust: Trust,
         out: &mut Vec<u8>,
-        sound: impl Fn(&[u8]) -> Option<bool>,
-    ) -> Result<Check, Fault> {
+        sum: impl Fn(&[u8]) -> Option<bool>,
+    ) -> Result<Found, Fault> {
+        let found = self.decode_by(first, rest, trust, out, &sum);
+        let (Err(fault), Some(mut known)) = (found, self.before) else {
+            return found;
+        };
+        known.fields = known.fields.at(&self.known.fields);
+        let mut other = Self::new(known);
+        let found = other.decode_by(first, rest, trust, out, &sum);
+        if found.is_ok() {
+            *self = other;
+        }
+        found.map_err(|_| fault)
+    }
+
+    /// The same by what is taken to be known.
+    fn decode_by(
+        &mut self,
+        first: u8,
+        mut rest: Cursor<'_>,
+        trust: Trust,
+        out: &mut Vec<u8>,
+        sum: &impl Fn(&[u8]) -> Option<bool>,
+    ) -> Result<Found, Fault> {
         let mut known = self.known;
         let said = read(&mut known, first, &mut rest)?;
-        if thorough && matches!(said.check, Check::Crc3(_)) {
-            return Err(Fault::NoContext);
-        }
         if !known.fields.v6 && known.id_random {
             known.fields.id = rest.u16().ok_or(Fault::Malformed)?;
         }
@@ -321,57 +458,89 @@ impl Decoder {
         }
         // A checksum that was rebuilt is always right.
         let rebuilds = known.rebuilds;
-        let sound = |packet: &[u8]| if rebuilds { None } else { sound(packet) };
         let kind = known.profile.sequence_kind();
-        let sequence = kind.decode(self.known.fields.sequence, said.sequence);
-        if let Some(next) = self.attempt(known, &said, sequence, rest.0, out, |packet| {
-            sound(packet) != Some(false)
-        })? {
-            self.take(next);
-            return Ok(said.check);
+        let before = (self.known, self.sums);
+        let Fields {
+            sequence: last,
+            padding,
+            ..
+        } = self.known.fields;
+        let sequence = kind.decode(last, said.sequence);
+        let step = sequence.wrapping_sub(last) & kind.mask();
+        // What IPv4 has beside addresses is in no transport checksum.
+        let covered = known.fields.v6;
+        let evidence = |packet: &[u8]| Evidence {
+            check: said.check,
+            step,
+            sum: if rebuilds { None } else { sum(packet) },
+            covered,
+        };
+        let mut attempt = |known, said: &Said, sequence, enough: &dyn Fn(Evidence) -> bool| {
+            let judge = |packet: &[u8]| {
+                let it = evidence(packet);
+                enough(it).then(|| Found::of(it))
+            };
+            self.attempt((known, said, sequence), rest.0, out, judge)
+        };
+        let believes = |it| trust.believes(it);
+        if let Some(found) = attempt(known, &said, sequence, &believes)? {
+            return Ok(found);
         }
-        if !thorough {
+        // Others leave the padding as it was where extension 3 says nothing of it.
+        let mut padded = known;
+        padded.fields.padding = padding;
+        if padded != known
+            && let Some(found) = attempt(padded, &said, sequence, &believes)?
+        {
+            return Ok(found);
+        }
+        if trust.standing != Standing::Behind {
             // Only the transport checksum makes a guess good enough.
-            let judged = |packet: &[u8]| sound(packet) == Some(true);
+            let right = |it: Evidence| it.sum == Some(true);
             for said in said.further_timestamps() {
-                if let Some(next) = self.attempt(known, &said, sequence, rest.0, out, judged)? {
-                    self.take(next);
-                    return Ok(said.check);
+                if let Some(found) = attempt(known, &said, sequence, &right)? {
+                    return Ok(found);
                 }
             }
             // The transport checksum judges RTP's own number, and nothing that follows from one of
             // the compressor's: neither that nor the IPv4 identification is in what it covers.
-            let judges = known.profile == Profile::Rtp || !known.counts_ids();
+            let judges = known.profile == Profile::Rtp || !known.follows_ids();
             let further = said.further_sequences(sequence, kind);
             for sequence in further.take_while(|_| judges) {
-                if let Some(next) = self.attempt(known, &said, sequence, rest.0, out, judged)? {
-                    self.take(next);
-                    return Ok(said.check);
+                if let Some(found) = attempt(known, &said, sequence, &right)? {
+                    return Ok(found);
                 }
             }
         }
-        Err(Fault::BadCheck)
+        let insists = |it| trust.insists(it);
+        let found = attempt(known, &said, sequence, &insists)?;
+        if trust.wrong_sums == WrongSums::Told {
+            (self.known, self.sums) = before;
+        }
+        found.ok_or(Fault::BadCheck)
     }
 
-    fn take(&mut self, (known, sums): (Known, Sums)) {
-        self.known = known;
+    /// Takes note of the packet that was told; see [`Said::once`].
+    fn take(&mut self, known: Known, sums: Sums, once: bool) {
+        let before = core::mem::replace(&mut self.known, known);
         self.sums = Some(sums);
+        if once {
+            self.before = Some(before);
+        }
     }
 
-    /// Appends the packet with this sequence number if the check and `sound` are content with it;
-    /// gives what is known then.
+    /// Appends the packet with this sequence number, and takes it, if the check is right and
+    /// `judge` is content with it.
     fn attempt(
-        &self,
-        mut known: Known,
-        said: &Said,
-        sequence: u32,
+        &mut self,
+        (mut known, said, sequence): (Known, &Said, u32),
         payload: &[u8],
         out: &mut Vec<u8>,
-        sound: impl Fn(&[u8]) -> bool,
-    ) -> Result<Option<(Known, Sums)>, Fault> {
+        judge: impl Fn(&[u8]) -> Option<Found>,
+    ) -> Result<Option<Found>, Fault> {
         let before = self.known.fields;
         known.fields.sequence = sequence;
-        if known.counts_ids() {
+        if known.follows_ids() {
             let mut offset = u32::from(known.id_offset(&before));
             if said.id.width > 0 {
                 offset = Number::IdOffset.decode(offset, said.id);
@@ -403,8 +572,9 @@ impl Decoder {
         if right {
             out.truncate(end);
             out.extend_from_slice(payload);
-            if sound(&out[start..]) {
-                return Ok(Some((known, sums)));
+            if let Some(found) = judge(&out[start..]) {
+                self.take(known, sums, said.once);
+                return Ok(Some(found));
             }
         }
         out.truncate(start);
@@ -427,4 +597,94 @@ fn timestamp(known: &Known, before: &Known, said: &Said) -> u32 {
     let scaled = Number::Timestamp.decode(last / stride, said.timestamp);
     let scaled = scaled.wrapping_add(said.rounds.unbounded_shl(said.timestamp.width.into()));
     scaled.wrapping_mul(stride).wrapping_add(last % stride)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An RTP context over IPv4 without UDP checksums, and the fields of its next packet.
+    fn context() -> (Decoder, Known) {
+        let fields = Fields {
+            hop_limit: 64,
+            protocol: 17,
+            id: 100,
+            ports: [40_000, 5004],
+            padding: true,
+            payload_type: 96,
+            sequence: 7,
+            timestamp: 160_000,
+            ..Fields::default()
+        };
+        let mut known = Known::new(Profile::Rtp, fields);
+        known.stride = 160;
+        let mut next = known;
+        next.fields.sequence = 8;
+        next.fields.timestamp += 160;
+        next.fields.id = 101;
+        (Decoder::new(known), next)
+    }
+
+    fn header(known: &Known) -> Vec<u8> {
+        let mut header = Vec::new();
+        assert!(known.fields.emit(Profile::Rtp, 0, &mut header));
+        header
+    }
+
+    fn sums(known: &Known) -> (u8, u8) {
+        let header = header(known);
+        let spans = Spans::new(Profile::Rtp, false);
+        let sums = Sums::of(&header, spans);
+        (sums.crc3(&header, spans), sums.crc7(&header, spans))
+    }
+
+    fn told(decoder: &mut Decoder, line: &[u8]) -> Vec<u8> {
+        let trust = Trust {
+            standing: Standing::Sure,
+            few: 4,
+            wrong_sums: WrongSums::Told,
+        };
+        let mut out = Vec::new();
+        let found = decoder.decode(line[0], Cursor(&line[1..]), trust, &mut out, |_| None);
+        assert!(found.is_ok(), "{found:?}");
+        out
+    }
+
+    #[test]
+    fn what_extensions_of_uo_1_id_say_of_other_fields_is_for_their_packet_only() {
+        let (mut decoder, mut next) = context();
+        next.fields.hop_limit = 9;
+        // UO-1-ID with extension 3: a time to live.
+        let line = [
+            0x80 | 93 & 0x1f,
+            0x80 | 8 << 3 | sums(&next).0,
+            0xca,
+            0x44,
+            next.fields.hop_limit,
+        ];
+        assert_eq!(told(&mut decoder, &line), header(&next));
+        next.fields.hop_limit = 64;
+        next.fields.sequence = 9;
+        next.fields.timestamp += 160;
+        next.fields.id = 102;
+        let line = [9 << 3 | sums(&next).0];
+        assert_eq!(told(&mut decoder, &line), header(&next));
+    }
+
+    #[test]
+    fn flags_without_a_payload_type_say_that_there_is_no_padding_or_nothing_of_it() {
+        for padding in [false, true] {
+            let (mut decoder, mut next) = context();
+            next.fields.padding = padding;
+            // UOR-2-TS with extension 3: nothing but the flags of RTP.
+            let line = [
+                0xc0 | (next.fields.timestamp / 160) as u8 & 0x1f,
+                0x80 | 8,
+                0x80 | sums(&next).1,
+                0xc9,
+                0x40,
+            ];
+            assert_eq!(told(&mut decoder, &line), header(&next));
+        }
+    }
 }

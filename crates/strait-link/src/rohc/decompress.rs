@@ -3,12 +3,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use strait_wire::ip::verify_transport_checksum;
-
-use super::beyond::{self, Provision};
+use super::beyond::{self, Beyond, Provision};
 use super::chain;
-use super::check::crc8;
-use super::decode::{Check, Decoder};
+use super::check::{crc8, transport_sum};
+use super::decode::{Check, Decoder, Standing, Trust, WrongSums};
 use super::feedback::{Feedback, Form, Kind};
 use super::numbers::{Bits, Cursor};
 use super::{LASTING_PACKETS, Profile, Settings, tcp};
@@ -98,12 +96,17 @@ impl Known {
 #[derive(Debug)]
 struct Entry {
     known: Known,
-    /// What changes is known; else only IR, IR-DYN and headers with the longer check are taken.
+    /// What changes is known; else only IR, IR-DYN and headers with the longer check are taken, and
+    /// those that the transport checksum vouches for.
     sure: bool,
     /// Only what never changes is known.
     bare: bool,
     /// Packets refused since the last one that was taken.
     failures: u8,
+    /// Which of the last packets were refused; the lowest bit is the last one's.
+    refusals: u32,
+    /// Packets in a row whose transport checksum was wrong, up to [`WRONG_SUMS_HABIT`].
+    wrong_sums: u8,
     /// Packets taken since the last acknowledgement; `None` before the first.
     unacknowledged: Option<u8>,
     /// Packets taken, counted up to [`LASTING_PACKETS`].
@@ -118,6 +121,8 @@ impl Entry {
             sure: true,
             bare: false,
             failures: 0,
+            refusals: 0,
+            wrong_sums: 0,
             unacknowledged: None,
             packets: 0,
             owes: None,
@@ -125,6 +130,9 @@ impl Entry {
     }
 }
 
+/// Packets in a row with wrong transport checksums, or one that was told whole, from which on a
+/// wrong one is taken for the flow's habit, and tells nothing.
+const WRONG_SUMS_HABIT: u8 = 2;
 /// Packets between two acknowledgements of one context: an acknowledgement that got lost comes
 /// again, and those that travel aren't doubled.
 const ACK_PAUSE: u8 = 4;
@@ -153,6 +161,8 @@ pub struct Decompressor {
     /// Packets end with their number, and the last one taken by the contexts' numbers; empty if
     /// they don't.
     counts: Vec<Count>,
+    /// The other end compresses no packet whose transport checksum is wrong.
+    sums_vouched: bool,
 }
 
 /// What is known of the numbers that a context's packets end with.
@@ -194,6 +204,7 @@ impl Decompressor {
             provisions: Vec::new(),
             lasting: None,
             counts: Vec::new(),
+            sums_vouched: false,
         }
     }
 
@@ -205,17 +216,23 @@ impl Decompressor {
         *self = Self {
             provisions,
             counts,
+            sums_vouched: self.sums_vouched,
             ..Self::new(self.settings)
         };
     }
 
-    /// Flows that the compressor takes for known beforehand, and whether it counts the packets of
-    /// each context ([`Beyond::counts`](super::Beyond::counts)).
-    pub fn agree(&mut self, provisions: &[Provision], counts: bool) {
+    /// Flows that the compressor takes for known beforehand, and what else it does `beyond` the
+    /// standard.
+    pub fn agree(&mut self, provisions: &[Provision], beyond: &Beyond) {
+        self.sums_vouched = beyond.sums_vouched;
         self.provisions.clear();
         self.provisions.extend_from_slice(provisions);
         // The uncompressed profile's are told whole, whatever came before.
-        let contexts = if counts { self.entries.len() - 1 } else { 0 };
+        let contexts = if beyond.counts {
+            self.entries.len() - 1
+        } else {
+            0
+        };
         self.counts.resize(contexts, Count::default());
     }
 
@@ -334,6 +351,12 @@ impl Decompressor {
         Some((0, first))
     }
 
+    /// What the context knows, if it is there.
+    fn known(&self, number: u16) -> Option<&Known> {
+        let entry = self.entries.get(usize::from(number))?;
+        entry.as_ref().map(|entry| &entry.known)
+    }
+
     /// IR (RFC 3095 section 5.2.3).
     fn take_ir(
         &mut self,
@@ -349,7 +372,12 @@ impl Decompressor {
             _ if kind.provisioned => return Err(Fault::Unsupported),
             Profile::Uncompressed => Known::Uncompressed,
             Profile::Tcp if dynamic => {
-                let decoder = tcp::Decoder::read_whole(&mut rest).ok_or(Fault::Unsupported)?;
+                let before = match self.known(number) {
+                    Some(Known::Tcp(decoder)) => Some(&**decoder),
+                    _ => None,
+                };
+                let decoder = tcp::Decoder::read_whole(before, &mut rest);
+                let decoder = decoder.ok_or(Fault::Unsupported)?;
                 Known::Tcp(Box::new(decoder))
             }
             // A copy of another context.
@@ -358,6 +386,11 @@ impl Decompressor {
                 let known = chain::Known::read_static(profile, &mut rest);
                 let mut known = known.ok_or(Fault::Unsupported)?;
                 known.rebuilds = kind.rebuilds;
+                if let Some(Known::Rfc3095(decoder)) = self.known(number)
+                    && decoder.known().is_of(&known)
+                {
+                    known.stride = decoder.known().stride;
+                }
                 if dynamic {
                     known.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
                 }
@@ -373,6 +406,10 @@ impl Decompressor {
             let mut entry = Entry::new(known);
             entry.bare = true;
             let slot = &mut self.entries[usize::from(number)];
+            if slot.as_ref().is_some_and(|old| old.is_of(&entry)) {
+                // What changes stays as it was (RFC 4815 section 6.3).
+                return Err(Fault::NoContext);
+            }
             entry.unacknowledged = slot.as_ref().and_then(|old| old.unacknowledged);
             *slot = Some(Box::new(entry));
             // The packet's own headers can't be told without what changes.
@@ -415,24 +452,26 @@ impl Decompressor {
                 Known::Tcp(Box::new(decoder))
             }
             _ => {
-                entry.refused(true, feedback);
+                entry.refused(true, &self.settings);
                 return Err(Fault::NoContext);
             }
         };
         let right = verify(whole, chain, rest, &unsaid, check);
         if kind.is_private() && right.is_err() {
-            entry.refused(true, feedback);
+            entry.refused(true, &self.settings);
         }
         right?;
         let start = out.len();
         known.emit(rest.0, out)?;
-        if verify_transport_checksum(&out[start..]) == Some(false) {
+        let wrong = transport_sum(&out[start..]) == Some(false);
+        if wrong && entry.sums_tell() && !entry.is_next(&known, &self.settings) {
             // Of another flow: the context was given to one whose beginning got lost.
             out.truncate(start);
-            entry.refused(true, feedback);
+            entry.refused(true, &self.settings);
             return Err(Fault::BadCheck);
         }
         entry.known = known;
+        entry.wrong_sums = if wrong { WRONG_SUMS_HABIT } else { 0 };
         entry.taken(true, feedback);
         Ok(())
     }
@@ -471,11 +510,11 @@ impl Decompressor {
         let uncompressed = matches!(known, Known::Uncompressed);
         let start = out.len();
         known.emit(payload, out)?;
-        if verify_transport_checksum(&out[start..]) == Some(false) && !uncompressed {
-            out.truncate(start);
-            return Err(Fault::BadCheck);
-        }
         let mut entry = Entry::new(known);
+        // All that it rests on was said, and checked: it may have been wrong from the beginning.
+        if !uncompressed && transport_sum(&out[start..]) == Some(false) {
+            entry.wrong_sums = WRONG_SUMS_HABIT;
+        }
         let slot = &mut self.entries[usize::from(number)];
         let mut replaces = false;
         if let Some(old) = slot {
@@ -505,10 +544,20 @@ impl Decompressor {
             return Err(self.miss(number));
         };
         if entry.bare {
-            entry.refused(false, feedback);
+            entry.refused(false, &self.settings);
             return Err(Fault::NoContext);
         }
-        let (thorough, sound) = (!entry.sure, verify_transport_checksum);
+        let tells = entry.sums_tell();
+        let sum = |packet: &[u8]| if tells { transport_sum(packet) } else { None };
+        let trust = Trust {
+            standing: entry.standing(),
+            few: self.settings.repeats,
+            wrong_sums: match entry.wrong_sums {
+                _ if self.sums_vouched => WrongSums::Refused,
+                0 => WrongSums::Told,
+                _ => WrongSums::Learned,
+            },
+        };
         let start = out.len();
         let decoded = match &mut entry.known {
             Known::Uncompressed => {
@@ -516,20 +565,30 @@ impl Decompressor {
                 out.extend_from_slice(rest.0);
                 return Ok(());
             }
-            Known::Rfc3095(decoder) => decoder.decode(first, rest, thorough, out, sound),
-            Known::Tcp(decoder) => decoder.decode(first, rest, thorough, out, sound),
+            Known::Rfc3095(decoder) => decoder.decode(first, rest, trust, out, sum),
+            Known::Tcp(decoder) => decoder.decode(first, rest, trust, out, sum),
         };
         match decoded {
-            Ok(check) => {
+            Ok(found) => {
+                let wrong = if tells {
+                    found.wrong_sum
+                } else {
+                    transport_sum(&out[start..]) == Some(false)
+                };
+                entry.wrong_sums = match entry.wrong_sums {
+                    _ if !wrong => 0,
+                    run => WRONG_SUMS_HABIT.min(run + 1),
+                };
                 let rarely = entry.unacknowledged == Some(ACK_RARELY) && !entry.known.rebuilds();
-                let strong =
-                    matches!(check, Check::Crc7(_)) || rarely && sound(&out[start..]) == Some(true);
+                let strong = matches!(found.check, Check::Crc7(_))
+                    || !entry.sure && found.vouched
+                    || rarely && sum(&out[start..]) == Some(true);
                 entry.taken(strong, feedback);
                 Ok(())
             }
             Err(fault) => {
                 if matches!(fault, Fault::BadCheck | Fault::NoContext) {
-                    entry.refused(false, feedback);
+                    entry.refused(false, &self.settings);
                 }
                 Err(fault)
             }
@@ -585,11 +644,46 @@ impl Decompressor {
 }
 
 impl Entry {
+    /// Whether a wrong transport checksum tells of a wrong header.
+    const fn sums_tell(&self) -> bool {
+        self.wrong_sums < WRONG_SUMS_HABIT
+    }
+
+    /// How far the context is believed.
+    const fn standing(&self) -> Standing {
+        match self {
+            Self { sure: false, .. } => Standing::Behind,
+            Self { failures: 0, .. } => Standing::Sure,
+            _ => Standing::Shaken,
+        }
+    }
+
+    /// Whether both are of one flow by their static chains.
+    fn is_of(&self, other: &Self) -> bool {
+        match (&self.known, &other.known) {
+            (Known::Rfc3095(own), Known::Rfc3095(other)) => own.known().is_of(other.known()),
+            _ => false,
+        }
+    }
+
+    /// Whether `known`, which IR-DYN has told, goes on where the context is.
+    fn is_next(&self, known: &Known, settings: &Settings) -> bool {
+        let [Some(last), Some(next)] = [self.known.sequence(), known.sequence()] else {
+            return false;
+        };
+        let step = next.wrapping_sub(last) as u16;
+        self.standing() == Standing::Sure && (1..=u16::from(settings.repeats)).contains(&step)
+    }
+
     /// A packet was taken; `strong` if by a check that a wrong one hardly passes.
     fn taken(&mut self, strong: bool, feedback: bool) {
-        self.sure |= strong;
+        if strong && !self.sure {
+            self.sure = true;
+            self.refusals = 0;
+        }
         self.bare = false;
         self.failures = 0;
+        self.refusals <<= 1;
         let due = self.unacknowledged.is_none_or(|since| since >= ACK_PAUSE);
         if strong && due && feedback {
             self.owes = Some(Kind::Ack(Bits::default()));
@@ -602,11 +696,14 @@ impl Entry {
         }
     }
 
-    /// A packet was refused: frames arrive whole, so the context is behind. `all` if what never
-    /// changes is wrong.
-    fn refused(&mut self, all: bool, feedback: bool) {
-        self.sure = false;
-        if feedback && self.failures.is_multiple_of(NACK_PAUSE) {
+    /// A packet was refused: it was damaged, or the context is behind. `all` if what never changes
+    /// is wrong.
+    fn refused(&mut self, all: bool, settings: &Settings) {
+        self.refusals = self.refusals << 1 | 1;
+        if all || settings.doubt.is_due(self.refusals) {
+            self.sure = false;
+        }
+        if settings.feedback && self.failures.is_multiple_of(NACK_PAUSE) {
             self.owes = Some(if all || self.failures >= FAILURES_MAX {
                 Kind::StaticNack
             } else {

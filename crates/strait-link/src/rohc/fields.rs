@@ -184,6 +184,17 @@ impl Fields {
         same == *other
     }
 
+    /// The same at the place in the flow where `other` is.
+    pub(super) const fn at(self, other: &Self) -> Self {
+        Self {
+            sequence: other.sequence,
+            timestamp: other.timestamp,
+            id: other.id,
+            checksum: other.checksum,
+            ..self
+        }
+    }
+
     /// Octets of the headers that `profile` compresses.
     pub(super) const fn octets(&self, profile: Profile) -> usize {
         let ip = if self.v6 { 40 } else { 20 };

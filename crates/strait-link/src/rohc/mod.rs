@@ -233,6 +233,46 @@ pub struct Settings {
     pub refresh_dynamic: u32,
     /// This end sends feedback: there is a way back.
     pub feedback: bool,
+    /// When refused packets make a decompressor doubt a context.
+    pub doubt: Doubt,
+    /// The other end reads static identifications of RFC 3843 section 3.3 in the profiles of
+    /// RFC 3095, too, as other implementations do; of the profile for IP alone it does anyway.
+    pub static_ids: bool,
+}
+
+/// When a context is taken for the cause of refused packets, so that the shorter check doesn't do
+/// any more: as soon as `refused` of the last `among` were (RFC 3095 section 5.3.2.2.3, where they
+/// are k and n).
+///
+/// One of one is right only where damaged frames hardly ever pass for whole ones: else one that
+/// does makes whole ones be refused until what changes is said anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// At least 1, at most `among`.
+    pub refused: u8,
+    /// At most [`Self::AMONG_MAX`].
+    pub among: u8,
+}
+
+impl Doubt {
+    /// The most packets that a decompressor looks back.
+    pub const AMONG_MAX: u8 = 32;
+    /// For media whose frames arrive whole or not at all.
+    pub const AT_ONCE: Self = Self {
+        refused: 1,
+        among: 1,
+    };
+    /// For media whose damaged frames may pass for whole ones.
+    pub const PATIENT: Self = Self {
+        refused: 3,
+        among: 8,
+    };
+
+    /// Whether it is due, by a bit for each of the last packets, set if refused.
+    const fn is_due(self, refusals: u32) -> bool {
+        let among = numbers::low_mask(self.among);
+        (refusals & among).count_ones() >= self.refused as u32
+    }
 }
 
 impl Settings {
@@ -252,6 +292,8 @@ impl Settings {
             refresh_whole: 1700,
             refresh_dynamic: 500,
             feedback: true,
+            doubt: Doubt::PATIENT,
+            static_ids: true,
         }
     }
 }

@@ -40,7 +40,7 @@ impl Peer {
     /// What the other end does beyond the standard, and what it takes for known here.
     pub fn agree(&mut self, beyond: &Beyond, received: &[Provision]) {
         self.compressor.agree(beyond);
-        self.decompressor.agree(received, beyond.counts);
+        self.decompressor.agree(received, beyond);
     }
 
     /// Appends `packet` compressed, behind feedback that is due; see [`Compressor::compress`].

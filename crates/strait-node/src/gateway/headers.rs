@@ -88,6 +88,7 @@ impl Other {
         let beyond = Beyond {
             far_timestamps: further.far_timestamps,
             counts: further.counts,
+            sums_vouched: true,
             checksums_rebuilt: further.checksums_rebuilt,
             provisions: known(further.sent_known, sent),
         };

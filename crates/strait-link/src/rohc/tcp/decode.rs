@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::super::check::{plain_crc3, plain_crc7};
-use super::super::decode::Check;
+use super::super::decode::{Check, Evidence, Found, Trust, WrongSums};
 use super::super::decompress::Fault;
 use super::super::numbers::{Cursor, low_mask};
 use super::common;
@@ -38,12 +38,18 @@ struct Said {
 }
 
 impl Decoder {
-    /// The context that an IR packet tells; the headers stand for its packet. `None`: no such
-    /// packet, or one that we don't know.
-    pub(in super::super) fn read_whole(chain: &mut Cursor<'_>) -> Option<Self> {
+    /// The context that an IR packet tells; the headers stand for its packet. What it doesn't say
+    /// of acknowledgements' stride and of options' kinds stays as it was `before` (RFC 6846
+    /// sections 8.2 and 6.3.2). `None`: no such packet, or one that we don't know.
+    pub(in super::super) fn read_whole(
+        before: Option<&Self>,
+        chain: &mut Cursor<'_>,
+    ) -> Option<Self> {
         let mut known = Known::read_static(chain)?;
+        known.ack_stride = before.map_or(0, |before| before.known.ack_stride);
         known.read_dynamic(chain)?;
-        Some(Self::with(known, Table::default()))
+        let table = before.map_or_else(Table::default, |before| before.table.clone());
+        Some(Self::with(known, table))
     }
 
     /// The same context with what an IR-DYN packet tells anew.
@@ -76,40 +82,51 @@ impl Decoder {
         done
     }
 
-    /// Appends the packet of the compressed header at the front of `rest`, and says which check it
-    /// passed. `sound` judges the whole packet; `thorough` asks for the longer check, or for
-    /// certainty by that.
+    /// Appends the packet of the compressed header at the front of `rest`, and says how it was
+    /// found. `sum` judges the transport checksum of a whole packet.
     pub(in super::super) fn decode(
         &mut self,
         first: u8,
         mut rest: Cursor<'_>,
-        thorough: bool,
+        trust: Trust,
         out: &mut Vec<u8>,
-        sound: impl Fn(&[u8]) -> Option<bool>,
-    ) -> Result<Check, Fault> {
+        sum: impl Fn(&[u8]) -> Option<bool>,
+    ) -> Result<Found, Fault> {
         let mut known = self.known;
         let said = read_base(&mut known, first, &mut rest)?;
         self.read_rest(&mut known, said.list, &mut rest)
             .ok_or(Fault::Malformed)?;
-        let doubtful = thorough && matches!(said.check, Check::Crc3(_));
-        let payload = rest.0;
-        let rounds = match said.scaled {
-            Some(_) => ROUNDS_MAX,
-            None => 0,
+        let step = known.msn.wrapping_sub(self.known.msn);
+        let covered = known.header.ip.v6;
+        let evidence = |packet: &[u8]| Evidence {
+            check: said.check,
+            step: u32::from(step),
+            sum: sum(packet),
+            covered,
         };
-        for round in 0..=rounds {
+        let payload = rest.0;
+        let rounds = if said.scaled.is_some() { ROUNDS_MAX } else { 0 };
+        let tries = (0..=rounds).map(|round| (round, false));
+        for (round, last) in tries.chain([(0, true)]) {
             if let Some(scaled) = said.scaled {
                 known.header.sequence = self
                     .unscaled(scaled, round, payload.len())
                     .ok_or(Fault::Malformed)?;
             }
-            let certain = doubtful || round > 0;
-            let right = attempt(&known.header, said.check, payload, out, |packet| {
-                sound(packet).unwrap_or(!certain)
-            })?;
-            if right {
-                self.commit(known, payload.len());
-                return Ok(said.check);
+            let judge = |packet: &[u8]| {
+                let it = evidence(packet);
+                let enough = match round {
+                    _ if last => trust.insists(it),
+                    0 => trust.believes(it),
+                    _ => it.sum == Some(true),
+                };
+                enough.then(|| Found::of(it))
+            };
+            if let Some(found) = attempt(&known.header, said.check, payload, out, judge)? {
+                if !last || trust.wrong_sums == WrongSums::Learned {
+                    self.commit(known, payload.len());
+                }
+                return Ok(found);
             }
         }
         Err(Fault::BadCheck)
@@ -154,14 +171,14 @@ impl Decoder {
     }
 }
 
-/// Appends the packet of these headers if the check and `sound` are content with it.
+/// Appends the packet of these headers if the check is right and `judge` is content with it.
 fn attempt(
     header: &Header,
     check: Check,
     payload: &[u8],
     out: &mut Vec<u8>,
-    sound: impl Fn(&[u8]) -> bool,
-) -> Result<bool, Fault> {
+    judge: impl Fn(&[u8]) -> Option<Found>,
+) -> Result<Option<Found>, Fault> {
     let start = out.len();
     if !header.emit(payload.len(), out) {
         return Err(Fault::Malformed);
@@ -172,12 +189,12 @@ fn attempt(
     };
     if right {
         out.extend_from_slice(payload);
-        if sound(&out[start..]) {
-            return Ok(true);
+        if let Some(found) = judge(&out[start..]) {
+            return Ok(Some(found));
         }
     }
     out.truncate(start);
-    Ok(false)
+    Ok(None)
 }
 
 fn read_base(known: &mut Known, first: u8, rest: &mut Cursor<'_>) -> Result<Said, Fault> {
