@@ -124,6 +124,10 @@ pub(super) struct Encoder {
     pub(super) known: Known,
     pub(super) window: Window<Sent>,
     habit: IdHabit,
+    /// Identifications in a row that were the one before.
+    steady: u8,
+    /// The other end reads identifications that stay the same.
+    static_ids: bool,
     pace: Pace,
     /// The checks over what stays of the last header.
     pub(super) sums: Sums,
@@ -178,6 +182,8 @@ impl Encoder {
             known,
             window: Window::default(),
             habit: IdHabit::default(),
+            steady: 0,
+            static_ids: settings.static_ids || profile == Profile::Ip,
             pace: Pace::new(repeats, fields.sequence),
             sums: Sums::default(),
             fresh: true,
@@ -288,11 +294,11 @@ impl Encoder {
             },
             ..*fields
         };
-        let order = (self.known.id_random, self.known.id_network_order);
+        let before = self.known;
         if !fields.v6 {
             self.watch_ids(fields);
         }
-        if same != last || order != (self.known.id_random, self.known.id_network_order) {
+        if same != last || before != self.known {
             self.repeat_dynamic();
         }
         if self.known.profile == Profile::Rtp {
@@ -302,11 +308,27 @@ impl Encoder {
 
     fn watch_ids(&mut self, fields: &Fields) {
         let known = &mut self.known;
+        let last = known.fields.id;
+        self.steady = if fields.id == last {
+            self.steady.saturating_add(1)
+        } else {
+            0
+        };
+        let least = match (known.id_static, known.id_random) {
+            (true, _) => 1,
+            (false, true) => ORDERLY_MIN,
+            (false, false) => ASTRAY_MAX,
+        };
+        known.id_static = self.static_ids && self.steady >= least;
+        if known.id_static {
+            known.id_random = false;
+            return;
+        }
         let mut order = IdOrder {
             random: known.id_random,
             network: known.id_network_order,
         };
-        self.habit.watch(known.fields.id, fields.id, &mut order);
+        self.habit.watch(last, fields.id, &mut order);
         known.id_random = order.random;
         known.id_network_order = order.network;
     }
@@ -403,7 +425,7 @@ impl Encoder {
         Needs {
             spans: self.spans(),
             timestamp: self.stamp(),
-            id_same: !known.counts_ids() || self.window.all(|sent| sent.id_offset == id_offset),
+            id_same: !known.follows_ids() || self.window.all(|sent| sent.id_offset == id_offset),
             id_offset,
             far_timestamps: beyond.far_timestamps && known.carries_checksum(),
         }
@@ -493,10 +515,12 @@ impl Encoder {
         };
         if needs.id_same && self.sequence_fits(5) {
             base(0, false);
-        } else if id_fits(3) && self.sequence_fits(8) {
+        } else if counts && id_fits(3) && self.sequence_fits(8) {
+            // Of these bits some are of identifications, so others know neither extension where
+            // there are none that count (section 5.11.4).
             base(3, true);
             out.push((sequence << 3) as u8 & 0x38 | (offset & 7) as u8);
-        } else if id_fits(11) && self.sequence_fits(8) {
+        } else if counts && id_fits(11) && self.sequence_fits(8) {
             base(3, true);
             out.push(0x40 | (sequence << 3) as u8 & 0x38 | (offset >> 8 & 7) as u8);
             out.push(offset as u8);

@@ -99,7 +99,9 @@ impl Encoder {
             sequence,
             timestamp,
             marker,
+            padding,
             extension,
+            payload_type,
             ..
         } = self.known.fields;
         if !self.sequence_fits(14) {
@@ -156,7 +158,13 @@ impl Encoder {
         }
         if let Some(stride_width) = stride {
             let mode = mode_bits(self.known.optimistic);
-            out.push(mode << 6 | u8::from(marker) << 4 | u8::from(extension) << 3 | 0x02);
+            let flags = u8::from(padding) << 5 | u8::from(marker) << 4 | u8::from(extension) << 3;
+            out.push(mode << 6 | flags | 0x02);
+            if padding {
+                // What says that there is none isn't the flag, but that the octet lacks
+                // (RFC 4815 section 6.4).
+                out.push(0x80 | payload_type);
+            }
             put_sdvl(self.known.stride, stride_width, out);
             self.stride_left = self.stride_left.saturating_sub(1);
         }

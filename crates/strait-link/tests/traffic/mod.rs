@@ -73,6 +73,10 @@ pub(crate) struct Flow {
     /// Shares of packets that come after a pause, and with another hop limit.
     pub(crate) pauses: f64,
     pub(crate) reroutes: f64,
+    /// The identification of every packet.
+    pub(crate) fixed_id: Option<u16>,
+    /// RTP packets say that they are padded.
+    pub(crate) padding: bool,
     tcp: Tcp,
 }
 
@@ -98,6 +102,8 @@ impl Flow {
             hops: 60,
             pauses: 0.02,
             reroutes: 0.002,
+            fixed_id: None,
+            padding: false,
             tcp: Tcp {
                 ack: dice.draw() as u32,
                 window: 501,
@@ -150,6 +156,7 @@ impl Flow {
         if self.kind == (Kind::Udp4 { random_id: true }) {
             self.id = dice.draw() as u16;
         }
+        self.id = self.fixed_id.unwrap_or(self.id);
         let (protocol, body) = self.body(pause, dice);
         self.packet(protocol, body)
     }
@@ -158,7 +165,8 @@ impl Flow {
         let payload: Vec<u8> = (0..20).map(|_| dice.draw() as u8).collect();
         match self.kind {
             Kind::Voice6 | Kind::Voice4 => {
-                let mut rtp = vec![0x80, u8::from(pause) << 7 | 96];
+                let padding = u8::from(self.padding) << 5;
+                let mut rtp = vec![0x80 | padding, u8::from(pause) << 7 | 96];
                 rtp.extend_from_slice(&(self.sequence as u16).to_be_bytes());
                 rtp.extend_from_slice(&self.timestamp.to_be_bytes());
                 rtp.extend_from_slice(&[9, 9, 9, self.host]);

@@ -1,0 +1,240 @@
+//! Rules of the standards that only other implementations would notice if they were broken.
+
+use strait_link::rohc::{
+    Cids, Compressor, Decompressor, Doubt, Fault, Peer, Profile, Received, Settings,
+};
+use traffic::{Dice, Flow, KINDS, Kind};
+
+mod traffic;
+
+const SETTINGS: Settings = Settings {
+    feedback: false,
+    ..Settings::new(Cids::Small(15))
+};
+
+/// A flow that never pauses nor finds another way.
+fn steady(kind: Kind, dice: &mut Dice) -> Flow {
+    let mut flow = Flow::new(kind, 1, dice);
+    (flow.pauses, flow.reroutes) = (0.0, 0.0);
+    flow
+}
+
+/// Mean octets of header of packets whose identification is always `id`, without feedback.
+fn mean_header(kind: Kind, settings: Settings, id: u16) -> f64 {
+    let (mut compressor, mut decompressor) =
+        (Compressor::new(settings), Decompressor::new(settings));
+    let mut dice = Dice(3);
+    let mut flow = steady(kind, &mut dice);
+    flow.fixed_id = Some(id);
+    let mut octets = 0;
+    for _ in 0..10_000 {
+        let packet = flow.next(&mut dice);
+        let (mut line, mut out) = (Vec::new(), Vec::new());
+        compressor.compress(0, &packet, &mut line);
+        let header = match kind {
+            Kind::Voice4 => 40,
+            _ => 20,
+        };
+        octets += line.len() + header - packet.len();
+        let received = decompressor.decompress(&line, &mut out, |_| {});
+        assert_eq!(received, Ok(Received::Packet));
+        assert_eq!(out, packet);
+    }
+    f64::from(octets as u32) / 1e4
+}
+
+#[test]
+fn an_identification_that_stays_the_same_costs_nothing() {
+    let unknowing = Settings {
+        static_ids: false,
+        ..SETTINGS
+    };
+    for id in [0, 0xbeef] {
+        let voice = mean_header(Kind::Voice4, SETTINGS, id);
+        let ping = mean_header(Kind::Ping4, SETTINGS, id);
+        println!("{id:04x}: RTP {voice:.3}, ICMP {ping:.3}");
+        assert!(voice < 3.2 && ping < 1.1);
+        // A decompressor of RFC 3095 alone knows them only in the profile for IP.
+        let voice = mean_header(Kind::Voice4, unknowing, id);
+        let ping = mean_header(Kind::Ping4, unknowing, id);
+        assert!(voice > 5.0 && ping < 1.1);
+    }
+}
+
+#[test]
+fn identifications_may_begin_and_cease_to_stay_the_same() {
+    for kind in [Kind::Voice4, Kind::Ping4, Kind::Udp4 { random_id: false }] {
+        let (mut left, mut right) = (Peer::new(SETTINGS), Peer::new(SETTINGS));
+        let mut dice = Dice(3);
+        let mut flow = steady(kind, &mut dice);
+        for number in 0..400 {
+            flow.fixed_id = match number / 40 {
+                0 | 3 | 8 => None,
+                4..=6 => Some(dice.draw() as u16),
+                id => Some(id),
+            };
+            let packet = flow.next(&mut dice);
+            let (mut line, mut out) = (Vec::new(), Vec::new());
+            left.compress(0, &packet, &mut line);
+            assert_eq!(right.decompress(&line, &mut out), Ok(Received::Packet));
+            assert_eq!(out, packet, "{kind:?} {number}");
+        }
+    }
+}
+
+#[test]
+fn esp_without_counting_identifications_is_told_without_extensions_0_and_1() {
+    let mut compressor = Compressor::new(SETTINGS);
+    let mut dice = Dice(3);
+    let mut flow = steady(Kind::Esp6, &mut dice);
+    let mut extended = 0;
+    for number in 0..300 {
+        if number % 30 == 29 {
+            flow.sequence = flow.sequence.wrapping_add(dice.below(300) as u32);
+        }
+        let mut line = Vec::new();
+        compressor.compress(0, &flow.next(&mut dice), &mut line);
+        if line[0] & 0xe0 == 0xc0 && line[1] & 0x80 != 0 {
+            extended += 1;
+            assert_eq!(line[2] >> 6, 3, "{line:02x?}");
+        }
+    }
+    assert!(extended > 5);
+}
+
+#[test]
+fn padding_is_said_with_the_flags_of_rtp() {
+    let (mut left, mut right) = (Peer::new(SETTINGS), Peer::new(SETTINGS));
+    let mut dice = Dice(3);
+    let mut call = steady(Kind::Voice6, &mut dice);
+    call.padding = true;
+    let mut said = 0;
+    for number in 0..60 {
+        if number > 30 {
+            // Another stride than before.
+            call.timestamp = call.timestamp.wrapping_add(7);
+        }
+        let packet = call.next(&mut dice);
+        let (mut line, mut out) = (Vec::new(), Vec::new());
+        left.compress(0, &packet, &mut line);
+        let stamps = |flags: u8| match flags & 0x10 {
+            0 => 0,
+            _ if line[4] & 0xe0 == 0xc0 => 3,
+            _ if line[4] & 0xc0 == 0x80 => 2,
+            _ if line[4] & 0x80 == 0 => 1,
+            _ => 4,
+        };
+        // UOR-2 with extension 3 that has flags of RTP.
+        if line[0] & 0xe0 == 0xc0 && line[2] & 0x80 != 0 && line[3] & 0xe1 == 0xc1 {
+            said += 1;
+            let flags = line[4 + stamps(line[3])];
+            assert_eq!(flags & 0x20, 0x20, "{line:02x?}");
+            assert_eq!(line[5 + stamps(line[3])], 0x80 | 96);
+        }
+        assert_eq!(right.decompress(&line, &mut out), Ok(Received::Packet));
+        assert_eq!(out, packet);
+    }
+    assert!(said > 0);
+}
+
+/// How many whole packets of a flow are refused because one damaged one was.
+fn refused_with_it(kind: Kind, doubt: Doubt) -> u32 {
+    let settings = Settings { doubt, ..SETTINGS };
+    let (mut left, mut right) = (Peer::new(settings), Peer::new(settings));
+    let mut dice = Dice(3);
+    let mut flow = steady(kind, &mut dice);
+    let mut refused = 0;
+    for number in 0..400 {
+        let packet = flow.next(&mut dice);
+        let (mut line, mut out) = (Vec::new(), Vec::new());
+        left.compress(0, &packet, &mut line);
+        if number % 100 == 60 {
+            // In the header's own check, or where TCP has it.
+            line[if matches!(packet[6], 6) { 1 } else { 0 }] ^= 1;
+        }
+        match right.decompress(&line, &mut out) {
+            Ok(_) => assert_eq!(out, packet),
+            Err(_) => refused += u32::from(number % 100 != 60),
+        }
+    }
+    refused
+}
+
+#[test]
+fn one_damaged_packet_makes_no_whole_one_be_refused() {
+    for kind in [
+        Kind::Voice6,
+        Kind::Voice4,
+        Kind::Udp6,
+        Kind::Udp4 { random_id: true },
+        Kind::Esp6,
+        Kind::Ping4,
+    ] {
+        assert_eq!(refused_with_it(kind, Doubt::PATIENT), 0, "{kind:?}");
+    }
+    // Where one is enough to doubt, the transport checksum still vouches for what it covers.
+    assert_eq!(refused_with_it(Kind::Voice6, Doubt::AT_ONCE), 0);
+    assert!(refused_with_it(Kind::Esp6, Doubt::AT_ONCE) > 100);
+}
+
+#[test]
+fn a_flow_with_wrong_transport_checksums_loses_nothing_but_what_is_lost() {
+    // Another compressor compresses such packets: the vectors have those. Ours sends them whole.
+    for kind in KINDS {
+        let (mut left, mut right) = (Peer::new(SETTINGS), Peer::new(SETTINGS));
+        let mut dice = Dice(3);
+        let mut flow = steady(kind, &mut dice);
+        for number in 0..200 {
+            let mut packet = flow.next(&mut dice);
+            let wrong = number % 20 == 7;
+            if let Some(last) = packet.last_mut().filter(|_| wrong) {
+                *last ^= 1;
+            }
+            let (mut line, mut out) = (Vec::new(), Vec::new());
+            left.compress(0, &packet, &mut line);
+            assert_eq!(right.decompress(&line, &mut out), Ok(Received::Packet));
+            assert_eq!(out, packet, "{kind:?} {number}");
+        }
+    }
+}
+
+/// CRC-8 as RFC 3095 section 5.9.1 has it.
+fn crc8(octets: &[u8]) -> u8 {
+    octets.iter().fold(0xff, |sum, octet| {
+        (0..8).fold(sum ^ octet, |sum, _| {
+            sum >> 1 ^ if sum & 1 != 0 { 0xe0 } else { 0 }
+        })
+    })
+}
+
+#[test]
+fn an_ir_packet_without_a_dynamic_chain_leaves_what_changes_as_it_was() {
+    let (mut compressor, mut decompressor) =
+        (Compressor::new(SETTINGS), Decompressor::new(SETTINGS));
+    let mut dice = Dice(3);
+    let mut call = steady(Kind::Voice6, &mut dice);
+    let mut bare = Vec::new();
+    for number in 0..40 {
+        let packet = call.next(&mut dice);
+        let (mut line, mut out) = (Vec::new(), Vec::new());
+        let profile = compressor.compress(0, &packet, &mut line);
+        assert_eq!(profile, Profile::Rtp);
+        if number == 0 {
+            // Head, addresses and flow label, ports, source.
+            bare = line[..3 + 36 + 4 + 4].to_vec();
+            (bare[0], bare[2]) = (0xfc, 0);
+            bare[2] = crc8(&bare);
+        }
+        if number == 20 {
+            let received = decompressor.decompress(&bare, &mut out, |_| {});
+            assert_eq!(received, Err(Fault::NoContext));
+        }
+        let received = decompressor.decompress(&line, &mut out, |_| {});
+        assert_eq!(received, Ok(Received::Packet), "{number}");
+        assert_eq!(out, packet);
+    }
+    // To another end it says a flow, and nothing that it could be told by.
+    let mut other = Decompressor::new(SETTINGS);
+    let received = other.decompress(&bare, &mut Vec::new(), |_| {});
+    assert_eq!((received, other.contexts()), (Err(Fault::NoContext), 1));
+}
