@@ -82,6 +82,63 @@ fn identifications_may_begin_and_cease_to_stay_the_same() {
     }
 }
 
+/// The longest header, in octets, of packets behind the first ones of a flow that changes with each
+/// tenth packet.
+fn longest_header(kind: Kind, change: impl Fn(&mut Flow), settings: Settings) -> usize {
+    let (mut left, mut right) = (Peer::new(settings), Peer::new(settings));
+    let mut dice = Dice(3);
+    let mut flow = steady(kind, &mut dice);
+    let mut longest = 0;
+    for number in 0..200 {
+        if number % 10 == 0 {
+            change(&mut flow);
+        }
+        let packet = flow.next(&mut dice);
+        let (mut line, mut out, mut back) = (Vec::new(), Vec::new(), Vec::new());
+        left.compress(0, &packet, &mut line);
+        let header = match kind {
+            Kind::Voice6 => 60,
+            Kind::Voice4 => 40,
+            Kind::Esp6 | Kind::Udp6 => 48,
+            Kind::Udp4 { .. } => 28,
+            _ => 20,
+        };
+        if number > 20 {
+            longest = longest.max(line.len() + header - packet.len());
+        }
+        assert_eq!(right.decompress(&line, &mut out), Ok(Received::Packet));
+        assert_eq!(out, packet, "{kind:?} {number}");
+        right.put_feedback(&mut back);
+        assert_eq!(left.decompress(&back, &mut out), Ok(Received::Nothing));
+    }
+    longest
+}
+
+#[test]
+fn what_changes_rarely_is_said_by_extension_3() {
+    let hops = |flow: &mut Flow| flow.hops ^= 1;
+    let padding = |flow: &mut Flow| flow.padding = !flow.padding;
+    let with_feedback = Settings {
+        feedback: true,
+        ..SETTINGS
+    };
+    for settings in [SETTINGS, with_feedback] {
+        for (kind, most) in [
+            (Kind::Voice6, 8),
+            (Kind::Voice4, 10),
+            (Kind::Udp6, 7),
+            (Kind::Udp4 { random_id: false }, 10),
+            (Kind::Ping4, 8),
+            (Kind::Esp6, 6),
+        ] {
+            let longest = longest_header(kind, hops, settings);
+            assert!(longest <= most, "{kind:?} {longest}");
+        }
+        let longest = longest_header(Kind::Voice6, padding, settings);
+        assert_eq!(longest, 8);
+    }
+}
+
 #[test]
 fn esp_without_counting_identifications_is_told_without_extensions_0_and_1() {
     let mut compressor = Compressor::new(SETTINGS);

@@ -18,6 +18,43 @@ pub(super) struct Sent {
     sequence: u32,
     pub(super) timestamp: u32,
     id_offset: u16,
+    rare: Rare,
+}
+
+/// What changes rarely, and what extension 3 says whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Rare {
+    traffic_class: u8,
+    hop_limit: u8,
+    dont_fragment: bool,
+    padding: bool,
+    extension: bool,
+    payload_type: u8,
+}
+
+impl Fields {
+    const fn rare(&self) -> Rare {
+        Rare {
+            traffic_class: self.traffic_class,
+            hop_limit: self.hop_limit,
+            dont_fragment: self.dont_fragment,
+            padding: self.padding,
+            extension: self.extension,
+            payload_type: self.payload_type,
+        }
+    }
+
+    const fn with_rare(self, rare: Rare) -> Self {
+        Self {
+            traffic_class: rare.traffic_class,
+            hop_limit: rare.hop_limit,
+            dont_fragment: rare.dont_fragment,
+            padding: rare.padding,
+            extension: rare.extension,
+            payload_type: rare.payload_type,
+            ..self
+        }
+    }
 }
 
 /// What the last packets told. The other end knows one of them, whichever arrived last.
@@ -149,6 +186,32 @@ pub(super) struct Needs {
     pub(super) id_offset: u16,
     /// The other end finds timestamps by the transport checksum.
     pub(super) far_timestamps: bool,
+    /// Only extension 3 says it.
+    pub(super) ip: Option<IpFlags>,
+    /// The flags of RTP in extension 3 have to say it.
+    pub(super) rtp: bool,
+}
+
+impl Needs {
+    /// Only extension 3 will do.
+    pub(super) const fn extension_3(&self) -> bool {
+        self.ip.is_some() || self.rtp
+    }
+}
+
+/// The flags of an IP header in extension 3 (section 5.7.5), and what follows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct IpFlags {
+    pub(super) flags: u8,
+    traffic_class: Option<u8>,
+    hop_limit: Option<u8>,
+}
+
+impl IpFlags {
+    /// Appends the fields that are said.
+    pub(super) fn put_fields(self, out: &mut Vec<u8>) {
+        out.extend(self.traffic_class.into_iter().chain(self.hop_limit));
+    }
 }
 
 /// How the timestamp can be said.
@@ -275,6 +338,7 @@ impl Encoder {
             sequence: fields.sequence,
             timestamp: fields.timestamp,
             id_offset: self.known.id_offset(&fields),
+            rare: fields.rare(),
         };
         self.window.push(sent, self.pace.repeats);
     }
@@ -292,7 +356,7 @@ impl Encoder {
             } else {
                 last.checksum
             },
-            ..*fields
+            ..fields.with_rare(last.rare())
         };
         let before = self.known;
         if !fields.v6 {
@@ -428,7 +492,32 @@ impl Encoder {
             id_same: !known.follows_ids() || self.window.all(|sent| sent.id_offset == id_offset),
             id_offset,
             far_timestamps: beyond.far_timestamps && known.carries_checksum(),
+            ip: self.ip_flags(),
+            rtp: !self.window.all(|sent| {
+                let rtp = |rare: Rare| (rare.padding, rare.extension, rare.payload_type);
+                rtp(sent.rare) == rtp(known.fields.rare())
+            }),
         }
+    }
+
+    /// What has changed in the IP header for whoever knows any packet of the window.
+    fn ip_flags(&self) -> Option<IpFlags> {
+        let now = self.known.fields.rare();
+        let same = |of: fn(Rare) -> u8| self.window.all(|sent| of(sent.rare) == of(now));
+        let class = !same(|rare| rare.traffic_class);
+        let hops = !same(|rare| rare.hop_limit);
+        let fragment = !same(|rare| u8::from(rare.dont_fragment));
+        let bit = |set: bool, at: u8| u8::from(set) << at;
+        let v4 = !self.known.fields.v6;
+        (class || hops || fragment).then_some(IpFlags {
+            flags: bit(class, 7)
+                | bit(hops, 6)
+                | bit(now.dont_fragment, 5)
+                | bit(v4 && self.known.id_network_order, 2)
+                | bit(v4 && self.known.id_random, 1),
+            traffic_class: class.then_some(now.traffic_class),
+            hop_limit: hops.then_some(now.hop_limit),
+        })
     }
 
     /// How the timestamp can be said to whoever knows any packet of the window.
@@ -496,6 +585,9 @@ impl Encoder {
 
     /// UO-0, UO-1 and UOR-2 with extensions for profiles without timestamps (section 5.11.3).
     fn put_other(&self, needs: Needs, header: &[u8], cid: Cid, out: &mut Vec<u8>) -> bool {
+        if needs.extension_3() {
+            return self.put_other_long(needs, header, cid, out);
+        }
         let sequence = self.known.fields.sequence;
         let offset = u32::from(needs.id_offset);
         if needs.id_same && self.sequence_fits(4) {
@@ -524,16 +616,39 @@ impl Encoder {
             base(3, true);
             out.push(0x40 | (sequence << 3) as u8 & 0x38 | (offset >> 8 & 7) as u8);
             out.push(offset as u8);
-        } else if self.sequence_fits(13) {
-            base(8, true);
-            let id = u8::from(!needs.id_same);
-            out.push(0xe0 | mode_bits(self.known.optimistic) << 3 | id << 2);
-            out.push(sequence as u8);
-            if id != 0 {
-                out.extend_from_slice(&needs.id_offset.to_be_bytes());
-            }
         } else {
+            return self.put_other_long(needs, header, cid, out);
+        }
+        true
+    }
+
+    /// UOR-2 with extension 3.
+    fn put_other_long(&self, needs: Needs, header: &[u8], cid: Cid, out: &mut Vec<u8>) -> bool {
+        let sequence = self.known.fields.sequence;
+        // Who is behind by more than short numbers tell, and can't ask, finds back by a longer one.
+        let astray = self.known.profile == Profile::Esp || self.known.follows_ids();
+        let helps = astray && !self.known.optimistic && sequence.is_multiple_of(4);
+        let long = helps || !self.sequence_fits(5);
+        if !self.sequence_fits(13) {
             return false;
+        }
+        let above = if long { 8 } else { 0 };
+        cid.put(0xc0 | (sequence >> above) as u8 & 0x1f, out);
+        let flags = 0xc0
+            | u8::from(long) << 5
+            | mode_bits(self.known.optimistic) << 3
+            | u8::from(!needs.id_same) << 2
+            | u8::from(needs.ip.is_some()) << 1;
+        out.extend_from_slice(&[0x80 | self.sums.crc7(header, needs.spans), flags]);
+        out.extend(needs.ip.map(|ip| ip.flags));
+        if long {
+            out.push(sequence as u8);
+        }
+        if let Some(ip) = needs.ip {
+            ip.put_fields(out);
+        }
+        if !needs.id_same {
+            out.extend_from_slice(&needs.id_offset.to_be_bytes());
         }
         true
     }

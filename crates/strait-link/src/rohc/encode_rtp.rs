@@ -22,6 +22,10 @@ impl Encoder {
         let sequence = fields.sequence;
         let marker = u8::from(fields.marker);
         let counts = self.known.counts_ids();
+        let (width, kind) = if counts { (5, 0x20) } else { (6, 0) };
+        if needs.extension_3() {
+            return self.put_rtp_long(needs, width, header, cid, out);
+        }
         let follows = matches!(needs.timestamp, Stamp::Follows(_));
         let offset = u32::from(needs.id_offset);
         let stamp_fits = |k| match needs.timestamp {
@@ -42,7 +46,6 @@ impl Encoder {
             out.push(tail | self.sums.crc3(header, needs.spans));
             return true;
         }
-        let (width, kind) = if counts { (5, 0x20) } else { (6, 0) };
         let found = |k| match needs.timestamp {
             Stamp::Scaled(scaled) if needs.far_timestamps => {
                 self.scaled_found(scaled, k).then_some(scaled)
@@ -140,31 +143,44 @@ impl Encoder {
         let base = if sdvl >= 32 { 0 } else { value >> sdvl };
         put_uor2_ts(Bits::new(base, width), second, cid, out);
         out.push(0x80 | self.sums.crc7(header, needs.spans));
+        let rtp = stride.is_some() || needs.rtp;
         out.push(
             0xc0 | u8::from(more_sequence) << 5
                 | u8::from(sdvl > 0) << 4
                 | u8::from(scaled) << 3
                 | u8::from(!needs.id_same) << 2
-                | u8::from(stride.is_some()),
+                | u8::from(needs.ip.is_some()) << 1
+                | u8::from(rtp),
         );
+        out.extend(needs.ip.map(|ip| ip.flags));
         if more_sequence {
             out.push(sequence as u8);
         }
         if sdvl > 0 {
             put_sdvl(value, sdvl, out);
         }
+        if let Some(ip) = needs.ip {
+            ip.put_fields(out);
+        }
         if !needs.id_same {
             out.extend_from_slice(&needs.id_offset.to_be_bytes());
         }
-        if let Some(stride_width) = stride {
-            let mode = mode_bits(self.known.optimistic);
-            let flags = u8::from(padding) << 5 | u8::from(marker) << 4 | u8::from(extension) << 3;
-            out.push(mode << 6 | flags | 0x02);
-            if padding {
-                // What says that there is none isn't the flag, but that the octet lacks
-                // (RFC 4815 section 6.4).
-                out.push(0x80 | payload_type);
+        if rtp {
+            // What says that there is no padding isn't a flag, but that the type's octet lacks
+            // (RFC 4815 section 6.4).
+            let kind = padding || needs.rtp;
+            out.push(
+                mode_bits(self.known.optimistic) << 6
+                    | u8::from(kind) << 5
+                    | u8::from(marker) << 4
+                    | u8::from(extension) << 3
+                    | u8::from(stride.is_some()) << 1,
+            );
+            if kind {
+                out.push(u8::from(padding) << 7 | payload_type);
             }
+        }
+        if let Some(stride_width) = stride {
             put_sdvl(self.known.stride, stride_width, out);
             self.stride_left = self.stride_left.saturating_sub(1);
         }
