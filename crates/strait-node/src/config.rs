@@ -34,7 +34,9 @@ mod host;
 mod names;
 
 pub use self::address::PortAddress;
-pub use self::compression::{Checksums, Compression, ContextConfig, PayloadCompression};
+pub use self::compression::{
+    Checksums, Compression, ContextConfig, DoubtConfig, PayloadCompression,
+};
 pub use self::dictionary::OwnDictionary;
 pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, ProbeConfig, SisConfig};
 pub use self::hf_access::{AccessConfig, AccessRule, SlotsConfig};
@@ -156,6 +158,13 @@ pub struct PortConfig {
     /// headers have two octets less, if both ends say so.
     #[serde(default)]
     pub keeps_order: bool,
+    /// Compressed packets say their number in their flow, two octets, although frames keep their
+    /// order: so no header is told wrongly behind a long loss. If both ends say so.
+    #[serde(default)]
+    pub count_packets: bool,
+    /// When refused packets make what is known of a flow doubtful; by the medium if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<DoubtConfig>,
     /// Flows over UDP that last are remembered in the node's `[state]`, and known beforehand after
     /// a start, if both ends remember them. For links below some 2400 bit/s.
     #[serde(default)]

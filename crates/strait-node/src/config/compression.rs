@@ -7,7 +7,7 @@ use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use strait_link::FrameSender;
-use strait_link::rohc::Provision;
+use strait_link::rohc::{Doubt, Provision};
 
 use crate::config::{LinkProfile, PortConfig, PortKind};
 use crate::gateway::NOTE_OCTETS_MAX;
@@ -70,6 +70,29 @@ impl ContextConfig {
     }
 }
 
+/// When what is known of a flow is doubted.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct DoubtConfig {
+    /// As soon as so many packets were refused.
+    pub refused: u8,
+    /// Of the last so many.
+    pub among: u8,
+}
+
+impl PortConfig {
+    /// When its contexts are doubted: at once where damaged frames don't pass for whole ones.
+    pub(crate) fn contexts_doubt(&self) -> Doubt {
+        match (self.doubt, self.kind) {
+            (Some(DoubtConfig { refused, among }), _) => Doubt { refused, among },
+            (None, PortKind::Serial | PortKind::Kiss) => Doubt::PATIENT,
+            (None, PortKind::Udp | PortKind::Ip | PortKind::Hf | PortKind::HfClient) => {
+                Doubt::AT_ONCE
+            }
+        }
+    }
+}
+
 /// What is wrong about a port's compression: the key, and why.
 pub(crate) fn fault(port: &PortConfig) -> Option<(&'static str, String)> {
     let plain = port.profile == LinkProfile::Plain;
@@ -91,6 +114,24 @@ pub(crate) fn fault(port: &PortConfig) -> Option<(&'static str, String)> {
     }
     if none && !port.context.is_empty() {
         return Some(("context", needs()));
+    }
+    if none && port.doubt.is_some() {
+        return Some(("doubt", needs()));
+    }
+    let Doubt { refused, among } = port.contexts_doubt();
+    if !(1..=among).contains(&refused) || among > Doubt::AMONG_MAX {
+        let most = Doubt::AMONG_MAX;
+        let message = format!("needs 1 ≤ refused ≤ among ≤ {most}: {refused} of {among}");
+        return Some(("doubt", message));
+    }
+    if port.count_packets {
+        if none {
+            return Some(("count_packets", needs()));
+        }
+        if !port.way_back {
+            let message = "needs a way back: what is behind a loss has to be asked for";
+            return Some(("count_packets", message.into()));
+        }
     }
     if port.remember_flows {
         if none {
@@ -170,6 +211,25 @@ framing = "8N1"
         }
     }
 
+    #[test]
+    fn octet_streams_doubt_later_than_frames_and_a_key_decides() {
+        for (port, expected) in [
+            ("kind = \"serial\"\nbaud = 300\n", Doubt::PATIENT),
+            ("kind = \"udp\"\n", Doubt::AT_ONCE),
+            (
+                "kind = \"udp\"\ndoubt = { refused = 2, among = 5 }\n",
+                Doubt {
+                    refused: 2,
+                    among: 5,
+                },
+            ),
+        ] {
+            let node = format!("name = \"a\"\nhost = {{}}\n[[port]]\nname = \"line\"\n{port}");
+            let config: NodeConfig = config_text::parse("a.toml", &node).unwrap();
+            assert_eq!(config.ports[0].contexts_doubt(), expected, "{port}");
+        }
+    }
+
     fn flow(src: &str, dst: &str, port: u16) -> String {
         format!(
             "[[port.context]]\nsrc = \"{src}\"\ndst = \"{dst}\"\nsrc_port = {port}\n\
@@ -204,6 +264,35 @@ framing = "8N1"
             (format!("{remember}{rohc}"), Some("[state]")),
             (format!("{rohc}{remember}{state}"), None),
             (format!("{remember}{state}"), Some("compression = \"rohc\"")),
+            (format!("{rohc}count_packets = true\n"), None),
+            (
+                "count_packets = true\n".into(),
+                Some("compression = \"rohc\""),
+            ),
+            (
+                format!("{rohc}count_packets = true\nway_back = false\n"),
+                Some("way back"),
+            ),
+            (
+                format!("{rohc}doubt = {{ refused = 2, among = 32 }}\n"),
+                None,
+            ),
+            (
+                format!("{rohc}doubt = {{ refused = 0, among = 2 }}\n"),
+                Some("0 of 2"),
+            ),
+            (
+                format!("{rohc}doubt = {{ refused = 3, among = 2 }}\n"),
+                Some("3 of 2"),
+            ),
+            (
+                format!("{rohc}doubt = {{ refused = 3, among = 33 }}\n"),
+                Some("3 of 33"),
+            ),
+            (
+                "doubt = { refused = 1, among = 1 }\n".into(),
+                Some("compression = \"rohc\""),
+            ),
             (
                 format!("{rohc}{remember}way_back = false\n{state}"),
                 Some("way back"),

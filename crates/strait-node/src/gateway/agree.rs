@@ -17,7 +17,7 @@ use strait_link::SegmentCheck;
 use strait_wire::hello::{Checks, Hello, KnownFlows, Numbers, Remembered};
 
 /// The format that this version speaks; it speaks no other.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 /// How long after a hello the next one goes, if nobody answers; each time twice as long.
 const REPEAT_FIRST: Duration = Duration::from_millis(250);
 /// The longest such time.

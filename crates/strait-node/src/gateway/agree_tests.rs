@@ -206,7 +206,14 @@ fn payloads_are_compressed_behind_the_same_dictionary_only() {
 
 #[test]
 fn another_format_is_no_common_ground() {
-    for (least, newest, agreed) in [(1, 1, true), (1, 2, true), (2, 3, false), (0, 0, false)] {
+    for (least, newest, agreed) in [
+        (2, 2, true),
+        (1, 2, true),
+        (2, 3, true),
+        (3, 4, false),
+        (1, 1, false),
+        (0, 0, false),
+    ] {
         let mut a = end(true, 7);
         let mut line = Vec::new();
         end(true, 8).put(START, &mut line);

@@ -6,13 +6,14 @@ use alloc::vec::Vec;
 use strait_core::stats::{Agreement, PayloadStats, PortStats};
 use strait_core::{Instant, NeighbourId, Packet};
 use strait_link::payload::{self, Deflater, Inflater, Payload};
-use strait_link::rohc::{Beyond, Cids, Peer, Provision, Received, Settings};
+use strait_link::rohc::{Beyond, Cids, Doubt, Peer, Provision, Received, Settings};
 use strait_wire::hello::{self, Checks, Hello, KnownFlows};
 use strait_wire::ip::is_packet;
 
 use super::Storage;
 use super::agree::{Agreed, Offer, Terms};
 use super::remember::Memory;
+
 use crate::config::{
     Checksums, Compression, ContextConfig, LinkProfile, PayloadCompression, PortConfig, PortKind,
 };
@@ -39,6 +40,8 @@ struct Other {
     peer: Option<Peer>,
     /// Flows that outlive both ends' starts, where this end remembers any.
     memory: Option<Memory>,
+    /// When contexts are doubted.
+    doubt: Doubt,
 }
 
 impl Other {
@@ -55,7 +58,7 @@ impl Other {
         let after = terms(&self.terms);
         if let Some(own) = &mut self.peer {
             if before != after {
-                *own = peer(after.1);
+                *own = peer(after.1, self.doubt);
             }
             if news.restarted {
                 own.reset();
@@ -219,6 +222,7 @@ impl Headers {
             (config.payload == PayloadCompression::Deflate).then(|| Payloads::new(config));
         let (payloads, digest) = payloads.unzip();
         let own = offer(config, digest, real_time, Provision::digest(&provisions));
+        let doubt = config.contexts_doubt();
         let other = |number: usize| {
             let memory = config.remember_flows;
             let mut memory = memory.then(|| Memory::load(&config.name, number, storage));
@@ -226,8 +230,9 @@ impl Headers {
             let own = Offer { remembered, ..own };
             Other {
                 terms: Terms::new(own, incarnation),
-                peer: own.compresses.then(|| peer(CIDS_MAX)),
+                peer: own.compresses.then(|| peer(CIDS_MAX, doubt)),
                 memory,
+                doubt,
             }
         };
         let mut others: Vec<Other> = (0..neighbours).map(other).collect();
@@ -424,9 +429,7 @@ fn offer(config: &PortConfig, payload: Option<u32>, real_time: u8, known: u32) -
             urgent,
             real_time_streams: real_time,
         },
-        counts: matches!(config.kind, PortKind::Udp | PortKind::Ip)
-            && !config.keeps_order
-            && config.way_back,
+        counts: config.way_back && (config.count_packets || may_reorder(config)),
         checksums_rebuilt: config.checksums == Checksums::Rebuild,
         known: KnownFlows {
             sent: known,
@@ -442,11 +445,19 @@ fn offer(config: &PortConfig, payload: Option<u32>, real_time: u8, known: u32) -
     }
 }
 
+/// Whether the port's medium may deliver frames in another order.
+fn may_reorder(config: &PortConfig) -> bool {
+    matches!(config.kind, PortKind::Udp | PortKind::Ip) && !config.keeps_order
+}
+
 fn first_of(others: &[Other]) -> Agreement {
     let first = others.first();
     first.map_or(Agreement::None, |other| other.terms.agreement())
 }
 
-fn peer(cids_max: u8) -> Peer {
-    Peer::new(Settings::new(Cids::Small(cids_max)))
+fn peer(cids_max: u8, doubt: Doubt) -> Peer {
+    Peer::new(Settings {
+        doubt,
+        ..Settings::new(Cids::Small(cids_max))
+    })
 }
