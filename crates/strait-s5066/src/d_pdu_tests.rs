@@ -135,6 +135,46 @@ fn others_octets_are_read() {
     assert_eq!(read.body, Body::Reset(full));
 }
 
+/// Octets that an independent implementation wrote: read, and written again, they are the same.
+/// `tshark` calls each right that is long enough for it.
+#[test]
+fn octets_of_another_implementation_are_read_and_written_alike() {
+    let bodies = [
+        "90EB 012307C9 2345671ABCD0 A808C8 5539 0000990070656572 7DB50F55",
+        "90EB 00000149 1203 540003 25F3 00000000",
+        "90EB 10000349 1203 FA8101 1353",
+        "90EB 200009CB 2345671ABCD0 C008110522 3301 0000990070656572 7DB50F55",
+        "90EB 50000247 1203 02 1B11",
+        "90EB 65410248 1203 0221 ACE4",
+        "90EB 7000FFCF 2345671ABCD0 AC08BC00300028012C 8BD5 0000990070656572 7DB50F55",
+        "90EB 8000044F 1203 F001FF000100000005 75A3 11 6409DED0",
+        "90EB F0000147 1203 90 BE31",
+    ]
+    .map(|text| {
+        let octets = hex(text);
+        let (d_pdu, read) = parse(&octets, false).expect(text);
+        let mut out = Vec::new();
+        d_pdu.put(&mut out);
+        assert_eq!((&out, read), (&octets, octets.len()), "{text}");
+        alloc::format!("{:?}", d_pdu.body)
+    });
+    // What some of them say.
+    for (place, part) in [
+        (
+            0,
+            "start: true, end: false, in_order: true, dropped: false, upper: true, lower: false",
+        ),
+        (2, "Ack(Ack { lower: 250, selective: [129, 1] })"),
+        (
+            6,
+            "c_pdu: 2748, in_order: true, group: true, size: 48, offset: 40, window: 300",
+        ),
+        (7, "expedited: true, c_pdu: 4095"),
+    ] {
+        assert!(bodies[place].contains(part), "{}", bodies[place]);
+    }
+}
+
 #[test]
 fn a_damaged_segment_leaves_the_header_readable() {
     let mut out = Vec::new();
