@@ -1,22 +1,48 @@
-//! What comes by a modem's data port.
+//! What comes by a modem's data port, over TCP and in datagrams.
 
-use strait_wire::modem_port::{ModemPacket, Order, PAYLOAD_OCTETS_MAX};
+use strait_wire::modem_port::udp::{Datagram, UdpPacket};
+use strait_wire::modem_port::{ModemPacket, Order, PACKET_OCTETS_MAX, Parsed, TxState, TxStatus};
 
 /// Octets of a stream: packets are read one after the other, each is written and read again, and
-/// one that isn't whole is none, however little is missing.
+/// one that isn't whole is none, however little is missing. The same octets as a datagram, too.
 pub fn modem_port(data: &[u8]) {
+    datagram(data);
     let mut rest = data;
-    while let Ok(Some((packet, length))) = ModemPacket::parse(rest) {
-        assert!(length <= PAYLOAD_OCTETS_MAX + 10);
-        assert!(matches!(ModemPacket::parse(&rest[..length - 1]), Ok(None)));
+    loop {
+        let (packet, length) = match ModemPacket::parse(rest) {
+            Parsed::Packet(packet, length) => (packet, length),
+            Parsed::Dropped(length) => {
+                assert!(length > 0);
+                rest = &rest[length..];
+                continue;
+            }
+            Parsed::Part => return,
+        };
+        assert!(length <= PACKET_OCTETS_MAX);
+        assert_eq!(ModemPacket::parse(&rest[..length - 1]), Parsed::Part);
         let mut out = Vec::new();
         packet.emit(&mut out);
-        if packet == ModemPacket::Other {
+        if packet == ModemPacket::Invalid {
             assert!(out.is_empty());
         } else {
-            assert_eq!(ModemPacket::parse(&out), Ok(Some((packet, out.len()))));
+            let again = Parsed::Packet(packet, out.len());
+            assert_eq!(ModemPacket::parse(&out), again);
         }
         rest = &rest[length..];
+    }
+}
+
+fn datagram(data: &[u8]) {
+    let Ok(datagram) = Datagram::parse(data) else {
+        return;
+    };
+    let again = datagram.emit();
+    assert_eq!(Datagram::parse(&again), Ok(datagram));
+    if let UdpPacket::Data(share) = datagram.packet {
+        // A set that this is all of.
+        let packets = vec![Some(share.octets.to_vec()); share.code.n().into()];
+        let set = share.code.set_octets(share.octets.len());
+        assert!(share.code.decode(&packets).is_none_or(|it| it.len() == set));
     }
 }
 
@@ -27,17 +53,19 @@ pub fn exchange() -> Vec<u8> {
         ModemPacket::Connect { version: 12 },
         ModemPacket::Probe,
         ModemPacket::Arm,
-        ModemPacket::TxData {
+        ModemPacket::Data {
             order: Order::Only,
+            id: [7; 12],
             octets: b"octets",
         },
         ModemPacket::Start,
+        ModemPacket::TxStatus(TxStatus::of(TxState::Started, 65_536)),
         ModemPacket::Carrier {
             on: true,
             rate_bit_s: 1200,
             block_bits: 512,
         },
-        ModemPacket::Error { code: 3 },
+        ModemPacket::Error,
     ] {
         packet.emit(&mut out);
     }

@@ -199,7 +199,10 @@ fn judge(config: &NodeConfig, failures: Vec<(PortId, Error)>) -> Result<(), Erro
         if port == PortId::HOST {
             return Err(error);
         }
-        if comes_by_itself(&error) {
+        // A modem may be switched on later.
+        let modem = config.ports.get(port.index() - 1);
+        let modem = modem.is_some_and(|port| port.kind == PortKind::Hf);
+        if modem || comes_by_itself(&error) {
             hope = true;
         } else {
             hopeless = hopeless.or(Some(error));

@@ -57,12 +57,26 @@ pub(crate) fn ports(config: &NodeConfig) -> Result<Vec<Box<dyn PortIo>>, Invalid
             PortKind::Hf => {
                 let modem = port.hf_modem();
                 let modem = modem.map_err(|(key, message)| invalid(port, key, message))?;
+                warn_of_fixed_rate(port);
                 Box::new(ModemPort::new(modem))
             }
             PortKind::HfClient => Box::new(NoMedium),
         });
     }
     Ok(ports)
+}
+
+/// A modem without a control can't be told by which rate to send.
+fn warn_of_fixed_rate(port: &PortConfig) {
+    let fixed = port.hf.as_ref().filter(|hf| hf.adapt.is_some());
+    let modem = fixed.and_then(|hf| hf.modem.as_ref());
+    if modem.is_some_and(|modem| !modem.takes_rates()) {
+        tracing::warn!(
+            port = port.name,
+            "the modem's data port has no way to choose a rate: `adapt` does nothing without \
+             `hf.modem.control`"
+        );
+    }
 }
 
 fn invalid(port: &PortConfig, key: &str, message: impl Into<String>) -> InvalidConfig {

@@ -28,6 +28,10 @@ pub mod logs;
 pub mod measure_pair;
 pub mod measure_tcp;
 pub mod metrics;
+#[cfg(test)]
+mod modem_by_hand;
+mod modem_control;
+mod modem_transfer;
 pub mod namespace;
 pub mod netlink;
 mod no_medium;
@@ -52,7 +56,6 @@ mod tcp_socket;
 pub mod transfer;
 pub mod tun;
 pub mod udp;
-mod udp_line;
 pub mod voice;
 
 pub use clock::Clock;

@@ -16,7 +16,7 @@ use strait_node::config_text::parse;
 
 use super::*;
 use crate::clock::Clock;
-use crate::emulate::{AirEmulator, EmulateConfig, EndSpec};
+use crate::emulate::{AirEmulator, EmulateConfig, EndSpec, ModemSpec};
 use crate::gateway_ports::ports;
 use crate::node_loop::Runner;
 use crate::port_io::{IoCounts, PortIo, Received, Sent};
@@ -67,7 +67,7 @@ struct Running {
 
 impl Running {
     /// A fast channel with short blocks, and two stations on it.
-    fn start() -> Self {
+    fn start(datagrams: bool) -> Self {
         let mut link = LinkConfig::hf(240_000);
         let hf = link.hf.get_or_insert_default();
         hf.bandwidth = "48 kHz".parse().unwrap();
@@ -81,7 +81,10 @@ impl Running {
         };
         let (sender, receiver) = channel();
         running.threads.push(thread::spawn(move || {
-            let any = EndSpec::Modem(([127, 0, 0, 1], 0).into());
+            let any = EndSpec::Modem(ModemSpec {
+                datagrams,
+                ..ModemSpec::tcp(([127, 0, 0, 1], 0).into())
+            });
             let config = EmulateConfig {
                 link,
                 ends: [any.clone(), any],
@@ -95,22 +98,25 @@ impl Running {
         }));
         let (stopper, line) = receiver.recv().unwrap();
         running.stoppers.push(stopper);
-        let modems = line.split("modem:").skip(1).map(|rest| {
+        let kind = if datagrams { "modem-udp:" } else { "modem:" };
+        let modems = line.split(kind).skip(1).map(|rest| {
             let end = rest.find([',', ';']).unwrap();
             rest[..end].parse().unwrap()
         });
         for (number, modem) in (1..).zip(modems) {
-            running.add_station(number, modem);
+            running.add_station(number, modem, datagrams);
         }
         running
     }
 
-    fn add_station(&mut self, number: u8, modem: SocketAddr) {
+    fn add_station(&mut self, number: u8, modem: SocketAddr, datagrams: bool) {
+        let transport = if datagrams { "udp" } else { "tcp" };
         let text = format!(
             "name = \"n{number}\"\nhost = {{}}\n[[port]]\nname = \"hf\"\nkind = \"hf\"\n\
              rate = \"240 kbit/s\"\nneighbours = [{{ name = \"far\", hf = \"0.0.0.{}\" }}]\n\
              [port.hf]\naddress = \"0.0.0.{number}\"\nanswer_margin = \"300 ms\"\n\
              sis = {{ listen = \"127.0.0.1:0\" }}\n[port.hf.modem]\naddress = \"{modem}\"\n\
+             transport = \"{transport}\"\n\
              bandwidth = \"48 kHz\"\ninterleaver = \"ultra-short\"\nturnaround = \"60 ms\"\n\
              preamble = \"100 ms\"\n",
             3 - number
@@ -179,9 +185,20 @@ impl Client {
     }
 }
 
+/// Gateways and modems by MIL-STD-188-110D A.5.1.
 #[test]
 fn strangers_exchange_data_by_the_octets_of_the_standard() {
-    let running = Running::start();
+    exchange(false);
+}
+
+/// The same by its A.5.2.
+#[test]
+fn strangers_exchange_data_by_modems_in_datagrams() {
+    exchange(true);
+}
+
+fn exchange(datagrams: bool) {
+    let running = Running::start(datagrams);
     let begun = Wall::now();
     let mut near = Client::bound(running.clients[0], 4);
     let mut far = Client::bound(running.clients[1], 5);

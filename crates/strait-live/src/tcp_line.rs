@@ -42,6 +42,15 @@ impl TcpLine {
         }
     }
 
+    /// This end's address.
+    ///
+    /// # Errors
+    /// It isn't open.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        let closed = || io::Error::from(io::ErrorKind::NotConnected);
+        self.stream.as_ref().ok_or_else(closed)?.local_addr()
+    }
+
     fn connect(&mut self) -> io::Result<()> {
         let socket = match self.opening.take() {
             Some(socket) => socket,

@@ -1,4 +1,4 @@
-//! The emulator as an HF channel between two modems with data ports over TCP.
+//! The emulator as an HF channel between modems with data ports, over TCP.
 
 #![cfg(test)]
 
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use strait_channel::LinkConfig;
 use strait_core::units::Time;
 use strait_live::emulate::{
-    AirEmulator, EmulateConfig, EmulateError, EmulateReport, EndSpec, NetConfig, NetPath,
+    AirEmulator, EmulateConfig, EmulateError, EmulateReport, EndSpec, ModemSpec, NetConfig, NetPath,
 };
 use strait_live::signals::Stopper;
-use strait_wire::modem_port::{ModemPacket, ModemReader, Order, TxState, VERSION};
+use strait_wire::modem_port::{ModemPacket, ModemReader, NackCause, Order, TxState, VERSION};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -37,7 +37,7 @@ struct Running {
 
 /// A modem at an address of the system's choice.
 fn any() -> EndSpec {
-    EndSpec::Modem(([127, 0, 0, 1], 0).into())
+    EndSpec::Modem(ModemSpec::tcp(([127, 0, 0, 1], 0).into()))
 }
 
 fn start_pair(link: LinkConfig) -> Running {
@@ -78,7 +78,7 @@ enum Told {
     Carrier(bool),
     Octets(usize),
     State(TxState),
-    Nack(u8),
+    Nack(NackCause),
     Error,
 }
 
@@ -131,29 +131,35 @@ impl Terminal {
         let mut answers = Vec::new();
         let (told, octets, greeted) = (&mut self.told, &mut self.octets, &mut self.greeted);
         let mut tell = |what| told.push((Instant::now(), what));
-        self.reader
-            .feed(&buffer[..count], |packet| match packet {
-                ModemPacket::Connect { version } => {
-                    ModemPacket::ConnectAck { version }.emit(&mut answers);
-                }
-                ModemPacket::Probe => packet.emit(&mut answers),
-                ModemPacket::InitialSetup { .. } => *greeted = true,
-                ModemPacket::Carrier { on, .. } => tell(Told::Carrier(on)),
-                ModemPacket::RxData { octets: came, .. } => {
-                    octets.extend_from_slice(came);
-                    tell(Told::Octets(came.len()));
-                }
-                ModemPacket::TxStatus { state, .. } => tell(Told::State(state)),
-                ModemPacket::Nack { reason } => tell(Told::Nack(reason)),
-                ModemPacket::Error { .. } => tell(Told::Error),
-                _ => {}
-            })
-            .unwrap();
+        self.reader.feed(&buffer[..count], |packet| match packet {
+            ModemPacket::Connect { version } => {
+                ModemPacket::ConnectAck { version }.emit(&mut answers);
+            }
+            ModemPacket::Probe => packet.emit(&mut answers),
+            ModemPacket::InitialSetup { .. } => *greeted = true,
+            ModemPacket::Carrier { on, .. } => tell(Told::Carrier(on)),
+            ModemPacket::Data { octets: came, .. } => {
+                octets.extend_from_slice(came);
+                tell(Told::Octets(came.len()));
+            }
+            ModemPacket::TxStatus(status) => tell(Told::State(status.state)),
+            ModemPacket::Nack { cause, .. } => tell(Told::Nack(cause)),
+            ModemPacket::Error => tell(Told::Error),
+            _ => {}
+        });
         self.stream.write_all(&answers).unwrap();
     }
 
     fn at(&self, what: &Told) -> Option<Instant> {
         self.told.iter().rfind(|it| it.1 == *what).map(|it| it.0)
+    }
+}
+
+const fn data_of(order: Order, octets: &[u8]) -> ModemPacket<'_> {
+    ModemPacket::Data {
+        order,
+        id: [0; 12],
+        octets,
     }
 }
 
@@ -163,13 +169,10 @@ fn what_one_terminal_sends_the_other_gets_after_the_channel_s_times() {
     let mut near = Terminal::connect(running.modems[0]);
     let mut far = Terminal::connect(running.modems[1]);
     let data: Vec<u8> = (0..9000u32).map(|n| n as u8).collect();
-    near.say(&[ModemPacket::TxData {
-        order: Order::First,
-        octets: b"?",
-    }]);
-    near.until(|near| near.at(&Told::Nack(2)).is_some());
+    near.say(&[data_of(Order::First, b"?")]);
+    near.until(|near| near.at(&Told::Nack(NackCause::NotArmed)).is_some());
     let keyed = Instant::now();
-    let send = |order, octets| ModemPacket::TxData { order, octets };
+    let send = data_of;
     near.say(&[
         ModemPacket::Arm,
         send(Order::First, &data[..4000]),
@@ -205,6 +208,7 @@ fn what_one_terminal_sends_the_other_gets_after_the_channel_s_times() {
     // Both key at once: nobody hears the other.
     for terminal in [&mut near, &mut far] {
         terminal.octets.clear();
+        terminal.told.clear();
         terminal.say(&[
             ModemPacket::Arm,
             send(Order::Only, b"me"),
@@ -225,7 +229,10 @@ fn what_one_terminal_sends_the_other_gets_after_the_channel_s_times() {
 
     // Whoever speaks something else is told so and left.
     let mut stranger = near;
-    stranger.stream.write_all(b"HELLO?").unwrap();
+    stranger.say(&[ModemPacket::TxSetup {
+        rate_bit_s: 1,
+        block_bits: 1,
+    }]);
     stranger.until(|it| it.at(&Told::Error).is_some());
     let mut again = Terminal::connect(running.modems[0]);
     again.say(&[ModemPacket::RequestStatus]);
@@ -266,10 +273,9 @@ fn of_three_modems_each_hears_those_that_it_has_a_path_with() {
     let modems = running.modems.iter();
     let mut terminals: Vec<Terminal> = modems.map(|modem| Terminal::connect(*modem)).collect();
     let say = |terminal: &mut Terminal, octets: &[u8]| {
-        let order = Order::Only;
         terminal.say(&[
             ModemPacket::Arm,
-            ModemPacket::TxData { order, octets },
+            data_of(Order::Only, octets),
             ModemPacket::Start,
         ]);
     };

@@ -1,8 +1,8 @@
 //! An HF channel between modems of this host, in real time: the simulator's [`Air`] with a
 //! clock.
 //!
-//! A pseudo-terminal is a modem that keys when octets come; a data port over TCP is one whose
-//! program keys it. What happens on the air happens at its time there, however late the emulator
+//! A pseudo-terminal is a modem that keys when octets come; one with a data port is keyed by its
+//! program. What happens on the air happens at its time there, however late the emulator
 //! comes to it; only what is handed over is then late.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -17,9 +17,10 @@ use nix::sys::time::TimeSpec;
 use strait_channel::hf::{Air, AirEvent, Heard, KeyedBy, PathId, StationId};
 use strait_channel::{LinkConfig, Side};
 use strait_core::node::Turn;
-use strait_core::time::Instant;
+use strait_core::time::{Duration, Instant};
+use strait_core::units::Time;
 
-use super::data_port::{DataPort, Wish};
+use super::data_port::{DataPort, DataPortConfig, Wish};
 use super::end::{EndSpec, EndSpecError};
 use super::net::{NetConfig, NetPath};
 use super::report::{AirCounts, DirectionReport, EmulateReport};
@@ -178,11 +179,10 @@ impl AirEmulator {
                     self.read(number).doing(|| self.lost(number))?;
                 }
                 let now = self.clock.now();
-                let told = match &mut self.ends[number] {
-                    AirEnd::DataPort(port) => port.tick(now),
-                    AirEnd::Pty { .. } => Ok(()),
-                };
-                told.doing(|| self.lost(number))?;
+                if let AirEnd::DataPort(port) = &mut self.ends[number] {
+                    let wishes = port.tick(now);
+                    self.grant_all(now, number, wishes);
+                }
             }
             self.catch_up(self.clock.now())?;
         }
@@ -199,18 +199,18 @@ impl AirEmulator {
         let mut who = Vec::new();
         for (number, end) in self.ends.iter().enumerate() {
             let mut flags = PollFlags::empty();
-            let fd = match end {
+            let waited = match end {
                 AirEnd::Pty { pair, waiting, .. } => {
                     flags.set(PollFlags::POLLIN, waiting.len() < WAITING_OCTETS_MAX);
-                    pair.as_fd()
+                    vec![pair.as_fd()]
                 }
                 AirEnd::DataPort(port) => {
                     flags.insert(PollFlags::POLLIN);
                     flags.set(PollFlags::POLLOUT, port.holds());
-                    port.fd()
+                    port.fds()
                 }
             };
-            if !flags.is_empty() {
+            for fd in waited.into_iter().filter(|_| !flags.is_empty()) {
                 fds.push(PollFd::new(fd, flags));
                 who.push(number);
             }
@@ -285,13 +285,17 @@ impl AirEmulator {
                 self.feed(now, end);
             }
             AirEnd::DataPort(port) => {
-                port.flush()?;
-                for wish in port.read(now, &mut self.buffer)? {
-                    self.grant(now, end, wish);
-                }
+                let wishes = port.read(now, &mut self.buffer)?;
+                self.grant_all(now, end, wishes);
             }
         }
         Ok(())
+    }
+
+    fn grant_all(&mut self, now: Instant, end: usize, wishes: Vec<Wish>) {
+        for wish in wishes {
+            self.grant(now, end, wish);
+        }
     }
 
     fn grant(&mut self, now: Instant, end: usize, wish: Wish) {
@@ -326,9 +330,15 @@ impl AirEmulator {
                 }
             },
             AirEnd::DataPort(port) => match &event.what {
-                Heard::Octets(octets, _) => port.tell_octets(now, octets),
-                Heard::Carrier(on) => port.tell_carrier(now, *on, mode).map(|()| true),
-                Heard::Drained => port.tell_drained(now).map(|()| true),
+                Heard::Octets(octets, _) => Ok(port.tell_octets(now, octets)),
+                Heard::Carrier(on) => {
+                    port.tell_carrier(now, *on, mode);
+                    Ok(true)
+                }
+                Heard::Drained => {
+                    port.tell_drained(now);
+                    Ok(true)
+                }
             },
         };
         if !told.doing(|| self.lost(index))? {
@@ -350,20 +360,30 @@ impl AirEnd {
                 waiting: VecDeque::new(),
                 again: None,
             }),
-            (EndSpec::Modem(address) | EndSpec::ModemUdp(address), Some(KeyedBy::Node)) => {
+            (EndSpec::Modem(modem), Some(KeyedBy::Node)) => {
                 let waveform = hf.and_then(|hf| hf.waveform(link, side));
                 let own = waveform.ok_or_else(|| wrong("the link has no waveform"))?;
-                let port = match spec {
-                    EndSpec::ModemUdp(_) => DataPort::over_udp(*address, own.mode)?,
-                    _ => DataPort::new(*address, own.mode)?,
+                let given = |time: Option<Time>, ms| {
+                    time.map_or_else(|| Duration::from_millis(ms), |time| time.0)
                 };
+                let lead = hf.map_or(Duration::ZERO, |hf| {
+                    given(hf.turnaround, 200) + given(hf.preamble, 240)
+                });
+                let port = DataPort::open(DataPortConfig {
+                    address: modem.address,
+                    datagrams: modem.datagrams,
+                    control: modem.control,
+                    receiver_first: modem.receiver_first,
+                    own: own.mode,
+                    lead,
+                })?;
                 Ok(Self::DataPort(Box::new(port)))
             }
             (EndSpec::Pty(_), _) => Err(wrong(
                 "a pty keys no modem: write keyed_by = \"data\" in the link's [hf], or ends \
                  modem:ADDR:PORT",
             )),
-            (EndSpec::Modem(_) | EndSpec::ModemUdp(_), _) => Err(wrong(
+            (EndSpec::Modem(_), _) => Err(wrong(
                 "a modem's data port is keyed by its program: leave keyed_by = \"data\" out",
             )),
             _ => Err(wrong("an HF channel has ends modem:ADDR:PORT or pty:PATH")),

@@ -33,10 +33,8 @@ pub enum EndSpec {
     KissPty(PathBuf),
     /// `kiss:ADDR:PORT`: a KISS modem at a TCP address.
     KissTcp(SocketAddr),
-    /// `modem:ADDR:PORT`: an HF modem whose data port is at a TCP address.
-    Modem(SocketAddr),
-    /// `modem-udp:ADDR:PORT`: the same with its packets in datagrams.
-    ModemUdp(SocketAddr),
+    /// `modem:ADDR:PORT` or `modem-udp:ADDR:PORT`: an HF modem with a data port.
+    Modem(ModemSpec),
     /// `udp:LOCAL->PEER`: datagrams from and to one program.
     Udp {
         /// Where the emulator listens.
@@ -53,6 +51,66 @@ pub enum EndSpec {
         /// Addresses of the interface.
         addresses: Vec<(IpAddr, u8)>,
     },
+}
+
+/// A modem with a data port: `modem:ADDR:PORT` over TCP, `modem-udp:ADDR:PORT` in datagrams, and
+/// what follows, separated by commas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModemSpec {
+    /// Where the data port is.
+    pub address: SocketAddr,
+    /// In datagrams: a connection to the same TCP address is the modem's control.
+    pub datagrams: bool,
+    /// `control=ADDR:PORT`: over TCP, where the modem's control is, by which a program chooses the
+    /// waveform.
+    pub control: Option<SocketAddr>,
+    /// `receiver-first`: no transmission begins while the modem receives.
+    pub receiver_first: bool,
+}
+
+impl ModemSpec {
+    /// A modem over TCP, without a control.
+    pub const fn tcp(address: SocketAddr) -> Self {
+        Self {
+            address,
+            datagrams: false,
+            control: None,
+            receiver_first: false,
+        }
+    }
+
+    fn parse(text: &str, datagrams: bool) -> Option<Self> {
+        let mut parts = text.split(',').map(str::trim);
+        let mut spec = Self {
+            datagrams,
+            ..Self::tcp(parts.next()?.parse().ok()?)
+        };
+        for part in parts {
+            match part.split_once('=') {
+                Some(("control", address)) if !datagrams => {
+                    spec.control = Some(address.parse().ok()?);
+                }
+                None if part == "receiver-first" => spec.receiver_first = true,
+                _ => return None,
+            }
+        }
+        Some(spec)
+    }
+}
+
+impl fmt::Display for ModemSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.datagrams { "modem-udp" } else { "modem" };
+        write!(f, "{kind}:{}", self.address)?;
+        if let Some(control) = self.control {
+            write!(f, ",control={control}")?;
+        }
+        f.write_str(if self.receiver_first {
+            ",receiver-first"
+        } else {
+            ""
+        })
+    }
 }
 
 /// An end that can't be read or doesn't fit its link.
@@ -93,11 +151,14 @@ impl FromStr for EndSpec {
                 Ok(address) => Self::KissTcp(address),
                 Err(_) => Self::KissPty(rest.into()),
             }),
-            "modem" | "modem-udp" => match rest.parse() {
-                Ok(address) if kind == "modem" => Ok(Self::Modem(address)),
-                Ok(address) => Ok(Self::ModemUdp(address)),
-                Err(_) => Err(wrong("has an address that is not like 127.0.0.1:3000")),
-            },
+            "modem" | "modem-udp" => ModemSpec::parse(rest, kind == "modem-udp")
+                .map(Self::Modem)
+                .ok_or_else(|| {
+                    wrong(
+                        "has an address that is not like 127.0.0.1:3000, or after it something \
+                         else than ,control=ADDR:PORT (of modem:) and ,receiver-first",
+                    )
+                }),
             "udp" => {
                 let (local, peer) = rest
                     .split_once("->")
@@ -145,7 +206,7 @@ impl EndSpec {
     /// It doesn't; the error says what would.
     pub fn fits(&self, kind: LinkKind) -> Result<(), EndSpecError> {
         let octets = matches!(self, Self::Pty(_));
-        let radio = matches!(self, Self::Modem(_) | Self::ModemUdp(_));
+        let radio = matches!(self, Self::Modem(_));
         match kind {
             LinkKind::Serial | LinkKind::Frames if radio => Err(EndSpecError(
                 "modem:ADDR:PORT is for links of kind = \"hf\"".into(),
@@ -179,8 +240,8 @@ impl End {
             }),
             EndSpec::KissPty(link) => Tnc::at_pty(link).map(Self::Modem),
             EndSpec::KissTcp(address) => Tnc::at_tcp(*address).map(Self::Modem),
-            EndSpec::Modem(address) | EndSpec::ModemUdp(address) => {
-                let doing = format!("lay a line to modem:{address}");
+            EndSpec::Modem(modem) => {
+                let doing = format!("lay a line to modem:{}", modem.address);
                 Err(Error::invalid(doing, "it is for links of kind `hf`"))
             }
             EndSpec::Udp { local, peer } => {

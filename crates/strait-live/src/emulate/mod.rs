@@ -25,7 +25,7 @@ use strait_channel::{Channel, Line, LinkConfig, LinkError, Side};
 use strait_core::time::{Duration, Instant};
 
 pub use air::AirEmulator;
-pub use end::{EndSpec, EndSpecError};
+pub use end::{EndSpec, EndSpecError, ModemSpec};
 pub use medium::Medium;
 pub use net::{NetConfig, NetPath};
 pub use report::{AirCounts, DirectionReport, EmulateReport, ModemCounts};

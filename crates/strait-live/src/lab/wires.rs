@@ -17,6 +17,7 @@ use strait_world::topology::{End, Member, Role, Topology, TopologyLink};
 use super::net::{Net, is_bound, link_interface, whole};
 use super::process::{Running, config_text};
 use super::{LabError, Stage};
+use crate::emulate::ModemSpec;
 use crate::error::Error;
 
 /// The emulator of one link, or of all links between radios that share a channel.
@@ -45,7 +46,7 @@ enum WireEnd {
     KissPty(PathBuf),
     KissTcp(SocketAddr),
     /// A radio's, with its name: `NODE.PORT`.
-    Modem(String, SocketAddr, ModemTransport),
+    Modem(String, ModemSpec),
     Udp {
         local: SocketAddr,
         peer: SocketAddr,
@@ -66,8 +67,7 @@ impl WireEnd {
             Self::Pty(path) => format!("pty:{}", path.display()),
             Self::KissPty(path) => format!("kiss:{}", path.display()),
             Self::KissTcp(address) => format!("kiss:{address}"),
-            Self::Modem(_, address, ModemTransport::Tcp) => format!("modem:{address}"),
-            Self::Modem(_, address, ModemTransport::Udp) => format!("modem-udp:{address}"),
+            Self::Modem(_, modem) => modem.to_string(),
             Self::Udp { local, peer } => format!("udp:{local}->{peer}"),
             Self::Tun {
                 name,
@@ -86,12 +86,8 @@ impl WireEnd {
     fn is_ready(&self, net: &Net) -> Result<bool, Error> {
         match self {
             Self::Pty(path) | Self::KissPty(path) => Ok(fs::symlink_metadata(path).is_ok()),
-            Self::Modem(_, address, ModemTransport::Udp) => {
-                is_bound(&net.links, false, address.port())
-            }
-            Self::KissTcp(address) | Self::Modem(_, address, _) => {
-                is_bound(&net.links, true, address.port())
-            }
+            Self::Modem(_, modem) => is_bound(&net.links, !modem.datagrams, modem.address.port()),
+            Self::KissTcp(address) => is_bound(&net.links, true, address.port()),
             Self::Udp { local, .. } => is_bound(&net.links, false, local.port()),
             Self::Tun { name, role, .. } => {
                 let link = net.of(*role).netlink()?.link(name);
@@ -103,6 +99,8 @@ impl WireEnd {
 
 /// UDP ports of link ends begin here.
 const PORTS_FROM: u16 = 7000;
+/// How far above its data port a modem's control is.
+const CONTROLS_ABOVE: u16 = 1000;
 
 /// Lays all links of a scenario, and writes what they attach to into the gateways' node files.
 pub(super) fn lay(
@@ -352,13 +350,17 @@ fn lay_end(
             let name = format!("{}.{}", member.name, config.name);
             // A radio that is there already has this link, too.
             let modem = config.hf.as_ref().and_then(|hf| hf.modem.as_ref());
-            if let Some((modem, address)) = modem.and_then(|it| Some((it, it.address?))) {
-                return Ok(WireEnd::Modem(name, address, modem.transport));
+            if let Some(modem) = modem.and_then(spec) {
+                return Ok(WireEnd::Modem(name, modem));
             }
             let [_, far] = stage.net.join_link(gateway, index, side)?;
-            let address = SocketAddr::new(far, far_port);
-            let transport = plug(config, channel, Side::BOTH[side], address);
-            Ok(WireEnd::Modem(name, address, transport))
+            let at = [far_port, far_port + CONTROLS_ABOVE].map(|port| SocketAddr::new(far, port));
+            plug(config, channel, Side::BOTH[side], at);
+            let modem = config.hf.as_ref().and_then(|hf| hf.modem.as_ref());
+            let modem = modem
+                .and_then(spec)
+                .unwrap_or_else(|| ModemSpec::tcp(at[0]));
+            Ok(WireEnd::Modem(name, modem))
         }
         PortKind::Udp => {
             let [near, far] = stage.net.join_link(gateway, index, side)?;
@@ -412,21 +414,27 @@ impl Stage<'_> {
     }
 }
 
-/// Tells a port with a radio of its modem, which is the link's but for how it is reached: that is
-/// given back.
-fn plug(
-    port: &mut PortConfig,
-    channel: &LinkConfig,
-    side: Side,
-    address: SocketAddr,
-) -> ModemTransport {
+/// A port's modem as an end of the emulator, if it says where.
+fn spec(modem: &HfModemConfig) -> Option<ModemSpec> {
+    let datagrams = modem.transport == ModemTransport::Udp;
+    Some(ModemSpec {
+        datagrams,
+        control: modem.control.filter(|_| !datagrams),
+        ..ModemSpec::tcp(modem.address?)
+    })
+}
+
+/// Tells a port with a radio of its modem, which is the link's but for how it is reached: data port
+/// and control are at two addresses.
+fn plug(port: &mut PortConfig, channel: &LinkConfig, side: Side, at: [SocketAddr; 2]) {
     port.rate = channel.direction(side).rate;
     let modem = port.hf.as_ref().and_then(|hf| hf.modem.as_ref());
     let transport = modem.map_or_else(ModemTransport::default, |modem| modem.transport);
     if let (Some(station), Some(hf)) = (&mut port.hf, &channel.hf) {
         station.modem = Some(HfModemConfig {
-            address: Some(address),
+            address: Some(at[0]),
             transport,
+            control: (transport == ModemTransport::Tcp).then_some(at[1]),
             family: hf.family,
             bandwidth: hf.bandwidth,
             interleaver: hf.interleaver,
@@ -437,7 +445,6 @@ fn plug(
             ahead: None,
         });
     }
-    transport
 }
 
 /// Says where a neighbour is: at the emulator's near end.

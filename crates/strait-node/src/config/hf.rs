@@ -304,7 +304,8 @@ impl HfConfig {
     /// The rates between which the station chooses.
     fn adapt(&self) -> Option<Adapt> {
         let modem = self.modem.clone().unwrap_or_default();
-        self.adapt.as_ref().map(|adapt| adapt.adapt(&modem))
+        let adapt = self.adapt.as_ref().filter(|_| modem.takes_rates());
+        adapt.map(|adapt| adapt.adapt(&modem))
     }
 
     /// The subnetwork interface that goes with it.

@@ -17,7 +17,7 @@ pub enum ModemTransport {
     /// By TCP, as MIL-STD-188-110D Appendix A has it.
     #[default]
     Tcp,
-    /// The same packets in datagrams.
+    /// In datagrams, by the same standard's protocol for them.
     Udp,
 }
 
@@ -30,6 +30,11 @@ pub struct HfModemConfig {
     pub address: Option<SocketAddr>,
     /// By TCP or UDP; TCP if absent.
     pub transport: ModemTransport,
+    /// Where its control is, a TCP address, by which a station chooses the rate of each
+    /// transmission at a modem of `strait emulate`. Without it, a modem over TCP sends by the rate
+    /// that it is set to; in datagrams it is at the data port's address if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control: Option<SocketAddr>,
     /// Which waveforms; `110d` if absent. The port's `rate` chooses one of them.
     pub family: Family,
     /// The channel's width.
@@ -60,6 +65,8 @@ pub struct HfModem {
     pub address: SocketAddr,
     /// How that is reached.
     pub transport: ModemTransport,
+    /// Its control, where that is elsewhere.
+    pub control: Option<SocketAddr>,
     /// The waveform.
     pub mode: Mode,
     /// From keying to the first block.
@@ -70,6 +77,15 @@ pub struct HfModem {
     pub blocks_max: u32,
     /// How long before a block its octets are given to the modem.
     pub ahead: Duration,
+}
+
+impl HfModemConfig {
+    /// Whether a station can tell it by which rate to send: the simulator's can be told, and those
+    /// with a control.
+    pub fn takes_rates(&self) -> bool {
+        let controlled = self.control.is_some() || self.transport == ModemTransport::Udp;
+        self.address.is_none() || controlled
+    }
 }
 
 impl PortConfig {
@@ -99,6 +115,7 @@ impl PortConfig {
         Ok(HfModem {
             address,
             transport: keys.transport,
+            control: keys.control,
             mode,
             lead_in: time(keys.turnaround, 200) + time(keys.preamble, 240),
             decode: keys.decode.map_or_else(|| mode.block(), |time| time.0),

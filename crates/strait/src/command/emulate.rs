@@ -16,8 +16,8 @@ use crate::exit::BadInput;
 /// sockets (udp:LOCAL->PEER), KISS modems (kiss:PATH, kiss:ADDR:PORT) or TUN interfaces
 /// (tun:NAME[@NETNS][,ADDRESS/LENGTH ...]). The medium is the simulator's: rate, delay, jitter,
 /// queue, bit errors, loss, duplicates, reordering, half duplex, outages. An HF channel's ends are
-/// modems: with a data port over TCP (modem:ADDR:PORT, MIL-STD-188-110D Appendix A) or the same
-/// packets in datagrams (modem-udp:ADDR:PORT), or behind a pseudo-terminal and keyed by what comes
+/// modems: with a data port over TCP (modem:ADDR:PORT, MIL-STD-188-110D Appendix A) or in
+/// datagrams (modem-udp:ADDR:PORT), or behind a pseudo-terminal and keyed by what comes
 /// there (pty:PATH). More than two modems share a channel by a net file, which names them and the
 /// link files between them (`--net`). When it is up it says so by one line on stderr; at its end it
 /// prints what it did.
