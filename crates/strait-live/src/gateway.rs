@@ -306,4 +306,14 @@ mod tests {
         assert!(!judge(vec![failure(1, busy), failure(2, busy)]));
         assert!(!judge(vec![failure(0, gone)]));
     }
+
+    /// A.5.1.2.4: its terminal connects again and again.
+    #[test]
+    fn a_gateway_starts_without_its_modem() {
+        let text = "name = \"a\"\nhost = {}\n[[port]]\nname = \"hf\"\nkind = \"hf\"\n";
+        let config: NodeConfig = parse("a.toml", text).unwrap();
+        for error in [Errno::ECONNREFUSED, Errno::ETIMEDOUT, Errno::EHOSTUNREACH] {
+            assert!(judge(&config, vec![failure(1, error)]).is_ok());
+        }
+    }
 }
