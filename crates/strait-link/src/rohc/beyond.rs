@@ -86,7 +86,8 @@ impl Provision {
                 IpAddr::from([a, b, c, d])
             }
         };
-        matches!(profile, Profile::Udp | Profile::Rtp).then(|| Self {
+        let udp = matches!(profile, Profile::Udp | Profile::Rtp);
+        (udp && fields.envelope.is_empty()).then(|| Self {
             src: address(&fields.src),
             dst: address(&fields.dst),
             ports: fields.ports,

@@ -4,7 +4,8 @@
 use crc::{CRC_3_ROHC, CRC_7_ROHC, CRC_8_ROHC, Crc, Table};
 use strait_wire::ip::verify_transport_checksum;
 
-use super::fields::Spans;
+use super::envelope::inner_packet;
+use super::fields::{Fields, Spans};
 
 static CRC3: Crc<u8, Table<16>> = Crc::<u8, Table<16>>::new(&CRC_3_ROHC);
 static CRC7: Crc<u8, Table<16>> = Crc::<u8, Table<16>>::new(&CRC_7_ROHC);
@@ -16,13 +17,17 @@ pub(super) fn crc8(pieces: &[&[u8]]) -> u8 {
 }
 
 /// Whether a packet's transport checksum is right; `None` if it has none that could be wrong. UDP
-/// may leave its own out over IPv6, too (RFC 6935 section 5).
+/// may leave its own out over IPv6, too (RFC 6935 section 5). In a tunnel it is the inner packet's.
 pub(super) fn transport_sum(packet: &[u8]) -> Option<bool> {
-    let udp_over_v6 = matches!(packet, [first, _, _, _, _, _, 17, ..] if first >> 4 == 6);
-    if udp_over_v6 && packet.get(46..48) == Some(&[0, 0]) {
-        return None;
-    }
-    verify_transport_checksum(packet)
+    let packet = inner_packet(packet);
+    let right = verify_transport_checksum(packet)?;
+    (right || !lacks_checksum(packet)).then_some(right)
+}
+
+/// Whether the UDP checksum is left out.
+fn lacks_checksum(packet: &[u8]) -> bool {
+    let read = Fields::read_ip(packet);
+    read.is_some_and(|(fields, udp)| fields.protocol == 17 && udp.get(6..8) == Some(&[0, 0]))
 }
 
 /// The checks over the fields of a header that stay from packet to packet: those that change come

@@ -9,6 +9,7 @@ use super::chain::{Known, mode_bits};
 use super::check::Sums;
 use super::decompress::Fault;
 use super::fields::{Fields, Spans};
+use super::lists::{Of, Reader, Tables};
 use super::numbers::{Bits, Cursor, Number};
 
 /// The check of a compressed header.
@@ -114,6 +115,8 @@ struct Said {
     sequence: Bits,
     timestamp: Bits,
     id: Bits,
+    /// Of an outer header's identification, beside that of the inner one.
+    outer_id: Bits,
     marker: bool,
     /// The timestamp's bits are of its scaled value.
     scaled: bool,
@@ -138,6 +141,7 @@ impl Said {
             sequence,
             timestamp: Bits { value: 0, width: 0 },
             id: Bits { value: 0, width: 0 },
+            outer_id: Bits { value: 0, width: 0 },
             marker: false,
             scaled: true,
             rounds: 0,
@@ -173,7 +177,11 @@ impl Said {
 
 /// Reads the compressed header at the front of `rest`; `first` is its first octet, which lies
 /// before the context's number. `known` takes what extensions say of flags and strides.
-fn read(known: &mut Known, first: u8, rest: &mut Cursor<'_>) -> Result<Said, Fault> {
+fn read(
+    (known, lists): (&mut Known, &mut Reader<'_>),
+    first: u8,
+    rest: &mut Cursor<'_>,
+) -> Result<Said, Fault> {
     let truncated = Fault::Malformed;
     let rtp = known.profile == Profile::Rtp;
     let counts = known.counts_ids();
@@ -184,7 +192,7 @@ fn read(known: &mut Known, first: u8, rest: &mut Cursor<'_>) -> Result<Said, Fau
     let low = u32::from(first);
     let second = rest.u8().ok_or(truncated)?;
     if first & 0xc0 == 0x80 {
-        return read_uo1(known, low, second, rest);
+        return read_uo1((known, lists), low, second, rest);
     }
     if first & 0xe0 != 0xc0 {
         return Err(Fault::Malformed);
@@ -193,7 +201,7 @@ fn read(known: &mut Known, first: u8, rest: &mut Cursor<'_>) -> Result<Said, Fau
     if !rtp {
         let mut said = Said::new(Bits::new(low, 5), Check::Crc7(second & 0x7f));
         if second & 0x80 != 0 {
-            read_extension(known, &mut said, Main::Id, Main::Id, rest)?;
+            read_extension((known, lists), &mut said, Main::Id, Main::Id, rest)?;
         }
         return Ok(said);
     }
@@ -216,7 +224,7 @@ fn read(known: &mut Known, first: u8, rest: &mut Cursor<'_>) -> Result<Said, Fau
         said.push(main, u32::from(second >> 7), 1);
     }
     if third & 0x80 != 0 {
-        read_extension(known, &mut said, main, other, rest)?;
+        read_extension((known, lists), &mut said, main, other, rest)?;
     }
     Ok(said)
 }
@@ -224,14 +232,25 @@ fn read(known: &mut Known, first: u8, rest: &mut Cursor<'_>) -> Result<Said, Fau
 /// Whether identifications count behind the extension at the front of `rest`: extension 3 may say
 /// it anew, and what is ahead of it is read by that (section 5.7.5.1).
 fn counts_ids_by(known: &Known, rest: &Cursor<'_>) -> bool {
-    match *rest.0 {
-        [first, flags, ..] if !known.fields.v6 && first & 0xc2 == 0xc2 => flags & 2 == 0,
-        _ => known.counts_ids(),
+    let mut known = *known;
+    if let [first, flags, ..] = *rest.0
+        && first & 0xc2 == 0xc2
+    {
+        known.id_random = flags & 2 != 0;
+        if let (1, Some(outer_flags)) = (flags & 1, rest.0.get(2)) {
+            known.outer_ids.random = outer_flags & 2 != 0;
+        }
     }
+    known.counts_ids()
 }
 
 /// UO-1 and its kinds.
-fn read_uo1(known: &mut Known, low: u32, second: u8, rest: &mut Cursor<'_>) -> Result<Said, Fault> {
+fn read_uo1(
+    (known, lists): (&mut Known, &mut Reader<'_>),
+    low: u32,
+    second: u8,
+    rest: &mut Cursor<'_>,
+) -> Result<Said, Fault> {
     let check = Check::Crc3(second & 7);
     if known.profile != Profile::Rtp {
         if !known.counts_ids() {
@@ -255,7 +274,7 @@ fn read_uo1(known: &mut Known, low: u32, second: u8, rest: &mut Cursor<'_>) -> R
             // What it says of other fields is for this packet only (section 5.7.3), but others
             // take it for said for good.
             said.once = true;
-            read_extension(known, &mut said, Main::Id, Main::Timestamp, rest)?;
+            read_extension((known, lists), &mut said, Main::Id, Main::Timestamp, rest)?;
         }
     }
     Ok(said)
@@ -263,7 +282,7 @@ fn read_uo1(known: &mut Known, low: u32, second: u8, rest: &mut Cursor<'_>) -> R
 
 /// Extensions 0 to 3 (section 5.7.5 and 5.11.5). `main` is the field of `+T`, `other` that of `-T`.
 fn read_extension(
-    known: &mut Known,
+    (known, lists): (&mut Known, &mut Reader<'_>),
     said: &mut Said,
     main: Main,
     other: Main,
@@ -272,13 +291,18 @@ fn read_extension(
     let first = rest.u8().ok_or(Fault::Malformed)?;
     let kind = first >> 6;
     if kind == 3 {
-        return read_extension_3(known, said, first, rest);
-    }
-    if kind == 2 && known.profile != Profile::Rtp {
-        // Its bits are of a second IP header, and we have contexts of one.
-        return Err(Fault::Unsupported);
+        return read_extension_3((known, lists), said, first, rest);
     }
     said.sequence.push(u32::from(first >> 3), 3);
+    if kind == 2 && known.profile != Profile::Rtp {
+        // The last octet alone is of the inner header.
+        let octet = rest.u8().ok_or(Fault::Malformed)?;
+        said.outer_id.push(u32::from(first), 3);
+        said.outer_id.push(u32::from(octet), 8);
+        let octet = rest.u8().ok_or(Fault::Malformed)?;
+        said.id.push(u32::from(octet), 8);
+        return Ok(());
+    }
     said.push(main, u32::from(first), 3);
     for field in [(2, main), (1, other)] {
         if kind >= field.0 {
@@ -295,7 +319,7 @@ fn read_extension(
 }
 
 fn read_extension_3(
-    known: &mut Known,
+    (known, lists): (&mut Known, &mut Reader<'_>),
     said: &mut Said,
     flags: u8,
     rest: &mut Cursor<'_>,
@@ -305,11 +329,12 @@ fn read_extension_3(
     let truncated = Fault::Malformed;
     let ip = bit(flags, 1);
     let ip_flags = if ip { rest.u8().ok_or(truncated)? } else { 0 };
-    // A second IP header, or lists of extension headers.
     let second = if rtp { bit(ip_flags, 0) } else { bit(flags, 0) };
-    if second || bit(ip_flags, 3) || bit(ip_flags, 4) {
-        return Err(Fault::Unsupported);
-    }
+    let outer_flags = if second {
+        rest.u8().ok_or(truncated)?
+    } else {
+        0
+    };
     if bit(flags, 5) {
         let octet = rest.u8().ok_or(truncated)?;
         said.sequence.push(u32::from(octet), 8);
@@ -325,24 +350,59 @@ fn read_extension_3(
     }
     if ip {
         if !known.fields.v6 {
-            known.fields.dont_fragment = bit(ip_flags, 5);
             known.id_network_order = bit(ip_flags, 2);
             known.id_random = bit(ip_flags, 1);
             known.id_static &= !known.id_random;
         }
-        if bit(ip_flags, 7) {
-            known.fields.traffic_class = rest.u8().ok_or(truncated)?;
-        }
-        if bit(ip_flags, 6) {
-            known.fields.hop_limit = rest.u8().ok_or(truncated)?;
-        }
+        read_ip_fields((&mut known.fields, Of::Inner), ip_flags, lists, rest)?;
     }
     if bit(flags, 2) {
         let offset = rest.u16().ok_or(truncated)?;
         said.id.push(u32::from(offset), 16);
     }
+    if second {
+        let mut outer = known.fields.outer().ok_or(truncated)?;
+        if !outer.v6 {
+            known.outer_ids.network_order = bit(outer_flags, 2);
+            known.outer_ids.random = bit(outer_flags, 1);
+            known.outer_ids.fixed &= !known.outer_ids.random;
+        }
+        read_ip_fields((&mut outer, Of::Outer), outer_flags, lists, rest)?;
+        known.fields = known.fields.behind(&outer);
+        if bit(outer_flags, 0) {
+            let offset = rest.u16().ok_or(truncated)?;
+            said.outer_id.push(u32::from(offset), 16);
+        }
+    }
     if rtp && bit(flags, 0) {
         read_rtp_flags(known, said, rest)?;
+    }
+    Ok(())
+}
+
+/// The fields of one IP header that its flags in extension 3 announce.
+fn read_ip_fields(
+    (fields, of): (&mut Fields, Of),
+    flags: u8,
+    lists: &mut Reader<'_>,
+    rest: &mut Cursor<'_>,
+) -> Result<(), Fault> {
+    let bit = |at: u8| flags & (1 << at) != 0;
+    if !fields.v6 {
+        fields.dont_fragment = bit(5);
+    }
+    if bit(7) {
+        fields.traffic_class = rest.u8().ok_or(Fault::Malformed)?;
+    }
+    if bit(6) {
+        fields.hop_limit = rest.u8().ok_or(Fault::Malformed)?;
+    }
+    if bit(4) || bit(3) && !fields.v6 {
+        // Another protocol, or a list behind an IPv4 header.
+        return Err(Fault::Unsupported);
+    }
+    if bit(3) {
+        fields.envelope.list = lists.read(of, rest).ok_or(Fault::Unsupported)?;
     }
     Ok(())
 }
@@ -381,6 +441,8 @@ pub(super) struct Decoder {
     sums: Option<Sums>,
     /// What was known before an extension that may have been for its packet only.
     before: Option<Known>,
+    /// What its lists of extension headers are said by.
+    tables: Tables,
 }
 
 /// Widths of sequence numbers that are tried again one round further on, when the check says that
@@ -403,12 +465,17 @@ impl Decoder {
         !self.known.carries_checksum() && chain(&self.known) != chain(&before.known)
     }
 
-    pub(super) const fn new(known: Known) -> Self {
+    pub(super) const fn new(known: Known, tables: Tables) -> Self {
         Self {
             known,
             sums: None,
             before: None,
+            tables,
         }
+    }
+
+    pub(super) const fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     pub(super) const fn known(&self) -> &Known {
@@ -431,7 +498,7 @@ impl Decoder {
             return found;
         };
         known.fields = known.fields.at(&self.known.fields);
-        let mut other = Self::new(known);
+        let mut other = Self::new(known, self.tables.clone());
         let found = other.decode_by(first, rest, trust, out, &sum);
         if found.is_ok() {
             *self = other;
@@ -449,13 +516,34 @@ impl Decoder {
         sum: &impl Fn(&[u8]) -> Option<bool>,
     ) -> Result<Found, Fault> {
         let mut known = self.known;
-        let said = read(&mut known, first, &mut rest)?;
+        let mut lists = Reader::new(&self.tables);
+        let said = read((&mut known, &mut lists), first, &mut rest)?;
+        let news = lists.into_news();
+        if let Some(id) = known.random_outer_id() {
+            *id = rest.u16().ok_or(Fault::Malformed)?;
+        }
         if !known.fields.v6 && known.id_random {
             known.fields.id = rest.u16().ok_or(Fault::Malformed)?;
         }
         if known.carries_checksum() {
             known.fields.checksum = rest.u16().ok_or(Fault::Malformed)?;
         }
+        let found = self.find((known, said), rest.0, trust, out, sum)?;
+        if let Some(news) = news {
+            self.tables = news;
+        }
+        Ok(found)
+    }
+
+    /// Finds the header that `said` stands for, and appends its packet.
+    fn find(
+        &mut self,
+        (known, said): (Known, Said),
+        payload: &[u8],
+        trust: Trust,
+        out: &mut Vec<u8>,
+        sum: &impl Fn(&[u8]) -> Option<bool>,
+    ) -> Result<Found, Fault> {
         // A checksum that was rebuilt is always right.
         let rebuilds = known.rebuilds;
         let kind = known.profile.sequence_kind();
@@ -480,7 +568,7 @@ impl Decoder {
                 let it = evidence(packet);
                 enough(it).then(|| Found::of(it))
             };
-            self.attempt((known, said, sequence), rest.0, out, judge)
+            self.attempt((known, said, sequence), payload, out, judge)
         };
         let believes = |it| trust.believes(it);
         if let Some(found) = attempt(known, &said, sequence, &believes)? {
@@ -545,7 +633,14 @@ impl Decoder {
             if said.id.width > 0 {
                 offset = Number::IdOffset.decode(offset, said.id);
             }
-            known.fields.id = known.id_at(offset as u16, sequence);
+            known.follow_id(offset as u16);
+        }
+        if let Some(offset) = known.outer_offset(&before) {
+            let offset = match said.outer_id.width {
+                0 => offset,
+                _ => Number::IdOffset.decode(offset.into(), said.outer_id) as u16,
+            };
+            known.follow_outer_id(offset);
         }
         if known.profile == Profile::Rtp {
             known.fields.marker = said.marker;
@@ -561,7 +656,7 @@ impl Decoder {
             out.extend_from_slice(payload);
             put_udp_checksum(&mut out[start..]);
         }
-        let spans = Spans::new(known.profile, known.fields.v6);
+        let spans = Spans::new(known.profile, &known.fields);
         let header = &out[start..end];
         let kept = self.sums.filter(|_| known.fields.stays_as(&before));
         let sums = kept.unwrap_or_else(|| Sums::of(header, spans));
@@ -622,7 +717,7 @@ mod tests {
         next.fields.sequence = 8;
         next.fields.timestamp += 160;
         next.fields.id = 101;
-        (Decoder::new(known), next)
+        (Decoder::new(known, Tables::default()), next)
     }
 
     fn header(known: &Known) -> Vec<u8> {
@@ -633,7 +728,7 @@ mod tests {
 
     fn sums(known: &Known) -> (u8, u8) {
         let header = header(known);
-        let spans = Spans::new(Profile::Rtp, false);
+        let spans = Spans::new(Profile::Rtp, &known.fields);
         let sums = Sums::of(&header, spans);
         (sums.crc3(&header, spans), sums.crc7(&header, spans))
     }

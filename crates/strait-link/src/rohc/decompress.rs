@@ -8,6 +8,7 @@ use super::chain;
 use super::check::{crc8, transport_sum};
 use super::decode::{Check, Decoder, Standing, Trust, WrongSums};
 use super::feedback::{Feedback, Form, Kind};
+use super::lists::{Reader, Tables};
 use super::numbers::{Bits, Cursor};
 use super::{LASTING_PACKETS, Profile, Settings, tcp};
 
@@ -41,7 +42,7 @@ enum Known {
     /// Nothing: packets are as they are.
     Uncompressed,
     /// RTP, UDP, ESP and IP.
-    Rfc3095(Decoder),
+    Rfc3095(Box<Decoder>),
     Tcp(Box<tcp::Decoder>),
 }
 
@@ -386,15 +387,20 @@ impl Decompressor {
                 let known = chain::Known::read_static(profile, &mut rest);
                 let mut known = known.ok_or(Fault::Unsupported)?;
                 known.rebuilds = kind.rebuilds;
+                let nothing = Tables::default();
+                let mut tables = &nothing;
                 if let Some(Known::Rfc3095(decoder)) = self.known(number)
                     && decoder.known().is_of(&known)
                 {
-                    known.stride = decoder.known().stride;
+                    known.stays(decoder.known());
+                    tables = decoder.tables();
                 }
+                let mut lists = Reader::new(tables);
                 if dynamic {
-                    known.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
+                    let read = known.read_dynamic(&mut rest, &mut lists);
+                    read.ok_or(Fault::Unsupported)?;
                 }
-                Known::Rfc3095(Decoder::new(known))
+                Known::Rfc3095(Box::new(Decoder::new(known, lists.into_tables())))
             }
         };
         if matches!(known, Known::Uncompressed) {
@@ -441,11 +447,13 @@ impl Decompressor {
         let known = match &entry.known {
             Known::Rfc3095(decoder) if decoder.known().kind() == kind => {
                 let mut known = *decoder.known();
-                known.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
+                let mut lists = Reader::new(decoder.tables());
+                let read = known.read_dynamic(&mut rest, &mut lists);
+                read.ok_or(Fault::Unsupported)?;
                 if kind.is_private() {
                     known.put_static(&mut unsaid);
                 }
-                Known::Rfc3095(Decoder::new(known))
+                Known::Rfc3095(Box::new(Decoder::new(known, lists.into_tables())))
             }
             Known::Tcp(decoder) if kind.profile == Profile::Tcp => {
                 let decoder = decoder.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
@@ -492,11 +500,19 @@ impl Decompressor {
         known
             .read_unprovisioned(&mut rest)
             .ok_or(Fault::Malformed)?;
-        known.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
+        let nothing = Tables::default();
+        let mut lists = Reader::new(&nothing);
+        let read = known.read_dynamic(&mut rest, &mut lists);
+        read.ok_or(Fault::Unsupported)?;
         let mut unsaid = Vec::new();
         known.put_static(&mut unsaid);
         verify(whole, chain, rest, &unsaid, check)?;
-        self.install(number, Known::Rfc3095(Decoder::new(known)), rest.0, out)
+        self.install(
+            number,
+            Known::Rfc3095(Box::new(Decoder::new(known, lists.into_tables()))),
+            rest.0,
+            out,
+        )
     }
 
     /// A context that a packet has told whole, and that packet.

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use super::beyond::{Beyond, Kind};
-use super::chain::{Known, mode_bits};
+use super::chain::{Ids, Known, mode_bits};
 use super::check::{Sums, crc8};
 use super::decode::ROUNDS_MAX;
 use super::fields::{Fields, Spans};
@@ -234,14 +234,16 @@ impl Encoder {
         (settings, beyond): (&Settings, &Beyond),
     ) -> Self {
         let udp = matches!(profile, Profile::Udp | Profile::Rtp);
+        // What lies around may say that the checksum is over other addresses.
+        let rebuilds = udp && fields.checksum != 0 && fields.envelope.is_empty();
         let known = Known {
-            rebuilds: beyond.checksums_rebuilt && udp && fields.checksum != 0,
+            rebuilds: rebuilds && beyond.checksums_rebuilt,
             provisioned: provisioned && udp,
             ..Known::new(profile, fields)
         };
         let repeats = settings.repeats.saturating_mul(known.doubt());
         let repeats = repeats.clamp(1, Settings::REPEATS_MAX);
-        Self {
+        let mut encoder = Self {
             known,
             window: Window::default(),
             habit: IdHabit::default(),
@@ -252,7 +254,10 @@ impl Encoder {
             fresh: true,
             stride_left: 0,
             stride_seen: 0,
-        }
+        };
+        // One identification goes by low bits, that of the innermost header.
+        encoder.known.outer_ids.random = !fields.v6;
+        encoder
     }
 
     pub(super) const fn profile(&self) -> Profile {
@@ -356,13 +361,13 @@ impl Encoder {
             } else {
                 last.checksum
             },
+            envelope: last.envelope,
             ..fields.with_rare(last.rare())
         };
+        let same = same == last && fields.envelope.stays_as(&last.envelope);
         let before = self.known;
-        if !fields.v6 {
-            self.watch_ids(fields);
-        }
-        if same != last || before != self.known {
+        self.watch_ids(fields);
+        if !same || before != self.known {
             self.repeat_dynamic();
         }
         if self.known.profile == Profile::Rtp {
@@ -370,31 +375,51 @@ impl Encoder {
         }
     }
 
+    /// Finds how identifications go of the innermost IPv4 header.
     fn watch_ids(&mut self, fields: &Fields) {
-        let known = &mut self.known;
-        let last = known.fields.id;
-        self.steady = if fields.id == last {
+        let before = self.known.fields;
+        let outers = (before.envelope.outer, fields.envelope.outer);
+        match outers {
+            _ if !fields.v6 => {
+                let ids = self.watched(self.known.ids(), before.id, fields.id);
+                self.known.set_ids(ids);
+            }
+            (Some(last), Some(outer)) if !outer.v6 => {
+                self.known.outer_ids = self.watched(self.known.outer_ids, last.id, outer.id);
+            }
+            _ => {}
+        }
+    }
+
+    /// How identifications go that went like `ids` and step from `last` to `id`.
+    fn watched(&mut self, ids: Ids, last: u16, id: u16) -> Ids {
+        self.steady = if id == last {
             self.steady.saturating_add(1)
         } else {
             0
         };
-        let least = match (known.id_static, known.id_random) {
+        let least = match (ids.fixed, ids.random) {
             (true, _) => 1,
             (false, true) => ORDERLY_MIN,
             (false, false) => ASTRAY_MAX,
         };
-        known.id_static = self.static_ids && self.steady >= least;
-        if known.id_static {
-            known.id_random = false;
-            return;
+        if self.static_ids && self.steady >= least {
+            return Ids {
+                fixed: true,
+                random: false,
+                ..ids
+            };
         }
         let mut order = IdOrder {
-            random: known.id_random,
-            network: known.id_network_order,
+            random: ids.random,
+            network: ids.network_order,
         };
-        self.habit.watch(last, fields.id, &mut order);
-        known.id_random = order.random;
-        known.id_network_order = order.network;
+        self.habit.watch(last, id, &mut order);
+        Ids {
+            fixed: false,
+            random: order.random,
+            network_order: order.network,
+        }
     }
 
     /// Takes the timestamps' stride from two steps of the same size, or from the first one.
@@ -469,6 +494,9 @@ impl Encoder {
         if !done {
             return false;
         }
+        if let Some(id) = self.known.random_outer_id() {
+            out.extend_from_slice(&id.to_be_bytes());
+        }
         let fields = &self.known.fields;
         if !fields.v6 && self.known.id_random {
             out.extend_from_slice(&fields.id.to_be_bytes());
@@ -480,7 +508,7 @@ impl Encoder {
     }
 
     const fn spans(&self) -> Spans {
-        Spans::new(self.known.profile, self.known.fields.v6)
+        Spans::new(self.known.profile, &self.known.fields)
     }
 
     fn needs(&self, beyond: &Beyond) -> Needs {
@@ -658,7 +686,8 @@ impl Known {
     /// How much oftener changes are repeated where no transport checksum stands for the whole
     /// header: there is none, or it doesn't cover the identification.
     const fn doubt(&self) -> u8 {
-        if self.fields.v6 && self.carries_checksum() {
+        let covered = self.fields.v6 && self.fields.envelope.outer.is_none();
+        if covered && self.carries_checksum() {
             1
         } else {
             2

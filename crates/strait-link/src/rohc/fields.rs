@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Profile;
+use super::envelope::{Cover, Envelope};
 use super::numbers::Cursor;
 
 /// Protocol numbers (RFC 5237 registry).
@@ -10,9 +11,6 @@ mod protocol {
     pub(super) const TCP: u8 = 6;
     pub(super) const UDP: u8 = 17;
     pub(super) const ESP: u8 = 50;
-    /// Headers that lie between an IP header and its transport, and inner IP headers: packets with
-    /// these go uncompressed.
-    pub(super) const BETWEEN: [u8; 10] = [0, 4, 41, 43, 44, 51, 60, 135, 139, 140];
 }
 
 /// Every field of the headers of one packet but those that follow from its length. Which of them
@@ -46,6 +44,8 @@ pub(super) struct Fields {
     pub(super) source: u32,
     /// RTP or ESP sequence number, or the compressor's own.
     pub(super) sequence: u32,
+    /// What lies around the IP header: the fields above are the inner one's of two.
+    pub(super) envelope: Envelope,
 }
 
 /// The fields of one flow that never change: its context's static part.
@@ -59,21 +59,19 @@ pub(super) struct Flow {
     ports: [u16; 2],
     /// ESP: security parameters index.
     index: u32,
+    cover: Cover,
 }
 
 impl Fields {
-    /// Reads the IP header, and that of UDP or ESP behind it. `None` for what isn't repeated
-    /// exactly by [`Self::emit`]: options, extension headers, tunnels, fragments, lengths or
-    /// checksums that are wrong.
+    /// Reads one IP header or two, and that of UDP or ESP behind them. `None` for what isn't
+    /// repeated exactly by [`Self::emit`]: IPv4 options, IPv4 fragments, lengths or checksums that
+    /// are wrong.
     pub(super) fn parse(packet: &[u8]) -> Option<(Profile, Self)> {
-        let mut fields = Self::default();
-        let rest = match packet.first()? >> 4 {
-            4 => fields.read_v4(packet)?,
-            6 => fields.read_v6(packet)?,
-            _ => return None,
-        };
-        if protocol::BETWEEN.contains(&fields.protocol) {
-            return None;
+        let (mut fields, mut rest) = Self::read_ip(packet)?;
+        if let Some((inner, behind)) = Self::read_ip(rest)
+            && fields.carries(inner.v6)
+        {
+            (fields, rest) = (inner.behind(&fields), behind);
         }
         let mut rest = Cursor(rest);
         let profile = match fields.protocol {
@@ -99,7 +97,7 @@ impl Fields {
         Some((profile, fields))
     }
 
-    fn read_v4<'a>(&mut self, packet: &'a [u8]) -> Option<&'a [u8]> {
+    pub(super) fn read_v4<'a>(&mut self, packet: &'a [u8]) -> Option<&'a [u8]> {
         let (header, rest) = packet.split_at_checked(20)?;
         let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
         let flags = u16::from_be_bytes([header[6], header[7]]);
@@ -117,7 +115,7 @@ impl Fields {
         Some(rest)
     }
 
-    fn read_v6<'a>(&mut self, packet: &'a [u8]) -> Option<&'a [u8]> {
+    pub(super) fn read_v6<'a>(&mut self, packet: &'a [u8]) -> Option<&'a [u8]> {
         let (header, rest) = packet.split_at_checked(40)?;
         if usize::from(u16::from_be_bytes([header[4], header[5]])) != rest.len() {
             return None;
@@ -166,6 +164,7 @@ impl Fields {
                 Profile::Esp => self.source,
                 _ => 0,
             },
+            cover: self.envelope.cover(),
         }
     }
 
@@ -179,14 +178,18 @@ impl Fields {
             payload_type: other.payload_type,
             timestamp: other.timestamp,
             sequence: other.sequence,
+            envelope: other.envelope,
             ..*self
         };
-        same == *other
+        same == *other && self.envelope.stays_as(&other.envelope)
     }
 
     /// The same at the place in the flow where `other` is.
     pub(super) const fn at(self, other: &Self) -> Self {
+        let mut envelope = self.envelope;
+        envelope.take_id(&other.envelope);
         Self {
+            envelope,
             sequence: other.sequence,
             timestamp: other.timestamp,
             id: other.id,
@@ -197,27 +200,22 @@ impl Fields {
 
     /// Octets of the headers that `profile` compresses.
     pub(super) const fn octets(&self, profile: Profile) -> usize {
-        let ip = if self.v6 { 40 } else { 20 };
-        ip + match profile {
-            // TCP's header hasn't always the same length.
-            Profile::Uncompressed | Profile::Ip | Profile::Tcp => 0,
-            Profile::Udp | Profile::Esp => 8,
-            Profile::Rtp => 20,
-        }
+        self.envelope.octets_ahead()
+            + self.ip_octets()
+            + match profile {
+                // TCP's header hasn't always the same length.
+                Profile::Uncompressed | Profile::Ip | Profile::Tcp => 0,
+                Profile::Udp | Profile::Esp => 8,
+                Profile::Rtp => 20,
+            }
     }
 
     /// Appends the headers of a packet with `payload` octets behind them. `false`, and nothing is
     /// appended, if no packet is that long.
     pub(super) fn emit(&self, profile: Profile, payload: usize, out: &mut Vec<u8>) -> bool {
         let whole = self.octets(profile) + payload;
-        let ip = if self.v6 { 40 } else { 20 };
-        let Ok(length) = u16::try_from(if self.v6 { whole - ip } else { whole }) else {
+        if !self.emit_ip(whole, out) {
             return false;
-        };
-        if self.v6 {
-            self.emit_v6(length, out);
-        } else {
-            self.emit_v4(length, out);
         }
         match profile {
             Profile::Uncompressed | Profile::Ip | Profile::Tcp => {}
@@ -228,7 +226,8 @@ impl Fields {
             Profile::Udp | Profile::Rtp => {
                 out.extend_from_slice(&self.ports[0].to_be_bytes());
                 out.extend_from_slice(&self.ports[1].to_be_bytes());
-                out.extend_from_slice(&((whole - ip) as u16).to_be_bytes());
+                let length = whole - self.octets(Profile::Ip);
+                out.extend_from_slice(&(length as u16).to_be_bytes());
                 out.extend_from_slice(&self.checksum.to_be_bytes());
                 if profile == Profile::Rtp {
                     self.emit_rtp(out);
@@ -238,16 +237,16 @@ impl Fields {
         true
     }
 
-    fn emit_v6(&self, length: u16, out: &mut Vec<u8>) {
+    pub(super) fn emit_v6(&self, next: u8, length: u16, out: &mut Vec<u8>) {
         let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label;
         out.extend_from_slice(&first.to_be_bytes());
         out.extend_from_slice(&length.to_be_bytes());
-        out.extend_from_slice(&[self.protocol, self.hop_limit]);
+        out.extend_from_slice(&[next, self.hop_limit]);
         out.extend_from_slice(&self.src);
         out.extend_from_slice(&self.dst);
     }
 
-    fn emit_v4(&self, length: u16, out: &mut Vec<u8>) {
+    pub(super) fn emit_v4(&self, length: u16, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&[0x45, self.traffic_class]);
         out.extend_from_slice(&length.to_be_bytes());
@@ -286,47 +285,77 @@ fn sum16(header: &[u8]) -> u16 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spans {
     profile: Profile,
-    v6: bool,
+    /// Octets and version of the IP header ahead of another, with its extension headers.
+    outer: Option<(usize, bool)>,
+    /// Octets and version of the IP header, with its extension headers.
+    ip: (usize, bool),
 }
 
 impl Spans {
-    pub(super) const fn new(profile: Profile, v6: bool) -> Self {
-        Self { profile, v6 }
+    pub(super) const fn new(profile: Profile, fields: &Fields) -> Self {
+        let ahead = fields.envelope.octets_ahead();
+        Self {
+            profile,
+            outer: match fields.envelope.outer {
+                Some(outer) => Some((ahead, outer.v6)),
+                None => None,
+            },
+            ip: (fields.ip_octets(), fields.v6),
+        }
     }
 
     /// The pieces of `header` that stay. It is as long as [`Fields::octets`] says.
-    pub(super) fn stays(self, header: &[u8]) -> [&[u8]; 6] {
-        let (ip, next) = self.split(header);
-        let [a, b, c]: [&[u8]; 3] = if self.v6 {
-            [&ip[..4], &ip[6..], &[]]
-        } else {
-            [&ip[..2], &ip[6..10], &ip[12..]]
+    pub(super) fn stays(self, header: &[u8]) -> [&[u8]; 9] {
+        let (outer, ip, next) = self.split(header);
+        let [a, b, c]: [&[u8]; 3] = match self.outer {
+            Some((_, v6)) => ip_stays(outer, v6),
+            None => [&[]; 3],
         };
-        let [d, e, f]: [&[u8]; 3] = match self.profile {
+        let [d, e, f] = ip_stays(ip, self.ip.1);
+        let [g, h, i]: [&[u8]; 3] = match self.profile {
             Profile::Uncompressed | Profile::Ip | Profile::Tcp => [&[]; 3],
             Profile::Esp | Profile::Udp => [&next[..4], &[], &[]],
             Profile::Rtp => [&next[..4], &next[8..9], &next[16..]],
         };
-        [a, b, c, d, e, f]
+        [a, b, c, d, e, f, g, h, i]
     }
 
     /// The pieces that change.
-    pub(super) fn changes(self, header: &[u8]) -> [&[u8]; 4] {
-        let (ip, next) = self.split(header);
-        let [a, b]: [&[u8]; 2] = if self.v6 {
-            [&ip[4..6], &[]]
-        } else {
-            [&ip[2..6], &ip[10..12]]
+    pub(super) fn changes(self, header: &[u8]) -> [&[u8]; 6] {
+        let (outer, ip, next) = self.split(header);
+        let [a, b]: [&[u8]; 2] = match self.outer {
+            Some((_, v6)) => ip_changes(outer, v6),
+            None => [&[]; 2],
         };
-        let [c, d]: [&[u8]; 2] = match self.profile {
+        let [c, d] = ip_changes(ip, self.ip.1);
+        let [e, f]: [&[u8]; 2] = match self.profile {
             Profile::Uncompressed | Profile::Ip | Profile::Tcp => [&[]; 2],
             Profile::Esp | Profile::Udp => [&next[4..], &[]],
             Profile::Rtp => [&next[4..8], &next[9..16]],
         };
-        [a, b, c, d]
+        [a, b, c, d, e, f]
     }
 
-    fn split(self, header: &[u8]) -> (&[u8], &[u8]) {
-        header.split_at(if self.v6 { 40 } else { 20 })
+    /// The IP header ahead, the one behind it, and what follows that.
+    fn split(self, header: &[u8]) -> (&[u8], &[u8], &[u8]) {
+        let (outer, header) = header.split_at(self.outer.map_or(0, |(octets, _)| octets));
+        let (ip, next) = header.split_at(self.ip.0);
+        (outer, ip, next)
+    }
+}
+
+fn ip_stays(ip: &[u8], v6: bool) -> [&[u8]; 3] {
+    if v6 {
+        [&ip[..4], &ip[6..], &[]]
+    } else {
+        [&ip[..2], &ip[6..10], &ip[12..]]
+    }
+}
+
+fn ip_changes(ip: &[u8], v6: bool) -> [&[u8]; 2] {
+    if v6 {
+        [&ip[4..6], &[]]
+    } else {
+        [&ip[2..6], &ip[10..12]]
     }
 }

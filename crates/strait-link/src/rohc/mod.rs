@@ -13,7 +13,9 @@
 //! | [`Profile::Esp`] | IP, ESP | 1 octet |
 //! | [`Profile::Ip`] | IP | 1 octet |
 //! | [`Profile::Tcp`] | IP, TCP and its options | 2 octets, checksum, timestamps |
-//! | [`Profile::Uncompressed`] | all else: tunnels, fragments, options, wrong checksums | none |
+//! | [`Profile::Uncompressed`] | all else: IPv4 options and fragments, wrong checksums | none |
+//!
+//! *IP* is one header or two, as in a tunnel, and IPv6 extension headers behind them.
 //!
 //! ```
 //! use strait_link::rohc::{Cids, Compressor, Decompressor, Profile, Received, Settings};
@@ -64,8 +66,10 @@ mod decode;
 mod decompress;
 mod encode;
 mod encode_rtp;
+mod envelope;
 mod feedback;
 mod fields;
+mod lists;
 mod numbers;
 mod pace;
 mod peer;

@@ -5,6 +5,8 @@ use core::net::IpAddr;
 
 use strait_link::rohc::Provision;
 
+pub(crate) mod streams;
+
 /// A small generator: the same numbers for the same seed.
 pub(crate) struct Dice(pub(crate) u64);
 
@@ -34,6 +36,13 @@ fn sum(start: u32, octets: &[u8]) -> u16 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     !sum as u16
+}
+
+/// The checksum of a transport whose own is zero yet, or isn't there.
+fn transport_checksum(src: &[u8], dst: &[u8], protocol: u8, body: &[u8]) -> u16 {
+    let octets = (body.len() as u16).to_be_bytes();
+    let pseudo = [src, dst, &[0, protocol], &octets].concat();
+    sum(u32::from(!sum(0, &pseudo)), body)
 }
 
 /// What a flow's packets are like.
@@ -77,6 +86,8 @@ pub(crate) struct Flow {
     pub(crate) fixed_id: Option<u16>,
     /// RTP packets say that they are padded.
     pub(crate) padding: bool,
+    /// Octets of a segment of TCP's bulk.
+    pub(crate) segment: u32,
     tcp: Tcp,
 }
 
@@ -104,6 +115,7 @@ impl Flow {
             reroutes: 0.002,
             fixed_id: None,
             padding: false,
+            segment: 512,
             tcp: Tcp {
                 ack: dice.draw() as u32,
                 window: 501,
@@ -137,16 +149,7 @@ impl Flow {
     }
 
     pub(crate) fn next(&mut self, dice: &mut Dice) -> Vec<u8> {
-        // TCP counts octets, by itself.
-        if self.tcp.packets == 0 {
-            self.sequence = self.sequence.wrapping_add(1);
-        }
-        self.timestamp = self.timestamp.wrapping_add(160);
-        self.id = self.id.wrapping_add(1);
-        let pause = dice.happens(self.pauses);
-        if pause {
-            self.timestamp = self.timestamp.wrapping_add(160 * dice.below(300) as u32);
-        }
+        let pause = self.advance(dice);
         if dice.happens(0.02) {
             self.id = self.id.wrapping_add(dice.below(500) as u16);
         }
@@ -159,6 +162,21 @@ impl Flow {
         self.id = self.fixed_id.unwrap_or(self.id);
         let (protocol, body) = self.body(pause, dice);
         self.packet(protocol, body)
+    }
+
+    /// Counts on to the next packet; says whether that comes after a pause.
+    fn advance(&mut self, dice: &mut Dice) -> bool {
+        // TCP counts octets, by itself.
+        if self.tcp.packets == 0 {
+            self.sequence = self.sequence.wrapping_add(1);
+        }
+        self.timestamp = self.timestamp.wrapping_add(160);
+        self.id = self.id.wrapping_add(1);
+        let pause = dice.happens(self.pauses);
+        if pause {
+            self.timestamp = self.timestamp.wrapping_add(160 * dice.below(300) as u32);
+        }
+        pause
     }
 
     fn body(&mut self, pause: bool, dice: &mut Dice) -> (u8, Vec<u8>) {
@@ -213,9 +231,7 @@ impl Flow {
             _ => None,
         };
         if let Some(at) = checksum_at {
-            let octets = (body.len() as u16).to_be_bytes();
-            let pseudo = [&src[..], &dst, &[0, protocol], &octets].concat();
-            let check = sum(u32::from(!sum(0, &pseudo)), &body);
+            let check = transport_checksum(&src, &dst, protocol, &body);
             body[at..at + 2].copy_from_slice(&check.to_be_bytes());
         }
         if self.v6() {
@@ -290,12 +306,12 @@ impl Flow {
         // The echo follows a round trip behind.
         self.tcp.echo = self.timestamp.wrapping_sub(700);
         let options = if stamps { self.stamps() } else { Vec::new() };
-        let payload: Vec<u8> = (0..512).map(|_| dice.draw() as u8).collect();
+        let payload: Vec<u8> = (0..self.segment).map(|_| dice.draw() as u8).collect();
         let push = u8::from(self.tcp.packets.is_multiple_of(8)) << 3;
         let segment = self.segment(0x10 | push, 0, &options, &payload);
-        self.sequence = self.sequence.wrapping_add(512);
+        self.sequence = self.sequence.wrapping_add(self.segment);
         if dice.happens(self.reroutes) {
-            self.sequence = self.sequence.wrapping_sub(3 * 512);
+            self.sequence = self.sequence.wrapping_sub(3 * self.segment);
         }
         segment
     }

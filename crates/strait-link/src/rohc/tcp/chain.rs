@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::super::envelope::{List, is_ip};
 use super::super::fields::Fields;
 use super::super::numbers::Cursor;
 use super::header::{Header, flag};
@@ -15,43 +16,24 @@ impl Known {
     /// Appends the static chain.
     pub(super) fn put_static(&self, out: &mut Vec<u8>) {
         let ip = &self.header.ip;
-        if ip.v6 {
-            if ip.flow_label == 0 {
-                out.push(0x80);
-            } else {
-                let label = ip.flow_label.to_be_bytes();
-                out.extend_from_slice(&[0x90 | label[1] & 0x0f, label[2], label[3]]);
-            }
-        } else {
-            out.push(0);
+        if let Some(outer) = ip.outer() {
+            put_static_ip(&outer, out);
         }
-        let address = if ip.v6 { 16 } else { 4 };
-        out.push(TCP);
-        out.extend_from_slice(&ip.src[..address]);
-        out.extend_from_slice(&ip.dst[..address]);
+        put_static_ip(ip, out);
         out.extend_from_slice(&ip.ports[0].to_be_bytes());
         out.extend_from_slice(&ip.ports[1].to_be_bytes());
     }
 
     /// Reads a static chain.
     pub(super) fn read_static(chain: &mut Cursor<'_>) -> Option<Self> {
-        let mut ip = Fields::default();
-        let first = chain.u8()?;
-        match first {
-            0x80 => ip.v6 = true,
-            0x90..=0x9f => {
-                ip.v6 = true;
-                let low: [u8; 2] = chain.array()?;
-                ip.flow_label = u32::from_be_bytes([0, first & 0x0f, low[0], low[1]]);
-            }
-            0 => {}
-            _ => return None,
+        let mut ip = read_static_ip(chain)?;
+        if is_ip(ip.protocol) {
+            let inner = read_static_ip(chain).filter(|inner| ip.carries(inner.v6))?;
+            ip = inner.behind(&ip);
         }
-        // Headers in between would have to follow in the chain.
-        ip.protocol = chain.u8().filter(|&protocol| protocol == TCP)?;
-        let address = if ip.v6 { 16 } else { 4 };
-        ip.src[..address].copy_from_slice(chain.take(address)?);
-        ip.dst[..address].copy_from_slice(chain.take(address)?);
+        if ip.protocol != TCP {
+            return None;
+        }
         ip.ports = [chain.u16()?, chain.u16()?];
         Some(Self::new(Header::new(ip)))
     }
@@ -61,6 +43,7 @@ impl Known {
             header,
             msn: 0,
             ids: Ids::Random,
+            outer_ids: Ids::Random,
             ecn_used: false,
             ack_stride: 0,
         }
@@ -69,13 +52,10 @@ impl Known {
     /// Appends the dynamic chain.
     pub(super) fn put_dynamic(&self, out: &mut Vec<u8>) {
         let Header { ip, .. } = &self.header;
-        if !ip.v6 {
-            out.push(u8::from(ip.dont_fragment) << 2 | self.ids as u8);
+        if let Some(outer) = ip.outer() {
+            put_dynamic_ip(&outer, self.outer_ids, out);
         }
-        out.extend_from_slice(&[ip.traffic_class, ip.hop_limit]);
-        if !ip.v6 && self.ids != Ids::Zero {
-            out.extend_from_slice(&ip.id.to_be_bytes());
-        }
+        put_dynamic_ip(ip, self.ids, out);
         let Header {
             acknowledgement: ack,
             urgent,
@@ -108,18 +88,14 @@ impl Known {
     /// Reads a dynamic chain.
     pub(super) fn read_dynamic(&mut self, chain: &mut Cursor<'_>) -> Option<()> {
         let header = &mut self.header;
-        if !header.ip.v6 {
-            let first = chain.u8()?;
-            header.ip.dont_fragment = first & 4 != 0;
-            self.ids = Ids::numbered(first);
+        if let Some(mut outer) = header.ip.outer() {
+            self.outer_ids = read_dynamic_ip(&mut outer, chain)?;
+            if self.outer_ids.counts() {
+                return None;
+            }
+            header.ip = header.ip.behind(&outer);
         }
-        header.ip.traffic_class = chain.u8()?;
-        header.ip.hop_limit = chain.u8()?;
-        header.ip.id = if header.ip.v6 || self.ids == Ids::Zero {
-            0
-        } else {
-            chain.u16()?
-        };
+        self.ids = read_dynamic_ip(&mut header.ip, chain)?;
         let first = chain.u8()?;
         let second = chain.u8()?;
         let bit = |at: u8| first & 1 << at != 0;
@@ -143,4 +119,75 @@ impl Known {
         header.options = plan.complete(&whole, &Table::default(), &mut Cursor(&[]), ack)?;
         Some(())
     }
+}
+
+fn put_static_ip(ip: &Fields, out: &mut Vec<u8>) {
+    if !ip.v6 {
+        out.push(0);
+    } else if ip.flow_label == 0 {
+        out.push(0x80);
+    } else {
+        let label = ip.flow_label.to_be_bytes();
+        out.extend_from_slice(&[0x90 | label[1] & 0x0f, label[2], label[3]]);
+    }
+    let address = if ip.v6 { 16 } else { 4 };
+    let list = &ip.envelope.list;
+    out.push(list.first(ip.protocol));
+    out.extend_from_slice(&ip.src[..address]);
+    out.extend_from_slice(&ip.dst[..address]);
+    list.put_static(ip.protocol, out);
+}
+
+fn read_static_ip(chain: &mut Cursor<'_>) -> Option<Fields> {
+    let mut ip = Fields::default();
+    let first = chain.u8()?;
+    match first {
+        0x80 => ip.v6 = true,
+        0x90..=0x9f => {
+            ip.v6 = true;
+            let low: [u8; 2] = chain.array()?;
+            ip.flow_label = u32::from_be_bytes([0, first & 0x0f, low[0], low[1]]);
+        }
+        0 => {}
+        _ => return None,
+    }
+    let next = chain.u8()?;
+    let address = if ip.v6 { 16 } else { 4 };
+    ip.src[..address].copy_from_slice(chain.take(address)?);
+    ip.dst[..address].copy_from_slice(chain.take(address)?);
+    ip.protocol = next;
+    if ip.v6 {
+        (ip.envelope.list, ip.protocol) = List::read_static(next, chain)?;
+    }
+    Some(ip)
+}
+
+fn put_dynamic_ip(ip: &Fields, ids: Ids, out: &mut Vec<u8>) {
+    if !ip.v6 {
+        out.push(u8::from(ip.dont_fragment) << 2 | ids as u8);
+    }
+    out.extend_from_slice(&[ip.traffic_class, ip.hop_limit]);
+    if !ip.v6 && ids != Ids::Zero {
+        out.extend_from_slice(&ip.id.to_be_bytes());
+    }
+    ip.envelope.list.put_dynamic(out);
+}
+
+/// Reads that, and how identifications go.
+fn read_dynamic_ip(ip: &mut Fields, chain: &mut Cursor<'_>) -> Option<Ids> {
+    let mut ids = Ids::Random;
+    if !ip.v6 {
+        let first = chain.u8()?;
+        ip.dont_fragment = first & 4 != 0;
+        ids = Ids::numbered(first);
+    }
+    ip.traffic_class = chain.u8()?;
+    ip.hop_limit = chain.u8()?;
+    ip.id = if ip.v6 || ids == Ids::Zero {
+        0
+    } else {
+        chain.u16()?
+    };
+    ip.envelope.list.read_dynamic(chain)?;
+    Some(ids)
 }

@@ -6,7 +6,7 @@ use super::super::numbers::Cursor;
 use super::header::flag;
 use super::{Ids, Known, fits, low, near};
 
-/// The first seven bits; the eighth would be of outer headers.
+/// The first seven bits; the eighth is of an outer header.
 pub(super) const MARK: u8 = 0xfa;
 
 /// Which of its fields a common header has, beside those that it always has.

@@ -94,7 +94,8 @@ impl Decoder {
     ) -> Result<Found, Fault> {
         let mut known = self.known;
         let said = read_base(&mut known, first, &mut rest)?;
-        self.read_rest(&mut known, said.list, &mut rest)
+        let outer_hops = first == common::MARK | 1;
+        self.read_rest(&mut known, (said.list, outer_hops), &mut rest)
             .ok_or(Fault::Malformed)?;
         let step = known.msn.wrapping_sub(self.known.msn);
         let covered = known.header.ip.v6;
@@ -150,7 +151,12 @@ impl Decoder {
     }
 
     /// Reads what follows the base header: a list of options, and the irregular chain.
-    fn read_rest(&self, known: &mut Known, list: bool, rest: &mut Cursor<'_>) -> Option<()> {
+    fn read_rest(
+        &self,
+        known: &mut Known,
+        (list, outer_hops): (bool, bool),
+        rest: &mut Cursor<'_>,
+    ) -> Option<()> {
         let ack = known.header.acknowledgement;
         let (plan, whole) = if list {
             let plan = Options::read_list(rest)?;
@@ -159,6 +165,18 @@ impl Decoder {
         } else {
             (self.known.header.options.plan(), Whole::default())
         };
+        if let Some(mut outer) = known.header.ip.outer() {
+            if !outer.v6 && known.outer_ids == Ids::Random {
+                outer.id = rest.u16()?;
+            }
+            if known.ecn_used {
+                outer.traffic_class = rest.u8()?;
+            }
+            if outer_hops {
+                outer.hop_limit = rest.u8()?;
+            }
+            known.header.ip = known.header.ip.behind(&outer);
+        }
         if !known.header.ip.v6 && known.ids == Ids::Random {
             known.header.ip.id = rest.u16()?;
         }
@@ -198,17 +216,14 @@ fn attempt(
 }
 
 fn read_base(known: &mut Known, first: u8, rest: &mut Cursor<'_>) -> Result<Said, Fault> {
-    if first == common::MARK {
+    // The lowest bit says that an outer hop limit follows in the irregular chain.
+    if first & !1 == common::MARK {
         let (check, list) = known.read_common(rest).ok_or(Fault::Malformed)?;
         return Ok(Said {
             check: Check::Crc7(check),
             scaled: None,
             list,
         });
-    }
-    if first == common::MARK | 1 {
-        // Of outer headers, and contexts have one.
-        return Err(Fault::Unsupported);
     }
     let formats = if known.ids.counts() {
         &SEQUENTIAL

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::super::check::{crc8, plain_crc3, plain_crc7};
 use super::super::encode::{IdHabit, IdOrder, Window};
+use super::super::envelope::{Envelope, Outer};
 use super::super::numbers::{Bits, low_mask};
 use super::super::pace::{Pace, Say};
 use super::super::{Cid, Profile, Settings};
@@ -106,8 +107,14 @@ impl Encoder {
         self.payload = payload as u32;
         let first = core::mem::replace(&mut self.fresh, false);
         self.watch_ids(&header, first);
-        if !first {
+        if first {
+            self.known.outer_ids = match header.ip.envelope.outer {
+                Some(Outer { id: 0, .. }) => Ids::Zero,
+                _ => Ids::Random,
+            };
+        } else {
             self.watch(&header);
+            self.watch_envelope(&header.ip.envelope);
             self.known.msn = self.known.msn.wrapping_add(1);
         }
         self.known.header = header;
@@ -182,6 +189,26 @@ impl Encoder {
             && let Ok(step) = u16::try_from(step)
         {
             known.ack_stride = step;
+        }
+    }
+
+    /// Finds what has changed around the IP header: identifications ahead of it are said in every
+    /// packet, all else only in chains.
+    fn watch_envelope(&mut self, envelope: &Envelope) {
+        let known = &mut self.known;
+        let last = known.header.ip.envelope;
+        let next = u32::from(known.msn.wrapping_add(1));
+        if !envelope.lists_as(&last) {
+            self.pace.begin_again(next);
+            return;
+        }
+        let mut changed = !envelope.stays_as(&last);
+        if known.outer_ids == Ids::Zero && envelope.outer.is_some_and(|outer| outer.id != 0) {
+            known.outer_ids = Ids::Random;
+            changed = true;
+        }
+        if changed {
+            self.pace.repeat_dynamic(next);
         }
     }
 
@@ -432,6 +459,14 @@ impl Encoder {
     /// What every packet says behind its base header.
     fn put_irregular(&self, list: bool, out: &mut Vec<u8>) {
         let Known { header, ids, .. } = &self.known;
+        if let Some(outer) = header.ip.envelope.outer {
+            if !outer.v6 && self.known.outer_ids == Ids::Random {
+                out.extend_from_slice(&outer.id.to_be_bytes());
+            }
+            if self.known.ecn_used {
+                out.push(outer.traffic_class);
+            }
+        }
         if !header.ip.v6 && *ids == Ids::Random {
             out.extend_from_slice(&header.ip.id.to_be_bytes());
         }

@@ -71,6 +71,8 @@ struct Known {
     /// The master sequence number.
     msn: u16,
     ids: Ids,
+    /// The same of a header ahead: without order, or zero.
+    outer_ids: Ids,
     /// Congestion bits and reserved bits are said in every packet.
     ecn_used: bool,
     /// What acknowledgement numbers are multiples of, but for a residue; zero while unknown.
