@@ -119,3 +119,22 @@ fn our_headers_are_no_longer_than_the_others() {
         assert!(ours[middle] <= theirs[middle], "{name}");
     }
 }
+
+#[test]
+fn streams_of_every_kind_come_back() {
+    let name = "31-every-kind.jsonl";
+    let mut decompressor = None;
+    let mut kind = String::new();
+    for (number, event) in stream(name).iter().enumerate() {
+        if let Some(stream) = event.get("stream") {
+            kind = stream.to_string();
+            decompressor = Some(Decompressor::new(Settings::new(Cids::Small(15))));
+            continue;
+        }
+        let decompressor = decompressor.as_mut().expect("a stream has begun");
+        let mut out = Vec::new();
+        let received = decompressor.decompress(&octets(&event["rohc"]), &mut out, |_| {});
+        assert_eq!(received, Ok(Received::Packet), "{kind} {number}");
+        assert_eq!(out, octets(&event["ip"]), "{kind} {number}");
+    }
+}
