@@ -63,6 +63,8 @@ pub(crate) struct Slot {
     pub(crate) problem: Option<String>,
     /// What was said last of what the ends of the link have agreed on.
     pub(crate) agreement: Agreement,
+    /// It was said that a time to die was by another clock or calendar.
+    pub(crate) misdated: bool,
 }
 
 /// An answer that waits until the node has settled.

@@ -126,6 +126,7 @@ impl<N: Node + ?Sized> Runner<N> {
             retry_at: Some(Instant::ZERO),
             problem: None,
             agreement: Agreement::None,
+            misdated: false,
         });
         Ok(Self {
             clock,
@@ -381,6 +382,20 @@ impl<N: Node + ?Sized> Runner<N> {
                 self.take_down(now, index, &error);
             }
             self.tell_agreement(index);
+            self.tell_misdated(index);
+        }
+    }
+
+    /// Says once that a time to die was by another clock or calendar: data may be lost for it.
+    fn tell_misdated(&mut self, index: usize) {
+        let port = self.node.stats().ports.get(index);
+        let found = port.is_some_and(|port| port.hf.clients.misdated > 0);
+        if found && !mem::replace(&mut self.bench.slots[index].misdated, true) {
+            let port = self.label(index);
+            tracing::warn!(
+                port,
+                "a neighbour's times to die are by another clock or calendar"
+            );
         }
     }
 

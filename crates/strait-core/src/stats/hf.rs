@@ -64,6 +64,9 @@ pub struct ClientStats {
     pub unbound: u64,
     /// U_PDUs that arrived after their time to die, of clients and of the gateway; dropped.
     pub expired: u64,
+    /// U_PDUs whose time to die says that its sender's clock or calendar is another: they came more
+    /// than an hour after it, which is dropped, too, or it is on a day that isn't near.
+    pub misdated: u64,
     /// From the request to the confirmation of all that were confirmed, in nanoseconds.
     pub confirm_ns: u64,
     /// Primitives that made no sense.

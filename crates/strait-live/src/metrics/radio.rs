@@ -10,7 +10,7 @@ use super::{counters, gauges, seconds, seconds_counters};
 type StationValue = (&'static str, &'static str, fn(&HfStats) -> u64);
 type LinkValue = (&'static str, &'static str, fn(&HfPeer) -> u64);
 
-const STATION_COUNTERS: [StationValue; 18] = [
+const STATION_COUNTERS: [StationValue; 19] = [
     ("hf_turns", "Transmissions of a station", |s| s.turns),
     ("hf_d_pdus_out", "D_PDUs sent", |s| s.d_pdus_out),
     ("hf_d_pdus_in", "D_PDUs received", |s| s.d_pdus_in),
@@ -54,6 +54,11 @@ const STATION_COUNTERS: [StationValue; 18] = [
         "hf_client_expired",
         "U_PDUs that arrived after their time to die",
         |s| s.clients.expired,
+    ),
+    (
+        "hf_client_misdated",
+        "U_PDUs with a time to die by another clock or calendar",
+        |s| s.clients.misdated,
     ),
 ];
 

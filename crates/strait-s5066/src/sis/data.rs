@@ -162,7 +162,11 @@ impl Sis {
             0 => (self.now + self.settings.ttl_max, None),
             units => {
                 let dies = self.now + TTL_UNIT * units.min(TTL_UNITS_MAX);
-                (dies, self.calendar(dies).map(TimeToDie::at))
+                let times = self.calendar(dies).zip(self.calendar(self.now));
+                (
+                    dies,
+                    times.and_then(|(at, now)| TimeToDie::readable_at(at, now)),
+                )
             }
         };
         let header = DataSPdu {

@@ -54,6 +54,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(120);
 /// How long it may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
+/// Senders give up what is too old. What came so much later was sent by another clock or calendar.
+const LATE_MAX_NS: u64 = 3_600_000_000_000;
+
 /// How a subnetwork interface behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -105,6 +108,9 @@ pub struct SisStats {
     pub unbound: u64,
     /// U_PDUs that arrived after their time to die, of clients and of the gateway; dropped.
     pub expired: u64,
+    /// U_PDUs whose time to die says that its sender's clock or calendar is another: they came more
+    /// than an hour after it, which is dropped, too, or it is on a day that isn't near.
+    pub misdated: u64,
     /// From the request to the confirmation of all that were confirmed, in nanoseconds.
     pub confirm_ns: u64,
     /// Primitives that made no sense.
@@ -207,13 +213,15 @@ impl Sis {
     /// Whether data arrived after its time to die. It is counted, and of use to nobody.
     pub fn is_late(&mut self, now: Instant, data: &DataSPdu<'_>) -> bool {
         self.now = self.now.max(now);
-        let calendar_ns = self.calendar(self.now);
-        let late = data
-            .dies
-            .zip(calendar_ns)
-            .is_some_and(|(dies, now)| dies.is_over(now));
-        self.stats.expired += u64::from(late);
-        late
+        let Some((dies, now_ns)) = data.dies.zip(self.calendar(self.now)) else {
+            return false;
+        };
+        let moment = dies.moment(now_ns);
+        let late_ns = moment.and_then(|moment| now_ns.checked_sub(moment));
+        let odd = moment.is_none() || late_ns.is_some_and(|late| late > LATE_MAX_NS);
+        self.stats.misdated += u64::from(odd);
+        self.stats.expired += u64::from(late_ns.is_some());
+        late_ns.is_some()
     }
 
     /// Whether a client with this number is connected.

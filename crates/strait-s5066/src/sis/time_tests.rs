@@ -6,8 +6,10 @@ use crate::sis::Service;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Midnight at the end of a day whose Julian number ends with 1100 (1970-01-17).
-const MIDNIGHT_NS: u64 = 17 * 86_400 * SECOND_NS;
+const DAY_NS: u64 = 86_400 * SECOND_NS;
+
+/// Midnight at the end of 12 January 1970, the 12th day of the year.
+const MIDNIGHT_NS: u64 = 12 * DAY_NS;
 
 /// An interface with a client, at `before` its midnight.
 fn before_midnight(before: Duration, time_to_die: bool) -> (Sis, Clients) {
@@ -42,7 +44,7 @@ fn sent(sis: &mut Sis, clients: &mut Clients, ttl: u32) -> Vec<u8> {
 #[test]
 fn a_time_to_live_becomes_a_time_to_die_and_no_time_to_live_none() {
     let (mut sis, mut clients) = before_midnight(Duration::from_secs(100), true);
-    // 100 s before midnight and 60 s to live: 40 s before midnight, unit 43,180 of day 1100.
+    // 100 s before midnight and 60 s to live: 40 s before midnight, unit 43,180 of day 12.
     assert_eq!(
         sent(&mut sis, &mut clients, 30),
         b"\0\x03\x44\x4c\xa8\xachi"
@@ -64,6 +66,59 @@ fn without_a_clock_or_with_one_not_trusted_nothing_is_said_of_times() {
     let (mut sis, mut clients) = (interface(4), Clients::default());
     clients.bind(&mut sis, 1, 4, 0, arq(0));
     assert_eq!(sent(&mut sis, &mut clients, 30), b"\0\x03\x44\0hi");
+}
+
+/// Annex A.3.1.1 (18): the peer `rds-5066` counts days of the year; 2026-11-22 is the 326th.
+#[test]
+fn data_of_an_independent_node_that_dies_in_two_minutes_is_delivered() {
+    let (mut sis, mut clients) = before_midnight(Duration::ZERO, true);
+    // 20:00:00 UTC.
+    sis.set_calendar(Instant::ZERO, WallTime(1_795_377_600 * SECOND_NS));
+    sis.arrive(Instant::ZERO, &arrived(b"\x03\x54\x46\x8c\xdchi", false));
+    clients.collect(&mut sis);
+    assert_eq!(
+        (clients.kinds(1), sis.stats().expired),
+        (Vec::from([21]), 0)
+    );
+}
+
+/// Annex A.3.1.1, footnote 3: a node that counts days otherwise is noticed.
+#[test]
+fn times_to_die_by_another_calendar_are_counted() {
+    let (mut sis, mut clients) = before_midnight(Duration::from_secs(10), true);
+    // Midnight by a peer whose days begin with 0: it seems to have been a day ago.
+    sis.arrive(Instant::ZERO, &arrived(b"\x03\x54\x4c\0\0hi", false));
+    assert_eq!((sis.stats().expired, sis.stats().misdated), (1, 1));
+    // An hour late is late, a second more is odd.
+    for (late_s, misdated) in [(3600, 1), (3601, 2)] {
+        sis.set_calendar(Instant::ZERO, WallTime(MIDNIGHT_NS + late_s * SECOND_NS));
+        sis.arrive(Instant::ZERO, &arrived(b"\x03\x54\x4d\0\0hi", false));
+        assert_eq!(sis.stats().misdated, misdated);
+    }
+    clients.collect(&mut sis);
+    assert_eq!((clients.kinds(1), sis.stats().expired), (Vec::new(), 3));
+    // 21 December: no day of number 14 is near, and nothing says that it is over.
+    sis.set_calendar(Instant::ZERO, WallTime(354 * DAY_NS));
+    sis.arrive(Instant::ZERO, &arrived(b"\x03\x54\x4e\0\0hi", false));
+    clients.collect(&mut sis);
+    assert_eq!(
+        (clients.kinds(1), sis.stats().misdated),
+        (Vec::from([21]), 3)
+    );
+}
+
+/// Annex A.2.1.6 (11), (12); A.3.1.1 (15): what would be read as another day isn't sent.
+#[test]
+fn a_time_to_die_that_another_day_looks_like_is_not_sent() {
+    let (mut sis, mut clients) = before_midnight(Duration::ZERO, true);
+    // 19 December, noon: in 12.5 days is 1 January.
+    sis.set_calendar(Instant::ZERO, WallTime(352 * DAY_NS + DAY_NS / 2));
+    let units = 12 * 43_200 + 21_600;
+    assert_eq!(sent(&mut sis, &mut clients, units), b"\0\x03\x44\0hi");
+    assert_eq!(
+        sent(&mut sis, &mut clients, units - 1),
+        b"\0\x03\x44\x4d\xa8\xbfhi"
+    );
 }
 
 /// Whether data that dies at midnight is delivered at a moment, counted from 10 s before.

@@ -45,6 +45,8 @@ pub struct ClientReport {
     pub flooded: u64,
     pub unbound: u64,
     pub expired: u64,
+    #[serde(default)]
+    pub misdated: u64,
     /// From request to confirmation, mean of those that were confirmed.
     pub confirm_s: Option<f64>,
     pub invalid: u64,
@@ -63,6 +65,7 @@ impl ClientReport {
             flooded: stats.flooded,
             unbound: stats.unbound,
             expired: stats.expired,
+            misdated: stats.misdated,
             confirm_s: confirmed.map(|count| seconds(stats.confirm_ns) / count),
             invalid: stats.invalid,
             cut: stats.cut,
@@ -218,6 +221,7 @@ fn client_row(place: &str, clients: &ClientReport) -> Vec<Cell> {
         clients.flooded,
         clients.unbound,
         clients.expired,
+        clients.misdated,
         clients.invalid,
         clients.cut,
     ];
@@ -321,6 +325,7 @@ pub fn station_tables<'a>(
         ("too many", ""),
         ("for nobody", ""),
         ("too late", ""),
+        ("other calendar", ""),
         ("invalid", "primitives"),
         ("cut off", "clients"),
         ("confirmed after", "s"),

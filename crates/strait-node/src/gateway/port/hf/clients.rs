@@ -96,6 +96,7 @@ impl Hf {
             flooded: counts.flooded,
             unbound: counts.unbound,
             expired: counts.expired,
+            misdated: counts.misdated,
             confirm_ns: counts.confirm_ns,
             invalid: counts.invalid,
             cut: counts.cut,
