@@ -30,6 +30,7 @@ mod hf;
 mod hf_access;
 mod hf_client;
 mod hf_modem;
+mod hf_sis;
 mod host;
 mod names;
 
@@ -38,11 +39,12 @@ pub use self::compression::{
     Checksums, Compression, ContextConfig, DoubtConfig, PayloadCompression,
 };
 pub use self::dictionary::OwnDictionary;
-pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, ProbeConfig, SisConfig};
+pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, ProbeConfig};
 pub use self::hf_access::{AccessConfig, AccessRule, SlotsConfig};
 pub use self::hf_client::HfClientConfig;
 pub(crate) use self::hf_client::IpRules;
 pub use self::hf_modem::{HfModem, HfModemConfig, ModemTransport};
+pub use self::hf_sis::{HardLinkConfig, SisConfig};
 pub use self::host::{HostConfig, HostKind, MacAddress};
 
 /// A gateway, as configured.
@@ -510,7 +512,8 @@ impl NodeConfig {
         }
         let lone = matches!(&self.ports[..], [port] if port.neighbours.len() <= 1);
         let own = self.routing == Routing::Static;
-        if !self.leads_out() && own && !lone && !self.ports.is_empty() {
+        let carries = self.ports.iter().any(PortConfig::carries_packets);
+        if !self.leads_out() && own && !lone && carries {
             let message = "needed with several ports or neighbours: say which prefix lies where";
             return Err(invalid("[[route]]", message));
         }

@@ -62,6 +62,10 @@ pub(crate) struct Link {
     crossed: u32,
     /// When it was used last.
     used: Instant,
+    /// The last call of ours wanted no other served.
+    asks_exclusive: bool,
+    /// What is called for is there, to be made an exclusive one or to be kept.
+    renews: bool,
 }
 
 impl Link {
@@ -71,6 +75,8 @@ impl Link {
             says: None,
             crossed: 0,
             used: Instant::ZERO,
+            asks_exclusive: false,
+            renews: false,
         }
     }
 
@@ -175,6 +181,21 @@ impl Link {
         matches!(self.terms(), Some(Terms { long: true, .. })) || self.called_with_data()
     }
 
+    /// Whether it is there for its owner: made, or called for again while it was.
+    pub(crate) const fn is_kept(&self) -> bool {
+        self.is_made() || self.renews && self.is_calling()
+    }
+
+    /// Whether either end asked the other to serve nobody else.
+    pub(crate) const fn has_exclusive(&self) -> bool {
+        self.is_exclusive() || self.is_own_exclusive()
+    }
+
+    /// The same of this end.
+    pub(crate) const fn is_own_exclusive(&self) -> bool {
+        matches!(self.terms(), Some(terms) if terms.by_us && self.asks_exclusive && self.is_made())
+    }
+
     /// Whether its caller wants no other served.
     pub(crate) const fn is_exclusive(&self) -> bool {
         matches!(self.terms(), Some(terms) if terms.exclusive && self.is_made())
@@ -196,6 +217,8 @@ impl Link {
         let early = ours.is_some_and(|ours| ours.epoch.is_some());
         let tries = self.tries() + 1;
         let data = early && there && tries == 1;
+        self.renews = self.is_kept();
+        self.asks_exclusive = exclusive;
         self.state = State::Calling { tries, early, data };
         self.says = Some(CPdu::Request { exclusive, ours });
     }

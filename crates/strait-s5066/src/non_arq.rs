@@ -33,6 +33,7 @@ struct Partial {
 pub(crate) struct Broken {
     pub(crate) from: Address,
     pub(crate) to: Address,
+    pub(crate) expedited: bool,
     pub(crate) octets: Vec<u8>,
     /// Offset and length of each part.
     pub(crate) damaged: Vec<(u16, u16)>,
@@ -185,6 +186,7 @@ impl Partial {
         };
         Broken {
             from: self.key.from,
+            expedited: self.key.expedited,
             to: self.to,
             missing: blocks(&outside(&known, octets.len())),
             damaged: blocks(&damaged),

@@ -473,7 +473,7 @@ fn a_round_has_slots_that_are_long_enough_to_hear_in() {
 fn an_exclusive_link_is_not_held_open_by_what_others_say() {
     for exclusive in [true, false] {
         let mut world = net(2, csma(Order::Address));
-        world.stations[0].set_exclusive(exclusive.then_some(1));
+        world.stations[0].set_exclusive(exclusive.then_some(1), false);
         world.offer(0, 1, 84, true);
         world.run(world.now + Duration::from_secs(20));
         assert!(world.stations[1].is_linked(0));

@@ -437,7 +437,7 @@ fn a_link_is_made_data_come_and_the_link_is_broken_when_it_is_idle() {
 /// Three stations, of which the third has a link with the first for themselves alone.
 fn kept_for_the_third() -> World {
     let mut world = World::new(Air::at(9600, 0.0), (0..3).map(settings).collect());
-    world.stations[2].set_exclusive(Some(0));
+    world.stations[2].set_exclusive(Some(0), false);
     world.offer(2, 0, 100, true);
     world.run(Instant::from_secs(20));
     assert!(world.stations[0].is_linked(2));
@@ -456,7 +456,7 @@ fn calls_that_cross_under_an_exclusive_link_are_made_again_behind_it() {
         // Nobody wants what the second has any more: it calls no more.
         world.stations[1].give_up(0, |_| true);
         world.queues[1].clear();
-        world.stations[2].set_exclusive(None);
+        world.stations[2].set_exclusive(None, false);
         world.run(world.now + Duration::from_secs(600));
         assert_eq!(world.marks(1), [1], "{after_ms}");
     }
@@ -471,7 +471,7 @@ fn a_call_that_is_refused_ends_the_link_that_its_caller_has_forgotten() {
     assert!(world.stations[0].is_linked(1));
     world.deaf[1][0] = true;
     world.run(world.now + Duration::from_secs(80));
-    world.stations[2].set_exclusive(Some(0));
+    world.stations[2].set_exclusive(Some(0), false);
     world.offer(2, 0, 100, true);
     world.run(world.now + Duration::from_secs(20));
     assert!(world.stations[0].is_linked(2));
@@ -480,7 +480,7 @@ fn a_call_that_is_refused_ends_the_link_that_its_caller_has_forgotten() {
         world.offer(1, 0, 100, true);
         world.run(world.now + Duration::from_secs(20));
     }
-    world.stations[2].set_exclusive(None);
+    world.stations[2].set_exclusive(None, false);
     world.run(world.now + Duration::from_secs(900));
     let came = world.marks(0);
     // What was under way when the fade came may have arrived, and isn't known to have.

@@ -35,6 +35,8 @@ pub(super) struct Clients {
     made: u32,
     denied: u32,
     outranked: u32,
+    /// U_PDUs that came expedited.
+    expedited: u32,
     what: alloc::string::String,
 }
 
@@ -65,7 +67,7 @@ impl Asked {
 }
 
 /// The client of a station at an access point.
-fn client(station: usize, sap: u8) -> u64 {
+pub(super) fn client(station: usize, sap: u8) -> u64 {
     station as u64 * 10 + u64::from(sap)
 }
 
@@ -84,18 +86,19 @@ impl Clients {
             false => address(peer),
         });
         let settings = SisSettings {
-            own: address(station),
-            peers: peers.collect(),
             clients_max: 4,
-            reserved: Vec::new(),
             ttl_max: TTL_MAX,
-            compact_confirmations: true,
-            time_to_die: true,
+            ..SisSettings::new(address(station), peers.collect())
         };
         let mut sis = Sis::new(settings, seed);
         sis.set_up(Instant::ZERO, true);
         sis.set_calendar(Instant::ZERO, WallTime(1_700_000_000_000_000_000));
         sis
+    }
+
+    /// The peer that a station's hard link is with.
+    pub(super) fn kept(&self, station: usize) -> Option<usize> {
+        self.interfaces[station].exclusive()
     }
 
     fn rank(client: u64) -> u8 {
@@ -114,8 +117,9 @@ impl Clients {
     fn hear(&mut self, now: Instant, client: u64, primitive: &Primitive<'_>) {
         let what = &self.what;
         match *primitive {
-            Primitive::UnidataIndication(_, it) => {
+            Primitive::UnidataIndication(expedited, it) => {
                 let mark = mark_of(it.u_pdu);
+                self.expedited += u32::from(expedited);
                 let asked = self.asked.get_mut(&mark).expect("it was asked for");
                 asked.came += 1;
                 let late = asked.dies.is_some_and(|dies| dies + TTL_UNIT < now);
@@ -168,10 +172,17 @@ impl Clients {
                     self.whole[station_of(client)] = Some((client, peer));
                 }
             }
-            Primitive::HardLinkRejected(reason, ..) | Primitive::HardLinkTerminated(reason, ..) => {
+            Primitive::HardLinkRejected(reason, link, to)
+            | Primitive::HardLinkTerminated(reason, link, to) => {
                 self.denied += 1;
                 self.outranked += u32::from(reason == 2);
-                self.lose(client);
+                // One that another node's client asked for isn't its own.
+                let its = |held: &(usize, HardLink)| {
+                    *held == (held.0, link) && address(held.0) == to.address()
+                };
+                if self.hard.get(&client).is_none_or(its) {
+                    self.lose(client);
+                }
             }
             _ => {}
         }
@@ -188,7 +199,7 @@ impl Clients {
     fn connect(&mut self, now: Instant, client: u64) {
         self.readers.insert(client, Reader::default());
         let interface = &mut self.interfaces[station_of(client)];
-        interface.open(now, client);
+        interface.open(now, client, None);
         interface.give_credit(client, usize::MAX);
         self.bind(now, client);
     }
@@ -245,7 +256,7 @@ impl Clients {
 }
 
 impl World {
-    fn with_clients(&mut self, seed: u64, what: &str) {
+    pub(super) fn with_clients(&mut self, seed: u64, what: &str) {
         let count = self.stations.len();
         let mut clients = Clients {
             interfaces: (0..count)
@@ -259,6 +270,7 @@ impl World {
             made: 0,
             denied: 0,
             outranked: 0,
+            expedited: 0,
             what: what.into(),
         };
         for (station, (sap, _)) in (0..count).flat_map(|it| SAPS.map(|sap| (it, sap))) {
@@ -315,7 +327,8 @@ impl World {
         };
         let taken = clients.interfaces[number].take_next(next.number);
         let taken = taken.expect("it was named");
-        let whole = clients.whole[number];
+        // A better hard link may be asked for meanwhile, and the answer is the station's own.
+        let whole = clients.whole[number].filter(|_| taken.c_pdu[1] >> 4 == 0);
         let others = whole.is_some_and(|(_, peer)| peer != next.to);
         assert!(!others, "{}: {number} serves others", clients.what);
         self.stations[number].offer(Offer {
@@ -329,6 +342,12 @@ impl World {
             ticket: next.number as u32,
         });
         true
+    }
+
+    /// Hard links that clients were told are made, and are refused or over.
+    pub(super) fn hard_links(&self) -> (u32, u32) {
+        let clients = self.clients.as_ref();
+        clients.map_or((0, 0), |it| (it.made, it.denied))
     }
 
     pub(super) fn waiting_of_clients(&self, number: usize, to: usize) -> (usize, usize) {
@@ -347,7 +366,7 @@ impl World {
         }
     }
 
-    fn client_says(&mut self, id: u64, primitive: &Primitive<'_>) {
+    pub(super) fn client_says(&mut self, id: u64, primitive: &Primitive<'_>) {
         let now = self.now;
         let number = station_of(id);
         self.stations[number].advance(now);
@@ -365,7 +384,7 @@ fn ask(world: &mut World, chance: &mut Stream, one: usize, other: usize) {
     let sap = SAPS[chance.below(2) as usize].0;
     let to = [1, 2, NOBODY][chance.below(5).min(2) as usize % 3];
     let arq = chance.below(6) > 0;
-    let expedited = arq && chance.below(5) == 0;
+    let expedited = chance.below(5) == 0;
     let confirmation = chance.below(3) as u8;
     let ttl = [0, 5, 15, 60][chance.below(4) as usize];
     let mut u_pdu = Vec::from(mark.to_be_bytes());
@@ -374,7 +393,7 @@ fn ask(world: &mut World, chance: &mut Stream, one: usize, other: usize) {
     let request = Request {
         priority: chance.below(16) as u8,
         sap: to,
-        to: address(other),
+        to: address(other).into(),
         service: Service {
             mode: if arq { MODE_ARQ } else { MODE_NON_ARQ },
             confirmation,
@@ -403,6 +422,46 @@ fn ask(world: &mut World, chance: &mut Stream, one: usize, other: usize) {
     world.client_says(id, &Primitive::UnidataRequest(expedited, request));
 }
 
+/// A.2.1.8 (1), A.3.2.4 (10), (24), C.3.9: expedited data without ARQ has a type of its own.
+#[test]
+fn expedited_data_without_arq_goes_as_such() {
+    let mut world = World::pair(Air::at(9600, 0.0));
+    world.with_clients(1, "expedited");
+    let (mark, id) = (7u32, client(0, 1));
+    let asked = Asked {
+        client: id,
+        to: 1,
+        at: world.now,
+        dies: None,
+        arq: false,
+        confirmation: 0,
+        ordered: None,
+        came: 0,
+        confirmed: false,
+        rejected: None,
+        forgotten: false,
+    };
+    if let Some(clients) = &mut world.clients {
+        clients.asked.insert(mark, asked);
+    }
+    let request = Request {
+        priority: 0,
+        sap: 1,
+        to: address(1).into(),
+        service: Service {
+            mode: MODE_NON_ARQ,
+            ..Service::default()
+        },
+        ttl: 0,
+        u_pdu: &mark.to_be_bytes(),
+    };
+    world.client_says(id, &Primitive::UnidataRequest(true, request));
+    world.run(world.now + Duration::from_secs(20));
+    assert_eq!(Vec::from_iter(world.kinds.keys()), [&8]);
+    let clients = world.clients.as_ref().expect("clients");
+    assert_eq!((clients.asked[&mark].came, clients.expedited), (1, 1));
+}
+
 /// A client wants a hard link, or doesn't need it any more. Of two of one station the better has
 /// it: by rank, then priority, then kind if both are with one node, then age.
 fn want(world: &mut World, chance: &mut Stream, one: usize, other: usize) {
@@ -420,13 +479,16 @@ fn want(world: &mut World, chance: &mut Stream, one: usize, other: usize) {
         if let Some(clients) = &mut world.clients {
             clients.lose(id);
         }
-        return world.client_says(id, &Primitive::HardLinkTerminate(address(peer)));
+        return world.client_says(id, &Primitive::HardLinkTerminate(address(peer).into()));
     }
     let before = held(world, rival);
     if let Some(clients) = &mut world.clients {
         clients.hard.insert(id, (other, link));
     }
-    world.client_says(id, &Primitive::HardLinkEstablish(link, address(other)));
+    world.client_says(
+        id,
+        &Primitive::HardLinkEstablish(link, address(other).into()),
+    );
     let Some((peer, old)) = before else { return };
     let kind = |kind: u8| if peer == other { kind } else { 0 };
     let better = (Clients::rank(id), link.priority, kind(link.kind))
@@ -498,7 +560,7 @@ fn storm(seed: u64) -> [u32; 3] {
         if let Some(clients) = &mut world.clients {
             clients.lose(id);
         }
-        world.client_says(id, &Primitive::HardLinkTerminate(address(peer)));
+        world.client_says(id, &Primitive::HardLinkTerminate(address(peer).into()));
     }
     world.run(world.now + Duration::from_secs(4000));
     let Some(clients) = &world.clients else {

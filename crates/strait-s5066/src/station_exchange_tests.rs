@@ -347,7 +347,7 @@ fn what_is_given_up_is_over_whatever_it_waits_for() {
         let mut world = World::new(Air::at(9600, 0.0), (0..3).map(settings).collect());
         // Nobody answers there, or a link is kept for another.
         world.deaf[1][0] = !kept;
-        world.stations[0].set_exclusive(kept.then_some(2));
+        world.stations[0].set_exclusive(kept.then_some(2), false);
         world.stations[0].offer(Offer {
             to: 1,
             c_pdu: alloc::vec![0; 300],

@@ -670,7 +670,7 @@ fn expedited_data_goes_ahead_of_what_waits_and_comes_once() {
 fn a_station_that_keeps_a_link_for_one_serves_and_takes_no_other() {
     let three = (0..3).map(settings).collect();
     let mut world = World::new(Air::at(9600, 0.0), three);
-    world.stations[0].set_exclusive(Some(1));
+    world.stations[0].set_exclusive(Some(1), false);
     world.offer(0, 1, 500, true);
     world.offer(0, 2, 500, true);
     world.run(Instant::from_secs(60));
@@ -687,7 +687,7 @@ fn a_station_that_keeps_a_link_for_one_serves_and_takes_no_other() {
         (world.marks(0), world.marks(1)),
         (alloc::vec![], alloc::vec![0])
     );
-    world.stations[0].set_exclusive(None);
+    world.stations[0].set_exclusive(None, false);
     world.run(Instant::from_secs(900));
     assert_eq!(world.marks(2), [1]);
     assert_eq!(world.marks(0), [2]);
@@ -849,3 +849,6 @@ mod fades;
 
 #[path = "station_clause_tests.rs"]
 mod clauses;
+
+#[path = "station_hard_tests.rs"]
+mod hard;

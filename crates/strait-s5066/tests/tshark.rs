@@ -287,7 +287,7 @@ fn another_decoder_finds_every_primitive_in_order() {
     let request = Request {
         priority: 7,
         sap: 4,
-        to: node,
+        to: node.into(),
         service,
         ttl: 60,
         u_pdu: b"some client's data",
@@ -305,7 +305,7 @@ fn another_decoder_finds_every_primitive_in_order() {
     };
     let told = Told {
         sap: 4,
-        to: node,
+        to: node.into(),
         u_pdu: b"some",
     };
     let whole = indication(MODE_ARQ, &[], &[]);
@@ -321,14 +321,14 @@ fn another_decoder_finds_every_primitive_in_order() {
         Primitive::BindAccepted { sap: 4, mtu: 2048 },
         Primitive::BindRejected(3),
         Primitive::UnbindIndication(2),
-        Primitive::HardLinkEstablish(link, node),
-        Primitive::HardLinkTerminate(node),
-        Primitive::HardLinkEstablished(1, link, node),
-        Primitive::HardLinkRejected(4, link, node),
-        Primitive::HardLinkTerminated(5, link, node),
-        Primitive::HardLinkIndication(1, link, node),
-        Primitive::HardLinkAccept(link, node),
-        Primitive::HardLinkReject(1, link, node),
+        Primitive::HardLinkEstablish(link, node.into()),
+        Primitive::HardLinkTerminate(node.into()),
+        Primitive::HardLinkEstablished(1, link, node.into()),
+        Primitive::HardLinkRejected(4, link, node.into()),
+        Primitive::HardLinkTerminated(5, link, node.into()),
+        Primitive::HardLinkIndication(1, link, node.into()),
+        Primitive::HardLinkAccept(link, node.into()),
+        Primitive::HardLinkReject(1, link, node.into()),
         Primitive::SubnetAvailability {
             status: 3,
             reason: 0,
@@ -541,7 +541,7 @@ fn foreign(eow: Eow, body: Body<'_>) -> Vec<u8> {
     let d_pdu = DPdu {
         eow: eow.bits(),
         eot: 0,
-        to: NODES[1],
+        to: NODES[1].into(),
         from: NODES[0],
         body,
     };

@@ -3,7 +3,6 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use strait_core::Duration;
@@ -15,6 +14,7 @@ use strait_s5066::s_pdu::{SAP_ETHER, SAP_IP};
 use strait_s5066::{Adapt, Address, Settings, sis};
 
 use super::hf_access::{AccessConfig, SlotsConfig};
+use super::hf_sis::SisConfig;
 use crate::config::{
     HfModemConfig, InvalidConfig, IpRules, PayloadCompression, PortConfig, invalid,
 };
@@ -220,7 +220,7 @@ pub struct GiveUpConfig {
 }
 
 /// Whether a time that is given is out of its limits.
-fn outside(time: Option<Time>, least: Duration, most: Duration) -> bool {
+pub(super) fn outside(time: Option<Time>, least: Duration, most: Duration) -> bool {
     time.is_some_and(|time| !(least..=most).contains(&time.0))
 }
 
@@ -234,33 +234,6 @@ impl GiveUpConfig {
         )
     }
 }
-
-/// The subnetwork interface of a station, as a socket.
-#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
-pub struct SisConfig {
-    /// Where clients connect to; live only.
-    #[serde(default = "sis_address")]
-    pub listen: SocketAddr,
-    /// `listen` may be an address that others can reach: there is no password.
-    #[serde(default)]
-    pub anywhere: bool,
-    /// Clients that may have an access point at a time, 1 to 64.
-    #[serde(default = "sis_clients")]
-    pub clients: u32,
-}
-
-/// The port that the standard names (Annex A.2.2), for programs on this host.
-fn sis_address() -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], 5066))
-}
-
-const fn sis_clients() -> u32 {
-    16
-}
-
-/// The longest time that a client's data is worth sending if it doesn't say: a day.
-const CLIENT_TTL_MAX: Duration = Duration::from_secs(86_400);
 
 /// The order in which packets are delivered.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
@@ -310,21 +283,15 @@ impl HfConfig {
 
     /// The subnetwork interface that goes with it.
     pub(crate) fn interface(&self, own: Address, peers: &[Address]) -> sis::Settings {
-        let clients = self
-            .sis
-            .as_ref()
-            .map_or_else(sis_clients, |sis| sis.clients);
+        let sis = self.sis.clone().unwrap_or_default();
         sis::Settings {
-            own,
-            peers: peers.to_vec(),
-            clients_max: clients as usize,
             reserved: match self.ip_client {
                 true => Vec::from([SAP_IP, SAP_ETHER]),
                 false => Vec::new(),
             },
-            ttl_max: CLIENT_TTL_MAX,
             time_to_die: self.time_to_die,
             compact_confirmations: self.compact_confirmations,
+            ..sis.settings(own, peers)
         }
     }
 
@@ -379,20 +346,6 @@ impl HfConfig {
                 "must be 1 to 100",
             ),
             (
-                self.sis
-                    .as_ref()
-                    .is_some_and(|sis| !sis.anywhere && !sis.listen.ip().is_loopback()),
-                "hf.sis.listen",
-                "is an address that others can reach, and there is no password: say anywhere = true",
-            ),
-            (
-                self.sis
-                    .as_ref()
-                    .is_some_and(|sis| !(1..=64).contains(&sis.clients)),
-                "hf.sis.clients",
-                "must be 1 to 64",
-            ),
-            (
                 self.probe.iter().any(ProbeConfig::is_wrong),
                 "hf.probe",
                 "sap must be 0 to 15 but 8 and 9, period 1 s to 100 s, octets 2048 at most, \
@@ -425,6 +378,7 @@ impl HfConfig {
         ];
         let first = wrong.into_iter().find(|(wrong, ..)| *wrong);
         let first = first.map(|(_, key, message)| (key, message));
+        let first = first.or_else(|| self.sis.as_ref().and_then(SisConfig::fault));
         first.or_else(|| self.access_fault())
     }
 }

@@ -275,7 +275,7 @@ impl<T> Access<T> {
         let request = Request {
             priority,
             sap: self.settings.sap,
-            to,
+            to: to.into(),
             service,
             ttl: u32::try_from(units).unwrap_or(TTL_MAX).clamp(1, TTL_MAX),
             u_pdu,
@@ -484,10 +484,10 @@ impl<T> Access<T> {
                 self.words.push_back(Word::Came(came.from, u_pdu));
             }
             (Some(Primitive::UnidataConfirm(_, told)), State::Bound) => {
-                self.told(told.to, told.u_pdu, Ok(()));
+                self.told(told.to.address(), told.u_pdu, Ok(()));
             }
             (Some(Primitive::UnidataRejected(_, reason, told)), State::Bound) => {
-                self.told(told.to, told.u_pdu, Err(Some(reason)));
+                self.told(told.to.address(), told.u_pdu, Err(Some(reason)));
             }
             // What is for clients of other kinds.
             (

@@ -92,7 +92,7 @@ fn data_goes_by_the_octets_of_the_standard_and_is_confirmed() {
     assert_eq!(sent(&mut access), request.concat());
     let told = |u_pdu| Told {
         sap: 9,
-        to: FAR,
+        to: FAR.into(),
         u_pdu,
     };
     // Another's, then its own with only how it begins.

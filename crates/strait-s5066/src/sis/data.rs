@@ -6,8 +6,8 @@ use strait_core::time::nanos;
 use strait_core::{Duration, Instant};
 
 use super::primitive::{
-    Indication, MODE_ARQ, MODE_AS_BOUND, MODE_NON_ARQ, MODE_WITH_ERRORS, Primitive, Request,
-    Service, Told,
+    Indication, MODE_ARQ, MODE_AS_BOUND, MODE_NON_ARQ, MODE_WITH_ERRORS, NodeAddress, Primitive,
+    Request, Service, Told,
 };
 use super::{Binding, MTU, Sis};
 use crate::address::Address;
@@ -19,12 +19,6 @@ use crate::s_pdu::{CONFIRMS_MAX, CONFIRMS_OCTET, DataSPdu, NUMBER, confirmation,
 const STOP_AT: usize = 16;
 const GO_ON_AT: usize = 8;
 const PENDING_MAX: usize = 64;
-
-/// Expedited ones of them, until the client loses its binding.
-const EXPEDITED_MAX: usize = 8;
-
-/// Octets of a U_PDU that come back when its client is told what became of it.
-const TOLD_OCTETS: usize = 64;
 
 /// Octets of an S_PDU's header with a time to die.
 const DATED_OCTETS: u16 = 5;
@@ -49,6 +43,8 @@ pub(super) struct Submission {
     pub(super) dies: Instant,
     c_pdu: Vec<u8>,
     saps: (u8, u8),
+    /// Its node, as the client named it.
+    to: NodeAddress,
     told: Vec<u8>,
 }
 
@@ -66,6 +62,7 @@ pub(super) struct Undecided {
     asked: Instant,
     dies: Instant,
     saps: (u8, u8),
+    to: NodeAddress,
     told: Vec<u8>,
 }
 
@@ -137,21 +134,21 @@ impl Sis {
             request.service
         };
         self.stats.requests += 1;
-        if let Err(reason) = self.takes(expedited, service, request) {
+        if let Err(reason) = self.takes(service, request) {
             let told = Told {
                 sap: request.sap,
                 to: request.to,
-                u_pdu: head(request.u_pdu),
+                u_pdu: self.head(request.u_pdu),
             };
             self.stats.rejected += 1;
             return self.say(id, &Primitive::UnidataRejected(expedited, reason, told));
         }
         let pending = self.pending(id);
-        if expedited && self.pending_expedited(id) >= EXPEDITED_MAX {
+        if expedited && self.pending_expedited(id) >= self.settings.expedited_max {
             self.say(id, &Primitive::UnbindIndication(4));
             return self.unbind(id);
         }
-        let peer = self.peer(request.to);
+        let peer = self.peer(request.to.address());
         let (Some(peer), true) = (peer, pending < PENDING_MAX) else {
             self.stats.flooded += 1;
             return;
@@ -192,10 +189,16 @@ impl Sis {
             dies,
             c_pdu,
             saps: (binding.sap, request.sap),
-            told: head(request.u_pdu).into(),
+            to: request.to,
+            told: self.head(request.u_pdu).into(),
         };
         self.enqueue(submission);
         self.control_flow(id);
+    }
+
+    /// What comes back of a U_PDU.
+    fn head<'a>(&self, u_pdu: &'a [u8]) -> &'a [u8] {
+        &u_pdu[..u_pdu.len().min(self.settings.told_octets)]
     }
 
     fn peer(&self, address: Address) -> Option<usize> {
@@ -204,7 +207,7 @@ impl Sis {
     }
 
     /// Whether data can be sent, or the reason why not.
-    fn takes(&self, expedited: bool, service: Service, request: &Request<'_>) -> Result<(), u8> {
+    fn takes(&self, service: Service, request: &Request<'_>) -> Result<(), u8> {
         if request.u_pdu.len() > usize::from(MTU) {
             return Err(4);
         }
@@ -212,11 +215,11 @@ impl Sis {
             return Err(5);
         }
         let arq = service.mode == MODE_ARQ;
-        // Nobody of a group could acknowledge, and what is expedited is always acknowledged.
-        if arq && request.to.is_group() || expedited && !arq {
+        // Nobody of a group could acknowledge.
+        if arq && request.to.address().is_group() {
             return Err(5);
         }
-        match self.peer(request.to) {
+        match self.peer(request.to.address()) {
             Some(_) if self.up => Ok(()),
             _ => Err(3),
         }
@@ -256,6 +259,7 @@ impl Sis {
             dies: self.now + self.settings.ttl_max,
             c_pdu,
             saps: (0, 0),
+            to: self.settings.peers[peer].into(),
             told: Vec::new(),
         });
     }
@@ -301,12 +305,8 @@ impl Sis {
 
     /// The most urgent of what waits and `may` go, the oldest of equals.
     pub fn next(&self, may: impl Fn(&Next) -> bool) -> Option<Next> {
-        let whole = self.hard_owner();
-        let served = |it: &&Submission| match whole {
-            Some((peer, owner)) if it.peer == peer => it.owner.is_none() || it.owner == Some(owner),
-            Some(_) => false,
-            None => true,
-        };
+        let served =
+            |it: &&Submission| it.owner.is_none() || self.lets(it.peer, it.saps.0, it.saps.1);
         let waiting = self.queue.iter().filter(served);
         let waiting = waiting.map(|it| Next {
             number: it.number,
@@ -349,6 +349,7 @@ impl Sis {
                 asked: it.asked,
                 dies: it.dies,
                 saps: it.saps,
+                to: it.to,
                 told: it.told,
             },
         );
@@ -410,7 +411,7 @@ impl Sis {
         let Some(id) = sent.owner else { return };
         let told = Told {
             sap: sent.saps.1,
-            to: self.settings.peers[sent.peer],
+            to: sent.to,
             u_pdu: &sent.told,
         };
         let primitive = match rejected {
@@ -446,6 +447,7 @@ impl Sis {
                     asked: it.asked,
                     dies: it.dies,
                     saps: it.saps,
+                    to: it.to,
                     told: core::mem::take(&mut it.told),
                 };
                 over.push((sent, if dead { 1 } else { 3 }));
@@ -557,7 +559,7 @@ impl Sis {
         let Some(number) = data.number else {
             let mut s_pdu = Vec::from([if has { 1 << 4 } else { 2 << 4 | 1 }]);
             s_pdu.push(data.source << 4 | data.destination & 15);
-            s_pdu.extend_from_slice(head(data.u_pdu));
+            s_pdu.extend_from_slice(self.head(data.u_pdu));
             return self.send_own(to, expedited, data.priority, &s_pdu);
         };
         let word = confirmation(number, has);
@@ -625,11 +627,6 @@ fn numbered(c_pdu: &[u8], number: u64) -> Vec<u8> {
     DataSPdu { number, ..data }.put_header(&mut out);
     out.extend_from_slice(data.u_pdu);
     out
-}
-
-/// What comes back of a U_PDU.
-fn head(u_pdu: &[u8]) -> &[u8] {
-    &u_pdu[..u_pdu.len().min(TOLD_OCTETS)]
 }
 
 /// A block of what follows `front` octets.

@@ -1,4 +1,4 @@
-//! Hard links: a client keeps a link for itself or for its node (Annex A.3.2).
+//! Hard links: a client keeps a link for itself or for its node (Annex A.3.2.2).
 //!
 //! A node has one at most. The link itself is made by the station; here stands who wants it, and
 //! what the two nodes say to each other of it.
@@ -6,11 +6,32 @@
 use strait_core::{Duration, Instant};
 
 use super::Sis;
-use super::primitive::{HardLink, Primitive};
-use crate::address::Address;
+use super::primitive::{HardLink, NodeAddress, Primitive};
 
-/// How long the other node, or its client, may take to decide.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// How long hard links wait for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HardSettings {
+    /// For the link, and then for the other node's answer (A.3.2.2.2).
+    pub answer: Duration,
+    /// For a client here that another node's client asks for one.
+    pub client: Duration,
+    /// For the other node to know that one has ended (A.3.2.2.3).
+    pub end: Duration,
+    /// The rank of other nodes' clients, which isn't told, for links that no client here has.
+    pub rank: u8,
+}
+
+impl Default for HardSettings {
+    fn default() -> Self {
+        let time = Duration::from_secs(180);
+        Self {
+            answer: time,
+            client: time,
+            end: time,
+            rank: 0,
+        }
+    }
+}
 
 /// The status of a node that is well.
 const OK: u8 = 1;
@@ -22,6 +43,10 @@ const NO_RESPONSE: u8 = 3;
 const NOT_BOUND: u8 = 4;
 const LINK_BROKEN: u8 = 5;
 const BY_REMOTE: u8 = 1;
+const BY_CLIENT: u8 = 1;
+
+/// The reason of a refusal that is none: there is a reservation, which serves as well.
+const EXISTS: u8 = 5;
 
 /// The first half octet of each S_PDU.
 const REQUEST: u8 = 3;
@@ -48,7 +73,12 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hard {
     peer: usize,
+    /// The other node's address, as the client here gave it.
+    to: NodeAddress,
+    /// With the other client's access point: for a called node, that of the client that asked.
     link: HardLink,
+    /// The other node asked for it.
+    called: bool,
     /// The client here that has it, or is asked; the node itself without one.
     owner: Option<u64>,
     /// The client's access point.
@@ -63,6 +93,21 @@ impl Hard {
     pub(super) fn until(&self) -> Option<Instant> {
         (self.state != State::Up).then_some(self.until)
     }
+
+    /// What decides between two with one node: rank, then priority, then kind.
+    const fn precedence(&self) -> (u8, u8, u8) {
+        (self.rank, self.link.priority, self.link.kind)
+    }
+
+    /// Whether data between these access points may go by it (A.1.1.2).
+    const fn lets(&self, from_sap: u8, to_sap: u8) -> bool {
+        match self.link.kind {
+            0 => true,
+            1 if self.called => to_sap == self.link.sap,
+            1 => from_sap == self.sap,
+            _ => from_sap == self.sap && to_sap == self.link.sap,
+        }
+    }
 }
 
 impl Sis {
@@ -72,6 +117,14 @@ impl Sis {
         self.hard.map(|hard| hard.peer)
     }
 
+    /// Whether that link is to be kept though nothing goes by it: who asked for a hard link sees to
+    /// that (A.1.1.2), and by it the other end sees that it is still wanted.
+    #[must_use]
+    pub fn keeps(&self) -> bool {
+        let up = |hard: &Hard| hard.state == State::Up && !hard.called;
+        self.hard.as_ref().is_some_and(up)
+    }
+
     /// The peer that a link is to be made with, though nothing waits for it.
     #[must_use]
     pub fn calls(&self) -> Option<usize> {
@@ -79,87 +132,124 @@ impl Sis {
         linking.map(|hard| hard.peer)
     }
 
-    /// Whether one client has a link for itself: nobody else sends.
+    /// Whether data may go to a peer, between these access points: a hard link keeps others out. A
+    /// link that is there and is to become one is let run empty first.
     #[must_use]
-    pub fn is_reserved(&self) -> bool {
-        self.hard_owner().is_some()
-    }
-
-    pub(super) fn hard_owner(&self) -> Option<(usize, u64)> {
-        let hard = self.hard.filter(|hard| hard.state == State::Up)?;
-        let owner = hard.owner.filter(|_| hard.link.kind == 2)?;
-        Some((hard.peer, owner))
+    pub fn lets(&self, peer: usize, from_sap: u8, to_sap: u8) -> bool {
+        let Some(hard) = &self.hard else { return true };
+        hard.peer == peer
+            && match hard.state {
+                State::Linking => !self.is_soft(peer),
+                State::Up => hard.lets(from_sap, to_sap),
+                State::Asked | State::Offered | State::Ending => true,
+            }
     }
 
     /// A client wants a hard link.
     pub(super) fn want_hard_link(
         &mut self,
         id: u64,
-        rank: u8,
-        sap: u8,
+        (rank, sap): (u8, u8),
         link: HardLink,
-        to: Address,
+        to: NodeAddress,
     ) {
-        let peer = self.settings.peers.iter().position(|peer| *peer == to);
-        let refused = match peer {
-            _ if link.kind > 2 => Some(BUSY),
-            None => Some(NO_RESPONSE),
-            Some(_) if to.is_group() || !self.up => Some(NO_RESPONSE),
-            Some(peer) => self.outranked(peer, rank, link),
-        };
-        if let Some(reason) = refused {
-            return self.say(id, &Primitive::HardLinkRejected(reason, link, to));
-        }
-        self.give_way();
-        self.hard = peer.map(|peer| Hard {
+        let node = to.address();
+        let peer = self.settings.peers.iter().position(|peer| *peer == node);
+        let peer = peer.filter(|_| !node.is_group() && self.up);
+        let wanted = peer.map(|peer| Hard {
             peer,
+            to,
             link,
+            called: false,
             owner: Some(id),
             sap,
             rank,
             state: State::Linking,
-            until: self.now + PATIENCE,
+            until: self.now,
         });
+        let refused = match &wanted {
+            _ if link.kind > 2 => Some(BUSY),
+            None => Some(NO_RESPONSE),
+            Some(wanted) => self.rival(wanted).map(|old| {
+                let exists = old.peer == wanted.peer && (old.link.kind, link.kind) == (0, 0);
+                if exists { EXISTS } else { HIGHER_PRIORITY }
+            }),
+        };
+        match (refused, wanted) {
+            (None, Some(wanted)) => self.replace_hard_link(wanted),
+            (reason, _) => {
+                let reason = reason.unwrap_or(BUSY);
+                self.say(id, &Primitive::HardLinkRejected(reason, link, to));
+            }
+        }
+    }
+
+    /// The hard link that a new one can't take the place of (A.3.2.2.1): the higher rank wins, then
+    /// the higher priority; of two with the same node the higher kind; then the older. One that
+    /// ends is in nobody's way, but who waits for its end may be.
+    fn rival(&self, new: &Hard) -> Option<Hard> {
+        let there = self.hard.filter(|hard| hard.state != State::Ending);
+        let old = self.next_hard.or(there)?;
+        let kinds = |(rank, priority, kind): (u8, u8, u8)| {
+            let kind = if old.peer == new.peer { kind } else { 0 };
+            (rank, priority, kind)
+        };
+        let better = kinds(new.precedence()) > kinds(old.precedence());
+        (!better).then_some(old)
+    }
+
+    /// A better hard link takes the place of the one that there is, once the other end of that
+    /// knows.
+    fn replace_hard_link(&mut self, new: Hard) {
+        if let Some(waits) = self.next_hard.take() {
+            self.supersede(&waits);
+        }
+        match self.hard {
+            Some(old) if matches!(old.state, State::Linking | State::Offered) => {
+                self.hard = None;
+                self.supersede(&old);
+            }
+            Some(old) if old.state != State::Ending => {
+                self.tell_owner(&old, HIGHER_PRIORITY);
+                self.end(old, HIGHER_PRIORITY);
+                self.disown();
+            }
+            // Who asks anew is told of that, not of what it ended before.
+            Some(old) if old.owner == new.owner => self.disown(),
+            _ => {}
+        }
+        self.next_hard = Some(new);
         self.tend_hard_link();
     }
 
-    /// Why a new hard link can't take the place of the one that there is: the higher rank wins,
-    /// then the higher priority; of two with the same node the higher kind; then the older.
-    fn outranked(&self, peer: usize, rank: u8, link: HardLink) -> Option<u8> {
-        let old = self.hard?;
-        if old.state == State::Ending {
-            return Some(BUSY);
+    /// One that isn't made yet makes way for a better one.
+    fn supersede(&mut self, hard: &Hard) {
+        if hard.called {
+            self.say_to_peer(hard.peer, REJECTED, HIGHER_PRIORITY);
         }
-        let same = old.peer == peer;
-        let kinds = |kind: u8| if same { kind } else { 0 };
-        let new = (rank, link.priority, kinds(link.kind));
-        let held = (old.rank, old.link.priority, kinds(old.link.kind));
-        if new > held {
-            return None;
+        // Of a called client only who was asked knows of it.
+        if !hard.called || hard.state == State::Offered {
+            self.tell_owner(hard, HIGHER_PRIORITY);
         }
-        Some(match same && link.kind == 0 && old.link.kind == 0 {
-            true => 5,
-            false if new < held => HIGHER_PRIORITY,
-            false => BUSY,
-        })
-    }
-
-    /// The hard link that there is makes way for a better one.
-    fn give_way(&mut self) {
-        let Some(old) = self.hard.take() else { return };
-        self.say_to_peer(old.peer, TERMINATE, HIGHER_PRIORITY);
-        self.tell_owner(&old, HIGHER_PRIORITY);
     }
 
     /// Its client hears that it hasn't got it, or has it no more.
     fn tell_owner(&mut self, hard: &Hard, reason: u8) {
         let Some(id) = hard.owner else { return };
-        let to = self.settings.peers[hard.peer];
         let primitive = match hard.state {
-            State::Linking | State::Asked => Primitive::HardLinkRejected(reason, hard.link, to),
-            _ => Primitive::HardLinkTerminated(reason, hard.link, to),
+            State::Linking | State::Asked => {
+                Primitive::HardLinkRejected(reason, hard.link, hard.to)
+            }
+            _ => Primitive::HardLinkTerminated(reason, hard.link, hard.to),
         };
         self.say(id, &primitive);
+    }
+
+    /// Nobody here is to be told of it any more.
+    const fn disown(&mut self) {
+        if let Some(hard) = &mut self.hard {
+            hard.owner = None;
+        }
     }
 
     fn say_to_peer(&mut self, peer: usize, kind: u8, reason: u8) {
@@ -175,56 +265,111 @@ impl Sis {
         }
     }
 
+    fn is_linked(&self, peer: usize) -> bool {
+        self.linked.get(peer).copied().unwrap_or(false)
+    }
+
+    fn is_soft(&self, peer: usize) -> bool {
+        self.soft.get(peer).copied().unwrap_or(false)
+    }
+
+    /// Who asked for a hard link, and lost its link before another had ended, wants it no more.
+    pub(super) fn forget_lost_callers(&mut self) {
+        let lost = |hard: &Hard| hard.called && !self.is_linked(hard.peer);
+        if self.next_hard.as_ref().is_some_and(lost) {
+            self.next_hard = None;
+        }
+    }
+
     /// Goes on where time or the link allow it.
     pub(super) fn tend_hard_link(&mut self) {
+        self.go_on_with_hard_link();
+        if self.hard.is_none()
+            && let Some(next) = self.next_hard.take()
+        {
+            self.begin_hard_link(next);
+        }
+    }
+
+    fn go_on_with_hard_link(&mut self) {
         let Some(hard) = self.hard else { return };
-        let linked = self.linked.get(hard.peer).copied().unwrap_or(false);
+        let linked = self.is_linked(hard.peer);
+        let over = hard.until <= self.now;
         match hard.state {
-            State::Linking if linked => {
+            State::Linking if linked && !self.is_soft(hard.peer) => {
                 let first = REQUEST << 4 | hard.link.octet() >> 4;
                 let saps = hard.sap << 4 | hard.link.sap & 15;
                 self.send_own(hard.peer, true, 0, &[first, saps]);
-                self.set_state(State::Asked);
+                self.set_state(State::Asked, self.settings.hard.answer);
             }
-            State::Up if !linked => {
+            State::Up | State::Ending if !linked => {
                 self.hard = None;
                 self.tell_owner(&hard, LINK_BROKEN);
             }
-            State::Ending if !linked => self.hard = None,
-            State::Offered if hard.until <= self.now => {
+            State::Offered if over => {
                 self.hard = None;
                 self.say_to_peer(hard.peer, REJECTED, NO_RESPONSE);
             }
-            State::Linking | State::Asked if hard.until <= self.now || !self.up => {
+            State::Linking | State::Asked if over || !self.up => {
                 self.hard = None;
                 self.tell_owner(&hard, NO_RESPONSE);
             }
-            State::Ending if hard.until <= self.now => self.hard = None,
+            State::Ending if over => {
+                self.hard = None;
+                self.tell_owner(&hard, NO_RESPONSE);
+            }
             _ => {}
         }
     }
 
-    fn set_state(&mut self, state: State) {
+    fn set_state(&mut self, state: State, patience: Duration) {
         if let Some(hard) = &mut self.hard {
             hard.state = state;
-            hard.until = self.now + PATIENCE;
+            hard.until = self.now + patience;
         }
     }
 
-    /// A client doesn't need its hard link any more.
-    pub(super) fn drop_hard_link(&mut self, id: u64, to: Address) {
-        let Some(hard) = self.hard.filter(|hard| hard.owner == Some(id)) else {
-            return self.note_invalid(id);
-        };
-        if self.settings.peers[hard.peer] == to {
-            self.end(hard, 1);
+    /// Nothing stands in a hard link's way any more.
+    fn begin_hard_link(&mut self, hard: Hard) {
+        self.hard = Some(hard);
+        if !hard.called {
+            self.set_state(State::Linking, self.settings.hard.answer);
+            return self.go_on_with_hard_link();
+        }
+        match hard.owner {
+            Some(id) => {
+                self.set_state(State::Offered, self.settings.hard.client);
+                self.say(id, &Primitive::HardLinkIndication(OK, hard.link, hard.to));
+            }
+            None => {
+                self.set_state(State::Up, Duration::ZERO);
+                self.say_to_peer(hard.peer, CONFIRM, 0);
+            }
+        }
+    }
+
+    /// A client doesn't need its hard link any more. It may have ended meanwhile.
+    pub(super) fn drop_hard_link(&mut self, id: u64, to: NodeAddress) {
+        let its = |hard: &Hard| hard.owner == Some(id) && hard.to.address() == to.address();
+        if self.next_hard.as_ref().is_some_and(its) {
+            self.next_hard = None;
+        }
+        if let Some(hard) = self.hard.filter(its) {
+            self.end(hard, BY_CLIENT);
         }
     }
 
     /// A client that had one is gone.
     pub(super) fn end_hard_link_of(&mut self, id: u64) {
-        if let Some(hard) = self.hard.filter(|hard| hard.owner == Some(id)) {
+        let its = |hard: &Hard| hard.owner == Some(id);
+        if let Some(hard) = self.next_hard.take_if(|hard| its(hard))
+            && hard.called
+        {
+            self.say_to_peer(hard.peer, REJECTED, NOT_BOUND);
+        }
+        if let Some(hard) = self.hard.filter(its) {
             self.end(hard, NOT_BOUND);
+            self.disown();
         }
     }
 
@@ -237,28 +382,25 @@ impl Sis {
             }
             State::Asked | State::Up => {
                 self.say_to_peer(hard.peer, TERMINATE, reason);
-                if let Some(hard) = &mut self.hard {
-                    hard.owner = None;
-                }
-                self.set_state(State::Ending);
+                self.set_state(State::Ending, self.settings.hard.end);
             }
             State::Ending => {}
         }
     }
 
     /// A client that was asked has decided.
-    pub(super) fn decide_hard_link(&mut self, id: u64, to: Address, rejected: Option<u8>) {
-        let asked = |hard: &Hard| hard.state == State::Offered && hard.owner == Some(id);
+    pub(super) fn decide_hard_link(&mut self, id: u64, to: NodeAddress, rejected: Option<u8>) {
+        let asked = |hard: &Hard| {
+            let about = hard.owner == Some(id) && hard.to.address() == to.address();
+            about && hard.state == State::Offered
+        };
         let Some(hard) = self.hard.filter(asked) else {
             return self.note_invalid(id);
         };
-        if self.settings.peers[hard.peer] != to {
-            return self.note_invalid(id);
-        }
         match rejected {
             None => {
                 self.say_to_peer(hard.peer, CONFIRM, 0);
-                self.set_state(State::Up);
+                self.set_state(State::Up, Duration::ZERO);
             }
             Some(reason) => {
                 self.hard = None;
@@ -279,63 +421,64 @@ impl Sis {
         let ours = self.hard.filter(|hard| hard.peer == from);
         match (kind, ours) {
             (CONFIRM, Some(hard)) if hard.state == State::Asked => {
-                self.set_state(State::Up);
+                self.set_state(State::Up, Duration::ZERO);
                 if let Some(id) = hard.owner {
-                    let to = self.settings.peers[from];
-                    self.say(id, &Primitive::HardLinkEstablished(OK, hard.link, to));
+                    self.say(id, &Primitive::HardLinkEstablished(OK, hard.link, hard.to));
                 }
             }
+            // It was given up, and the other end doesn't know.
+            (CONFIRM, None) => self.say_to_peer(from, TERMINATE, BY_CLIENT),
             (REJECTED, Some(hard)) if hard.state == State::Asked => {
                 self.hard = None;
                 self.tell_owner(&hard, reason);
             }
             (TERMINATE, ours) => {
                 self.say_to_peer(from, TERMINATE_CONFIRM, 0);
+                self.next_hard
+                    .take_if(|hard| hard.called && hard.peer == from);
                 if let Some(hard) = ours {
                     self.hard = None;
-                    let told = if reason == 1 { BY_REMOTE } else { reason };
+                    let told = if reason == BY_CLIENT {
+                        BY_REMOTE
+                    } else {
+                        reason
+                    };
                     self.tell_owner(&hard, told);
                 }
             }
             (TERMINATE_CONFIRM, Some(hard)) if hard.state == State::Ending => self.hard = None,
             _ => {}
         }
+        self.tend_hard_link();
     }
 
     /// Another node asks for a hard link with this one, or with a client of it.
     fn offer_hard_link(&mut self, from: usize, link: HardLink, asking: u8) {
-        // Its client's rank isn't told.
-        if let Some(reason) = self.outranked(from, 0, link) {
-            return self.say_to_peer(from, REJECTED, reason.min(HIGHER_PRIORITY));
-        }
-        let holder = self.holder(link.sap);
-        if link.kind == 2 && holder.is_none() {
+        let owner = self.holder(link.sap).filter(|_| link.kind == 2);
+        if link.kind == 2 && owner.is_none() {
             return self.say_to_peer(from, REJECTED, NOT_BOUND);
         }
-        self.give_way();
-        let whole = link.kind == 2;
-        self.hard = Some(Hard {
+        // Its client's rank isn't told: that of the client here counts.
+        let rank = owner.and_then(|id| self.binding(id)).map(|it| it.rank);
+        let new = Hard {
             peer: from,
+            to: self.settings.peers[from].into(),
             link: HardLink {
                 sap: asking,
                 ..link
             },
-            owner: holder.filter(|_| whole),
+            called: true,
+            owner,
             sap: link.sap,
-            rank: 0,
-            state: if whole { State::Offered } else { State::Up },
-            until: self.now + PATIENCE,
-        });
-        let to = self.settings.peers[from];
-        match (holder, whole) {
-            (Some(id), true) => {
-                let link = HardLink {
-                    sap: asking,
-                    ..link
-                };
-                self.say(id, &Primitive::HardLinkIndication(OK, link, to));
-            }
-            _ => self.say_to_peer(from, CONFIRM, 0),
-        }
+            rank: rank.unwrap_or(self.settings.hard.rank),
+            state: State::Linking,
+            until: self.now,
+        };
+        let Some(old) = self.rival(&new) else {
+            return self.replace_hard_link(new);
+        };
+        let equal = (old.rank, old.link.priority) == (new.rank, link.priority);
+        let reason = if equal { BUSY } else { HIGHER_PRIORITY };
+        self.say_to_peer(from, REJECTED, reason);
     }
 }

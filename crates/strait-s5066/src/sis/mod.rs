@@ -13,13 +13,15 @@ pub use self::access::{
     Access, AccessData, AccessOp, AccessSettings, AccessStats, NOT_RESPONDING, TTL_EXPIRED, Word,
 };
 pub use self::data::{Arrived, Next, Taken};
+pub use self::hard::HardSettings;
 pub use self::primitive::{
     FRONT, HardLink, Indication, MODE_ARQ, MODE_AS_BOUND, MODE_NON_ARQ, MODE_WITH_ERRORS,
-    NoPrimitive, PREAMBLE, Primitive, Reader, Request, Service, Told,
+    NoPrimitive, NodeAddress, PREAMBLE, Primitive, Reader, Request, Service, Told,
 };
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use strait_core::chance::Stream;
 use strait_core::node::WallTime;
@@ -42,11 +44,9 @@ const CREDIT: u32 = 128 * 1024;
 /// channel of 9600 bit/s delivers.
 const UNREAD_MAX: usize = 256 * 1024;
 
-/// Primitives that make no sense, until a client loses its binding.
+/// Primitives that make no sense, until a client loses its binding; one is forgotten each minute.
 const INVALID_MAX: u32 = 8;
-
-/// Connections that haven't bound, beside those that may.
-const UNBOUND_MAX: usize = 8;
+const INVALID_LASTS: Duration = Duration::from_secs(60);
 
 /// From the last octets of a client until it is asked whether it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(120);
@@ -68,12 +68,47 @@ pub struct Settings {
     pub clients_max: usize,
     /// Access points that aren't for clients: this node's own use them.
     pub reserved: Vec<u8>,
+    /// Connections without an access point: one more, and the oldest of the address with the most
+    /// of them ends.
+    pub unbound_max: usize,
+    /// How long a connection may be without an access point.
+    pub unbound_for: Duration,
+    /// Connections from one address.
+    pub address_max: usize,
     /// How long data of a client that doesn't say so itself is worth sending.
     pub ttl_max: Duration,
+    /// Octets of a U_PDU that come back when its client is told what became of it.
+    pub told_octets: usize,
+    /// Expedited U_PDUs of a client that wait or are under way, until it loses its binding.
+    pub expedited_max: usize,
+    /// How long hard links wait for others.
+    pub hard: HardSettings,
     /// Data for nodes of ours has numbers, and its confirmations are those.
     pub compact_confirmations: bool,
     /// Times to die are sent, and heeded: clocks are right, here and elsewhere.
     pub time_to_die: bool,
+}
+
+impl Settings {
+    /// What suits most nodes. The standard leaves all of these free, and wants them configurable.
+    #[must_use]
+    pub fn new(own: Address, peers: Vec<Address>) -> Self {
+        Self {
+            own,
+            peers,
+            clients_max: 16,
+            reserved: Vec::new(),
+            unbound_max: 8,
+            unbound_for: Duration::from_secs(30),
+            address_max: 24,
+            ttl_max: Duration::from_secs(86_400),
+            told_octets: 64,
+            expedited_max: 8,
+            hard: HardSettings::default(),
+            compact_confirmations: true,
+            time_to_die: true,
+        }
+    }
 }
 
 /// What is to be done to a client's stream.
@@ -129,9 +164,15 @@ struct Binding {
 #[derive(Debug)]
 struct Attached {
     id: u64,
+    /// Where it connects from, if that is known.
+    from: Option<IpAddr>,
     reader: Reader,
     binding: Option<Binding>,
+    /// It has no binding since then.
+    unbound_at: Instant,
+    /// Invalid primitives that aren't forgotten, and since when the next may be.
     invalid: u32,
+    invalid_at: Instant,
     /// It was told to stop.
     stopped: bool,
     /// Octets for it that its stream hasn't taken.
@@ -156,6 +197,8 @@ pub struct Sis {
     calendar_ns: Option<u64>,
     /// By peer: there is a link.
     linked: Vec<bool>,
+    /// By peer: that link isn't exclusive.
+    soft: Vec<bool>,
     /// By peer: it is one of ours, and reads data with numbers.
     ours: Vec<bool>,
     queue: Vec<Submission>,
@@ -163,6 +206,8 @@ pub struct Sis {
     undecided: BTreeMap<u64, Undecided>,
     next_number: u64,
     hard: Option<Hard>,
+    /// What takes its place once its other end knows that it is over.
+    next_hard: Option<Hard>,
     stats: SisStats,
 }
 
@@ -174,6 +219,7 @@ impl Sis {
         let next_number = Stream::new(seed, "s5066 numbers").below(u64::from(NUMBER) + 1);
         Self {
             linked: alloc::vec![false; settings.peers.len()],
+            soft: alloc::vec![false; settings.peers.len()],
             ours: alloc::vec![false; settings.peers.len()],
             settings,
             clients: Vec::new(),
@@ -185,6 +231,7 @@ impl Sis {
             undecided: BTreeMap::new(),
             next_number,
             hard: None,
+            next_hard: None,
             stats: SisStats::default(),
         }
     }
@@ -235,19 +282,23 @@ impl Sis {
         self.ops.pop_front()
     }
 
-    /// A client connected, under a number that none has had before.
-    pub fn open(&mut self, now: Instant, id: u64) {
+    /// A client connected from an address, under a number that none has had before. Those without
+    /// an access point make room for it, never one that has it.
+    pub fn open(&mut self, now: Instant, id: u64, from: Option<IpAddr>) {
         self.now = now;
-        if self.clients.len() >= self.settings.clients_max + UNBOUND_MAX {
+        if !self.makes_room(from) {
             self.stats.cut += 1;
             self.ops.push_back((id, Op::Cut));
             return;
         }
         self.clients.push(Attached {
             id,
+            from,
             reader: Reader::default(),
             binding: None,
+            unbound_at: now,
             invalid: 0,
+            invalid_at: now,
             stopped: false,
             unread: Vec::new(),
             credit: 0,
@@ -255,6 +306,25 @@ impl Sis {
             asked_until: None,
         });
         self.ops.push_back((id, Op::Credit(CREDIT)));
+    }
+
+    /// Ends what a new connection from an address needs the room of; whether there is any then.
+    fn makes_room(&mut self, from: Option<IpAddr>) -> bool {
+        let unbound = self.clients.iter().filter(|it| it.binding.is_none());
+        let unbound: Vec<(u64, Option<IpAddr>)> = unbound.map(|it| (it.id, it.from)).collect();
+        let of = |address| unbound.iter().filter(move |it| it.1 == address);
+        let same = self.clients.iter().filter(|it| it.from == from).count();
+        let ends = if from.is_some() && same >= self.settings.address_max {
+            of(from).next()
+        } else if unbound.len() >= self.settings.unbound_max {
+            // The first of equals: the oldest connection comes first.
+            let most = unbound.iter().rev().max_by_key(|it| of(it.1).count());
+            most.and_then(|most| of(most.1).next())
+        } else {
+            return true;
+        };
+        let ends = ends.map(|it| it.0);
+        ends.inspect(|id| self.cut(*id)).is_some()
     }
 
     /// A client's stream takes so many more octets.
@@ -319,6 +389,13 @@ impl Sis {
         }
     }
 
+    /// Whether the link with a peer is one that a hard link doesn't go by as it is.
+    pub fn set_soft(&mut self, peer: usize, soft: bool) {
+        if let Some(known) = self.soft.get_mut(peer) {
+            *known = soft;
+        }
+    }
+
     /// Brings the interface up to this moment. `linked` says of each peer whether there is a link,
     /// and `silent` whether it doesn't answer calls.
     pub fn advance(
@@ -332,12 +409,15 @@ impl Sis {
             *known = linked(peer);
         }
         self.give_up_calls(&silent);
+        self.forget_lost_callers();
         self.expire(silent);
         self.tend_hard_link();
         for place in (0..self.clients.len()).rev() {
             let client = &mut self.clients[place];
             let id = client.id;
-            if client.asked_until.is_some_and(|until| until <= now) {
+            let idle_at = client.unbound_at + self.settings.unbound_for;
+            let idle = client.binding.is_none() && idle_at <= now;
+            if idle || client.asked_until.is_some_and(|until| until <= now) {
                 self.dismiss(id, 2);
             } else if client.asked_until.is_none() && client.heard + KEEP_ALIVE <= now {
                 client.asked_until = Some(now + ANSWER_WITHIN);
@@ -356,22 +436,23 @@ impl Sis {
     ) {
         for peer in 0..station.peers() {
             self.set_ours(peer, station.is_ours(peer));
+            self.set_soft(peer, station.is_linked_softly(peer));
         }
         let linked = |peer| station.is_linked(peer);
         self.advance(now, linked, |peer| station.is_silent(peer));
         while let Some((to, number)) = self.poll_overdue() {
             station.give_up(to, |ticket| is(ticket, number));
         }
-        station.set_exclusive(self.exclusive());
+        station.set_exclusive(self.exclusive(), self.keeps());
         if let Some(peer) = self.calls() {
-            station.link(peer);
+            station.link_exclusive(peer);
         }
     }
 
     /// What a station would take next.
     #[must_use]
     pub fn next_for<T>(&self, station: &Station<T>) -> Option<Next> {
-        self.next(|next| match next.expedited {
+        self.next(|next| match next.expedited && next.arq {
             true => station.takes_expedited(next.to),
             false => station.takes(next.to, next.arq),
         })
@@ -381,7 +462,12 @@ impl Sis {
     #[must_use]
     pub fn wake(&self) -> Option<Instant> {
         let clients = self.clients.iter();
-        let clients = clients.map(|it| it.asked_until.unwrap_or(it.heard + KEEP_ALIVE));
+        let clients = clients.flat_map(|it| {
+            let idle_at = it.unbound_at + self.settings.unbound_for;
+            let idle_at = it.binding.is_none().then_some(idle_at);
+            let heard_at = it.asked_until.unwrap_or(it.heard + KEEP_ALIVE);
+            idle_at.into_iter().chain([heard_at])
+        });
         let dies = self.queue.iter().map(|it| it.dies);
         let undecided = self.undecided.values().filter_map(Undecided::dies);
         let hard = self.hard.iter().filter_map(Hard::until);
@@ -453,8 +539,11 @@ impl Sis {
 
     /// Takes a client's access point away, and with it what it wanted sent.
     fn unbind(&mut self, id: u64) {
-        if let Some(client) = self.client(id) {
-            client.binding = None;
+        let now = self.now;
+        if let Some(client) = self.client(id)
+            && client.binding.take().is_some()
+        {
+            client.unbound_at = now;
             client.stopped = false;
         }
         self.forget_requests(id);
@@ -475,7 +564,7 @@ impl Sis {
                 self.submit(id, binding, expedited, &request);
             }
             (Some(Primitive::HardLinkEstablish(link, to)), Some(binding)) => {
-                self.want_hard_link(id, binding.rank, binding.sap, link, to);
+                self.want_hard_link(id, (binding.rank, binding.sap), link, to);
             }
             (Some(Primitive::HardLinkTerminate(to)), Some(_)) => self.drop_hard_link(id, to),
             (Some(Primitive::HardLinkAccept(_, to)), Some(_)) => {
@@ -494,9 +583,17 @@ impl Sis {
     /// A primitive of an unknown type, of a wrong size, or that isn't for a client to send now.
     fn note_invalid(&mut self, id: u64) {
         self.stats.invalid += 1;
+        let now = self.now;
         let Some(client) = self.client(id) else {
             return;
         };
+        while client.invalid > 0 && client.invalid_at + INVALID_LASTS <= now {
+            client.invalid -= 1;
+            client.invalid_at += INVALID_LASTS;
+        }
+        if client.invalid == 0 {
+            client.invalid_at = now;
+        }
         client.invalid += 1;
         if client.invalid > INVALID_MAX {
             self.dismiss(id, 3);
@@ -549,8 +646,9 @@ impl Sis {
         if self.settings.reserved.contains(&wanted.sap) {
             return Some(3);
         }
+        // The standard has no reason for it. This one says that the node can't serve it.
         if !(MODE_ARQ..=MODE_WITH_ERRORS).contains(&wanted.service.mode) {
-            return Some(0);
+            return Some(1);
         }
         let bound = self.clients.iter();
         let bound = bound.filter_map(|it| Some((it.binding?.rank, it.id)));
@@ -573,6 +671,8 @@ const MANAGEMENT_LINKS: u8 = 1;
 
 #[cfg(test)]
 mod compact_tests;
+#[cfg(test)]
+mod hard_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

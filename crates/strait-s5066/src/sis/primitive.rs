@@ -58,6 +58,28 @@ impl Service {
     }
 }
 
+/// A node as a primitive names it (A.2.2.28.1): the octets, for clients are answered by the same
+/// ones. Of how many half octets there are at most seven; where they stand if there are fewer, the
+/// standard's figure and its text don't agree. All 28 bits are read, whatever their number is said
+/// to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeAddress(u32);
+
+impl NodeAddress {
+    /// The node, or the group.
+    #[must_use]
+    pub const fn address(self) -> Address {
+        Address::new(self.0)
+    }
+}
+
+/// By all seven half octets.
+impl From<Address> for NodeAddress {
+    fn from(address: Address) -> Self {
+        Self(7 << 29 | address.bits())
+    }
+}
+
 /// What a hard link is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HardLink {
@@ -91,7 +113,7 @@ pub struct Request<'a> {
     /// The receiver's access point.
     pub sap: u8,
     /// Its node.
-    pub to: Address,
+    pub to: NodeAddress,
     /// How it is to be carried.
     pub service: Service,
     /// For so many times 2 s it is worth sending; 0 for ever.
@@ -129,7 +151,7 @@ pub struct Told<'a> {
     /// The access point that it was for.
     pub sap: u8,
     /// The node.
-    pub to: Address,
+    pub to: NodeAddress,
     /// The data, or how it begins.
     pub u_pdu: &'a [u8],
 }
@@ -160,21 +182,21 @@ pub enum Primitive<'a> {
     /// 5: it has lost it, for a reason.
     UnbindIndication(u8),
     /// 6: a client wants a hard link.
-    HardLinkEstablish(HardLink, Address),
+    HardLinkEstablish(HardLink, NodeAddress),
     /// 7: it doesn't need it any more.
-    HardLinkTerminate(Address),
+    HardLinkTerminate(NodeAddress),
     /// 8: it has it; the other node's status goes ahead.
-    HardLinkEstablished(u8, HardLink, Address),
+    HardLinkEstablished(u8, HardLink, NodeAddress),
     /// 9: it hasn't, for a reason.
-    HardLinkRejected(u8, HardLink, Address),
+    HardLinkRejected(u8, HardLink, NodeAddress),
     /// 10: it has lost it, for a reason.
-    HardLinkTerminated(u8, HardLink, Address),
+    HardLinkTerminated(u8, HardLink, NodeAddress),
     /// 11: another node's client wants one with this client.
-    HardLinkIndication(u8, HardLink, Address),
+    HardLinkIndication(u8, HardLink, NodeAddress),
     /// 12: the client agrees.
-    HardLinkAccept(HardLink, Address),
+    HardLinkAccept(HardLink, NodeAddress),
     /// 13: it doesn't, for a reason.
-    HardLinkReject(u8, HardLink, Address),
+    HardLinkReject(u8, HardLink, NodeAddress),
     /// 14: what the node can do now, and why not more.
     SubnetAvailability {
         /// 0 nothing, 1 on, 2 receive, 3 half duplex, 4 full duplex, 5 transmit.
@@ -351,9 +373,8 @@ impl<'a> Primitive<'a> {
     }
 }
 
-/// Always of seven half octets, the value to the right.
-fn put_address(address: Address, out: &mut Vec<u8>) {
-    out.extend_from_slice(&(7 << 29 | address.bits() & 0x1fff_ffff).to_be_bytes());
+fn put_address(address: NodeAddress, out: &mut Vec<u8>) {
+    out.extend_from_slice(&address.0.to_be_bytes());
 }
 
 impl Request<'_> {
@@ -371,9 +392,9 @@ impl Indication<'_> {
     fn put(&self, expedited: bool, out: &mut Vec<u8>) {
         let priority = if expedited { 0 } else { self.priority };
         out.push(priority << 4 | self.sap & 15);
-        put_address(self.to, out);
+        put_address(self.to.into(), out);
         out.push(self.mode << 4 | self.from_sap & 15);
-        put_address(self.from, out);
+        put_address(self.from.into(), out);
         out.extend_from_slice(&(self.u_pdu.len() as u16).to_be_bytes());
         if self.mode == MODE_WITH_ERRORS {
             for list in [self.damaged, self.missing] {
@@ -432,9 +453,8 @@ impl<'a> Take<'a> {
         self.octet().map(HardLink::of)
     }
 
-    /// The size says how many half octets count; all there are stand to the right.
-    fn address(&mut self) -> Option<Address> {
-        self.number(4).map(Address::new)
+    fn address(&mut self) -> Option<NodeAddress> {
+        self.number(4).map(NodeAddress)
     }
 
     /// A U_PDU behind its size. Four octets between them, two empty lists, are passed over: there
@@ -480,10 +500,10 @@ impl<'a> Take<'a> {
         Some(Indication {
             priority: first >> 4,
             sap: first & 15,
-            to,
+            to: to.address(),
             mode,
             from_sap: second & 15,
-            from,
+            from: from.address(),
             damaged: &[],
             missing: &[],
             u_pdu,

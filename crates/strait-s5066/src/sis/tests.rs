@@ -13,13 +13,10 @@ const GROUP: Address = Address::new(0x1000_0001);
 /// The life of an interface of a seed.
 pub(super) fn life(clients_max: usize, seed: u64) -> Sis {
     let settings = Settings {
-        own: Address::new(1),
-        peers: alloc::vec![FAR, GROUP],
         clients_max,
         reserved: alloc::vec![SAP_IP, SAP_ETHER],
         ttl_max: Duration::from_secs(600),
-        time_to_die: true,
-        compact_confirmations: true,
+        ..Settings::new(Address::new(1), alloc::vec![FAR, GROUP])
     };
     let mut sis = Sis::new(settings, seed);
     sis.set_up(Instant::ZERO, true);
@@ -44,7 +41,7 @@ pub(super) struct Clients {
 
 impl Clients {
     pub(super) fn join(&mut self, sis: &mut Sis, id: u64) {
-        sis.open(self.now, id);
+        sis.open(self.now, id, None);
         sis.give_credit(id, 1 << 20);
         self.collect(sis);
     }
@@ -116,7 +113,7 @@ pub(super) fn request<'a>(
     let request = Request {
         priority,
         sap,
-        to: FAR,
+        to: FAR.into(),
         service,
         ttl: 0,
         u_pdu,
@@ -146,7 +143,7 @@ fn primitives_are_these_octets() {
     let unidata = Request {
         priority: 3,
         sap: 4,
-        to: FAR,
+        to: FAR.into(),
         service: arq(2),
         ttl: 5,
         u_pdu: b"hi",
@@ -164,7 +161,7 @@ fn primitives_are_these_octets() {
     };
     let told = Told {
         sap: 4,
-        to: FAR,
+        to: FAR.into(),
         u_pdu: b"hi",
     };
     let link = HardLink {
@@ -188,11 +185,11 @@ fn primitives_are_these_octets() {
             b"\x90\xeb\0\0\x04\x03\x40\x08\0",
         ),
         (
-            Primitive::HardLinkEstablish(link, FAR),
+            Primitive::HardLinkEstablish(link, FAR.into()),
             b"\x90\xeb\0\0\x06\x06\x94\xe0\0\0\x02",
         ),
         (
-            Primitive::HardLinkEstablished(1, link, FAR),
+            Primitive::HardLinkEstablished(1, link, FAR.into()),
             b"\x90\xeb\0\0\x07\x08\x01\x94\xe0\0\0\x02",
         ),
         (
@@ -245,7 +242,7 @@ fn who_may_bind() {
     clients.bind(&mut sis, 3, SAP_IP, 5, arq(0));
     assert_eq!(reason(clients.told(3)), (4, 3));
     clients.bind(&mut sis, 4, 6, 5, Service::default());
-    assert_eq!(reason(clients.told(4)), (4, 0));
+    assert_eq!(reason(clients.told(4)), (4, 1));
     clients.bind(&mut sis, 5, 6, 2, arq(0));
     assert_eq!(clients.kinds(5), [3]);
     // No room: the one with the lowest rank makes way for a higher, not for its like.
@@ -325,7 +322,7 @@ fn what_can_not_be_sent_is_rejected_with_a_reason() {
     let to = |to, service| Request {
         priority: 0,
         sap: 4,
-        to,
+        to: Address::into(to),
         service,
         ttl: 0,
         u_pdu: b"x",
@@ -352,7 +349,7 @@ fn data_too_old_or_for_the_silent_is_given_up() {
     let short = Request {
         priority: 1,
         sap: 4,
-        to: FAR,
+        to: FAR.into(),
         service: Service::default(),
         ttl: 3,
         u_pdu: b"x",
@@ -498,7 +495,7 @@ fn who_makes_no_sense_or_does_not_read_is_cut_and_nobody_else() {
     clients.collect(&mut sis);
     assert_eq!(clients.ended.get(&3), Some(&Op::Finish));
     // One that sends and never reads.
-    sis.open(Instant::ZERO, 4);
+    sis.open(Instant::ZERO, 4, None);
     let mut octets = Vec::new();
     for _ in 0..4000 {
         Primitive::KeepAlive.put(&mut octets);
@@ -514,8 +511,158 @@ fn who_makes_no_sense_or_does_not_read_is_cut_and_nobody_else() {
     for id in 10..40 {
         clients.join(&mut sis, id);
     }
-    let cut = clients.ended.range(10..).count();
-    assert_eq!(cut, 30 - (4 + UNBOUND_MAX - 1));
+    assert!(clients.ended.range(10..).map(|it| *it.0).eq(10..32));
+}
+
+fn from(last: u8) -> Option<IpAddr> {
+    Some(IpAddr::from([192, 0, 2, last]))
+}
+
+/// Connections without an access point end, and keep nobody out.
+#[test]
+fn idle_connections_keep_nobody_out() {
+    let (mut sis, mut clients) = (interface(4), Clients::default());
+    for id in 1..=4 {
+        clients.bind(&mut sis, id, id as u8, 0, arq(0));
+    }
+    for id in 10..34 {
+        sis.open(Instant::ZERO, id, from(1));
+    }
+    // One of another address stays while the crowd of the first makes room.
+    sis.open(Instant::ZERO, 40, from(2));
+    for id in 41..60 {
+        sis.open(Instant::ZERO, id, from(1));
+    }
+    clients.collect(&mut sis);
+    assert!((1..=4).all(|id| sis.has(id)) && sis.has(40));
+    assert!((53..60).all(|id| sis.has(id)));
+    assert!((10..34).chain(41..53).all(|id| !sis.has(id)));
+    clients.send(&mut sis, 4, &Primitive::UnbindRequest);
+    sis.give_credit(40, 1000);
+    let (sap, rank, service) = (9 - 3, 0, arq(0));
+    clients.send(&mut sis, 40, &Primitive::BindRequest { sap, rank, service });
+    assert_eq!(clients.kinds(40), [3]);
+}
+
+/// As long as a connection may be without an access point.
+#[test]
+fn a_connection_that_does_not_bind_ends() {
+    let (mut sis, mut clients) = (interface(4), Clients::default());
+    clients.bind(&mut sis, 1, 3, 0, arq(0));
+    clients.join(&mut sis, 2);
+    clients.told(1);
+    let end = Instant::from_secs(30);
+    assert_eq!(sis.wake(), Some(end));
+    clients.advance(&mut sis, Instant::from_nanos(end.as_nanos() - 1), false);
+    assert!(sis.has(2));
+    clients.advance(&mut sis, end, false);
+    assert!(!sis.has(2) && sis.has(1));
+    assert_eq!(clients.told(2), [b"\x05\x02"]);
+    assert_eq!(clients.ended.get(&2), Some(&Op::Finish));
+    // Who gives its access point up has as long again.
+    clients.send(&mut sis, 1, &Primitive::UnbindRequest);
+    clients.advance(&mut sis, Instant::from_secs(59), false);
+    assert!(sis.has(1));
+    clients.advance(&mut sis, Instant::from_secs(60), false);
+    assert!(!sis.has(1));
+}
+
+/// An address has so many connections, bound or not.
+#[test]
+fn an_address_has_so_many_connections() {
+    let (mut sis, mut clients) = (interface(4), Clients::default());
+    sis.settings.address_max = 3;
+    for id in 1..=2 {
+        sis.open(Instant::ZERO, id, from(1));
+        let (sap, rank, service) = (id as u8, 0, arq(0));
+        clients.send(&mut sis, id, &Primitive::BindRequest { sap, rank, service });
+    }
+    for id in 3..=5 {
+        sis.open(Instant::ZERO, id, from(1));
+    }
+    sis.open(Instant::ZERO, 6, from(2));
+    assert_eq!(
+        [1, 2, 3, 4, 5, 6].map(|id| sis.has(id)),
+        [true, true, false, false, true, true]
+    );
+    let (sap, rank, service) = (5, 0, arq(0));
+    clients.send(&mut sis, 5, &Primitive::BindRequest { sap, rank, service });
+    // All of them are in use.
+    sis.open(Instant::ZERO, 7, from(1));
+    clients.collect(&mut sis);
+    assert!(!sis.has(7) && sis.has(5));
+    assert_eq!(clients.ended.get(&7), Some(&Op::Cut));
+}
+
+/// A.2.1.7 (3), A.2.1.8 (6), A.2.1.12 (8), A.2.2.28.1: a node is named as its client named it.
+#[test]
+fn a_node_is_told_as_its_client_wrote_it() {
+    let (mut sis, mut clients) = (interface(4), Clients::default());
+    sis.settings.peers[0] = Address::new(0x0189_0000);
+    clients.bind(&mut sis, 1, 3, 0, arq(1));
+    clients.told(1);
+    let short = b"\x61\x89\0\0";
+    let request = [&b"\x90\xeb\0\0\x0d\x14\x04"[..], short, b"\0\0\0\0\0\x01x"].concat();
+    for delivered in [true, false] {
+        sis.hear(Instant::ZERO, 1, &request);
+        let next = sis.next(|_| true).expect("it waits");
+        sis.take_next(next.number);
+        sis.decide(Instant::ZERO, next.number, delivered);
+    }
+    sis.hear(
+        Instant::ZERO,
+        1,
+        &[b"\x90\xeb\0\0\x06\x06\x54", &short[..]].concat(),
+    );
+    sis.advance(Instant::ZERO, |_| false, |_| true);
+    clients.collect(&mut sis);
+    let told = clients.told(1);
+    assert_eq!(told[0], [b"\x16\x04", &short[..], b"\0\x01x"].concat());
+    assert_eq!(told[1], [b"\x17\x34", &short[..], b"\0\x01x"].concat());
+    assert_eq!(told[2], [b"\x09\x03\x54", &short[..]].concat());
+}
+
+/// A.2.1.5: too many invalid primitives are many in a short time; that there is no hard link to
+/// end is none (A.2.1.11).
+#[test]
+fn invalid_primitives_are_forgotten_in_time() {
+    let (mut sis, mut clients) = (interface(4), Clients::default());
+    clients.bind(&mut sis, 1, 3, 0, arq(0));
+    let invalid = Primitive::BindRejected(1);
+    for minute in 0..100 {
+        clients.advance(&mut sis, Instant::from_secs(60 * minute), false);
+        clients.send(&mut sis, 1, &invalid);
+        clients.send(&mut sis, 1, &Primitive::HardLinkTerminate(FAR.into()));
+    }
+    assert!(sis.has(1));
+    assert_eq!(sis.stats().invalid, 100);
+    for _ in 0..8 {
+        clients.send(&mut sis, 1, &invalid);
+    }
+    assert!(!sis.has(1));
+}
+
+/// A.2.1.6 (10), A.2.1.7 (9), (10), A.2.1.8 (9), (10), A.2.1.10 (3), (4), A.2.1.11 (6), (7),
+/// A.2.1.12 (8), (9): what is to be configurable.
+#[test]
+fn times_to_live_fragments_and_expedited_data_are_as_configured() {
+    let (mut sis, mut clients) = (interface(4), Clients::default());
+    sis.settings.ttl_max = Duration::from_secs(20);
+    sis.settings.told_octets = 3;
+    sis.settings.expedited_max = 2;
+    clients.bind(&mut sis, 1, 3, 0, arq(1));
+    clients.told(1);
+    clients.send(&mut sis, 1, &request(4, 0, arq(1), b"abcdef"));
+    assert_eq!(sis.wake(), Some(Instant::from_secs(20)));
+    clients.advance(&mut sis, Instant::from_secs(20), false);
+    assert_eq!(clients.told(1), [b"\x17\x14\xe0\0\0\x02\0\x03abc"]);
+    let Primitive::UnidataRequest(_, plain) = request(4, 0, arq(0), b"now") else {
+        unreachable!("a request is one");
+    };
+    for told in [&[][..], &[], &[5]] {
+        clients.send(&mut sis, 1, &Primitive::UnidataRequest(true, plain));
+        assert_eq!(clients.kinds(1), told);
+    }
 }
 
 #[test]
@@ -557,13 +704,9 @@ struct Two {
 impl Two {
     fn new() -> Self {
         let far = Settings {
-            own: FAR,
-            peers: alloc::vec![Address::new(1)],
             clients_max: 4,
-            reserved: Vec::new(),
             ttl_max: Duration::from_secs(600),
-            time_to_die: true,
-            compact_confirmations: true,
+            ..Settings::new(FAR, alloc::vec![Address::new(1)])
         };
         let mut two = Self {
             sis: [interface(4), Sis::new(far, 2)],
@@ -616,32 +759,37 @@ fn a_hard_link_is_asked_for_kept_and_ended() {
         priority,
         sap: 4,
     };
-    let near = Address::new(1);
+    let near = NodeAddress::from(Address::new(1));
+    let far = NodeAddress::from(FAR);
     let mut two = Two::new();
     // A reservation needs no other client.
-    two.send(0, &Primitive::HardLinkEstablish(link(0, 1), FAR));
+    two.send(0, &Primitive::HardLinkEstablish(link(0, 1), far));
     assert_eq!(two.kinds(), [alloc::vec![8], Vec::new()]);
     assert_eq!(
         (two.sis[0].exclusive(), two.sis[1].exclusive()),
         (Some(0), Some(0))
     );
     // The same again, and a lower one, are no better.
-    two.send(0, &Primitive::HardLinkEstablish(link(0, 1), FAR));
+    two.send(0, &Primitive::HardLinkEstablish(link(0, 1), far));
     assert_eq!(two.clients[0].told(1)[0][..2], [9, 5]);
     // A whole link for two clients takes its place, if the other client wants it.
-    two.send(0, &Primitive::HardLinkEstablish(link(2, 1), FAR));
+    two.send(0, &Primitive::HardLinkEstablish(link(2, 1), far));
     assert_eq!(two.kinds(), [alloc::vec![10], alloc::vec![11]]);
     two.send(1, &Primitive::HardLinkAccept(link(2, 1), near));
     assert_eq!(two.kinds(), [alloc::vec![8], Vec::new()]);
-    assert!(two.sis[0].is_reserved() && two.sis[1].is_reserved());
-    two.send(0, &Primitive::HardLinkTerminate(FAR));
+    for sis in &two.sis {
+        assert!(
+            sis.lets(0, 4, 4) && !sis.lets(0, 3, 4) && !sis.lets(0, 4, 3) && !sis.lets(1, 4, 4)
+        );
+    }
+    two.send(0, &Primitive::HardLinkTerminate(far));
     assert_eq!(two.kinds(), [Vec::new(), alloc::vec![10]]);
     assert_eq!(
         (two.sis[0].exclusive(), two.sis[1].exclusive()),
         (None, None)
     );
     // It doesn't want this one.
-    two.send(0, &Primitive::HardLinkEstablish(link(2, 0), FAR));
+    two.send(0, &Primitive::HardLinkEstablish(link(2, 0), far));
     two.send(1, &Primitive::HardLinkReject(1, link(2, 0), near));
     assert_eq!(two.clients[0].told(1)[0][..2], [9, 1]);
     // There is no such client.
@@ -649,15 +797,15 @@ fn a_hard_link_is_asked_for_kept_and_ended() {
         sap: 7,
         ..link(2, 0)
     };
-    two.send(0, &Primitive::HardLinkEstablish(nobody, FAR));
+    two.send(0, &Primitive::HardLinkEstablish(nobody, far));
     assert_eq!(two.clients[0].told(1)[0][..2], [9, 4]);
     // The link breaks, the client goes.
-    two.send(0, &Primitive::HardLinkEstablish(link(1, 0), FAR));
+    two.send(0, &Primitive::HardLinkEstablish(link(1, 0), far));
     assert_eq!(two.clients[0].kinds(1), [8]);
     two.linked = false;
     two.go_on();
     assert_eq!(two.clients[0].told(1)[0][..2], [10, 5]);
-    two.send(0, &Primitive::HardLinkEstablish(link(1, 0), FAR));
+    two.send(0, &Primitive::HardLinkEstablish(link(1, 0), far));
     two.send(0, &Primitive::UnbindRequest);
     assert_eq!(
         (two.sis[0].exclusive(), two.sis[1].exclusive()),

@@ -26,7 +26,7 @@ fn ask(sis: &mut Sis, clients: &mut Clients, service: Service, ttl: u32) -> Opti
     let request = Request {
         priority: 3,
         sap: 4,
-        to: FAR,
+        to: FAR.into(),
         service,
         ttl,
         u_pdu: b"hi",

@@ -8,6 +8,44 @@ use crate::c_pdu::{CPdu, EXCLUSIVE_LINK, Ours};
 use crate::link::{State, Unheard};
 
 impl<T> Station<T> {
+    /// Keeps the link with one peer, serves no other and takes no other's call, until `None` is
+    /// told. One that it `keeps` is renewed when it is idle, not broken.
+    pub fn set_exclusive(&mut self, peer: Option<usize>, keeps: bool) {
+        self.keeps = keeps;
+        self.exclusive = peer.filter(|peer| *peer < self.peers.len());
+        (0..self.peers.len()).for_each(|to| self.end_given_up(to));
+    }
+
+    /// Whether a peer may be served beside a link that is kept for one alone.
+    /// One that asks for such a link as well is: the clients' side decides between the two (B.3).
+    pub(super) fn serves(&self, number: usize) -> bool {
+        let asks = |number: usize| self.peers[number].link.is_exclusive();
+        self.exclusive
+            .is_none_or(|only| only == number || asks(number))
+    }
+
+    /// Sees that there is a link to the peer that [`Station::set_exclusive`] named, which both ends
+    /// keep for each other alone. Over one that they don't, it is asked for once that is empty.
+    pub fn link_exclusive(&mut self, to: usize) {
+        let Some(peer) = self.peers.get(to) else {
+            return;
+        };
+        let idle = peer.send.held() + peer.expedited.held() == 0;
+        let owes = peer.owes_ack || peer.expedited.owes_ack || peer.link.says.is_some();
+        if peer.link.is_made() && !peer.link.has_exclusive() && idle && !owes {
+            self.call(to);
+        } else {
+            self.link(to);
+        }
+    }
+
+    /// Whether there is a link to a peer that isn't exclusive.
+    #[must_use]
+    pub fn is_linked_softly(&self, to: usize) -> bool {
+        let peer = self.peers.get(to);
+        peer.is_some_and(|peer| peer.link.is_kept() && !peer.link.has_exclusive())
+    }
+
     /// Calls a peer, again if need be. If it is known to take data with the call, that begins anew
     /// with the first of a row of calls, unless it was given up and not heard since. The last of a
     /// row is as plain as the first to a stranger: the peer may have become another kind of
@@ -56,9 +94,14 @@ impl<T> Station<T> {
         // A link that is kept for one alone, by us, or by its caller's wish.
         let kept = |peer: &super::Peer<T>| peer.link.is_exclusive();
         let others = self.peers.iter().enumerate();
-        let mut others = others.filter(|(other, _)| *other != number);
-        let taken = !self.serves(number) || others.any(|(_, peer)| kept(peer));
-        if taken && matches!(c_pdu, CPdu::Request { .. }) {
+        let others = others.filter(|(other, _)| *other != number);
+        let exclusive =
+            |other: &(usize, &super::Peer<T>)| self.exclusive == Some(other.0) || kept(other.1);
+        let taken = others.filter(exclusive).count();
+        // Two exclusive links may be: whose clients have the higher rank, is said by the second.
+        if let CPdu::Request { exclusive, .. } = c_pdu
+            && taken > usize::from(exclusive)
+        {
             return self.refuse_call(number);
         }
         self.peers[number].answered = true;

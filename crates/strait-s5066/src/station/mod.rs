@@ -99,7 +99,7 @@ pub struct Offer<T> {
     pub c_pdu: Vec<u8>,
     /// With repeats until it has come.
     pub arq: bool,
-    /// Ahead of all that isn't, with ARQ in any case.
+    /// Ahead of all that isn't.
     pub expedited: bool,
     /// It goes before repeats of others.
     pub urgent: bool,
@@ -347,6 +347,8 @@ pub struct Station<T> {
     others: Duration,
     /// The only peer that is served, where a link is kept for it alone.
     exclusive: Option<usize>,
+    /// That link is renewed when it is idle.
+    keeps: bool,
     /// The peer that spoke to us last and waits for an answer.
     to_answer: Option<usize>,
     /// The numbers of the next C_PDUs without ARQ, plain and expedited.
@@ -414,6 +416,7 @@ impl<T> Station<T> {
             share: Share::default(),
             others: Duration::ZERO,
             exclusive: None,
+            keeps: false,
             to_answer: None,
             // A station that begins anew must not be taken for the one before.
             next_c_pdus: [chance.below(4096) as u16; 2],
@@ -616,9 +619,15 @@ impl<T> Station<T> {
             let idle = !peer.link.is_made() || peer.send.held() + peer.expedited.held() == 0;
             idle && self.breaks_at(*number).is_some_and(|at| at <= now)
         };
-        if let Some(number) = (0..self.peers.len()).find(due) {
-            self.peers[number].link.break_off();
+        let Some(number) = (0..self.peers.len()).find(due) else {
+            return;
+        };
+        // One that is kept for its peer alone stays, and so it is known that the peer does.
+        let its = self.keeps && self.exclusive == Some(number);
+        if its && self.peers[number].link.is_own_exclusive() {
+            return self.call(number);
         }
+        self.peers[number].link.break_off();
     }
 
     /// When a link is broken, if nothing more is sent by it.
@@ -735,18 +744,6 @@ impl<T> Station<T> {
         phase.into_iter().chain(later).min()
     }
 
-    /// Keeps the link with one peer, serves no other and takes no other's call, until `None` is
-    /// told.
-    pub fn set_exclusive(&mut self, peer: Option<usize>) {
-        self.exclusive = peer.filter(|peer| *peer < self.peers.len());
-        (0..self.peers.len()).for_each(|to| self.end_given_up(to));
-    }
-
-    /// Whether a peer may be served beside a link that is kept for one alone.
-    fn serves(&self, number: usize) -> bool {
-        self.exclusive.is_none_or(|only| only == number)
-    }
-
     /// Whether a peer didn't answer calls and isn't called for a while.
     #[must_use]
     pub fn is_silent(&self, number: usize) -> bool {
@@ -754,7 +751,7 @@ impl<T> Station<T> {
         peer.is_some_and(|peer| peer.paused_until.is_some())
     }
 
-    /// Whether an offer of expedited data to a peer would be taken.
+    /// Whether an offer of expedited data with ARQ to a peer would be taken.
     #[must_use]
     pub fn takes_expedited(&self, to: usize) -> bool {
         let Some(peer) = self.peers.get(to).filter(|_| self.serves(to)) else {
@@ -811,14 +808,13 @@ impl<T> Station<T> {
         let Some(peer) = self.peers.get_mut(offer.to) else {
             return;
         };
-        if offer.expedited {
+        if offer.expedited && offer.arq {
             peer.expedited.offer(offer.c_pdu, offer.ticket);
         } else if offer.arq && !peer.address.is_group() {
             peer.send
                 .offer(offer.c_pdu, offer.in_order, offer.urgent, offer.ticket);
         } else {
-            let copies = offer.copies.max(1);
-            peer.outgoing = Some(Outgoing::new(offer.c_pdu, copies, offer.ticket));
+            peer.outgoing = Some(Outgoing::new(offer));
         }
     }
 
@@ -867,7 +863,7 @@ impl<T> Station<T> {
     /// Whether there is a link to a peer.
     #[must_use]
     pub fn is_linked(&self, to: usize) -> bool {
-        self.peers.get(to).is_some_and(|peer| peer.link.is_made())
+        self.peers.get(to).is_some_and(|peer| peer.link.is_kept())
     }
 
     /// Whether there is a link to a peer, which answered when it last was to.

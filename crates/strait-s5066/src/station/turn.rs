@@ -8,7 +8,7 @@ use strait_core::{Duration, Instant, Room};
 
 use super::adapt::Pace;
 use super::hear::{CAUTION, LONG_ACK_OCTETS};
-use super::{Outcome, Phase, Station};
+use super::{Offer, Outcome, Phase, Station};
 use crate::address::{Address, field_octets};
 use crate::c_pdu::{CONTROL_OCTETS_MAX, CPdu};
 use crate::d_pdu::{
@@ -45,19 +45,21 @@ pub(super) struct Outgoing<T> {
     copies: u32,
     /// None once it is given up.
     ticket: Option<T>,
+    expedited: bool,
     began: Option<Instant>,
     sent: Option<Instant>,
     left: Instant,
 }
 
 impl<T> Outgoing<T> {
-    pub(super) const fn new(octets: Vec<u8>, copies: u32, ticket: T) -> Self {
+    pub(super) fn new(offer: Offer<T>) -> Self {
         Self {
             window: None,
-            octets,
+            octets: offer.c_pdu,
             offset: 0,
-            copies,
-            ticket: Some(ticket),
+            copies: offer.copies.max(1),
+            ticket: Some(offer.ticket),
+            expedited: offer.expedited,
             began: None,
             sent: None,
             left: Instant::ZERO,
@@ -651,10 +653,11 @@ impl<T> Station<T> {
         let rest = rate.time_for((left + again + pieces * around) as u64);
         let (c_pdu, until) = *outgoing.window.get_or_insert_with(|| {
             let window = EOT_UNIT * u32::from(window(eot, rest, block));
-            (next_number(&mut self.next_c_pdus[0]), room.starts + window)
+            let next = &mut self.next_c_pdus[usize::from(outgoing.expedited)];
+            (next_number(next), room.starts + window)
         });
         let piece = NonArq {
-            expedited: false,
+            expedited: outgoing.expedited,
             c_pdu,
             in_order: false,
             group: peer.address.is_group(),

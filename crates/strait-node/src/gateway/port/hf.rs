@@ -89,8 +89,14 @@ impl Hf {
     pub(super) fn eligible(&self, to: NeighbourId, class: ClassId) -> bool {
         let found = self.search.as_ref().is_none_or(|it| it.found() > 0);
         found
-            && !self.sis.is_reserved()
+            && self.lets_packets(to.index())
             && self.station.takes(to.index(), self.ip.repeats(to, class))
+    }
+
+    /// Whether a hard link lets packets go to a neighbour: of which client they are, each says.
+    fn lets_packets(&self, to: usize) -> bool {
+        let saps = [s_pdu::SAP_IP, s_pdu::SAP_ETHER];
+        saps.iter().any(|sap| self.sis.lets(to, *sap, *sap))
     }
 
     /// Looks for packets that the station may have, of those that wait.

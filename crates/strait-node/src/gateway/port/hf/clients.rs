@@ -114,7 +114,7 @@ impl Port {
     pub(crate) fn hear_client(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
         let Some(hf) = self.hf_mut() else { return };
         match *event {
-            StreamEvent::Opened { .. } => hf.sis.open(now, id.0),
+            StreamEvent::Opened { src, .. } => hf.sis.open(now, id.0, Some(src.ip())),
             StreamEvent::Data(bytes) => hf.sis.hear(now, id.0, bytes),
             StreamEvent::Writable(octets) => hf.sis.give_credit(id.0, octets as usize),
             // Who wants to send no more has nothing to ask for.

@@ -60,7 +60,7 @@ impl Probe {
     pub(super) fn tend(&mut self, now: Instant, sis: &mut Sis) {
         let period: Duration = self.config.period.0;
         let Some(next) = self.next else {
-            sis.open(now, self.id);
+            sis.open(now, self.id, None);
             sis.give_credit(self.id, CREDIT);
             let bind = Primitive::BindRequest {
                 sap: self.config.sap,
@@ -84,7 +84,7 @@ impl Probe {
         let request = Request {
             priority: self.config.priority,
             sap: self.config.sap,
-            to: self.to,
+            to: self.to.into(),
             service: self.service(),
             // In units of 2 s.
             ttl: (self.config.ttl.map_or(TTL, |ttl| ttl.0).as_secs() / 2) as u32,
