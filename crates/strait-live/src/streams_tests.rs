@@ -234,6 +234,21 @@ fn exchange(datagrams: bool) {
     running.stop();
 }
 
+/// Connections that say nothing keep neither clients nor those who want to become one out.
+#[test]
+fn idle_connections_keep_nobody_out_of_the_socket() {
+    let running = Running::start();
+    let to = running.clients[0];
+    let mut bound = Client::bound(to, 4);
+    let idle: Vec<Client> = (0..40).map(|_| Client::connect(to)).collect();
+    let _late = Client::bound(to, 5);
+    bound.say(b"\x90\xeb\0\0\x01\x11");
+    bound.hears(b"\x90\xeb\0\0\x01\x11");
+    // The first of them made room.
+    assert_eq!((&idle[0].0).read(&mut [0]).unwrap_or(0), 0);
+    running.stop();
+}
+
 /// Serves what is ready until something happens.
 fn happened(streams: &mut Streams) -> (StreamId, Happened) {
     let begun = Wall::now();

@@ -541,7 +541,7 @@ fn foreign(eow: Eow, body: Body<'_>) -> Vec<u8> {
     let d_pdu = DPdu {
         eow: eow.bits(),
         eot: 0,
-        to: NODES[1].into(),
+        to: NODES[1],
         from: NODES[0],
         body,
     };
