@@ -670,6 +670,8 @@ impl Sis {
 const MANAGEMENT_LINKS: u8 = 1;
 
 #[cfg(test)]
+mod clause_tests;
+#[cfg(test)]
 mod compact_tests;
 #[cfg(test)]
 mod hard_tests;
