@@ -422,7 +422,7 @@ fn ask(world: &mut World, chance: &mut Stream, one: usize, other: usize) {
     world.client_says(id, &Primitive::UnidataRequest(expedited, request));
 }
 
-/// A.2.1.8 (1), A.3.2.4 (10), (24), C.3.9: expedited data without ARQ has a type of its own.
+/// A.2.1.10 (1), A.3.2.4 (10), (24), C.3.9: expedited data without ARQ has a type of its own.
 #[test]
 fn expedited_data_without_arq_goes_as_such() {
     let mut world = World::pair(Air::at(9600, 0.0));

@@ -106,7 +106,7 @@ fn another_nodes_better_hard_link_takes_the_place_of_the_first() {
     }
 }
 
-/// A.2.1.10 (5), A.3.2.2.2 (8): a client of rank 7 takes the place of one of rank 3, with another
+/// A.2.1.18 (5), A.3.2.2.2 (8): a client of rank 7 takes the place of one of rank 3, with another
 /// node.
 #[test]
 fn a_client_of_higher_rank_takes_the_place_of_another_with_another_node() {

@@ -48,20 +48,50 @@ fn every_primitive_is_as_in_its_figure() {
     let (kind, body) = (7, &b"m"[..]);
     let (status, reason) = (2, 1);
     let cases = [
-        (Primitive::BindRequest { sap, rank, service }, &b"\x01\x4f\x22\x50"[..]),
+        (
+            Primitive::BindRequest { sap, rank, service },
+            &b"\x01\x4f\x22\x50"[..],
+        ),
         (Primitive::UnbindRequest, b"\x02"),
-        (Primitive::BindAccepted { sap, mtu: 2048 }, b"\x03\x40\x08\0"),
+        (
+            Primitive::BindAccepted { sap, mtu: 2048 },
+            b"\x03\x40\x08\0",
+        ),
         (Primitive::BindRejected(3), b"\x04\x03"),
         (Primitive::UnbindIndication(4), b"\x05\x04"),
-        (Primitive::HardLinkEstablish(LINK, node), b"\x06\x65\xe0\0\0\x02"),
+        (
+            Primitive::HardLinkEstablish(LINK, node),
+            b"\x06\x65\xe0\0\0\x02",
+        ),
         (Primitive::HardLinkTerminate(node), b"\x07\xe0\0\0\x02"),
-        (Primitive::HardLinkEstablished(1, LINK, node), b"\x08\x01\x65\xe0\0\0\x02"),
-        (Primitive::HardLinkRejected(5, LINK, node), b"\x09\x05\x65\xe0\0\0\x02"),
-        (Primitive::HardLinkTerminated(4, LINK, node), b"\x0a\x04\x65\xe0\0\0\x02"),
-        (Primitive::HardLinkIndication(1, LINK, node), b"\x0b\x01\x65\xe0\0\0\x02"),
-        (Primitive::HardLinkAccept(LINK, node), b"\x0c\x65\xe0\0\0\x02"),
-        (Primitive::HardLinkReject(2, LINK, node), b"\x0d\x02\x65\xe0\0\0\x02"),
-        (Primitive::SubnetAvailability { status, reason }, b"\x0e\x02\x01"),
+        (
+            Primitive::HardLinkEstablished(1, LINK, node),
+            b"\x08\x01\x65\xe0\0\0\x02",
+        ),
+        (
+            Primitive::HardLinkRejected(5, LINK, node),
+            b"\x09\x05\x65\xe0\0\0\x02",
+        ),
+        (
+            Primitive::HardLinkTerminated(4, LINK, node),
+            b"\x0a\x04\x65\xe0\0\0\x02",
+        ),
+        (
+            Primitive::HardLinkIndication(1, LINK, node),
+            b"\x0b\x01\x65\xe0\0\0\x02",
+        ),
+        (
+            Primitive::HardLinkAccept(LINK, node),
+            b"\x0c\x65\xe0\0\0\x02",
+        ),
+        (
+            Primitive::HardLinkReject(2, LINK, node),
+            b"\x0d\x02\x65\xe0\0\0\x02",
+        ),
+        (
+            Primitive::SubnetAvailability { status, reason },
+            b"\x0e\x02\x01",
+        ),
         (Primitive::DataFlowOn, b"\x0f"),
         (Primitive::DataFlowOff, b"\x10"),
         (Primitive::KeepAlive, b"\x11"),
@@ -73,20 +103,41 @@ fn every_primitive_is_as_in_its_figure() {
         ),
         (
             Primitive::UnidataIndication(false, came),
-            b"\x15\x94\xe0\0\0\x01\x36\xe0\0\0\x02\0\x01\0\x02\0\x01\0\x02\0\x08\0\x04\0\x01\0\x03\0\x05u",
+            b"\x15\x94\xe0\0\0\x01\x36\xe0\0\0\x02\0\x01\0\x02\
+              \0\x01\0\x02\0\x08\0\x04\0\x01\0\x03\0\x05u",
         ),
-        (Primitive::UnidataConfirm(false, told), b"\x16\x04\xe0\0\0\x02\0\x01u"),
-        (Primitive::UnidataRejected(false, 3, told), b"\x17\x34\xe0\0\0\x02\0\x01u"),
+        (
+            Primitive::UnidataConfirm(false, told),
+            b"\x16\x04\xe0\0\0\x02\0\x01u",
+        ),
+        (
+            Primitive::UnidataRejected(false, 3, told),
+            b"\x17\x34\xe0\0\0\x02\0\x01u",
+        ),
         (
             Primitive::UnidataRequest(true, ask),
             b"\x18\x04\xe0\0\0\x02\x22\x51\x23\x45\0\x01u",
         ),
         (
-            Primitive::UnidataIndication(true, Indication { damaged: &[], missing: &[], mode: 1, ..came }),
+            Primitive::UnidataIndication(
+                true,
+                Indication {
+                    damaged: &[],
+                    missing: &[],
+                    mode: 1,
+                    ..came
+                },
+            ),
             b"\x19\x04\xe0\0\0\x01\x16\xe0\0\0\x02\0\x01u",
         ),
-        (Primitive::UnidataConfirm(true, told), b"\x1a\x04\xe0\0\0\x02\0\x01u"),
-        (Primitive::UnidataRejected(true, 1, told), b"\x1b\x14\xe0\0\0\x02\0\x01u"),
+        (
+            Primitive::UnidataConfirm(true, told),
+            b"\x1a\x04\xe0\0\0\x02\0\x01u",
+        ),
+        (
+            Primitive::UnidataRejected(true, 1, told),
+            b"\x1b\x14\xe0\0\0\x02\0\x01u",
+        ),
     ];
     for (number, (primitive, body)) in (1..).zip(cases) {
         let mut out = Vec::new();

@@ -113,7 +113,7 @@ fn a_whole_link_is_for_its_two_clients() {
     assert!(!sis.lets(0, 4, 5) && !sis.lets(0, 5, 4) && !sis.lets(0, SAP_IP, SAP_IP));
 }
 
-/// A.2.1.10 (4), (5), A.3.2.2 (3)-(5), A.3.2.2.1 (2)-(6), A.3.2.2.2 (1)-(7): who takes whose place,
+/// A.2.1.18 (4), (5), A.3.2.2 (3)-(5), A.3.2.2.1 (2)-(6), A.3.2.2.2 (1)-(7): who takes whose place,
 /// and what a client hears that can't.
 #[test]
 fn precedence_is_by_rank_then_priority_then_kind_then_age() {
@@ -224,7 +224,7 @@ fn the_other_nodes_answer_is_waited_for_so_long() {
     assert_eq!((clients.told(1).len(), sis.exclusive()), (0, None));
 }
 
-/// A.3.2.2.2 (13), A.3.1.5 (5), (6): the reason is the other node's.
+/// A.3.2.2.2 (13), A.3.1.6 (5), (6): the reason is the other node's.
 #[test]
 fn a_refusal_is_told_with_the_other_nodes_reason() {
     for reason in 1..=4 {
@@ -270,7 +270,7 @@ fn a_called_node_takes_the_rank_of_the_client_that_is_asked_for() {
     assert_eq!(says(&mut sis), [(0, Vec::from([0x62]))]);
 }
 
-/// A.2.1.15 (1)-(7), A.3.2.2.2 (22)-(24): a called client is asked, and has so long to decide.
+/// A.2.1.23 (1)-(7), A.3.2.2.2 (22)-(24): a called client is asked, and has so long to decide.
 #[test]
 fn a_called_client_is_asked_and_decides() {
     for (answer, s_pdu) in [(Some(true), 0x40), (Some(false), 0x51), (None, 0x53)] {
@@ -299,7 +299,7 @@ fn a_called_client_is_asked_and_decides() {
     }
 }
 
-/// A.2.1.11 (1)-(4), A.3.2.2.3 (1)-(5): a client ends its hard link; it hears of it if the other
+/// A.2.1.19 (1)-(4), A.3.2.2.3 (1)-(5): a client ends its hard link; it hears of it if the other
 /// node doesn't confirm it in time, and only then.
 #[test]
 fn an_end_that_the_other_node_does_not_confirm_is_told() {
@@ -344,7 +344,7 @@ fn a_hard_link_ends_with_the_link() {
     }
 }
 
-/// A.2.1.13 (1)-(4), A.3.1.6 (5), A.3.1.7 (1), A.3.2.2.3 (3), (6): the other node ends it.
+/// A.2.1.22 (1)-(4), A.3.1.7 (5), A.3.1.8 (1), A.3.2.2.3 (3), (6): the other node ends it.
 #[test]
 fn the_other_nodes_end_is_confirmed_and_told_with_its_reason() {
     for (reason, told) in [(1, 1), (2, 2), (4, 4)] {
@@ -368,7 +368,7 @@ fn the_other_nodes_end_is_confirmed_and_told_with_its_reason() {
     assert_eq!(first_two(&clients.told(1)), [[10, 1]]);
 }
 
-/// A.3.1.6 (4), A.3.2.2.3 (1): a client that is gone needs its hard link no more.
+/// A.3.1.7 (4), A.3.2.2.3 (1): a client that is gone needs its hard link no more.
 #[test]
 fn an_unbound_client_ends_its_hard_link() {
     let (mut sis, mut clients) = established(1, link(1, 3));
@@ -376,4 +376,16 @@ fn an_unbound_client_ends_its_hard_link() {
     assert_eq!(says(&mut sis), [(0, Vec::from([0x64]))]);
     hears(&mut sis, &mut clients, 0, &[0x70]);
     assert_eq!((clients.told(1).len(), sis.exclusive()), (0, None));
+}
+
+/// A.2.2.28.1 (3): with a group, or a node that isn't known, there is no hard link.
+#[test]
+fn no_hard_link_is_made_with_a_group() {
+    let (mut sis, mut clients) = bound();
+    sis.settings.peers[1] = Address::new(0x1000_0001);
+    for to in [0x1000_0001, 77] {
+        want(&mut sis, &mut clients, 1, link(0, 0), Address::new(to));
+        assert_eq!(first_two(&clients.told(1)), [[9, 3]]);
+    }
+    assert_eq!(sis.exclusive(), None);
 }

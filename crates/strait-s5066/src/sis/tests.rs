@@ -594,7 +594,7 @@ fn an_address_has_so_many_connections() {
     assert_eq!(clients.ended.get(&7), Some(&Op::Cut));
 }
 
-/// A.2.1.7 (3), A.2.1.8 (6), A.2.1.12 (8), A.2.2.28.1: a node is named as its client named it.
+/// A.2.1.7 (3), A.2.1.8 (6), A.2.1.21 (5), A.2.2.28.1: a node is named as its client named it.
 #[test]
 fn a_node_is_told_as_its_client_wrote_it() {
     let (mut sis, mut clients) = (interface(4), Clients::default());
@@ -623,7 +623,7 @@ fn a_node_is_told_as_its_client_wrote_it() {
 }
 
 /// A.2.1.5: too many invalid primitives are many in a short time; that there is no hard link to
-/// end is none (A.2.1.11).
+/// end is none (A.2.1.19).
 #[test]
 fn invalid_primitives_are_forgotten_in_time() {
     let (mut sis, mut clients) = (interface(4), Clients::default());
