@@ -1,0 +1,282 @@
+//! Two gateways over one medium, driven by the contract in virtual time.
+
+use std::collections::BTreeMap;
+
+use strait_core::drive::{Media, settle};
+use strait_core::node::{
+    Boot, Effect, FrameMeta, Input, Node, NodeFactory, PortEvent, PortState, Room, StoreOp, TxMeta,
+};
+use strait_core::rate::LineRate;
+use strait_core::{Duration, Instant, NeighbourId, PortId};
+use strait_node::{GatewayFactory, config_text};
+
+const LINK: PortId = PortId(1);
+
+/// What lies between the two.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Medium {
+    /// An octet stream; else frames.
+    pub(crate) octets: bool,
+    pub(crate) rate: LineRate,
+    pub(crate) latency: Duration,
+}
+
+impl Medium {
+    /// Octets pulled at once from an octet stream.
+    const CHUNK: usize = 8;
+
+    fn state(self) -> PortState {
+        PortState {
+            tx_rate: self.rate,
+            rx_rate: self.rate,
+            frame_octets_max: 2000,
+            block: Duration::ZERO,
+            latency: self.latency,
+        }
+    }
+}
+
+/// What went over the medium from one end.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) from: usize,
+    pub(crate) octets: Vec<u8>,
+}
+
+/// A packet that came out at an end.
+#[derive(Debug)]
+pub(crate) struct Delivered {
+    pub(crate) to: usize,
+    pub(crate) at: Instant,
+    pub(crate) packet: Vec<u8>,
+}
+
+struct End {
+    factory: GatewayFactory,
+    node: Box<dyn Node>,
+    incarnation: u32,
+    stored: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// When its line takes the next octets.
+    free: Instant,
+}
+
+impl End {
+    fn boot(&mut self, seed: u64) {
+        let stored = self.stored.clone().into_iter().collect();
+        self.node = self.factory.boot(Boot {
+            incarnation: self.incarnation,
+            entropy: seed,
+            wall: None,
+            stored,
+        });
+        self.incarnation += 1;
+    }
+}
+
+/// Both ends, what is on its way between them, and what came out.
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    seed: u64,
+    medium: Medium,
+    ends: [End; 2],
+    way: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
+    pub(crate) seen: Vec<Seen>,
+    pub(crate) delivered: Vec<Delivered>,
+    scratch: Vec<u8>,
+}
+
+struct Side<'a> {
+    at: usize,
+    medium: Medium,
+    free: &'a mut Instant,
+    sent: Vec<(Instant, Vec<u8>)>,
+    delivered: &'a mut Vec<Delivered>,
+    effects: Vec<Effect>,
+}
+
+impl Media for Side<'_> {
+    fn room(&mut self, now: Instant, port: PortId) -> Option<Room> {
+        let octets = match port {
+            PortId::HOST => 65_536,
+            _ if *self.free > now => return None,
+            _ if self.medium.octets => Medium::CHUNK,
+            _ => 2000,
+        };
+        Some(Room {
+            octets,
+            starts: now,
+            until: None,
+        })
+    }
+
+    fn transmit(&mut self, now: Instant, port: PortId, _: Room, _: TxMeta, frame: &mut Vec<u8>) {
+        let octets = std::mem::take(frame);
+        if port == PortId::HOST {
+            self.delivered.push(Delivered {
+                to: self.at,
+                at: now,
+                packet: octets,
+            });
+        } else {
+            *self.free = now + self.medium.rate.time_for(octets.len() as u64);
+            self.sent.push((*self.free + self.medium.latency, octets));
+        }
+    }
+
+    fn effect(&mut self, _: Instant, effect: Effect) {
+        self.effects.push(effect);
+    }
+}
+
+impl World {
+    /// Both ends started at once, each with its own number of the text's name.
+    pub(crate) fn new(text: &str, medium: Medium, seed: u64) -> Self {
+        let end = |number: u64| {
+            let config = config_text::parse("swarm.toml", text).unwrap();
+            let factory = GatewayFactory::new(config).unwrap();
+            let node = factory.boot(Boot::default());
+            let mut end = End {
+                factory,
+                node,
+                incarnation: 0,
+                stored: BTreeMap::new(),
+                free: Instant::ZERO,
+            };
+            end.boot(seed * 2 + number);
+            end
+        };
+        let mut world = Self {
+            now: Instant::ZERO,
+            seed,
+            medium,
+            ends: [end(0), end(1)],
+            way: BTreeMap::new(),
+            seen: Vec::new(),
+            delivered: Vec::new(),
+            scratch: Vec::new(),
+        };
+        (0..2).for_each(|at| world.bring_up(at));
+        world
+    }
+
+    fn bring_up(&mut self, at: usize) {
+        for port in [PortId::HOST, LINK] {
+            let event = PortEvent::Up(self.medium.state());
+            self.give(at, Input::Port { port, event });
+        }
+    }
+
+    /// Ends an end and starts it again.
+    pub(crate) fn restart(&mut self, at: usize) {
+        self.ends[at].boot(self.seed * 2 + at as u64);
+        self.bring_up(at);
+    }
+
+    fn give(&mut self, at: usize, input: Input<'_>) {
+        self.ends[at].node.handle(self.now, input);
+        self.settle(at);
+    }
+
+    fn settle(&mut self, at: usize) {
+        let Self {
+            now, ends, medium, ..
+        } = self;
+        let End {
+            node, free, stored, ..
+        } = &mut ends[at];
+        let mut side = Side {
+            at,
+            medium: *medium,
+            free,
+            sent: Vec::new(),
+            delivered: &mut self.delivered,
+            effects: Vec::new(),
+        };
+        settle(&mut **node, &mut side, *now, 2, &mut self.scratch);
+        let Side { sent, effects, .. } = side;
+        let mut tickets = Vec::new();
+        for effect in effects {
+            let Effect::Store { ticket, batch } = effect else {
+                continue;
+            };
+            tickets.push(ticket);
+            for op in batch {
+                if let StoreOp::Put(key, value) = op {
+                    stored.insert(key, value);
+                }
+            }
+        }
+        for (arrives, octets) in sent {
+            let number = self.seen.len() as u64;
+            self.seen.push(Seen {
+                from: at,
+                octets: octets.clone(),
+            });
+            self.way.insert((arrives, number), (1 - at, octets));
+        }
+        for ticket in tickets {
+            let result = Ok(());
+            self.give(at, Input::Stored { ticket, result });
+        }
+    }
+
+    /// A packet from a host at an end.
+    pub(crate) fn offer(&mut self, at: usize, packet: &[u8]) {
+        self.give(at, Self::frame(PortId::HOST, packet));
+    }
+
+    /// Octets that nobody at the other end sent.
+    pub(crate) fn inject(&mut self, to: usize, octets: &[u8]) {
+        self.give(to, Self::frame(LINK, octets));
+    }
+
+    fn frame(port: PortId, bytes: &[u8]) -> Input<'_> {
+        Input::Frame {
+            port,
+            from: NeighbourId::PEER,
+            bytes,
+            meta: FrameMeta::default(),
+        }
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let arrival = self.way.keys().next().map(|(at, _)| *at);
+        let ends = self.ends.iter().flat_map(|end| {
+            let wake = end.node.wake().map(|wake| wake.at);
+            let line = (end.free > self.now && end.node.wants(LINK).is_some()).then_some(end.free);
+            [wake, line]
+        });
+        ends.flatten().chain(arrival).min()
+    }
+
+    /// Runs until a moment.
+    pub(crate) fn run_until(&mut self, until: Instant) {
+        while let Some(next) = self.next().filter(|next| *next <= until) {
+            self.now = next.max(self.now);
+            while let Some(entry) = self.way.first_entry().filter(|it| it.key().0 <= self.now) {
+                let (to, octets) = entry.remove();
+                self.give(to, Self::frame(LINK, &octets));
+            }
+            for at in 0..2 {
+                let due = self.ends[at].node.wake();
+                if due.is_some_and(|wake| wake.at <= self.now) {
+                    self.give(at, Input::Timeout);
+                } else {
+                    self.settle(at);
+                }
+            }
+        }
+        self.now = until;
+    }
+
+    /// Asserts each gateway's own invariants.
+    pub(crate) fn check(&self) {
+        self.ends.iter().for_each(|end| end.node.check());
+    }
+
+    /// What the gateways have counted, for a run that is looked at.
+    pub(crate) fn told(&self) -> String {
+        let ports = self.ends.iter().map(|end| &end.node.stats().ports[1]);
+        ports.map(|port| format!("{port:?}\n")).collect()
+    }
+}
