@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::error::{Doing, Error};
 use crate::gateway_ports::{describe, ports};
 use crate::gateway_status;
+use crate::host_networks::with_networks;
 use crate::journal_file::JournalFile;
 use crate::kernel_routes::KernelRoutes;
 use crate::metrics::MetricsServer;
@@ -72,6 +73,7 @@ impl LiveGateway {
     /// page or the journal can't be had; or no link port could be opened, and not because a device
     /// or an address isn't there yet.
     pub fn start(clock: Clock, config: &NodeConfig, run: &RunOptions) -> Result<Self, StartError> {
+        let config = &with_networks(config);
         let factory = GatewayFactory::new(config.clone())?;
         let ports = ports(config)?;
         let storage = storage(config)?;

@@ -19,6 +19,7 @@ pub mod gateway_flows;
 mod gateway_ports;
 pub mod gateway_status;
 mod hf_modem;
+mod host_networks;
 pub mod journal_file;
 pub mod kernel;
 mod kernel_routes;
