@@ -132,7 +132,7 @@ const SIZED_PACKETS: u32 = 3000;
 
 /// What rohc-lib takes for the same packets, in hundredths of an octet, measured with four
 /// repetitions and its own refreshes.
-const OTHERS: [(Recipe, u32); 18] = [
+const OTHERS: [(Recipe, u32); 20] = [
     (Recipe::new(Load::Talk, Carrier::V6), 387),
     (Recipe::new(Load::Talk, Carrier::V4), 381),
     (Recipe::new(Load::Video, Carrier::V4), 883),
@@ -152,6 +152,8 @@ const OTHERS: [(Recipe, u32); 18] = [
     (Recipe::new(Load::Udp, Carrier::V4InV6), 317),
     (Recipe::new(Load::Udp, Carrier::V6InV4), 317),
     (Recipe::new(Load::Udp, Carrier::V6InV6), 324),
+    (Recipe::new(Load::Udp, Carrier::V4InV4), 311),
+    (Recipe::new(Load::Talk, Carrier::V4InV4), 385),
     (Recipe::new(Load::Talk, Carrier::HopByHop), 388),
     (Recipe::new(Load::Talk, Carrier::V4InV6), 391),
     (Recipe::new(Load::Esp, Carrier::V6InV6), 124),

@@ -192,6 +192,14 @@ impl Known {
         }
     }
 
+    /// What an outer identification beside a counting one follows from: the offset, or itself.
+    pub(super) const fn outer_follows_from(&self, fields: &Fields) -> Option<u16> {
+        match (self.counted(), fields.envelope.outer) {
+            (Some(Of::Inner), Some(outer)) if !outer.v6 && self.outer_ids.fixed => Some(outer.id),
+            _ => self.outer_offset(fields),
+        }
+    }
+
     /// Takes the outer identification that such an offset stands for.
     pub(super) const fn follow_outer_id(&mut self, offset: u16) {
         if let Some(outer) = &mut self.fields.envelope.outer {

@@ -18,6 +18,8 @@ pub(super) struct Sent {
     sequence: u32,
     pub(super) timestamp: u32,
     id_offset: u16,
+    /// What the outer identification follows from, if it does.
+    outer: Option<u16>,
     rare: Rare,
 }
 
@@ -163,6 +165,10 @@ pub(super) struct Encoder {
     habit: IdHabit,
     /// Identifications in a row that were the one before.
     steady: u8,
+    /// Outer ones in a row that were the one before, and that stepped as sequence numbers do.
+    outer_runs: [u8; 2],
+    /// Outer ones in a row that went as they weren't expected to.
+    outer_astray: u8,
     /// The other end reads identifications that stay the same.
     static_ids: bool,
     pace: Pace,
@@ -243,21 +249,20 @@ impl Encoder {
         };
         let repeats = settings.repeats.saturating_mul(known.doubt());
         let repeats = repeats.clamp(1, Settings::REPEATS_MAX);
-        let mut encoder = Self {
+        Self {
             known,
             window: Window::default(),
             habit: IdHabit::default(),
             steady: 0,
+            outer_runs: [0; 2],
+            outer_astray: 0,
             static_ids: settings.static_ids || profile == Profile::Ip,
             pace: Pace::new(repeats, fields.sequence),
             sums: Sums::default(),
             fresh: true,
             stride_left: 0,
             stride_seen: 0,
-        };
-        // One identification goes by low bits, that of the innermost header.
-        encoder.known.outer_ids.random = !fields.v6;
-        encoder
+        }
     }
 
     pub(super) const fn profile(&self) -> Profile {
@@ -343,6 +348,7 @@ impl Encoder {
             sequence: fields.sequence,
             timestamp: fields.timestamp,
             id_offset: self.known.id_offset(&fields),
+            outer: self.known.outer_follows_from(&fields),
             rare: fields.rare(),
         };
         self.window.push(sent, self.pace.repeats);
@@ -383,11 +389,42 @@ impl Encoder {
             _ if !fields.v6 => {
                 let ids = self.watched(self.known.ids(), before.id, fields.id);
                 self.known.set_ids(ids);
+                if let (Some(last), Some(outer)) = outers
+                    && !outer.v6
+                {
+                    let step = fields.sequence.wrapping_sub(before.sequence) as u16;
+                    self.watch_outer_ids(outer.id.wrapping_sub(last.id), step);
+                }
             }
             (Some(last), Some(outer)) if !outer.v6 => {
                 self.known.outer_ids = self.watched(self.known.outer_ids, last.id, outer.id);
             }
             _ => {}
+        }
+    }
+
+    /// Finds how identifications go of an IPv4 header ahead of another: they are the same, step as
+    /// sequence numbers do, or have no order.
+    fn watch_outer_ids(&mut self, ahead: u16, step: u16) {
+        let ids = &mut self.known.outer_ids;
+        let runs = [ahead == 0, ahead == step];
+        for (run, goes_on) in self.outer_runs.iter_mut().zip(runs) {
+            *run = if goes_on { run.saturating_add(1) } else { 0 };
+        }
+        let least = if ids.random { ORDERLY_MIN } else { ASTRAY_MAX };
+        let [same, steps] = self.outer_runs.map(|run| run >= least);
+        let goes_on = runs[usize::from(!ids.fixed)];
+        self.outer_astray = if ids.random || goes_on {
+            0
+        } else {
+            self.outer_astray.saturating_add(1)
+        };
+        if same && self.static_ids {
+            (ids.fixed, ids.random) = (true, false);
+        } else if steps {
+            (ids.fixed, ids.random) = (false, false);
+        } else if self.outer_astray >= ASTRAY_MAX {
+            (ids.fixed, ids.random) = (false, true);
         }
     }
 
@@ -484,6 +521,10 @@ impl Encoder {
         beyond: &Beyond,
         out: &mut Vec<u8>,
     ) -> bool {
+        let outer = self.known.outer_follows_from(&self.known.fields);
+        if !self.window.all(|sent| sent.outer == outer) {
+            return false;
+        }
         let needs = self.needs(beyond);
         let rtp = self.known.profile == Profile::Rtp;
         let done = if rtp {

@@ -155,6 +155,20 @@ const ALL_IDS: [Ids; 7] = [
     Ids::Shared,
 ];
 
+impl Ids {
+    /// The identification behind `id`.
+    fn after(self, id: u16, dice: &mut Dice) -> u16 {
+        match self {
+            Self::Sequential => id.wrapping_add(1),
+            Self::Random => dice.draw() as u16,
+            Self::Jumping => id.wrapping_add(1 + dice.below(500) as u16),
+            Self::Constant | Self::Zero => id,
+            Self::Swapped => id.swap_bytes().wrapping_add(1).swap_bytes(),
+            Self::Shared => id.wrapping_add(1 + dice.below(5) as u16),
+        }
+    }
+}
+
 /// What else changes in the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wander {
@@ -238,6 +252,8 @@ impl Recipe {
             all.extend(ALL_IDS.map(|ids| Self { ids, ..over_v4 }));
             all.push(Self::new(load, Carrier::V6));
         }
+        let tunnel = Self::new(Load::Udp, Carrier::V4InV4);
+        all.extend(ALL_IDS[1..].iter().map(|&ids| Self { ids, ..tunnel }));
         for load in FAMILIES {
             for (carrier, own) in [
                 (Carrier::V4, Wander::FragmentBitFlaps),
@@ -407,16 +423,14 @@ impl Stream {
     }
 
     fn step_ip(&mut self, dice: &mut Dice) {
-        self.outer.id = self.outer.id.wrapping_add(1);
-        let ip = &mut self.ip;
-        ip.id = match self.recipe.ids {
-            Ids::Sequential => ip.id.wrapping_add(1),
-            Ids::Random => dice.draw() as u16,
-            Ids::Jumping => ip.id.wrapping_add(1 + dice.below(500) as u16),
-            Ids::Constant | Ids::Zero => ip.id,
-            Ids::Swapped => ip.id.swap_bytes().wrapping_add(1).swap_bytes(),
-            Ids::Shared => ip.id.wrapping_add(1 + dice.below(5) as u16),
+        let ids = self.recipe.ids;
+        self.ip.id = ids.after(self.ip.id, dice);
+        self.outer.id = if self.recipe.carrier == Carrier::V4InV4 {
+            ids.after(self.outer.id, dice)
+        } else {
+            self.outer.id.wrapping_add(1)
         };
+        let ip = &mut self.ip;
         let sometimes = dice.happens(self.changes);
         match self.recipe.wander {
             Wander::Steady => {}
