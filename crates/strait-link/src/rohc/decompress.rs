@@ -48,9 +48,9 @@ enum Known {
 
 impl Known {
     /// See [`Decoder::replaces`].
-    fn replaces(&self, before: &Self) -> bool {
+    fn replaces(&self, before: &Self, tell: bool) -> bool {
         match (self, before) {
-            (Self::Rfc3095(own), Self::Rfc3095(before)) => own.replaces(before),
+            (Self::Rfc3095(own), Self::Rfc3095(before)) => own.replaces(before, tell),
             _ => false,
         }
     }
@@ -535,7 +535,7 @@ impl Decompressor {
         let mut replaces = false;
         if let Some(old) = slot {
             entry.unacknowledged = old.unacknowledged;
-            replaces = entry.known.replaces(&old.known);
+            replaces = entry.known.replaces(&old.known, entry.sums_tell());
         }
         if !uncompressed {
             entry.taken(true, self.settings.feedback);
