@@ -10,20 +10,19 @@ use strait_s5066::sis::{
 /// Octets of three clients, and what comes from another node: whatever they say, a fourth is
 /// served, what is told can be read, and nothing grows without a limit.
 pub fn sis(data: &[u8]) {
-    let mut sis = Sis::new(Settings {
-        own: Address::new(1),
-        peers: vec![Address::new(2), Address::BROADCAST],
+    let peers = vec![Address::new(2), Address::BROADCAST];
+    let settings = Settings {
         clients_max: 3,
         reserved: vec![9],
         ttl_max: Duration::from_secs(600),
-        compact_confirmations: true,
-        time_to_die: true,
-    });
+        ..Settings::new(Address::new(1), peers)
+    };
+    let mut sis = Sis::new(settings, 1);
     let mut now = Instant::ZERO;
     sis.set_calendar(now, WallTime(1_800_000_000_000_000_000));
     sis.set_up(now, true);
     for id in 0..4 {
-        sis.open(now, id);
+        sis.open(now, id, None);
         sis.give_credit(id, 1 << 20);
     }
     sis.hear(now, 3, &bind(15));
@@ -32,13 +31,13 @@ pub fn sis(data: &[u8]) {
         let (piece, later) = later.split_at(later.len().min(usize::from(octets)));
         rest = later;
         now += Duration::from_millis(u64::from(whom) * 8);
-        sis.advance(now, &[whom & 64 == 0, false], |_| whom & 128 != 0);
+        sis.advance(now, |peer| peer == 0 && whom & 64 == 0, |_| whom & 128 != 0);
         match whom & 7 {
             id @ 0..3 => sis.hear(now, u64::from(id), piece),
             3 => sis.arrive(now, &arrived(piece, whom & 8 != 0)),
             4 => sis.set_up(now, whom & 8 != 0),
             5 => sis.set_ours(0, whom & 8 != 0),
-            6 => while sis.poll_overdue().is_some() {},
+            6 => sis.set_soft(0, whom & 8 != 0),
             _ => send(&mut sis, now, whom & 8 != 0),
         }
         read(&mut sis, now);
@@ -112,7 +111,7 @@ pub fn exchange() -> Vec<u8> {
     let request = Request {
         priority: 3,
         sap: 5,
-        to: Address::new(2),
+        to: Address::new(2).into(),
         service: Service {
             mode: MODE_ARQ,
             confirmation: 2,
