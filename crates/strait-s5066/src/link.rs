@@ -58,7 +58,7 @@ pub(crate) struct Link {
     pub(crate) state: State,
     /// The C_PDU to send in the next turn.
     pub(crate) says: Option<CPdu<'static>>,
-    /// Calls of a row that the other end answered by breaking a link that we had forgotten.
+    /// Calls of a row that goes on with the next one, though there is none now.
     crossed: u32,
     /// When it was used last.
     used: Instant,
@@ -305,6 +305,12 @@ impl Link {
             State::Breaking { again, .. } => again,
             _ => None,
         }
+    }
+
+    /// Nobody needs the link that is asked for. A row of calls goes on, if somebody does later.
+    pub(crate) fn put_off_calls(&mut self) {
+        (self.crossed, self.state) = (self.tries(), State::Idle);
+        self.says = None;
     }
 
     /// The other end broke it, and is answered. A row of calls goes on.

@@ -255,6 +255,12 @@ impl Clients {
     }
 }
 
+/// Octets and U_PDUs that a station's clients have for a peer.
+pub(super) fn waiting(clients: Option<&Clients>, number: usize, to: usize) -> (usize, usize) {
+    let sis = clients.map(|clients| &clients.interfaces[number]);
+    sis.map_or((0, 0), |sis| sis.waiting(to))
+}
+
 impl World {
     pub(super) fn with_clients(&mut self, seed: u64, what: &str) {
         let count = self.stations.len();
@@ -351,8 +357,7 @@ impl World {
     }
 
     pub(super) fn waiting_of_clients(&self, number: usize, to: usize) -> (usize, usize) {
-        let clients = self.clients.as_ref();
-        clients.map_or((0, 0), |it| it.interfaces[number].waiting(to))
+        waiting(self.clients.as_ref(), number, to)
     }
 
     pub(super) fn wake_of_clients(&self, number: usize) -> Option<Instant> {

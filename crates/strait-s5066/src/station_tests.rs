@@ -303,6 +303,12 @@ impl World {
         while let Some(outcome) = station.poll_outcome() {
             self.outcomes[number].push((outcome.ticket, outcome.delivered));
         }
+        for to in 0..station.peers() {
+            let (_, of_clients) = clients::waiting(self.clients.as_ref(), number, to);
+            if of_clients == 0 && !self.queues[number].iter().any(|it| it.0 == to) {
+                station.end_calls(to);
+            }
+        }
         if self.keyed[number].is_none() && station.may_transmit() {
             self.key_up(number);
         }
@@ -837,6 +843,9 @@ mod calls;
 
 #[path = "station_exchange_tests.rs"]
 mod exchanges;
+
+#[path = "station_dead_tests.rs"]
+mod dead;
 
 #[path = "station_net_tests.rs"]
 mod net;

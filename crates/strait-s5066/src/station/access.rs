@@ -25,6 +25,9 @@ pub enum Access {
 /// By turns, times that an answer takes to begin among which others draw.
 const TURNS_DRAWN: u32 = 4;
 
+/// By turns, halves of that time among which who wasn't answered draws.
+const SILENCE_DRAWN: u32 = 3;
+
 /// With slots of stations, the most doublings of the rounds among which is drawn: 18 s for two
 /// stations and slots of 3 s.
 const ROUNDS_DOUBLED_MAX: u32 = 2;
@@ -160,15 +163,15 @@ impl Share {
 
     /// The next attempt is among twice as many slots.
     fn crowd(&mut self, csma: Csma) {
-        self.crowding += u32::from(self.slots(csma) < csma.slots_max);
+        self.crowding += u32::from(slots_drawn(csma, self.crowding) < csma.slots_max);
     }
+}
 
-    /// Slots to draw from.
-    fn slots(&self, csma: Csma) -> u32 {
-        let slots = u64::from(csma.slots.max(1)) << self.crowding.min(31);
-        let most = u64::from(csma.slots_max.max(1));
-        slots.min(most) as u32
-    }
+/// Slots to draw from, doubled so often.
+fn slots_drawn(csma: Csma, crowding: u32) -> u32 {
+    let slots = u64::from(csma.slots.max(1)) << crowding.min(31);
+    let most = u64::from(csma.slots_max.max(1));
+    slots.min(most) as u32
 }
 
 impl<T> Station<T> {
@@ -189,9 +192,10 @@ impl<T> Station<T> {
         };
         match self.settings.access {
             Access::Slots(slots) if on_air.plain => {
-                self.own_slot(slots) + slots.length * self.nodes() * 2
+                let wait = self.own_slot(slots, self.share.crowding);
+                wait + slots.length * self.nodes() * 2
             }
-            Access::Slots(slots) => self.own_slot(slots),
+            Access::Slots(slots) => self.own_slot(slots, self.share.crowding),
             Access::Csma(csma) => self.contend(csma) + self.slot(csma) * later,
             Access::Turns if on_air.answers || later > 0 => self.answer_time(),
             Access::Turns => self.settings.guard,
@@ -217,7 +221,7 @@ impl<T> Station<T> {
                 if self.share.understood == Some(true) {
                     self.share.crowding = self.share.crowding.saturating_sub(1);
                 }
-                let wait = self.own_slot(slots);
+                let wait = self.own_slot(slots, self.share.crowding);
                 own_end
                     .map(|end| end + wait)
                     .filter(|slot| self.on_since <= *slot)
@@ -235,40 +239,88 @@ impl<T> Station<T> {
         }
     }
 
-    /// What a station waits that wasn't answered, whether it heard others instead or nobody. Two
-    /// stations that began at the same time must not do so again: they wait by chance, the more
-    /// the longer nothing is heard; with slots of their own, once these haven't helped.
-    pub(super) fn wait_after_silence(&mut self, unanswered: u32) -> Duration {
+    /// What a station waits with a peer that didn't answer it, whether it heard others instead or
+    /// nobody. Two stations that began at the same time must not do so
+    /// again: they wait by chance, the more the longer nothing is heard; with slots of their own,
+    /// once these haven't helped.
+    pub(super) fn wait_with(&mut self, number: usize) -> Duration {
         self.share.exchange = None;
+        let unanswered = self.peers[number].unanswered.max(1);
+        let met = !self.is_absent(number);
+        let crowding = self.share.crowding;
         let wait = match self.settings.access {
             Access::Slots(slots) => {
-                let wait = self.own_slot(slots);
-                self.share.crowding = (self.share.crowding + 1).min(ROUNDS_DOUBLED_MAX);
+                self.share.crowding = (crowding + u32::from(met)).min(ROUNDS_DOUBLED_MAX);
+                let crowding = crowding.max(unanswered - 1).min(ROUNDS_DOUBLED_MAX);
+                let wait = self.own_slot(slots, crowding);
                 self.rest_of(self.slot_round(slots), wait)
             }
             // While others were in the way, the order helps. A fade takes its time.
             Access::Csma(csma) => {
                 // A collision that was heard counts by itself.
-                if self.share.understood != Some(false) {
+                if self.share.understood != Some(false) && met {
                     self.share.crowd(csma);
                 }
                 if self.share.understood.is_none() {
                     self.share.lose_track();
                 }
-                let mut wait = self.contend(csma);
-                if csma.order == Order::Address {
-                    wait = self.rest_of(self.round(), wait);
-                }
-                self.back_off(unanswered.saturating_sub(MET_MAX)) + wait
+                let wait = self.contend_among(csma, self.share.crowding.max(unanswered));
+                self.back_off(unanswered.saturating_sub(MET_MAX)) + self.rest_of_turn(csma, wait)
             }
             Access::Turns => self.back_off(unanswered),
         };
         wait.max(self.settings.guard)
     }
 
+    /// What a station waits with all others when an answer didn't come.
+    pub(super) fn rest_after_silence(&mut self) -> Duration {
+        let wait = match self.settings.access {
+            Access::Slots(slots) => {
+                let wait = self.own_slot(slots, 0);
+                self.rest_of(self.slot_round(slots), wait)
+            }
+            Access::Csma(csma) => {
+                let wait = self.contend(csma);
+                self.rest_of_turn(csma, wait)
+            }
+            // Two that met may both have something for a third. Half the time for an answer tells
+            // whether another has begun.
+            Access::Turns if self.nodes() > 1 => {
+                self.answer_time() / 2 * self.chance.below(SILENCE_DRAWN.into()) as u32
+            }
+            Access::Turns => self.settings.guard,
+        };
+        wait.max(self.settings.guard)
+    }
+
+    /// The first moment from then on that is a slot of this station, counted from the end of the
+    /// last transmission.
+    pub(super) fn slot_from(&self, at: Instant) -> Instant {
+        let (first, round) = match self.settings.access {
+            Access::Turns => return at,
+            Access::Slots(slots) => (slots.wait(), self.slot_round(slots)),
+            Access::Csma(csma) => match csma.order {
+                Order::Jitter => return at,
+                Order::Chance => (self.slot(csma), self.slot(csma)),
+                Order::Address => (self.slot(csma) * (1 + self.places_before()), self.round()),
+            },
+        };
+        let first = self.share.ended + first;
+        let rounds = at.since(first).as_nanos().div_ceil(round.as_nanos().max(1));
+        first + round * u32::try_from(rounds).unwrap_or(u32::MAX)
+    }
+
+    /// By addresses, a wait counts from the end of the last transmission.
+    fn rest_of_turn(&self, csma: Csma, wait: Duration) -> Duration {
+        match csma.order {
+            Order::Address => self.rest_of(self.round(), wait),
+            Order::Chance | Order::Jitter => wait,
+        }
+    }
+
     /// To the station's own slot, in one of so many rounds: two may have one number.
-    fn own_slot(&mut self, slots: Slots) -> Duration {
-        let rounds = 1u64 << self.share.crowding;
+    fn own_slot(&mut self, slots: Slots, crowding: u32) -> Duration {
+        let rounds = 1u64 << crowding;
         slots.wait() + self.slot_round(slots) * self.chance.below(rounds) as u32
     }
 
@@ -348,9 +400,14 @@ impl<T> Station<T> {
     /// moment: the others know of an end of ours only when they have decoded it, and of two that
     /// met, each hears the other's end.
     fn contend(&mut self, csma: Csma) -> Duration {
+        self.contend_among(csma, self.share.crowding)
+    }
+
+    /// The same among so many times doubled slots.
+    fn contend_among(&mut self, csma: Csma, crowding: u32) -> Duration {
         let known = self.share.ended.since(self.now);
         let slot = self.slot(csma);
-        let slots = self.share.slots(csma);
+        let slots = slots_drawn(csma, crowding);
         let drawn = match csma.order {
             Order::Chance => slot * self.chance.below(slots.into()) as u32,
             Order::Jitter => {
@@ -363,7 +420,7 @@ impl<T> Station<T> {
     }
 
     /// How many other stations it knows.
-    fn nodes(&self) -> u32 {
+    pub(super) fn nodes(&self) -> u32 {
         let nodes = self.peers.iter().filter(|peer| !peer.address.is_group());
         nodes.count() as u32
     }

@@ -270,7 +270,7 @@ impl<T> Station<T> {
         let peer = &mut self.peers[number];
         peer.early.begin_anew();
         peer.note_contact();
-        peer.paused_until = None;
+        (peer.rests_until, peer.paused_until) = (None, None);
         self.send_anew(number, long);
         self.receive_anew(number, long);
     }

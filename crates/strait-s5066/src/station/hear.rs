@@ -56,6 +56,10 @@ impl<T> Station<T> {
         }
         self.stats.garbled += u64::from(self.share.understood != Some(true));
         let owed = self.spoke.filter(|number| self.owes(*number));
+        if self.spoke.is_none() {
+            // Others, or nobody knows who, had the air since: whoever met us is behind that, too.
+            self.peers.iter_mut().for_each(|it| it.rests_until = None);
+        }
         let mut missed = None;
         self.to_answer = owed;
         for number in 0..self.peers.len() {
@@ -73,12 +77,13 @@ impl<T> Station<T> {
                 }
                 self.take_answer(now, number);
             } else if awaited {
-                missed = missed.max(Some(self.miss_answer(now, number)));
+                self.miss_answer(now, number);
+                missed = Some(number);
             }
         }
         let mut wait = self.wait_after_hearing(now, owed);
-        if let Some(unanswered) = missed.filter(|_| owed.is_none()) {
-            wait = self.wait_after_silence(unanswered);
+        if let Some(number) = missed.filter(|_| owed.is_none()) {
+            wait = self.wait_after_silence(now, number);
         }
         self.phase = Phase::Quiet(now + wait);
     }
@@ -135,7 +140,8 @@ impl<T> Station<T> {
         };
         if ours {
             self.spoke = Some(number);
-            self.peers[number].silent = false;
+            let peer = &mut self.peers[number];
+            (peer.silent, peer.rows, peer.rests_until) = (false, 0, None);
             if d_pdu.body.kind() != 6 {
                 self.take_order(number, d_pdu.eow);
             }

@@ -4,6 +4,7 @@ mod access;
 mod adapt;
 mod call;
 mod hear;
+mod silence;
 mod turn;
 
 use alloc::collections::VecDeque;
@@ -50,7 +51,7 @@ pub struct Settings {
     pub unanswered_max: u32,
     /// Calls in a row before a pause.
     pub calls_max: u32,
-    /// The pause after them.
+    /// The pause after them, in a net twice that from the second row on.
     pub call_pause: Duration,
     /// Long numbers are offered to peers, and taken, and with them data that comes with calls.
     pub long_numbers: bool,
@@ -202,8 +203,12 @@ struct Peer<T> {
     unheard: u32,
     /// Its link, or calls to it, were given up, and it wasn't heard since.
     silent: bool,
+    /// It didn't answer, and others go before it until then.
+    rests_until: Option<Instant>,
     /// No calls until then.
     paused_until: Option<Instant>,
+    /// Rows of calls in a row that it answered none of.
+    rows: u32,
     outgoing: Option<Outgoing<T>>,
     reset: ResetExchange,
     management: Management,
@@ -382,7 +387,9 @@ impl<T> Station<T> {
             unanswered: 0,
             unheard: 0,
             silent: false,
+            rests_until: None,
             paused_until: None,
+            rows: 0,
             outgoing: None,
             reset: ResetExchange::default(),
             management: Management::default(),
@@ -599,6 +606,7 @@ impl<T> Station<T> {
         {
             (self.phase, self.free_since) = (Phase::Free, now);
         }
+        self.end_rests(now);
         for peer in &mut self.peers {
             peer.paused_until = peer.paused_until.filter(|until| *until > now);
             peer.plain_until = peer.plain_until.filter(|until| *until > now);
@@ -650,47 +658,6 @@ impl<T> Station<T> {
         Some(idle.max(silent))
     }
 
-    /// Who was to answer and didn't.
-    fn miss_answers(&mut self, now: Instant) {
-        for number in 0..self.peers.len() {
-            if core::mem::take(&mut self.peers[number].awaited) {
-                let unanswered = self.miss_answer(now, number);
-                let wait = self.wait_after_silence(unanswered);
-                self.phase = Phase::Quiet(now + wait);
-            }
-        }
-    }
-
-    /// Nothing was heard of a turn, for so many times in a row.
-    fn miss_answer(&mut self, now: Instant, number: usize) -> u32 {
-        let (unanswered_max, silence) = (self.unanswered_max(), self.round());
-        let peer = &mut self.peers[number];
-        self.stats.unanswered += 1;
-        peer.unanswered += 1;
-        peer.unheard += 1;
-        peer.expedited.miss_answer();
-        let unanswered = peer.unanswered;
-        match peer.link.state {
-            State::Calling { tries, .. } if tries >= self.settings.calls_max => {
-                peer.link.forget();
-                peer.silent = true;
-                peer.paused_until = Some(now + self.settings.call_pause);
-                self.stats.links_lost += 1;
-            }
-            State::Calling { .. } => self.call(number),
-            State::Breaking { tries: 3.., .. } => self.forget_link(number),
-            State::Breaking { .. } => peer.link.break_again(now, silence),
-            State::Made { .. } if peer.is_lost(unanswered_max) => {
-                peer.silent = true;
-                self.lose_link(number);
-            }
-            State::Made { .. } => peer.send.probe(),
-            State::Idle => {}
-        }
-        self.miss_rate(now, number, unanswered);
-        unanswered
-    }
-
     /// Makes outcomes of what is over.
     fn collect(&mut self, number: usize) {
         loop {
@@ -735,7 +702,7 @@ impl<T> Station<T> {
         let peers = self.peers.iter().enumerate().flat_map(|(number, peer)| {
             let calls_at = peer.link.calls_at();
             let breaks_at = self.breaks_at(number);
-            [peer.paused_until, calls_at, breaks_at]
+            [peer.rests_until, peer.paused_until, calls_at, breaks_at]
                 .into_iter()
                 .flatten()
         });
@@ -784,10 +751,10 @@ impl<T> Station<T> {
 
     /// Whether a transmission for the peer is under way that takes more, or could begin now.
     fn has_turn(&self, to: usize) -> bool {
-        let paused = |peer: &Peer<T>| peer.paused_until.is_some();
+        let waits = |peer: &Peer<T>| peer.paused_until.or(peer.rests_until).is_some();
         match (self.phase, &self.on_air) {
             (Phase::Keyed, Some(on_air)) => on_air.peer == to && self.is_open(on_air),
-            (Phase::Free, _) => !self.peers.get(to).is_some_and(paused),
+            (Phase::Free, _) => !self.peers.get(to).is_some_and(waits),
             _ => false,
         }
     }

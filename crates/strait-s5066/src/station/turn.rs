@@ -148,6 +148,9 @@ impl<T> Station<T> {
     /// Whether something is to be said to a peer, beside what its owner offers.
     fn has_to_say(&self, number: usize) -> bool {
         let peer = &self.peers[number];
+        if peer.rests_until.is_some() {
+            return false;
+        }
         if !self.serves(number) {
             // Nothing but that it isn't served.
             return peer.link.says.is_some();
@@ -177,13 +180,14 @@ impl<T> Station<T> {
 
     /// The peer that a transmission would be for: who waits for an answer, else whose turn was the
     /// longest ago, of those with something to be said, or to be sent by its owner, which has it
-    /// for `others`.
+    /// for `others`. Who isn't there comes behind all who are.
     #[must_use]
     pub fn to_whom(&self, others: &[usize]) -> Option<usize> {
         let answered = self.to_answer.filter(|number| self.has_to_say(*number));
         let has = |number: &usize| others.contains(number) || self.has_to_say(*number);
         let waiting = (0..self.peers.len()).filter(has);
-        answered.or_else(|| waiting.min_by_key(|number| self.peers[*number].turn_at))
+        let last = |number: &usize| (self.gives_way(*number), self.peers[*number].turn_at);
+        answered.or_else(|| waiting.min_by_key(last))
     }
 
     /// Begins a transmission to a peer, if none is under way and it may. `waiting` are octets and

@@ -140,6 +140,16 @@ impl Hf {
         self.look(now);
         self.station.advance(now);
         self.tend_clients(now);
+        self.end_calls();
+    }
+
+    /// Ends calls that nothing waits for any more.
+    fn end_calls(&mut self) {
+        for to in 0..self.station.peers() {
+            if self.ip.waiting(to).1 + self.sis.waiting(to).1 == 0 {
+                self.station.end_calls(to);
+            }
+        }
     }
 
     pub(super) fn wake(&self) -> Option<Wake> {
