@@ -2,7 +2,7 @@
 
 use strait_core::{Duration, Instant};
 
-use crate::c_pdu::{CPdu, NO_MORE_DATA, Ours};
+use crate::c_pdu::{CPdu, NO_MORE_DATA, Ours, UNKNOWN_REASON};
 
 /// Where a link stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,8 @@ pub(crate) struct Link {
     asks_exclusive: bool,
     /// What is called for is there, to be made an exclusive one or to be kept.
     renews: bool,
+    /// When the other end accepted it.
+    made: Instant,
 }
 
 impl Link {
@@ -77,6 +79,7 @@ impl Link {
             used: Instant::ZERO,
             asks_exclusive: false,
             renews: false,
+            made: Instant::ZERO,
         }
     }
 
@@ -255,7 +258,24 @@ impl Link {
         self.state = State::Made { terms, unheard };
         self.crossed = 0;
         self.says = None;
-        self.used = now;
+        (self.used, self.made) = (now, now);
+    }
+
+    /// Whether the other end's word that it accepts answers no call of ours: nothing before it did
+    /// in the transmission that began `since`.
+    pub(crate) fn is_unasked(&self, since: Instant) -> bool {
+        self.made < since
+    }
+
+    /// Whether it is kept for the other end alone, who didn't show in time that it wants that.
+    pub(crate) fn is_kept_in_vain(&self, now: Instant) -> bool {
+        self.is_exclusive() && self.wants_call(now)
+    }
+
+    /// The other end has a link that this one knows nothing of.
+    pub(crate) fn disown(&mut self) {
+        (self.state, self.crossed) = (State::Idle, 0);
+        self.says = Some(CPdu::Break(UNKNOWN_REASON));
     }
 
     /// Breaks the link, again if need be.

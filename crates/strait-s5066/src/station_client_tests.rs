@@ -577,13 +577,13 @@ fn storm(seed: u64) -> [u32; 3] {
         let of = asked.client;
         // Who wants no word of it hears only that it didn't leave in time, or was lost.
         let nobody = asked.to == NOBODY || asked.dies.is_some();
-        let silent = asked.confirmation == 0 && (asked.came > 0 || nobody);
+        // Whose node had it and forgot it before it was its turn.
+        let lost = asked.ordered.is_some_and(|to| *mark < world.lives[to]);
+        let silent = asked.confirmation == 0 && (asked.came > 0 || nobody || lost);
         assert!(
             told || silent || asked.forgotten || !asked.arq,
             "{what}: {mark} of {of} at {at} s, and nobody knows"
         );
-        // Whose node had it and forgot it before it was its turn.
-        let lost = asked.ordered.is_some_and(|to| *mark < world.lives[to]);
         let came = asked.came > 0 || nobody || lost && asked.confirmation == 1;
         let wanted = asked.confirmation > 0;
         assert!(

@@ -4,9 +4,9 @@ use super::*;
 
 /// A rule by which stations share the air: its name, what it is for each of them, and how long one
 /// waits for its turn at most where nobody else has anything to say.
-type Rule = (&'static str, fn(u32) -> Access, Duration);
+pub(super) type Rule = (&'static str, fn(u32) -> Access, Duration);
 
-fn rules() -> [Rule; 5] {
+pub(super) fn rules() -> [Rule; 5] {
     const fn csma(order: Order) -> Access {
         Access::Csma(Csma {
             order,

@@ -69,6 +69,8 @@ struct World {
     /// By station: when which C_PDU came.
     came: Vec<Vec<(Instant, Vec<u8>)>>,
     outcomes: Vec<Vec<(u32, bool)>>,
+    /// By mark: when its outcome was told.
+    told: BTreeMap<u32, Instant>,
     tickets: u32,
     in_order: bool,
     /// From whom to whom what is to come in order goes, by mark.
@@ -126,6 +128,7 @@ impl World {
             powers: alloc::vec![BTreeSet::new(); count],
             came: alloc::vec![Vec::new(); count],
             outcomes: alloc::vec![Vec::new(); count],
+            told: BTreeMap::new(),
             tickets: 0,
             in_order: false,
             ordered: BTreeMap::new(),
@@ -301,6 +304,7 @@ impl World {
             self.came[number].push((now, received.c_pdu));
         }
         while let Some(outcome) = station.poll_outcome() {
+            self.told.insert(outcome.ticket, now);
             self.outcomes[number].push((outcome.ticket, outcome.delivered));
         }
         for to in 0..station.peers() {
@@ -846,6 +850,9 @@ mod exchanges;
 
 #[path = "station_dead_tests.rs"]
 mod dead;
+
+#[path = "station_forger_tests.rs"]
+mod forgers;
 
 #[path = "station_net_tests.rs"]
 mod net;

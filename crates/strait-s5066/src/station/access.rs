@@ -483,6 +483,18 @@ impl<T> Station<T> {
         ways + slower + self.settings.guard + self.settings.answer_margin
     }
 
+    /// The longest wait for a turn where nobody meets anybody, and nobody else has anything to say.
+    pub(super) fn longest_wait(&self) -> Duration {
+        match self.settings.access {
+            Access::Turns => Duration::ZERO,
+            Access::Slots(slots) => self.slot_round(slots),
+            Access::Csma(csma) => match csma.order {
+                Order::Address => self.round(),
+                Order::Chance | Order::Jitter => self.slot(csma) * (1 + csma.slots),
+            },
+        }
+    }
+
     /// How long a caller may take to send its data, or to call again: it waits for its turn.
     pub(super) fn patience(&self) -> Duration {
         self.answer_time() * 4 + self.round()

@@ -113,11 +113,18 @@ impl<T> Station<T> {
             (CPdu::Accepted { ours }, State::Calling { .. }) => {
                 self.take_acceptance(now, number, ours);
             }
+            // It accepts what nobody asked for, or asked for long ago: what it has is no link of
+            // ours. A call in our name may have come to it.
+            (CPdu::Accepted { .. }, _) if self.peers[number].link.is_unasked(self.on_since) => {
+                if self.peers[number].link.is_there() {
+                    self.lose_link(number);
+                }
+                self.peers[number].link.disown();
+            }
             (CPdu::Rejected(_), State::Calling { .. }) => {
                 self.peers[number].link.forget();
                 self.end_link(number, false);
-                let pause = now + self.settings.call_pause;
-                self.peers[number].paused_until = Some(pause);
+                self.pause_refused(now, number);
             }
             // What is under way hasn't come. To a station of ours an acknowledgement says that the
             // link is still used: it takes it back.
@@ -145,6 +152,16 @@ impl<T> Station<T> {
             }
             _ => {}
         }
+    }
+
+    /// A peer refused a call: it is called again soon, and later if it refuses that, too.
+    fn pause_refused(&mut self, now: Instant, number: usize) {
+        let most = self.settings.call_pause;
+        let peer = &self.peers[number];
+        let pause = self.answer_time() * (2 << peer.refusals.min(4));
+        let peer = &mut self.peers[number];
+        peer.refusals += 1;
+        peer.paused_until = Some(now + pause.min(most));
     }
 
     /// Who calls has no link any more: what we had of one is over, and a call of ours that met this
@@ -191,9 +208,15 @@ impl<T> Station<T> {
         }
         // A caller whose data came knows what it waits for; another may not have heard us.
         let early = says.is_some_and(|says| says.epoch.is_some());
-        let unheard = (!early).then(|| Unheard {
-            until: now + self.patience(),
-            latest: now + self.patience_at_most(),
+        let data_comes = self.answer_time() * 2 + self.longest_wait();
+        let unheard = match exclusive {
+            // Nobody else is served meanwhile: that lasts no longer than its data takes to come.
+            true => Some((data_comes, data_comes * 2)),
+            false => (!early).then(|| (self.patience(), self.patience_at_most())),
+        };
+        let unheard = unheard.map(|(until, latest)| Unheard {
+            until: now + until,
+            latest: now + latest,
         });
         let peer = &mut self.peers[number];
         peer.note_contact();
@@ -231,6 +254,7 @@ impl<T> Station<T> {
         }
         let peer = &mut self.peers[number];
         peer.early.life = ours.and_then(|ours| ours.life);
+        peer.refusals = 0;
         peer.note_contact();
         peer.begin_numbers();
         peer.paused_until = None;

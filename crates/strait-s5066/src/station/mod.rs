@@ -209,6 +209,8 @@ struct Peer<T> {
     paused_until: Option<Instant>,
     /// Rows of calls in a row that it answered none of.
     rows: u32,
+    /// Calls that it refused since it accepted one.
+    refusals: u32,
     outgoing: Option<Outgoing<T>>,
     reset: ResetExchange,
     management: Management,
@@ -390,6 +392,7 @@ impl<T> Station<T> {
             rests_until: None,
             paused_until: None,
             rows: 0,
+            refusals: 0,
             outgoing: None,
             reset: ResetExchange::default(),
             management: Management::default(),
@@ -610,6 +613,11 @@ impl<T> Station<T> {
         for peer in &mut self.peers {
             peer.paused_until = peer.paused_until.filter(|until| *until > now);
             peer.plain_until = peer.plain_until.filter(|until| *until > now);
+        }
+        for number in 0..self.peers.len() {
+            if self.peers[number].link.is_kept_in_vain(now) {
+                self.lose_link(number);
+            }
         }
         self.receive_broken(now);
         if self.phase == Phase::Free {
