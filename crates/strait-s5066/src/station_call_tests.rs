@@ -600,3 +600,25 @@ fn what_was_acknowledged_behind_a_gap_comes_when_its_link_ends_in_order_and_once
         }
     }
 }
+
+#[test]
+fn with_some_peers_all_is_as_in_edition_3_and_long_numbers_with_the_others() {
+    let station = |number: usize| Settings {
+        edition_3: Vec::from_iter((number == 0).then_some(address(1))),
+        ..settings(number)
+    };
+    let air = Air::at(9600, 0.0);
+    let mut world = World::new(air, (0..3).map(station).collect());
+    for (from, to) in [(0, 1), (1, 0), (0, 2)] {
+        world.offer(from, to, 100, true);
+        world.run(world.now + Duration::from_secs(30));
+    }
+    let long = |one: usize, other: usize| {
+        let view = world.stations[one].link_view(other);
+        view.map(|view| (view.linked, view.long))
+    };
+    // Whoever calls, and whatever the other one says of itself.
+    assert_eq!([long(0, 1), long(1, 0)], [Some((true, false)); 2]);
+    assert_eq!([long(0, 2), long(2, 0)], [Some((true, true)); 2]);
+    assert!(!world.stations[0].is_ours(1));
+}

@@ -63,6 +63,10 @@ pub struct HfConfig {
     /// Numbers of 16 bits with neighbours that have them, too; else all is as in Edition 3.
     #[serde(default = "yes")]
     pub long_numbers: bool,
+    /// Names of neighbours with which all is as in Edition 3 in spite of that: they mean something
+    /// else by the bits that it reserves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edition_3: Vec<String>,
     /// Data goes with the call to a neighbour that is known to have long numbers, instead of after
     /// its answer.
     #[serde(default = "yes")]
@@ -402,7 +406,13 @@ impl HfConfig {
 impl PortConfig {
     /// The station's settings and the addresses of its neighbours, in their order.
     pub(crate) fn station(&self) -> Option<(Settings, Vec<Address>)> {
-        Some((self.hf.as_ref()?.settings(), self.stations()))
+        let hf = self.hf.as_ref()?;
+        let named = hf.edition_3.iter().map(|name| self.station_of(name));
+        let settings = Settings {
+            edition_3: named.collect(),
+            ..hf.settings()
+        };
+        Some((settings, self.stations()))
     }
 
     /// The address of a neighbour's station.
@@ -454,6 +464,10 @@ impl PortConfig {
         if let Some(probe) = hf.probe.iter().find(|probe| !names(&probe.to)) {
             let message = format!("no neighbour `{}`", probe.to);
             return Err(invalid(self.place("hf.probe to"), message));
+        }
+        if let Some(name) = hf.edition_3.iter().find(|name| !names(name)) {
+            let message = format!("no neighbour `{name}`");
+            return Err(invalid(self.place("hf.edition_3"), message));
         }
         self.validate_stations(hf.address.parse().into_iter().collect())
     }

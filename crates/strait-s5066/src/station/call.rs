@@ -74,7 +74,9 @@ impl<T> Station<T> {
 
     /// Whether what nodes of ours add is said to a peer, and heeded.
     pub(super) fn knows_ours(&self, number: usize) -> bool {
-        self.settings.long_numbers && self.peers[number].plain_until.is_none()
+        let peer = &self.peers[number];
+        let plain = peer.plain_until.is_some() || self.settings.edition_3.contains(&peer.address);
+        self.settings.long_numbers && !plain
     }
 
     /// An epoch that no frames went under yet.

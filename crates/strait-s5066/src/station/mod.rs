@@ -55,6 +55,9 @@ pub struct Settings {
     pub call_pause: Duration,
     /// Long numbers are offered to peers, and taken, and with them data that comes with calls.
     pub long_numbers: bool,
+    /// Peers with which there are none, whatever they say: they may mean something else by the bits
+    /// that Edition 3 reserves.
+    pub edition_3: Vec<Address>,
     /// Data goes with calls to peers that are known to take it.
     pub early_data: bool,
     /// Edition 3's window, 1 to 128.
@@ -82,6 +85,7 @@ impl Settings {
             calls_max: 4,
             call_pause: Duration::from_secs(30),
             long_numbers: true,
+            edition_3: Vec::new(),
             early_data: true,
             window: crate::arq::SHORT_WINDOW_MAX,
             segment_octets_max: SEGMENT_OCTETS_MAX,

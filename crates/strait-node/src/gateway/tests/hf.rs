@@ -119,6 +119,27 @@ fn multicast_goes_to_its_group_without_arq_and_repeated() {
 }
 
 #[test]
+fn with_a_neighbour_that_is_named_all_is_as_in_edition_3() {
+    for (keys, first) in [("", 0x1e), ("edition_3 = [\"b\"]", 0x10)] {
+        let mut a = radio(keys);
+        let packet = udp("10.1.0.2", "10.2.0.2", 100, 0);
+        a.handle(Instant::ZERO, frame(PortId::HOST, &packet));
+        let sent = send_into_the_void(&mut a, Instant::from_secs(2));
+        let calls = d_pdus(&sent);
+        let octets = calls[0].body.segment().map(|it| it.octets);
+        assert_eq!(octets, Some(&[first][..]), "{keys}");
+    }
+    let node = NODE.replace("KEYS", "edition_3 = [\"c\"]");
+    let config: NodeConfig = config_text::parse("test.toml", &node).unwrap();
+    let told = config.validate().unwrap_err().to_string();
+    let expected = "no neighbour `c`";
+    assert!(
+        told.contains("hf.edition_3") && told.contains(expected),
+        "{told}"
+    );
+}
+
+#[test]
 fn a_call_that_nobody_answers_costs_the_whole_queue_where_that_is_wanted() {
     let drop_all = "unanswered = 2, give_up = { lost_link = true }";
     for (keys, dropped) in [(drop_all, 5), ("unanswered = 2", 0)] {
