@@ -698,3 +698,23 @@ fn a_link_is_not_lost_by_turns_that_met_others_while_its_other_end_uses_it() {
     // Found by the swarm.
     storm(21529);
 }
+
+#[test]
+fn by_turns_two_that_have_more_and_more_for_each_other_let_others_in() {
+    // Found by the swarm: a link was given up whose caller waited for minutes.
+    storm(1_000_253);
+    for both in [false, true] {
+        let mut world = net(3, Access::Turns);
+        for _ in 0..1000 {
+            world.offer(0, 1, 1000, true);
+            if both {
+                world.offer(1, 0, 1000, true);
+            }
+        }
+        world.run(Instant::from_secs(60));
+        world.offer(2, 0, 200, true);
+        let mark = world.tickets - 1;
+        world.run(Instant::from_secs(60 + 200));
+        assert!(world.marks(0).contains(&mark), "{both}");
+    }
+}

@@ -115,6 +115,8 @@ pub(super) struct Share {
     unknown: u32,
     /// The peer with whom answers go to and fro, and since when.
     exchange: Option<(usize, Instant)>,
+    /// By turns: the peer with whom the air is ours alone, and since when.
+    held: Option<(usize, Instant)>,
     /// When all know of the end of the last transmission, ours or another's.
     pub(super) ended: Instant,
 }
@@ -197,6 +199,10 @@ impl<T> Station<T> {
             }
             Access::Slots(slots) => self.own_slot(slots, self.share.crowding),
             Access::Csma(csma) => self.contend(csma) + self.slot(csma) * later,
+            Access::Turns if self.lets_in(self.now, on_air.peer) => {
+                self.share.held = None;
+                self.draw_turn()
+            }
             Access::Turns if on_air.answers || later > 0 => self.answer_time(),
             Access::Turns => self.settings.guard,
         }
@@ -211,11 +217,19 @@ impl<T> Station<T> {
         self.share.ended = self.share.ended.max(now);
         self.note_exchange(owed);
         match (self.settings.access, self.spoke) {
-            (Access::Turns, Some(_)) => self.settings.guard,
+            (Access::Turns, Some(number)) => {
+                let known = self.share.held.filter(|held| held.0 == number);
+                self.share.held = known.or(Some((number, self.on_since)));
+                if owed.is_none() && self.lets_in(now, number) {
+                    self.share.held = None;
+                    return self.draw_turn();
+                }
+                self.settings.guard
+            }
             (_, _) if owed.is_some() => self.settings.guard,
             (Access::Turns, None) => {
-                let times = 1 + self.chance.below(TURNS_DRAWN.into()) as u32;
-                self.answer_time() * times
+                self.share.held = None;
+                self.draw_turn()
             }
             (Access::Slots(slots), _) => {
                 if self.share.understood == Some(true) {
@@ -452,9 +466,25 @@ impl<T> Station<T> {
         });
     }
 
+    /// By turns, what a station waits that wasn't spoken to.
+    fn draw_turn(&mut self) -> Duration {
+        self.answer_time() * (1 + self.chance.below(TURNS_DRAWN.into()) as u32)
+    }
+
+    /// Whether this station and a peer have had the air for themselves for so long, by turns, that
+    /// others get in now.
+    fn lets_in(&self, now: Instant, with: usize) -> bool {
+        let held = self.share.held.filter(|held| held.0 == with);
+        let long = held.is_some_and(|(_, since)| now.since(since) >= self.settings.turn_max);
+        long && self.nodes() > 1 && self.settings.access == Access::Turns
+    }
+
     /// Whether a transmission to a peer that begins now is to say what it owes and nothing else:
     /// two that have more and more for each other would never let others in.
     pub(super) fn is_brief(&mut self, now: Instant, to: usize) -> bool {
+        if self.to_answer == Some(to) && self.lets_in(now, to) {
+            return true;
+        }
         match (self.settings.access, self.share.exchange) {
             (Access::Csma(csma), Some((with, since))) if with == to => {
                 now.since(since) >= csma.exchange
