@@ -211,7 +211,11 @@ impl<T> Station<T> {
         // A caller whose data came knows what it waits for; another may not have heard us.
         let early = says.is_some_and(|says| says.epoch.is_some());
         let data_comes = self.answer_time() * 2 + self.longest_wait();
+        // One that has carried data is renewed by its caller's word.
+        let link = &self.peers[number].link;
+        let kept = link.is_exclusive() && link.carries();
         let unheard = match exclusive {
+            true if kept => None,
             // Nobody else is served meanwhile: that lasts no longer than its data takes to come.
             true => Some((data_comes, data_comes * 2)),
             false => (!early).then(|| (self.patience(), self.patience_at_most())),
