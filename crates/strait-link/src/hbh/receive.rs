@@ -74,8 +74,11 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// Numbers that a sender may be ahead: what a map tells of, and the missing one.
     const AHEAD_MAX: u16 = Map::BITS_MAX as u16 + 1;
-    /// Transmissions lost in a row. What is further ahead counts when a second one says so.
-    const SERIALS_MAX: u16 = 64;
+    /// Transmissions that an outage may swallow: a window, sent again for a minute or more. What is
+    /// further ahead counts when a second one says so.
+    const SERIALS_MAX: u16 = 1024;
+    /// Of these, how many count for the share that is lost.
+    const LOSSES_MAX: u16 = 64;
     /// After so many acknowledgements alone none is held back for a packet that takes it along.
     const LONELY: u8 = 4;
     /// An acknowledgement not older than that measures the round trip.
@@ -137,7 +140,7 @@ impl Receiver {
         if (since as i16) <= 0 || !self.is_near(serial) {
             return;
         }
-        (1..since.min(Self::SERIALS_MAX)).for_each(|_| self.loss.count(true));
+        (1..since.min(Self::LOSSES_MAX)).for_each(|_| self.loss.count(true));
         self.loss.count(false);
         self.newest = serial;
         self.newest_at = now;

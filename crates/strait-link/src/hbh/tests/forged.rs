@@ -54,7 +54,7 @@ fn a_serial_that_nobody_sent_holds_nothing_up() {
     let mut octets = Vec::new();
     let socket = |last| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 9, 9, last)), 7);
     ip::build_udp(socket(1), socket(2), 0, 64, 0, 0, &[9, 9], &mut octets);
-    for ahead in [1, 64, 65, 1000, 0x7fff] {
+    for ahead in [1, 64, 1024, 1025, 0x7fff] {
         for seq in [20, 25, 115] {
             let content = Content {
                 data: Some((header(seq, 19 + ahead), &octets)),
@@ -64,6 +64,15 @@ fn a_serial_that_nobody_sent_holds_nothing_up() {
             // Where it takes the number of a packet, that may be the one that is missing.
             assert!(came >= 39, "{ahead} {seq}: {came}");
         }
+    }
+}
+
+#[test]
+fn behind_an_outage_one_frame_tells_of_all_that_was_lost() {
+    for (lost, newest) in [(1023, 1023), (1024, u16::MAX)] {
+        let mut receiver = Receiver::new(&Settings::default());
+        receiver.judge(ms(1), &header(0, lost));
+        assert_eq!(receiver.ack(ms(1), false).newest, newest);
     }
 }
 
