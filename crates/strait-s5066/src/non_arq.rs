@@ -9,11 +9,19 @@ use strait_core::{Duration, Instant};
 use crate::address::Address;
 use crate::d_pdu::NonArq;
 
+mod order;
+
+use order::Order;
+
 /// C_PDUs that are put together at a time, from all senders.
 const PARTIAL_MAX: usize = 16;
 
 /// C_PDUs that a repeat is known of.
 const RECENT_MAX: usize = 64;
+
+/// How long a C_PDU that is to be delivered in order waits at most, or is waited for, whatever
+/// windows are stated: a field of 16 bits could say nine hours.
+const HOLD_MAX: Duration = Duration::from_secs(900);
 
 /// A C_PDU being received.
 #[derive(Debug)]
@@ -26,11 +34,14 @@ struct Partial {
     damaged: Vec<(usize, usize)>,
     to: Address,
     until: Instant,
+    in_order: bool,
+    /// Those behind it that are to be delivered in order wait for it until then.
+    holds: Instant,
 }
 
-/// A C_PDU that didn't become whole in its time: what came of it, damaged or not.
+/// A C_PDU that is handed on: whole, or what came of it in its time, damaged or not.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Broken {
+pub(crate) struct Came {
     pub(crate) from: Address,
     pub(crate) to: Address,
     pub(crate) expedited: bool,
@@ -47,37 +58,62 @@ struct Key {
     c_pdu: u16,
 }
 
+impl Key {
+    fn of(from: Address, piece: &NonArq<'_>) -> Self {
+        Self {
+            from,
+            expedited: piece.expedited,
+            c_pdu: piece.c_pdu,
+        }
+    }
+}
+
 /// Puts C_PDUs together, and knows which it has handed on.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
     partial: VecDeque<Partial>,
     recent: VecDeque<(Key, Instant)>,
-    told: VecDeque<Broken>,
+    order: Order,
+    ready: VecDeque<Came>,
     /// C_PDUs that didn't become whole in their time.
     pub(crate) broken: u64,
 }
 
 impl Assembler {
-    /// Takes a segment; gives the C_PDU once it is whole and right, and only once.
-    pub(crate) fn take(
+    /// Takes a segment. The C_PDU is handed on once it is whole and right and its turn has come,
+    /// and only once.
+    pub(crate) fn take(&mut self, now: Instant, from: Address, to: Address, piece: &NonArq<'_>) {
+        self.forget(now);
+        if let Some(whole) = self.put_together(now, from, to, piece) {
+            self.remember(whole.key, whole.until);
+            self.hand_on(now, whole);
+        }
+        self.release(now);
+    }
+
+    /// A number was taken by what isn't put together here: nothing in order waits for it.
+    pub(crate) fn pass(&mut self, now: Instant, from: Address, piece: &NonArq<'_>) {
+        let key = Key::of(from, piece);
+        if self.order.counts(key) && !self.is_repeat(key) {
+            self.remember(key, now + window(piece).min(HOLD_MAX));
+            self.settle(key);
+            self.release(now);
+        }
+    }
+
+    fn put_together(
         &mut self,
         now: Instant,
         from: Address,
         to: Address,
         piece: &NonArq<'_>,
-    ) -> Option<Vec<u8>> {
-        self.forget(now);
-        let key = Key {
-            from,
-            expedited: piece.expedited,
-            c_pdu: piece.c_pdu,
-        };
+    ) -> Option<Partial> {
+        let key = Key::of(from, piece);
         let (begin, size) = (usize::from(piece.offset), usize::from(piece.size));
         let end = begin + piece.segment.octets.len();
-        if end > size || self.recent.iter().any(|(recent, _)| *recent == key) {
+        if end > size || self.is_repeat(key) {
             return None;
         }
-        let until = now + Duration::from_millis(500) * u32::from(piece.window.max(1));
         let same = |partial: &Partial| partial.key == key && partial.octets.len() == size;
         let place = match self.partial.iter().position(same) {
             Some(place) => place,
@@ -92,7 +128,9 @@ impl Assembler {
                     have: Vec::new(),
                     damaged: Vec::new(),
                     to,
-                    until,
+                    until: now + window(piece),
+                    in_order: piece.in_order,
+                    holds: now + window(piece).min(HOLD_MAX),
                 });
                 self.partial.len() - 1
             }
@@ -107,25 +145,32 @@ impl Assembler {
         if partial.have != [(0, size)] {
             return None;
         }
-        let whole = self.partial.remove(place)?;
+        self.partial.remove(place)
+    }
+
+    fn is_repeat(&self, key: Key) -> bool {
+        self.recent.iter().any(|(recent, _)| *recent == key) || self.order.holds(key)
+    }
+
+    fn remember(&mut self, key: Key, until: Instant) {
         if self.recent.len() == RECENT_MAX {
             self.recent.pop_front();
         }
-        self.recent.push_back((key, whole.until));
-        Some(whole.octets)
+        self.recent.push_back((key, until));
     }
 
-    /// The next C_PDU that didn't become whole, but whose head says whom it is for.
-    pub(crate) fn poll_broken(&mut self) -> Option<Broken> {
-        self.told.pop_front()
+    /// The next C_PDU that is whole, or whose time is over and whose head says whom it is for.
+    pub(crate) fn poll(&mut self) -> Option<Came> {
+        self.ready.pop_front()
     }
 
-    /// When the next of them is given up.
+    /// When the next of them is given up, or its turn comes.
     pub(crate) fn wake(&self) -> Option<Instant> {
-        self.partial.iter().map(|partial| partial.until).min()
+        let partial = self.partial.iter().map(|partial| partial.until).min();
+        partial.into_iter().chain(self.turn_at()).min()
     }
 
-    /// Gives up what didn't become whole in its time.
+    /// Gives up what didn't become whole in its time, and hands on whose turn has come.
     pub(crate) fn forget(&mut self, now: Instant) {
         for partial in mem::take(&mut self.partial) {
             if partial.until > now {
@@ -134,16 +179,22 @@ impl Assembler {
             }
             self.broken += 1;
             // Of what nobody can tell the client, nothing is to be told.
-            if partial
-                .have
-                .iter()
-                .any(|(from, to)| *from == 0 && *to >= HEAD)
-            {
-                self.told.push_back(partial.broken());
+            let mut have = partial.have.iter();
+            if have.any(|(from, to)| *from == 0 && *to >= HEAD) {
+                self.hand_on(now, partial);
+            } else {
+                self.settle(partial.key);
             }
         }
         self.recent.retain(|(_, until)| *until > now);
+        self.order.forget(now);
+        self.release(now);
     }
+}
+
+/// How long pieces of a C_PDU may come (C.3.10 (24)).
+fn window(piece: &NonArq<'_>) -> Duration {
+    Duration::from_millis(500) * u32::from(piece.window.max(1))
 }
 
 /// Octets of a C_PDU that say whom it is for.
@@ -161,7 +212,8 @@ impl Partial {
         note(&mut self.damaged, begin, begin + octets.len());
     }
 
-    fn broken(mut self) -> Broken {
+    /// What came of it.
+    fn came(mut self) -> Came {
         let octets = mem::take(&mut self.octets);
         // What came right takes away from what came damaged.
         let mut damaged = Vec::new();
@@ -184,7 +236,7 @@ impl Partial {
                 .map(|(from, to)| (*from as u16, (to - from) as u16))
                 .collect()
         };
-        Broken {
+        Came {
             from: self.key.from,
             expedited: self.key.expedited,
             to: self.to,
@@ -249,8 +301,10 @@ mod tests {
         let mut assembler = Assembler::default();
         let (from, now) = (Address::new(1), Instant::ZERO);
         let to = Address::new(2);
-        let mut take =
-            |at, offset, octets| assembler.take(at, from, to, &piece(5, offset, octets, 6));
+        let mut take = |at, offset, octets| {
+            assembler.take(at, from, to, &piece(5, offset, octets, 6));
+            assembler.poll().map(|came| came.octets)
+        };
         assert_eq!(take(now, 4, b"ef"), None);
         assert_eq!(take(now, 0, b"ab"), None);
         assert_eq!(take(now, 0, b"ab"), None);
@@ -270,19 +324,20 @@ mod tests {
         damaged.segment.intact = false;
         // 0 to 6 right, 8 to 12 damaged, of which 8 to 10 came right by a copy; then nothing.
         for piece in [piece(7, 0, b"abcdef", 20), damaged, piece(7, 8, b"IJ", 20)] {
-            assert_eq!(assembler.take(now, from, to, &piece), None);
+            assembler.take(now, from, to, &piece);
         }
         // Of this one nobody knows whom it is for.
-        assert_eq!(assembler.take(now, from, to, &piece(8, 4, b"ef", 6)), None);
+        assembler.take(now, from, to, &piece(8, 4, b"ef", 6));
+        assert_eq!(assembler.poll(), None);
         let end = now + Duration::from_secs(10);
         assert_eq!(assembler.wake(), Some(end));
         assembler.forget(end);
-        let broken = assembler.poll_broken().expect("one");
+        let broken = assembler.poll().expect("one");
         assert_eq!(&broken.octets[..12], b"abcdef\0\0IJkl");
         assert_eq!(broken.damaged, [(10, 2)]);
         assert_eq!(broken.missing, [(6, 2), (12, 8)]);
         assert_eq!((broken.from, broken.to), (from, to));
-        assert_eq!(assembler.poll_broken(), None);
+        assert_eq!(assembler.poll(), None);
         assert_eq!(assembler.broken, 2);
     }
 
@@ -292,15 +347,10 @@ mod tests {
         let from = Address::new(1);
         let end = Instant::from_secs(10);
         let before = Instant::from_nanos(end.as_nanos() - 1);
-        assert_eq!(
-            assembler.take(Instant::ZERO, from, from, &piece(1, 0, b"a", 3)),
-            None
-        );
-        assert_eq!(
-            assembler.take(before, from, from, &piece(1, 1, b"b", 3)),
-            None
-        );
-        assert_eq!(assembler.take(end, from, from, &piece(1, 2, b"c", 3)), None);
+        assembler.take(Instant::ZERO, from, from, &piece(1, 0, b"a", 3));
+        assembler.take(before, from, from, &piece(1, 1, b"b", 3));
+        assembler.take(end, from, from, &piece(1, 2, b"c", 3));
+        assert_eq!(assembler.poll(), None);
         assert_eq!(assembler.broken, 1);
         for number in 0..40 {
             assembler.take(end, from, from, &piece(number, 0, b"a", 3));

@@ -412,6 +412,91 @@ fn data_without_arq_has_a_time_that_runs_out() {
     assert_eq!(station.next_c_pdus, [plain, (expedited + 1) % 4096]);
 }
 
+/// C.2 (1)–(6), C.3.10 (11): the flag says what the client asked for, on each piece and copy.
+#[test]
+fn data_without_arq_says_whether_it_is_in_order() {
+    for in_order in [false, true] {
+        let mut station = listener();
+        station.offer(Offer {
+            to: 0,
+            c_pdu: alloc::vec![0; 3000],
+            arq: false,
+            expedited: false,
+            urgent: false,
+            in_order,
+            copies: 2,
+            ticket: 1,
+        });
+        let now = station.now + Duration::from_secs(20);
+        let says: Vec<u8> = speak(&mut station, now).concat();
+        let mut rest = &says[..];
+        let mut count = 0;
+        while let Ok((d_pdu, octets)) = parse(rest, true) {
+            let Body::NonArq(piece) = d_pdu.body else {
+                unreachable!("{d_pdu:?}")
+            };
+            assert_eq!(piece.in_order, in_order);
+            count += 1;
+            rest = &rest[octets..];
+        }
+        assert!(count >= 3 && rest.is_empty());
+    }
+}
+
+/// C.3.10 (11), C.4.2 (15): a station hands on in order what came in another, once the window is
+/// over at the latest, and doesn't wait for what was for others.
+#[test]
+fn data_without_arq_in_order_comes_in_order() {
+    let piece = |c_pdu, to, in_order| {
+        let number = [c_pdu as u8; 4];
+        let body = Body::NonArq(NonArq {
+            expedited: false,
+            c_pdu,
+            in_order,
+            group: false,
+            size: 4,
+            offset: 0,
+            window: 20,
+            segment: Segment::whole(&number),
+        });
+        let mut out = Vec::new();
+        let d_pdu = DPdu {
+            eow: 0,
+            eot: 2,
+            to,
+            from: PEER,
+            body,
+        };
+        d_pdu.put(&mut out);
+        out
+    };
+    let came = |station: &mut Station<u32>| {
+        let came = core::iter::from_fn(|| station.poll_received());
+        came.map(|it| it.c_pdu[0]).collect::<Vec<_>>()
+    };
+    for (in_order, expected) in [(true, [1, 2, 3]), (false, [1, 3, 2])] {
+        let mut station = listener();
+        for number in [1, 3, 2] {
+            turn(&mut station, &piece(number, OWN, in_order));
+        }
+        assert_eq!(came(&mut station), expected);
+        turn(&mut station, &piece(5, OWN, in_order));
+        let after = if in_order { &[][..] } else { &[5] };
+        assert_eq!(came(&mut station), after);
+        turn(&mut station, &piece(4, Address::new(77), in_order));
+        turn(&mut station, &piece(7, OWN, true));
+        assert_eq!(came(&mut station), if in_order { [5] } else { [7] });
+        if in_order {
+            let mut wakes = core::iter::from_fn(|| {
+                let at = station.wake()?;
+                station.advance(at);
+                Some(came(&mut station))
+            });
+            assert_eq!(wakes.find(|came| !came.is_empty()), Some(Vec::from([7])));
+        }
+    }
+}
+
 /// C.3.10 (24): nothing of a C_PDU goes once its time is over.
 #[test]
 fn data_without_arq_whose_time_is_over_does_not_go_on() {

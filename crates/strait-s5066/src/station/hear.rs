@@ -132,6 +132,10 @@ impl<T> Station<T> {
         let ours = d_pdu.to == self.settings.own;
         let group = d_pdu.to == Address::BROADCAST || self.settings.groups.contains(&d_pdu.to);
         if !ours && !group {
+            if let Body::NonArq(piece) = &d_pdu.body {
+                self.assembler.pass(now, d_pdu.from, piece);
+                self.receive_assembled(now);
+            }
             return;
         }
         let Some(number) = known(d_pdu.from) else {
@@ -370,37 +374,30 @@ impl<T> Station<T> {
         let alone = piece.offset == 0 && piece.segment.octets.len() == usize::from(piece.size);
         let control = CPdu::parse(piece.segment.octets)
             .filter(|c_pdu| whole && alone && piece.expedited && !matches!(c_pdu, CPdu::Data(_)));
-        if let Some(c_pdu) = control {
-            return self.take_control(now, number, c_pdu);
-        }
         let from = self.peers[number].address;
-        if let Some(c_pdu) = self.assembler.take(now, from, to, piece) {
-            self.receive(Received {
-                from: number,
-                to,
-                arq: false,
-                expedited: piece.expedited,
-                c_pdu,
-                damaged: Vec::new(),
-                missing: Vec::new(),
-            });
+        if let Some(c_pdu) = control {
+            self.assembler.pass(now, from, piece);
+            self.take_control(now, number, c_pdu);
+        } else {
+            self.assembler.take(now, from, to, piece);
         }
+        self.receive_assembled(now);
     }
 
-    /// Hands on what didn't become whole in its time.
-    pub(super) fn receive_broken(&mut self, now: Instant) {
+    /// Hands on what came without ARQ: what is whole, and what didn't become so in its time.
+    pub(super) fn receive_assembled(&mut self, now: Instant) {
         self.assembler.forget(now);
-        while let Some(broken) = self.assembler.poll_broken() {
+        while let Some(came) = self.assembler.poll() {
             let mut peers = self.peers.iter();
-            if let Some(from) = peers.position(|peer| peer.address == broken.from) {
+            if let Some(from) = peers.position(|peer| peer.address == came.from) {
                 self.receive(Received {
                     from,
-                    to: broken.to,
+                    to: came.to,
                     arq: false,
-                    expedited: broken.expedited,
-                    c_pdu: broken.octets,
-                    damaged: broken.damaged,
-                    missing: broken.missing,
+                    expedited: came.expedited,
+                    c_pdu: came.octets,
+                    damaged: came.damaged,
+                    missing: came.missing,
                 });
             }
         }

@@ -623,7 +623,7 @@ impl<T> Station<T> {
                 self.lose_link(number);
             }
         }
-        self.receive_broken(now);
+        self.receive_assembled(now);
         if self.phase == Phase::Free {
             self.break_idle(now);
         }

@@ -41,6 +41,7 @@ pub(super) struct Outgoing<T> {
     /// Its number, and the end of the time in which its pieces go, once it has begun to leave.
     window: Option<(u16, Instant)>,
     octets: Vec<u8>,
+    in_order: bool,
     offset: usize,
     copies: u32,
     /// None once it is given up.
@@ -56,6 +57,7 @@ impl<T> Outgoing<T> {
         Self {
             window: None,
             octets: offer.c_pdu,
+            in_order: offer.in_order,
             offset: 0,
             copies: offer.copies.max(1),
             ticket: Some(offer.ticket),
@@ -663,7 +665,7 @@ impl<T> Station<T> {
         let piece = NonArq {
             expedited: outgoing.expedited,
             c_pdu,
-            in_order: false,
+            in_order: outgoing.in_order,
             group: peer.address.is_group(),
             size: outgoing.octets.len() as u16,
             offset: outgoing.offset as u16,
