@@ -9,9 +9,6 @@ use alloc::vec::Vec;
 
 use crate::eow::{Eow, Response};
 
-/// Times that a message is sent.
-const TRIES_MAX: u8 = 4;
-
 /// Messages that wait: one of ours, an answer to theirs, and what ends ours.
 const WAITING_MAX: usize = 3;
 
@@ -27,7 +24,7 @@ pub(crate) struct Message {
 struct Waiting {
     message: Message,
     frame: u8,
-    tries: u8,
+    tries: u32,
     /// To be sent, again or first.
     due: bool,
 }
@@ -165,11 +162,11 @@ impl Management {
         Some(News::Acknowledged(first.message.eow))
     }
 
-    /// No answer came.
-    pub(crate) fn miss(&mut self) -> Option<News> {
+    /// No answer came. The message goes again, `repeats` times at most (C.6.4.2 (10) and (11)).
+    pub(crate) fn miss(&mut self, repeats: u32) -> Option<News> {
         let first = self.waiting.front_mut().filter(|first| first.tries > 0)?;
         first.due = true;
-        if first.tries < TRIES_MAX {
+        if first.tries <= repeats {
             return None;
         }
         let first = self.waiting.pop_front()?;
@@ -217,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_goes_until_it_is_acknowledged_and_four_times_at_most() {
+    fn a_message_goes_until_it_is_acknowledged_and_as_often_as_is_configured() {
         let mut ours = Management::default();
         ours.say(message(1), false);
         assert_eq!(ours.next(), due(0, 1));
@@ -225,18 +222,21 @@ mod tests {
         assert!(ours.is_open());
         // Another number isn't its.
         assert_eq!(ours.acknowledge(1, false), None);
-        assert_eq!(ours.miss(), None);
+        assert_eq!(ours.miss(3), None);
         assert_eq!(ours.next(), due(0, 1));
         let acknowledged = News::Acknowledged(Eow::Capability(1));
         assert_eq!(ours.acknowledge(0, false), Some(acknowledged));
         assert!(!ours.is_open());
-        ours.say(message(2), false);
-        for _ in 0..3 {
-            assert_eq!(ours.next(), due(1, 2));
-            assert_eq!(ours.miss(), None);
+        for (frame, repeats) in [(1, 3), (2, 0), (3, 15)] {
+            ours.say(message(2), false);
+            for _ in 0..repeats {
+                assert_eq!(ours.next(), due(frame, 2));
+                assert_eq!(ours.miss(repeats), None);
+            }
+            assert_eq!(ours.next(), due(frame, 2));
+            let given_up = News::GivenUp(Eow::Capability(2));
+            assert_eq!(ours.miss(repeats), Some(given_up));
         }
-        assert_eq!(ours.next(), due(1, 2));
-        assert_eq!(ours.miss(), Some(News::GivenUp(Eow::Capability(2))));
     }
 
     #[test]

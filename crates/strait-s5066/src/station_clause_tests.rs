@@ -497,6 +497,22 @@ fn data_without_arq_in_order_comes_in_order() {
     }
 }
 
+/// C.6.4.2 (10), (11): a message that nobody acknowledges goes again as often as is configured.
+#[test]
+fn a_message_without_an_answer_goes_again_as_often_as_is_configured() {
+    for repeats in [0, 1, 3, 5] {
+        let mut station = listener();
+        station.settings.message_repeats = repeats;
+        let mut says = turn(&mut station, &message(5 << 8, 0));
+        for _ in 0..20 {
+            let now = station.now + Duration::from_secs(20);
+            says.extend(speak(&mut station, now));
+        }
+        let messages = says.iter().filter(|d_pdu| order(d_pdu) == 0x305);
+        assert_eq!(messages.count(), 1 + repeats as usize, "{says:?}");
+    }
+}
+
 /// C.3.10 (24): nothing of a C_PDU goes once its time is over.
 #[test]
 fn data_without_arq_whose_time_is_over_does_not_go_on() {

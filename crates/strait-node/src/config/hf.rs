@@ -54,6 +54,9 @@ pub struct HfConfig {
     /// Transmissions without an answer after which a link is taken for lost; 6 if absent.
     #[serde(default)]
     pub unanswered: Option<u32>,
+    /// Times that a management message goes again without an answer, 0 to 15; 3 if absent.
+    #[serde(default)]
+    pub message_repeats: Option<u32>,
     /// The longest segment; 1023 octets if absent.
     #[serde(default)]
     pub segment: Option<Octets>,
@@ -266,6 +269,7 @@ impl HfConfig {
             guard: time(self.guard, usual.guard),
             answer_margin: time(self.answer_margin, usual.answer_margin),
             unanswered_max: self.unanswered.unwrap_or(usual.unanswered_max),
+            message_repeats: self.message_repeats.unwrap_or(usual.message_repeats),
             long_numbers: self.long_numbers,
             early_data: self.early_data,
             access: self.access(usual.own),
@@ -348,6 +352,11 @@ impl HfConfig {
                     .is_some_and(|turns| !(1..=100).contains(&turns)),
                 "hf.unanswered",
                 "must be 1 to 100",
+            ),
+            (
+                self.message_repeats.is_some_and(|repeats| repeats > 15),
+                "hf.message_repeats",
+                "must be 15 at most",
             ),
             (
                 self.probe.iter().any(ProbeConfig::is_wrong),
@@ -491,5 +500,42 @@ impl PortConfig {
             known.push(address);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::{String, ToString};
+
+    use super::*;
+    use crate::config::NodeConfig;
+    use crate::config_text;
+
+    /// What the station of a port with these keys goes by, or why it can't.
+    fn settings(keys: &str) -> Result<Settings, String> {
+        let text = format!(
+            "name = \"a\"\n[host]\n[[port]]\nname = \"hf\"\nkind = \"hf\"\n\
+             neighbours = [{{ name = \"b\", hf = \"0.0.0.3\" }}]\n\
+             [port.hf]\naddress = \"0.0.0.2\"\n{keys}\n"
+        );
+        let config: NodeConfig = config_text::parse("a.toml", &text).map_err(|e| e.to_string())?;
+        config.validate().map_err(|e| e.to_string())?;
+        let settings = config.ports[0].station().map(|station| station.0);
+        settings.ok_or_else(String::new)
+    }
+
+    /// STANAG 5066 C.6.4.2 (11): configurable, and 3 if it isn't said.
+    #[test]
+    fn messages_are_repeated_as_often_as_is_configured() {
+        let repeats = |keys| settings(keys).map(|it| it.message_repeats);
+        assert_eq!(repeats(""), Ok(3));
+        assert_eq!(repeats("message_repeats = 0"), Ok(0));
+        assert_eq!(repeats("message_repeats = 15"), Ok(15));
+        let error = repeats("message_repeats = 16").expect_err("too many");
+        assert!(
+            error.contains("hf.message_repeats") && error.contains("15 at most"),
+            "{error}"
+        );
     }
 }

@@ -599,7 +599,8 @@ impl<T> Station<T> {
     /// An answer ended, or didn't come: a message of ours that it didn't acknowledge goes again.
     /// Whether a confirmation was waited for, too.
     pub(super) fn miss_message(&mut self, number: usize) -> bool {
-        if let Some(news) = self.peers[number].management.miss() {
+        let repeats = self.settings.message_repeats;
+        if let Some(news) = self.peers[number].management.miss(repeats) {
             self.take_news(number, &news, false);
         }
         self.miss_confirmation(number)

@@ -49,6 +49,8 @@ pub struct Settings {
     /// Turns without an answer after which a link is taken for lost, as many again if its other end
     /// uses it meanwhile.
     pub unanswered_max: u32,
+    /// Times that a management message goes again without an answer.
+    pub message_repeats: u32,
     /// Calls in a row before a pause.
     pub calls_max: u32,
     /// The pause after them, in a net twice that from the second row on.
@@ -82,6 +84,7 @@ impl Settings {
             guard: Duration::from_millis(50),
             answer_margin: Duration::from_secs(1),
             unanswered_max: 6,
+            message_repeats: 3,
             calls_max: 4,
             call_pause: Duration::from_secs(30),
             long_numbers: true,
