@@ -469,6 +469,47 @@ fn a_lost_acknowledgement_costs_a_question_and_no_copy() {
 }
 
 #[test]
+fn who_is_kept_from_answering_is_not_taken_for_lost_as_soon() {
+    // Found by the swarm: a third station that heard nobody began after each turn, before the
+    // answer to it.
+    let station = |number: usize| Settings {
+        idle: Duration::from_secs(600),
+        ..of_net(number, by_address())
+    };
+    let mut world = World::new(Air::at(9600, 0.0), (0..3).map(station).collect());
+    world.offer(0, 1, 300, true);
+    world.run(Instant::from_secs(30));
+    world.deaf[1][0] = true;
+    world.offer(0, 1, 300, true);
+    let word = Body::Warning {
+        received: 0,
+        reason: 0,
+    };
+    let turns = 2 * world.stations[0].settings.unanswered_max - 1;
+    for turn in 0..turns {
+        while !matches!(world.stations[0].phase, Phase::Awaiting(_)) {
+            let next = world.next_event().expect("a turn");
+            world.run(next);
+        }
+        world.run(world.now + Duration::from_millis(500));
+        let now = world.now;
+        world.stations[0].hear_carrier(now, true);
+        world.stations[0].hear(now, &of([2, 1], word));
+        world.stations[0].hear_carrier(now, false);
+        world.settle(0);
+        assert_eq!(world.stations[0].peers[1].unanswered, turn + 1);
+    }
+    world.deaf[1][0] = false;
+    world.run(world.now + Duration::from_secs(60));
+    assert_eq!(world.outcomes[0], [(0, true), (1, true)]);
+    // It is, if it never answers.
+    world.deaf[1][0] = true;
+    world.offer(0, 1, 300, true);
+    world.run(world.now + Duration::from_secs(600));
+    assert_eq!(world.outcomes[0].last(), Some(&(2, false)));
+}
+
+#[test]
 fn over_a_one_way_link_a_net_gives_up_and_serves_the_others() {
     let mut world = net(4, by_address());
     // 0 hears nobody but 2; everybody hears 0.

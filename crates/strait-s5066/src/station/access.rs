@@ -372,6 +372,12 @@ impl<T> Station<T> {
         begins <= self.share.ended + self.settings.guard + self.slot(csma)
     }
 
+    /// Whether what was heard last began when the answer to the transmission before was due, and
+    /// some of it was understood.
+    pub(super) fn is_understood_answer(&self) -> bool {
+        self.share.answers && self.share.understood == Some(true)
+    }
+
     /// Whether what a peer didn't answer, so many times in a row, may have met others, and says
     /// nothing of the channel. If something came in the answer's slot that nobody could understand,
     /// that met ours, or another's met the answer; but not so often that a link would be lost for

@@ -50,7 +50,8 @@ impl<T> Station<T> {
         let lasted = now.since(self.on_since);
         self.end_measuring(self.speaker);
         self.put_off(now);
-        match self.speaker.take() {
+        let speaker = self.speaker.take();
+        match speaker {
             Some(number) => self.peers[number].air.1 += lasted,
             None => self.others += lasted,
         }
@@ -77,7 +78,8 @@ impl<T> Station<T> {
                 }
                 self.take_answer(now, number);
             } else if awaited {
-                self.miss_answer(now, number);
+                let kept = self.is_understood_answer() && speaker != Some(number);
+                self.miss_answer(now, number, kept);
                 missed = Some(number);
             }
         }

@@ -206,7 +206,7 @@ struct Peer<T> {
     answered: bool,
     /// Turns without an answer.
     unanswered: u32,
-    /// Those of them since it used the link last.
+    /// Those of them since it used the link last that nobody kept it from answering.
     unheard: u32,
     /// Its link, or calls to it, were given up, and it wasn't heard since.
     silent: bool,

@@ -17,21 +17,22 @@ impl<T> Station<T> {
     pub(super) fn miss_answers(&mut self, now: Instant) {
         for number in 0..self.peers.len() {
             if core::mem::take(&mut self.peers[number].awaited) {
-                self.miss_answer(now, number);
+                self.miss_answer(now, number, false);
                 let wait = self.wait_after_silence(now, number);
                 self.phase = Phase::Quiet(now + wait);
             }
         }
     }
 
-    /// Nothing was heard of a turn.
-    pub(super) fn miss_answer(&mut self, now: Instant, number: usize) {
+    /// A turn wasn't answered. A peer is `kept` from that where another began first: it listens,
+    /// and lets others end.
+    pub(super) fn miss_answer(&mut self, now: Instant, number: usize, kept: bool) {
         let (unanswered_max, silence) = (self.unanswered_max(), self.round());
         let nodes = self.nodes();
         let peer = &mut self.peers[number];
         self.stats.unanswered += 1;
         peer.unanswered += 1;
-        peer.unheard += 1;
+        peer.unheard += u32::from(!kept);
         peer.expedited.miss_answer();
         let unanswered = peer.unanswered;
         match peer.link.state {
