@@ -113,3 +113,55 @@ fn a_confirmation_of_what_was_sent_in_a_life_before_confirms_nothing_else() {
         assert_eq!(confirmations.len(), 3);
     }
 }
+
+#[test]
+fn a_word_about_what_has_not_come_is_about_something_else() {
+    for (numbers, delivered) in [(true, true), (true, false), (false, true), (false, false)] {
+        let (mut near, mut clients) = bound(numbers);
+        clients.send(&mut near, 1, &request(4, 3, arq(2), b"one"));
+        let next = near.next(|_| true).expect("data");
+        near.take_next(next.number);
+        // The first is a word of a life before, or came ahead of the station's.
+        let words = [&b"\xd0\x80\0"[..], b"\xd0\0\0"];
+        let words = if numbers {
+            words
+        } else {
+            [&b"\x21\x54one"[..], b"\x10\x54one"]
+        };
+        for word in words {
+            near.arrive(Instant::ZERO, &arrived(word, false));
+        }
+        clients.collect(&mut near);
+        assert_eq!(clients.kinds(1), [], "{numbers}");
+        near.decide(Instant::ZERO, next.number, delivered);
+        clients.collect(&mut near);
+        let told = if delivered { 22 } else { 23 };
+        assert_eq!(clients.kinds(1), [told], "{numbers}");
+    }
+}
+
+#[test]
+fn a_confirmation_that_is_all_numbers_late_confirms_nothing() {
+    let (mut near, mut clients) = bound(true);
+    let mut send = |near: &mut Sis, delivered| {
+        clients.send(near, 1, &request(4, 3, arq(2), b"one"));
+        let next = near.next(|_| true).expect("data");
+        let taken = near.take_next(next.number).expect("data");
+        near.decide(Instant::ZERO, next.number, delivered);
+        clients.collect(near);
+        (taken.c_pdu, clients.told(1))
+    };
+    for number in 0..=NUMBER {
+        let (c_pdu, _) = send(&mut near, false);
+        assert_eq!(c_pdu[4..6], number.to_be_bytes());
+    }
+    // All may still be spoken of: it goes without, and is confirmed as others are.
+    let (c_pdu, _) = send(&mut near, true);
+    assert_eq!(c_pdu, b"\0\x03\x54\x80one");
+    near.arrive(Instant::ZERO, &arrived(b"\xd0\0\0", false));
+    clients.collect(&mut near);
+    assert_eq!(clients.kinds(1), []);
+    near.arrive(Instant::ZERO, &arrived(b"\x10\x54one", false));
+    clients.collect(&mut near);
+    assert_eq!(clients.kinds(1), [22]);
+}

@@ -12,7 +12,7 @@ use super::primitive::{
 use super::{Binding, MTU, Sis};
 use crate::address::Address;
 use crate::calendar::TimeToDie;
-use crate::s_pdu::{CONFIRMS_MAX, CONFIRMS_OCTET, DataSPdu, NUMBER, confirmation, confirmations};
+use crate::s_pdu::{CONFIRMS_MAX, CONFIRMS_OCTET, DataSPdu, confirmation, confirmations};
 
 /// U_PDUs of a client that wait or are under way: when it is told to stop, when it may go on, and
 /// when more are dropped without a word.
@@ -55,8 +55,13 @@ pub(super) struct Undecided {
     peer: usize,
     expedited: bool,
     confirmation: u8,
+    /// By which a node of ours confirms it.
+    compact: Option<u16>,
     /// The node has it; its client hasn't said so.
     arrived: bool,
+    /// Whether its client has it, as a word said that came ahead of the node's. Until then it may
+    /// be about something else.
+    word: Option<bool>,
     /// The station was told to give it up.
     overdue: bool,
     asked: Instant,
@@ -334,8 +339,14 @@ impl Sis {
             _ => 0,
         };
         let ours = self.ours.get(it.peer) == Some(&true);
-        if confirmation == 2 && ours && self.settings.compact_confirmations {
-            it.c_pdu = numbered(&it.c_pdu, it.number);
+        let compact = confirmation == 2 && ours && self.settings.compact_confirmations;
+        // The data may come until it dies, and the word about it waits as long as any.
+        let until = it.dies + self.settings.ttl_max;
+        let compact = compact
+            .then(|| self.numbers.take(self.now, until))
+            .flatten();
+        if let Some(compact) = compact {
+            it.c_pdu = numbered(&it.c_pdu, compact);
         }
         self.undecided.insert(
             it.number,
@@ -344,7 +355,9 @@ impl Sis {
                 peer: it.peer,
                 expedited: it.expedited,
                 confirmation,
+                compact,
                 arrived: false,
+                word: None,
                 overdue: false,
                 asked: it.asked,
                 dies: it.dies,
@@ -385,6 +398,9 @@ impl Sis {
         };
         if delivered && sent.confirmation == 2 && sent.owner.is_some() {
             sent.arrived = true;
+            if let Some(has) = sent.word {
+                self.take_word(number, has);
+            }
             return;
         }
         let confirmed = sent.confirmation == 1;
@@ -442,7 +458,9 @@ impl Sis {
                     peer: it.peer,
                     expedited: it.expedited,
                     confirmation: 0,
+                    compact: None,
                     arrived: false,
+                    word: None,
                     overdue: false,
                     asked: it.asked,
                     dies: it.dies,
@@ -580,13 +598,10 @@ impl Sis {
     /// The same of data with numbers.
     fn arrive_confirmations(&mut self, from: usize, s_pdu: &[u8]) {
         for (number, has) in confirmations(s_pdu) {
-            let about = |(own, sent): &(&u64, &Undecided)| {
-                let same = **own as u16 & NUMBER == number;
-                same && sent.confirmation == 2 && sent.peer == from
-            };
-            let own = self.undecided.iter().find(about).map(|(own, _)| *own);
-            if let Some(sent) = own.and_then(|own| self.undecided.remove(&own)) {
-                self.tell(&sent, if has { None } else { Some(2) });
+            let about =
+                |(_, sent): &(&u64, &Undecided)| sent.compact == Some(number) && sent.peer == from;
+            if let Some((own, _)) = self.undecided.iter().find(about) {
+                self.take_word(*own, has);
             }
         }
     }
@@ -608,14 +623,25 @@ impl Sis {
         else {
             return;
         };
-        if let Some(sent) = self.undecided.remove(&number) {
+        self.take_word(number, has);
+    }
+
+    /// A word came about data of ours. The other end's station tells that it has the data before,
+    /// unless that got lost: a word about what hasn't come is about data of a life before.
+    fn take_word(&mut self, number: u64, has: bool) {
+        let Some(sent) = self.undecided.get_mut(&number) else {
+            return;
+        };
+        if !sent.arrived {
+            sent.word = Some(has);
+        } else if let Some(sent) = self.undecided.remove(&number) {
             self.tell(&sent, if has { None } else { Some(2) });
         }
     }
 }
 
 /// The C_PDU of client data, with a number.
-fn numbered(c_pdu: &[u8], number: u64) -> Vec<u8> {
+fn numbered(c_pdu: &[u8], number: u16) -> Vec<u8> {
     let data = c_pdu
         .split_first()
         .and_then(|(_, s_pdu)| DataSPdu::parse(s_pdu));
@@ -623,7 +649,7 @@ fn numbered(c_pdu: &[u8], number: u64) -> Vec<u8> {
         return c_pdu.into();
     };
     let mut out = alloc::vec![0];
-    let number = Some(number as u16);
+    let number = Some(number);
     DataSPdu { number, ..data }.put_header(&mut out);
     out.extend_from_slice(data.u_pdu);
     out

@@ -7,6 +7,7 @@
 mod access;
 mod data;
 mod hard;
+mod numbers;
 mod primitive;
 
 pub use self::access::{
@@ -29,6 +30,7 @@ use strait_core::{Duration, Instant};
 
 use self::data::{Submission, Undecided};
 use self::hard::Hard;
+use self::numbers::Numbers;
 use crate::address::Address;
 use crate::s_pdu::{DataSPdu, NUMBER};
 use crate::station::Station;
@@ -205,6 +207,8 @@ pub struct Sis {
     /// Sent, with an outcome that isn't known.
     undecided: BTreeMap<u64, Undecided>,
     next_number: u64,
+    /// What data for nodes of ours is confirmed by.
+    numbers: Numbers,
     hard: Option<Hard>,
     /// What takes its place once its other end knows that it is over.
     next_hard: Option<Hard>,
@@ -213,10 +217,11 @@ pub struct Sis {
 
 impl Sis {
     /// An interface without clients, on a medium that isn't there yet. `seed` differs from start to
-    /// start, and with it the numbers: confirmations of what was asked for before are on their way.
+    /// start, and with it the numbers that data is confirmed by: confirmations of what was asked
+    /// for before are on their way.
     #[must_use]
     pub fn new(settings: Settings, seed: u64) -> Self {
-        let next_number = Stream::new(seed, "s5066 numbers").below(u64::from(NUMBER) + 1);
+        let first = Stream::new(seed, "s5066 numbers").below(u64::from(NUMBER) + 1);
         Self {
             linked: alloc::vec![false; settings.peers.len()],
             soft: alloc::vec![false; settings.peers.len()],
@@ -229,7 +234,8 @@ impl Sis {
             calendar_ns: None,
             queue: Vec::new(),
             undecided: BTreeMap::new(),
-            next_number,
+            next_number: 0,
+            numbers: Numbers::new(first as u16),
             hard: None,
             next_hard: None,
             stats: SisStats::default(),

@@ -26,7 +26,7 @@ pub(super) fn life(clients_max: usize, seed: u64) -> Sis {
 /// One whose numbers begin with 0.
 pub(super) fn interface(clients_max: usize) -> Sis {
     let mut sis = life(clients_max, 1);
-    sis.next_number = 0;
+    sis.numbers = Numbers::new(0);
     sis
 }
 
