@@ -510,6 +510,13 @@ fn who_is_kept_from_answering_is_not_taken_for_lost_as_soon() {
 }
 
 #[test]
+fn what_left_with_a_call_is_kept_for_a_peer_that_is_heard_to_be_one_of_ours() {
+    // Found by the swarm: three calls met others, the last of the row said nothing of the data that
+    // had left with the first, and that was given up.
+    storm(1_000_496);
+}
+
+#[test]
 fn over_a_one_way_link_a_net_gives_up_and_serves_the_others() {
     let mut world = net(4, by_address());
     // 0 hears nobody but 2; everybody hears 0.

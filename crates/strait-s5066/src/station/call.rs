@@ -49,12 +49,14 @@ impl<T> Station<T> {
     /// Calls a peer, again if need be. If it is known to take data with the call, that begins anew
     /// with the first of a row of calls, unless it was given up and not heard since. The last of a
     /// row is as plain as the first to a stranger: the peer may have become another kind of
-    /// station.
+    /// station, unless it was heard meanwhile to use what only stations of ours know.
     pub(super) fn call(&mut self, number: usize) {
         let exclusive = self.exclusive == Some(number);
         let next = self.next_epoch();
         let tries = self.peers[number].link.tries();
+        self.peers[number].seen_ours &= tries > 0;
         let last = tries > 0 && tries + 1 >= self.settings.calls_max;
+        let last = last && !self.peers[number].seen_ours;
         let early = self.settings.early_data && !last;
         let (known, fresh) = (
             self.knows_ours(number),

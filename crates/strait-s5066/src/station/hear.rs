@@ -130,9 +130,13 @@ impl<T> Station<T> {
         let damaged = d_pdu.body.segment().is_some_and(|segment| !segment.intact);
         self.stats.damaged += u64::from(damaged);
         let known = |address| self.peers.iter().position(|it| it.address == address);
-        self.speaker = self.speaker.or_else(|| known(d_pdu.from));
+        let from = known(d_pdu.from);
+        self.speaker = self.speaker.or(from);
         let ours = d_pdu.to == self.settings.own;
         let group = d_pdu.to == Address::BROADCAST || self.settings.groups.contains(&d_pdu.to);
+        if let Some(number) = from {
+            self.peers[number].seen_ours |= matches!(d_pdu.body.kind(), 9 | 10);
+        }
         if !ours && !group {
             if let Body::NonArq(piece) = &d_pdu.body {
                 self.assembler.pass(now, d_pdu.from, piece);
@@ -140,7 +144,7 @@ impl<T> Station<T> {
             }
             return;
         }
-        let Some(number) = known(d_pdu.from) else {
+        let Some(number) = from else {
             self.stats.strangers += 1;
             return;
         };

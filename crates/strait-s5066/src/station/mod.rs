@@ -227,6 +227,8 @@ struct Peer<T> {
     early: Early,
     /// It said that it is one of ours when it called or answered last.
     ours: bool,
+    /// It used long numbers, with whomever, since the first call of a row.
+    seen_ours: bool,
     /// It used long numbers by this link.
     used_long: bool,
     /// It has no long numbers until then, whatever it says.
@@ -406,6 +408,7 @@ impl<T> Station<T> {
             towards: Towards::new(0),
             early: Early::default(),
             ours: false,
+            seen_ours: false,
             used_long: false,
             plain_until: None,
             warning: None,
