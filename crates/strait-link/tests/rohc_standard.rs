@@ -295,3 +295,34 @@ fn an_ir_packet_without_a_dynamic_chain_leaves_what_changes_as_it_was() {
     let received = other.decompress(&bare, &mut Vec::new(), |_| {});
     assert_eq!((received, other.contexts()), (Err(Fault::NoContext), 1));
 }
+
+#[test]
+fn a_static_chain_says_that_it_ends_ahead_of_a_third_ip_header() {
+    let v6 = |next: u8, rest: &[u8]| {
+        let first = [0x60, 0, 0, 0, 0, rest.len() as u8, next, 64];
+        [&first[..], &[0x20; 16], &[0x21; 16], rest].concat()
+    };
+    let third = v6(253, &[9; 12]);
+    // Of 72 octets, from 10.0.0.1 to 10.0.0.2.
+    let v4 = [
+        0x45, 0, 0, 72, 0, 0, 0x40, 0, 64, 41, 0x26, 0x8b, 10, 0, 0, 1, 10, 0, 0, 2,
+    ];
+    let in_v6 = v6(41, &v6(41, &third));
+    let in_v4 = v6(4, &[&v4[..], &third].concat());
+    // The second header's first octet, and the end of the chains; without the mark, what follows
+    // should be in them (RFC 3843 section 3.1).
+    for (packet, marked, bare, ends) in [(in_v6, 0xe0, 0x60, 83), (in_v4, 0xc0, 0x40, 60)] {
+        let mut line = Vec::new();
+        let profile = Compressor::new(SETTINGS).compress(0, &packet, &mut line);
+        assert_eq!((profile, line[3], line[39]), (Profile::Ip, 0x60, marked));
+        assert_eq!(line[ends..], third);
+        let (mut decompressor, mut out) = (Decompressor::new(SETTINGS), Vec::new());
+        let received = decompressor.decompress(&line, &mut out, |_| {});
+        assert_eq!((received, out), (Ok(Received::Packet), packet));
+        (line[39], line[2]) = (bare, 0);
+        line[2] = crc8(&line[..ends]);
+        let mut other = Decompressor::new(SETTINGS);
+        let received = other.decompress(&line, &mut Vec::new(), |_| {});
+        assert!(received.is_err() && other.contexts() == 0, "{received:?}");
+    }
+}
