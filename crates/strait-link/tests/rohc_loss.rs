@@ -408,6 +408,32 @@ fn tcp_needs_four_octets_a_segment_and_eight_with_timestamps() {
 }
 
 #[test]
+fn who_lost_the_first_packets_without_options_is_told_once_more_that_they_went() {
+    let settings = Settings {
+        feedback: false,
+        ..Settings::new(Cids::Small(15))
+    };
+    let (mut left, mut right) = (Peer::new(settings), Peer::new(settings));
+    let mut dice = Dice(5);
+    let mut flow = Flow::new(Kind::Acks6 { stamps: true }, 1, &mut dice);
+    flow.reroutes = 0.0;
+    for number in 0..80 {
+        // Behind a pause come five selective acknowledgements.
+        flow.pauses = if number == 40 { 1.0 } else { 0.0 };
+        let packet = flow.next(&mut dice);
+        let (mut line, mut out) = (Vec::new(), Vec::new());
+        left.compress(0, &packet, &mut line);
+        if (46..52).contains(&number) {
+            continue;
+        }
+        let received = right.decompress(&line, &mut out);
+        let behind = (52..54).contains(&number);
+        assert_eq!(received.is_ok(), !behind, "{number}");
+        assert!(behind || out == packet);
+    }
+}
+
+#[test]
 fn every_format_of_tcp_is_used_and_read() {
     let settings = Settings::new(Cids::Small(1));
     let mut seen = [[0u32; 256]; 2];

@@ -132,7 +132,7 @@ const SIZED_PACKETS: u32 = 3000;
 
 /// What rohc-lib takes for the same packets, in hundredths of an octet, measured with four
 /// repetitions and its own refreshes.
-const OTHERS: [(Recipe, u32); 20] = [
+const OTHERS: [(Recipe, u32); 27] = [
     (Recipe::new(Load::Talk, Carrier::V6), 387),
     (Recipe::new(Load::Talk, Carrier::V4), 381),
     (Recipe::new(Load::Video, Carrier::V4), 883),
@@ -159,6 +159,22 @@ const OTHERS: [(Recipe, u32); 20] = [
     (Recipe::new(Load::Esp, Carrier::V6InV6), 124),
     (Recipe::new(Load::Udp, Carrier::Authentication6), 3312),
     (Recipe::new(Load::Udp, Carrier::Fragment6), 1712),
+    (Recipe::new(Load::Bulk, Carrier::V4), 512),
+    (with_ids(Load::Bulk, Ids::Shared), 512),
+    (Recipe::new(Load::BulkStamps, Carrier::V4), 926),
+    (with_ids(Load::BulkStamps, Ids::Shared), 924),
+    (Recipe::new(Load::Acks, Carrier::V4), 546),
+    (Recipe::new(Load::Acks, Carrier::V6), 548),
+    (with_ids(Load::Acks, Ids::Random), 739),
+];
+
+/// The same where ours take more, as changes are said oftener and no loss of less than eight
+/// packets is to make an identification wrong; and how much more they may take.
+const LESS_SURE: [(Recipe, u32, f64); 4] = [
+    (Recipe::new(Load::AcksStamps, Carrier::V4), 978, 0.35),
+    (Recipe::new(Load::AcksStamps, Carrier::V6), 981, 0.36),
+    (with_ids(Load::Acks, Ids::Shared), 685, 0.81),
+    (with_ids(Load::AcksStamps, Ids::Shared), 1118, 0.91),
 ];
 
 const fn with_ids(load: Load, ids: Ids) -> Recipe {
@@ -171,11 +187,12 @@ const fn with_ids(load: Load, ids: Ids) -> Recipe {
 #[test]
 fn headers_take_no_more_than_others() {
     let mut longer = Vec::new();
-    for (recipe, others) in OTHERS {
+    let rows = OTHERS.map(|(recipe, others)| (recipe, others, 0.3));
+    for (recipe, others, more) in rows.into_iter().chain(LESS_SURE) {
         let (ours, others) = (mean(recipe), f64::from(others) / 100.0);
         let row = format!("{}: {ours:.2}, others {others:.2}", recipe.name());
         println!("{row}");
-        if ours > others + 0.3 {
+        if ours > others + more {
             longer.push(row);
         }
     }

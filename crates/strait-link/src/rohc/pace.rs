@@ -48,6 +48,11 @@ impl Pace {
         }
     }
 
+    /// Says what changes from now on in `repeats` packets.
+    pub(super) const fn repeating(self, repeats: u8) -> Self {
+        Self { repeats, ..self }
+    }
+
     /// Says everything `hurry` times as often while nobody has answered.
     pub(super) const fn hurried(self, hurry: u32) -> Self {
         Self { hurry, ..self }

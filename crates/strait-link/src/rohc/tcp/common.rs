@@ -8,6 +8,8 @@ use super::{Ids, Known, fits, low, near};
 
 /// The first seven bits; the eighth is of an outer header.
 pub(super) const MARK: u8 = 0xfa;
+/// Octets that a common header has where it says a number or two.
+pub(super) const OCTETS: usize = 9;
 
 /// Which of its fields a common header has, beside those that it always has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -29,6 +29,33 @@ const STRIDE_RUN: u8 = 3;
 /// Packets without a change after which congestion bits aren't said in every packet any more.
 const CALM: u8 = 64;
 
+/// Whether identifications that count are shorter said whole: those that a host counts for all its
+/// flows together may run ahead too far for few bits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Thrift {
+    /// Octets that saying them whole would have saved.
+    saved: i16,
+    whole: bool,
+}
+
+/// Octets that have to be saved for either way: what it costs to say the other.
+const THRIFT: i16 = 48;
+
+impl Thrift {
+    /// Takes in what a packet's header has by low bits, and with the identification whole.
+    fn watch(&mut self, by_bits: usize, whole: usize) {
+        let saved = self.saved + by_bits as i16 - whole as i16;
+        self.saved = saved.clamp(-THRIFT, THRIFT);
+        if self.saved.abs() == THRIFT {
+            self.whole = self.saved > 0;
+        }
+    }
+}
+
+/// Packets after which it is said once more that options have come or gone: for whoever has lost
+/// all the first ones, as then each packet without is one that it can't read.
+const LIST_AGAIN: u16 = 8;
+
 /// How much oftener everything is said while nobody answers.
 const UNHEARD_HURRY: u32 = 4;
 
@@ -39,7 +66,16 @@ pub(in super::super) struct Encoder {
     payload: u32,
     window: Window<Sent>,
     pace: Pace,
+    /// Packets in a row that say that options have come or gone.
+    list_repeats: u16,
+    /// Packets any of which is enough to read the next one's options.
+    option_repeats: u16,
+    /// The first packet with the options that the last one had, unless the other end has one.
+    listed: Option<u16>,
     habit: IdHabit,
+    /// How identifications go, whatever they are said to do.
+    order: Ids,
+    thrift: Thrift,
     kinds: Kinds,
     /// The last step of the acknowledgement number, and how often in a row it was that.
     ack_step: (u32, u8),
@@ -52,16 +88,26 @@ pub(in super::super) struct Encoder {
 impl Encoder {
     /// A context that the other end knows nothing of.
     pub(in super::super) fn new(header: &Header, settings: &Settings) -> Self {
+        let halves = |halves: u8| {
+            let repeats = settings.repeats.saturating_mul(halves) / 2;
+            repeats.clamp(1, Settings::REPEATS_MAX)
+        };
         // More than elsewhere changes and isn't said again: a context that is behind stays so. And
         // no checksum stands for the identification.
-        let halves = if header.ip.v6 { 3 } else { 4 };
-        let repeats = settings.repeats.saturating_mul(halves) / 2;
+        let repeats = if header.ip.v6 { halves(3) } else { halves(4) };
         Self {
             known: Known::new(*header),
             payload: 0,
             window: Window::default(),
-            pace: Pace::new(repeats.clamp(1, Settings::REPEATS_MAX), 0).hurried(UNHEARD_HURRY),
+            pace: Pace::new(halves(2), 0)
+                .repeating(repeats)
+                .hurried(UNHEARD_HURRY),
+            list_repeats: u16::from(halves(2)),
+            option_repeats: u16::from(halves(3)),
+            listed: None,
             habit: IdHabit::default(),
+            order: Ids::Random,
+            thrift: Thrift::default(),
             kinds: Kinds::default(),
             ack_step: (0, 0),
             calm: 0,
@@ -88,6 +134,9 @@ impl Encoder {
         let msn = last.wrapping_sub(behind);
         if self.pace.confirm(msn) {
             // What was sent before is known no more: the receiver doesn't go back.
+            self.listed = self
+                .listed
+                .filter(|&listed| ((msn as u16).wrapping_sub(listed) as i16) < 0);
             self.window
                 .retain(|sent| u32::from(sent.known.msn).wrapping_sub(msn) as i16 >= 0);
         }
@@ -116,8 +165,12 @@ impl Encoder {
             self.watch(&header);
             self.watch_envelope(&header.ip.envelope);
             self.known.msn = self.known.msn.wrapping_add(1);
+            if !self.known.header.options.same_order(&header.options) {
+                self.listed = Some(self.known.msn);
+            }
         }
         self.known.header = header;
+        self.choose_ids();
         match self.pace.advance(settings) {
             Say::Whole => self.put_whole(cid, out),
             Say::Dynamic => self.put_dynamic(cid, out),
@@ -138,8 +191,7 @@ impl Encoder {
     /// How identifications go.
     fn watch_ids(&mut self, header: &Header, first: bool) {
         let (last, id) = (self.known.header.ip.id, header.ip.id);
-        let ids = &mut self.known.ids;
-        *ids = match *ids {
+        self.order = match self.order {
             _ if header.ip.v6 => Ids::Random,
             _ if first && id == 0 => Ids::Zero,
             _ if first => Ids::Sequential,
@@ -160,6 +212,24 @@ impl Encoder {
                     IdOrder { .. } => Ids::Swapped,
                 }
             }
+        };
+    }
+
+    /// Whether identifications that count are said by low bits, or whole like those without order.
+    fn choose_ids(&mut self) {
+        if self.order.counts() {
+            let needs = self.needs() & (say::SEQUENCE | say::ACK | say::WINDOW);
+            let octets = |formats| {
+                self.fitting(formats, needs, self.order)
+                    .map_or(common::OCTETS, Format::octets)
+            };
+            let whole = octets(&RANDOM) + size_of::<u16>();
+            self.thrift.watch(octets(&SEQUENTIAL), whole);
+        }
+        self.known.ids = if self.order.counts() && self.thrift.whole {
+            Ids::Random
+        } else {
+            self.order
         };
     }
 
@@ -238,7 +308,7 @@ impl Encoder {
         let Some(rsf) = self.known.header.rsf() else {
             return false;
         };
-        if !self.part_fits(Part::Msn, 4) {
+        if !self.part_fits(Part::Msn, 4, self.known.ids) {
             return false;
         }
         let needs = self.needs() | if rsf != 0 { say::RSF } else { 0 };
@@ -247,11 +317,7 @@ impl Encoder {
         } else {
             &RANDOM
         };
-        let fitting = formats.iter().find(|format| {
-            let mut parts = format.parts.iter();
-            needs & !format.says == 0 && parts.all(|&(part, width)| self.part_fits(part, width))
-        });
-        match fitting {
+        match self.fitting(formats, needs, self.known.ids) {
             Some(format) => self.put_format(format, needs, rsf, bytes, cid, out),
             None => self.put_common(needs, rsf, bytes, cid, out),
         }
@@ -263,6 +329,15 @@ impl Encoder {
         }
         self.put_irregular(list, out);
         true
+    }
+
+    /// The shortest format that says all that is needed, if identifications go like `ids`.
+    fn fitting(&self, formats: &'static [Format], needs: u8, ids: Ids) -> Option<&'static Format> {
+        formats.iter().find(|format| {
+            let mut parts = format.parts.iter();
+            needs & !format.says == 0
+                && parts.all(|&(part, width)| self.part_fits(part, width, ids))
+        })
     }
 
     /// What the packet has to say to whoever knows any packet of the window; see [`say`].
@@ -298,8 +373,11 @@ impl Encoder {
                     || known.ids != *ids
                     || known.ack_stride != *ack_stride,
             );
-            need(say::LIST, !before.options.same_order(&header.options));
         }
+        let mut recent = self.recent(self.list_repeats);
+        let same = recent.all(|before| before.same_order(&header.options));
+        let again = Some(self.known.msn.wrapping_sub(LIST_AGAIN));
+        need(say::LIST, !same || self.listed == again);
         let mut items = header.options.items();
         need(
             say::LIST,
@@ -308,13 +386,21 @@ impl Encoder {
         needs
     }
 
+    /// The options of the last `packets` packets that the other end may know.
+    fn recent(&self, packets: u16) -> impl Iterator<Item = &Options> + Clone {
+        let last = self.known.msn;
+        let recent = move |sent: &&Sent| last.wrapping_sub(sent.known.msn) <= packets;
+        let sent = self.window.iter().filter(recent);
+        sent.map(|sent| &sent.known.header.options)
+    }
+
     fn goes_irregular(&self, index: u8, item: &[u8]) -> bool {
-        self.window
-            .all(|sent| goes_irregular(index, item, &sent.known.header.options))
+        self.recent(self.list_repeats)
+            .all(|known| goes_irregular(index, item, known))
     }
 
     /// Whether `width` bits say the field to whoever knows any packet of the window.
-    fn part_fits(&self, part: Part, width: u8) -> bool {
+    fn part_fits(&self, part: Part, width: u8, ids: Ids) -> bool {
         let Known { header, .. } = &self.known;
         let all = |value: u32, back: i32, mask: u32, of: fn(&Sent) -> u32| {
             self.window
@@ -346,7 +432,6 @@ impl Encoder {
                 },
             ),
             Part::Id(back) => {
-                let ids = self.known.ids;
                 let offset = |known: &Known| u32::from(ids.offset(known.header.ip.id, known.msn));
                 let value = offset(&self.known);
                 self.window
@@ -444,7 +529,8 @@ impl Encoder {
             ack: indicator(header.acknowledgement, &acks),
             ack_stride: differs(|a, b| a.ack_stride == b.ack_stride),
             window: needs & say::WINDOW != 0,
-            id: ids.counts() && (differs(|a, b| a.ids == b.ids) || !self.part_fits(Part::Id(3), 8)),
+            id: ids.counts()
+                && (differs(|a, b| a.ids == b.ids) || !self.part_fits(Part::Id(3), 8, *ids)),
             urgent: differs(|a, b| a.header.urgent == b.header.urgent),
             dscp: differs(|a, b| {
                 a.header.ip.traffic_class & 0xfc == b.header.ip.traffic_class & 0xfc
@@ -474,10 +560,7 @@ impl Encoder {
             out.push(header.congestion());
         }
         out.extend_from_slice(&header.checksum.to_be_bytes());
-        let known = self
-            .window
-            .iter()
-            .map(|sent| -> &Options { &sent.known.header.options });
+        let known = self.recent(self.option_repeats);
         for (index, item) in header.options.items() {
             if !list || self.goes_irregular(index, item) {
                 put_irregular(index, item, header.acknowledgement, known.clone(), out);
