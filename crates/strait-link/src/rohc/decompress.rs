@@ -104,6 +104,8 @@ struct Entry {
     bare: bool,
     /// Packets refused since the last one that was taken.
     failures: u8,
+    /// Everything has been asked for since then.
+    all_asked: bool,
     /// Which of the last packets were refused; the lowest bit is the last one's.
     refusals: u32,
     /// Packets in a row whose transport checksum was wrong, up to [`WRONG_SUMS_HABIT`].
@@ -122,6 +124,7 @@ impl Entry {
             sure: true,
             bare: false,
             failures: 0,
+            all_asked: false,
             refusals: 0,
             wrong_sums: 0,
             unacknowledged: None,
@@ -433,8 +436,6 @@ impl Decompressor {
         out: &mut Vec<u8>,
     ) -> Result<(), Fault> {
         let (kind, check) = read_head(&mut rest)?;
-        let chain = rest;
-        let feedback = self.settings.feedback;
         if kind.provisioned {
             let provision = self.provisions.get(usize::from(number)).copied();
             let provision = provision.ok_or(Fault::NoContext)?;
@@ -443,45 +444,14 @@ impl Decompressor {
         let Some(entry) = &mut self.entries[usize::from(number)] else {
             return Err(self.miss(number));
         };
-        let mut unsaid = Vec::new();
-        let known = match &entry.known {
-            Known::Rfc3095(decoder) if decoder.known().kind() == kind => {
-                let mut known = *decoder.known();
-                let mut lists = Reader::new(decoder.tables());
-                let read = known.read_dynamic(&mut rest, &mut lists);
-                read.ok_or(Fault::Unsupported)?;
-                if kind.is_private() {
-                    known.put_static(&mut unsaid);
-                }
-                Known::Rfc3095(Box::new(Decoder::new(known, lists.into_tables())))
-            }
-            Known::Tcp(decoder) if kind.profile == Profile::Tcp => {
-                let decoder = decoder.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
-                Known::Tcp(Box::new(decoder))
-            }
-            _ => {
-                entry.refused(true, &self.settings);
-                return Err(Fault::NoContext);
-            }
-        };
-        let right = verify(whole, chain, rest, &unsaid, check);
-        if kind.is_private() && right.is_err() {
-            entry.refused(true, &self.settings);
+        let told = entry.retell(kind, (whole, rest, check), &self.settings, out);
+        if told.is_err() {
+            // Perhaps what never changes is another flow's. Where nobody could be asked, damage is
+            // likelier.
+            let all = self.settings.feedback || kind.is_private();
+            entry.refused(all, &self.settings);
         }
-        right?;
-        let start = out.len();
-        known.emit(rest.0, out)?;
-        let wrong = transport_sum(&out[start..]) == Some(false);
-        if wrong && entry.sums_tell() && !entry.is_next(&known, &self.settings) {
-            // Of another flow: the context was given to one whose beginning got lost.
-            out.truncate(start);
-            entry.refused(true, &self.settings);
-            return Err(Fault::BadCheck);
-        }
-        entry.known = known;
-        entry.wrong_sums = if wrong { WRONG_SUMS_HABIT } else { 0 };
-        entry.taken(true, feedback);
-        Ok(())
+        told
     }
 
     /// IR-DYN of a flow that is known beforehand: a context from nothing but what changes, and the
@@ -603,9 +573,8 @@ impl Decompressor {
                 Ok(())
             }
             Err(fault) => {
-                if matches!(fault, Fault::BadCheck | Fault::NoContext) {
-                    entry.refused(false, &self.settings);
-                }
+                // Of another profile's context not even the form fits.
+                entry.refused(false, &self.settings);
                 Err(fault)
             }
         }
@@ -691,6 +660,48 @@ impl Entry {
         self.standing() == Standing::Sure && (1..=u16::from(settings.repeats)).contains(&step)
     }
 
+    /// Takes in IR-DYN: `rest` of `whole`, with its check.
+    fn retell(
+        &mut self,
+        kind: beyond::Kind,
+        (whole, mut rest, check): (&[u8], Cursor<'_>, u8),
+        settings: &Settings,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        let chain = rest;
+        let mut unsaid = Vec::new();
+        let known = match &self.known {
+            Known::Rfc3095(decoder) if decoder.known().kind() == kind => {
+                let mut known = *decoder.known();
+                let mut lists = Reader::new(decoder.tables());
+                let read = known.read_dynamic(&mut rest, &mut lists);
+                read.ok_or(Fault::Unsupported)?;
+                if kind.is_private() {
+                    known.put_static(&mut unsaid);
+                }
+                Known::Rfc3095(Box::new(Decoder::new(known, lists.into_tables())))
+            }
+            Known::Tcp(decoder) if kind.profile == Profile::Tcp => {
+                let decoder = decoder.read_dynamic(&mut rest).ok_or(Fault::Unsupported)?;
+                Known::Tcp(Box::new(decoder))
+            }
+            _ => return Err(Fault::NoContext),
+        };
+        verify(whole, chain, rest, &unsaid, check)?;
+        let start = out.len();
+        known.emit(rest.0, out)?;
+        let wrong = transport_sum(&out[start..]) == Some(false);
+        if wrong && self.sums_tell() && !self.is_next(&known, settings) {
+            // Of another flow: the context was given to one whose beginning got lost.
+            out.truncate(start);
+            return Err(Fault::BadCheck);
+        }
+        self.known = known;
+        self.wrong_sums = if wrong { WRONG_SUMS_HABIT } else { 0 };
+        self.taken(true, settings.feedback);
+        Ok(())
+    }
+
     /// A packet was taken; `strong` if by a check that a wrong one hardly passes.
     fn taken(&mut self, strong: bool, feedback: bool) {
         if strong && !self.sure {
@@ -699,6 +710,7 @@ impl Entry {
         }
         self.bare = false;
         self.failures = 0;
+        self.all_asked = false;
         self.refusals <<= 1;
         let due = self.unacknowledged.is_none_or(|since| since >= ACK_PAUSE);
         if strong && due && feedback {
@@ -719,8 +731,10 @@ impl Entry {
         if all || settings.doubt.is_due(self.refusals) {
             self.sure = false;
         }
-        if settings.feedback && self.failures.is_multiple_of(NACK_PAUSE) {
-            self.owes = Some(if all || self.failures >= FAILURES_MAX {
+        let worse = all && !self.all_asked;
+        if settings.feedback && (worse || self.failures.is_multiple_of(NACK_PAUSE)) {
+            self.all_asked |= all || self.failures >= FAILURES_MAX;
+            self.owes = Some(if self.all_asked {
                 Kind::StaticNack
             } else {
                 Kind::Nack

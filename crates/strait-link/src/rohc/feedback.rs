@@ -54,11 +54,16 @@ impl Feedback {
             let kind = Kind::Ack(Bits::new(u32::from(sequence), 8));
             return Some(Self { cid, kind });
         }
+        // A decompressor without the context doesn't know its profile either, and one that has
+        // another flow's lacks everything, whatever it asks for.
+        let lacks = |kind| (!matches!(kind, Kind::Ack(_))).then_some(Kind::StaticNack);
         let kind = match form(number) {
-            Form::Rfc3095 => read_3095(data, rest),
-            // A decompressor without the context doesn't know its profile either.
-            Form::Rfc6846 => read_6846(data, rest)
-                .or_else(|| read_3095(data, rest).filter(|&kind| kind == Kind::StaticNack)),
+            Form::Rfc3095 => {
+                read_3095(data, rest).or_else(|| read_6846(data, rest).and_then(lacks))
+            }
+            Form::Rfc6846 => {
+                read_6846(data, rest).or_else(|| read_3095(data, rest).and_then(lacks))
+            }
         };
         let kind = kind?;
         Some(Self { cid, kind })
