@@ -22,6 +22,8 @@ const FORMAT: u8 = 2;
 const REPEAT_FIRST: Duration = Duration::from_millis(250);
 /// The longest such time.
 const REPEAT_MAX: Duration = Duration::from_secs(16);
+/// Hellos that object to what can't be read are no more frequent.
+const OBJECTION: Duration = Duration::from_secs(1);
 /// Without a way back, one goes ahead of each of so many packets.
 const UNANSWERABLE: u32 = 64;
 
@@ -93,6 +95,8 @@ pub(super) struct Terms {
     /// When the next one may go unasked, and how long after that the one behind it.
     next: Instant,
     interval: Duration,
+    /// Nothing is objected to until then.
+    quiet_until: Instant,
     /// Packets begun.
     begun: u32,
     /// A hello has gone ahead of the packet that is about to begin.
@@ -120,6 +124,7 @@ impl Terms {
             due: own.asks,
             next: Instant::ZERO,
             interval: REPEAT_FIRST,
+            quiet_until: Instant::ZERO,
             begun: 0,
             said: false,
         }
@@ -368,8 +373,11 @@ impl Terms {
     }
 
     /// Something arrived that doesn't fit what this end knows: the other one isn't to go on.
-    pub(super) const fn object(&mut self) {
-        self.due = true;
+    pub(super) fn object(&mut self, now: Instant) {
+        if now >= self.quiet_until {
+            self.quiet_until = now + OBJECTION;
+            self.due = true;
+        }
     }
 
     /// Something came that can't be read. If nobody was heard so far, it may be somebody who holds

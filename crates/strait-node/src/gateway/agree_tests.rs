@@ -151,6 +151,23 @@ fn its_own_hello_turned_round_ends_nothing() {
 }
 
 #[test]
+fn what_can_not_be_read_is_objected_to_once_a_second() {
+    let (mut a, mut b) = (end(true, 7), end(true, 8));
+    meet(&mut a, &mut b);
+    let mut objects = |millis| {
+        let now = Instant::from_millis(millis);
+        a.object(now);
+        let owes = a.owes();
+        if owes {
+            a.put(now, &mut Vec::new());
+        }
+        owes
+    };
+    assert_eq!([0, 1, 999].map(&mut objects), [true, false, false]);
+    assert_eq!([1000, 1999, 2000].map(objects), [true, false, true]);
+}
+
+#[test]
 fn an_end_without_compression_answers_and_both_go_plain() {
     let (mut a, mut b) = (end(true, 7), end(false, 8));
     assert_eq!(pass(&mut b, &mut a), None);

@@ -285,6 +285,7 @@ impl Headers {
     /// well; hellos and feedback alone stand for none.
     pub(super) fn restore(
         &mut self,
+        now: Instant,
         from: NeighbourId,
         carried: &[u8],
         tell: impl FnOnce(&[u8]),
@@ -296,7 +297,7 @@ impl Headers {
         let mut carried = carried;
         if carried.first() == Some(&payload::MARK) {
             let Some(payloads) = self.payloads.as_mut().filter(|_| other.terms.inflates()) else {
-                other.terms.object();
+                other.terms.object(now);
                 return false;
             };
             match payloads.inflater.inflate(carried) {
@@ -318,7 +319,7 @@ impl Headers {
             return true;
         }
         let Some(peer) = other.peer.as_mut().filter(|_| other.terms.decompresses()) else {
-            other.terms.object();
+            other.terms.object(now);
             return false;
         };
         self.restored.clear();
@@ -333,9 +334,9 @@ impl Headers {
     }
 
     /// What came from `from` can't be read, perhaps as something else is agreed there.
-    pub(super) fn object(&mut self, from: NeighbourId) {
+    pub(super) fn object(&mut self, now: Instant, from: NeighbourId) {
         if let Some(other) = self.others.get_mut(from.index()) {
-            other.terms.object();
+            other.terms.object(now);
         }
     }
 

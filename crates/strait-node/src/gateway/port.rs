@@ -559,7 +559,7 @@ impl Port {
         let headers = &mut self.headers;
         let mut sort = |outcome: Result<&[u8], Refused>| match outcome {
             Ok(carried) => {
-                let whole = headers.restore(from, carried, |packet| tell(ledger, packet));
+                let whole = headers.restore(now, from, carried, |packet| tell(ledger, packet));
                 undecompressed += u64::from(!whole);
             }
             Err(why) => refused[why as usize] += 1,
@@ -581,7 +581,7 @@ impl Port {
             Link::Hf(_) | Link::Client(_) => {}
         }
         if refused[Refused::Unagreed as usize] > 0 {
-            self.headers.object(from);
+            self.headers.object(now, from);
         } else if unread || refused.iter().any(|count| *count > 0) {
             self.headers.wonder(now, from);
         }
