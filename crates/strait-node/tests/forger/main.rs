@@ -350,4 +350,5 @@ fn guesses_among_segments() {
 #[test]
 fn guesses_on_a_line() {
     expect_guesses_fail("plain line", Felt::Briefly);
+    expect_guesses_fail("adapter line", Felt::Briefly);
 }
