@@ -163,3 +163,58 @@ fn a_number_given_to_a_flow_of_another_profile_is_told_two_round_trips_later() {
         }
     }
 }
+
+/// What somebody else said of the context last.
+#[derive(Clone, Copy, Debug)]
+enum Forged {
+    /// Its own flow turned round, which has the same checksums.
+    TurnedRound,
+    /// Another flow, with a checksum that is wrong.
+    WrongSum,
+}
+
+#[test]
+fn what_somebody_else_says_of_a_context_holds_for_one_packet() {
+    for kind in KINDS {
+        for forged in [Forged::TurnedRound, Forged::WrongSum] {
+            let settings = Settings::new(Cids::Small(15));
+            let [mut left, mut right, mut forger] = [(); 3].map(|()| Peer::new(settings));
+            let mut dice = Dice(7);
+            let mut flow = Flow::new(kind, 1, &mut dice);
+            let mut run = |left: &mut Peer, right: &mut Peer| {
+                let (mut line, mut out, mut feedback) = (Vec::new(), Vec::new(), Vec::new());
+                let packet = flow.next(&mut dice);
+                left.compress(0, &packet, &mut line);
+                let delivered = right.decompress(&line, &mut out).is_ok() && out == packet;
+                if right.put_feedback(&mut feedback) {
+                    let received = left.decompress(&feedback, &mut Vec::new());
+                    assert_eq!(received, Ok(Received::Nothing));
+                }
+                delivered
+            };
+            assert!((0..30).all(|_| run(&mut left, &mut right)));
+            let mut line = Vec::new();
+            let host = if matches!(forged, Forged::WrongSum) {
+                2
+            } else {
+                1
+            };
+            let mut packet = Flow::new(kind, host, &mut Dice(9)).next(&mut Dice(9));
+            if matches!(forged, Forged::TurnedRound) {
+                let (at, octets) = if packet[0] >> 4 == 6 {
+                    (8, 16)
+                } else {
+                    (12, 4)
+                };
+                packet[at..at + 2 * octets].rotate_left(octets);
+            }
+            forger.compress(0, &packet, &mut line);
+            if matches!(forged, Forged::WrongSum) {
+                line.push(1);
+            }
+            right.decompress(&line, &mut Vec::new()).unwrap();
+            let failed = (0..20).filter(|_| !run(&mut left, &mut right)).count();
+            assert!(failed <= 1, "{kind:?} {forged:?}: {failed}");
+        }
+    }
+}

@@ -454,17 +454,6 @@ const SHORT_TIMESTAMP_BITS: u8 = 6;
 pub(super) const ROUNDS_MAX: u32 = 16;
 
 impl Decoder {
-    /// Whether it is another flow's than `before`, and no checksum of its packets would tell if
-    /// that is wrong: they have none, or theirs `tell` nothing.
-    pub(super) fn replaces(&self, before: &Self, tell: bool) -> bool {
-        let chain = |known: &Known| {
-            let mut chain = Vec::new();
-            known.put_static(&mut chain);
-            chain
-        };
-        !(tell && self.known.carries_checksum()) && chain(&self.known) != chain(&before.known)
-    }
-
     pub(super) const fn new(known: Known, tables: Tables) -> Self {
         Self {
             known,

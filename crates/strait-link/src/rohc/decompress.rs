@@ -8,6 +8,7 @@ use super::chain;
 use super::check::{crc8, transport_sum};
 use super::decode::{Check, Decoder, Standing, Trust, WrongSums};
 use super::feedback::{Feedback, Form, Kind};
+use super::fields::Fields;
 use super::lists::{Reader, Tables};
 use super::numbers::{Bits, Cursor};
 use super::{LASTING_PACKETS, Profile, Settings, tcp};
@@ -47,11 +48,30 @@ enum Known {
 }
 
 impl Known {
-    /// See [`Decoder::replaces`].
+    /// Whether it is another flow's than `before`, and no checksum of its packets would tell if
+    /// that is wrong: they have none, theirs `tell` nothing, or both flows have the same.
     fn replaces(&self, before: &Self, tell: bool) -> bool {
-        match (self, before) {
-            (Self::Rfc3095(own), Self::Rfc3095(before)) => own.replaces(before, tell),
-            _ => false,
+        let (Some((profile, own)), Some((_, other))) = (self.said(), before.said()) else {
+            return false;
+        };
+        let tells = tell && self.carries_checksum() && own.covered() != other.covered();
+        !tells && (own.flow(profile), own.source) != (other.flow(profile), other.source)
+    }
+
+    /// What was said of the flow.
+    const fn said(&self) -> Option<(Profile, &Fields)> {
+        match self {
+            Self::Uncompressed => None,
+            Self::Rfc3095(decoder) => Some((decoder.known().profile, &decoder.known().fields)),
+            Self::Tcp(decoder) => Some((Profile::Tcp, decoder.ip())),
+        }
+    }
+
+    const fn carries_checksum(&self) -> bool {
+        match self {
+            Self::Uncompressed => false,
+            Self::Rfc3095(decoder) => decoder.known().carries_checksum(),
+            Self::Tcp(_) => true,
         }
     }
 
@@ -115,6 +135,9 @@ struct Entry {
     /// Packets taken, counted up to [`LASTING_PACKETS`].
     packets: u8,
     owes: Option<Kind>,
+    /// It took the place of another flow's and its packets can't tell whether that was right:
+    /// everything is to be asked for, whatever is taken meanwhile.
+    usurps: bool,
 }
 
 impl Entry {
@@ -130,7 +153,21 @@ impl Entry {
             unacknowledged: None,
             packets: 0,
             owes: None,
+            usurps: false,
         }
+    }
+
+    const fn owes(&self) -> bool {
+        self.usurps || self.owes.is_some()
+    }
+
+    /// What it owes, which is owed no more.
+    const fn take_owed(&mut self) -> Option<Kind> {
+        let owed = self.owes.take();
+        if core::mem::replace(&mut self.usurps, false) {
+            return Some(Kind::StaticNack);
+        }
+        owed
     }
 }
 
@@ -502,17 +539,14 @@ impl Decompressor {
             entry.wrong_sums = WRONG_SUMS_HABIT;
         }
         let slot = &mut self.entries[usize::from(number)];
-        let mut replaces = false;
         if let Some(old) = slot {
             entry.unacknowledged = old.unacknowledged;
-            replaces = entry.known.replaces(&old.known, entry.sums_tell());
+            // Its short checks may fit both flows: who means this one says it again.
+            let replaces = entry.known.replaces(&old.known, entry.sums_tell());
+            entry.usurps = old.usurps || replaces && self.settings.feedback;
         }
         if !uncompressed {
             entry.taken(true, self.settings.feedback);
-        }
-        if replaces && self.settings.feedback {
-            // Its short checks may fit both flows: who means this one says it again.
-            entry.owes = Some(Kind::StaticNack);
         }
         *slot = Some(Box::new(entry));
         Ok(())
@@ -591,12 +625,7 @@ impl Decompressor {
 
     /// Whether there is something to tell the compressor.
     pub fn owes_feedback(&self) -> bool {
-        self.missing.is_some()
-            || self
-                .entries
-                .iter()
-                .flatten()
-                .any(|entry| entry.owes.is_some())
+        self.missing.is_some() || self.entries.iter().flatten().any(|entry| entry.owes())
     }
 
     /// Appends one feedback element if there is something to tell: the one to put ahead of a
@@ -612,7 +641,7 @@ impl Decompressor {
         let entries = self.entries.iter_mut().enumerate();
         let mut owing = entries.filter_map(|(number, entry)| {
             let entry = entry.as_mut()?;
-            Some((number, entry.owes.take()?, &entry.known))
+            Some((number, entry.take_owed()?, &entry.known))
         });
         let Some((number, kind, known)) = owing.next() else {
             return false;

@@ -168,6 +168,16 @@ impl Fields {
         }
     }
 
+    /// All that a transport checksum says of the flow: the sum of its addresses, ports and source.
+    /// Turned round it is the same.
+    pub(super) fn covered(&self) -> u32 {
+        let addresses = self.src.chunks(2).chain(self.dst.chunks(2));
+        let addresses = addresses.map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
+        let ports = self.ports.iter().map(|&port| u32::from(port));
+        let source = [self.source >> 16, self.source & 0xffff];
+        addresses.chain(ports).chain(source).sum::<u32>() % 0xffff
+    }
+
     /// The same as `other` but for what changes with every packet, or often: those fields are the
     /// ones that checks take last, see [`Spans`].
     pub(super) fn stays_as(&self, other: &Self) -> bool {

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::super::check::{plain_crc3, plain_crc7};
 use super::super::decode::{Check, Evidence, Found, Trust, WrongSums};
 use super::super::decompress::Fault;
+use super::super::fields::Fields;
 use super::super::numbers::{Cursor, low_mask};
 use super::common;
 use super::formats::{
@@ -66,6 +67,11 @@ impl Decoder {
             data: known.header.sequence,
             table,
         }
+    }
+
+    /// The last packet's IP header, and the ports.
+    pub(in super::super) const fn ip(&self) -> &Fields {
+        self.known.header.ip()
     }
 
     /// The last packet's master sequence number.
