@@ -407,3 +407,32 @@ fn an_acknowledgement_of_expedited_data_that_was_given_up_is_none_of_the_next() 
     assert_eq!(world.marks(1), [0, 8]);
     assert_eq!(world.outcomes[0], [(0, true), (7, false), (8, true)]);
 }
+
+/// B.3 (1): a word of the link is one node's. To a group or to all it is nobody's.
+#[test]
+fn a_word_of_the_link_to_more_than_one_is_not_heeded() {
+    let group = Address::new(0x1000_0007);
+    for to in [Address::BROADCAST, group] {
+        let mut station = listener();
+        station.settings.groups = alloc::vec![group];
+        let (kinds, _) = answer(&mut station, &control(&[0x10]));
+        assert_eq!(kinds, [8]);
+        for octet in [[0x10], [0x11], [0x20], [0x30], [0x44], [0x50]] {
+            let mut heard = Vec::new();
+            let d_pdu = DPdu {
+                eow: 0,
+                eot: 2,
+                to,
+                from: PEER,
+                body: word(&octet),
+            };
+            d_pdu.put(&mut heard);
+            let (kinds, _) = answer(&mut station, &heard);
+            assert_eq!(
+                (kinds, station.is_linked(0)),
+                (Vec::new(), true),
+                "{octet:x?}"
+            );
+        }
+    }
+}

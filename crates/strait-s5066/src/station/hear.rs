@@ -378,8 +378,10 @@ impl<T> Station<T> {
     fn take_non_arq(&mut self, now: Instant, number: usize, to: Address, piece: &NonArq<'_>) {
         let whole = piece.segment.intact;
         let alone = piece.offset == 0 && piece.segment.octets.len() == usize::from(piece.size);
+        let own = to == self.settings.own;
+        let word = own && whole && alone && piece.expedited;
         let control = CPdu::parse(piece.segment.octets)
-            .filter(|c_pdu| whole && alone && piece.expedited && !matches!(c_pdu, CPdu::Data(_)));
+            .filter(|c_pdu| word && !matches!(c_pdu, CPdu::Data(_)));
         let from = self.peers[number].address;
         if let Some(c_pdu) = control {
             self.assembler.pass(now, from, piece);
