@@ -508,7 +508,11 @@ impl Sis {
             12 if ours => self.arrive_data(arrived),
             13 if ours => self.arrive_confirmations(arrived.from, s_pdu),
             kind @ (1 | 2) => self.arrive_word(arrived.from, s_pdu, kind == 1),
-            _ => self.arrive_hard_link(arrived.from, s_pdu),
+            // Others forge with less effort (A.3.2.2.2 (11), (25), A.3.2.2.3 (6)).
+            3..=7 if arrived.arq && arrived.expedited => {
+                self.arrive_hard_link(arrived.from, s_pdu);
+            }
+            _ => {}
         }
     }
 

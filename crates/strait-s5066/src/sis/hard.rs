@@ -114,7 +114,9 @@ impl Sis {
     /// The peer that a link is to be kept with, and no other.
     #[must_use]
     pub fn exclusive(&self) -> Option<usize> {
-        self.hard.map(|hard| hard.peer)
+        // What a client hasn't agreed to keeps nobody out.
+        let keeps = |hard: &Hard| hard.state != State::Offered;
+        self.hard.filter(keeps).map(|hard| hard.peer)
     }
 
     /// Whether that link is to be kept though nothing goes by it: who asked for a hard link sees to
@@ -137,12 +139,13 @@ impl Sis {
     #[must_use]
     pub fn lets(&self, peer: usize, from_sap: u8, to_sap: u8) -> bool {
         let Some(hard) = &self.hard else { return true };
-        hard.peer == peer
-            && match hard.state {
-                State::Linking => !self.is_soft(peer),
-                State::Up => hard.lets(from_sap, to_sap),
-                State::Asked | State::Offered | State::Ending => true,
-            }
+        let its = hard.peer == peer;
+        match hard.state {
+            State::Linking => its && !self.is_soft(peer),
+            State::Up => its && hard.lets(from_sap, to_sap),
+            State::Asked | State::Ending => its,
+            State::Offered => true,
+        }
     }
 
     /// A client wants a hard link.
@@ -454,6 +457,10 @@ impl Sis {
 
     /// Another node asks for a hard link with this one, or with a client of it.
     fn offer_hard_link(&mut self, from: usize, link: HardLink, asking: u8) {
+        // A link that anybody may share is none for two nodes alone, and there are three kinds.
+        if self.is_soft(from) || link.kind > 2 {
+            return self.say_to_peer(from, REJECTED, BUSY);
+        }
         let owner = self.holder(link.sap).filter(|_| link.kind == 2);
         if link.kind == 2 && owner.is_none() {
             return self.say_to_peer(from, REJECTED, NOT_BOUND);

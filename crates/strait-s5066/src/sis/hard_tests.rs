@@ -389,3 +389,46 @@ fn no_hard_link_is_made_with_a_group() {
     }
     assert_eq!(sis.exclusive(), None);
 }
+
+/// A.3.2.2.2 (11), (25), A.3.2.2.3 (6): only expedited, with ARQ, and over a link that its caller
+/// keeps for it, a word of hard links counts.
+#[test]
+fn words_of_hard_links_that_come_otherwise_are_not_heeded() {
+    for (arq, expedited) in [(false, true), (true, false), (false, false)] {
+        let (mut sis, mut clients) = established(1, link(1, 3));
+        for s_pdu in [&[0x3b, 0x94][..], &[0x61], &[0x70]] {
+            let word = Arrived {
+                arq,
+                ..arrived(s_pdu, expedited)
+            };
+            sis.arrive(sis.now, &word);
+        }
+        clients.collect(&mut sis);
+        assert_eq!((says(&mut sis), clients.told(1).len()), (Vec::new(), 0));
+        assert_eq!(sis.exclusive(), Some(0));
+    }
+    let (mut sis, mut clients) = bound();
+    sis.set_soft(0, true);
+    hears(&mut sis, &mut clients, 0, &[0x30, 0x10]);
+    assert_eq!(says(&mut sis), [(0, Vec::from([0x51]))]);
+    assert_eq!(sis.exclusive(), None);
+}
+
+/// A.3.2.2.2 (23): while its client decides, nobody else waits for that.
+#[test]
+fn a_client_that_is_asked_keeps_nobody_waiting() {
+    let (mut sis, mut clients) = bound();
+    hears(&mut sis, &mut clients, 0, &[0x38, 0x94]);
+    assert_eq!(clients.kinds(1), [11]);
+    assert!(sis.lets(1, SAP_IP, SAP_IP));
+    assert_eq!(sis.exclusive(), None);
+}
+
+/// A.3.1.4: of the kinds of hard links one is none.
+#[test]
+fn a_kind_of_hard_link_that_is_none_is_refused() {
+    let (mut sis, mut clients) = bound();
+    hears(&mut sis, &mut clients, 0, &[0x3c, 0x94]);
+    assert_eq!(says(&mut sis), [(0, Vec::from([0x51]))]);
+    assert_eq!((sis.exclusive(), clients.told(1).len()), (None, 0));
+}
