@@ -65,7 +65,7 @@ pub struct ClientStats {
     /// U_PDUs that arrived after their time to die, of clients and of the gateway; dropped.
     pub expired: u64,
     /// U_PDUs whose time to die says that its sender's clock or calendar is another: they came more
-    /// than an hour after it, which is dropped, too, or it is on a day that isn't near.
+    /// than an hour after it, or it is on a day that isn't near. They are delivered.
     pub misdated: u64,
     /// From the request to the confirmation of all that were confirmed, in nanoseconds.
     pub confirm_ns: u64,

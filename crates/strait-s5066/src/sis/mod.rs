@@ -146,7 +146,7 @@ pub struct SisStats {
     /// U_PDUs that arrived after their time to die, of clients and of the gateway; dropped.
     pub expired: u64,
     /// U_PDUs whose time to die says that its sender's clock or calendar is another: they came more
-    /// than an hour after it, which is dropped, too, or it is on a day that isn't near.
+    /// than an hour after it, or it is on a day that isn't near. They are delivered.
     pub misdated: u64,
     /// From the request to the confirmation of all that were confirmed, in nanoseconds.
     pub confirm_ns: u64,
@@ -263,7 +263,8 @@ impl Sis {
         origin_ns.checked_add(at.as_nanos())
     }
 
-    /// Whether data arrived after its time to die. It is counted, and of use to nobody.
+    /// Whether data arrived after its time to die. It is counted, and of use to nobody. One whose
+    /// time is that of another calendar, or of another day that looks like it, says nothing.
     pub fn is_late(&mut self, now: Instant, data: &DataSPdu<'_>) -> bool {
         self.now = self.now.max(now);
         let Some((dies, now_ns)) = data.dies.zip(self.calendar(self.now)) else {
@@ -272,9 +273,10 @@ impl Sis {
         let moment = dies.moment(now_ns);
         let late_ns = moment.and_then(|moment| now_ns.checked_sub(moment));
         let odd = moment.is_none() || late_ns.is_some_and(|late| late > LATE_MAX_NS);
+        let late = late_ns.is_some() && !odd;
         self.stats.misdated += u64::from(odd);
-        self.stats.expired += u64::from(late_ns.is_some());
-        late_ns.is_some()
+        self.stats.expired += u64::from(late);
+        late
     }
 
     /// Whether a client with this number is connected.
