@@ -65,6 +65,8 @@ enum State {
     Offered,
     /// It is there.
     Up,
+    /// Its link is lost, and who asked for it has so long to make that again.
+    Lost,
     /// The other node was told that it is over.
     Ending,
 }
@@ -86,6 +88,10 @@ pub(super) struct Hard {
     rank: u8,
     state: State,
     until: Instant,
+    /// The other node was asked already: it has no more time for that by another link.
+    asked: bool,
+    /// It was there, and its link is made again: its client knows nothing of that.
+    made: bool,
 }
 
 impl Hard {
@@ -114,8 +120,8 @@ impl Sis {
     /// The peer that a link is to be kept with, and no other.
     #[must_use]
     pub fn exclusive(&self) -> Option<usize> {
-        // What a client hasn't agreed to keeps nobody out.
-        let keeps = |hard: &Hard| hard.state != State::Offered;
+        // What a client hasn't agreed to, or has no link any more, keeps nobody out.
+        let keeps = |hard: &Hard| !matches!(hard.state, State::Offered | State::Lost);
         self.hard.filter(keeps).map(|hard| hard.peer)
     }
 
@@ -144,7 +150,7 @@ impl Sis {
             State::Linking => its && !self.is_soft(peer),
             State::Up => its && hard.lets(from_sap, to_sap),
             State::Asked | State::Ending => its,
-            State::Offered => true,
+            State::Offered | State::Lost => true,
         }
     }
 
@@ -169,6 +175,8 @@ impl Sis {
             rank,
             state: State::Linking,
             until: self.now,
+            asked: false,
+            made: false,
         });
         let refused = match &wanted {
             _ if link.kind > 2 => Some(BUSY),
@@ -189,9 +197,10 @@ impl Sis {
 
     /// The hard link that a new one can't take the place of (A.3.2.2.1): the higher rank wins, then
     /// the higher priority; of two with the same node the higher kind; then the older. One that
-    /// ends is in nobody's way, but who waits for its end may be.
+    /// ends, or is lost, is in nobody's way, but who waits for its end may be.
     fn rival(&self, new: &Hard) -> Option<Hard> {
-        let there = self.hard.filter(|hard| hard.state != State::Ending);
+        let over = |hard: &Hard| matches!(hard.state, State::Ending | State::Lost);
+        let there = self.hard.filter(|hard| !over(hard));
         let old = self.next_hard.or(there)?;
         let kinds = |(rank, priority, kind): (u8, u8, u8)| {
             let kind = if old.peer == new.peer { kind } else { 0 };
@@ -208,6 +217,10 @@ impl Sis {
             self.supersede(&waits);
         }
         match self.hard {
+            Some(old) if old.state == State::Lost => {
+                self.hard = None;
+                self.tell_owner(&old, LINK_BROKEN);
+            }
             Some(old) if matches!(old.state, State::Linking | State::Offered) => {
                 self.hard = None;
                 self.supersede(&old);
@@ -240,7 +253,7 @@ impl Sis {
     fn tell_owner(&mut self, hard: &Hard, reason: u8) {
         let Some(id) = hard.owner else { return };
         let primitive = match hard.state {
-            State::Linking | State::Asked => {
+            State::Linking | State::Asked if !hard.made => {
                 Primitive::HardLinkRejected(reason, hard.link, hard.to)
             }
             _ => Primitive::HardLinkTerminated(reason, hard.link, hard.to),
@@ -259,13 +272,21 @@ impl Sis {
         self.send_own(peer, true, 0, &[kind << 4 | reason & 15]);
     }
 
-    /// A hard link with a node that doesn't answer isn't made.
+    /// A hard link with a node that doesn't answer, or refuses the link, isn't made.
     pub(super) fn give_up_calls(&mut self, silent: impl Fn(usize) -> bool) {
-        let lost = |hard: &Hard| hard.state == State::Linking && silent(hard.peer);
-        if let Some(hard) = self.hard.filter(lost) {
-            self.hard = None;
-            self.tell_owner(&hard, NO_RESPONSE);
+        let linking = self.hard.filter(|hard| hard.state == State::Linking);
+        let Some(hard) = linking else { return };
+        if self.refused.get(hard.peer) == Some(&true) {
+            self.fail(&hard, BUSY);
+        } else if silent(hard.peer) {
+            self.fail(&hard, NO_RESPONSE);
         }
+    }
+
+    /// It isn't made, or not again.
+    fn fail(&mut self, hard: &Hard, reason: u8) {
+        self.hard = None;
+        self.tell_owner(hard, if hard.made { LINK_BROKEN } else { reason });
     }
 
     fn is_linked(&self, peer: usize) -> bool {
@@ -299,29 +320,55 @@ impl Sis {
         let linked = self.is_linked(hard.peer);
         let over = hard.until <= self.now;
         match hard.state {
+            State::Linking | State::Asked | State::Lost if over || !self.up => {
+                self.fail(&hard, NO_RESPONSE);
+            }
             State::Linking if linked && !self.is_soft(hard.peer) => {
                 let first = REQUEST << 4 | hard.link.octet() >> 4;
                 let saps = hard.sap << 4 | hard.link.sap & 15;
                 self.send_own(hard.peer, true, 0, &[first, saps]);
-                self.set_state(State::Asked, self.settings.hard.answer);
+                let answer = match hard.asked {
+                    true => hard.until.since(self.now),
+                    false => self.settings.hard.answer,
+                };
+                self.set_state(State::Asked, answer);
+                if let Some(hard) = &mut self.hard {
+                    hard.asked = true;
+                }
             }
+            // By the next link it is asked for again.
+            State::Asked if !linked => self.set_state(State::Linking, hard.until.since(self.now)),
+            State::Up if !linked && self.up => self.lose_hard_link(hard),
             State::Up | State::Ending if !linked => {
                 self.hard = None;
                 self.tell_owner(&hard, LINK_BROKEN);
             }
+            State::Lost if linked && !self.is_soft(hard.peer) => {
+                self.set_state(State::Up, Duration::ZERO);
+            }
             State::Offered if over => {
                 self.hard = None;
                 self.say_to_peer(hard.peer, REJECTED, NO_RESPONSE);
-            }
-            State::Linking | State::Asked if over || !self.up => {
-                self.hard = None;
-                self.tell_owner(&hard, NO_RESPONSE);
             }
             State::Ending if over => {
                 self.hard = None;
                 self.tell_owner(&hard, NO_RESPONSE);
             }
             _ => {}
+        }
+    }
+
+    /// Its link is lost: whether for good, is known when its caller has called again
+    /// (A.3.2.2.3 (7)).
+    fn lose_hard_link(&mut self, hard: Hard) {
+        let state = if hard.called {
+            State::Lost
+        } else {
+            State::Linking
+        };
+        self.set_state(state, self.settings.hard.answer);
+        if let Some(hard) = &mut self.hard {
+            (hard.asked, hard.made) = (false, true);
         }
     }
 
@@ -378,7 +425,7 @@ impl Sis {
 
     fn end(&mut self, hard: Hard, reason: u8) {
         match hard.state {
-            State::Linking => self.hard = None,
+            State::Linking | State::Lost => self.hard = None,
             State::Offered => {
                 self.hard = None;
                 self.say_to_peer(hard.peer, REJECTED, NOT_BOUND);
@@ -425,16 +472,13 @@ impl Sis {
         match (kind, ours) {
             (CONFIRM, Some(hard)) if hard.state == State::Asked => {
                 self.set_state(State::Up, Duration::ZERO);
-                if let Some(id) = hard.owner {
+                if let Some(id) = hard.owner.filter(|_| !hard.made) {
                     self.say(id, &Primitive::HardLinkEstablished(OK, hard.link, hard.to));
                 }
             }
             // It was given up, and the other end doesn't know.
             (CONFIRM, None) => self.say_to_peer(from, TERMINATE, BY_CLIENT),
-            (REJECTED, Some(hard)) if hard.state == State::Asked => {
-                self.hard = None;
-                self.tell_owner(&hard, reason);
-            }
+            (REJECTED, Some(hard)) if hard.state == State::Asked => self.fail(&hard, reason),
             (TERMINATE, ours) => {
                 self.say_to_peer(from, TERMINATE_CONFIRM, 0);
                 self.next_hard
@@ -449,7 +493,15 @@ impl Sis {
                     self.tell_owner(&hard, told);
                 }
             }
-            (TERMINATE_CONFIRM, Some(hard)) if hard.state == State::Ending => self.hard = None,
+            (TERMINATE_CONFIRM, Some(hard)) => match hard.state {
+                State::Ending => self.hard = None,
+                // It answers another's word, and has it no more.
+                State::Up | State::Lost => {
+                    self.hard = None;
+                    self.tell_owner(&hard, BY_REMOTE);
+                }
+                _ => {}
+            },
             _ => {}
         }
         self.tend_hard_link();
@@ -461,7 +513,17 @@ impl Sis {
         if self.is_soft(from) || link.kind > 2 {
             return self.say_to_peer(from, REJECTED, BUSY);
         }
-        let owner = self.holder(link.sap).filter(|_| link.kind == 2);
+        let (sap, link) = (
+            link.sap,
+            HardLink {
+                sap: asking,
+                ..link
+            },
+        );
+        if self.is_asked_again(from, link, sap) {
+            return;
+        }
+        let owner = self.holder(sap).filter(|_| link.kind == 2);
         if link.kind == 2 && owner.is_none() {
             return self.say_to_peer(from, REJECTED, NOT_BOUND);
         }
@@ -470,16 +532,15 @@ impl Sis {
         let new = Hard {
             peer: from,
             to: self.settings.peers[from].into(),
-            link: HardLink {
-                sap: asking,
-                ..link
-            },
+            link,
             called: true,
             owner,
-            sap: link.sap,
+            sap,
             rank: rank.unwrap_or(self.settings.hard.rank),
             state: State::Linking,
             until: self.now,
+            asked: false,
+            made: false,
         };
         let Some(old) = self.rival(&new) else {
             return self.replace_hard_link(new);
@@ -487,5 +548,24 @@ impl Sis {
         let equal = (old.rank, old.link.priority) == (new.rank, link.priority);
         let reason = if equal { BUSY } else { HIGHER_PRIORITY };
         self.say_to_peer(from, REJECTED, reason);
+    }
+
+    /// Who asks though it has one has lost that: a node has one at most. The same is there still.
+    fn is_asked_again(&mut self, from: usize, link: HardLink, sap: u8) -> bool {
+        let its = |old: &Hard| old.called && old.peer == from && old.state != State::Ending;
+        self.next_hard.take_if(|old| its(old));
+        let Some(old) = self.hard.filter(its) else {
+            return false;
+        };
+        if (old.link, old.sap) != (link, sap) {
+            self.hard = None;
+            self.tell_owner(&old, BY_REMOTE);
+            return false;
+        }
+        if old.state != State::Offered {
+            self.set_state(State::Up, Duration::ZERO);
+            self.say_to_peer(from, CONFIRM, 0);
+        }
+        true
     }
 }

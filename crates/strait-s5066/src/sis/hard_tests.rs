@@ -330,7 +330,7 @@ fn an_end_that_the_other_node_does_not_confirm_is_told() {
     }
 }
 
-/// A.3.2.2.3 (7), (8): the link breaks, whether the hard link stands or is about to end.
+/// A.3.2.2.3 (7), (8): the link breaks for good, whether the hard link stands or is about to end.
 #[test]
 fn a_hard_link_ends_with_the_link() {
     for ending in [false, true] {
@@ -339,9 +339,126 @@ fn a_hard_link_ends_with_the_link() {
             clients.send(&mut sis, 1, &Primitive::HardLinkTerminate(FAR.into()));
         }
         clients.advance(&mut sis, at(2), false);
+        if !ending {
+            assert_eq!((sis.calls(), clients.told(1).len()), (Some(0), 0));
+            sis.advance(at(3), |_| false, |_| true);
+            clients.collect(&mut sis);
+        }
         assert_eq!(first_two(&clients.told(1)), [[10, 5]]);
         assert_eq!(sis.exclusive(), None);
     }
+}
+
+/// A.3.2.2.3 (7): a link that isn't broken for good is made and asked for again, of which no client
+/// hears.
+#[test]
+fn a_hard_link_outlives_a_link_that_is_made_again() {
+    let (mut sis, mut clients) = established(1, link(1, 3));
+    clients.advance(&mut sis, at(2), false);
+    assert_eq!((sis.calls(), sis.exclusive()), (Some(0), Some(0)));
+    clients.advance(&mut sis, at(9), true);
+    assert_eq!(says(&mut sis), [(0, Vec::from([0x37, 0x44]))]);
+    hears(&mut sis, &mut clients, 0, &[0x40]);
+    assert_eq!((clients.told(1).len(), sis.keeps()), (0, true));
+    // Who was called waits for its caller, and lets others pass meanwhile.
+    for again in [true, false] {
+        let (mut sis, mut clients) = whole_link();
+        sis.settings.hard.answer = Duration::from_secs(60);
+        clients.advance(&mut sis, at(2), false);
+        assert_eq!((sis.calls(), sis.exclusive()), (None, None));
+        assert!(sis.lets(1, SAP_IP, SAP_IP));
+        clients.advance(&mut sis, at(61), again);
+        assert_eq!(clients.told(1).len(), 0);
+        clients.advance(&mut sis, at(62), again);
+        let told: &[[u8; 2]] = if again { &[] } else { &[[10, 5]] };
+        assert_eq!(first_two(&clients.told(1)), told);
+        assert_eq!(sis.exclusive(), again.then_some(0));
+    }
+}
+
+/// A whole link that another node's client, at access point 9, has with the first one here.
+fn whole_link() -> (Sis, Clients) {
+    let (mut sis, mut clients) = bound();
+    clients.advance(&mut sis, at(1), true);
+    hears(&mut sis, &mut clients, 0, &[0x39, 0x94]);
+    let accept = Primitive::HardLinkAccept(link(2, 1), FAR.into());
+    clients.send(&mut sis, 1, &accept);
+    assert_eq!(says(&mut sis), [(0, Vec::from([0x40]))]);
+    clients.told(1);
+    (sis, clients)
+}
+
+/// A.3.2.2 (1): a caller that has forgotten its hard link, and asks anew, isn't in its own way.
+#[test]
+fn a_caller_that_asks_again_has_lost_what_it_had() {
+    // The same: it is there still.
+    let (mut sis, mut clients) = whole_link();
+    hears(&mut sis, &mut clients, 0, &[0x39, 0x94]);
+    assert_eq!(says(&mut sis), [(0, Vec::from([0x40]))]);
+    assert_eq!(clients.told(1).len(), 0);
+    // A lower one for the same client, and for the node.
+    for (s_pdu, told) in [([0x38, 0xa4], &[10, 11][..]), ([0x30, 0xa4], &[10])] {
+        let (mut sis, mut clients) = whole_link();
+        hears(&mut sis, &mut clients, 0, &s_pdu);
+        assert_eq!(clients.kinds(1), told);
+        let said = says(&mut sis);
+        let agreed = [(0, Vec::from([0x40]))];
+        assert_eq!(said, if told.len() > 1 { &[][..] } else { &agreed });
+    }
+    // Asked twice, its client is asked once.
+    let (mut sis, mut clients) = bound();
+    hears(&mut sis, &mut clients, 0, &[0x39, 0x94]);
+    hears(&mut sis, &mut clients, 0, &[0x39, 0x94]);
+    assert_eq!(
+        (says(&mut sis), clients.kinds(1)),
+        (Vec::new(), Vec::from([11]))
+    );
+}
+
+/// A.3.2.2.3 (3): a confirmation of an end that this node hasn't asked for says that the other one
+/// has it no more.
+#[test]
+fn an_end_that_somebody_else_asked_for_ends_both_ends() {
+    let (mut sis, mut clients) = established(1, link(1, 3));
+    hears(&mut sis, &mut clients, 0, &[0x70]);
+    assert_eq!(first_two(&clients.told(1)), [[10, 1]]);
+    assert_eq!((sis.exclusive(), says(&mut sis)), (None, Vec::new()));
+}
+
+/// A.3.2.2.2 (12), (15): a node that was asked by a link that is lost is asked by the next one, and
+/// has no more time for that.
+#[test]
+fn a_node_whose_link_is_lost_before_it_answers_is_asked_again() {
+    let (mut sis, mut clients) = bound();
+    sis.settings.hard.answer = Duration::from_secs(60);
+    clients.advance(&mut sis, at(1), true);
+    want(&mut sis, &mut clients, 1, link(0, 1), FAR);
+    assert_eq!(says(&mut sis), [(0, Vec::from([0x31, 0x44]))]);
+    clients.advance(&mut sis, at(40), false);
+    assert_eq!(sis.calls(), Some(0));
+    clients.advance(&mut sis, at(50), true);
+    assert_eq!(says(&mut sis), [(0, Vec::from([0x31, 0x44]))]);
+    let until = sis.hard.and_then(|hard| hard.until());
+    assert_eq!((sis.calls(), until), (None, Some(at(61))));
+    // One that is gone isn't waited for.
+    clients.advance(&mut sis, at(55), false);
+    sis.advance(at(56), |_| false, |_| true);
+    clients.collect(&mut sis);
+    assert_eq!(first_two(&clients.told(1)), [[9, 3]]);
+}
+
+/// A.3.2.2.2 (13), A.3.1.6 (5): a node that refuses the link is busy, not silent, and what
+/// waits for it waits on.
+#[test]
+fn a_node_that_refuses_the_link_is_busy() {
+    let (mut sis, mut clients) = bound();
+    clients.advance(&mut sis, at(1), false);
+    clients.send(&mut sis, 3, &request(7, 3, arq(0), b"x"));
+    want(&mut sis, &mut clients, 1, link(0, 1), FAR);
+    sis.set_refused(0, true);
+    clients.advance(&mut sis, at(2), false);
+    assert_eq!(first_two(&clients.told(1)), [[9, 1]]);
+    assert!(clients.told(3).is_empty() && sis.next(|_| true).is_some());
 }
 
 /// A.2.1.22 (1)-(4), A.3.1.7 (5), A.3.1.8 (1), A.3.2.2.3 (3), (6): the other node ends it.

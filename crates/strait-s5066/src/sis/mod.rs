@@ -201,6 +201,8 @@ pub struct Sis {
     linked: Vec<bool>,
     /// By peer: that link isn't exclusive.
     soft: Vec<bool>,
+    /// Who refused the last call.
+    refused: Vec<bool>,
     /// By peer: it is one of ours, and reads data with numbers.
     ours: Vec<bool>,
     queue: Vec<Submission>,
@@ -225,6 +227,7 @@ impl Sis {
         Self {
             linked: alloc::vec![false; settings.peers.len()],
             soft: alloc::vec![false; settings.peers.len()],
+            refused: alloc::vec![false; settings.peers.len()],
             ours: alloc::vec![false; settings.peers.len()],
             settings,
             clients: Vec::new(),
@@ -404,6 +407,13 @@ impl Sis {
         }
     }
 
+    /// Whether a peer is there, but refuses calls.
+    pub fn set_refused(&mut self, peer: usize, refused: bool) {
+        if let Some(known) = self.refused.get_mut(peer) {
+            *known = refused;
+        }
+    }
+
     /// Brings the interface up to this moment. `linked` says of each peer whether there is a link,
     /// and `silent` whether it doesn't answer calls.
     pub fn advance(
@@ -445,6 +455,7 @@ impl Sis {
         for peer in 0..station.peers() {
             self.set_ours(peer, station.is_ours(peer));
             self.set_soft(peer, station.is_linked_softly(peer));
+            self.set_refused(peer, station.is_refused(peer));
         }
         let linked = |peer| station.is_linked(peer);
         self.advance(now, linked, |peer| station.is_silent(peer));

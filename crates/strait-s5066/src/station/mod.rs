@@ -733,7 +733,14 @@ impl<T> Station<T> {
     #[must_use]
     pub fn is_silent(&self, number: usize) -> bool {
         let peer = self.peers.get(number);
-        peer.is_some_and(|peer| peer.paused_until.is_some())
+        peer.is_some_and(|peer| peer.paused_until.is_some() && peer.refusals == 0)
+    }
+
+    /// Whether a peer refused calls and isn't called for a while.
+    #[must_use]
+    pub fn is_refused(&self, number: usize) -> bool {
+        let peer = self.peers.get(number);
+        peer.is_some_and(|peer| peer.paused_until.is_some() && peer.refusals > 0)
     }
 
     /// Whether an offer of expedited data with ARQ to a peer would be taken.

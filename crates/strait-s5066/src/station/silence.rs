@@ -38,7 +38,7 @@ impl<T> Station<T> {
         match peer.link.state {
             State::Calling { tries, .. } if tries >= self.settings.calls_max => {
                 peer.link.forget();
-                peer.silent = true;
+                (peer.silent, peer.refusals) = (true, 0);
                 peer.rows += 1;
                 // There, the air is of use to others.
                 let times = if nodes > 1 {
