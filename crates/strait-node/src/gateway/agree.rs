@@ -328,9 +328,11 @@ impl Terms {
             checksums_rebuilt: self.own.checksums_rebuilt,
             cids_max: self.own.cids_max,
             incarnation: self.incarnation,
+            // Who is doubted isn't told that it was heard: it would send what is agreed with it,
+            // and be read by what was agreed with another.
             heard: self
-                .doubted
-                .or(self.other)
+                .other
+                .filter(|_| self.doubted.is_none())
                 .map_or(0, |other| other.incarnation),
             mtu: self.own.mtu,
             checks: self.own.checks,
@@ -378,6 +380,12 @@ impl Terms {
             self.quiet_until = now + OBJECTION;
             self.due = true;
         }
+    }
+
+    /// Something came. While it isn't clear which hello holds, that is asked again where no answer
+    /// has come in time: this end may have no packets of its own that would take it along.
+    pub(super) fn press(&mut self, now: Instant) {
+        self.due |= self.doubted.is_some() && now >= self.next;
     }
 
     /// Something came that can't be read. If nobody was heard so far, it may be somebody who holds

@@ -91,6 +91,30 @@ fn a_new_incarnation_ends_everything() {
     assert!(a.compresses() && b.compresses());
 }
 
+#[test]
+fn a_new_incarnation_is_told_that_it_was_heard_when_it_holds() {
+    let (mut a, mut b) = (end(true, 7), end(true, 8));
+    meet(&mut a, &mut b);
+    let mut b = end(true, 9);
+    pass(&mut b, &mut a);
+    pass(&mut a, &mut b);
+    // The second hello of the new one is lost. It compresses nothing: it would be read as what the
+    // old one said.
+    b.put(START, &mut Vec::new());
+    assert!(!b.compresses() && !a.owes());
+    // What comes, or a pause, has both ask again.
+    let later = START + REPEAT_FIRST;
+    a.press(Instant::from_nanos(later.as_nanos() - 1));
+    assert!(!a.owes());
+    a.press(later);
+    b.begin();
+    assert!(a.owes() && b.is_ahead(later));
+    meet(&mut a, &mut b);
+    assert!(a.compresses() && b.compresses());
+    a.press(Instant::from_secs(100));
+    assert!(!a.owes());
+}
+
 /// A hello of incarnation 8 but for what is changed, as somebody else says it.
 fn forged(change: impl FnOnce(&mut Hello)) -> Hello {
     let mut line = Vec::new();

@@ -294,6 +294,7 @@ impl Headers {
             tell(carried);
             return true;
         };
+        other.terms.press(now);
         let mut carried = carried;
         if carried.first() == Some(&payload::MARK) {
             let Some(payloads) = self.payloads.as_mut().filter(|_| other.terms.inflates()) else {
