@@ -436,3 +436,36 @@ fn a_word_of_the_link_to_more_than_one_is_not_heeded() {
         }
     }
 }
+
+/// B.3.2.1 (18): an acceptance that nobody asked for ends no link: by an acknowledgement its other
+/// end is asked, and says if there is none.
+#[test]
+fn an_acceptance_that_nobody_asked_for_is_asked_about() {
+    let mut station = listener();
+    answer(&mut station, &control(&[0x10]));
+    answer(&mut station, &data(0));
+    let (kinds, _) = answer(&mut station, &control(&[0x20]));
+    assert_eq!((kinds, station.is_linked(0)), (Vec::from([1]), true));
+    let warning = Body::Warning {
+        received: 1,
+        reason: 1,
+    };
+    answer(&mut station, &said(warning));
+    assert!(!station.is_linked(0));
+}
+
+/// B.3.2.1 (16), (17): an exclusive link waits for its caller's data while others are on the air.
+#[test]
+fn an_exclusive_link_waits_while_others_talk() {
+    let mut station = listener();
+    answer(&mut station, &control(&[0x11]));
+    for _ in 0..6 {
+        let now = station.now + Duration::from_secs(1);
+        station.hear_carrier(now, true);
+        station.advance(now + Duration::from_secs(3));
+        station.hear_carrier(now + Duration::from_secs(3), false);
+        assert!(station.is_linked(0), "{now:?}");
+    }
+    station.advance(station.now + Duration::from_secs(400));
+    assert!(!station.is_linked(0));
+}

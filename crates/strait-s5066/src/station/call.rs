@@ -120,10 +120,16 @@ impl<T> Station<T> {
             // It accepts what nobody asked for, or asked for long ago: what it has is no link of
             // ours. A call in our name may have come to it.
             (CPdu::Accepted { .. }, _) if self.peers[number].link.is_unasked(self.on_since) => {
-                if self.peers[number].link.is_there() {
-                    self.lose_link(number);
+                let peer = &mut self.peers[number];
+                if peer.link.is_made() {
+                    // Or this one is forged: what it says to an acknowledgement tells.
+                    peer.owes_ack = true;
+                } else {
+                    if peer.link.is_there() {
+                        self.lose_link(number);
+                    }
+                    self.peers[number].link.disown();
                 }
-                self.peers[number].link.disown();
             }
             (CPdu::Rejected(_), State::Calling { .. }) => {
                 self.peers[number].link.forget();
@@ -219,7 +225,8 @@ impl<T> Station<T> {
         let unheard = match exclusive {
             true if kept => None,
             // Nobody else is served meanwhile: that lasts no longer than its data takes to come.
-            true => Some((data_comes, data_comes * 2)),
+            // What others say in between isn't its caller's fault.
+            true => Some((data_comes, data_comes.max(self.patience_at_most()))),
             false => (!early).then(|| (self.patience(), self.patience_at_most())),
         };
         let unheard = unheard.map(|(until, latest)| Unheard {
