@@ -88,7 +88,7 @@ fn hear(bytes: &[u8], cut: usize) {
     };
     station.set_up(now, state);
     // One that calls hears answers.
-    if cut % 2 == 0 {
+    if cut.is_multiple_of(2) {
         station.link(0);
         answer(&mut station, now);
     }
@@ -108,15 +108,14 @@ fn hear(bytes: &[u8], cut: usize) {
 }
 
 fn answer(station: &mut Station<()>, now: Instant) {
-    if !station.wants() || !station.may_transmit() {
+    let Some(to) = station.to_whom(&[]).filter(|_| station.may_transmit()) else {
         return;
-    }
+    };
     let room = |octets| Room {
         octets,
         starts: now + Duration::from_millis(440),
         until: None,
     };
-    let to = station.to_whom().expect("it has something to say");
     assert!(station.begin(now, to, room(1 << 16), (0, 0)));
     for octets in [1 << 16, 600, 300, 100, 50, 25, 10] {
         let mut out = Vec::new();
