@@ -237,7 +237,7 @@ fn exchange(datagrams: bool) {
 /// Connections that say nothing keep neither clients nor those who want to become one out.
 #[test]
 fn idle_connections_keep_nobody_out_of_the_socket() {
-    let running = Running::start();
+    let running = Running::start(false);
     let to = running.clients[0];
     let mut bound = Client::bound(to, 4);
     let idle: Vec<Client> = (0..40).map(|_| Client::connect(to)).collect();
