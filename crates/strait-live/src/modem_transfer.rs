@@ -112,6 +112,8 @@ pub(crate) enum Came {
 #[derive(Debug, Default)]
 pub(crate) struct Inbound {
     transfer: Option<u16>,
+    /// The one before it.
+    before: Option<u16>,
     over: bool,
     code: Option<Code>,
     /// The set whose turn it is, and the ones behind it.
@@ -143,13 +145,16 @@ impl Inbound {
     pub(crate) fn take(&mut self, now: Instant, share: &Share<'_>, rate_bit_s: u32) -> Vec<Came> {
         let mut came = Vec::new();
         if self.transfer != Some(share.transfer) {
+            // One that begins is taken whatever its number: a stray number silences none.
             let behind = |known: u16| (share.transfer.wrapping_sub(known) as i16) < 0;
-            if self.transfer.is_some_and(behind) {
+            let late = self.transfer.is_some_and(behind) && !share.first;
+            if late || self.before == Some(share.transfer) {
                 return came;
             }
             self.finish(&mut came);
             *self = Self {
                 transfer: Some(share.transfer),
+                before: self.transfer,
                 code: Some(share.code),
                 ..Self::default()
             };
@@ -409,6 +414,39 @@ mod tests {
         assert_eq!(came, [Came::Octets(vec![1; 7]), Came::Ended]);
         assert_eq!(take(&mut inbound, at(1), &old[13]), []);
         assert_eq!(inbound.transfer(), Some(0));
+    }
+
+    /// A lone packet of any transfer costs the one under way, and none that follow it.
+    #[test]
+    fn a_transfer_s_number_silences_none_that_follow() {
+        let data: Vec<u8> = (0..100).collect();
+        for ahead in [1, 0x7fff, 0x8000, 0xffff] {
+            let mut inbound = Inbound::default();
+            for packet in &packets(&data, 5)[..12] {
+                take(&mut inbound, at(0), packet);
+            }
+            let stray = packets(&data, 5u16.wrapping_add(ahead)).remove(0);
+            take(&mut inbound, at(1), &stray);
+            let next = packets(&data, 7);
+            let came: Vec<Came> = next
+                .iter()
+                .flat_map(|it| take(&mut inbound, at(2), it))
+                .collect();
+            assert_eq!(octets(&came), data, "{ahead}");
+        }
+    }
+
+    /// A.5.2.6.3: packets of the transfer before are late, its first ones too.
+    #[test]
+    fn late_packets_of_the_transfer_before_are_ignored() {
+        let old = packets(&[1; 60], 5);
+        let mut inbound = Inbound::default();
+        for packet in &old {
+            take(&mut inbound, at(0), packet);
+        }
+        take(&mut inbound, at(1), &packets(&[2; 60], 6)[0]);
+        assert_eq!(take(&mut inbound, at(1), &old[0]), []);
+        assert_eq!(inbound.transfer(), Some(6));
     }
 
     /// Whatever numbers come, only so many sets are kept.
