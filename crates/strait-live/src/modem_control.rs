@@ -43,6 +43,11 @@ impl Control {
         self.line.open(now).map(|_| ())
     }
 
+    /// The connection is being made.
+    pub(crate) const fn is_opening(&self) -> bool {
+        self.line.is_opening()
+    }
+
     pub(crate) fn close(&mut self) {
         self.line.close();
         self.greeting.clear();

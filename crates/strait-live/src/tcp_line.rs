@@ -26,8 +26,8 @@ pub struct TcpLine {
     refused: u64,
 }
 
-/// How long a call to open may hold the event loop up: enough on a LAN. A longer way is looked at
-/// again with the next call.
+/// How long a call to open may hold the event loop up: enough on a LAN. What takes longer goes on,
+/// and is looked at again with the next call.
 const PATIENCE_MS: u8 = 20;
 
 impl TcpLine {
@@ -49,6 +49,11 @@ impl TcpLine {
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         let closed = || io::Error::from(io::ErrorKind::NotConnected);
         self.stream.as_ref().ok_or_else(closed)?.local_addr()
+    }
+
+    /// The connection is being made.
+    pub(crate) const fn is_opening(&self) -> bool {
+        self.opening.is_some()
     }
 
     fn connect(&mut self) -> io::Result<()> {

@@ -46,8 +46,9 @@ pub(crate) struct ModemPort {
 const BLOCKS_BEFORE_START: u32 = 3;
 /// How long the node may take to give all that it has for them.
 const GATHERING: Duration = Duration::from_millis(2);
-/// The longest pause before a modem that lets nobody in is tried again.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Pauses before a modem that lets nobody in is tried again: a second at first, twice as long each
+/// time, and so many different ones.
+const PAUSES: u32 = 5;
 
 /// What a modem said.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,6 +67,9 @@ enum Heard {
 trait Modem {
     /// Begins to talk; all that was said before is forgotten.
     fn open(&mut self, now: Instant) -> Result<(), Error>;
+
+    /// An `open` that failed goes on: the next one finds out what came of it.
+    fn is_opening(&self) -> bool;
 
     fn close(&mut self);
 
@@ -149,8 +153,7 @@ impl ModemPort {
     /// time.
     fn pause(&mut self, now: Instant) {
         self.failures = self.failures.saturating_add(1);
-        let pause = Duration::from_secs(1) * 2u32.saturating_pow(self.failures.min(5) - 1);
-        self.not_before = now + pause.min(PAUSE_MAX);
+        self.not_before = now + Duration::from_secs(1 << (self.failures.min(PAUSES) - 1));
     }
 
     fn opened(&mut self, now: Instant) -> Result<(), Error> {
@@ -159,7 +162,10 @@ impl ModemPort {
                 return Ok(());
             };
             self.problem = error.to_string();
-            self.pause(now);
+            // A modem that lets us in hangs up if it isn't greeted soon.
+            if !self.modem.is_opening() {
+                self.pause(now);
+            }
         }
         let problem = io::Error::other(self.problem.clone());
         Err(problem).doing(|| format!("use the modem at {}", self.config.address))

@@ -424,6 +424,11 @@ impl Modem for TcpModem {
         Ok(())
     }
 
+    fn is_opening(&self) -> bool {
+        let control = self.control.as_ref();
+        self.line.is_opening() || control.is_some_and(Control::is_opening)
+    }
+
     fn close(&mut self) {
         self.line.close();
         self.outgoing = None;

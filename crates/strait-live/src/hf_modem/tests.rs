@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
+use socket2::{Domain, Socket, Type};
 use strait_core::id::ClassId;
 use strait_core::node::Turn;
 use strait_core::waveform::{self, Bandwidth, Family, Interleaver};
@@ -424,7 +425,36 @@ fn a_modem_that_hung_up_is_greeted_anew() {
     assert!(bench.port.room(at(1000)).is_err());
 }
 
-/// A modem that lets nobody in is tried again after 1, 2, 4, 8, 16 and then each 30 s.
+/// A modem that is far, or was away, is looked at each second as long as the connection is being
+/// made: it waits three seconds for a greeting (A.5.1.2.1).
+#[test]
+fn a_connection_that_takes_long_is_looked_at_without_a_pause() {
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    listener.bind(&any.into()).unwrap();
+    // One that nobody accepts fills it.
+    listener.listen(0).unwrap();
+    let listener = TcpListener::from(listener);
+    let address = listener.local_addr().unwrap();
+    let _first = TcpStream::connect(address).unwrap();
+    let mut port = ModemPort::new(config(address, ModemTransport::Tcp));
+    for late in [0, 1000] {
+        assert!(port.open(at(late)).is_err());
+    }
+    listener.accept().unwrap();
+    // The system asks again by itself.
+    let (mut stream, _) = listener.accept().unwrap();
+    port.open(at(2000)).unwrap();
+    assert_eq!(hand::read(&mut stream), (1, vec![12]));
+    // A pause begins when it hangs up.
+    drop(stream);
+    assert!(take(&mut port, at(5000)).is_err());
+    port.close();
+    assert!(port.open(at(5999)).is_err());
+    assert!(port.open(at(6000)).is_ok());
+}
+
+/// A modem that lets nobody in is tried again after 1, 2, 4, 8 and then each 16 s.
 #[test]
 fn a_modem_that_lets_nobody_in_is_tried_less_and_less_often() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -272,6 +272,10 @@ impl Modem for UdpModem {
         Ok(())
     }
 
+    fn is_opening(&self) -> bool {
+        self.control.is_opening()
+    }
+
     fn close(&mut self) {
         self.control.close();
         (self.socket, self.status, self.outgoing) = (None, None, None);
