@@ -30,7 +30,7 @@ const WATCHDOG: Duration = Duration::from_secs(30);
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 /// A start that the modem doesn't follow is said again after this (A.5.1.2.5, step 7).
 const START_AGAIN: Duration = Duration::from_millis(10);
-/// An arming that left the modem idle is.
+/// An arming that the modem doesn't follow is (A.5.1.2.5, step 3).
 const ARM_AGAIN: Duration = Duration::from_millis(100);
 /// How long a modem that hears nobody may take to arm and to start, and to change its waveform.
 const START_MAX: Duration = Duration::from_secs(10);
@@ -87,11 +87,11 @@ enum Stage {
     Setting,
     /// To be armed, as soon as it is idle.
     Idle,
-    /// It was told to arm.
-    Arming,
+    /// It was told to arm, and is again then.
+    Arming(Instant),
     /// It takes octets; whether it can start.
     Armed(bool),
-    /// It was told to start.
+    /// It was told to start, and is again then.
     Starting(Instant),
     Started,
     /// All octets were given, or are refused.
@@ -238,10 +238,10 @@ impl TcpModem {
             (now + needs, outgoing.given.saturating_add(octets))
         });
         let next = match (outgoing.stage, state) {
-            (Stage::Arming, TxState::Flushed) if now < outgoing.since + ARM_AGAIN => None,
-            (Stage::Arming, TxState::Flushed) => Some(Stage::Idle),
-            (Stage::Arming | Stage::Armed(_), TxState::ArmedNotReady) => Some(Stage::Armed(false)),
-            (Stage::Arming | Stage::Armed(_), TxState::Armed) => Some(Stage::Armed(true)),
+            (Stage::Arming(_) | Stage::Armed(_) | Stage::Starting(_), TxState::ArmedNotReady) => {
+                Some(Stage::Armed(false))
+            }
+            (Stage::Arming(_) | Stage::Armed(_), TxState::Armed) => Some(Stage::Armed(true)),
             (Stage::Starting(_), TxState::Started | TxState::Draining) => Some(Stage::Started),
             (
                 Stage::Armed(_) | Stage::Starting(_) | Stage::Started | Stage::Ending,
@@ -288,8 +288,9 @@ impl TcpModem {
         if outgoing.stage == Stage::Setting && self.mode == Some(outgoing.mode) {
             (outgoing.stage, outgoing.since) = (Stage::Idle, now);
         }
-        if outgoing.stage == Stage::Idle {
-            (outgoing.stage, outgoing.since) = (Stage::Arming, now);
+        let again = matches!(outgoing.stage, Stage::Arming(at) if now >= at);
+        if outgoing.stage == Stage::Idle || again {
+            outgoing.stage = Stage::Arming(now + ARM_AGAIN);
             return self.say(now, &[ModemPacket::Arm]);
         }
         if matches!(
@@ -516,12 +517,12 @@ impl Modem for TcpModem {
     }
 
     fn wake(&self) -> Option<Instant> {
-        let start = match self.outgoing.as_ref().map(|it| it.stage) {
-            Some(Stage::Starting(at)) => Some(at),
+        let again = match self.outgoing.as_ref().map(|it| it.stage) {
+            Some(Stage::Arming(at) | Stage::Starting(at)) => Some(at),
             _ => None,
         };
         let life = self.is_ready().then_some(self.said + KEEP_ALIVE);
-        let all = start.into_iter().chain(life);
+        let all = again.into_iter().chain(life);
         all.chain([self.patience()]).min()
     }
 
@@ -533,7 +534,7 @@ impl Modem for TcpModem {
             }
             self.say(now, &[ModemPacket::KeepAlive])?;
         }
-        self.start(now)
+        self.proceed(now)
     }
 
     fn counts(&self) -> (u64, u64) {

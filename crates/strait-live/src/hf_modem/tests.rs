@@ -207,18 +207,55 @@ fn it_starts_when_the_modem_can_and_again_until_it_does() {
     assert!(bench.port.wake() > Some(at(12_020)));
 }
 
-/// A.5.1.2.5, steps 1 and 3: a modem that stays flushed is armed again.
+/// A.5.1.2.5, steps 1 to 3: a modem that answers an arming by flushed is armed again, without
+/// another word of it, and gets no octets before it is armed.
 #[test]
 fn it_arms_again_what_stays_flushed() {
     let mut bench = Bench::ready(at(0));
     bench.begin(at(1000), 1, 36);
-    // This one may have crossed the arming.
-    assert_eq!(bench.status(at(1050), hand::FLUSHED), []);
-    assert_eq!(bench.status(at(1100), hand::FLUSHED), []);
-    assert_eq!(bench.hears(), (0, vec![hand::ARM]));
-    // One that never arms is left.
-    assert!(bench.port.tick(at(11_099)).is_ok());
-    assert!(bench.port.tick(at(11_100)).is_err());
+    assert_eq!(bench.status(at(1001), hand::FLUSHED), []);
+    for again in [1100, 1200] {
+        assert_eq!(bench.port.wake(), Some(at(again)));
+        bench.port.tick(at(again)).unwrap();
+        assert_eq!(bench.hears(), (0, vec![hand::ARM]));
+    }
+    bench.status(at(1201), hand::READY);
+    assert_eq!(octets(bench.hears()).2.len(), 36);
+    assert_eq!(bench.hears(), (0, vec![hand::START]));
+}
+
+/// A modem that never arms is left, however often it says that it is flushed.
+#[test]
+fn a_modem_that_never_arms_is_left() {
+    let mut bench = Bench::ready(at(0));
+    bench.begin(at(1000), 1, 36);
+    for late in (1100..11_000).step_by(100) {
+        bench.status(at(late), hand::FLUSHED);
+        assert!(bench.port.tick(at(late)).is_ok());
+    }
+    assert!(bench.port.tick(at(11_000)).is_err());
+}
+
+/// A.5.1.2.7.2: a start that the modem answers by not ready isn't said again before it is ready.
+#[test]
+fn a_start_that_is_put_off_waits_until_the_modem_is_ready() {
+    let mut bench = Bench::ready(at(0));
+    bench.begin(at(1000), 1, 36);
+    bench.status(at(1000), hand::READY);
+    octets(bench.hears());
+    assert_eq!(bench.hears(), (0, vec![hand::START]));
+    // It has begun to receive.
+    bench
+        .says(at(1001), &[hand::carrier(1, 2400, 288)])
+        .unwrap();
+    bench.status(at(1001), hand::NOT_READY);
+    assert_eq!(bench.port.wake(), Some(at(3000)));
+    for late in [1011, 1021, 3000] {
+        bench.port.tick(at(late)).unwrap();
+    }
+    assert_eq!(bench.hears(), (0, vec![]), "a sign of life, and no start");
+    bench.status(at(3001), hand::READY);
+    assert_eq!(bench.hears(), (0, vec![hand::START]));
 }
 
 /// A.5.1.1.7, A.5.1.2.5, step 11: a modem that needs octets earlier gets them.
