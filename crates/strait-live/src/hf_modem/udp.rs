@@ -24,6 +24,9 @@ const WATCHDOG: Duration = Duration::from_secs(30);
 /// How often a modem that has told nothing is asked how it is, and how long.
 const ASK: Duration = Duration::from_secs(1);
 const READY_MAX: Duration = Duration::from_secs(10);
+/// A modem that has been silent for so long in its session may have begun another one. Statuses
+/// come twice a second.
+const SESSION: Duration = Duration::from_secs(1);
 /// How old a transmission is at least of which an idle modem says that it got lost. Statuses come
 /// twice a second.
 const UNDER_WAY: Duration = Duration::from_millis(1500);
@@ -35,9 +38,9 @@ pub(super) struct UdpModem {
     config: HfModem,
     control: Control,
     socket: Option<UdpSocket>,
-    /// The session, and the one before.
+    /// The session, and when the modem was last heard in it.
     session: u32,
-    before: Option<u32>,
+    heard: Option<Instant>,
     status: Option<Status>,
     transfer: u16,
     outgoing: Option<Outgoing>,
@@ -80,7 +83,7 @@ impl UdpModem {
             config,
             socket: None,
             session: 0,
-            before: None,
+            heard: None,
             status: None,
             transfer: any_number() as u16,
             outgoing: None,
@@ -119,9 +122,10 @@ impl UdpModem {
             self.strangers += 1;
             return;
         };
-        if session != self.session && !self.renew(session, heard) {
+        if session != self.session && !self.renew(now, session, heard) {
             return;
         }
+        self.heard = Some(now);
         match packet {
             UdpPacket::Ping => self.say(UdpPacket::PingReply),
             UdpPacket::PingReply => self.answered = now,
@@ -140,13 +144,13 @@ impl UdpModem {
         }
     }
 
-    /// The modem has begun another session (A.5.2.3): what was under way isn't any more. False if
-    /// it is only an echo of the one before.
-    fn renew(&mut self, session: u32, heard: &mut VecDeque<Heard>) -> bool {
-        if self.before == Some(session) {
+    /// The modem has begun another session (A.5.2.3): what was under way isn't any more. False as
+    /// long as it speaks in the known one: a datagram may be late, or another's.
+    fn renew(&mut self, now: Instant, session: u32, heard: &mut VecDeque<Heard>) -> bool {
+        if self.heard.is_some_and(|at| now < at + SESSION) {
             return false;
         }
-        self.before = Some(std::mem::replace(&mut self.session, session));
+        self.session = session;
         self.inbound = Inbound::default();
         self.status = None;
         if self.outgoing.take().is_some() {
@@ -265,7 +269,7 @@ impl Modem for UdpModem {
             }
         }
         self.session = any_number() as u32 & SESSION_MAX;
-        (self.before, self.status, self.outgoing) = (None, None, None);
+        (self.heard, self.status, self.outgoing) = (None, None, None);
         (self.inbound, self.heard_bit_s) = (Inbound::default(), None);
         (self.opened, self.asked, self.pinged, self.answered) = (now, now, now, now);
         self.say(UdpPacket::StatusRequest);

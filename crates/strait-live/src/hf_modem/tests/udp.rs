@@ -159,8 +159,8 @@ fn pings_are_answered_and_a_modem_that_answers_none_is_left() {
     assert!(bench.port.tick(at(35_001)).is_err());
 }
 
-/// A.5.2.3: a modem's other session is taken, and what was under way is over; an echo of the old
-/// one isn't.
+/// A.5.2.3: a modem's other session is taken once the old one is silent, and what was under way is
+/// over; an echo of the old one isn't.
 #[test]
 fn another_session_begins_anew() {
     let mut bench = Bench::ready(at(0));
@@ -168,13 +168,34 @@ fn another_session_begins_anew() {
     bench.hears(12);
     let old = bench.session;
     bench.session = old.wrapping_add(1) & 0xff_ffff;
-    let heard = bench.status(at(2), 0, FLUSHED << 1 | IN_CONTROL);
+    let heard = bench.status(at(1000), 0, FLUSHED << 1 | IN_CONTROL);
     assert!(heard.contains(&DRAINED), "{heard:?}");
     let new = std::mem::replace(&mut bench.session, old);
-    bench.status(at(3), 0, 0x10);
+    bench.status(at(1001), 0, 0x10);
     bench.session = new;
-    bench.says(at(4), 1, &[]);
+    bench.says(at(1002), 1, &[]);
     assert_eq!(hand::hear(&bench.socket), (2, new, vec![]));
+}
+
+/// A datagram of a session that the modem doesn't have changes nothing while the modem speaks, and
+/// later for no more than a second.
+#[test]
+fn a_session_is_not_ended_by_a_lone_datagram() {
+    let mut bench = Bench::ready(at(0));
+    give(&mut bench.port, at(1), 3, 36);
+    bench.hears(12);
+    let own = bench.session;
+    let other = own.wrapping_add(1) & 0xff_ffff;
+    let carrier = |on| Received::Event(PortEvent::Carrier(on));
+    bench.session = other;
+    assert_eq!(bench.status(at(999), 0, 0x11), []);
+    bench.session = own;
+    assert_eq!(bench.status(at(1000), 0, 0x11), [carrier(true)]);
+    bench.session = other;
+    assert_eq!(bench.status(at(2000), 0, 0x01), [DRAINED, carrier(false)]);
+    bench.session = own;
+    assert_eq!(bench.status(at(2999), 0, 0x11), []);
+    assert_eq!(bench.status(at(3000), 0, 0x11), [carrier(true)]);
 }
 
 /// A.5.2.4.3, A.5.2.6.6: what a modem receives, in sets of which the first says its rate; the end
