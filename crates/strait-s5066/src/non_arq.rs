@@ -7,11 +7,22 @@ use core::mem;
 use strait_core::{Duration, Instant};
 
 use crate::address::Address;
+use crate::c_pdu::CPdu;
 use crate::d_pdu::NonArq;
 
 mod order;
 
 use order::Order;
+
+impl<'a> NonArq<'a> {
+    /// A C_PDU of channel access: whole in one expedited piece.
+    pub(crate) fn control(&self) -> Option<CPdu<'a>> {
+        let whole = self.segment.intact && self.expedited;
+        let alone = self.offset == 0 && self.segment.octets.len() == usize::from(self.size);
+        let c_pdu = CPdu::parse(self.segment.octets);
+        c_pdu.filter(|c_pdu| whole && alone && !matches!(c_pdu, CPdu::Data(_)))
+    }
+}
 
 /// C_PDUs that are put together at a time, from all senders.
 const PARTIAL_MAX: usize = 16;

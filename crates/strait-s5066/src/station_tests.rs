@@ -868,3 +868,6 @@ mod clauses;
 
 #[path = "station_hard_tests.rs"]
 mod hard;
+
+#[path = "station_stranger_tests.rs"]
+mod strangers;

@@ -70,6 +70,9 @@ pub struct HfConfig {
     /// else by the bits that it reserves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edition_3: Vec<String>,
+    /// What becomes of stations that aren't neighbours.
+    #[serde(default)]
+    pub strangers: HfStrangers,
     /// Data goes with the call to a neighbour that is known to have long numbers, instead of after
     /// its answer.
     #[serde(default = "yes")]
@@ -253,6 +256,17 @@ pub enum HfOrder {
     Sent,
 }
 
+/// What a station makes of others that aren't its neighbours.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum HfStrangers {
+    /// It rejects their calls.
+    #[default]
+    Reject,
+    /// It counts them.
+    Ignore,
+}
+
 /// The largest U_PDU, with room for an Ethernet type.
 pub(super) const MTU_MAX: u64 = 2046;
 
@@ -271,6 +285,7 @@ impl HfConfig {
             unanswered_max: self.unanswered.unwrap_or(usual.unanswered_max),
             message_repeats: self.message_repeats.unwrap_or(usual.message_repeats),
             long_numbers: self.long_numbers,
+            strangers: self.strangers == HfStrangers::Reject,
             early_data: self.early_data,
             access: self.access(usual.own),
             adapt: self.adapt(),

@@ -441,14 +441,14 @@ impl<T> Station<T> {
 
     /// How many other stations it knows.
     pub(super) fn nodes(&self) -> u32 {
-        let nodes = self.peers.iter().filter(|peer| !peer.address.is_group());
+        let nodes = self.listed().iter().filter(|peer| !peer.address.is_group());
         nodes.count() as u32
     }
 
     /// How many stations have their turn before this one.
     fn places_before(&self) -> u32 {
         let own = self.settings.own;
-        let stations = || self.peers.iter().map(|peer| peer.address);
+        let stations = || self.listed().iter().map(|peer| peer.address);
         let stations = || stations().filter(|address| !address.is_group());
         let below = |address: Address| {
             let all = stations().chain([own]);

@@ -12,7 +12,7 @@ impl<T> Station<T> {
     /// told. One that it `keeps` is renewed when it is idle, not broken.
     pub fn set_exclusive(&mut self, peer: Option<usize>, keeps: bool) {
         self.keeps = keeps;
-        self.exclusive = peer.filter(|peer| *peer < self.peers.len());
+        self.exclusive = peer.filter(|peer| *peer < self.listed().len());
         (0..self.peers.len()).for_each(|to| self.end_given_up(to));
     }
 

@@ -129,8 +129,8 @@ impl<T> Station<T> {
         self.share.note(d_pdu.from, d_pdu.to, plain);
         let damaged = d_pdu.body.segment().is_some_and(|segment| !segment.intact);
         self.stats.damaged += u64::from(damaged);
-        let known = |address| self.peers.iter().position(|it| it.address == address);
-        let from = known(d_pdu.from);
+        let mut listed = self.listed().iter();
+        let from = listed.position(|it| it.address == d_pdu.from);
         self.speaker = self.speaker.or(from);
         let ours = d_pdu.to == self.settings.own;
         let group = d_pdu.to == Address::BROADCAST || self.settings.groups.contains(&d_pdu.to);
@@ -145,8 +145,7 @@ impl<T> Station<T> {
             return;
         }
         let Some(number) = from else {
-            self.stats.strangers += 1;
-            return;
+            return self.take_stranger(now, d_pdu);
         };
         if ours {
             self.spoke = Some(number);
@@ -376,12 +375,8 @@ impl<T> Station<T> {
     }
 
     fn take_non_arq(&mut self, now: Instant, number: usize, to: Address, piece: &NonArq<'_>) {
-        let whole = piece.segment.intact;
-        let alone = piece.offset == 0 && piece.segment.octets.len() == usize::from(piece.size);
         let own = to == self.settings.own;
-        let word = own && whole && alone && piece.expedited;
-        let control = CPdu::parse(piece.segment.octets)
-            .filter(|c_pdu| word && !matches!(c_pdu, CPdu::Data(_)));
+        let control = piece.control().filter(|_| own);
         let from = self.peers[number].address;
         if let Some(c_pdu) = control {
             self.assembler.pass(now, from, piece);
@@ -396,7 +391,7 @@ impl<T> Station<T> {
     pub(super) fn receive_assembled(&mut self, now: Instant) {
         self.assembler.forget(now);
         while let Some(came) = self.assembler.poll() {
-            let mut peers = self.peers.iter();
+            let mut peers = self.listed().iter();
             if let Some(from) = peers.position(|peer| peer.address == came.from) {
                 self.receive(Received {
                     from,

@@ -5,6 +5,7 @@ mod adapt;
 mod call;
 mod hear;
 mod silence;
+mod strangers;
 mod turn;
 
 use alloc::collections::VecDeque;
@@ -66,6 +67,8 @@ pub struct Settings {
     pub window: u32,
     /// The longest segment.
     pub segment_octets_max: usize,
+    /// Calls of stations that aren't peers are rejected; without, they are only counted.
+    pub strangers: bool,
     /// How it shares the air.
     pub access: Access,
     /// The data rate follows what arrives; without, it is the medium's own.
@@ -92,6 +95,7 @@ impl Settings {
             early_data: true,
             window: crate::arq::SHORT_WINDOW_MAX,
             segment_octets_max: SEGMENT_OCTETS_MAX,
+            strangers: true,
             access: Access::Turns,
             adapt: None,
         }
@@ -242,6 +246,40 @@ struct Peer<T> {
 }
 
 impl<T> Peer<T> {
+    fn new(address: Address, numbering: Numbering, segment_octets_max: usize) -> Self {
+        Self {
+            address,
+            link: Link::new(),
+            send: Sender::new(numbering, segment_octets_max),
+            receive: Receiver::new(numbering),
+            expedited: Expedited::new(segment_octets_max),
+            quality: Quality::default(),
+            caution: 1,
+            owes_ack: false,
+            awaited: false,
+            answered: false,
+            unanswered: 0,
+            unheard: 0,
+            silent: false,
+            rests_until: None,
+            paused_until: None,
+            rows: 0,
+            refusals: 0,
+            outgoing: None,
+            reset: ResetExchange::default(),
+            management: Management::default(),
+            towards: Towards::new(0),
+            early: Early::default(),
+            ours: false,
+            seen_ours: false,
+            used_long: false,
+            plain_until: None,
+            warning: None,
+            air: (Duration::ZERO, Duration::ZERO),
+            turn_at: Instant::ZERO,
+        }
+    }
+
     /// A call or an acceptance says what a warning that there is no link would, and makes one:
     /// behind it, the warning would end it.
     fn forget_warning(&mut self) {
@@ -332,6 +370,7 @@ enum Phase {
 #[derive(Debug)]
 pub struct Station<T> {
     settings: Settings,
+    /// Behind them, a place for the stranger that is answered.
     peers: Vec<Peer<T>>,
     phase: Phase,
     now: Instant,
@@ -367,6 +406,8 @@ pub struct Station<T> {
     keeps: bool,
     /// The peer that spoke to us last and waits for an answer.
     to_answer: Option<usize>,
+    /// Answers to strangers are spent until then.
+    answers_spent: Instant,
     /// The numbers of the next C_PDUs without ARQ, plain and expedited.
     next_c_pdus: [u16; 2],
     /// Another one after each start.
@@ -384,39 +425,11 @@ impl<T> Station<T> {
         let mut chance = Stream::new(seed, "s5066");
         let mut lives = Stream::new(seed, "s5066 lives");
         let numbering = Numbering::short(settings.window);
-        let peers = peers.iter().map(|address| Peer {
-            address: *address,
-            link: Link::new(),
-            send: Sender::new(numbering, settings.segment_octets_max),
-            receive: Receiver::new(numbering),
-            expedited: Expedited::new(settings.segment_octets_max),
-            quality: Quality::default(),
-            caution: 1,
-            owes_ack: false,
-            awaited: false,
-            answered: false,
-            unanswered: 0,
-            unheard: 0,
-            silent: false,
-            rests_until: None,
-            paused_until: None,
-            rows: 0,
-            refusals: 0,
-            outgoing: None,
-            reset: ResetExchange::default(),
-            management: Management::default(),
-            towards: Towards::new(0),
-            early: Early::default(),
-            ours: false,
-            seen_ours: false,
-            used_long: false,
-            plain_until: None,
-            warning: None,
-            air: (Duration::ZERO, Duration::ZERO),
-            turn_at: Instant::ZERO,
-        });
+        let segment = settings.segment_octets_max;
+        let places = peers.iter().chain([&settings.own]);
+        let places = places.map(|address| Peer::new(*address, numbering, segment));
         Self {
-            peers: peers.collect(),
+            peers: places.collect(),
             phase: Phase::Down,
             now: Instant::ZERO,
             state: None,
@@ -438,6 +451,7 @@ impl<T> Station<T> {
             exclusive: None,
             keeps: false,
             to_answer: None,
+            answers_spent: Instant::ZERO,
             // A station that begins anew must not be taken for the one before.
             next_c_pdus: [chance.below(4096) as u16; 2],
             life: lives.draw() as u16,
@@ -507,7 +521,7 @@ impl<T> Station<T> {
     /// How many peers it has.
     #[must_use]
     pub fn peers(&self) -> usize {
-        self.peers.len()
+        self.listed().len()
     }
 
     /// Whether a peer's address is that of a group.

@@ -81,6 +81,14 @@ impl Hf {
         self.ip.neighbours()
     }
 
+    /// For whom a transmission is: one for a station that isn't a neighbour is for whoever hears.
+    fn neighbour(&self, to: usize) -> NeighbourId {
+        match to < self.station.peers() {
+            true => NeighbourId(to as u16),
+            false => NeighbourId::ALL,
+        }
+    }
+
     /// Packets that the station holds.
     pub(super) fn held(&self) -> usize {
         self.packets
@@ -434,7 +442,7 @@ impl Port {
         Some(Want {
             class: NOTE_CLASS,
             octets: D_PDU_OCTETS,
-            to: NeighbourId(to as u16),
+            to: hf.neighbour(to),
         })
     }
 
@@ -470,11 +478,12 @@ impl Port {
         // What was taken from the queue can't be put back: an empty transmission says so.
         let idle = || class.and_then(|_| hf.station.idle_turn());
         let turn = written.or_else(idle)?;
+        let to = hf.neighbour(to);
         self.burst.push(room.starts, (out.len() - before) as u64);
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
         self.end_stays(now, ledger);
         Some(TxMeta {
-            to: NeighbourId(to as u16),
+            to,
             turn: Some(turn),
             ..TxMeta::to_peer(class.unwrap_or(NOTE_CLASS))
         })

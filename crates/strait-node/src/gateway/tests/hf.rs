@@ -1,7 +1,8 @@
 //! A port with a station of its own, as an IP client: what becomes of packets on an air on which
 //! nobody answers.
 
-use strait_s5066::d_pdu::{Body, DPdu, parse};
+use strait_s5066::Address;
+use strait_s5066::d_pdu::{Body, DPdu, NonArq, Segment, parse};
 
 use super::*;
 
@@ -233,4 +234,64 @@ fn longer_packets_than_the_ports_mtu_are_answered_with_it() {
         }
     }
     assert_eq!(a.stats().dropped.by(DropCause::TooBig), 1);
+}
+
+/// A D_PDU of a station that isn't listed, without ARQ.
+fn of_stranger(to: &str, expedited: bool, octets: &[u8]) -> Vec<u8> {
+    let to: Address = to.parse().unwrap();
+    let piece = NonArq {
+        expedited,
+        c_pdu: 7,
+        in_order: false,
+        group: to.is_group(),
+        size: octets.len() as u16,
+        offset: 0,
+        window: 20,
+        segment: Segment::whole(octets),
+    };
+    let d_pdu = DPdu {
+        eow: 0,
+        eot: 1,
+        to,
+        from: "7.8.9.10".parse().unwrap(),
+        body: Body::NonArq(piece),
+    };
+    let mut out = Vec::new();
+    d_pdu.put(&mut out);
+    out
+}
+
+/// The gateway hears a transmission that ends at a moment, and what it says until some seconds
+/// later.
+fn answer(gateway: &mut Gateway, octets: &[u8]) -> Vec<u8> {
+    let (port, now) = (LINE, Instant::ZERO);
+    for event in [true, false] {
+        let event = PortEvent::Carrier(event);
+        gateway.handle(now, Input::Port { port, event });
+        if event == PortEvent::Carrier(true) {
+            gateway.handle(now, frame(LINE, octets));
+        }
+    }
+    send_into_the_void(gateway, Instant::from_secs(5))
+}
+
+/// B.3.1.4: who isn't a neighbour hears that it is rejected, unless it is to hear nothing.
+#[test]
+fn a_station_that_is_no_neighbour_is_told_that_its_call_is_rejected() {
+    for (keys, octets) in [("", Some(0x30)), ("strangers = \"ignore\"", None)] {
+        let mut a = radio(keys);
+        let sent = answer(&mut a, &of_stranger("0.0.0.1", true, &[0x10]));
+        let said = d_pdus(&sent);
+        let first = said.first();
+        let told = first.map(|it| (it.to.to_string(), it.body.kind()));
+        let expected = octets.map(|_| (String::from("7.8.9.10"), 8));
+        assert_eq!(told, expected, "{keys}");
+        let segment = first.and_then(|it| it.body.segment());
+        assert_eq!(segment.map(|it| it.octets[0]), octets, "{keys}");
+        assert_eq!(a.stats().ports[1].strangers, 1);
+        assert_eq!(a.stats().ports[1].hf.links_made, 0);
+    }
+    let node = NODE.replace("KEYS", "strangers = \"link\"");
+    let told = config_text::parse::<NodeConfig>("test.toml", &node).unwrap_err();
+    assert!(told.to_string().contains("`reject`, `ignore`"), "{told}");
 }
