@@ -32,6 +32,10 @@ pub struct HostConfig {
     /// TUN: prefixes that the host reaches by this gateway, set as kernel routes. Live only.
     #[serde(default)]
     pub routes: Vec<Prefix>,
+    /// Networks at the host's other interfaces: nobody beyond a link speaks in their names. They say
+    /// nothing of where packets go. A live gateway adds those of the kernel's table to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub networks: Vec<Prefix>,
     /// The largest packet on the interface, in octets (1280 … 65535).
     #[serde(default = "default_mtu")]
     pub mtu: Octets,
@@ -79,6 +83,8 @@ impl From<MacAddress> for String {
 impl HostConfig {
     /// Prefixes that one router advertisement tells: they fit a packet of 1280 octets.
     pub const ADVERTISED_MAX: usize = 16;
+    /// Networks that a host may have: they are gone through for each packet that comes by a link.
+    pub const NETWORKS_MAX: usize = 256;
 
     fn default_interface() -> String {
         "strait0".to_string()
@@ -164,6 +170,14 @@ impl HostConfig {
         if self.advertise.len() > Self::ADVERTISED_MAX || !self.advertise.iter().all(whole) {
             let message = format!("takes up to {} IPv6 prefixes", Self::ADVERTISED_MAX);
             return Err(invalid("[host] advertise", message));
+        }
+        let all = self.networks.iter().any(|prefix| prefix.length == 0);
+        if self.networks.len() > Self::NETWORKS_MAX || all {
+            let message = format!(
+                "takes up to {} prefixes, none of which is everywhere",
+                Self::NETWORKS_MAX
+            );
+            return Err(invalid("[host] networks", message));
         }
         Ok(())
     }

@@ -11,13 +11,12 @@ use strait_core::{DropCause, Duration, Fate, Instant, Packet, PortId};
 use strait_wire::ip::{self, EchoKind, IcmpError, Unreachable, build_echo, parse_echo};
 
 use super::port::Port;
-use super::sources::is_of_the_link;
 use super::{Gateway, HOST};
 use crate::NodeConfig;
 use crate::answers::Answers;
 use crate::config::{HostKind, own_address};
 use crate::ethernet::{Claim, Heard, Station};
-use crate::route::{Hop, Prefix, Routes};
+use crate::route::{Hop, Prefix, Routes, is_of_the_link};
 
 /// The host side's Ethernet.
 #[derive(Debug)]

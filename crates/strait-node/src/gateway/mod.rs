@@ -67,6 +67,8 @@ pub struct Gateway {
     default: Option<Hop>,
     /// The host side's addresses: the node's own.
     own: Vec<Prefix>,
+    /// Networks at the host side.
+    near: Vec<Prefix>,
     errors: ErrorLimit,
     answers: Answers,
     stopping: bool,
@@ -120,6 +122,7 @@ impl Gateway {
             policy,
             ports,
             own: config.host.addresses.clone(),
+            near: sources::near(&config.host),
             errors: ErrorLimit::default(),
             answers: Answers::new(&config.answers)?,
             stopping: false,

@@ -2,6 +2,7 @@
 //! tell (RFC 2827, RFC 3704 section 2), and nobody has an address that means something else to each
 //! host (RFC 1812 section 5.3.7).
 
+use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use strait_core::{Packet, PortId};
@@ -9,7 +10,8 @@ use strait_wire::ip::Chatter;
 
 use super::port::Port;
 use super::{Gateway, HOST};
-use crate::route::Hop;
+use crate::config::{HostConfig, HostKind};
+use crate::route::{Hop, Prefix, is_of_the_link};
 
 impl Gateway {
     /// Whether a packet that came by a link says of itself what can't be there.
@@ -30,32 +32,38 @@ impl Gateway {
 
     /// Whether routes tell that an address doesn't lie behind the port that it came by.
     fn lies_elsewhere(&self, src: IpAddr, by: PortId) -> bool {
-        if self.ports[by.index()].takes_any_source() {
+        if self.ports[by.index()].takes_any_source() || is_of_the_link(src) {
             return false;
         }
-        match self.lies_behind(src) {
+        if self.is_near(src) {
+            return true;
+        }
+        // Routes that change by themselves lead there and back by different ways, and by a port
+        // that no route names there may be no way back at all.
+        match self.told_by_route(src).filter(|_| self.fixed) {
             None => false,
-            Some(PortId::HOST) => true,
-            // Routes that change by themselves lead there and back by different ways for a while,
-            // and by a port that no route names there may be no way back at all.
-            Some(port) => port != by && self.fixed && self.routes.names(by),
+            Some((_, HOST)) => true,
+            Some((_, hop)) => hop.port != by && self.routes.names(by),
         }
     }
 
-    /// Behind which port an address lies, if that is known. A route to everywhere tells nothing.
-    fn lies_behind(&self, address: IpAddr) -> Option<PortId> {
-        if is_of_the_link(address) {
-            return None;
-        }
-        let routed = self.routes.matching(address);
-        let routed = routed.filter(|(prefix, _)| prefix.length > 0);
-        let length = routed.map_or(0, |(prefix, _)| prefix.length);
-        // On a TUN interface the network of an own address is as a rule the line itself.
-        let mut near = self.own.iter().filter(|_| self.has_ethernet());
-        if near.any(|own| own.contains(address) && own.length > length) {
-            return Some(PortId::HOST);
-        }
-        routed.map(|(_, hop)| hop.port)
+    /// The route that tells where an address lies. One to everywhere tells nothing.
+    fn told_by_route(&self, address: IpAddr) -> Option<(Prefix, Hop)> {
+        let route = self.routes.matching(address);
+        route.filter(|(prefix, _)| prefix.length > 0)
+    }
+
+    /// Whether an address is of a network at the host side, no part of which lies elsewhere.
+    fn is_near(&self, address: IpAddr) -> bool {
+        let length = (self.told_by_route(address)).map_or(0, |(prefix, _)| prefix.length);
+        let mut near = self.near.iter();
+        near.any(|near| near.contains(address) && near.length > length)
+    }
+
+    /// Whether an address lies at the host side, as far as that is known.
+    fn lies_at_host(&self, address: IpAddr) -> bool {
+        let routed = || matches!(self.told_by_route(address), Some((_, HOST)));
+        !is_of_the_link(address) && (self.is_near(address) || routed())
     }
 
     /// Whether a packet takes a hop here. Hosts on both sides of a link may share one network, and
@@ -63,10 +71,8 @@ impl Gateway {
     /// link takes one, as from link to link. What routers say to neighbours has none to spare.
     pub(super) fn counts_hop(&self, packet: &Packet, from: Hop, hop: Hop) -> bool {
         let info = packet.info();
-        let handed = || {
-            let near = self.lies_behind(info.src) == Some(PortId::HOST);
-            self.has_ethernet() && !near && !is_local_group(info.dst)
-        };
+        let handed =
+            || self.has_ethernet() && !self.lies_at_host(info.src) && !is_local_group(info.dst);
         hop != HOST && (from != HOST || handed())
     }
 
@@ -85,12 +91,11 @@ impl Gateway {
     }
 }
 
-/// Addresses that mean something else on each network.
-pub(super) fn is_of_the_link(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),
-        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_loopback(),
-    }
+/// Networks at the host side: those that the configuration tells, and of an Ethernet the own ones.
+/// On a TUN interface the network of an own address is as a rule the line itself.
+pub(super) fn near(host: &HostConfig) -> Vec<Prefix> {
+    let own = host.addresses.iter().filter(|_| host.kind == HostKind::Tap);
+    own.chain(&host.networks).copied().collect()
 }
 
 /// Groups that no router passes on (RFC 5771 section 4, RFC 4291 section 2.7).

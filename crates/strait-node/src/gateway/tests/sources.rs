@@ -147,6 +147,49 @@ fn a_way_that_no_route_names_takes_what_lies_beyond_another() {
 }
 
 #[test]
+fn a_hosts_networks_tell_of_sources_and_not_of_ways() {
+    let told = SERIAL.replace(
+        "[host]",
+        "[host]\nnetworks = [\"10.1.0.0/24\", \"10.7.0.0/16\"]",
+    );
+    // Everything goes by the line all the same.
+    let mut gateway = gateway(&told);
+    let packet = udp("10.1.0.7", "10.7.0.2", 100, 0);
+    gateway.handle(Instant::ZERO, frame(PortId::HOST, &packet));
+    assert!(pull(&mut gateway, LINE, Instant::ZERO, 200).len() > 100);
+    let longer = "[[route]]\nprefix = \"10.7.3.0/24\"\nport = \"line\"\n";
+    let told = alloc::format!("{told}{longer}");
+    for (src, wrong) in [("10.1.0.7", true), ("10.7.0.7", true), ("10.7.3.7", false)] {
+        assert_eq!(refused(&told, src, "10.9.0.1"), wrong, "{src}");
+    }
+}
+
+#[test]
+fn routes_that_change_by_themselves_tell_of_no_source() {
+    let kernel = RELAY.replace(
+        "[host]",
+        "routing = \"kernel\"\n[host]\nnetworks = [\"10.7.0.0/16\"]",
+    );
+    let mut gateway = gateway(&kernel);
+    let at_host = |prefix: &str| {
+        Input::Route(RouteChange::Add {
+            prefix: prefix.parse().unwrap(),
+            length: 24,
+            port: PortId::HOST,
+            via: NeighbourId::PEER,
+        })
+    };
+    // A router at the host side leads to both for now.
+    gateway.handle(Instant::ZERO, at_host("10.8.0.0"));
+    gateway.handle(Instant::ZERO, at_host("10.7.3.0"));
+    for (src, refused) in [("10.8.0.7", 0), ("10.7.3.7", 0), ("10.7.0.7", 1)] {
+        gateway.take_packet(Instant::ZERO, udp(src, "10.9.0.1", 100, 0), by(1));
+        let dropped = gateway.stats().dropped.by(DropCause::WrongSource);
+        assert_eq!(dropped, refused, "{src}");
+    }
+}
+
+#[test]
 fn addresses_of_one_link_go_no_further() {
     let lost = |text: &str, src: &str, dst: &str| {
         let mut gateway = gateway(text);
