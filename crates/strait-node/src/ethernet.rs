@@ -43,6 +43,8 @@ pub enum Claim {
 pub enum Heard<'a> {
     /// A packet, for this station or beyond it.
     Packet(&'a [u8]),
+    /// A packet for one host that came to all stations: it goes no further.
+    Astray(&'a [u8]),
     /// A question, which has its answer.
     Answered(Question),
     /// A question about an address that was claimed for [`Claim::Later`].
@@ -182,7 +184,7 @@ impl Station {
         };
         match Discovery::parse(packet) {
             Some(message) => self.hear_discovery(now, packet, message, frame.src, claim),
-            None if self.is_astray(&frame, packet, claim) => Heard::Foreign,
+            None if self.is_astray(&frame, packet, claim) => Heard::Astray(packet),
             None => Heard::Packet(packet),
         }
     }
@@ -190,10 +192,12 @@ impl Station {
     /// Whether a packet for one host has come to all stations: no router passes that on (RFC 1812
     /// section 5.3.4), or each would.
     fn is_astray(&self, frame: &Frame<'_>, packet: &[u8], claim: impl Fn(IpAddr) -> Claim) -> bool {
+        if !self.router || !frame.dst.is_group() {
+            return false;
+        }
         let to_one = |info: PacketInfo| Mac::of_many(info.dst).is_none().then_some(info.dst);
         let dst = PacketInfo::parse(packet).ok().and_then(to_one);
-        let others = dst.is_some_and(|dst| claim(dst) != Claim::Own);
-        self.router && frame.dst.is_group() && others
+        dst.is_some_and(|dst| claim(dst) != Claim::Own)
     }
 
     fn hear_arp(

@@ -4,6 +4,7 @@
 use alloc::boxed::Box;
 
 use strait_core::{Duration, Instant, Packet, PortId};
+use strait_wire::ethernet::Mac;
 
 use super::Gateway;
 
@@ -75,10 +76,12 @@ impl Circles {
 }
 
 impl Gateway {
-    /// Whether a packet that is about to be passed on has come by another port before, where an
-    /// Ethernet may bring it back.
+    /// Whether a packet for many that is about to be passed on has come by another port before,
+    /// where an Ethernet may bring it back. One for a single host is sent again by another way when
+    /// the first fails, and a hop limit ends its circles.
     pub(super) fn comes_back(&mut self, now: Instant, packet: &Packet, by: PortId) -> bool {
-        let circles = self.circles.as_mut();
+        let for_many = Mac::of_many(packet.info().dst).is_some();
+        let circles = self.circles.as_mut().filter(|_| for_many);
         circles.is_some_and(|circles| circles.comes_back(now, packet, by))
     }
 }

@@ -230,6 +230,14 @@ impl Gateway {
                 copy.extend_from_slice(packet);
                 self.take_packet(now, copy, HOST);
             }
+            Heard::Astray(packet) => {
+                if let Ok(packet) = self
+                    .ledger
+                    .admit(now, packet.into(), Origin::Port(HOST.port))
+                {
+                    self.ledger.drop(now, packet, DropCause::NoRoute);
+                }
+            }
             Heard::Wanted(address) => self.ask_across(now, address),
             _ => {}
         }

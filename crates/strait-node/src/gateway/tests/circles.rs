@@ -189,6 +189,24 @@ fn what_came_to_everybody_on_the_ethernet_for_one_host_goes_no_further() {
         [0xff; 6],
     );
     assert_eq!(ring.crossed, [[0; 2]; 2]);
+    assert_eq!(ring.dropped(DropCause::NoRoute), 2);
+}
+
+#[test]
+fn the_same_octets_for_one_host_may_come_by_another_link() {
+    let text = "name = \"a\"\n[host]\nkind = \"tap\"\n[[port]]\nname = \"line\"\nkind = \"udp\"\n\
+                [[port]]\nname = \"other\"\nkind = \"udp\"\n\
+                [[route]]\nprefix = \"10.2.0.0/16\"\nport = \"line\"\n";
+    let by = |number| Hop {
+        port: PortId(number),
+        to: NeighbourId::PEER,
+    };
+    let mut gateway = gateway(text);
+    for (number, second) in [(1, 0), (2, 1)] {
+        let now = Instant::from_secs(second);
+        gateway.take_packet(now, udp("10.2.0.9", "10.1.0.9", 100, 0), by(number));
+    }
+    assert_eq!(gateway.stats().dropped.total(), 0);
 }
 
 #[test]
