@@ -5,62 +5,71 @@ use std::net::IpAddr;
 
 use strait_core::prefix::Prefix;
 use strait_node::NodeConfig;
-use strait_node::config::{HostKind, RouteConfig, Routing};
+use strait_node::config::{HostConfig, HostKind};
+use strait_node::route::is_of_the_link;
 
+use crate::error::Error;
 use crate::netlink::{Netlink, Route};
 
-/// The configuration with a route to the host side for each network that the kernel reaches
-/// otherwise than by the gateway, as the table is at the start. A gateway that follows the table
-/// has them anyway, and on an Ethernet its own addresses tell.
+/// The configuration with the networks at the kernel's other interfaces, as they are at the start.
+/// On an Ethernet the gateway's own addresses tell.
 pub(crate) fn with_networks(config: &NodeConfig) -> NodeConfig {
     let mut config = config.clone();
-    if config.routing == Routing::Kernel || config.host.kind != HostKind::Tun {
+    if config.host.kind != HostKind::Tun {
         return config;
     }
     // Without the table the gateway knows what its node file says.
-    let routes = Netlink::open().and_then(|mut netlink| netlink.routes());
-    let networks = networks(&config, &routes.unwrap_or_default());
-    let place = NodeConfig::ROUTES_MAX.saturating_sub(config.routes.len());
-    config.routes.extend(networks.into_iter().take(place));
+    let found = other_routes(&config.host.interface).unwrap_or_default();
+    let networks = networks(&config, &found);
+    let place = HostConfig::NETWORKS_MAX.saturating_sub(config.host.networks.len());
+    config
+        .host
+        .networks
+        .extend(networks.into_iter().take(place));
     config
 }
 
+/// The routes of the main table that don't lead to an interface, which may be there already.
+fn other_routes(interface: &str) -> Result<Vec<Route>, Error> {
+    let mut netlink = Netlink::open()?;
+    let own = netlink.link(interface).ok().map(|link| link.index);
+    let mut routes = netlink.routes()?;
+    routes.retain(|route| own.is_none() || route.link != own);
+    Ok(routes)
+}
+
 /// Those of `routes` that lead to networks of the host, as far as the configuration leaves no
-/// doubt.
-fn networks(config: &NodeConfig, routes: &[Route]) -> Vec<RouteConfig> {
+/// doubt. What lies behind another router may lie beyond the gateway's links at another time.
+fn networks(config: &NodeConfig, routes: &[Route]) -> Vec<Prefix> {
     let told = config.routes.iter().map(|route| route.prefix);
     let beyond: Vec<Prefix> = told.chain(config.host.routes.iter().copied()).collect();
     let media = media(config);
-    let mut networks: Vec<RouteConfig> = Vec::new();
-    for route in routes {
-        let Some(prefix) = Prefix::new(route.prefix, route.length) else {
-            continue;
-        };
+    let near = || routes.iter().filter(|route| route.gateway.is_none());
+    let prefix = |route: &Route| Prefix::new(route.prefix, route.length);
+    // Whom the gateway reaches by an interface may speak there in any network's name.
+    let carries = |route: &&Route| {
+        let prefix = prefix(route).filter(|prefix| prefix.length > 0);
+        prefix.is_some_and(|prefix| media.iter().any(|address| prefix.contains(*address)))
+    };
+    let carriers: Vec<_> = near().filter(carries).map(|route| route.link).collect();
+    let others = near().filter(|route| !carriers.contains(&route.link));
+    let mut networks = config.host.networks.clone();
+    for prefix in others.filter_map(prefix) {
         // A part of it lies beyond a link, or it is what a link itself goes by.
         let shared =
             |other: &Prefix| prefix.length <= other.length && prefix.contains(other.address);
         let own = config.host.addresses.iter().any(shared);
-        let medium = media.iter().any(|address| prefix.contains(*address));
-        let known = networks.iter().any(|known| known.prefix == prefix);
-        if is_network(prefix) && !beyond.iter().any(shared) && !own && !medium && !known {
-            networks.push(RouteConfig {
-                prefix,
-                port: "host".into(),
-                via: None,
-            });
+        if is_network(prefix) && !beyond.iter().any(shared) && !own && !networks.contains(&prefix) {
+            networks.push(prefix);
         }
     }
-    networks
+    networks.split_off(config.host.networks.len())
 }
 
 /// A route to everywhere says nothing of where a source lies, and link-local addresses are
 /// everywhere.
 fn is_network(prefix: Prefix) -> bool {
-    let everywhere = match prefix.address {
-        IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),
-        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_loopback(),
-    };
-    prefix.length > 0 && !everywhere && !prefix.address.is_multicast()
+    prefix.length > 0 && !is_of_the_link(prefix.address) && !prefix.address.is_multicast()
 }
 
 /// Addresses by which ports go.
@@ -78,6 +87,7 @@ mod tests {
     use strait_node::config_text::parse;
 
     use super::*;
+    use crate::namespace::Namespace;
 
     const NODE: &str = r#"
         name = "a"
@@ -94,42 +104,75 @@ mod tests {
         port = "radio"
     "#;
 
+    const LAN: u32 = 2;
+    const WAN: u32 = 3;
+
+    fn route(text: &str, link: u32) -> Route {
+        let prefix: Prefix = text.parse().unwrap();
+        Route {
+            prefix: prefix.address,
+            length: prefix.length,
+            gateway: None,
+            link: Some(link),
+        }
+    }
+
     #[test]
     fn a_hosts_networks_are_those_that_no_link_has_to_do_with() {
         let config: NodeConfig = parse("a.toml", NODE).unwrap();
-        let found = |text: &str| {
-            let prefix: Prefix = text.parse().unwrap();
-            let route = Route {
-                prefix: prefix.address,
-                length: prefix.length,
-                gateway: None,
-                link: Some(2),
-            };
-            !networks(&config, &[route, route]).is_empty()
-        };
+        let wan = ["192.168.7.0/24", "192.168.8.0/24"].map(|it| route(it, WAN));
+        let found = |route: Route| !networks(&config, &[wan[0], wan[1], route, route]).is_empty();
         for (prefix, is_one) in [
             ("10.3.0.0/24", true),
             ("fd00:3::/64", true),
             // Longer than the route by the link, so the host keeps it.
             ("10.2.7.0/24", true),
-            // Shared with the other side, the line's own, the media's, everybody's.
+            // Shared with the other side, the line's own, everybody's.
             ("10.1.0.0/24", false),
             ("10.2.0.0/16", false),
             ("10.0.0.0/8", false),
             ("10.9.0.0/30", false),
-            ("192.168.7.0/24", false),
-            ("192.168.8.0/24", false),
             ("0.0.0.0/0", false),
             ("fe80::/64", false),
             ("ff00::/8", false),
         ] {
-            assert_eq!(found(prefix), is_one, "{prefix}");
+            assert_eq!(found(route(prefix, LAN)), is_one, "{prefix}");
         }
-        let kernel = parse(
-            "a.toml",
-            &NODE.replace("[host]", "routing = \"kernel\"\n[host]"),
-        );
-        let kernel: NodeConfig = kernel.unwrap();
-        assert_eq!(with_networks(&kernel), kernel);
+        // Where the media are, and what is behind a router.
+        assert!(!found(route("fd00:3::/64", WAN)));
+        let behind = Route {
+            gateway: Some("10.3.0.1".parse().unwrap()),
+            ..route("10.4.0.0/16", LAN)
+        };
+        assert!(!found(behind));
+    }
+
+    /// What a gateway that starts takes for the host's.
+    #[test]
+    fn a_start_takes_the_networks_of_other_interfaces() {
+        if !nix::unistd::Uid::effective().is_root() {
+            eprintln!("host networks: skipped, this needs root");
+            return;
+        }
+        let namespace = Namespace::create("gateway").unwrap();
+        let other = Namespace::create("other").unwrap();
+        // The gateway's interface is there already, with a network of its own.
+        for (name, network) in [("eth1", "10.5.0.1"), ("strait0", "10.6.0.1")] {
+            namespace.connect(name, &other, name).unwrap();
+            namespace
+                .add_address(name, network.parse().unwrap(), 16)
+                .unwrap();
+        }
+        let router = "10.5.0.9".parse().unwrap();
+        namespace
+            .add_route("10.7.0.0".parse().unwrap(), 16, router)
+            .unwrap();
+        for more in ["", "routing = \"kernel\"\n"] {
+            let config: NodeConfig = parse("a.toml", &format!("{more}{NODE}")).unwrap();
+            let started = namespace.enter(|| with_networks(&config)).unwrap();
+            let expected: [Prefix; 1] = ["10.5.0.0/16".parse().unwrap()];
+            assert_eq!(started.host.networks, expected);
+            assert_eq!(started.routes, config.routes);
+        }
     }
 }
