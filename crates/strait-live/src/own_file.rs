@@ -6,10 +6,11 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use nix::libc;
+use nix::unistd::geteuid;
 
 use crate::error::Error;
 
@@ -24,7 +25,9 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     // Should it have become something else meanwhile.
     options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY);
     let file = options.open(path)?;
-    refuse_others(&file.metadata()?)?;
+    let found = file.metadata()?;
+    refuse_others(&found)?;
+    refuse_shared(&found)?;
     // One that was there keeps its mode otherwise.
     file.set_permissions(Permissions::from_mode(0o600))?;
     file.set_len(0)?;
@@ -63,6 +66,16 @@ fn refuse_others(found: &fs::Metadata) -> io::Result<()> {
         _ if kind.is_dir() => "a directory is there",
         _ if kind.is_socket() => "a socket is there",
         _ => "a device is there",
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+}
+
+/// What is written to a file is everybody's who has it by another name, or made it.
+fn refuse_shared(found: &fs::Metadata) -> io::Result<()> {
+    let what = match (found.uid(), found.nlink()) {
+        (owner, _) if owner != geteuid().as_raw() => "somebody else's file is there",
+        (_, 2..) => "a file that has another name, too, is there",
+        _ => return Ok(()),
     };
     Err(io::Error::new(io::ErrorKind::InvalidInput, what))
 }
@@ -110,6 +123,19 @@ mod tests {
             open(&path("new")).unwrap_err().kind(),
             io::ErrorKind::NotFound
         );
+        fs::write(path("named"), "twice").unwrap();
+        fs::hard_link(path("named"), path("again")).unwrap();
+        let mut refused = vec!["again"];
+        if geteuid().is_root() {
+            fs::write(path("other's"), "twice").unwrap();
+            std::os::unix::fs::chown(path("other's"), Some(65_534), None).unwrap();
+            refused.push("other's");
+        }
+        for name in refused {
+            let error = create(&path(name)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name}");
+            assert_eq!(fs::read(path(name)).unwrap(), b"twice");
+        }
         for name in ["file", "new"] {
             let file = create(&path(name)).unwrap();
             let found = file.metadata().unwrap();
