@@ -96,18 +96,21 @@ impl LiveGateway {
         }
         let signals = runner.stop_on_signals()?;
         let metrics = add_services(&mut runner, config)?;
-        if let Some(journal) = &config.journal {
-            // After the status socket: a second start by mistake fails there, and leaves the
-            // running gateway's journal alone.
-            let journal = JournalFile::create(journal, config, &boot)?;
+        let journal = config.journal.as_ref();
+        let journal = journal.map(|journal| JournalFile::create(journal, config, &boot));
+        let journal = journal.transpose()?;
+        if let Some(journal) = &journal {
             runner.add_service(Box::new(journal.flusher()));
-            runner.set_recorder(Box::new(journal));
+            runner.set_recorder(Box::new(journal.clone()));
         }
         let failures = runner.open_ports();
         let down: Vec<PortId> = failures.iter().map(|(port, _)| *port).collect();
         judge(config, failures)?;
         if config.routing == Routing::Kernel {
             runner.add_service(Box::new(KernelRoutes::open(config)?));
+        }
+        if let Some(journal) = journal {
+            journal.place()?;
         }
         let mut ready = ready_line(config, &down, metrics);
         for address in runner.listens_at() {
@@ -204,7 +207,7 @@ fn judge(config: &NodeConfig, failures: Vec<(PortId, Error)>) -> Result<(), Erro
         // A modem may be switched on later.
         let modem = config.ports.get(port.index() - 1);
         let modem = modem.is_some_and(|port| port.kind == PortKind::Hf);
-        if modem || comes_by_itself(&error) {
+        if modem && !is_forbidden(&error) || comes_by_itself(&error) {
             hope = true;
         } else {
             hopeless = hopeless.or(Some(error));
@@ -214,6 +217,12 @@ fn judge(config: &NodeConfig, failures: Vec<(PortId, Error)>) -> Result<(), Erro
         Some(error) if all_down && !hope => Err(error),
         _ => Ok(()),
     }
+}
+
+/// What only an operator can change.
+fn is_forbidden(error: &Error) -> bool {
+    let number = error.errno().map(Errno::from_raw);
+    matches!(number, Some(Errno::EACCES | Errno::EPERM))
 }
 
 fn comes_by_itself(error: &Error) -> bool {
@@ -317,5 +326,6 @@ mod tests {
         for error in [Errno::ECONNREFUSED, Errno::ETIMEDOUT, Errno::EHOSTUNREACH] {
             assert!(judge(&config, vec![failure(1, error)]).is_ok());
         }
+        assert!(judge(&config, vec![failure(1, Errno::EACCES)]).is_err());
     }
 }

@@ -30,7 +30,7 @@ const BUFFER_OCTETS: usize = 64 * 1024;
 ///
 /// A file that can't be written any more ends the journal with a warning; the gateway goes on.
 /// When the last of this and its [`JournalFlusher`] goes, the journal is closed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct JournalFile(Rc<RefCell<Journal>>);
 
 /// Writes out what a quiet node leaves in a journal's buffer.
@@ -40,6 +40,10 @@ pub struct JournalFlusher(Rc<RefCell<Journal>>);
 #[derive(Debug)]
 struct Journal {
     path: PathBuf,
+    /// How many of earlier runs stay.
+    keep: u8,
+    /// It has its name. Until then it is written beside it, and goes with a start that fails.
+    placed: bool,
     /// `None` after the journal's end.
     file: Option<File>,
     /// Why it ended.
@@ -53,17 +57,17 @@ struct Journal {
 }
 
 impl JournalFile {
-    /// Begins the journal of a node that is about to boot. Those of earlier runs are kept under
-    /// other names.
+    /// Begins the journal of a node that is about to boot, beside that of the last run.
     ///
     /// # Errors
-    /// The file can't be made or written, something else than a file is there, or the configuration
-    /// can't be written as text.
+    /// The file can't be made or written, something else than a file is there, another gateway
+    /// writes it, or the configuration can't be written as text.
     pub fn create(config: &JournalConfig, node: &NodeConfig, boot: &Boot) -> Result<Self, Error> {
         let path = Path::new(&config.file);
         let doing = || format!("begin journal `{}`", path.display());
         let text = config_to_text(node).map_err(|why| Error::invalid(doing(), why))?;
-        let file = put_aside(path, config.keep).and_then(|()| own_file::create(path));
+        let file = refuse_running(path).and_then(|()| own_file::create(&unplaced(path)));
+        let file = file.and_then(|file| file.try_lock().map_err(io::Error::from).map(|()| file));
         let file = file.doing(doing).map_err(own_file::with_remedy)?;
         let settings = JournalSettings {
             octets_max: config.octets_max.0,
@@ -73,6 +77,8 @@ impl JournalFile {
         let writer = JournalWriter::new(settings, &text, boot, &mut buffer);
         let mut journal = Journal {
             path: path.to_path_buf(),
+            keep: config.keep,
+            placed: false,
             file: Some(file),
             ended: None,
             writer,
@@ -84,9 +90,39 @@ impl JournalFile {
         Ok(Self(Rc::new(RefCell::new(journal))))
     }
 
+    /// Gives it its name: the gateway has started. Those of earlier runs are kept under other names.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn place(&self) -> Result<(), Error> {
+        let mut journal = self.0.borrow_mut();
+        let path = &journal.path;
+        let placed = put_aside(path, journal.keep).and_then(|()| fs::rename(unplaced(path), path));
+        let placed = placed.doing(|| format!("put journal `{}` in its place", path.display()));
+        placed.map_err(own_file::with_remedy)?;
+        journal.placed = true;
+        Ok(())
+    }
+
     /// The service that writes the journal out when the node is quiet.
     pub fn flusher(&self) -> JournalFlusher {
         JournalFlusher(Rc::clone(&self.0))
+    }
+}
+
+/// Where a journal is until its gateway has started.
+fn unplaced(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(".new");
+    name.into()
+}
+
+/// An error if a gateway that runs writes the journal at `path`.
+fn refuse_running(path: &Path) -> io::Result<()> {
+    match own_file::open(path) {
+        Ok(file) => file.try_lock().map_err(io::Error::from),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
@@ -155,7 +191,9 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        if self.file.is_some() {
+        if !self.placed {
+            let _ = fs::remove_file(unplaced(&self.path));
+        } else if self.file.is_some() {
             self.writer.close(self.last, &mut self.buffer);
             self.flush();
         }
@@ -244,7 +282,13 @@ baud = 9600
     }
 
     fn begin(path: &Path, octets_max: u64) -> JournalFile {
-        JournalFile::create(&config(path, octets_max), &node(), &Boot::default()).unwrap()
+        let file = create(path, octets_max).unwrap();
+        file.place().unwrap();
+        file
+    }
+
+    fn create(path: &Path, octets_max: u64) -> Result<JournalFile, Error> {
+        JournalFile::create(&config(path, octets_max), &node(), &Boot::default())
     }
 
     fn view(now: Instant, stats: &Stats) -> View<'_> {
@@ -315,8 +359,26 @@ baud = 9600
             keep: 0,
             ..config(&path, 1000)
         };
-        drop(JournalFile::create(&none, &node(), &Boot::default()).unwrap());
+        let last = JournalFile::create(&none, &node(), &Boot::default()).unwrap();
+        last.place().unwrap();
+        drop(last);
         assert_eq!([0, 1, 2].map(inputs), [0, 3, 2]);
+    }
+
+    #[test]
+    fn a_start_that_fails_leaves_earlier_journals_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.journal");
+        let running = begin(&path, 1_000_000);
+        // A second start by mistake, while the first runs.
+        assert!(create(&path, 1000).is_err());
+        drop(running);
+        let crashed = fs::read(&path).unwrap();
+        for _ in 0..5 {
+            drop(create(&path, 1000).unwrap());
+        }
+        assert_eq!(fs::read(&path).unwrap(), crashed);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     }
 
     #[test]
