@@ -71,13 +71,13 @@ impl Limits {
         false
     }
 
-    /// Which messages were left out for long enough to be told of: the kind's name, how many, and
-    /// in how long.
-    pub fn left_out(&mut self, now: Instant) -> Vec<(String, u64, Duration)> {
+    /// Which messages were left out since `age` ago or longer: the kind's name, how many, and in how
+    /// long.
+    pub fn left_out(&mut self, now: Instant, age: Duration) -> Vec<(String, u64, Duration)> {
         let mut told = Vec::new();
         for kind in self.kinds.values_mut() {
             let span = now.since(kind.since);
-            if kind.left_out > 0 && span >= EACH {
+            if kind.left_out > 0 && span >= age {
                 told.push((kind.name.clone(), std::mem::take(&mut kind.left_out), span));
             }
         }
@@ -103,7 +103,10 @@ enum Line {
 
 /// When this goes, what was said is written, unless nobody reads it.
 #[derive(Debug)]
-pub struct LogsEnd(SyncSender<Line>);
+pub struct LogsEnd {
+    clock: Clock,
+    lines: SyncSender<Line>,
+}
 
 impl Logs {
     /// Begins to write to `sink`, on a thread of its own.
@@ -125,15 +128,19 @@ impl Logs {
         let _ = thread::Builder::new()
             .name("logs".into())
             .spawn(move || writer.run(&todo));
-        (logs, LogsEnd(lines))
+        let clock = logs.clock;
+        (logs, LogsEnd { clock, lines })
     }
 
     /// Whether a message of a kind may be said now; see [`Limits::allows`].
     pub fn allows(&self, kind: &str, name: impl FnOnce() -> String) -> bool {
         let now = self.clock.now();
         // The thread that writes holds it for a moment; nobody waits for that.
-        let limits = self.limits.try_lock();
-        limits.is_ok_and(|mut limits| limits.allows(now, kind, name))
+        if let Ok(mut limits) = self.limits.try_lock() {
+            return limits.allows(now, kind, name);
+        }
+        self.lost.fetch_add(1, Ordering::Relaxed);
+        false
     }
 }
 
@@ -153,9 +160,17 @@ impl Write for Logs {
 impl Drop for LogsEnd {
     fn drop(&mut self) {
         let (done, written) = sync_channel(1);
-        if self.0.try_send(Line::End(done)).is_ok() {
-            let _ = written.recv_timeout(PATIENCE);
+        let until = self.clock.now() + PATIENCE;
+        let mut end = Line::End(done);
+        while let Err(TrySendError::Full(back)) = self.lines.try_send(end) {
+            if self.clock.now() >= until {
+                return;
+            }
+            end = back;
+            thread::sleep(PATIENCE / 100);
         }
+        let left = until.since(self.clock.now());
+        let _ = written.recv_timeout(left);
     }
 }
 
@@ -174,13 +189,14 @@ impl<W: Write> Writer<W> {
                 Ok(Line::Text(text)) => drop(self.sink.write_all(&text)),
                 Ok(Line::End(done)) => {
                     self.tell_lost();
+                    self.tell_left_out(Duration::ZERO);
                     let _ = done.try_send(());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.tell_lost();
-            self.tell_left_out();
+            self.tell_left_out(EACH);
         }
     }
 
@@ -198,11 +214,14 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    fn tell_left_out(&mut self) {
+    fn tell_left_out(&mut self, age: Duration) {
         let now = self.clock.now();
-        let left_out = self.limits.lock().map(|mut limits| limits.left_out(now));
+        let left_out = self
+            .limits
+            .lock()
+            .map(|mut limits| limits.left_out(now, age));
         for (kind, count, span) in left_out.unwrap_or_default() {
-            let seconds = span.as_secs();
+            let seconds = span.as_secs().max(1);
             self.say(&format!("{count} more of «{kind}» in the last {seconds} s"));
         }
     }
@@ -228,11 +247,11 @@ mod tests {
         let next = start + EACH;
         let before = Instant::from_nanos(next.as_nanos() - 1);
         assert_eq!(storm(&mut limits, before, "link"), 0);
-        assert_eq!(limits.left_out(before), []);
+        assert_eq!(limits.left_out(before, EACH), []);
         let told = [("LINK", 1990), ("PORT UP", 990)];
         let told = told.map(|(kind, count)| (kind.to_owned(), count, EACH));
-        assert_eq!(limits.left_out(next), told);
-        assert_eq!(limits.left_out(next + EACH), []);
+        assert_eq!(limits.left_out(next, EACH), told);
+        assert_eq!(limits.left_out(next + EACH, EACH), []);
         assert_eq!(storm(&mut limits, next, "link"), 1);
         // After a rest a burst again.
         assert_eq!(storm(&mut limits, next + EACH * 10, "link"), 10);
@@ -296,7 +315,34 @@ mod tests {
             let message = format!("message {number}\n");
             assert!(logs.write_all(message.as_bytes()).is_ok());
         }
+        for _ in 0..12 {
+            logs.allows("kind", || "a kind".into());
+        }
+        let limits = Arc::clone(&logs.limits);
+        let held = limits.lock().unwrap();
+        assert!(!logs.allows("kind", String::new));
+        drop(held);
         drop(end);
-        assert_eq!(written.try_iter().count(), 100);
+        let told: Vec<String> = written.try_iter().collect();
+        assert_eq!(told.len(), 102);
+        for line in ["1 log messages lost", "2 more of «a kind»"] {
+            assert!(told.iter().any(|it| it.starts_with(line)), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_end_waits_for_a_full_row_to_be_written() {
+        let (go, let_go) = channel();
+        let (text, written) = channel();
+        let (mut logs, end) = Logs::begin(Held { let_go, text });
+        for _ in 0..WAITING_MAX + 2 {
+            assert!(logs.write_all(b"message\n").is_ok());
+        }
+        let lost = logs.lost.load(Ordering::Relaxed);
+        drop(go);
+        drop(end);
+        let told = (WAITING_MAX + 2) as u64 - lost;
+        let messages = written.try_iter().filter(|text| text == "message\n");
+        assert_eq!(messages.count() as u64, told);
     }
 }
