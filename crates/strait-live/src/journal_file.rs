@@ -90,7 +90,7 @@ impl JournalFile {
         Ok(Self(Rc::new(RefCell::new(journal))))
     }
 
-    /// Gives it its name: the gateway has started. Those of earlier runs are kept under other names.
+    /// Gives it its name: the gateway has started. Earlier ones are kept beside it.
     ///
     /// # Errors
     /// The system's.

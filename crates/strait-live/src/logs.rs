@@ -71,8 +71,8 @@ impl Limits {
         false
     }
 
-    /// Which messages were left out since `age` ago or longer: the kind's name, how many, and in how
-    /// long.
+    /// Which messages were left out since `age` ago or longer: the kind's name, how many, and in
+    /// how long.
     pub fn left_out(&mut self, now: Instant, age: Duration) -> Vec<(String, u64, Duration)> {
         let mut told = Vec::new();
         for kind in self.kinds.values_mut() {

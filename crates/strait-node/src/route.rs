@@ -64,8 +64,8 @@ impl Routes {
     }
 }
 
-/// Addresses that mean something else on each network: link-local ones and loopback (RFC 3927, RFC 4291 sections 2.5.3
-/// and 2.5.6).
+/// Addresses that mean something else on each network: link-local ones and loopback (RFC 3927,
+/// RFC 4291 sections 2.5.3 and 2.5.6).
 pub fn is_of_the_link(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),

@@ -32,8 +32,8 @@ pub struct HostConfig {
     /// TUN: prefixes that the host reaches by this gateway, set as kernel routes. Live only.
     #[serde(default)]
     pub routes: Vec<Prefix>,
-    /// Networks at the host's other interfaces: nobody beyond a link speaks in their names. They say
-    /// nothing of where packets go. A live gateway adds those of the kernel's table to them.
+    /// Networks at the host's other interfaces: nobody beyond a link speaks in their names. They
+    /// say nothing of where packets go. A live gateway adds those of the kernel's table to them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<Prefix>,
     /// The largest packet on the interface, in octets (1280 … 65535).
