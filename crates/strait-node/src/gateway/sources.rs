@@ -27,7 +27,8 @@ impl Gateway {
             || (is_nobodys(info.dst) && !info.dst.is_multicast() && info.dst != Ipv4Addr::BROADCAST)
             || self.own.iter().any(|own| own.address == info.src)
             || self.lan().is_some_and(|lan| lan.is_own(info.src))
-            || self.lies_elsewhere(info.src, from.port)
+            // Routers on both sides of a link may share one network and say there who they are.
+            || (!is_local_group(info.dst) && self.lies_elsewhere(info.src, from.port))
     }
 
     /// Whether routes tell that an address doesn't lie behind the port that it came by.
