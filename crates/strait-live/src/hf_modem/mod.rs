@@ -42,8 +42,6 @@ pub(crate) struct ModemPort {
     counts: IoCounts,
 }
 
-/// Blocks that a modem is given before it starts (A.5.1.2.5, step 4).
-const BLOCKS_BEFORE_START: u32 = 3;
 /// How long the node may take to give all that it has for them.
 const GATHERING: Duration = Duration::from_millis(2);
 /// Pauses before a modem that lets nobody in is tried again: a second at first, twice as long each
@@ -117,6 +115,8 @@ struct Sending {
     data: Instant,
     mode: Mode,
     blocks: u32,
+    /// Blocks that the modem is given before it starts.
+    start_blocks: u32,
     octets: usize,
     keyed: Instant,
     /// The node had nothing for a block: the transmission ends before it.
@@ -224,15 +224,16 @@ impl ModemPort {
             data: now + self.config.lead_in,
             mode,
             blocks: blocks.max(1),
+            start_blocks: self.config.start_blocks,
             octets: 0,
             keyed: now,
             ended: false,
         }
     }
 
-    /// What the node doesn't write by the time that the modem needs it. Of the first three blocks
-    /// that are zeros, so that those that follow still can be written; later ones, and a
-    /// transmission of no more than three, end with what there is.
+    /// What the node doesn't write by the time that the modem needs it. Of the blocks before the
+    /// start that are zeros, so that those that follow still can be written; later ones, and a
+    /// transmission of no more than these, end with what there is.
     fn top_up(&mut self, now: Instant) -> io::Result<()> {
         let ahead = self.config.ahead;
         let Some(turn) = &mut self.turn else {
@@ -241,8 +242,8 @@ impl ModemPort {
         if turn.due(ahead).is_none_or(|due| now < due) {
             return Ok(());
         }
-        let first = turn.mode.octets_in(BLOCKS_BEFORE_START);
-        if turn.octets < first && turn.blocks > BLOCKS_BEFORE_START {
+        let first = turn.mode.octets_in(turn.start_blocks);
+        if turn.octets < first && turn.blocks > turn.start_blocks {
             let zeros = vec![0; first - turn.octets];
             turn.octets = first;
             return self.modem.send(now, &zeros, false);
@@ -265,7 +266,7 @@ impl Sending {
     fn load(&self, ahead: Duration) -> Instant {
         let block_bits = u64::from(self.mode.block_bits);
         let block = self.octets as u64 * 8 / block_bits;
-        if block < u64::from(BLOCKS_BEFORE_START) {
+        if block < u64::from(self.start_blocks) {
             return Instant::ZERO;
         }
         self.at(block * block_bits) - ahead

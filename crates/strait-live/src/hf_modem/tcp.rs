@@ -13,7 +13,7 @@ use strait_wire::modem_port::{
     DATA_OCTETS_MAX, ModemPacket, ModemReader, Order, PacketId, TxState, TxStatus, VERSION,
 };
 
-use super::{BLOCKS_BEFORE_START, Heard, Modem};
+use super::{Heard, Modem};
 use crate::error::Error;
 use crate::modem_control::Control;
 use crate::port_io::{PortIo, Received};
@@ -332,7 +332,7 @@ impl TcpModem {
         let Some(outgoing) = &mut self.outgoing else {
             return Ok(());
         };
-        let enough = outgoing.mode.octets_in(BLOCKS_BEFORE_START);
+        let enough = outgoing.mode.octets_in(self.config.start_blocks);
         let due = match outgoing.stage {
             Stage::Armed(true) => outgoing.closed || outgoing.given >= enough,
             Stage::Starting(at) => now >= at,

@@ -31,6 +31,7 @@ fn config(address: SocketAddr, transport: ModemTransport) -> HfModem {
         decode: Duration::from_millis(480),
         blocks_max: 100,
         ahead: Duration::from_millis(100),
+        start_blocks: 3,
     }
 }
 

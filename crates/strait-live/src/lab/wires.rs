@@ -443,6 +443,8 @@ fn plug(port: &mut PortConfig, channel: &LinkConfig, side: Side, at: [SocketAddr
             decode: hf.decode,
             turn_max: hf.turn_max,
             ahead: None,
+            // The emulated modem needs no more, and the simulated one has no other.
+            start_blocks: Some(1),
         });
     }
 }

@@ -10,6 +10,9 @@ use strait_core::waveform::{self, Bandwidth, Family, Interleaver, Mode};
 
 use super::PortConfig;
 
+/// Blocks before the start at most: what a modem's queue takes.
+const START_BLOCKS_MAX: u32 = 16;
+
 /// How a modem's data port is reached.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
@@ -56,6 +59,10 @@ pub struct HfModemConfig {
     /// A block's octets are given to the modem this long before it begins; 100 ms if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ahead: Option<Time>,
+    /// Blocks that the modem is given before it starts; 3 if absent, as the standard has it
+    /// (A.5.1.2.5). A modem that starts with one leaves the node up to two blocks longer to choose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_blocks: Option<u32>,
 }
 
 /// The times of a modem, looked up.
@@ -77,6 +84,8 @@ pub struct HfModem {
     pub blocks_max: u32,
     /// How long before a block its octets are given to the modem.
     pub ahead: Duration,
+    /// Blocks that the modem is given before it starts.
+    pub start_blocks: u32,
 }
 
 impl HfModemConfig {
@@ -108,6 +117,11 @@ impl PortConfig {
             return Err(("rate", message.into()));
         };
         let mode = found.mode;
+        let start_blocks = keys.start_blocks.unwrap_or(3);
+        if !(1..=START_BLOCKS_MAX).contains(&start_blocks) {
+            let message = "has to be from 1 to 16: blocks that the modem is given before it starts";
+            return Err(("hf.modem.start_blocks", message.into()));
+        }
         let time =
             |time: Option<Time>, ms| time.map_or_else(|| Duration::from_millis(ms), |time| time.0);
         let turn_ns = time(keys.turn_max, 127_500).as_nanos();
@@ -121,6 +135,7 @@ impl PortConfig {
             decode: keys.decode.map_or_else(|| mode.block(), |time| time.0),
             blocks_max: u32::try_from(blocks).unwrap_or(u32::MAX).max(1),
             ahead: time(keys.ahead, 100),
+            start_blocks,
         })
     }
 }
