@@ -780,10 +780,11 @@ fn put(to: Address, from: Address, (eow, eot): (u16, u8), body: Body<'_>, out: &
     d_pdu.put(out);
 }
 
-/// Half seconds that receivers wait for a C_PDU without ARQ that leaves within `rest`: to the end of
-/// the transmission and a block, as what begins the last one is heard with its end, where all of it
-/// is sure to fit there: pieces that blocks cut shorter take longer. Else long enough for others'
-/// turns in between. Its number is taken again after 4096 others (C.3.10 (5)).
+/// Half seconds that receivers wait for a C_PDU without ARQ that leaves within `rest`.
+///
+/// To the end of the transmission and a block, as what begins the last one is heard with its end,
+/// where all of it is sure to fit there: pieces that blocks cut shorter take longer. Else long
+/// enough for others' turns in between. Its number is taken again after 4096 others (C.3.10 (5)).
 fn window(eot: u8, rest: Duration, block: Duration) -> u16 {
     if half_seconds(rest * 2) <= u16::from(eot) {
         u16::from(eot) + 1 + half_seconds(block)
