@@ -167,6 +167,18 @@ fn waiting(profile: &Profile) -> Duo {
     duo
 }
 
+/// Else a client whose clock began anew finds the port shut for as long as the wait lasts.
+#[test]
+fn only_an_exact_reset_ends_the_wait_out_of_caution() {
+    // A's stream is its SYN and its FIN.
+    for (seq, ends) in [(1, false), (2, true), (3, false)] {
+        let mut duo = waiting(&linux());
+        give(&mut duo.b, duo.now, &[forged(seq, RESET, None)]);
+        assert_eq!(duo.b.state() == TcpState::Closed, ends, "{seq}");
+        assert_eq!(duo.b.error(), None);
+    }
+}
+
 #[test]
 fn who_waits_out_of_caution_makes_way_for_what_is_surely_new() {
     let duo = waiting(&linux());

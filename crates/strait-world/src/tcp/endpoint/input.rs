@@ -314,10 +314,14 @@ impl Endpoint {
         }
     }
 
-    /// RFC 9293 section 3.10.7.4 for TIME-WAIT; RFC 1337: a reset doesn't shorten it.
+    /// RFC 9293 section 3.10.7.4 for TIME-WAIT. An exact reset ends it, as in Linux without
+    /// `tcp_rfc1337`: a client whose clock began anew would find the port shut, else.
     fn receive_waiting(&mut self, now: Instant, segment: &Segment) {
         let seq = unwrap_sequence(self.rx.next, segment.seq);
         if segment.has(TcpFlags::RST) {
+            if seq == self.rx.next && !self.is_old_duplicate(now, segment) {
+                self.end(None);
+            }
             return;
         }
         self.note_strange(now, segment, seq);
