@@ -87,6 +87,37 @@ fn what_was_overtaken_is_never_told_wrongly() {
     assert!(bare.wrong > 0, "{bare:?}");
 }
 
+/// The other end may have forgotten nothing when this one begins anew.
+#[test]
+fn what_is_said_anew_is_not_taken_for_late() {
+    let [mut left, mut right] = pair(true);
+    let mut dice = Dice(3);
+    let mut flow = Flow::new(KINDS[0], 1, &mut dice);
+    for number in 0..60 {
+        match number {
+            20 => left.reset(),
+            40 => {
+                left.renew(Settings::new(Cids::Small(15)));
+                let beyond = Beyond {
+                    counts: true,
+                    ..Beyond::default()
+                };
+                left.agree(&beyond, &[]);
+            }
+            _ => {}
+        }
+        let packet = flow.next(&mut dice);
+        let (mut line, mut out) = (Vec::new(), Vec::new());
+        left.compress(0, &packet, &mut line);
+        let received = right.decompress(&line, &mut out);
+        assert_eq!(
+            (received, &out),
+            (Ok(Received::Packet), &packet),
+            "{number}"
+        );
+    }
+}
+
 #[test]
 fn a_context_is_found_again_after_any_number_of_losses() {
     for lost in [100, 126, 127, 128, 200, 255, 256, 300] {

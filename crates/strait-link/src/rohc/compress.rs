@@ -181,10 +181,17 @@ impl Compressor {
     /// Forgets every context, as after the link was down: the other end may be a new one.
     pub fn reset(&mut self) {
         let beyond = core::mem::take(&mut self.beyond);
-        *self = Self {
-            beyond,
-            ..Self::new(self.settings)
-        };
+        self.renew(self.settings);
+        self.beyond = beyond;
+    }
+
+    /// Begins anew with other settings. Packets are counted on: an end that has forgotten nothing
+    /// would take the first ones again for late.
+    pub(super) fn renew(&mut self, settings: Settings) {
+        let mut counts = core::mem::take(&mut self.counts);
+        *self = Self::new(settings);
+        counts.resize(counts.len().max(self.counts.len()), 0);
+        self.counts = counts;
     }
 
     /// What the other end does beyond the standard. If that is news, every context is said anew.

@@ -21,6 +21,12 @@ impl Peer {
         }
     }
 
+    /// Begins anew with other settings.
+    pub fn renew(&mut self, settings: Settings) {
+        self.compressor.renew(settings);
+        self.decompressor = Decompressor::new(settings);
+    }
+
     /// Forgets every context.
     pub fn reset(&mut self) {
         self.forget_sent();

@@ -382,10 +382,12 @@ impl Terms {
         }
     }
 
-    /// Something came. While it isn't clear which hello holds, that is asked again where no answer
-    /// has come in time: this end may have no packets of its own that would take it along.
+    /// Something came. While it isn't clear which hello holds, or whether the other end has heard
+    /// this one, that is said again where no answer has come in time: this end may have no packets
+    /// of its own that would take it along.
     pub(super) fn press(&mut self, now: Instant) {
-        self.due |= self.doubted.is_some() && now >= self.next;
+        let unheard = self.own.way_back && self.other.is_some() && !self.is_confirmed();
+        self.due |= unheard && now >= self.next;
     }
 
     /// Something came that can't be read. If nobody was heard so far, it may be somebody who holds

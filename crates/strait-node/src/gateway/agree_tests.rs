@@ -115,6 +115,28 @@ fn a_new_incarnation_is_told_that_it_was_heard_when_it_holds() {
     assert!(!a.owes());
 }
 
+/// It has only feedback to send, which an end that thinks of another incarnation doesn't take.
+#[test]
+fn an_end_whose_answer_was_lost_says_it_again_when_something_comes() {
+    let (mut a, mut b) = (end(true, 7), end(true, 8));
+    meet(&mut a, &mut b);
+    let mut b = end(true, 9);
+    let mut line = Vec::new();
+    a.put(START, &mut line);
+    // To the old one; the answer is lost.
+    b.hear(Hello::parse(&line).unwrap());
+    b.put(START, &mut Vec::new());
+    let later = START + REPEAT_FIRST;
+    b.press(Instant::from_nanos(later.as_nanos() - 1));
+    assert!(!b.owes());
+    b.press(later);
+    assert!(b.owes());
+    meet(&mut a, &mut b);
+    assert!(a.compresses() && b.compresses());
+    b.press(Instant::from_secs(100));
+    assert!(!b.owes());
+}
+
 /// A hello of incarnation 8 but for what is changed, as somebody else says it.
 fn forged(change: impl FnOnce(&mut Hello)) -> Hello {
     let mut line = Vec::new();

@@ -58,7 +58,7 @@ impl Other {
         let after = terms(&self.terms);
         if let Some(own) = &mut self.peer {
             if before != after {
-                *own = peer(after.1, self.doubt);
+                own.renew(settings(after.1, self.doubt));
             }
             if news.restarted {
                 own.reset();
@@ -230,7 +230,7 @@ impl Headers {
             let own = Offer { remembered, ..own };
             Other {
                 terms: Terms::new(own, incarnation),
-                peer: own.compresses.then(|| peer(CIDS_MAX, doubt)),
+                peer: own.compresses.then(|| Peer::new(settings(CIDS_MAX, doubt))),
                 memory,
                 doubt,
             }
@@ -457,9 +457,9 @@ fn first_of(others: &[Other]) -> Agreement {
     first.map_or(Agreement::None, |other| other.terms.agreement())
 }
 
-fn peer(cids_max: u8, doubt: Doubt) -> Peer {
-    Peer::new(Settings {
+fn settings(cids_max: u8, doubt: Doubt) -> Settings {
+    Settings {
         doubt,
         ..Settings::new(Cids::Small(cids_max))
-    })
+    }
 }
