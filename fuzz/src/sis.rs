@@ -59,7 +59,8 @@ fn bind(sap: u8) -> Vec<u8> {
 
 fn arrived(s_pdu: &[u8], arq: bool) -> Arrived<'_> {
     Arrived {
-        from: 0,
+        from: Some(0),
+        source: Address::new(2),
         to: Address::new(1),
         arq,
         expedited: arq,

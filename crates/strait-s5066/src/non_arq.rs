@@ -24,8 +24,13 @@ impl<'a> NonArq<'a> {
     }
 }
 
-/// C_PDUs that are put together at a time, from all senders.
+/// C_PDUs that are put together at a time, from all peers, and how long: longer than any window.
 const PARTIAL_MAX: usize = 16;
+const PARTIAL_TIME: Duration = Duration::from_secs(1 << 15);
+
+/// The same of strangers.
+const STRANGERS_MAX: usize = 8;
+const STRANGERS_TIME: Duration = Duration::from_secs(600);
 
 /// C_PDUs that a repeat is known of.
 const RECENT_MAX: usize = 64;
@@ -80,8 +85,12 @@ impl Key {
 }
 
 /// Puts C_PDUs together, and knows which it has handed on.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Assembler {
+    /// C_PDUs that are put together at a time, from all senders.
+    partial_max: usize,
+    /// How long it remembers one, whatever its window says.
+    longest: Duration,
     partial: VecDeque<Partial>,
     recent: VecDeque<(Key, Instant)>,
     order: Order,
@@ -90,7 +99,30 @@ pub(crate) struct Assembler {
     pub(crate) broken: u64,
 }
 
+impl Default for Assembler {
+    fn default() -> Self {
+        Self::new(PARTIAL_MAX, PARTIAL_TIME)
+    }
+}
+
 impl Assembler {
+    /// For C_PDUs of stations that aren't peers: the oldest makes room for another.
+    pub(crate) fn of_strangers() -> Self {
+        Self::new(STRANGERS_MAX, STRANGERS_TIME)
+    }
+
+    fn new(partial_max: usize, longest: Duration) -> Self {
+        Self {
+            partial_max,
+            longest,
+            partial: VecDeque::new(),
+            recent: VecDeque::new(),
+            order: Order::default(),
+            ready: VecDeque::new(),
+            broken: 0,
+        }
+    }
+
     /// Takes a segment. The C_PDU is handed on once it is whole and right and its turn has come,
     /// and only once.
     pub(crate) fn take(&mut self, now: Instant, from: Address, to: Address, piece: &NonArq<'_>) {
@@ -129,7 +161,7 @@ impl Assembler {
         let place = match self.partial.iter().position(same) {
             Some(place) => place,
             None => {
-                if self.partial.len() == PARTIAL_MAX {
+                if self.partial.len() == self.partial_max {
                     self.partial.pop_front();
                     self.broken += 1;
                 }
@@ -139,7 +171,7 @@ impl Assembler {
                     have: Vec::new(),
                     damaged: Vec::new(),
                     to,
-                    until: now + window(piece),
+                    until: now + window(piece).min(self.longest),
                     in_order: piece.in_order,
                     holds: now + window(piece).min(HOLD_MAX),
                 });
@@ -367,5 +399,20 @@ mod tests {
             assembler.take(end, from, from, &piece(number, 0, b"a", 3));
         }
         assert_eq!(assembler.partial.len(), PARTIAL_MAX);
+    }
+
+    #[test]
+    fn no_window_is_longer_than_the_longest_and_no_table_than_its_places() {
+        let mut assembler = Assembler::new(2, Duration::from_secs(600));
+        let from = Address::new(1);
+        for number in 0..3 {
+            let mut piece = piece(number, 0, b"a", 3);
+            piece.window = u16::MAX;
+            assembler.take(Instant::ZERO, from, from, &piece);
+        }
+        assert_eq!((assembler.partial.len(), assembler.broken), (2, 1));
+        assert_eq!(assembler.wake(), Some(Instant::from_secs(600)));
+        assembler.forget(Instant::from_secs(600));
+        assert_eq!((assembler.partial.len(), assembler.broken), (0, 3));
     }
 }

@@ -299,6 +299,7 @@ impl World {
             };
             let arrived = Arrived {
                 from: received.from,
+                source: received.source,
                 to: received.to,
                 arq: received.arq,
                 expedited: received.expedited,

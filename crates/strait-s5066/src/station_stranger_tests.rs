@@ -2,6 +2,7 @@
 
 use super::exchanges::{OWN, PEER, word};
 use super::*;
+use crate::d_pdu::{NonArq, Segment};
 
 const STRANGER: Address = Address::new(0x0765_4321);
 
@@ -95,6 +96,85 @@ fn of_what_strangers_say_only_calls_are_answered() {
     let mut station = Station::new(settings, &[PEER], 1);
     station.set_up(Instant::ZERO, state);
     assert_eq!(answers(&mut station, second(1), &call(STRANGER)), []);
+}
+
+/// C.3.10, C.4.2: data without ARQ needs no link, and is for whom its address says, whoever sends
+/// it; who does isn't answered.
+#[test]
+fn data_without_arq_of_a_station_that_is_not_listed_comes() {
+    let group: Address = "16.0.0.1".parse().expect("a group");
+    let settings = Settings {
+        groups: Vec::from([group]),
+        ..exchanges::listener().settings
+    };
+    for strangers in [true, false] {
+        let settings = Settings {
+            strangers,
+            ..settings.clone()
+        };
+        let state = exchanges::listener().state.expect("up");
+        let mut station: Station<u32> = Station::new(settings, &[PEER], 1);
+        station.set_up(Instant::ZERO, state);
+        let foreign: Address = "16.0.0.2".parse().expect("a group");
+        for to in [OWN, group, Address::BROADCAST, foreign, Address::new(77)] {
+            let now = station.now + Duration::from_secs(5);
+            // In two pieces, the second first.
+            let octets = b"\0\x03\x44\0hello";
+            let piece = |offset: usize, until: usize| NonArq {
+                expedited: false,
+                c_pdu: 9 + u16::from(to == group) + 2 * u16::from(to == OWN),
+                in_order: false,
+                group: to.is_group(),
+                size: 9,
+                offset: offset as u16,
+                window: 20,
+                segment: Segment::whole(&octets[offset..until]),
+            };
+            let mut heard = of(STRANGER, to, Body::NonArq(piece(4, 9)));
+            heard.extend(of(STRANGER, to, Body::NonArq(piece(0, 4))));
+            assert_eq!(answers(&mut station, now, &heard), []);
+            let got = station.poll_received();
+            let taken = strangers && ![foreign, Address::new(77)].contains(&to);
+            let got = got.map(|it| (it.from, it.source, it.to, it.arq, it.c_pdu));
+            let expected = (None, STRANGER, to, false, Vec::from(*octets));
+            assert_eq!(got, taken.then_some(expected), "{to}");
+        }
+    }
+}
+
+/// A flood of strangers takes room of strangers alone.
+#[test]
+fn pieces_of_strangers_leave_those_of_peers_alone() {
+    let mut station = exchanges::listener();
+    let part = |number: u16, offset: u16, octets| {
+        Body::NonArq(NonArq {
+            expedited: false,
+            c_pdu: number,
+            in_order: false,
+            group: false,
+            size: 8,
+            offset,
+            window: u16::MAX,
+            segment: Segment::whole(octets),
+        })
+    };
+    let mut heard = of(PEER, OWN, part(1, 0, b"\0\x03\x44\0"));
+    for nth in 0..40 {
+        heard.extend(of(
+            Address::new(1000 + nth),
+            OWN,
+            part(1, 0, b"\0\x03\x44\0"),
+        ));
+    }
+    heard.extend(of(PEER, OWN, part(1, 4, b"rest")));
+    assert_eq!(answers(&mut station, second(1), &heard), []);
+    let got = station.poll_received().expect("the peer's");
+    assert_eq!((got.from, got.source), (Some(0), PEER));
+    assert_eq!(station.of_strangers.broken, 32);
+    // Those that are left are over in ten minutes, and told as they are.
+    station.advance(second(602));
+    let left = core::iter::from_fn(|| station.poll_received());
+    assert!(left.count() == 8 && station.wake().is_none());
 }
 
 /// Whoever calls under ever more names doesn't keep the station on the air, and peers are answered

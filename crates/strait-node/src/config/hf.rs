@@ -260,10 +260,10 @@ pub enum HfOrder {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum HfStrangers {
-    /// It rejects their calls.
+    /// It rejects their calls, and gives their data without ARQ to its clients.
     #[default]
     Reject,
-    /// It counts them.
+    /// It counts what they send.
     Ignore,
 }
 

@@ -107,8 +107,10 @@ pub struct Taken {
 /// An S_PDU that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived<'a> {
-    /// The number of the peer.
-    pub from: usize,
+    /// The number of the peer; none of a stranger, which gets no answer.
+    pub from: Option<usize>,
+    /// Its address.
+    pub source: Address,
     /// This node's address, or that of a group of it.
     pub to: Address,
     /// With ARQ, expedited or not.
@@ -501,16 +503,22 @@ impl Sis {
         let Some(&first) = s_pdu.first() else {
             return;
         };
+        let Some(from) = arrived.from else {
+            if first >> 4 == 0 {
+                self.arrive_data(arrived);
+            }
+            return;
+        };
         // Of others, these types may be anything.
-        let ours = self.ours.get(arrived.from) == Some(&true);
+        let ours = self.ours.get(from) == Some(&true);
         match first >> 4 {
             0 => self.arrive_data(arrived),
             12 if ours => self.arrive_data(arrived),
-            13 if ours => self.arrive_confirmations(arrived.from, s_pdu),
-            kind @ (1 | 2) => self.arrive_word(arrived.from, s_pdu, kind == 1),
+            13 if ours => self.arrive_confirmations(from, s_pdu),
+            kind @ (1 | 2) => self.arrive_word(from, s_pdu, kind == 1),
             // Others forge with less effort (A.3.2.2.2 (11), (25), A.3.2.2.3 (6)).
             3..=7 if arrived.arq && arrived.expedited => {
-                self.arrive_hard_link(arrived.from, s_pdu);
+                self.arrive_hard_link(from, s_pdu);
             }
             _ => {}
         }
@@ -559,7 +567,7 @@ impl Sis {
             to: arrived.to,
             mode,
             from_sap: data.source,
-            from: self.settings.peers[arrived.from],
+            from: arrived.source,
             damaged: &damaged,
             missing: &missing,
             u_pdu: data.u_pdu,
@@ -577,7 +585,9 @@ impl Sis {
     /// Tells the other client's node what became of its data here: a client has it, or there is
     /// none.
     fn answer(&mut self, arrived: &Arrived<'_>, data: &DataSPdu<'_>, has: bool) {
-        let (to, expedited) = (arrived.from, arrived.expedited);
+        let (Some(to), expedited) = (arrived.from, arrived.expedited) else {
+            return;
+        };
         let Some(number) = data.number else {
             let mut s_pdu = Vec::from([if has { 1 << 4 } else { 2 << 4 | 1 }]);
             s_pdu.push(data.source << 4 | data.destination & 15);

@@ -43,7 +43,7 @@ fn says(sis: &mut Sis) -> Vec<(usize, Vec<u8>)> {
 
 fn hears(sis: &mut Sis, clients: &mut Clients, from: usize, s_pdu: &[u8]) {
     let word = Arrived {
-        from,
+        from: Some(from),
         ..arrived(s_pdu, true)
     };
     sis.arrive(sis.now, &word);

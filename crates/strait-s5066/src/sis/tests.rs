@@ -123,7 +123,8 @@ pub(super) fn request<'a>(
 
 pub(super) fn arrived(s_pdu: &[u8], expedited: bool) -> Arrived<'_> {
     Arrived {
-        from: 0,
+        from: Some(0),
+        source: FAR,
         to: Address::new(1),
         arq: true,
         expedited,

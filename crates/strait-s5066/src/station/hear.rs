@@ -139,7 +139,11 @@ impl<T> Station<T> {
         }
         if !ours && !group {
             if let Body::NonArq(piece) = &d_pdu.body {
-                self.assembler.pass(now, d_pdu.from, piece);
+                let assembler = match from {
+                    Some(_) => &mut self.assembler,
+                    None => &mut self.of_strangers,
+                };
+                assembler.pass(now, d_pdu.from, piece);
                 self.receive_assembled(now);
             }
             return;
@@ -300,9 +304,10 @@ impl<T> Station<T> {
 
     /// A C_PDU came with ARQ.
     fn take_c_pdu(&mut self, from: usize, c_pdu: Vec<u8>, expedited: bool) {
-        let to = self.settings.own;
+        let (to, source) = (self.settings.own, self.peers[from].address);
         self.receive(Received {
-            from,
+            from: Some(from),
+            source,
             to,
             arq: true,
             expedited,
@@ -389,20 +394,23 @@ impl<T> Station<T> {
 
     /// Hands on what came without ARQ: what is whole, and what didn't become so in its time.
     pub(super) fn receive_assembled(&mut self, now: Instant) {
-        self.assembler.forget(now);
-        while let Some(came) = self.assembler.poll() {
-            let mut peers = self.listed().iter();
-            if let Some(from) = peers.position(|peer| peer.address == came.from) {
-                self.receive(Received {
-                    from,
-                    to: came.to,
-                    arq: false,
-                    expedited: came.expedited,
-                    c_pdu: came.octets,
-                    damaged: came.damaged,
-                    missing: came.missing,
-                });
-            }
+        let mut all = Vec::new();
+        for assembler in [&mut self.assembler, &mut self.of_strangers] {
+            assembler.forget(now);
+            all.extend(core::iter::from_fn(|| assembler.poll()));
+        }
+        for came in all {
+            let mut listed = self.listed().iter();
+            self.receive(Received {
+                from: listed.position(|peer| peer.address == came.from),
+                source: came.from,
+                to: came.to,
+                arq: false,
+                expedited: came.expedited,
+                c_pdu: came.octets,
+                damaged: came.damaged,
+                missing: came.missing,
+            });
         }
     }
 

@@ -67,7 +67,8 @@ pub struct Settings {
     pub window: u32,
     /// The longest segment.
     pub segment_octets_max: usize,
-    /// Calls of stations that aren't peers are rejected; without, they are only counted.
+    /// Calls of stations that aren't peers are rejected, and their data without ARQ is taken;
+    /// without, they are only counted.
     pub strangers: bool,
     /// How it shares the air.
     pub access: Access,
@@ -143,8 +144,10 @@ pub struct Outcome<T> {
 /// A C_PDU with client data that arrived whole.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Received {
-    /// The number of the peer.
-    pub from: usize,
+    /// The number of the peer; none of a stranger's, which comes without ARQ.
+    pub from: Option<usize>,
+    /// Its address.
+    pub source: Address,
     /// This station, or a group of it.
     pub to: Address,
     /// With ARQ.
@@ -380,6 +383,7 @@ pub struct Station<T> {
     on_air: Option<OnAir>,
     finder: Finder,
     assembler: Assembler,
+    of_strangers: Assembler,
     /// What arrived, and when it is to be told.
     received: VecDeque<(Instant, Received)>,
     outcomes: VecDeque<Outcome<T>>,
@@ -437,6 +441,7 @@ impl<T> Station<T> {
             on_air: None,
             finder: Finder::default(),
             assembler: Assembler::default(),
+            of_strangers: Assembler::of_strangers(),
             received: VecDeque::new(),
             outcomes: VecDeque::new(),
             spoke: None,
@@ -738,7 +743,12 @@ impl<T> Station<T> {
                 .into_iter()
                 .flatten()
         });
-        let later = peers.chain(self.assembler.wake()).chain(told);
+        let assembled = self
+            .assembler
+            .wake()
+            .into_iter()
+            .chain(self.of_strangers.wake());
+        let later = peers.chain(assembled).chain(told);
         let later = later.filter(|at| *at > self.now);
         phase.into_iter().chain(later).min()
     }

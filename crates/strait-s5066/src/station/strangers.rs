@@ -23,12 +23,20 @@ impl<T> Station<T> {
         if !self.settings.strangers || d_pdu.from == self.settings.own {
             return;
         }
-        let ours = d_pdu.to == self.settings.own;
-        if let Body::NonArq(piece) = &d_pdu.body
-            && let Some(CPdu::Request { .. }) = piece.control().filter(|_| ours)
-        {
-            self.refuse_stranger(now, d_pdu.from);
+        let Body::NonArq(piece) = &d_pdu.body else {
+            return;
+        };
+        let own = d_pdu.to == self.settings.own;
+        match piece.control().filter(|_| own) {
+            Some(c_pdu) => {
+                self.of_strangers.pass(now, d_pdu.from, piece);
+                if let CPdu::Request { .. } = c_pdu {
+                    self.refuse_stranger(now, d_pdu.from);
+                }
+            }
+            None => self.of_strangers.take(now, d_pdu.from, d_pdu.to, piece),
         }
+        self.receive_assembled(now);
     }
 
     /// Rejects the call of a stranger in the answer's slot (B.3.2.1). Whoever calls under ever more

@@ -347,6 +347,8 @@ impl Port {
                 hf.arrive(now, &received, s_pdu);
                 continue;
             };
+            // A packet comes by a route's neighbour.
+            let Some(from) = received.from else { continue };
             if hf.sis.is_late(now, &data) {
                 continue;
             }
@@ -357,7 +359,7 @@ impl Port {
             };
             let mut copy = ledger.spare();
             copy.extend_from_slice(packet);
-            let to = NeighbourId(received.from as u16);
+            let to = NeighbourId(from as u16);
             came.push((copy, Hop { port, to }));
         }
         hf.tend_clients(now);

@@ -1,6 +1,7 @@
 //! A port with a station of its own, as an IP client: what becomes of packets on an air on which
 //! nobody answers.
 
+use strait_core::node::{SocketId, StreamEvent, StreamId, StreamOp};
 use strait_s5066::Address;
 use strait_s5066::d_pdu::{Body, DPdu, NonArq, Segment, parse};
 
@@ -294,4 +295,66 @@ fn a_station_that_is_no_neighbour_is_told_that_its_call_is_rejected() {
     let node = NODE.replace("KEYS", "strangers = \"link\"");
     let told = config_text::parse::<NodeConfig>("test.toml", &node).unwrap_err();
     assert!(told.to_string().contains("`reject`, `ignore`"), "{told}");
+}
+
+/// What a client hears on its stream from when this was asked last.
+fn told(gateway: &mut Gateway) -> Vec<u8> {
+    let effects = core::iter::from_fn(|| gateway.poll_effect());
+    let sent = effects.filter_map(|effect| match effect {
+        Effect::Stream {
+            op: StreamOp::Send(octets),
+            ..
+        } => Some(octets),
+        _ => None,
+    });
+    sent.collect::<Vec<_>>().concat()
+}
+
+/// A client connects and says something.
+fn client(gateway: &mut Gateway, octets: &[u8]) -> Vec<u8> {
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 0));
+    let opened = StreamEvent::Opened {
+        listener: Some(SocketId(LINE.index() as u32)),
+        src: nobody,
+        dst: nobody,
+        dscp: 0,
+    };
+    let id = StreamId(9);
+    for event in [
+        opened,
+        StreamEvent::Writable(1 << 20),
+        StreamEvent::Data(octets),
+    ] {
+        gateway.handle(Instant::ZERO, Input::Stream { id, event });
+    }
+    told(gateway)
+}
+
+/// C.3.10: data without ARQ is for whom its address says, whoever sends it.
+#[test]
+fn a_client_gets_the_broadcasts_of_stations_that_are_no_neighbours() {
+    let bind = b"\x90\xeb\0\0\x04\x01\x40\x22\0";
+    for (keys, taken) in [("", true), ("strangers = \"ignore\"", false)] {
+        let keys = format!("sis = {{}}, groups = [\"16.0.0.7\"], {keys}");
+        let keys = keys.trim_end_matches(", ");
+        for to in ["31.255.255.255", "16.0.0.7", "0.0.0.1", "16.0.0.8"] {
+            let mut a = radio(keys);
+            assert_eq!(client(&mut a, bind)[5], 3);
+            let said = answer(&mut a, &of_stranger(to, false, b"\0\x03\x44\0hello"));
+            assert!(said.is_empty(), "{to}");
+            let told = told(&mut a);
+            if !taken || to == "16.0.0.8" {
+                // It is asked whether it is there.
+                assert_eq!(told.get(5), Some(&17), "{to}");
+                continue;
+            }
+            // An indication: without ARQ, from access point 4 of the sender as it was heard.
+            assert_eq!((told[5], told[6] >> 4), (21, 3), "{to}");
+            assert_eq!(told[11..23], *b"\x24\xe7\x08\x09\x0a\0\x05hello", "{to}");
+        }
+        // A packet of theirs comes by no route's neighbour.
+        let mut a = radio(keys);
+        answer(&mut a, &of_stranger("0.0.0.1", false, b"\0\0\x99\0E"));
+        assert_eq!(a.stats().admitted, 0);
+    }
 }

@@ -75,6 +75,7 @@ impl Hf {
             now,
             &Arrived {
                 from: received.from,
+                source: received.source,
                 to: received.to,
                 arq: received.arq,
                 expedited: received.expedited,
