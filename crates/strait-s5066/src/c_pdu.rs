@@ -42,6 +42,9 @@ pub enum CPdu<'a> {
 /// The reason of a [`CPdu::Break`] or [`CPdu::Rejected`] that has no other.
 pub const UNKNOWN_REASON: u8 = 0;
 
+/// The reason of a [`CPdu::Rejected`]: the node has no links at all.
+pub const BROADCAST_ONLY: u8 = 1;
+
 /// The reason of a [`CPdu::Break`] that nothing is left to send.
 pub const NO_MORE_DATA: u8 = 4;
 

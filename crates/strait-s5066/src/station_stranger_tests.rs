@@ -29,7 +29,11 @@ fn answers(station: &mut Station<u32>, now: Instant, heard: &[u8]) -> Vec<(Addre
     station.hear_carrier(now, true);
     station.hear(now, heard);
     station.hear_carrier(now, false);
-    let now = now + Duration::from_millis(100);
+    speak(station, now + Duration::from_millis(100))
+}
+
+/// The same of what it says by itself.
+fn speak(station: &mut Station<u32>, now: Instant) -> Vec<(Address, u8, Vec<u8>)> {
     station.advance(now);
     let room = Room {
         octets: 1 << 12,
@@ -196,4 +200,42 @@ fn calls_under_ever_more_names_are_answered_a_few_times_a_minute() {
     assert_eq!(station.peers.len(), 2);
     let says = answers(&mut station, second(121), &call(PEER));
     assert_eq!(says[0], (PEER, 8, Vec::from([0x20])));
+}
+
+/// B.3.1.4 (4), A.1.1.3 (3), (4): a node without links rejects calls with reason 1, of peers and of
+/// others, calls nobody, and sends what goes without ARQ.
+#[test]
+fn a_station_without_links_rejects_calls_and_sends_without_arq() {
+    let listener = exchanges::listener();
+    let settings = Settings {
+        broadcast_only: true,
+        ..listener.settings
+    };
+    let mut station: Station<u32> = Station::new(settings, &[PEER], 1);
+    station.set_up(Instant::ZERO, listener.state.expect("up"));
+    for (at, from) in [(1, PEER), (10, STRANGER)] {
+        for request in [0x10, 0x11] {
+            let heard = of(from, OWN, word(&[request]));
+            let says = answers(&mut station, second(at), &heard);
+            assert_eq!(says[0], (from, 8, Vec::from([0x31])));
+        }
+    }
+    station.advance(second(30));
+    assert!(!station.link(0) && !station.takes(0, true) && !station.takes_expedited(0));
+    assert!(station.takes(0, false));
+    let offer = Offer {
+        to: 0,
+        c_pdu: Vec::from(*b"\0\x03\x44\0hello"),
+        arq: false,
+        expedited: false,
+        urgent: false,
+        in_order: false,
+        copies: 1,
+        ticket: 1,
+    };
+    station.offer(offer);
+    let says = speak(&mut station, second(31));
+    let kinds: Vec<u8> = says.iter().map(|it| it.1).collect();
+    assert_eq!(kinds, [7]);
+    assert_eq!(station.stats().links_made, 0);
 }

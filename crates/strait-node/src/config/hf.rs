@@ -73,6 +73,9 @@ pub struct HfConfig {
     /// What becomes of stations that aren't neighbours.
     #[serde(default)]
     pub strangers: HfStrangers,
+    /// It has no links: everything goes without ARQ, and calls are rejected.
+    #[serde(default)]
+    pub broadcast_only: bool,
     /// Data goes with the call to a neighbour that is known to have long numbers, instead of after
     /// its answer.
     #[serde(default = "yes")]
@@ -286,6 +289,7 @@ impl HfConfig {
             message_repeats: self.message_repeats.unwrap_or(usual.message_repeats),
             long_numbers: self.long_numbers,
             strangers: self.strangers == HfStrangers::Reject,
+            broadcast_only: self.broadcast_only,
             early_data: self.early_data,
             access: self.access(usual.own),
             adapt: self.adapt(),
@@ -312,6 +316,12 @@ impl HfConfig {
                 true => Vec::from([SAP_IP, SAP_ETHER]),
                 false => Vec::new(),
             },
+            mtu: match (self.broadcast_only, sis.mtu) {
+                (true, Some(mtu)) => mtu.0 as u16,
+                (true, None) => sis::BROADCAST_MTU_MAX,
+                (false, _) => sis::MTU,
+            },
+            broadcast_only: self.broadcast_only,
             time_to_die: self.time_to_die,
             compact_confirmations: self.compact_confirmations,
             ..sis.settings(own, peers)
@@ -379,6 +389,21 @@ impl HfConfig {
                 "sap must be 0 to 15 but 8 and 9, period 1 s to 100 s, octets 2048 at most, \
                  priority 15 at most, ttl 2 s to 15 days; what is expedited goes with ARQ, and \
                  `repeats` is for what goes without, 15 at most",
+            ),
+            (
+                self.broadcast_only && self.probe.iter().any(|probe| probe.arq),
+                "hf.probe",
+                "a station that is `broadcast_only` has no ARQ: needs arq = false",
+            ),
+            (
+                self.broadcast_only && self.adapt.is_some(),
+                "hf.adapt",
+                "nobody answers a station that is `broadcast_only`: remove it",
+            ),
+            (
+                !self.broadcast_only && self.sis.as_ref().is_some_and(|sis| sis.mtu.is_some()),
+                "hf.sis.mtu",
+                "is for stations that are `broadcast_only`: others take 2048 octets",
             ),
             (
                 self.give_up.as_ref().is_some_and(GiveUpConfig::is_wrong),

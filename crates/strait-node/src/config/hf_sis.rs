@@ -81,6 +81,10 @@ pub struct SisConfig {
     /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub told: Option<Octets>,
+    /// The longest U_PDU of a station that is `broadcast_only`, 1 to 4096; 4096 if absent. Others
+    /// take 2048.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<Octets>,
     /// Expedited U_PDUs that a client may have under way, 1 to 64; 8 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expedited: Option<u32>,
@@ -100,6 +104,7 @@ impl Default for SisConfig {
             per_address: None,
             ttl: None,
             told: None,
+            mtu: None,
             expedited: None,
             hard_link: HardLinkConfig::default(),
         }
@@ -166,6 +171,11 @@ impl SisConfig {
                 self.told.is_some_and(|told| !(1..=2048).contains(&told.0)),
                 "hf.sis.told",
                 "must be 1 to 2048 octets",
+            ),
+            (
+                self.mtu.is_some_and(|mtu| !(1..=4096).contains(&mtu.0)),
+                "hf.sis.mtu",
+                "must be 1 to 4096 octets",
             ),
             (
                 beyond(self.expedited, 64),
@@ -255,6 +265,34 @@ mod tests {
                 place.as_ref().is_some_and(|it| it.ends_with(&expected)),
                 "{place:?}"
             );
+        }
+    }
+
+    /// A.2.1.3 (8), (9).
+    #[test]
+    fn a_station_without_links_takes_longer_data_and_has_nothing_that_needs_answers() {
+        let mtu = |keys: &str| {
+            let config = node(keys, "");
+            assert_eq!(config.validate(), Ok(()), "{keys}");
+            let hf = config.ports[0].hf.as_ref().expect("a station");
+            hf.interface(Address::new(1), &[]).mtu
+        };
+        let only = "ip_client = false\nbroadcast_only = true\n";
+        assert_eq!(mtu("ip_client = false\nsis = {}"), 2048);
+        assert_eq!(mtu(&format!("{only}sis = {{}}")), 4096);
+        assert_eq!(mtu(&format!("{only}sis = {{ mtu = \"3000 B\" }}")), 3000);
+        let probe = "probe = [{ to = \"b\", sap = 3, period = \"9 s\" }]";
+        for (keys, key) in [
+            (format!("{only}sis = {{ mtu = \"4097 B\" }}"), "sis.mtu"),
+            (format!("{only}adapt = {{}}"), "adapt"),
+            (format!("{only}{probe}"), "probe"),
+            (
+                "ip_client = false\nsis = { mtu = \"2 kB\" }".into(),
+                "sis.mtu",
+            ),
+        ] {
+            let place = complaint(&keys, "").expect("a complaint");
+            assert!(place.ends_with(&format!("hf.{key}")), "{place}");
         }
     }
 

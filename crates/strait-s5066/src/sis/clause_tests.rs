@@ -243,3 +243,44 @@ fn confirmations_between_nodes_are_as_in_their_figures() {
         }
     }
 }
+
+/// A.1.1.3 (3), (4), A.2.1.3 (8), (9), A.3.2.3 (3): a node without links takes longer U_PDUs, and
+/// nobody who asks for ARQ, or for a link.
+#[test]
+fn a_node_without_links_serves_nobody_with_arq() {
+    let settings = Settings {
+        broadcast_only: true,
+        mtu: BROADCAST_MTU_MAX,
+        ..Settings::new(Address::new(1), Vec::from([FAR]))
+    };
+    let (mut sis, mut clients) = (Sis::new(settings, 1), Clients::default());
+    sis.set_up(Instant::ZERO, true);
+    clients.bind(&mut sis, 1, 3, 5, arq(0));
+    assert_eq!(clients.told(1), [b"\x04\x04"]);
+    let plain = Service {
+        mode: MODE_NON_ARQ,
+        any_order: true,
+        ..Service::default()
+    };
+    clients.bind(&mut sis, 2, 3, 5, plain);
+    assert_eq!(clients.told(2), [b"\x03\x30\x10\0"]);
+    let octets = [0; 4097];
+    for (service, octets, reason) in [
+        (plain, &octets[..4096], None),
+        (plain, &octets[..], Some(4)),
+        (arq(0), &octets[..9], Some(5)),
+    ] {
+        clients.send(&mut sis, 2, &request(4, 0, service, octets));
+        let told = clients.told(2);
+        let told = told.first().map(|it| (it[0], it[1] >> 4));
+        assert_eq!(told, reason.map(|reason| (23, reason)));
+    }
+    assert_eq!(sis.waiting(0).1, 1);
+    let link = HardLink {
+        kind: 0,
+        priority: 0,
+        sap: 0,
+    };
+    clients.send(&mut sis, 2, &Primitive::HardLinkEstablish(link, FAR.into()));
+    assert_eq!(clients.told(2)[0][..2], [9, 1]);
+}

@@ -9,7 +9,7 @@ use super::primitive::{
     Indication, MODE_ARQ, MODE_AS_BOUND, MODE_NON_ARQ, MODE_WITH_ERRORS, NodeAddress, Primitive,
     Request, Service, Told,
 };
-use super::{Binding, MTU, Sis};
+use super::{Binding, Sis};
 use crate::address::Address;
 use crate::calendar::TimeToDie;
 use crate::s_pdu::{CONFIRMS_MAX, CONFIRMS_OCTET, DataSPdu, confirmation, confirmations};
@@ -215,7 +215,7 @@ impl Sis {
 
     /// Whether data can be sent, or the reason why not.
     fn takes(&self, service: Service, request: &Request<'_>) -> Result<(), u8> {
-        if request.u_pdu.len() > usize::from(MTU) {
+        if request.u_pdu.len() > usize::from(self.settings.mtu) {
             return Err(4);
         }
         if !(MODE_ARQ..=MODE_WITH_ERRORS).contains(&service.mode) {
@@ -223,7 +223,7 @@ impl Sis {
         }
         let arq = service.mode == MODE_ARQ;
         // Nobody of a group could acknowledge.
-        if arq && request.to.address().is_group() {
+        if arq && (request.to.address().is_group() || self.settings.broadcast_only) {
             return Err(5);
         }
         match self.peer(request.to.address()) {

@@ -179,7 +179,7 @@ impl Sis {
             made: false,
         });
         let refused = match &wanted {
-            _ if link.kind > 2 => Some(BUSY),
+            _ if link.kind > 2 || self.settings.broadcast_only => Some(BUSY),
             None => Some(NO_RESPONSE),
             Some(wanted) => self.rival(wanted).map(|old| {
                 let exists = old.peer == wanted.peer && (old.link.kind, link.kind) == (0, 0);

@@ -38,6 +38,9 @@ use crate::station::Station;
 /// The longest U_PDU that a general node takes.
 pub const MTU: u16 = 2048;
 
+/// The longest that one may take which has no links.
+pub const BROADCAST_MTU_MAX: u16 = 4096;
+
 /// Octets that a client may send before it hears that it may send more: two of the longest
 /// primitives.
 const CREDIT: u32 = 128 * 1024;
@@ -66,6 +69,10 @@ pub struct Settings {
     pub own: Address,
     /// The nodes and groups that data can be sent to.
     pub peers: Vec<Address>,
+    /// The longest U_PDU: [`MTU`], but for nodes without links.
+    pub mtu: u16,
+    /// There are no links (A.1.1.3): who wants ARQ can't be served.
+    pub broadcast_only: bool,
     /// Clients that may bind at a time.
     pub clients_max: usize,
     /// Access points that aren't for clients: this node's own use them.
@@ -98,6 +105,8 @@ impl Settings {
         Self {
             own,
             peers,
+            mtu: MTU,
+            broadcast_only: false,
             clients_max: 16,
             reserved: Vec::new(),
             unbound_max: 8,
@@ -648,7 +657,7 @@ impl Sis {
                 if let Some(client) = self.client(id) {
                     client.binding = Some(wanted);
                 }
-                let (sap, mtu) = (wanted.sap, MTU);
+                let (sap, mtu) = (wanted.sap, self.settings.mtu);
                 self.say(id, &Primitive::BindAccepted { sap, mtu });
                 if !self.up {
                     self.tell_availability(id);
@@ -664,6 +673,9 @@ impl Sis {
         }
         if self.settings.reserved.contains(&wanted.sap) {
             return Some(3);
+        }
+        if self.settings.broadcast_only && wanted.service.mode == MODE_ARQ {
+            return Some(4);
         }
         // The standard has no reason for it. This one says that the node can't serve it.
         if !(MODE_ARQ..=MODE_WITH_ERRORS).contains(&wanted.service.mode) {

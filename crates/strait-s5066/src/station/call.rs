@@ -4,7 +4,7 @@ use strait_core::Instant;
 
 use super::Station;
 use crate::arq::Numbering;
-use crate::c_pdu::{CPdu, EXCLUSIVE_LINK, Ours};
+use crate::c_pdu::{BROADCAST_ONLY, CPdu, EXCLUSIVE_LINK, Ours};
 use crate::link::{State, Unheard};
 
 impl<T> Station<T> {
@@ -102,11 +102,15 @@ impl<T> Station<T> {
         let exclusive =
             |other: &(usize, &super::Peer<T>)| self.exclusive == Some(other.0) || kept(other.1);
         let taken = others.filter(exclusive).count();
+        let request = matches!(c_pdu, CPdu::Request { .. });
+        if request && self.settings.broadcast_only {
+            return self.refuse_call(number, BROADCAST_ONLY);
+        }
         // Two exclusive links may be: whose clients have the higher rank, is said by the second.
         if let CPdu::Request { exclusive, .. } = c_pdu
             && taken > usize::from(exclusive)
         {
-            return self.refuse_call(number);
+            return self.refuse_call(number, EXCLUSIVE_LINK);
         }
         self.peers[number].answered = true;
         let state = self.peers[number].link.state;
@@ -176,7 +180,7 @@ impl<T> Station<T> {
 
     /// Who calls has no link any more: what we had of one is over, and a call of ours that met this
     /// one is made again.
-    fn refuse_call(&mut self, number: usize) {
+    fn refuse_call(&mut self, number: usize, reason: u8) {
         match self.peers[number].link.state {
             State::Idle => {}
             State::Calling { .. } => {
@@ -185,7 +189,7 @@ impl<T> Station<T> {
             }
             State::Made { .. } | State::Breaking { .. } => self.forget_link(number),
         }
-        self.peers[number].link.says = Some(CPdu::Rejected(EXCLUSIVE_LINK));
+        self.peers[number].link.says = Some(CPdu::Rejected(reason));
     }
 
     /// Whether data is under way by a link with a station of ours.

@@ -70,6 +70,8 @@ pub struct Settings {
     /// Calls of stations that aren't peers are rejected, and their data without ARQ is taken;
     /// without, they are only counted.
     pub strangers: bool,
+    /// It has no links: all that it sends goes without ARQ, and calls are rejected.
+    pub broadcast_only: bool,
     /// How it shares the air.
     pub access: Access,
     /// The data rate follows what arrives; without, it is the medium's own.
@@ -97,6 +99,7 @@ impl Settings {
             window: crate::arq::SHORT_WINDOW_MAX,
             segment_octets_max: SEGMENT_OCTETS_MAX,
             strangers: true,
+            broadcast_only: false,
             access: Access::Turns,
             adapt: None,
         }
@@ -774,6 +777,7 @@ impl<T> Station<T> {
             return false;
         };
         let link = match peer.link.state {
+            _ if self.settings.broadcast_only => false,
             _ if peer.link.wants_call(self.now) => self.phase == Phase::Free,
             State::Made { .. } | State::Calling { .. } => self.may_send(peer),
             State::Idle | State::Breaking { .. } => false,
@@ -792,6 +796,7 @@ impl<T> Station<T> {
             return turn && peer.outgoing.is_none();
         }
         turn && match peer.link.state {
+            _ if self.settings.broadcast_only => false,
             _ if peer.link.wants_call(self.now) => self.phase == Phase::Free,
             State::Made { .. } | State::Calling { .. } => self.may_send(peer) && peer.send.takes(),
             State::Idle | State::Breaking { .. } => false,
@@ -863,7 +868,7 @@ impl<T> Station<T> {
     /// Sees that there is a link to a peer; `true` if there is one that data can go by now.
     pub fn link(&mut self, to: usize) -> bool {
         let now = self.now;
-        if !self.serves(to) {
+        if self.settings.broadcast_only || !self.serves(to) {
             return false;
         }
         match self.peers.get(to) {

@@ -4,7 +4,7 @@ use strait_core::{Duration, Instant};
 
 use super::{Peer, Station};
 use crate::address::Address;
-use crate::c_pdu::{CPdu, EXCLUSIVE_LINK, UNKNOWN_REASON};
+use crate::c_pdu::{BROADCAST_ONLY, CPdu, EXCLUSIVE_LINK, UNKNOWN_REASON};
 use crate::d_pdu::{Body, DPdu};
 
 /// Answers to strangers in a row; one more may be given after each [`ANSWER_EVERY`].
@@ -50,7 +50,11 @@ impl<T> Station<T> {
             return;
         }
         let kept = self.exclusive.is_some() || self.peers.iter().any(|it| it.link.is_exclusive());
-        let reason = if kept { EXCLUSIVE_LINK } else { UNKNOWN_REASON };
+        let reason = match kept {
+            _ if self.settings.broadcast_only => BROADCAST_ONLY,
+            true => EXCLUSIVE_LINK,
+            false => UNKNOWN_REASON,
+        };
         if !again {
             self.answers_spent = spent;
         }

@@ -70,7 +70,10 @@ impl Hf {
             ip: IpClient::new(
                 hf.rules(),
                 policy,
-                peers.iter().map(|it| it.is_group()).collect(),
+                peers
+                    .iter()
+                    .map(|it| hf.broadcast_only || it.is_group())
+                    .collect(),
             ),
             own_packets: hf.ip_client,
             station: Station::new(settings, &peers, hash64(seed, b"hf")),

@@ -239,6 +239,10 @@ fn longer_packets_than_the_ports_mtu_are_answered_with_it() {
 
 /// A D_PDU of a station that isn't listed, without ARQ.
 fn of_stranger(to: &str, expedited: bool, octets: &[u8]) -> Vec<u8> {
+    of("7.8.9.10", to, expedited, octets)
+}
+
+fn of(from: &str, to: &str, expedited: bool, octets: &[u8]) -> Vec<u8> {
     let to: Address = to.parse().unwrap();
     let piece = NonArq {
         expedited,
@@ -254,7 +258,7 @@ fn of_stranger(to: &str, expedited: bool, octets: &[u8]) -> Vec<u8> {
         eow: 0,
         eot: 1,
         to,
-        from: "7.8.9.10".parse().unwrap(),
+        from: from.parse().unwrap(),
         body: Body::NonArq(piece),
     };
     let mut out = Vec::new();
@@ -357,4 +361,46 @@ fn a_client_gets_the_broadcasts_of_stations_that_are_no_neighbours() {
         answer(&mut a, &of_stranger("0.0.0.1", false, b"\0\0\x99\0E"));
         assert_eq!(a.stats().admitted, 0);
     }
+}
+
+/// A.1.1.3 (3), (4), A.2.1.3 (8), A.3.2.3 (3), B.3.1.4 (4): a station without links.
+#[test]
+fn a_station_without_links_says_so_to_clients_and_callers_and_sends_without_arq() {
+    let keys = "sis = {}, broadcast_only = true";
+    for caller in ["0.0.0.2", "7.8.9.10"] {
+        let mut a = radio(keys);
+        let sent = answer(&mut a, &of(caller, "0.0.0.1", true, &[0x10]));
+        let first = &d_pdus(&sent)[0];
+        assert_eq!(first.to.to_string(), caller);
+        let octets = first.body.segment().map(|it| it.octets);
+        assert_eq!(octets, Some(&[0x31][..]));
+    }
+    // A packet for a neighbour leaves without a call, as often as one for a group.
+    let mut a = radio(keys);
+    let packet = udp("10.1.0.2", "10.2.0.2", 300, 0);
+    a.handle(Instant::ZERO, frame(PortId::HOST, &packet));
+    let octets = send_into_the_void(&mut a, Instant::from_secs(30));
+    let kinds: Vec<u8> = d_pdus(&octets).iter().map(|it| it.body.kind()).collect();
+    assert_eq!(kinds, [7, 7, 7]);
+    assert_eq!((a.stats().forwarded, a.stats().held()), (1, 0));
+    // Who asks for ARQ isn't served; others have U_PDUs of 4096 octets.
+    let mut a = radio(keys);
+    let told = client(&mut a, b"\x90\xeb\0\0\x04\x01\x40\x12\0");
+    assert_eq!(told[5..], [4, 4]);
+    let mut a = radio(keys);
+    let told = client(&mut a, b"\x90\xeb\0\0\x04\x01\x40\x22\0");
+    assert_eq!(told[5..], [3, 0x40, 0x10, 0]);
+    let mut request = Vec::from(*b"\x90\xeb\0\x10\x0f\x14\x34\xe0\0\0\x02\0\0\0\0\x10\0");
+    request.resize(request.len() + 4096, 7);
+    let size = (request.len() - 5) as u16;
+    request[3..5].copy_from_slice(&size.to_be_bytes());
+    let id = StreamId(9);
+    let event = StreamEvent::Data(&request);
+    a.handle(Instant::ZERO, Input::Stream { id, event });
+    let octets = send_into_the_void(&mut a, Instant::from_secs(30));
+    let sent = d_pdus(&octets);
+    assert!(sent.iter().all(|it| it.body.kind() == 7 && it.eot > 0));
+    let segments = sent.iter().filter_map(|it| it.body.segment());
+    // The C_PDU's octet and three of the S_PDU are ahead.
+    assert_eq!(segments.map(|it| it.octets.len()).sum::<usize>(), 4096 + 4);
 }
