@@ -111,6 +111,12 @@ impl Link {
         }
     }
 
+    /// How much it is worth beside others: more if it is there, and more if its other end knows
+    /// that it is; of equals, which was used last.
+    pub(crate) const fn standing(&self) -> (bool, bool, Instant) {
+        (self.is_there(), self.carries(), self.used)
+    }
+
     pub(crate) const fn is_made(&self) -> bool {
         matches!(self.state, State::Made { .. })
     }

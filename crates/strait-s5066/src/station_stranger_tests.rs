@@ -2,7 +2,7 @@
 
 use super::exchanges::{OWN, PEER, word};
 use super::*;
-use crate::d_pdu::{NonArq, Segment};
+use crate::d_pdu::{Data, NonArq, Segment};
 
 const STRANGER: Address = Address::new(0x0765_4321);
 
@@ -238,4 +238,71 @@ fn a_station_without_links_rejects_calls_and_sends_without_arq() {
     let kinds: Vec<u8> = says.iter().map(|it| it.1).collect();
     assert_eq!(kinds, [7]);
     assert_eq!(station.stats().links_made, 0);
+}
+
+/// Guests' places are few, and whoever calls under ever more names takes none of a stranger that is
+/// there, of one for which there is something, or of a peer.
+#[test]
+fn strangers_that_call_and_say_nothing_take_no_place_of_those_that_do() {
+    let listener = exchanges::listener();
+    let settings = Settings {
+        guests: 3,
+        ..listener.settings
+    };
+    let mut station: Station<u32> = Station::new(settings, &[PEER], 1);
+    station.set_up(Instant::ZERO, listener.state.expect("up"));
+    assert_eq!((station.peers(), station.places()), (1, 4));
+    let wanted = Address::new(4000);
+    let place = station.place(wanted).expect("a place");
+    let says = answers(&mut station, second(1), &call(PEER));
+    assert_eq!(says[0], (PEER, 8, Vec::from([0x20])));
+    let says = answers(&mut station, second(20), &call(STRANGER));
+    assert_eq!(says[0], (STRANGER, 8, Vec::from([0x20])));
+    let data = Data {
+        start: true,
+        end: true,
+        in_order: false,
+        dropped: false,
+        upper: true,
+        lower: true,
+        number: 0,
+        segment: Segment::whole(b"\0\x03\x44\0hello"),
+    };
+    let heard = of(STRANGER, OWN, Body::Data(data, None));
+    let says = answers(&mut station, second(22), &heard);
+    assert_eq!((says[0].0, says[0].1), (STRANGER, 1));
+    let got = station.poll_received().expect("the stranger's");
+    let at = got.from.expect("a place");
+    assert_eq!((got.source, got.arq), (STRANGER, true));
+    let mut answered = 0;
+    for nth in 0..200_u32 {
+        let now = second(30) + Duration::from_millis(500) * nth;
+        let says = answers(&mut station, now, &call(Address::new(1000 + nth)));
+        let says = says
+            .iter()
+            .filter(|it| it.0.bits() >= 1000 && it.0.bits() < 1200);
+        answered += says.take(1).count();
+    }
+    // Four in a row, and one each 15 s.
+    assert!((4..=12).contains(&answered), "{answered}");
+    assert!(station.is_linked(0) && station.is_linked(at));
+    assert_eq!(station.place(wanted), Some(place));
+    assert_eq!(station.place(STRANGER), Some(at));
+    // Those of which nothing came are forgotten without a word.
+    station.advance(second(220));
+    let linked = (0..station.places()).filter(|it| station.is_linked(*it));
+    assert_eq!(linked.collect::<Vec<_>>(), [0, at]);
+    // All places are for those that there is something for: others are turned down.
+    let third = Address::new(4001);
+    assert!(station.place(third).is_some());
+    let says = answers(&mut station, second(230), &call(Address::new(4002)));
+    assert_eq!(says[0], (Address::new(4002), 8, Vec::from([0x30])));
+    // Nobody keeps the others out whom nobody knows.
+    station.keep_guests(|_| false);
+    let heard = of(Address::new(4003), OWN, word(&[0x11]));
+    let says = answers(&mut station, second(260), &heard);
+    assert_eq!(says[0], (Address::new(4003), 8, Vec::from([0x30])));
+    let heard = of(STRANGER, OWN, word(&[0x11]));
+    let says = answers(&mut station, second(280), &heard);
+    assert_eq!(says[0], (STRANGER, 8, Vec::from([0x30])));
 }

@@ -70,9 +70,10 @@ pub struct HfConfig {
     /// else by the bits that it reserves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edition_3: Vec<String>,
-    /// What becomes of stations that aren't neighbours.
-    #[serde(default)]
-    pub strangers: HfStrangers,
+    /// What becomes of stations that aren't neighbours. If absent, they are accepted where other
+    /// programs may use the station, else rejected: packets go to neighbours alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strangers: Option<HfStrangers>,
     /// It has no links: everything goes without ARQ, and calls are rejected.
     #[serde(default)]
     pub broadcast_only: bool,
@@ -260,15 +261,19 @@ pub enum HfOrder {
 }
 
 /// What a station makes of others that aren't its neighbours.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum HfStrangers {
+    /// Links with eight of them at a time, made by either end, are for its clients.
+    Accept,
     /// It rejects their calls, and gives their data without ARQ to its clients.
-    #[default]
     Reject,
     /// It counts what they send.
     Ignore,
 }
+
+/// Stations that aren't neighbours and that there are links with at a time.
+const GUESTS: usize = 8;
 
 /// The largest U_PDU, with room for an Ethernet type.
 pub(super) const MTU_MAX: u64 = 2046;
@@ -288,7 +293,8 @@ impl HfConfig {
             unanswered_max: self.unanswered.unwrap_or(usual.unanswered_max),
             message_repeats: self.message_repeats.unwrap_or(usual.message_repeats),
             long_numbers: self.long_numbers,
-            strangers: self.strangers == HfStrangers::Reject,
+            strangers: self.strangers() != HfStrangers::Ignore,
+            guests: self.guests(),
             broadcast_only: self.broadcast_only,
             early_data: self.early_data,
             access: self.access(usual.own),
@@ -298,6 +304,22 @@ impl HfConfig {
                 .segment
                 .map_or(usual.segment_octets_max, |octets| octets.0 as usize),
             ..usual
+        }
+    }
+
+    /// What becomes of strangers.
+    fn strangers(&self) -> HfStrangers {
+        self.strangers.unwrap_or(match self.sis {
+            Some(_) => HfStrangers::Accept,
+            None => HfStrangers::Reject,
+        })
+    }
+
+    /// Strangers with links at a time.
+    fn guests(&self) -> usize {
+        match self.strangers() {
+            HfStrangers::Accept => GUESTS,
+            HfStrangers::Reject | HfStrangers::Ignore => 0,
         }
     }
 
@@ -316,6 +338,7 @@ impl HfConfig {
                 true => Vec::from([SAP_IP, SAP_ETHER]),
                 false => Vec::new(),
             },
+            guests: self.guests(),
             mtu: match (self.broadcast_only, sis.mtu) {
                 (true, Some(mtu)) => mtu.0 as u16,
                 (true, None) => sis::BROADCAST_MTU_MAX,

@@ -242,6 +242,7 @@ mod tests {
                 end: seconds(30),
                 rank: 7,
             },
+            guests: 8,
             ..sis::Settings::new(own, alloc::vec![])
         };
         assert_eq!(hf.interface(own, &[]), expected);

@@ -35,7 +35,8 @@ pub(super) struct Submission {
     number: u64,
     /// `None` for what this node says itself.
     owner: Option<u64>,
-    peer: usize,
+    /// None while the node, which isn't listed, has no place at the station.
+    pub(super) peer: Option<usize>,
     priority: u8,
     expedited: bool,
     service: Service,
@@ -44,7 +45,7 @@ pub(super) struct Submission {
     c_pdu: Vec<u8>,
     saps: (u8, u8),
     /// Its node, as the client named it.
-    to: NodeAddress,
+    pub(super) to: NodeAddress,
     told: Vec<u8>,
 }
 
@@ -52,7 +53,7 @@ pub(super) struct Submission {
 #[derive(Debug)]
 pub(super) struct Undecided {
     owner: Option<u64>,
-    peer: usize,
+    peer: Option<usize>,
     expedited: bool,
     confirmation: u8,
     /// By which a node of ours confirms it.
@@ -67,7 +68,7 @@ pub(super) struct Undecided {
     asked: Instant,
     dies: Instant,
     saps: (u8, u8),
-    to: NodeAddress,
+    pub(super) to: NodeAddress,
     told: Vec<u8>,
 }
 
@@ -107,7 +108,7 @@ pub struct Taken {
 /// An S_PDU that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived<'a> {
-    /// The number of the peer; none of a stranger, which gets no answer.
+    /// The number of the peer, or of the place of a stranger; none of one that gets no answer.
     pub from: Option<usize>,
     /// Its address.
     pub source: Address,
@@ -155,11 +156,10 @@ impl Sis {
             self.say(id, &Primitive::UnbindIndication(4));
             return self.unbind(id);
         }
-        let peer = self.peer(request.to.address());
-        let (Some(peer), true) = (peer, pending < PENDING_MAX) else {
+        if pending >= PENDING_MAX {
             self.stats.flooded += 1;
             return;
-        };
+        }
         let arq = service.mode == MODE_ARQ;
         // Without a time to live it is tried for ever, as far as others are told.
         let (dies, told) = match request.ttl {
@@ -188,7 +188,7 @@ impl Sis {
         let submission = Submission {
             number: 0,
             owner: Some(id),
-            peer,
+            peer: self.peer(request.to.address()),
             priority: header.priority,
             expedited,
             service,
@@ -226,9 +226,11 @@ impl Sis {
         if arq && (request.to.address().is_group() || self.settings.broadcast_only) {
             return Err(5);
         }
-        match self.peer(request.to.address()) {
-            Some(_) if self.up => Ok(()),
-            _ => Err(3),
+        let node = request.to.address();
+        let guest = self.settings.guests > 0 && node != self.settings.own;
+        match self.up && (guest || self.peer(node).is_some()) {
+            true => Ok(()),
+            false => Err(3),
         }
     }
 
@@ -242,7 +244,13 @@ impl Sis {
     }
 
     /// Sends an S_PDU of this node's own.
-    pub(super) fn send_own(&mut self, peer: usize, expedited: bool, priority: u8, s_pdu: &[u8]) {
+    pub(super) fn send_own(
+        &mut self,
+        (peer, to): (usize, Address),
+        expedited: bool,
+        priority: u8,
+        s_pdu: &[u8],
+    ) {
         // As many as clients may have under way: each answers something.
         if self.queue.len() >= PENDING_MAX * (self.settings.clients_max + 1) {
             self.stats.flooded += 1;
@@ -258,7 +266,7 @@ impl Sis {
         self.enqueue(Submission {
             number: 0,
             owner: None,
-            peer,
+            peer: Some(peer),
             priority,
             expedited,
             service,
@@ -266,7 +274,7 @@ impl Sis {
             dies: self.now + self.settings.ttl_max,
             c_pdu,
             saps: (0, 0),
-            to: self.settings.peers[peer].into(),
+            to: to.into(),
             told: Vec::new(),
         });
     }
@@ -312,12 +320,12 @@ impl Sis {
 
     /// The most urgent of what waits and `may` go, the oldest of equals.
     pub fn next(&self, may: impl Fn(&Next) -> bool) -> Option<Next> {
-        let served =
-            |it: &&Submission| it.owner.is_none() || self.lets(it.peer, it.saps.0, it.saps.1);
-        let waiting = self.queue.iter().filter(served);
-        let waiting = waiting.map(|it| Next {
+        let placed = self.queue.iter().filter_map(|it| Some((it.peer?, it)));
+        let waiting = placed
+            .filter(|(peer, it)| it.owner.is_none() || self.lets(*peer, it.saps.0, it.saps.1));
+        let waiting = waiting.map(|(to, it)| Next {
             number: it.number,
-            to: it.peer,
+            to,
             priority: it.priority,
             arq: it.service.mode == MODE_ARQ,
             expedited: it.expedited,
@@ -340,7 +348,7 @@ impl Sis {
             MODE_ARQ => it.service.confirmation,
             _ => 0,
         };
-        let ours = self.ours.get(it.peer) == Some(&true);
+        let ours = it.peer.and_then(|peer| self.ours.get(peer)) == Some(&true);
         let compact = confirmation == 2 && ours && self.settings.compact_confirmations;
         // The data may come until it dies, and the word about it waits as long as any.
         let until = it.dies + self.settings.ttl_max;
@@ -378,7 +386,7 @@ impl Sis {
     /// Octets and U_PDUs that wait for a peer.
     #[must_use]
     pub fn waiting(&self, to: usize) -> (usize, usize) {
-        let those = self.queue.iter().filter(|it| it.peer == to);
+        let those = self.queue.iter().filter(|it| it.peer == Some(to));
         those.fold((0, 0), |(octets, count), it| {
             (octets + it.c_pdu.len(), count + 1)
         })
@@ -453,7 +461,7 @@ impl Sis {
         let mut over = Vec::new();
         self.queue.retain_mut(|it| {
             let dead = it.dies <= now;
-            let lost = it.service.mode == MODE_ARQ && silent(it.peer);
+            let lost = it.service.mode == MODE_ARQ && it.peer.is_some_and(&silent);
             if dead || lost {
                 let sent = Undecided {
                     owner: it.owner,
@@ -493,7 +501,7 @@ impl Sis {
         let over = |sent: &Undecided| !sent.arrived && !sent.overdue && sent.dies <= now;
         let (number, sent) = sent.find(|(_, sent)| over(sent))?;
         sent.overdue = true;
-        Some((sent.peer, *number))
+        Some((sent.peer?, *number))
     }
 
     /// An S_PDU arrived that isn't for this node's own clients.
@@ -518,7 +526,7 @@ impl Sis {
             kind @ (1 | 2) => self.arrive_word(from, s_pdu, kind == 1),
             // Others forge with less effort (A.3.2.2.2 (11), (25), A.3.2.2.3 (6)).
             3..=7 if arrived.arq && arrived.expedited => {
-                self.arrive_hard_link(from, s_pdu);
+                self.arrive_hard_link(from, arrived.source, s_pdu);
             }
             _ => {}
         }
@@ -592,12 +600,12 @@ impl Sis {
             let mut s_pdu = Vec::from([if has { 1 << 4 } else { 2 << 4 | 1 }]);
             s_pdu.push(data.source << 4 | data.destination & 15);
             s_pdu.extend_from_slice(self.head(data.u_pdu));
-            return self.send_own(to, expedited, data.priority, &s_pdu);
+            return self.send_own((to, arrived.source), expedited, data.priority, &s_pdu);
         };
         let word = confirmation(number, has);
         let full = 2 + 2 * CONFIRMS_MAX;
         let joins = |it: &&mut Submission| {
-            let same = it.owner.is_none() && it.peer == to && it.expedited == expedited;
+            let same = it.owner.is_none() && it.peer == Some(to) && it.expedited == expedited;
             same && it.c_pdu.get(1) == Some(&CONFIRMS_OCTET) && it.c_pdu.len() < full
         };
         if let Some(waits) = self.queue.iter_mut().find(joins) {
@@ -606,14 +614,15 @@ impl Sis {
             return;
         }
         let s_pdu = [CONFIRMS_OCTET, word[0], word[1]];
-        self.send_own(to, expedited, data.priority, &s_pdu);
+        self.send_own((to, arrived.source), expedited, data.priority, &s_pdu);
     }
 
     /// The same of data with numbers.
     fn arrive_confirmations(&mut self, from: usize, s_pdu: &[u8]) {
         for (number, has) in confirmations(s_pdu) {
-            let about =
-                |(_, sent): &(&u64, &Undecided)| sent.compact == Some(number) && sent.peer == from;
+            let about = |(_, sent): &(&u64, &Undecided)| {
+                sent.compact == Some(number) && sent.peer == Some(from)
+            };
             if let Some((own, _)) = self.undecided.iter().find(about) {
                 self.take_word(*own, has);
             }
@@ -628,7 +637,7 @@ impl Sis {
         let saps = (saps >> 4, saps & 15);
         let about = |sent: &Undecided| {
             let begins = sent.told.starts_with(told) || told.starts_with(&sent.told);
-            sent.confirmation == 2 && sent.peer == from && sent.saps == saps && begins
+            sent.confirmation == 2 && sent.peer == Some(from) && sent.saps == saps && begins
         };
         let mut those = self.undecided.iter();
         let Some(number) = those

@@ -7,6 +7,7 @@ use strait_core::{Duration, Instant};
 
 use super::Sis;
 use super::primitive::{HardLink, NodeAddress, Primitive};
+use crate::address::Address;
 
 /// How long hard links wait for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,7 +270,8 @@ impl Sis {
     }
 
     fn say_to_peer(&mut self, peer: usize, kind: u8, reason: u8) {
-        self.send_own(peer, true, 0, &[kind << 4 | reason & 15]);
+        let to = (peer, self.settings.peers[peer]);
+        self.send_own(to, true, 0, &[kind << 4 | reason & 15]);
     }
 
     /// A hard link with a node that doesn't answer, or refuses the link, isn't made.
@@ -326,7 +328,8 @@ impl Sis {
             State::Linking if linked && !self.is_soft(hard.peer) => {
                 let first = REQUEST << 4 | hard.link.octet() >> 4;
                 let saps = hard.sap << 4 | hard.link.sap & 15;
-                self.send_own(hard.peer, true, 0, &[first, saps]);
+                let to = (hard.peer, hard.to.address());
+                self.send_own(to, true, 0, &[first, saps]);
                 let answer = match hard.asked {
                     true => hard.until.since(self.now),
                     false => self.settings.hard.answer,
@@ -460,8 +463,15 @@ impl Sis {
     }
 
     /// The other node says something of a hard link.
-    pub(super) fn arrive_hard_link(&mut self, from: usize, s_pdu: &[u8]) {
+    pub(super) fn arrive_hard_link(&mut self, from: usize, source: Address, s_pdu: &[u8]) {
         let (kind, reason) = (s_pdu[0] >> 4, s_pdu[0] & 15);
+        // A stranger keeps no peer out.
+        if from >= self.settings.peers.len() {
+            if kind == REQUEST {
+                self.send_own((from, source), true, 0, &[REJECTED << 4 | BUSY]);
+            }
+            return;
+        }
         if kind == REQUEST {
             if let [first, saps] = *s_pdu {
                 self.offer_hard_link(from, HardLink::of(first << 4 | saps & 15), saps >> 4);

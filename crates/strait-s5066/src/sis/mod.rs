@@ -69,6 +69,9 @@ pub struct Settings {
     pub own: Address,
     /// The nodes and groups that data can be sent to.
     pub peers: Vec<Address>,
+    /// Nodes that aren't listed and that data can be sent to at a time: the places that the station
+    /// has for them.
+    pub guests: usize,
     /// The longest U_PDU: [`MTU`], but for nodes without links.
     pub mtu: u16,
     /// There are no links (A.1.1.3): who wants ARQ can't be served.
@@ -105,6 +108,7 @@ impl Settings {
         Self {
             own,
             peers,
+            guests: 0,
             mtu: MTU,
             broadcast_only: false,
             clients_max: 16,
@@ -232,12 +236,13 @@ impl Sis {
     /// for before are on their way.
     #[must_use]
     pub fn new(settings: Settings, seed: u64) -> Self {
+        let places = settings.peers.len() + settings.guests;
         let first = Stream::new(seed, "s5066 numbers").below(u64::from(NUMBER) + 1);
         Self {
-            linked: alloc::vec![false; settings.peers.len()],
-            soft: alloc::vec![false; settings.peers.len()],
-            refused: alloc::vec![false; settings.peers.len()],
-            ours: alloc::vec![false; settings.peers.len()],
+            linked: alloc::vec![false; places],
+            soft: alloc::vec![false; places],
+            refused: alloc::vec![false; places],
+            ours: alloc::vec![false; places],
             settings,
             clients: Vec::new(),
             ops: VecDeque::new(),
@@ -461,7 +466,8 @@ impl Sis {
         station: &mut Station<T>,
         is: impl Fn(&T, u64) -> bool,
     ) {
-        for peer in 0..station.peers() {
+        self.place_guests(station);
+        for peer in 0..station.places() {
             self.set_ours(peer, station.is_ours(peer));
             self.set_soft(peer, station.is_linked_softly(peer));
             self.set_refused(peer, station.is_refused(peer));
@@ -474,6 +480,20 @@ impl Sis {
         station.set_exclusive(self.exclusive(), self.keeps());
         if let Some(peer) = self.calls() {
             station.link_exclusive(peer);
+        }
+    }
+
+    /// Finds places at the station for nodes that aren't listed and that data waits for.
+    fn place_guests<T>(&mut self, station: &mut Station<T>) {
+        if self.settings.guests == 0 {
+            return;
+        }
+        let queued = self.queue.iter().map(|it| it.to);
+        let sent = self.undecided.values().map(|it| it.to);
+        let nodes: Vec<Address> = queued.chain(sent).map(NodeAddress::address).collect();
+        station.keep_guests(|node| nodes.contains(&node));
+        for it in self.queue.iter_mut().filter(|it| it.peer.is_none()) {
+            it.peer = station.place(it.to.address());
         }
     }
 

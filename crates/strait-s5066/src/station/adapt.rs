@@ -208,15 +208,18 @@ fn response(response: Response, reason: u8) -> Message {
 impl<T> Station<T> {
     /// All begin with the medium's own rate.
     pub(super) fn begin_rates(&mut self, state: PortState) {
+        (0..self.peers.len()).for_each(|number| self.begin_rate(number, state));
+    }
+
+    pub(super) fn begin_rate(&mut self, number: usize, state: PortState) {
         let Some(adapt) = &self.settings.adapt else {
             return;
         };
         let bit_s = Pace::own(state).bit_s();
         let place = adapt.place(u32::try_from(bit_s).unwrap_or(u32::MAX));
-        for peer in &mut self.peers {
-            peer.towards = Towards::new(place);
-            peer.caution = CAUTION;
-        }
+        let peer = &mut self.peers[number];
+        peer.towards = Towards::new(place);
+        peer.caution = CAUTION;
     }
 
     /// By which rate data goes to a peer.

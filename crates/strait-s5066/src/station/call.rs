@@ -4,7 +4,7 @@ use strait_core::Instant;
 
 use super::Station;
 use crate::arq::Numbering;
-use crate::c_pdu::{BROADCAST_ONLY, CPdu, EXCLUSIVE_LINK, Ours};
+use crate::c_pdu::{BROADCAST_ONLY, CPdu, EXCLUSIVE_LINK, Ours, UNKNOWN_REASON};
 use crate::link::{State, Unheard};
 
 impl<T> Station<T> {
@@ -78,7 +78,8 @@ impl<T> Station<T> {
     pub(super) fn knows_ours(&self, number: usize) -> bool {
         let peer = &self.peers[number];
         let plain = peer.plain_until.is_some() || self.settings.edition_3.contains(&peer.address);
-        self.settings.long_numbers && !plain
+        // What strangers mean by the bits that Edition 3 reserves, nobody said.
+        self.settings.long_numbers && !plain && number < self.listed
     }
 
     /// An epoch that no frames went under yet.
@@ -105,6 +106,17 @@ impl<T> Station<T> {
         let request = matches!(c_pdu, CPdu::Request { .. });
         if request && self.settings.broadcast_only {
             return self.refuse_call(number, BROADCAST_ONLY);
+        }
+        // Whom the operator doesn't know keeps nobody out.
+        if matches!(
+            c_pdu,
+            CPdu::Request {
+                exclusive: true,
+                ..
+            }
+        ) && number >= self.listed
+        {
+            return self.refuse_call(number, UNKNOWN_REASON);
         }
         // Two exclusive links may be: whose clients have the higher rank, is said by the second.
         if let CPdu::Request { exclusive, .. } = c_pdu

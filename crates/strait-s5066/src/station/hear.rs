@@ -129,8 +129,7 @@ impl<T> Station<T> {
         self.share.note(d_pdu.from, d_pdu.to, plain);
         let damaged = d_pdu.body.segment().is_some_and(|segment| !segment.intact);
         self.stats.damaged += u64::from(damaged);
-        let mut listed = self.listed().iter();
-        let from = listed.position(|it| it.address == d_pdu.from);
+        let from = self.place_of(d_pdu.from);
         self.speaker = self.speaker.or(from);
         let ours = d_pdu.to == self.settings.own;
         let group = d_pdu.to == Address::BROADCAST || self.settings.groups.contains(&d_pdu.to);
@@ -139,11 +138,7 @@ impl<T> Station<T> {
         }
         if !ours && !group {
             if let Body::NonArq(piece) = &d_pdu.body {
-                let assembler = match from {
-                    Some(_) => &mut self.assembler,
-                    None => &mut self.of_strangers,
-                };
-                assembler.pass(now, d_pdu.from, piece);
+                self.assembler_of(from).pass(now, d_pdu.from, piece);
                 self.receive_assembled(now);
             }
             return;
@@ -384,10 +379,10 @@ impl<T> Station<T> {
         let control = piece.control().filter(|_| own);
         let from = self.peers[number].address;
         if let Some(c_pdu) = control {
-            self.assembler.pass(now, from, piece);
+            self.assembler_of(Some(number)).pass(now, from, piece);
             self.take_control(now, number, c_pdu);
         } else {
-            self.assembler.take(now, from, to, piece);
+            self.assembler_of(Some(number)).take(now, from, to, piece);
         }
         self.receive_assembled(now);
     }
@@ -400,9 +395,8 @@ impl<T> Station<T> {
             all.extend(core::iter::from_fn(|| assembler.poll()));
         }
         for came in all {
-            let mut listed = self.listed().iter();
             self.receive(Received {
-                from: listed.position(|peer| peer.address == came.from),
+                from: self.place_of(came.from),
                 source: came.from,
                 to: came.to,
                 arq: false,

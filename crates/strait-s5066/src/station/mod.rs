@@ -4,6 +4,7 @@ mod access;
 mod adapt;
 mod call;
 mod hear;
+mod settings;
 mod silence;
 mod strangers;
 mod turn;
@@ -17,94 +18,21 @@ use strait_core::{Duration, Instant};
 
 use crate::address::Address;
 use crate::arq::{Expedited, Numbering, Receiver, Sender};
-use crate::d_pdu::{Reset, SEGMENT_OCTETS_MAX};
+use crate::d_pdu::Reset;
 use crate::early::Early;
 use crate::link::{Link, State};
 use crate::management::Management;
 use crate::non_arq::Assembler;
 use crate::quality::Quality;
-use crate::rate::{Adapt, Changes, Reason};
+use crate::rate::{Changes, Reason};
 use crate::reset::ResetExchange;
 use crate::stream::Finder;
 
 use self::access::Share;
 pub use self::access::{Access, Csma, Order, Slots};
 use self::adapt::Towards;
+pub use self::settings::Settings;
 use self::turn::{EOT_MAX, OnAir, Outgoing};
-
-/// How a station behaves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Its address.
-    pub own: Address,
-    /// Groups that it belongs to.
-    pub groups: Vec<Address>,
-    /// A link that it made is broken after this time without data.
-    pub idle: Duration,
-    /// The longest transmission.
-    pub turn_max: Duration,
-    /// From the end of another's transmission to the beginning of ours.
-    pub guard: Duration,
-    /// How long an answer may be late.
-    pub answer_margin: Duration,
-    /// Turns without an answer after which a link is taken for lost, as many again if its other end
-    /// uses it meanwhile.
-    pub unanswered_max: u32,
-    /// Times that a management message goes again without an answer.
-    pub message_repeats: u32,
-    /// Calls in a row before a pause.
-    pub calls_max: u32,
-    /// The pause after them, in a net twice that from the second row on.
-    pub call_pause: Duration,
-    /// Long numbers are offered to peers, and taken, and with them data that comes with calls.
-    pub long_numbers: bool,
-    /// Peers with which there are none, whatever they say: they may mean something else by the bits
-    /// that Edition 3 reserves.
-    pub edition_3: Vec<Address>,
-    /// Data goes with calls to peers that are known to take it.
-    pub early_data: bool,
-    /// Edition 3's window, 1 to 128.
-    pub window: u32,
-    /// The longest segment.
-    pub segment_octets_max: usize,
-    /// Calls of stations that aren't peers are rejected, and their data without ARQ is taken;
-    /// without, they are only counted.
-    pub strangers: bool,
-    /// It has no links: all that it sends goes without ARQ, and calls are rejected.
-    pub broadcast_only: bool,
-    /// How it shares the air.
-    pub access: Access,
-    /// The data rate follows what arrives; without, it is the medium's own.
-    pub adapt: Option<Adapt>,
-}
-
-impl Settings {
-    /// What suits two stations with a modem of our time. The standard leaves all of these free.
-    #[must_use]
-    pub const fn new(own: Address) -> Self {
-        Self {
-            own,
-            groups: Vec::new(),
-            idle: Duration::from_secs(120),
-            turn_max: Duration::from_secs(120),
-            guard: Duration::from_millis(50),
-            answer_margin: Duration::from_secs(1),
-            unanswered_max: 6,
-            message_repeats: 3,
-            calls_max: 4,
-            call_pause: Duration::from_secs(30),
-            long_numbers: true,
-            edition_3: Vec::new(),
-            early_data: true,
-            window: crate::arq::SHORT_WINDOW_MAX,
-            segment_octets_max: SEGMENT_OCTETS_MAX,
-            strangers: true,
-            broadcast_only: false,
-            access: Access::Turns,
-            adapt: None,
-        }
-    }
-}
 
 /// What a caller hands over to be sent.
 #[derive(Debug)]
@@ -147,7 +75,8 @@ pub struct Outcome<T> {
 /// A C_PDU with client data that arrived whole.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Received {
-    /// The number of the peer; none of a stranger's, which comes without ARQ.
+    /// The number of the peer, or of the place of a stranger; none of one that has no place, whose
+    /// comes without ARQ.
     pub from: Option<usize>,
     /// Its address.
     pub source: Address,
@@ -201,6 +130,8 @@ pub struct StationStats {
 #[derive(Debug)]
 struct Peer<T> {
     address: Address,
+    /// It isn't listed, and there is something for it: it keeps its place.
+    wanted: bool,
     link: Link,
     send: Sender<T>,
     receive: Receiver,
@@ -255,6 +186,7 @@ impl<T> Peer<T> {
     fn new(address: Address, numbering: Numbering, segment_octets_max: usize) -> Self {
         Self {
             address,
+            wanted: false,
             link: Link::new(),
             send: Sender::new(numbering, segment_octets_max),
             receive: Receiver::new(numbering),
@@ -376,8 +308,12 @@ enum Phase {
 #[derive(Debug)]
 pub struct Station<T> {
     settings: Settings,
-    /// Behind them, a place for the stranger that is answered.
+    /// First those that are listed; then places for strangers with links; one for the stranger that
+    /// is answered.
     peers: Vec<Peer<T>>,
+    listed: usize,
+    /// Frames that were sent again to strangers that gave their places up.
+    repeated_before: u64,
     phase: Phase,
     now: Instant,
     state: Option<PortState>,
@@ -433,10 +369,13 @@ impl<T> Station<T> {
         let mut lives = Stream::new(seed, "s5066 lives");
         let numbering = Numbering::short(settings.window);
         let segment = settings.segment_octets_max;
-        let places = peers.iter().chain([&settings.own]);
+        let vacant = core::iter::repeat_n(&settings.own, settings.guests + 1);
+        let places = peers.iter().chain(vacant);
         let places = places.map(|address| Peer::new(*address, numbering, segment));
         Self {
             peers: places.collect(),
+            listed: peers.len(),
+            repeated_before: 0,
             phase: Phase::Down,
             now: Instant::ZERO,
             state: None,
@@ -508,7 +447,8 @@ impl<T> Station<T> {
     /// Frames sent again.
     #[must_use]
     pub fn repeated(&self) -> u64 {
-        self.peers.iter().map(|peer| peer.send.repeated()).sum()
+        let now: u64 = self.peers.iter().map(|peer| peer.send.repeated()).sum();
+        self.repeated_before + now
     }
 
     /// C_PDUs offered whose outcome isn't known.
@@ -529,7 +469,7 @@ impl<T> Station<T> {
     /// How many peers it has.
     #[must_use]
     pub fn peers(&self) -> usize {
-        self.listed().len()
+        self.listed
     }
 
     /// Whether a peer's address is that of a group.
@@ -651,6 +591,7 @@ impl<T> Station<T> {
                 self.lose_link(number);
             }
         }
+        self.forget_vain_guests(now);
         self.receive_assembled(now);
         if self.phase == Phase::Free {
             self.break_idle(now);
@@ -727,7 +668,12 @@ impl<T> Station<T> {
         if *at > self.now {
             return None;
         }
-        self.received.pop_front().map(|(_, received)| received)
+        let (_, received) = self.received.pop_front()?;
+        Some(Received {
+            // A stranger may have lost its place since.
+            from: self.place_of(received.source),
+            ..received
+        })
     }
 
     /// When [`Station::advance`] is to be called.

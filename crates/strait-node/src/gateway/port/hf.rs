@@ -156,7 +156,7 @@ impl Hf {
 
     /// Ends calls that nothing waits for any more.
     fn end_calls(&mut self) {
-        for to in 0..self.station.peers() {
+        for to in 0..self.station.places() {
             if self.ip.waiting(to).1 + self.sis.waiting(to).1 == 0 {
                 self.station.end_calls(to);
             }
@@ -351,7 +351,8 @@ impl Port {
                 continue;
             };
             // A packet comes by a route's neighbour.
-            let Some(from) = received.from else { continue };
+            let from = received.from.filter(|from| *from < hf.station.peers());
+            let Some(from) = from else { continue };
             if hf.sis.is_late(now, &data) {
                 continue;
             }
@@ -440,7 +441,7 @@ impl Port {
             return Some(Want {
                 class: NOTE_CLASS,
                 octets: D_PDU_OCTETS,
-                to: NeighbourId(next.to as u16),
+                to: hf.neighbour(next.to),
             });
         }
         let to = hf.station.on_air_to().or_else(|| hf.station.to_whom(&[]))?;

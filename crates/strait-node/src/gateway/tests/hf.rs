@@ -7,6 +7,8 @@ use strait_s5066::d_pdu::{Body, DPdu, NonArq, Segment, parse};
 
 use super::*;
 
+mod pairs;
+
 const NODE: &str = r#"
 name = "a"
 [host]
@@ -298,7 +300,10 @@ fn a_station_that_is_no_neighbour_is_told_that_its_call_is_rejected() {
     }
     let node = NODE.replace("KEYS", "strangers = \"link\"");
     let told = config_text::parse::<NodeConfig>("test.toml", &node).unwrap_err();
-    assert!(told.to_string().contains("`reject`, `ignore`"), "{told}");
+    assert!(
+        told.to_string().contains("`accept`, `reject`, `ignore`"),
+        "{told}"
+    );
 }
 
 /// What a client hears on its stream from when this was asked last.
