@@ -284,3 +284,30 @@ fn a_node_without_links_serves_nobody_with_arq() {
     clients.send(&mut sis, 2, &Primitive::HardLinkEstablish(link, FAR.into()));
     assert_eq!(clients.told(2)[0][..2], [9, 1]);
 }
+
+/// A.3.1.2 (1), (2), A.3.2.4 (16)-(18): a word about data that wants the other client's answer
+/// comes as that data went, with ARQ. Anybody can say one without, in the other's name.
+#[test]
+fn words_about_data_are_believed_with_arq_only() {
+    let (mut sis, mut clients) = (interface(4), Clients::default());
+    clients.bind(&mut sis, 1, 3, 0, arq(2));
+    clients.send(&mut sis, 1, &request(4, 0, arq(2), b"hello"));
+    clients.told(1);
+    let next = sis.next(|_| true).expect("it waits");
+    sis.set_ours(0, true);
+    sis.take_next(next.number);
+    sis.decide(Instant::ZERO, next.number, true);
+    let words = [&b"\x10\x34hello"[..], b"\x21\x34hello", b"\xd0\0\0"];
+    for (s_pdu, expedited) in words.into_iter().flat_map(|it| [(it, false), (it, true)]) {
+        let word = Arrived {
+            arq: false,
+            ..arrived(s_pdu, expedited)
+        };
+        sis.arrive(Instant::ZERO, &word);
+        clients.collect(&mut sis);
+        assert_eq!(clients.kinds(1), [], "{s_pdu:x?}");
+    }
+    sis.arrive(Instant::ZERO, &arrived(words[2], false));
+    clients.collect(&mut sis);
+    assert_eq!(clients.kinds(1), [22]);
+}

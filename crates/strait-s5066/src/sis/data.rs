@@ -522,12 +522,12 @@ impl Sis {
         match first >> 4 {
             0 => self.arrive_data(arrived),
             12 if ours => self.arrive_data(arrived),
+            // Data alone comes without ARQ: anybody can say a word so, in another's name.
+            _ if !arrived.arq => {}
             13 if ours => self.arrive_confirmations(from, s_pdu),
             kind @ (1 | 2) => self.arrive_word(from, s_pdu, kind == 1),
-            // Others forge with less effort (A.3.2.2.2 (11), (25), A.3.2.2.3 (6)).
-            3..=7 if arrived.arq && arrived.expedited => {
-                self.arrive_hard_link(from, arrived.source, s_pdu);
-            }
+            // A.3.2.2.2 (11), (25), A.3.2.2.3 (6).
+            3..=7 if arrived.expedited => self.arrive_hard_link(from, arrived.source, s_pdu),
             _ => {}
         }
     }
