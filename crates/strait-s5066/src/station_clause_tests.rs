@@ -8,7 +8,7 @@ use crate::d_pdu::{Ack, Data, NonArq, Reset, Segment};
 const OWN_PART: usize = 2 + 4 + 7;
 
 /// Each D_PDU that a station says after it has heard a transmission, from its sync on.
-fn turn(station: &mut Station<u32>, heard: &[u8]) -> Vec<Vec<u8>> {
+pub(super) fn turn(station: &mut Station<u32>, heard: &[u8]) -> Vec<Vec<u8>> {
     let now = station.now + Duration::from_secs(1);
     station.hear_carrier(now, true);
     station.hear(now, heard);
@@ -17,7 +17,7 @@ fn turn(station: &mut Station<u32>, heard: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Each D_PDU that a station says at a moment.
-fn speak(station: &mut Station<u32>, now: Instant) -> Vec<Vec<u8>> {
+pub(super) fn speak(station: &mut Station<u32>, now: Instant) -> Vec<Vec<u8>> {
     station.advance(now);
     let room = Room {
         octets: 1 << 12,
@@ -114,7 +114,7 @@ fn management_numbers_begin_anew_with_each_link() {
 }
 
 /// A station whose peer has called it and sent data, which it acknowledged.
-fn linked() -> Station<u32> {
+pub(super) fn linked() -> Station<u32> {
     let mut station = listener();
     turn(&mut station, &control(&[0x10]));
     turn(&mut station, &data(0));
@@ -123,7 +123,7 @@ fn linked() -> Station<u32> {
 }
 
 /// Takes a C_PDU for the peer.
-fn offer(station: &mut Station<u32>, octets: usize, expedited: bool, ticket: u32) {
+pub(super) fn offer(station: &mut Station<u32>, octets: usize, expedited: bool, ticket: u32) {
     station.offer(Offer {
         to: 0,
         c_pdu: alloc::vec![0; octets],
@@ -537,74 +537,6 @@ fn data_without_arq_whose_time_is_over_does_not_go_on() {
         assert_eq!(outcome.delivered, whole);
         assert_eq!(pieces.last().is_some_and(|it| it.3 > 4000), whole);
         assert!(pieces.iter().all(|it| it.2 == pieces[0].2));
-    }
-}
-
-/// B.3.1.2 (8), B.3.1.3 (4), B.3.2 (2): a word of the link is one D_PDU of type 8 with one octet.
-#[test]
-fn a_link_word_is_one_expedited_d_pdu_without_arq() {
-    let mut station = listener();
-    let expect = |says: &[Vec<u8>], octet: u8| {
-        assert!(!says.is_empty());
-        for d_pdu in says {
-            let (d_pdu, _) = parse(d_pdu, true).expect("a D_PDU");
-            let Body::NonArq(word) = d_pdu.body else {
-                unreachable!("{d_pdu:?}")
-            };
-            assert_eq!(
-                (d_pdu.to, word.expedited, word.size, word.offset),
-                (PEER, true, 1, 0)
-            );
-            assert_eq!(word.segment.octets, [octet]);
-        }
-    };
-    expect(&turn(&mut station, &control(&[0x10])), 0x20);
-    // B.3.2.1 (15): asked again, it says so again.
-    expect(&turn(&mut station, &control(&[0x10])), 0x20);
-    assert!(station.is_linked(0));
-    expect(&turn(&mut station, &control(&[0x41])), 0x50);
-    assert!(!station.is_linked(0));
-    // A break of no link is confirmed, too: the other end waits for that.
-    expect(&turn(&mut station, &control(&[0x44])), 0x50);
-    station.link(0);
-    let now = station.now + Duration::from_secs(20);
-    expect(&speak(&mut station, now), 0x10);
-    turn(&mut station, &control(&[0x20]));
-    assert!(station.is_linked(0));
-    let now = station.now + station.settings.idle;
-    expect(&speak(&mut station, now), 0x44);
-}
-
-/// B.3.2.1 (16), (17): a link by which its caller sends nothing is given up by the called.
-#[test]
-fn a_link_that_its_caller_never_uses_is_broken_by_the_called() {
-    let mut station = listener();
-    turn(&mut station, &control(&[0x10]));
-    let ends = station.now + station.settings.idle * 2;
-    let before = Instant::from_nanos(ends.as_nanos() - 2_000_000_000);
-    assert!(speak(&mut station, before).is_empty() && station.is_linked(0));
-    assert!(!speak(&mut station, ends).is_empty());
-    turn(&mut station, &control(&[0x50]));
-    assert!(!station.is_linked(0));
-}
-
-/// B.3.2.2 (1)–(3), (5)–(7): a break is said until it is confirmed, three times at most.
-#[test]
-fn a_break_is_said_until_it_is_confirmed_three_times_at_most() {
-    for confirmed in 1..=4 {
-        let mut station = linked();
-        let mut said = 0;
-        while station.peers[0].link.is_there() {
-            let now = station.now + Duration::from_secs(300);
-            said += u32::from(!speak(&mut station, now).is_empty());
-            assert!(!station.is_linked(0));
-            if said == confirmed {
-                turn(&mut station, &control(&[0x50]));
-            } else {
-                station.advance(now + Duration::from_secs(60));
-            }
-        }
-        assert_eq!(said, confirmed.min(3));
     }
 }
 

@@ -866,6 +866,9 @@ mod fades;
 #[path = "station_clause_tests.rs"]
 mod clauses;
 
+#[path = "station_link_tests.rs"]
+mod links;
+
 #[path = "station_hard_tests.rs"]
 mod hard;
 

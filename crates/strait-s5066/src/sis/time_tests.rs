@@ -23,6 +23,16 @@ fn before_midnight(before: Duration, time_to_die: bool) -> (Sis, Clients) {
 }
 
 fn ask(sis: &mut Sis, clients: &mut Clients, service: Service, ttl: u32) -> Option<u64> {
+    ask_by(sis, clients, false, service, ttl)
+}
+
+fn ask_by(
+    sis: &mut Sis,
+    clients: &mut Clients,
+    expedited: bool,
+    service: Service,
+    ttl: u32,
+) -> Option<u64> {
     let request = Request {
         priority: 3,
         sap: 4,
@@ -31,7 +41,7 @@ fn ask(sis: &mut Sis, clients: &mut Clients, service: Service, ttl: u32) -> Opti
         ttl,
         u_pdu: b"hi",
     };
-    clients.send(sis, 1, &Primitive::UnidataRequest(false, request));
+    clients.send(sis, 1, &Primitive::UnidataRequest(expedited, request));
     sis.next(|_| true).map(|next| next.number)
 }
 
@@ -208,4 +218,49 @@ fn data_on_its_way_is_given_up_when_it_dies_and_its_client_is_told_why() {
     sis.decide(end, number, false);
     clients.collect(&mut sis);
     assert_eq!(clients.told(1)[0][..2], [23, 0x14]);
+}
+
+/// Annex A.2.1.10 (5)-(9): expedited data has a time to live, too. What waits and what is under way
+/// is given up then, and the time to die goes with it and is heeded by the other end.
+#[test]
+fn expedited_data_lives_no_longer_than_its_client_wants() {
+    let begin = || before_midnight(Duration::from_secs(100), true);
+    for (ttl, s_pdu, lives_s) in [
+        (30, &b"\0\0\x44\x4c\xa8\xachi"[..], 60),
+        // For ever is as long as the node tries at most.
+        (0, b"\0\0\x44\0hi", 600),
+    ] {
+        let end = Instant::from_secs(lives_s);
+        let before = Instant::from_nanos(end.as_nanos() - 1);
+        for taken in [false, true] {
+            let (mut sis, mut clients) = begin();
+            let number = ask_by(&mut sis, &mut clients, true, arq(1), ttl).expect("it waits");
+            if taken {
+                let taken = sis.take_next(number).expect("it is there");
+                assert_eq!(taken.c_pdu, s_pdu);
+            }
+            // A client that says nothing is cut off.
+            for s in (100..lives_s).step_by(100) {
+                clients.advance(&mut sis, Instant::from_secs(s), true);
+                clients.send(&mut sis, 1, &Primitive::KeepAlive);
+            }
+            clients.told(1);
+            clients.advance(&mut sis, before, true);
+            assert_eq!((clients.told(1), sis.poll_overdue()), (Vec::new(), None));
+            clients.advance(&mut sis, end, true);
+            if taken {
+                assert_eq!(sis.poll_overdue(), Some((0, number)));
+                sis.decide(end, number, false);
+                clients.collect(&mut sis);
+            }
+            assert_eq!(clients.told(1)[0][..2], [27, 0x14]);
+            assert_eq!(sis.next(|_| true), None);
+        }
+    }
+    let (mut sis, mut clients) = begin();
+    for (at, kinds) in [(99, &[25][..]), (100, &[])] {
+        sis.arrive(Instant::from_secs(at), &arrived(b"\0\x54\x4d\0\0hi", true));
+        clients.collect(&mut sis);
+        assert_eq!(clients.kinds(1), kinds);
+    }
 }
