@@ -40,6 +40,9 @@ pub struct HfConfig {
     pub turn_max: Option<Time>,
     /// A block's octets are taken this long before it begins; 20 ms if not given.
     pub lead: Option<Time>,
+    /// Blocks of a planned turn that are taken at its key-up, as a modem is given them before it
+    /// starts; 3 if not given, as MIL-STD-188-110D A.5.1.2.5 has it.
+    pub start_blocks: Option<u32>,
     /// Whether modems mark the end with 32 bits of their own (110A: and 144 that flush its code),
     /// in a block more if need be. Data links that plan whole blocks do without.
     pub end_of_message: bool,
@@ -100,6 +103,7 @@ pub(super) struct Modem {
     pub(super) carrier_detect: Duration,
     pub(super) turn_max: Duration,
     pub(super) lead: Duration,
+    pub(super) start_blocks: u32,
     pub(super) end_bits: u32,
     pub(super) keyed_by: KeyedBy,
 }
@@ -118,6 +122,7 @@ impl Modem {
             carrier_detect: given(hf.carrier_detect, 300),
             turn_max: given(hf.turn_max, 127_500),
             lead: given(hf.lead, 20),
+            start_blocks: hf.start_blocks.unwrap_or(3),
             end_bits: match (hf.end_of_message, hf.family) {
                 (false, _) => 0,
                 (true, Family::M110A) => 32 + 144,
@@ -251,6 +256,13 @@ impl HfConfig {
                     remedy,
                 });
             }
+        }
+        if self.start_blocks.is_some_and(|it| !(1..=16).contains(&it)) {
+            let remedy = "has to be from 1 to 16: blocks that the modem is given before it starts";
+            return Err(LinkError::Value {
+                key: at("hf.start_blocks"),
+                remedy,
+            });
         }
         self.validate_noise(config)
     }

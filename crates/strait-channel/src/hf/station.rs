@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
+use core::iter;
 
 use strait_core::chance::Stream;
 use strait_core::node::{PortState, Room, Turn};
@@ -33,6 +34,7 @@ pub struct StationStats {
 #[derive(Clone, Debug)]
 struct Keyed {
     keying: u64,
+    at: Instant,
     /// When its power comes on, and then whether it has.
     power_at: Instant,
     power: bool,
@@ -110,6 +112,8 @@ pub(super) struct Station {
 impl Station {
     /// What tells two beginnings of stations apart, beside their own times.
     const SLOT_MARGIN: Duration = Duration::from_millis(10);
+    /// How long a node may take to write the blocks before the start.
+    const GATHERING: Duration = Duration::from_millis(2);
 
     pub(super) fn new(modem: Modem, name: &str, seed: u64) -> Self {
         Self {
@@ -186,28 +190,45 @@ impl Station {
     fn room_in_turn(&self, now: Instant, keyed: &Keyed) -> Result<Room, Option<Instant>> {
         let at = |bits: u64| keyed.data + keyed.mode.time_of_bits(bits);
         let block_bits = u64::from(keyed.mode.block_bits);
-        let block = keyed.octets * 8 / block_bits;
+        let taken = self.taken(now, keyed);
+        let block = taken * 8 / block_bits;
         let limit = self.limit(keyed);
-        if keyed.closed || keyed.octets >= limit {
+        if keyed.closed || taken >= limit {
             return Err(None);
         }
         let load = at(block * block_bits) - self.modem.lead;
-        if now < load {
+        if now < load && block >= self.blocks_before_start(keyed) {
             return Err(Some(load));
         }
         let end = match keyed.blocks {
             Some(_) => limit,
             None => limit.min((block + 1) * block_bits / 8),
         };
-        let octets = end.saturating_sub(keyed.octets).max(1) as usize;
+        let octets = end.saturating_sub(taken).max(1) as usize;
         let until = keyed
             .blocks
             .map(|blocks| at(u64::from(blocks) * block_bits));
         Ok(Room {
             octets,
-            starts: at(keyed.octets * 8),
+            starts: at(taken * 8),
             until,
         })
+    }
+
+    /// Blocks of a turn that its modem has before it starts.
+    fn blocks_before_start(&self, keyed: &Keyed) -> u64 {
+        let blocks = keyed.blocks.unwrap_or(0);
+        blocks.min(self.modem.start_blocks).into()
+    }
+
+    /// Octets of a turn that are settled: what nobody wrote of the blocks before the start goes as
+    /// zeros.
+    fn taken(&self, now: Instant, keyed: &Keyed) -> u64 {
+        if now < keyed.at + Self::GATHERING {
+            return keyed.octets;
+        }
+        let bits = self.blocks_before_start(keyed) * u64::from(keyed.mode.block_bits);
+        keyed.octets.max(bits / 8)
     }
 
     /// Octets that a turn has room for.
@@ -231,6 +252,10 @@ impl Station {
             self.key_up(now, turn, octets.len(), keying)?;
         }
         let mut keyed = self.keyed.take()?;
+        let missing = self.taken(now, &keyed) - keyed.octets;
+        keyed.waiting.extend(iter::repeat_n(0, missing as usize));
+        keyed.octets += missing;
+        self.stats.filled_octets += missing;
         let again = !begins && turn.is_some_and(|turn| turn.key_up);
         let closed = keyed.closed && !begins;
         let room = match again || closed {
@@ -273,6 +298,7 @@ impl Station {
         let power_at = now + self.modem.turnaround;
         self.keyed = Some(Keyed {
             keying,
+            at: now,
             power_at,
             power: false,
             data: power_at + self.modem.preamble,

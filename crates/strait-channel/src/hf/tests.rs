@@ -113,21 +113,31 @@ fn a_turn_takes_its_times_and_whole_blocks() {
     );
 }
 
+fn starts_with(blocks: u32) -> LinkConfig {
+    let hf = HfConfig {
+        start_blocks: Some(blocks),
+        ..HfConfig::default()
+    };
+    LinkConfig {
+        hf: Some(hf),
+        ..link()
+    }
+}
+
 #[test]
 fn octets_are_taken_block_by_block_a_lead_before_each() {
-    let mut air = pair(&link());
+    let mut air = pair(&starts_with(1));
     let first = turn(true, 3, false);
     air.transmit(ms(0), StationId(0), first, &[]);
-    assert_eq!(air.room(ms(0), StationId(0)), Err(Some(ms(420))));
-    let room = air.room(ms(420), StationId(0)).unwrap();
+    let room = air.room(ms(0), StationId(0)).unwrap();
     let until = Some(ms(440 + 3 * 480));
     assert_eq!(
         (room.octets, room.starts, room.until),
         (3 * 576, ms(440), until)
     );
     // A piece that reaches into the second block: the next is taken when that begins.
-    air.transmit(ms(420), StationId(0), turn(false, 3, false), &[1; 600]);
-    assert_eq!(air.room(ms(420), StationId(0)), Err(Some(ms(900))));
+    air.transmit(ms(0), StationId(0), turn(false, 3, false), &[1; 600]);
+    assert_eq!(air.room(ms(0), StationId(0)), Err(Some(ms(900))));
     assert_eq!(air.room(ms(899), StationId(0)), Err(Some(ms(900))));
     let room = air.room(ms(900), StationId(0)).unwrap();
     assert_eq!((room.octets, room.starts), (3 * 576 - 600, ms(440 + 500)));
@@ -145,6 +155,38 @@ fn octets_are_taken_block_by_block_a_lead_before_each() {
         [(ms(1405), 1, 1), (ms(1885), 1, 2), (ms(2365), 0, 0)]
     );
     assert_eq!(air.room(ms(9000), StationId(0)).unwrap().until, None);
+}
+
+/// MIL-STD-188-110D A.5.1.2.5, step 4: three blocks are there before the start. What isn't written
+/// of them within 2 ms goes as zeros.
+#[test]
+fn the_blocks_before_the_start_are_taken_at_key_up() {
+    let mut air = pair(&link());
+    let station = StationId(0);
+    air.transmit(ms(0), station, turn(true, 5, false), &[1; 600]);
+    let room = air.room(ms(0), station).unwrap();
+    assert_eq!((room.octets, room.starts), (5 * 576 - 600, ms(440 + 500)));
+    air.transmit(ms(0), station, turn(false, 5, false), &[2; 1000]);
+    let late = Instant::from_nanos(ms(2).as_nanos() - 1);
+    assert!(air.room(late, station).is_ok());
+    assert_eq!(air.room(ms(2), station), Err(Some(ms(1860))));
+    let room = air.room(ms(1860), station).unwrap();
+    assert_eq!((room.octets, room.starts), (2 * 576, ms(440 + 3 * 480)));
+    air.transmit(ms(1860), station, turn(false, 5, false), &[3; 576]);
+    let blocks = told(&mut air, ms(9000)).into_iter();
+    let blocks = blocks.filter_map(|(_, _, what)| match what {
+        Heard::Octets(octets, _) => Some(octets),
+        _ => None,
+    });
+    let written = [&[1; 600][..], &[2; 1000], &[0; 128], &[3; 576], &[0; 576]];
+    assert_eq!(blocks.collect::<Vec<_>>().concat(), written.concat());
+    assert_eq!(air.station_stats(station).filled_octets, 128 + 576);
+    // A turn of no more has room for nothing else then.
+    air.transmit(ms(9000), station, turn(true, 3, false), &[1; 600]);
+    assert_eq!(air.room(ms(9002), station), Err(None));
+    for (blocks, possible) in [(0, false), (1, true), (16, true), (17, false)] {
+        assert_eq!(starts_with(blocks).validate().is_ok(), possible);
+    }
 }
 
 #[test]

@@ -443,8 +443,7 @@ fn plug(port: &mut PortConfig, channel: &LinkConfig, side: Side, at: [SocketAddr
             decode: hf.decode,
             turn_max: hf.turn_max,
             ahead: None,
-            // The emulated modem needs no more, and the simulated one has no other.
-            start_blocks: Some(1),
+            start_blocks: hf.start_blocks,
         });
     }
 }
