@@ -54,6 +54,9 @@ pub struct HfConfig {
     /// Transmissions without an answer after which a link is taken for lost; 6 if absent.
     #[serde(default)]
     pub unanswered: Option<u32>,
+    /// Calls without an answer after which there is no link for a while; 4 if absent.
+    #[serde(default)]
+    pub calls: Option<u32>,
     /// Times that a management message goes again without an answer, 0 to 15; 3 if absent.
     #[serde(default)]
     pub message_repeats: Option<u32>,
@@ -238,6 +241,14 @@ pub(super) fn outside(time: Option<Time>, least: Duration, most: Duration) -> bo
     time.is_some_and(|time| !(least..=most).contains(&time.0))
 }
 
+/// The first of the faults that is there: the key, and why.
+pub(super) fn first_fault<const N: usize>(
+    wrong: [(bool, &'static str, &'static str); N],
+) -> Option<(&'static str, &'static str)> {
+    let first = wrong.into_iter().find(|(wrong, ..)| *wrong);
+    first.map(|(_, key, message)| (key, message))
+}
+
 impl GiveUpConfig {
     /// Whether an age would drop everything, or nothing.
     pub(super) fn is_wrong(&self) -> bool {
@@ -291,6 +302,7 @@ impl HfConfig {
             guard: time(self.guard, usual.guard),
             answer_margin: time(self.answer_margin, usual.answer_margin),
             unanswered_max: self.unanswered.unwrap_or(usual.unanswered_max),
+            calls_max: self.calls.unwrap_or(usual.calls_max),
             message_repeats: self.message_repeats.unwrap_or(usual.message_repeats),
             long_numbers: self.long_numbers,
             strangers: self.strangers() != HfStrangers::Ignore,
@@ -402,6 +414,11 @@ impl HfConfig {
                 "must be 1 to 100",
             ),
             (
+                self.calls.is_some_and(|calls| !(1..=100).contains(&calls)),
+                "hf.calls",
+                "must be 1 to 100",
+            ),
+            (
                 self.message_repeats.is_some_and(|repeats| repeats > 15),
                 "hf.message_repeats",
                 "must be 15 at most",
@@ -452,9 +469,7 @@ impl HfConfig {
                 "must be 1 to 128",
             ),
         ];
-        let first = wrong.into_iter().find(|(wrong, ..)| *wrong);
-        let first = first.map(|(_, key, message)| (key, message));
-        let first = first.or_else(|| self.sis.as_ref().and_then(SisConfig::fault));
+        let first = first_fault(wrong).or_else(|| self.sis.as_ref().and_then(SisConfig::fault));
         first.or_else(|| self.access_fault())
     }
 }

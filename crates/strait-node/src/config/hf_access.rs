@@ -5,7 +5,7 @@ use strait_core::Duration;
 use strait_core::units::{Octets, Time};
 use strait_s5066::{Access, Address, Csma, Order, Slots};
 
-use super::hf::HfConfig;
+use super::hf::{HfConfig, first_fault, outside};
 
 /// Turns by slots: a station that owes an answer gives it at once. All else waits for the station's
 /// own slot, counted from the end of the last transmission.
@@ -129,9 +129,6 @@ impl HfConfig {
     /// What of it can't be: the key, and why.
     pub(super) fn access_fault(&self) -> Option<(&'static str, &'static str)> {
         let (zero, second) = (Duration::ZERO, Duration::from_secs(1));
-        let outside = |time: Option<Time>, least: Duration, most: Duration| {
-            time.is_some_and(|time| time.0 < least || time.0 > most)
-        };
         let slots = |wrong: &dyn Fn(&SlotsConfig) -> bool| self.slots.as_ref().is_some_and(wrong);
         let access =
             |wrong: &dyn Fn(&AccessConfig) -> bool| self.access.as_ref().is_some_and(wrong);
@@ -201,8 +198,7 @@ impl HfConfig {
                 "must be 1 h at most",
             ),
         ];
-        let first = wrong.into_iter().find(|(wrong, ..)| *wrong);
-        first.map(|(_, key, message)| (key, message))
+        first_fault(wrong)
     }
 }
 

@@ -13,7 +13,7 @@ use strait_s5066::Address;
 use strait_s5066::s_pdu::{SAP_ETHER, SAP_IP};
 use strait_s5066::sis::{AccessSettings, MODE_ARQ, Service};
 
-use super::hf::MTU_MAX;
+use super::hf::{MTU_MAX, first_fault};
 use super::{Compression, GiveUpConfig, HfOrder, InvalidConfig, LinkProfile, PayloadCompression};
 use super::{PortConfig, PortKind, invalid};
 
@@ -118,8 +118,7 @@ impl HfClientConfig {
                 "age must be 1 s to a day",
             ),
         ];
-        let first = wrong.into_iter().find(|(wrong, ..)| *wrong);
-        first.map(|(_, key, message)| (key, message))
+        first_fault(wrong)
     }
 }
 

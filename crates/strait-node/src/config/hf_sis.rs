@@ -7,7 +7,7 @@ use strait_core::Duration;
 use strait_core::units::{Octets, Time};
 use strait_s5066::{Address, sis};
 
-use super::hf::outside;
+use super::hf::{first_fault, outside};
 
 /// How long hard links wait for others, and what precedence other nodes' have (Annex A.3.2.2).
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
@@ -188,8 +188,7 @@ impl SisConfig {
                 "times must be 1 s to an hour, and rank 0 to 15",
             ),
         ];
-        let first = wrong.into_iter().find(|(wrong, ..)| *wrong);
-        first.map(|(_, key, message)| (key, message))
+        first_fault(wrong)
     }
 }
 
@@ -215,6 +214,27 @@ mod tests {
     fn complaint(hf: &str, ports: &str) -> Option<String> {
         let error = node(hf, ports).validate().err()?;
         Some(error.place)
+    }
+
+    /// Annex B.3.2.1 (4), (17), (23).
+    #[test]
+    fn what_the_standard_wants_configurable_of_links_is() {
+        let keys = "calls = 2\nanswer_margin = \"5 s\"\nidle = \"3 s\"";
+        let config = node(keys, "");
+        let settings = config.ports[0].hf.as_ref().expect("a station").settings();
+        let seconds = Duration::from_secs;
+        assert_eq!(
+            (settings.calls_max, settings.answer_margin, settings.idle),
+            (2, seconds(5), seconds(3))
+        );
+        for (calls, right) in [(0, false), (1, true), (100, true), (101, false)] {
+            let place = complaint(
+                &format!("ip_client = false\nsis = {{}}\ncalls = {calls}"),
+                "",
+            );
+            let named = place.is_some_and(|it| it.ends_with("hf.calls"));
+            assert_eq!(named, !right, "{calls}");
+        }
     }
 
     /// Annex A.2.1.6 (10), A.2.1.7 (10), A.2.1.10 (4)', A.3.1.7 (6), A.3.2.2.2 (12), (19), (23),
