@@ -48,6 +48,19 @@ const GATHERING: Duration = Duration::from_millis(2);
 /// time, and so many different ones.
 const PAUSES: u32 = 5;
 
+/// A modem that has been silent for so long is gone (A.5.1.2.2, A.5.2.6.2).
+const WATCHDOG: Duration = Duration::from_secs(30);
+/// How long a modem that hears nobody may take to change its waveform, and to begin.
+const START_MAX: Duration = Duration::from_secs(10);
+
+/// An error from a moment on.
+fn in_time(now: Instant, until: Instant, message: &str) -> io::Result<()> {
+    if now < until {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::TimedOut, message))
+}
+
 /// What a modem said.
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {

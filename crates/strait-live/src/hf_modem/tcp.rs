@@ -13,7 +13,7 @@ use strait_wire::modem_port::{
     DATA_OCTETS_MAX, ModemPacket, ModemReader, Order, PacketId, TxState, TxStatus, VERSION,
 };
 
-use super::{Heard, Modem};
+use super::{Heard, Modem, START_MAX, WATCHDOG, in_time};
 use crate::error::Error;
 use crate::modem_control::Control;
 use crate::port_io::{PortIo, Received};
@@ -24,16 +24,12 @@ const GREETING_MAX: Duration = Duration::from_secs(3);
 /// From the greeting to what the modem tells of itself. The standard has a limit for the modem
 /// only.
 const SETUP_MAX: Duration = Duration::from_secs(10);
-/// A modem that has been silent for so long is gone (A.5.1.2.2).
-const WATCHDOG: Duration = Duration::from_secs(30);
 /// A terminal that has nothing to say gives a sign of life this often.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 /// A start that the modem doesn't follow is said again after this (A.5.1.2.5, step 7).
 const START_AGAIN: Duration = Duration::from_millis(10);
 /// An arming that the modem doesn't follow is (A.5.1.2.5, step 3).
 const ARM_AGAIN: Duration = Duration::from_millis(100);
-/// How long a modem that hears nobody may take to arm and to start, and to change its waveform.
-const START_MAX: Duration = Duration::from_secs(10);
 
 /// The modem.
 pub(super) struct TcpModem {
@@ -364,26 +360,18 @@ impl TcpModem {
 
     /// An error if something takes too long.
     fn watch(&self, now: Instant) -> io::Result<()> {
-        if now >= self.patience() {
-            let message = match self.greeting.set_up {
-                true => "the modem says nothing any more",
-                false => "the modem doesn't greet as MIL-STD-188-110D Appendix A has it",
-            };
-            return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+        let message = match self.greeting.set_up {
+            true => "the modem says nothing any more",
+            false => "the modem doesn't greet as MIL-STD-188-110D Appendix A has it",
+        };
+        in_time(now, self.patience(), message)?;
+        let waits = |it: &&Outgoing| !matches!(it.stage, Stage::Started | Stage::Ending);
+        match self.outgoing.as_ref().filter(waits) {
+            Some(it) if !self.carrier => {
+                in_time(now, it.since + START_MAX, "the modem doesn't arm and start")
+            }
+            _ => Ok(()),
         }
-        let stuck = self.outgoing.as_ref().is_some_and(|it| it.is_stuck(now));
-        if stuck && !self.carrier {
-            let message = "the modem doesn't arm and start";
-            return Err(io::Error::new(io::ErrorKind::TimedOut, message));
-        }
-        Ok(())
-    }
-}
-
-impl Outgoing {
-    fn is_stuck(&self, now: Instant) -> bool {
-        let waits = !matches!(self.stage, Stage::Started | Stage::Ending);
-        waits && now >= self.since + START_MAX
     }
 }
 

@@ -11,7 +11,7 @@ use strait_core::waveform::Mode;
 use strait_node::config::HfModem;
 use strait_wire::modem_port::udp::{Datagram, SESSION_MAX, Status, UdpPacket, UdpTxState};
 
-use super::{Heard, Modem};
+use super::{Heard, Modem, START_MAX, WATCHDOG, in_time};
 use crate::error::{Doing, Error};
 use crate::modem_control::Control;
 use crate::modem_transfer::{Came, Inbound, Outbound, any_number, fit};
@@ -19,8 +19,6 @@ use crate::port_io::is_not_now;
 
 /// How often the other side is asked whether it is there (A.5.2.6.2).
 const PING: Duration = Duration::from_secs(5);
-/// A modem that hasn't answered for so long is gone.
-const WATCHDOG: Duration = Duration::from_secs(30);
 /// How often a modem that has told nothing is asked how it is, and how long.
 const ASK: Duration = Duration::from_secs(1);
 const READY_MAX: Duration = Duration::from_secs(10);
@@ -30,8 +28,6 @@ const SESSION: Duration = Duration::from_secs(1);
 /// How old a transmission is at least of which an idle modem says that it got lost. Statuses come
 /// twice a second.
 const UNDER_WAY: Duration = Duration::from_millis(1500);
-/// How long a modem may take to become idle, and to change its waveform.
-const START_MAX: Duration = Duration::from_secs(10);
 
 /// The modem.
 pub(super) struct UdpModem {
@@ -367,22 +363,15 @@ impl Modem for UdpModem {
 
     fn tick(&mut self, now: Instant, heard: &mut VecDeque<Heard>) -> io::Result<()> {
         self.control.listen(now)?;
-        let late = |since: Instant, limit, message| match now >= since + limit {
-            true => Err(io::Error::new(io::ErrorKind::TimedOut, message)),
-            false => Ok(()),
-        };
-        late(
-            self.answered,
-            WATCHDOG,
-            "the modem answers no ping any more",
-        )?;
+        let message = "the modem answers no ping any more";
+        in_time(now, self.answered + WATCHDOG, message)?;
         if !self.is_ready() {
             let message = "the modem doesn't say that this terminal has control";
-            late(self.opened, READY_MAX, message)?;
+            in_time(now, self.opened + READY_MAX, message)?;
         }
-        let waits = self.outgoing.as_ref().filter(|it| it.stage == Stage::Waits);
-        if let Some(outgoing) = waits {
-            late(outgoing.began, START_MAX, "the modem takes no transmission")?;
+        if let Some(it) = self.outgoing.as_ref().filter(|it| it.stage == Stage::Waits) {
+            let message = "the modem takes no transmission";
+            in_time(now, it.began + START_MAX, message)?;
         }
         let came = self.inbound.tick(now);
         self.tell(came, heard);
