@@ -81,3 +81,40 @@ fn without_arq_a_station_goes_on_in_its_slot_whoever_had_one_before() {
     );
     assert_eq!(world.collisions, 0);
 }
+
+/// Three stations of which each begins 3 s after the one before.
+fn three() -> World {
+    let access = dead::rules()[1].1;
+    let station = |number: usize| Settings {
+        access: access(number as u32),
+        turn_max: Duration::from_secs(10),
+        idle: Duration::from_secs(30),
+        ..settings(number)
+    };
+    World::new(Air::at(9600, 0.0), (0..3).map(station).collect())
+}
+
+#[test]
+fn a_link_that_is_idle_is_broken_when_all_slots_have_passed() {
+    let mut world = three();
+    world.offer(0, 1, 84, true);
+    world.run(Instant::from_secs(35));
+    // What is idle is due while these talk; the first's slot comes before the last's.
+    world.offer(2, 1, 84, true);
+    world.run(Instant::from_secs(43));
+    world.offer(2, 1, 84, true);
+    world.run(Instant::from_secs(53));
+    let whom: Vec<usize> = world.turns.iter().map(|turn| turn.0).collect();
+    assert_eq!(whom[4..], [2, 1, 2, 1]);
+    assert!(world.stations[0].is_linked(1));
+    // Its own slot, and one of each behind that.
+    world.run(Instant::from_secs(70));
+    let breaks = world.turns[8];
+    assert_eq!(breaks.0, 0);
+    let waited = breaks.1.since(end(&world, 7));
+    let slots = Duration::from_secs(3 + 9) + LEAD;
+    assert!(
+        (slots..slots + Duration::from_secs(1)).contains(&waited),
+        "{waited:?}"
+    );
+}

@@ -407,7 +407,8 @@ impl<T> Station<T> {
             Access::Csma(csma) => self.slot(csma) * csma.slots_max,
             // Who isn't spoken to draws, and is heard once it has begun. Of two, each is spoken to.
             Access::Turns if self.nodes() > 1 => self.answer_time() * (TURNS_DRAWN + 1),
-            Access::Turns | Access::Slots(_) => Duration::ZERO,
+            Access::Slots(slots) => self.slot_round(slots),
+            Access::Turns => Duration::ZERO,
         }
     }
 
