@@ -118,3 +118,41 @@ fn a_link_that_is_idle_is_broken_when_all_slots_have_passed() {
         "{waited:?}"
     );
 }
+
+#[test]
+fn each_slot_comes_though_those_before_it_have_more_and_more() {
+    // A call and its data: before each, an exchange of 13 s of each of the others, and a round of
+    // slots for each.
+    let patience = Duration::from_secs(2 * 3 * (13 + 9));
+    for talkers in [alloc::vec![(0, 1)], alloc::vec![(0, 1), (1, 0)]] {
+        let mut world = three();
+        for (from, to) in talkers.iter().flat_map(|talk| [*talk; 400]) {
+            world.offer(from, to, 2000, true);
+        }
+        for asked in 1..8 {
+            let at = Instant::from_secs(150 * asked);
+            world.run(at);
+            world.offer(2, 0, 84, true);
+            let mark = world.tickets - 1;
+            world.run(at + patience);
+            assert!(
+                world.marks(0).contains(&mark),
+                "{talkers:?}: {:?}",
+                world.turns
+            );
+        }
+    }
+    let mut world = three();
+    for (from, to) in [(0, 1), (1, 2), (2, 0)]
+        .iter()
+        .flat_map(|talk| [*talk; 400])
+    {
+        world.offer(from, to, 2000, true);
+    }
+    world.run(Instant::from_secs(1500));
+    let came = [1, 2, 0].map(|to: usize| world.marks(to).len());
+    assert!(
+        came.iter().min() >= came.iter().max().map(|most| most / 2).as_ref(),
+        "{came:?}"
+    );
+}

@@ -117,6 +117,11 @@ pub(super) struct Share {
     exchange: Option<(usize, Instant)>,
     /// By turns: the peer with whom the air is ours alone, and since when.
     held: Option<(usize, Instant)>,
+    /// With slots of stations: since when every turn that nobody waited for was ours.
+    begun: Option<Instant>,
+    /// With slots of stations: that was long, and the slots of all others go before ours until our
+    /// next turn, or this moment.
+    lets_in: Option<Instant>,
     /// When all know of the end of the last transmission, ours or another's.
     pub(super) ended: Instant,
 }
@@ -142,6 +147,14 @@ impl Share {
         let way = core::mem::replace(&mut self.way, (!plain).then_some((from, to)));
         if way != Some((to, from)) || self.last.is_none() {
             self.last = Some(from);
+        }
+    }
+
+    /// A transmission of this station, `own`, is over that began `since`.
+    pub(super) fn note_own(&mut self, own: Address, since: Instant) {
+        if self.last == Some(own) {
+            self.begun.get_or_insert(since);
+            self.lets_in = None;
         }
     }
 
@@ -335,7 +348,29 @@ impl<T> Station<T> {
     /// To the station's own slot, in one of so many rounds: two may have one number.
     fn own_slot(&mut self, slots: Slots, crowding: u32) -> Duration {
         let rounds = 1u64 << crowding;
-        slots.wait() + self.slot_round(slots) * self.chance.below(rounds) as u32
+        let round = self.chance.below(rounds) as u32 + u32::from(self.lets_in_slots());
+        slots.wait() + self.slot_round(slots) * round
+    }
+
+    /// Whether the slots of all others go before this station's. One whose slot is before theirs
+    /// would never let them in: once it has had every turn for as long as the longest transmission,
+    /// each of them may be as long.
+    fn lets_in_slots(&mut self) -> bool {
+        let (now, turn_max) = (self.now, self.settings.turn_max);
+        let begun = self.share.begun;
+        if self.share.last != Some(self.settings.own) {
+            self.share.begun = None;
+        } else if self.has_others() && begun.is_some_and(|at| now.since(at) >= turn_max) {
+            self.share.begun = None;
+            self.share.lets_in = Some(now + turn_max * self.nodes());
+        }
+        self.share.lets_in.is_some_and(|until| now < until)
+    }
+
+    /// Whether more stations than one are there, as far as is known.
+    fn has_others(&self) -> bool {
+        let there = |number: &usize| !self.is_group(*number) && !self.is_absent(*number);
+        (0..self.peers()).filter(there).count() > 1
     }
 
     /// A slot of each station, if their numbers follow each other.
@@ -407,8 +442,8 @@ impl<T> Station<T> {
             Access::Csma(csma) => self.slot(csma) * csma.slots_max,
             // Who isn't spoken to draws, and is heard once it has begun. Of two, each is spoken to.
             Access::Turns if self.nodes() > 1 => self.answer_time() * (TURNS_DRAWN + 1),
-            Access::Slots(slots) => self.slot_round(slots),
             Access::Turns => Duration::ZERO,
+            Access::Slots(slots) => self.slot_round(slots),
         }
     }
 
@@ -492,10 +527,13 @@ impl<T> Station<T> {
         if self.to_answer == Some(to) && self.lets_in(now, to) {
             return true;
         }
-        match (self.settings.access, self.share.exchange) {
-            (Access::Csma(csma), Some((with, since))) if with == to => {
-                now.since(since) >= csma.exchange
-            }
+        let most = match self.settings.access {
+            Access::Csma(csma) => Some(csma.exchange),
+            Access::Slots(_) if self.nodes() > 1 => Some(self.settings.turn_max),
+            Access::Slots(_) | Access::Turns => None,
+        };
+        match (most, self.share.exchange) {
+            (Some(most), Some((with, since))) if with == to => now.since(since) >= most,
             _ => {
                 self.share.exchange = Some((to, now));
                 false
@@ -524,7 +562,8 @@ impl<T> Station<T> {
     pub(super) fn longest_wait(&self) -> Duration {
         match self.settings.access {
             Access::Turns => Duration::ZERO,
-            Access::Slots(slots) => self.slot_round(slots),
+            // It may let others in once.
+            Access::Slots(slots) => self.slot_round(slots) * 2,
             Access::Csma(csma) => match csma.order {
                 Order::Address => self.round(),
                 Order::Chance | Order::Jitter => self.slot(csma) * (1 + csma.slots),

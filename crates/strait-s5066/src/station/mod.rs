@@ -542,6 +542,7 @@ impl<T> Station<T> {
         let to = self.peers[on_air.peer].address;
         self.share
             .note_turn(self.settings.own, to, on_air.is_plain());
+        self.share.note_own(self.settings.own, self.on_since);
         let known = now + self.latency_at(on_air.place);
         (self.share.ended, self.share.understood) = (known, None);
         self.follow_agreement(on_air.peer);
