@@ -39,6 +39,11 @@ const RECENT_MAX: usize = 64;
 /// windows are stated: a field of 16 bits could say nine hours.
 const HOLD_MAX: Duration = Duration::from_secs(900);
 
+/// How long the number of a C_PDU that came in one piece isn't another's, whatever its window is:
+/// the longest transmission that EOT can tell. Else whoever forges one could take it for nine
+/// hours.
+const ONE_PIECE_MAX: Duration = Duration::from_millis(127_500);
+
 /// A C_PDU being received.
 #[derive(Debug)]
 struct Partial {
@@ -128,7 +133,12 @@ impl Assembler {
     pub(crate) fn take(&mut self, now: Instant, from: Address, to: Address, piece: &NonArq<'_>) {
         self.forget(now);
         if let Some(whole) = self.put_together(now, from, to, piece) {
-            self.remember(whole.key, whole.until);
+            // What came in one piece has its copies in the same transmission.
+            let most = match piece.segment.octets.len() == whole.octets.len() {
+                true => ONE_PIECE_MAX,
+                false => HOLD_MAX,
+            };
+            self.remember(whole.key, whole.until.min(now + most));
             self.hand_on(now, whole);
         }
         self.release(now);
@@ -357,6 +367,25 @@ mod tests {
         let later = now + Duration::from_secs(10);
         assert_eq!(take(later, 0, b"ghijkl"), Some(Vec::from(b"ghijkl")));
         assert_eq!(take(later, 5, b"too long"), None);
+    }
+
+    #[test]
+    fn a_number_is_taken_no_longer_than_a_transmission_may_last() {
+        let mut assembler = Assembler::default();
+        let (from, to) = (Address::new(1), Address::new(2));
+        let mut take = |at, octets| {
+            let piece = NonArq {
+                window: u16::MAX,
+                ..piece(5, 0, octets, 6)
+            };
+            assembler.take(at, from, to, &piece);
+            assembler.poll().map(|came| came.octets)
+        };
+        let end = Instant::ZERO + ONE_PIECE_MAX;
+        let before = Instant::from_nanos(end.as_nanos() - 1);
+        assert!(take(Instant::ZERO, b"forged").is_some());
+        assert_eq!(take(before, b"abcdef"), None);
+        assert_eq!(take(end, b"abcdef"), Some(Vec::from(b"abcdef")));
     }
 
     #[test]
