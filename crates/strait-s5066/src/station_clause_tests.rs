@@ -402,8 +402,7 @@ fn data_without_arq_has_a_time_that_runs_out() {
             .all(|end| end.since(ends[0]) < Duration::from_millis(500))
     );
     let last = first.last().expect("some").0;
-    // It fills its transmission, so that a piece may be left for the next one.
-    assert!(ends[0] > last && ends[0].since(last) < Duration::from_secs(700));
+    assert!(ends[0] > last && ends[0].since(last) < Duration::from_secs(3));
     let next = plain(100);
     assert_eq!(next[0].2, (first[0].2 + 1) % 4096);
     // A word of the link has a number of its own.

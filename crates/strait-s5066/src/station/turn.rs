@@ -654,11 +654,14 @@ impl<T> Station<T> {
         }
         let end = outgoing.offset + octets;
         let whole = outgoing.octets.len();
-        let again = (outgoing.copies as usize).saturating_sub(1) * whole;
-        let pieces = (left + again).div_ceil(octets.max(1));
-        let rest = rate.time_for((left + again + pieces * around) as u64);
+        let around_pieces = |of: usize| of + of.div_ceil(octets.max(1)).max(1) * around;
+        let again = (outgoing.copies as usize).saturating_sub(1);
+        let all = around_pieces(left) + again * around_pieces(whole);
+        let rest = rate.time_for(all as u64);
         let (c_pdu, until) = *outgoing.window.get_or_insert_with(|| {
-            let window = EOT_UNIT * u32::from(window(eot, rest, block));
+            // Where a medium takes a block at a time, pieces are cut shorter than this one.
+            let fits = all <= room.octets || half_seconds(rest * 2) <= u16::from(eot);
+            let window = EOT_UNIT * u32::from(window(eot, fits, rest, block));
             let next = &mut self.next_c_pdus[usize::from(outgoing.expedited)];
             (next_number(next), room.starts + window)
         });
@@ -782,11 +785,11 @@ fn put(to: Address, from: Address, (eow, eot): (u16, u8), body: Body<'_>, out: &
 
 /// Half seconds that receivers wait for a C_PDU without ARQ that leaves within `rest`.
 ///
-/// To the end of the transmission and a block, as what begins the last one is heard with its end,
-/// where all of it is sure to fit there: pieces that blocks cut shorter take longer. Else long
-/// enough for others' turns in between. Its number is taken again after 4096 others (C.3.10 (5)).
-fn window(eot: u8, rest: Duration, block: Duration) -> u16 {
-    if half_seconds(rest * 2) <= u16::from(eot) {
+/// Where all of it is sure to fit into the transmission, to the end of that and a block, as what
+/// begins the last one is heard with its end. Else long enough for others' turns in between. Its
+/// number is taken again after 4096 others (C.3.10 (5)).
+fn window(eot: u8, fits: bool, rest: Duration, block: Duration) -> u16 {
+    if fits {
         u16::from(eot) + 1 + half_seconds(block)
     } else {
         half_seconds(rest).saturating_mul(3).saturating_add(WINDOW)
