@@ -163,6 +163,17 @@ impl<T> Expedited<T> {
         quality: &mut Quality,
     ) {
         if let Some(Current { send, .. }) = &mut self.current {
+            // A frame that wasn't sent is none of ours: it came from somebody else. What is told of
+            // our own is right all the same, and no reset would ever say otherwise.
+            let below = NUMBERING.ahead(send.lower(), u16::from(ack.lower)) as usize;
+            let sent = send.under_way();
+            let told = |above| {
+                if below + above < sent {
+                    told(above)
+                } else {
+                    Some(false)
+                }
+            };
             // Of another C_PDU, if it can't be of this one.
             let _ = send.acknowledge(u16::from(ack.lower), told, segment, quality);
             self.go_on();

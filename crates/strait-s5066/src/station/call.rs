@@ -176,6 +176,9 @@ impl<T> Station<T> {
                 self.peers[number].link.forget();
                 self.end_link(number, true);
             }
+            // It heard in our name that the link is over, or this is forged: what it says to an
+            // acknowledgement tells, before data does.
+            (CPdu::BreakConfirm, State::Made { .. }) => self.peers[number].owes_ack = true,
             _ => {}
         }
     }

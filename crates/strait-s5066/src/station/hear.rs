@@ -480,8 +480,14 @@ impl<T> Station<T> {
     fn take_warning(&mut self, now: Instant, number: usize, received: u8, reason: u8) {
         self.stats.warnings_in += 1;
         self.peers[number].answered = true;
-        // It has forgotten the link, or never had it.
-        if reason == 1 && matches!(received, 0..=5 | 9 | 10) && self.peers[number].link.is_made() {
+        // It has forgotten the link, or never had it; unless it was sent what doesn't go by this
+        // one, which somebody else sent in our name.
+        let link = &self.peers[number].link;
+        let used = match link.is_long() {
+            true => matches!(received, 3..=5 | 9 | 10),
+            false => received <= 5,
+        };
+        if reason == 1 && used && link.is_made() {
             self.lose_link(number);
         }
         // It knows no long numbers, whatever was agreed. If it used them itself, it has become
