@@ -50,7 +50,8 @@
 //!
 //! TCP's own header changes in more fields at once than the others, so a context that is behind
 //! stays behind. Its changes are repeated half as often again, everything is said oftener while
-//! nobody answers, and the transport checksum decides in every doubt.
+//! nobody answers, and the transport checksum decides in every doubt. Of IPv4 identifications,
+//! which it doesn't cover, few bits may be said between *anchors*, and are believed only near one.
 //!
 //! # Modes
 //!

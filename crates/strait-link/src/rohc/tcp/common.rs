@@ -114,8 +114,8 @@ impl Known {
         }
     }
 
-    /// Reads the same into what was known before; gives the check, and whether a list follows.
-    pub(super) fn read_common(&mut self, rest: &mut Cursor<'_>) -> Option<(u8, bool)> {
+    /// Reads the same into what was known before; gives the check, and what is in the header.
+    pub(super) fn read_common(&mut self, rest: &mut Cursor<'_>) -> Option<(u8, Presence)> {
         let [flags, numbers, others, check]: [u8; 4] = rest.array()?;
         let before = *self;
         let header = &mut self.header;
@@ -171,6 +171,17 @@ impl Known {
             header.ip.hop_limit = rest.u8()?;
         }
         header.ip.dont_fragment = has(check, 7);
-        Some((check & 0x7f, has(others, 3)))
+        let present = Presence {
+            sequence: numbers >> 6,
+            ack: numbers >> 4 & 3,
+            ack_stride: has(numbers, 3),
+            window: has(numbers, 2),
+            id: has(numbers, 1),
+            urgent: has(numbers, 0),
+            dscp: has(others, 5),
+            hop_limit: has(others, 4),
+            list: has(others, 3),
+        };
+        Some((check & 0x7f, present))
     }
 }

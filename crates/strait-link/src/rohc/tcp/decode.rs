@@ -7,6 +7,7 @@ use super::super::decode::{Check, Evidence, Found, Trust, WrongSums};
 use super::super::decompress::Fault;
 use super::super::fields::Fields;
 use super::super::numbers::{Cursor, low_mask};
+use super::anchors::Anchorage;
 use super::common;
 use super::formats::{
     ACK_SCALED_BACK, Format, HOP_LIMIT_BACK, MSN_BACK, Part, RANDOM, SEQUENCE_SCALED_BACK,
@@ -27,6 +28,7 @@ pub(in super::super) struct Decoder {
     /// The sequence number of the last packet that had a payload.
     data: u32,
     table: Table,
+    anchorage: Anchorage,
 }
 
 /// What a base header said that isn't told at once.
@@ -36,6 +38,9 @@ struct Said {
     /// Bits of the scaled sequence number.
     scaled: Option<(u32, u8)>,
     list: bool,
+    /// Bits by which the identification is said; none where it is whole, or there is none.
+    id_width: u8,
+    anchor: bool,
 }
 
 impl Decoder {
@@ -50,22 +55,24 @@ impl Decoder {
         known.ack_stride = before.map_or(0, |before| before.known.ack_stride);
         known.read_dynamic(chain)?;
         let table = before.map_or_else(Table::default, |before| before.table.clone());
-        Some(Self::with(known, table))
+        let anchorage = before.map_or_else(Anchorage::default, |before| before.anchorage.told());
+        Some(Self::with(known, table, anchorage))
     }
 
     /// The same context with what an IR-DYN packet tells anew.
     pub(in super::super) fn read_dynamic(&self, chain: &mut Cursor<'_>) -> Option<Self> {
         let mut known = self.known;
         known.read_dynamic(chain)?;
-        Some(Self::with(known, self.table.clone()))
+        Some(Self::with(known, self.table.clone(), self.anchorage.told()))
     }
 
-    fn with(known: Known, mut table: Table) -> Self {
+    fn with(known: Known, mut table: Table, anchorage: Anchorage) -> Self {
         table.learn(&known.header.options);
         Self {
             known,
             data: known.header.sequence,
             table,
+            anchorage,
         }
     }
 
@@ -104,6 +111,8 @@ impl Decoder {
         self.read_rest(&mut known, (said.list, outer_hops), &mut rest)
             .ok_or(Fault::Malformed)?;
         let step = known.msn.wrapping_sub(self.known.msn);
+        let ahead = step.wrapping_sub(1) % 16 + 1;
+        let told = self.anchorage.tells(said.id_width, ahead);
         let covered = known.header.ip.v6;
         let evidence = |packet: &[u8]| Evidence {
             check: said.check,
@@ -123,20 +132,40 @@ impl Decoder {
             let judge = |packet: &[u8]| {
                 let it = evidence(packet);
                 let enough = match round {
+                    _ if !told => it.sum == Some(true),
                     _ if last => trust.insists(it),
                     0 => trust.believes(it),
                     _ => it.sum == Some(true),
                 };
                 enough.then(|| Found::of(it))
             };
-            if let Some(found) = attempt(&known.header, said.check, payload, out, judge)? {
-                if !last || trust.wrong_sums == WrongSums::Learned {
-                    self.commit(known, payload.len());
-                }
-                return Ok(found);
+            let start = out.len();
+            let check = told.then_some(said.check);
+            let Some(found) = attempt(&known.header, check, payload, out, judge)? else {
+                continue;
+            };
+            if !told {
+                out.truncate(start);
+                self.follow(known, ahead, payload.len());
+                break;
             }
+            if !last || trust.wrong_sums == WrongSums::Learned {
+                self.anchorage.go_on(ahead, said.anchor, true);
+                self.commit(known, payload.len());
+            }
+            return Ok(found);
         }
         Err(Fault::BadCheck)
+    }
+
+    /// Learns all but its identification, which isn't told, of a packet that is `ahead` packets on.
+    fn follow(&mut self, mut known: Known, ahead: u16, payload: usize) {
+        let before = &self.known;
+        let offset = before.ids.offset(before.header.ip.id, before.msn);
+        known.msn = before.msn.wrapping_add(ahead);
+        known.header.ip.id = known.ids.at(offset, known.msn);
+        self.anchorage.go_on(ahead, false, false);
+        self.commit(known, payload);
     }
 
     fn commit(&mut self, known: Known, payload: usize) {
@@ -195,10 +224,11 @@ impl Decoder {
     }
 }
 
-/// Appends the packet of these headers if the check is right and `judge` is content with it.
+/// Appends the packet of these headers if the check is right, where there is one, and `judge` is
+/// content with it.
 fn attempt(
     header: &Header,
-    check: Check,
+    check: Option<Check>,
     payload: &[u8],
     out: &mut Vec<u8>,
     judge: impl Fn(&[u8]) -> Option<Found>,
@@ -208,8 +238,9 @@ fn attempt(
         return Err(Fault::Malformed);
     }
     let right = match check {
-        Check::Crc3(check) => plain_crc3(&out[start..]) == check,
-        Check::Crc7(check) => plain_crc7(&out[start..]) == check,
+        Some(Check::Crc3(check)) => plain_crc3(&out[start..]) == check,
+        Some(Check::Crc7(check)) => plain_crc7(&out[start..]) == check,
+        None => true,
     };
     if right {
         out.extend_from_slice(payload);
@@ -224,11 +255,14 @@ fn attempt(
 fn read_base(known: &mut Known, first: u8, rest: &mut Cursor<'_>) -> Result<Said, Fault> {
     // The lowest bit says that an outer hop limit follows in the irregular chain.
     if first & !1 == common::MARK {
-        let (check, list) = known.read_common(rest).ok_or(Fault::Malformed)?;
+        let (check, present) = known.read_common(rest).ok_or(Fault::Malformed)?;
+        let counts = known.ids.counts();
         return Ok(Said {
             check: Check::Crc7(check),
             scaled: None,
-            list,
+            list: present.list,
+            id_width: if counts && !present.id { 8 } else { 0 },
+            anchor: counts && present.id && present.dscp && present.hop_limit,
         });
     }
     let formats = if known.ids.counts() {
@@ -256,6 +290,8 @@ fn read_format(
         check: Check::Crc3(0),
         scaled: None,
         list: false,
+        id_width: 0,
+        anchor: false,
     };
     let header = &mut known.header;
     // What these formats don't say has one value.
@@ -306,6 +342,7 @@ fn read_format(
         let offset = before.ids.offset(before.header.ip.id, before.msn);
         let offset = near(u32::from(offset), bits, width, back, 0xffff);
         header.ip.id = before.ids.at(offset as u16, known.msn);
+        said.id_width = width;
     }
     Some(said)
 }

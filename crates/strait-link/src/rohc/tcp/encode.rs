@@ -8,6 +8,7 @@ use super::super::envelope::{Envelope, Outer};
 use super::super::numbers::{Bits, low_mask};
 use super::super::pace::{Pace, Say};
 use super::super::{Cid, Profile, Settings};
+use super::anchors::{FEW_BITS, REACH, Thrift, Way};
 use super::common::{self, Presence, indicator};
 use super::formats::{
     ACK_SCALED_BACK, Format, HOP_LIMIT_BACK, MSN_BACK, Part, RANDOM, SEQUENCE_SCALED_BACK,
@@ -29,35 +30,12 @@ const STRIDE_RUN: u8 = 3;
 /// Packets without a change after which congestion bits aren't said in every packet any more.
 const CALM: u8 = 64;
 
-/// Whether identifications that count are shorter said whole: those that a host counts for all its
-/// flows together may run ahead too far for few bits.
-#[derive(Clone, Copy, Debug, Default)]
-struct Thrift {
-    /// Octets that saying them whole would have saved.
-    saved: i16,
-    whole: bool,
-}
-
-/// Octets that have to be saved for either way: what it costs to say the other.
-const THRIFT: i16 = 48;
-
-impl Thrift {
-    /// Takes in what a packet's header has by low bits, and with the identification whole.
-    fn watch(&mut self, by_bits: usize, whole: usize) {
-        let saved = self.saved + by_bits as i16 - whole as i16;
-        self.saved = saved.clamp(-THRIFT, THRIFT);
-        if self.saved.abs() == THRIFT {
-            self.whole = self.saved > 0;
-        }
-    }
-}
-
 /// Packets after which it is said once more that options have come or gone: for whoever has lost
 /// all the first ones, as then each packet without is one that it can't read.
 const LIST_AGAIN: u16 = 8;
 
 /// How much oftener everything is said while nobody answers.
-const UNHEARD_HURRY: u32 = 4;
+const UNHEARD_HURRY: u32 = 2;
 
 /// The compressing end of one context.
 #[derive(Clone, Debug)]
@@ -76,6 +54,8 @@ pub(in super::super) struct Encoder {
     /// How identifications go, whatever they are said to do.
     order: Ids,
     thrift: Thrift,
+    /// The packet is an anchor.
+    anchor: bool,
     kinds: Kinds,
     /// The last step of the acknowledgement number, and how often in a row it was that.
     ack_step: (u32, u8),
@@ -108,6 +88,7 @@ impl Encoder {
             habit: IdHabit::default(),
             order: Ids::Random,
             thrift: Thrift::default(),
+            anchor: false,
             kinds: Kinds::default(),
             ack_step: (0, 0),
             calm: 0,
@@ -175,6 +156,7 @@ impl Encoder {
             Say::Whole => self.put_whole(cid, out),
             Say::Dynamic => self.put_dynamic(cid, out),
             Say::Changes => {
+                self.anchor = self.thrift.advance() && self.known.ids.counts();
                 if !self.put_compressed(bytes, cid, out) {
                     self.pace.fall_back(u32::from(self.known.msn));
                     self.put_dynamic(cid, out);
@@ -215,22 +197,22 @@ impl Encoder {
         };
     }
 
-    /// Whether identifications that count are said by low bits, or whole like those without order.
+    /// Which way identifications that count are said.
     fn choose_ids(&mut self) {
+        self.known.ids = self.order;
         if self.order.counts() {
             let needs = self.needs() & (say::SEQUENCE | say::ACK | say::WINDOW);
-            let octets = |formats| {
-                self.fitting(formats, needs, self.order)
+            let octets = |formats, reach| {
+                self.fitting(formats, needs, reach)
                     .map_or(common::OCTETS, Format::octets)
             };
-            let whole = octets(&RANDOM) + size_of::<u16>();
-            self.thrift.watch(octets(&SEQUENTIAL), whole);
+            let whole = octets(&RANDOM, 0) + size_of::<u16>();
+            let by_bits = [u16::MAX, REACH].map(|reach| octets(&SEQUENTIAL, reach));
+            self.thrift.watch([by_bits[0], by_bits[1], whole]);
+            if self.thrift.way() == Way::Whole {
+                self.known.ids = Ids::Random;
+            }
         }
-        self.known.ids = if self.order.counts() && self.thrift.whole {
-            Ids::Random
-        } else {
-            self.order
-        };
     }
 
     /// How acknowledgement numbers and congestion bits go.
@@ -308,7 +290,7 @@ impl Encoder {
         let Some(rsf) = self.known.header.rsf() else {
             return false;
         };
-        if !self.part_fits(Part::Msn, 4, self.known.ids) {
+        if !self.part_fits(Part::Msn, 4, 0) {
             return false;
         }
         let needs = self.needs() | if rsf != 0 { say::RSF } else { 0 };
@@ -317,7 +299,7 @@ impl Encoder {
         } else {
             &RANDOM
         };
-        match self.fitting(formats, needs, self.known.ids) {
+        match self.fitting(formats, needs, self.thrift.reach()) {
             Some(format) => self.put_format(format, needs, rsf, bytes, cid, out),
             None => self.put_common(needs, rsf, bytes, cid, out),
         }
@@ -331,12 +313,18 @@ impl Encoder {
         true
     }
 
-    /// The shortest format that says all that is needed, if identifications go like `ids`.
-    fn fitting(&self, formats: &'static [Format], needs: u8, ids: Ids) -> Option<&'static Format> {
+    /// The shortest format that says all that is needed; few bits of an identification to whoever
+    /// knows any of the last `reach` packets.
+    fn fitting(
+        &self,
+        formats: &'static [Format],
+        needs: u8,
+        reach: u16,
+    ) -> Option<&'static Format> {
         formats.iter().find(|format| {
             let mut parts = format.parts.iter();
             needs & !format.says == 0
-                && parts.all(|&(part, width)| self.part_fits(part, width, ids))
+                && parts.all(|&(part, width)| self.part_fits(part, width, reach))
         })
     }
 
@@ -353,7 +341,7 @@ impl Encoder {
         let mut need = |what: u8, changed: bool| needs |= if changed { what } else { 0 };
         need(
             say::COMMON,
-            !header.has(flag::ACK) || header.has(flag::URGENT),
+            self.anchor || !header.has(flag::ACK) || header.has(flag::URGENT),
         );
         for Sent { known, .. } in self.window.iter() {
             let before = &known.header;
@@ -399,8 +387,9 @@ impl Encoder {
             .all(|known| goes_irregular(index, item, known))
     }
 
-    /// Whether `width` bits say the field to whoever knows any packet of the window.
-    fn part_fits(&self, part: Part, width: u8, ids: Ids) -> bool {
+    /// Whether `width` bits say the field to whoever knows any packet of the window, or few bits of
+    /// an identification to whoever knows any of the last `reach`.
+    fn part_fits(&self, part: Part, width: u8, reach: u16) -> bool {
         let Known { header, .. } = &self.known;
         let all = |value: u32, back: i32, mask: u32, of: fn(&Sent) -> u32| {
             self.window
@@ -432,10 +421,13 @@ impl Encoder {
                 },
             ),
             Part::Id(back) => {
-                let offset = |known: &Known| u32::from(ids.offset(known.header.ip.id, known.msn));
-                let value = offset(&self.known);
-                self.window
-                    .all(|sent| fits(offset(&sent.known), value, width, back, 0xffff))
+                let offset = |known: &Known| self.order.offset(known.header.ip.id, known.msn);
+                let value = u32::from(offset(&self.known));
+                let last = self.known.msn;
+                self.window.all(|Sent { known, .. }| {
+                    let far = width <= FEW_BITS && last.wrapping_sub(known.msn) > reach;
+                    far || fits(u32::from(offset(known)), value, width, back, 0xffff)
+                })
             }
             Part::Window if width == 16 => true,
             Part::Window => all(u32::from(header.window), WINDOW_BACK, 0xffff, |sent| {
@@ -530,12 +522,15 @@ impl Encoder {
             ack_stride: differs(|a, b| a.ack_stride == b.ack_stride),
             window: needs & say::WINDOW != 0,
             id: ids.counts()
-                && (differs(|a, b| a.ids == b.ids) || !self.part_fits(Part::Id(3), 8, *ids)),
+                && (self.anchor
+                    || differs(|a, b| a.ids == b.ids)
+                    || !self.part_fits(Part::Id(3), 8, 0)),
             urgent: differs(|a, b| a.header.urgent == b.header.urgent),
-            dscp: differs(|a, b| {
-                a.header.ip.traffic_class & 0xfc == b.header.ip.traffic_class & 0xfc
-            }),
-            hop_limit: needs & say::HOP_LIMIT != 0,
+            dscp: self.anchor
+                || differs(|a, b| {
+                    a.header.ip.traffic_class & 0xfc == b.header.ip.traffic_class & 0xfc
+                }),
+            hop_limit: self.anchor || needs & say::HOP_LIMIT != 0,
             list: needs & say::LIST != 0,
         };
         cid.put(common::MARK, out);

@@ -3,6 +3,7 @@
 //! Other than the older profiles, this one numbers packets by itself (*master sequence number*) and
 //! has two sets of formats: one for packets whose identification counts, one for all others.
 
+mod anchors;
 mod chain;
 mod common;
 mod decode;
