@@ -133,7 +133,8 @@ impl Decoder {
                 let it = evidence(packet);
                 let enough = match round {
                     _ if !told => it.sum == Some(true),
-                    _ if last => trust.insists(it),
+                    // So much changes in TCP that the shorter check fits another flow's header.
+                    _ if last => matches!(it.check, Check::Crc7(_)) && trust.insists(it),
                     0 => trust.believes(it),
                     _ => it.sum == Some(true),
                 };
