@@ -217,6 +217,14 @@ const OTHERS: [(Recipe, u32); 31] = [
     (with_ids(Load::AcksStamps, Ids::Shared), 1118),
 ];
 
+/// The same of dialogues in which everything changes, and how much more they may take: congestion
+/// bits are said in packets that follow a change, lists once more behind it.
+const DIALOGUES: [(Recipe, u32, f64); 3] = [
+    (Recipe::new(Load::Dialogue, Carrier::V4), 1253, 0.6),
+    (Recipe::new(Load::Dialogue, Carrier::V6), 1251, 0.6),
+    (with_ids(Load::Dialogue, Ids::Shared), 1270, 0.9),
+];
+
 const fn with_ids(load: Load, ids: Ids) -> Recipe {
     Recipe {
         ids,
@@ -227,11 +235,12 @@ const fn with_ids(load: Load, ids: Ids) -> Recipe {
 #[test]
 fn headers_take_no_more_than_others() {
     let mut longer = Vec::new();
-    for (recipe, others) in OTHERS {
+    let rows = OTHERS.map(|(recipe, others)| (recipe, others, 0.3));
+    for (recipe, others, more) in rows.into_iter().chain(DIALOGUES) {
         let (ours, others) = (mean(recipe), f64::from(others) / 100.0);
         let row = format!("{}: {ours:.2}, others {others:.2}", recipe.name());
         println!("{row}");
-        if ours > others + 0.3 {
+        if ours > others + more {
             longer.push(row);
         }
     }

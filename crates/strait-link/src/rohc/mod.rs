@@ -49,7 +49,7 @@
 //! at both ends (a packet with a wrong one goes uncompressed).
 //!
 //! TCP's own header changes in more fields at once than the others, so a context that is behind
-//! stays behind. Its changes are repeated half as often again, everything is said oftener while
+//! stays behind. Changes that its checksum doesn't cover are said oftener, so is everything while
 //! nobody answers, and the transport checksum decides in every doubt. Of IPv4 identifications,
 //! which it doesn't cover, few bits may be said between *anchors*, and are believed only near one.
 //!

@@ -15,7 +15,7 @@ use super::formats::{
     SEQUENTIAL, WINDOW_BACK, say,
 };
 use super::header::{Header, flag};
-use super::options::{Kinds, Options, goes_irregular, put_irregular};
+use super::options::{Kinds, Options, Told, goes_irregular, put_irregular};
 use super::{Ids, Known, fits, low};
 
 /// What one sent packet told.
@@ -28,7 +28,7 @@ struct Sent {
 /// Equal steps of the acknowledgement number in a row after which it is taken for a multiple.
 const STRIDE_RUN: u8 = 3;
 /// Packets without a change after which congestion bits aren't said in every packet any more.
-const CALM: u8 = 64;
+const CALM: u8 = 16;
 
 /// Packets after which it is said once more that options have come or gone: for whoever has lost
 /// all the first ones, as then each packet without is one that it can't read.
@@ -44,10 +44,8 @@ pub(in super::super) struct Encoder {
     payload: u32,
     window: Window<Sent>,
     pace: Pace,
-    /// Packets in a row that say that options have come or gone.
-    list_repeats: u16,
-    /// Packets any of which is enough to read the next one's options.
-    option_repeats: u16,
+    /// Packets any of which is enough to read what the transport checksum covers.
+    covered_repeats: u16,
     /// The first packet with the options that the last one had, unless the other end has one.
     listed: Option<u16>,
     habit: IdHabit,
@@ -57,6 +55,8 @@ pub(in super::super) struct Encoder {
     /// The packet is an anchor.
     anchor: bool,
     kinds: Kinds,
+    /// The options that were said since the other end was told everything.
+    told: Told,
     /// The last step of the acknowledgement number, and how often in a row it was that.
     ack_step: (u32, u8),
     /// Packets since congestion bits changed.
@@ -72,8 +72,7 @@ impl Encoder {
             let repeats = settings.repeats.saturating_mul(halves) / 2;
             repeats.clamp(1, Settings::REPEATS_MAX)
         };
-        // More than elsewhere changes and isn't said again: a context that is behind stays so. And
-        // no checksum stands for the identification.
+        // No checksum stands for the hop limit and the code point, nor for the identification.
         let repeats = if header.ip.v6 { halves(3) } else { halves(4) };
         Self {
             known: Known::new(*header),
@@ -82,14 +81,14 @@ impl Encoder {
             pace: Pace::new(halves(2), 0)
                 .repeating(repeats)
                 .hurried(UNHEARD_HURRY),
-            list_repeats: u16::from(halves(2)),
-            option_repeats: u16::from(halves(3)),
+            covered_repeats: u16::from(halves(2)),
             listed: None,
             habit: IdHabit::default(),
             order: Ids::Random,
             thrift: Thrift::default(),
             anchor: false,
             kinds: Kinds::default(),
+            told: Told::default(),
             ack_step: (0, 0),
             calm: 0,
             fresh: true,
@@ -152,7 +151,16 @@ impl Encoder {
         }
         self.known.header = header;
         self.choose_ids();
-        match self.pace.advance(settings) {
+        let say = match self.pace.advance(settings) {
+            // No compressed header says such flags, and what follows says its own.
+            Say::Changes if header.rsf().is_none() => Say::Dynamic,
+            say => say,
+        };
+        if say != Say::Changes {
+            // Whoever needs it may not know the options that this packet hasn't.
+            self.told = Told::default();
+        }
+        match say {
             Say::Whole => self.put_whole(cid, out),
             Say::Dynamic => self.put_dynamic(cid, out),
             Say::Changes => {
@@ -163,6 +171,7 @@ impl Encoder {
                 }
             }
         }
+        self.told.learn(&self.known.header.options);
         let sent = Sent {
             known: self.known,
             payload: self.payload,
@@ -343,26 +352,35 @@ impl Encoder {
             say::COMMON,
             self.anchor || !header.has(flag::ACK) || header.has(flag::URGENT),
         );
-        for Sent { known, .. } in self.window.iter() {
+        for Sent { known, .. } in self.covered() {
             let before = &known.header;
             need(say::SEQUENCE, before.sequence != header.sequence);
             need(say::ACK, before.acknowledgement != header.acknowledgement);
             need(say::WINDOW, before.window != header.window);
-            need(say::HOP_LIMIT, before.ip.hop_limit != header.ip.hop_limit);
+            // Who doesn't know it reads a checksum from other octets.
             need(say::ECN_USED, known.ecn_used != *ecn_used);
-            let dscp = |header: &Header| header.ip.traffic_class & 0xfc;
             let others = |header: &Header| {
                 let flags = header.flags & (flag::ACK | flag::URGENT);
-                (dscp(header), header.ip.dont_fragment, header.urgent, flags)
+                (header.urgent, flags)
             };
             need(
                 say::COMMON,
-                others(before) != others(header)
-                    || known.ids != *ids
-                    || known.ack_stride != *ack_stride,
+                others(before) != others(header) || known.ack_stride != *ack_stride,
             );
         }
-        let mut recent = self.recent(self.list_repeats);
+        for Sent { known, .. } in self.window.iter() {
+            let before = &known.header;
+            need(say::HOP_LIMIT, before.ip.hop_limit != header.ip.hop_limit);
+            let others = |header: &Header| {
+                let dscp = header.ip.traffic_class & 0xfc;
+                (dscp, header.ip.dont_fragment)
+            };
+            need(
+                say::COMMON,
+                others(before) != others(header) || known.ids != *ids,
+            );
+        }
+        let mut recent = self.options();
         let same = recent.all(|before| before.same_order(&header.options));
         let again = Some(self.known.msn.wrapping_sub(LIST_AGAIN));
         need(say::LIST, !same || self.listed == again);
@@ -374,17 +392,28 @@ impl Encoder {
         needs
     }
 
-    /// The options of the last `packets` packets that the other end may know.
-    fn recent(&self, packets: u16) -> impl Iterator<Item = &Options> + Clone {
+    /// Those of the last `packets` packets that the other end may know.
+    fn recent(&self, packets: u16) -> impl Iterator<Item = &Sent> + Clone {
         let last = self.known.msn;
         let recent = move |sent: &&Sent| last.wrapping_sub(sent.known.msn) <= packets;
-        let sent = self.window.iter().filter(recent);
-        sent.map(|sent| &sent.known.header.options)
+        self.window.iter().filter(recent)
+    }
+
+    /// The packets any of which is enough to read what the transport checksum covers.
+    fn covered(&self) -> impl Iterator<Item = &Sent> + Clone {
+        self.recent(self.covered_repeats)
+    }
+
+    /// Their options.
+    fn options(&self) -> impl Iterator<Item = &Options> + Clone {
+        self.covered().map(|sent| &sent.known.header.options)
     }
 
     fn goes_irregular(&self, index: u8, item: &[u8]) -> bool {
-        self.recent(self.list_repeats)
-            .all(|known| goes_irregular(index, item, known))
+        u16::from(self.told.known(index, item)) >= self.covered_repeats
+            || self
+                .options()
+                .all(|known| goes_irregular(index, item, known))
     }
 
     /// Whether `width` bits say the field to whoever knows any packet of the window, or few bits of
@@ -392,12 +421,13 @@ impl Encoder {
     fn part_fits(&self, part: Part, width: u8, reach: u16) -> bool {
         let Known { header, .. } = &self.known;
         let all = |value: u32, back: i32, mask: u32, of: fn(&Sent) -> u32| {
-            self.window
+            self.covered()
                 .all(|sent| fits(of(sent), value, width, back, mask))
         };
         match part {
-            Part::Msn => all(u32::from(self.known.msn), MSN_BACK, 0xffff, |sent| {
-                u32::from(sent.known.msn)
+            Part::Msn => self.window.all(|sent| {
+                let (before, msn) = (u32::from(sent.known.msn), u32::from(self.known.msn));
+                fits(before, msn, width, MSN_BACK, 0xffff)
             }),
             Part::Sequence(back) => all(header.sequence, back, u32::MAX, |sent| {
                 sent.known.header.sequence
@@ -423,22 +453,19 @@ impl Encoder {
             Part::Id(back) => {
                 let offset = |known: &Known| self.order.offset(known.header.ip.id, known.msn);
                 let value = u32::from(offset(&self.known));
-                let last = self.known.msn;
-                self.window.all(|Sent { known, .. }| {
-                    let far = width <= FEW_BITS && last.wrapping_sub(known.msn) > reach;
-                    far || fits(u32::from(offset(known)), value, width, back, 0xffff)
-                })
+                let reach = if width <= FEW_BITS { reach } else { u16::MAX };
+                self.recent(reach)
+                    .all(|sent| fits(u32::from(offset(&sent.known)), value, width, back, 0xffff))
             }
             Part::Window if width == 16 => true,
             Part::Window => all(u32::from(header.window), WINDOW_BACK, 0xffff, |sent| {
                 u32::from(sent.known.header.window)
             }),
-            Part::HopLimit => all(
-                u32::from(header.ip.hop_limit),
-                HOP_LIMIT_BACK,
-                0xff,
-                |sent| u32::from(sent.known.header.ip.hop_limit),
-            ),
+            Part::HopLimit => self.window.all(|sent| {
+                let hops = |header: &Header| u32::from(header.ip.hop_limit);
+                let (before, hops) = (hops(&sent.known.header), hops(header));
+                fits(before, hops, width, HOP_LIMIT_BACK, 0xff)
+            }),
             Part::Mark(_)
             | Part::Push
             | Part::Check
@@ -457,7 +484,7 @@ impl Encoder {
         of: impl Fn(&Sent) -> (u32, u32),
     ) -> bool {
         stride != 0
-            && self.window.all(|sent| {
+            && self.covered().all(|sent| {
                 let (before, before_stride) = of(sent);
                 before_stride == stride
                     && before % stride == value % stride
@@ -511,11 +538,8 @@ impl Encoder {
         let differs = |same: fn(&Known, &Known) -> bool| {
             !self.window.all(|sent| same(&sent.known, &self.known))
         };
-        let sequences = self.window.iter().map(|sent| sent.known.header.sequence);
-        let acks = self
-            .window
-            .iter()
-            .map(|sent| sent.known.header.acknowledgement);
+        let sequences = self.covered().map(|sent| sent.known.header.sequence);
+        let acks = self.covered().map(|sent| sent.known.header.acknowledgement);
         let present = Presence {
             sequence: indicator(header.sequence, &sequences),
             ack: indicator(header.acknowledgement, &acks),
@@ -555,10 +579,12 @@ impl Encoder {
             out.push(header.congestion());
         }
         out.extend_from_slice(&header.checksum.to_be_bytes());
-        let known = self.recent(self.option_repeats);
+        let known = self.options();
         for (index, item) in header.options.items() {
             if !list || self.goes_irregular(index, item) {
-                put_irregular(index, item, header.acknowledgement, known.clone(), out);
+                let same = u16::from(self.told.same(index, item)) >= self.covered_repeats;
+                let ack = header.acknowledgement;
+                put_irregular(index, item, ack, known.clone(), same, out);
             }
         }
     }

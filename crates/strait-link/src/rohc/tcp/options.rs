@@ -331,6 +331,55 @@ impl Table {
     }
 }
 
+/// What a compressor has said of each index: a decompressor keeps it while the option is away.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told {
+    items: [Bytes; 16],
+    /// Packets in a row that had these very octets, and those that had the same kind and length.
+    same: [u8; 16],
+    alike: [u8; 16],
+}
+
+impl Told {
+    /// Takes note of the options that a packet says.
+    pub(super) fn learn(&mut self, options: &Options) {
+        for (index, bytes) in options.items() {
+            let at = usize::from(index);
+            let Some(item) = Bytes::of(&[bytes]) else {
+                continue;
+            };
+            let count = |packets: u8, goes_on| {
+                if goes_on {
+                    packets.saturating_add(1)
+                } else {
+                    1
+                }
+            };
+            let before = core::mem::replace(&mut self.items[at], item);
+            self.same[at] = count(self.same[at], before.bytes() == bytes);
+            self.alike[at] = count(self.alike[at], before.bytes().get(..2) == bytes.get(..2));
+        }
+    }
+
+    /// Packets that had this option as it is now.
+    pub(super) fn same(&self, index: u8, bytes: &[u8]) -> u8 {
+        let at = usize::from(index);
+        let same = self.items[at].bytes() == bytes;
+        if same { self.same[at] } else { 0 }
+    }
+
+    /// Packets after which the irregular chain can say the option.
+    pub(super) fn known(&self, index: u8, bytes: &[u8]) -> u8 {
+        let at = usize::from(index);
+        match index {
+            // It is counted from those of the last packets.
+            index::TIMESTAMPS => 0,
+            index::GENERIC.. if self.items[at].bytes().get(..2) == bytes.get(..2) => self.alike[at],
+            _ => self.same(index, bytes),
+        }
+    }
+}
+
 /// The kinds that a compressor has given indices from 7 on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kinds {
@@ -410,15 +459,16 @@ pub(super) fn goes_irregular(index: u8, bytes: &[u8], known: &Options) -> bool {
 }
 
 /// Appends an item as irregular chains have it, for whoever knows the same index of any of
-/// `known`.
+/// `known`, or knows it to be the `same`.
 pub(super) fn put_irregular<'a>(
     index: u8,
     bytes: &[u8],
     ack: u32,
-    known: impl Iterator<Item = &'a Options> + Clone,
+    mut known: impl Iterator<Item = &'a Options> + Clone,
+    same: bool,
     out: &mut Vec<u8>,
 ) {
-    let mut found = known.filter_map(|options| options.find(index));
+    let mut found = known.clone().filter_map(|options| options.find(index));
     match index {
         index::NOP | index::END | index::SEGMENT_SIZE | index::WINDOW_SCALE => {}
         index::SACK_PERMITTED => {}
@@ -437,7 +487,7 @@ pub(super) fn put_irregular<'a>(
             out.push(0);
         }
         index::SACK => put_sack(bytes, ack, out),
-        _ if found.all(|known| known == bytes) => out.push(UNCHANGED),
+        _ if same || known.all(|known| known.find(index) == Some(bytes)) => out.push(UNCHANGED),
         _ => {
             out.push(CHANGED);
             out.extend_from_slice(&bytes[2..]);
