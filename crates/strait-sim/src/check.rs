@@ -370,6 +370,7 @@ impl Book<'_> {
                     Some(sent) => sent.uses -= 1,
                     None if unfinished.get(&node).is_some_and(|count| *count > 0) => {
                         *unfinished.entry(node).or_default() -= 1;
+                        arrived.entry(node).or_default().1 += 1;
                     }
                     None if resent.get(&node).is_some_and(|count| *count > 0) => {
                         *resent.entry(node).or_default() -= 1;
