@@ -5,7 +5,7 @@
 //! that a rule leads to. What the node hands back, and what the host says itself, goes by the main
 //! table as ever. Nobody has to be told of a change: the table is read again when it changes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -15,7 +15,7 @@ use strait_core::time::{Duration, Instant};
 use strait_node::NodeConfig;
 
 use crate::error::Error;
-use crate::netlink::{Netlink, RouteEvents};
+use crate::netlink::{MAIN, Netlink, RouteEvents};
 use crate::service::{Service, View};
 
 /// Our routing table, and the places of its rules before the main table's (32766).
@@ -56,16 +56,15 @@ impl KernelRoutes {
     /// # Errors
     /// The kernel's: it may have no rules.
     pub(crate) fn open(config: &NodeConfig) -> Result<Self, Error> {
-        let events = RouteEvents::open()?;
         let mut netlink = Netlink::open()?;
         let interface = config.host.interface.clone();
         for ipv4 in [true, false] {
             clear_leftovers(&mut netlink, ipv4)?;
-            netlink.add_rule(ipv4, HANDED_BACK, &interface, false, None)?;
-            netlink.add_rule(ipv4, FORWARDED, "lo", true, Some(TABLE))?;
         }
+        put_rules(&mut netlink, &interface)?;
         Ok(Self {
-            events,
+            // The table and the rules are looked at afterwards.
+            events: RouteEvents::open()?,
             netlink,
             interface,
             neighbours: neighbours(config),
@@ -76,13 +75,20 @@ impl KernelRoutes {
         })
     }
 
-    /// Reads the table, and takes note of what is new.
+    /// Reads the table, takes note of what is new, and puts again what of ours is gone.
     fn read(&mut self, now: Instant) -> Result<(), Error> {
         let own = self.netlink.link(&self.interface)?.index;
         let mut found = BTreeMap::new();
-        for route in self.netlink.routes()? {
+        let mut ours = BTreeSet::new();
+        for (table, route) in self.netlink.all_routes()? {
             let on_link = matches!(route.prefix, IpAddr::V6(at) if at.is_unicast_link_local());
             if route.link == Some(own) || on_link {
+                if table == TABLE {
+                    ours.insert((route.prefix, route.length));
+                }
+                continue;
+            }
+            if table != MAIN {
                 continue;
             }
             let by = |gateway| self.neighbours.iter().find(|(at, _)| Some(*at) == gateway);
@@ -91,18 +97,37 @@ impl KernelRoutes {
             found.entry((route.prefix, route.length)).or_insert(way);
         }
         self.hold(now, &mut found);
-        let before = std::mem::take(&mut self.known);
-        for ((prefix, length), way) in &before {
-            if found.get(&(*prefix, *length)) != Some(way) {
-                self.set(own, *prefix, *length, *way, false)?;
-            }
+        self.tell(found);
+        self.put(own, &ours)
+    }
+
+    /// Tells the node what lies elsewhere than before.
+    fn tell(&mut self, found: BTreeMap<(IpAddr, u8), Way>) {
+        let before = std::mem::replace(&mut self.known, found);
+        let known = &self.known;
+        let gone = before.iter().filter(|(at, way)| known.get(at) != Some(way));
+        let new = known.iter().filter(|(at, way)| before.get(at) != Some(way));
+        let gone = gone.map(|(&(prefix, length), _)| RouteChange::Remove { prefix, length });
+        let new = new.map(|(&(prefix, length), &(port, via))| RouteChange::Add {
+            prefix,
+            length,
+            port,
+            via,
+        });
+        self.changes.extend(gone.chain(new));
+    }
+
+    /// Makes the kernel give the node what lies behind neighbours, where of all that only `there`
+    /// is left: routes go with an interface, and rules with whoever takes them for leftovers.
+    fn put(&mut self, own: u32, there: &BTreeSet<(IpAddr, u8)>) -> Result<(), Error> {
+        put_rules(&mut self.netlink, &self.interface)?;
+        let wanted = self.known.iter().filter(|(_, way)| **way != HOST);
+        let wanted: BTreeSet<(IpAddr, u8)> = wanted.map(|(at, _)| *at).collect();
+        for (prefix, length) in there.symmetric_difference(&wanted) {
+            let wanted = wanted.contains(&(*prefix, *length));
+            self.netlink
+                .set_table_route(TABLE, *prefix, *length, own, wanted)?;
         }
-        for ((prefix, length), way) in &found {
-            if before.get(&(*prefix, *length)) != Some(way) {
-                self.set(own, *prefix, *length, *way, true)?;
-            }
-        }
-        self.known = found;
         Ok(())
     }
 
@@ -123,33 +148,15 @@ impl KernelRoutes {
         let ends = self.lost.values().map(|since| *since + HOLD);
         self.due = ends.filter(|end| now < *end).min();
     }
+}
 
-    /// A prefix lies where it didn't, or not any more where it did: tells the node, and the kernel
-    /// what to give it.
-    fn set(
-        &mut self,
-        own: u32,
-        prefix: IpAddr,
-        length: u8,
-        (port, via): Way,
-        there: bool,
-    ) -> Result<(), Error> {
-        self.changes.push_back(if there {
-            RouteChange::Add {
-                prefix,
-                length,
-                port,
-                via,
-            }
-        } else {
-            RouteChange::Remove { prefix, length }
-        });
-        if (port, via) == HOST {
-            return Ok(());
-        }
-        self.netlink
-            .set_table_route(TABLE, prefix, length, own, there)
+/// Puts the rules that lead to our table, where they aren't.
+fn put_rules(netlink: &mut Netlink, interface: &str) -> Result<(), Error> {
+    for ipv4 in [true, false] {
+        netlink.add_rule(ipv4, HANDED_BACK, interface, false, None)?;
+        netlink.add_rule(ipv4, FORWARDED, "lo", true, Some(TABLE))?;
     }
+    Ok(())
 }
 
 /// Removes rules of gateways that were killed: their interfaces are gone. The other kind of rule is
@@ -284,6 +291,81 @@ mod tests {
         assert_eq!(left(), [[""; 0]; 2]);
         drop((other, third));
         assert_eq!(left(), [[""; 0]; 2]);
+    }
+
+    #[test]
+    fn what_somebody_took_is_put_again() {
+        if !nix::unistd::Uid::effective().is_root() {
+            eprintln!("kernel routes: skipped, this needs root");
+            return;
+        }
+        let namespace = Namespace::create("gateway").unwrap();
+        let other = Namespace::create("other").unwrap();
+        namespace.connect("wlan0", &other, "wlan0").unwrap();
+        namespace
+            .add_address("wlan0", ip("10.255.0.1"), 24)
+            .unwrap();
+        let config = TunConfig {
+            interface: "strait0".into(),
+            addresses: Vec::new(),
+            routes: Vec::new(),
+            mtu: 1400,
+        };
+        let open = || {
+            let mut tun = TunPort::new(config.clone());
+            tun.open(Instant::ZERO).unwrap();
+            tun
+        };
+        let tun = namespace.enter(open).unwrap();
+        let node: NodeConfig = config_text::parse("a.toml", NODE).unwrap();
+        let routes = namespace.enter(|| KernelRoutes::open(&node)).unwrap();
+        let mut routes = routes.unwrap();
+        namespace
+            .add_route(ip("10.2.0.0"), 16, ip("10.255.0.2"))
+            .unwrap();
+        assert_eq!(changes(&mut routes).len(), 2);
+        let mut netlink = namespace.netlink().unwrap();
+        let mut there = || {
+            let own = netlink.link("strait0").unwrap().index;
+            let all = netlink.all_routes().unwrap().into_iter();
+            let ours = all.filter(|(table, route)| *table == TABLE && route.link == Some(own));
+            ours.map(|(_, route)| route.prefix).collect::<Vec<_>>()
+        };
+        assert_eq!(there(), [ip("10.2.0.0")]);
+
+        // The interface comes back as another one. The node's routes are as they were.
+        drop(tun);
+        assert!(routes.read(Instant::ZERO).is_err());
+        let _tun = namespace.enter(open).unwrap();
+        assert!(there().is_empty());
+        assert_eq!(
+            (changes(&mut routes), there()),
+            (vec![], vec![ip("10.2.0.0")])
+        );
+
+        // Somebody takes a rule or a route, and it is heard of.
+        routes.events.drain();
+        let mut netlink = namespace.netlink().unwrap();
+        let own = netlink.link("strait0").unwrap().index;
+        netlink
+            .set_table_route(TABLE, ip("10.2.0.0"), 16, own, false)
+            .unwrap();
+        assert!(routes.events.drain());
+        assert_eq!(
+            (changes(&mut routes), there()),
+            (vec![], vec![ip("10.2.0.0")])
+        );
+        for (place, interface, any_but, table) in [
+            (HANDED_BACK, "strait0", false, None),
+            (FORWARDED, "lo", true, Some(TABLE)),
+        ] {
+            routes.events.drain();
+            let mut take = || netlink.delete_rule(true, place, interface, any_but, table);
+            take().unwrap();
+            assert!(routes.events.drain());
+            assert_eq!(changes(&mut routes), []);
+            take().unwrap();
+        }
     }
 
     #[test]

@@ -61,6 +61,9 @@ pub struct Route {
     pub link: Option<u32>,
 }
 
+/// The number of the main routing table.
+pub const MAIN: u32 = RouteHeader::RT_TABLE_MAIN as u32;
+
 /// A conversation with the kernel about one network namespace: that of the thread that opened
 /// it, wherever it is used later.
 pub struct Netlink {
@@ -367,6 +370,16 @@ impl Netlink {
     /// # Errors
     /// The kernel's.
     pub fn routes(&mut self) -> Result<Vec<Route>, Error> {
+        let mut routes = self.all_routes()?;
+        routes.retain(|(table, _)| *table == MAIN);
+        Ok(routes.into_iter().map(|(_, route)| route).collect())
+    }
+
+    /// The unicast routes of all tables, both families, each with its table's number.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn all_routes(&mut self) -> Result<Vec<(u32, Route)>, Error> {
         let mut routes = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let mut request = RouteMessage::default();
@@ -506,12 +519,12 @@ impl Netlink {
     }
 }
 
-/// Hears of changes of routes and interfaces in the calling thread's namespace.
+/// Hears of changes of routes, rules and interfaces in the calling thread's namespace.
 pub struct RouteEvents(Socket);
 
 impl RouteEvents {
-    /// Groups of `rtnetlink`: interfaces, routes of IPv4, routes of IPv6.
-    const GROUPS: [u32; 3] = [1, 7, 11];
+    /// Groups of `rtnetlink`: interfaces, routes and rules of IPv4, routes and rules of IPv6.
+    const GROUPS: [u32; 5] = [1, 7, 8, 11, 19];
 
     /// Begins to listen.
     ///
@@ -560,7 +573,6 @@ fn rule_message(
     any_but: bool,
     table: Option<u32>,
 ) -> RuleMessage {
-    const MAIN: u32 = RouteHeader::RT_TABLE_MAIN as u32;
     let mut message = RuleMessage::default();
     message.header.family = rule_family(ipv4);
     message.header.action = RuleAction::ToTable;
@@ -691,11 +703,12 @@ fn read_address(message: &AddressMessage) -> Option<Address> {
     })
 }
 
-fn read_route(message: &RouteMessage) -> Option<Route> {
+fn read_route(message: &RouteMessage) -> Option<(u32, Route)> {
     let header = &message.header;
-    if header.table != RouteHeader::RT_TABLE_MAIN || header.kind != RouteType::Unicast {
+    if header.kind != RouteType::Unicast {
         return None;
     }
+    let mut table = header.table.into();
     let mut route = Route {
         prefix: match header.address_family {
             AddressFamily::Inet => Ipv4Addr::UNSPECIFIED.into(),
@@ -711,10 +724,11 @@ fn read_route(message: &RouteMessage) -> Option<Route> {
             RouteAttribute::Destination(address) => route.prefix = read_ip(address)?,
             RouteAttribute::Gateway(address) => route.gateway = read_ip(address),
             RouteAttribute::Oif(index) => route.link = Some(*index),
+            RouteAttribute::Table(number) => table = *number,
             _ => {}
         }
     }
-    Some(route)
+    Some((table, route))
 }
 
 fn read_ip(address: &RouteAddress) -> Option<IpAddr> {
