@@ -132,6 +132,17 @@ impl Logs {
         (logs, LogsEnd { clock, lines })
     }
 
+    /// Writes a line of no kind.
+    pub fn say(&self, line: &str) {
+        self.put(format!("{line}\n").into_bytes());
+    }
+
+    fn put(&self, text: Vec<u8>) {
+        if let Err(TrySendError::Full(_)) = self.lines.try_send(Line::Text(text)) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Whether a message of a kind may be said now; see [`Limits::allows`].
     pub fn allows(&self, kind: &str, name: impl FnOnce() -> String) -> bool {
         let now = self.clock.now();
@@ -146,9 +157,7 @@ impl Logs {
 
 impl Write for Logs {
     fn write(&mut self, octets: &[u8]) -> std::io::Result<usize> {
-        if let Err(TrySendError::Full(_)) = self.lines.try_send(Line::Text(octets.into())) {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-        }
+        self.put(octets.into());
         Ok(octets.len())
     }
 

@@ -26,7 +26,7 @@ impl std::error::Error for BadInput {}
 
 /// Tells the user what went wrong and gives the exit status for it.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    eprintln!("strait: {error:#}");
+    crate::output::say(&format!("strait: {error:#}"));
     let wrong_input =
         error.is::<ConfigError>() || error.is::<InvalidConfig>() || error.is::<BadInput>();
     ExitCode::from(if wrong_input { BAD_INPUT } else { CANNOT_RUN })

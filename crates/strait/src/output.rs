@@ -1,8 +1,10 @@
 //! What goes to stdout and stderr.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Debug;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use strait_live::logs::{Logs, LogsEnd};
@@ -16,8 +18,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::exit;
 
+/// The one who writes to stderr, once there is one.
+static LOGS: OnceLock<Logs> = OnceLock::new();
+
 /// Sends logs to stderr: operators' matters always, more on request. They are written when the end
-/// goes.
+/// goes. What a panic says goes the same way.
 pub(crate) fn log(verbose: u8) -> LogsEnd {
     let most = match verbose {
         0 => LevelFilter::WARN,
@@ -26,13 +31,28 @@ pub(crate) fn log(verbose: u8) -> LogsEnd {
         _ => LevelFilter::TRACE,
     };
     let (logs, end) = Logs::begin(std::io::stderr());
-    let writer = logs.clone();
+    let writer = LOGS.get_or_init(|| logs.clone()).clone();
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(move || writer.clone())
         .with_ansi(std::io::stderr().is_terminal())
         .with_filter(Limited { most, logs });
     tracing_subscriber::registry().with(layer).init();
+    std::panic::set_hook(Box::new(|panic| {
+        let calls = Backtrace::capture();
+        say(&match calls.status() {
+            BacktraceStatus::Captured => format!("{panic}\n{calls}"),
+            _ => panic.to_string(),
+        });
+    }));
     end
+}
+
+/// Writes a line to stderr without waiting for somebody to read it.
+pub(crate) fn say(line: &str) {
+    match LOGS.get() {
+        Some(logs) => logs.say(line),
+        None => eprintln!("{line}"),
+    }
 }
 
 /// What is written: up to a level, and of each kind no more than anybody reads. Who asks for each

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::MetadataExt;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
+use std::time::Duration;
 
 const STRAIT: &str = env!("CARGO_BIN_EXE_strait");
 
@@ -150,4 +152,69 @@ fn a_port_of_ip_packets_says_what_it_needs() {
     let expected = "cannot send IP packets of protocol 253 from 127.0.0.1: Operation not \
                     permitted (this needs CAP_NET_RAW";
     assert!(told.contains(expected), "{told}");
+}
+
+/// A pipe that takes no octet more, and its reader, who doesn't read.
+fn full_pipe() -> (std::io::PipeReader, Stdio) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    // Opened anew, only this writer never waits.
+    let again = format!("/proc/self/fd/{}", writer.as_raw_fd());
+    let never_waits = 0o4000;
+    let mut filler = fs::OpenOptions::new()
+        .write(true)
+        .custom_flags(never_waits)
+        .open(again)
+        .unwrap();
+    while filler.write(&[b'x'; 4096]).is_ok() {}
+    while filler.write(b"x").is_ok() {}
+    (reader, writer.into())
+}
+
+/// Waits for the end of a process, not for ever.
+fn ends(child: &mut Child) -> Option<ExitStatus> {
+    (0..100).find_map(|_| {
+        thread::sleep(Duration::from_millis(100));
+        child.try_wait().unwrap()
+    })
+}
+
+#[test]
+fn nobody_reads_stderr_and_a_gateway_starts_and_ends() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("run: skipped, this needs root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (file, socket) = (folder.path().join("a.toml"), folder.path().join("sock"));
+    let node = "name = \"a\"\nhost = {}\n[[port]]\nname = \"p\"\nkind = \"udp\"\n\
+                local = \"0.0.0.0:7000\"\n[[port.neighbours]]\nname = \"b\"\n\
+                address = \"10.0.0.2:7000\"\n";
+    fs::write(&file, node).unwrap();
+    let start = |file: &Path, stderr: Stdio| {
+        let mut command = Command::new("unshare");
+        command.args(["--net", STRAIT, "run"]).arg(file);
+        command.arg("--status").arg(&socket);
+        Running(command.stderr(stderr).spawn().unwrap())
+    };
+
+    let (_reader, stderr) = full_pipe();
+    let mut running = start(&file, stderr);
+    let answers = || {
+        let mut status = Command::new(STRAIT);
+        let output = status.arg("status").arg(&socket).output().unwrap();
+        output.status.success()
+    };
+    let waited = (0..100).find(|_| {
+        thread::sleep(Duration::from_millis(100));
+        answers()
+    });
+    assert!(waited.is_some(), "it serves");
+    let id = running.0.id().to_string();
+    assert!(Command::new("kill").arg(&id).status().unwrap().success());
+    assert!(ends(&mut running.0).unwrap().success());
+
+    // Nor does what keeps it from a start.
+    let (_reader, stderr) = full_pipe();
+    let mut running = start(&folder.path().join("absent.toml"), stderr);
+    assert_eq!(ends(&mut running.0).unwrap().code(), Some(2));
 }

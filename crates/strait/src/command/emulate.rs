@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         EmulateError::Host(error) => anyhow::Error::new(error),
     })?;
     let _signals = emulator.stop_on_signals()?;
-    eprintln!("{}", emulator.ready_line());
+    crate::output::say(&emulator.ready_line());
     let ended = emulator.run();
     let report = emulator.report();
     let json = report.to_json() + "\n";

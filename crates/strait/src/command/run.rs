@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             StartError::Config(error) => anyhow::Error::new(error),
             StartError::Host(error) => anyhow::Error::new(error),
         })?;
-    eprintln!("{}", gateway.ready_line());
+    crate::output::say(gateway.ready_line());
     gateway.run()?;
     Ok(ExitCode::SUCCESS)
 }
