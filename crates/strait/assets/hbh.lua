@@ -78,7 +78,7 @@ local function way_of(pinfo)
     local interface = interface_id()
     local key = string.format("%s %s:%d %s:%d", interface and interface.value or 0,
         tostring(pinfo.src), pinfo.src_port, tostring(pinfo.dst), pinfo.dst_port)
-    ways[key] = ways[key] or { lives = {}, unknown = { sent = {} } }
+    ways[key] = ways[key] or { lives = {}, begun = {}, unknown = { sent = {} } }
     return ways[key]
 end
 
@@ -106,6 +106,39 @@ local function note_hello(way, bytes)
     way.published = bytes:get_index(1) == PUBLISHED
 end
 
+-- By the highest octet of an entry, which no two share, where it stands.
+local function places(kind)
+    local by_top, bits = {}, kind == CRC16 and 8 or 24
+    for octet = 0, 255 do by_top[rshift(kind.entries[octet], bits)] = octet end
+    return by_top
+end
+local PLACES = { [2] = places(CRC16), [4] = places(CRC32) }
+
+-- What a frame's check began with, from what it came to: the incarnations that it covers, whoever
+-- they are, leave the same for all frames between them.
+local function beginning(bytes, octets)
+    local kind, by_top = octets == 2 and CRC16 or CRC32, PLACES[octets]
+    local sum = bxor(sent_check(bytes, octets), kind.ones)
+    for at = bytes:len() - octets - 1, 0, -1 do
+        local place = by_top[rshift(sum, octets * 8 - 8)]
+        sum = bxor(sum, kind.entries[place])
+        sum = sum * 256 + bxor(place, bytes:get_index(at))
+    end
+    return sum
+end
+
+-- The octets of checks where no hello tells them: two frames in a row that agree on what was before
+-- them, or 32 bits, the usual ones.
+local function without_hello(way, bytes)
+    for _, octets in ipairs({ 4, 2 }) do
+        local sum = bytes:len() > octets and beginning(bytes, octets)
+        if sum and way.begun[octets] == sum then way.octets = octets end
+        way.begun[octets] = sum
+        if way.octets then return way.octets end
+    end
+    return 4
+end
+
 -- Finds the octets of a frame's check, whether it is right, and the link that it tells of; nothing
 -- of the latter two where the incarnations that it covers aren't known.
 local function judge_frame(bytes, way, is_hello)
@@ -125,7 +158,7 @@ local function judge_frame(bytes, way, is_hello)
         end
         return usual, ok
     end
-    usual = usual or 2
+    usual = usual or without_hello(way, bytes)
     local tried = false
     for _, own in ipairs(way.lives) do
         for _, other in ipairs(partners[own] or {}) do

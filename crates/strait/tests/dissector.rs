@@ -7,7 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use strait_wire::hbh::{Ack, Content, Map, Session};
 use strait_wire::pcapng::{self, Block, Reader, linktype};
+use strait_wire::segment::SegmentCheck;
 
 const STRAIT: &str = env!("CARGO_BIN_EXE_strait");
 const SEGMENTS: &str = include_str!("../../../vectors/link/segments.txt");
@@ -506,6 +508,49 @@ fn reliable_hops_are_read_as_the_simulator_sends_them() {
     let rows = fields(folder.path(), &path, &["strait_hbh.check_ok"], &[]);
     assert!(rows[..=before].iter().all(|row| row[0] == "1"));
     assert!(rows[before + 1..].iter().all(|row| row[0] != "1"));
+}
+
+/// A capture that begins later has no hello, which tells the octets of checks.
+#[test]
+fn checks_of_reliable_hops_are_found_without_hellos() {
+    if !has_tshark("the dissector") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let names = Session {
+        sender: 0x1234_5678,
+        receiver: 0x9abc_def0,
+    };
+    let frame = |check: SegmentCheck, next: u16| {
+        let ack = Ack {
+            next,
+            newest: next,
+            map: Map::new(0),
+            prompt: false,
+        };
+        let content = Content {
+            ack: Some(ack),
+            ..Content::default()
+        };
+        let mut out = Vec::new();
+        content.emit(check, names, &mut out);
+        out
+    };
+    for (check, octets) in [(SegmentCheck::Long, 4), (SegmentCheck::Short, 2)] {
+        let path = folder.path().join("late.pcapng");
+        let frames: Vec<Vec<u8>> = (700..720).map(|next| frame(check, next)).collect();
+        capture(&path, linktype::USER3, &frames);
+        let rows = fields(folder.path(), &path, &["strait_hbh.check"], &[]);
+        let right = rows.iter().zip(&frames).map(|(row, frame)| {
+            let told = u32::from_str_radix(row[0].trim_start_matches("0x"), 16).unwrap();
+            let mut sent = [0; 4];
+            sent[..octets].copy_from_slice(&frame[frame.len() - octets..]);
+            told == u32::from_le_bytes(sent)
+        });
+        // The first of 16 bits has none beside it that would tell.
+        let known = if octets == 4 { 0 } else { 1 };
+        assert!(right.skip(known).all(|right| right), "{octets}: {rows:?}");
+    }
 }
 
 /// Numbers are a link's: two neighbours of one port have the same, for packets of their own.
