@@ -14,6 +14,7 @@ use strait_core::time::Instant;
 use strait_world::report::StationReport;
 
 use crate::gateway_flows::{FlowRow, PortFlows};
+use crate::node_loop::Recorder;
 use crate::service::{JournalStatus, PortStatus, Timers, View};
 use crate::status::{Content, Format};
 
@@ -238,7 +239,7 @@ impl GatewayStatus {
             classes: stats.classes.iter().map(Class::new).collect(),
             flows: flows.collect(),
             timers: Late::new(view.timers),
-            journal: view.journal.cloned(),
+            journal: view.recorder.and_then(Recorder::status),
         }
     }
 }
@@ -360,6 +361,7 @@ mod tests {
     use super::*;
     use strait_core::fate::DropCause;
     use strait_core::flow::{Flow, FlowKey, FlowMark, Nature, Standing};
+    use strait_core::node::{Input, Room, TxMeta};
     use strait_core::rate::LineRate;
     use strait_core::time::Duration;
     use strait_core::{ClassId, PortId};
@@ -411,6 +413,23 @@ mod tests {
         stats
     }
 
+    /// A journal on a disk that is full.
+    struct Full;
+
+    impl Recorder for Full {
+        fn input(&mut self, _: Instant, _: &Input<'_>) {}
+
+        fn pulled(&mut self, _: Instant, _: PortId, _: Room, _: &TxMeta, _: &[u8]) {}
+
+        fn status(&self) -> Option<JournalStatus> {
+            Some(JournalStatus {
+                file: "/tmp/a.journal".into(),
+                octets: 700,
+                ended: Some("No space left on device".into()),
+            })
+        }
+    }
+
     fn call() -> Flow {
         Flow {
             port: PortId(1),
@@ -442,18 +461,13 @@ mod tests {
         ];
         let mut timers = Timers::default();
         timers.record(2_000_000);
-        let journal = JournalStatus {
-            file: "/tmp/a.journal".into(),
-            octets: 700,
-            ended: Some("No space left on device".into()),
-        };
         let view = View {
             now: Instant::from_secs(60),
             stats: &stats,
             flows: &[call()],
             ports: &ports,
             timers: &timers,
-            journal: Some(&journal),
+            recorder: Some(&Full),
         };
         content("a".into())(format, &view)
     }

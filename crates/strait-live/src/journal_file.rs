@@ -300,7 +300,7 @@ baud = 9600
             flows: &[],
             ports: &[],
             timers: &TIMERS,
-            journal: None,
+            recorder: None,
         }
     }
 

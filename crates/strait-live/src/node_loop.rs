@@ -569,14 +569,13 @@ impl<N: Node + ?Sized> Runner<N> {
     }
 
     fn serve_service(&mut self, index: usize) {
-        let journal = self.bench.recorder.as_ref().and_then(|it| it.status());
         let view = View {
             now: self.clock.now(),
             stats: self.node.stats(),
             flows: &self.node.flows(),
             ports: &self.bench.statuses(),
             timers: &self.timers,
-            journal: journal.as_ref(),
+            recorder: self.bench.recorder.as_deref(),
         };
         self.services[index].serve(&view);
         while let Some(change) = self.services[index].poll_route() {

@@ -293,7 +293,7 @@ mod tests {
                 flows: &[],
                 ports: &[],
                 timers: &timers,
-                journal: None,
+                recorder: None,
             });
             asked.drain(..answers.get() - before);
         }

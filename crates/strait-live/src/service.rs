@@ -8,6 +8,7 @@ use strait_core::node::{Command, RouteChange};
 use strait_core::stats::{Histogram, Stats};
 use strait_core::time::Instant;
 
+use crate::node_loop::Recorder;
 use crate::port_io::IoCounts;
 
 /// Something with descriptors of its own in a node's event loop. It must never block.
@@ -35,7 +36,7 @@ pub trait Service {
 }
 
 /// What a service may see.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct View<'a> {
     /// The moment.
     pub now: Instant,
@@ -47,8 +48,8 @@ pub struct View<'a> {
     pub ports: &'a [PortStatus],
     /// How the system serves the event loop.
     pub timers: &'a Timers,
-    /// The journal, where there is one.
-    pub journal: Option<&'a JournalStatus>,
+    /// Who writes the journal, where there is one.
+    pub recorder: Option<&'a dyn Recorder>,
 }
 
 /// How a journal is.
