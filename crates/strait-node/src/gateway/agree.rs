@@ -318,7 +318,12 @@ impl Terms {
         self.said = true;
         self.next = now + self.interval;
         self.interval = (self.interval * 2).min(REPEAT_MAX);
-        let hello = Hello {
+        self.hello().emit(out);
+    }
+
+    /// What this end says of itself.
+    fn hello(&self) -> Hello {
+        Hello {
             format: FORMAT,
             format_least: FORMAT,
             compresses: self.own.compresses,
@@ -339,14 +344,18 @@ impl Terms {
             known: self.own.known,
             payload: self.own.payload,
             remembered: self.own.remembered,
-        };
-        hello.emit(out);
+        }
     }
 
     /// Takes in what the other end says of itself.
     pub(super) fn hear(&mut self, hello: Hello) -> News {
         let says_so = |other: &Hello| other.is_like(&hello);
-        if self.other.is_some_and(|other| !says_so(&other))
+        // An end that never hears this one is taken for one set up as this one is.
+        let assumed = (!self.own.way_back).then(|| Hello {
+            incarnation: hello.incarnation,
+            ..self.hello()
+        });
+        if self.other.or(assumed).is_some_and(|other| !says_so(&other))
             && !self.doubted.is_some_and(|it| says_so(&it))
         {
             self.doubted = Some(hello);

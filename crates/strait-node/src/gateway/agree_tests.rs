@@ -460,3 +460,22 @@ fn remembered_flows_are_those_of_both_in_the_same_order() {
     meet(&mut a, &mut c);
     assert_eq!(a.further().sent_remembered, Numbers::default());
 }
+
+#[test]
+fn without_a_way_back_one_hello_settles_nothing_that_is_not_so_here() {
+    let one_way = |compresses| Offer {
+        way_back: false,
+        asks: false,
+        ..offer(compresses)
+    };
+    let said = |compresses| Terms::new(one_way(compresses), 9).hello();
+    let mut end = Terms::new(one_way(true), 7);
+    let _ = end.hear(said(false));
+    assert!(end.decompresses(), "somebody may have put it in");
+    let news = end.hear(said(true));
+    assert!(news.restarted && end.decompresses());
+    // Whoever is set up in another way says so ahead of many packets.
+    let mut end = Terms::new(one_way(true), 7);
+    let _ = [end.hear(said(false)), end.hear(said(false))];
+    assert!(!end.decompresses());
+}
