@@ -8,6 +8,7 @@ use strait_wire::hbh::{
 use strait_wire::segment::SegmentCheck;
 
 use crate::dice::Dice;
+use crate::packets::hostile;
 use crate::world::Seen;
 
 /// What somebody who reads everything knows.
@@ -153,8 +154,10 @@ fn content(dice: &mut Dice, known: &Known<'_>, from: usize) -> Vec<u8> {
     }
     let mut line = data.map_or_else(Vec::new, |(_, line)| line);
     if dice.one_in(2) {
-        if dice.one_in(2) {
-            dice.mutate(&mut line);
+        match dice.below(4) {
+            0 | 1 => dice.mutate(&mut line),
+            2 => line = hostile(dice, &[line]),
+            _ => {}
         }
         let header = DataHeader {
             seq: dice.short(sent.wrapping_add(1)),
@@ -210,8 +213,10 @@ pub(crate) fn forge_paper(dice: &mut Dice, seen: &[Seen], from: usize) -> Vec<u8
         let frame = dice.pick(&own).unwrap_or_default();
         match paper::parse(frame, Some(names)) {
             Ok(paper::Frame::Data(mut data, mut packet)) => {
-                if dice.one_in(3) {
-                    dice.mutate(&mut packet);
+                match dice.below(6) {
+                    0 | 1 => dice.mutate(&mut packet),
+                    2 => packet = hostile(dice, &[packet]),
+                    _ => {}
                 }
                 if dice.one_in(4) {
                     data.flow = dice.0.draw() as u16;

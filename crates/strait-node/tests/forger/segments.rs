@@ -7,15 +7,16 @@ use strait_wire::segment::{SegmentCheck, SegmentHeader, emit_segment};
 use strait_wire::urgent::{Interleaved, Shown, emit_urgent};
 
 use crate::dice::Dice;
-use crate::world::{Medium, Seen};
+use crate::packets::hostile;
+use crate::world::Seen;
 
 /// The frames that an end sent, without what makes them transparent; urgent ones apart.
-fn frames(seen: &[Seen], from: usize, medium: Medium, marks: bool) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+fn frames(seen: &[Seen], from: usize, stuffed: bool, marks: bool) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let own = seen
         .iter()
         .filter(|it| it.from == from)
         .map(|it| &it.octets);
-    if !medium.octets {
+    if !stuffed {
         return (own.cloned().collect(), Vec::new());
     }
     let (mut frames, mut urgent) = (Vec::new(), Vec::new());
@@ -36,8 +37,8 @@ fn frames(seen: &[Seen], from: usize, medium: Medium, marks: bool) -> (Vec<Vec<u
 }
 
 /// As it goes on the medium.
-fn on_line(segment: &[u8], medium: Medium, marks: bool) -> Vec<u8> {
-    if !medium.octets {
+fn on_line(segment: &[u8], stuffed: bool, marks: bool) -> Vec<u8> {
+    if !stuffed {
         return segment.to_vec();
     }
     let mut line = vec![FLAG];
@@ -86,17 +87,17 @@ pub(crate) fn forge(
     dice: &mut Dice,
     seen: &[Seen],
     from: usize,
-    medium: Medium,
+    stuffed: bool,
     marks: bool,
 ) -> Vec<u8> {
-    let (own, urgent) = frames(seen, from, medium, marks);
-    let (others, _) = frames(seen, 1 - from, medium, marks);
+    let (own, urgent) = frames(seen, from, stuffed, marks);
+    let (others, _) = frames(seen, 1 - from, stuffed, marks);
     let packets: Vec<Vec<u8>> = own
         .iter()
         .filter_map(|it| Some(apart(it)?.1))
         .chain(urgent)
         .collect();
-    let frame = match dice.below(12) {
+    let frame = match dice.below(14) {
         0 => dice.pick(&own).unwrap_or_default(),
         1 => dice.pick(&others).unwrap_or_default(),
         2 | 3 => {
@@ -128,7 +129,12 @@ pub(crate) fn forge(
             let header = whole(dice);
             segment(dice, header, &carried)
         }
-        10 if marks => {
+        10 | 11 => {
+            let carried = hostile(dice, &packets);
+            let header = whole(dice);
+            segment(dice, header, &carried)
+        }
+        12 if marks => {
             let mut carried = dice.pick(&packets).unwrap_or_default();
             dice.mutate(&mut carried);
             let mut line = Vec::new();
@@ -144,7 +150,7 @@ pub(crate) fn forge(
             return line;
         }
     };
-    on_line(&frame, medium, marks)
+    on_line(&frame, stuffed, marks)
 }
 
 fn segment_long(header: SegmentHeader, carried: &[u8]) -> Vec<u8> {

@@ -31,11 +31,13 @@ pub(crate) struct Flow {
     pub(crate) begins: Instant,
 }
 
-fn v4(end: usize) -> IpAddr {
+/// The address of the host at an end.
+pub(crate) fn v4(end: usize) -> IpAddr {
     Ipv4Addr::new(10, end as u8 + 1, 0, 2).into()
 }
 
-fn v6(end: usize) -> IpAddr {
+/// The same.
+pub(crate) fn v6(end: usize) -> IpAddr {
     Ipv6Addr::new(0xfd00, end as u16 + 1, 0, 0, 0, 0, 0, 2).into()
 }
 
@@ -169,6 +171,16 @@ struct Offered {
     came: Vec<Instant>,
 }
 
+/// What became of a flow's packets in a run beside one without a forger.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Service {
+    pub(crate) offered: usize,
+    /// Those that came there.
+    pub(crate) expected: usize,
+    /// Those that came here, and not much later than there.
+    pub(crate) came: usize,
+}
+
 /// All that was offered in a run.
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -249,6 +261,32 @@ impl Record {
             *count += u64::from(offered.came.first().is_some_and(in_time));
         }
         service
+    }
+
+    /// Of the packets of a flow that were offered from one moment until another.
+    pub(crate) fn beside(
+        &self,
+        other: &Self,
+        flow: usize,
+        from: Instant,
+        until: Instant,
+    ) -> Service {
+        let mut service = Service::default();
+        for (own, other) in self.offered.iter().zip(&other.offered) {
+            if own.flow != flow || own.at < from || own.at >= until {
+                continue;
+            }
+            let expected = other.came.first();
+            let at_latest = *expected.unwrap_or(&own.at) + Self::LATE;
+            service.offered += 1;
+            service.expected += usize::from(expected.is_some());
+            service.came += usize::from(own.came.first().is_some_and(|at| *at <= at_latest));
+        }
+        service
+    }
+
+    pub(crate) fn flows(&self) -> usize {
+        self.flows.len()
     }
 
     pub(crate) fn flow(&self, flow: usize) -> (Kind, usize) {

@@ -8,7 +8,13 @@ use strait_core::node::{
 };
 use strait_core::rate::LineRate;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
+use strait_node::ethernet::{Claim, Heard, Station};
 use strait_node::{GatewayFactory, config_text};
+use strait_wire::ethernet::{self, Mac};
+use strait_wire::hash::hash64;
+
+use crate::links::Link;
+use crate::traffic::{v4, v6};
 
 const LINK: PortId = PortId(1);
 
@@ -17,19 +23,42 @@ const LINK: PortId = PortId(1);
 pub(crate) struct Medium {
     /// An octet stream; else frames.
     pub(crate) octets: bool,
+    pub(crate) frame_octets_max: usize,
     pub(crate) rate: LineRate,
     pub(crate) latency: Duration,
+    /// Of a thousand slots of time, those in which all is lost.
+    pub(crate) lost: u64,
+    /// What latency varies by, and whether frames overtake each other by it.
+    pub(crate) jitter: Duration,
+    pub(crate) reorders: bool,
+    /// Nothing of the second end arrives.
+    pub(crate) one_way: bool,
 }
 
 impl Medium {
     /// Octets pulled at once from an octet stream.
     const CHUNK: usize = 8;
+    /// Whatever leaves in one slot has one fate, so that a run with other frames meets the same
+    /// losses.
+    const SLOT: Duration = Duration::from_millis(40);
+
+    /// When what leaves an end now arrives, if it does.
+    fn arrival(self, seed: u64, from: usize, leaves: Instant) -> Option<Instant> {
+        let slot = leaves.as_nanos() / Self::SLOT.as_nanos() as u64;
+        let draw = |what: u64| {
+            let name = [slot, from as u64, what].map(u64::to_le_bytes).concat();
+            hash64(seed, &name)
+        };
+        let lost = (self.one_way && from == 1) || draw(0) % 1000 < self.lost;
+        let jitter = Duration::from_nanos(draw(1) % (self.jitter.as_nanos() as u64 + 1));
+        (!lost).then_some(leaves + self.latency + jitter)
+    }
 
     fn state(self) -> PortState {
         PortState {
             tx_rate: self.rate,
             rx_rate: self.rate,
-            frame_octets_max: 2000,
+            frame_octets_max: self.frame_octets_max as u32,
             block: Duration::ZERO,
             latency: self.latency,
         }
@@ -58,6 +87,10 @@ struct End {
     stored: BTreeMap<Vec<u8>, Vec<u8>>,
     /// When its line takes the next octets.
     free: Instant,
+    /// When what it sent last arrives.
+    arrives: Instant,
+    /// The host on its Ethernet, if there is one.
+    host: Option<Station>,
 }
 
 impl End {
@@ -82,6 +115,8 @@ pub(crate) struct World {
     way: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     pub(crate) seen: Vec<Seen>,
     pub(crate) delivered: Vec<Delivered>,
+    /// Of these, those that hosts of Ethernets have read.
+    read: usize,
     scratch: Vec<u8>,
 }
 
@@ -100,7 +135,7 @@ impl Media for Side<'_> {
             PortId::HOST => 65_536,
             _ if *self.free > now => return None,
             _ if self.medium.octets => Medium::CHUNK,
-            _ => 2000,
+            _ => self.medium.frame_octets_max,
         };
         Some(Room {
             octets,
@@ -119,7 +154,7 @@ impl Media for Side<'_> {
             });
         } else {
             *self.free = now + self.medium.rate.time_for(octets.len() as u64);
-            self.sent.push((*self.free + self.medium.latency, octets));
+            self.sent.push((*self.free, octets));
         }
     }
 
@@ -128,11 +163,15 @@ impl Media for Side<'_> {
     }
 }
 
+const fn host_mac(end: usize) -> Mac {
+    Mac([2, 0, 0, 0, 2, end as u8 + 1])
+}
+
 impl World {
-    /// Both ends started at once, each with its own number of the text's name.
-    pub(crate) fn new(text: &str, medium: Medium, seed: u64) -> Self {
-        let end = |number: u64| {
-            let config = config_text::parse("swarm.toml", text).unwrap();
+    /// Both ends started at once.
+    pub(crate) fn new(link: Link, medium: Medium, seed: u64) -> Self {
+        let end = |number: usize| {
+            let config = config_text::parse("swarm.toml", &link.text(number)).unwrap();
             let factory = GatewayFactory::new(config).unwrap();
             let node = factory.boot(Boot::default());
             let mut end = End {
@@ -141,8 +180,10 @@ impl World {
                 incarnation: 0,
                 stored: BTreeMap::new(),
                 free: Instant::ZERO,
+                arrives: Instant::ZERO,
+                host: link.tap.then(|| Station::new(host_mac(number))),
             };
-            end.boot(seed * 2 + number);
+            end.boot(seed * 2 + number as u64);
             end
         };
         let mut world = Self {
@@ -153,6 +194,7 @@ impl World {
             way: BTreeMap::new(),
             seen: Vec::new(),
             delivered: Vec::new(),
+            read: 0,
             scratch: Vec::new(),
         };
         (0..2).for_each(|at| world.bring_up(at));
@@ -206,13 +248,23 @@ impl World {
                 }
             }
         }
-        for (arrives, octets) in sent {
+        for (leaves, octets) in sent {
             let number = self.seen.len() as u64;
             self.seen.push(Seen {
                 from: at,
                 octets: octets.clone(),
             });
+            let Some(mut arrives) = self.medium.arrival(self.seed, at, leaves) else {
+                continue;
+            };
+            if !self.medium.reorders {
+                arrives = arrives.max(self.ends[at].arrives);
+                self.ends[at].arrives = arrives;
+            }
             self.way.insert((arrives, number), (1 - at, octets));
+        }
+        for frame in self.hear_at_host(at) {
+            self.give(at, Self::frame(PortId::HOST, &frame));
         }
         for ticket in tickets {
             let result = Ok(());
@@ -220,9 +272,44 @@ impl World {
         }
     }
 
+    /// What the host of an Ethernet makes of the frames that its gateway gave out, and its answers.
+    fn hear_at_host(&mut self, at: usize) -> Vec<Vec<u8>> {
+        let Some(host) = &mut self.ends[at].host else {
+            return Vec::new();
+        };
+        let own = [v4(at), v6(at)];
+        let claim = |address| {
+            if own.contains(&address) {
+                Claim::Own
+            } else {
+                Claim::None
+            }
+        };
+        let fresh = self.delivered.split_off(self.read);
+        for mut delivered in fresh {
+            if let Heard::Packet(packet) = host.hear(self.now, &delivered.packet, claim) {
+                delivered.packet = packet.to_vec();
+                self.delivered.push(delivered);
+            }
+        }
+        self.read = self.delivered.len();
+        core::iter::from_fn(|| host.next_frame(2000)).collect()
+    }
+
     /// A packet from a host at an end.
     pub(crate) fn offer(&mut self, at: usize, packet: &[u8]) {
-        self.give(at, Self::frame(PortId::HOST, packet));
+        let mut frame = Vec::new();
+        if self.ends[at].host.is_some() {
+            let kind = if packet[0] >> 4 == 4 {
+                ethernet::IPV4
+            } else {
+                ethernet::IPV6
+            };
+            let gateway = Mac([2, 0, 0, 0, 1, at as u8 + 1]);
+            ethernet::put_header(gateway, host_mac(at), kind, &mut frame);
+        }
+        frame.extend_from_slice(packet);
+        self.give(at, Self::frame(PortId::HOST, &frame));
     }
 
     /// Octets that nobody at the other end sent.
