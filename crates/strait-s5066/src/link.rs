@@ -50,6 +50,8 @@ pub(crate) struct Terms {
     long: bool,
     /// Its caller wants no other served.
     exclusive: bool,
+    /// Something else made it, without a word between the stations, and ends it.
+    given: bool,
 }
 
 /// One link, and what is to be said about it.
@@ -232,6 +234,11 @@ impl Link {
         self.says = Some(CPdu::Request { exclusive, ours });
     }
 
+    /// Whether something else made it.
+    pub(crate) const fn is_given(&self) -> bool {
+        matches!(self.terms(), Some(Terms { given: true, .. }))
+    }
+
     /// The other end asked for it, and is answered. Until it shows that it heard the answer,
     /// nothing of ours goes, and behind `unheard` it is called; `None`: its data says enough.
     pub(crate) fn accept(
@@ -245,6 +252,7 @@ impl Link {
             by_us: false,
             long: ours.is_some(),
             exclusive,
+            given: false,
         };
         self.state = State::Made { terms, unheard };
         self.crossed = 0;
@@ -259,7 +267,23 @@ impl Link {
             long,
             // The caller knows what it keeps the link for.
             exclusive: false,
+            given: false,
         };
+        self.begin(now, terms);
+    }
+
+    /// Something else has made it.
+    pub(crate) fn give(&mut self, now: Instant) {
+        let terms = Terms {
+            by_us: false,
+            long: false,
+            exclusive: false,
+            given: true,
+        };
+        self.begin(now, terms);
+    }
+
+    fn begin(&mut self, now: Instant, terms: Terms) {
         let unheard = None;
         self.state = State::Made { terms, unheard };
         self.crossed = 0;
@@ -319,6 +343,7 @@ impl Link {
     /// doesn't has forgotten it, and would not take what is sent by it.
     pub(crate) fn idle_at(&self, idle: Duration) -> Option<Instant> {
         match self.state {
+            State::Made { terms, .. } if terms.given => None,
             State::Made { terms, .. } if terms.by_us => Some(self.used + idle),
             State::Made { .. } => Some(self.used + idle * 2),
             State::Idle | State::Calling { .. } | State::Breaking { .. } => None,

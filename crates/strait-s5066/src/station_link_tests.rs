@@ -176,3 +176,65 @@ fn a_break_is_said_until_it_is_confirmed_three_times_at_most() {
         assert_eq!(said, confirmed.min(3));
     }
 }
+
+/// Two stations with links that something else makes; `given` to which of them.
+fn linked_by_another(given: [bool; 2]) -> World {
+    let all = [0, 1].map(|number| without_calls(number, given[number]));
+    World::new(Air::at(9600, 0.0), all.into())
+}
+
+fn without_calls(number: usize, given: bool) -> Settings {
+    let peer = given.then(|| address(1 - number));
+    Settings {
+        without_calls: peer.into_iter().collect(),
+        ..settings(number)
+    }
+}
+
+/// B.3 (3): no call is made, and none is missed. Who begins anew loses nothing of what the other
+/// end would take for frames of before; what comes to it by numbers of before is refused, at most.
+#[test]
+fn by_a_link_that_something_else_made_data_goes_without_a_call() {
+    for restarted in [0, 1] {
+        let mut world = linked_by_another([true, true]);
+        for round in 0..4 {
+            for station in [0, 1] {
+                for _ in 0..3 {
+                    world.offer(station, 1 - station, 300, true);
+                }
+                world.run(world.now + Duration::from_secs(300));
+            }
+            if round == 1 {
+                world.restart(restarted, without_calls(restarted, true));
+            }
+        }
+        for station in [0, 1] {
+            let marks = world.marks(1 - station);
+            assert_once(&marks);
+            let outcomes = &world.outcomes[station];
+            let refused = outcomes.iter().filter(|(_, taken)| !taken).count();
+            assert!(
+                outcomes
+                    .iter()
+                    .all(|(mark, taken)| marks.contains(mark) == *taken)
+            );
+            let other = station == 0 && restarted == 1;
+            assert_eq!((outcomes.len(), refused), (12, usize::from(other)));
+        }
+    }
+}
+
+/// B.3 (3.1): the answer to data is that there is no link: the other end is called, and the data
+/// sent again.
+#[test]
+fn data_that_a_warning_answers_is_sent_again_behind_a_call() {
+    let mut world = linked_by_another([true, true]);
+    world.offer(0, 1, 300, true);
+    world.run(Instant::from_secs(60));
+    world.restart(1, without_calls(1, false));
+    world.offer(0, 1, 300, true);
+    world.run(Instant::from_secs(120));
+    assert_eq!(world.marks(1), [0, 1]);
+    assert_eq!(world.outcomes[0], [(0, true), (1, true)]);
+    assert_eq!(world.stations[1].stats().warnings_out, 1);
+}

@@ -73,6 +73,10 @@ pub struct HfConfig {
     /// else by the bits that it reserves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edition_3: Vec<String>,
+    /// Names of neighbours with which something else makes links, such as automatic link
+    /// establishment: data goes, and is taken, without a call before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without_calls: Vec<String>,
     /// What becomes of stations that aren't neighbours. If absent, they are accepted where other
     /// programs may use the station, else rejected: packets go to neighbours alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -436,6 +440,11 @@ impl HfConfig {
                 "a station that is `broadcast_only` has no ARQ: needs arq = false",
             ),
             (
+                self.broadcast_only && !self.without_calls.is_empty(),
+                "hf.without_calls",
+                "a station that is `broadcast_only` has no links: remove it",
+            ),
+            (
                 self.broadcast_only && self.adapt.is_some(),
                 "hf.adapt",
                 "nobody answers a station that is `broadcast_only`: remove it",
@@ -494,9 +503,10 @@ impl PortConfig {
     /// The station's settings and the addresses of its neighbours, in their order.
     pub(crate) fn station(&self) -> Option<(Settings, Vec<Address>)> {
         let hf = self.hf.as_ref()?;
-        let named = hf.edition_3.iter().map(|name| self.station_of(name));
+        let named = |names: &[String]| names.iter().map(|name| self.station_of(name)).collect();
         let settings = Settings {
-            edition_3: named.collect(),
+            edition_3: named(&hf.edition_3),
+            without_calls: named(&hf.without_calls),
             ..hf.settings()
         };
         Some((settings, self.stations()))
@@ -552,9 +562,14 @@ impl PortConfig {
             let message = format!("no neighbour `{}`", probe.to);
             return Err(invalid(self.place("hf.probe to"), message));
         }
-        if let Some(name) = hf.edition_3.iter().find(|name| !names(name)) {
-            let message = format!("no neighbour `{name}`");
-            return Err(invalid(self.place("hf.edition_3"), message));
+        for (key, named) in [
+            ("hf.edition_3", &hf.edition_3),
+            ("hf.without_calls", &hf.without_calls),
+        ] {
+            if let Some(name) = named.iter().find(|name| !names(name)) {
+                let message = format!("no neighbour `{name}`");
+                return Err(invalid(self.place(key), message));
+            }
         }
         self.validate_stations(hf.address.parse().into_iter().collect())
     }

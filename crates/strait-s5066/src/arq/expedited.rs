@@ -220,6 +220,13 @@ impl<T> Expedited<T> {
         (self.incoming, self.owes_ack) = (None, false);
     }
 
+    /// The other end took nothing from `since` on.
+    pub(crate) fn not_taken(&mut self, since: Instant) {
+        if let Some(Current { send, .. }) = &mut self.current {
+            send.not_taken(since);
+        }
+    }
+
     /// The sending end begins anew: what had left whole may have come, and is over, unless it is
     /// known that nothing `arrived`; the rest waits for a new link.
     pub(crate) fn restart(&mut self, arrived: bool) {

@@ -617,6 +617,13 @@ impl<T> Sender<T> {
         self.done.pop_front()
     }
 
+    /// The other end took nothing from `since` on: what had left whole only then hasn't arrived.
+    pub fn not_taken(&mut self, since: Instant) {
+        for unit in self.units.values_mut() {
+            unit.sent = unit.sent.filter(|sent| *sent < since);
+        }
+    }
+
     /// Begins anew with `numbering`. What had left whole may have arrived, and is over without an
     /// acknowledgement, unless it is known that nothing `arrived`; the rest can't have, and is sent
     /// again.

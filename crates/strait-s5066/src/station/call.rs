@@ -5,6 +5,7 @@ use strait_core::Instant;
 use super::Station;
 use crate::arq::Numbering;
 use crate::c_pdu::{BROADCAST_ONLY, CPdu, EXCLUSIVE_LINK, Ours, UNKNOWN_REASON};
+use crate::d_pdu::Reset;
 use crate::link::{State, Unheard};
 
 impl<T> Station<T> {
@@ -80,6 +81,41 @@ impl<T> Station<T> {
         let plain = peer.plain_until.is_some() || self.settings.edition_3.contains(&peer.address);
         // What strangers mean by the bits that Edition 3 reserves, nobody said.
         self.settings.long_numbers && !plain && number < self.listed
+    }
+
+    /// Sees that both ends of a link that something else makes count from zero before data goes: of
+    /// a frame whose number the other end had before this station began, it would say that it came.
+    /// If something has come by the link, what comes goes on.
+    pub(super) fn link_given(&mut self, now: Instant, number: usize) {
+        let heard = self.peers.get(number).is_some_and(|it| it.link.is_there());
+        self.take_given(now, number);
+        let Some(peer) = self.peers.get_mut(number).filter(|peer| peer.uneven) else {
+            return;
+        };
+        peer.uneven = false;
+        let reset = Reset {
+            full: !heard,
+            command: heard,
+            ..Reset::default()
+        };
+        self.stats.resets += u64::from(peer.reset.begin(reset));
+    }
+
+    /// Takes the link with a peer for made, if something else makes it.
+    pub(super) fn take_given(&mut self, now: Instant, number: usize) {
+        let Some(peer) = self.peers.get(number) else {
+            return;
+        };
+        let named = self.settings.without_calls.contains(&peer.address);
+        let idle = peer.link.state == State::Idle && peer.link.says.is_none();
+        if named && idle && !peer.doubtful && self.exclusive.is_none() {
+            self.begin_anew(number, false);
+            let peer = &mut self.peers[number];
+            peer.begin_numbers();
+            (peer.ours, peer.uneven) = (false, true);
+            peer.link.give(now);
+            self.stats.links_made += 1;
+        }
     }
 
     /// An epoch that no frames went under yet.
@@ -168,6 +204,7 @@ impl<T> Station<T> {
                     peer.link.forget();
                     rest = Some(now + self.settings.call_pause);
                 }
+                peer.doubtful = true;
                 peer.link.confirm_break();
                 self.begin_anew(number, false);
                 self.peers[number].paused_until = rest;
@@ -307,6 +344,7 @@ impl<T> Station<T> {
     /// A link is taken for lost.
     pub(super) fn lose_link(&mut self, number: usize) {
         self.stats.links_lost += 1;
+        self.peers[number].doubtful = true;
         self.forget_link(number);
     }
 

@@ -253,6 +253,7 @@ impl<T> Station<T> {
 
     /// The same whatever its numbers are.
     fn is_linked_with(&mut self, now: Instant, number: usize, kind: u8) -> bool {
+        self.take_given(now, number);
         let peer = &mut self.peers[number];
         if peer.link.is_there() {
             peer.link.confirm(now);
@@ -425,6 +426,7 @@ impl<T> Station<T> {
         if reset.full {
             if self.peers[number].reset.hear(reset.frame) {
                 self.stats.resets += 1;
+                self.peers[number].uneven = false;
                 self.begin_anew(number, long);
             }
             self.answer_reset(number, reset);
@@ -488,6 +490,12 @@ impl<T> Station<T> {
             false => received <= 5,
         };
         if reason == 1 && used && link.is_made() {
+            // Who counts on such a link sends again what the warning answers (B.3 (3.1)).
+            if link.is_given() && matches!(received, 0 | 2 | 4) {
+                let peer = &mut self.peers[number];
+                peer.send.not_taken(peer.turn_at);
+                peer.expedited.not_taken(peer.turn_at);
+            }
             self.lose_link(number);
         }
         // It knows no long numbers, whatever was agreed. If it used them itself, it has become

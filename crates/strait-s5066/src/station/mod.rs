@@ -166,6 +166,10 @@ struct Peer<T> {
     towards: Towards,
     /// Data with calls.
     early: Early,
+    /// It didn't answer, said that it has no link, or broke it: the next is made by a call.
+    doubtful: bool,
+    /// Nothing has said yet that both ends count alike by the link that something else made.
+    uneven: bool,
     /// It said that it is one of ours when it called or answered last.
     ours: bool,
     /// It used long numbers, with whomever, since the first call of a row.
@@ -208,6 +212,8 @@ impl<T> Peer<T> {
             management: Management::default(),
             towards: Towards::new(0),
             early: Early::default(),
+            doubtful: false,
+            uneven: false,
             ours: false,
             seen_ours: false,
             used_long: false,
@@ -226,6 +232,7 @@ impl<T> Peer<T> {
 
     /// A link is made: messages and resets are numbered anew.
     fn begin_numbers(&mut self) {
+        (self.doubtful, self.uneven) = (false, false);
         self.management.renumber();
         self.reset.heard = None;
     }
@@ -507,6 +514,7 @@ impl<T> Station<T> {
                 self.outcomes.extend(outgoing.over(number, false));
             }
             self.forget_link(number);
+            self.peers[number].doubtful = false;
         }
     }
 
@@ -818,6 +826,7 @@ impl<T> Station<T> {
         if self.settings.broadcast_only || !self.serves(to) {
             return false;
         }
+        self.link_given(now, to);
         match self.peers.get(to) {
             Some(peer) if peer.link.wants_call(now) => {
                 self.call(to);

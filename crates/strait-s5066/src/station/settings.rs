@@ -38,6 +38,9 @@ pub struct Settings {
     /// Peers with which there are none, whatever they say: they may mean something else by the bits
     /// that Edition 3 reserves.
     pub edition_3: Vec<Address>,
+    /// Peers with which something else makes links, such as automatic link establishment: data
+    /// goes, and is taken, without a call before it (B.3).
+    pub without_calls: Vec<Address>,
     /// Data goes with calls to peers that are known to take it.
     pub early_data: bool,
     /// Edition 3's window, 1 to 128.
@@ -75,6 +78,7 @@ impl Settings {
             call_pause: Duration::from_secs(30),
             long_numbers: true,
             edition_3: Vec::new(),
+            without_calls: Vec::new(),
             early_data: true,
             window: crate::arq::SHORT_WINDOW_MAX,
             segment_octets_max: SEGMENT_OCTETS_MAX,

@@ -29,9 +29,10 @@ fn say(gateway: &mut Gateway, now: Instant, octets: &[u8]) {
     gateway.handle(now, Input::Stream { id, event });
 }
 
-/// Lets two stations hear each other.
-fn run(pair: &mut [Gateway; 2], from: Instant, until: Instant) {
+/// Lets two stations hear each other; the octets of their turns.
+fn run(pair: &mut [Gateway; 2], from: Instant, until: Instant) -> Vec<u8> {
     let (mut now, mut turn) = (from, None);
+    let mut all = Vec::new();
     while now < until {
         for number in 0..2 {
             let mut octets = Vec::new();
@@ -61,11 +62,13 @@ fn run(pair: &mut [Gateway; 2], from: Instant, until: Instant) {
             medium(&mut pair[number], now, PortEvent::Drained);
             pair[1 - number].handle(now, frame(LINE, &octets));
             medium(&mut pair[1 - number], now, PortEvent::Carrier(false));
+            all.extend(octets);
         }
         for gateway in &mut *pair {
             gateway.handle(now, Input::Timeout);
         }
     }
+    all
 }
 
 fn medium(gateway: &mut Gateway, now: Instant, event: PortEvent) {
@@ -134,5 +137,87 @@ fn data_for_a_node_that_takes_no_strangers_is_rejected() {
         let reason = if there == ignore { 0x34 } else { 0x14 };
         let expected = [&[0x17, reason][..], b"\xe0\0\0\x02\0\x05hello"].concat();
         assert_eq!(told, [expected], "{there}");
+    }
+}
+
+/// Two stations that list each other.
+fn neighbours(keys: [&str; 2]) -> [Gateway; 2] {
+    let [a, b] = [("0.0.0.2", "0.0.0.1"), ("0.0.0.1", "0.0.0.2")];
+    [(a, keys[0]), (b, keys[1])].map(|((far, own), keys)| {
+        let node = NODE.replace("0.0.0.2", "FAR").replace("0.0.0.1", own);
+        let keys = format!("sis = {{}}, {keys}");
+        let mut gateway = radio_of(&node.replace("FAR", far), keys.trim_end_matches(", "));
+        assert_eq!(client(&mut gateway, BIND)[5], 3);
+        gateway
+    })
+}
+
+const GIVEN: &str = "idle = \"5 s\", unanswered = 2, without_calls = [\"b\"]";
+
+/// B.3 (3), (3.1): where something else has made the link, data goes and is taken without a call,
+/// and the link stays; a station that says that there is none is called, and gets the data then.
+#[test]
+fn data_goes_without_a_call_where_something_else_makes_links() {
+    let second = Instant::from_secs;
+    for (keys, calls) in [([GIVEN, GIVEN], 0), ([GIVEN, ""], 1), (["", GIVEN], 1)] {
+        let mut pair = neighbours(keys);
+        say(&mut pair[0], second(1), &request([0xe0, 0, 0, 2], b"hello"));
+        let mut air = run(&mut pair, second(1), second(30));
+        let there = primitives(&mut pair[1]);
+        let expected = [b"\x15\x34\xe0\0\0\x02\x14\xe0\0\0\x01\0\x05hello"];
+        assert_eq!(there, expected, "{keys:?}");
+        let told = primitives(&mut pair[0]);
+        assert_eq!(told, [b"\x16\x04\xe0\0\0\x02\0\x05hello"], "{keys:?}");
+        // It is there much later, for the other direction as well.
+        if calls == 0 {
+            air.extend(run(&mut pair, second(30), second(90)));
+            say(&mut pair[1], second(90), &request([0xe0, 0, 0, 1], b"hi"));
+            air.extend(run(&mut pair, second(90), second(110)));
+            assert_eq!(primitives(&mut pair[0]).len(), 1);
+            assert_eq!(primitives(&mut pair[1])[0][0], 22);
+        }
+        let sent = d_pdus(&air);
+        let kinds: Vec<u8> = sent.iter().map(|it| it.body.kind()).collect();
+        let words = kinds.iter().filter(|kind| **kind == 8).count();
+        assert_eq!(words > 0, calls > 0, "{keys:?}: {kinds:?}");
+        let given = keys[0] == GIVEN;
+        assert_eq!(kinds[0], if given { 3 } else { 8 }, "{keys:?}");
+        assert_eq!(kinds.contains(&15), given && calls > 0, "{keys:?}");
+    }
+}
+
+/// A node that isn't there is called once it didn't answer, and then its data is rejected; and it
+/// hears that a link is broken which it breaks (B.3 (3.6)).
+#[test]
+fn a_link_that_something_else_made_ends_without_an_answer_or_by_a_word() {
+    let mut a = radio(&format!("sis = {{}}, {GIVEN}"));
+    assert_eq!(client(&mut a, BIND)[5], 3);
+    say(&mut a, Instant::ZERO, &request([0xe0, 0, 0, 2], b"hello"));
+    let sent = send_into_the_void(&mut a, Instant::from_secs(58));
+    let kinds: Vec<u8> = d_pdus(&sent).iter().map(|it| it.body.kind()).collect();
+    assert!(kinds[0] == 3 && kinds.ends_with(&[8]), "{kinds:?}");
+    assert!(!kinds.contains(&0), "{kinds:?}");
+    assert_eq!(primitives(&mut a), [b"\x17\x34\xe0\0\0\x02\0\x05hello"]);
+    let mut a = radio(&format!("sis = {{}}, {GIVEN}"));
+    assert_eq!(client(&mut a, BIND)[5], 3);
+    say(&mut a, Instant::ZERO, &request([0xe0, 0, 0, 2], b"hello"));
+    let broken = answer(&mut a, &of("0.0.0.2", "0.0.0.1", true, &[0x44]));
+    let first = &d_pdus(&broken)[0];
+    assert_eq!(first.body.segment().map(|it| it.octets), Some(&[0x50][..]));
+}
+
+#[test]
+fn neighbours_without_calls_are_named() {
+    for (keys, told) in [
+        ("without_calls = [\"c\"]", "no neighbour `c`"),
+        ("broadcast_only = true, without_calls = [\"b\"]", "no links"),
+    ] {
+        let node = NODE.replace("KEYS", keys);
+        let config: NodeConfig = config_text::parse("test.toml", &node).unwrap();
+        let wrong = config.validate().unwrap_err().to_string();
+        assert!(
+            wrong.contains("hf.without_calls") && wrong.contains(told),
+            "{wrong}"
+        );
     }
 }
