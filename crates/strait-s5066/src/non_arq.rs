@@ -10,6 +10,7 @@ use crate::address::Address;
 use crate::c_pdu::CPdu;
 use crate::d_pdu::NonArq;
 
+pub(crate) mod numbers;
 mod order;
 
 use order::Order;

@@ -406,10 +406,78 @@ fn data_without_arq_has_a_time_that_runs_out() {
     let next = plain(100);
     assert_eq!(next[0].2, (first[0].2 + 1) % 4096);
     // A word of the link has a number of its own.
-    let before = station.next_c_pdus;
+    let next = |station: &Station<u32>| station.c_pdus.each_ref().map(|it| it.next);
+    let [plain, expedited] = next(&station);
     turn(&mut station, &control(&[0x10]));
-    let [plain, expedited] = before;
-    assert_eq!(station.next_c_pdus, [plain, (expedited + 1) % 4096]);
+    assert_eq!(next(&station), [plain, (expedited + 1) % 4096]);
+}
+
+/// C.3.10 (5): at 120 kbit/s 4096 short C_PDUs take less than one transmission, and no number comes
+/// again while its window lasts, as receivers would take it for a repeat. Of those that go once,
+/// and not in order, none waits for that.
+#[test]
+fn no_number_of_data_without_arq_comes_again_in_its_window() {
+    for (copies, in_order, waits) in [(1, false, false), (1, true, true), (2, false, true)] {
+        let mut station = listener();
+        station.settings.turn_max = Duration::from_millis(127_500);
+        let rate = LineRate::new(120_000, 8);
+        let up = station.state.expect("up");
+        let fast = PortState {
+            tx_rate: rate,
+            ..up
+        };
+        station.set_up(Instant::ZERO, fast);
+        let mut room = Room {
+            octets: 1 << 20,
+            starts: Instant::ZERO,
+            until: None,
+        };
+        let mut ends = BTreeMap::new();
+        let (mut waited, mut sent) = (false, 0);
+        while sent < 10_000 * copies {
+            while station.takes(0, false) {
+                station.offer(Offer {
+                    to: 0,
+                    c_pdu: alloc::vec![0; 100],
+                    arq: false,
+                    expedited: false,
+                    urgent: false,
+                    in_order,
+                    copies,
+                    ticket: 1,
+                });
+                if station.on_air.is_none() {
+                    assert!(station.begin(room.starts, 0, room, (1 << 20, 10_000)));
+                }
+            }
+            let mut one = Vec::new();
+            if station.on_air.is_none() {
+                waited = true;
+                room.starts = station.wake().expect("it goes on");
+                station.advance(room.starts);
+                continue;
+            }
+            if station.write(room, &mut one).is_none() || one.is_empty() {
+                station.drained(room.starts);
+                room.starts = room.starts.max(station.wake().unwrap_or(room.starts));
+                station.advance(room.starts);
+                continue;
+            }
+            let (d_pdu, _) = parse(&one, true).expect("a D_PDU");
+            let Body::NonArq(piece) = d_pdu.body else {
+                unreachable!("{d_pdu:?}")
+            };
+            let end = room.starts + Duration::from_millis(500) * u32::from(piece.window);
+            let serial = sent / copies;
+            if let Some((of, until)) = ends.insert(piece.c_pdu, (serial, end)) {
+                assert!(of == serial || until <= room.starts, "{}", piece.c_pdu);
+            }
+            sent += 1;
+            room.starts += rate.time_for(one.len() as u64);
+            station.advance(room.starts);
+        }
+        assert_eq!(waited, waits, "{copies} {in_order}");
+    }
 }
 
 /// C.2 (1)–(6), C.3.10 (11): the flag says what the client asked for, on each piece and copy.

@@ -23,6 +23,7 @@ use crate::early::Early;
 use crate::link::{Link, State};
 use crate::management::Management;
 use crate::non_arq::Assembler;
+use crate::non_arq::numbers::PlainNumbers;
 use crate::quality::Quality;
 use crate::rate::{Changes, Reason};
 use crate::reset::ResetExchange;
@@ -358,8 +359,8 @@ pub struct Station<T> {
     to_answer: Option<usize>,
     /// Answers to strangers are spent until then.
     answers_spent: Instant,
-    /// The numbers of the next C_PDUs without ARQ, plain and expedited.
-    next_c_pdus: [u16; 2],
+    /// The numbers of C_PDUs without ARQ, plain and expedited.
+    c_pdus: [PlainNumbers; 2],
     /// Another one after each start.
     life: u16,
     /// The epoch that was begun last.
@@ -407,7 +408,10 @@ impl<T> Station<T> {
             to_answer: None,
             answers_spent: Instant::ZERO,
             // A station that begins anew must not be taken for the one before.
-            next_c_pdus: [chance.below(4096) as u16; 2],
+            c_pdus: {
+                let first = chance.below(4096) as u16;
+                [first; 2].map(PlainNumbers::new)
+            },
             life: lives.draw() as u16,
             epoch: lives.draw() as u16,
             chance,
@@ -707,6 +711,7 @@ impl<T> Station<T> {
             .into_iter()
             .chain(self.of_strangers.wake());
         let later = peers.chain(assembled).chain(told);
+        let later = later.chain(self.numbers_free_at());
         let later = later.filter(|at| *at > self.now);
         phase.into_iter().chain(later).min()
     }
@@ -748,7 +753,8 @@ impl<T> Station<T> {
         };
         let turn = self.has_turn(to);
         if !arq || peer.address.is_group() {
-            return turn && peer.outgoing.is_none();
+            let numbers = self.numbers_free_at().is_none();
+            return turn && peer.outgoing.is_none() && numbers;
         }
         turn && match peer.link.state {
             _ if self.settings.broadcast_only => false,
@@ -756,6 +762,12 @@ impl<T> Station<T> {
             State::Made { .. } | State::Calling { .. } => self.may_send(peer) && peer.send.takes(),
             State::Idle | State::Breaking { .. } => false,
         }
+    }
+
+    /// When there are numbers for more data without ARQ, if not now.
+    fn numbers_free_at(&self) -> Option<Instant> {
+        let free_at = |it: &PlainNumbers| it.free_at(self.now);
+        self.c_pdus.iter().filter_map(free_at).max()
     }
 
     /// Whether a transmission for the peer is under way that takes more, or could begin now.

@@ -415,7 +415,8 @@ impl<T> Station<T> {
         let says = self.peers[number].link.says.as_ref();
         if says.is_some_and(|says| fits(NON_ARQ_OVERHEAD + control_octets(says))) {
             let says = self.peers[number].link.says.take();
-            let c_pdu = next_number(&mut self.next_c_pdus[1]);
+            let until = room.starts + EOT_UNIT * (u32::from(eot) + 1) + on_air.pace.block;
+            let c_pdu = self.c_pdus[1].take(room.starts, until);
             // A call with data stands ahead of all that it is for, and nowhere else.
             let again = !self.peers[number].link.calls_with_data();
             on_air.said = says.filter(|_| again).map(|says| (says, c_pdu));
@@ -658,12 +659,17 @@ impl<T> Station<T> {
         let again = (outgoing.copies as usize).saturating_sub(1);
         let all = around_pieces(left) + again * around_pieces(whole);
         let rest = rate.time_for(all as u64);
+        let alone = octets == whole && outgoing.copies <= 1 && !outgoing.in_order;
         let (c_pdu, until) = *outgoing.window.get_or_insert_with(|| {
             // Where a medium takes a block at a time, pieces are cut shorter than this one.
             let fits = all <= room.octets || half_seconds(rest * 2) <= u16::from(eot);
-            let window = EOT_UNIT * u32::from(window(eot, fits, rest, block));
-            let next = &mut self.next_c_pdus[usize::from(outgoing.expedited)];
-            (next_number(next), room.starts + window)
+            let window = match alone {
+                true => 1,
+                false => window(eot, fits, rest, block),
+            };
+            let until = room.starts + EOT_UNIT * u32::from(window);
+            let numbers = &mut self.c_pdus[usize::from(outgoing.expedited)];
+            (numbers.take(room.starts, until + block), until)
         });
         let piece = NonArq {
             expedited: outgoing.expedited,
@@ -786,21 +792,14 @@ fn put(to: Address, from: Address, (eow, eot): (u16, u8), body: Body<'_>, out: &
 /// Half seconds that receivers wait for a C_PDU without ARQ that leaves within `rest`.
 ///
 /// Where all of it is sure to fit into the transmission, to the end of that and a block, as what
-/// begins the last one is heard with its end. Else long enough for others' turns in between. Its
-/// number is taken again after 4096 others (C.3.10 (5)).
+/// begins the last one is heard with its end. Else long enough for others' turns in between. Nobody
+/// waits for more of what is in one piece, once, and not in order.
 fn window(eot: u8, fits: bool, rest: Duration, block: Duration) -> u16 {
     if fits {
         u16::from(eot) + 1 + half_seconds(block)
     } else {
         half_seconds(rest).saturating_mul(3).saturating_add(WINDOW)
     }
-}
-
-/// The number of a C_PDU without ARQ, and the next one's in its place.
-const fn next_number(next: &mut u16) -> u16 {
-    let number = *next;
-    *next = (number + 1) % 4096;
-    number
 }
 
 /// Half seconds from `starts` to `ends`, rounded up.
