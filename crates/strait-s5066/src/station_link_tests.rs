@@ -236,5 +236,11 @@ fn data_that_a_warning_answers_is_sent_again_behind_a_call() {
     world.run(Instant::from_secs(120));
     assert_eq!(world.marks(1), [0, 1]);
     assert_eq!(world.outcomes[0], [(0, true), (1, true)]);
+    // From then on it is called for each link at once.
+    world.run(Instant::from_secs(600));
+    assert!(!world.stations[0].is_linked(1));
+    world.offer(0, 1, 300, true);
+    world.run(Instant::from_secs(660));
+    assert_eq!(world.marks(1), [0, 1, 2]);
     assert_eq!(world.stations[1].stats().warnings_out, 1);
 }

@@ -211,6 +211,7 @@ impl<T> Station<T> {
             }
             (CPdu::BreakConfirm, State::Breaking { .. }) => {
                 self.peers[number].link.forget();
+                self.peers[number].doubtful = true;
                 self.end_link(number, true);
             }
             // It heard in our name that the link is over, or this is forged: what it says to an
@@ -344,7 +345,6 @@ impl<T> Station<T> {
     /// A link is taken for lost.
     pub(super) fn lose_link(&mut self, number: usize) {
         self.stats.links_lost += 1;
-        self.peers[number].doubtful = true;
         self.forget_link(number);
     }
 
@@ -354,6 +354,7 @@ impl<T> Station<T> {
         let peer = &mut self.peers[number];
         let doubt = peer.link.is_there() || peer.early.doubts();
         peer.link.forget();
+        peer.doubtful = true;
         self.begin_anew(number, false);
         if doubt {
             self.peers[number].early.lose_link();

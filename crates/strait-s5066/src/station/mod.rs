@@ -167,7 +167,7 @@ struct Peer<T> {
     towards: Towards,
     /// Data with calls.
     early: Early,
-    /// It didn't answer, said that it has no link, or broke it: the next is made by a call.
+    /// Its last link ended, by whatever either end said or didn't say: the next is made by a call.
     doubtful: bool,
     /// Nothing has said yet that both ends count alike by the link that something else made.
     uneven: bool,
