@@ -19,6 +19,9 @@ use crate::modem_transfer::{Came, Inbound, Outbound, any_number};
 const PING: Duration = Duration::from_secs(5);
 /// From a terminal that hasn't answered for so long nothing is taken.
 const WATCHDOG: Duration = Duration::from_secs(30);
+/// A terminal that has been silent for so long in its session may have begun another one. It is
+/// asked more often whether it is there.
+const SESSION: Duration = Duration::from_secs(6);
 /// How often the terminal hears how things are at least (A.5.2.4.1).
 const STATUS: Duration = Duration::from_millis(500);
 /// Blocks that start a transmission by themselves.
@@ -33,9 +36,9 @@ pub(super) struct UdpSide {
     socket: UdpSocket,
     control: ControlPort,
     peer: Option<SocketAddr>,
-    /// The session, and the one before.
+    /// The session, and when the terminal was last heard in it.
     session: Option<u32>,
-    before: Option<u32>,
+    heard: Instant,
     state: UdpTxState,
     errors: Errors,
     inbound: Inbound,
@@ -100,7 +103,7 @@ impl UdpSide {
             control,
             peer: None,
             session: None,
-            before: None,
+            heard: Instant::ZERO,
             state: UdpTxState::Flushed,
             errors: Errors::default(),
             inbound: Inbound::default(),
@@ -137,7 +140,7 @@ impl UdpSide {
             match told {
                 Controlled::Taken(peer) => {
                     self.begin_session(radio, wishes);
-                    (self.peer, self.session, self.before) = (Some(peer), None, None);
+                    (self.peer, self.session) = (Some(peer), None);
                     (self.pinged, self.answered) = (now, now);
                 }
                 Controlled::Left => {
@@ -179,14 +182,16 @@ impl UdpSide {
             return;
         };
         if self.session != Some(session) {
-            if self.before == Some(session) {
+            // A datagram may be late, or another's.
+            if self.session.is_some() && now < self.heard + SESSION {
                 return;
             }
             // Another session begins anew, whatever was before (A.5.2.3, A.5.2.6.2).
-            self.before = self.session.replace(session);
+            self.session = Some(session);
             self.begin_session(radio, wishes);
             self.answered = now;
         }
+        self.heard = now;
         match packet {
             UdpPacket::Ping => self.say(UdpPacket::PingReply),
             UdpPacket::PingReply => self.answered = now,

@@ -72,6 +72,13 @@ impl Bench {
         wishes
     }
 
+    /// Passes over all that the modem has said.
+    fn forgets(&self) {
+        self.socket.set_nonblocking(true).unwrap();
+        while self.socket.recv(&mut [0; 4096]).is_ok() {}
+        self.socket.set_nonblocking(false).unwrap();
+    }
+
     /// The next datagram of a type; others are passed over.
     fn hears(&self, wanted: u8) -> Vec<u8> {
         loop {
@@ -242,20 +249,33 @@ fn a_terminal_that_answers_no_ping_is_not_heard() {
     assert!(sent(&wishes).0);
 }
 
-/// A.5.2.3: another session of the terminal's ends what was under way; an echo of the old one
-/// doesn't.
+/// A.5.2.3: another session of the terminal's ends what was under way, once the old one is silent;
+/// a lone datagram of another, or an echo of the old one, changes nothing.
 #[test]
 fn another_session_begins_anew() {
     let mut bench = Bench::ready(at(0));
-    for _ in 0..8 {
-        bench.gives(at(0), 9, 1, &[7; 18]);
-    }
+    bench.gives(at(0), 9, 1, &[7; 18]);
+    let before = Instant::from_nanos(at(6000).as_nanos() - 1);
     let old = std::mem::replace(&mut bench.session, 5);
-    assert_eq!(sent(&bench.says(at(1), 3, &[])), (false, 0, true));
-    bench.port.tell_drained(at(900));
+    bench.says(before, 3, &[]);
+    bench.session = old;
+    let mut wishes = Vec::new();
+    // At 2400 bit/s this lasts longer than the silence.
+    for _ in 0..120 {
+        wishes.extend(bench.gives(before, 9, 0, &[7; 18]));
+    }
+    assert_eq!(sent(&wishes), (true, 121 * 18 - 7, false));
+    let now = before + Duration::from_secs(6);
+    // What is due by then goes in the old session.
+    assert_eq!(bench.port.read(now, &mut [0; 4096]).unwrap(), []);
+    bench.forgets();
+    bench.session = 5;
+    assert_eq!(sent(&bench.says(now, 3, &[])), (false, 0, true));
+    bench.hears_state(DRAINING);
+    bench.port.tell_drained(now);
     bench.session = old;
     bench.number = 0;
-    assert_eq!(bench.gives(at(901), 9, 3, &[7; 18]), []);
+    assert_eq!(bench.gives(now, 9, 3, &[7; 18]), []);
 }
 
 /// A.5.2.4.3, A.5.2.6.6 and Figure A-24: carrier; the first set with rate and block, others
