@@ -36,6 +36,27 @@ fn a_ping_over_a_link_takes_its_two_turns_and_the_transfer_ends() {
 }
 
 #[test]
+fn stations_without_links_send_all_without_arq() {
+    let outcome = run_scenario(
+        &load_file("hf/broadcast.toml"),
+        &Options::default(),
+        |_, _| (),
+    );
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.metric(Scenario::BASE, "ping.loss"), [0.0]);
+    let run = outcome.of(Scenario::BASE).next().unwrap();
+    let stations = run.stats.iter().filter_map(|(_, stats)| stats.ports.get(1));
+    let stations: Vec<_> = stations.map(|port| &port.hf).collect();
+    let [a, b] = stations[..] else {
+        panic!("{stations:?}");
+    };
+    assert_eq!((a.links_made, b.links_made), (0, 0));
+    // Every 20 s, and every 35 s.
+    assert_eq!((a.clients.requests, b.clients.indications), (3, 3));
+    assert_eq!((b.clients.requests, a.clients.indications), (2, 2));
+}
+
+#[test]
 fn clients_are_served_beside_ip_and_each_hears_of_its_data() {
     let outcome = run_scenario(&load_file("hf/probes.toml"), &Options::default(), |_, _| ());
     let outcome = outcome.unwrap();
