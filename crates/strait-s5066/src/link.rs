@@ -29,6 +29,8 @@ pub(crate) enum State {
         terms: Terms,
         tries: u32,
         again: Option<Instant>,
+        /// Turns of ours since then that others didn't begin before.
+        passed: u32,
     },
 }
 
@@ -319,6 +321,7 @@ impl Link {
             terms,
             tries,
             again: None,
+            passed: 0,
         };
         self.says = Some(CPdu::Break(NO_MORE_DATA));
     }
@@ -330,6 +333,18 @@ impl Link {
         if let State::Breaking { terms, again, .. } = &mut self.state {
             let wait = if terms.long { Duration::ZERO } else { silence };
             *again = Some(now + wait);
+        }
+    }
+
+    /// A turn of ours has come, and with it the other end's chance to go on, or to have been ahead.
+    pub(crate) const fn pass_turn(&mut self) {
+        if let State::Breaking {
+            again: Some(_),
+            passed,
+            ..
+        } = &mut self.state
+        {
+            *passed = passed.saturating_add(1);
         }
     }
 
@@ -350,10 +365,14 @@ impl Link {
         }
     }
 
-    /// When it is to be broken again.
-    pub(crate) const fn again_at(&self) -> Option<Instant> {
+    /// When it is to be broken again, and turns of ours that have come since it was broken last.
+    pub(crate) const fn again_at(&self) -> Option<(Instant, u32)> {
         match self.state {
-            State::Breaking { again, .. } => again,
+            State::Breaking {
+                again: Some(again),
+                passed,
+                ..
+            } => Some((again, passed)),
             _ => None,
         }
     }

@@ -479,6 +479,25 @@ fn a_round_has_slots_that_are_long_enough_to_hear_in() {
 }
 
 #[test]
+fn where_waits_are_drawn_two_do_not_take_one_silence_for_theirs() {
+    let orders = [Order::Address, Order::Chance, Order::Jitter];
+    let orders = orders.map(|order| Access::Csma(csma(order)));
+    for access in orders.into_iter().chain([Access::Turns]) {
+        let station = |number: usize| Settings {
+            access,
+            ..settings(number)
+        };
+        let mut world = World::new(Air::at(9600, 0.0), (0..3).map(station).collect());
+        let round = world.stations[0].round();
+        let silences = world.stations.iter_mut().map(Station::silence);
+        let silences: BTreeSet<Duration> = silences.collect();
+        let drawn = access != orders[0];
+        assert_eq!(silences.len(), if drawn { 3 } else { 1 }, "{access:?}");
+        assert!(silences.iter().all(|silence| *silence >= round));
+    }
+}
+
+#[test]
 fn an_exclusive_link_is_not_held_open_by_what_others_say() {
     for exclusive in [true, false] {
         let mut world = net(2, csma(Order::Address));
@@ -488,8 +507,8 @@ fn an_exclusive_link_is_not_held_open_by_what_others_say() {
         assert!(world.stations[1].is_linked(0));
         // The caller is gone, and the air is never silent for long.
         let station = &mut world.stations[1];
-        station.free_since = world.now + Duration::from_secs(3600);
+        station.silent_at = world.now + Duration::from_secs(3600);
         let breaks = station.breaks_at(0).unwrap();
-        assert_eq!(breaks < station.free_since, exclusive);
+        assert_eq!(breaks < station.silent_at, exclusive);
     }
 }

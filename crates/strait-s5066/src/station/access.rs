@@ -447,6 +447,29 @@ impl<T> Station<T> {
         }
     }
 
+    /// How long this station waits for a silence in which it says what can wait. Where waits are
+    /// drawn, all know of the same silence, and those that have something of the kind would begin
+    /// at once.
+    pub(super) fn silence(&mut self) -> Duration {
+        let among = match self.settings.access {
+            Access::Csma(csma) if csma.order != Order::Address => self.slot(csma) * csma.slots,
+            Access::Turns if self.nodes() > 1 => self.answer_time() * TURNS_DRAWN,
+            Access::Csma(_) | Access::Slots(_) | Access::Turns => Duration::ZERO,
+        };
+        let among = u64::try_from(among.as_nanos()).unwrap_or(u64::MAX);
+        self.round() + Duration::from_nanos(self.silences.below(among.max(1)))
+    }
+
+    /// Turns of this station behind which each of the others has had one: where they are drawn, all
+    /// but one of 16 times.
+    pub(super) const fn turns_for_all(&self) -> u32 {
+        match self.settings.access {
+            Access::Slots(_) => 2,
+            Access::Csma(csma) if matches!(csma.order, Order::Address) => 2,
+            Access::Csma(_) | Access::Turns => 4,
+        }
+    }
+
     /// A slot is as long as it takes to hear that another has begun.
     fn slot(&self, csma: Csma) -> Duration {
         csma.slot.max(self.lead + self.settings.guard)

@@ -338,6 +338,8 @@ pub struct Station<T> {
     spoke: Option<usize>,
     /// When we last came to be free to begin.
     free_since: Instant,
+    /// When the air has been silent for so long since then that nobody has anything to say.
+    silent_at: Instant,
     /// When the transmission that we hear or make began, and the peer that makes it.
     on_since: Instant,
     /// The end of a transmission of ours without ARQ, if nobody was heard since.
@@ -366,6 +368,8 @@ pub struct Station<T> {
     /// The epoch that was begun last.
     epoch: u16,
     chance: Stream,
+    /// Draws what silences it waits for.
+    silences: Stream,
     stats: StationStats,
 }
 
@@ -396,6 +400,7 @@ impl<T> Station<T> {
             outcomes: VecDeque::new(),
             spoke: None,
             free_since: Instant::ZERO,
+            silent_at: Instant::ZERO,
             on_since: Instant::ZERO,
             plain_end: None,
             speaker: None,
@@ -415,6 +420,7 @@ impl<T> Station<T> {
             life: lives.draw() as u16,
             epoch: lives.draw() as u16,
             chance,
+            silences: Stream::new(seed, "s5066 silences"),
             settings,
             stats: StationStats::default(),
         }
@@ -593,6 +599,8 @@ impl<T> Station<T> {
             && at <= now
         {
             (self.phase, self.free_since) = (Phase::Free, now);
+            self.silent_at = now + self.silence();
+            self.peers.iter_mut().for_each(|it| it.link.pass_turn());
         }
         self.end_rests(now);
         for peer in &mut self.peers {
@@ -635,13 +643,14 @@ impl<T> Station<T> {
     /// When a link is broken, if nothing more is sent by it.
     fn breaks_at(&self, number: usize) -> Option<Instant> {
         let link = &self.peers[number].link;
-        let silent = self.free_since + self.round();
-        if let Some(again) = link.again_at() {
-            // What others say in between takes nothing of the other end's chance to go on.
-            return Some(if link.is_long() {
-                again
-            } else {
-                again.max(silent)
+        let silent = self.silent_at;
+        if let Some((again, passed)) = link.again_at() {
+            // What others say in between takes nothing of the other end's chance to go on; but that
+            // was there once so many turns of ours have come.
+            return Some(match link.is_long() {
+                true => again,
+                false if passed >= self.turns_for_all() => self.free_since,
+                false => again.max(silent),
             });
         }
         let idle = link.idle_at(self.settings.idle)?;
