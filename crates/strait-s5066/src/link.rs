@@ -54,6 +54,8 @@ pub(crate) struct Terms {
     exclusive: bool,
     /// Something else made it, without a word between the stations, and ends it.
     given: bool,
+    /// Data came by it.
+    carried: bool,
 }
 
 /// One link, and what is to be said about it.
@@ -92,9 +94,11 @@ impl Link {
         self.used = self.used.max(now);
     }
 
-    /// Notes that the other end uses the link. It hasn't heard that we break it, and goes on.
-    pub(crate) fn confirm(&mut self, now: Instant) {
-        if let Some(terms) = self.terms() {
+    /// Notes that the other end uses the link, for `data` or for what it says of what came. It
+    /// hasn't heard that we break it, and goes on.
+    pub(crate) fn confirm(&mut self, now: Instant, data: bool) {
+        if let Some(mut terms) = self.terms() {
+            terms.carried |= data;
             if matches!(self.state, State::Breaking { .. }) {
                 self.says = None;
             }
@@ -214,6 +218,22 @@ impl Link {
         matches!(self.terms(), Some(terms) if terms.exclusive && self.is_made())
     }
 
+    /// The same, and data has come by it: the call may be somebody else's, in its name.
+    pub(crate) const fn keeps_others_out(&self) -> bool {
+        matches!(self.terms(), Some(terms) if terms.carried) && self.is_exclusive()
+    }
+
+    /// Whether it was accepted, and the other end hasn't shown that it knows.
+    pub(crate) const fn is_unheard(&self) -> bool {
+        matches!(
+            self.state,
+            State::Made {
+                unheard: Some(_),
+                ..
+            }
+        )
+    }
+
     /// Times that it was asked for in a row.
     pub(crate) const fn tries(&self) -> u32 {
         match self.state {
@@ -255,6 +275,7 @@ impl Link {
             long: ours.is_some(),
             exclusive,
             given: false,
+            carried: self.keeps_others_out(),
         };
         self.state = State::Made { terms, unheard };
         self.crossed = 0;
@@ -270,6 +291,7 @@ impl Link {
             // The caller knows what it keeps the link for.
             exclusive: false,
             given: false,
+            carried: false,
         };
         self.begin(now, terms);
     }
@@ -281,6 +303,7 @@ impl Link {
             long: false,
             exclusive: false,
             given: true,
+            carried: false,
         };
         self.begin(now, terms);
     }

@@ -578,6 +578,69 @@ fn a_warning_of_what_does_not_go_by_a_link_does_not_end_it() {
     }
 }
 
+/// A call, expedited and without ARQ as calls go.
+fn call([from, to]: [usize; 2], exclusive: bool) -> Vec<u8> {
+    let mut control = Vec::new();
+    let ours = None;
+    CPdu::Request { exclusive, ours }.put(&mut control);
+    let word = NonArq {
+        expedited: true,
+        c_pdu: 7,
+        in_order: false,
+        group: false,
+        size: control.len() as u16,
+        offset: 0,
+        window: 20,
+        segment: Segment::whole(&control),
+    };
+    of([from, to], Body::NonArq(word))
+}
+
+#[test]
+fn who_asks_in_anothers_name_for_an_exclusive_link_keeps_nobody_out() {
+    for linked in [false, true] {
+        for long_numbers in [false, true] {
+            let (_, access, _) = dead::rules()[2];
+            let station = |number| Settings {
+                access: access(number as u32),
+                long_numbers,
+                ..settings(number)
+            };
+            let mut world = World::new(Air::at(9600, 0.0), (0..3).map(station).collect());
+            if linked {
+                world.offer(1, 0, 84, true);
+                world.run(Instant::from_secs(20));
+            }
+            world.forge(&call([1, 0], true));
+            world.run(world.now + Duration::from_secs(5));
+            world.offer(2, 0, 84, true);
+            let mark = world.tickets - 1;
+            world.run(world.now + HEALED);
+            let came = world.marks(0).contains(&mark);
+            assert!(came, "{linked}, {long_numbers}");
+        }
+    }
+}
+
+#[test]
+fn a_link_that_was_asked_for_in_anothers_name_is_over_once_that_one_uses_its_own() {
+    // Who was called waits for a caller as long as others may draw, and then calls itself.
+    let (_, access, _) = dead::rules()[3];
+    let station = |number| Settings {
+        access: access(number as u32),
+        ..settings(number)
+    };
+    let mut world = World::new(Air::at(9600, 0.0), (0..3).map(station).collect());
+    for _ in 0..2 {
+        world.offer(1, 0, 84, true);
+        world.run(world.now + Duration::from_secs(30));
+    }
+    assert!(world.stations[1].peers[0].link.is_long());
+    world.forge(&call([1, 0], false));
+    world.run(world.now + HEALED);
+    assert!(!world.stations[0].is_linked(1) && !world.stations[1].is_linked(0));
+}
+
 /// Frames of somebody who reads nothing, one behind the other, while stations talk. Behind them all
 /// is as in a net that nobody forged in.
 fn blind(seed: u64, frames: u32) -> Result<(), alloc::string::String> {

@@ -133,7 +133,7 @@ impl<T> Station<T> {
     /// A C_PDU of channel access came.
     pub(super) fn take_control(&mut self, now: Instant, number: usize, c_pdu: CPdu<'_>) {
         // A link that is kept for one alone, by us, or by its caller's wish.
-        let kept = |peer: &super::Peer<T>| peer.link.is_exclusive();
+        let kept = |peer: &super::Peer<T>| peer.link.keeps_others_out();
         let others = self.peers.iter().enumerate();
         let others = others.filter(|(other, _)| *other != number);
         let exclusive =
@@ -277,8 +277,7 @@ impl<T> Station<T> {
         let early = says.is_some_and(|says| says.epoch.is_some());
         let data_comes = self.answer_time() * 2 + self.longest_wait();
         // One that has carried data is renewed by its caller's word.
-        let link = &self.peers[number].link;
-        let kept = link.is_exclusive() && link.carries();
+        let kept = self.peers[number].link.keeps_others_out();
         let unheard = match exclusive {
             true if kept => None,
             // Nobody else is served meanwhile: that lasts no longer than its data takes to come.

@@ -247,6 +247,11 @@ impl<T> Station<T> {
         if self.peers[number].link.is_long() == long {
             return self.is_linked_with(now, number, kind);
         }
+        // What it has is another link than the one that was asked for in its name, and is over once
+        // it hears that.
+        if self.peers[number].link.is_unheard() {
+            self.forget_link(number);
+        }
         self.warn_of_no_link(number, kind);
         false
     }
@@ -256,7 +261,7 @@ impl<T> Station<T> {
         self.take_given(now, number);
         let peer = &mut self.peers[number];
         if peer.link.is_there() {
-            peer.link.confirm(now);
+            peer.link.confirm(now, matches!(kind, 0 | 2 | 4 | 9));
             peer.unheard = 0;
             return true;
         }
