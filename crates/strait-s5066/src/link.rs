@@ -223,15 +223,15 @@ impl Link {
         matches!(self.terms(), Some(terms) if terms.carried) && self.is_exclusive()
     }
 
-    /// Whether it was accepted, and the other end hasn't shown that it knows.
-    pub(crate) const fn is_unheard(&self) -> bool {
-        matches!(
-            self.state,
-            State::Made {
-                unheard: Some(_),
-                ..
-            }
-        )
+    /// Notes that its caller may be somebody else: it isn't waited for.
+    pub(crate) const fn doubt(&mut self, now: Instant) {
+        if let State::Made {
+            unheard: Some(unheard),
+            ..
+        } = &mut self.state
+        {
+            (unheard.until, unheard.latest) = (now, now);
+        }
     }
 
     /// Times that it was asked for in a row.

@@ -623,22 +623,53 @@ fn who_asks_in_anothers_name_for_an_exclusive_link_keeps_nobody_out() {
 }
 
 #[test]
-fn a_link_that_was_asked_for_in_anothers_name_is_over_once_that_one_uses_its_own() {
-    // Who was called waits for a caller as long as others may draw, and then calls itself.
+fn who_asks_for_a_link_in_the_name_of_one_that_has_it_is_not_waited_for() {
+    // A caller may take as long as others may draw.
     let (_, access, _) = dead::rules()[3];
     let station = |number| Settings {
         access: access(number as u32),
         ..settings(number)
     };
-    let mut world = World::new(Air::at(9600, 0.0), (0..3).map(station).collect());
-    for _ in 0..2 {
-        world.offer(1, 0, 84, true);
-        world.run(world.now + Duration::from_secs(30));
+    let net = || World::new(Air::at(9600, 0.0), (0..3).map(station).collect());
+    for (mut world, exclusive) in [(net(), false), (net(), true)] {
+        for _ in 0..2 {
+            world.offer(1, 0, 84, true);
+            world.run(world.now + Duration::from_secs(30));
+        }
+        assert!(world.stations[1].peers[0].link.is_long());
+        world.forge(&call([1, 0], exclusive));
+        world.run(world.now + HEALED);
+        world.offer(0, 1, 84, true);
+        world.run(world.now + HEALED * 2);
+        assert_eq!(world.outcomes[0], [(2, true)], "{exclusive}");
     }
-    assert!(world.stations[1].peers[0].link.is_long());
-    world.forge(&call([1, 0], false));
+}
+
+#[test]
+fn who_is_told_what_is_out_of_step_answers_that_at_once() {
+    // By slots, whoever repeats it has the one before the other's.
+    let (_, access, _) = dead::rules()[1];
+    let station = |number| Settings {
+        access: access(number as u32),
+        ..settings(number)
+    };
+    let mut world = World::new(Air::at(9600, 0.0), (0..2).map(station).collect());
+    world.offer(0, 1, 84, true);
+    world.run(Instant::from_secs(30));
+    let far = Data {
+        start: true,
+        end: true,
+        in_order: false,
+        dropped: false,
+        upper: true,
+        lower: true,
+        number: 20_000,
+        segment: Segment::whole(b"far"),
+    };
+    world.forge(&of([0, 1], Body::LongData(far)));
+    world.offer(0, 1, 84, true);
     world.run(world.now + HEALED);
-    assert!(!world.stations[0].is_linked(1) && !world.stations[1].is_linked(0));
+    assert_eq!(world.marks(1), [0, 1]);
 }
 
 /// Frames of somebody who reads nothing, one behind the other, while stations talk. Behind them all

@@ -121,6 +121,7 @@ impl<T> Station<T> {
             || peer.management.has_to_say()
             || peer.warning.is_some()
             || !peer.reset.says.is_empty()
+            || peer.asks_reset().is_some()
     }
 
     fn take(&mut self, now: Instant, d_pdu: &DPdu<'_>) {
@@ -247,11 +248,9 @@ impl<T> Station<T> {
         if self.peers[number].link.is_long() == long {
             return self.is_linked_with(now, number, kind);
         }
-        // What it has is another link than the one that was asked for in its name, and is over once
-        // it hears that.
-        if self.peers[number].link.is_unheard() {
-            self.forget_link(number);
-        }
+        // It may have another link than the one that was asked for in its name, and that is over
+        // once it hears so.
+        self.peers[number].link.doubt(now);
         self.warn_of_no_link(number, kind);
         false
     }
