@@ -9,7 +9,7 @@ use crate::d_pdu::{Ack, Body, DPdu, Data, LongAck, NonArq, Reset, Segment};
 /// What one frame may cost, behind which all is as before.
 const HEALED: Duration = Duration::from_secs(10);
 
-/// From one message to the next.
+/// From one message to the next, where the medium carries so many.
 const PERIOD: Duration = Duration::from_secs(19);
 
 /// Links are idle for that long; a kept one that a forger made and used ends after twice that.
@@ -211,6 +211,15 @@ impl World {
         }
     }
 
+    /// From one message to the next: by slots of three, a call, its data and a break take 45 s.
+    fn period(&self) -> Duration {
+        let slots = self.stations[0].settings.access.slots();
+        match slots.filter(|_| self.stations.len() > 2) {
+            Some(_) => PERIOD * 3,
+            None => PERIOD,
+        }
+    }
+
     /// Says something from time to time, and does something in between.
     fn talk(
         &mut self,
@@ -244,7 +253,7 @@ impl World {
             talk.waiting.push(talk.said.len());
             talk.said.push(said);
             meanwhile(self, &mut talk, time);
-            talk.run(self, at + PERIOD);
+            talk.run(self, at + self.period());
         }
         talk.run(self, self.now + Duration::from_secs(600));
         talk
@@ -401,38 +410,50 @@ fn begun(seed: u64, idle: Duration, all: bool) -> (World, Access) {
     (world, access(0))
 }
 
-/// What the medium may take for one exchange, and beside for others' and for those that met another
-/// one, as many as there were: the wait for a turn to call, and for one to send, the longest
-/// message here and what answers it; behind those that met another one a wait by chance, the longer
-/// the more there were.
-fn exchanges(world: &World, access: Access, others: u32, met: u32) -> Duration {
+/// What one exchange takes at most where each station that is there waits for its turn once, and
+/// nobody met anybody: that wait, the longest message here, and what answers it.
+///
+/// By turns of two there is no wait, of three one of four answer times of 3.3 s is drawn; by
+/// addresses a slot each, 2.4 s; drawn, 16 slots and the answer's, 10.2 s; by slots of 3 s a round
+/// of them, twice where others are let in: 12 s for two, 18 s for three. With 6.1 s on the air that
+/// is 6, 23, 9, 16, 18 and 24 s.
+fn exchange(world: &World, access: Access) -> Duration {
     let station = &world.stations[0];
-    let answer = station.answer_time();
     let wait = match access {
-        Access::Turns if world.stations.len() > 2 => station.round(),
-        Access::Turns => Duration::from_millis(50),
+        Access::Turns => station.round(),
         Access::Slots(_) | Access::Csma(_) => station.longest_wait(),
     };
     let longest = world.air.rate.time_for(2300);
-    let exchange = wait * 2 + LEAD + longest + world.air.block + answer;
-    let back_off = |times: u32| match access {
-        Access::Turns => answer * (1 << times.min(4)),
-        Access::Slots(slots) => slots.length * 3 * 4,
-        Access::Csma(csma) if csma.order == Order::Address => answer * (1 << times.min(4)),
-        Access::Csma(csma) => csma.slot * csma.slots_max,
-    };
-    let alone = exchange * (1 + others);
-    (1..=met).fold(alone, |sum, times| sum + exchange + back_off(times))
+    wait + LEAD + longest + world.air.block + station.answer_time()
 }
 
-/// What a message may take that took so long without the forger; and how many transmissions met
-/// another one meanwhile.
+/// What two stations that met wait by chance beside, so many times in a row.
+fn back_off(world: &World, access: Access, times: u32) -> Duration {
+    let answer = world.stations[0].answer_time();
+    match access {
+        Access::Turns => answer * (1 << times.min(4)),
+        Access::Slots(slots) => slots.length * world.stations.len() as u32 * 4,
+        Access::Csma(csma) if csma.order == Order::Address => answer * (1 << times.min(4)),
+        Access::Csma(csma) => csma.slot * csma.slots_max,
+    }
+}
+
+/// What a message may take that took so long without the forger, and how many transmissions met
+/// another one meanwhile: ten seconds and one exchange more, as where a link is to be made anew.
+/// What others do at the same time goes otherwise than without the frame; so an exchange of each of
+/// them that was in the way, but no more, and what was lost because two of those began at the same
+/// time, but no more than twice. By slots, a round is itself 9 s of three stations, and an exchange
+/// of each of them in turn 72 s.
 fn most(world: &World, access: Access, said: &Said, usual: Duration) -> (Duration, u32) {
     let until = said.at + world.took(said).unwrap_or(PERIOD * 4);
     let met = world.met_between(said.at, until);
-    let others = world.exchanges_of_others(said, until);
-    let medium = exchanges(world, access, others, met.div_ceil(2));
-    (usual + HEALED + medium, met)
+    let stations = world.stations.len() as u32;
+    let others = world.exchanges_of_others(said, until).min(stations - 1);
+    let one = exchange(world, access);
+    let times = 1..=met.div_ceil(2).min(2);
+    let most = usual + HEALED + one * (1 + others);
+    let most = times.fold(most, |most, it| most + one + back_off(world, access, it));
+    (most, met)
 }
 
 /// One frame at one moment, in a net where each station says something now and then: beside what
@@ -445,7 +466,7 @@ fn storm(seed: u64) -> Result<(), alloc::string::String> {
     let without = quiet.talk(&mut Stream::new(seed, "said"), 20, |_, _, _| {});
     let (mut world, ..) = begun(seed, idle, false);
     let time = 4 + chance.below(6) as u32;
-    let after = Duration::from_nanos(chance.below(PERIOD.as_nanos() as u64));
+    let after = Duration::from_nanos(chance.below(world.period().as_nanos() as u64));
     let (mut forged_at, mut what) = (Instant::ZERO, alloc::string::String::new());
     let talk = world.talk(&mut Stream::new(seed, "said"), 20, |world, talk, now| {
         if now == time {
@@ -688,7 +709,7 @@ fn blind(seed: u64, frames: u32) -> Result<(), alloc::string::String> {
         }
     }
     // What is forged last makes links that end in that time.
-    world.run(world.now + IDLE * 2 + HEALED + exchanges(&world, access, 0, 0));
+    world.run(world.now + IDLE * 2 + HEALED + exchange(&world, access) * 2);
     let [talk, without] = [&mut world, &mut quiet]
         .map(|world| world.talk(&mut Stream::new(seed, "said"), 8, |_, _, _| {}));
     let mut lost = 0;
