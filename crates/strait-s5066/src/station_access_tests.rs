@@ -240,18 +240,19 @@ fn with_everybody_at_it_turns_by_address_waste_little_and_are_shared_evenly() {
 
 #[test]
 fn with_everybody_at_it_drawn_waits_still_give_each_a_share() {
-    for order in [Order::Chance, Order::Jitter] {
+    for (order, least) in [(Order::Chance, 0.45), (Order::Jitter, 0.42)] {
         let many = Csma {
             slots: 24,
             ..csma(order)
         };
-        // What one draws says little: by jitter one of five has less than 0.4.
+        // What one draws says little: by jitter one of five has less than 0.4. By chance shares are
+        // 0.49 with a deviation of 0.045, a mean of twelve with one of 0.013: three of these below.
         let lives = 12;
         let all = (0..lives).map(|life| full(5, Access::Csma(many), life));
         let (shares, even): (Vec<f64>, Vec<f64>) =
             all.map(|(share, came, _)| (share, fairness(&came))).unzip();
         let share = shares.iter().sum::<f64>() / lives as f64;
-        assert!(share > 0.42, "{order:?}: {share}, {shares:?}");
+        assert!(share > least, "{order:?}: {share}, {shares:?}");
         let even = even.iter().sum::<f64>() / lives as f64;
         assert!(even > 0.7, "{order:?}: {even}");
     }

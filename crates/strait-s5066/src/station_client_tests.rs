@@ -37,6 +37,8 @@ pub(super) struct Clients {
     outranked: u32,
     /// U_PDUs that came expedited.
     expedited: u32,
+    /// Somebody sends in others' names: what nobody asked for may come.
+    pub(super) forged: bool,
     what: alloc::string::String,
 }
 
@@ -120,7 +122,10 @@ impl Clients {
             Primitive::UnidataIndication(expedited, it) => {
                 let mark = mark_of(it.u_pdu);
                 self.expedited += u32::from(expedited);
-                let asked = self.asked.get_mut(&mark).expect("it was asked for");
+                let Some(asked) = self.asked.get_mut(&mark) else {
+                    assert!(self.forged, "{what}: {mark} was asked for");
+                    return;
+                };
                 asked.came += 1;
                 let late = asked.dies.is_some_and(|dies| dies + TTL_UNIT < now);
                 assert!(!late, "{what}: {mark} came after its time");
@@ -277,6 +282,7 @@ impl World {
             denied: 0,
             outranked: 0,
             expedited: 0,
+            forged: false,
             what: what.into(),
         };
         for (station, (sap, _)) in (0..count).flat_map(|it| SAPS.map(|sap| (it, sap))) {
@@ -426,6 +432,54 @@ fn ask(world: &mut World, chance: &mut Stream, one: usize, other: usize) {
         clients.asked.insert(mark, asked);
     }
     world.client_says(id, &Primitive::UnidataRequest(expedited, request));
+}
+
+/// A client asks for data to another station's, whose client is to confirm it.
+pub(super) fn ask_confirmed(world: &mut World, one: usize, other: usize) {
+    let (at, mark) = (world.now, world.tickets);
+    world.tickets += 1;
+    let id = client(one, 1);
+    let mut u_pdu = Vec::from(mark.to_be_bytes());
+    u_pdu.resize(200, 0x33);
+    let request = Request {
+        priority: 5,
+        sap: 1,
+        to: address(other).into(),
+        service: Service {
+            mode: MODE_ARQ,
+            confirmation: 2,
+            ..Service::default()
+        },
+        ttl: 0,
+        u_pdu: &u_pdu,
+    };
+    let asked = Asked {
+        client: id,
+        to: 1,
+        at,
+        dies: None,
+        arq: true,
+        confirmation: 2,
+        ordered: Some(other),
+        came: 0,
+        confirmed: false,
+        rejected: None,
+        forgotten: false,
+    };
+    if let Some(clients) = &mut world.clients {
+        clients.asked.insert(mark, asked);
+    }
+    world.client_says(id, &Primitive::UnidataRequest(false, request));
+}
+
+/// How many of what clients asked for before a moment isn't known to have come, or not to have; and
+/// how many were rejected.
+pub(super) fn untold(world: &World, before: Instant) -> (usize, usize) {
+    let clients = world.clients.as_ref();
+    let asked = || clients.into_iter().flat_map(|it| it.asked.values());
+    let untold = asked().filter(|it| it.at < before && !it.confirmed && it.rejected.is_none());
+    let rejected = asked().filter(|it| it.rejected.is_some());
+    (untold.count(), rejected.count())
 }
 
 /// A.2.1.10 (1), A.3.2.4 (10), (24), C.3.9: expedited data without ARQ has a type of its own.
@@ -578,7 +632,8 @@ fn storm(seed: u64) -> [u32; 3] {
         let of = asked.client;
         // Who wants no word of it hears only that it didn't leave in time, or was lost.
         let nobody = asked.to == NOBODY || asked.dies.is_some();
-        // Whose node had it and forgot it before it was its turn.
+        // Whose node had it and forgot it before it was its turn: that node acknowledged it, which
+        // is all that anybody is told where no client's confirmation was asked for.
         let lost = asked.ordered.is_some_and(|to| *mark < world.lives[to]);
         let silent = asked.confirmation == 0 && (asked.came > 0 || nobody || lost);
         assert!(

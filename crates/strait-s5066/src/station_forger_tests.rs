@@ -5,6 +5,7 @@
 use super::*;
 use crate::c_pdu::{CPdu, Ours};
 use crate::d_pdu::{Ack, Body, DPdu, Data, LongAck, NonArq, Reset, Segment};
+use crate::sis::{HardLink, Primitive};
 
 /// What one frame may cost, behind which all is as before.
 const HEALED: Duration = Duration::from_secs(10);
@@ -519,9 +520,77 @@ fn seeds(usual: u64) -> core::ops::Range<u64> {
     first..first + runs
 }
 
+/// Breaks that nobody confirmed were put off by what others said; calls for exclusive links kept
+/// others out; callers were waited for that hadn't called; resets waited for a slot.
+const STALLED: [u64; 9] = [286, 848, 1289, 1563, 1978, 2521, 2570, 3969, 3993];
+
 #[test]
-fn one_forged_frame_costs_ten_seconds_and_one_exchange_of_the_medium_at_most() {
-    let failed = seeds(300).filter_map(|seed| storm(seed).err());
+fn one_forged_frame_costs_ten_seconds_and_an_exchange_of_each_station_at_most() {
+    let failed = seeds(300).chain(STALLED);
+    let failed = failed.filter_map(|seed| storm(seed).err());
+    let failed: Vec<_> = failed.collect();
+    assert!(failed.is_empty(), "{}: {failed:#?}", failed.len());
+}
+
+/// One frame at one moment, in a net whose clients want each U_PDU confirmed by the one it is for,
+/// and have a hard link for a while, meanwhile for those two. Of what was said once, one may be
+/// lost, and a confirmation. What was asked for comes and is confirmed within an exchange for the
+/// call, one for each way, and what a frame may cost; a hard link takes as long to make or to end.
+fn storm_of_clients(seed: u64) -> Result<(), alloc::string::String> {
+    let mut chance = Stream::new(seed, "forged clients");
+    let (mut world, access) = begun(seed, IDLE * 2, true);
+    world.with_clients(seed, &alloc::format!("seed {seed}, {access:?}"));
+    world.clients.as_mut().expect("clients").forged = true;
+    let count = world.stations.len();
+    let others = exchange(&world, access) * (count as u32 - 1);
+    let most = HEALED + exchange(&world, access) * 6 + others + back_off(&world, access, 2) * 2;
+    let ends: [usize; 2] = core::array::from_fn(|end| (seed as usize + end) % count);
+    let to = address(ends[1]).into();
+    let link = HardLink {
+        kind: chance.below(3) as u8,
+        priority: 1,
+        sap: 1,
+    };
+    let (forges, hard) = (1 + chance.below(8), coin(&mut chance));
+    let mut what = alloc::string::String::new();
+    for time in 0..12 {
+        let id = clients::client(ends[0], 1);
+        match time {
+            2 if hard => world.client_says(id, &Primitive::HardLinkEstablish(link, to)),
+            7 if hard => world.client_says(id, &Primitive::HardLinkTerminate(to)),
+            _ => {
+                let from = chance.below(count as u64) as usize;
+                let to = (from + 1 + chance.below(count as u64 - 1) as usize) % count;
+                let [from, to] = if hard { ends } else { [from, to] };
+                clients::ask_confirmed(&mut world, from, to);
+            }
+        }
+        if time == forges {
+            let after = chance.below(most.as_nanos() as u64);
+            world.run(world.now + Duration::from_nanos(after));
+            let (bytes, says) = frame(&mut chance, &world, true);
+            what = says;
+            world.forge(&bytes);
+        }
+        world.run(world.now + most);
+        let (untold, rejected) = clients::untold(&world, world.now);
+        if untold > 1 || rejected > 1 {
+            return Err(alloc::format!(
+                "seed {seed}, {access:?}, hard: {hard} {link:?}, {time} of {forges}, {what}: \
+                 {untold} aren't known, {rejected} rejected"
+            ));
+        }
+    }
+    // Who asked for a hard link knows whether it has it.
+    match world.hard_links() {
+        (0, 0) if hard => Err(alloc::format!("seed {seed}, {access:?}, {link:?}, {what}")),
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn clients_with_confirmations_and_hard_links_lose_one_message_to_a_forged_frame_at_most() {
+    let failed = seeds(100).filter_map(|seed| storm_of_clients(seed).err());
     let failed: Vec<_> = failed.collect();
     assert!(failed.is_empty(), "{}: {failed:#?}", failed.len());
 }

@@ -434,6 +434,8 @@ impl<T> Station<T> {
 
     /// How long the air is silent if nobody has anything to say: what can wait for that, does.
     /// Among how many slots others draw, after collisions that nobody else noticed, isn't known.
+    /// Back-offs by turns aren't in it: all would wait five times as long for what a few seldom do,
+    /// and who is met by a break that came first repeats what it said.
     pub(super) fn round(&self) -> Duration {
         match self.settings.access {
             Access::Csma(csma) if csma.order == Order::Address => {
