@@ -133,6 +133,13 @@ pub enum Input<'a> {
         /// What happened.
         event: StreamEvent<'a>,
     },
+    /// Something happened to one of the node's own sockets.
+    Socket {
+        /// Which.
+        id: SocketId,
+        /// What.
+        event: SocketEvent,
+    },
     /// A datagram for one of the node's own sockets.
     Datagram {
         /// The socket.
@@ -237,17 +244,74 @@ pub enum RouteChange {
     },
 }
 
+/// A part of a node that streams, sockets and tickets belong to, such as a port. The node gives out
+/// the numbers, and drivers only repeat them: what happens to a stream goes to its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner(pub u16);
+
+impl Owner {
+    /// What belongs to a port.
+    pub const fn port(port: PortId) -> Self {
+        Self(port.0 as u16)
+    }
+}
+
 /// A byte stream that ends at this node: a proxied connection, a client of a local service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StreamId(pub u64);
+pub struct StreamId {
+    /// Whose it is: that of the listener, or who asked for it.
+    pub owner: Owner,
+    /// Who began it, and so chose its number.
+    pub side: Side,
+    /// Its number among its owner's from this side; none is used twice by one incarnation.
+    pub n: u64,
+}
 
-/// A datagram socket of the node.
+/// Who began a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SocketId(pub u32);
+pub enum Side {
+    /// The node, by [`StreamOp::Connect`].
+    Node,
+    /// A client, which came to one of the node's listeners.
+    Client,
+}
+
+/// A socket of the node: it listens for streams, or takes datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SocketId {
+    /// Whose it is.
+    pub owner: Owner,
+    /// Its number among its owner's.
+    pub n: u32,
+}
+
+/// What a node does with a socket of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketOp {
+    /// Take clients at this address; port 0 is any that is free. A driver that can't have it yet
+    /// says so once and goes on trying.
+    Listen(SocketAddr),
+    /// Have it no longer. Streams that came by it stay.
+    Close,
+}
+
+/// What happened to a socket of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketEvent {
+    /// It is there, at this address.
+    Bound(SocketAddr),
+    /// It can't be had for now; the error number is the operating system's.
+    Failed(i32),
+}
 
 /// A storage operation under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket(pub u64);
+pub struct Ticket {
+    /// Who asked for it.
+    pub owner: Owner,
+    /// Its number among its owner's.
+    pub n: u64,
+}
 
 /// Why a batch could not be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -421,6 +485,13 @@ pub enum WakeReason {
 pub enum Effect {
     /// A packet's stay ended.
     Fate(FateRecord),
+    /// Something to do with a socket of the node's own.
+    Socket {
+        /// Which; the node chooses its number.
+        id: SocketId,
+        /// What to do.
+        op: SocketOp,
+    },
     /// Something to do on a byte stream.
     Stream {
         /// Which stream; for [`StreamOp::Connect`] a number that the node chose.

@@ -8,7 +8,8 @@ use strait_core::drive::Media;
 use strait_core::fate::FateRecord;
 use strait_core::id::{PortId, TxId};
 use strait_core::node::{
-    Effect, Input, Room, StoreError, StoreOp, StreamEvent, StreamId, StreamOp, Ticket, TxMeta,
+    Effect, Input, Room, SocketEvent, SocketId, StoreError, StoreOp, StreamEvent, StreamId,
+    StreamOp, Ticket, TxMeta,
 };
 use strait_core::stats::Agreement;
 use strait_core::time::{Duration, Instant};
@@ -71,6 +72,7 @@ pub(crate) struct Slot {
 pub(crate) enum Reply {
     TxFailed(PortId, TxId),
     Reset(StreamId, i32),
+    Socket(SocketId, SocketEvent),
     Stored(Ticket, Result<(), StoreError>),
     NotLoaded(Ticket),
 }
@@ -133,6 +135,12 @@ impl Media for Bench {
                 }
                 return;
             }
+            Effect::Socket { id, op } => {
+                if let Some(event) = self.streams.open(now, id, op) {
+                    self.reply(Reply::Socket(id, event));
+                }
+                return;
+            }
             Effect::Store { ticket, batch } if self.storage.is_some() => {
                 return self.store(ticket, batch);
             }
@@ -192,6 +200,7 @@ pub(crate) const fn reply_input(reply: &Reply) -> Input<'static> {
             id,
             event: StreamEvent::Reset(number),
         },
+        Reply::Socket(id, event) => Input::Socket { id, event },
         Reply::Stored(ticket, result) => Input::Stored { ticket, result },
         Reply::NotLoaded(ticket) => Input::Loaded {
             ticket,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use strait_core::id::PortId;
-use strait_core::node::{Boot, Node, NodeFactory, SocketId};
+use strait_core::node::{Boot, Node, NodeFactory};
 use strait_node::config::{PortKind, Routing};
 use strait_node::{GatewayFactory, InvalidConfig, NodeConfig};
 
@@ -86,11 +86,6 @@ impl LiveGateway {
         if let Some(path) = &run.packets {
             runner.set_fates(packets_file::sink(clock, path)?);
         }
-        for (index, port) in config.ports.iter().enumerate() {
-            if let Some(sis) = port.hf.as_ref().and_then(|hf| hf.sis.as_ref()) {
-                runner.listen(SocketId(index as u32 + 1), sis.listen)?;
-            }
-        }
         if let Some(storage) = storage {
             runner.set_storage(storage);
         }
@@ -106,6 +101,7 @@ impl LiveGateway {
         let failures = runner.open_ports();
         let down: Vec<PortId> = failures.iter().map(|(port, _)| *port).collect();
         judge(config, failures)?;
+        judge_listeners(&runner)?;
         if config.routing == Routing::Kernel {
             runner.add_service(Box::new(KernelRoutes::open(config)?));
         }
@@ -217,6 +213,21 @@ fn judge(config: &NodeConfig, failures: Vec<(PortId, Error)>) -> Result<(), Erro
         Some(error) if all_down && !hope => Err(error),
         _ => Ok(()),
     }
+}
+
+/// An address that the host doesn't have yet may come; one that is another program's won't.
+fn judge_listeners(runner: &Runner<dyn Node>) -> Result<(), Error> {
+    for (address, error) in runner.deaf_at() {
+        let error = io::Error::from_raw_os_error(error.raw_os_error().unwrap_or_default());
+        let error = Err(error).doing(|| format!("listen for clients at {address}"));
+        match error {
+            Err(error) if comes_by_itself(&error) => {
+                tracing::warn!(%address, "no clients yet: the host doesn't have the address");
+            }
+            other => other?,
+        }
+    }
+    Ok(())
 }
 
 /// What only an operator can change.

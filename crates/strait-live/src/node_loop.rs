@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use strait_core::drive;
 use strait_core::id::PortId;
-use strait_core::node::{Command, DownCause, Input, Node, PortEvent, SocketId, StreamEvent};
+use strait_core::node::{Command, DownCause, Input, Node, PortEvent, StreamEvent};
 use strait_core::stats::Agreement;
 use strait_core::time::{Duration, Instant};
 
@@ -168,12 +168,9 @@ impl<N: Node + ?Sized> Runner<N> {
         self.bench.recorder = Some(recorder);
     }
 
-    /// Listens at `address` for programs that talk to the node; it knows them by `socket`.
-    ///
-    /// # Errors
-    /// The address can't be had.
-    pub fn listen(&mut self, socket: SocketId, address: SocketAddr) -> Result<(), Error> {
-        self.bench.streams.listen(socket, address)
+    /// Addresses at which programs can't talk to the node, and why.
+    pub fn deaf_at(&self) -> impl Iterator<Item = (SocketAddr, &io::Error)> {
+        self.bench.streams.missing()
     }
 
     /// Where programs can talk to the node.
@@ -325,7 +322,9 @@ impl<N: Node + ?Sized> Runner<N> {
                 self.take_down(now, index, &error);
             }
         }
-        self.bench.streams.tick(now);
+        for (id, event) in self.bench.streams.tick(now) {
+            self.feed(now, Input::Socket { id, event });
+        }
         if self.node_wake().is_some_and(|at| at <= now) {
             self.fire();
         }

@@ -247,6 +247,8 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use strait_core::node::Owner;
+
     use super::*;
 
     fn put(key: &str, value: &[u8]) -> StoreOp {
@@ -262,6 +264,10 @@ mod tests {
         }
     }
 
+    const fn ticket(n: u64) -> Ticket {
+        Ticket { owner: Owner(1), n }
+    }
+
     #[test]
     fn what_is_stored_is_there_after_the_next_start() {
         let folder = tempfile::tempdir().unwrap();
@@ -269,13 +275,13 @@ mod tests {
         let mut storage = Storage::open(&path).unwrap();
         assert!(storage.contents().is_empty());
         let batch = vec![put("b", &[0, 255]), put("a", b"x"), put("c", b"gone")];
-        storage.begin(Ticket(7), batch).unwrap();
-        assert_eq!(wait(&mut storage), (Ticket(7), Ok(())));
+        storage.begin(ticket(7), batch).unwrap();
+        assert_eq!(wait(&mut storage), (ticket(7), Ok(())));
         let more = vec![
             StoreOp::Append("b".into(), vec![1]),
             StoreOp::Delete("c".into()),
         ];
-        storage.begin(Ticket(8), more).unwrap();
+        storage.begin(ticket(8), more).unwrap();
         // Nothing waits for this one but the end.
         drop(storage);
         let storage = Storage::open(&path).unwrap();
@@ -313,9 +319,9 @@ mod tests {
         let path = folder.path().join("a.state");
         let mut storage = Storage::open(&path).unwrap();
         let batch = vec![put("a", b"x"), put("b", &[0; OCTETS_MAX / 2])];
-        assert_eq!(storage.begin(Ticket(1), batch), Err(StoreError::Full));
+        assert_eq!(storage.begin(ticket(1), batch), Err(StoreError::Full));
         let batch = vec![StoreOp::Put(vec![0xff], vec![])];
-        assert_eq!(storage.begin(Ticket(2), batch), Err(StoreError::Failed));
+        assert_eq!(storage.begin(ticket(2), batch), Err(StoreError::Failed));
         assert!(storage.contents().is_empty());
     }
 

@@ -11,10 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use nix::libc;
 use nix::poll::PollFlags;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use strait_core::node::{SocketId, StreamId, StreamOp};
+use strait_core::node::{Side, SocketEvent, SocketId, SocketOp, StreamId, StreamOp};
 use strait_core::time::{Duration, Instant};
-
-use crate::error::{Doing, Error};
 
 /// Connections at a time; further ones wait in the listener's backlog.
 const CONNECTIONS_MAX: usize = 128;
@@ -27,6 +25,9 @@ const CHUNK_OCTETS: usize = 16 * 1024;
 
 /// How long a client may take to read the last of what it was told.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Pause before an address that can't be had is tried again.
+const LISTEN_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pause after an accept that failed for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -63,38 +64,81 @@ pub(crate) enum Happened {
 /// Which of the streams' descriptors is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
-    Listener(usize),
-    Connection(u64),
+    Listener(SocketId),
+    Connection(StreamId),
+}
+
+/// A place where clients come, or would.
+struct Listener {
+    address: SocketAddr,
+    /// The socket, or what keeps it away.
+    socket: io::Result<TcpListener>,
+    retry_at: Instant,
 }
 
 /// All streams of a node.
 #[derive(Default)]
 pub(crate) struct Streams {
-    listeners: Vec<(SocketId, TcpListener)>,
-    connections: BTreeMap<u64, Connection>,
+    listeners: BTreeMap<SocketId, Listener>,
+    connections: BTreeMap<StreamId, Connection>,
     next: u64,
     paused_until: Option<Instant>,
 }
 
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
 impl Streams {
-    /// Listens at `address` for clients, whom the node knows by `socket`.
-    ///
-    /// # Errors
-    /// The address can't be had.
-    pub(crate) fn listen(&mut self, socket: SocketId, address: SocketAddr) -> Result<(), Error> {
-        let doing = || format!("listen for clients at {address}");
-        let listener = TcpListener::bind(address).doing(doing)?;
-        listener.set_nonblocking(true).doing(doing)?;
-        self.listeners.push((socket, listener));
-        Ok(())
+    /// Does what the node wants of a socket; what comes of it at once.
+    pub(crate) fn open(&mut self, now: Instant, id: SocketId, op: SocketOp) -> Option<SocketEvent> {
+        let SocketOp::Listen(address) = op else {
+            self.listeners.remove(&id);
+            return None;
+        };
+        let socket = listen(address);
+        let event = bound(address, &socket);
+        let retry_at = now + LISTEN_PAUSE;
+        let listener = Listener {
+            address,
+            socket,
+            retry_at,
+        };
+        self.listeners.insert(id, listener);
+        Some(event)
+    }
+
+    /// Tries again where clients can't come yet; what has changed.
+    fn listen_again(&mut self, now: Instant) -> Vec<(SocketId, SocketEvent)> {
+        let waiting = self.listeners.iter_mut();
+        let due = waiting.filter(|(_, it)| it.socket.is_err() && it.retry_at <= now);
+        let tried = due.filter_map(|(id, listener)| {
+            listener.retry_at = now + LISTEN_PAUSE;
+            let socket = listen(listener.address);
+            let event = bound(listener.address, &socket);
+            let changed = event != bound(listener.address, &listener.socket);
+            listener.socket = socket;
+            changed.then_some((*id, event))
+        });
+        tried.collect()
+    }
+
+    /// Addresses at which clients can't come, and why.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = (SocketAddr, &io::Error)> {
+        let listeners = self.listeners.values();
+        listeners.filter_map(|it| Some((it.address, it.socket.as_ref().err()?)))
     }
 
     /// The descriptors to wait on, and what for.
     pub(crate) fn interests(&self) -> Vec<(BorrowedFd<'_>, PollFlags, Which)> {
         let mut fds = Vec::new();
         if self.connections.len() < CONNECTIONS_MAX && self.paused_until.is_none() {
-            for (index, (_, listener)) in self.listeners.iter().enumerate() {
-                fds.push((listener.as_fd(), PollFlags::POLLIN, Which::Listener(index)));
+            for (id, listener) in &self.listeners {
+                if let Ok(socket) = &listener.socket {
+                    fds.push((socket.as_fd(), PollFlags::POLLIN, Which::Listener(*id)));
+                }
             }
         }
         for (id, connection) in &self.connections {
@@ -113,37 +157,36 @@ impl Streams {
     /// When [`Self::tick`] is to be called.
     pub(crate) fn wake(&self) -> Option<Instant> {
         let ends = self.connections.values().filter_map(|it| it.ends_at);
-        ends.chain(self.paused_until).min()
+        let waiting = self.listeners.values().filter(|it| it.socket.is_err());
+        let retries = waiting.map(|it| it.retry_at);
+        ends.chain(retries).chain(self.paused_until).min()
     }
 
-    /// Closes those that take too long to end.
-    pub(crate) fn tick(&mut self, now: Instant) {
+    /// Closes those that take too long to end, and tries again to have sockets; what has changed.
+    pub(crate) fn tick(&mut self, now: Instant) -> Vec<(SocketId, SocketEvent)> {
         self.paused_until = self.paused_until.filter(|until| *until > now);
         self.connections
             .retain(|_, it| it.ends_at.is_none_or(|at| at > now));
+        self.listen_again(now)
     }
 
     /// A descriptor is ready: what happened, in order.
     pub(crate) fn serve(&mut self, now: Instant, which: Which) -> Vec<(StreamId, Happened)> {
         match which {
-            Which::Listener(index) => self.accept(now, index).into_iter().collect(),
+            Which::Listener(id) => self.accept(now, id).into_iter().collect(),
             Which::Connection(id) if self.is_opening(id) => {
                 let happened = self.finish_opening(id);
-                happened.map(|it| (StreamId(id), it)).into_iter().collect()
+                happened.map(|it| (id, it)).into_iter().collect()
             }
             Which::Connection(id) => {
                 let happened = [self.write(id), self.read(now, id)];
-                happened
-                    .into_iter()
-                    .flatten()
-                    .map(|it| (StreamId(id), it))
-                    .collect()
+                happened.into_iter().flatten().map(|it| (id, it)).collect()
             }
         }
     }
 
-    fn accept(&mut self, now: Instant, index: usize) -> Option<(StreamId, Happened)> {
-        let (listener, socket) = self.listeners.get(index).map(|it| (it.0, &it.1))?;
+    fn accept(&mut self, now: Instant, listener: SocketId) -> Option<(StreamId, Happened)> {
+        let socket = self.listeners.get(&listener)?.socket.as_ref().ok()?;
         let accepted = socket.accept().and_then(|(stream, src)| {
             stream.set_nonblocking(true)?;
             let dst = stream.local_addr()?;
@@ -160,7 +203,11 @@ impl Streams {
         };
         // Primitives are short and wait for nothing.
         let _ = stream.set_nodelay(true);
-        let id = self.next;
+        let id = StreamId {
+            owner: listener.owner,
+            side: Side::Client,
+            n: self.next,
+        };
         self.next += 1;
         self.connections.insert(
             id,
@@ -173,11 +220,11 @@ impl Streams {
             },
         );
         let listener = Some(listener);
-        Some((StreamId(id), Happened::Opened { listener, src, dst }))
+        Some((id, Happened::Opened { listener, src, dst }))
     }
 
     /// Begins to connect as the node asks.
-    fn connect(&mut self, id: u64, op: &StreamOp) -> io::Result<()> {
+    fn connect(&mut self, id: StreamId, op: &StreamOp) -> io::Result<()> {
         let StreamOp::Connect { src, dst, .. } = *op else {
             return Ok(());
         };
@@ -202,12 +249,12 @@ impl Streams {
         Ok(())
     }
 
-    fn is_opening(&self, id: u64) -> bool {
+    fn is_opening(&self, id: StreamId) -> bool {
         self.connections.get(&id).is_some_and(|it| it.opening)
     }
 
     /// A connection that the node asked for is there, or never will be.
-    fn finish_opening(&mut self, id: u64) -> Option<Happened> {
+    fn finish_opening(&mut self, id: StreamId) -> Option<Happened> {
         let connection = self.connections.get_mut(&id)?;
         let stream = &connection.stream;
         let outcome = stream.take_error().and_then(|error| match error {
@@ -229,7 +276,7 @@ impl Streams {
         UNSENT_MAX
     }
 
-    fn read(&mut self, now: Instant, id: u64) -> Option<Happened> {
+    fn read(&mut self, now: Instant, id: StreamId) -> Option<Happened> {
         let connection = self.connections.get_mut(&id)?;
         if connection.takes == 0 || connection.ends_at.is_some() {
             return None;
@@ -250,7 +297,7 @@ impl Streams {
         }
     }
 
-    fn write(&mut self, id: u64) -> Option<Happened> {
+    fn write(&mut self, id: StreamId) -> Option<Happened> {
         let connection = self.connections.get_mut(&id)?;
         if connection.unsent.is_empty() {
             return None;
@@ -266,7 +313,7 @@ impl Streams {
     }
 
     /// A connection failed, unless it only isn't ready.
-    fn lose(&mut self, id: u64, error: &io::Error) -> Option<Happened> {
+    fn lose(&mut self, id: StreamId, error: &io::Error) -> Option<Happened> {
         let kind = error.kind();
         if matches!(kind, io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) {
             return None;
@@ -276,7 +323,7 @@ impl Streams {
         Some(Happened::Gone(number))
     }
 
-    fn end_if_done(&mut self, id: u64) {
+    fn end_if_done(&mut self, id: StreamId) {
         let done = |it: &Connection| it.ends_at.is_some() && it.unsent.is_empty();
         if self.connections.get(&id).is_some_and(done)
             && let Some(connection) = self.connections.remove(&id)
@@ -292,9 +339,9 @@ impl Streams {
     pub(crate) fn operate(&mut self, now: Instant, id: StreamId, op: StreamOp) -> Result<(), i32> {
         if let StreamOp::Connect { .. } = op {
             let wrong = |error: io::Error| error.raw_os_error().unwrap_or(libc::EINVAL);
-            return self.connect(id.0, &op).map_err(wrong);
+            return self.connect(id, &op).map_err(wrong);
         }
-        let Some(connection) = self.connections.get_mut(&id.0) else {
+        let Some(connection) = self.connections.get_mut(&id) else {
             return Err(libc::ENOTCONN);
         };
         match op {
@@ -305,12 +352,12 @@ impl Streams {
             }
             StreamOp::Fin => {
                 connection.ends_at = Some(now + PATIENCE);
-                self.end_if_done(id.0);
+                self.end_if_done(id);
             }
             StreamOp::Reset(_) => {
                 let socket = SockRef::from(&connection.stream);
                 let _ = socket.set_linger(Some(Duration::ZERO));
-                self.connections.remove(&id.0);
+                self.connections.remove(&id);
             }
         }
         Ok(())
@@ -318,8 +365,19 @@ impl Streams {
 
     /// The addresses that clients can connect to.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
-        let listeners = self.listeners.iter();
-        listeners.filter_map(|(_, listener)| listener.local_addr().ok())
+        let sockets = self
+            .listeners
+            .values()
+            .filter_map(|it| it.socket.as_ref().ok());
+        sockets.filter_map(|socket| socket.local_addr().ok())
+    }
+}
+
+/// What a node is told of an attempt to listen.
+fn bound(asked: SocketAddr, socket: &io::Result<TcpListener>) -> SocketEvent {
+    match socket {
+        Ok(socket) => SocketEvent::Bound(socket.local_addr().unwrap_or(asked)),
+        Err(error) => SocketEvent::Failed(error.raw_os_error().unwrap_or(libc::EADDRNOTAVAIL)),
     }
 }
 

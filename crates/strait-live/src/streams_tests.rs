@@ -9,7 +9,9 @@ use std::time::{Duration, Instant as Wall};
 
 use strait_channel::LinkConfig;
 use strait_core::id::PortId;
-use strait_core::node::{Boot, Node, NodeFactory, PortState, Room, SocketId, TxMeta};
+use strait_core::node::{
+    Boot, Node, NodeFactory, Owner, PortState, Room, SocketEvent, SocketOp, TxMeta,
+};
 use strait_core::units::Time;
 use strait_node::GatewayFactory;
 use strait_node::config_text::parse;
@@ -17,6 +19,7 @@ use strait_node::config_text::parse;
 use super::*;
 use crate::clock::Clock;
 use crate::emulate::{AirEmulator, EmulateConfig, EndSpec, ModemSpec};
+use crate::error::Error;
 use crate::gateway_ports::ports;
 use crate::node_loop::Runner;
 use crate::port_io::{IoCounts, PortIo, Received, Sent};
@@ -132,9 +135,6 @@ impl Running {
             };
             let node = GatewayFactory::new(config).unwrap().boot(boot);
             let mut runner: Runner<dyn Node> = Runner::new(Clock::start(), node, ports).unwrap();
-            runner
-                .listen(SocketId(1), ([127, 0, 0, 1], 0).into())
-                .unwrap();
             let failures = runner.open_ports();
             assert!(failures.iter().all(|(port, _)| *port == PortId::HOST));
             sender
@@ -272,6 +272,43 @@ fn happened(streams: &mut Streams) -> (StreamId, Happened) {
 }
 
 #[test]
+fn an_address_that_cannot_be_had_is_tried_again_until_it_can() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let id = SocketId {
+        owner: Owner(1),
+        n: 0,
+    };
+    let mut streams = Streams::default();
+    let (now, second) = (Instant::ZERO, Instant::from_secs(1));
+    assert_eq!(
+        streams.open(now, id, SocketOp::Listen(address)),
+        Some(SocketEvent::Failed(libc::EADDRINUSE))
+    );
+    assert_eq!(streams.wake(), Some(second));
+    assert_eq!(streams.missing().count(), 1);
+    // Still taken: nothing is said again.
+    assert_eq!(streams.tick(second), []);
+    drop(taken);
+    assert_eq!(streams.tick(Instant::from_millis(1999)), []);
+    let bound = SocketEvent::Bound(address);
+    assert_eq!(streams.tick(Instant::from_secs(2)), [(id, bound)]);
+    assert_eq!((streams.wake(), streams.missing().count()), (None, 0));
+    assert_eq!(streams.addresses().collect::<Vec<_>>(), [address]);
+    assert_eq!(streams.open(second, id, SocketOp::Close), None);
+    assert_eq!(streams.addresses().count(), 0);
+}
+
+/// A stream that the node began.
+const fn asked(n: u64) -> StreamId {
+    StreamId {
+        owner: Owner(1),
+        side: Side::Node,
+        n,
+    }
+}
+
+#[test]
 fn a_connection_that_the_node_asks_for_opens_or_tells_why_not() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let there = listener.local_addr().unwrap();
@@ -281,7 +318,7 @@ fn a_connection_that_the_node_asks_for_opens_or_tells_why_not() {
         dst,
         dscp: 0,
     };
-    let id = StreamId(7);
+    let id = asked(7);
     assert_eq!(streams.operate(Instant::ZERO, id, connect(there)), Ok(()));
     let (opened, what) = happened(&mut streams);
     assert_eq!(opened, id);
@@ -299,11 +336,11 @@ fn a_connection_that_the_node_asks_for_opens_or_tells_why_not() {
     assert!(matches!(happened(&mut streams).1, Happened::Data(octets) if octets == b"no"));
     drop((far, listener));
     // Nobody listens there any more.
-    let id = StreamId(8);
+    let id = asked(8);
     let refused = match streams.operate(Instant::ZERO, id, connect(there)) {
         Err(number) => number,
         Ok(()) => match happened(&mut streams) {
-            (StreamId(8), Happened::Gone(number)) => number,
+            (gone, Happened::Gone(number)) if gone == id => number,
             (other, _) => panic!("{other:?}"),
         },
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use strait_channel::LinkConfig;
-use strait_core::node::SocketId;
+use strait_core::node::Owner;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_node::config::{HostKind, LinkProfile, PortConfig, PortKind};
 use strait_node::config_text::ConfigError;
@@ -257,8 +257,8 @@ impl Built {
         };
         let address = config.hf_client().server;
         let server = self.nodes[station.member];
-        let socket = SocketId(port.0.into());
-        self.world.serve(place.node, address, server, socket);
+        let owner = Owner::port(port);
+        self.world.serve(place.node, address, server, owner);
     }
 
     /// Where the ends of links are whose medium is other gateways.

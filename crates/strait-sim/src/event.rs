@@ -23,7 +23,7 @@ pub(crate) enum What {
     /// Something on a byte stream has come; the number is its place among those under way.
     Stream { number: u32 },
     /// A batch is on stable storage.
-    Stored { ticket: u64 },
+    Stored { batch: u64 },
     /// A port has room again.
     Room { port: PortId },
     /// The moment that the node asked for.

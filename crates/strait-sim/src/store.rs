@@ -10,34 +10,34 @@ use strait_core::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     values: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// By ticket, with the moment at which they are.
-    pending: BTreeMap<u64, (Instant, Vec<StoreOp>)>,
+    /// By number, in the order in which they were begun.
+    pending: BTreeMap<u64, (Ticket, Vec<StoreOp>)>,
+    /// Batches begun so far.
+    begun: u64,
 }
 
 /// Time until a batch is stable: that of a small synchronous write to flash storage.
 const LATENCY: Duration = Duration::from_millis(2);
 
 impl Store {
-    /// Begins to store a batch; returns when it is stable.
-    pub(crate) fn begin(&mut self, now: Instant, ticket: Ticket, batch: Vec<StoreOp>) -> Instant {
-        let stable_at = now + LATENCY;
-        self.pending.insert(ticket.0, (stable_at, batch));
-        stable_at
-    }
-
-    /// Makes a batch stable; nothing if a crash has decided about it. The node's next life may have
-    /// begun another under the same number: that one's own time has to come.
-    pub(crate) fn complete(
+    /// Begins to store a batch; returns its number, and when it is stable.
+    pub(crate) fn begin(
         &mut self,
         now: Instant,
-        ticket: u64,
-    ) -> Option<(Ticket, Result<(), StoreError>)> {
-        self.pending
-            .get(&ticket)
-            .filter(|(stable_at, _)| *stable_at <= now)?;
-        let (_, batch) = self.pending.remove(&ticket)?;
+        ticket: Ticket,
+        batch: Vec<StoreOp>,
+    ) -> (u64, Instant) {
+        let number = self.begun;
+        self.begun += 1;
+        self.pending.insert(number, (ticket, batch));
+        (number, now + LATENCY)
+    }
+
+    /// Makes a batch stable; nothing if a crash has decided about it.
+    pub(crate) fn complete(&mut self, number: u64) -> Option<(Ticket, Result<(), StoreError>)> {
+        let (ticket, batch) = self.pending.remove(&number)?;
         self.apply(batch);
-        Some((Ticket(ticket), Ok(())))
+        Some((ticket, Ok(())))
     }
 
     fn apply(&mut self, batch: Vec<StoreOp>) {
@@ -83,7 +83,14 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use strait_core::node::Owner;
+
     use super::*;
+
+    const TICKET: Ticket = Ticket {
+        owner: Owner(0),
+        n: 1,
+    };
 
     #[test]
     fn a_crash_applies_a_batch_whole_or_not_at_all() {
@@ -91,40 +98,39 @@ mod tests {
         for seed in 0..32 {
             let mut store = Store::default();
             let put = |key: &[u8]| StoreOp::Put(key.to_vec(), b"x".to_vec());
-            store.begin(Instant::ZERO, Ticket(1), vec![put(b"a"), put(b"b")]);
+            store.begin(Instant::ZERO, TICKET, vec![put(b"a"), put(b"b")]);
             store.crash(&mut Stream::new(seed, "crash"));
             let stored = store.contents().len();
             assert!(stored == 0 || stored == 2);
             seen[stored / 2] = true;
-            assert!(store.complete(Instant::from_secs(1), 1).is_none());
+            assert!(store.complete(0).is_none());
         }
         assert_eq!(seen, [true, true]);
     }
 
     #[test]
-    fn a_ticket_used_again_waits_for_its_own_time() {
+    fn a_batch_of_a_former_life_says_nothing_to_the_next_that_uses_its_ticket() {
         let mut store = Store::default();
         let batch = || vec![StoreOp::Put(b"k".to_vec(), b"new".to_vec())];
-        let first_at = store.begin(Instant::ZERO, Ticket(1), Vec::new());
+        let (first, _) = store.begin(Instant::ZERO, TICKET, Vec::new());
         store.crash(&mut Stream::new(1, "crash"));
-        let second_at = store.begin(Instant::from_nanos(1), Ticket(1), batch());
-        assert_eq!(store.complete(first_at, 1), None);
+        let (second, _) = store.begin(Instant::from_nanos(1), TICKET, batch());
+        assert_eq!(store.complete(first), None);
         assert!(store.read(b"k", 0).is_empty());
-        assert_eq!(store.complete(second_at, 1), Some((Ticket(1), Ok(()))));
+        assert_eq!(store.complete(second), Some((TICKET, Ok(()))));
         assert_eq!(store.read(b"k", 0), b"new");
     }
 
     #[test]
     fn values_are_read_from_any_offset() {
         let mut store = Store::default();
-        store.begin(
+        let (number, _) = store.begin(
             Instant::ZERO,
-            Ticket(1),
+            TICKET,
             vec![StoreOp::Append(b"k".to_vec(), b"abc".to_vec())],
         );
         assert!(store.read(b"k", 0).is_empty());
-        let stable_at = Instant::ZERO + LATENCY;
-        assert_eq!(store.complete(stable_at, 1), Some((Ticket(1), Ok(()))));
+        assert_eq!(store.complete(number), Some((TICKET, Ok(()))));
         assert_eq!(store.read(b"k", 1), b"bc");
         assert!(store.read(b"k", 9).is_empty());
     }

@@ -362,13 +362,14 @@ impl Media for Driver<'_> {
                 }
             }
             Effect::Store { ticket, batch } => {
-                let at = self.store.begin(now, ticket, batch);
-                self.fabric.hash.fold(ticket.0);
-                self.fabric
-                    .events
-                    .push(at, self.node, What::Stored { ticket: ticket.0 });
+                let (batch, at) = self.store.begin(now, ticket, batch);
+                self.fabric.hash.fold(ticket.n);
+                let what = What::Stored { batch };
+                self.fabric.events.push(at, self.node, what);
             }
-            Effect::Load { .. } | Effect::Stream { .. } => self.answers.push(effect),
+            Effect::Load { .. } | Effect::Stream { .. } | Effect::Socket { .. } => {
+                self.answers.push(effect);
+            }
             // No datagram socket of a node has a peer in this world.
             Effect::Datagram { .. } => {}
         }
@@ -644,8 +645,8 @@ impl World {
             What::Air => self.hear(event.at),
             What::Stream { number } => self.come(number),
             What::Arrival { port, from, frame } => self.arrive(node, port, from, frame),
-            What::Stored { ticket } => {
-                if let Some((ticket, result)) = self.slots[node].store.complete(event.at, ticket) {
+            What::Stored { batch } => {
+                if let Some((ticket, result)) = self.slots[node].store.complete(batch) {
                     self.give(node, Input::Stored { ticket, result });
                     self.settle(node);
                 }
@@ -783,6 +784,7 @@ impl World {
                 );
             }
             Effect::Stream { id, op } => self.operate(node, id, op),
+            Effect::Socket { id, op } => self.open_socket(node, id, op),
             _ => {}
         }
     }

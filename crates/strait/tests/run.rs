@@ -127,6 +127,22 @@ fn a_gateway_carries_pings_says_how_it_is_and_its_journal_repeats_it() {
             output.status.success() && told.contains("same:"),
             "{name}: {told}"
         );
+        let list = Command::new(STRAIT)
+            .args(["replay", "--list", "--json"])
+            .arg(file(name))
+            .output();
+        let list = String::from_utf8(list.unwrap().stdout).unwrap();
+        let records: Vec<serde_json::Value> = list
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        for what in ["in", "out", "port"] {
+            assert!(
+                records.iter().any(|it| it["what"] == what),
+                "{what}: {list}"
+            );
+        }
+        assert!(records.last().unwrap()["end"].is_string(), "{list}");
     }
 }
 

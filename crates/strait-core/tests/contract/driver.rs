@@ -200,7 +200,7 @@ impl<M: Medium> Media for Hands<'_, M> {
                 self.log.fates.push((self.node, record));
             }
             Effect::Store { ticket, batch } => {
-                self.log.hash.fold(ticket.0);
+                self.log.hash.fold(ticket.n);
                 self.store.pending.push_back((ticket, batch));
                 let what = What::Stored { node: self.node };
                 self.agenda.plan(now + STORE_DELAY, what);
@@ -211,7 +211,7 @@ impl<M: Medium> Media for Hands<'_, M> {
                 offset,
                 octets,
             } => self.loads.push((ticket, key, offset, octets)),
-            Effect::Stream { .. } | Effect::Datagram { .. } => {}
+            Effect::Stream { .. } | Effect::Socket { .. } | Effect::Datagram { .. } => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The rules of the driver's side: what it takes for a bug, and what it leaves alone.
 
 use strait_core::drive::{Media, ROUNDS_MAX, STEPS_MAX, settle};
-use strait_core::node::{Boot, NodeFactory, PortState, Ticket};
+use strait_core::node::{Boot, NodeFactory, Owner, PortState, Ticket};
 use strait_core::rate::LineRate;
 use strait_core::stats::Stats;
 use strait_core::time::Duration;
@@ -97,7 +97,11 @@ impl Node for FaultyNode {
             self.effects = self.effects.checked_sub(1)?;
             self.frames += 1;
         }
-        let (ticket, batch) = (Ticket(0), Vec::new());
+        let ticket = Ticket {
+            owner: Owner(0),
+            n: 0,
+        };
+        let batch = Vec::new();
         Some(Effect::Store { ticket, batch })
     }
 

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use strait_core::id::{ClassId, NeighbourId, PortId};
 use strait_core::node::{
-    Command, Effect, Input, Node, PortEvent, Room, StreamId, StreamOp, TxMeta, Wake, WakeReason,
-    Want,
+    Command, Effect, Input, Node, Owner, PortEvent, Room, Side, StreamId, StreamOp, TxMeta, Wake,
+    WakeReason, Want,
 };
 use strait_core::stats::{PortStats, Stats};
 use strait_core::time::Instant;
@@ -50,7 +50,11 @@ impl Echo {
     pub(crate) fn connecting() -> Self {
         let mut echo = Self::new();
         echo.effects.push_back(Effect::Stream {
-            id: StreamId(1),
+            id: StreamId {
+                owner: Owner(1),
+                side: Side::Node,
+                n: 1,
+            },
             op: StreamOp::Connect {
                 src: None,
                 dst: ([127, 0, 0, 1], 7).into(),

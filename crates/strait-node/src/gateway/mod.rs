@@ -21,8 +21,8 @@ use alloc::vec::Vec;
 use strait_core::fate::{Ledger, Origin};
 use strait_core::flow::Flow;
 use strait_core::node::{
-    Boot, Command, FrameMeta, NodeFactory, PortEvent, RouteChange, StoreOp, StreamEvent, StreamId,
-    Ticket,
+    Boot, Command, FrameMeta, NodeFactory, Owner, PortEvent, RouteChange, StoreOp, StreamEvent,
+    StreamId, Ticket,
 };
 use strait_core::prefix::Prefix;
 use strait_core::stats::{ClassStats, PortStats, Stats};
@@ -145,7 +145,10 @@ impl Gateway {
             if let Some((key, value)) = port.take_store(now) {
                 self.tickets += 1;
                 self.stores.push_back(Effect::Store {
-                    ticket: Ticket(self.tickets),
+                    ticket: Ticket {
+                        owner: Owner::port(port.id),
+                        n: self.tickets,
+                    },
                     batch: alloc::vec![StoreOp::Put(key, value)],
                 });
             }
@@ -404,21 +407,10 @@ impl Gateway {
         self.tell_stations(now, id);
     }
 
-    /// Streams are those of clients of a port's station, and the number of the listener is the
-    /// port's; or a port's own, to a station of somebody else's.
+    /// Streams belong to ports.
     fn take_stream(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
-        if let Some(port) = self.ports.iter_mut().find(|port| port.has_access(id)) {
-            return port.hear_access(now, id, event);
-        }
-        let port = match event {
-            StreamEvent::Opened { listener, .. } => {
-                let number = listener.map_or(usize::MAX, |socket| socket.0 as usize);
-                self.ports.get_mut(number).filter(|port| port.is_hf())
-            }
-            _ => self.ports.iter_mut().find(|port| port.has_client(id)),
-        };
-        if let Some(port) = port {
-            port.hear_client(now, id, event);
+        if let Some(port) = self.ports.get_mut(usize::from(id.owner.0)) {
+            port.hear_stream(now, id, event);
         }
     }
 
@@ -498,8 +490,11 @@ impl Node for Gateway {
                 let ports = self.ports.iter_mut();
                 ports.for_each(|port| port.set_calendar(now, wall));
             }
-            // This node has no other sockets, and waits for nothing from its storage.
-            Input::Datagram { .. } | Input::Stored { .. } | Input::Loaded { .. } => {}
+            // Who can't come yet comes later; nothing here takes datagrams, or waits for storage.
+            Input::Socket { .. }
+            | Input::Datagram { .. }
+            | Input::Stored { .. }
+            | Input::Loaded { .. } => {}
         }
         self.settle_hops(now);
         self.settle_hf(now);

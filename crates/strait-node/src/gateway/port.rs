@@ -90,7 +90,7 @@ impl Treatment {
 /// A port of a gateway.
 #[derive(Debug)]
 pub(crate) struct Port {
-    id: PortId,
+    pub(super) id: PortId,
     config: Option<PortConfig>,
     /// The largest packet in octets.
     pub(crate) mtu: usize,

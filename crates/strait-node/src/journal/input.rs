@@ -2,8 +2,8 @@
 
 use strait_core::id::TxId;
 use strait_core::node::{
-    Command, DownCause, FrameMeta, PortEvent, PortState, RouteChange, SocketId, StoreError,
-    StreamEvent, StreamId, Ticket, Turn, WallTime,
+    Command, DownCause, FrameMeta, Owner, PortEvent, PortState, RouteChange, Side, SocketEvent,
+    SocketId, StoreError, StreamEvent, StreamId, Ticket, Turn, WallTime,
 };
 use strait_core::waveform::Mode;
 use strait_core::{ClassId, Input, Instant, NeighbourId, PortId, Room, TxMeta};
@@ -20,6 +20,7 @@ pub(super) const fn kind_of(input: &Input<'_>) -> u8 {
         Input::TxDone { .. } => kind::TX_DONE,
         Input::Route(_) => kind::ROUTE,
         Input::Stream { .. } => kind::STREAM,
+        Input::Socket { .. } => kind::SOCKET,
         Input::Datagram { .. } => kind::DATAGRAM,
         Input::Stored { .. } => kind::STORED,
         Input::Loaded { .. } => kind::LOADED,
@@ -61,20 +62,35 @@ pub(super) fn put(put: &mut Put<'_>, input: &Input<'_>) {
         }
         Input::Route(change) => put_route(put, *change),
         Input::Stream { id, event } => {
-            put.number(id.0);
+            put.number(u64::from(id.owner.0));
+            put.flag(id.side == Side::Client);
+            put.number(id.n);
             put_stream(put, event);
+        }
+        Input::Socket { id, event } => {
+            put_socket(put, *id);
+            match event {
+                SocketEvent::Bound(address) => {
+                    put.octet(0);
+                    put.socket(*address);
+                }
+                SocketEvent::Failed(number) => {
+                    put.octet(1);
+                    put.signed(i64::from(*number));
+                }
+            }
         }
         Input::Datagram {
             socket,
             from,
             bytes,
         } => {
-            put.number(u64::from(socket.0));
+            put_socket(put, *socket);
             put.socket(*from);
             put.payload(bytes);
         }
         Input::Stored { ticket, result } => {
-            put.number(ticket.0);
+            put_ticket(put, *ticket);
             put.octet(match result {
                 Ok(()) => 0,
                 Err(StoreError::Full) => 1,
@@ -83,7 +99,7 @@ pub(super) fn put(put: &mut Put<'_>, input: &Input<'_>) {
             });
         }
         Input::Loaded { ticket, chunk } => {
-            put.number(ticket.0);
+            put_ticket(put, *ticket);
             put.flag(chunk.is_some());
             if let Some(chunk) = chunk {
                 put.payload(chunk);
@@ -92,6 +108,30 @@ pub(super) fn put(put: &mut Put<'_>, input: &Input<'_>) {
         Input::Wall(wall) => put.number(wall.0),
         Input::Command(Command::Stop) => put.octet(0),
     }
+}
+
+fn put_socket(put: &mut Put<'_>, id: SocketId) {
+    put.number(u64::from(id.owner.0));
+    put.number(u64::from(id.n));
+}
+
+fn take_socket(take: &mut Take<'_>) -> Option<SocketId> {
+    Some(SocketId {
+        owner: Owner(take.small()?),
+        n: take.small()?,
+    })
+}
+
+fn put_ticket(put: &mut Put<'_>, ticket: Ticket) {
+    put.number(u64::from(ticket.owner.0));
+    put.number(ticket.n);
+}
+
+fn take_ticket(take: &mut Take<'_>) -> Option<Ticket> {
+    Some(Ticket {
+        owner: Owner(take.small()?),
+        n: take.number()?,
+    })
 }
 
 fn put_port_event(put: &mut Put<'_>, event: PortEvent) {
@@ -147,7 +187,7 @@ fn put_stream(put: &mut Put<'_>, event: &StreamEvent<'_>) {
             put.octet(0);
             put.flag(listener.is_some());
             if let Some(listener) = listener {
-                put.number(u64::from(listener.0));
+                put_socket(put, *listener);
             }
             put.socket(*src);
             put.socket(*dst);
@@ -167,6 +207,15 @@ fn put_stream(put: &mut Put<'_>, event: &StreamEvent<'_>) {
             put.signed(i64::from(*errno));
         }
     }
+}
+
+/// Whether records of this kind hold an input.
+pub(super) const fn is_known(kind: u8) -> bool {
+    use kind::{FRAME, LOADED, PORT, ROUTE, TIMEOUT, TX_DONE, WALL};
+    matches!(
+        kind,
+        TIMEOUT | FRAME | PORT | TX_DONE | ROUTE | WALL..=LOADED
+    )
 }
 
 /// The input in a record of this kind; `None` also for kinds that are no input.
@@ -200,16 +249,32 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
         },
         kind::ROUTE => Input::Route(take_route(take)?),
         kind::STREAM => Input::Stream {
-            id: StreamId(take.number()?),
+            id: StreamId {
+                owner: Owner(take.small()?),
+                side: if take.flag()? {
+                    Side::Client
+                } else {
+                    Side::Node
+                },
+                n: take.number()?,
+            },
             event: take_stream(take)?,
         },
+        kind::SOCKET => Input::Socket {
+            id: take_socket(take)?,
+            event: match take.octet()? {
+                0 => SocketEvent::Bound(take.socket()?),
+                1 => SocketEvent::Failed(i32::try_from(take.signed()?).ok()?),
+                _ => return None,
+            },
+        },
         kind::DATAGRAM => Input::Datagram {
-            socket: SocketId(take.small()?),
+            socket: take_socket(take)?,
             from: take.socket()?,
             bytes: take.payload()?,
         },
         kind::STORED => Input::Stored {
-            ticket: Ticket(take.number()?),
+            ticket: take_ticket(take)?,
             result: match take.octet()? {
                 0 => Ok(()),
                 1 => Err(StoreError::Full),
@@ -219,7 +284,7 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
             },
         },
         kind::LOADED => Input::Loaded {
-            ticket: Ticket(take.number()?),
+            ticket: take_ticket(take)?,
             chunk: take.optional(Take::payload)?,
         },
         kind::WALL => Input::Wall(WallTime(take.number()?)),
@@ -276,7 +341,7 @@ fn take_route(take: &mut Take<'_>) -> Option<RouteChange> {
 fn take_stream<'a>(take: &mut Take<'a>) -> Option<StreamEvent<'a>> {
     Some(match take.octet()? {
         0 => StreamEvent::Opened {
-            listener: take.optional(|take| take.small().map(SocketId))?,
+            listener: take.optional(take_socket)?,
             src: take.socket()?,
             dst: take.socket()?,
             dscp: take.octet()?,

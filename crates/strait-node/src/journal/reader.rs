@@ -6,11 +6,15 @@ use strait_core::node::{Boot, WallTime};
 use strait_core::{Input, Instant, PortId, Room, TxMeta};
 
 use super::codec::{Take, unframe};
-use super::{EndCause, FLAG_MASKED, MAGIC, VERSION, input, kind};
+use super::{EndCause, FLAG_MASKED, MAGIC, OLDEST, VERSION, input, kind};
 
 /// What a journal says of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
+    /// Version of its format.
+    pub version: u8,
+    /// Version of the program that wrote it; empty where the format didn't say it yet.
+    pub program: &'a str,
     /// Payloads are masked by their lengths.
     pub masked: bool,
     /// The resolved configuration, as TOML.
@@ -25,8 +29,8 @@ pub enum HeaderError {
     /// It doesn't begin as journals do.
     #[error("no journal: the file does not begin as one")]
     Magic,
-    /// It has another version of the format.
-    #[error("journal of version {0}, and only version {VERSION} is known")]
+    /// It has a version of the format that can't be read.
+    #[error("journal of version {0}, and only versions {OLDEST} to {VERSION} are known")]
     Version(u8),
     /// Its header is cut short or damaged.
     #[error("the journal's header is cut short or damaged")]
@@ -64,6 +68,11 @@ pub enum Record<'a> {
         /// The octets.
         octets: &'a [u8],
     },
+    /// Something of a kind that this program doesn't know, or no longer.
+    Unknown {
+        /// The kind's number.
+        kind: u8,
+    },
 }
 
 /// How a journal ends.
@@ -80,7 +89,7 @@ pub enum JournalEnd {
         /// Where the sound part ends.
         offset: usize,
     },
-    /// At a sound record that no known writer makes.
+    /// At a sound record of a known kind that no known writer makes.
     Foreign {
         /// Where it begins.
         offset: usize,
@@ -108,12 +117,12 @@ impl<'a> JournalReader<'a> {
             .strip_prefix(&MAGIC)
             .and_then(|rest| rest.split_first())
             .ok_or(HeaderError::Magic)?;
-        if *version != VERSION {
+        if !(OLDEST..=VERSION).contains(version) {
             return Err(HeaderError::Version(*version));
         }
         let mut rest = rest;
         let header = unframe(&mut rest)
-            .and_then(take_header)
+            .and_then(|body| take_header(*version, body))
             .ok_or(HeaderError::Damaged)?;
         Ok(Self {
             header,
@@ -210,14 +219,21 @@ fn take_content<'a>(take: &mut Take<'a>, last: Instant) -> Option<(Instant, Cont
                 octets,
             })
         }
+        kind if !input::is_known(kind) => {
+            return Some((now, Content::Record(Record::Unknown { kind })));
+        }
         kind => Content::Record(Record::Input(input::take(kind, take)?)),
     };
     take.end()?;
     Some((now, content))
 }
 
-fn take_header(body: &[u8]) -> Option<Header<'_>> {
+fn take_header(version: u8, body: &[u8]) -> Option<Header<'_>> {
     let mut take = Take::new(body, false);
+    let program = match version {
+        OLDEST => "",
+        _ => core::str::from_utf8(take.octets()?).ok()?,
+    };
     let masked = match take.octet()? {
         0 => false,
         FLAG_MASKED => true,
@@ -238,6 +254,8 @@ fn take_header(body: &[u8]) -> Option<Header<'_>> {
     }
     take.end()?;
     Some(Header {
+        version,
+        program,
         masked,
         config,
         boot,

@@ -1,6 +1,8 @@
 //! Repeating a node's run from its journal.
 
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -9,6 +11,7 @@ use strait_core::node::NodeFactory;
 use strait_core::{Instant, Node, PortId, Room, TxMeta};
 
 use super::reader::{Entry, HeaderError, JournalEnd, JournalReader, Record};
+use super::{PROGRAM, VERSION};
 use crate::config::{InvalidConfig, NodeConfig};
 use crate::config_text::{self, ConfigError};
 use crate::gateway::GatewayFactory;
@@ -113,6 +116,12 @@ pub enum ReplayError {
         "the journal's payloads are masked by their lengths: it shows a run, but can't repeat it"
     )]
     Masked,
+    /// Another version of the program wrote it in another format.
+    #[error(
+        "strait {0} wrote the journal, in another format: only that version can repeat the run; \
+         `--list` shows it"
+    )]
+    Version(String),
     /// Its configuration can't be read.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -130,6 +139,13 @@ pub enum ReplayError {
 pub fn replay(journal: &[u8]) -> Result<ReplayReport, ReplayError> {
     let mut reader = JournalReader::new(journal)?;
     let header = reader.header();
+    let program = match header.program {
+        "" => format!("before {PROGRAM}"),
+        program => program.into(),
+    };
+    if header.version != VERSION {
+        return Err(ReplayError::Version(program));
+    }
     if header.masked {
         return Err(ReplayError::Masked);
     }
@@ -149,6 +165,9 @@ pub fn replay(journal: &[u8]) -> Result<ReplayReport, ReplayError> {
         },
     };
     for entry in reader.by_ref() {
+        if matches!(entry.record, Record::Unknown { .. }) {
+            return Err(ReplayError::Version(program));
+        }
         run.repeat(entry);
         if run.report.difference.is_some() {
             break;
@@ -175,6 +194,7 @@ impl Run {
                 self.report.inputs += 1;
                 self.node.handle(now, input);
             }
+            Record::Unknown { .. } => {}
             Record::Pulled {
                 port,
                 room,

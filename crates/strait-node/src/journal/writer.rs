@@ -6,7 +6,7 @@ use strait_core::node::Boot;
 use strait_core::{Input, Instant, PortId, Room, TxMeta};
 
 use super::codec::{Put, frame, framed_octets};
-use super::{EndCause, FLAG_MASKED, MAGIC, VERSION, input, kind};
+use super::{EndCause, FLAG_MASKED, MAGIC, PROGRAM, VERSION, input, kind};
 
 /// How a journal is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +145,7 @@ impl JournalWriter {
 
 fn put_header(body: &mut Vec<u8>, masked: bool, config: &str, boot: &Boot) {
     let mut put = Put { out: body, masked };
+    put.octets(PROGRAM.as_bytes());
     put.octet(if masked { FLAG_MASKED } else { 0 });
     put.octets(config.as_bytes());
     put.number(u64::from(boot.incarnation));

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use strait_core::node::{SocketId, StreamEvent, StreamId, StreamOp};
+use strait_core::node::{
+    Owner, Side, SocketEvent, SocketId, SocketOp, StreamEvent, StreamId, StreamOp,
+};
 use strait_core::{Duration, Input, Instant};
 
 use super::{Attach, Fabric, NodeIndex, World};
@@ -20,11 +22,11 @@ const CONNECTION_RESET: i32 = 104;
 const CONNECTION_REFUSED: i32 = 111;
 const HOST_UNREACHABLE: i32 = 113;
 
-/// Who takes clients, and by which listener.
+/// Who takes clients: the listener that belongs to this part of a node.
 #[derive(Clone, Copy, Debug)]
 struct Server {
     node: usize,
-    socket: SocketId,
+    owner: Owner,
 }
 
 /// One end of a stream: a node, and what the node knows the stream by.
@@ -45,6 +47,8 @@ enum Happening {
 pub(super) struct Streams {
     /// By client node and the address that it connects to.
     servers: BTreeMap<(usize, SocketAddr), Server>,
+    /// What nodes listen by, with their addresses.
+    listeners: BTreeMap<(usize, SocketId), SocketAddr>,
     /// Ports whose packets go by these streams.
     joined: Vec<[Attach; 2]>,
     /// By one end, the other.
@@ -54,6 +58,14 @@ pub(super) struct Streams {
     /// Numbers given to what comes, and to streams of servers.
     next: u32,
     next_stream: u64,
+}
+
+impl Streams {
+    fn listener(&self, server: Server) -> Option<SocketId> {
+        let mut all = self.listeners.keys();
+        let found = all.find(|(node, id)| *node == server.node && id.owner == server.owner);
+        found.map(|(_, id)| *id)
+    }
 }
 
 impl Fabric {
@@ -75,14 +87,20 @@ impl Fabric {
         let Some(server) = self.streams.servers.get(&(client.0, dst)).copied() else {
             return self.post(now, client, Happening::Reset(HOST_UNREACHABLE));
         };
-        if !alive(server.node) {
+        let listener = self.streams.listener(server).filter(|_| alive(server.node));
+        let Some(listener) = listener else {
             return self.post(now, client, Happening::Reset(CONNECTION_REFUSED));
-        }
-        let far = (server.node, StreamId(self.streams.next_stream));
+        };
+        let id = StreamId {
+            owner: server.owner,
+            side: Side::Client,
+            n: self.streams.next_stream,
+        };
+        let far = (server.node, id);
         self.streams.next_stream += 1;
         self.streams.others.insert(client, far);
         self.streams.others.insert(far, client);
-        self.post(now, far, Happening::Opened(Some(server.socket)));
+        self.post(now, far, Happening::Opened(Some(listener)));
         self.post(now, client, Happening::Opened(None));
     }
 
@@ -103,21 +121,22 @@ impl Fabric {
             }
         }
         self.streams.coming.retain(|_, (end, _)| end.0 != node);
+        self.streams.listeners.retain(|(of, _), _| *of != node);
     }
 }
 
 impl World {
-    /// Says whom a node reaches at an address: the listener of another node.
+    /// Says whom a node reaches at an address: the listener that belongs to a part of another node.
     pub fn serve(
         &mut self,
         client: NodeIndex,
         address: SocketAddr,
         server: NodeIndex,
-        socket: SocketId,
+        owner: Owner,
     ) {
         let server = Server {
             node: server.0,
-            socket,
+            owner,
         };
         let servers = &mut self.fabric.streams.servers;
         servers.insert((client.0, address), server);
@@ -137,6 +156,21 @@ impl World {
     /// Ports whose packets go by stations of others, in pairs.
     pub(crate) fn joined_by_stations(&self) -> &[[Attach; 2]] {
         &self.fabric.streams.joined
+    }
+
+    /// Does what a node wants of a socket.
+    pub(super) fn open_socket(&mut self, node: usize, id: SocketId, op: SocketOp) {
+        let listeners = &mut self.fabric.streams.listeners;
+        match op {
+            SocketOp::Listen(address) => {
+                listeners.insert((node, id), address);
+                let event = SocketEvent::Bound(address);
+                self.give(node, Input::Socket { id, event });
+            }
+            SocketOp::Close => {
+                listeners.remove(&(node, id));
+            }
+        }
     }
 
     /// Does what a node wants of a stream.

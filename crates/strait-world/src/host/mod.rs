@@ -377,6 +377,7 @@ impl Node for Host {
             Input::TxDone { .. }
             | Input::Route(_)
             | Input::Stream { .. }
+            | Input::Socket { .. }
             | Input::Datagram { .. }
             | Input::Stored { .. }
             | Input::Loaded { .. }

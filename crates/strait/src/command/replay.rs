@@ -5,20 +5,29 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde_json::json;
-use strait_node::journal::{Difference, JournalEnd, Pull, ReplayReport, replay};
+use strait_core::Input;
+use strait_node::journal::{
+    Difference, Entry, JournalEnd, JournalReader, Pull, Record, ReplayReport, replay,
+};
 
 use crate::exit::{self, BadInput};
 
 /// Repeat a gateway's run from its journal, octet by octet.
 ///
 /// The gateway gets the same inputs at the same moments, and what it gives must be the same. No
-/// device, no network and no clock is used.
+/// device, no network and no clock is used. The program that wrote a journal can repeat it, and
+/// each newer one can list it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  strait replay a.journal --strict")]
+#[command(
+    after_help = "Examples:\n  strait replay a.journal --strict\n  strait replay a.journal --list | less"
+)]
 pub(crate) struct Args {
     /// The journal.
     journal: PathBuf,
-    /// One JSON object on stdout.
+    /// List what went in and out, a line a record, and repeat nothing. Masked journals, too.
+    #[arg(long, conflicts_with = "strict")]
+    list: bool,
+    /// One JSON object on stdout; with --list, one a line.
     #[arg(long)]
     json: bool,
     /// Exit status 1 if anything was different.
@@ -35,6 +44,12 @@ const SHOWN_OCTETS: usize = 64;
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let journal = read(&args.journal)?;
     let path = args.journal.display();
+    if args.list {
+        let mut reader =
+            JournalReader::new(&journal).map_err(|it| BadInput(format!("{path}: {it}")))?;
+        list(&mut reader, args.json);
+        return Ok(ExitCode::SUCCESS);
+    }
     let report = replay(&journal).map_err(|error| BadInput(format!("{path}: {error}")))?;
     if args.json {
         crate::output::print(&(to_json(&report).to_string() + "\n"));
@@ -55,6 +70,66 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         return Err(BadInput(message).into());
     }
     std::fs::read(path).with_context(unreadable)
+}
+
+fn list(reader: &mut JournalReader<'_>, json: bool) {
+    for entry in reader.by_ref() {
+        let (what, text) = describe(&entry);
+        let at = entry.now.as_secs_f64();
+        let line = if json {
+            json!({"record": entry.number, "at_s": at, "what": what, "text": text}).to_string()
+        } else {
+            format!("{:>8}  {at:>14.6} s  {what:<8}  {text}", entry.number)
+        };
+        crate::output::print(&(line + "\n"));
+    }
+    let (word, text) = end(reader.end());
+    crate::output::print(&if json {
+        json!({"end": word}).to_string() + "\n"
+    } else {
+        format!("journal ends: {text}\n")
+    });
+}
+
+/// A record's kind, and its content in words.
+fn describe(entry: &Entry<'_>) -> (&'static str, String) {
+    let octets = entry.payload_octets;
+    match &entry.record {
+        Record::Pulled { port, meta, .. } => {
+            let (port, class, to) = (port.0, meta.class.0, meta.to.0);
+            (
+                "out",
+                format!("port {port}, to {to}, class {class}: {octets} octets"),
+            )
+        }
+        Record::Unknown { kind } => ("unknown", format!("kind {kind}, of another version")),
+        Record::Input(input) => match input {
+            Input::Timeout => ("timer", String::new()),
+            Input::Frame { port, from, .. } => (
+                "in",
+                format!("port {}, from {}: {octets} octets", port.0, from.0),
+            ),
+            Input::Port { port, event } => ("port", format!("port {}: {event:?}", port.0)),
+            Input::TxDone { port, ok, .. } => {
+                let how = if *ok { "delivered" } else { "failed" };
+                ("sent", format!("port {}: {how}", port.0))
+            }
+            Input::Route(change) => ("route", format!("{change:?}")),
+            Input::Stream { id, .. } => {
+                let (owner, number) = (id.owner.0, id.n);
+                (
+                    "stream",
+                    format!("{number} of port {owner}: {octets} octets"),
+                )
+            }
+            Input::Socket { id, event } => ("socket", format!("of port {}: {event:?}", id.owner.0)),
+            Input::Datagram { from, .. } => ("datagram", format!("from {from}: {octets} octets")),
+            Input::Stored { result, .. } => ("stored", format!("{result:?}")),
+            Input::Loaded { .. } => ("loaded", format!("{octets} octets")),
+            Input::Wall(wall) => ("calendar", format!("{} ns since 1970", wall.0)),
+            Input::Command(command) => ("command", format!("{command:?}")),
+        },
+    }
 }
 
 /// How the journal ends, as a word and in words.
@@ -79,7 +154,7 @@ fn end(end: Option<JournalEnd>) -> (&'static str, String) {
         ),
         Some(JournalEnd::Foreign { offset }) => (
             "foreign",
-            format!("at octet {offset}, with a record that this version doesn't know"),
+            format!("at octet {offset}, with a record whose content makes no sense"),
         ),
     }
 }

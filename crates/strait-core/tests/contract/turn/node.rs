@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use strait_core::delay::DelayPart;
 use strait_core::fate::Origin;
-use strait_core::node::{Boot, NodeFactory, PortEvent, PortState, StoreOp, Ticket, Turn};
+use strait_core::node::{Boot, NodeFactory, Owner, PortEvent, PortState, StoreOp, Ticket, Turn};
 use strait_core::stats::Stats;
 use strait_core::time::Duration;
 use strait_core::{
@@ -139,7 +139,10 @@ impl TurnNode {
 
     fn next_ticket(&mut self) -> Ticket {
         self.ticket += 1;
-        Ticket(self.ticket)
+        Ticket {
+            owner: Owner(0),
+            n: self.ticket,
+        }
     }
 
     /// Accepts a message, if it can be stored; says nothing yet.

@@ -3,6 +3,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 
 use strait_core::delay::DelayPart;
 use strait_core::fate::Ledger;
@@ -38,6 +39,8 @@ pub(super) struct Hf {
     station: Station<Ticket>,
     /// What programs beside the gateway use the station by.
     sis: Sis,
+    /// Where they come, until the driver has been told.
+    listens: Option<SocketAddr>,
     /// Clients of its own.
     probes: Vec<Probe>,
     /// The gateway has the access points of packets.
@@ -62,6 +65,7 @@ impl Hf {
         let sis = Sis::new(hf.interface(settings.own, &peers), hash64(seed, b"sis"));
         Some(Self {
             sis,
+            listens: hf.sis.as_ref().map(|sis| sis.listen),
             probes: Probe::all(&hf.probe, |name| config.station_of(name)),
             packets: 0,
             client_last: false,

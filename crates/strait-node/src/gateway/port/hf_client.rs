@@ -9,7 +9,7 @@ use core::net::SocketAddr;
 
 use strait_core::delay::DelayPart;
 use strait_core::fate::Ledger;
-use strait_core::node::{Effect, PortState, StreamEvent, StreamId, StreamOp};
+use strait_core::node::{Effect, Owner, PortState, Side, StreamEvent, StreamId, StreamOp};
 use strait_core::rate::LineRate;
 use strait_core::{
     ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Packet, PortId, Wake, WakeReason,
@@ -26,9 +26,6 @@ use super::ip_client::IpClient;
 use super::{Link, Port, RATE_UNKNOWN};
 use crate::config::PortConfig;
 use crate::route::Hop;
-
-/// Streams with these numbers are those of client ports; drivers count theirs from 0.
-const FIRST: u64 = 1 << 62;
 
 /// The error of a connection that is ended at once: ECONNABORTED.
 const ABORTED: i32 = 103;
@@ -112,10 +109,14 @@ impl HfClient {
         bound.map(|mtu| mtu.min(self.mtu))
     }
 
+    /// The connection of an access point: another one with each attempt.
     const fn stream(&self, which: usize) -> StreamId {
-        let attempt = self.accesses[which].attempt();
-        let of = (self.port.0 as u64) << 48 | (which as u64) << 40;
-        StreamId(FIRST | of | attempt as u64)
+        let attempt = self.accesses[which].attempt() as u64;
+        StreamId {
+            owner: Owner::port(self.port),
+            side: Side::Node,
+            n: attempt * self.accesses.len() as u64 + which as u64,
+        }
     }
 
     fn which(&self, id: StreamId) -> Option<usize> {
@@ -233,13 +234,8 @@ impl Port {
         matches!(self.link, Link::Client(_))
     }
 
-    /// Whether a stream is one of its own connections.
-    pub(crate) fn has_access(&self, id: StreamId) -> bool {
-        matches!(&self.link, Link::Client(client) if client.which(id).is_some())
-    }
-
     /// Something happened on a connection to the node.
-    pub(crate) fn hear_access(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
+    pub(super) fn hear_access(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
         if let Some(client) = self.client_mut() {
             client.hear(now, id, event);
         }

@@ -1,7 +1,7 @@
 //! A port with a station of its own, as an IP client: what becomes of packets on an air on which
 //! nobody answers.
 
-use strait_core::node::{SocketId, StreamEvent, StreamId, StreamOp};
+use strait_core::node::{Owner, Side, SocketId, StreamEvent, StreamId, StreamOp};
 use strait_s5066::Address;
 use strait_s5066::d_pdu::{Body, DPdu, NonArq, Segment, parse};
 
@@ -319,16 +319,29 @@ fn told(gateway: &mut Gateway) -> Vec<u8> {
     sent.collect::<Vec<_>>().concat()
 }
 
+/// Where clients of the radio's station come.
+const LISTENER: SocketId = SocketId {
+    owner: Owner::port(LINE),
+    n: 0,
+};
+
+/// The first of them.
+const CLIENT: StreamId = StreamId {
+    owner: Owner::port(LINE),
+    side: Side::Client,
+    n: 9,
+};
+
 /// A client connects and says something.
 fn client(gateway: &mut Gateway, octets: &[u8]) -> Vec<u8> {
     let nobody = SocketAddr::from(([127, 0, 0, 1], 0));
     let opened = StreamEvent::Opened {
-        listener: Some(SocketId(LINE.index() as u32)),
+        listener: Some(LISTENER),
         src: nobody,
         dst: nobody,
         dscp: 0,
     };
-    let id = StreamId(9);
+    let id = CLIENT;
     for event in [
         opened,
         StreamEvent::Writable(1 << 20),
@@ -399,7 +412,7 @@ fn a_station_without_links_says_so_to_clients_and_callers_and_sends_without_arq(
     request.resize(request.len() + 4096, 7);
     let size = (request.len() - 5) as u16;
     request[3..5].copy_from_slice(&size.to_be_bytes());
-    let id = StreamId(9);
+    let id = CLIENT;
     let event = StreamEvent::Data(&request);
     a.handle(Instant::ZERO, Input::Stream { id, event });
     let octets = send_into_the_void(&mut a, Instant::from_secs(30));

@@ -4,8 +4,8 @@ use core::net::{IpAddr, SocketAddr};
 
 use strait_core::id::TxId;
 use strait_core::node::{
-    Command, DownCause, FrameMeta, PortEvent, PortState, RouteChange, SocketId, StoreError,
-    StreamEvent, StreamId, Ticket, Turn, WallTime,
+    Command, DownCause, FrameMeta, Owner, PortEvent, PortState, RouteChange, Side, SocketEvent,
+    SocketId, StoreError, StreamEvent, StreamId, Ticket, Turn, WallTime,
 };
 use strait_core::rate::LineRate;
 use strait_core::waveform::Mode;
@@ -45,6 +45,24 @@ impl Dice<'_> {
         address
     }
 
+    fn owner(&mut self) -> Owner {
+        Owner(self.word() as u16)
+    }
+
+    fn socket_id(&mut self) -> SocketId {
+        SocketId {
+            owner: self.owner(),
+            n: self.word() as u32,
+        }
+    }
+
+    fn ticket(&mut self) -> Ticket {
+        Ticket {
+            owner: self.owner(),
+            n: self.word(),
+        }
+    }
+
     fn duration(&mut self) -> Duration {
         Duration::new(self.word(), self.below(1_000_000_000) as u32)
     }
@@ -73,7 +91,7 @@ impl Dice<'_> {
     fn stream_event<'a>(&mut self, bytes: &'a [u8]) -> StreamEvent<'a> {
         match self.below(5) {
             0 => StreamEvent::Opened {
-                listener: self.flag().then(|| SocketId(self.word() as u32)),
+                listener: self.flag().then(|| self.socket_id()),
                 src: self.socket(),
                 dst: self.socket(),
                 dscp: self.word() as u8,
@@ -86,7 +104,7 @@ impl Dice<'_> {
     }
 
     pub(super) fn input<'a>(&mut self, bytes: &'a [u8]) -> Input<'a> {
-        match self.below(11) {
+        match self.below(12) {
             0 => Input::Timeout,
             1 => Input::Frame {
                 port: PortId(self.word() as u8),
@@ -118,16 +136,32 @@ impl Dice<'_> {
                 length: self.word() as u8,
             }),
             5 => Input::Stream {
-                id: StreamId(self.word()),
+                id: StreamId {
+                    owner: self.owner(),
+                    side: if self.flag() {
+                        Side::Client
+                    } else {
+                        Side::Node
+                    },
+                    n: self.word(),
+                },
                 event: self.stream_event(bytes),
             },
             6 => Input::Datagram {
-                socket: SocketId(self.word() as u32),
+                socket: self.socket_id(),
                 from: self.socket(),
                 bytes,
             },
+            11 => Input::Socket {
+                id: self.socket_id(),
+                event: if self.flag() {
+                    SocketEvent::Bound(self.socket())
+                } else {
+                    SocketEvent::Failed(self.word() as i32)
+                },
+            },
             7 => Input::Stored {
-                ticket: Ticket(self.word()),
+                ticket: self.ticket(),
                 result: [
                     Ok(()),
                     Err(StoreError::Full),
@@ -136,7 +170,7 @@ impl Dice<'_> {
                 ][self.below(4) as usize],
             },
             8 => Input::Loaded {
-                ticket: Ticket(self.word()),
+                ticket: self.ticket(),
                 chunk: self.flag().then_some(bytes),
             },
             9 => Input::Wall(WallTime(self.word())),

@@ -102,14 +102,13 @@ fn the_octets_of_a_small_journal() {
     };
     writer.input(Instant::from_nanos(301), &done, &mut out);
     writer.close(Instant::from_nanos(301), &mut out);
-    // Header: no flags, text of one octet, first start, no entropy, no wall time, nothing stored.
-    let bodies: [&[u8]; 4] = [
-        &[0, 1, b'x', 0, 0, 0, 0],
-        &[1, 0xac, 2],
-        &[4, 1, 1, 5, 1],
-        &[33, 0, 0],
-    ];
-    let mut expected = b"straitj\n\x02".to_vec();
+    // Header: program, no flags, text of one octet, first start, no entropy, no wall time, nothing
+    // stored.
+    let mut header = vec![PROGRAM.len() as u8];
+    header.extend_from_slice(PROGRAM.as_bytes());
+    header.extend_from_slice(&[0, 1, b'x', 0, 0, 0, 0]);
+    let bodies: [&[u8]; 4] = [&header, &[1, 0xac, 2], &[4, 1, 1, 5, 1], &[33, 0, 0]];
+    let mut expected = b"straitj\n\x03".to_vec();
     for body in bodies {
         let start = expected.len();
         expected.push(body.len() as u8);
@@ -125,6 +124,8 @@ fn the_header_comes_back() {
     let file = journal(&[]);
     let reader = JournalReader::new(&file).unwrap();
     let expected = Header {
+        version: VERSION,
+        program: PROGRAM,
         masked: false,
         config: SERIAL,
         boot: boot(),
@@ -139,10 +140,10 @@ fn what_is_no_journal_is_refused() {
     assert_eq!(error(b""), HeaderError::Magic);
     assert_eq!(error(b"straitj\n"), HeaderError::Magic);
     assert_eq!(error(b"name = \"a\"\n\n\n"), HeaderError::Magic);
-    assert_eq!(error(b"straitj\n\x03rest"), HeaderError::Version(3));
-    assert_eq!(error(b"straitj\n\x02\x05abc"), HeaderError::Damaged);
-    let mut flags = b"straitj\n\x02".to_vec();
-    codec::frame(&[2, 0, 0, 0, 0, 0], &mut flags);
+    assert_eq!(error(b"straitj\n\x04rest"), HeaderError::Version(4));
+    assert_eq!(error(b"straitj\n\x03\x05abc"), HeaderError::Damaged);
+    let mut flags = b"straitj\n\x03".to_vec();
+    codec::frame(&[0, 2, 0, 0, 0, 0, 0], &mut flags);
     assert_eq!(error(&flags), HeaderError::Damaged);
 }
 
@@ -188,8 +189,49 @@ fn a_changed_octet_is_noticed() {
 }
 
 #[test]
-fn a_record_of_an_unknown_kind_ends_the_reading() {
-    for body in [&[99, 0][..], &[1, 0, 0], &[33, 0, 2], &[11, 0, 1], &[]] {
+fn a_record_of_an_unknown_kind_is_skipped() {
+    for kind in [0, 6, 9, 17, 99] {
+        let mut file = journal(&[(5, Input::Timeout)]);
+        codec::frame(&[kind, 3, 1, 2, 3], &mut file);
+        codec::frame(&[1, 4], &mut file);
+        let (found, end) = entries(&file);
+        assert_eq!(end, JournalEnd::Open);
+        let found = found.iter().map(|it| (it.now.as_nanos(), &it.record));
+        let timeout = Record::Input(Input::Timeout);
+        let expected = [
+            (5, &timeout),
+            (8, &Record::Unknown { kind }),
+            (12, &timeout),
+        ];
+        assert!(found.eq(expected));
+    }
+}
+
+/// Streams of version 2 aren't understood any more, and the rest is.
+#[test]
+fn an_older_journal_is_shown_and_not_replayed() {
+    let mut file = b"straitj\n\x02".to_vec();
+    let bodies: [&[u8]; 4] = [
+        &[0, 1, b'x', 0, 0, 0, 0],
+        &[1, 0xac, 2],
+        &[6, 0, 9, 3],
+        &[33, 0, 0],
+    ];
+    for body in bodies {
+        codec::frame(body, &mut file);
+    }
+    let reader = JournalReader::new(&file).unwrap();
+    assert_eq!((reader.header().version, reader.header().program), (2, ""));
+    let (found, end) = entries(&file);
+    assert_eq!((found.len(), end), (2, JournalEnd::Closed));
+    assert_eq!(found[1].record, Record::Unknown { kind: 6 });
+    let error = replay(&file).unwrap_err().to_string();
+    assert!(error.contains("only that version can repeat"), "{error}");
+}
+
+#[test]
+fn a_record_that_is_not_what_its_kind_says_ends_the_reading() {
+    for body in [&[1, 0, 0][..], &[33, 0, 2], &[11, 0, 1], &[]] {
         let mut file = journal(&[(5, Input::Timeout)]);
         let offset = file.len();
         codec::frame(body, &mut file);
@@ -295,7 +337,7 @@ proptest! {
             .into_iter()
             .map(|entry| match entry.record {
                 Record::Input(input) => (entry.now.as_nanos(), input),
-                Record::Pulled { .. } => panic!("no pull was written"),
+                other => panic!("{other:?}"),
             })
             .collect();
         prop_assert_eq!(found, inputs);

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use strait_core::node::{Effect, StreamEvent, StreamId, StreamOp};
+use strait_core::node::{Effect, Owner, Side, SocketId, SocketOp, StreamEvent, StreamId, StreamOp};
 use strait_core::stats::ClientStats;
 use strait_core::{Instant, Packet};
 use strait_s5066::sis::{Arrived, Op};
@@ -106,29 +106,38 @@ impl Hf {
 }
 
 impl Port {
-    /// Whether a client with this stream uses the port's station.
-    pub(crate) fn has_client(&self, id: StreamId) -> bool {
-        self.hf().is_some_and(|hf| hf.sis.has(id.0))
-    }
-
-    /// Something happened on a client's stream.
-    pub(crate) fn hear_client(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
+    /// Something happened on a stream of the port's: that of a client of its station, or of its
+    /// own to a station of somebody else's.
+    pub(crate) fn hear_stream(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
+        if self.is_hf_client() {
+            return self.hear_access(now, id, event);
+        }
         let Some(hf) = self.hf_mut() else { return };
         match *event {
-            StreamEvent::Opened { src, .. } => hf.sis.open(now, id.0, Some(src.ip())),
-            StreamEvent::Data(bytes) => hf.sis.hear(now, id.0, bytes),
-            StreamEvent::Writable(octets) => hf.sis.give_credit(id.0, octets as usize),
+            StreamEvent::Opened { src, .. } => hf.sis.open(now, id.n, Some(src.ip())),
+            StreamEvent::Data(bytes) => hf.sis.hear(now, id.n, bytes),
+            StreamEvent::Writable(octets) => hf.sis.give_credit(id.n, octets as usize),
             // Who wants to send no more has nothing to ask for.
-            StreamEvent::Fin | StreamEvent::Reset(_) => hf.sis.close(now, id.0),
+            StreamEvent::Fin | StreamEvent::Reset(_) => hf.sis.close(now, id.n),
         }
     }
 
-    /// The next thing to do to a client's stream.
+    /// The next thing to do to a client's stream, or for clients to come.
     pub(crate) fn poll_client(&mut self) -> Option<Effect> {
         if self.is_hf_client() {
             return self.poll_access();
         }
+        let port = self.id;
         let hf = self.hf_mut()?;
+        if let Some(address) = hf.listens.take() {
+            return Some(Effect::Socket {
+                id: SocketId {
+                    owner: Owner::port(port),
+                    n: 0,
+                },
+                op: SocketOp::Listen(address),
+            });
+        }
         let (id, op) = loop {
             let (id, op) = hf.sis.poll()?;
             let sis = &mut hf.sis;
@@ -143,7 +152,11 @@ impl Port {
             Op::Cut => StreamOp::Reset(ABORTED),
         };
         Some(Effect::Stream {
-            id: StreamId(id),
+            id: StreamId {
+                owner: Owner::port(port),
+                side: Side::Client,
+                n: id,
+            },
             op,
         })
     }

@@ -25,7 +25,7 @@ fn station(address: &str, keys: &str) -> Gateway {
 }
 
 fn say(gateway: &mut Gateway, now: Instant, octets: &[u8]) {
-    let (id, event) = (StreamId(9), StreamEvent::Data(octets));
+    let (id, event) = (CLIENT, StreamEvent::Data(octets));
     gateway.handle(now, Input::Stream { id, event });
 }
 
