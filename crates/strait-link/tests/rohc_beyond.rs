@@ -252,3 +252,59 @@ fn flows_of_both_families_are_told_apart() {
         assert!(number > 0 || line[..2] == [0xf8, 0xc1], "{line:02x?}");
     }
 }
+
+#[test]
+fn what_says_a_context_with_a_wrong_checksum_is_refused_where_none_is_compressed() {
+    let settings = Settings {
+        refresh_dynamic: 8,
+        ..Settings::new(Cids::Small(15))
+    };
+    for (sums_vouched, kind) in [true, false].into_iter().flat_map(|vouched| {
+        let kinds = [Kind::Voice6, Kind::Udp6];
+        kinds.map(|kind| (vouched, kind))
+    }) {
+        let beyond = Beyond {
+            sums_vouched,
+            ..Beyond::default()
+        };
+        let mut ends = [Peer::new(settings), Peer::new(settings)];
+        ends.iter_mut().for_each(|end| end.agree(&beyond, &[]));
+        let [left, right] = &mut ends;
+        let mut dice = Dice(5);
+        let mut flow = Flow::new(kind, 1, &mut dice);
+        (flow.pauses, flow.reroutes) = (0.0, 0.0);
+        let mut kinds_seen = [false; 2];
+        for _ in 0..40 {
+            let packet = flow.next(&mut dice);
+            let mut line = Vec::new();
+            left.compress(0, &packet, &mut line);
+            let place = usize::from(line[0] == 0xf8);
+            if matches!(line[0], 0xf8 | 0xfc | 0xfd) && !kinds_seen[place] {
+                kinds_seen[place] = true;
+                // The payload's end, which only that checksum covers.
+                let mut wrong = line.clone();
+                *wrong.last_mut().unwrap() ^= 1;
+                let mut out = Vec::new();
+                let received = right.decompress(&wrong, &mut out);
+                let expected = if sums_vouched {
+                    Err(Fault::BadCheck)
+                } else {
+                    Ok(Received::Packet)
+                };
+                assert_eq!(received, expected, "{kind:?}");
+                assert_eq!(out.is_empty(), sums_vouched);
+                if !sums_vouched {
+                    continue;
+                }
+            }
+            let mut out = Vec::new();
+            assert_eq!(
+                right.decompress(&line, &mut out),
+                Ok(Received::Packet),
+                "{kind:?}"
+            );
+            assert_eq!(out, packet);
+        }
+        assert_eq!(kinds_seen, [true, true], "{kind:?}");
+    }
+}

@@ -481,7 +481,8 @@ impl Decompressor {
         let Some(entry) = &mut self.entries[usize::from(number)] else {
             return Err(self.miss(number));
         };
-        let told = entry.retell(kind, (whole, rest, check), &self.settings, out);
+        let take = (&self.settings, self.sums_vouched);
+        let told = entry.retell(kind, (whole, rest, check), take, out);
         if told.is_err() {
             // Perhaps what never changes is another flow's. Where nobody could be asked, damage is
             // likelier.
@@ -533,9 +534,14 @@ impl Decompressor {
         let uncompressed = matches!(known, Known::Uncompressed);
         let start = out.len();
         known.emit(payload, out)?;
+        let wrong = !uncompressed && transport_sum(&out[start..]) == Some(false);
+        if wrong && self.sums_vouched {
+            out.truncate(start);
+            return Err(self.disbelieve(number));
+        }
         let mut entry = Entry::new(known);
         // All that it rests on was said, and checked: it may have been wrong from the beginning.
-        if !uncompressed && transport_sum(&out[start..]) == Some(false) {
+        if wrong {
             entry.wrong_sums = WRONG_SUMS_HABIT;
         }
         let slot = &mut self.entries[usize::from(number)];
@@ -550,6 +556,17 @@ impl Decompressor {
         }
         *slot = Some(Box::new(entry));
         Ok(())
+    }
+
+    /// Takes note of a packet that tells a context whole, and that its compressor never sent so: it
+    /// was damaged or forged.
+    fn disbelieve(&mut self, number: u16) -> Fault {
+        if let Some(Some(entry)) = self.entries.get_mut(usize::from(number)) {
+            entry.refused(false, &self.settings);
+        } else {
+            self.miss(number);
+        }
+        Fault::BadCheck
     }
 
     fn take_compressed(
@@ -694,7 +711,7 @@ impl Entry {
         &mut self,
         kind: beyond::Kind,
         (whole, mut rest, check): (&[u8], Cursor<'_>, u8),
-        settings: &Settings,
+        (settings, sums_vouched): (&Settings, bool),
         out: &mut Vec<u8>,
     ) -> Result<(), Fault> {
         let chain = rest;
@@ -720,8 +737,8 @@ impl Entry {
         let start = out.len();
         known.emit(rest.0, out)?;
         let wrong = transport_sum(&out[start..]) == Some(false);
-        if wrong && self.sums_tell() && !self.is_next(&known, settings) {
-            // Of another flow: the context was given to one whose beginning got lost.
+        if wrong && (sums_vouched || self.sums_tell() && !self.is_next(&known, settings)) {
+            // Of another flow: the context was given to one whose beginning got lost. Or damaged.
             out.truncate(start);
             return Err(Fault::BadCheck);
         }
