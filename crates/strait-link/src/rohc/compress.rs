@@ -3,12 +3,15 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use strait_core::Instant;
+
 use super::beyond::{Beyond, Provision};
 use super::check::{crc8, transport_sum};
 use super::encode::Encoder;
 use super::feedback::{Feedback, Form, Kind};
 use super::fields::{Fields, Flow};
 use super::numbers::Bits;
+use super::pace::Pace;
 use super::{Cid, LASTING_PACKETS, Profile, Settings, tcp};
 
 /// A context in use.
@@ -18,6 +21,8 @@ struct Entry {
     class: u8,
     /// When it was last used, in packets of the compressor.
     used: u64,
+    /// When it was last said whole.
+    whole_at: Instant,
     /// Packets so far, counted up to [`LASTING_PACKETS`].
     packets: u8,
     coder: Coder,
@@ -44,6 +49,13 @@ impl Coder {
         match self {
             Self::Rfc3095(_) => Form::Rfc3095,
             Self::Tcp(_) => Form::Rfc6846,
+        }
+    }
+
+    fn pace(&mut self) -> &mut Pace {
+        match self {
+            Self::Rfc3095(encoder) => encoder.pace(),
+            Self::Tcp(encoder) => encoder.pace(),
         }
     }
 
@@ -149,9 +161,13 @@ pub struct Compressor {
     entries: Vec<Option<Box<Entry>>>,
     /// Packets so far.
     packets: u64,
+    /// What time it is.
+    now: Instant,
     /// Packets of the uncompressed profile that still have to say its context.
     plain_left: u8,
     plain_since: u32,
+    /// When one said it last.
+    plain_at: Instant,
     beyond: Beyond,
     /// The flow over UDP that has turned out to last, until it is asked for.
     lasting: Option<Provision>,
@@ -170,8 +186,10 @@ impl Compressor {
             settings,
             entries: (0..settings.cids.max()).map(|_| None).collect(),
             packets: 0,
+            now: Instant::ZERO,
             plain_left: settings.repeats,
             plain_since: 0,
+            plain_at: Instant::ZERO,
             beyond: Beyond::default(),
             lasting: None,
             counts: alloc::vec![0; usize::from(settings.cids.max())],
@@ -210,6 +228,12 @@ impl Compressor {
         self.beyond.provisions.len()
     }
 
+    /// Says what time it is, which never goes back, for [`Settings::refresh_after`]. Without it no
+    /// time passes.
+    pub const fn tell_time(&mut self, now: Instant) {
+        self.now = now;
+    }
+
     /// Appends `packet` in its compressed form, and says by which profile. Packets of one flow and
     /// class have to arrive in the order of these calls; those of different classes may overtake
     /// each other.
@@ -235,6 +259,9 @@ impl Compressor {
             self.put_plain(packet, out);
             return Profile::Uncompressed;
         };
+        if settings.is_refresh_due(entry.whole_at, self.now) {
+            entry.coder.pace().remind();
+        }
         let octets = match (&mut entry.coder, parsed.tcp) {
             (Coder::Tcp(encoder), Some(header)) => {
                 let octets = header.octets();
@@ -256,6 +283,9 @@ impl Compressor {
             }
             (Coder::Tcp(_), None) => 0,
         };
+        if entry.coder.pace().has_said_whole() {
+            entry.whole_at = self.now;
+        }
         out.extend_from_slice(&packet[octets..]);
         if self.beyond.counts {
             let count = &mut self.counts[number];
@@ -322,6 +352,7 @@ impl Compressor {
             flow,
             class,
             used: self.packets,
+            whole_at: self.now,
             packets: 0,
             coder,
             look: RtpLook::default(),
@@ -388,7 +419,8 @@ impl Compressor {
     fn put_plain(&mut self, packet: &[u8], out: &mut Vec<u8>) {
         let cid = self.settings.cids.cid(self.settings.cids.max());
         self.plain_since += 1;
-        if self.plain_since >= self.settings.refresh_whole {
+        let due = self.settings.is_refresh_due(self.plain_at, self.now);
+        if due || self.plain_since >= self.settings.refresh_whole {
             self.plain_left = self.plain_left.max(1);
         }
         match packet.split_first() {
@@ -400,6 +432,7 @@ impl Compressor {
             _ => {
                 self.plain_left = self.plain_left.saturating_sub(1);
                 self.plain_since = 0;
+                self.plain_at = self.now;
                 put_plain_ir(cid, out);
                 out.extend_from_slice(packet);
             }
@@ -407,8 +440,11 @@ impl Compressor {
     }
 
     /// Takes in what the other end's decompressor says: the data of one feedback element. What
-    /// can't be read has no effect.
+    /// can't be read has no effect, nor has anything where there is no way back.
     pub fn hear(&mut self, feedback: &[u8]) {
+        if !self.settings.feedback {
+            return;
+        }
         let form = |number: u16| {
             let entry = self.entries.get(usize::from(number));
             let entry = entry.and_then(Option::as_deref);

@@ -279,6 +279,11 @@ impl Encoder {
         &self.known.fields
     }
 
+    /// The pace at which it is said.
+    pub(super) const fn pace(&mut self) -> &mut Pace {
+        &mut self.pace
+    }
+
     /// Says everything again, as after the other end has lost all.
     pub(super) const fn begin_again(&mut self) {
         self.pace

@@ -55,9 +55,10 @@
 //!
 //! # Modes
 //!
-//! Unidirectional: changes are repeated, and everything is said anew from time to time. As soon as
-//! feedback arrives, bidirectional optimistic: an acknowledgement ends the repeating, and a
-//! decompressor that has lost its context asks for it. Reliable mode isn't there.
+//! Unidirectional: changes are repeated, and everything is said anew from time to time, by packets
+//! and, with [`Settings::refresh_after`], by the clock. As soon as feedback arrives, bidirectional
+//! optimistic: an acknowledgement ends the repeating, and a decompressor that has lost its context
+//! asks for it. Reliable mode isn't there.
 
 mod beyond;
 mod chain;
@@ -82,6 +83,8 @@ pub use decompress::{Decompressor, Fault, Received};
 pub use peer::Peer;
 
 use alloc::vec::Vec;
+
+use strait_core::{Duration, Instant};
 
 use numbers::Number;
 
@@ -236,7 +239,11 @@ pub struct Settings {
     pub refresh_whole: u32,
     /// The same for all that changes, but not what identifies the flow.
     pub refresh_dynamic: u32,
-    /// This end sends feedback: there is a way back.
+    /// Everything is said anew after so long, too, at the first packet then: for a link without a
+    /// way back, where what a context took for said may be another's. Needs
+    /// [`Compressor::tell_time`].
+    pub refresh_after: Option<Duration>,
+    /// This end sends feedback and hears it: there is a way back.
     pub feedback: bool,
     /// When refused packets make a decompressor doubt a context.
     pub doubt: Doubt,
@@ -296,9 +303,16 @@ impl Settings {
             repeats: 4,
             refresh_whole: 1700,
             refresh_dynamic: 500,
+            refresh_after: None,
             feedback: true,
             doubt: Doubt::PATIENT,
             static_ids: true,
         }
+    }
+
+    /// Whether what was said whole at `whole_at` is said anew by now.
+    fn is_refresh_due(&self, whole_at: Instant, now: Instant) -> bool {
+        let due = |after| now.since(whole_at) >= after;
+        self.refresh_after.is_some_and(due)
     }
 }

@@ -64,6 +64,18 @@ impl Pace {
         self.since = next;
     }
 
+    /// Says everything once more, for whoever can't ask.
+    pub(super) const fn remind(&mut self) {
+        if self.whole_left == 0 {
+            self.whole_left = 1;
+        }
+    }
+
+    /// The last packet said everything.
+    pub(super) const fn has_said_whole(&self) -> bool {
+        self.after_whole == 0
+    }
+
     /// Says what changes again from the packet `next` on.
     pub(super) const fn repeat_dynamic(&mut self, next: u32) {
         self.dynamic_left = self.repeats;
@@ -165,6 +177,25 @@ mod tests {
         assert!(pace.confirm(8));
         let rare = (0..399).filter(|_| pace.advance(&settings) == Say::Whole);
         assert!(rare.count() <= 1);
+    }
+
+    #[test]
+    fn a_reminder_is_one_packet() {
+        let settings = Settings::new(Cids::Small(15));
+        let mut pace = Pace::new(2, 0);
+        pace.remind();
+        let mut said = || (pace.advance(&settings), pace.has_said_whole());
+        assert_eq!(
+            [said(), said(), said()],
+            [
+                (Say::Whole, true),
+                (Say::Whole, true),
+                (Say::Changes, false)
+            ]
+        );
+        pace.remind();
+        assert_eq!(pace.advance(&settings), Say::Whole);
+        assert_eq!(pace.advance(&settings), Say::Changes);
     }
 
     #[test]

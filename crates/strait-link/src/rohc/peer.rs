@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use strait_core::Instant;
+
 use super::{Beyond, Compressor, Decompressor, Fault, Profile, Provision, Received, Settings};
 
 /// Compressor and decompressor of one neighbour, with the feedback between them: what this end has
@@ -47,6 +49,11 @@ impl Peer {
     pub fn agree(&mut self, beyond: &Beyond, received: &[Provision]) {
         self.compressor.agree(beyond);
         self.decompressor.agree(received, beyond);
+    }
+
+    /// Says what time it is; see [`Compressor::tell_time`].
+    pub const fn tell_time(&mut self, now: Instant) {
+        self.compressor.tell_time(now);
     }
 
     /// Appends `packet` compressed, behind feedback that is due; see [`Compressor::compress`].

@@ -4,9 +4,9 @@
 use alloc::vec::Vec;
 
 use strait_core::stats::{Agreement, PayloadStats, PortStats};
-use strait_core::{Instant, NeighbourId, Packet};
+use strait_core::{Duration, Instant, NeighbourId, Packet};
 use strait_link::payload::{self, Deflater, Inflater, Payload};
-use strait_link::rohc::{Beyond, Cids, Doubt, Peer, Provision, Received, Settings};
+use strait_link::rohc::{Beyond, Cids, Peer, Provision, Received, Settings};
 use strait_wire::hello::{self, Checks, Hello, KnownFlows};
 use strait_wire::ip::is_packet;
 
@@ -25,6 +25,13 @@ const CIDS_MAX: u8 = 15;
 /// (RFC 5795 section 5.2).
 const PADDING: u8 = 0xe0;
 
+/// How long a context that one damaged or forged packet has ruined stays so where nobody can be
+/// asked.
+const REFRESH_AFTER: Duration = Duration::from_secs(8);
+/// Octets whose time on the line is left between two refreshes of a flow at least: one with some 60
+/// takes a tenth of a slow line.
+const REFRESH_SPACE_OCTETS: u64 = 600;
+
 /// How much longer than its packet what goes in its place may be.
 pub(crate) const GROWTH_OCTETS_MAX: usize = Settings::GROWTH_OCTETS_MAX;
 
@@ -40,8 +47,8 @@ struct Other {
     peer: Option<Peer>,
     /// Flows that outlive both ends' starts, where this end remembers any.
     memory: Option<Memory>,
-    /// When contexts are doubted.
-    doubt: Doubt,
+    /// Those of header compression, but for what is agreed.
+    settings: Settings,
 }
 
 impl Other {
@@ -58,7 +65,10 @@ impl Other {
         let after = terms(&self.terms);
         if let Some(own) = &mut self.peer {
             if before != after {
-                own.renew(settings(after.1, self.doubt));
+                own.renew(Settings {
+                    cids: Cids::Small(after.1),
+                    ..self.settings
+                });
             }
             if news.restarted {
                 own.reset();
@@ -115,11 +125,13 @@ impl Other {
     /// The packet with its header compressed, if that is agreed.
     fn compress(
         &mut self,
+        now: Instant,
         leaving: Leaving,
         packet: &Packet,
         stats: &mut PortStats,
     ) -> Option<Vec<u8>> {
         let peer = self.peer.as_mut().filter(|_| self.terms.compresses())?;
+        peer.tell_time(now);
         let mut carried = Vec::with_capacity(packet.octets() + GROWTH_OCTETS_MAX);
         let stream = leaving.stream as u8;
         if leaving.alone {
@@ -222,7 +234,7 @@ impl Headers {
             (config.payload == PayloadCompression::Deflate).then(|| Payloads::new(config));
         let (payloads, digest) = payloads.unzip();
         let own = offer(config, digest, real_time, Provision::digest(&provisions));
-        let doubt = config.contexts_doubt();
+        let settings = settings(config);
         let other = |number: usize| {
             let memory = config.remember_flows;
             let mut memory = memory.then(|| Memory::load(&config.name, number, storage));
@@ -230,9 +242,9 @@ impl Headers {
             let own = Offer { remembered, ..own };
             Other {
                 terms: Terms::new(own, incarnation),
-                peer: own.compresses.then(|| Peer::new(settings(CIDS_MAX, doubt))),
+                peer: own.compresses.then(|| Peer::new(settings)),
                 memory,
-                doubt,
+                settings,
             }
         };
         let mut others: Vec<Other> = (0..neighbours).map(other).collect();
@@ -263,6 +275,7 @@ impl Headers {
     /// without an answer.
     pub(super) fn carry(
         &mut self,
+        now: Instant,
         to: NeighbourId,
         leaving: Leaving,
         packet: &Packet,
@@ -271,7 +284,7 @@ impl Headers {
         let other = self.others.get_mut(to.index())?;
         other.terms.begin();
         let deflates = other.terms.deflates() && !leaving.real_time;
-        let carried = other.compress(leaving, packet, stats);
+        let carried = other.compress(now, leaving, packet, stats);
         other.remember();
         let payloads = self.payloads.as_mut().filter(|_| deflates);
         let shorter = payloads.and_then(|payloads| {
@@ -457,9 +470,19 @@ fn first_of(others: &[Other]) -> Agreement {
     first.map_or(Agreement::None, |other| other.terms.agreement())
 }
 
-fn settings(cids_max: u8, doubt: Doubt) -> Settings {
+/// Header compression as the port is configured.
+fn settings(config: &PortConfig) -> Settings {
     Settings {
-        doubt,
-        ..Settings::new(Cids::Small(cids_max))
+        doubt: config.contexts_doubt(),
+        feedback: config.way_back,
+        refresh_after: (!config.way_back).then(|| refresh_after(config)),
+        ..Settings::new(Cids::Small(CIDS_MAX))
     }
+}
+
+fn refresh_after(config: &PortConfig) -> Duration {
+    let rate = config.line_rate();
+    rate.map_or(REFRESH_AFTER, |rate| {
+        REFRESH_AFTER.max(rate.time_for(REFRESH_SPACE_OCTETS))
+    })
 }

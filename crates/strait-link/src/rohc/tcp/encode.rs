@@ -95,6 +95,11 @@ impl Encoder {
         }
     }
 
+    /// The pace at which it is said.
+    pub(in super::super) const fn pace(&mut self) -> &mut Pace {
+        &mut self.pace
+    }
+
     /// Says everything again, as after the other end has lost all.
     pub(in super::super) fn begin_again(&mut self) {
         self.pace

@@ -65,7 +65,9 @@ impl Port {
                 real_time: whole,
                 alone: whole && self.flows.is_some(),
             };
-            let carried = self.headers.carry(head.to, leaving, &packet, stats);
+            let carried = self
+                .headers
+                .carry(room.starts, head.to, leaving, &packet, stats);
             if let Some(flows) = &mut self.flows {
                 flows.carried(packet.info(), octets_on_line(&packet, carried.as_deref()));
             }

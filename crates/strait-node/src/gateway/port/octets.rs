@@ -145,7 +145,7 @@ impl Port {
             real_time: true,
             alone: true,
         };
-        let carried = self.headers.carry(head.to, leaving, &packet, stats);
+        let carried = self.headers.carry(at, head.to, leaving, &packet, stats);
         let Link::Octets(ends) = &mut self.link else {
             return None;
         };
@@ -216,7 +216,7 @@ impl Port {
                 real_time: whole,
                 alone: false,
             };
-            let carried = self.headers.carry(head.to, leaving, &packet, stats);
+            let carried = self.headers.carry(at, head.to, leaving, &packet, stats);
             if let Some(flows) = &mut self.flows {
                 flows.carried(packet.info(), octets_on_line(&packet, carried.as_deref()));
             }
