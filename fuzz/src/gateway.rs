@@ -7,8 +7,8 @@ use arbitrary::{Result, Unstructured};
 use strait_core::drive::ROUNDS_MAX;
 use strait_core::id::TxId;
 use strait_core::node::{
-    Boot, Command, DownCause, Effect, FrameMeta, Node, PortEvent, PortState, RouteChange, SocketId,
-    StoreError, StreamEvent, StreamId, Ticket, WallTime,
+    Boot, Command, DownCause, Effect, FrameMeta, Node, Owner, PortEvent, PortState, RouteChange,
+    Side, SocketId, StoreError, StreamEvent, StreamId, Ticket, WallTime,
 };
 use strait_core::rate::LineRate;
 use strait_core::{Duration, Input, Instant, NeighbourId, PortId, Room};
@@ -495,26 +495,44 @@ fn route(u: &mut Unstructured<'_>) -> Result<RouteChange> {
     })
 }
 
+/// A port's number, mostly.
+fn owner(u: &mut Unstructured<'_>) -> Result<Owner> {
+    Ok(Owner(u.int_in_range(0..=8)?))
+}
+
 /// What the gateway has no use for, and the end.
 fn other<'a>(u: &mut Unstructured<'a>) -> Result<Input<'a>> {
     let octets = u.int_in_range(0..=20)?.min(u.len());
     let bytes = u.bytes(octets)?;
     Ok(match u.int_in_range(0..=11)? {
         0 => Input::Stream {
-            id: StreamId(u.arbitrary()?),
+            id: StreamId {
+                owner: owner(u)?,
+                side: [Side::Node, Side::Client][usize::from(u.arbitrary::<bool>()?)],
+                n: u.arbitrary()?,
+            },
             event: StreamEvent::Data(bytes),
         },
         1 => Input::Datagram {
-            socket: SocketId(u.arbitrary()?),
+            socket: SocketId {
+                owner: owner(u)?,
+                n: u.arbitrary()?,
+            },
             from: SocketAddr::new(address(u)?, u.arbitrary()?),
             bytes,
         },
         2 => Input::Stored {
-            ticket: Ticket(u.arbitrary()?),
+            ticket: Ticket {
+                owner: owner(u)?,
+                n: u.arbitrary()?,
+            },
             result: Err(StoreError::Failed),
         },
         3 => Input::Loaded {
-            ticket: Ticket(u.arbitrary()?),
+            ticket: Ticket {
+                owner: owner(u)?,
+                n: u.arbitrary()?,
+            },
             chunk: Some(bytes),
         },
         4 => Input::Wall(WallTime(u.arbitrary()?)),
