@@ -7,7 +7,7 @@ use arbitrary::{Result, Unstructured};
 use strait_core::drive::ROUNDS_MAX;
 use strait_core::id::TxId;
 use strait_core::node::{
-    Boot, Command, DownCause, Effect, FrameMeta, Node, Owner, PortEvent, PortState, RouteChange,
+    DatagramMeta, Boot, Command, DownCause, Effect, FrameMeta, Node, Owner, PortEvent, PortState, RouteChange,
     Side, SocketId, StoreError, StreamEvent, StreamId, Ticket, WallTime,
 };
 use strait_core::rate::LineRate;
@@ -518,7 +518,12 @@ fn other<'a>(u: &mut Unstructured<'a>) -> Result<Input<'a>> {
                 owner: owner(u)?,
                 n: u.arbitrary()?,
             },
-            from: SocketAddr::new(address(u)?, u.arbitrary()?),
+            meta: DatagramMeta {
+                src: SocketAddr::new(address(u)?, u.arbitrary()?),
+                dst: SocketAddr::new(address(u)?, u.arbitrary()?),
+                dscp: u.arbitrary()?,
+                hop_limit: u.arbitrary()?,
+            },
             bytes,
         },
         2 => Input::Stored {

@@ -144,8 +144,8 @@ pub enum Input<'a> {
     Datagram {
         /// The socket.
         socket: SocketId,
-        /// Who sent it.
-        from: SocketAddr,
+        /// Who sent it, to whom, and how.
+        meta: DatagramMeta,
         /// Its payload.
         bytes: &'a [u8],
     },
@@ -285,14 +285,98 @@ pub struct SocketId {
     pub n: u32,
 }
 
-/// What a node does with a socket of its own.
+/// What a node does with a socket of its own. A driver that can't have a socket yet says so once
+/// and goes on trying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketOp {
-    /// Take clients at this address; port 0 is any that is free. A driver that can't have it yet
-    /// says so once and goes on trying.
-    Listen(SocketAddr),
+    /// Take streams.
+    Listen(Listen),
+    /// Take and send datagrams.
+    Bind(Bind),
     /// Have it no longer. Streams that came by it stay.
     Close,
+}
+
+/// A listener for streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// Where; port 0 is any that is free.
+    pub address: SocketAddr,
+    /// Connections to any address are taken, as the host's rules bring them here (`IP_TRANSPARENT`);
+    /// [`StreamEvent::Opened`] says which.
+    pub transparent: bool,
+    /// The code point of what is sent before the node knows the client.
+    pub dscp: u8,
+    /// Streams at a time; further clients wait.
+    pub streams_max: u32,
+    /// What may wait on each of its streams.
+    pub held: Held,
+}
+
+impl Listen {
+    /// An ordinary listener with ordinary limits.
+    pub const fn at(address: SocketAddr) -> Self {
+        Self {
+            address,
+            transparent: false,
+            dscp: 0,
+            streams_max: 128,
+            held: Held::ORDINARY,
+        }
+    }
+}
+
+/// The most octets of a stream that wait outside the node: in the driver, and in buffers of the
+/// operating system as far as these can be made so small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Towards the node, before it takes them.
+    pub inbound: u32,
+    /// From the node, before the other side takes them: what [`StreamEvent::Writable`] adds up to.
+    pub outbound: u32,
+}
+
+impl Held {
+    /// For local programs: no line is behind these.
+    pub const ORDINARY: Self = Self {
+        inbound: 64 * 1024,
+        outbound: 64 * 1024,
+    };
+
+    /// What a line of `bit_s` carries in `time`, each way, at least `least` octets.
+    pub fn by_time(bit_s: u64, time: Duration, least: u32) -> Self {
+        let octets = u128::from(bit_s) * u128::from(time.as_nanos()) / 8_000_000_000;
+        let octets = u32::try_from(octets).unwrap_or(u32::MAX).max(least);
+        Self {
+            inbound: octets,
+            outbound: octets,
+        }
+    }
+}
+
+/// A socket for datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bind {
+    /// Where; port 0 is any that is free.
+    pub address: SocketAddr,
+    /// A multicast group to be a member of, at the interface that has `address`.
+    pub group: Option<IpAddr>,
+    /// Datagrams to any address are taken and sent from any (`IP_TRANSPARENT`).
+    pub transparent: bool,
+}
+
+/// What goes around a datagram's payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatagramMeta {
+    /// Where it comes from; one that is sent comes from its socket's address, unless the socket is
+    /// transparent.
+    pub src: SocketAddr,
+    /// Where it goes.
+    pub dst: SocketAddr,
+    /// The code point of its packet.
+    pub dscp: u8,
+    /// The hop limit of its packet.
+    pub hop_limit: u8,
 }
 
 /// What happened to a socket of the node.
@@ -342,29 +426,35 @@ pub enum StreamEvent<'a> {
     Data(&'a [u8]),
     /// So many more octets may be sent.
     Writable(u32),
-    /// The other side sends no more.
+    /// The other side sends no more. It still takes what the node sends.
     Fin,
-    /// The stream is gone; the error number is the operating system's.
+    /// The stream is gone, and what was on its way with it; the error number is the operating
+    /// system's. A stream that had its end in both directions is gone without this.
     Reset(i32),
 }
 
 /// What a node does to a byte stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamOp {
-    /// Connect from `src` (source-transparent, if given) to `dst`.
+    /// Connect from `src` to `dst`.
     Connect {
-        /// The address to come from.
+        /// The address to come from, which needn't be the host's own (`IP_TRANSPARENT`); port 0 is
+        /// any that is free.
         src: Option<SocketAddr>,
         /// The address to go to.
         dst: SocketAddr,
         /// The code point of its packets.
         dscp: u8,
+        /// What may wait on it.
+        held: Held,
     },
+    /// From now on so much may wait on it.
+    Hold(Held),
     /// Send octets, within the credit.
     Send(Vec<u8>),
     /// The node takes so many more octets.
     Credit(u32),
-    /// The node sends no more.
+    /// The node sends no more. It still takes what comes, until that has its end too.
     Fin,
     /// End at once, telling the other side this error number.
     Reset(i32),
@@ -503,8 +593,8 @@ pub enum Effect {
     Datagram {
         /// The socket.
         socket: SocketId,
-        /// To whom.
-        to: SocketAddr,
+        /// To whom, and how.
+        meta: DatagramMeta,
         /// Its payload.
         bytes: Vec<u8>,
     },

@@ -94,9 +94,13 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 impl Streams {
     /// Does what the node wants of a socket; what comes of it at once.
     pub(crate) fn open(&mut self, now: Instant, id: SocketId, op: SocketOp) -> Option<SocketEvent> {
-        let SocketOp::Listen(address) = op else {
-            self.listeners.remove(&id);
-            return None;
+        let address = match op {
+            SocketOp::Listen(listen) => listen.address,
+            SocketOp::Bind(_) => return Some(SocketEvent::Failed(libc::EOPNOTSUPP)),
+            SocketOp::Close => {
+                self.listeners.remove(&id);
+                return None;
+            }
         };
         let socket = listen(address);
         let event = bound(address, &socket);
@@ -345,7 +349,7 @@ impl Streams {
             return Err(libc::ENOTCONN);
         };
         match op {
-            StreamOp::Connect { .. } => {}
+            StreamOp::Connect { .. } | StreamOp::Hold(_) => {}
             StreamOp::Send(octets) => connection.unsent.extend_from_slice(&octets),
             StreamOp::Credit(octets) => {
                 connection.takes = connection.takes.saturating_add(octets as usize);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant as Wall};
 use strait_channel::LinkConfig;
 use strait_core::id::PortId;
 use strait_core::node::{
-    Boot, Node, NodeFactory, Owner, PortState, Room, SocketEvent, SocketOp, TxMeta,
+    Boot, Held, Listen, Node, NodeFactory, Owner, PortState, Room, SocketEvent, SocketOp, TxMeta,
 };
 use strait_core::units::Time;
 use strait_node::GatewayFactory;
@@ -282,7 +282,7 @@ fn an_address_that_cannot_be_had_is_tried_again_until_it_can() {
     let mut streams = Streams::default();
     let (now, second) = (Instant::ZERO, Instant::from_secs(1));
     assert_eq!(
-        streams.open(now, id, SocketOp::Listen(address)),
+        streams.open(now, id, SocketOp::Listen(Listen::at(address))),
         Some(SocketEvent::Failed(libc::EADDRINUSE))
     );
     assert_eq!(streams.wake(), Some(second));
@@ -317,6 +317,7 @@ fn a_connection_that_the_node_asks_for_opens_or_tells_why_not() {
         src: None,
         dst,
         dscp: 0,
+        held: Held::ORDINARY,
     };
     let id = asked(7);
     assert_eq!(streams.operate(Instant::ZERO, id, connect(there)), Ok(()));

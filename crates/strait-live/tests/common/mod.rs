@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use strait_core::id::{ClassId, NeighbourId, PortId};
 use strait_core::node::{
-    Command, Effect, Input, Node, Owner, PortEvent, Room, Side, StreamId, StreamOp, TxMeta, Wake,
-    WakeReason, Want,
+    Command, Effect, Held, Input, Node, Owner, PortEvent, Room, Side, StreamId, StreamOp, TxMeta,
+    Wake, WakeReason, Want,
 };
 use strait_core::stats::{PortStats, Stats};
 use strait_core::time::Instant;
@@ -59,6 +59,7 @@ impl Echo {
                 src: None,
                 dst: ([127, 0, 0, 1], 7).into(),
                 dscp: 0,
+                held: Held::ORDINARY,
             },
         });
         echo

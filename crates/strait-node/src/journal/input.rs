@@ -2,8 +2,8 @@
 
 use strait_core::id::TxId;
 use strait_core::node::{
-    Command, DownCause, FrameMeta, Owner, PortEvent, PortState, RouteChange, Side, SocketEvent,
-    SocketId, StoreError, StreamEvent, StreamId, Ticket, Turn, WallTime,
+    Command, DatagramMeta, DownCause, FrameMeta, Owner, PortEvent, PortState, RouteChange, Side,
+    SocketEvent, SocketId, StoreError, StreamEvent, StreamId, Ticket, Turn, WallTime,
 };
 use strait_core::waveform::Mode;
 use strait_core::{ClassId, Input, Instant, NeighbourId, PortId, Room, TxMeta};
@@ -82,11 +82,14 @@ pub(super) fn put(put: &mut Put<'_>, input: &Input<'_>) {
         }
         Input::Datagram {
             socket,
-            from,
+            meta,
             bytes,
         } => {
             put_socket(put, *socket);
-            put.socket(*from);
+            put.socket(meta.src);
+            put.socket(meta.dst);
+            put.octet(meta.dscp);
+            put.octet(meta.hop_limit);
             put.payload(bytes);
         }
         Input::Stored { ticket, result } => {
@@ -270,7 +273,12 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
         },
         kind::DATAGRAM => Input::Datagram {
             socket: take_socket(take)?,
-            from: take.socket()?,
+            meta: DatagramMeta {
+                src: take.socket()?,
+                dst: take.socket()?,
+                dscp: take.octet()?,
+                hop_limit: take.octet()?,
+            },
             bytes: take.payload()?,
         },
         kind::STORED => Input::Stored {

@@ -77,9 +77,10 @@ mod kind {
     pub(super) const COMMAND: u8 = 11;
     pub(super) const SOCKET: u8 = 12;
     pub(super) const STREAM: u8 = 13;
-    pub(super) const DATAGRAM: u8 = 14;
+    // 14 was a datagram without its destination.
     pub(super) const STORED: u8 = 15;
     pub(super) const LOADED: u8 = 16;
+    pub(super) const DATAGRAM: u8 = 17;
     pub(super) const PULLED: u8 = 32;
     pub(super) const ENDED: u8 = 33;
 }

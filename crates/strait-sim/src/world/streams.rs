@@ -18,6 +18,7 @@ use crate::event::What;
 const DELAY: Duration = Duration::from_micros(100);
 
 /// Errors of Linux, as streams tell them.
+const OPERATION_NOT_SUPPORTED: i32 = 95;
 const CONNECTION_RESET: i32 = 104;
 const CONNECTION_REFUSED: i32 = 111;
 const HOST_UNREACHABLE: i32 = 113;
@@ -162,9 +163,14 @@ impl World {
     pub(super) fn open_socket(&mut self, node: usize, id: SocketId, op: SocketOp) {
         let listeners = &mut self.fabric.streams.listeners;
         match op {
-            SocketOp::Listen(address) => {
+            SocketOp::Listen(listen) => {
+                let address = listen.address;
                 listeners.insert((node, id), address);
                 let event = SocketEvent::Bound(address);
+                self.give(node, Input::Socket { id, event });
+            }
+            SocketOp::Bind(_) => {
+                let event = SocketEvent::Failed(OPERATION_NOT_SUPPORTED);
                 self.give(node, Input::Socket { id, event });
             }
             SocketOp::Close => {
@@ -187,7 +193,7 @@ impl World {
             return;
         };
         match op {
-            StreamOp::Connect { .. } => {}
+            StreamOp::Connect { .. } | StreamOp::Hold(_) => {}
             StreamOp::Send(octets) => fabric.post(now, other, Happening::Data(octets)),
             StreamOp::Credit(octets) => fabric.post(now, other, Happening::Writable(octets)),
             StreamOp::Fin => fabric.post(now, other, Happening::Fin),

@@ -123,7 +123,10 @@ fn describe(entry: &Entry<'_>) -> (&'static str, String) {
                 )
             }
             Input::Socket { id, event } => ("socket", format!("of port {}: {event:?}", id.owner.0)),
-            Input::Datagram { from, .. } => ("datagram", format!("from {from}: {octets} octets")),
+            Input::Datagram { meta, .. } => {
+                let (src, dst) = (meta.src, meta.dst);
+                ("datagram", format!("from {src} to {dst}: {octets} octets"))
+            }
             Input::Stored { result, .. } => ("stored", format!("{result:?}")),
             Input::Loaded { .. } => ("loaded", format!("{octets} octets")),
             Input::Wall(wall) => ("calendar", format!("{} ns since 1970", wall.0)),

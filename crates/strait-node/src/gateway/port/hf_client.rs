@@ -9,7 +9,7 @@ use core::net::SocketAddr;
 
 use strait_core::delay::DelayPart;
 use strait_core::fate::Ledger;
-use strait_core::node::{Effect, Owner, PortState, Side, StreamEvent, StreamId, StreamOp};
+use strait_core::node::{Effect, Held, Owner, PortState, Side, StreamEvent, StreamId, StreamOp};
 use strait_core::rate::LineRate;
 use strait_core::{
     ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Packet, PortId, Wake, WakeReason,
@@ -149,6 +149,7 @@ impl HfClient {
                 src: None,
                 dst: self.server,
                 dscp: 0,
+                held: Held::ORDINARY,
             },
             AccessOp::Send(octets) => StreamOp::Send(octets),
             AccessOp::Credit(octets) => StreamOp::Credit(octets),

@@ -4,8 +4,8 @@ use core::net::{IpAddr, SocketAddr};
 
 use strait_core::id::TxId;
 use strait_core::node::{
-    Command, DownCause, FrameMeta, Owner, PortEvent, PortState, RouteChange, Side, SocketEvent,
-    SocketId, StoreError, StreamEvent, StreamId, Ticket, Turn, WallTime,
+    Command, DatagramMeta, DownCause, FrameMeta, Owner, PortEvent, PortState, RouteChange, Side,
+    SocketEvent, SocketId, StoreError, StreamEvent, StreamId, Ticket, Turn, WallTime,
 };
 use strait_core::rate::LineRate;
 use strait_core::waveform::Mode;
@@ -149,7 +149,12 @@ impl Dice<'_> {
             },
             6 => Input::Datagram {
                 socket: self.socket_id(),
-                from: self.socket(),
+                meta: DatagramMeta {
+                    src: self.socket(),
+                    dst: self.socket(),
+                    dscp: self.word() as u8,
+                    hop_limit: self.word() as u8,
+                },
                 bytes,
             },
             11 => Input::Socket {

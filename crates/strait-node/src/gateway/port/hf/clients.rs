@@ -2,7 +2,9 @@
 
 use alloc::boxed::Box;
 
-use strait_core::node::{Effect, Owner, Side, SocketId, SocketOp, StreamEvent, StreamId, StreamOp};
+use strait_core::node::{
+    Effect, Listen, Owner, Side, SocketId, SocketOp, StreamEvent, StreamId, StreamOp,
+};
 use strait_core::stats::ClientStats;
 use strait_core::{Instant, Packet};
 use strait_s5066::sis::{Arrived, Op};
@@ -135,7 +137,7 @@ impl Port {
                     owner: Owner::port(port),
                     n: 0,
                 },
-                op: SocketOp::Listen(address),
+                op: SocketOp::Listen(Listen::at(address)),
             });
         }
         let (id, op) = loop {
