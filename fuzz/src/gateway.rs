@@ -7,8 +7,8 @@ use arbitrary::{Result, Unstructured};
 use strait_core::drive::ROUNDS_MAX;
 use strait_core::id::TxId;
 use strait_core::node::{
-    DatagramMeta, Boot, Command, DownCause, Effect, FrameMeta, Node, Owner, PortEvent, PortState, RouteChange,
-    Side, SocketId, StoreError, StreamEvent, StreamId, Ticket, WallTime,
+    Boot, Command, DatagramMeta, DownCause, Effect, FrameMeta, Node, Owner, PortEvent, PortState,
+    RouteChange, Side, SocketId, StoreError, StreamEvent, StreamId, Ticket, WallTime,
 };
 use strait_core::rate::LineRate;
 use strait_core::{Duration, Input, Instant, NeighbourId, PortId, Room};

@@ -302,8 +302,8 @@ pub enum SocketOp {
 pub struct Listen {
     /// Where; port 0 is any that is free.
     pub address: SocketAddr,
-    /// Connections to any address are taken, as the host's rules bring them here (`IP_TRANSPARENT`);
-    /// [`StreamEvent::Opened`] says which.
+    /// Connections to any address are taken, as the host's rules bring them here
+    /// (`IP_TRANSPARENT`); [`StreamEvent::Opened`] says which.
     pub transparent: bool,
     /// The code point of what is sent before the node knows the client.
     pub dscp: u8,
@@ -345,7 +345,7 @@ impl Held {
 
     /// What a line of `bit_s` carries in `time`, each way, at least `least` octets.
     pub fn by_time(bit_s: u64, time: Duration, least: u32) -> Self {
-        let octets = u128::from(bit_s) * u128::from(time.as_nanos()) / 8_000_000_000;
+        let octets = u128::from(bit_s) * time.as_nanos() / 8_000_000_000;
         let octets = u32::try_from(octets).unwrap_or(u32::MAX).max(least);
         Self {
             inbound: octets,

@@ -214,10 +214,10 @@ fn put_stream(put: &mut Put<'_>, event: &StreamEvent<'_>) {
 
 /// Whether records of this kind hold an input.
 pub(super) const fn is_known(kind: u8) -> bool {
-    use kind::{FRAME, LOADED, PORT, ROUTE, TIMEOUT, TX_DONE, WALL};
+    use kind::{DATAGRAM, FRAME, PORT, ROUTE, STORED, STREAM, TIMEOUT, TX_DONE, WALL};
     matches!(
         kind,
-        TIMEOUT | FRAME | PORT | TX_DONE | ROUTE | WALL..=LOADED
+        TIMEOUT | FRAME | PORT | TX_DONE | ROUTE | WALL..=STREAM | STORED..=DATAGRAM
     )
 }
 
