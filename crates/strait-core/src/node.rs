@@ -21,6 +21,9 @@ use crate::time::{Duration, Instant};
 use crate::waveform::Mode;
 
 /// A gateway, a host, a relay: anything that has ports and a state.
+///
+/// The module `echo` of `strait-node` is a small example of what a part of a node does with
+/// streams, datagrams and storage: it sends back what it gets.
 pub trait Node {
     /// Takes one input. `now` never goes back.
     fn handle(&mut self, now: Instant, input: Input<'_>);

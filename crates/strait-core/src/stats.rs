@@ -455,6 +455,25 @@ pub struct Stats {
     pub classes: Vec<ClassStats>,
     /// By port, in the order of the configuration.
     pub ports: Vec<PortStats>,
+    /// Its echo service, if it has one.
+    pub echo: Option<EchoStats>,
+}
+
+/// A service that sends back what it gets.
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
+pub struct EchoStats {
+    /// Connections now.
+    pub streams: u64,
+    /// Connections so far.
+    pub streams_total: u64,
+    /// Of these, those that were reset by either side.
+    pub resets: u64,
+    /// Octets sent back on connections.
+    pub octets: u64,
+    /// Datagrams sent back.
+    pub datagrams: u64,
+    /// Datagrams not sent back: other echoes', and those for which there was no room.
+    pub datagrams_dropped: u64,
 }
 
 impl Stats {

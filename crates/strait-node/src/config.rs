@@ -25,6 +25,7 @@ use crate::gateway::GROWTH_OCTETS_MAX;
 mod address;
 mod compression;
 mod dictionary;
+mod echo;
 mod framing;
 mod hf;
 mod hf_access;
@@ -39,6 +40,7 @@ pub use self::compression::{
     Checksums, Compression, ContextConfig, DoubtConfig, PayloadCompression,
 };
 pub use self::dictionary::OwnDictionary;
+pub use self::echo::EchoConfig;
 pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, HfStrangers, ProbeConfig};
 pub use self::hf_access::{AccessConfig, AccessRule, SlotsConfig};
 pub use self::hf_client::HfClientConfig;
@@ -80,6 +82,9 @@ pub struct NodeConfig {
     /// Where the node keeps what is to outlive it.
     #[serde(default)]
     pub state: Option<StateConfig>,
+    /// A service that sends back what it gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub echo: Option<EchoConfig>,
 }
 
 /// Where a gateway has its routes from.
@@ -469,6 +474,9 @@ impl NodeConfig {
     pub fn validate(&self) -> Result<(), InvalidConfig> {
         self.validate_names()?;
         self.host.validate()?;
+        if let Some(echo) = &self.echo {
+            echo.validate(&self.host)?;
+        }
         if self.ports.len() > Self::PORTS_MAX {
             return Err(invalid(
                 "[[port]]",

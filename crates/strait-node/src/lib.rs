@@ -8,6 +8,7 @@ extern crate alloc;
 pub mod answers;
 pub mod config;
 pub mod config_text;
+mod echo;
 pub mod ethernet;
 mod flows;
 mod gateway;

@@ -21,8 +21,7 @@ use alloc::vec::Vec;
 use strait_core::fate::{Ledger, Origin};
 use strait_core::flow::Flow;
 use strait_core::node::{
-    Boot, Command, FrameMeta, NodeFactory, Owner, PortEvent, RouteChange, StoreOp, StreamEvent,
-    StreamId, Ticket,
+    Boot, Command, FrameMeta, NodeFactory, Owner, PortEvent, RouteChange, StoreOp, Ticket,
 };
 use strait_core::prefix::Prefix;
 use strait_core::stats::{ClassStats, PortStats, Stats};
@@ -44,6 +43,7 @@ use self::icmp::ErrorLimit;
 use self::port::Port;
 use crate::answers::Answers;
 use crate::config::{HostKind, InvalidConfig, NodeConfig, PortConfig, Routing, own_address};
+use crate::echo::Echo;
 use crate::route::{Hop, Routes};
 
 /// The host side as a way.
@@ -51,6 +51,10 @@ const HOST: Hop = Hop {
     port: PortId::HOST,
     to: NeighbourId::PEER,
 };
+
+/// Whose the echo service's things are. Ports' numbers are below 256 ([`Owner::port`]); each
+/// service has one from there on.
+const ECHO: Owner = Owner(256);
 
 /// What stable storage holds: keys and their values.
 type Storage<'a> = &'a [(Vec<u8>, Vec<u8>)];
@@ -86,6 +90,7 @@ pub struct Gateway {
     stores: VecDeque<Effect>,
     /// Batches for storage so far.
     tickets: u64,
+    echo: Option<Echo>,
 }
 
 impl Gateway {
@@ -133,6 +138,10 @@ impl Gateway {
             remembers: config.ports.iter().any(|port| port.remember_flows),
             stores: VecDeque::new(),
             tickets: 0,
+            echo: config.echo.as_ref().map(|echo| {
+                let keys = storage.iter().map(|(key, _)| &key[..]);
+                Echo::new(ECHO, echo, keys)
+            }),
         })
     }
 
@@ -407,11 +416,35 @@ impl Gateway {
         self.tell_stations(now, id);
     }
 
-    /// Streams belong to ports.
-    fn take_stream(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
-        if let Some(port) = self.ports.get_mut(usize::from(id.owner.0)) {
-            port.hear_stream(now, id, event);
+    /// Something happened to something that belongs to a part of the node.
+    fn take_owned(&mut self, now: Instant, input: &Input<'_>) {
+        let owner = match input {
+            Input::Stream { id, .. } => id.owner,
+            Input::Socket { id, .. } => id.owner,
+            Input::Datagram { socket, .. } => socket.owner,
+            Input::Stored { ticket, .. } | Input::Loaded { ticket, .. } => ticket.owner,
+            _ => return,
+        };
+        if owner == ECHO {
+            if let Some(echo) = &mut self.echo {
+                echo.hear(now, input);
+            }
+        } else if let (Some(port), Input::Stream { id, event }) =
+            (self.ports.get_mut(usize::from(owner.0)), input)
+        {
+            // A port's listeners come when they can, and nothing of it waits for storage.
+            port.hear_stream(now, *id, event);
         }
+    }
+
+    /// Has the services do what is due, and tells of them.
+    fn settle_services(&mut self, now: Instant) {
+        let Some(echo) = &mut self.echo else { return };
+        let links = self.ledger.stats().ports.iter().skip(1);
+        let rates = links.filter(|port| port.up).filter_map(|port| port.tx_rate);
+        echo.set_rate(rates.map(|rate| rate.payload_bit_s()).min());
+        echo.send_due(now);
+        self.ledger.stats_mut().echo = Some(*echo.stats());
     }
 
     fn take_command(&mut self, now: Instant, command: Command) {
@@ -485,20 +518,20 @@ impl Node for Gateway {
                 self.route_anew(now);
             }
             Input::Command(command) => self.take_command(now, command),
-            Input::Stream { id, event } => self.take_stream(now, id, &event),
             Input::Wall(wall) => {
                 let ports = self.ports.iter_mut();
                 ports.for_each(|port| port.set_calendar(now, wall));
             }
-            // Who can't come yet comes later; nothing here takes datagrams, or waits for storage.
-            Input::Socket { .. }
+            Input::Stream { .. }
+            | Input::Socket { .. }
             | Input::Datagram { .. }
             | Input::Stored { .. }
-            | Input::Loaded { .. } => {}
+            | Input::Loaded { .. } => self.take_owned(now, &input),
         }
         self.settle_hops(now);
         self.settle_hf(now);
         self.settle_clients(now);
+        self.settle_services(now);
         self.store(now);
     }
 
@@ -535,6 +568,7 @@ impl Node for Gateway {
         let mut ports = self.ports.iter_mut();
         fate.or_else(|| ports.find_map(Port::poll_client))
             .or_else(|| self.stores.pop_front())
+            .or_else(|| self.echo.as_mut().and_then(Echo::poll_effect))
     }
 
     /// Nothing once it stops: what is due then isn't done any more.
@@ -547,7 +581,11 @@ impl Node for Gateway {
             at,
             why: WakeReason::Local,
         });
-        let wakes = wakes.chain(answers);
+        let echo = self.echo.as_ref().and_then(Echo::wake).map(|at| Wake {
+            at,
+            why: WakeReason::Local,
+        });
+        let wakes = wakes.chain(answers).chain(echo);
         wakes.min_by_key(|wake| wake.at)
     }
 

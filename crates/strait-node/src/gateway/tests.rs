@@ -17,6 +17,7 @@ use super::*;
 
 mod adapter;
 mod circles;
+mod echo;
 mod gaps;
 mod headers;
 mod hellos;

@@ -1,0 +1,119 @@
+//! `[echo]` of a node file.
+
+use alloc::format;
+use core::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+use strait_core::Duration;
+use strait_core::units::Time;
+use strait_qos::Dscp;
+
+use super::{HostConfig, InvalidConfig, invalid};
+
+/// A service that sends back what it gets (RFC 862), to try a gateway's own sockets with.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct EchoConfig {
+    /// Where it takes TCP connections: a loopback address, or one of the host side's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<SocketAddr>,
+    /// Where it takes UDP datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<SocketAddr>,
+    /// The code point of its TCP packets. A datagram goes back with its own.
+    #[serde(default)]
+    pub dscp: Dscp,
+    /// What of a connection may wait, as time of the slowest link port that is up, at least 4096
+    /// octets; 64 KiB if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Time>,
+    /// How long everything waits here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Time>,
+    /// What comes by TCP waits on stable storage, and goes back from there.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub store: bool,
+}
+
+impl EchoConfig {
+    /// The longest `hold` and `delay`: other ends give up sooner.
+    const TIME_MAX: Duration = Duration::from_secs(3600);
+
+    pub(super) fn validate(&self, host: &HostConfig) -> Result<(), InvalidConfig> {
+        let sockets = [("listen", self.listen), ("datagrams", self.datagrams)];
+        if sockets.iter().all(|(_, socket)| socket.is_none()) {
+            let message = "needs `listen` or `datagrams`, such as \"127.0.0.1:7\"";
+            return Err(invalid("[echo]", message));
+        }
+        for (key, socket) in sockets {
+            let Some(socket) = socket else { continue };
+            let ip = socket.ip();
+            let own = host.addresses.iter().any(|own| own.address == ip);
+            if socket.port() == 0 || !(own || ip.is_loopback()) {
+                let message = "takes a loopback address or one of [host] addresses, and a port";
+                return Err(invalid(format!("[echo] {key}"), message));
+            }
+        }
+        for (key, time) in [("hold", self.hold), ("delay", self.delay)] {
+            if time.is_some_and(|time| time.0 > Self::TIME_MAX) {
+                return Err(invalid(format!("[echo] {key}"), "must be an hour at most"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+
+    use super::*;
+    use crate::NodeConfig;
+    use crate::config_text::parse;
+
+    fn complaint(echo: &str) -> Option<String> {
+        let host = "[host]\naddresses = [\"10.1.0.1/24\"]";
+        let text = format!("name = \"a\"\n{host}\n[echo]\n{echo}\n");
+        let config: Result<NodeConfig, _> = parse("a.toml", &text);
+        match config {
+            Ok(config) => config.validate().err().map(|error| format!("{error}")),
+            Err(error) => Some(format!("{error}")),
+        }
+    }
+
+    #[test]
+    fn an_echo_has_addresses_of_its_own_host() {
+        for right in ["listen = \"127.0.0.1:7\"", "datagrams = \"10.1.0.1:7\""] {
+            assert_eq!(complaint(right), None, "{right}");
+        }
+        for (wrong, place) in [
+            ("", "[echo]: needs"),
+            ("listen = \"10.1.0.2:7\"", "[echo] listen: takes"),
+            ("listen = \"0.0.0.0:7\"", "[echo] listen: takes"),
+            ("datagrams = \"127.0.0.1:0\"", "[echo] datagrams: takes"),
+        ] {
+            let found = complaint(wrong).unwrap_or_default();
+            assert!(found.starts_with(place), "{wrong}: {found}");
+        }
+    }
+
+    #[test]
+    fn an_echos_times_and_code_point_have_limits() {
+        let at = "listen = \"127.0.0.1:7\"";
+        assert_eq!(
+            complaint(&format!(
+                "{at}\nhold = \"1 h\"\ndelay = \"1 h\"\ndscp = \"AF41\""
+            )),
+            None
+        );
+        for (wrong, word) in [
+            ("hold = \"61 min\"", "[echo] hold"),
+            ("delay = \"3601 s\"", "[echo] delay"),
+            ("dscp = 64", "code point"),
+            ("later = true", "later"),
+        ] {
+            let found = complaint(&format!("{at}\n{wrong}")).unwrap_or_default();
+            assert!(found.contains(word), "{wrong}: {found}");
+        }
+    }
+}

@@ -1,0 +1,489 @@
+//! A service that sends back what it gets, over TCP and UDP (RFC 862): the example of a part of a
+//! node that has streams, sockets and stored values of its own.
+//!
+//! It owns what it asks for: the gateway gives it an [`Owner`], and hands it whatever happens to
+//! things with that owner. It declares its sockets once, and the driver goes on trying to have
+//! them.
+//!
+//! **Credit** couples both directions of a stream: for each octet that may be written, one may be
+//! read. So whatever came can go back, no more than the stream's [`Held`] is here at a time, and a
+//! client that doesn't read isn't read from.
+//!
+//! **Ends** are echoed, too: behind the client's last octets goes the end of ours.
+//!
+//! **Storage**: with `store`, octets are put on stable storage, fetched when their time has come,
+//! and deleted. What can't be stored ends its stream.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::vec::Vec;
+
+use strait_core::node::{
+    Bind, DatagramMeta, Held, Listen, Owner, SocketId, SocketOp, StoreError, StoreOp, StreamEvent,
+    StreamId, StreamOp, Ticket,
+};
+use strait_core::stats::EchoStats;
+use strait_core::{Duration, Effect, Input, Instant};
+
+use crate::config::EchoConfig;
+
+/// The numbers of its sockets.
+const STREAMS: u32 = 0;
+const DATAGRAMS: u32 = 1;
+
+/// With `hold`, at least so much may wait on a stream.
+const HELD_MIN: u32 = 4096;
+
+/// Octets of datagrams that wait: as many as an ordinary socket's buffer takes.
+const DATAGRAM_OCTETS_MAX: usize = 208 * 1024;
+
+/// Its values in the storage begin like this; a number follows.
+const KEY: &[u8] = b"echo/";
+
+/// Errors of streams whose octets can't be stored.
+const INPUT_OUTPUT: i32 = 5;
+const NO_SPACE: i32 = 28;
+
+/// Pieces of a stream that wait one by one; what comes then joins the last.
+const PIECES_MAX: usize = 64;
+
+/// Where octets that came are.
+#[derive(Debug)]
+enum Place {
+    Here(Vec<u8>),
+    /// In the storage: for good unless a ticket is awaited.
+    Stored {
+        key: u64,
+        awaits: Option<u64>,
+    },
+    /// Asked back from there by a ticket; what has come so far.
+    Loading {
+        key: u64,
+        ticket: u64,
+        bytes: Vec<u8>,
+    },
+}
+
+/// What came at once, and when it goes back.
+#[derive(Debug)]
+struct Piece {
+    due: Instant,
+    octets: usize,
+    place: Place,
+}
+
+impl Piece {
+    /// When something is to be done with it.
+    const fn wake(&self) -> Option<Instant> {
+        match self.place {
+            Place::Here(_) | Place::Stored { awaits: None, .. } => Some(self.due),
+            _ => None,
+        }
+    }
+
+    /// Its number in the storage.
+    const fn key(&self) -> Option<u64> {
+        match self.place {
+            Place::Here(_) => None,
+            Place::Stored { key, .. } | Place::Loading { key, .. } => Some(key),
+        }
+    }
+
+    /// The ticket that it waits for.
+    const fn ticket(&self) -> Option<u64> {
+        match self.place {
+            Place::Here(_) => None,
+            Place::Stored { awaits, .. } => awaits,
+            Place::Loading { ticket, .. } => Some(ticket),
+        }
+    }
+}
+
+/// A connection.
+#[derive(Debug, Default)]
+struct Stream {
+    pieces: VecDeque<Piece>,
+    /// The client sends no more; ours ends behind what waits.
+    ending: bool,
+}
+
+#[derive(Debug)]
+struct Datagram {
+    due: Instant,
+    meta: DatagramMeta,
+    bytes: Vec<u8>,
+}
+
+/// The service.
+#[derive(Debug)]
+pub(crate) struct Echo {
+    owner: Owner,
+    delay: Duration,
+    /// Octets wait on stable storage.
+    stores: bool,
+    hold: Option<Duration>,
+    held: Held,
+    streams: BTreeMap<StreamId, Stream>,
+    datagrams: VecDeque<Datagram>,
+    datagram_octets: usize,
+    effects: VecDeque<Effect>,
+    /// Tickets so far.
+    tickets: u64,
+    stats: EchoStats,
+}
+
+impl Echo {
+    /// A service that finds `keys` in the storage: what an earlier one left behind is deleted.
+    pub(crate) fn new<'a>(
+        owner: Owner,
+        config: &EchoConfig,
+        keys: impl Iterator<Item = &'a [u8]>,
+    ) -> Self {
+        let zero = |time: Option<strait_core::units::Time>| time.map_or(Duration::ZERO, |it| it.0);
+        let mut echo = Self {
+            owner,
+            delay: zero(config.delay),
+            stores: config.store,
+            hold: config.hold.map(|time| time.0),
+            held: Held::ORDINARY,
+            streams: BTreeMap::new(),
+            datagrams: VecDeque::new(),
+            datagram_octets: 0,
+            effects: VecDeque::new(),
+            tickets: 0,
+            stats: EchoStats::default(),
+        };
+        let left: Vec<StoreOp> = keys
+            .filter(|key| key.starts_with(KEY))
+            .map(|key| StoreOp::Delete(key.to_vec()))
+            .collect();
+        if !left.is_empty() {
+            echo.store(left);
+        }
+        echo.declare(config);
+        echo
+    }
+
+    fn declare(&mut self, config: &EchoConfig) {
+        let listen = |address| Listen {
+            dscp: config.dscp.number(),
+            held: self.held,
+            ..Listen::at(address)
+        };
+        let bind = |address| Bind {
+            address,
+            group: None,
+            transparent: false,
+        };
+        let sockets = [
+            (
+                STREAMS,
+                config.listen.map(|it| SocketOp::Listen(listen(it))),
+            ),
+            (
+                DATAGRAMS,
+                config.datagrams.map(|it| SocketOp::Bind(bind(it))),
+            ),
+        ];
+        for (n, op) in sockets {
+            let owner = self.owner;
+            let id = SocketId { owner, n };
+            self.effects.extend(op.map(|op| Effect::Socket { id, op }));
+        }
+    }
+
+    pub(crate) const fn stats(&self) -> &EchoStats {
+        &self.stats
+    }
+
+    /// The slowest link's rate, in bit/s, is now this; `None` if no link is up.
+    pub(crate) fn set_rate(&mut self, bit_s: Option<u64>) {
+        let Some((hold, bit_s)) = self.hold.zip(bit_s) else {
+            return;
+        };
+        let held = Held::by_time(bit_s, hold, HELD_MIN);
+        if held == self.held {
+            return;
+        }
+        self.held = held;
+        for id in self.streams.keys().copied().collect::<Vec<_>>() {
+            self.operate(id, StreamOp::Hold(held));
+        }
+    }
+
+    /// Something happened to something of its own.
+    pub(crate) fn hear(&mut self, now: Instant, input: &Input<'_>) {
+        match *input {
+            Input::Stream { id, event } => self.hear_stream(now, id, event),
+            Input::Datagram { meta, bytes, .. } => self.hear_datagram(now, meta, bytes),
+            Input::Stored { ticket, result } => self.hear_stored(ticket, result),
+            Input::Loaded { ticket, chunk } => self.hear_loaded(ticket, chunk),
+            // Who can't come yet comes later.
+            _ => {}
+        }
+        self.send_due(now);
+    }
+
+    /// Sends back what is due.
+    pub(crate) fn send_due(&mut self, now: Instant) {
+        for id in self.streams.keys().copied().collect::<Vec<_>>() {
+            self.advance(now, id);
+        }
+        while let Some(datagram) = self.datagrams.pop_front_if(|it| it.due <= now) {
+            self.datagram_octets -= datagram.bytes.len();
+            self.stats.datagrams += 1;
+            let socket = SocketId {
+                owner: self.owner,
+                n: DATAGRAMS,
+            };
+            self.effects.push_back(Effect::Datagram {
+                socket,
+                meta: datagram.meta,
+                bytes: datagram.bytes,
+            });
+        }
+    }
+
+    pub(crate) fn wake(&self) -> Option<Instant> {
+        let pieces = self.streams.values().filter_map(|it| it.pieces.front());
+        let datagram = self.datagrams.front().map(|it| it.due);
+        pieces.filter_map(Piece::wake).chain(datagram).min()
+    }
+
+    pub(crate) fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    fn hear_stream(&mut self, now: Instant, id: StreamId, event: StreamEvent<'_>) {
+        if let StreamEvent::Opened { .. } = event {
+            self.stats.streams_total += 1;
+            self.streams.insert(id, Stream::default());
+            if self.held != Held::ORDINARY {
+                self.operate(id, StreamOp::Hold(self.held));
+            }
+        }
+        if !self.streams.contains_key(&id) {
+            return;
+        }
+        match event {
+            StreamEvent::Opened { .. } => {}
+            StreamEvent::Data(bytes) => self.take(now, id, bytes),
+            StreamEvent::Writable(octets) => self.operate(id, StreamOp::Credit(octets)),
+            StreamEvent::Fin => {
+                if let Some(stream) = self.streams.get_mut(&id) {
+                    stream.ending = true;
+                }
+            }
+            StreamEvent::Reset(_) => {
+                self.stats.resets += 1;
+                self.forget(id);
+            }
+        }
+        self.stats.streams = self.streams.len() as u64;
+    }
+
+    fn take(&mut self, now: Instant, id: StreamId, bytes: &[u8]) {
+        let due = now + self.delay;
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
+        let joins = stream.pieces.len() >= PIECES_MAX;
+        let last = stream.pieces.back_mut().filter(|_| joins);
+        let next = self.tickets + 1;
+        let (key, awaits) = match last {
+            Some(Piece {
+                due: at,
+                octets,
+                place: Place::Here(waiting),
+            }) => {
+                waiting.extend_from_slice(bytes);
+                *octets += bytes.len();
+                *at = due;
+                return;
+            }
+            Some(Piece {
+                due: at,
+                octets,
+                place: Place::Stored { key, awaits },
+            }) => {
+                *octets += bytes.len();
+                *at = due;
+                *awaits = Some(next);
+                (*key, true)
+            }
+            _ => {
+                let place = if self.stores {
+                    Place::Stored {
+                        key: next,
+                        awaits: Some(next),
+                    }
+                } else {
+                    Place::Here(bytes.to_vec())
+                };
+                let octets = bytes.len();
+                stream.pieces.push_back(Piece { due, octets, place });
+                (next, self.stores)
+            }
+        };
+        if awaits {
+            self.store(alloc::vec![StoreOp::Append(name(key), bytes.to_vec())]);
+        }
+    }
+
+    /// Moves a stream on: sends, or fetches, its first pieces, and ends it behind the last.
+    fn advance(&mut self, now: Instant, id: StreamId) {
+        while let Some(stream) = self.streams.get_mut(&id) {
+            let Some(piece) = stream.pieces.front_mut() else {
+                if stream.ending {
+                    self.operate(id, StreamOp::Fin);
+                    self.forget(id);
+                }
+                return;
+            };
+            if piece.wake().is_none_or(|due| due > now) {
+                return;
+            }
+            if let Some(key) = piece.key() {
+                return self.fetch(id, key);
+            }
+            if let Some(Piece {
+                place: Place::Here(bytes),
+                ..
+            }) = stream.pieces.pop_front()
+            {
+                self.stats.octets += bytes.len() as u64;
+                self.operate(id, StreamOp::Send(bytes));
+            }
+        }
+    }
+
+    /// Asks for a stream's first piece.
+    fn fetch(&mut self, id: StreamId, key: u64) {
+        self.tickets += 1;
+        let ticket = self.ticket(self.tickets);
+        if let Some(piece) = self
+            .streams
+            .get_mut(&id)
+            .and_then(|it| it.pieces.front_mut())
+        {
+            piece.place = Place::Loading {
+                key,
+                ticket: ticket.n,
+                bytes: Vec::new(),
+            };
+        }
+        self.effects.push_back(Effect::Load {
+            ticket,
+            key: name(key),
+            offset: 0,
+            octets: u32::MAX,
+        });
+    }
+
+    fn hear_stored(&mut self, ticket: Ticket, result: Result<(), StoreError>) {
+        let Some((id, piece)) = self.awaiting(ticket) else {
+            return;
+        };
+        match (result, &mut piece.place) {
+            (Ok(()), Place::Stored { awaits, .. }) => *awaits = None,
+            (Ok(()), _) => {}
+            (Err(error), _) => self.give_up(id, error),
+        }
+    }
+
+    fn hear_loaded(&mut self, ticket: Ticket, chunk: Option<&[u8]>) {
+        let Some((id, piece)) = self.awaiting(ticket) else {
+            return;
+        };
+        let octets = piece.octets;
+        let Place::Loading { key, bytes, .. } = &mut piece.place else {
+            return;
+        };
+        let Some(chunk) = chunk else {
+            return self.give_up(id, StoreError::Failed);
+        };
+        bytes.extend_from_slice(chunk);
+        if bytes.len() >= octets {
+            let delete = StoreOp::Delete(name(*key));
+            piece.place = Place::Here(core::mem::take(bytes));
+            self.store(alloc::vec![delete]);
+        }
+    }
+
+    /// The piece that waits for a ticket.
+    fn awaiting(&mut self, ticket: Ticket) -> Option<(StreamId, &mut Piece)> {
+        self.streams.iter_mut().find_map(|(id, stream)| {
+            let mut pieces = stream.pieces.iter_mut();
+            let piece = pieces.find(|piece| piece.ticket() == Some(ticket.n))?;
+            Some((*id, piece))
+        })
+    }
+
+    /// Ends a stream whose octets are lost.
+    fn give_up(&mut self, id: StreamId, error: StoreError) {
+        let number = match error {
+            StoreError::Full => NO_SPACE,
+            StoreError::Absent | StoreError::Failed => INPUT_OUTPUT,
+        };
+        self.operate(id, StreamOp::Reset(number));
+        self.stats.resets += 1;
+        self.forget(id);
+    }
+
+    /// A stream is over: nothing of it stays in the storage.
+    fn forget(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.remove(&id) else {
+            return;
+        };
+        self.stats.streams = self.streams.len() as u64;
+        let keys = stream.pieces.iter().filter_map(Piece::key);
+        let deletes: Vec<StoreOp> = keys.map(|key| StoreOp::Delete(name(key))).collect();
+        if !deletes.is_empty() {
+            self.store(deletes);
+        }
+    }
+
+    fn hear_datagram(&mut self, now: Instant, meta: DatagramMeta, bytes: &[u8]) {
+        // Two echoes would never end.
+        let is_echo = meta.src.port() == meta.dst.port();
+        let octets = self.datagram_octets + bytes.len();
+        if is_echo || octets > DATAGRAM_OCTETS_MAX {
+            self.stats.datagrams_dropped += 1;
+            return;
+        }
+        self.datagram_octets = octets;
+        self.datagrams.push_back(Datagram {
+            due: now + self.delay,
+            meta: DatagramMeta {
+                src: meta.dst,
+                dst: meta.src,
+                ..meta
+            },
+            bytes: bytes.to_vec(),
+        });
+    }
+
+    fn operate(&mut self, id: StreamId, op: StreamOp) {
+        self.effects.push_back(Effect::Stream { id, op });
+    }
+
+    fn store(&mut self, batch: Vec<StoreOp>) {
+        self.tickets += 1;
+        let ticket = self.ticket(self.tickets);
+        self.effects.push_back(Effect::Store { ticket, batch });
+    }
+
+    const fn ticket(&self, n: u64) -> Ticket {
+        let owner = self.owner;
+        Ticket { owner, n }
+    }
+}
+
+/// What a piece is stored under.
+fn name(key: u64) -> Vec<u8> {
+    [KEY, format!("{key:020}").as_bytes()].concat()
+}
+
+#[cfg(test)]
+#[path = "echo_tests.rs"]
+mod tests;

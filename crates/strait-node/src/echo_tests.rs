@@ -1,0 +1,341 @@
+//! An echo service driven by hand.
+
+use alloc::vec;
+use core::net::SocketAddr;
+
+use strait_core::node::{Side, SocketEvent};
+use strait_core::units::Time;
+
+use super::*;
+
+const OWNER: Owner = Owner(300);
+const START: Instant = Instant::ZERO;
+
+fn at(ms: u64) -> Instant {
+    Instant::from_millis(ms)
+}
+
+fn address(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+fn config() -> EchoConfig {
+    EchoConfig {
+        listen: Some(address(7)),
+        datagrams: Some(address(7)),
+        ..EchoConfig::default()
+    }
+}
+
+/// One that has declared its sockets.
+fn echo(config: &EchoConfig) -> Echo {
+    let mut echo = Echo::new(OWNER, config, core::iter::empty());
+    effects(&mut echo);
+    echo
+}
+
+fn effects(echo: &mut Echo) -> Vec<Effect> {
+    core::iter::from_fn(|| echo.poll_effect()).collect()
+}
+
+fn stream(n: u64) -> StreamId {
+    StreamId {
+        owner: OWNER,
+        side: Side::Client,
+        n,
+    }
+}
+
+fn hear(echo: &mut Echo, now: Instant, n: u64, event: StreamEvent<'_>) -> Vec<Effect> {
+    let id = stream(n);
+    echo.hear(now, &Input::Stream { id, event });
+    effects(echo)
+}
+
+fn open(echo: &mut Echo, n: u64) -> Vec<Effect> {
+    let event = StreamEvent::Opened {
+        listener: Some(SocketId {
+            owner: OWNER,
+            n: STREAMS,
+        }),
+        src: address(40_000),
+        dst: address(7),
+        dscp: 0,
+    };
+    hear(echo, START, n, event)
+}
+
+fn op(n: u64, op: StreamOp) -> Effect {
+    Effect::Stream { id: stream(n), op }
+}
+
+fn question(src: u16, bytes: &[u8]) -> Input<'_> {
+    Input::Datagram {
+        socket: SocketId {
+            owner: OWNER,
+            n: DATAGRAMS,
+        },
+        meta: DatagramMeta {
+            src: address(src),
+            dst: address(7),
+            dscp: 46,
+            hop_limit: 3,
+        },
+        bytes,
+    }
+}
+
+#[test]
+fn it_declares_its_sockets_once() {
+    let config = EchoConfig {
+        dscp: "AF21".parse().unwrap(),
+        ..config()
+    };
+    let mut echo = Echo::new(OWNER, &config, core::iter::empty());
+    let [
+        Effect::Socket {
+            id: first,
+            op: SocketOp::Listen(listen),
+        },
+        Effect::Socket {
+            id: second,
+            op: SocketOp::Bind(bind),
+        },
+    ] = effects(&mut echo)[..]
+    else {
+        panic!("two sockets");
+    };
+    assert_eq!((first.owner, second.owner), (OWNER, OWNER));
+    assert_ne!(first, second);
+    assert_eq!((listen.address, listen.dscp), (address(7), 18));
+    assert_eq!(bind.address, address(7));
+    let failed = SocketEvent::Failed(98);
+    let id = first;
+    echo.hear(START, &Input::Socket { id, event: failed });
+    assert_eq!(effects(&mut echo), []);
+}
+
+#[test]
+fn octets_come_back_in_order_after_the_delay_and_their_end_behind_them() {
+    let delay = Some(Time(Duration::from_millis(10)));
+    let mut echo = echo(&EchoConfig { delay, ..config() });
+    open(&mut echo, 1);
+    assert_eq!(hear(&mut echo, at(0), 1, StreamEvent::Data(b"ab")), []);
+    assert_eq!(hear(&mut echo, at(4), 1, StreamEvent::Data(b"c")), []);
+    assert_eq!(hear(&mut echo, at(4), 1, StreamEvent::Fin), []);
+    assert_eq!(echo.wake(), Some(at(10)));
+    echo.send_due(Instant::from_nanos(at(10).as_nanos() - 1));
+    assert_eq!(effects(&mut echo), []);
+    echo.send_due(at(10));
+    assert_eq!(effects(&mut echo), [op(1, StreamOp::Send(b"ab".into()))]);
+    assert_eq!(echo.wake(), Some(at(14)));
+    echo.send_due(at(14));
+    let last = [op(1, StreamOp::Send(b"c".into())), op(1, StreamOp::Fin)];
+    assert_eq!(effects(&mut echo), last);
+    let stats = *echo.stats();
+    assert_eq!(
+        (stats.streams, stats.streams_total, stats.octets),
+        (0, 1, 3)
+    );
+    assert_eq!(echo.wake(), None);
+}
+
+#[test]
+fn it_reads_no_more_than_it_may_write() {
+    let mut echo = echo(&config());
+    assert_eq!(open(&mut echo, 1), []);
+    let credit = hear(&mut echo, START, 1, StreamEvent::Writable(9));
+    assert_eq!(credit, [op(1, StreamOp::Credit(9))]);
+    // What came goes back, and calls for more only when the client has taken it.
+    let data = hear(&mut echo, START, 1, StreamEvent::Data(b"123456789"));
+    assert_eq!(data, [op(1, StreamOp::Send(b"123456789".into()))]);
+}
+
+#[test]
+fn what_may_wait_follows_the_slowest_link() {
+    let hold = Some(Time(Duration::from_secs(10)));
+    let mut echo = echo(&EchoConfig { hold, ..config() });
+    open(&mut echo, 1);
+    let held = |octets| Held {
+        inbound: octets,
+        outbound: octets,
+    };
+    echo.set_rate(Some(9600));
+    let ten_seconds = [op(1, StreamOp::Hold(held(12_000)))];
+    assert_eq!(effects(&mut echo), ten_seconds);
+    echo.set_rate(Some(9600));
+    echo.set_rate(None);
+    assert_eq!(effects(&mut echo), []);
+    echo.set_rate(Some(75));
+    assert_eq!(effects(&mut echo), [op(1, StreamOp::Hold(held(4096)))]);
+    assert_eq!(open(&mut echo, 2), [op(2, StreamOp::Hold(held(4096)))]);
+}
+
+#[test]
+fn a_stream_that_is_reset_is_forgotten() {
+    let delay = Some(Time(Duration::from_secs(1)));
+    let mut echo = echo(&EchoConfig { delay, ..config() });
+    open(&mut echo, 1);
+    hear(&mut echo, START, 1, StreamEvent::Data(b"a"));
+    hear(&mut echo, START, 1, StreamEvent::Reset(104));
+    assert_eq!((echo.wake(), echo.stats().streams), (None, 0));
+    assert_eq!(echo.stats().resets, 1);
+    // What was under way when it went says nothing.
+    assert_eq!(hear(&mut echo, START, 1, StreamEvent::Writable(5)), []);
+    assert_eq!(hear(&mut echo, START, 1, StreamEvent::Data(b"b")), []);
+}
+
+fn stored(echo: &mut Echo, ticket: Ticket, result: Result<(), StoreError>) -> Vec<Effect> {
+    echo.hear(START, &Input::Stored { ticket, result });
+    effects(echo)
+}
+
+fn loaded(echo: &mut Echo, ticket: Ticket, chunk: Option<&[u8]>) -> Vec<Effect> {
+    echo.hear(START, &Input::Loaded { ticket, chunk });
+    effects(echo)
+}
+
+/// The ticket and the key of octets that are to be stored.
+fn append(effects: &[Effect]) -> (Ticket, Vec<u8>) {
+    let [Effect::Store { ticket, batch }] = effects else {
+        panic!("{effects:?}");
+    };
+    let [StoreOp::Append(key, _)] = &batch[..] else {
+        panic!("{batch:?}");
+    };
+    (*ticket, key.clone())
+}
+
+#[test]
+fn stored_octets_go_back_from_the_storage_and_leave_it() {
+    let mut echo = echo(&EchoConfig {
+        store: true,
+        ..config()
+    });
+    open(&mut echo, 1);
+    let (ticket, key) = append(&hear(&mut echo, START, 1, StreamEvent::Data(b"abc")));
+    // Nothing goes back that isn't stable.
+    assert_eq!(hear(&mut echo, START, 1, StreamEvent::Fin), []);
+    let asked = stored(&mut echo, ticket, Ok(()));
+    let [
+        Effect::Load {
+            ticket: load,
+            key: of,
+            ..
+        },
+    ] = &asked[..]
+    else {
+        panic!("{asked:?}");
+    };
+    assert_eq!(*of, key);
+    assert_eq!(loaded(&mut echo, *load, Some(b"a")), []);
+    let last = loaded(&mut echo, *load, Some(b"bc"));
+    let [Effect::Store { batch, .. }, rest @ ..] = &last[..] else {
+        panic!("{last:?}");
+    };
+    assert_eq!(*batch, [StoreOp::Delete(key)]);
+    assert_eq!(
+        *rest,
+        [op(1, StreamOp::Send(b"abc".into())), op(1, StreamOp::Fin)]
+    );
+    assert_eq!(loaded(&mut echo, *load, None), []);
+}
+
+#[test]
+fn what_cant_be_stored_or_is_gone_ends_its_stream() {
+    for (error, number) in [(StoreError::Full, 28), (StoreError::Absent, 5)] {
+        let mut echo = echo(&EchoConfig {
+            store: true,
+            ..config()
+        });
+        open(&mut echo, 1);
+        let (ticket, _) = append(&hear(&mut echo, START, 1, StreamEvent::Data(b"abc")));
+        let effects = stored(&mut echo, ticket, Err(error));
+        assert_eq!(effects[0], op(1, StreamOp::Reset(number)));
+        assert_eq!((echo.stats().streams, echo.stats().resets), (0, 1));
+    }
+    let mut echo = echo(&EchoConfig {
+        store: true,
+        ..config()
+    });
+    open(&mut echo, 1);
+    let (ticket, key) = append(&hear(&mut echo, START, 1, StreamEvent::Data(b"abc")));
+    let asked = stored(&mut echo, ticket, Ok(()));
+    let Effect::Load { ticket, .. } = asked[0] else {
+        panic!("{asked:?}");
+    };
+    let effects = loaded(&mut echo, ticket, None);
+    assert_eq!(effects[0], op(1, StreamOp::Reset(5)));
+    let [_, Effect::Store { batch, .. }] = &effects[..] else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(*batch, [StoreOp::Delete(key)]);
+}
+
+#[test]
+fn what_an_earlier_life_left_in_the_storage_is_deleted() {
+    let keys = [&b"echo/00000000000000000009"[..], b"flows/line"];
+    let config = EchoConfig {
+        store: true,
+        ..config()
+    };
+    let mut echo = Echo::new(OWNER, &config, keys.into_iter());
+    let Some(Effect::Store { batch, .. }) = echo.poll_effect() else {
+        panic!("nothing is deleted");
+    };
+    assert_eq!(batch, [StoreOp::Delete(keys[0].to_vec())]);
+}
+
+#[test]
+fn small_octets_that_come_one_by_one_wait_together() {
+    for store in [false, true] {
+        let delay = Some(Time(Duration::from_secs(1)));
+        let mut echo = echo(&EchoConfig {
+            delay,
+            store,
+            ..config()
+        });
+        open(&mut echo, 1);
+        for ms in 0..1000 {
+            hear(&mut echo, at(ms), 1, StreamEvent::Data(b"x"));
+        }
+        let pieces = &echo.streams[&stream(1)].pieces;
+        assert_eq!(pieces.len(), PIECES_MAX);
+        assert_eq!(pieces.iter().map(|it| it.octets).sum::<usize>(), 1000);
+        assert_eq!(pieces.back().map(|it| it.due), Some(at(1999)));
+    }
+}
+
+#[test]
+fn datagrams_go_back_with_their_code_point_and_hop_limit() {
+    let delay = Some(Time(Duration::from_millis(5)));
+    let mut echo = echo(&EchoConfig { delay, ..config() });
+    echo.hear(START, &question(4000, b"abc"));
+    assert_eq!((effects(&mut echo), echo.wake()), (vec![], Some(at(5))));
+    echo.send_due(at(5));
+    let answers = effects(&mut echo);
+    let [Effect::Datagram { meta, bytes, .. }] = &answers[..] else {
+        panic!("{answers:?}");
+    };
+    assert_eq!((meta.src, meta.dst), (address(7), address(4000)));
+    assert_eq!((meta.dscp, meta.hop_limit), (46, 3));
+    assert_eq!(bytes, b"abc");
+    assert_eq!(echo.stats().datagrams, 1);
+}
+
+#[test]
+fn another_echo_isnt_answered_and_a_flood_has_a_limit() {
+    let delay = Some(Time(Duration::from_secs(1)));
+    let mut echo = echo(&EchoConfig { delay, ..config() });
+    echo.hear(START, &question(7, b"abc"));
+    assert_eq!((echo.wake(), echo.stats().datagrams_dropped), (None, 1));
+    let long = vec![0; 1400];
+    for _ in 0..1000 {
+        echo.hear(START, &question(4000, &long));
+    }
+    let room = DATAGRAM_OCTETS_MAX as u64 / 1400;
+    assert_eq!(echo.stats().datagrams_dropped, 1 + 1000 - room);
+    echo.send_due(at(1000));
+    assert_eq!(echo.stats().datagrams, room);
+    assert_eq!(echo.datagram_octets, 0);
+}
