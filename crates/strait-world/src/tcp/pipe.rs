@@ -110,6 +110,8 @@ pub(super) struct Path<A: TcpEndpoint + ?Sized, B: TcpEndpoint + ?Sized> {
     pub(super) now: Instant,
     /// Keep what each end sends.
     pub(super) logs: bool,
+    /// What comes for an end that is closed is answered with a reset, as its host does.
+    pub(super) resets: bool,
     pub(super) packets: u64,
 }
 
@@ -126,6 +128,7 @@ impl<A: TcpEndpoint + ?Sized, B: TcpEndpoint + ?Sized> Path<A, B> {
             flown: 0,
             now: Instant::ZERO,
             logs: false,
+            resets: false,
             packets: 0,
         }
     }
@@ -226,15 +229,25 @@ impl<A: TcpEndpoint + ?Sized, B: TcpEndpoint + ?Sized> Path<A, B> {
             .filter(|entry| entry.key().0 <= next)
         {
             let (to, packet) = entry.remove();
-            if to == 0 {
-                self.a.tcp.handle_packet(next, &packet);
-            } else {
-                self.b.tcp.handle_packet(next, &packet);
-            }
+            self.deliver(to, &packet);
             self.settle();
         }
         self.settle();
         true
+    }
+
+    fn deliver(&mut self, to: usize, packet: &[u8]) {
+        let state = [self.a.tcp.state(), self.b.tcp.state()][to];
+        if self.resets && state == TcpState::Closed {
+            let mut reset = Vec::new();
+            if reset_for(packet, &mut reset) {
+                self.put(to, &reset);
+            }
+        } else if to == 0 {
+            self.a.tcp.handle_packet(self.now, packet);
+        } else {
+            self.b.tcp.handle_packet(self.now, packet);
+        }
     }
 
     pub(super) fn run(&mut self, until: Instant) {

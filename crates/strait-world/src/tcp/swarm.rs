@@ -87,6 +87,8 @@ fn run(seed: u64) {
     if draw.happens(0.3) {
         path.b.reads = Some((1 + draw.below(3000) as usize, Duration::from_millis(100)));
     }
+    // Some ends have no end of patience: they repeat their last words until a host answers.
+    path.resets = true;
     path.open();
     let until = Instant::from_secs(200_000);
     while path.step(until) {
@@ -113,6 +115,13 @@ fn run(seed: u64) {
         assert_eq!(path.a.received.len(), octets[1], "{label}: {error:?}");
         assert_eq!(path.b.received.len(), octets[0], "{label}: {error:?}");
     }
+}
+
+/// After a close from both sides at once, one end has waited long enough and is gone before its
+/// last acknowledgement has come to the other, which repeats its FIN without end.
+#[test]
+fn who_has_no_end_of_patience_is_told_that_the_other_end_is_gone() {
+    run(40_023_145);
 }
 
 #[test]
