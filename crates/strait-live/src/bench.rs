@@ -16,8 +16,8 @@ use strait_core::time::{Duration, Instant};
 
 use crate::port_io::{PortIo, Sent};
 use crate::service::{JournalStatus, PortStatus};
+use crate::sockets::Sockets;
 use crate::storage::Storage;
-use crate::streams::Streams;
 
 /// Sees everything that goes into a node and every pull, in order: enough to repeat its run.
 pub trait Recorder {
@@ -50,8 +50,8 @@ pub(crate) struct Bench {
     pub(crate) storage: Option<Storage>,
     pub(crate) replies: VecDeque<Reply>,
     pub(crate) warned_effect: bool,
-    /// Streams that end at the node.
-    pub(crate) streams: Streams,
+    /// Sockets of the node's own.
+    pub(crate) sockets: Sockets,
 }
 
 pub(crate) struct Slot {
@@ -129,14 +129,14 @@ impl Media for Bench {
             }
             Effect::Stream { id, op } => {
                 let answers = matches!(op, StreamOp::Connect { .. } | StreamOp::Send(_));
-                let refused = self.streams.operate(now, id, op).err();
+                let refused = self.sockets.operate(now, id, op).err();
                 if let Some(number) = refused.filter(|_| answers) {
                     self.reply(Reply::Reset(id, number));
                 }
                 return;
             }
             Effect::Socket { id, op } => {
-                if let Some(event) = self.streams.open(now, id, op) {
+                if let Some(event) = self.sockets.open(now, id, op) {
                     self.reply(Reply::Socket(id, event));
                 }
                 return;

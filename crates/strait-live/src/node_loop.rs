@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use strait_core::drive;
 use strait_core::id::PortId;
-use strait_core::node::{Command, DownCause, Input, Node, PortEvent, StreamEvent};
+use strait_core::node::{Command, DownCause, Input, Node, PortEvent, StreamEvent, StreamId};
 use strait_core::stats::Agreement;
 use strait_core::time::{Duration, Instant};
 
@@ -23,8 +23,8 @@ use crate::port_io::{PortIo, Received};
 use crate::schedule;
 use crate::service::{Service, Timers, View};
 use crate::signals::{SignalGuard, StopRequests, Stopper};
+use crate::sockets::{Happened, News, Sockets};
 use crate::storage::Storage;
-use crate::streams::{Happened, Streams, Which};
 
 /// Times of an event loop.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +101,7 @@ enum Ready {
     Stop,
     Port(usize, PollFlags),
     Service(usize),
-    Stream(Which),
+    Sockets,
     Storage,
 }
 
@@ -138,7 +138,7 @@ impl<N: Node + ?Sized> Runner<N> {
                 storage: None,
                 replies: VecDeque::new(),
                 warned_effect: false,
-                streams: Streams::default(),
+                sockets: Sockets::new().doing(|| "wait for sockets")?,
             },
             services: Vec::new(),
             timers: Timers::default(),
@@ -170,12 +170,12 @@ impl<N: Node + ?Sized> Runner<N> {
 
     /// Addresses at which programs can't talk to the node, and why.
     pub fn deaf_at(&self) -> impl Iterator<Item = (SocketAddr, &io::Error)> {
-        self.bench.streams.missing()
+        self.bench.sockets.missing()
     }
 
     /// Where programs can talk to the node.
     pub fn listens_at(&self) -> Vec<SocketAddr> {
-        self.bench.streams.addresses().collect()
+        self.bench.sockets.addresses().collect()
     }
 
     /// Gives the node this storage.
@@ -322,8 +322,11 @@ impl<N: Node + ?Sized> Runner<N> {
                 self.take_down(now, index, &error);
             }
         }
-        for (id, event) in self.bench.streams.tick(now) {
-            self.feed(now, Input::Socket { id, event });
+        for news in self.bench.sockets.tick(now) {
+            match news {
+                News::Socket(id, event) => self.feed(now, Input::Socket { id, event }),
+                News::Stream(id, happened) => self.feed_stream(now, id, &happened),
+            }
         }
         if self.node_wake().is_some_and(|at| at <= now) {
             self.fire();
@@ -457,7 +460,7 @@ impl<N: Node + ?Sized> Runner<N> {
             .chain(retries.filter(|_| self.stopping.is_none()))
             .chain(services)
             .chain(devices)
-            .chain(self.bench.streams.wake())
+            .chain(self.bench.sockets.wake())
             .chain(self.node_wake())
             .chain(drain)
             .min()
@@ -487,10 +490,8 @@ impl<N: Node + ?Sized> Runner<N> {
             }
         }
         if self.stopping.is_none() {
-            for (fd, flags, which) in self.bench.streams.interests() {
-                fds.push(PollFd::new(fd, flags));
-                who.push(Ready::Stream(which));
-            }
+            fds.push(PollFd::new(self.bench.sockets.as_fd(), PollFlags::POLLIN));
+            who.push(Ready::Sockets);
         }
         if let Some(storage) = &self.bench.storage {
             fds.push(PollFd::new(storage.as_fd(), PollFlags::POLLIN));
@@ -529,7 +530,7 @@ impl<N: Node + ?Sized> Runner<N> {
                         self.receive(index);
                     }
                 }
-                Ready::Stream(which) => self.serve_stream(which),
+                Ready::Sockets => self.serve_sockets(),
                 Ready::Storage => self.bench.hear_storage(),
                 Ready::Service(_) => {}
             }
@@ -544,27 +545,29 @@ impl<N: Node + ?Sized> Runner<N> {
         }
     }
 
-    fn serve_stream(&mut self, which: Which) {
-        let now = self.clock.now();
-        for (id, happened) in self.bench.streams.serve(now, which) {
-            let event = match &happened {
-                Happened::Opened { listener, src, dst } => StreamEvent::Opened {
-                    listener: *listener,
-                    src: *src,
-                    dst: *dst,
-                    dscp: 0,
-                },
-                Happened::Data(octets) => StreamEvent::Data(octets),
-                Happened::Sent(octets) => StreamEvent::Writable(*octets),
-                Happened::Fin => StreamEvent::Fin,
-                Happened::Gone(number) => StreamEvent::Reset(*number),
-            };
-            self.feed(now, Input::Stream { id, event });
-            if matches!(happened, Happened::Opened { .. }) {
-                let event = StreamEvent::Writable(self.bench.streams.credit());
-                self.feed(now, Input::Stream { id, event });
+    fn serve_sockets(&mut self) {
+        for (which, flags) in self.bench.sockets.ready() {
+            let now = self.clock.now();
+            for (id, happened) in self.bench.sockets.serve(now, which, flags) {
+                self.feed_stream(now, id, &happened);
             }
         }
+    }
+
+    fn feed_stream(&mut self, now: Instant, id: StreamId, happened: &Happened) {
+        let event = match happened {
+            Happened::Opened { listener, src, dst } => StreamEvent::Opened {
+                listener: *listener,
+                src: *src,
+                dst: *dst,
+                dscp: 0,
+            },
+            Happened::Data(octets) => StreamEvent::Data(octets),
+            Happened::Writable(octets) => StreamEvent::Writable(*octets),
+            Happened::Fin => StreamEvent::Fin,
+            Happened::Gone(number) => StreamEvent::Reset(*number),
+        };
+        self.feed(now, Input::Stream { id, event });
     }
 
     fn serve_service(&mut self, index: usize) {

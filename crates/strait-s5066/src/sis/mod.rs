@@ -59,6 +59,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(120);
 /// How long it may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
+/// How long one that was told to go may stay.
+const LEAVE_WITHIN: Duration = Duration::from_secs(5);
+
 /// Senders give up what is too old. What came so much later was sent by another clock or calendar.
 const LATE_MAX_NS: u64 = 3_600_000_000_000;
 
@@ -204,6 +207,9 @@ struct Attached {
 pub struct Sis {
     settings: Settings,
     clients: Vec<Attached>,
+    /// Those that were told to go, and until when they have time: the first to be cut first. Each
+    /// holds a stream, of which there are only so many.
+    leaving: VecDeque<(u64, Instant)>,
     ops: VecDeque<(u64, Op)>,
     /// Whether the medium is there.
     up: bool,
@@ -245,6 +251,7 @@ impl Sis {
             ours: alloc::vec![false; places],
             settings,
             clients: Vec::new(),
+            leaving: VecDeque::new(),
             ops: VecDeque::new(),
             up: false,
             now: Instant::ZERO,
@@ -363,8 +370,17 @@ impl Sis {
     /// A client is gone.
     pub fn close(&mut self, now: Instant, id: u64) {
         self.now = now;
-        self.unbind(id);
-        self.clients.retain(|client| client.id != id);
+        self.remove(id);
+        self.leaving.retain(|(of, _)| *of != id);
+    }
+
+    /// A client sends no more: it has nothing to ask for, and is told nothing.
+    pub fn finish(&mut self, now: Instant, id: u64) {
+        let attached = self.has(id);
+        self.close(now, id);
+        if attached {
+            self.ops.push_back((id, Op::Finish));
+        }
     }
 
     /// Octets of a client.
@@ -444,6 +460,7 @@ impl Sis {
         self.forget_lost_callers();
         self.expire(silent);
         self.tend_hard_link();
+        self.cut_those_who_stay();
         for place in (0..self.clients.len()).rev() {
             let client = &mut self.clients[place];
             let id = client.id;
@@ -519,7 +536,9 @@ impl Sis {
         let dies = self.queue.iter().map(|it| it.dies);
         let undecided = self.undecided.values().filter_map(Undecided::dies);
         let hard = self.hard.iter().filter_map(Hard::until);
+        let leaving = self.leaving.front().map(|(_, until)| *until);
         let all = clients.chain(dies).chain(undecided).chain(hard);
+        let all = all.chain(leaving);
         all.filter(|at| *at > self.now).min()
     }
 
@@ -569,19 +588,29 @@ impl Sis {
 
     fn cut(&mut self, id: u64) {
         self.stats.cut += 1;
-        self.unbind(id);
-        self.clients.retain(|client| client.id != id);
+        self.remove(id);
         self.ops.push_back((id, Op::Cut));
     }
 
-    /// Tells a client why it has to go, and lets it.
+    /// Tells a client why it has to go, and lets it. One that doesn't go is cut off.
     fn dismiss(&mut self, id: u64, reason: u8) {
         self.say(id, &Primitive::UnbindIndication(reason));
         if self.has(id) {
             self.stats.cut += 1;
-            self.unbind(id);
-            self.clients.retain(|client| client.id != id);
+            self.remove(id);
+            self.leaving.push_back((id, self.now + LEAVE_WITHIN));
             self.ops.push_back((id, Op::Finish));
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        self.unbind(id);
+        self.clients.retain(|client| client.id != id);
+    }
+
+    fn cut_those_who_stay(&mut self) {
+        while let Some((id, _)) = self.leaving.pop_front_if(|(_, until)| *until <= self.now) {
+            self.ops.push_back((id, Op::Cut));
         }
     }
 

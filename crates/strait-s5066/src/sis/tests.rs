@@ -478,6 +478,30 @@ fn a_silent_client_is_asked_and_cut() {
 }
 
 #[test]
+fn who_ends_is_let_go_and_who_has_to_go_and_stays_is_cut() {
+    let (mut sis, mut clients) = (interface(4), Clients::default());
+    for id in [1, 2, 3] {
+        clients.join(&mut sis, id);
+    }
+    sis.finish(Instant::ZERO, 1);
+    for id in [2, 3] {
+        sis.hear(Instant::ZERO, id, b"GET / HTTP/1.1\r\n");
+    }
+    clients.collect(&mut sis);
+    assert_eq!(clients.ended, [1, 2, 3].map(|id| (id, Op::Finish)).into());
+    // One of them goes, and that is answered no more.
+    sis.finish(Instant::ZERO, 2);
+    clients.ended.clear();
+    let end = Instant::ZERO + LEAVE_WITHIN;
+    assert_eq!(sis.wake(), Some(end));
+    clients.advance(&mut sis, Instant::from_nanos(end.as_nanos() - 1), false);
+    assert_eq!(clients.ended, [].into());
+    clients.advance(&mut sis, end, false);
+    assert_eq!(clients.ended, [(3, Op::Cut)].into());
+    assert_eq!(sis.wake(), None);
+}
+
+#[test]
 fn who_makes_no_sense_or_does_not_read_is_cut_and_nobody_else() {
     let (mut sis, mut clients) = (interface(4), Clients::default());
     clients.bind(&mut sis, 1, 3, 0, arq(0));

@@ -119,8 +119,8 @@ impl Port {
             StreamEvent::Opened { src, .. } => hf.sis.open(now, id.n, Some(src.ip())),
             StreamEvent::Data(bytes) => hf.sis.hear(now, id.n, bytes),
             StreamEvent::Writable(octets) => hf.sis.give_credit(id.n, octets as usize),
-            // Who wants to send no more has nothing to ask for.
-            StreamEvent::Fin | StreamEvent::Reset(_) => hf.sis.close(now, id.n),
+            StreamEvent::Fin => hf.sis.finish(now, id.n),
+            StreamEvent::Reset(_) => hf.sis.close(now, id.n),
         }
     }
 

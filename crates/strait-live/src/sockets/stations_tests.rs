@@ -1,22 +1,21 @@
 //! Two live stations on an emulated HF channel, and programs that know nothing but the octets of
 //! the standard.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::BorrowedFd;
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant as Wall};
 
 use strait_channel::LinkConfig;
 use strait_core::id::PortId;
-use strait_core::node::{
-    Boot, Held, Listen, Node, NodeFactory, Owner, PortState, Room, SocketEvent, SocketOp, TxMeta,
-};
+use strait_core::node::{Boot, Node, NodeFactory, PortState, Room, TxMeta};
+use strait_core::time::Instant;
 use strait_core::units::Time;
 use strait_node::GatewayFactory;
 use strait_node::config_text::parse;
 
-use super::*;
 use crate::clock::Clock;
 use crate::emulate::{AirEmulator, EmulateConfig, EndSpec, ModemSpec};
 use crate::error::Error;
@@ -25,7 +24,7 @@ use crate::node_loop::Runner;
 use crate::port_io::{IoCounts, PortIo, Received, Sent};
 use crate::signals::Stopper;
 
-const PATIENCE: std::time::Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The host side, which isn't there.
 struct Nowhere;
@@ -234,6 +233,29 @@ fn exchange(datagrams: bool) {
     running.stop();
 }
 
+/// Who sends no more is answered by the end, and one that is told to go has so long for it.
+#[test]
+fn stations_end_what_their_clients_end() {
+    let running = Running::start(false);
+    let to = running.clients[0];
+    let mut ends = Client::bound(to, 4);
+    ends.0.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(ends.0.read(&mut [0]).unwrap(), 0);
+    // Its access point is free.
+    let _next = Client::bound(to, 4);
+    let mut stays = Client::connect(to);
+    stays.say(b"GET / HTTP/1.0\r\n\r\n");
+    stays.hears(b"\x90\xeb\0\0\x02\x05\x03");
+    let told = Wall::now();
+    assert_eq!(stays.0.read(&mut [0]).unwrap(), 0);
+    while stays.0.write_all(b"GET").is_ok() {
+        assert!(told.elapsed() < PATIENCE);
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert!(told.elapsed() > Duration::from_secs(4));
+    running.stop();
+}
+
 /// Connections that say nothing keep neither clients nor those who want to become one out.
 #[test]
 fn idle_connections_keep_nobody_out_of_the_socket() {
@@ -247,105 +269,4 @@ fn idle_connections_keep_nobody_out_of_the_socket() {
     // The first of them made room.
     assert_eq!((&idle[0].0).read(&mut [0]).unwrap_or(0), 0);
     running.stop();
-}
-
-/// Serves what is ready until something happens.
-fn happened(streams: &mut Streams) -> (StreamId, Happened) {
-    let begun = Wall::now();
-    loop {
-        assert!(begun.elapsed() < PATIENCE, "nothing happens");
-        let ready: Vec<Which> = streams
-            .interests()
-            .into_iter()
-            .filter(|(fd, flags, _)| {
-                let mut fds = [nix::poll::PollFd::new(*fd, *flags)];
-                nix::poll::poll(&mut fds, 100u8).unwrap() > 0
-            })
-            .map(|(_, _, which)| which)
-            .collect();
-        for which in ready {
-            if let Some(first) = streams.serve(Instant::ZERO, which).pop() {
-                return first;
-            }
-        }
-    }
-}
-
-#[test]
-fn an_address_that_cannot_be_had_is_tried_again_until_it_can() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap();
-    let id = SocketId {
-        owner: Owner(1),
-        n: 0,
-    };
-    let mut streams = Streams::default();
-    let (now, second) = (Instant::ZERO, Instant::from_secs(1));
-    assert_eq!(
-        streams.open(now, id, SocketOp::Listen(Listen::at(address))),
-        Some(SocketEvent::Failed(libc::EADDRINUSE))
-    );
-    assert_eq!(streams.wake(), Some(second));
-    assert_eq!(streams.missing().count(), 1);
-    // Still taken: nothing is said again.
-    assert_eq!(streams.tick(second), []);
-    drop(taken);
-    assert_eq!(streams.tick(Instant::from_millis(1999)), []);
-    let bound = SocketEvent::Bound(address);
-    assert_eq!(streams.tick(Instant::from_secs(2)), [(id, bound)]);
-    assert_eq!((streams.wake(), streams.missing().count()), (None, 0));
-    assert_eq!(streams.addresses().collect::<Vec<_>>(), [address]);
-    assert_eq!(streams.open(second, id, SocketOp::Close), None);
-    assert_eq!(streams.addresses().count(), 0);
-}
-
-/// A stream that the node began.
-const fn asked(n: u64) -> StreamId {
-    StreamId {
-        owner: Owner(1),
-        side: Side::Node,
-        n,
-    }
-}
-
-#[test]
-fn a_connection_that_the_node_asks_for_opens_or_tells_why_not() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let there = listener.local_addr().unwrap();
-    let mut streams = Streams::default();
-    let connect = |dst| StreamOp::Connect {
-        src: None,
-        dst,
-        dscp: 0,
-        held: Held::ORDINARY,
-    };
-    let id = asked(7);
-    assert_eq!(streams.operate(Instant::ZERO, id, connect(there)), Ok(()));
-    let (opened, what) = happened(&mut streams);
-    assert_eq!(opened, id);
-    assert!(matches!(what, Happened::Opened { listener: None, dst, .. } if dst == there));
-    let (mut far, _) = listener.accept().unwrap();
-    let hello = StreamOp::Send(b"hello".to_vec());
-    assert_eq!(streams.operate(Instant::ZERO, id, hello), Ok(()));
-    assert!(matches!(happened(&mut streams).1, Happened::Sent(5)));
-    let mut heard = [0; 5];
-    far.read_exact(&mut heard).unwrap();
-    assert_eq!(&heard, b"hello");
-    let credit = StreamOp::Credit(2);
-    assert_eq!(streams.operate(Instant::ZERO, id, credit), Ok(()));
-    far.write_all(b"now").unwrap();
-    assert!(matches!(happened(&mut streams).1, Happened::Data(octets) if octets == b"no"));
-    drop((far, listener));
-    // Nobody listens there any more.
-    let id = asked(8);
-    let refused = match streams.operate(Instant::ZERO, id, connect(there)) {
-        Err(number) => number,
-        Ok(()) => match happened(&mut streams) {
-            (gone, Happened::Gone(number)) if gone == id => number,
-            (other, _) => panic!("{other:?}"),
-        },
-    };
-    assert_eq!(refused, libc::ECONNREFUSED);
-    let lost = streams.operate(Instant::ZERO, id, StreamOp::Send(Vec::new()));
-    assert_eq!(lost, Err(libc::ENOTCONN));
 }

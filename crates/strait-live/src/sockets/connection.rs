@@ -1,0 +1,272 @@
+//! One TCP connection whose octets go by credit, and whose directions end one by one.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nix::libc;
+use nix::sys::epoll::EpollFlags;
+use socket2::Socket;
+use strait_core::node::{Held, SocketId};
+use strait_core::time::{Duration, Instant};
+
+use super::watch::Place;
+
+/// Octets read at a time.
+const CHUNK_OCTETS: usize = 16 * 1024;
+
+/// How long the other side may take to read the last of what it was told, when nothing else is to
+/// come either way.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How far the node's own direction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ours {
+    /// More may come.
+    Open,
+    /// Nothing comes any more, and something still waits.
+    Ending,
+    /// The other side has been told that it has all.
+    Ended,
+}
+
+/// What can't be learnt of the other side while the node takes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hidden {
+    Nothing,
+    /// Its end, behind octets that wait.
+    End,
+    /// The same, and the node's direction is at its end too: there is nothing left to hear.
+    All,
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) socket: Socket,
+    pub(super) place: Place,
+    /// By which it came.
+    pub(super) listener: Option<SocketId>,
+    /// It was asked for by the node and isn't there yet.
+    pub(super) opening: bool,
+    /// What may wait from the node.
+    outbound: u32,
+    /// What the node may send at once: `unsent` and this are never more than `outbound`, but after
+    /// it was made less.
+    credit: u32,
+    unsent: VecDeque<u8>,
+    /// Octets that the node takes.
+    takes: usize,
+    ours: Ours,
+    /// The other side has told its end.
+    theirs_ended: bool,
+    hidden: Hidden,
+    /// It is over at this moment, whatever still waits.
+    pub(super) ends_at: Option<Instant>,
+}
+
+/// What reading came to.
+pub(super) enum Intake {
+    Octets(Vec<u8>),
+    End,
+    Nothing,
+}
+
+impl Connection {
+    pub(super) fn new(socket: Socket, place: Place, held: Held) -> Self {
+        Self {
+            socket,
+            place,
+            listener: None,
+            opening: false,
+            outbound: held.outbound,
+            credit: 0,
+            unsent: VecDeque::new(),
+            takes: 0,
+            ours: Ours::Open,
+            theirs_ended: false,
+            hidden: Hidden::Nothing,
+            ends_at: None,
+        }
+    }
+
+    /// What there is to wait for.
+    pub(super) fn interest(&self) -> Option<EpollFlags> {
+        if self.opening {
+            return Some(EpollFlags::EPOLLOUT);
+        }
+        let mut flags = EpollFlags::empty();
+        flags.set(EpollFlags::EPOLLIN, self.takes > 0 && !self.theirs_ended);
+        let listens = !self.theirs_ended && self.hidden == Hidden::Nothing;
+        flags.set(EpollFlags::EPOLLRDHUP, listens);
+        let writes = !self.unsent.is_empty() || self.room() > 0;
+        flags.set(EpollFlags::EPOLLOUT, writes);
+        (self.hidden != Hidden::All || !flags.is_empty()).then_some(flags)
+    }
+
+    /// What the node may be told that it may send.
+    fn room(&self) -> u32 {
+        let waits = self.unsent.len() as u32;
+        let open = self.ours == Ours::Open;
+        let room = self.outbound.saturating_sub(waits + self.credit);
+        room * u32::from(open)
+    }
+
+    /// From now on so much may wait from the node.
+    pub(super) const fn hold(&mut self, held: Held) {
+        self.outbound = held.outbound;
+    }
+
+    /// Takes octets of the node.
+    ///
+    /// # Errors
+    /// The error number of what the node must not do: it has no credit, or had its end.
+    pub(super) fn take(&mut self, octets: &[u8]) -> Result<(), i32> {
+        if self.ours != Ours::Open {
+            return Err(libc::EPIPE);
+        }
+        let left = u32::try_from(octets.len())
+            .ok()
+            .and_then(|length| self.credit.checked_sub(length));
+        self.credit = left.ok_or(libc::ENOBUFS)?;
+        self.unsent.extend(octets);
+        Ok(())
+    }
+
+    /// The node takes so many more octets.
+    pub(super) const fn credit(&mut self, octets: u32) {
+        self.takes = self.takes.saturating_add(octets as usize);
+        self.hidden = Hidden::Nothing;
+    }
+
+    /// The node sends no more.
+    pub(super) fn finish(&mut self, now: Instant) {
+        if self.ours == Ours::Open {
+            self.ours = Ours::Ending;
+        }
+        self.settle(now);
+    }
+
+    /// Tells the other side the end when it has all the rest, and limits how long that may take
+    /// when nothing else happens.
+    fn settle(&mut self, now: Instant) {
+        if self.ours == Ours::Ending && self.unsent.is_empty() && !self.opening {
+            self.ours = Ours::Ended;
+            // Where it is gone already, that will be told by reading.
+            let _ = self.socket.shutdown(Shutdown::Write);
+        }
+        if self.ours == Ours::Ending && self.theirs_ended && self.ends_at.is_none() {
+            self.ends_at = Some(now + PATIENCE);
+        }
+    }
+
+    /// Whether both directions had their end.
+    pub(super) fn is_over(&self) -> bool {
+        self.ours == Ours::Ended && self.theirs_ended
+    }
+
+    /// Closing it ends it at once, and what waits on its way with it.
+    pub(super) fn abort(&self) {
+        let _ = self.socket.set_linger(Some(Duration::ZERO));
+    }
+
+    /// It is there, if it is: its two addresses.
+    pub(super) fn finish_opening(&mut self, now: Instant) -> io::Result<(SocketAddr, SocketAddr)> {
+        if let Some(error) = self.socket.take_error()? {
+            return Err(error);
+        }
+        let src = address(&self.socket.local_addr()?);
+        let dst = address(&self.socket.peer_addr()?);
+        self.opening = false;
+        self.settle(now);
+        Ok((src, dst))
+    }
+
+    /// Reads as much as the node takes, and not too much at a time.
+    pub(super) fn read(&mut self, now: Instant) -> io::Result<Intake> {
+        if self.theirs_ended {
+            // What is told after that can only be that it is gone.
+            let gone = io::Error::from_raw_os_error(libc::ECONNRESET);
+            return Err(self.error().unwrap_or(gone));
+        }
+        if self.takes == 0 {
+            return self.peek(now);
+        }
+        let mut buffer = vec![0; self.takes.min(CHUNK_OCTETS)];
+        match until_done((&self.socket).read(&mut buffer))? {
+            None => Ok(Intake::Nothing),
+            Some(0) => Ok(self.end(now)),
+            Some(octets) => {
+                self.takes -= octets;
+                buffer.truncate(octets);
+                Ok(Intake::Octets(buffer))
+            }
+        }
+    }
+
+    /// Learns of the other side's end, or of its going away, without taking anything.
+    fn peek(&mut self, now: Instant) -> io::Result<Intake> {
+        if let Some(error) = self.error() {
+            return Err(error);
+        }
+        match until_done(self.socket.peek(&mut [MaybeUninit::uninit()]))? {
+            Some(0) => return Ok(self.end(now)),
+            Some(_) if self.ours == Ours::Ended => self.hidden = Hidden::All,
+            Some(_) => self.hidden = Hidden::End,
+            None => {}
+        }
+        Ok(Intake::Nothing)
+    }
+
+    fn end(&mut self, now: Instant) -> Intake {
+        self.theirs_ended = true;
+        self.settle(now);
+        Intake::End
+    }
+
+    fn error(&self) -> Option<io::Error> {
+        self.socket.take_error().unwrap_or_else(Some)
+    }
+
+    /// Hands over what waits; how much more the node may send then.
+    pub(super) fn write(&mut self, now: Instant) -> io::Result<u32> {
+        let (first, _) = self.unsent.as_slices();
+        if !first.is_empty() {
+            let octets = until_done((&self.socket).write(first))?.unwrap_or(0);
+            self.unsent.drain(..octets);
+            self.settle(now);
+        }
+        let room = self.room();
+        self.credit += room;
+        Ok(room)
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// `None` for what is only not ready.
+fn until_done(outcome: io::Result<usize>) -> io::Result<Option<usize>> {
+    match outcome {
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+            Ok(None)
+        }
+        other => other.map(Some),
+    }
+}
+
+/// As the node knows it; an IPv6 socket may carry IPv4.
+pub(super) fn address(of: &socket2::SockAddr) -> SocketAddr {
+    let any = SocketAddr::from(([0; 4], 0));
+    let address = of.as_socket().unwrap_or(any);
+    match address {
+        SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_some() => {
+            SocketAddr::new(address.ip().to_canonical(), address.port())
+        }
+        _ => address,
+    }
+}

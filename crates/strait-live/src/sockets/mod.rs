@@ -1,0 +1,390 @@
+//! The node's own sockets: TCP connections that end at the node.
+//!
+//! Both directions of a stream go by credit, and each has its own end. The node says how many
+//! octets it takes, and no more are read. It is told how many it may send, and what the other side
+//! doesn't read stays at most that much here.
+//!
+//! One descriptor stands for all: a stream on which nothing happens costs the loop nothing.
+
+mod connection;
+mod listener;
+mod tried;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nix::libc;
+use nix::sys::epoll::EpollFlags;
+use socket2::{Domain, Protocol, Socket, Type};
+use strait_core::node::{Held, Listen, Side, SocketEvent, SocketId, SocketOp, StreamId, StreamOp};
+use strait_core::time::{Duration, Instant};
+
+use connection::{Connection, Intake};
+use listener::Listener;
+use tried::{At, Tried};
+use watch::Watch;
+
+/// Pause after an accept that failed for want of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What happened on a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Happened {
+    /// A client came in, or without a listener, what the node asked for is there.
+    Opened {
+        listener: Option<SocketId>,
+        src: SocketAddr,
+        dst: SocketAddr,
+    },
+    /// It sent octets.
+    Data(Vec<u8>),
+    /// It takes so many more.
+    Writable(u32),
+    /// It sends no more.
+    Fin,
+    /// It is gone, with this error number.
+    Gone(i32),
+}
+
+/// What a node is to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Socket(SocketId, SocketEvent),
+    Stream(StreamId, Happened),
+}
+
+/// Which of the descriptors is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    Listener(SocketId),
+    Connection(StreamId),
+}
+
+/// All sockets of a node's own.
+pub(crate) struct Sockets {
+    watch: Watch<Which>,
+    listeners: BTreeMap<SocketId, Tried<Listen, Listener>>,
+    connections: BTreeMap<StreamId, Connection>,
+    /// When streams end that nobody waits for.
+    ends: BTreeSet<(Instant, StreamId)>,
+    next: u64,
+    paused_until: Option<Instant>,
+}
+
+impl Sockets {
+    /// None as yet.
+    ///
+    /// # Errors
+    /// The system has no descriptors left.
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            watch: Watch::new()?,
+            listeners: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            next: 0,
+            paused_until: None,
+        })
+    }
+
+    /// Does what the node wants of a socket; what comes of it at once.
+    pub(crate) fn open(&mut self, now: Instant, id: SocketId, op: SocketOp) -> Option<SocketEvent> {
+        self.close(id);
+        match op {
+            SocketOp::Listen(wanted) => {
+                let socket = Listener::open(&wanted, id, &mut self.watch);
+                let tried = Tried::new(now, wanted, socket);
+                let event = tried.event();
+                self.listeners.insert(id, tried);
+                self.recount(id);
+                Some(event)
+            }
+            SocketOp::Bind(_) => Some(SocketEvent::Failed(libc::EOPNOTSUPP)),
+            SocketOp::Close => None,
+        }
+    }
+
+    fn close(&mut self, id: SocketId) {
+        let listener = self.listeners.remove(&id);
+        if let Some(Ok(listener)) = listener.map(|it| it.socket) {
+            self.watch.forget(&listener.place);
+        }
+    }
+
+    /// A listener is new. Streams of an earlier one by its name count as its own.
+    fn recount(&mut self, id: SocketId) {
+        let its = |it: &&Connection| it.listener == Some(id);
+        let count = self.connections.values().filter(its).count();
+        if let Some(Ok(listener)) = self.listeners.get_mut(&id).map(|it| &mut it.socket) {
+            listener.streams = count as u32;
+        }
+        self.heed(id);
+    }
+
+    /// Waits for a listener's clients if more may come.
+    fn heed(&mut self, id: SocketId) {
+        let paused = self.paused_until.is_some();
+        if let Some(tried) = self.listeners.get_mut(&id)
+            && let Ok(listener) = &mut tried.socket
+        {
+            let waits = listener.streams < tried.wanted.streams_max && !paused;
+            if let Err(error) = listener.watch(&self.watch, waits) {
+                tried.socket = Err(error);
+            }
+        }
+    }
+
+    /// Addresses that the node can't have, and why.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = (SocketAddr, &io::Error)> {
+        let listeners = self.listeners.values();
+        listeners.filter_map(|it| Some((it.wanted.address, it.socket.as_ref().err()?)))
+    }
+
+    /// The addresses that clients can connect to.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
+        let sockets = self.listeners.values();
+        sockets.filter_map(|it| it.socket.as_ref().ok()?.at().ok())
+    }
+
+    /// When [`Self::tick`] is to be called.
+    pub(crate) fn wake(&self) -> Option<Instant> {
+        let end = self.ends.first().map(|(at, _)| *at);
+        let retries = self.listeners.values().filter_map(Tried::wake);
+        retries.chain(end).chain(self.paused_until).min()
+    }
+
+    /// Ends what takes too long to end, and tries again to have sockets; what has changed.
+    pub(crate) fn tick(&mut self, now: Instant) -> Vec<News> {
+        let mut news = Vec::new();
+        while let Some((at, id)) = self.ends.first().copied()
+            && at <= now
+        {
+            if let Some(connection) = self.connections.get(&id) {
+                connection.abort();
+                self.forget(id);
+                news.push(News::Stream(id, Happened::Gone(libc::ETIMEDOUT)));
+            }
+            self.ends.remove(&(at, id));
+        }
+        if self.paused_until.is_some_and(|until| until <= now) {
+            self.paused_until = None;
+            self.heed_all();
+        }
+        let due = self.listeners.iter();
+        let due = due.filter(|(_, it)| it.wake().is_some_and(|at| at <= now));
+        for id in due.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let watch = &mut self.watch;
+            let tried = self.listeners.get_mut(&id);
+            let event = tried.and_then(|it| it.again(now, |it| Listener::open(it, id, watch)));
+            self.recount(id);
+            news.extend(event.map(|event| News::Socket(id, event)));
+        }
+        news
+    }
+
+    fn heed_all(&mut self) {
+        for id in self.listeners.keys().copied().collect::<Vec<_>>() {
+            self.heed(id);
+        }
+    }
+
+    /// What is ready to be served.
+    pub(crate) fn ready(&self) -> Vec<(Which, EpollFlags)> {
+        self.watch.ready()
+    }
+
+    /// A descriptor is ready: what happened, in order.
+    pub(crate) fn serve(
+        &mut self,
+        now: Instant,
+        which: Which,
+        flags: EpollFlags,
+    ) -> Vec<(StreamId, Happened)> {
+        match which {
+            Which::Listener(id) => self.accept(now, id).into_iter().collect(),
+            Which::Connection(id) => {
+                let happened = self.serve_connection(now, id, flags);
+                self.attend(id);
+                happened.into_iter().map(|it| (id, it)).collect()
+            }
+        }
+    }
+
+    fn accept(&mut self, now: Instant, id: SocketId) -> Option<(StreamId, Happened)> {
+        let tried = self.listeners.get_mut(&id)?;
+        let listener = tried.socket.as_mut().ok()?;
+        let (socket, src, dst) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    self.paused_until = Some(now + ACCEPT_PAUSE);
+                    self.heed_all();
+                }
+                return None;
+            }
+        };
+        listener.streams += 1;
+        let stream = StreamId {
+            owner: id.owner,
+            side: Side::Client,
+            n: self.next,
+        };
+        self.next += 1;
+        let place = self.watch.place(Which::Connection(stream));
+        let mut connection = Connection::new(socket, place, tried.wanted.held);
+        connection.listener = Some(id);
+        self.connections.insert(stream, connection);
+        self.heed(id);
+        self.attend(stream);
+        let listener = Some(id);
+        Some((stream, Happened::Opened { listener, src, dst }))
+    }
+
+    /// Begins to connect as the node asks.
+    fn connect(
+        &mut self,
+        id: StreamId,
+        src: Option<SocketAddr>,
+        dst: SocketAddr,
+        held: Held,
+    ) -> io::Result<()> {
+        let socket = Socket::new(Domain::for_address(dst), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        socket.set_tcp_nodelay(true)?;
+        if let Some(src) = src {
+            socket.bind(&src.into())?;
+        }
+        match socket.connect(&dst.into()) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
+            _ => {}
+        }
+        let place = self.watch.place(Which::Connection(id));
+        let mut connection = Connection::new(socket, place, held);
+        connection.opening = true;
+        self.connections.insert(id, connection);
+        self.attend(id);
+        Ok(())
+    }
+
+    fn serve_connection(&mut self, now: Instant, id: StreamId, flags: EpollFlags) -> Vec<Happened> {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return Vec::new();
+        };
+        let failed = flags.intersects(EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP);
+        let reads = failed || flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP);
+        let outcome = if connection.opening {
+            let listener = None;
+            let opened = connection.finish_opening(now);
+            opened.map(|(src, dst)| vec![Happened::Opened { listener, src, dst }])
+        } else {
+            // What came before it failed comes first.
+            let wrote = (!failed).then(|| connection.write(now));
+            let read = reads.then(|| connection.read(now));
+            wrote.unwrap_or(Ok(0)).and_then(|octets| {
+                let taken = (octets > 0).then_some(Happened::Writable(octets));
+                let came = match read.unwrap_or(Ok(Intake::Nothing))? {
+                    Intake::Octets(octets) => Some(Happened::Data(octets)),
+                    Intake::End => Some(Happened::Fin),
+                    Intake::Nothing => None,
+                };
+                Ok(taken.into_iter().chain(came).collect())
+            })
+        };
+        outcome.unwrap_or_else(|error| {
+            self.forget(id);
+            vec![Happened::Gone(number(&error))]
+        })
+    }
+
+    /// Waits for what a connection waits for now; one that is over is gone.
+    fn attend(&mut self, id: StreamId) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        self.ends.extend(connection.ends_at.map(|at| (at, id)));
+        let interest = connection.interest();
+        let (place, socket) = (&mut connection.place, connection.socket.as_fd());
+        // Without a place it would hang for ever; the system has no memory left then.
+        let lost = self.watch.set(place, socket, interest).is_err();
+        if lost || connection.is_over() {
+            self.forget(id);
+        }
+    }
+
+    /// A connection is no more.
+    fn forget(&mut self, id: StreamId) {
+        let Some(connection) = self.connections.remove(&id) else {
+            return;
+        };
+        self.watch.forget(&connection.place);
+        if let Some(at) = connection.ends_at {
+            self.ends.remove(&(at, id));
+        }
+        let Some(listener) = connection.listener else {
+            return;
+        };
+        let tried = self.listeners.get_mut(&listener);
+        if let Some(Ok(listener)) = tried.map(|it| &mut it.socket) {
+            listener.streams = listener.streams.saturating_sub(1);
+        }
+        self.heed(listener);
+    }
+
+    /// Does what the node wants.
+    ///
+    /// # Errors
+    /// The error number of a connection that can't be asked for, isn't there, or is gone for what
+    /// the node must not do.
+    pub(crate) fn operate(&mut self, now: Instant, id: StreamId, op: StreamOp) -> Result<(), i32> {
+        if let StreamOp::Connect { src, dst, held, .. } = op {
+            return self.connect(id, src, dst, held).map_err(|it| number(&it));
+        }
+        let connection = self.connections.get_mut(&id).ok_or(libc::ENOTCONN)?;
+        let taken = match op {
+            StreamOp::Connect { .. } => Ok(()),
+            StreamOp::Hold(held) => {
+                connection.hold(held);
+                Ok(())
+            }
+            StreamOp::Send(octets) => connection.take(&octets),
+            StreamOp::Credit(octets) => {
+                connection.credit(octets);
+                Ok(())
+            }
+            StreamOp::Fin => {
+                connection.finish(now);
+                Ok(())
+            }
+            StreamOp::Reset(_) => {
+                connection.abort();
+                self.forget(id);
+                return Ok(());
+            }
+        };
+        if taken.is_err() {
+            connection.abort();
+            self.forget(id);
+        }
+        self.attend(id);
+        taken
+    }
+}
+
+impl AsFd for Sockets {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.watch.as_fd()
+    }
+}
+
+/// The system's number of an error.
+fn number(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::ECONNRESET)
+}
+
+#[cfg(test)]
+mod stations_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,420 @@
+//! Streams against plain sockets of this host.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::Duration as Wait;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use socket2::SockRef;
+use strait_core::node::Owner;
+
+use super::connection::PATIENCE;
+use super::*;
+
+const NOW: Instant = Instant::ZERO;
+
+/// Longer than anything here takes.
+const LONG: u16 = 20_000;
+
+/// So short a wait that nothing more will come, after all that was on its way has.
+const SHORT: u16 = 50;
+
+const SOCKET: SocketId = SocketId {
+    owner: Owner(1),
+    n: 0,
+};
+
+/// A stream that the node began.
+const fn asked(n: u64) -> StreamId {
+    StreamId {
+        owner: Owner(1),
+        side: Side::Node,
+        n,
+    }
+}
+
+/// Sockets and what has happened on them.
+struct Watched {
+    sockets: Sockets,
+    happened: Vec<(StreamId, Happened)>,
+}
+
+impl Watched {
+    fn new() -> Self {
+        Self {
+            sockets: Sockets::new().unwrap(),
+            happened: Vec::new(),
+        }
+    }
+
+    fn listen(&mut self, listen: Listen) -> SocketAddr {
+        match self.sockets.open(NOW, SOCKET, SocketOp::Listen(listen)) {
+            Some(SocketEvent::Bound(address)) => address,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn operate(&mut self, id: StreamId, op: StreamOp) {
+        assert_eq!(self.sockets.operate(NOW, id, op), Ok(()));
+    }
+
+    /// Serves what becomes ready within so many milliseconds; whether anything did.
+    fn turn(&mut self, within_ms: u16) -> bool {
+        let mut fds = [PollFd::new(self.sockets.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::from(within_ms)).unwrap();
+        let ready = self.sockets.ready();
+        for (which, flags) in &ready {
+            self.happened
+                .extend(self.sockets.serve(NOW, *which, *flags));
+        }
+        !ready.is_empty()
+    }
+
+    /// Serves until something happens that `is` it; gives it.
+    fn until<T>(&mut self, is: impl Fn(&StreamId, &Happened) -> Option<T>) -> T {
+        loop {
+            let found = self
+                .happened
+                .iter()
+                .position(|(id, it)| is(id, it).is_some());
+            if let Some(place) = found {
+                let (id, happened) = self.happened.remove(place);
+                return is(&id, &happened).unwrap();
+            }
+            assert!(
+                self.turn(LONG),
+                "nothing happens; so far {:?}",
+                self.happened
+            );
+        }
+    }
+
+    /// A client came.
+    fn opened(&mut self) -> StreamId {
+        self.until(|id, it| matches!(it, Happened::Opened { .. }).then_some(*id))
+    }
+
+    fn writable(&mut self, of: StreamId) -> u32 {
+        self.until(|id, it| match it {
+            Happened::Writable(octets) if *id == of => Some(*octets),
+            _ => None,
+        })
+    }
+
+    fn data(&mut self) -> Vec<u8> {
+        self.until(|_, it| match it {
+            Happened::Data(octets) => Some(octets.clone()),
+            _ => None,
+        })
+    }
+
+    fn fin(&mut self) {
+        self.until(|_, it| (*it == Happened::Fin).then_some(()));
+    }
+
+    fn gone(&mut self) -> i32 {
+        self.until(|_, it| match it {
+            Happened::Gone(number) => Some(*number),
+            _ => None,
+        })
+    }
+
+    /// Nothing happens, and nothing keeps the loop from sleeping.
+    fn rests(&mut self) {
+        while self.turn(SHORT) {
+            assert!(self.happened.len() < 100);
+        }
+        assert_eq!(self.happened, []);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.sockets.connections.is_empty() && self.sockets.ends.is_empty()
+    }
+
+    /// Sends as much as is taken while nobody reads it; how much that is.
+    fn fill(&mut self, id: StreamId) -> usize {
+        let mut sent = 0;
+        loop {
+            for (_, happened) in std::mem::take(&mut self.happened) {
+                let Happened::Writable(octets) = happened else {
+                    panic!("{happened:?}");
+                };
+                self.operate(id, StreamOp::Send(vec![0; octets as usize]));
+                sent += octets as usize;
+            }
+            if !self.turn(SHORT) {
+                return sent;
+            }
+        }
+    }
+
+    /// Sends so many octets, as credit comes.
+    fn send(&mut self, id: StreamId, octets: usize) {
+        let (mut left, mut credit) = (octets, 0);
+        while left > 0 {
+            credit += self.writable(id) as usize;
+            let now = left.min(credit);
+            self.operate(id, StreamOp::Send(vec![7; now]));
+            (left, credit) = (left - now, credit - now);
+        }
+    }
+}
+
+fn connected(watched: &mut Watched, address: SocketAddr) -> (TcpStream, StreamId) {
+    let client = TcpStream::connect(address).unwrap();
+    client
+        .set_read_timeout(Some(Wait::from_millis(LONG.into())))
+        .unwrap();
+    (client, watched.opened())
+}
+
+/// A listener on loopback, and a client that came by it.
+fn pair(listen: impl FnOnce(Listen) -> Listen) -> (Watched, TcpStream, StreamId) {
+    let mut watched = Watched::new();
+    let address = watched.listen(listen(Listen::at(([127, 0, 0, 1], 0).into())));
+    let (client, id) = connected(&mut watched, address);
+    (watched, client, id)
+}
+
+/// What there is to read until the end.
+fn rest(client: &mut TcpStream) -> Vec<u8> {
+    let mut octets = Vec::new();
+    client.read_to_end(&mut octets).unwrap();
+    octets
+}
+
+#[test]
+fn an_address_that_cannot_be_had_is_tried_again_until_it_can() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let mut sockets = Sockets::new().unwrap();
+    let second = Instant::from_secs(1);
+    assert_eq!(
+        sockets.open(NOW, SOCKET, SocketOp::Listen(Listen::at(address))),
+        Some(SocketEvent::Failed(libc::EADDRINUSE))
+    );
+    assert_eq!(sockets.wake(), Some(second));
+    assert_eq!(sockets.missing().count(), 1);
+    // Still taken: nothing is said again.
+    assert_eq!(sockets.tick(second), []);
+    drop(taken);
+    assert_eq!(sockets.tick(Instant::from_millis(1999)), []);
+    let bound = News::Socket(SOCKET, SocketEvent::Bound(address));
+    assert_eq!(sockets.tick(Instant::from_secs(2)), [bound]);
+    assert_eq!((sockets.wake(), sockets.missing().count()), (None, 0));
+    assert_eq!(sockets.addresses().collect::<Vec<_>>(), [address]);
+    assert_eq!(sockets.open(second, SOCKET, SocketOp::Close), None);
+    assert_eq!(sockets.addresses().count(), 0);
+}
+
+#[test]
+fn a_connection_that_the_node_asks_for_opens_or_tells_why_not() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let there = listener.local_addr().unwrap();
+    let mut watched = Watched::new();
+    let connect = |dst| StreamOp::Connect {
+        src: None,
+        dst,
+        dscp: 0,
+        held: Held::ORDINARY,
+    };
+    let id = asked(7);
+    watched.operate(id, connect(there));
+    let dst = watched.until(|of, it| match it {
+        Happened::Opened {
+            listener: None,
+            dst,
+            ..
+        } if *of == id => Some(*dst),
+        _ => None,
+    });
+    assert_eq!(dst, there);
+    let (mut far, _) = listener.accept().unwrap();
+    assert_eq!(watched.writable(id), Held::ORDINARY.outbound);
+    watched.operate(id, StreamOp::Send(b"hello".to_vec()));
+    assert_eq!(watched.writable(id), 5);
+    let mut heard = [0; 5];
+    far.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"hello");
+    watched.operate(id, StreamOp::Credit(2));
+    far.write_all(b"now").unwrap();
+    assert_eq!(watched.data(), b"no");
+    watched.operate(id, StreamOp::Reset(0));
+    drop((far, listener));
+    // Nobody listens there any more.
+    let id = asked(8);
+    let refused = match watched.sockets.operate(NOW, id, connect(there)) {
+        Err(number) => number,
+        Ok(()) => watched.gone(),
+    };
+    assert_eq!(refused, libc::ECONNREFUSED);
+    let lost = watched.sockets.operate(NOW, id, StreamOp::Send(Vec::new()));
+    assert_eq!(lost, Err(libc::ENOTCONN));
+    assert!(watched.is_empty());
+}
+
+#[test]
+fn a_client_that_sends_no_more_still_hears() {
+    let (mut watched, mut client, id) = pair(|it| it);
+    watched.operate(id, StreamOp::Credit(100));
+    client.write_all(b"all of it").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(watched.data(), b"all of it");
+    watched.fin();
+    watched.send(id, 300_000);
+    watched.operate(id, StreamOp::Fin);
+    let reader = std::thread::spawn(move || rest(&mut client).len());
+    while !watched.is_empty() {
+        watched.turn(SHORT);
+    }
+    assert_eq!(reader.join().unwrap(), 300_000);
+    // It went without a word.
+    assert!(
+        watched
+            .happened
+            .iter()
+            .all(|(_, it)| !matches!(it, Happened::Gone(_)))
+    );
+}
+
+#[test]
+fn a_node_that_sends_no_more_still_takes() {
+    let (mut watched, mut client, id) = pair(|it| it);
+    watched.send(id, 4);
+    watched.operate(id, StreamOp::Fin);
+    watched.turn(SHORT);
+    assert_eq!(rest(&mut client), [7; 4]);
+    watched.operate(id, StreamOp::Credit(3));
+    client.write_all(b"late").unwrap();
+    assert_eq!(watched.data(), b"lat");
+    drop(client);
+    // The end is behind an octet that the node doesn't take yet.
+    watched.rests();
+    watched.operate(id, StreamOp::Credit(10));
+    assert_eq!(watched.data(), b"e");
+    watched.fin();
+    assert!(watched.is_empty());
+    // Its end was told before: there is nothing more to do to it.
+    let after = watched.sockets.operate(NOW, id, StreamOp::Send(vec![1]));
+    assert_eq!(after, Err(libc::ENOTCONN));
+}
+
+#[test]
+fn the_end_of_a_client_is_told_without_credit_if_nothing_is_before_it() {
+    let (mut watched, client, id) = pair(|it| it);
+    watched.writable(id);
+    watched.rests();
+    client.shutdown(Shutdown::Write).unwrap();
+    watched.fin();
+    watched.rests();
+    watched.operate(id, StreamOp::Fin);
+    assert!(watched.is_empty());
+}
+
+#[test]
+fn a_client_that_goes_away_is_told_with_the_error() {
+    for takes in [0, 10] {
+        let (mut watched, client, id) = pair(|it| it);
+        watched.writable(id);
+        watched.operate(id, StreamOp::Credit(takes));
+        SockRef::from(&client).set_linger(Some(Wait::ZERO)).unwrap();
+        drop(client);
+        assert_eq!(watched.gone(), libc::ECONNRESET);
+        watched.rests();
+        assert!(watched.is_empty());
+    }
+}
+
+#[test]
+fn what_came_before_a_reset_comes_first() {
+    let (mut watched, mut client, id) = pair(|it| it);
+    watched.writable(id);
+    client.write_all(b"last words").unwrap();
+    watched.rests();
+    SockRef::from(&client).set_linger(Some(Wait::ZERO)).unwrap();
+    drop(client);
+    watched.operate(id, StreamOp::Credit(100));
+    assert_eq!(watched.data(), b"last words");
+    assert_eq!(watched.gone(), libc::ECONNRESET);
+}
+
+#[test]
+fn who_never_reads_the_last_of_it_is_waited_for_so_long() {
+    let (mut watched, mut client, id) = pair(|it| it);
+    client.shutdown(Shutdown::Write).unwrap();
+    watched.fin();
+    watched.fill(id);
+    assert_eq!(watched.sockets.wake(), None, "a reader may be slow");
+    watched.operate(id, StreamOp::Fin);
+    watched.rests();
+    assert_eq!(watched.sockets.wake(), Some(NOW + PATIENCE));
+    let before = Instant::from_nanos((NOW + PATIENCE).as_nanos() - 1);
+    assert_eq!(watched.sockets.tick(before), []);
+    let gone = News::Stream(id, Happened::Gone(libc::ETIMEDOUT));
+    assert_eq!(watched.sockets.tick(NOW + PATIENCE), [gone]);
+    assert!(watched.is_empty());
+    // The client learns that it has not all of it.
+    let error = client.read_to_end(&mut Vec::new()).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ECONNRESET));
+}
+
+#[test]
+fn a_node_that_sends_more_than_it_may_loses_the_stream() {
+    let (mut watched, mut client, id) = pair(|it| it);
+    let octets = watched.writable(id) as usize;
+    let sent = watched
+        .sockets
+        .operate(NOW, id, StreamOp::Send(vec![0; octets + 1]));
+    assert_eq!(sent, Err(libc::ENOBUFS));
+    assert!(watched.is_empty());
+    assert!(client.read(&mut [0]).is_err());
+    let (mut watched, _client, id) = pair(|it| it);
+    watched.operate(id, StreamOp::Fin);
+    let sent = watched.sockets.operate(NOW, id, StreamOp::Send(vec![0]));
+    assert_eq!(sent, Err(libc::EPIPE));
+}
+
+#[test]
+fn so_many_come_by_a_listener_and_no_more() {
+    let few = |it| Listen {
+        streams_max: 2,
+        ..it
+    };
+    let (mut watched, first, one) = pair(few);
+    let address = first.peer_addr().unwrap();
+    let (_second, _) = connected(&mut watched, address);
+    let mut third = TcpStream::connect(address).unwrap();
+    third.write_all(b"I wait").unwrap();
+    let _ = (watched.turn(SHORT), watched.turn(SHORT));
+    watched.happened.clear();
+    watched.rests();
+    // A listener by the same name takes over who came by it.
+    let address = watched.listen(few(Listen::at(([127, 0, 0, 1], 0).into())));
+    let mut fourth = TcpStream::connect(address).unwrap();
+    fourth.write_all(b"I wait").unwrap();
+    watched.rests();
+    watched.operate(one, StreamOp::Reset(0));
+    let id = watched.opened();
+    watched.operate(id, StreamOp::Credit(100));
+    assert_eq!(watched.data(), b"I wait");
+}
+
+#[test]
+fn a_thousand_streams_cost_what_one_does_while_nothing_happens_on_them() {
+    let many = |it| Listen {
+        streams_max: 1000,
+        ..it
+    };
+    let (mut watched, first, id) = pair(many);
+    let address = first.peer_addr().unwrap();
+    let _others: Vec<TcpStream> = (1..1000)
+        .map(|_| connected(&mut watched, address).0)
+        .collect();
+    while watched.turn(SHORT) {}
+    watched.happened.clear();
+    assert_eq!(watched.sockets.ready(), []);
+    assert_eq!(watched.sockets.wake(), None);
+    (&first).write_all(b"x").unwrap();
+    watched.operate(id, StreamOp::Credit(1));
+    assert_eq!(watched.data(), b"x");
+}
