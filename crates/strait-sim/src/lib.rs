@@ -8,6 +8,7 @@ mod build;
 mod capture;
 pub mod check;
 mod event;
+mod kernel;
 mod parallel;
 mod path;
 mod router;
@@ -20,6 +21,7 @@ pub mod sweep;
 mod world;
 
 pub use build::{BuildError, Built, build};
+pub use kernel::Around;
 pub use path::{PathBook, PathTotals};
 pub use router::Router;
 pub use run::{Options, Outcome, Run, run_each, run_once, run_plain, run_scenario};

@@ -18,6 +18,7 @@ use strait_world::host::Host;
 use crate::capture::Captures;
 use crate::check::FateEntry;
 use crate::event::{Event, EventQueue, What};
+use crate::kernel::Kernel;
 use crate::path::PathBook;
 use crate::router::Router;
 use crate::segment::Segment;
@@ -48,6 +49,7 @@ enum Body {
     Host(Box<Host>),
     Router(Box<Router>),
     Segment(Box<Segment>),
+    Kernel(Box<Kernel>),
     Gateway {
         node: Box<dyn Node>,
         factory: Box<dyn NodeFactory>,
@@ -64,6 +66,7 @@ impl Body {
             Self::Host(host) => Some(host.as_ref()),
             Self::Router(router) => Some(router.as_ref()),
             Self::Segment(segment) => Some(segment.as_ref()),
+            Self::Kernel(kernel) => Some(kernel.as_ref()),
             Self::Gateway { node, .. } => Some(node.as_ref()),
             Self::Dead { .. } => None,
         }
@@ -74,6 +77,7 @@ impl Body {
             Self::Host(host) => Some(host.as_mut()),
             Self::Router(router) => Some(router.as_mut()),
             Self::Segment(segment) => Some(segment.as_mut()),
+            Self::Kernel(kernel) => Some(kernel.as_mut()),
             Self::Gateway { node, .. } => Some(node.as_mut()),
             Self::Dead { .. } => None,
         }
@@ -367,11 +371,10 @@ impl Media for Driver<'_> {
                 let what = What::Stored { batch };
                 self.fabric.events.push(at, self.node, what);
             }
-            Effect::Load { .. } | Effect::Stream { .. } | Effect::Socket { .. } => {
-                self.answers.push(effect);
-            }
-            // No datagram socket of a node has a peer in this world.
-            Effect::Datagram { .. } => {}
+            Effect::Load { .. }
+            | Effect::Stream { .. }
+            | Effect::Socket { .. }
+            | Effect::Datagram { .. } => self.answers.push(effect),
         }
     }
 }
@@ -754,6 +757,9 @@ impl World {
             }
         }
         self.plan_wake(node);
+        if matches!(self.slots[node].body, Body::Kernel(_)) {
+            self.pass_on(node);
+        }
     }
 
     /// Serves an effect that asks for something at once.
@@ -785,6 +791,15 @@ impl World {
             }
             Effect::Stream { id, op } => self.operate(node, id, op),
             Effect::Socket { id, op } => self.open_socket(node, id, op),
+            Effect::Datagram {
+                socket,
+                meta,
+                bytes,
+            } => {
+                self.ask_kernel(node, |kernel, now| {
+                    kernel.send_datagram(now, socket, meta, &bytes);
+                });
+            }
             _ => {}
         }
     }

@@ -5,6 +5,7 @@ use strait_core::chance::Stream;
 use strait_core::node::{DownCause, PortEvent};
 
 use super::{Attach, Body, Fault, LinkIndex, NodeIndex, World};
+use crate::kernel::Kernel;
 
 impl World {
     pub(super) fn strike(&mut self, fault: &Fault) {
@@ -65,6 +66,7 @@ impl World {
         slot.wake_at = None;
         self.silence(node);
         self.fabric.cut_streams(node);
+        self.ask_kernel(node, Kernel::bereave);
         if let Some(paths) = &mut self.fabric.paths {
             paths.killed(node);
         }

@@ -1,18 +1,21 @@
-//! Byte streams between nodes: the TCP connections of a port that uses another node's station.
+//! Sockets and byte streams of nodes.
 //!
-//! They are LAN connections: in order, whole, and late by a constant. What their ends may send is
-//! what the other has allowed.
+//! Those of a node whose machine has a [kernel](crate::kernel) end there. What its kernel tells it
+//! comes at the same moment.
+//!
+//! Others' lead from node to node, where no network joins the two: the TCP connections of a port
+//! that uses another node's station. They are LAN connections: in order, whole, and late by a
+//! constant. What their ends may send is what the other has allowed.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use strait_core::node::{
-    Owner, Side, SocketEvent, SocketId, SocketOp, StreamEvent, StreamId, StreamOp,
-};
+use strait_core::node::{Owner, Side, SocketEvent, SocketId, SocketOp, StreamId, StreamOp};
 use strait_core::{Duration, Input, Instant};
 
-use super::{Attach, Fabric, NodeIndex, World};
+use super::{Attach, Body, Fabric, NodeIndex, World};
 use crate::event::What;
+use crate::kernel::{Around, Happening, Kernel, Report};
 
 /// Of a LAN, each way.
 const DELAY: Duration = Duration::from_micros(100);
@@ -33,16 +36,6 @@ struct Server {
 /// One end of a stream: a node, and what the node knows the stream by.
 type End = (usize, StreamId);
 
-/// Something on its way to an end.
-#[derive(Debug)]
-enum Happening {
-    Opened(Option<SocketId>),
-    Data(Vec<u8>),
-    Writable(u32),
-    Fin,
-    Reset(i32),
-}
-
 /// All streams of a world.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
@@ -54,8 +47,10 @@ pub(super) struct Streams {
     joined: Vec<[Attach; 2]>,
     /// By one end, the other.
     others: BTreeMap<End, End>,
-    /// On their way, by number.
-    coming: BTreeMap<u32, (End, Happening)>,
+    /// On their way to nodes, by number.
+    coming: BTreeMap<u32, (usize, Report)>,
+    /// By node, the kernel of its machine.
+    kernels: BTreeMap<usize, usize>,
     /// Numbers given to what comes, and to streams of servers.
     next: u32,
     next_stream: u64,
@@ -70,12 +65,15 @@ impl Streams {
 }
 
 impl Fabric {
-    fn post(&mut self, now: Instant, to: End, happening: Happening) {
+    fn post(&mut self, now: Instant, (node, id): End, happening: Happening) {
+        self.report(now + DELAY, node, Report::Stream(id, happening));
+    }
+
+    fn report(&mut self, at: Instant, node: usize, report: Report) {
         let number = self.streams.next;
         self.streams.next = number.wrapping_add(1);
-        self.streams.coming.insert(number, (to, happening));
-        let what = What::Stream { number };
-        self.events.push(now + DELAY, to.0, what);
+        self.streams.coming.insert(number, (node, report));
+        self.events.push(at, node, What::Stream { number });
     }
 
     fn connect(
@@ -101,8 +99,9 @@ impl Fabric {
         self.streams.next_stream += 1;
         self.streams.others.insert(client, far);
         self.streams.others.insert(far, client);
-        self.post(now, far, Happening::Opened(Some(listener)));
-        self.post(now, client, Happening::Opened(None));
+        for (end, listener) in [(far, Some(listener)), (client, None)] {
+            self.post(now, end, Happening::opened_somewhere(listener));
+        }
     }
 
     /// Forgets a stream; its other end.
@@ -121,7 +120,7 @@ impl Fabric {
                 self.post(self.now, other, Happening::Reset(CONNECTION_RESET));
             }
         }
-        self.streams.coming.retain(|_, (end, _)| end.0 != node);
+        self.streams.coming.retain(|_, (of, _)| *of != node);
         self.streams.listeners.retain(|(of, _), _| *of != node);
     }
 }
@@ -159,16 +158,62 @@ impl World {
         &self.fabric.streams.joined
     }
 
+    /// Adds the kernel of a node's machine, between the node's host side and its network. The two
+    /// are joined to its ports [`crate::kernel::TUN`] and [`crate::kernel::WIRE`].
+    pub fn add_kernel(&mut self, node: NodeIndex, around: Around) -> NodeIndex {
+        let name = format!("{} kernel", self.slots[node.0].name);
+        let kernel = Kernel::new(&name, node.0, around, self.fabric.seed);
+        let index = self.add(&name, Body::Kernel(Box::new(kernel)));
+        // Like a host it has no classes.
+        if let Some(paths) = &mut self.fabric.paths {
+            paths.set_host(index.0);
+        }
+        self.fabric.streams.kernels.insert(node.0, index.0);
+        index
+    }
+
+    /// Has the kernel of a node's machine do something, if it has one; whether it has.
+    pub(super) fn ask_kernel(
+        &mut self,
+        node: usize,
+        ask: impl FnOnce(&mut Kernel, Instant),
+    ) -> bool {
+        let Some(index) = self.fabric.streams.kernels.get(&node).copied() else {
+            return false;
+        };
+        let now = self.fabric.now;
+        if let Body::Kernel(kernel) = &mut self.slots[index].body {
+            ask(kernel, now);
+        }
+        self.settle(index);
+        true
+    }
+
+    /// Passes on what a kernel has to tell its node.
+    pub(super) fn pass_on(&mut self, index: usize) {
+        let Body::Kernel(kernel) = &mut self.slots[index].body else {
+            return;
+        };
+        let (node, now) = (kernel.gateway, self.fabric.now);
+        for report in kernel.take_reports() {
+            self.fabric.report(now, node, report);
+        }
+    }
+
     /// Does what a node wants of a socket.
     pub(super) fn open_socket(&mut self, node: usize, id: SocketId, op: SocketOp) {
+        let there = self.ask_kernel(node, |kernel, now| kernel.open(now, id, op));
         let listeners = &mut self.fabric.streams.listeners;
         match op {
             SocketOp::Listen(listen) => {
                 let address = listen.address;
                 listeners.insert((node, id), address);
                 let event = SocketEvent::Bound(address);
-                self.give(node, Input::Socket { id, event });
+                if !there {
+                    self.give(node, Input::Socket { id, event });
+                }
             }
+            SocketOp::Bind(_) if there => {}
             SocketOp::Bind(_) => {
                 let event = SocketEvent::Failed(OPERATION_NOT_SUPPORTED);
                 self.give(node, Input::Socket { id, event });
@@ -183,6 +228,15 @@ impl World {
     pub(super) fn operate(&mut self, node: usize, id: StreamId, op: StreamOp) {
         let now = self.fabric.now;
         let end = (node, id);
+        let streams = &self.fabric.streams;
+        let joined = match op {
+            StreamOp::Connect { dst, .. } => streams.servers.contains_key(&(node, dst)),
+            _ => streams.others.contains_key(&end),
+        };
+        if !joined && self.fabric.streams.kernels.contains_key(&node) {
+            self.ask_kernel(node, |kernel, now| kernel.operate(now, id, op));
+            return;
+        }
         if let StreamOp::Connect { dst, .. } = op {
             let slots = &self.slots;
             let alive = |node: usize| slots[node].body.node().is_some();
@@ -204,26 +258,27 @@ impl World {
         }
     }
 
-    /// Something on a stream has come.
+    /// Something that a node is told has come.
     pub(super) fn come(&mut self, number: u32) {
-        let Some(((node, id), happening)) = self.fabric.streams.coming.remove(&number) else {
+        let Some((node, report)) = self.fabric.streams.coming.remove(&number) else {
             return;
         };
-        // Where a stream comes from and goes to, nobody here looks at.
-        let nobody = SocketAddr::from(([127, 0, 0, 1], 0));
-        let event = match &happening {
-            Happening::Opened(listener) => StreamEvent::Opened {
-                listener: *listener,
-                src: nobody,
-                dst: nobody,
-                dscp: 0,
+        let input = match &report {
+            Report::Stream(id, happening) => Input::Stream {
+                id: *id,
+                event: happening.event(),
             },
-            Happening::Data(octets) => StreamEvent::Data(octets),
-            Happening::Writable(octets) => StreamEvent::Writable(*octets),
-            Happening::Fin => StreamEvent::Fin,
-            Happening::Reset(error) => StreamEvent::Reset(*error),
+            Report::Socket(id, event) => Input::Socket {
+                id: *id,
+                event: *event,
+            },
+            Report::Datagram(socket, meta, bytes) => Input::Datagram {
+                socket: *socket,
+                meta: *meta,
+                bytes,
+            },
         };
-        self.give(node, Input::Stream { id, event });
+        self.give(node, input);
         self.settle(node);
     }
 }

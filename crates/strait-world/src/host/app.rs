@@ -28,6 +28,10 @@ pub enum Event<'a> {
         from: SocketAddr,
         /// The port that it came to.
         port: u16,
+        /// The code point of its packet.
+        dscp: u8,
+        /// The hop limit of its packet.
+        hop_limit: u8,
         /// Its payload.
         payload: &'a [u8],
     },

@@ -222,7 +222,7 @@ impl Host {
                     SocketAddr::new(info.dst, to),
                     SocketAddr::new(info.src, from),
                 );
-                self.stack.handle_tcp(now, bytes, ends);
+                self.stack.handle_tcp(now, bytes, ends, info.dscp);
             }
             (protocol::ICMP | protocol::ICMPV6, _) => self.icmp(now, info, bytes),
             (protocol::ESP, _) => self.esp(now, info, bytes),
@@ -243,6 +243,8 @@ impl Host {
                 Event::Datagram {
                     from,
                     port: to,
+                    dscp: info.dscp,
+                    hop_limit: info.hop_limit,
                     payload,
                 },
             );
@@ -267,6 +269,8 @@ impl Host {
                 Event::Datagram {
                     from,
                     port: 0,
+                    dscp: info.dscp,
+                    hop_limit: info.hop_limit,
                     payload,
                 },
             );
@@ -341,7 +345,7 @@ impl Host {
 
 /// Local and remote end of the connection whose packet an ICMP error quotes: the quote is one of
 /// this host's own packets, usually cut short. Without extension headers, as hosts send them.
-fn quoted_ends(quote: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
+pub fn quoted_ends(quote: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
     let array = |at: usize| quote.get(at..at + 16)?.first_chunk::<16>().copied();
     let word = |at: usize| {
         Some(u16::from_be_bytes(

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use strait_core::chance::Stream;
 use strait_core::fate::Origin;
+use strait_core::node::DatagramMeta;
 use strait_core::stats::Stats;
 use strait_core::{DropCause, Instant, Ledger, Packet};
 use strait_wire::ip::{self, Echo, EchoKind, PacketInfo, TcpFlags, tcp_header};
@@ -60,6 +61,8 @@ pub(super) struct Connection {
     endpoint: Box<dyn TcpEndpoint>,
     ends: (SocketAddr, SocketAddr),
     dscp: u8,
+    /// The code point that the other end asked with.
+    asked_dscp: u8,
     seen: TcpState,
 }
 
@@ -180,6 +183,23 @@ impl Stack {
         built
     }
 
+    /// Sends a datagram with all that is around it; false as for [`Stack::send_udp`].
+    pub fn send_datagram(&mut self, now: Instant, meta: &DatagramMeta, payload: &[u8]) -> bool {
+        let DatagramMeta {
+            src,
+            dst,
+            dscp,
+            hop_limit,
+        } = *meta;
+        let mut bytes = self.buffer();
+        let ident = self.ident();
+        let built = ip::build_udp(src, dst, dscp, hop_limit, ident, 0, payload, &mut bytes);
+        if built {
+            self.enqueue(now, bytes);
+        }
+        built
+    }
+
     /// Sends a packet of ESP, of which `payload` is all behind the IP header; false as for
     /// [`Stack::send_udp`].
     pub fn send_esp(
@@ -263,6 +283,12 @@ impl Stack {
         Some(connection.endpoint.as_mut())
     }
 
+    /// Own and other end of a connection, and the code point that the other asked with if it did.
+    pub fn arrival(&self, id: ConnectionId) -> Option<((SocketAddr, SocketAddr), u8)> {
+        let connection = self.connections.get(&id)?;
+        Some((connection.ends, connection.asked_dscp))
+    }
+
     /// What a connection has counted; zeros if it is gone.
     pub fn tcp_counters(&self, id: ConnectionId) -> TcpCounters {
         let connection = self.connections.get(&id);
@@ -320,6 +346,7 @@ impl Stack {
                 endpoint,
                 ends,
                 dscp: options.dscp,
+                asked_dscp: 0,
                 seen,
             },
         );
@@ -370,6 +397,7 @@ impl Stack {
         now: Instant,
         bytes: &[u8],
         ends: (SocketAddr, SocketAddr),
+        dscp: u8,
     ) {
         let successor = self.make_way(bytes, ends);
         if let Some(id) = self.by_ends.get(&ends).copied() {
@@ -378,7 +406,10 @@ impl Stack {
                 self.notices.push_back((connection.app, Notice::Ready(id)));
                 self.dirty.insert(id);
             }
-        } else if self.open_passive(now, bytes, ends, successor).is_none() {
+        } else if self
+            .open_passive(now, bytes, ends, (successor, dscp))
+            .is_none()
+        {
             let mut reset = self.buffer();
             if reset_for(bytes, &mut reset) {
                 self.counters.resets_out += 1;
@@ -406,7 +437,7 @@ impl Stack {
         now: Instant,
         bytes: &[u8],
         ends: (SocketAddr, SocketAddr),
-        initial: Option<u32>,
+        (initial, dscp): (Option<u32>, u8),
     ) -> Option<()> {
         let flags = tcp_header(bytes)?.flags;
         let others = TcpFlags::ACK.0 | TcpFlags::RST.0 | TcpFlags::FIN.0;
@@ -416,7 +447,9 @@ impl Stack {
         let listener = self.listeners.get(&ends.0.port())?;
         let (app, options) = (listener.app, listener.options.clone());
         let id = self.add_connection(app, ends, &options, initial).ok()?;
-        let endpoint = self.connections.get_mut(&id)?.endpoint.as_mut();
+        let connection = self.connections.get_mut(&id)?;
+        connection.asked_dscp = dscp;
+        let endpoint = connection.endpoint.as_mut();
         if endpoint.accept(now).is_ok() {
             endpoint.handle_packet(now, bytes);
         }

@@ -1,0 +1,477 @@
+//! What a driver does with a node's sockets, streams and datagrams, in lines that the simulator and
+//! the live driver both pass. Each includes this by its path, implements [`World`], and has a test
+//! for each line made by [`driver_suite!`].
+//!
+//! A world is a node and one host on a network that joins both. The node is a [`Puppet`]: it asks
+//! for what a line tells it to, and keeps what it hears.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "parts of a test"
+)]
+
+pub mod datagrams;
+pub mod sockets;
+pub mod streams;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+use strait_core::fate::{Ledger, Origin};
+use strait_core::node::{
+    Boot, DatagramMeta, Held, Listen, NodeFactory, Owner, Room, Side, SocketEvent, SocketId,
+    SocketOp, StreamEvent, StreamId, StreamOp, TxMeta, Wake, Want,
+};
+use strait_core::stats::{PortStats, Stats};
+use strait_core::{DropCause, Duration, Effect, Input, Instant, Node, PortId, WakeReason};
+
+/// A node's driver, the network at its host side, and a host there.
+pub trait World {
+    /// A world whose node `factory` makes. It has started.
+    fn new(factory: Box<dyn NodeFactory>) -> Self
+    where
+        Self: Sized;
+    /// The node's address on the network.
+    fn node(&self) -> IpAddr;
+    /// The host's.
+    fn host(&self) -> IpAddr;
+    /// A port number that nobody uses, another with each call.
+    fn port(&mut self) -> u16;
+    /// Lets so much time pass.
+    fn run(&mut self, time: Duration);
+    /// Ends the node without warning.
+    fn kill(&mut self);
+    /// Starts it again.
+    fn restart(&mut self);
+
+    /// The host begins to connect, with this code point.
+    fn connect(&mut self, dst: SocketAddr, dscp: u8) -> Tcp;
+    /// The host listens at a port of its own; connections become [`World::accepted`].
+    fn listen(&mut self, port: u16);
+    /// The next connection that came to the host.
+    fn accepted(&mut self) -> Option<Accepted>;
+    /// Where a connection of the host stands.
+    fn state(&mut self, tcp: Tcp) -> State;
+    /// Sends of these octets what the host's buffers take, and says how many.
+    fn send(&mut self, tcp: Tcp, octets: &[u8]) -> usize;
+    /// Takes at most so many octets of those that came.
+    fn read(&mut self, tcp: Tcp, most: usize) -> Vec<u8>;
+    /// The host sends no more, and still reads.
+    fn fin(&mut self, tcp: Tcp);
+    /// The host ends the connection at once.
+    fn reset(&mut self, tcp: Tcp);
+
+    /// A socket for datagrams at the host, at a port of its own.
+    fn bind(&mut self, port: u16) -> Udp;
+    /// Sends a datagram from the host; the source of `meta` is the socket's.
+    fn send_to(&mut self, udp: Udp, meta: DatagramMeta, bytes: &[u8]);
+    /// The next datagram that came to the host.
+    fn received(&mut self, udp: Udp) -> Option<(DatagramMeta, Vec<u8>)>;
+
+    /// A multicast group that the world's network carries.
+    fn group(&self) -> IpAddr {
+        IpAddr::from([239, 1, 2, 3])
+    }
+}
+
+/// A TCP connection of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tcp(pub usize);
+
+/// A UDP socket of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Udp(pub usize);
+
+/// A connection that came to the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    pub tcp: Tcp,
+    /// Where it comes from.
+    pub src: SocketAddr,
+    /// The code point of its packets.
+    pub dscp: u8,
+}
+
+/// Where a connection of the host stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Opening,
+    Open,
+    /// The other side sends no more, and everything was read.
+    Drained,
+    /// Nobody takes it.
+    Refused,
+    /// The other side ended it at once.
+    Reset,
+}
+
+/// What a puppet heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    Socket(SocketId, SocketEvent),
+    Opened {
+        id: StreamId,
+        listener: Option<SocketId>,
+        src: SocketAddr,
+        dst: SocketAddr,
+        dscp: u8,
+    },
+    Data(StreamId, Vec<u8>),
+    Writable(StreamId, u32),
+    Fin(StreamId),
+    Reset(StreamId, i32),
+    Datagram(SocketId, DatagramMeta, Vec<u8>),
+}
+
+#[derive(Debug, Default)]
+struct Strings {
+    asks: VecDeque<Effect>,
+    heard: Vec<Heard>,
+    /// What each life of the node declares at its start.
+    sockets: Vec<(SocketId, SocketOp)>,
+}
+
+/// The hand of a node that does what it is told.
+#[derive(Clone, Debug, Default)]
+pub struct Puppet(Arc<Mutex<Strings>>);
+
+/// What the puppet's own streams and sockets belong to.
+pub const OWNER: Owner = Owner(700);
+
+/// A socket of the puppet's.
+pub const fn socket(n: u32) -> SocketId {
+    SocketId { owner: OWNER, n }
+}
+
+/// A stream that the puppet begins.
+pub const fn stream(n: u64) -> StreamId {
+    StreamId {
+        owner: OWNER,
+        side: Side::Node,
+        n,
+    }
+}
+
+impl Puppet {
+    /// A puppet in a world of its own.
+    pub fn stage<W: World>() -> (Self, W) {
+        let puppet = Self::default();
+        let world = W::new(Box::new(puppet.clone()));
+        (puppet, world)
+    }
+
+    fn strings(&self) -> std::sync::MutexGuard<'_, Strings> {
+        self.0.lock().unwrap()
+    }
+
+    /// Has the node do something with a socket; opened ones are declared at each further start.
+    pub fn socket(&self, id: SocketId, op: SocketOp) {
+        let mut strings = self.strings();
+        strings.asks.push_back(Effect::Socket { id, op });
+        if op != SocketOp::Close {
+            strings.sockets.push((id, op));
+        }
+    }
+
+    /// Has the node listen, with limits of so many octets each way.
+    pub fn listen(&self, id: SocketId, address: SocketAddr, octets: u32) {
+        let held = held(octets);
+        let listen = Listen {
+            held,
+            ..Listen::at(address)
+        };
+        self.socket(id, SocketOp::Listen(listen));
+    }
+
+    /// Has the node do something with a stream.
+    pub fn stream(&self, id: StreamId, op: StreamOp) {
+        let effect = Effect::Stream { id, op };
+        self.strings().asks.push_back(effect);
+    }
+
+    /// Has the node connect, with ordinary limits.
+    pub fn connect(&self, n: u64, src: Option<SocketAddr>, dst: SocketAddr, dscp: u8) {
+        let held = Held::ORDINARY;
+        let op = StreamOp::Connect {
+            src,
+            dst,
+            dscp,
+            held,
+        };
+        self.stream(stream(n), op);
+    }
+
+    /// Has the node send a datagram.
+    pub fn datagram(&self, socket: SocketId, meta: DatagramMeta, bytes: &[u8]) {
+        let bytes = bytes.to_vec();
+        let effect = Effect::Datagram {
+            socket,
+            meta,
+            bytes,
+        };
+        self.strings().asks.push_back(effect);
+    }
+
+    /// Everything that its nodes heard so far.
+    pub fn heard(&self) -> Vec<Heard> {
+        self.strings().heard.clone()
+    }
+
+    /// The octets that came by a stream.
+    pub fn data(&self, id: StreamId) -> Vec<u8> {
+        let data = self.heard().into_iter().filter_map(|heard| match heard {
+            Heard::Data(of, bytes) if of == id => Some(bytes),
+            _ => None,
+        });
+        data.flatten().collect()
+    }
+
+    /// What may be sent on a stream, together.
+    pub fn writable(&self, id: StreamId) -> u64 {
+        let words = self.heard().into_iter().map(|heard| match heard {
+            Heard::Writable(of, octets) if of == id => u64::from(octets),
+            _ => 0,
+        });
+        words.sum()
+    }
+
+    /// The streams that clients opened, in order.
+    pub fn clients(&self) -> Vec<StreamId> {
+        let opened = self.heard().into_iter().filter_map(|heard| match heard {
+            Heard::Opened { id, .. } if id.side == Side::Client => Some(id),
+            _ => None,
+        });
+        opened.collect()
+    }
+
+    /// Waits until it has heard something.
+    pub fn hears<W: World>(&self, world: &mut W, heard: &Heard) {
+        let what = format!("{heard:?}");
+        until(world, &what, |_| self.heard().contains(heard));
+    }
+
+    /// Listens, and has a client of the host's: its stream, and the host's connection.
+    pub fn client<W: World>(&self, world: &mut W, octets: u32) -> (StreamId, Tcp) {
+        let address = SocketAddr::new(world.node(), world.port());
+        self.listen(socket(1), address, octets);
+        self.hears(
+            world,
+            &Heard::Socket(socket(1), SocketEvent::Bound(address)),
+        );
+        let tcp = world.connect(address, 0);
+        until(world, "a client", |_| !self.clients().is_empty());
+        (self.clients()[0], tcp)
+    }
+}
+
+/// So many octets each way.
+pub const fn held(octets: u32) -> Held {
+    Held {
+        inbound: octets,
+        outbound: octets,
+    }
+}
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long nothing must happen.
+pub const SILENCE: Duration = Duration::from_millis(300);
+const STEP: Duration = Duration::from_millis(2);
+
+/// Lets time pass until something is so.
+pub fn until<W: World>(world: &mut W, what: &str, mut so: impl FnMut(&mut W) -> bool) {
+    for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+        if so(world) {
+            return;
+        }
+        world.run(STEP);
+    }
+    assert!(so(world), "waited in vain for: {what}");
+}
+
+/// Sends all of these from the host, as it can.
+pub fn send_all<W: World>(world: &mut W, tcp: Tcp, octets: &[u8]) {
+    let mut sent = 0;
+    until(world, "room to send", |world| {
+        sent += world.send(tcp, &octets[sent..]);
+        sent == octets.len()
+    });
+}
+
+/// Reads so many octets at the host.
+pub fn read_all<W: World>(world: &mut W, tcp: Tcp, count: usize) -> Vec<u8> {
+    let mut came = Vec::new();
+    until(world, "octets to read", |world| {
+        came.extend(world.read(tcp, count - came.len()));
+        came.len() == count
+    });
+    came
+}
+
+/// Waits for a connection of the host to stand so.
+pub fn until_state<W: World>(world: &mut W, tcp: Tcp, state: State) {
+    until(world, &format!("{state:?}"), |world| {
+        world.state(tcp) == state
+    });
+}
+
+/// Octets that say where they are.
+pub fn pattern(count: usize) -> Vec<u8> {
+    (0..count as u32)
+        .map(|at| (at ^ at >> 8 ^ at >> 16) as u8)
+        .collect()
+}
+
+impl NodeFactory for Puppet {
+    fn boot(&self, _: Boot) -> Box<dyn Node> {
+        let mut strings = self.strings();
+        let sockets = strings.sockets.clone();
+        strings.asks = sockets
+            .into_iter()
+            .map(|(id, op)| Effect::Socket { id, op })
+            .collect();
+        drop(strings);
+        Box::new(Body {
+            puppet: self.clone(),
+            looks_at: Instant::ZERO,
+            ledger: Ledger::new(Stats {
+                ports: vec![PortStats::default()],
+                ..Stats::default()
+            }),
+        })
+    }
+}
+
+/// The node itself.
+#[derive(Debug)]
+struct Body {
+    puppet: Puppet,
+    /// When it next looks at what it is told.
+    looks_at: Instant,
+    /// Packets that come to it have no way on.
+    ledger: Ledger,
+}
+
+impl Node for Body {
+    fn handle(&mut self, now: Instant, input: Input<'_>) {
+        self.looks_at = now + Duration::from_millis(1);
+        let heard = match input {
+            Input::Socket { id, event } => Heard::Socket(id, event),
+            Input::Datagram {
+                socket,
+                meta,
+                bytes,
+            } => Heard::Datagram(socket, meta, bytes.to_vec()),
+            Input::Stream { id, event } => match event {
+                StreamEvent::Opened {
+                    listener,
+                    src,
+                    dst,
+                    dscp,
+                } => Heard::Opened {
+                    id,
+                    listener,
+                    src,
+                    dst,
+                    dscp,
+                },
+                StreamEvent::Data(bytes) => Heard::Data(id, bytes.to_vec()),
+                StreamEvent::Writable(octets) => Heard::Writable(id, octets),
+                StreamEvent::Fin => Heard::Fin(id),
+                StreamEvent::Reset(error) => Heard::Reset(id, error),
+            },
+            Input::Frame { port, bytes, .. } => {
+                self.ledger.stats_mut().ports[0].frames_in += 1;
+                let packet = self.ledger.admit(now, bytes.to_vec(), Origin::Port(port));
+                if let Ok(packet) = packet {
+                    self.ledger.drop(now, packet, DropCause::NoRoute);
+                }
+                return;
+            }
+            _ => return,
+        };
+        self.puppet.strings().heard.push(heard);
+    }
+
+    fn wants(&self, _: PortId) -> Option<Want> {
+        None
+    }
+
+    fn reads(&self, _: PortId) -> bool {
+        true
+    }
+
+    fn poll_transmit(&mut self, _: Instant, _: PortId, _: Room, _: &mut Vec<u8>) -> Option<TxMeta> {
+        None
+    }
+
+    fn poll_effect(&mut self) -> Option<Effect> {
+        let fate = self.ledger.poll().map(Effect::Fate);
+        fate.or_else(|| self.puppet.strings().asks.pop_front())
+    }
+
+    fn wake(&self) -> Option<Wake> {
+        Some(Wake {
+            at: self.looks_at,
+            why: WakeReason::Application,
+        })
+    }
+
+    fn stats(&self) -> &Stats {
+        self.ledger.stats()
+    }
+
+    fn check(&self) {}
+}
+
+/// A test for each line, in a world of type `$world`; none where the function `$can` says so.
+#[macro_export]
+macro_rules! driver_suite {
+    ($world:ident, $can:ident) => {
+        $crate::driver_suite!($world, $can, streams: [
+            octets_go_both_ways_in_order,
+            who_listens_nowhere_refuses,
+            a_clients_end_leaves_the_other_direction,
+            a_nodes_end_leaves_the_other_direction,
+            a_clients_reset_reaches_the_node,
+            a_nodes_reset_reaches_the_client,
+            a_node_that_takes_nothing_stops_the_client,
+            a_client_that_reads_nothing_stops_the_node,
+            more_may_wait_from_now_on,
+            a_node_connects_to_a_host,
+            a_node_is_refused,
+            a_node_connects_from_a_given_address,
+            code_points_go_both_ways,
+            further_clients_wait,
+            a_kill_ends_the_nodes_streams,
+        ]);
+        $crate::driver_suite!($world, $can, sockets: [
+            a_taken_address_is_told_and_had_when_free,
+            an_address_of_nobodys_is_told,
+            a_closed_listener_leaves_its_streams,
+            a_node_that_starts_again_listens_again,
+        ]);
+        $crate::driver_suite!($world, $can, datagrams: [
+            datagrams_go_both_ways_with_what_is_around_them,
+            a_closed_socket_takes_nothing,
+            a_datagram_too_long_is_refused_alone,
+            datagrams_to_a_group_reach_its_members,
+        ]);
+    };
+    ($world:ident, $can:ident, $file:ident: [$($line:ident,)*]) => {
+        mod $file {
+            $(
+                #[test]
+                fn $line() {
+                    if super::$can() {
+                        $crate::suite::$file::$line::<super::$world>();
+                    }
+                }
+            )*
+        }
+    };
+}

@@ -1,0 +1,378 @@
+//! The simulator's driver in the lines that the live one passes too.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test ends at what it does not expect"
+)]
+
+#[path = "../../strait-core/tests/suite/mod.rs"]
+mod suite;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+use strait_channel::LinkConfig;
+use strait_core::node::{DatagramMeta, NodeFactory};
+use strait_core::{Duration, Instant, NeighbourId, PortId};
+use strait_sim::{Around, Attach, Fault, NodeIndex};
+use strait_world::host::{
+    AppId, Application, ConnectionId, Event, Host, HostConfig, Stack, TcpOptions,
+};
+use strait_world::tcp::TcpError;
+use strait_world::traffic::{FlowLog, Side};
+
+use suite::{Accepted, State, Tcp, Udp, World};
+
+const NODE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 0, 1));
+const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 0, 2));
+
+/// What the host is to do.
+enum Order {
+    Connect(Tcp, SocketAddr, SocketAddr, u8),
+    Listen(u16),
+    Fin(Tcp),
+    Reset(Tcp),
+    Bind(Udp, u16),
+    Send(DatagramMeta, Vec<u8>),
+}
+
+/// A connection as the program sees it.
+struct Line {
+    connection: Option<ConnectionId>,
+    state: State,
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
+    /// Octets that the program wants to read.
+    wants: usize,
+    fin: bool,
+}
+
+impl Line {
+    const fn new(connection: Option<ConnectionId>, state: State) -> Self {
+        Self {
+            connection,
+            state,
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+            wants: 0,
+            fin: false,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Desk {
+    orders: VecDeque<Order>,
+    lines: BTreeMap<Tcp, Line>,
+    accepted: VecDeque<Accepted>,
+    udp: BTreeMap<u16, (Udp, VecDeque<(DatagramMeta, Vec<u8>)>)>,
+    next: usize,
+}
+
+/// A program that does what a test says.
+struct Hand {
+    desk: Arc<Mutex<Desk>>,
+    looks_at: Instant,
+    log: FlowLog,
+}
+
+fn options(dscp: u8) -> TcpOptions {
+    TcpOptions {
+        profile: "linux-cubic".into(),
+        buffer_octets: 64 * 1024,
+        nagle: false,
+        dscp,
+        mtu: None,
+    }
+}
+
+impl Desk {
+    fn line_of(&mut self, id: ConnectionId) -> Option<&mut Line> {
+        self.lines
+            .values_mut()
+            .find(|line| line.connection == Some(id))
+    }
+
+    fn obey(&mut self, now: Instant, stack: &mut Stack) {
+        while let Some(order) = self.orders.pop_front() {
+            match order {
+                Order::Connect(tcp, from, to, dscp) => {
+                    let id = stack.connect(now, from, to, &options(dscp)).unwrap();
+                    self.lines.insert(tcp, Line::new(Some(id), State::Opening));
+                }
+                Order::Listen(port) => assert!(stack.listen(port, options(0))),
+                Order::Fin(tcp) => {
+                    if let Some(line) = self.lines.get_mut(&tcp) {
+                        line.fin = true;
+                    }
+                }
+                Order::Reset(tcp) => {
+                    let id = self.lines.get(&tcp).and_then(|line| line.connection);
+                    if let Some(connection) = id.and_then(|id| stack.connection(id)) {
+                        connection.abort();
+                    }
+                }
+                Order::Bind(udp, port) => {
+                    assert!(stack.bind_udp(port));
+                    self.udp.insert(port, (udp, VecDeque::new()));
+                }
+                Order::Send(meta, bytes) => assert!(stack.send_datagram(now, &meta, &bytes)),
+            }
+        }
+        for line in self.lines.values_mut() {
+            Self::move_on(line, stack);
+        }
+    }
+
+    fn move_on(line: &mut Line, stack: &mut Stack) {
+        use strait_world::tcp::TcpState;
+        let Some(connection) = line.connection.and_then(|id| stack.connection(id)) else {
+            return;
+        };
+        let sent = connection.send(&line.outgoing);
+        line.outgoing.drain(..sent);
+        if line.fin && line.outgoing.is_empty() {
+            line.fin = false;
+            connection.close();
+        }
+        let known = line.incoming.len();
+        line.incoming.resize(known.max(line.wants), 0);
+        let read = connection.recv(&mut line.incoming[known..]);
+        line.incoming.truncate(known + read);
+        let open = matches!(
+            connection.state(),
+            TcpState::Established | TcpState::Closing
+        );
+        if open && matches!(line.state, State::Opening | State::Open) {
+            let drained = connection.is_drained() && line.incoming.is_empty();
+            line.state = if drained { State::Drained } else { State::Open };
+        }
+    }
+}
+
+impl Application for Hand {
+    fn handle(&mut self, now: Instant, event: Event<'_>, stack: &mut Stack) {
+        let mut desk = self.desk.lock().unwrap();
+        match event {
+            Event::Timeout => self.looks_at = now + Duration::from_millis(1),
+            Event::Datagram {
+                from,
+                port,
+                dscp,
+                hop_limit,
+                payload,
+            } => {
+                let meta = DatagramMeta {
+                    src: from,
+                    dst: SocketAddr::new(HOST, port),
+                    dscp,
+                    hop_limit,
+                };
+                if let Some((_, came)) = desk.udp.get_mut(&port) {
+                    came.push_back((meta, payload.to_vec()));
+                }
+            }
+            Event::Accepted(id) => {
+                let tcp = Tcp(desk.next);
+                desk.next += 1;
+                let ((_, src), dscp) = stack.arrival(id).unwrap();
+                desk.lines.insert(tcp, Line::new(Some(id), State::Opening));
+                desk.accepted.push_back(Accepted { tcp, src, dscp });
+            }
+            Event::Closed { connection, error } => {
+                if let Some(line) = desk.line_of(connection) {
+                    line.connection = None;
+                    line.state = match error {
+                        Some(TcpError::Refused) => State::Refused,
+                        Some(_) => State::Reset,
+                        None => line.state,
+                    };
+                }
+            }
+            Event::Ready(_) | Event::EchoReply { .. } => {}
+        }
+        desk.obey(now, stack);
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        Some(self.looks_at)
+    }
+
+    fn log(&self) -> &FlowLog {
+        &self.log
+    }
+}
+
+struct Simulated {
+    world: strait_sim::World,
+    node: NodeIndex,
+    desk: Arc<Mutex<Desk>>,
+    ports: u16,
+}
+
+impl Simulated {
+    fn order(&mut self, order: Order) {
+        self.desk.lock().unwrap().orders.push_back(order);
+    }
+
+    fn next(&mut self) -> usize {
+        let mut desk = self.desk.lock().unwrap();
+        desk.next += 1;
+        desk.next - 1
+    }
+}
+
+impl World for Simulated {
+    fn new(factory: Box<dyn NodeFactory>) -> Self {
+        let mut world = strait_sim::World::new(1);
+        world.trace_paths();
+        world.keep_fates();
+        let node = world.add_node("node", factory);
+        let desk = Arc::new(Mutex::new(Desk::default()));
+        let mut host = Host::new(&HostConfig::new("host", vec![HOST], 1));
+        let hand = Hand {
+            desk: desk.clone(),
+            looks_at: Instant::ZERO,
+            log: FlowLog::new("hand", Side::From),
+        };
+        let AppId(_) = host.install(|_| hand);
+        let host = world.add_host(host);
+        let kernel = world.add_kernel(
+            node,
+            Around {
+                own: vec![format!("{NODE}/24").parse().unwrap()],
+                hosts: vec![HOST],
+            },
+        );
+        let at = |node, port| Attach {
+            node,
+            port: PortId(port),
+            neighbour: NeighbourId::PEER,
+        };
+        let lan = LinkConfig::frames(100_000_000, Duration::from_micros(50));
+        world
+            .join_at("lan", &lan, [at(kernel, 0), at(host, 0)])
+            .unwrap();
+        world
+            .join_at("tun", &lan, [at(kernel, 1), at(node, 0)])
+            .unwrap();
+        world.start();
+        Self {
+            world,
+            node,
+            desk,
+            ports: 5000,
+        }
+    }
+
+    fn node(&self) -> IpAddr {
+        NODE
+    }
+
+    fn host(&self) -> IpAddr {
+        HOST
+    }
+
+    fn port(&mut self) -> u16 {
+        self.ports += 1;
+        self.ports
+    }
+
+    fn run(&mut self, time: Duration) {
+        let until = self.world.now() + time;
+        self.world.run_until(until);
+    }
+
+    fn kill(&mut self) {
+        let now = self.world.now();
+        self.world.plan(now, Fault::Kill(self.node));
+        self.world.run_until(now);
+    }
+
+    fn restart(&mut self) {
+        let now = self.world.now();
+        self.world.plan(now, Fault::Restart(self.node));
+        self.world.run_until(now);
+    }
+
+    fn connect(&mut self, dst: SocketAddr, dscp: u8) -> Tcp {
+        let tcp = Tcp(self.next());
+        let line = Line::new(None, State::Opening);
+        self.desk.lock().unwrap().lines.insert(tcp, line);
+        let src = SocketAddr::new(HOST, self.port());
+        self.order(Order::Connect(tcp, src, dst, dscp));
+        tcp
+    }
+
+    fn listen(&mut self, port: u16) {
+        self.order(Order::Listen(port));
+        self.run(Duration::from_millis(2));
+    }
+
+    fn accepted(&mut self) -> Option<Accepted> {
+        self.desk.lock().unwrap().accepted.pop_front()
+    }
+
+    fn state(&mut self, tcp: Tcp) -> State {
+        self.desk.lock().unwrap().lines[&tcp].state
+    }
+
+    fn send(&mut self, tcp: Tcp, octets: &[u8]) -> usize {
+        let mut desk = self.desk.lock().unwrap();
+        let line = desk.lines.get_mut(&tcp).unwrap();
+        let count = octets.len().min(4096 - line.outgoing.len().min(4096));
+        line.outgoing.extend_from_slice(&octets[..count]);
+        count
+    }
+
+    fn read(&mut self, tcp: Tcp, most: usize) -> Vec<u8> {
+        let mut desk = self.desk.lock().unwrap();
+        let line = desk.lines.get_mut(&tcp).unwrap();
+        line.wants = most;
+        let rest = line.incoming.split_off(most.min(line.incoming.len()));
+        std::mem::replace(&mut line.incoming, rest)
+    }
+
+    fn fin(&mut self, tcp: Tcp) {
+        self.order(Order::Fin(tcp));
+    }
+
+    fn reset(&mut self, tcp: Tcp) {
+        self.order(Order::Reset(tcp));
+    }
+
+    fn bind(&mut self, port: u16) -> Udp {
+        let udp = Udp(self.next());
+        self.order(Order::Bind(udp, port));
+        self.run(Duration::from_millis(2));
+        udp
+    }
+
+    fn send_to(&mut self, _: Udp, meta: DatagramMeta, bytes: &[u8]) {
+        self.order(Order::Send(meta, bytes.to_vec()));
+    }
+
+    fn received(&mut self, udp: Udp) -> Option<(DatagramMeta, Vec<u8>)> {
+        let mut desk = self.desk.lock().unwrap();
+        let (_, came) = desk.udp.values_mut().find(|(it, _)| *it == udp)?;
+        came.pop_front()
+    }
+}
+
+impl Drop for Simulated {
+    /// Whatever the line was about, the world's books are in order.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.world.check();
+            assert_eq!(strait_sim::check::violations(&self.world), [""; 0]);
+        }
+    }
+}
+
+fn always() -> bool {
+    true
+}
+
+driver_suite!(Simulated, always);
