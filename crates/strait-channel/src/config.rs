@@ -85,6 +85,50 @@ pub enum LinkKind {
     Hf,
 }
 
+/// What a kind is, it says itself: whoever adds one answers for it here.
+impl LinkKind {
+    /// Whether it carries a stream of octets, whose frames begin and end anywhere.
+    pub const fn carries_octets(self) -> bool {
+        match self {
+            Self::Serial | Self::Hf => true,
+            Self::Frames => false,
+        }
+    }
+
+    /// Whether each octet stands between start and stop bits, at a rate in baud.
+    pub const fn is_serial(self) -> bool {
+        match self {
+            Self::Serial => true,
+            Self::Frames | Self::Hf => false,
+        }
+    }
+
+    /// Whether any number of stations share it, not two ends.
+    pub const fn is_shared(self) -> bool {
+        match self {
+            Self::Hf => true,
+            Self::Serial | Self::Frames => false,
+        }
+    }
+
+    /// Whether what is sent may be lost without a word in the link file.
+    pub const fn is_lossy(self) -> bool {
+        match self {
+            Self::Hf => true,
+            Self::Serial | Self::Frames => false,
+        }
+    }
+
+    /// The word in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Serial => "serial",
+            Self::Frames => "frames",
+            Self::Hf => "hf",
+        }
+    }
+}
+
 /// The keys of [`LinkConfig`] that can differ between directions.
 ///
 /// In `[reverse]` they override those at the top level. Lists replace lists. `loss` here replaces
@@ -269,15 +313,18 @@ impl LinkConfig {
     }
 
     /// Whether it carries a stream of octets, whose frames begin and end anywhere.
-    pub fn carries_octets(&self) -> bool {
-        self.kind != LinkKind::Frames
+    pub const fn carries_octets(&self) -> bool {
+        self.kind.carries_octets()
     }
 
     /// Whether radios send when nodes begin a turn, not whenever there are octets.
     #[must_use]
     pub fn is_keyed_by_turns(&self) -> bool {
         let by_data = |hf: &HfConfig| hf.keyed_by == KeyedBy::Data;
-        self.kind == LinkKind::Hf && !self.hf.as_ref().is_some_and(by_data)
+        match self.kind {
+            LinkKind::Hf => !self.hf.as_ref().is_some_and(by_data),
+            LinkKind::Serial | LinkKind::Frames => false,
+        }
     }
 
     /// How long octets take to arrive from when they have left at the line's rate, at the least and

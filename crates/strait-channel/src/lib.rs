@@ -1,9 +1,9 @@
-//! Media between two ends: what they can take, how long it takes, and what they do to it.
+//! Media: what they can take, how long it takes, and what they do to it.
 //!
-//! The simulator runs a [`Channel`] in virtual time and the live emulator in real time. All is
-//! decided when octets are sent: [`Channel::transmit`] returns when they arrive and what became of
-//! them, and keeps nothing to deliver. So a channel has no timers of its own, and its driver's
-//! event queue is the only one.
+//! The simulator drives any [`Medium`] in virtual time, and the live emulator the same ones in real
+//! time. Between two ends all is decided when octets are sent: [`Channel::transmit`] returns when
+//! they arrive and what became of them, and keeps nothing to deliver. A medium that is shared has
+//! an agenda: what becomes of octets depends on what others do until they have arrived.
 //!
 //! Every random number is a function of seed, link, direction and place: the frame's number for
 //! what happens to frames, the position in line time for bit errors. Two systems compared over the
@@ -17,6 +17,7 @@ pub mod hf;
 mod hit;
 mod impair;
 mod line;
+mod medium;
 mod queue;
 mod schedule;
 mod stats;
@@ -28,6 +29,7 @@ use strait_core::time::Instant;
 
 pub use config::{LinkConfig, LinkKind};
 pub use line::Line;
+pub use medium::{Deliver, Heard, Medium, MediumEvent, PathId, StationId};
 pub use queue::{FrameQueue, QueuedFrame};
 pub use stats::ChannelStats;
 pub use validate::LinkError;

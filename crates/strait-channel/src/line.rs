@@ -1,14 +1,17 @@
 //! A point-to-point line: an asynchronous serial line, or a link that carries frames.
 
-use strait_core::node::{PortState, Room};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use strait_core::node::{PortState, Room, TxMeta};
 use strait_core::time::{Duration, Instant};
 
-use crate::config::{LinkConfig, LinkKind};
+use crate::config::LinkConfig;
 use crate::half::Half;
 use crate::stats::ChannelStats;
 use crate::validate::{Key, LinkError};
 use crate::way::Way;
-use crate::{Channel, Side, Transmission};
+use crate::{Channel, Deliver, Heard, Medium, MediumEvent, PathId, Side, StationId, Transmission};
 
 /// A line between two ends, as a link file describes it.
 ///
@@ -31,6 +34,11 @@ use crate::{Channel, Side, Transmission};
 pub struct Line {
     ways: [Way; 2],
     half: Option<Half>,
+    /// What the ends are to be told.
+    told: VecDeque<MediumEvent>,
+    /// The next scheduled change of which they haven't been told.
+    change: Option<Instant>,
+    plugged: bool,
 }
 
 impl Line {
@@ -43,26 +51,40 @@ impl Line {
     /// What [`LinkConfig::validate`] finds.
     pub fn new(config: &LinkConfig, name: &str, seed: u64) -> Result<Self, LinkError> {
         config.validate()?;
-        if config.kind == LinkKind::Hf {
+        if config.kind.is_shared() {
             return Err(NO_LINE);
         }
         let ways = Side::BOTH.map(|from| Way::new(config, from, name, seed));
         let half = config.half_duplex.then(|| {
-            let turn_max = match (config.turn_max, config.kind) {
-                (Some(given), _) => given.0,
-                (None, LinkKind::Frames | LinkKind::Hf) => Duration::ZERO,
-                (None, LinkKind::Serial) => config.line_rate(Side::A).time_for(Self::TURN_OCTETS),
+            let turn_max = match config.turn_max {
+                Some(given) => given.0,
+                None if config.carries_octets() => {
+                    config.line_rate(Side::A).time_for(Self::TURN_OCTETS)
+                }
+                None => Duration::ZERO,
             };
             let turnaround = config.turnaround.map_or(Duration::ZERO, |time| time.0);
             Half::new(turnaround, turn_max)
         });
-        Ok(Self { ways, half })
+        let mut line = Self {
+            ways,
+            half,
+            told: VecDeque::new(),
+            change: None,
+            plugged: true,
+        };
+        line.change = line.next_change(Instant::ZERO);
+        Ok(line)
     }
 
-    /// From now on nothing is left to chance: no loss, bit errors, duplicates, jitter or
-    /// reordering. What is scheduled, and what has been sent, stays as it is.
-    pub fn heal(&mut self) {
-        self.ways.iter_mut().for_each(Way::heal);
+    /// Tells both ends.
+    fn tell(&mut self, at: Instant, what: impl Fn(Side) -> Heard) {
+        let events = Side::BOTH.map(|side| MediumEvent {
+            at,
+            station: StationId(side.index()),
+            what: what(side),
+        });
+        self.told.extend(events);
     }
 
     /// The earliest moment at which `side` may begin, as far as known at `now`.
@@ -79,7 +101,7 @@ const NO_LINE: LinkError = LinkError::Value {
         reverse: false,
         name: "kind",
     },
-    remedy: "an HF channel is no line: here it can be \"serial\" or \"frames\"",
+    remedy: "a shared channel is no line: here it can be \"serial\" or \"frames\"",
 };
 
 impl Channel for Line {
@@ -126,5 +148,83 @@ impl Channel for Line {
 
     fn stats(&self, side: Side) -> &ChannelStats {
         &self.ways[side.index()].stats
+    }
+}
+
+/// Two stations, numbered as the sides are, and one path.
+impl Medium for Line {
+    fn stations(&self) -> usize {
+        2
+    }
+
+    fn room(&mut self, now: Instant, station: StationId) -> Result<Room, Option<Instant>> {
+        Channel::room(self, now, side(station))
+    }
+
+    fn transmit(
+        &mut self,
+        now: Instant,
+        station: StationId,
+        _meta: &TxMeta,
+        octets: &mut Vec<u8>,
+        deliver: &mut Deliver<'_>,
+    ) {
+        let from = side(station);
+        let sent = Channel::transmit(self, now, from, octets);
+        let to = StationId(from.other().index());
+        if let Some(fill) = sent.fill {
+            octets.insert(0, fill);
+        }
+        if let Some(at) = sent.duplicate {
+            deliver(at, to, &mut octets.clone());
+        }
+        if let Some(at) = sent.arrival {
+            deliver(at, to, octets);
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        match self.told.front() {
+            Some(event) => Some(event.at),
+            None => self.change,
+        }
+    }
+
+    fn poll(&mut self, now: Instant) -> Option<MediumEvent> {
+        if self.told.is_empty()
+            && let Some(at) = self.change.filter(|at| *at <= now)
+        {
+            self.change = self.next_change(at);
+            self.tell(at, |_| Heard::Changed);
+        }
+        self.told.pop_front()
+    }
+
+    fn state(&self, now: Instant, station: StationId) -> Option<PortState> {
+        Channel::state(self, now, side(station)).filter(|_| self.plugged)
+    }
+
+    fn plug(&mut self, now: Instant, _path: PathId, there: bool) {
+        if self.plugged != there {
+            self.plugged = there;
+            self.tell(now, |side| {
+                Heard::Neighbour(StationId(side.other().index()), there)
+            });
+        }
+    }
+
+    fn heal(&mut self) {
+        self.ways.iter_mut().for_each(Way::heal);
+    }
+
+    fn stats(&self, _path: PathId, from: Side) -> &ChannelStats {
+        Channel::stats(self, from)
+    }
+}
+
+const fn side(station: StationId) -> Side {
+    match station.0 {
+        0 => Side::A,
+        _ => Side::B,
     }
 }

@@ -5,7 +5,7 @@ use strait_core::framing::Framing;
 use strait_core::rate::{Burst, LineRate};
 use strait_core::time::{Duration, Instant, nanos};
 
-use crate::config::{LinkConfig, LinkKind};
+use crate::config::LinkConfig;
 use crate::hit::Hit;
 use crate::impair::{BitErrors, Chance, Loss, Source};
 use crate::schedule::Schedule;
@@ -56,7 +56,7 @@ impl Way {
                 Side::B => "ba",
             },
         };
-        let serial = config.kind == LinkKind::Serial;
+        let serial = config.kind.is_serial();
         let schedule = Schedule::new(config, &keys);
         let length = |time: Option<strait_core::units::Time>| time.map_or(Duration::ZERO, |t| t.0);
         let jitter_ns = nanos(length(keys.jitter));

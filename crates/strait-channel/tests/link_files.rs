@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
 use strait_channel::hf::Air;
-use strait_channel::{Channel, Line, LinkConfig, LinkError, LinkKind, Side};
+use strait_channel::{Channel, Line, LinkConfig, LinkError, Side};
 use strait_core::time::Instant;
 
 fn read(text: &str) -> Result<LinkConfig, String> {
@@ -20,7 +20,7 @@ fn complaint(text: &str) -> String {
 
 /// Whether the medium has room at once: a line, or a path between two stations.
 fn has_room(config: &LinkConfig) -> Result<bool, LinkError> {
-    if config.kind != LinkKind::Hf {
+    if !config.kind.is_shared() {
         let mut line = Line::new(config, "line", 1)?;
         return Ok(line.room(Instant::ZERO, Side::A).is_ok());
     }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use strait_channel::{ChannelStats, LinkConfig, LinkKind, Side};
+use strait_channel::{ChannelStats, LinkConfig, Side};
 use strait_core::delay::DelayParts;
 use strait_core::stats::Stats;
 use strait_core::time::nanos;
@@ -52,7 +52,7 @@ impl Way {
         let (ns_min, ns_max) = (nanos(least), nanos(most));
         let outages = keys.outage.is_some_and(|outages| !outages.is_empty());
         let serial = config.carries_octets();
-        let lossy = config.kind == LinkKind::Hf
+        let lossy = config.kind.is_lossy()
             || some(keys.loss)
             || keys.burst_loss.is_some()
             || some(keys.bit_errors);

@@ -10,10 +10,8 @@ use strait_core::{Instant, NeighbourId, PortId};
 pub(crate) enum What {
     /// A scheduled fault; the number is its place in the scenario.
     Fault(u32),
-    /// A medium changes by its schedule; the number is the link's.
-    Change(u32),
-    /// Something happens on the air.
-    Air,
+    /// Something happens on a medium, which has this number.
+    Medium(u32),
     /// A frame, or a chunk of octets, has arrived; the number is its place among those in flight.
     Arrival {
         port: PortId,
@@ -36,8 +34,8 @@ impl What {
     const fn class(self) -> u64 {
         match self {
             Self::Fault(_) => 0,
-            Self::Change(_) => 1,
-            Self::Air | Self::Arrival { .. } | Self::Stream { .. } => 2,
+            Self::Medium(_) => 1,
+            Self::Arrival { .. } | Self::Stream { .. } => 2,
             Self::Stored { .. } => 3,
             Self::Room { .. } => 4,
             Self::Wake => 5,

@@ -2,14 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strait_channel::hf::StationId;
-use strait_channel::{Channel, LinkConfig, LinkError, Side};
+use strait_channel::{LinkConfig, LinkError, PathId};
 use strait_core::chance::Stream;
 use strait_core::drive::{Media, settle};
 use strait_core::hash::RunHash;
-use strait_core::node::{
-    Boot, DownCause, FrameMeta, NodeFactory, PortEvent, PortState, RouteChange, WallTime,
-};
+use strait_core::node::{Boot, FrameMeta, NodeFactory, RouteChange, WallTime};
 use strait_core::stats::Stats;
 use strait_core::{Effect, Fate, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta};
 use strait_wire::segment::SegmentCheck;
@@ -27,13 +24,13 @@ use crate::store::Store;
 mod captures;
 mod envelope;
 mod faults;
-mod radio;
+mod media;
 mod repeats;
 mod streams;
 mod view;
 
 pub(crate) use envelope::{Envelope, EnvelopeKind};
-use radio::{Medium, Radio};
+use media::{Attached, Flight, Shared};
 use streams::Streams;
 
 /// A node of the world, by its number in the order of construction.
@@ -84,10 +81,12 @@ impl Body {
     }
 }
 
-/// A port and the links that it is attached to: none, one, or one for each neighbour.
+/// A port and the media that it is attached to: none, one, or one for each neighbour.
 #[derive(Clone, Debug, Default)]
 struct Port {
-    links: Vec<(usize, Side)>,
+    attached: Vec<Attached>,
+    /// The links that end here, by their numbers.
+    links: Vec<usize>,
     /// The moment for which a [`What::Room`] is planned.
     room_at: Option<Instant>,
     /// The check of its urgent frames, if it is an octet stream with such.
@@ -96,8 +95,6 @@ struct Port {
     hops: bool,
     /// By neighbour, the packets that its frames go in.
     envelopes: BTreeMap<NeighbourId, Envelope>,
-    /// Its radio.
-    station: Option<StationId>,
 }
 
 /// Where a link ends.
@@ -127,19 +124,13 @@ struct Slot {
     rerouted: BTreeSet<Instant>,
 }
 
+/// Two ports, and the path between them.
 struct Link {
     name: String,
-    medium: Medium,
-    /// An octet stream.
-    serial: bool,
+    medium: usize,
+    path: PathId,
     ends: [Attach; 2],
     config: LinkConfig,
-}
-
-/// A frame on its way.
-#[derive(Debug, Default)]
-struct Frame {
-    bytes: Vec<u8>,
 }
 
 /// Something that goes wrong on purpose.
@@ -176,10 +167,9 @@ struct Fabric {
     now: Instant,
     events: EventQueue,
     links: Vec<Link>,
-    radio: Radio,
+    media: Vec<Shared>,
     streams: Streams,
-    frames: Vec<Frame>,
-    free: Vec<u32>,
+    flight: Flight,
     hash: RunHash,
     paths: Option<PathBook>,
     captures: Option<Captures>,
@@ -202,57 +192,6 @@ struct Driver<'a> {
     answers: Vec<Effect>,
 }
 
-impl Fabric {
-    /// The number that the node at `side` has for the other end of a link.
-    fn neighbour(&self, link: usize, side: Side) -> NeighbourId {
-        self.links[link].ends[side.index()].neighbour
-    }
-
-    /// Puts a frame on a link; takes its buffer if `last` says that nobody else needs it.
-    fn send(&mut self, now: Instant, link: usize, side: Side, frame: &mut Vec<u8>, last: bool) {
-        let mut copy;
-        let frame = if last {
-            frame
-        } else {
-            copy = frame.clone();
-            &mut copy
-        };
-        let Medium::Line(line) = &mut self.links[link].medium else {
-            return;
-        };
-        let sent = line.transmit(now, side, frame);
-        if let Some(fill) = sent.fill {
-            frame.insert(0, fill);
-        }
-        let to = self.links[link].ends[side.other().index()];
-        if let Some(at) = sent.duplicate {
-            self.deliver(at, to, &mut frame.clone());
-        }
-        if let Some(at) = sent.arrival {
-            self.deliver(at, to, frame);
-        }
-    }
-
-    fn keep(&mut self, bytes: &mut Vec<u8>) -> u32 {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.frames.push(Frame::default());
-            self.frames.len() as u32 - 1
-        });
-        std::mem::swap(&mut self.frames[index as usize].bytes, bytes);
-        index
-    }
-
-    fn deliver(&mut self, at: Instant, to: Attach, bytes: &mut Vec<u8>) {
-        let frame = self.keep(bytes);
-        let what = What::Arrival {
-            port: to.port,
-            from: to.neighbour,
-            frame,
-        };
-        self.events.push(at, to.node.0, what);
-    }
-}
-
 impl Driver<'_> {
     /// Plans to ask a port for room, unless that is planned for before.
     fn plan_room(&mut self, id: PortId, at: Instant) {
@@ -267,23 +206,14 @@ impl Driver<'_> {
 }
 
 impl Media for Driver<'_> {
-    /// A port shared by several links has one transmitter: it has room when all of them have.
+    /// A port with several media has one transmitter: it has room when all of them have.
     fn room(&mut self, now: Instant, id: PortId) -> Option<Room> {
-        let port = &mut self.ports[id.index()];
-        if let Some(station) = port.station {
-            let room = self.fabric.radio.air.room(now, station);
-            if let Err(Some(at)) = room {
-                self.plan_room(id, at);
-            }
-            return room.ok();
-        }
+        let port = &self.ports[id.index()];
         let mut least: Option<Room> = None;
         let mut busy_until = None;
-        for (link, side) in &port.links {
-            let Medium::Line(line) = &mut self.fabric.links[*link].medium else {
-                continue;
-            };
-            match line.room(now, *side) {
+        for at in &port.attached {
+            let medium = &mut self.fabric.media[at.medium].medium;
+            match medium.room(now, at.station) {
                 Ok(room) if least.is_none_or(|least| room.octets < least.octets) => {
                     least = Some(room);
                 }
@@ -317,20 +247,18 @@ impl Media for Driver<'_> {
         if let Some(captures) = fabric.captures.as_mut().filter(|_| !raw) {
             captures.sent(now, self.node, port, meta, frame);
         }
-        if let Some(station) = self.ports[port.index()].station {
-            return fabric.on_air(now, station, meta, frame);
-        }
         let Port {
-            links, envelopes, ..
+            attached,
+            envelopes,
+            ..
         } = &self.ports[port.index()];
-        let lone = links.len() == 1;
-        for (link, side) in links {
-            let to = fabric.neighbour(*link, *side);
-            if meta.to != NeighbourId::ALL && to != meta.to {
+        let lone = attached.len() == 1;
+        for at in attached {
+            let Some(to) = at.reaches(meta.to) else {
                 continue;
-            }
+            };
             let Some(envelope) = envelopes.get(&to) else {
-                fabric.send(now, *link, *side, frame, lone);
+                fabric.send(now, at, &meta, frame, lone);
                 continue;
             };
             let mut packet = envelope.wrap(meta.class, frame);
@@ -340,7 +268,7 @@ impl Media for Driver<'_> {
             if let Some(paths) = &mut fabric.paths {
                 paths.wrapped((self.node, port, to), now, &packet);
             }
-            fabric.send(now, *link, *side, &mut packet, true);
+            fabric.send(now, at, &meta, &mut packet, true);
         }
     }
 
@@ -388,10 +316,9 @@ impl World {
                 now: Instant::ZERO,
                 events: EventQueue::default(),
                 links: Vec::new(),
-                radio: Radio::default(),
+                media: Vec::new(),
                 streams: Streams::default(),
-                frames: Vec::new(),
-                free: Vec::new(),
+                flight: Flight::default(),
                 hash: RunHash::default(),
                 paths: None,
                 captures: None,
@@ -547,22 +474,39 @@ impl World {
         config: &LinkConfig,
         ends: [Attach; 2],
     ) -> Result<LinkIndex, LinkError> {
-        let medium = self.medium(name, config, ends)?;
-        let link = self.fabric.links.len();
-        for (end, side) in ends.iter().zip(Side::BOTH) {
+        self.join_on(None, name, config, ends)
+    }
+
+    /// The same on a medium that is shared under a name of its own.
+    ///
+    /// # Errors
+    /// What is wrong with `config`.
+    pub fn join_on(
+        &mut self,
+        shared: Option<&str>,
+        name: &str,
+        config: &LinkConfig,
+        ends: [Attach; 2],
+    ) -> Result<LinkIndex, LinkError> {
+        for end in ends {
             self.reserve_ports(end.node, end.port.0 + 1);
-            self.slots[end.node.0].ports[end.port.index()]
-                .links
-                .push((link, side));
+        }
+        let (medium, path) = if config.kind.is_shared() {
+            self.join_shared(shared, name, config, ends)?
+        } else {
+            self.join_line(name, config, ends)?
+        };
+        let link = self.fabric.links.len();
+        for end in ends {
+            self.port_mut(end).links.push(link);
         }
         if let Some(paths) = &mut self.fabric.paths {
             paths.join(ends, config);
         }
-        let serial = config.carries_octets();
         self.fabric.links.push(Link {
             name: name.to_owned(),
             medium,
-            serial,
+            path,
             ends,
             config: config.clone(),
         });
@@ -583,12 +527,8 @@ impl World {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
-        for link in 0..self.fabric.links.len() {
-            if let Medium::Line(line) = &self.fabric.links[link].medium
-                && let Some(at) = line.next_change(Instant::ZERO)
-            {
-                self.fabric.events.push(at, 0, What::Change(link as u32));
-            }
+        for medium in 0..self.fabric.media.len() {
+            self.fabric.plan_medium(medium);
         }
         for node in 0..self.slots.len() {
             self.bring_up(node);
@@ -598,36 +538,9 @@ impl World {
     fn bring_up(&mut self, node: usize) {
         self.give(node, Input::Wall(self.calendar()));
         for port in 0..self.slots[node].ports.len() {
-            let event = match self.port_state(node, port) {
-                Some(state) => PortEvent::Up(state),
-                None => PortEvent::Down(DownCause::Device),
-            };
-            let station = self.slots[node].ports[port].station;
-            let port = PortId(port as u8);
-            self.give(node, Input::Port { port, event });
-            if station.is_some_and(|station| self.fabric.radio.air.carrier(station)) {
-                let event = PortEvent::Carrier(true);
-                self.give(node, Input::Port { port, event });
-            }
+            self.bring_port_up(node, PortId(port as u8));
         }
         self.settle(node);
-    }
-
-    fn port_state(&self, node: usize, port: usize) -> Option<PortState> {
-        let port = &self.slots[node].ports[port];
-        let (link, side) = port.links.first()?;
-        match (&self.fabric.links[*link].medium, port.station) {
-            (Medium::Line(line), _) => {
-                let state = line.state(self.fabric.now, *side)?;
-                let around = port.envelope_octets() as u32;
-                let frame_octets_max = state.frame_octets_max.saturating_sub(around);
-                Some(PortState {
-                    frame_octets_max,
-                    ..state
-                })
-            }
-            (Medium::Path(_), station) => Some(self.fabric.radio.air.state(station?)),
-        }
     }
 
     /// Runs until nothing is planned up to and including `until`.
@@ -644,8 +557,7 @@ impl World {
         let node = event.node();
         match event.what {
             What::Fault(index) => self.strike(&self.faults[index as usize].clone()),
-            What::Change(link) => self.change(link as usize),
-            What::Air => self.hear(event.at),
+            What::Medium(medium) => self.attend(medium as usize),
             What::Stream { number } => self.come(number),
             What::Arrival { port, from, frame } => self.arrive(node, port, from, frame),
             What::Stored { batch } => {
@@ -666,7 +578,7 @@ impl World {
     }
 
     fn arrive(&mut self, node: usize, port: PortId, from: NeighbourId, frame: u32) {
-        let bytes = std::mem::take(&mut self.fabric.frames[frame as usize].bytes);
+        let bytes = self.fabric.flight.open(frame);
         let dead = matches!(self.slots[node].body, Body::Dead { .. });
         let envelope = self.slots[node].ports[port.index()].envelopes.get(&from);
         if let (Some(_), Some(paths)) = (envelope, &mut self.fabric.paths) {
@@ -687,10 +599,7 @@ impl World {
             };
             self.give(node, input);
         }
-        let kept = &mut self.fabric.frames[frame as usize].bytes;
-        *kept = bytes;
-        kept.clear();
-        self.fabric.free.push(frame);
+        self.fabric.flight.end(frame, bytes);
         self.settle(node);
     }
 
@@ -813,32 +722,6 @@ impl World {
             let at = wake.at.max(self.fabric.now);
             slot.wake_at = Some(at);
             self.fabric.events.push(at, node, What::Wake);
-        }
-    }
-
-    fn change(&mut self, link: usize) {
-        let now = self.fabric.now;
-        if let Medium::Line(line) = &self.fabric.links[link].medium
-            && let Some(at) = line.next_change(now)
-        {
-            self.fabric.events.push(at, 0, What::Change(link as u32));
-        }
-        for Attach {
-            node: NodeIndex(node),
-            port,
-            ..
-        } in self.fabric.links[link].ends
-        {
-            if let Some(state) = self.port_state(node, port.index()) {
-                self.give(
-                    node,
-                    Input::Port {
-                        port,
-                        event: PortEvent::Changed(state),
-                    },
-                );
-            }
-            self.settle(node);
         }
     }
 }

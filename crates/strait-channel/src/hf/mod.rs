@@ -22,7 +22,7 @@ mod tests;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use strait_core::node::{PortState, Room, Turn};
+use strait_core::node::{FrameMeta, PortState, Room, Turn, TxMeta};
 use strait_core::time::{Duration, Instant};
 use strait_core::waveform::Mode;
 
@@ -34,40 +34,9 @@ use self::station::{Cut, Station};
 use crate::config::{LinkConfig, LinkKind};
 use crate::stats::ChannelStats;
 use crate::validate::{Key, LinkError};
-use crate::{LossCause, Side};
+use crate::{Deliver, Heard, LossCause, Medium, MediumEvent, PathId, Side, StationId};
 
 pub use self::station::StationStats;
-
-/// A station, by its number in the order of construction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StationId(pub usize);
-
-/// A path between two stations, by its number in the order of construction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PathId(pub usize);
-
-/// Something that a station is to be told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AirEvent {
-    /// When.
-    pub at: Instant,
-    /// Which station.
-    pub station: StationId,
-    /// What.
-    pub what: Heard,
-}
-
-/// What a station is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// The octets of one block, bit errors in them, and its signal-to-noise ratio in hundredths of
-    /// a decibel, where the path has one.
-    Octets(Vec<u8>, Option<i16>),
-    /// Another station's power is there, or gone.
-    Carrier(bool),
-    /// Its own transmission is over.
-    Drained,
-}
 
 /// Something that is to happen.
 #[derive(Clone, Debug)]
@@ -231,7 +200,7 @@ impl Air {
 
     /// The next thing that a station is to be told, of what happens by `now`. To be asked until
     /// there is none; the station's node answers each before the next is taken.
-    pub fn poll(&mut self, now: Instant) -> Option<AirEvent> {
+    pub fn poll(&mut self, now: Instant) -> Option<MediumEvent> {
         while let Some(entry) = self
             .agenda
             .first_entry()
@@ -240,7 +209,7 @@ impl Air {
             let ((at, _), step) = entry.remove_entry();
             if let Some((station, what)) = self.happen(at, step) {
                 let station = StationId(station);
-                return Some(AirEvent { at, station, what });
+                return Some(MediumEvent { at, station, what });
             }
         }
         None
@@ -270,11 +239,6 @@ impl Air {
     /// What a station counts.
     pub fn station_stats(&self, station: StationId) -> &StationStats {
         &self.stations[station.0].stats
-    }
-
-    /// The stations at the ends of a path.
-    pub fn ends(&self, path: PathId) -> [StationId; 2] {
-        self.paths[path.0].ends.map(StationId)
     }
 
     /// Blocks on their way, and not decoded yet.
@@ -357,7 +321,13 @@ impl Air {
                     self.paths[path].count_loss(to.other(), cause, block.octets.len());
                     return None;
                 }
-                let heard = Heard::Octets(block.octets, block.carried.snr_centi_db);
+                let mode = self.stations[receiver].heard();
+                let meta = FrameMeta {
+                    damaged: false,
+                    snr_centi_db: block.carried.snr_centi_db,
+                    rate_bit_s: mode.map(|mode| mode.rate_bit_s),
+                };
+                let heard = Heard::Octets(block.octets, meta);
                 Some((receiver, heard))
             }
             Step::Over { station, keying } => {
@@ -420,6 +390,88 @@ impl Air {
         if let Some((after, change)) = self.stations[station].sense() {
             self.plan(at + after, Step::Detect { station, change });
         }
+    }
+}
+
+/// Who sends is in the octets, if anywhere. Stations don't notice that others come and go.
+impl Medium for Air {
+    fn stations(&self) -> usize {
+        self.stations.len()
+    }
+
+    fn add_station(
+        &mut self,
+        config: &LinkConfig,
+        side: Side,
+        name: &str,
+        seed: u64,
+    ) -> Result<StationId, LinkError> {
+        Self::add_station(self, config, side, name, seed)
+    }
+
+    fn add_path(
+        &mut self,
+        ends: [StationId; 2],
+        config: &LinkConfig,
+        name: &str,
+        seed: u64,
+    ) -> Result<PathId, LinkError> {
+        Self::add_path(self, ends, config, name, seed)
+    }
+
+    fn room(&mut self, now: Instant, station: StationId) -> Result<Room, Option<Instant>> {
+        Self::room(self, now, station)
+    }
+
+    fn transmit(
+        &mut self,
+        now: Instant,
+        station: StationId,
+        meta: &TxMeta,
+        octets: &mut Vec<u8>,
+        _deliver: &mut Deliver<'_>,
+    ) {
+        Self::transmit(self, now, station, meta.turn, octets);
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        Self::next_event(self)
+    }
+
+    fn poll(&mut self, now: Instant) -> Option<MediumEvent> {
+        Self::poll(self, now)
+    }
+
+    fn state(&self, _now: Instant, station: StationId) -> Option<PortState> {
+        Some(Self::state(self, station))
+    }
+
+    fn carrier(&self, station: StationId) -> bool {
+        Self::carrier(self, station)
+    }
+
+    fn silence(&mut self, now: Instant, station: StationId) {
+        self.cut(now, station);
+    }
+
+    fn plug(&mut self, _now: Instant, path: PathId, there: bool) {
+        self.paths[path.0].plug(there);
+    }
+
+    fn heal(&mut self) {
+        Self::heal(self);
+    }
+
+    fn under_way(&self) -> usize {
+        Self::under_way(self)
+    }
+
+    fn stats(&self, path: PathId, from: Side) -> &ChannelStats {
+        Self::stats(self, path, from)
+    }
+
+    fn station_stats(&self, station: StationId) -> Option<&StationStats> {
+        Some(Self::station_stats(self, station))
     }
 }
 

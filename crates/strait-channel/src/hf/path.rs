@@ -21,6 +21,8 @@ pub(super) struct Path {
     /// If it has a signal-to-noise ratio. Both directions fade alike.
     fading: Option<Fading>,
     waveforms: HfConfig,
+    /// It is there at all.
+    plugged: bool,
 }
 
 /// One direction of it.
@@ -67,6 +69,7 @@ impl Path {
             ways,
             fading: noisy.then(|| Fading::new(&hf, name, seed)),
             waveforms: hf,
+            plugged: true,
         }
     }
 
@@ -77,6 +80,11 @@ impl Path {
     /// How long power takes from one end to the other.
     pub(super) const fn delay(&self, from: Side) -> Duration {
         self.way(from).delay
+    }
+
+    /// From now on it carries something, or nothing.
+    pub(super) const fn plug(&mut self, there: bool) {
+        self.plugged = there;
     }
 
     /// Ends everything that is left to chance.
@@ -91,7 +99,7 @@ impl Path {
     /// moments.
     pub(super) fn loses(&mut self, from: Side, span: (Instant, Instant)) -> Option<LossCause> {
         let way = &self.ways[from.index()];
-        if way.schedule.out(span.0, span.1) {
+        if !self.plugged || way.schedule.out(span.0, span.1) {
             return Some(LossCause::Outage);
         }
         let (Some((mean_db, decoder)), Some(fading)) = (&way.noise, &mut self.fading) else {
@@ -114,7 +122,7 @@ impl Path {
         way.stats.frames += 1;
         way.stats.octets += octets.len() as u64;
         let mut carried = Carried::default();
-        if way.schedule.out(span.0, span.1) {
+        if !self.plugged || way.schedule.out(span.0, span.1) {
             carried.lost = Some(LossCause::Outage);
             return carried;
         }

@@ -62,6 +62,14 @@ const fn turn(key_up: bool, blocks: u32, last: bool) -> Option<Turn> {
     })
 }
 
+/// What a receiver knows of octets beside their noise.
+fn by(bit_s: u32) -> FrameMeta {
+    FrameMeta {
+        rate_bit_s: Some(bit_s),
+        ..FrameMeta::default()
+    }
+}
+
 fn send(air: &mut Air, at: Instant, station: usize, blocks: u32, octets: &[u8]) {
     air.transmit(at, StationId(station), turn(true, blocks, true), octets);
 }
@@ -92,8 +100,8 @@ fn a_turn_takes_its_times_and_whole_blocks() {
             (ms(505), 1, Heard::Carrier(true)),
             // Blocks end at 920 and 1400 ms; propagation, and a block's time to decode.
             (ms(1400), 0, Heard::Drained),
-            (ms(1405), 1, Heard::Octets(vec![7; 576], None)),
-            (ms(1885), 1, Heard::Octets(second, None)),
+            (ms(1405), 1, Heard::Octets(vec![7; 576], by(9600))),
+            (ms(1885), 1, Heard::Octets(second, by(9600))),
             // The modem knows of the end when the last octets are out.
             (ms(1885), 1, Heard::Carrier(false)),
         ]
@@ -305,7 +313,11 @@ fn another_mode_has_its_own_blocks_and_needs_its_own_time() {
     // Blocks of 24 octets and 640 ms.
     assert_eq!(
         octets[0],
-        &(ms(440 + 640 + 5 + 640), 1, Heard::Octets(vec![5; 24], None))
+        &(
+            ms(440 + 640 + 5 + 640),
+            1,
+            Heard::Octets(vec![5; 24], by(300))
+        )
     );
     assert_eq!(octets[1].0, ms(440 + 1280 + 5 + 640));
     // A mode that can't be is as good as none.

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use strait_channel::hf::{Air, AirEvent, Heard, KeyedBy, PathId, StationId};
-use strait_channel::{LinkConfig, Side};
+use strait_channel::hf::{Air, KeyedBy};
+use strait_channel::{Heard, LinkConfig, MediumEvent, PathId, Side, StationId};
 use strait_core::node::Turn;
 use strait_core::time::{Duration, Instant};
 use strait_core::units::Time;
@@ -312,7 +312,7 @@ impl AirEmulator {
         self.air.transmit(now, StationId(end), Some(turn), &octets);
     }
 
-    fn tell(&mut self, event: &AirEvent) -> Result<(), Error> {
+    fn tell(&mut self, event: &MediumEvent) -> Result<(), Error> {
         let StationId(index) = event.station;
         let mode = self.air.mode_heard(event.station);
         let now = self.clock.now();
@@ -328,6 +328,7 @@ impl AirEmulator {
                     self.feed(event.at, index);
                     Ok(true)
                 }
+                Heard::Done { .. } | Heard::Changed | Heard::Neighbour(..) => Ok(true),
             },
             AirEnd::DataPort(port) => match &event.what {
                 Heard::Octets(octets, _) => Ok(port.tell_octets(now, octets)),
@@ -339,6 +340,7 @@ impl AirEmulator {
                     port.tell_drained(now);
                     Ok(true)
                 }
+                Heard::Done { .. } | Heard::Changed | Heard::Neighbour(..) => Ok(true),
             },
         };
         if !told.doing(|| self.lost(index))? {

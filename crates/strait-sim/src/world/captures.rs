@@ -16,7 +16,7 @@ impl World {
             .iter()
             .map(|slot| (slot.name.as_str(), slot.ports.len()));
         let kinds = |node: usize, port: usize| {
-            let Some((link, _)) = self.slots[node].ports[port].links.first() else {
+            let Some(link) = self.slots[node].ports[port].links.first() else {
                 return (String::from("unattached"), Carries::Packets);
             };
             let link = &self.fabric.links[*link];
@@ -33,7 +33,7 @@ impl World {
                 Carries::Packets
             } else if link.config.is_keyed_by_turns() {
                 Carries::DPdus
-            } else if link.serial {
+            } else if link.config.carries_octets() {
                 let urgent = self.slots[node].ports[port].urgent;
                 Carries::Octets { urgent }
             } else if self.slots[node].ports[port].hops {

@@ -2,9 +2,8 @@
 
 use strait_core::Input;
 use strait_core::chance::Stream;
-use strait_core::node::{DownCause, PortEvent};
 
-use super::{Attach, Body, Fault, LinkIndex, NodeIndex, World};
+use super::{Body, Fault, Link, LinkIndex, NodeIndex, World};
 use crate::kernel::Kernel;
 
 impl World {
@@ -24,18 +23,12 @@ impl World {
         }
     }
 
-    /// Tells both ends of a link that its medium is there, or gone.
+    /// The medium of a link is there, or gone, for all that its ends can know.
     fn plug(&mut self, link: usize, there: bool) {
-        for Attach { node, port, .. } in self.fabric.links[link].ends {
-            let NodeIndex(node) = node;
-            let state = self.port_state(node, port.index()).filter(|_| there);
-            let event = match state {
-                Some(state) => PortEvent::Up(state),
-                None => PortEvent::Down(DownCause::Carrier),
-            };
-            self.give(node, Input::Port { port, event });
-            self.settle(node);
-        }
+        let now = self.fabric.now;
+        let Link { medium, path, .. } = self.fabric.links[link];
+        self.fabric.media[medium].medium.plug(now, path, there);
+        self.attend(medium);
     }
 
     fn kill(&mut self, node: usize) {

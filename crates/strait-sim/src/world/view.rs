@@ -1,11 +1,11 @@
 //! What can be read off a world: the present and counters.
 
-use strait_channel::{Channel, ChannelStats, LinkConfig, Side};
+use strait_channel::{ChannelStats, LinkConfig, Side};
 use strait_core::Instant;
 use strait_core::stats::Stats;
 use strait_world::host::Host;
 
-use super::{Attach, Body, LinkIndex, Medium, NodeIndex, World};
+use super::{Attach, Body, LinkIndex, NodeIndex, World};
 use crate::check::FateEntry;
 use crate::path::PathBook;
 
@@ -64,10 +64,8 @@ impl World {
     /// Every link's name and what became of what its two sides sent.
     pub fn links(&self) -> impl Iterator<Item = (&str, [&ChannelStats; 2])> {
         self.fabric.links.iter().map(|link| {
-            let stats = |side| match &link.medium {
-                Medium::Line(line) => line.stats(side),
-                Medium::Path(path) => self.fabric.radio.air.stats(*path, side),
-            };
+            let medium = &self.fabric.media[link.medium].medium;
+            let stats = |side| medium.stats(link.path, side);
             (link.name.as_str(), Side::BOTH.map(stats))
         })
     }
@@ -80,12 +78,9 @@ impl World {
 
     /// From now on no medium damages, loses, doubles or delays anything by chance.
     pub fn heal(&mut self) {
-        for link in &mut self.fabric.links {
-            if let Medium::Line(line) = &mut link.medium {
-                line.heal();
-            }
+        for shared in &mut self.fabric.media {
+            shared.medium.heal();
         }
-        self.fabric.radio.air.heal();
     }
 
     /// Every fate since [`World::keep_fates`], in the order in which the nodes told them.
@@ -105,7 +100,9 @@ impl World {
 
     /// Frames, or chunks of octets, that have left a node and not arrived yet.
     pub fn in_flight(&self) -> usize {
-        self.fabric.frames.len() - self.fabric.free.len() + self.fabric.radio.air.under_way()
+        let media = self.fabric.media.iter();
+        let under_way = media.map(|shared| shared.medium.under_way());
+        self.fabric.flight.frames() + under_way.sum::<usize>()
     }
 
     /// Frames that came to a node while it was dead.
