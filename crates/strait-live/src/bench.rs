@@ -13,9 +13,10 @@ use strait_core::node::{
 };
 use strait_core::stats::Agreement;
 use strait_core::time::{Duration, Instant};
+use strait_status::JournalStatus;
 
 use crate::port_io::{PortIo, Sent};
-use crate::service::{JournalStatus, PortStatus};
+use crate::service::PortStatus;
 use crate::sockets::Sockets;
 use crate::storage::Storage;
 

@@ -13,11 +13,12 @@ use strait_core::time::{Duration, Instant};
 use strait_node::NodeConfig;
 use strait_node::config::JournalConfig;
 use strait_node::journal::{JournalSettings, JournalWriter, config_to_text};
+use strait_status::JournalStatus;
 
 use crate::error::{Doing, Error};
 use crate::node_loop::Recorder;
 use crate::own_file;
-use crate::service::{JournalStatus, Service, View};
+use crate::service::{Service, View};
 
 /// The longest that a record waits for its way to the file: so much is lost at most when the
 /// gateway is killed.

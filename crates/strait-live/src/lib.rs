@@ -15,7 +15,6 @@ pub mod emulate;
 pub mod error;
 pub mod flows;
 pub mod gateway;
-pub mod gateway_flows;
 mod gateway_ports;
 pub mod gateway_status;
 mod hf_modem;

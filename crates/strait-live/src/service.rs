@@ -2,7 +2,6 @@
 
 use std::os::fd::BorrowedFd;
 
-use serde::Serialize;
 use strait_core::flow::Flow;
 use strait_core::node::{Command, RouteChange};
 use strait_core::stats::{Histogram, Stats};
@@ -52,17 +51,6 @@ pub struct View<'a> {
     pub recorder: Option<&'a dyn Recorder>,
 }
 
-/// How a journal is.
-#[derive(Clone, Debug, Serialize)]
-pub struct JournalStatus {
-    /// Its file.
-    pub file: String,
-    /// What was written so far.
-    pub octets: u64,
-    /// Why nothing more is written; null while it goes on.
-    pub ended: Option<String>,
-}
-
 /// How soon the system woke the event loop when a moment had come.
 #[derive(Clone, Debug, Default)]
 pub struct Timers {
@@ -91,15 +79,4 @@ pub struct PortStatus {
     pub problem: Option<String>,
     /// What happened below the node.
     pub counts: IoCounts,
-}
-
-impl View<'_> {
-    /// The node's counters with those that only the event loop has.
-    pub fn merged(&self) -> Stats {
-        let mut stats = self.stats.clone();
-        for (port, status) in stats.ports.iter_mut().zip(self.ports) {
-            port.strangers += status.counts.strangers;
-        }
-        stats
-    }
 }

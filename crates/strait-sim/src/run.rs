@@ -7,6 +7,7 @@ use strait_core::Instant;
 use strait_core::hash::RunHash;
 use strait_core::stats::{ClassStats, Stats};
 use strait_core::time::Duration;
+use strait_status::{Port, Snapshot};
 use strait_world::report::Series;
 use strait_world::scenario::{Loaded, Scenario, local_metrics};
 use strait_world::topology::Role;
@@ -45,8 +46,8 @@ pub struct Run {
     pub delays: Vec<ClassStats>,
     /// Plots: queues and line use over time.
     pub series: Vec<Series>,
-    /// Counters of every node at the end.
-    pub stats: Vec<(String, Stats)>,
+    /// What every node says of itself at the end.
+    pub nodes: Vec<Snapshot>,
     /// Packets that a node took in and nobody had sent: a bug unless 0.
     pub unexplained: u64,
     /// Packets over links.
@@ -215,30 +216,21 @@ pub(crate) fn collect(
             (busiest as f64 / duration_ns).min(1.0),
         );
     }
+    let nodes: Vec<Snapshot> = built.world.snapshots().collect();
     for (node, port, stats) in built.world.radios() {
-        let of = built.world.stats().find(|(name, _)| *name == node);
-        let port = of.and_then(|(_, of)| Some(of.ports.get(port.index())?.name.as_str()));
+        let of = nodes.iter().find(|it| it.node == node);
+        let port = of.and_then(|of| Some(of.ports.get(port.index())?.name.as_str()));
         if let Some(port) = port {
             metrics.insert(format!("{node}.{port}.collisions"), stats.collisions as f64);
         }
     }
-    for (node, stats) in built.world.stats() {
-        for port in stats.ports.iter().filter(|port| port.plain_octets > 0) {
-            let share = port.compressed_octets as f64 / port.plain_octets as f64;
-            let name = format!("{node}.{}", port.name);
-            metrics.insert(format!("{name}.compressed_share"), share);
-            metrics.insert(format!("{name}.undecompressed"), port.undecompressed as f64);
-        }
-        for port in stats
-            .ports
-            .iter()
-            .filter(|port| port.payload.plain_octets > 0)
-        {
-            let payload = &port.payload;
-            let share = payload.compressed_octets as f64 / payload.plain_octets as f64;
-            metrics.insert(format!("{node}.{}.payload_share", port.name), share);
-        }
-        metrics.extend(local_metrics(&loaded.scenario, node, local_counts(stats)));
+    for node in &nodes {
+        metrics.extend(
+            node.ports
+                .iter()
+                .flat_map(|port| compression(&node.node, port)),
+        );
+        metrics.extend(local_metrics(&loaded.scenario, node));
     }
     Run {
         variant: variant.to_owned(),
@@ -248,11 +240,7 @@ pub(crate) fn collect(
         flows,
         metrics,
         series,
-        stats: built
-            .world
-            .stats()
-            .map(|(name, stats)| (name.to_owned(), stats.clone()))
-            .collect(),
+        nodes,
         unexplained: built.world.unexplained(),
         hops: built.world.hops(),
         events: built.world.events(),
@@ -261,19 +249,20 @@ pub(crate) fn collect(
     }
 }
 
-/// The words of [`local_metrics`] with their counts.
-fn local_counts(stats: &Stats) -> Vec<(String, u64)> {
-    let packets = |wanted: &str| {
-        let those = stats.local.iter().filter(|(what, ..)| *what == wanted);
-        (
-            wanted.to_owned(),
-            those.map(|(_, _, volume)| volume.packets).sum(),
-        )
-    };
-    let ports = stats.ports.iter();
-    let octets = ports.map(|port| (format!("{}.octets_out", port.name), port.octets_out));
-    let words = ["chatter", "answered", "repeated"];
-    octets.chain(words.map(packets)).collect()
+/// What compression gained at a port, where there is any.
+fn compression<'a>(node: &'a str, port: &'a Port) -> impl Iterator<Item = (String, f64)> + 'a {
+    let share = |plain: u64, compressed: u64| compressed as f64 / plain as f64;
+    let headers = (port.plain_octets > 0).then(|| {
+        let shared = share(port.plain_octets, port.compressed_octets);
+        [
+            ("compressed_share", shared),
+            ("undecompressed", port.undecompressed as f64),
+        ]
+    });
+    let (plain, compressed) = (port.payload_plain_octets, port.payload_compressed_octets);
+    let payloads = (plain > 0).then(|| ("payload_share", share(plain, compressed)));
+    let all = headers.into_iter().flatten().chain(payloads);
+    all.map(move |(word, value)| (format!("{node}.{}.{word}", port.name), value))
 }
 
 /// What both hosts saw of a traffic.

@@ -45,8 +45,8 @@ fn stations_without_links_send_all_without_arq() {
     let outcome = outcome.unwrap();
     assert_eq!(outcome.metric(Scenario::BASE, "ping.loss"), [0.0]);
     let run = outcome.of(Scenario::BASE).next().unwrap();
-    let stations = run.stats.iter().filter_map(|(_, stats)| stats.ports.get(1));
-    let stations: Vec<_> = stations.map(|port| &port.hf).collect();
+    let stations = run.nodes.iter().filter_map(|node| node.ports.get(1));
+    let stations: Vec<_> = stations.filter_map(|port| port.hf.as_ref()).collect();
     let [a, b] = stations[..] else {
         panic!("{stations:?}");
     };
@@ -62,9 +62,9 @@ fn clients_are_served_beside_ip_and_each_hears_of_its_data() {
     let outcome = outcome.unwrap();
     let run = outcome.of(Scenario::BASE).next().unwrap();
     let clients: Vec<_> = run
-        .stats
+        .nodes
         .iter()
-        .filter_map(|(_, stats)| Some(stats.ports.get(1)?.hf.clients))
+        .filter_map(|node| Some(&node.ports.get(1)?.hf.as_ref()?.clients))
         .filter(|clients| clients.bound > 0)
         .collect();
     let [a, b] = clients.as_slice() else {
@@ -90,9 +90,9 @@ fn data_that_arrives_after_its_time_to_die_is_dropped_unless_clocks_are_not_trus
     let outcome = outcome.unwrap();
     for (variant, late) in [(Scenario::BASE, 2), ("clocks-not-trusted", 0)] {
         let run = outcome.of(variant).next().unwrap();
-        let mut stations = run.stats.iter();
-        let (_, b) = stations.find(|(name, _)| name == "b").unwrap();
-        let clients = b.ports[1].hf.clients;
+        let mut stations = run.nodes.iter();
+        let b = stations.find(|node| node.node == "b").unwrap();
+        let clients = &b.ports[1].hf.as_ref().unwrap().clients;
         assert_eq!((clients.indications, clients.expired), (5 - late, late));
     }
 }
@@ -276,8 +276,9 @@ fn a_net_of_five_shares_the_air_by_addresses_and_all_hear_the_group() {
     }
     let run = outcome.of(Scenario::BASE).next().unwrap();
     let heard = ["a", "b", "d", "e"].map(|name| {
-        let stats = run.stats.iter().find(|(node, _)| node == name);
-        stats.unwrap().1.ports[1].hf.clients.indications
+        let node = run.nodes.iter().find(|node| node.node == name);
+        let station = node.unwrap().ports[1].hf.as_ref();
+        station.unwrap().clients.indications
     });
     // Nine in 300 s, each of which goes three times in one transmission, and is given once. The
     // last may not be out yet, or one may have met another on the air.
@@ -288,8 +289,8 @@ fn a_net_of_five_shares_the_air_by_addresses_and_all_hear_the_group() {
         ["a", "b", "c", "d", "e"].into_iter().flat_map(of).sum()
     };
     let garbled = |variant| -> u64 {
-        let stats = outcome.of(variant).flat_map(|run| &run.stats);
-        let ports = stats.filter_map(|(_, stats)| Some(stats.ports.get(1)?.hf.garbled));
+        let nodes = outcome.of(variant).flat_map(|run| &run.nodes);
+        let ports = nodes.filter_map(|node| Some(node.ports.get(1)?.hf.as_ref()?.garbled));
         ports.sum()
     };
     assert!(met(Scenario::BASE) >= 3.0 && garbled(Scenario::BASE) >= 3);
@@ -307,10 +308,10 @@ fn stations_of_a_net_find_their_rates_though_they_meet() {
     let rates = |variant: &str| {
         let run = outcome.of(variant).next().unwrap();
         ["a", "c"].map(|name| {
-            let (_, stats) = run.stats.iter().find(|(node, _)| node == name).unwrap();
-            let mut peers = stats.ports[1].hf.peers.iter();
-            let b = peers.find(|peer| peer.name == "b").unwrap();
-            b.rate.unwrap().bit_s
+            let node = run.nodes.iter().find(|node| node.node == name).unwrap();
+            let mut links = node.ports[1].hf.as_ref().unwrap().neighbours.iter();
+            let b = links.find(|link| link.name == "b").unwrap();
+            b.rate.as_ref().unwrap().bit_s
         })
     };
     // The far one's 12 dB carry 4800 bit/s, with some loss; of 9600 it understands nothing.

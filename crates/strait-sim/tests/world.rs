@@ -249,7 +249,7 @@ fn captures_hold_what_was_sent_and_other_tools_read_them() {
     assert_eq!(names, ["a.pcapng", "b.pcapng", "ha.pcapng", "hb.pcapng"]);
     for (name, octets) in &run.captures {
         let node = name.trim_end_matches(".pcapng");
-        let (_, stats) = run.stats.iter().find(|(it, _)| it == node).unwrap();
+        let stats = run.nodes.iter().find(|it| it.node == node).unwrap();
         let (mut types, mut times) = (Vec::new(), Vec::new());
         let mut packets = vec![0; stats.ports.len()];
         for block in Reader::new(octets) {

@@ -13,7 +13,7 @@ struct Room {
     below: &'static [&'static str],
 }
 
-const ROOMS: [Room; 11] = [
+const ROOMS: [Room; 12] = [
     Room {
         name: "strait-wire",
         pure: true,
@@ -56,6 +56,12 @@ const ROOMS: [Room; 11] = [
             "strait-s5066",
         ],
     },
+    // What a node says of itself, whichever node and whoever drives it.
+    Room {
+        name: "strait-status",
+        pure: true,
+        below: &["strait-wire", "strait-core"],
+    },
     Room {
         name: "strait-world",
         pure: false,
@@ -87,6 +93,7 @@ const BELOW_WORLD: &[&str] = &[
     "strait-s5066",
     "strait-channel",
     "strait-node",
+    "strait-status",
 ];
 
 const BELOW_BOTH: &[&str] = &[
@@ -97,6 +104,7 @@ const BELOW_BOTH: &[&str] = &[
     "strait-s5066",
     "strait-channel",
     "strait-node",
+    "strait-status",
     "strait-world",
 ];
 
@@ -108,6 +116,7 @@ const BELOW_STRAIT: &[&str] = &[
     "strait-s5066",
     "strait-channel",
     "strait-node",
+    "strait-status",
     "strait-world",
     "strait-sim",
     "strait-live",

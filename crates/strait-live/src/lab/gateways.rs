@@ -4,13 +4,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
-use strait_core::delay::DelayPart;
-use strait_core::stats::ClassStats;
 use strait_core::time::Duration;
 use strait_node::NodeConfig;
 use strait_node::config::HostKind;
-use strait_world::report::StationReport;
+use strait_status::{Class, Snapshot};
 
 use super::net::BRIDGE;
 use super::process::{Running, config_text};
@@ -117,7 +114,7 @@ impl GatewayProcess {
     }
 
     /// What it says of itself.
-    pub(super) fn status(&self) -> Option<Value> {
+    pub(super) fn status(&self) -> Option<Snapshot> {
         self.running.as_ref()?;
         let answer = status::request(&self.socket, Format::Json, ANSWER_PATIENCE).ok()?;
         serde_json::from_str(&answer).ok()
@@ -137,112 +134,44 @@ impl GatewayProcess {
     }
 }
 
-/// Where the time of each class's packets went, as a gateway's status says it; and by how much the
-/// parts of a class differ from the whole, at most, in seconds.
-pub(super) fn delays(status: &Value) -> (Vec<ClassStats>, f64) {
-    let classes = status["classes"].as_array().into_iter().flatten();
-    let mut gap_s: f64 = 0.0;
-    let read = |class: &Value| {
-        let mut stats = ClassStats {
-            name: class["name"].as_str().unwrap_or_default().to_owned(),
-            packets: class["packets"].as_u64().unwrap_or_default(),
-            ..ClassStats::default()
-        };
-        let mut sum_s = 0.0;
-        for part in DelayPart::ALL {
-            let part_s = class["delay_parts_s"][part.name()]
-                .as_f64()
-                .unwrap_or_default();
-            sum_s += part_s;
-            stats.parts.add(part, (part_s * 1e9).round() as u64);
-        }
-        gap_s = gap_s.max((sum_s - class["delay_s"].as_f64().unwrap_or_default()).abs());
-        stats
-    };
-    let classes = classes.map(read).collect();
-    (classes, gap_s)
+/// By how much the parts of a class's delay differ from the whole, at most, in seconds.
+pub(super) fn delay_gap_s(status: &Snapshot) -> f64 {
+    let gap = |class: &Class| seconds(class.delay_parts_s.total_ns()) - class.delay_s;
+    let gaps = status.classes.iter().map(gap);
+    gaps.map(f64::abs).fold(0.0, f64::max)
 }
 
-/// What a gateway kept off its links, as its status says it: what, and packets and octets of it.
-pub(super) fn kept_off(status: &Value) -> Vec<(String, [u64; 2])> {
-    let of = |what: &'static str| {
-        let kinds = status["local"][what].as_object().into_iter().flatten();
-        kinds.map(move |(kind, volume)| {
-            let count = |of: &str| volume[of].as_u64().unwrap_or_default();
-            (
-                format!("{what} {kind}"),
-                [count("packets"), count("octets")],
-            )
-        })
-    };
-    let whats = ["chatter", "answered", "repeated"].into_iter();
-    whats.flat_map(of).collect()
-}
-
-/// A gateway's stations on radios with their places, as its status says it.
-pub(super) fn stations(gateway: &str, status: &Value) -> Vec<(String, StationReport)> {
-    let ports = status["ports"].as_array().into_iter().flatten();
-    let station = |port: &Value| {
-        let place = format!("{gateway}.{}", port["name"].as_str()?);
-        let report = serde_json::from_value(port.get("hf")?.clone()).ok()?;
-        Some((place, report))
-    };
-    ports.filter_map(station).collect()
-}
-
-/// The words of [`strait_world::scenario::local_metrics`] with their counts.
-pub(super) fn local_counts(status: &Value) -> Vec<(String, u64)> {
-    let kept = kept_off(status);
-    let packets = |wanted: &str| {
-        let those = kept.iter().filter(|(what, _)| what.starts_with(wanted));
-        (
-            wanted.to_owned(),
-            those.map(|(_, [packets, _])| packets).sum(),
-        )
-    };
-    let ports = status["ports"].as_array().into_iter().flatten();
-    let octets = ports.filter_map(|port| {
-        let word = format!("{}.octets_out", port["name"].as_str()?);
-        Some((word, port["octets_out"].as_u64()?))
-    });
-    let words = ["chatter", "answered", "repeated"];
-    octets.chain(words.map(packets)).collect()
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strait_core::delay::DelayPart;
 
     #[test]
-    fn a_status_gives_what_was_kept_off() {
-        let status = serde_json::json!({
-            "local": {
-                "chatter": {"mdns": {"packets": 2, "octets": 90}},
-                "answered": {"echo": {"packets": 3, "octets": 252}},
-            },
-            "ports": [{"name": "line", "octets_out": 17}],
-        });
-        assert_eq!(kept_off(&status)[1], ("answered echo".into(), [3, 252]));
-        let counts = local_counts(&status);
-        let kept = [("chatter", 2), ("answered", 3), ("repeated", 0)];
-        let expected = [("line.octets_out", 17)].into_iter().chain(kept);
-        let expected = expected.map(|(word, count): (&str, u64)| (word.to_owned(), count));
-        let expected: Vec<_> = expected.collect();
-        assert_eq!(counts, expected);
-        assert_eq!(kept_off(&serde_json::json!({})).len(), 0);
-    }
-
-    #[test]
-    fn a_status_gives_delay_parts_and_their_gap() {
-        let status = serde_json::json!({"classes": [
-            {"name": "voice", "packets": 2, "delay_s": 0.5,
-             "delay_parts_s": {"class": 0.1, "line": 0.4}},
-            {"name": "bulk", "packets": 1, "delay_s": 0.25, "delay_parts_s": {"line": 0.2}},
-        ]});
-        let (classes, gap_s) = delays(&status);
-        assert_eq!(classes[0].parts.part_ns(DelayPart::Line), 400_000_000);
-        assert_eq!(classes[1].packets, 1);
-        assert!((gap_s - 0.05).abs() < 1e-12);
-        assert_eq!(delays(&serde_json::json!({})).0.len(), 0);
+    fn parts_that_are_not_the_whole_show() {
+        let class = |name: &str, delay_s, parts: &[(DelayPart, u64)]| {
+            let mut class = Class {
+                name: name.into(),
+                delay_s,
+                ..Class::default()
+            };
+            for (part, ms) in parts {
+                class.delay_parts_s.add(*part, ms * 1_000_000);
+            }
+            class
+        };
+        let voice = class(
+            "voice",
+            0.5,
+            &[(DelayPart::Class, 100), (DelayPart::Line, 400)],
+        );
+        let bulk = class("bulk", 0.25, &[(DelayPart::Line, 200)]);
+        let mut status = Snapshot::default();
+        assert!(delay_gap_s(&status).abs() < 1e-12);
+        status.classes = vec![voice, bulk];
+        assert!((delay_gap_s(&status) - 0.05).abs() < 1e-12);
     }
 }

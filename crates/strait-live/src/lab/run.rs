@@ -7,12 +7,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use strait_core::stats::ClassStats;
 use strait_core::time::Duration;
-use strait_world::report::{StationReport, delay_table};
+use strait_status::{Class, Snapshot};
+use strait_world::report::{counter_table, delay_table};
 use strait_world::scenario::local_metrics;
-use strait_world::table::{Cell, Column, Table};
+use strait_world::table::Table;
 use strait_world::traffic::{FlowReport, Kind};
 
-use super::gateways::{GatewayProcess, delays, kept_off, local_counts, stations};
+use super::gateways::{GatewayProcess, delay_gap_s};
 use super::programs::{Collected, Flow, Origin, Program};
 use super::stretches::{self, Seen};
 use super::{Lab, LabError, Stop, TICK, wait_for};
@@ -25,14 +26,10 @@ pub struct Outcome {
     pub flows: Vec<FlowReport>,
     /// Metrics by name, `TRAFFIC.METRIC` or `LINK.use`, as the simulator has them.
     pub metrics: BTreeMap<String, f64>,
-    /// By gateway, where the time of each class's packets went in its last incarnation.
-    pub delays: Vec<(String, Vec<ClassStats>)>,
+    /// What each gateway says of itself at the end of its last incarnation.
+    pub nodes: Vec<Snapshot>,
     /// Where the time of each call's packets went, on their way from host to host.
     pub stretches: Vec<Table>,
-    /// What each gateway kept off its links in its last incarnation: packets and octets.
-    pub kept_off: Vec<(String, [u64; 2])>,
-    /// Stations on radios, by gateway and port.
-    pub stations: Vec<(String, StationReport)>,
     /// By how much the parts of a class's delay and the whole differ, at most, in seconds.
     pub delay_gap_s: f64,
     /// By fault with a restart, the seconds from the restart until the last of the pings that ran
@@ -176,19 +173,10 @@ impl Lab {
         for gateway in &self.gateways {
             match gateway.status() {
                 Some(status) => {
-                    let (classes, gap_s) = delays(&status);
-                    outcome.delay_gap_s = outcome.delay_gap_s.max(gap_s);
-                    outcome.delays.push((gateway.name.clone(), classes));
+                    outcome.delay_gap_s = outcome.delay_gap_s.max(delay_gap_s(&status));
                     let scenario = &self.loaded.scenario;
-                    let counts = local_counts(&status);
-                    outcome
-                        .metrics
-                        .extend(local_metrics(scenario, &gateway.name, counts));
-                    outcome.stations.extend(stations(&gateway.name, &status));
-                    let kept = kept_off(&status).into_iter();
-                    let named =
-                        kept.map(|(what, counts)| (format!("{}: {what}", gateway.name), counts));
-                    outcome.kept_off.extend(named);
+                    outcome.metrics.extend(local_metrics(scenario, &status));
+                    outcome.nodes.push(status);
                 }
                 None => outcome.notes.push(format!("{}: no status", gateway.name)),
             }
@@ -269,6 +257,13 @@ impl Lab {
 }
 
 impl Outcome {
+    /// By gateway, where the time of each class's packets went.
+    pub fn delays(&self) -> Vec<(String, Vec<ClassStats>)> {
+        let nodes = self.nodes.iter();
+        let of = |node: &Snapshot| node.classes.iter().map(Class::delays).collect();
+        nodes.map(|node| (node.node.clone(), of(node))).collect()
+    }
+
     /// Where the time went, a table for each gateway.
     pub fn delay_tables(&self) -> Vec<Table> {
         let table = |(name, classes): &(String, Vec<ClassStats>)| {
@@ -276,19 +271,19 @@ impl Outcome {
             table.id = format!("delay-parts in {name}");
             table
         };
-        self.delays.iter().map(table).collect()
+        self.delays().iter().map(table).collect()
     }
 
     /// What the gateways kept off their links; `None` if nothing.
     pub fn kept_off_table(&self) -> Option<Table> {
-        let heads = ["kept off the links", "packets", "octets"];
-        let heads = heads.map(|head| Column::new(head, ""));
-        let mut table = Table::new("local", heads.to_vec());
-        for (what, counts) in &self.kept_off {
-            let mut row: Vec<Cell> = vec![what.as_str().into()];
-            row.extend(counts.map(|count| Cell::from(count as f64)));
-            table.push(row);
-        }
+        let nodes = self.nodes.iter();
+        let kept = nodes.flat_map(|node| {
+            let kept = node.local.iter();
+            kept.map(move |(what, kind, volume)| {
+                (vec![format!("{}: {what} {kind}", node.node).into()], volume)
+            })
+        });
+        let table = counter_table("local", &["kept off the links"], kept);
         (!table.rows.is_empty()).then_some(table)
     }
 }

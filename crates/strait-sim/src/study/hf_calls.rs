@@ -108,15 +108,16 @@ fn cells([calls, confirmed]: &[Loaded; 2]) -> Result<CallCells, BuildError> {
         cells.unexplained += run.unexplained;
         cells.hash = cells.hash.rotate_left(1) ^ run.hash;
         let station = |name: &str| {
-            let (_, stats) = run.stats.iter().find(|(node, _)| node == name)?;
-            stats.ports.get(1).map(|port| &port.hf)
+            let node = run.nodes.iter().find(|node| node.node == name)?;
+            node.ports.get(1)?.hf.as_ref()
         };
-        let clients = station("a").map(|hf| hf.clients);
+        let clients = station("a").map(|hf| &hf.clients);
         let clients = clients.filter(|clients| clients.confirmed > 0);
-        let each = |ns: u64| clients.map(|it| ns as f64 / 1e9 / it.confirmed as f64);
-        cells.confirm_s[place] = clients.and_then(|clients| each(clients.confirm_ns));
-        let air_ns = station("b").map(|hf| hf.peers.iter().map(|peer| peer.sent_ns).sum());
-        cells.answer_s[place] = air_ns.and_then(each);
+        cells.confirm_s[place] = clients.and_then(|clients| clients.confirm_s);
+        let air_s =
+            station("b").map(|hf| hf.neighbours.iter().map(|link| link.sent_s).sum::<f64>());
+        let both = air_s.zip(clients);
+        cells.answer_s[place] = both.map(|(air_s, clients)| air_s / clients.confirmed as f64);
     }
     Ok(cells)
 }

@@ -3,6 +3,7 @@
 use strait_channel::{ChannelStats, LinkConfig, Side};
 use strait_core::Instant;
 use strait_core::stats::Stats;
+use strait_status::Snapshot;
 use strait_world::host::Host;
 
 use super::{Attach, Body, LinkIndex, NodeIndex, World};
@@ -52,6 +53,19 @@ impl World {
         self.slots
             .iter()
             .filter_map(|slot| Some((slot.name.as_str(), slot.body.node()?.stats())))
+    }
+
+    /// What every node says of itself, as a live one does.
+    pub fn snapshots(&self) -> impl Iterator<Item = Snapshot> {
+        self.slots.iter().filter_map(|slot| {
+            let node = slot.body.node()?;
+            Some(Snapshot::new(
+                &slot.name,
+                self.now(),
+                node.stats(),
+                &node.flows(),
+            ))
+        })
     }
 
     /// A node's counters, its dead incarnations first, and the packets they held when killed.

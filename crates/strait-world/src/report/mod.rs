@@ -3,20 +3,24 @@
 //!
 //! Every text from outside is escaped; the page may load nothing and its own policy says so.
 
+mod counters;
 mod delay;
 mod downsample;
 mod page;
 pub mod scatter;
 mod stations;
+mod status;
 pub mod tree;
 
 use strait_core::stats::ClassStats;
 
 use crate::table::ResultSet;
 
+pub use counters::counter_table;
 pub use delay::{delay_table, part_title};
 pub use downsample::downsample;
-pub use stations::{ClientReport, LinkReport, RateReport, StationReport, station_tables};
+pub use stations::{station_tables, stations_of};
+pub use status::status_text;
 
 /// What a report shows.
 #[derive(Clone, Debug, Default)]

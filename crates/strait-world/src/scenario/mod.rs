@@ -33,6 +33,7 @@ use serde::{Deserialize, Serialize};
 use strait_channel::LinkConfig;
 use strait_core::prefix::Prefix;
 use strait_core::units::Time;
+use strait_status::Snapshot;
 
 use crate::sweep::AxisConfig;
 use crate::traffic::TrafficConfig;
@@ -270,18 +271,21 @@ pub fn unit_of(metric: &str) -> &'static str {
 /// `answered`, `repeated` or `PORT.octets_out`.
 pub fn local_metrics<'a>(
     scenario: &'a Scenario,
-    node: &'a str,
-    counts: impl IntoIterator<Item = (String, u64)> + 'a,
+    node: &'a Snapshot,
 ) -> impl Iterator<Item = (String, f64)> + 'a {
-    let named = counts
-        .into_iter()
-        .map(move |(word, count)| (format!("{node}.{word}"), word, count));
-    let wanted = move |(name, word, count): &(String, String, u64)| {
+    let kept = ["chatter", "answered", "repeated"].map(|word| {
+        let those = node.local.iter().filter(|(what, ..)| *what == word);
+        let packets: u64 = those.map(|(_, _, volume)| volume.packets).sum();
+        (word.to_owned(), packets)
+    });
+    let ports = node.ports.iter();
+    let octets = ports.map(|port| (format!("{}.octets_out", port.name), port.octets_out));
+    octets.chain(kept).filter_map(move |(word, count)| {
+        let name = format!("{}.{word}", node.node);
         let mut expected = scenario.expectations.iter();
-        (*count > 0 && !word.contains('.')) || expected.any(|entry| entry.metric == *name)
-    };
-    let value = |(name, _, count)| (name, count as f64);
-    named.filter(wanted).map(value)
+        let wanted = (count > 0 && !word.contains('.')) || expected.any(|it| it.metric == name);
+        wanted.then_some((name, count as f64))
+    })
 }
 
 /// Where a scenario runs.

@@ -7,7 +7,7 @@ use anyhow::Context;
 use strait_core::time::Duration;
 use strait_live::lab::{Lab, LabError, LabOptions, Left, Outcome, Stop};
 use strait_world::report::scatter::Figure;
-use strait_world::report::{Report, Series, station_tables};
+use strait_world::report::{Report, Series, stations_of};
 use strait_world::scenario::{Loaded, Scenario, World, unit_of};
 use strait_world::table::{Cell, Check, Column, ResultSet, Table};
 
@@ -187,10 +187,7 @@ fn result(
     }
     tables.extend(outcome.stretches.iter().cloned());
     tables.extend(outcome.kept_off_table());
-    let stations = outcome.stations.iter();
-    tables.extend(station_tables(
-        stations.map(|(place, report)| (place.as_str(), report)),
-    ));
+    tables.extend(stations_of(&outcome.nodes));
     tables.extend(outcome.delay_tables());
     let mut checks = expected(loaded, args, outcome);
     checks.extend(own_checks(loaded, outcome, left));
@@ -273,7 +270,7 @@ fn own_checks(loaded: &Loaded, outcome: &Outcome, left: &Left) -> Vec<Check> {
         checks.push(check);
     }
     if !loaded.nodes.is_empty() {
-        let gap_s = (!outcome.delays.is_empty()).then_some(outcome.delay_gap_s);
+        let gap_s = (!outcome.nodes.is_empty()).then_some(outcome.delay_gap_s);
         let max = Some(PARTS_GAP_MAX_S);
         checks.push(Check::range("lab-delay-parts-gap", gap_s, "s", None, max).failed());
     }
@@ -332,7 +329,7 @@ fn page(
         series,
         curves: Vec::new(),
         figures,
-        delays: outcome.delays.clone(),
+        delays: outcome.delays(),
         notes: outcome.notes.clone(),
         resolved: loaded.resolved_text(),
     }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context;
-use strait_core::local::Volume;
-use strait_core::stats::{COLOURS, ClassStats, Stats};
+use strait_core::stats::ClassStats;
 use strait_sim::{Options, Outcome};
+use strait_status::{Class, Snapshot};
 use strait_world::estimate::{mean, mean_interval};
 use strait_world::report::scatter::Figure;
-use strait_world::report::{Report, Series, StationReport, delay_table, station_tables};
+use strait_world::report::{Report, Series, delay_table, stations_of};
 use strait_world::scenario::{Loaded, Scenario, World, unit_of};
 use strait_world::table::{Cell, Check, Column, ResultSet, Table};
 
@@ -119,8 +119,8 @@ pub(crate) fn tcp(loaded: &Loaded, outcome: &Outcome) -> Option<Table> {
 
 /// What the classes of all nodes dropped, marked and found of what colour.
 fn judged(loaded: &Loaded, outcome: &Outcome) -> Table {
-    counters(loaded, outcome, ("classes", "packets"), |(_, stats)| {
-        let each = stats.classes.iter().flat_map(|class| {
+    counters(loaded, outcome, ("classes", "packets"), |node| {
+        let each = node.classes.iter().flat_map(|class| {
             judgements(class).map(|(what, count)| (format!("{}.{what}", class.name), count))
         });
         each.collect()
@@ -130,29 +130,22 @@ fn judged(loaded: &Loaded, outcome: &Outcome) -> Table {
 /// What each node kept off its links: chatter, and questions that it answered.
 fn kept_off(loaded: &Loaded, outcome: &Outcome) -> Table {
     let heads = ("local", "kept off the links");
-    counters(loaded, outcome, heads, |(node, stats)| {
-        let of = |(what, kind, volume): (&str, &str, Volume)| {
-            let name = format!("{node}: {what} {kind}");
+    counters(loaded, outcome, heads, |node| {
+        let kept = node.local.iter().flat_map(|(what, kind, volume)| {
+            let name = format!("{}: {what} {kind}", node.node);
             [
                 (format!("{name}, packets"), volume.packets),
                 (format!("{name}, octets"), volume.octets),
             ]
-        };
-        stats.local.iter().flat_map(of).collect()
+        });
+        kept.collect()
     })
 }
 
 /// Stations on radios at the end of a variant's first run.
 fn stations(outcome: &Outcome, variant: &str) -> Vec<Table> {
-    let stats = outcome.of(variant).take(1).flat_map(|run| &run.stats);
-    let ports = stats.flat_map(|(node, stats)| stats.ports.iter().map(move |port| (node, port)));
-    let named = ports.filter_map(|(node, port)| {
-        let report = StationReport::of(port)?;
-        Some((format!("{node}.{}", port.name), report))
-    });
-    let named: Vec<(String, StationReport)> = named.collect();
-    let stations = named.iter().map(|(place, report)| (place.as_str(), report));
-    let mut tables = station_tables(stations);
+    let first = outcome.of(variant).next();
+    let mut tables = stations_of(first.map_or(&[], |run| &run.nodes));
     for table in &mut tables {
         table.id = format!("{} {variant}", table.id);
     }
@@ -164,14 +157,14 @@ fn counters(
     loaded: &Loaded,
     outcome: &Outcome,
     (id, head): (&str, &str),
-    of: impl Fn(&(String, Stats)) -> Vec<(String, u64)>,
+    of: impl Fn(&Snapshot) -> Vec<(String, u64)>,
 ) -> Table {
     let variants: Vec<&str> = loaded.scenario.variant_names().collect();
     let mut sums: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (place, variant) in variants.iter().enumerate() {
         let runs = outcome.of(variant).count().max(1) as f64;
-        let stats = outcome.of(variant).flat_map(|run| &run.stats);
-        for (name, count) in stats.flat_map(&of) {
+        let nodes = outcome.of(variant).flat_map(|run| &run.nodes);
+        for (name, count) in nodes.flat_map(&of) {
             let row = sums
                 .entry(name)
                 .or_insert_with(|| vec![0.0; variants.len()]);
@@ -189,12 +182,12 @@ fn counters(
     table
 }
 
-fn judgements(class: &ClassStats) -> impl Iterator<Item = (String, u64)> {
+fn judgements(class: &Class) -> impl Iterator<Item = (String, u64)> {
     let dropped = class.dropped.iter();
-    let dropped = dropped.map(|(cause, count)| (format!("dropped {}", cause.name()), count));
+    let dropped = dropped.map(|(cause, count)| (format!("dropped {cause}"), *count));
     let marked = Some(("marked".to_owned(), class.marked));
-    let colours = COLOURS.iter().zip(class.colours);
-    let colours = colours.map(|(colour, count)| (format!("policed {colour}"), count));
+    let colours = class.policed.iter();
+    let colours = colours.map(|(colour, count)| (format!("policed {colour}"), *count));
     let all = dropped.chain(marked).chain(colours);
     all.filter(|(_, count)| *count > 0)
 }

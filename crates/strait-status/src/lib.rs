@@ -1,0 +1,96 @@
+//! A node's state as one snapshot that everybody reads: `strait status`, the metrics, the lab, the
+//! simulator's report.
+//!
+//! Each counter is described once, beside its field: name, unit, meaning, and how to read it.
+//! Whoever shows counters goes through [`Described::COUNTERS`], so a new one needs no second place.
+//! The snapshot is the same simulated and live, and is read back as it was written. That of another
+//! version can be read too: what is missing is zero, what is unknown is skipped.
+#![no_std]
+
+extern crate alloc;
+
+mod describe;
+mod flow;
+mod hf;
+mod node;
+mod port;
+mod prometheus;
+#[cfg(test)]
+mod tests;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+use strait_core::flow::Flow;
+use strait_core::stats::Stats;
+use strait_core::time::Instant;
+
+pub use describe::{Counter, Described, Kind, Measure, Number, Shape, Value};
+pub use flow::FlowRow;
+pub use hf::{Access, Clients, Link, Rate, Station};
+pub use node::{Class, JournalStatus, Late, Local, Packets, Volume};
+pub use port::{Hop, Port, PortFlows, PortSource, Urgent};
+pub use prometheus::metrics;
+
+/// How long line parts of delays are known: a node can't see when octets arrive.
+const LINE: &str = "predicted";
+
+/// The state of a node. Times in seconds, shares 0 … 1.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Snapshot {
+    /// Its name.
+    pub node: String,
+    /// Since its start.
+    pub uptime_s: f64,
+    /// How the line part of delays is known: `predicted`, from the rates of the lines.
+    pub line: String,
+    /// Packets by their end.
+    pub packets: Packets,
+    /// What it kept off its links.
+    pub local: Local,
+    /// Its ports, the host side first.
+    pub ports: Vec<Port>,
+    /// Its classes, in the order of the policy.
+    pub classes: Vec<Class>,
+    /// The flows that leave by ports with the profile `adapter`: calls first.
+    pub flows: Vec<FlowRow>,
+    /// How soon the system woke it when a moment had come; never late where time is virtual.
+    pub timers: Late,
+    /// Its journal; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<JournalStatus>,
+}
+
+impl Snapshot {
+    /// What the node `name`, whose clock has run since zero, says of itself `now`. What only a
+    /// driver knows, it adds: problems of ports, strangers, timers, journal.
+    pub fn new(name: &str, now: Instant, stats: &Stats, flows: &[Flow]) -> Self {
+        let uptime_s = now.as_secs_f64();
+        let ports = (0..).zip(&stats.ports).map(|(index, stats)| {
+            Port::new(&PortSource {
+                stats,
+                uptime_s,
+                is_host: index == 0,
+            })
+        });
+        let flows = flows.iter().map(|flow| FlowRow::new(flow, stats, now));
+        Self {
+            node: name.into(),
+            uptime_s,
+            line: LINE.into(),
+            packets: Packets::new(stats),
+            local: Local::new(&stats.local),
+            ports: ports.collect(),
+            classes: stats.classes.iter().map(Class::new).collect(),
+            flows: flows.collect(),
+            timers: Late::default(),
+            journal: None,
+        }
+    }
+}
+
+pub(crate) fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}

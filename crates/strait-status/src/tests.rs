@@ -1,0 +1,169 @@
+use alloc::collections::BTreeMap;
+use alloc::vec;
+
+use strait_core::delay::DelayPart;
+use strait_core::fate::DropCause;
+use strait_core::rate::LineRate;
+use strait_core::stats::{ClassStats, HfPeer, HfStats, PortStats, Stats};
+use strait_core::time::Instant;
+
+use crate::*;
+
+fn stats() -> Stats {
+    let mut stats = Stats {
+        admitted: 7,
+        ..Stats::default()
+    };
+    stats.dropped.count(DropCause::HopLimit);
+    stats
+        .local
+        .count_chatter(strait_wire::ip::Chatter::Mdns, 80);
+    let mut class = ClassStats {
+        name: "voice".into(),
+        packets: 3,
+        queued_octets: 99,
+        ..ClassStats::default()
+    };
+    class.parts.add(DelayPart::Line, 1_500_000_001);
+    class.dropped.count(DropCause::Aged);
+    stats.classes.push(class);
+    stats.ports.push(PortStats {
+        name: "line \"1\"".into(),
+        up: true,
+        tx_rate: Some(LineRate::new(9600, 10)),
+        strangers: 2,
+        busy_ns: 250_000_000,
+        hf: HfStats {
+            turns: 5,
+            peers: vec![HfPeer {
+                name: "b".into(),
+                lost: 0.25,
+                sent_ns: 2_500_000_000,
+                ..HfPeer::default()
+            }],
+            ..HfStats::default()
+        },
+        ..PortStats::default()
+    });
+    stats.ports[0].client.accesses.push(Default::default());
+    stats.ports[0].hop.repeated = 4;
+    stats
+}
+
+fn snapshot() -> Snapshot {
+    Snapshot::new("a", Instant::from_secs(60), &stats(), &[])
+}
+
+#[test]
+fn every_counter_has_its_line() {
+    let text = metrics(&snapshot());
+    for line in [
+        "strait_admitted_packets_total 7",
+        "strait_dropped_packets_total{cause=\"hop-limit\"} 1",
+        "strait_class_dropped_packets_total{class=\"voice\",cause=\"aged\"} 1",
+        "strait_kept_off_octets_total{what=\"chatter\",kind=\"mdns\"} 80",
+        "strait_stored_replies_total{event=\"stored\"} 0",
+        "strait_class_packets_total{class=\"voice\"} 3",
+        "strait_class_queued_octets{class=\"voice\"} 99",
+        "strait_class_policed_packets_total{class=\"voice\",colour=\"red\"} 0",
+        "strait_class_delay_seconds_total{class=\"voice\",part=\"line\"} 1.500000001",
+        "strait_port_strangers_total{port=\"line \\\"1\\\"\"} 2",
+        "strait_port_up{port=\"line \\\"1\\\"\"} 1",
+        "strait_port_busy_seconds_total{port=\"line \\\"1\\\"\"} 0.25",
+        "strait_port_hop_repeated_total{port=\"line \\\"1\\\"\"} 4",
+        "strait_port_urgent_frames_out_total{port=\"line \\\"1\\\"\"} 0",
+        "strait_hf_turns_total{port=\"line \\\"1\\\"\"} 5",
+        "strait_hf_air_sent_seconds_total{port=\"line \\\"1\\\"\",neighbour=\"b\"} 2.5",
+        "strait_hf_lost_per_million{port=\"line \\\"1\\\"\",neighbour=\"b\"} 250000",
+        "strait_hf_queued{port=\"line \\\"1\\\"\",priority=\"15\"} 0",
+        "strait_hf_access_bound{port=\"line \\\"1\\\"\",sap=\"0\"} 0",
+        "# EOF",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+/// OpenMetrics 1.0: a family stands once, in one piece, and its samples carry its name.
+#[test]
+fn families_are_whole() {
+    let text = metrics(&snapshot());
+    let mut kinds = BTreeMap::new();
+    let mut name = "";
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["#", "HELP", of, ..] => name = of,
+            ["#", "TYPE", of, kind] => {
+                assert_eq!(of, name);
+                assert_eq!(kinds.insert(of, kind), None, "{of} stands twice");
+            }
+            ["#", ..] => assert_eq!(words[..], ["#", "UNIT", name, "seconds"]),
+            _ => {
+                let suffix = if kinds[name] == "counter" {
+                    "_total"
+                } else {
+                    ""
+                };
+                let rest = line
+                    .strip_prefix(name)
+                    .and_then(|it| it.strip_prefix(suffix));
+                assert!(rest.is_some_and(|it| it.starts_with(['{', ' '])), "{line}");
+            }
+        }
+    }
+    assert!(kinds.len() > 100, "{}", kinds.len());
+}
+
+#[test]
+fn a_snapshot_is_read_back_as_it_was_written() {
+    let snapshot = snapshot();
+    let text = serde_json::to_string(&snapshot).unwrap();
+    assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), snapshot);
+}
+
+#[test]
+fn that_of_another_version_is_read_as_far_as_it_is_known() {
+    let text = r#"{"node": "a", "to_come": 1, "ports": [{"name": "line", "frames_in": 3}]}"#;
+    let read: Snapshot = serde_json::from_str(text).unwrap();
+    assert_eq!((read.node.as_str(), read.ports[0].frames_in), ("a", 3));
+    assert_eq!(read.ports[0].hop, None);
+}
+
+/// A counter that nobody describes is a field of JSON that is no part, no text and not listed.
+fn undescribed<T: Described + Default + Serialize>(expected: &[&str]) {
+    let all = serde_json::to_value(T::default()).unwrap();
+    let numbers = all.as_object().unwrap().iter();
+    let numbers = numbers.filter(|(_, value)| value.is_number() || value.is_boolean());
+    let known = |name: &str| T::COUNTERS.iter().any(|counter| counter.name == name);
+    let missing = numbers
+        .map(|(name, _)| name.as_str())
+        .filter(|name| !known(name));
+    let missing: Vec<&str> = missing.collect();
+    assert_eq!(missing, expected);
+}
+
+#[test]
+fn each_counter_is_described() {
+    undescribed::<Packets>(&[]);
+    undescribed::<Volume>(&[]);
+    undescribed::<Local>(&[]);
+    undescribed::<Class>(&["delay_s"]);
+    undescribed::<Port>(&["use"]);
+    undescribed::<PortFlows>(&[]);
+    undescribed::<Urgent>(&[]);
+    undescribed::<Hop>(&[]);
+    undescribed::<Station>(&[]);
+    undescribed::<Clients>(&[]);
+    undescribed::<Link>(&["long"]);
+    undescribed::<Rate>(&[]);
+    undescribed::<Access>(&["sap"]);
+}
+
+#[test]
+fn the_host_side_has_no_rate() {
+    let mut stats = stats();
+    stats.ports.push(stats.ports[0].clone());
+    let snapshot = Snapshot::new("a", Instant::from_secs(60), &stats, &[]);
+    let rates: Vec<_> = snapshot.ports.iter().map(|port| port.rate_bit_s).collect();
+    assert_eq!(rates, [None, Some(9600)]);
+}

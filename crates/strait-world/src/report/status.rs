@@ -1,0 +1,265 @@
+//! A node's state as tables for people.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use strait_core::stats::ClassStats;
+use strait_core::time::Duration;
+use strait_status::{Class, FlowRow, JournalStatus, Late, Local, Packets, Port, Snapshot};
+
+use super::counters::counter_table;
+use super::{delay_table, station_tables};
+use crate::table::{Cell, Column, Table};
+
+/// All that `status` says.
+pub fn status_text(status: &Snapshot) -> String {
+    let up = clock_time(Duration::from_secs_f64(status.uptime_s.clamp(0.0, 1e12)));
+    let mut text = format!("{}: up {up}\n\n", status.node);
+    text += &ports_table(&status.ports).to_text();
+    for port in &status.ports {
+        if let Some(problem) = &port.problem {
+            let _ = writeln!(text, "{}: {problem}", port.name);
+        }
+    }
+    if let Some(journal) = &status.journal
+        && let Some(why) = &journal.ended
+    {
+        let JournalStatus { file, octets, .. } = journal;
+        let _ = writeln!(text, "journal: {file} ENDED at {octets} octets: {why}");
+    }
+    let named = status.ports.iter().map(|port| (port.name.as_str(), port));
+    let urgent = named
+        .clone()
+        .filter_map(|(name, port)| Some((vec![name.into()], port.urgent.as_ref()?)));
+    append(
+        &mut text,
+        "",
+        &counter_table("urgent", &["urgent frames"], urgent),
+    );
+    let stations = named
+        .clone()
+        .filter_map(|(name, port)| Some((name, port.hf.as_ref()?)));
+    for table in station_tables(stations) {
+        append(&mut text, "", &table);
+    }
+    append(&mut text, "", &classes_table(&status.classes));
+    let classes: Vec<ClassStats> = status.classes.iter().map(Class::delays).collect();
+    let title = "where the time went (on the line: predicted by its rate)\n";
+    append(&mut text, title, &delay_table(&classes));
+    let calls = named.filter(|(_, port)| port.flows.known > 0);
+    let calls = calls.map(|(name, port)| (vec![name.into()], &port.flows));
+    let title = "calls: the time from one packet to the next\n";
+    append(&mut text, title, &counter_table("gaps", &["port"], calls));
+    append(&mut text, "", &flows_table(&status.flows));
+    let more = status.flows.len().saturating_sub(FLOWS_SHOWN);
+    if more > 0 {
+        let _ = writeln!(text, "and {more} more: see --json");
+    }
+    append(&mut text, "", &local_table(&status.local));
+    text + "\n" + &late(&status.timers) + &ends(&status.packets)
+}
+
+/// A table with a line between it and what is before; nothing for one without rows.
+fn append(text: &mut String, title: &str, table: &Table) {
+    if !table.rows.is_empty() {
+        let _ = write!(text, "\n{title}{}", table.to_text());
+    }
+}
+
+/// `1 h 02 min 03 s`
+fn clock_time(span: Duration) -> String {
+    let (h, min, s) = (
+        span.as_secs() / 3600,
+        span.as_secs() / 60 % 60,
+        span.as_secs() % 60,
+    );
+    match (h, min) {
+        (0, 0) => format!("{s} s"),
+        (0, _) => format!("{min} min {s:02} s"),
+        _ => format!("{h} h {min:02} min {s:02} s"),
+    }
+}
+
+/// One line; nothing before the first wake-up.
+fn late(timers: &Late) -> String {
+    let Some((p50_s, p99_s)) = timers.late_p50_s.zip(timers.late_p99_s) else {
+        return String::new();
+    };
+    let [p50, p99, max] = [p50_s, p99_s, timers.late_max_s].map(|late_s| late_s * 1e3);
+    let first = ["", "; it goes before ordinary programs"][usize::from(timers.goes_first)];
+    format!("woken late by {p50:.2} ms (p50), {p99:.2} ms (p99), {max:.2} ms at most{first}\n")
+}
+
+fn columns(of: &[(&str, &str)]) -> Vec<Column> {
+    let column = |(name, unit): &(&str, &str)| Column::new(*name, *unit);
+    of.iter().map(column).collect()
+}
+
+fn number(count: u64) -> Cell {
+    (count as f64).into()
+}
+
+fn ports_table(ports: &[Port]) -> Table {
+    let heads = columns(&[
+        ("port", ""),
+        ("state", ""),
+        ("rate", "bit/s"),
+        ("use, share", ""),
+        ("frames in", ""),
+        ("octets in", ""),
+        ("frames out", ""),
+        ("octets out", ""),
+        ("damaged", ""),
+        ("incomplete", ""),
+        ("headers saved", "octets"),
+        ("payloads saved", "octets"),
+        ("payloads raw", "packets"),
+        ("undecompressed", ""),
+        ("agreed", ""),
+        ("downs", ""),
+    ]);
+    let mut table = Table::new("ports", heads);
+    for port in ports {
+        table.push(vec![
+            port.name.clone().into(),
+            if port.up { "up" } else { "DOWN" }.into(),
+            port.rate_bit_s.map(|rate| rate as f64).into(),
+            port.rate_bit_s.map(|_| port.busy_share).into(),
+            number(port.frames_in),
+            number(port.octets_in),
+            number(port.frames_out),
+            number(port.octets_out),
+            number(port.damaged + port.invalid),
+            number(port.incomplete),
+            number(port.plain_octets.saturating_sub(port.compressed_octets)),
+            number(
+                port.payload_plain_octets
+                    .saturating_sub(port.payload_compressed_octets),
+            ),
+            number(port.payload_raw),
+            number(port.undecompressed),
+            port.agreement.clone().into(),
+            number(port.downs),
+        ]);
+    }
+    table
+}
+
+fn classes_table(classes: &[Class]) -> Table {
+    let rows = classes
+        .iter()
+        .map(|class| (vec![class.name.as_str().into()], class));
+    let mut table = counter_table("classes", &["class"], rows);
+    table
+        .columns
+        .extend(columns(&[("dropped", ""), ("why", "")]));
+    for (row, class) in table.rows.iter_mut().zip(classes) {
+        row.push(number(class.dropped.values().sum()));
+        row.push(listed(&class.dropped).into());
+    }
+    table
+}
+
+fn local_table(local: &Local) -> Table {
+    let rows = local
+        .iter()
+        .map(|(what, kind, volume)| (vec![format!("{what} {kind}").into()], volume));
+    counter_table("local", &["kept off the links"], rows)
+}
+
+/// Flows in the text: as many as a screen has lines.
+const FLOWS_SHOWN: usize = 20;
+
+fn flows_table(flows: &[FlowRow]) -> Table {
+    let heads = columns(&[
+        ("flow from", ""),
+        ("to", ""),
+        ("protocol", ""),
+        ("ports", ""),
+        ("nature", ""),
+        ("call", ""),
+        ("class", ""),
+        ("ipsec", ""),
+        ("packets", ""),
+        ("octets", ""),
+        ("period", "s"),
+        ("needs", "bit/s"),
+        ("idle", "s"),
+    ]);
+    let mut table = Table::new("flows", heads);
+    for flow in flows.iter().take(FLOWS_SHOWN) {
+        table.push(vec![
+            flow.source.to_string().into(),
+            flow.destination.to_string().into(),
+            number(flow.protocol.into()),
+            mark(flow).into(),
+            flow.nature.as_str().into(),
+            flow.standing.as_deref().unwrap_or("-").into(),
+            flow.class.clone().into(),
+            if flow.ipsec { "yes" } else { "no" }.into(),
+            number(flow.packets),
+            number(flow.octets.into()),
+            flow.period_s.into(),
+            flow.rate_bit_s.map(|rate| rate as f64).into(),
+            flow.idle_s.into(),
+        ]);
+    }
+    table
+}
+
+/// What tells a flow from others between the same addresses.
+fn mark(flow: &FlowRow) -> String {
+    match (flow.ports, flow.spi, flow.flow_label) {
+        (Some((from, to)), ..) => format!("{from} > {to}"),
+        (_, Some(spi), _) => format!("spi {spi:#x}"),
+        (.., Some(label)) if label > 0 => format!("label {label:#x}"),
+        _ => "-".into(),
+    }
+}
+
+fn listed(counts: &BTreeMap<String, u64>) -> String {
+    let items = counts.iter().map(|(name, count)| format!("{name} {count}"));
+    items.collect::<Vec<_>>().join(", ")
+}
+
+/// One line that accounts for every packet.
+fn ends(packets: &Packets) -> String {
+    let mut counts = vec![
+        ("delivered", packets.delivered),
+        ("forwarded", packets.forwarded),
+        ("answered", packets.answered),
+        ("absorbed", packets.absorbed),
+        ("fragmented", packets.fragmented),
+        ("held", packets.held),
+    ];
+    counts.retain(|(_, count)| *count > 0);
+    let mut items: Vec<String> = counts
+        .into_iter()
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    if !packets.dropped.is_empty() {
+        items.push(format!("dropped: {}", listed(&packets.dropped)));
+    }
+    let (admitted, own) = (packets.admitted, packets.originated);
+    let mut line = format!("packets: {admitted} taken in, {own} own");
+    if !items.is_empty() {
+        let _ = write!(line, "; {}", items.join(", "));
+    }
+    if packets.malformed > 0 {
+        let _ = write!(line, "; {} malformed", packets.malformed);
+    }
+    line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_at_a_glance() {
+        let text = |s| clock_time(Duration::from_secs(s));
+        assert_eq!(text(59), "59 s");
+        assert_eq!(text(60), "1 min 00 s");
+        assert_eq!(text(3723), "1 h 02 min 03 s");
+    }
+}
