@@ -435,9 +435,8 @@ impl Hop {
     /// Takes an acknowledgement in.
     fn take_ack(&mut self, now: Instant, ack: &Ack) {
         let forged = self.sender.forged;
-        if let Some(took) = self.sender.acknowledge(now, ack, &mut self.done) {
-            self.trip.measure(took);
-        }
+        let trip = &mut self.trip;
+        self.sender.acknowledge(now, ack, trip, &mut self.done);
         if self.doubts.note(self.sender.forged > forged) {
             self.life.renew(now, &mut self.session);
         }

@@ -67,6 +67,8 @@ struct Entry {
     judged: u16,
     /// When that has left.
     sent: Instant,
+    /// The same of the one before it, of which an acknowledgement may come late.
+    earlier: Option<(u16, Instant)>,
     transmissions: u16,
     /// Copies that may follow the last transmission.
     copies: u8,
@@ -203,6 +205,7 @@ impl Sender {
             serial_first: 0,
             judged: 0,
             sent: Instant::NEVER,
+            earlier: None,
             transmissions: 0,
             copies: 0,
             lost: true,
@@ -251,6 +254,7 @@ impl Sender {
         let packet = entry.packet.as_mut()?;
         let repeats = entry.lost && entry.transmissions > 0;
         let copies_one = !entry.lost;
+        entry.earlier = (entry.transmissions > 0).then_some((entry.serial, entry.sent));
         if entry.lost {
             if repeats {
                 packet.enter(entry.sent, DelayPart::Repeat);
@@ -395,18 +399,20 @@ impl Sender {
         self.base
     }
 
-    /// Takes an acknowledgement in. Gives a measurement of the round trip, if it makes one.
+    /// Takes an acknowledgement in, and what it tells of the round trip.
     pub(crate) fn acknowledge(
         &mut self,
         now: Instant,
         ack: &Ack,
+        trip: &mut RoundTrip,
         done: &mut Vec<Done>,
-    ) -> Option<Duration> {
+    ) {
         let end = self.number(self.entries.len());
         if before(end, ack.next) || before(self.serial, ack.newest) {
             self.forged += 1;
-            return None;
+            return;
         }
+        let held = self.held_back(trip);
         if before(self.newest, ack.newest) {
             self.newest = ack.newest;
             // What was acknowledged is missing there: somebody else said so.
@@ -415,7 +421,6 @@ impl Sender {
                 self.known.clear();
             }
         }
-        let mut took = None;
         let mut progress = false;
         for place in 0..self.entries.len() {
             let seq = self.number(place);
@@ -433,8 +438,10 @@ impl Sender {
             };
             progress = true;
             self.known.note(seq, packet.bytes());
-            if ack.prompt && entry.serial == ack.newest {
-                took = Some(now.since(entry.sent));
+            match entry.left(ack.newest).map(|sent| now.since(sent)) {
+                Some(took) if ack.prompt => trip.measure(took),
+                Some(took) => trip.measure_held(took, held),
+                None => {}
             }
             let needless = entry.transmissions > 1 && before(ack.newest, entry.serial_first);
             if needless || entry.lost {
@@ -455,7 +462,6 @@ impl Sender {
             self.probes = 0;
         }
         self.shorten();
-        took
     }
 
     /// Takes for lost what left before the newest transmission that came.
@@ -518,11 +524,15 @@ impl Sender {
         pause.min(Self::PAUSE_MAX)
     }
 
+    /// How long the other end holds an acknowledgement back where nothing else comes.
+    fn held_back(&self, trip: &RoundTrip) -> Duration {
+        let longest = self.held_back_max;
+        self.loss.silence(longest, trip.mean(), self.spacing)
+    }
+
     /// After how long without anything sent a probe is due.
     fn silence(&self, trip: &RoundTrip) -> Duration {
-        let held = self.held_back_max;
-        let silence = self.loss.silence(held, trip.mean(), self.spacing);
-        self.pause(trip, silence)
+        self.pause(trip, self.held_back(trip))
     }
 
     /// The longest that an acknowledgement may take, whatever else comes.
@@ -658,6 +668,13 @@ impl Sender {
 }
 
 impl Entry {
+    /// When one of its last two transmissions had left.
+    fn left(&self, serial: u16) -> Option<Instant> {
+        let earlier = self.earlier.filter(|(it, _)| *it == serial);
+        let last = (self.serial == serial).then_some(self.sent);
+        last.or_else(|| earlier.map(|(_, sent)| sent))
+    }
+
     /// When there is no more use in it: what is to be sent again, at its end; what is on its way,
     /// when its acknowledgement is overdue.
     fn end(&self, pause: Duration) -> Option<Instant> {

@@ -354,6 +354,44 @@ fn what_a_late_probe_will_tell_of_isnt_probed_for_at_once() {
     assert_eq!(end.hop.again(ClassId(0)), None);
 }
 
+/// As on a line of 536 bit/s, where an answer that takes the acknowledgement along is 0.7 s long:
+/// a repetition would be in the way of the next answer, each time.
+#[test]
+fn what_a_long_packet_tells_of_is_repeated_once_and_then_waited_for() {
+    let mut pair = Pair::known();
+    // What goes alone is short.
+    (0..30).for_each(|_| pair.ends[0].hop.trip.measure(2 * WAY));
+    let asks = |pair: &mut Pair, number| {
+        pair.ends[0].queue([number], None);
+        pair.run(150, |_, _, _| vec![0]);
+        pair.ends[1].queue([number], None);
+        // What follows the answer comes behind it.
+        let mut free_at = 0;
+        pair.run(5000, |from, now, frame| {
+            if from == 1 && frame.len() > 30 {
+                free_at = now + 700;
+            }
+            vec![if from == 1 { free_at.max(now) - now } else { 0 }]
+        });
+    };
+    (0..20).for_each(|number| asks(&mut pair, number));
+    assert_eq!((pair.ends[0].came.len(), pair.ends[0].done.len()), (20, 20));
+    let counts = pair.ends[0].hop.counts();
+    assert_eq!((counts.repeated, counts.needless), (1, 1));
+    // It waits for as long as that takes: until the packet is there, 50 ms, 100 ms for the answer,
+    // and 750 ms for that to come.
+    let now = ms(pair.now_ms);
+    let end = &mut pair.ends[0];
+    end.queue([20], None);
+    end.pull(now).unwrap();
+    let due = end.hop.wake().unwrap().at;
+    assert!(due > now + 900 * MS, "{:?}", due.since(now));
+    end.hop.advance(due - Duration::from_nanos(1));
+    assert_eq!(end.hop.again(ClassId(0)), None);
+    end.hop.advance(due);
+    assert!(end.hop.again(ClassId(0)).is_some());
+}
+
 #[test]
 fn what_waits_too_long_for_room_holds_no_probe_back() {
     let mut pair = Pair::known();

@@ -38,6 +38,16 @@ impl RoundTrip {
         });
     }
 
+    /// Takes in an acknowledgement that was held back, for `held` as far as this end knows. What it
+    /// took beside is a round trip at least if it is longer than others: the other end's line was
+    /// busy, or what took the acknowledgement along was long.
+    pub(crate) fn measure_held(&mut self, took: Duration, held: Duration) {
+        let rest = took.saturating_sub(held);
+        if rest > self.mean().unwrap_or(Self::UNKNOWN) {
+            self.measure(rest);
+        }
+    }
+
     /// The smoothed round trip, if one was measured.
     pub(crate) fn mean(&self) -> Option<Duration> {
         self.smoothed
@@ -182,6 +192,20 @@ mod tests {
         // 50 ms less a quarter, and a quarter of 80 ms.
         let variation = Duration::from_micros(57_500);
         assert_eq!(trip.overdue(40 * MS), 110 * MS + 4 * variation + 50 * MS);
+    }
+
+    #[test]
+    fn what_was_held_back_measures_only_what_is_longer() {
+        let mut trip = RoundTrip::default();
+        trip.measure_held(1000 * MS, 350 * MS);
+        assert_eq!(trip.mean(), None);
+        trip.measure(200 * MS);
+        trip.measure_held(550 * MS, 350 * MS);
+        assert_eq!(trip.overdue(Duration::ZERO), (200 + 400 + 10) * MS);
+        // An eighth of 400 ms; 100 ms less a quarter, and a quarter of 400 ms.
+        trip.measure_held(950 * MS, 350 * MS);
+        assert_eq!(trip.mean(), Some(250 * MS));
+        assert_eq!(trip.overdue(Duration::ZERO), (250 + 4 * 175 + 10) * MS);
     }
 
     #[test]
