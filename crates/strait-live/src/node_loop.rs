@@ -556,11 +556,16 @@ impl<N: Node + ?Sized> Runner<N> {
 
     fn feed_stream(&mut self, now: Instant, id: StreamId, happened: &Happened) {
         let event = match happened {
-            Happened::Opened { listener, src, dst } => StreamEvent::Opened {
+            Happened::Opened {
+                listener,
+                src,
+                dst,
+                dscp,
+            } => StreamEvent::Opened {
                 listener: *listener,
                 src: *src,
                 dst: *dst,
-                dscp: 0,
+                dscp: *dscp,
             },
             Happened::Data(octets) => StreamEvent::Data(octets),
             Happened::Writable(octets) => StreamEvent::Writable(*octets),

@@ -12,6 +12,7 @@ use socket2::Socket;
 use strait_core::node::{Held, SocketId};
 use strait_core::time::{Duration, Instant};
 
+use super::options;
 use super::watch::Place;
 
 /// Octets read at a time.
@@ -50,8 +51,11 @@ pub(super) struct Connection {
     pub(super) listener: Option<SocketId>,
     /// It was asked for by the node and isn't there yet.
     pub(super) opening: bool,
-    /// What may wait from the node.
+    /// The code point that it was asked for with.
+    pub(super) dscp: u8,
+    /// What may wait from the node, and how much of it goes at a time.
     outbound: u32,
+    portion: usize,
     /// What the node may send at once: `unsent` and this are never more than `outbound`, but after
     /// it was made less.
     credit: u32,
@@ -80,7 +84,9 @@ impl Connection {
             place,
             listener: None,
             opening: false,
+            dscp: 0,
             outbound: held.outbound,
+            portion: options::portion(held) as usize,
             credit: 0,
             unsent: VecDeque::new(),
             takes: 0,
@@ -113,9 +119,12 @@ impl Connection {
         room * u32::from(open)
     }
 
-    /// From now on so much may wait from the node.
-    pub(super) const fn hold(&mut self, held: Held) {
+    /// From now on so much may wait.
+    pub(super) fn hold(&mut self, held: Held) {
         self.outbound = held.outbound;
+        self.portion = options::portion(held) as usize;
+        // What it can't do now it does as it did before.
+        let _ = options::hold(&self.socket, held);
     }
 
     /// Takes octets of the node.
@@ -232,6 +241,7 @@ impl Connection {
     /// Hands over what waits; how much more the node may send then.
     pub(super) fn write(&mut self, now: Instant) -> io::Result<u32> {
         let (first, _) = self.unsent.as_slices();
+        let first = &first[..first.len().min(self.portion)];
         if !first.is_empty() {
             let octets = until_done((&self.socket).write(first))?.unwrap_or(0);
             self.unsent.drain(..octets);

@@ -10,6 +10,7 @@ use strait_core::node::{Listen, SocketId};
 
 use super::Which;
 use super::connection::address;
+use super::options;
 use super::tried::At;
 use super::watch::{Place, Watch};
 
@@ -24,6 +25,13 @@ pub(super) struct Listener {
     pub(super) streams: u32,
 }
 
+/// Who came, to which address, and how its first packet was marked.
+pub(super) struct Client {
+    pub(super) src: SocketAddr,
+    pub(super) dst: SocketAddr,
+    pub(super) dscp: u8,
+}
+
 impl Listener {
     pub(super) fn open(
         wanted: &Listen,
@@ -34,6 +42,13 @@ impl Listener {
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
         socket.set_reuse_address(true)?;
+        // Clients' sockets begin with all that this one has, and its answers to them have it too.
+        options::hold(&socket, wanted.held)?;
+        options::mark(&socket, wanted.address, wanted.dscp)?;
+        options::save_first(&socket)?;
+        if wanted.transparent {
+            options::be_transparent(&socket, wanted.address)?;
+        }
         socket.bind(&wanted.address.into())?;
         socket.listen(BACKLOG)?;
         Ok(Self {
@@ -43,14 +58,18 @@ impl Listener {
         })
     }
 
-    /// A client, from where, and the address that it wanted.
-    pub(super) fn accept(&self) -> io::Result<(Socket, SocketAddr, SocketAddr)> {
+    /// A client's socket, and what is known of the client.
+    pub(super) fn accept(&self) -> io::Result<(Socket, Client)> {
         let (socket, src) = self.socket.accept()?;
         socket.set_nonblocking(true)?;
         // What local programs exchange is short and waits for nothing.
         socket.set_tcp_nodelay(true)?;
-        let dst = address(&socket.local_addr()?);
-        Ok((socket, address(&src), dst))
+        let client = Client {
+            src: address(&src),
+            dst: address(&socket.local_addr()?),
+            dscp: options::saved_dscp(&socket),
+        };
+        Ok((socket, client))
     }
 
     /// Waits for clients, or doesn't.

@@ -8,6 +8,7 @@
 
 mod connection;
 mod listener;
+mod options;
 mod tried;
 mod watch;
 
@@ -19,7 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use nix::libc;
 use nix::sys::epoll::EpollFlags;
 use socket2::{Domain, Protocol, Socket, Type};
-use strait_core::node::{Held, Listen, Side, SocketEvent, SocketId, SocketOp, StreamId, StreamOp};
+use strait_core::node::{Listen, Side, SocketEvent, SocketId, SocketOp, StreamId, StreamOp};
 use strait_core::time::{Duration, Instant};
 
 use connection::{Connection, Intake};
@@ -38,6 +39,7 @@ pub(crate) enum Happened {
         listener: Option<SocketId>,
         src: SocketAddr,
         dst: SocketAddr,
+        dscp: u8,
     },
     /// It sent octets.
     Data(Vec<u8>),
@@ -216,7 +218,7 @@ impl Sockets {
     fn accept(&mut self, now: Instant, id: SocketId) -> Option<(StreamId, Happened)> {
         let tried = self.listeners.get_mut(&id)?;
         let listener = tried.socket.as_mut().ok()?;
-        let (socket, src, dst) = match listener.accept() {
+        let (socket, client) = match listener.accept() {
             Ok(accepted) => accepted,
             Err(error) => {
                 if error.kind() != io::ErrorKind::WouldBlock {
@@ -239,23 +241,33 @@ impl Sockets {
         self.connections.insert(stream, connection);
         self.heed(id);
         self.attend(stream);
-        let listener = Some(id);
-        Some((stream, Happened::Opened { listener, src, dst }))
+        let opened = Happened::Opened {
+            listener: Some(id),
+            src: client.src,
+            dst: client.dst,
+            dscp: client.dscp,
+        };
+        Some((stream, opened))
     }
 
     /// Begins to connect as the node asks.
-    fn connect(
-        &mut self,
-        id: StreamId,
-        src: Option<SocketAddr>,
-        dst: SocketAddr,
-        held: Held,
-    ) -> io::Result<()> {
+    fn connect(&mut self, id: StreamId, op: &StreamOp) -> io::Result<()> {
+        let StreamOp::Connect {
+            src,
+            dst,
+            dscp,
+            held,
+        } = *op
+        else {
+            return Ok(());
+        };
         let socket = Socket::new(Domain::for_address(dst), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
+        options::hold(&socket, held)?;
+        options::mark(&socket, dst, dscp)?;
         if let Some(src) = src {
-            socket.bind(&src.into())?;
+            options::come_from(&socket, src)?;
         }
         match socket.connect(&dst.into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
@@ -263,7 +275,7 @@ impl Sockets {
         }
         let place = self.watch.place(Which::Connection(id));
         let mut connection = Connection::new(socket, place, held);
-        connection.opening = true;
+        (connection.opening, connection.dscp) = (true, dscp);
         self.connections.insert(id, connection);
         self.attend(id);
         Ok(())
@@ -276,9 +288,15 @@ impl Sockets {
         let failed = flags.intersects(EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP);
         let reads = failed || flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP);
         let outcome = if connection.opening {
-            let listener = None;
             let opened = connection.finish_opening(now);
-            opened.map(|(src, dst)| vec![Happened::Opened { listener, src, dst }])
+            opened.map(|(src, dst)| {
+                vec![Happened::Opened {
+                    listener: None,
+                    src,
+                    dst,
+                    dscp: connection.dscp,
+                }]
+            })
         } else {
             // What came before it failed comes first.
             let wrote = (!failed).then(|| connection.write(now));
@@ -339,8 +357,8 @@ impl Sockets {
     /// The error number of a connection that can't be asked for, isn't there, or is gone for what
     /// the node must not do.
     pub(crate) fn operate(&mut self, now: Instant, id: StreamId, op: StreamOp) -> Result<(), i32> {
-        if let StreamOp::Connect { src, dst, held, .. } = op {
-            return self.connect(id, src, dst, held).map_err(|it| number(&it));
+        if let StreamOp::Connect { .. } = op {
+            return self.connect(id, &op).map_err(|error| number(&error));
         }
         let connection = self.connections.get_mut(&id).ok_or(libc::ENOTCONN)?;
         let taken = match op {

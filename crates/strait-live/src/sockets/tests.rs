@@ -6,7 +6,7 @@ use std::time::Duration as Wait;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::SockRef;
-use strait_core::node::Owner;
+use strait_core::node::{Held, Owner};
 
 use super::connection::PATIENCE;
 use super::*;
@@ -261,9 +261,9 @@ fn a_client_that_sends_no_more_still_hears() {
     client.shutdown(Shutdown::Write).unwrap();
     assert_eq!(watched.data(), b"all of it");
     watched.fin();
+    let reader = std::thread::spawn(move || rest(&mut client).len());
     watched.send(id, 300_000);
     watched.operate(id, StreamOp::Fin);
-    let reader = std::thread::spawn(move || rest(&mut client).len());
     while !watched.is_empty() {
         watched.turn(SHORT);
     }
@@ -417,4 +417,55 @@ fn a_thousand_streams_cost_what_one_does_while_nothing_happens_on_them() {
     (&first).write_all(b"x").unwrap();
     watched.operate(id, StreamOp::Credit(1));
     assert_eq!(watched.data(), b"x");
+}
+
+/// What a peer that doesn't read has of the kernel's, by its own count.
+fn waiting(client: &TcpStream) -> usize {
+    let mut buffer = vec![0; 32 << 20];
+    client.set_nonblocking(true).unwrap();
+    client.peek(&mut buffer).unwrap_or(0)
+}
+
+#[test]
+fn little_waits_outside_where_little_may() {
+    for octets in [256, 4096, 32_768, 262_144] {
+        let held = Held {
+            inbound: octets,
+            outbound: octets,
+        };
+        let (mut watched, mut client, id) = pair(|it| Listen { held, ..it });
+        let from_node = watched.fill(id) - waiting(&client);
+        client.set_nonblocking(true).unwrap();
+        let socket = watched.sockets.connections[&id].socket.try_clone();
+        while client.write(&[0; 1000]).is_ok() || watched.turn(SHORT) {}
+        let to_node = waiting(&socket.unwrap().into());
+        eprintln!("{octets} may wait: {from_node} from the node, {to_node} to it");
+        let portion = (octets / 4).clamp(1024, 16 * 1024) as usize;
+        assert!(from_node < octets as usize + 2 * portion);
+        assert!(to_node <= octets.max(2304) as usize);
+    }
+}
+
+/// More may wait at once; less, when that much has gone.
+#[test]
+fn what_may_wait_can_be_changed() {
+    let (mut watched, mut client, id) = pair(|it| it);
+    let first = watched.writable(id);
+    let held = |octets| {
+        StreamOp::Hold(Held {
+            inbound: octets,
+            outbound: octets,
+        })
+    };
+    watched.operate(id, held(first + 1000));
+    assert_eq!(watched.writable(id), 1000);
+    watched.operate(id, held(10));
+    watched.rests();
+    watched.operate(id, StreamOp::Send(vec![7; first as usize + 990]));
+    let mut buffer = vec![0; first as usize + 990];
+    let reader = std::thread::spawn(move || client.read_exact(&mut buffer).map(|()| client));
+    watched.rests();
+    let _client = reader.join().unwrap().unwrap();
+    watched.operate(id, StreamOp::Send(vec![7; 10]));
+    assert_eq!(watched.writable(id), 10);
 }
