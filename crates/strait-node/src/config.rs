@@ -499,6 +499,11 @@ impl NodeConfig {
         self.validate_routes()
     }
 
+    /// Whether it has sockets on its host side for services of its own.
+    pub const fn has_services(&self) -> bool {
+        self.echo.is_some()
+    }
+
     /// Whether all that comes from the host side, and has no route back there, goes to the only
     /// neighbour of the only port.
     pub(crate) fn has_default_way(&self) -> bool {

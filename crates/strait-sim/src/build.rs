@@ -15,6 +15,7 @@ use strait_world::scenario::{FaultKind, Loaded};
 use strait_world::topology::{End, Lan, MemberId, Role, Topology, Via};
 use strait_world::traffic::{self, Family, InstallError, Kind, Ports};
 
+use crate::kernel::{Around, TUN, WIRE};
 use crate::router::Router;
 use crate::segment::{Seat, Segment};
 use crate::world::{Attach, Envelope, EnvelopeKind, Fault, NodeIndex, World};
@@ -59,6 +60,11 @@ pub struct Built {
 /// The LAN between a gateway and its hosts: fast Ethernet, as short as its frames allow.
 pub(crate) fn lan() -> LinkConfig {
     LinkConfig::frames(100_000_000, Duration::from_micros(50))
+}
+
+/// The interface between a gateway and the kernel of its machine: no medium at all.
+fn tun() -> LinkConfig {
+    LinkConfig::frames(100_000_000_000, Duration::ZERO)
 }
 
 /// Builds the world of one run: for who wants to look at it, or change it, on the way. Others
@@ -349,7 +355,7 @@ impl Built {
             Role::Gateway(_) => PortId::HOST,
             _ => self.world.next_port(gateway),
         };
-        let near = Attach {
+        let mut near = Attach {
             node: gateway,
             port,
             neighbour: NeighbourId::PEER,
@@ -358,6 +364,9 @@ impl Built {
             let config = &loaded.nodes[index].config.host;
             if config.kind == HostKind::Tap {
                 return self.join_ethernet(&name, &lan_entry, near, config);
+            }
+            if loaded.nodes[index].config.has_services() {
+                near = self.join_kernel(near, &lan_entry, config).map_err(error)?;
             }
         }
         if let [host] = lan_entry.hosts[..] {
@@ -412,6 +421,32 @@ impl Built {
                 .map_err(error)?;
         }
         Ok(())
+    }
+
+    /// Puts the kernel of a gateway's machine between it and its hosts: where these are attached.
+    fn join_kernel(
+        &mut self,
+        near: Attach,
+        lan: &Lan,
+        config: &strait_node::config::HostConfig,
+    ) -> Result<Attach, strait_channel::LinkError> {
+        let members = lan.hosts.iter().map(|host| &self.topology.members[*host]);
+        let hosts = members.flat_map(|member| &member.addresses);
+        let own = config.addresses.iter().chain(&lan.gateway_addresses);
+        let around = Around {
+            own: own.map(|own| own.address).collect(),
+            networks: lan.gateway_addresses.clone(),
+            hosts: hosts.map(|prefix| prefix.address).collect(),
+        };
+        let name = format!("{} tun", self.topology.members[lan.gateway].name);
+        let node = self.world.add_kernel(near.node, around);
+        let at = |port| Attach {
+            node,
+            port,
+            neighbour: NeighbourId::PEER,
+        };
+        self.world.join_at(&name, &tun(), [near, at(TUN)])?;
+        Ok(at(WIRE))
     }
 
     /// Attaches hosts to a gateway that is a station on their Ethernet.
@@ -480,13 +515,25 @@ impl Built {
                     .map(|prefix| prefix.address)
                     .find(|address| any || address.is_ipv4() == ipv4)
             };
+            let ports = Ports::nth(index as u16);
+            if config.kind == Kind::Echo {
+                let echo = match self.topology.members[to].role {
+                    Role::Gateway(index) => loaded.nodes[index].config.echo.as_ref(),
+                    _ => None,
+                };
+                let ends = address(from).zip(traffic::echo_service(config, echo));
+                let ends = ends.ok_or_else(|| wrong("there is no such service".into()))?;
+                let host = self.world.host_mut(self.nodes[from]);
+                let host = host.ok_or_else(|| wrong("comes from no host".into()))?;
+                traffic::install_echo(config, host, ends, ports, seed)?;
+                continue;
+            }
             let (Some(from_address), Some(to_address)) = (address(from), address(to)) else {
                 let family = if ipv4 { "IPv4" } else { "IPv6" };
                 return Err(wrong(format!("both hosts need an {family} address")));
             };
             let hosts = self.world.hosts_mut(self.nodes[from], self.nodes[to]);
             let (near, far) = hosts.ok_or_else(|| wrong("needs two different hosts".into()))?;
-            let ports = Ports::nth(index as u16);
             traffic::install(config, near, far, from_address, to_address, ports, seed)?;
         }
         Ok(())

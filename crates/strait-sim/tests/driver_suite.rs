@@ -62,12 +62,14 @@ impl Line {
     }
 }
 
+type Came = (DatagramMeta, Vec<u8>);
+
 #[derive(Default)]
 struct Desk {
     orders: VecDeque<Order>,
     lines: BTreeMap<Tcp, Line>,
     accepted: VecDeque<Accepted>,
-    udp: BTreeMap<u16, (Udp, VecDeque<(DatagramMeta, Vec<u8>)>)>,
+    udp: BTreeMap<u16, (Udp, VecDeque<Came>)>,
     next: usize,
 }
 
@@ -242,7 +244,8 @@ impl World for Simulated {
         let kernel = world.add_kernel(
             node,
             Around {
-                own: vec![format!("{NODE}/24").parse().unwrap()],
+                own: vec![NODE],
+                networks: vec![format!("{NODE}/24").parse().unwrap()],
                 hosts: vec![HOST],
             },
         );
@@ -376,3 +379,138 @@ fn always() -> bool {
 }
 
 driver_suite!(Simulated, always);
+
+mod foreign {
+    //! What needs rules of the host's own, live.
+
+    use strait_core::node::{Bind, Listen, SocketEvent, SocketOp, StreamOp};
+
+    use super::suite::{Heard, Puppet, read_all, send_all, socket, stream, until};
+    use super::{DatagramMeta, HOST, IpAddr, NODE, Simulated, SocketAddr, State, World};
+
+    /// Beyond the node, as the host sees it (RFC 5737).
+    const FOREIGN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7));
+
+    #[test]
+    fn a_transparent_listener_takes_what_is_for_others_and_answers_as_they() {
+        let (puppet, mut world) = Puppet::stage::<Simulated>();
+        let own = SocketAddr::new(NODE, world.port());
+        let listen = Listen {
+            transparent: true,
+            ..Listen::at(own)
+        };
+        puppet.socket(socket(1), SocketOp::Listen(listen));
+        puppet.hears(
+            &mut world,
+            &Heard::Socket(socket(1), SocketEvent::Bound(own)),
+        );
+        let dst = SocketAddr::new(FOREIGN, 80);
+        let tcp = world.connect(dst, 10);
+        until(&mut world, "a client", |_| !puppet.clients().is_empty());
+        let id = puppet.clients()[0];
+        let opened = puppet.heard().into_iter().find_map(|heard| match heard {
+            Heard::Opened { dst, dscp, src, .. } => Some((src.ip(), dst, dscp)),
+            _ => None,
+        });
+        assert_eq!(opened, Some((HOST, dst, 10)));
+        puppet.stream(id, StreamOp::Send(b"from afar".to_vec()));
+        assert_eq!(read_all(&mut world, tcp, 9), b"from afar");
+        // Who listens at an address goes first.
+        let other = SocketAddr::new(NODE, own.port());
+        world.connect(other, 0);
+        until(&mut world, "another", |_| puppet.clients().len() == 2);
+        // Without the listener it goes on to the node's port, and nobody answers there.
+        puppet.socket(socket(1), SocketOp::Close);
+        let late = world.connect(dst, 0);
+        world.run(std::time::Duration::from_millis(500));
+        assert_eq!(world.state(late), State::Opening);
+    }
+
+    #[test]
+    fn a_node_connects_in_anothers_name() {
+        let (puppet, mut world) = Puppet::stage::<Simulated>();
+        let port = world.port();
+        world.listen(port);
+        let src = SocketAddr::new(FOREIGN, 4000);
+        puppet.connect(1, Some(src), SocketAddr::new(HOST, port), 0);
+        let mut accepted = None;
+        until(&mut world, "a connection", |world| {
+            accepted = accepted.or_else(|| world.accepted());
+            accepted.is_some()
+        });
+        assert_eq!(accepted.unwrap().src, src);
+        puppet.stream(stream(1), StreamOp::Credit(10));
+        send_all(&mut world, accepted.unwrap().tcp, b"who");
+        until(&mut world, "octets", |_| puppet.data(stream(1)) == b"who");
+    }
+
+    #[test]
+    fn a_transparent_socket_takes_datagrams_for_others_and_sends_as_they() {
+        let (puppet, mut world) = Puppet::stage::<Simulated>();
+        let own = SocketAddr::new(NODE, world.port());
+        let op = SocketOp::Bind(Bind {
+            address: own,
+            group: None,
+            transparent: true,
+        });
+        puppet.socket(socket(1), op);
+        puppet.hears(
+            &mut world,
+            &Heard::Socket(socket(1), SocketEvent::Bound(own)),
+        );
+        let port = world.port();
+        let udp = world.bind(port);
+        let there = DatagramMeta {
+            src: SocketAddr::new(HOST, port),
+            dst: SocketAddr::new(FOREIGN, 53),
+            dscp: 0,
+            hop_limit: 64,
+        };
+        world.send_to(udp, there, b"name?");
+        puppet.hears(
+            &mut world,
+            &Heard::Datagram(socket(1), there, b"name?".to_vec()),
+        );
+        let back = DatagramMeta {
+            src: there.dst,
+            dst: there.src,
+            ..there
+        };
+        puppet.datagram(socket(1), back, b"name!");
+        let mut came = None;
+        until(&mut world, "an answer", |world| {
+            came = came.take().or_else(|| world.received(udp));
+            came.is_some()
+        });
+        assert_eq!(came.unwrap().0.src, there.dst);
+    }
+
+    #[test]
+    fn nobody_at_an_address_of_the_network_is_told_at_once() {
+        let (puppet, mut world) = Puppet::stage::<Simulated>();
+        let nobody = SocketAddr::new(IpAddr::from([10, 1, 0, 77]), 80);
+        puppet.connect(1, None, nobody, 0);
+        puppet.hears(&mut world, &Heard::Reset(stream(1), 113));
+    }
+
+    #[test]
+    fn a_node_that_connects_to_itself_gets_itself() {
+        let (puppet, mut world) = Puppet::stage::<Simulated>();
+        let own = SocketAddr::new(IpAddr::from([127, 0, 0, 1]), world.port());
+        puppet.listen(socket(1), own, 1000);
+        puppet.hears(
+            &mut world,
+            &Heard::Socket(socket(1), SocketEvent::Bound(own)),
+        );
+        puppet.connect(1, None, own, 0);
+        until(&mut world, "a client", |_| !puppet.clients().is_empty());
+        let id = puppet.clients()[0];
+        puppet.stream(id, StreamOp::Credit(5));
+        puppet.stream(stream(1), StreamOp::Send(b"hello".to_vec()));
+        until(&mut world, "octets", |_| puppet.data(id) == b"hello");
+        // The loopback address isn't to be had from the network.
+        let tcp = world.connect(own, 0);
+        world.run(std::time::Duration::from_millis(100));
+        assert_ne!(world.state(tcp), State::Open);
+    }
+}

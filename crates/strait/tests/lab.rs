@@ -204,6 +204,28 @@ fn the_flows_of_a_script_are_the_same_live_and_simulated() {
 }
 
 #[test]
+fn a_gateways_own_service_is_the_same_live_and_simulated() {
+    if !can_run("lab echo") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab/echo.toml");
+    let told = lab(folder.path(), &scenario, &["--strict", "--with-sim"]);
+    told.expect_all(&[
+        "echo-near-comes-back",
+        "echo-near-asks",
+        "echo-near-loses-nothing",
+        "echo-far-comes-back",
+        "echo-far-asks",
+        "agree-near-time",
+        "agree-far-time",
+        "agree-far-asks-rtt",
+        "lab-wrong-octets",
+        "lab-nothing-left",
+    ]);
+}
+
+#[test]
 fn a_synchronous_line_has_eight_bits_an_octet_and_no_rest() {
     if !can_run("lab synchronous") {
         return;

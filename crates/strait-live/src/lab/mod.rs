@@ -9,6 +9,7 @@ mod call;
 mod chatter;
 mod curl;
 mod dig;
+mod echo;
 mod esp;
 mod gateways;
 mod left;

@@ -6,13 +6,15 @@ use strait_core::time::{Duration, Instant};
 use strait_world::scenario::Loaded;
 use strait_world::topology::{Role, Topology};
 use strait_world::traffic::{
-    Dscp, Family, FlowLog, FlowReport, Kind, Ports, Side, Traffic, TrafficConfig, report,
+    Dscp, Family, FlowLog, FlowReport, Kind, Ports, Side, Traffic, TrafficConfig, echo_service,
+    report,
 };
 
 use super::call::Call;
 use super::chatter::Chatter;
 use super::curl::Curl;
 use super::dig::Dig;
+use super::echo::Echo;
 use super::esp::Esp;
 use super::measured::Measured;
 use super::page::Page;
@@ -138,7 +140,17 @@ impl Flow {
             Ok((host, SocketAddr::new(address, port)))
         };
         let (near, from) = end(&config.from, ports.from)?;
-        let (far, to) = end(&config.to, ports.to)?;
+        let (far, to) = if config.kind == Kind::Echo {
+            let node = loaded.nodes.iter().find(|node| node.name == config.to);
+            let echo = node.and_then(|node| node.config.echo.as_ref());
+            let service = echo_service(config, echo);
+            (
+                near,
+                service.ok_or_else(|| wrong("there is no such service"))?,
+            )
+        } else {
+            end(&config.to, ports.to)?
+        };
         let duration = loaded.scenario.duration.0;
         Ok(Self {
             config: config.clone(),
@@ -235,6 +247,7 @@ pub(super) fn cast(loaded: &Loaded, topology: &Topology) -> Result<Vec<Part>, La
                 Kind::Esp => Box::new(Esp::new(&flow, index)?),
                 Kind::Mgen => Box::new(Script::new(&flow)?),
                 Kind::Pair => Box::new(Pairs::new(&flow)?),
+                Kind::Echo => Box::new(Echo::new(&flow)?),
                 Kind::Tcp if config.sizes.is_some() => Box::new(Measured::new(&flow)?),
                 Kind::Tcp | Kind::Page if config.dscp != Dscp::default() => {
                     return Err(flow.wrong("the web server marks nothing: leave `dscp` away"));

@@ -53,10 +53,24 @@ const HOST_UNREACHABLE: i32 = 113;
 /// What a kernel knows of the networks around it.
 #[derive(Clone, Debug, Default)]
 pub struct Around {
-    /// Its own addresses, with the networks on the wire.
-    pub own: Vec<Prefix>,
-    /// Who is there.
+    /// Its own addresses, on any interface.
+    pub own: Vec<IpAddr>,
+    /// The networks on the wire, with its own addresses there.
+    pub networks: Vec<Prefix>,
+    /// Who is on the wire.
     pub hosts: Vec<IpAddr>,
+}
+
+impl Around {
+    /// The address that it sends from to `dst`: on the network where that is, or its first.
+    fn source(&self, dst: IpAddr) -> Option<IpAddr> {
+        let mut near = self.networks.iter().filter(|it| it.contains(dst));
+        let near = near.next().map(|it| it.address);
+        near.or_else(|| {
+            let mut own = self.own.iter();
+            own.find(|own| own.is_ipv4() == dst.is_ipv4()).copied()
+        })
+    }
 }
 
 /// What it tells its gateway.
@@ -186,7 +200,7 @@ impl Kernel {
     }
 
     fn is_own(&self, address: IpAddr) -> bool {
-        address.is_loopback() || self.around.own.iter().any(|own| own.address == address)
+        address.is_loopback() || self.around.own.contains(&address)
     }
 
     fn receive(&mut self, now: Instant, from: PortId, bytes: &[u8]) {

@@ -79,7 +79,7 @@ impl Sockets {
     /// The address that a socket gets, or why it gets none.
     fn place(&self, wish: &Wish, around: &Around) -> Result<SocketAddr, i32> {
         let (ip, port) = (wish.address().ip(), wish.address().port());
-        let own = around.own.iter().any(|own| own.address == ip);
+        let own = around.own.contains(&ip);
         if !(own || ip.is_loopback() || ip.is_unspecified() || wish.transparent()) {
             return Err(ADDRESS_NOT_AVAILABLE);
         }
@@ -200,12 +200,8 @@ impl Sockets {
         if !bound.ip().is_unspecified() {
             return Some(bound);
         }
-        let ipv4 = meta.dst.is_ipv4();
-        let own = around
-            .own
-            .iter()
-            .find(|own| own.address.is_ipv4() == ipv4)?;
-        Some(SocketAddr::new(own.address, bound.port()))
+        let own = around.source(meta.dst.ip())?;
+        Some(SocketAddr::new(own, bound.port()))
     }
 }
 
@@ -280,18 +276,14 @@ impl Kernel {
         let around = &self.around;
         let there = self.is_own(dst.ip()) || around.hosts.contains(&dst.ip());
         // Who would be on the wire, and isn't there, answers no question for his address.
-        if !there && around.own.iter().any(|own| own.contains(dst.ip())) {
+        if !there && around.networks.iter().any(|it| it.contains(dst.ip())) {
             return Err(super::HOST_UNREACHABLE);
         }
         let port = src.map_or(0, |src| src.port());
         let ip = match src {
             Some(src) if !src.ip().is_unspecified() => src.ip(),
             _ if dst.ip().is_loopback() => dst.ip(),
-            _ => {
-                let mut own = around.own.iter();
-                let own = own.find(|own| own.address.is_ipv4() == dst.is_ipv4());
-                own.ok_or(NETWORK_UNREACHABLE)?.address
-            }
+            _ => around.source(dst.ip()).ok_or(NETWORK_UNREACHABLE)?,
         };
         if port != 0 {
             return Ok(SocketAddr::new(ip, port));

@@ -39,6 +39,14 @@ impl World {
         }
     }
 
+    /// A host, to install an application.
+    pub fn host_mut(&mut self, index: NodeIndex) -> Option<&mut Host> {
+        match &mut self.slots[index.0].body {
+            Body::Host(host) => Some(host),
+            _ => None,
+        }
+    }
+
     /// Two different hosts, to install an application that spans both.
     pub fn hosts_mut(&mut self, a: NodeIndex, b: NodeIndex) -> Option<(&mut Host, &mut Host)> {
         let [a, b] = self.slots.get_disjoint_mut([a.0, b.0]).ok()?;

@@ -18,7 +18,7 @@ use crate::measure::metric_labels;
 use crate::mgen::Script;
 use crate::sweep::Axis;
 use crate::topology::Topology;
-use crate::traffic::{Family, Kind, Traffic, TrafficConfig, TrafficError};
+use crate::traffic::{Family, Kind, Traffic, TrafficConfig, TrafficError, echo_service};
 
 type Checked = Result<(), ConfigError>;
 
@@ -152,6 +152,7 @@ pub(super) fn references(source: &Source<'_>, loaded: &Loaded) -> Checked {
     super::stations::check(source, loaded)?;
     attachments(source, loaded)?;
     traffic(source, &loaded.scenario)?;
+    services(source, loaded)?;
     ways(source, loaded)?;
     faults(source, &loaded.scenario)?;
     variants(source, loaded)?;
@@ -398,6 +399,10 @@ fn traffic(source: &Source<'_>, scenario: &Scenario) -> Checked {
     for (index, traffic) in scenario.traffic.iter().enumerate() {
         let path = |key: &str| format!("traffic.{index}.{key}");
         for (key, name) in [("from", &traffic.from), ("to", &traffic.to)] {
+            // Its other end is a gateway.
+            if traffic.kind == Kind::Echo && key == "to" {
+                continue;
+            }
             let Some(host) = scenario.hosts.iter().find(|host| host.name == *name) else {
                 return Err(source.unknown(&path(key), "host", name, &hosts));
             };
@@ -483,6 +488,29 @@ fn ends_in_time(source: &Source<'_>, path: &str, at: Duration, scenario: &Scenar
     }
     let message = format!("is not before the end of the run, {}", scenario.duration);
     Err(source.error(path, &message))
+}
+
+/// Echoes are those of gateways that have the service, where hosts reach it.
+fn services(source: &Source<'_>, loaded: &Loaded) -> Checked {
+    let echoes = loaded.scenario.traffic.iter().enumerate();
+    for (index, traffic) in echoes.filter(|(_, it)| it.kind == Kind::Echo) {
+        let path = format!("traffic.{index}.to");
+        let node = loaded.nodes.iter().find(|node| node.name == traffic.to);
+        let Some(node) = node else {
+            let names: Vec<&str> = loaded.nodes.iter().map(|node| node.name.as_str()).collect();
+            return Err(source.unknown(&path, "gateway", &traffic.to, &names));
+        };
+        if echo_service(traffic, node.config.echo.as_ref()).is_none() {
+            let key = traffic.octets.map_or("datagrams", |_| "listen");
+            let message = format!(
+                "`{}` needs [echo] with `{key}` at an IPv{} address of its host side",
+                traffic.to,
+                u8::from(traffic.family)
+            );
+            return Err(source.error(&path, &message));
+        }
+    }
+    Ok(())
 }
 
 /// Traffic between hosts that nothing connects is a slip in the links.
@@ -629,7 +657,11 @@ fn metrics_of(traffic: &TrafficConfig) -> Vec<String> {
         let metrics = labels.flat_map(|label| metric_labels(&label, rate_bit_s.is_some()));
         return metrics.chain([String::from("complete")]).collect();
     }
-    let names = metrics_of_kind(traffic.kind).iter();
+    let kind = match traffic.kind {
+        Kind::Echo if traffic.octets.is_some() => Kind::Tcp,
+        kind => kind,
+    };
+    let names = metrics_of_kind(kind).iter();
     names.map(|name| (*name).into()).collect()
 }
 
@@ -650,6 +682,7 @@ const fn metrics_of_kind(kind: Kind) -> &'static [&'static str] {
         Kind::Page => &["time_s", "goodput_bit_s"],
         Kind::Mgen => &["delay_p50_s", "delay_p99_s", "loss", "rate_bit_s"],
         Kind::Chatter | Kind::Hello => &["sent"],
+        Kind::Echo => &["rtt_p50_s", "rtt_p99_s", "rtt_min_s", "loss"],
         Kind::Pair => &[
             "rate_bit_s",
             "gradient_bit_s",

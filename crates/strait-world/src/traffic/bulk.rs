@@ -10,10 +10,10 @@ use crate::host::{Application, ConnectionId, Event, Stack, TcpOptions};
 use crate::tcp::TcpState;
 
 /// Octets that move between application and endpoint at once.
-const CHUNK_OCTETS: usize = 16_384;
+pub(super) const CHUNK_OCTETS: usize = 16_384;
 
 /// Notes what the connection has counted and met.
-fn note(log: &mut FlowLog, id: ConnectionId, stack: &mut Stack) {
+pub(super) fn note(log: &mut FlowLog, id: ConnectionId, stack: &mut Stack) {
     let transfer = log.transfer();
     transfer.tcp = stack.tcp_counters(id);
     while let Some(event) = stack.tcp_event(id) {

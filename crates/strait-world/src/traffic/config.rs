@@ -28,7 +28,7 @@ pub struct TrafficConfig {
     pub kind: Kind,
     /// The host that begins: the sender, or the client of a page.
     pub from: String,
-    /// The other host.
+    /// The other host; of an echo, the gateway with the service.
     pub to: String,
     /// When it begins.
     #[serde(default = "zero")]
@@ -153,6 +153,8 @@ pub enum Kind {
     Hello,
     /// Packet pairs and trains.
     Pair,
+    /// Octets, or datagrams, that a gateway's echo service sends back.
+    Echo,
 }
 
 impl Kind {
@@ -170,6 +172,7 @@ impl Kind {
             Self::Chatter => "chatter",
             Self::Hello => "hello",
             Self::Pair => "pair",
+            Self::Echo => "echo",
         }
     }
 }
@@ -316,6 +319,22 @@ pub enum Traffic {
     },
     /// Packet pairs and trains.
     Pair(PairCampaign),
+    /// Octets over a connection, and their end, that come back.
+    EchoStream {
+        /// How many.
+        octets: u64,
+        /// How the host's end is made.
+        options: TcpOptions,
+    },
+    /// Datagrams that come back.
+    EchoDatagrams {
+        /// Octets of each; 56 if not said.
+        payload_octets: u32,
+        /// Time between two; 1 s if not said.
+        period: Duration,
+        /// How many; until the end if not said.
+        count: Option<u64>,
+    },
 }
 
 /// A script as traffic of a scenario.
@@ -480,6 +499,29 @@ impl TrafficConfig {
                 period: self.period(Duration::from_secs(10))?,
             }),
             Kind::Pair => self.pair(),
+            Kind::Echo => self.echo(),
+        }
+    }
+
+    fn echo(&self) -> Result<Traffic, TrafficError> {
+        let Some(octets) = self.octets else {
+            return Ok(Traffic::EchoDatagrams {
+                payload_octets: self.payload_octets(4, 56)?,
+                period: self.period(Duration::from_secs(1))?,
+                count: self.count,
+            });
+        };
+        let keys = [
+            ("payload", self.payload.is_some()),
+            ("period", self.period.is_some()),
+            ("count", self.count.is_some()),
+        ];
+        match keys.iter().find(|(_, is_set)| *is_set) {
+            Some((key, _)) => Err(self.bounds(key, "left away beside `octets`")),
+            None => Ok(Traffic::EchoStream {
+                octets: octets.0,
+                options: self.tcp_options(true)?,
+            }),
         }
     }
 
@@ -509,26 +551,30 @@ impl TrafficConfig {
     }
 
     fn refuse_surplus(&self) -> Result<(), TrafficError> {
-        use Kind::{Chatter, Dns, Esp, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
+        use Kind::{Chatter, Dns, Echo, Esp, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         let keys: [(&'static str, bool, &[Kind]); 25] = [
             (
                 "stop",
                 self.stop.is_some(),
-                &[Voice, Udp, Esp, Ping, Dns, Mgen, Chatter, Hello],
+                &[Voice, Udp, Esp, Ping, Dns, Mgen, Chatter, Hello, Echo],
             ),
-            ("payload", self.payload.is_some(), &[Voice, Udp, Esp, Ping]),
+            (
+                "payload",
+                self.payload.is_some(),
+                &[Voice, Udp, Esp, Ping, Echo],
+            ),
             (
                 "period",
                 self.period.is_some(),
-                &[Voice, Ping, Dns, Chatter, Hello],
+                &[Voice, Ping, Dns, Chatter, Hello, Echo],
             ),
             ("both_ways", self.both_ways.is_some(), &[Voice]),
             ("turns", self.turns.is_some(), &[Voice]),
             ("rate", self.rate.is_some(), &[Udp, Esp, Tcp]),
             ("poisson", self.poisson.is_some(), &[Udp]),
-            ("count", self.count.is_some(), &[Ping, Dns, Tcp, Pair]),
-            ("octets", self.octets.is_some(), &[Tcp, Page]),
-            ("text", self.text.is_some(), &[Tcp, Page]),
+            ("count", self.count.is_some(), &[Ping, Dns, Tcp, Pair, Echo]),
+            ("octets", self.octets.is_some(), &[Tcp, Page, Echo]),
+            ("text", self.text.is_some(), &[Tcp, Page, Echo]),
             ("sizes", self.sizes.is_some(), &[Tcp, Pair]),
             ("direction", self.direction.is_some(), &[Tcp]),
             ("interval", self.interval.is_some(), &[Tcp]),
@@ -538,9 +584,13 @@ impl TrafficConfig {
             ("pause", self.pause.is_some(), &[Pair]),
             ("objects", self.objects.is_some(), &[Page]),
             ("connections", self.connections.is_some(), &[Page]),
-            ("endpoint", self.endpoint.is_some(), &[Tcp, Page, Mgen]),
-            ("buffer", self.buffer.is_some(), &[Tcp, Page, Mgen]),
-            ("mtu", self.mtu.is_some(), &[Tcp, Page, Mgen]),
+            (
+                "endpoint",
+                self.endpoint.is_some(),
+                &[Tcp, Page, Mgen, Echo],
+            ),
+            ("buffer", self.buffer.is_some(), &[Tcp, Page, Mgen, Echo]),
+            ("mtu", self.mtu.is_some(), &[Tcp, Page, Mgen, Echo]),
             ("script", self.script.is_some(), &[Mgen]),
             ("script_text", self.script_text.is_some(), &[Mgen]),
             ("captures", !self.captures.is_empty(), &[Mgen]),
@@ -774,6 +824,8 @@ mod tests {
         assert!(text("kind = \"tcp\"\nsizes = [1]\ncount = 65").contains("`count`"));
         assert!(text("kind = \"tcp\"\nsizes = [1]\ninterval = \"999 us\"").contains("`interval`"));
         assert!(text("kind = \"page\"\nobjects = 0").contains("`objects`"));
+        assert!(text("kind = \"echo\"\noctets = 1\ncount = 1").contains("`count`"));
+        assert!(text("kind = \"echo\"\nrate = \"1 bit/s\"").contains("`rate`"));
         assert!(text("kind = \"page\"\nendpoint = \"tahoe\"").contains("linux-cubic"));
         assert!(text("kind = \"ping\"\nperiod = \"0 s\"").contains("`period`"));
         assert!(read("kind = \"fax\"").is_err());

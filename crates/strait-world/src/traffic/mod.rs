@@ -10,6 +10,7 @@ mod config;
 mod content;
 mod dns;
 mod dscp;
+mod echo;
 mod flow;
 mod http;
 mod log;
@@ -39,6 +40,8 @@ pub use self::content::{
 pub use self::dns::{DNS_PORT, DNS_ZONE, dns_name};
 use self::dns::{Lookups, NameServer};
 pub use self::dscp::Dscp;
+pub use self::echo::echo_service;
+use self::echo::{EchoAsker, EchoCaller};
 use self::flow::{Datagrams, Form, Pace};
 pub use self::http::object_octets;
 pub use self::log::{FlowLog, Mark, ObjectMark, Side, Transfer};
@@ -194,6 +197,72 @@ pub fn install(
         Traffic::Chatter { period } => job.chatter(Speaker::Computer, period),
         Traffic::Hello { period } => job.chatter(Speaker::Router, period),
         Traffic::Pair(campaign) => job.pairs(&campaign),
+        // Its other end is no host.
+        Traffic::EchoStream { .. } | Traffic::EchoDatagrams { .. } => Ok(()),
+    }
+}
+
+/// Puts a traffic of kind [`Kind::Echo`] on its host: `from_addr` is the host's, `service` the echo
+/// service's.
+///
+/// # Errors
+/// As for [`install()`].
+pub fn install_echo(
+    config: &TrafficConfig,
+    from: &mut Host,
+    (from_addr, service): (IpAddr, SocketAddr),
+    ports: Ports,
+    seed: u64,
+) -> Result<(), InstallError> {
+    let log = FlowLog::new(&config.name, Side::From);
+    let ends = (SocketAddr::new(from_addr, ports.from), service);
+    let span = span(config, seed);
+    match config.resolve()? {
+        Traffic::EchoStream { octets, options } => {
+            let mut caller = EchoCaller {
+                log,
+                ends,
+                start: Some(span.start),
+                octets,
+                content: [config.content(seed), config.content(seed)],
+                options,
+                connection: None,
+                taken: 0,
+                chunk: Vec::new(),
+            };
+            caller.log.transfer();
+            from.install(|_| caller);
+            Ok(())
+        }
+        Traffic::EchoDatagrams {
+            payload_octets,
+            period,
+            count,
+        } => {
+            let asker = EchoAsker {
+                log,
+                ends,
+                dscp: config.dscp.0,
+                payload_octets,
+                period_ns: nanos(period),
+                count: count.unwrap_or(u64::MAX),
+                span,
+                content: config.content(seed),
+                sent: 0,
+            };
+            let mut bound = true;
+            from.install(|stack| {
+                bound = stack.bind_udp(ports.from);
+                asker
+            });
+            let taken = InstallError::PortInUse {
+                traffic: config.name.clone(),
+                host: from.name().into(),
+                port: ports.from,
+            };
+            if bound { Ok(()) } else { Err(taken) }
+        }
+        _ => Ok(()),
     }
 }
 

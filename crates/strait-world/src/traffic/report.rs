@@ -86,6 +86,8 @@ pub fn report(config: &TrafficConfig, from: &FlowLog, to: &FlowLog) -> FlowRepor
         Kind::Mgen => report.all_flows(from, to),
         Kind::Chatter | Kind::Hello => report.metric("sent", Some(from.sent.len() as f64)),
         Kind::Pair => report.pairs(&from.pairs),
+        Kind::Echo if config.octets.is_some() => report.echo(from),
+        Kind::Echo => report.ping(from),
     }
     report
 }
@@ -274,6 +276,15 @@ impl FlowReport {
             unit: "s",
             points: joined.delays,
         });
+    }
+
+    fn echo(&mut self, from: &FlowLog) {
+        let near = from.transfer.clone().unwrap_or_default();
+        let connect_s = span_s(near.started_ns, near.connected_ns);
+        self.metric("connect_s", connect_s);
+        self.transfer(near.started_ns, &near);
+        self.tcp_counters(&[&near]);
+        self.progress(&from.received);
     }
 
     fn tcp(&mut self, from: &FlowLog, to: &FlowLog) {

@@ -103,7 +103,10 @@ fn compared(traffic: &TrafficConfig, run: &Run) -> Vec<Figure> {
     };
     let name = traffic.name.as_str();
     match (traffic.kind, traffic.resolve()) {
-        (Kind::Ping | Kind::Dns, _) => vec![
+        (Kind::Echo, Ok(Traffic::EchoStream { .. })) => {
+            vec![figure(name, "time", "time_s", AGREEMENT.1)]
+        }
+        (Kind::Ping | Kind::Dns | Kind::Echo, _) => vec![
             figure(name, "rtt", "rtt_p50_s", AGREEMENT.1),
             figure(name, "loss", "loss", 0.0),
         ],

@@ -1,0 +1,119 @@
+//! Hosts and the services of gateways, in whole scenarios.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
+
+use std::path::Path;
+
+use strait_core::Instant;
+use strait_core::stats::EchoStats;
+use strait_sim::{Fault, build, check, run_once};
+use strait_world::scenario::{Files, Loaded, Scenario};
+
+struct Disk;
+
+impl Files for Disk {
+    fn read(&self, path: &Path) -> Result<String, String> {
+        std::fs::read_to_string(path).map_err(|error| error.to_string())
+    }
+}
+
+/// The scenario with another delay of the service, or more said of it.
+fn echo(delay: &str) -> Loaded {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab/echo.toml");
+    let text = Disk.read(&file).unwrap();
+    let usual = "delay = \"20 ms\"";
+    assert!(text.contains(usual));
+    let text = text.replace(usual, &format!("delay = {delay}"));
+    match Scenario::load_text(&Disk, &file, &text) {
+        Ok(loaded) => loaded,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+const USUAL: &str = "\"20 ms\"";
+
+/// What node `a` has counted in each of its lives, after a run with books and faults.
+fn counted(loaded: &Loaded, kills: &[(u64, u64)]) -> (Vec<EchoStats>, u64) {
+    let mut built = build(loaded, Scenario::BASE, 1).unwrap();
+    let a = built.node("a").unwrap();
+    let world = built.world_mut();
+    world.keep_fates();
+    world.set_check_every(1);
+    for (kill, restart) in kills {
+        world.plan(Instant::from_millis(*kill), Fault::Kill(a));
+        world.plan(Instant::from_millis(*restart), Fault::Restart(a));
+    }
+    for part in 1..=8 {
+        world.run_until(Instant::from_secs(5 * part));
+        assert_eq!(check::violations(world), [""; 0]);
+    }
+    let (lives, _) = world.lives(a);
+    let echoes = lives.iter().map(|stats| stats.echo.unwrap());
+    (echoes.collect(), world.hash())
+}
+
+#[test]
+fn hosts_on_both_sides_of_a_line_use_a_gateways_service() {
+    let loaded = echo(USUAL);
+    let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
+    assert_eq!(run.unexplained, 0);
+    for expected in &loaded.scenario.expectations {
+        let value = run.metrics[&expected.metric];
+        let low = expected.min.is_none_or(|min| value >= min);
+        let high = expected.max.is_none_or(|max| value <= max);
+        assert!(low && high, "{} is {value}", expected.id);
+    }
+    for name in ["near", "far"] {
+        assert_eq!(run.metrics[&format!("{name}.complete")], 1.0);
+        assert_eq!(run.metrics[&format!("{name}.wrong")], 0.0);
+    }
+    let remarked =
+        |flow: &strait_world::traffic::FlowReport| flow.counters.get("remarked").copied();
+    assert!(run.flows.iter().all(|flow| remarked(flow).is_none()));
+}
+
+#[test]
+fn services_are_part_of_a_runs_history() {
+    let loaded = echo(USUAL);
+    let (first, hash) = counted(&loaded, &[]);
+    let [life] = first[..] else {
+        panic!("{first:?}")
+    };
+    assert_eq!((life.streams, life.streams_total, life.resets), (0, 2, 0));
+    assert_eq!((life.octets, life.datagrams), (204_000, 40));
+    assert_eq!(counted(&loaded, &[]).1, hash);
+    // Looking changes nothing.
+    assert_eq!(
+        run_once(&loaded, Scenario::BASE, 1, true).unwrap().hash,
+        hash
+    );
+    assert_ne!(counted(&echo("\"21 ms\""), &[]).1, hash);
+}
+
+#[test]
+fn a_kill_ends_connections_and_the_next_life_takes_others() {
+    // While the far host's octets come.
+    let (lives, _) = counted(&echo(USUAL), &[(11_000, 13_000)]);
+    let [first, second] = lives[..] else {
+        panic!("{lives:?}")
+    };
+    assert_eq!((first.streams_total, first.streams), (2, 1));
+    assert_eq!((second.streams_total, second.streams), (0, 0));
+    assert!(second.datagrams > 10);
+}
+
+#[test]
+fn what_waits_on_stable_storage_comes_back() {
+    let loaded = echo("\"20 ms\"\nstore = true");
+    let (lives, _) = counted(&loaded, &[]);
+    assert_eq!((lives[0].octets, lives[0].resets), (204_000, 0));
+    // Each question takes a write's time longer, where no delay hides it.
+    let time = |delay: &str| {
+        let run = run_once(&echo(delay), Scenario::BASE, 1, false).unwrap();
+        run.metrics["near.time_s"]
+    };
+    assert!(time("\"0 s\"\nstore = true") > time("\"0 s\"") + 0.001);
+    // What a killed life leaves there, the next one deletes.
+    let (lives, _) = counted(&loaded, &[(3_100, 3_200), (11_000, 13_000)]);
+    assert_eq!(lives.len(), 3);
+}

@@ -1,0 +1,206 @@
+//! A host and a gateway's echo service.
+
+use std::net::SocketAddr;
+
+use strait_core::{Duration, Instant};
+use strait_node::config::EchoConfig;
+
+use super::bulk::{CHUNK_OCTETS, note};
+use super::content::{Content, datagram_payload, datagram_sequence, place, widen};
+use super::log::FlowLog;
+use super::{Family, Span, TrafficConfig};
+use crate::host::{Application, ConnectionId, Event, Stack, TcpOptions};
+use crate::tcp::{TcpError, TcpState};
+
+/// Where a traffic's host finds the service: by its name what `to` is has it, outside its own
+/// machine, in the traffic's family.
+pub fn echo_service(config: &TrafficConfig, echo: Option<&EchoConfig>) -> Option<SocketAddr> {
+    let echo = echo?;
+    let socket = match config.octets {
+        Some(_) => echo.listen,
+        None => echo.datagrams,
+    };
+    let ipv4 = config.family == Family::V4;
+    socket.filter(|socket| socket.is_ipv4() == ipv4 && !socket.ip().is_loopback())
+}
+
+/// Sends octets over a connection, ends its direction, and takes what comes back until that ends.
+pub(super) struct EchoCaller {
+    pub(super) log: FlowLog,
+    pub(super) ends: (SocketAddr, SocketAddr),
+    pub(super) start: Option<Instant>,
+    pub(super) octets: u64,
+    /// What it sends, and the same again to compare.
+    pub(super) content: [Content; 2],
+    pub(super) options: TcpOptions,
+    pub(super) connection: Option<ConnectionId>,
+    /// Octets that the endpoint has taken.
+    pub(super) taken: u64,
+    /// Content made but not taken yet, from `taken` on.
+    pub(super) chunk: Vec<u8>,
+}
+
+impl EchoCaller {
+    fn begin(&mut self, now: Instant, stack: &mut Stack) {
+        self.start = None;
+        self.log.transfer().started_ns = Some(now.as_nanos());
+        match stack.connect(now, self.ends.0, self.ends.1, &self.options) {
+            Ok(connection) => self.connection = Some(connection),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn fail(&mut self, error: TcpError) {
+        let transfer = self.log.transfer();
+        transfer.error = Some(error);
+        transfer.failed_connections += 1;
+    }
+
+    fn work(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
+        note(&mut self.log, id, stack);
+        let Some(endpoint) = stack.connection(id) else {
+            return;
+        };
+        if endpoint.state() == TcpState::Established {
+            self.log
+                .transfer()
+                .connected_ns
+                .get_or_insert(now.as_nanos());
+            while self.taken < self.octets {
+                if self.chunk.is_empty() {
+                    let count = (self.octets - self.taken).min(CHUNK_OCTETS as u64) as usize;
+                    self.content[0].append(self.taken, count, &mut self.chunk);
+                }
+                let count = endpoint.send(&self.chunk);
+                if count == 0 {
+                    break;
+                }
+                self.taken += count as u64;
+                self.chunk.drain(..count);
+            }
+            if self.taken == self.octets {
+                endpoint.close();
+            }
+        }
+        let mut buffer = vec![0; CHUNK_OCTETS];
+        loop {
+            let count = endpoint.recv(&mut buffer);
+            if count == 0 {
+                break;
+            }
+            let before = self.log.transfer().octets;
+            let wrong = self.content[1].count_wrong(before, &buffer[..count]);
+            self.log.received(now, before, count as u32);
+            let transfer = self.log.transfer();
+            transfer.octets += count as u64;
+            transfer.wrong_octets += wrong;
+        }
+        let transfer = self.log.transfer();
+        if endpoint.is_drained() && transfer.octets == self.octets {
+            transfer.finished_ns.get_or_insert(now.as_nanos());
+        }
+    }
+}
+
+impl Application for EchoCaller {
+    fn handle(&mut self, now: Instant, event: Event<'_>, stack: &mut Stack) {
+        match event {
+            Event::Timeout if self.start.is_some_and(|start| start <= now) => {
+                self.begin(now, stack);
+            }
+            Event::Ready(id) if self.connection == Some(id) => self.work(now, id, stack),
+            Event::Closed { connection, error } if self.connection == Some(connection) => {
+                self.work(now, connection, stack);
+                self.connection = None;
+                if let Some(error) = error {
+                    self.fail(error);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.start
+    }
+
+    fn log(&self) -> &FlowLog {
+        &self.log
+    }
+}
+
+/// Sends datagrams at a fixed period, and takes them back.
+pub(super) struct EchoAsker {
+    pub(super) log: FlowLog,
+    pub(super) ends: (SocketAddr, SocketAddr),
+    pub(super) dscp: u8,
+    pub(super) payload_octets: u32,
+    pub(super) period_ns: u64,
+    pub(super) count: u64,
+    pub(super) span: Span,
+    pub(super) content: Content,
+    pub(super) sent: u64,
+}
+
+impl EchoAsker {
+    fn next(&self) -> Instant {
+        let after_ns = self.sent.saturating_mul(self.period_ns);
+        self.span.start + Duration::from_nanos(after_ns)
+    }
+
+    fn send(&mut self, now: Instant, stack: &mut Stack) {
+        let mut payload = stack.buffer();
+        let octets = self.payload_octets;
+        datagram_payload(&mut self.content, self.sent, octets, &mut payload);
+        if stack.send_udp(now, self.ends.0, self.ends.1, self.dscp, &payload) {
+            self.log.sent(now, self.sent, octets);
+        } else {
+            self.log.count("not_sent");
+        }
+        stack.recycle(payload);
+        self.sent += 1;
+    }
+
+    /// An answer; one with another code point than the question's is counted as remarked.
+    fn receive(&mut self, now: Instant, from: SocketAddr, dscp: u8, payload: &[u8]) {
+        let low = datagram_sequence(payload).unwrap_or(u32::MAX);
+        let sequence = widen(self.sent, u64::from(low), 32);
+        let octets = self.payload_octets;
+        let rest = payload.get(4..).unwrap_or_default();
+        let at = place(sequence, octets.saturating_sub(4));
+        let wrong = self.content.count_wrong(at, rest);
+        let asked = from == self.ends.1 && sequence < self.sent;
+        if asked && payload.len() == octets as usize && wrong == 0 {
+            self.log.received(now, sequence, octets);
+        } else {
+            self.log.count("unusable");
+        }
+        if dscp != self.dscp {
+            self.log.count("remarked");
+        }
+    }
+}
+
+impl Application for EchoAsker {
+    fn handle(&mut self, now: Instant, event: Event<'_>, stack: &mut Stack) {
+        match event {
+            Event::Timeout if self.wake().is_some_and(|at| at <= now) => self.send(now, stack),
+            Event::Datagram {
+                from,
+                dscp,
+                payload,
+                ..
+            } => self.receive(now, from, dscp, payload),
+            _ => {}
+        }
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        let next = self.next();
+        (self.sent < self.count && next < self.span.stop).then_some(next)
+    }
+
+    fn log(&self) -> &FlowLog {
+        &self.log
+    }
+}
