@@ -5,7 +5,6 @@ use std::io;
 use std::mem;
 
 use strait_core::drive::Media;
-use strait_core::fate::FateRecord;
 use strait_core::id::{PortId, TxId};
 use strait_core::node::{
     Effect, Input, Room, SocketEvent, SocketId, StoreError, StoreOp, StreamEvent, StreamId,
@@ -19,6 +18,7 @@ use crate::port_io::{PortIo, Sent};
 use crate::service::PortStatus;
 use crate::sockets::Sockets;
 use crate::storage::Storage;
+use crate::taps::Taps;
 
 /// Sees everything that goes into a node and every pull, in order: enough to repeat its run.
 pub trait Recorder {
@@ -34,9 +34,6 @@ pub trait Recorder {
     }
 }
 
-/// Sees the end of each packet's stay.
-pub type FateSink = Box<dyn FnMut(Instant, &FateRecord)>;
-
 /// A port is asked again no sooner than this after it had no room.
 const SPIN_MIN: Duration = Duration::from_micros(10);
 
@@ -46,7 +43,8 @@ const REPLIES_MAX: usize = 4096;
 /// What a node works with: its ports, and the hands for its effects.
 pub(crate) struct Bench {
     pub(crate) slots: Vec<Slot>,
-    pub(crate) fates: Option<FateSink>,
+    /// Who sees the end of each packet's stay.
+    pub(crate) taps: Taps,
     pub(crate) recorder: Option<Box<dyn Recorder>>,
     pub(crate) storage: Option<Storage>,
     pub(crate) replies: VecDeque<Reply>,
@@ -122,12 +120,7 @@ impl Media for Bench {
 
     fn effect(&mut self, now: Instant, effect: Effect) {
         let reply = match effect {
-            Effect::Fate(record) => {
-                if let Some(fates) = &mut self.fates {
-                    fates(now, &record);
-                }
-                return;
-            }
+            Effect::Fate(record) => return self.taps.show(&record),
             Effect::Stream { id, op } => {
                 let answers = matches!(op, StreamOp::Connect { .. } | StreamOp::Send(_));
                 let refused = self.sockets.operate(now, id, op).err();

@@ -84,7 +84,7 @@ impl LiveGateway {
             ..Options::default()
         });
         if let Some(path) = &run.packets {
-            runner.set_fates(packets_file::sink(clock, path)?);
+            packets_file::start(clock, path, runner.taps())?;
         }
         if let Some(storage) = storage {
             runner.set_storage(storage);

@@ -28,6 +28,7 @@ impl View<'_> {
         }
         let timers = self.timers;
         snapshot.timers = Late::new(timers.goes_first, &timers.late, timers.late_ns_max);
+        snapshot.taps = self.taps.to_vec();
         snapshot.journal = self.recorder.and_then(Recorder::status);
         snapshot
     }
@@ -150,6 +151,7 @@ mod tests {
             flows: &[call()],
             ports: &ports,
             timers: &timers,
+            taps: &[],
             recorder: Some(&Full),
         };
         content("a".into())(format, &view)

@@ -301,6 +301,7 @@ baud = 9600
             flows: &[],
             ports: &[],
             timers: &TIMERS,
+            taps: &[],
             recorder: None,
         }
     }

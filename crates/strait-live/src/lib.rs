@@ -50,6 +50,7 @@ mod sockets;
 mod stamped_udp;
 pub mod status;
 pub mod storage;
+pub mod taps;
 mod tcp_info;
 pub mod tcp_line;
 mod tcp_socket;

@@ -15,8 +15,8 @@ use strait_core::node::{Command, DownCause, Input, Node, PortEvent, StreamEvent,
 use strait_core::stats::Agreement;
 use strait_core::time::{Duration, Instant};
 
+pub use crate::bench::Recorder;
 use crate::bench::{Bench, Slot, reply_input};
-pub use crate::bench::{FateSink, Recorder};
 use crate::clock::Clock;
 use crate::error::{Doing, Error};
 use crate::port_io::{PortIo, Received};
@@ -25,6 +25,7 @@ use crate::service::{Service, Timers, View};
 use crate::signals::{SignalGuard, StopRequests, Stopper};
 use crate::sockets::{Happened, News, Sockets};
 use crate::storage::Storage;
+use crate::taps::Taps;
 
 /// Times of an event loop.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +134,7 @@ impl<N: Node + ?Sized> Runner<N> {
             options: Options::default(),
             bench: Bench {
                 slots: slots.collect(),
-                fates: None,
+                taps: Taps::default(),
                 recorder: None,
                 storage: None,
                 replies: VecDeque::new(),
@@ -158,9 +159,9 @@ impl<N: Node + ?Sized> Runner<N> {
         self.options = options;
     }
 
-    /// Shows each packet's end to `fates`.
-    pub fn set_fates(&mut self, fates: FateSink) {
-        self.bench.fates = Some(fates);
+    /// Those who see the end of each packet's stay.
+    pub const fn taps(&mut self) -> &mut Taps {
+        &mut self.bench.taps
     }
 
     /// Shows all inputs and pulls to `recorder`.
@@ -582,6 +583,7 @@ impl<N: Node + ?Sized> Runner<N> {
             flows: &self.node.flows(),
             ports: &self.bench.statuses(),
             timers: &self.timers,
+            taps: &self.bench.taps.statuses(),
             recorder: self.bench.recorder.as_deref(),
         };
         self.services[index].serve(&view);

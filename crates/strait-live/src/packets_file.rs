@@ -2,16 +2,17 @@
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::sync::mpsc::Receiver;
 
 use serde::{Deserialize, Serialize};
 use strait_core::delay::DelayPart;
 use strait_core::fate::{Fate, FateRecord};
 use strait_core::time::{Duration, Instant};
 
-use crate::bench::FateSink;
 use crate::clock::Clock;
 use crate::error::{Doing, Error};
 use crate::own_file;
+use crate::taps::Taps;
 use crate::voice::monotonic;
 
 /// A packet's stay in a gateway, as a line of JSON. Times are of the kernel's monotonic clock, so
@@ -60,24 +61,25 @@ impl PacketLine {
 /// Lines of a file, about 200 MB: it is for looking at minutes, not for days.
 const LINES_MAX: u64 = 1_000_000;
 
-/// Writes packets to a new file. A file that can't be written any more, or is full, ends with a
-/// warning; the gateway goes on. What is in the buffer is written when the gateway ends.
-pub(crate) fn sink(clock: Clock, path: &Path) -> Result<FateSink, Error> {
-    let file = own_file::create(path).doing(|| format!("write {}", path.display()));
-    let file = file.map_err(own_file::with_remedy)?;
-    let mut file = Some(BufWriter::new(file));
+/// Writes packets to a new file, by a thread of its own: a slow disk holds nobody up. A file that
+/// can't be written any more, or is full, ends with a warning; the gateway goes on.
+pub(crate) fn start(clock: Clock, path: &Path, taps: &mut Taps) -> Result<(), Error> {
+    let doing = || format!("write {}", path.display());
+    let file = own_file::create(path).doing(doing);
+    let mut file = BufWriter::new(file.map_err(own_file::with_remedy)?);
     let origin = monotonic().since(clock.now());
-    let (path, mut lines) = (path.to_owned(), 0);
-    Ok(Box::new(move |_, record| {
-        let Some(open) = &mut file else { return };
-        let line = serde_json::to_string(&PacketLine::new(record, origin)).unwrap_or_default();
-        lines += 1;
-        let written = writeln!(open, "{line}");
-        if written.is_err() || lines == LINES_MAX {
-            tracing::warn!(file = %path.display(), lines, "no more packets are written");
-            file = None;
+    let named = path.to_owned();
+    let write = move |records: Receiver<FateRecord>| {
+        for (lines, record) in (1..).zip(records) {
+            let line = serde_json::to_string(&PacketLine::new(&record, origin));
+            let written = writeln!(file, "{}", line.unwrap_or_default());
+            if written.is_err() || lines == LINES_MAX {
+                tracing::warn!(file = %named.display(), lines, "no more packets are written");
+                return;
+            }
         }
-    }))
+    };
+    taps.attach_thread("packets", write).doing(doing)
 }
 
 /// The lines of such a file; one that a killed gateway left torn is left out.
@@ -101,7 +103,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("packets");
         let clock = Clock::start();
-        let mut sink = sink(clock, &path).unwrap();
+        let mut taps = Taps::default();
+        start(clock, &path, &mut taps).unwrap();
         let mut record = FateRecord {
             digest: 0xabc,
             began: Instant::from_millis(10),
@@ -115,10 +118,10 @@ mod tests {
         };
         record.parts.add(DelayPart::Class, 1_000_000);
         record.parts.add(DelayPart::Line, 38_000_000);
-        sink(Instant::ZERO, &record);
+        taps.show(&record);
         record.fate = Fate::Delivered;
-        sink(Instant::ZERO, &record);
-        drop(sink);
+        taps.show(&record);
+        drop(taps);
         let whole = read(&path);
         assert_eq!(whole.len(), 2);
         assert_eq!(whole[0].packet, "0000000000000abc");
@@ -137,20 +140,27 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("packets");
-        drop(sink(Clock::start(), &path).unwrap());
+        start(Clock::start(), &path, &mut Taps::default()).unwrap();
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        let error = sink(Clock::start(), &link).err().unwrap().to_string();
+        let error = start(Clock::start(), &link, &mut Taps::default())
+            .err()
+            .unwrap()
+            .to_string();
         assert!(error.contains("a symbolic link is there"), "{error}");
     }
 
     #[test]
     fn a_file_that_cannot_be_made_is_named() {
-        let error = sink(Clock::start(), Path::new("/nonexistent/p"))
-            .err()
-            .unwrap();
+        let error = start(
+            Clock::start(),
+            Path::new("/nonexistent/p"),
+            &mut Taps::default(),
+        )
+        .err()
+        .unwrap();
         assert!(error.to_string().contains("/nonexistent/p"), "{error}");
     }
 }

@@ -293,6 +293,7 @@ mod tests {
                 flows: &[],
                 ports: &[],
                 timers: &timers,
+                taps: &[],
                 recorder: None,
             });
             asked.drain(..answers.get() - before);

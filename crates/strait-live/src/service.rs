@@ -6,6 +6,7 @@ use strait_core::flow::Flow;
 use strait_core::node::{Command, RouteChange};
 use strait_core::stats::{Histogram, Stats};
 use strait_core::time::Instant;
+use strait_status::Tap;
 
 use crate::node_loop::Recorder;
 use crate::port_io::IoCounts;
@@ -47,6 +48,8 @@ pub struct View<'a> {
     pub ports: &'a [PortStatus],
     /// How the system serves the event loop.
     pub timers: &'a Timers,
+    /// Who looks on as packets end.
+    pub taps: &'a [Tap],
     /// Who writes the journal, where there is one.
     pub recorder: Option<&'a dyn Recorder>,
 }

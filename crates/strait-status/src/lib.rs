@@ -29,7 +29,7 @@ use strait_core::time::Instant;
 pub use describe::{Counter, Described, Kind, Measure, Number, Shape, Value};
 pub use flow::FlowRow;
 pub use hf::{Access, Clients, Link, Rate, Station};
-pub use node::{Class, JournalStatus, Late, Local, Packets, Volume};
+pub use node::{Class, JournalStatus, Late, Local, Packets, Tap, Volume};
 pub use port::{Hop, Port, PortFlows, PortSource, Urgent};
 pub use prometheus::metrics;
 
@@ -58,6 +58,9 @@ pub struct Snapshot {
     pub flows: Vec<FlowRow>,
     /// How soon the system woke it when a moment had come; never late where time is virtual.
     pub timers: Late,
+    /// Who looks on as packets end; absent where nobody does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taps: Vec<Tap>,
     /// Its journal; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalStatus>,
@@ -65,7 +68,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// What the node `name`, whose clock has run since zero, says of itself `now`. What only a
-    /// driver knows, it adds: problems of ports, strangers, timers, journal.
+    /// driver knows, it adds: problems of ports, strangers, timers, taps, journal.
     pub fn new(name: &str, now: Instant, stats: &Stats, flows: &[Flow]) -> Self {
         let uptime_s = now.as_secs_f64();
         let ports = (0..).zip(&stats.ports).map(|(index, stats)| {
@@ -86,6 +89,7 @@ impl Snapshot {
             classes: stats.classes.iter().map(Class::new).collect(),
             flows: flows.collect(),
             timers: Late::default(),
+            taps: Vec::new(),
             journal: None,
         }
     }

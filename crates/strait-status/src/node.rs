@@ -213,6 +213,18 @@ impl Late {
     }
 }
 
+described! {
+    /// Somebody who looks on as packets end.
+    pub struct Tap from tap: (&str, u64, u64) {
+        /// Its name
+        name: String = tap.0.into();
+        /// Records of packets that were shown
+        records: u64 = tap.1 => counter("tap_records");
+        /// Records that it had no room for
+        dropped: u64 = tap.2 => counter("tap_dropped");
+    }
+}
+
 /// How a journal is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

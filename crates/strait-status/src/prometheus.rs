@@ -24,6 +24,9 @@ pub fn metrics(snapshot: &Snapshot) -> String {
     let classes = classes.map(|class| (Vec::from([("class", class.name.clone())]), class));
     family(&mut text, &classes.collect::<Vec<_>>());
     ports(snapshot, &mut text);
+    let taps = snapshot.taps.iter();
+    let taps = taps.map(|tap| (Vec::from([("tap", tap.name.clone())]), tap));
+    family(&mut text, &taps.collect::<Vec<_>>());
     text + "# EOF\n"
 }
 

@@ -145,6 +145,7 @@ fn undescribed<T: Described + Default + Serialize>(expected: &[&str]) {
 #[test]
 fn each_counter_is_described() {
     undescribed::<Packets>(&[]);
+    undescribed::<Tap>(&[]);
     undescribed::<Volume>(&[]);
     undescribed::<Local>(&[]);
     undescribed::<Class>(&["delay_s"]);

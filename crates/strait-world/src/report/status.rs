@@ -27,6 +27,9 @@ pub fn status_text(status: &Snapshot) -> String {
         let JournalStatus { file, octets, .. } = journal;
         let _ = writeln!(text, "journal: {file} ENDED at {octets} octets: {why}");
     }
+    for tap in status.taps.iter().filter(|tap| tap.dropped > 0) {
+        let _ = writeln!(text, "tap {}: {} records lost", tap.name, tap.dropped);
+    }
     let named = status.ports.iter().map(|port| (port.name.as_str(), port));
     let urgent = named
         .clone()
