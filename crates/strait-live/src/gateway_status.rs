@@ -13,6 +13,7 @@ pub fn content(name: String) -> Content {
         let status = view.snapshot(&name);
         match format {
             Format::Text => status_text(&status),
+            Format::Line => serde_json::to_string(&status).unwrap_or_default() + "\n",
             Format::Json => serde_json::to_string_pretty(&status).unwrap_or_default() + "\n",
         }
     })

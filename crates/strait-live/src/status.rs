@@ -1,9 +1,11 @@
 //! The status socket: how an operator asks a running gateway how it is.
 //!
-//! A client sends one line, `status text` or `status json`, and reads the answer to the end.
+//! A client sends one line, `status text` or `status json`, and reads the answer to the end. With
+//! `status stream SECONDS` it gets a line of JSON at once and after each such period, until it hangs
+//! up; one that doesn't read is cut.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,6 +15,7 @@ use nix::sys::stat::{Mode, fchmod};
 use socket2::{Domain, SockAddr, Socket, Type};
 use strait_core::node::Command;
 use strait_core::time::{Duration, Instant};
+use strait_status::Snapshot;
 
 use crate::error::{Doing, Error};
 use crate::server::{Answer, Answerer, Listener, Server};
@@ -25,6 +28,8 @@ pub enum Format {
     Text,
     /// One JSON object.
     Json,
+    /// The same on one line.
+    Line,
 }
 
 impl Format {
@@ -33,6 +38,7 @@ impl Format {
         match self {
             Self::Text => "text",
             Self::Json => "json",
+            Self::Line => "line",
         }
     }
 }
@@ -113,10 +119,35 @@ fn answerer(mut content: Content) -> Answerer {
         let answer = match request[..end].trim_ascii() {
             b"status text" => content(Format::Text, view),
             b"status json" => content(Format::Json, view),
-            _ => String::from("error: ask `status text` or `status json`\n"),
+            request => match stream_period(request) {
+                Some(period) => {
+                    return Answer::Every(period, content(Format::Line, view).into_bytes());
+                }
+                None => ASK.to_owned(),
+            },
         };
         Answer::Full(answer.into_bytes())
     })
+}
+
+const ASK: &str = "error: ask `status text`, `status json` or `status stream SECONDS`\n";
+
+/// The period that a stream is asked for with.
+fn stream_period(request: &[u8]) -> Option<Duration> {
+    let seconds = request.strip_prefix(b"status stream ")?;
+    period(std::str::from_utf8(seconds).ok()?).ok()
+}
+
+/// A time between two snapshots, in seconds.
+///
+/// # Errors
+/// It is no number, or no such time.
+pub fn period(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "is no number of seconds")?;
+    if !(0.1..=86_400.0).contains(&seconds) {
+        return Err("choose 0.1 to 86400 seconds".into());
+    }
+    Ok(Duration::from_secs_f64(seconds))
 }
 
 impl Service for StatusServer {
@@ -151,7 +182,61 @@ const ANSWER_OCTETS_MAX: u64 = 16 << 20;
 /// # Errors
 /// Nobody listens there, or no whole answer came within `patience`.
 pub fn request(path: &Path, format: Format, patience: Duration) -> Result<String, Error> {
-    let doing = || format!("ask for status at `{}`", path.display());
+    let stream = ask(path, &format!("status {}\n", format.name()), patience)?;
+    let mut answer = String::new();
+    let mut stream = stream.take(ANSWER_OCTETS_MAX);
+    let read = stream.read_to_string(&mut answer);
+    read.doing(|| doing(path))?;
+    Ok(answer)
+}
+
+/// What the gateway behind the socket at `path` says of itself, at once and after each `period`.
+///
+/// # Errors
+/// Nobody listens there.
+pub fn stream(path: &Path, period: Duration, patience: Duration) -> Result<Stream, Error> {
+    let line = format!("status stream {}\n", period.as_secs_f64());
+    let stream = ask(path, &line, period + patience)?;
+    Ok(Stream {
+        lines: BufReader::new(stream),
+        path: path.to_path_buf(),
+    })
+}
+
+/// A status that comes again and again.
+#[derive(Debug)]
+pub struct Stream {
+    lines: BufReader<UnixStream>,
+    path: PathBuf,
+}
+
+impl Stream {
+    /// The next snapshot, and the line that it came as; `None` when the gateway ended the stream.
+    ///
+    /// # Errors
+    /// None came for too long, or what came is none.
+    pub fn next(&mut self) -> Result<Option<(Snapshot, String)>, Error> {
+        let doing = || doing(&self.path);
+        let mut line = String::new();
+        let mut lines = (&mut self.lines).take(ANSWER_OCTETS_MAX);
+        let octets = lines.read_line(&mut line).doing(doing)?;
+        if octets == 0 || !line.ends_with('\n') {
+            return Ok(None);
+        }
+        if let Some(why) = line.strip_prefix("error: ") {
+            return Err(Error::invalid(doing(), why.trim_end()));
+        }
+        let snapshot = serde_json::from_str(&line).map_err(io::Error::from);
+        Ok(Some((snapshot.doing(doing)?, line)))
+    }
+}
+
+fn doing(path: &Path) -> String {
+    format!("ask for status at `{}`", path.display())
+}
+
+fn ask(path: &Path, line: &str, patience: Duration) -> Result<UnixStream, Error> {
+    let doing = || doing(path);
     let mut stream =
         UnixStream::connect(path)
             .doing(doing)
@@ -163,10 +248,6 @@ pub fn request(path: &Path, format: Format, patience: Duration) -> Result<String
             })?;
     stream.set_read_timeout(Some(patience)).doing(doing)?;
     stream.set_write_timeout(Some(patience)).doing(doing)?;
-    let line = format!("status {}\n", format.name());
     stream.write_all(line.as_bytes()).doing(doing)?;
-    let mut answer = String::new();
-    let mut stream = stream.take(ANSWER_OCTETS_MAX);
-    stream.read_to_string(&mut answer).doing(doing)?;
-    Ok(answer)
+    Ok(stream)
 }

@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use common::Echo;
 use strait_live::clock::Clock;
+use strait_live::gateway_status;
 use strait_live::metrics::MetricsServer;
 use strait_live::node_loop::Runner;
 use strait_live::signals::Stopper;
-use strait_live::status::{Format, StatusServer, request};
+use strait_live::status::{self, Format, StatusServer, request};
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -113,4 +114,36 @@ fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     let content = |_: Format, _: &strait_live::service::View<'_>| String::new();
     assert!(StatusServer::bind(&path, Box::new(content)).is_err());
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[test]
+fn a_stream_has_snapshots_until_the_gateway_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.sock");
+    let (send, ready) = std::sync::mpsc::channel();
+    let socket = path.clone();
+    let thread = thread::spawn(move || {
+        let mut runner = Runner::new(Clock::start(), Box::new(Echo::new()), Vec::new()).unwrap();
+        let content = gateway_status::content("a".into());
+        let server = StatusServer::bind(&socket, content).unwrap();
+        runner.add_service(Box::new(server));
+        send.send(runner.stopper()).unwrap();
+        runner.run().unwrap();
+    });
+    let stopper = ready.recv().unwrap();
+    let mut stream = status::stream(&path, Duration::from_millis(100), PATIENCE).unwrap();
+    let mut last_s = -1.0;
+    for _ in 0..3 {
+        let (snapshot, line) = stream.next().unwrap().unwrap();
+        assert_eq!((snapshot.node.as_str(), snapshot.ports.len()), ("a", 1));
+        assert!(snapshot.uptime_s > last_s && line.starts_with("{\"node\":"));
+        last_s = snapshot.uptime_s;
+    }
+    let mut odd = status::stream(&path, Duration::ZERO, PATIENCE).unwrap();
+    let error = odd.next().unwrap_err().to_string();
+    assert!(error.contains("status stream SECONDS"), "{error}");
+    stopper.stop();
+    thread.join().unwrap();
+    let left = std::iter::from_fn(|| stream.next().unwrap());
+    assert!(left.count() < 20);
 }

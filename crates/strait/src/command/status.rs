@@ -1,13 +1,13 @@
 //! How a running gateway is.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::thread;
 use std::time::Duration;
 
 use strait_live::gateway::{STATUS_FOLDER, status_sockets};
-use strait_live::status::{Format, request};
+use strait_live::status::{self, Format};
+use strait_world::report::status_text;
 
 use crate::exit::BadInput;
 
@@ -23,17 +23,9 @@ pub(crate) struct Args {
     /// One JSON object on stdout.
     #[arg(long)]
     json: bool,
-    /// Ask again and again, with so many seconds between.
-    #[arg(long, value_name = "SECONDS", value_parser = interval)]
+    /// Go on, with so many seconds between; with --json a line each time.
+    #[arg(long, value_name = "SECONDS", value_parser = status::period)]
     watch: Option<Duration>,
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "is no number of seconds")?;
-    if !(0.1..=86_400.0).contains(&seconds) {
-        return Err("choose 0.1 to 86400 seconds".into());
-    }
-    Ok(Duration::from_secs_f64(seconds))
 }
 
 /// A gateway answers at once, or is stopped by a debugger.
@@ -47,22 +39,32 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(socket) => socket.clone(),
         None => only_socket()?,
     };
+    if let Some(period) = args.watch {
+        return watch(&socket, period, args.json);
+    }
     let format = if args.json {
         Format::Json
     } else {
         Format::Text
     };
-    let clears = args.watch.is_some() && !args.json && std::io::stdout().is_terminal();
+    crate::output::print(&status::request(&socket, format, PATIENCE)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Until the gateway ends. One that cut us, because this terminal was stopped, is asked anew.
+fn watch(socket: &Path, period: Duration, json: bool) -> anyhow::Result<ExitCode> {
+    let clears = !json && std::io::stdout().is_terminal();
     loop {
-        let answer = request(&socket, format, PATIENCE)?;
-        if clears {
-            crate::output::print(CLEAR);
+        let mut stream = status::stream(socket, period, PATIENCE)?;
+        let mut came = false;
+        while let Some((snapshot, line)) = stream.next()? {
+            came = true;
+            if clears {
+                crate::output::print(CLEAR);
+            }
+            crate::output::print(&if json { line } else { status_text(&snapshot) });
         }
-        crate::output::print(&answer);
-        let Some(pause) = args.watch else {
-            return Ok(ExitCode::SUCCESS);
-        };
-        thread::sleep(pause);
+        anyhow::ensure!(came, "the gateway ended");
     }
 }
 
