@@ -1,10 +1,17 @@
 //! `strait sim` as its user calls it.
 #![cfg(test)]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use strait_core::node::{Boot, NodeFactory};
+use strait_core::time::Instant;
+use strait_live::service::{PortStatus, Timers, View};
+use strait_node::GatewayFactory;
+use strait_status::{Local, Snapshot};
+use strait_world::scenario::Scenario;
 
 #[test]
 fn the_results_say_what_tcp_connections_met() {
@@ -48,4 +55,71 @@ fn scenarios_of_the_lab_hold_in_virtual_time() {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
     }
+}
+
+/// The names of all fields, by their path; of lists those of all elements together, and of maps by
+/// kind none.
+fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map {
+                let path = format!("{path}.{name}");
+                fields(value, &path, found);
+                found.insert(path);
+            }
+        }
+        Value::Array(all) => all.iter().for_each(|value| fields(value, path, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_simulated_node_says_of_itself_what_a_live_one_does() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sim-status");
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/demo.toml");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
+    command
+        .arg("sim")
+        .arg(&demo)
+        .args(["--runs", "1", "--status"]);
+    let output = command.arg(&folder).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = std::fs::read_to_string(folder.join("strait-a.json")).unwrap();
+    let simulated: Snapshot = serde_json::from_str(&text).unwrap();
+    assert!(simulated.packets.forwarded > 100 && simulated.uptime_s > 1.0);
+    assert!(simulated.classes.iter().any(|class| class.packets > 0));
+
+    // The same node file, as the live gateway shows it.
+    let loaded = Scenario::load(&demo).unwrap();
+    let config = loaded.nodes.iter().find(|node| node.name == "a").unwrap();
+    let factory = GatewayFactory::new(config.config.clone()).unwrap();
+    let node = factory.boot(Boot::default());
+    let ports = vec![PortStatus::default(); node.stats().ports.len()];
+    let view = View {
+        now: Instant::from_secs(1),
+        stats: node.stats(),
+        flows: &node.flows(),
+        ports: &ports,
+        timers: &Timers::default(),
+        taps: &[],
+        recorder: None,
+    };
+    let live = view.snapshot("a");
+    let of = |snapshot: &Snapshot| {
+        let mut snapshot = snapshot.clone();
+        // By kind, and only what occurred.
+        snapshot.packets.dropped.clear();
+        (snapshot.local, snapshot.flows) = (Local::default(), Vec::new());
+        for class in &mut snapshot.classes {
+            class.dropped.clear();
+        }
+        let mut found = BTreeSet::new();
+        fields(&serde_json::to_value(&snapshot).unwrap(), "", &mut found);
+        found
+    };
+    assert_eq!(of(&simulated), of(&live));
+    assert!(of(&live).len() > 60);
+    // And both are what a page or a program reads back.
+    let read: Snapshot = serde_json::from_str(&serde_json::to_string(&live).unwrap()).unwrap();
+    assert_eq!(read, live);
 }

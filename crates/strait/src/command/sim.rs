@@ -36,6 +36,10 @@ pub(crate) struct Args {
     /// kind `mgen`, into this folder: a file for each end.
     #[arg(long, value_name = "DIR")]
     mgen_log: Option<PathBuf>,
+    /// Write what every node says of itself at the end of the first run of each variant, as
+    /// `strait status --json` has it, into this folder.
+    #[arg(long, value_name = "DIR")]
+    status: Option<PathBuf>,
     /// Write a self-contained HTML report, with the resolved configuration.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -55,6 +59,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let outputs = Outputs {
         pcap: args.pcap.as_deref(),
         mgen_log: args.mgen_log.as_deref(),
+        status: args.status.as_deref(),
         report: args.report.as_deref(),
     };
     simulated::write(&loaded, &outcome, &result, &outputs)?;

@@ -238,6 +238,7 @@ fn checks(loaded: &Loaded, outcome: &Outcome) -> Vec<Check> {
 pub(crate) struct Outputs<'a> {
     pub(crate) pcap: Option<&'a Path>,
     pub(crate) mgen_log: Option<&'a Path>,
+    pub(crate) status: Option<&'a Path>,
     pub(crate) report: Option<&'a Path>,
 }
 
@@ -264,6 +265,18 @@ pub(crate) fn write(
             for (name, text) in &run.mgen_logs {
                 let path = folder.join(format!("{}-{name}", run.variant));
                 put(&path, text.as_bytes())?;
+            }
+        }
+        put(&folder.join("resolved.toml"), resolved.as_bytes())?;
+    }
+    if let Some(folder) = outputs.status {
+        make(folder)?;
+        let variants = loaded.scenario.variant_names();
+        for run in variants.filter_map(|variant| outcome.of(variant).next()) {
+            for node in &run.nodes {
+                let name = format!("{}-{}.json", run.variant, node.node);
+                let text = serde_json::to_string_pretty(node)? + "\n";
+                put(&folder.join(name), text.as_bytes())?;
             }
         }
         put(&folder.join("resolved.toml"), resolved.as_bytes())?;
