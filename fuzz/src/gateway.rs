@@ -538,7 +538,11 @@ fn other<'a>(u: &mut Unstructured<'a>) -> Result<Input<'a>> {
                 owner: owner(u)?,
                 n: u.arbitrary()?,
             },
-            chunk: Some(bytes),
+            result: match u.int_in_range(0..=2)? {
+                0 => Err(StoreError::Failed),
+                1 => Ok(None),
+                _ => Ok(Some(bytes)),
+            },
         },
         4 => Input::Wall(WallTime(u.arbitrary()?)),
         5 => Input::Command(Command::Stop),

@@ -19,6 +19,7 @@ pub mod packet;
 pub mod prefix;
 pub mod rate;
 pub mod stats;
+pub mod storage;
 pub mod time;
 pub mod timer;
 pub mod units;

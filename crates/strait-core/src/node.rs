@@ -87,8 +87,9 @@ pub struct Boot {
     pub entropy: u64,
     /// Calendar time, if it is known.
     pub wall: Option<WallTime>,
-    /// What the storage holds: every key with its octets, in the order of the keys.
-    pub stored: Vec<(Vec<u8>, Vec<u8>)>,
+    /// What the storage holds: every key with the number of its value's octets, in the order of the
+    /// keys. [`Effect::Load`] reads the values.
+    pub stored: Vec<(Vec<u8>, u64)>,
 }
 
 /// Calendar time: nanoseconds since 1970-01-01 UTC, leap seconds not counted.
@@ -156,15 +157,16 @@ pub enum Input<'a> {
     Stored {
         /// The number from [`Effect::Store`].
         ticket: Ticket,
-        /// Whether it is there; a failed batch changed nothing.
+        /// Whether it is there; a batch that isn't changed nothing.
         result: Result<(), StoreError>,
     },
-    /// A piece of what [`Effect::Load`] asked for.
+    /// What [`Effect::Load`] asked for.
     Loaded {
         /// The number from [`Effect::Load`].
         ticket: Ticket,
-        /// The octets, or none at the end of the value or if there is no such key.
-        chunk: Option<&'a [u8]>,
+        /// As many octets as were asked for and are there, none behind the value's end; `None` if
+        /// there is no such key.
+        result: Result<Option<&'a [u8]>, StoreError>,
     },
     /// Calendar time became known or was set.
     Wall(WallTime),
@@ -400,15 +402,17 @@ pub struct Ticket {
     pub n: u64,
 }
 
-/// Why a batch could not be stored.
+/// Why a batch could not be stored, or a value not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreError {
     /// No space is left.
     Full,
     /// This node was given no storage.
     Absent,
-    /// The device failed.
+    /// The device failed. A batch may still turn out to be there after the next start.
     Failed,
+    /// Too much waits to be stored or read already.
+    Busy,
 }
 
 /// What happens on a byte stream. Credit bounds what is buffered on either side.
@@ -468,7 +472,8 @@ pub enum StreamOp {
 pub enum StoreOp {
     /// Set a value.
     Put(Vec<u8>, Vec<u8>),
-    /// Append to a value.
+    /// Append to a value, which begins empty. This costs by what is appended, however long the
+    /// value is.
     Append(Vec<u8>, Vec<u8>),
     /// Remove a value.
     Delete(Vec<u8>),
@@ -601,14 +606,15 @@ pub enum Effect {
         /// Its payload.
         bytes: Vec<u8>,
     },
-    /// Put a batch on stable storage, whole or not at all, and say when it is there.
+    /// Put a batch on stable storage, whole or not at all, and say when it is there; see
+    /// [`crate::storage`].
     Store {
         /// The number for [`Input::Stored`].
         ticket: Ticket,
         /// The changes, in order.
         batch: Vec<StoreOp>,
     },
-    /// Read a value from `offset`, in chunks of at most `octets`.
+    /// Read one chunk of a value, as it is behind all batches that were asked for before.
     Load {
         /// The number for [`Input::Loaded`].
         ticket: Ticket,
@@ -616,7 +622,8 @@ pub enum Effect {
         key: Vec<u8>,
         /// Where to begin.
         offset: u64,
-        /// The most octets to give at once.
+        /// The most octets to give, [`LOAD_OCTETS_MAX`](crate::storage::LOAD_OCTETS_MAX) in any
+        /// case.
         octets: u32,
     },
 }

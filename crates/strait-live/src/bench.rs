@@ -7,10 +7,11 @@ use std::mem;
 use strait_core::drive::Media;
 use strait_core::id::{PortId, TxId};
 use strait_core::node::{
-    Effect, Input, Room, SocketEvent, SocketId, StoreError, StoreOp, StreamEvent, StreamId,
-    StreamOp, Ticket, TxMeta,
+    Effect, Input, Room, SocketEvent, SocketId, StoreError, StreamEvent, StreamId, StreamOp,
+    Ticket, TxMeta,
 };
 use strait_core::stats::Agreement;
+use strait_core::storage::{Answer, Asked};
 use strait_core::time::{Duration, Instant};
 use strait_status::JournalStatus;
 
@@ -72,8 +73,7 @@ pub(crate) enum Reply {
     TxFailed(PortId, TxId),
     Reset(StreamId, i32),
     Socket(SocketId, SocketEvent),
-    Stored(Ticket, Result<(), StoreError>),
-    NotLoaded(Ticket),
+    Storage(Ticket, Answer),
 }
 
 impl Media for Bench {
@@ -119,34 +119,39 @@ impl Media for Bench {
     }
 
     fn effect(&mut self, now: Instant, effect: Effect) {
-        let reply = match effect {
-            Effect::Fate(record) => return self.taps.show(&record),
+        match effect {
+            Effect::Fate(record) => self.taps.show(&record),
             Effect::Stream { id, op } => {
                 let answers = matches!(op, StreamOp::Connect { .. } | StreamOp::Send(_));
                 let refused = self.sockets.operate(now, id, op).err();
                 if let Some(number) = refused.filter(|_| answers) {
                     self.reply(Reply::Reset(id, number));
                 }
-                return;
             }
             Effect::Socket { id, op } => {
                 if let Some(event) = self.sockets.open(now, id, op) {
                     self.reply(Reply::Socket(id, event));
                 }
-                return;
             }
-            Effect::Store { ticket, batch } if self.storage.is_some() => {
-                return self.store(ticket, batch);
+            Effect::Store { ticket, batch } => self.ask(ticket, Asked::Store(batch)),
+            Effect::Load {
+                ticket,
+                key,
+                offset,
+                octets,
+            } => {
+                let asked = Asked::Load {
+                    key,
+                    offset,
+                    octets,
+                };
+                self.ask(ticket, asked);
             }
-            Effect::Store { ticket, .. } => Some(Reply::Stored(ticket, Err(StoreError::Absent))),
-            Effect::Load { ticket, .. } => Some(Reply::NotLoaded(ticket)),
-            Effect::Datagram { .. } => None,
-        };
-        if !mem::replace(&mut self.warned_effect, true) {
-            tracing::warn!("the node uses datagrams or storage, which are not served");
-        }
-        if let Some(reply) = reply {
-            self.reply(reply);
+            Effect::Datagram { .. } => {
+                if !mem::replace(&mut self.warned_effect, true) {
+                    tracing::warn!("the node uses datagrams, which are not served");
+                }
+            }
         }
     }
 }
@@ -158,17 +163,21 @@ impl Bench {
         }
     }
 
-    fn store(&mut self, ticket: Ticket, batch: Vec<StoreOp>) {
-        let begun = self.storage.as_mut().map(|it| it.begin(ticket, batch));
-        if let Some(Err(error)) = begun {
-            self.reply(Reply::Stored(ticket, Err(error)));
+    /// Asks storage for something.
+    fn ask(&mut self, ticket: Ticket, asked: Asked) {
+        let begun = match &mut self.storage {
+            Some(storage) => storage.ask(ticket, asked),
+            None => Err(asked.fails(StoreError::Absent)),
+        };
+        if let Err(answer) = begun {
+            self.reply(Reply::Storage(ticket, answer));
         }
     }
 
     /// Makes what storage has to say answers.
     pub(crate) fn hear_storage(&mut self) {
-        while let Some((ticket, outcome)) = self.storage.as_mut().and_then(Storage::poll) {
-            self.reply(Reply::Stored(ticket, outcome));
+        while let Some((ticket, answer)) = self.storage.as_mut().and_then(Storage::poll) {
+            self.reply(Reply::Storage(ticket, answer));
         }
     }
 
@@ -183,7 +192,7 @@ impl Bench {
 }
 
 /// A reply as an input.
-pub(crate) const fn reply_input(reply: &Reply) -> Input<'static> {
+pub(crate) fn reply_input(reply: &Reply) -> Input<'_> {
     match *reply {
         Reply::TxFailed(port, id) => Input::TxDone {
             port,
@@ -195,10 +204,6 @@ pub(crate) const fn reply_input(reply: &Reply) -> Input<'static> {
             event: StreamEvent::Reset(number),
         },
         Reply::Socket(id, event) => Input::Socket { id, event },
-        Reply::Stored(ticket, result) => Input::Stored { ticket, result },
-        Reply::NotLoaded(ticket) => Input::Loaded {
-            ticket,
-            chunk: None,
-        },
+        Reply::Storage(ticket, ref answer) => answer.input(ticket),
     }
 }

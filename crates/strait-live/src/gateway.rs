@@ -148,7 +148,7 @@ fn has_hard_times(config: &NodeConfig) -> bool {
 fn storage(config: &NodeConfig) -> Result<Option<Storage>, Error> {
     let state = config.state.as_ref();
     state
-        .map(|it| Storage::open(Path::new(&it.file)))
+        .map(|it| Storage::open(Path::new(&it.file), it.octets_max.0))
         .transpose()
 }
 

@@ -19,6 +19,16 @@ use crate::error::Error;
 /// # Errors
 /// Something else than a file is there, or the system says no.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
+    let file = adopt(path)?;
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// Opens the file at `path` for writing, and makes it if it isn't there. What it holds stays.
+///
+/// # Errors
+/// As [`create`].
+pub(crate) fn adopt(path: &Path) -> io::Result<File> {
     check(path)?;
     let mut options = OpenOptions::new();
     options.write(true).create(true).mode(0o600);
@@ -30,7 +40,6 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     refuse_shared(&found)?;
     // One that was there keeps its mode otherwise.
     file.set_permissions(Permissions::from_mode(0o600))?;
-    file.set_len(0)?;
     Ok(file)
 }
 

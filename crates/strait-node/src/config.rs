@@ -408,11 +408,24 @@ pub struct StatusConfig {
 }
 
 /// What outlives the node.
-#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct StateConfig {
     /// The file; only the gateway writes it. Simulated nodes have storage of their own.
     pub file: String,
+    /// How large it may become; 1 GB without the key.
+    #[serde(default = "StateConfig::default_octets_max")]
+    pub octets_max: Octets,
+}
+
+impl StateConfig {
+    /// The least: what a gateway remembers by itself fits.
+    pub const OCTETS_MIN: Octets = Octets(100_000);
+
+    /// The most octets of a file whose configuration does not say.
+    pub const fn default_octets_max() -> Octets {
+        Octets(1_000_000_000)
+    }
 }
 
 /// The journal.
@@ -490,6 +503,10 @@ impl NodeConfig {
                 let place = format!("[[port]] {}", port.name);
                 return Err(invalid(place, "the name is taken: give each port its own"));
             }
+        }
+        let is_small = |state: &StateConfig| state.octets_max.0 < StateConfig::OCTETS_MIN.0;
+        if self.state.as_ref().is_some_and(is_small) {
+            return Err(invalid("[state] octets_max", "is less than 100 kB"));
         }
         if let (Some(port), None) = (self.ports.iter().find(|it| it.remember_flows), &self.state) {
             let message =

@@ -43,6 +43,7 @@ const KEY: &[u8] = b"echo/";
 /// Errors of streams whose octets can't be stored.
 const INPUT_OUTPUT: i32 = 5;
 const NO_SPACE: i32 = 28;
+const NO_BUFFERS: i32 = 105;
 
 /// Pieces of a stream that wait one by one; what comes then joins the last.
 const PIECES_MAX: usize = 64;
@@ -217,7 +218,7 @@ impl Echo {
             Input::Stream { id, event } => self.hear_stream(now, id, event),
             Input::Datagram { meta, bytes, .. } => self.hear_datagram(now, meta, bytes),
             Input::Stored { ticket, result } => self.hear_stored(ticket, result),
-            Input::Loaded { ticket, chunk } => self.hear_loaded(ticket, chunk),
+            Input::Loaded { ticket, result } => self.hear_loaded(ticket, result),
             // Who can't come yet comes later.
             _ => {}
         }
@@ -357,27 +358,30 @@ impl Echo {
         }
     }
 
-    /// Asks for a stream's first piece.
+    /// Asks for a stream's first piece, or for the next chunk of it.
     fn fetch(&mut self, id: StreamId, key: u64) {
         self.tickets += 1;
         let ticket = self.ticket(self.tickets);
-        if let Some(piece) = self
-            .streams
-            .get_mut(&id)
-            .and_then(|it| it.pieces.front_mut())
-        {
-            piece.place = Place::Loading {
-                key,
-                ticket: ticket.n,
-                bytes: Vec::new(),
-            };
-        }
+        let stream = self.streams.get_mut(&id);
+        let Some(piece) = stream.and_then(|stream| stream.pieces.front_mut()) else {
+            return;
+        };
+        let bytes = match &mut piece.place {
+            Place::Loading { bytes, .. } => core::mem::take(bytes),
+            _ => Vec::new(),
+        };
+        let offset = bytes.len();
         self.effects.push_back(Effect::Load {
             ticket,
             key: name(key),
-            offset: 0,
-            octets: u32::MAX,
+            offset: offset as u64,
+            octets: u32::try_from(piece.octets - offset).unwrap_or(u32::MAX),
         });
+        piece.place = Place::Loading {
+            key,
+            ticket: ticket.n,
+            bytes,
+        };
     }
 
     fn hear_stored(&mut self, ticket: Ticket, result: Result<(), StoreError>) {
@@ -391,7 +395,7 @@ impl Echo {
         }
     }
 
-    fn hear_loaded(&mut self, ticket: Ticket, chunk: Option<&[u8]>) {
+    fn hear_loaded(&mut self, ticket: Ticket, result: Result<Option<&[u8]>, StoreError>) {
         let Some((id, piece)) = self.awaiting(ticket) else {
             return;
         };
@@ -399,15 +403,18 @@ impl Echo {
         let Place::Loading { key, bytes, .. } = &mut piece.place else {
             return;
         };
-        let Some(chunk) = chunk else {
-            return self.give_up(id, StoreError::Failed);
-        };
-        bytes.extend_from_slice(chunk);
-        if bytes.len() >= octets {
-            let delete = StoreOp::Delete(name(*key));
-            piece.place = Place::Here(core::mem::take(bytes));
-            self.store(alloc::vec![delete]);
+        let key = *key;
+        match result {
+            Ok(Some(chunk @ [_, ..])) => bytes.extend_from_slice(chunk),
+            // Nobody else takes it away.
+            Ok(_) => return self.give_up(id, StoreError::Failed),
+            Err(error) => return self.give_up(id, error),
         }
+        if bytes.len() < octets {
+            return self.fetch(id, key);
+        }
+        piece.place = Place::Here(core::mem::take(bytes));
+        self.store(alloc::vec![StoreOp::Delete(name(key))]);
     }
 
     /// The piece that waits for a ticket.
@@ -423,6 +430,7 @@ impl Echo {
     fn give_up(&mut self, id: StreamId, error: StoreError) {
         let number = match error {
             StoreError::Full => NO_SPACE,
+            StoreError::Busy => NO_BUFFERS,
             StoreError::Absent | StoreError::Failed => INPUT_OUTPUT,
         };
         self.operate(id, StreamOp::Reset(number));

@@ -190,9 +190,30 @@ fn stored(echo: &mut Echo, ticket: Ticket, result: Result<(), StoreError>) -> Ve
     effects(echo)
 }
 
-fn loaded(echo: &mut Echo, ticket: Ticket, chunk: Option<&[u8]>) -> Vec<Effect> {
-    echo.hear(START, &Input::Loaded { ticket, chunk });
+fn loaded(
+    echo: &mut Echo,
+    ticket: Ticket,
+    result: Result<Option<&[u8]>, StoreError>,
+) -> Vec<Effect> {
+    echo.hear(START, &Input::Loaded { ticket, result });
     effects(echo)
+}
+
+/// The ticket, the offset and the most octets of what is read.
+fn load(effects: &[Effect], of: &[u8]) -> (Ticket, u64, u32) {
+    let [
+        Effect::Load {
+            ticket,
+            key,
+            offset,
+            octets,
+        },
+    ] = effects
+    else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(key, of);
+    (*ticket, *offset, *octets)
 }
 
 /// The ticket and the key of octets that are to be stored.
@@ -216,20 +237,14 @@ fn stored_octets_go_back_from_the_storage_and_leave_it() {
     let (ticket, key) = append(&hear(&mut echo, START, 1, StreamEvent::Data(b"abc")));
     // Nothing goes back that isn't stable.
     assert_eq!(hear(&mut echo, START, 1, StreamEvent::Fin), []);
-    let asked = stored(&mut echo, ticket, Ok(()));
-    let [
-        Effect::Load {
-            ticket: load,
-            key: of,
-            ..
-        },
-    ] = &asked[..]
-    else {
-        panic!("{asked:?}");
-    };
-    assert_eq!(*of, key);
-    assert_eq!(loaded(&mut echo, *load, Some(b"a")), []);
-    let last = loaded(&mut echo, *load, Some(b"bc"));
+    let (first, offset, octets) = load(&stored(&mut echo, ticket, Ok(())), &key);
+    assert_eq!((offset, octets), (0, 3));
+    // As much as the storage gives at once.
+    let more = loaded(&mut echo, first, Ok(Some(b"a")));
+    let (second, offset, octets) = load(&more, &key);
+    assert_eq!((offset, octets), (1, 2));
+    assert_eq!(loaded(&mut echo, first, Ok(Some(b"a"))), []);
+    let last = loaded(&mut echo, second, Ok(Some(b"bc")));
     let [Effect::Store { batch, .. }, rest @ ..] = &last[..] else {
         panic!("{last:?}");
     };
@@ -238,7 +253,7 @@ fn stored_octets_go_back_from_the_storage_and_leave_it() {
         *rest,
         [op(1, StreamOp::Send(b"abc".into())), op(1, StreamOp::Fin)]
     );
-    assert_eq!(loaded(&mut echo, *load, None), []);
+    assert_eq!(loaded(&mut echo, second, Ok(None)), []);
 }
 
 #[test]
@@ -254,22 +269,26 @@ fn what_cant_be_stored_or_is_gone_ends_its_stream() {
         assert_eq!(effects[0], op(1, StreamOp::Reset(number)));
         assert_eq!((echo.stats().streams, echo.stats().resets), (0, 1));
     }
-    let mut echo = echo(&EchoConfig {
-        store: true,
-        ..config()
-    });
-    open(&mut echo, 1);
-    let (ticket, key) = append(&hear(&mut echo, START, 1, StreamEvent::Data(b"abc")));
-    let asked = stored(&mut echo, ticket, Ok(()));
-    let Effect::Load { ticket, .. } = asked[0] else {
-        panic!("{asked:?}");
-    };
-    let effects = loaded(&mut echo, ticket, None);
-    assert_eq!(effects[0], op(1, StreamOp::Reset(5)));
-    let [_, Effect::Store { batch, .. }] = &effects[..] else {
-        panic!("{effects:?}");
-    };
-    assert_eq!(*batch, [StoreOp::Delete(key)]);
+    for (result, number) in [
+        (Ok(None), 5),
+        (Ok(Some(&[][..])), 5),
+        (Err(StoreError::Failed), 5),
+        (Err(StoreError::Busy), 105),
+    ] {
+        let mut echo = echo(&EchoConfig {
+            store: true,
+            ..config()
+        });
+        open(&mut echo, 1);
+        let (ticket, key) = append(&hear(&mut echo, START, 1, StreamEvent::Data(b"abc")));
+        let (ticket, ..) = load(&stored(&mut echo, ticket, Ok(())), &key);
+        let effects = loaded(&mut echo, ticket, result);
+        assert_eq!(effects[0], op(1, StreamOp::Reset(number)));
+        let [_, Effect::Store { batch, .. }] = &effects[..] else {
+            panic!("{effects:?}");
+        };
+        assert_eq!(*batch, [StoreOp::Delete(key)]);
+    }
 }
 
 #[test]

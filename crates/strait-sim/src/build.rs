@@ -88,9 +88,11 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
                 let framing =
                     |port: &PortConfig| (port.urgent_check(), port.profile == LinkProfile::Hbh);
                 let framing: Vec<_> = config.ports.iter().map(framing).collect();
+                let octets_max = config.state.as_ref().map(|state| state.octets_max.0);
                 let factory = GatewayFactory::new(config)
                     .map_err(|error| ConfigError::of_file(&member.name, error.to_string()))?;
                 let node = world.add_node(&member.name, Box::new(factory));
+                world.set_storage(node, octets_max);
                 world.reserve_ports(node, ports);
                 for (port, (urgent, hops)) in (1..).map(PortId).zip(framing) {
                     world.set_framing(node, port, urgent, hops);

@@ -20,8 +20,8 @@ pub(crate) enum What {
     },
     /// Something on a byte stream has come; the number is its place among those under way.
     Stream { number: u32 },
-    /// A batch is on stable storage.
-    Stored { batch: u64 },
+    /// Storage has done a group of what was asked of it.
+    Stored { group: u64 },
     /// A port has room again.
     Room { port: PortId },
     /// The moment that the node asked for.

@@ -6,8 +6,9 @@ use strait_channel::{LinkConfig, LinkError, PathId};
 use strait_core::chance::Stream;
 use strait_core::drive::{Media, settle};
 use strait_core::hash::RunHash;
-use strait_core::node::{Boot, FrameMeta, NodeFactory, RouteChange, WallTime};
+use strait_core::node::{Boot, FrameMeta, NodeFactory, RouteChange, StoreError, Ticket, WallTime};
 use strait_core::stats::Stats;
+use strait_core::storage::{Answer, Asked};
 use strait_core::{Effect, Fate, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta};
 use strait_wire::segment::SegmentCheck;
 use strait_world::host::Host;
@@ -146,6 +147,8 @@ pub enum Fault {
     Plug(LinkIndex),
     /// The routing table of a node's host changes.
     Reroute(NodeIndex, RouteChange),
+    /// Whatever a node asks of its storage fails so from now on, or no more.
+    Storage(NodeIndex, Option<StoreError>),
 }
 
 /// The simulated world.
@@ -190,9 +193,24 @@ struct Driver<'a> {
     store: &'a mut Store,
     /// What the driver has to tell the node after it has settled.
     answers: Vec<Effect>,
+    /// What storage has no room for.
+    refused: Vec<(Ticket, Answer)>,
 }
 
 impl Driver<'_> {
+    /// Asks storage for something.
+    fn ask(&mut self, now: Instant, ticket: Ticket, asked: Asked) {
+        self.fabric.hash.fold(ticket.n);
+        match self.store.ask(now, ticket, asked) {
+            Ok(Some((group, at))) => {
+                let what = What::Stored { group };
+                self.fabric.events.push(at, self.node, what);
+            }
+            Ok(None) => {}
+            Err(answer) => self.refused.push((ticket, answer)),
+        }
+    }
+
     /// Plans to ask a port for room, unless that is planned for before.
     fn plan_room(&mut self, id: PortId, at: Instant) {
         let now = self.fabric.now;
@@ -293,16 +311,23 @@ impl Media for Driver<'_> {
                     });
                 }
             }
-            Effect::Store { ticket, batch } => {
-                let (batch, at) = self.store.begin(now, ticket, batch);
-                self.fabric.hash.fold(ticket.n);
-                let what = What::Stored { batch };
-                self.fabric.events.push(at, self.node, what);
+            Effect::Store { ticket, batch } => self.ask(now, ticket, Asked::Store(batch)),
+            Effect::Load {
+                ticket,
+                key,
+                offset,
+                octets,
+            } => {
+                let asked = Asked::Load {
+                    key,
+                    offset,
+                    octets,
+                };
+                self.ask(now, ticket, asked);
             }
-            Effect::Load { .. }
-            | Effect::Stream { .. }
-            | Effect::Socket { .. }
-            | Effect::Datagram { .. } => self.answers.push(effect),
+            Effect::Stream { .. } | Effect::Socket { .. } | Effect::Datagram { .. } => {
+                self.answers.push(effect);
+            }
         }
     }
 }
@@ -405,12 +430,21 @@ impl World {
         )
     }
 
+    /// Gives a node storage for so many octets of keys and values, or none.
+    pub const fn set_storage(&mut self, node: NodeIndex, octets_max: Option<u64>) {
+        let store = &mut self.slots.as_mut_slice()[node.0].store;
+        match octets_max {
+            Some(octets_max) => store.set_octets_max(octets_max),
+            None => store.set_fault(Some(StoreError::Absent)),
+        }
+    }
+
     /// Simulated worlds begin with the year 1970, as the times in their captures do.
     const fn calendar(&self) -> WallTime {
         WallTime(self.fabric.now.as_nanos())
     }
 
-    fn boot(&self, name: &str, incarnation: u32, stored: Vec<(Vec<u8>, Vec<u8>)>) -> Boot {
+    fn boot(&self, name: &str, incarnation: u32, stored: Vec<(Vec<u8>, u64)>) -> Boot {
         let mut entropy = Stream::new(self.fabric.seed, &format!("boot {name} {incarnation}"));
         Boot {
             incarnation,
@@ -560,12 +594,7 @@ impl World {
             What::Medium(medium) => self.attend(medium as usize),
             What::Stream { number } => self.come(number),
             What::Arrival { port, from, frame } => self.arrive(node, port, from, frame),
-            What::Stored { batch } => {
-                if let Some((ticket, result)) = self.slots[node].store.complete(batch) {
-                    self.give(node, Input::Stored { ticket, result });
-                    self.settle(node);
-                }
-            }
+            What::Stored { group } => self.stored(node, event.at, group),
             What::Room { port } => {
                 let planned = &mut self.slots[node].ports[port.index()].room_at;
                 if *planned == Some(event.at) {
@@ -574,6 +603,17 @@ impl World {
                 }
             }
             What::Wake => self.wake(node, event.at),
+        }
+    }
+
+    fn stored(&mut self, node: usize, at: Instant, group: u64) {
+        let (answers, next) = self.slots[node].store.complete(at, group);
+        if let Some((group, at)) = next {
+            self.fabric.events.push(at, node, What::Stored { group });
+        }
+        for (ticket, answer) in answers {
+            self.give(node, answer.input(ticket));
+            self.settle(node);
         }
     }
 
@@ -654,12 +694,18 @@ impl World {
                 ports: &mut slot.ports,
                 store: &mut slot.store,
                 answers: Vec::new(),
+                refused: Vec::new(),
             };
             let now = driver.fabric.now;
             settle(body, &mut driver, now, ports, &mut self.scratch);
-            let answers = driver.answers;
-            if answers.is_empty() {
+            let Driver {
+                answers, refused, ..
+            } = driver;
+            if answers.is_empty() && refused.is_empty() {
                 break;
+            }
+            for (ticket, answer) in refused {
+                self.give(node, answer.input(ticket));
             }
             for answer in answers {
                 self.answer(node, answer);
@@ -674,30 +720,6 @@ impl World {
     /// Serves an effect that asks for something at once.
     fn answer(&mut self, node: usize, effect: Effect) {
         match effect {
-            Effect::Load {
-                ticket,
-                key,
-                offset,
-                octets,
-            } => {
-                let value = self.slots[node].store.read(&key, offset);
-                for chunk in value.chunks(octets.max(1) as usize) {
-                    self.give(
-                        node,
-                        Input::Loaded {
-                            ticket,
-                            chunk: Some(chunk),
-                        },
-                    );
-                }
-                self.give(
-                    node,
-                    Input::Loaded {
-                        ticket,
-                        chunk: None,
-                    },
-                );
-            }
             Effect::Stream { id, op } => self.operate(node, id, op),
             Effect::Socket { id, op } => self.open_socket(node, id, op),
             Effect::Datagram {

@@ -9,6 +9,7 @@ use strait_core::node::{
     Boot, FrameMeta, NodeFactory, PortEvent, PortState, StoreError, StoreOp, Ticket,
 };
 use strait_core::rate::LineRate;
+use strait_core::storage::chunk_octets;
 use strait_core::time::Duration;
 use strait_core::{
     DropCause, Effect, Fate, FateRecord, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta,
@@ -20,13 +21,25 @@ use crate::parts::{LINK, read};
 const PORTS: u8 = 2;
 /// From [`Effect::Store`] to [`Input::Stored`].
 pub(crate) const STORE_DELAY: Duration = Duration::from_millis(5);
+/// From [`Effect::Load`] to [`Input::Loaded`], if no batch is ahead.
+const LOAD_DELAY: Duration = Duration::from_micros(50);
 
 /// Stable storage of one node, which outlives it.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) values: BTreeMap<Vec<u8>, Vec<u8>>,
     pub(crate) octets_max: usize,
-    pending: VecDeque<(Ticket, Vec<StoreOp>)>,
+    pending: VecDeque<(Ticket, Job)>,
+    /// When the last of these is answered.
+    busy_until: Instant,
+}
+
+/// What is asked of storage.
+#[derive(Debug)]
+enum Job {
+    Store(Vec<StoreOp>),
+    /// Key, offset, octets.
+    Load(Vec<u8>, u64, u32),
 }
 
 impl Store {
@@ -45,6 +58,28 @@ impl Store {
         }
         self.values = values;
         Ok(())
+    }
+
+    fn read(&self, key: &[u8], offset: u64, octets: u32) -> Option<&[u8]> {
+        let value = self.values.get(key)?;
+        let rest = value.get(offset as usize..).unwrap_or_default();
+        Some(&rest[..chunk_octets(value.len() as u64, offset, octets)])
+    }
+
+    /// Of the batches that weren't answered, the first ones are stable, as many as chance says.
+    fn crash(&mut self, chance: &mut Stream) {
+        self.busy_until = Instant::ZERO;
+        let pending = std::mem::take(&mut self.pending).into_iter();
+        let batches = pending.filter_map(|(_, job)| match job {
+            Job::Store(batch) => Some(batch),
+            Job::Load(..) => None,
+        });
+        let batches: Vec<_> = batches.collect();
+        let kept = chance.below(batches.len() as u64 + 1) as usize;
+        for batch in batches.into_iter().take(kept) {
+            // A batch that doesn't fit is lost either way.
+            let _ = self.apply(batch);
+        }
     }
 }
 
@@ -120,9 +155,6 @@ impl Log {
     }
 }
 
-/// A load asked for: ticket, key, offset, octets of a chunk.
-type Load = (Ticket, Vec<u8>, u64, u32);
-
 /// The hands of the driver while it settles one node.
 struct Hands<'a, M> {
     node: usize,
@@ -131,10 +163,22 @@ struct Hands<'a, M> {
     log: &'a mut Log,
     store: &'a mut Store,
     fates: &'a mut u64,
-    /// Loads asked for, answered after the settle.
-    loads: Vec<Load>,
     /// Anything at all was done.
     busy: bool,
+}
+
+impl<M> Hands<'_, M> {
+    fn ask(&mut self, now: Instant, ticket: Ticket, job: Job) {
+        let delay = match job {
+            Job::Store(_) => STORE_DELAY,
+            Job::Load(..) => LOAD_DELAY,
+        };
+        let store = &mut *self.store;
+        store.pending.push_back((ticket, job));
+        store.busy_until = store.busy_until.max(now + delay);
+        let what = What::Stored { node: self.node };
+        self.agenda.plan(store.busy_until, what);
+    }
 }
 
 impl<M: Medium> Media for Hands<'_, M> {
@@ -201,16 +245,14 @@ impl<M: Medium> Media for Hands<'_, M> {
             }
             Effect::Store { ticket, batch } => {
                 self.log.hash.fold(ticket.n);
-                self.store.pending.push_back((ticket, batch));
-                let what = What::Stored { node: self.node };
-                self.agenda.plan(now + STORE_DELAY, what);
+                self.ask(now, ticket, Job::Store(batch));
             }
             Effect::Load {
                 ticket,
                 key,
                 offset,
                 octets,
-            } => self.loads.push((ticket, key, offset, octets)),
+            } => self.ask(now, ticket, Job::Load(key, offset, octets)),
             Effect::Stream { .. } | Effect::Socket { .. } | Effect::Datagram { .. } => {}
         }
     }
@@ -382,10 +424,24 @@ impl<M: Medium> World<M> {
     }
 
     fn stored(&mut self, node: usize) {
-        let store = &mut self.slots[node].store;
-        let (ticket, batch) = store.pending.pop_front().expect("a batch is pending");
-        let result = store.apply(batch);
-        self.feed(node, Input::Stored { ticket, result });
+        let Slot {
+            store, node: body, ..
+        } = &mut self.slots[node];
+        let (ticket, job) = store.pending.pop_front().expect("something is pending");
+        let input = match job {
+            Job::Store(batch) => {
+                let result = store.apply(batch);
+                Input::Stored { ticket, result }
+            }
+            Job::Load(key, offset, octets) => {
+                let result = Ok(store.read(&key, offset, octets));
+                Input::Loaded { ticket, result }
+            }
+        };
+        if let Some(body) = body {
+            body.handle(self.now, input);
+        }
+        self.settle(node);
     }
 
     fn change(&mut self, rate: LineRate) {
@@ -399,12 +455,13 @@ impl<M: Medium> World<M> {
     fn start(&mut self, node: usize) {
         let slot = &mut self.slots[node];
         assert!(slot.node.is_none(), "node {node} runs");
-        let stored = slot.store.values.clone().into_iter().collect();
+        let values = slot.store.values.iter();
+        let stored = values.map(|(key, value)| (key.clone(), value.len() as u64));
         let boot = Boot {
             incarnation: slot.incarnation,
             entropy: self.seed,
             wall: None,
-            stored,
+            stored: stored.collect(),
         };
         slot.node = Some(slot.factory.boot(boot));
         slot.incarnation += 1;
@@ -430,12 +487,7 @@ impl<M: Medium> World<M> {
         slot.waiting[LINK.index()].clear();
         let name = format!("storage.{node}.{}", slot.incarnation);
         let mut chance = Stream::new(self.seed, &name);
-        for (_, batch) in std::mem::take(&mut slot.store.pending) {
-            if chance.happens(0.5) {
-                // A batch that doesn't fit is lost either way.
-                let _ = slot.store.apply(batch);
-            }
-        }
+        slot.store.crash(&mut chance);
         // What was meant for this incarnation must not reach the next.
         self.agenda.forget(|_, what| match what {
             What::Port { node: to, .. }
@@ -468,18 +520,15 @@ impl<M: Medium> World<M> {
         self.settle(node);
     }
 
-    /// Settles a node, answers its loads and gives it what waited, until nothing is left to do.
+    /// Settles a node and gives it what waited, until nothing is left to do.
     fn settle(&mut self, node: usize) {
         if self.slots[node].node.is_none() {
             return;
         }
         self.slots[node].muted = false;
         loop {
-            let (loads, _) = self.settle_once(node);
-            for load in &loads {
-                self.load(node, load);
-            }
-            if loads.is_empty() && !self.give_waiting(node) {
+            self.settle_once(node);
+            if !self.give_waiting(node) {
                 break;
             }
         }
@@ -494,11 +543,11 @@ impl<M: Medium> World<M> {
         self.medium.wanted(self.now, node, want, &mut self.agenda);
     }
 
-    /// The loads that the node asked for, and whether it did anything.
-    fn settle_once(&mut self, node: usize) -> (Vec<Load>, bool) {
+    /// Whether the node did anything.
+    fn settle_once(&mut self, node: usize) -> bool {
         let slot = &mut self.slots[node];
         let Some(body) = slot.node.as_deref_mut() else {
-            return (Vec::new(), false);
+            return false;
         };
         let mut hands = Hands {
             node,
@@ -507,26 +556,10 @@ impl<M: Medium> World<M> {
             log: &mut self.log,
             store: &mut slot.store,
             fates: &mut slot.fates,
-            loads: Vec::new(),
             busy: false,
         };
         drive::settle(body, &mut hands, self.now, PORTS, &mut self.scratch);
-        (hands.loads, hands.busy)
-    }
-
-    fn load(&mut self, node: usize, load: &Load) {
-        let (ticket, key, offset, octets) = load;
-        let ticket = *ticket;
-        let slot = &mut self.slots[node];
-        let Some(body) = &mut slot.node else { return };
-        let value = slot.store.values.get(key).map_or(&[][..], Vec::as_slice);
-        let rest = value.get(*offset as usize..).unwrap_or_default();
-        for chunk in rest.chunks(*octets as usize) {
-            let chunk = Some(chunk);
-            body.handle(self.now, Input::Loaded { ticket, chunk });
-        }
-        let chunk = None;
-        body.handle(self.now, Input::Loaded { ticket, chunk });
+        hands.busy
     }
 
     /// Gives the node the first frame that waits at a port that it reads.
@@ -577,8 +610,7 @@ impl<M: Medium> World<M> {
             body.handle(now, Input::Timeout);
         }
         assert_eq!(body.wake(), before, "an early time-out moved a deadline");
-        let (loads, busy) = self.settle_once(node);
-        assert!(loads.is_empty() && !busy, "an early time-out did something");
+        assert!(!self.settle_once(node), "an early time-out did something");
     }
 }
 
@@ -591,6 +623,7 @@ impl Slot {
             store: Store {
                 values: BTreeMap::new(),
                 octets_max: 1 << 20,
+                busy_until: Instant::ZERO,
                 pending: VecDeque::new(),
             },
             waiting: [VecDeque::new(), VecDeque::new()],

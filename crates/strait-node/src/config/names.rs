@@ -133,6 +133,11 @@ mod tests {
                 assert_eq!(with(&text), place, "{path}");
             }
         }
+        for (octets, good) in [("99999 B", false), ("100 kB", true)] {
+            let place = Some("[state] octets_max".into()).filter(|_| !good);
+            let text = format!("[host]\n[state]\nfile = \"a\"\noctets_max = \"{octets}\"");
+            assert_eq!(with(&text), place, "{octets}");
+        }
         let long = "x".repeat(108);
         let socket = |path: &str| with(&format!("[host]\n[status]\nsocket = \"{path}\""));
         assert_eq!(socket(&long[1..]), None);

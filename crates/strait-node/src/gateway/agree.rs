@@ -140,6 +140,11 @@ impl Terms {
         *self = Self::new(own, self.incarnation.wrapping_add(1));
     }
 
+    /// What this end says that it remembers, before it has said anything.
+    pub(super) const fn remember(&mut self, remembered: Remembered) {
+        self.own.remembered = Some(remembered);
+    }
+
     /// The other end, if it speaks this end's format.
     fn partner(&self) -> Option<&Hello> {
         let fits = |other: &&Hello| (other.format_least..=other.format).contains(&FORMAT);

@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 
+use strait_core::node::Ticket;
 use strait_core::stats::{Agreement, PayloadStats, PortStats};
 use strait_core::{Duration, Instant, NeighbourId, Packet};
 use strait_link::payload::{self, Deflater, Inflater, Payload};
@@ -10,7 +11,6 @@ use strait_link::rohc::{Beyond, Cids, Peer, Provision, Received, Settings};
 use strait_wire::hello::{self, Checks, Hello, KnownFlows};
 use strait_wire::ip::is_packet;
 
-use super::Storage;
 use super::agree::{Agreed, Offer, Terms};
 use super::remember::Memory;
 
@@ -115,6 +115,12 @@ impl Other {
         self.terms.reset(self.memory.as_mut().map(Memory::tell));
     }
 
+    /// Nothing is said of this end before what it remembers is there: that would have to be said
+    /// again, with all contexts begun anew. Packets don't wait for it.
+    fn is_silent(&self) -> bool {
+        self.memory.as_ref().is_some_and(Memory::is_loading)
+    }
+
     /// Remembers the flows that have turned out to last.
     fn remember(&mut self) {
         if let (Some(memory), Some(peer)) = (&mut self.memory, &mut self.peer) {
@@ -217,13 +223,12 @@ pub(super) struct Headers {
 
 impl Headers {
     /// As the port is configured. `real_time` are the streams of real-time packets; `incarnation`
-    /// is another number after each start; `storage` holds what is remembered.
+    /// is another number after each start.
     pub(super) fn new(
         config: &PortConfig,
         neighbours: usize,
         real_time: u8,
         incarnation: u32,
-        storage: Storage<'_>,
     ) -> Self {
         if matches!(config.profile, LinkProfile::Plain | LinkProfile::Hbh) {
             return Self::default();
@@ -237,7 +242,7 @@ impl Headers {
         let settings = settings(config);
         let other = |number: usize| {
             let memory = config.remember_flows;
-            let mut memory = memory.then(|| Memory::load(&config.name, number, storage));
+            let mut memory = memory.then(|| Memory::new(&config.name, number));
             let remembered = memory.as_mut().map(Memory::tell);
             let own = Offer { remembered, ..own };
             Other {
@@ -363,8 +368,25 @@ impl Headers {
 
     /// What is to be stored, key and value.
     pub(super) fn take_store(&mut self, now: Instant) -> Option<(Vec<u8>, Vec<u8>)> {
-        let mut memories = self.others.iter_mut().filter_map(|it| it.memory.as_mut());
-        memories.find_map(|memory| memory.take_store(now))
+        self.memories().find_map(|memory| memory.take_store(now))
+    }
+
+    /// What is remembered of each neighbour.
+    pub(super) fn memories(&mut self) -> impl Iterator<Item = &mut Memory> {
+        self.others.iter_mut().filter_map(|it| it.memory.as_mut())
+    }
+
+    /// What was stored of a neighbour has come.
+    pub(super) fn loaded(&mut self, ticket: Ticket, value: &[u8]) {
+        for other in &mut self.others {
+            let memory = other.memory.as_mut();
+            if let Some(memory) = memory.filter(|it| it.is_loading())
+                && memory.take_loaded(ticket, value)
+            {
+                other.terms.remember(memory.tell());
+                other.settle(&self.provisions);
+            }
+        }
     }
 
     /// The most octets of a note to a neighbour.
@@ -403,7 +425,7 @@ impl Headers {
     pub(super) fn owed(&self) -> Option<NeighbourId> {
         let owes = |other: &Other| {
             let feedback = other.peer.as_ref().is_some_and(Peer::owes_feedback);
-            other.terms.owes() || feedback && other.terms.compresses()
+            other.terms.owes() && !other.is_silent() || feedback && other.terms.compresses()
         };
         let number = self.others.iter().position(owes)?;
         Some(NeighbourId(number as u16))
@@ -412,14 +434,14 @@ impl Headers {
     /// Whether a hello goes to `to` before the next packet begins.
     pub(super) fn is_ahead(&self, now: Instant, to: NeighbourId) -> bool {
         let other = self.others.get(to.index());
-        other.is_some_and(|other| other.terms.is_ahead(now))
+        other.is_some_and(|other| !other.is_silent() && other.terms.is_ahead(now))
     }
 
     /// A hello or feedback for `to`, in the place of a packet.
     pub(super) fn note(&mut self, now: Instant, to: NeighbourId) -> Option<Vec<u8>> {
         let mut note = Vec::new();
         let other = self.others.get_mut(to.index())?;
-        if other.terms.owes() || other.terms.is_ahead(now) {
+        if !other.is_silent() && (other.terms.owes() || other.terms.is_ahead(now)) {
             other.terms.put(now, &mut note);
         } else if other.terms.compresses() {
             other.peer.as_mut()?.put_feedback(&mut note);

@@ -56,8 +56,8 @@ const HOST: Hop = Hop {
 /// service has one from there on.
 const ECHO: Owner = Owner(256);
 
-/// What stable storage holds: keys and their values.
-type Storage<'a> = &'a [(Vec<u8>, Vec<u8>)];
+/// What stable storage holds: keys and how many octets are behind them.
+type Stored<'a> = &'a [(Vec<u8>, u64)];
 
 /// One gateway.
 #[derive(Debug)]
@@ -86,9 +86,9 @@ pub struct Gateway {
     fixed: bool,
     /// A port remembers flows.
     remembers: bool,
-    /// What is to go to stable storage, until the driver asks.
+    /// What is asked of stable storage, until the driver takes it.
     stores: VecDeque<Effect>,
-    /// Batches for storage so far.
+    /// Numbers for storage so far.
     tickets: u64,
     echo: Option<Echo>,
 }
@@ -100,8 +100,8 @@ impl Gateway {
         Self::seeded(config, seed(&Boot::default()), &[])
     }
 
-    /// The same with its chance following from `seed`, and what `storage` holds.
-    fn seeded(config: &NodeConfig, seed: u64, storage: Storage<'_>) -> Result<Self, InvalidConfig> {
+    /// The same with its chance following from `seed`, and what storage holds.
+    fn seeded(config: &NodeConfig, seed: u64, stored: Stored<'_>) -> Result<Self, InvalidConfig> {
         config.validate()?;
         let policy = Policy::compile(&config.policy).map_err(|error| InvalidConfig {
             place: "[policy]".into(),
@@ -110,13 +110,11 @@ impl Gateway {
         config.check_classes(&policy)?;
         let mut ports = alloc::vec![Port::host(config, &policy, seed)];
         for (index, port) in config.ports.iter().enumerate() {
-            ports.push(Port::link(
-                PortId(index as u8 + 1),
-                port,
-                &policy,
-                (seed, storage),
-            ));
+            ports.push(Port::link(PortId(index as u8 + 1), port, &policy, seed));
         }
+        let is_stored = |key: &[u8]| stored.binary_search_by(|it| (*it.0).cmp(key)).is_ok();
+        let loads = ports.iter_mut().flat_map(|port| port.load(is_stored));
+        let stores: VecDeque<Effect> = loads.collect();
         Ok(Self {
             ledger: Ledger::new(stats(config, &policy)),
             routes: routes(config)?,
@@ -136,10 +134,11 @@ impl Gateway {
             circles: (config.host.kind == HostKind::Tap).then(Circles::default),
             fixed: config.routing == Routing::Static,
             remembers: config.ports.iter().any(|port| port.remember_flows),
-            stores: VecDeque::new(),
-            tickets: 0,
+            // No store has the number of a load.
+            tickets: stores.len() as u64,
+            stores,
             echo: config.echo.as_ref().map(|echo| {
-                let keys = storage.iter().map(|(key, _)| &key[..]);
+                let keys = stored.iter().map(|(key, _)| &key[..]);
                 Echo::new(ECHO, echo, keys)
             }),
         })
@@ -429,11 +428,19 @@ impl Gateway {
             if let Some(echo) = &mut self.echo {
                 echo.hear(now, input);
             }
-        } else if let (Some(port), Input::Stream { id, event }) =
-            (self.ports.get_mut(usize::from(owner.0)), input)
-        {
-            // A port's listeners come when they can, and nothing of it waits for storage.
-            port.hear_stream(now, *id, event);
+            return;
+        }
+        let Some(port) = self.ports.get_mut(usize::from(owner.0)) else {
+            return;
+        };
+        match *input {
+            Input::Stream { id, ref event } => port.hear_stream(now, id, event),
+            // What can't be read is as if it had never been stored.
+            Input::Loaded { ticket, result } => {
+                port.loaded(ticket, result.ok().flatten().unwrap_or_default());
+            }
+            // A port's listeners come when they can, and it waits for nothing to be stored.
+            _ => {}
         }
     }
 

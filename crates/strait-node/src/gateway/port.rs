@@ -4,11 +4,11 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
-use strait_core::node::{PortState, TxMeta, Want};
+use strait_core::node::{Owner, PortState, Ticket, TxMeta, Want};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::stats::Agreement;
 use strait_core::{
-    ClassId, DropCause, Fate, Instant, NeighbourId, Packet, PortId, Room, Wake, WakeReason,
+    ClassId, DropCause, Effect, Fate, Instant, NeighbourId, Packet, PortId, Room, Wake, WakeReason,
 };
 use strait_link::{FrameSender, LinkSettings, OctetSender, Receiver, Refused, STREAMS};
 use strait_qos::{Class, Eligibility, Head, Policers, Policy, Scheduler, Site, Tree, repeats};
@@ -16,7 +16,6 @@ use strait_wire::hash::hash64;
 use strait_wire::ip::Chatter;
 
 use self::hop::Hops;
-use super::Storage;
 use super::headers::Headers;
 use super::lan::Lan;
 use crate::NodeConfig;
@@ -138,12 +137,7 @@ impl Port {
     }
 
     /// A link port as configured.
-    pub(crate) fn link(
-        id: PortId,
-        config: &PortConfig,
-        policy: &Policy,
-        (seed, storage): (u64, Storage<'_>),
-    ) -> Self {
+    pub(crate) fn link(id: PortId, config: &PortConfig, policy: &Policy, seed: u64) -> Self {
         let settings = config.link_settings(config.line_rate());
         let link = match config.kind {
             _ if config.profile == LinkProfile::Hbh => {
@@ -173,7 +167,7 @@ impl Port {
         let real_time = real_time.filter(|it| it.whole).map(|it| 1 << it.stream);
         let real_time = real_time.fold(0, |streams, stream: u8| streams | stream);
         let neighbours = link.neighbours();
-        let headers = Headers::new(config, neighbours, real_time, incarnation, storage);
+        let headers = Headers::new(config, neighbours, real_time, incarnation);
         Self::new(
             id,
             Some(config.clone()),
@@ -218,6 +212,22 @@ impl Port {
     /// Key and value that are to go to stable storage.
     pub(crate) fn take_store(&mut self, now: Instant) -> Option<(Vec<u8>, Vec<u8>)> {
         self.headers.take_store(now)
+    }
+
+    /// Asks for what is stored of what its links remember, where storage has the key.
+    pub(crate) fn load(&mut self, is_stored: impl Fn(&[u8]) -> bool) -> Vec<Effect> {
+        let owner = Owner::port(self.id);
+        let memories = self.headers.memories();
+        let memories = memories.filter(|memory| is_stored(memory.key()));
+        let loads = memories.zip(0..);
+        loads
+            .map(|(memory, n)| memory.load(Ticket { owner, n }))
+            .collect()
+    }
+
+    /// What was stored has come.
+    pub(crate) fn loaded(&mut self, ticket: Ticket, value: &[u8]) {
+        self.headers.loaded(ticket, value);
     }
 
     /// The room for a note between the ends, with the segment around it.

@@ -10,10 +10,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use super::Storage;
-use strait_core::{Duration, Instant};
+use strait_core::node::Ticket;
+use strait_core::{Duration, Effect, Instant};
 use strait_link::rohc::Provision;
 use strait_wire::hello::{NUMBERS_MAX, Numbers, Remembered};
+
+/// The most octets that are stored: flows of IPv6 both ways.
+const OCTETS_MAX: u32 = 2 + 2 * NUMBERS_MAX as u32 * 37;
 
 /// The first octet of what is stored.
 const FORMAT: u8 = 1;
@@ -39,21 +42,52 @@ pub(super) struct Memory {
     /// There is more than is stored.
     changed: bool,
     stored: Option<Instant>,
+    /// What storage holds was asked for and isn't there yet.
+    loading: Option<Ticket>,
 }
 
 impl Memory {
-    /// What storage holds of a port's neighbour; nothing, if it is spoilt.
-    pub(super) fn load(port: &str, neighbour: usize, storage: Storage<'_>) -> Self {
-        let key = key(port, neighbour).into_bytes();
-        let value = storage.iter().find(|(other, _)| *other == key);
-        let now = value.and_then(|(_, value)| read(value)).unwrap_or_default();
+    /// Nothing yet of a port's neighbour.
+    pub(super) fn new(port: &str, neighbour: usize) -> Self {
         Self {
-            key,
-            told: now.clone(),
-            now,
+            key: key(port, neighbour).into_bytes(),
+            now: Flows::default(),
+            told: Flows::default(),
             changed: false,
             stored: None,
+            loading: None,
         }
+    }
+
+    /// Where it is stored.
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Asks for what is stored.
+    pub(super) fn load(&mut self, ticket: Ticket) -> Effect {
+        self.loading = Some(ticket);
+        Effect::Load {
+            ticket,
+            key: self.key.clone(),
+            offset: 0,
+            octets: OCTETS_MAX,
+        }
+    }
+
+    /// Whether what is stored was asked for and isn't there yet.
+    pub(super) const fn is_loading(&self) -> bool {
+        self.loading.is_some()
+    }
+
+    /// Takes what was stored, nothing if it is spoilt. Says whether that was asked for with this
+    /// ticket.
+    pub(super) fn take_loaded(&mut self, ticket: Ticket, value: &[u8]) -> bool {
+        let asked = self.loading.take_if(|asked| *asked == ticket).is_some();
+        if asked {
+            self.now = read(value).unwrap_or_default();
+        }
+        asked
     }
 
     /// Remembers a flow that was sent and one that was received, if there are.
@@ -197,6 +231,8 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
+    use strait_core::node::Owner;
+
     use super::*;
 
     fn flow(port: u16) -> Provision {
@@ -233,11 +269,16 @@ mod tests {
         assert_eq!(read(&[FORMAT, 1]), None);
         assert_eq!(read(&[FORMAT + 1, 0]), None);
         assert_eq!(read(&[FORMAT, 0, 5]), None);
+        let most = Flows {
+            sent: alloc::vec![six(1); NUMBERS_MAX],
+            received: alloc::vec![six(2); NUMBERS_MAX],
+        };
+        assert_eq!(write(&most).len(), OCTETS_MAX as usize);
     }
 
     #[test]
     fn eight_flows_are_kept_and_the_oldest_goes() {
-        let mut memory = Memory::load("line", 0, &[]);
+        let mut memory = Memory::new("line", 0);
         for port in 0..9 {
             memory.keep([Some(flow(port)), None]);
         }
@@ -257,7 +298,7 @@ mod tests {
 
     #[test]
     fn storage_is_written_for_new_flows_and_not_more_often_than_it_bears() {
-        let mut memory = Memory::load("line", 1, &[]);
+        let mut memory = Memory::new("line", 1);
         let at = Instant::from_secs(100);
         assert_eq!(memory.take_store(at), None);
         memory.keep([Some(flow(1)), Some(six(2))]);
@@ -270,15 +311,20 @@ mod tests {
         assert_eq!(memory.take_store(early), None);
         assert!(memory.take_store(at + STORE_EVERY).is_some());
 
-        let again = Memory::load("line", 1, &[(key, value)]);
+        let ticket = |n| Ticket { owner: Owner(1), n };
+        let mut again = Memory::new("line", 1);
+        assert!(!again.take_loaded(ticket(7), &value));
+        let load = again.load(ticket(7));
+        assert!(matches!(load, Effect::Load { key: asked, .. } if asked == key));
+        assert!(!again.take_loaded(ticket(8), &value) && again.is_loading());
+        assert!(again.take_loaded(ticket(7), &value) && !again.is_loading());
         assert_eq!(again.now.sent, [flow(1)]);
         assert_eq!(again.now.received, [six(2)]);
-        assert!(Memory::load("line", 0, &[]).now.sent.is_empty());
     }
 
     #[test]
     fn only_what_was_told_has_a_name() {
-        let mut memory = Memory::load("line", 0, &[]);
+        let mut memory = Memory::new("line", 0);
         memory.keep([Some(flow(1)), Some(six(2))]);
         assert!(memory.has_news());
         let told = memory.tell();

@@ -94,18 +94,14 @@ pub(super) fn put(put: &mut Put<'_>, input: &Input<'_>) {
         }
         Input::Stored { ticket, result } => {
             put_ticket(put, *ticket);
-            put.octet(match result {
-                Ok(()) => 0,
-                Err(StoreError::Full) => 1,
-                Err(StoreError::Absent) => 2,
-                Err(StoreError::Failed) => 3,
-            });
+            put.octet(result.err().map_or(0, store_error_code));
         }
-        Input::Loaded { ticket, chunk } => {
+        Input::Loaded { ticket, result } => {
             put_ticket(put, *ticket);
-            put.flag(chunk.is_some());
-            if let Some(chunk) = chunk {
-                put.payload(chunk);
+            put.octet(result.err().map_or(0, store_error_code));
+            if let Ok(chunk) = result {
+                put.flag(chunk.is_some());
+                put.payload(chunk.unwrap_or_default());
             }
         }
         Input::Wall(wall) => put.number(wall.0),
@@ -134,6 +130,26 @@ fn take_ticket(take: &mut Take<'_>) -> Option<Ticket> {
     Some(Ticket {
         owner: Owner(take.small()?),
         n: take.number()?,
+    })
+}
+
+const fn store_error_code(error: StoreError) -> u8 {
+    match error {
+        StoreError::Full => 1,
+        StoreError::Absent => 2,
+        StoreError::Failed => 3,
+        StoreError::Busy => 4,
+    }
+}
+
+fn take_store_result(take: &mut Take<'_>) -> Option<Result<(), StoreError>> {
+    Some(match take.octet()? {
+        0 => Ok(()),
+        1 => Err(StoreError::Full),
+        2 => Err(StoreError::Absent),
+        3 => Err(StoreError::Failed),
+        4 => Err(StoreError::Busy),
+        _ => return None,
     })
 }
 
@@ -214,10 +230,24 @@ fn put_stream(put: &mut Put<'_>, event: &StreamEvent<'_>) {
 
 /// Whether records of this kind hold an input.
 pub(super) const fn is_known(kind: u8) -> bool {
-    use kind::{DATAGRAM, FRAME, PORT, ROUTE, STORED, STREAM, TIMEOUT, TX_DONE, WALL};
+    use kind::{
+        COMMAND, DATAGRAM, FRAME, LOADED, PORT, ROUTE, SOCKET, STORED, STREAM, TIMEOUT, TX_DONE,
+        WALL,
+    };
     matches!(
         kind,
-        TIMEOUT | FRAME | PORT | TX_DONE | ROUTE | WALL..=STREAM | STORED..=DATAGRAM
+        TIMEOUT
+            | FRAME
+            | PORT
+            | TX_DONE
+            | ROUTE
+            | WALL
+            | COMMAND
+            | SOCKET
+            | STREAM
+            | STORED
+            | DATAGRAM
+            | LOADED
     )
 }
 
@@ -283,17 +313,18 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
         },
         kind::STORED => Input::Stored {
             ticket: take_ticket(take)?,
-            result: match take.octet()? {
-                0 => Ok(()),
-                1 => Err(StoreError::Full),
-                2 => Err(StoreError::Absent),
-                3 => Err(StoreError::Failed),
-                _ => return None,
-            },
+            result: take_store_result(take)?,
         },
         kind::LOADED => Input::Loaded {
             ticket: take_ticket(take)?,
-            chunk: take.optional(Take::payload)?,
+            result: match take_store_result(take)? {
+                Ok(()) => {
+                    let known = take.flag()?;
+                    let chunk = take.payload()?;
+                    Ok(known.then_some(chunk))
+                }
+                Err(error) => Err(error),
+            },
         },
         kind::WALL => Input::Wall(WallTime(take.number()?)),
         kind::COMMAND => match take.octet()? {

@@ -4,7 +4,7 @@
 //! ```text
 //! file    = magic (8 octets), version (1 octet), header, record …
 //! header  = framed body: the program's version, flags, configuration as TOML, what the node found
-//!           at its start
+//!           at its start (of what is stored, keys and lengths)
 //! record  = framed body: kind, time since the record before in ns, what the kind says
 //! framed  = length of the body, body, CRC-32 over both (4 octets, least significant first)
 //! ```
@@ -39,7 +39,7 @@ use crate::config::NodeConfig;
 pub const MAGIC: [u8; 8] = *b"straitj\n";
 
 /// The version of the format that is written, and replayed.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 
 /// The oldest version that can be shown.
 const OLDEST: u8 = 2;
@@ -79,8 +79,9 @@ mod kind {
     pub(super) const STREAM: u8 = 13;
     // 14 was a datagram without its destination.
     pub(super) const STORED: u8 = 15;
-    pub(super) const LOADED: u8 = 16;
+    // 16 was a piece of what was loaded, of version 3.
     pub(super) const DATAGRAM: u8 = 17;
+    pub(super) const LOADED: u8 = 18;
     pub(super) const PULLED: u8 = 32;
     pub(super) const ENDED: u8 = 33;
 }

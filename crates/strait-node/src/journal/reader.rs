@@ -8,6 +8,9 @@ use strait_core::{Input, Instant, PortId, Room, TxMeta};
 use super::codec::{Take, unframe};
 use super::{EndCause, FLAG_MASKED, MAGIC, OLDEST, VERSION, input, kind};
 
+/// The last version whose header had values that were stored, where now their lengths are.
+const WITH_VALUES: u8 = 3;
+
 /// What a journal says of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
@@ -19,7 +22,7 @@ pub struct Header<'a> {
     pub masked: bool,
     /// The resolved configuration, as TOML.
     pub config: &'a str,
-    /// What the node found at its start; stored keys and values are empty if masked.
+    /// What the node found at its start; stored keys are empty if masked.
     pub boot: Boot,
 }
 
@@ -249,8 +252,12 @@ fn take_header(version: u8, body: &[u8]) -> Option<Header<'_>> {
     };
     for _ in 0..take.number()? {
         // Each costs at least two octets of the body, so a large count ends soon.
-        boot.stored
-            .push((take.payload()?.into(), take.payload()?.into()));
+        let key = take.payload()?.into();
+        let octets = match version {
+            ..=WITH_VALUES => take.payload().map(|_| take.payload_octets as u64)?,
+            _ => take.number()?,
+        };
+        boot.stored.push((key, octets));
     }
     take.end()?;
     Some(Header {

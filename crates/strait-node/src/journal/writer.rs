@@ -155,8 +155,8 @@ fn put_header(body: &mut Vec<u8>, masked: bool, config: &str, boot: &Boot) {
         put.number(wall.0);
     }
     put.number(boot.stored.len() as u64);
-    for (key, value) in &boot.stored {
+    for (key, octets) in &boot.stored {
         put.payload(key);
-        put.payload(value);
+        put.number(*octets);
     }
 }

@@ -95,12 +95,13 @@ struct End {
 
 impl End {
     fn boot(&mut self, seed: u64) {
-        let stored = self.stored.clone().into_iter().collect();
+        let stored = self.stored.iter();
+        let stored = stored.map(|(key, value)| (key.clone(), value.len() as u64));
         self.node = self.factory.boot(Boot {
             incarnation: self.incarnation,
             entropy: seed,
             wall: None,
-            stored,
+            stored: stored.collect(),
         });
         self.incarnation += 1;
     }
@@ -236,16 +237,21 @@ impl World {
         };
         settle(&mut **node, &mut side, *now, 2, &mut self.scratch);
         let Side { sent, effects, .. } = side;
-        let mut tickets = Vec::new();
+        let mut asked = Vec::new();
         for effect in effects {
-            let Effect::Store { ticket, batch } = effect else {
-                continue;
-            };
-            tickets.push(ticket);
-            for op in batch {
-                if let StoreOp::Put(key, value) = op {
-                    stored.insert(key, value);
+            match effect {
+                Effect::Store { ticket, batch } => {
+                    for op in batch {
+                        if let StoreOp::Put(key, value) = op {
+                            stored.insert(key, value);
+                        }
+                    }
+                    asked.push((ticket, None));
                 }
+                Effect::Load { ticket, key, .. } => {
+                    asked.push((ticket, Some(stored.get(&key).cloned())));
+                }
+                _ => {}
             }
         }
         for (leaves, octets) in sent {
@@ -266,9 +272,18 @@ impl World {
         for frame in self.hear_at_host(at) {
             self.give(at, Self::frame(PortId::HOST, &frame));
         }
-        for ticket in tickets {
-            let result = Ok(());
-            self.give(at, Input::Stored { ticket, result });
+        for (ticket, loaded) in asked {
+            let input = match &loaded {
+                None => Input::Stored {
+                    ticket,
+                    result: Ok(()),
+                },
+                Some(value) => Input::Loaded {
+                    ticket,
+                    result: Ok(value.as_deref()),
+                },
+            };
+            self.give(at, input);
         }
     }
 

@@ -13,6 +13,7 @@ impl World {
             Fault::Restart(NodeIndex(node)) => self.restart(node),
             Fault::Unplug(LinkIndex(link)) => self.plug(link, false),
             Fault::Plug(LinkIndex(link)) => self.plug(link, true),
+            Fault::Storage(NodeIndex(node), fault) => self.slots[node].store.set_fault(fault),
             Fault::Reroute(NodeIndex(node), change) => {
                 if matches!(self.slots[node].body, Body::Gateway { .. }) {
                     self.slots[node].rerouted.insert(self.fabric.now);

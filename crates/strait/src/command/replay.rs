@@ -128,7 +128,8 @@ fn describe(entry: &Entry<'_>) -> (&'static str, String) {
                 ("datagram", format!("from {src} to {dst}: {octets} octets"))
             }
             Input::Stored { result, .. } => ("stored", format!("{result:?}")),
-            Input::Loaded { .. } => ("loaded", format!("{octets} octets")),
+            Input::Loaded { result: Ok(_), .. } => ("loaded", format!("{octets} octets")),
+            Input::Loaded { result, .. } => ("loaded", format!("{result:?}")),
             Input::Wall(wall) => ("calendar", format!("{} ns since 1970", wall.0)),
             Input::Command(command) => ("command", format!("{command:?}")),
         },

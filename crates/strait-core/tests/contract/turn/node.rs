@@ -25,7 +25,7 @@ pub(super) const PATIENCE_AT_START: Duration = Duration::from_millis(4000);
 pub(super) const OUTBOX: usize = 8;
 /// Messages of one class that are loaded and under way.
 const WINDOW: usize = 3;
-/// Octets of one piece of a stored message that the node asks for.
+/// Octets of one piece of a stored value that the node asks for.
 const LOAD_OCTETS: u32 = 64;
 /// Messages of the peer that aren't complete.
 const PARTIAL_MAX: usize = 2 * WINDOW;
@@ -73,6 +73,8 @@ struct TurnNode {
     /// Loaded: class and number.
     window: BTreeMap<(ClassId, u32), Outgoing>,
     number: u32,
+    /// Asked for the number that was stored: until it is there, no message is accepted.
+    counting: Option<Ticket>,
     ticket: u64,
     acks: VecDeque<u32>,
     received: BTreeSet<u32>,
@@ -82,9 +84,10 @@ struct TurnNode {
 
 pub(super) const NUMBER_KEY: &[u8] = b"number";
 
-fn key_of(number: u32) -> Vec<u8> {
+fn key_of(class: ClassId, number: u32) -> Vec<u8> {
     let mut key = b"out/".to_vec();
     key.extend(number.to_be_bytes());
+    key.push(class.0);
     key
 }
 
@@ -106,30 +109,40 @@ impl TurnNode {
             loading: None,
             window: BTreeMap::new(),
             number: 0,
+            counting: None,
             ticket: 0,
             acks: VecDeque::new(),
             received: BTreeSet::new(),
             partial: BTreeMap::new(),
             effects: VecDeque::new(),
         };
-        for (key, value) in &boot.stored {
-            node.restore(key, value);
+        for (key, _) in &boot.stored {
+            node.restore(key);
         }
         node
     }
 
-    fn restore(&mut self, key: &[u8], value: &[u8]) {
+    fn restore(&mut self, key: &[u8]) {
         if key == NUMBER_KEY {
-            let number = value.try_into().unwrap_or_default();
-            self.number = u32::from_be_bytes(number);
-        } else if let Some(number) = key.strip_prefix(b"out/")
+            let ticket = self.load(key.to_vec(), 0);
+            self.counting = Some(ticket);
+        } else if let Some([number @ .., class]) = key.strip_prefix(b"out/")
             && let Ok(number) = number.try_into()
         {
-            // The class stands in the packet, whose code point is its second octet.
-            let urgent = value.get(1).is_some_and(|octet| octet >> 2 != 0);
-            let class = if urgent { URGENT } else { BULK };
+            let class = if *class == URGENT.0 { URGENT } else { BULK };
             self.stored.insert((class, u32::from_be_bytes(number)));
         }
+    }
+
+    fn load(&mut self, key: Vec<u8>, offset: u64) -> Ticket {
+        let ticket = self.next_ticket();
+        self.effects.push_back(Effect::Load {
+            ticket,
+            key,
+            offset,
+            octets: LOAD_OCTETS,
+        });
+        ticket
     }
 
     fn outbox(&self) -> usize {
@@ -159,7 +172,7 @@ impl TurnNode {
         let counter = self.number.to_be_bytes().to_vec();
         let batch = vec![
             StoreOp::Put(NUMBER_KEY.to_vec(), counter),
-            StoreOp::Put(key_of(number), packet.bytes().to_vec()),
+            StoreOp::Put(key_of(packet.class, number), packet.bytes().to_vec()),
         ];
         self.pending.insert(ticket, (number, packet));
         self.effects.push_back(Effect::Store { ticket, batch });
@@ -193,24 +206,23 @@ impl TurnNode {
             return;
         };
         self.stored.remove(&(class, number));
-        let ticket = self.next_ticket();
+        let ticket = self.load(key_of(class, number), 0);
         self.loading = Some((ticket, class, number, Vec::new()));
-        self.effects.push_back(Effect::Load {
-            ticket,
-            key: key_of(number),
-            offset: 0,
-            octets: LOAD_OCTETS,
-        });
     }
 
-    fn loaded(&mut self, now: Instant, ticket: Ticket, chunk: Option<&[u8]>) {
+    fn loaded(&mut self, now: Instant, ticket: Ticket, chunk: &[u8]) {
+        if self.counting.take_if(|asked| *asked == ticket).is_some() {
+            self.number = u32::from_be_bytes(chunk.try_into().expect("a number has four octets"));
+            return;
+        }
         let Some((_, class, number, mut body)) =
             self.loading.take_if(|loading| loading.0 == ticket)
         else {
             return;
         };
-        if let Some(chunk) = chunk {
+        if !chunk.is_empty() {
             body.extend_from_slice(chunk);
+            let ticket = self.load(key_of(class, number), body.len() as u64);
             self.loading = Some((ticket, class, number, body));
             return;
         }
@@ -276,14 +288,16 @@ impl TurnNode {
     fn take_ack(&mut self, now: Instant, number: u32) {
         let outgoing = [URGENT, BULK].into_iter().find_map(|class| {
             let outgoing = self.window.remove(&(class, number))?;
-            Some(outgoing)
+            Some((class, outgoing))
         });
-        let Some(outgoing) = outgoing else { return };
+        let Some((class, outgoing)) = outgoing else {
+            return;
+        };
         let (port, to) = (LINK, NeighbourId::PEER);
         let fate = Fate::Forwarded { port, to };
         self.desk.ledger.close(now, outgoing.packet, fate);
         let ticket = self.next_ticket();
-        let batch = vec![StoreOp::Delete(key_of(number))];
+        let batch = vec![StoreOp::Delete(key_of(class, number))];
         self.effects.push_back(Effect::Store { ticket, batch });
         self.load_more();
     }
@@ -393,7 +407,10 @@ impl Node for TurnNode {
             Input::Frame { bytes, .. } => self.take_frame(now, bytes),
             Input::Port { port: LINK, event } => self.port(now, event),
             Input::Stored { ticket, result } => self.stored(now, ticket, result.is_ok()),
-            Input::Loaded { ticket, chunk } => self.loaded(now, ticket, chunk),
+            Input::Loaded {
+                ticket,
+                result: Ok(Some(chunk)),
+            } => self.loaded(now, ticket, chunk),
             _ => {}
         }
     }
@@ -417,7 +434,7 @@ impl Node for TurnNode {
     }
 
     fn reads(&self, port: PortId) -> bool {
-        port != PortId::HOST || self.outbox() < OUTBOX
+        port != PortId::HOST || self.outbox() < OUTBOX && self.counting.is_none()
     }
 
     fn poll_transmit(

@@ -1,8 +1,9 @@
 //! Flows that outlive the starts of both ends.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
-use strait_core::node::StoreOp;
+use strait_core::node::{StoreError, StoreOp};
 
 use super::headers::{carry, meet, voice};
 use super::*;
@@ -22,10 +23,31 @@ remember_flows = true
 
 type Values = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// A start with what storage holds.
+/// A start with what storage holds, which comes before anything else does.
 fn started(seed: u64, storage: &Values) -> Gateway {
+    let mut gateway = starting(seed, storage);
+    answer_loads(&mut gateway, storage);
+    gateway
+}
+
+/// A start whose storage hasn't said yet what it holds.
+fn starting(seed: u64, storage: &Values) -> Gateway {
     let config: NodeConfig = config_text::parse("test.toml", TEXT).unwrap();
-    up(Gateway::seeded(&config, seed, storage).unwrap(), TEXT)
+    let stored = storage.iter();
+    let stored = stored.map(|(key, value)| (key.clone(), value.len() as u64));
+    let stored: Vec<_> = stored.collect();
+    up(Gateway::seeded(&config, seed, &stored).unwrap(), TEXT)
+}
+
+fn answer_loads(gateway: &mut Gateway, storage: &Values) {
+    while let Some(effect) = gateway.poll_effect() {
+        let Effect::Load { ticket, key, .. } = effect else {
+            continue;
+        };
+        let value = storage.iter().find(|(other, _)| *other == key);
+        let result = Ok(value.map(|(_, value)| &**value));
+        gateway.handle(Instant::ZERO, Input::Loaded { ticket, result });
+    }
 }
 
 /// Does what the gateway wants to have stored.
@@ -92,7 +114,7 @@ fn what_one_end_has_lost_is_not_used_and_learned_again() {
     let unknown = call(&mut a, &mut b, 40, Instant::ZERO);
     store(&mut a, &mut kept[0]);
     // The other end forgets, or what it holds is spoilt.
-    kept[1].push((b"flows/line/0".to_vec(), b"spoilt".to_vec()));
+    kept[1] = vec![(b"flows/line/0".to_vec(), b"spoilt".to_vec())];
     let (mut a, mut b) = (started(3, &kept[0]), started(4, &kept[1]));
     assert_eq!(call(&mut a, &mut b, 40, Instant::ZERO), unknown);
     assert_eq!(store(&mut b, &mut kept[1]), 1);
@@ -113,4 +135,37 @@ fn the_end_that_stayed_up_says_what_it_has_learned_when_the_other_starts_anew() 
     meet(&mut b, &mut a, Instant::from_secs(20));
     assert!(call(&mut a, &mut b, 40, Instant::from_secs(20)) < unknown);
     assert_eq!(b.stats().ports[1].undecompressed, 0);
+}
+
+#[test]
+fn nothing_is_said_before_what_is_stored_has_come_and_packets_do_not_wait_for_it() {
+    let mut kept = [Values::new(), Values::new()];
+    let (mut a, mut b) = (started(1, &kept[0]), started(2, &kept[1]));
+    let unknown = call(&mut a, &mut b, 40, Instant::ZERO);
+    store(&mut a, &mut kept[0]);
+    store(&mut b, &mut kept[1]);
+    let (mut a, mut b) = (starting(3, &kept[0]), starting(4, &kept[1]));
+    assert!(
+        pull_all(&mut a, PortId(1), Instant::ZERO).is_empty(),
+        "a hello"
+    );
+    a.handle(Instant::ZERO, frame(PortId::HOST, &voice(0)));
+    carry(&mut a, &mut b, Instant::ZERO);
+    assert_eq!(pull_all(&mut b, PortId::HOST, Instant::ZERO), [voice(0)]);
+    answer_loads(&mut a, &kept[0]);
+    answer_loads(&mut b, &kept[1]);
+    assert_eq!(
+        call(&mut a, &mut b, 30, Instant::from_secs(1)) + 37,
+        unknown
+    );
+    // Storage that fails is as if it were empty.
+    let mut a = starting(5, &kept[0]);
+    while let Some(effect) = a.poll_effect() {
+        let Effect::Load { ticket, .. } = effect else {
+            panic!("{effect:?}");
+        };
+        let result = Err(StoreError::Failed);
+        a.handle(Instant::ZERO, Input::Loaded { ticket, result });
+    }
+    assert!(!pull_all(&mut a, PortId(1), Instant::ZERO).is_empty());
 }

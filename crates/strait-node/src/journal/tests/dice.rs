@@ -172,11 +172,16 @@ impl Dice<'_> {
                     Err(StoreError::Full),
                     Err(StoreError::Absent),
                     Err(StoreError::Failed),
-                ][self.below(4) as usize],
+                    Err(StoreError::Busy),
+                ][self.below(5) as usize],
             },
             8 => Input::Loaded {
                 ticket: self.ticket(),
-                chunk: self.flag().then_some(bytes),
+                result: match self.below(3) {
+                    0 => Err(StoreError::Busy),
+                    1 => Ok(None),
+                    _ => Ok(Some(bytes)),
+                },
             },
             9 => Input::Wall(WallTime(self.word())),
             _ => Input::Command(Command::Stop),

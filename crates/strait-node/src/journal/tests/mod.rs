@@ -58,7 +58,7 @@ fn boot() -> Boot {
         incarnation: 3,
         entropy: u64::MAX,
         wall: Some(WallTime(1)),
-        stored: vec![(vec![1], vec![]), (vec![], vec![2; 300])],
+        stored: vec![(vec![1], 0), (vec![], 300)],
     }
 }
 
@@ -108,7 +108,7 @@ fn the_octets_of_a_small_journal() {
     header.extend_from_slice(PROGRAM.as_bytes());
     header.extend_from_slice(&[0, 1, b'x', 0, 0, 0, 0]);
     let bodies: [&[u8]; 4] = [&header, &[1, 0xac, 2], &[4, 1, 1, 5, 1], &[33, 0, 0]];
-    let mut expected = b"straitj\n\x03".to_vec();
+    let mut expected = b"straitj\n\x04".to_vec();
     for body in bodies {
         let start = expected.len();
         expected.push(body.len() as u8);
@@ -140,9 +140,9 @@ fn what_is_no_journal_is_refused() {
     assert_eq!(error(b""), HeaderError::Magic);
     assert_eq!(error(b"straitj\n"), HeaderError::Magic);
     assert_eq!(error(b"name = \"a\"\n\n\n"), HeaderError::Magic);
-    assert_eq!(error(b"straitj\n\x04rest"), HeaderError::Version(4));
-    assert_eq!(error(b"straitj\n\x03\x05abc"), HeaderError::Damaged);
-    let mut flags = b"straitj\n\x03".to_vec();
+    assert_eq!(error(b"straitj\n\x05rest"), HeaderError::Version(5));
+    assert_eq!(error(b"straitj\n\x04\x05abc"), HeaderError::Damaged);
+    let mut flags = b"straitj\n\x04".to_vec();
     codec::frame(&[0, 2, 0, 0, 0, 0, 0], &mut flags);
     assert_eq!(error(&flags), HeaderError::Damaged);
 }
@@ -190,7 +190,7 @@ fn a_changed_octet_is_noticed() {
 
 #[test]
 fn a_record_of_an_unknown_kind_is_skipped() {
-    for kind in [0, 6, 9, 14, 18, 99] {
+    for kind in [0, 6, 9, 14, 16, 19, 99] {
         let mut file = journal(&[(5, Input::Timeout)]);
         codec::frame(&[kind, 3, 1, 2, 3], &mut file);
         codec::frame(&[1, 4], &mut file);
@@ -227,6 +227,24 @@ fn an_older_journal_is_shown_and_not_replayed() {
     assert_eq!(found[1].record, Record::Unknown { kind: 6 });
     let error = replay(&file).unwrap_err().to_string();
     assert!(error.contains("only that version can repeat"), "{error}");
+}
+
+/// Version 3 had values in its header, of which the lengths are shown.
+#[test]
+fn of_what_was_stored_in_an_older_journal_the_lengths_are_shown() {
+    let header = |flags: u8, stored: &[u8]| {
+        let mut file = b"straitj\n\x03".to_vec();
+        let body = [&[1, b'0', flags, 1, b'x', 0, 0, 0, 1], stored].concat();
+        codec::frame(&body, &mut file);
+        JournalReader::new(&file)
+            .unwrap()
+            .header()
+            .boot
+            .stored
+            .clone()
+    };
+    assert_eq!(header(0, b"\x01k\x03abc"), [(b"k".to_vec(), 3)]);
+    assert_eq!(header(1, &[1, 3]), [(vec![], 3)]);
 }
 
 #[test]
@@ -284,7 +302,7 @@ fn masked_payloads_leave_their_lengths() {
     let secret = [0x5a; 40];
     let mut out = Vec::new();
     let mut boot = boot();
-    boot.stored = vec![(secret.to_vec(), secret.to_vec())];
+    boot.stored = vec![(secret.to_vec(), 40)];
     let mut writer = JournalWriter::new(settings, SERIAL, &boot, &mut out);
     let frame = Input::Frame {
         port: PortId(1),
