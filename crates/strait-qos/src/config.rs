@@ -33,6 +33,10 @@ pub struct PolicyConfig {
     /// Name of the class of packets that match no rule; may be left out with a single class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
+    /// Name of the class of flows that match no rule and behave like calls; "" with a preset that
+    /// has one: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<String>,
     /// How classes without `parent` share the port.
     #[serde(default, skip_serializing_if = "is_default")]
     pub discipline: Discipline,
@@ -370,6 +374,9 @@ impl PolicyConfig {
         expanded.rules.splice(0..0, self.rules.iter().cloned());
         if self.default.is_some() {
             expanded.default.clone_from(&self.default);
+        }
+        if self.observed.is_some() {
+            expanded.observed.clone_from(&self.observed);
         }
         if self.shape.is_some() {
             expanded.shape.clone_from(&self.shape);

@@ -130,6 +130,17 @@ pub enum PolicyError {
         /// The names of the classes.
         classes: String,
     },
+    /// The class for what behaves like calls isn't among the classes.
+    #[error(
+        "`observed` names no class `{class}`: write one of {classes}, or \"\" so that nothing is \
+         taken for a call that no rule says to be one"
+    )]
+    UnknownObserved {
+        /// The name.
+        class: String,
+        /// The names of the classes.
+        classes: String,
+    },
     /// A rule's class isn't among the classes.
     #[error("rule {rule} names no class `{class}`: write one of {classes}")]
     UnknownClass {

@@ -99,6 +99,8 @@ pub struct Verdict {
     pub filter: bool,
     /// What its call needs on the line in bit/s, if its rule says so.
     pub rate_bit_s: Option<u64>,
+    /// A rule says it, and not the default.
+    pub ruled: bool,
 }
 
 /// Sets of rules: rule n is bit n.
@@ -114,6 +116,7 @@ pub struct Policy {
     plan: Plan,
     rules: Vec<Rule>,
     otherwise: Verdict,
+    observed: Option<ClassId>,
     by_dscp: Vec<RuleSet>,
     by_protocol: Vec<RuleSet>,
     warnings: Vec<PolicyWarning>,
@@ -129,6 +132,7 @@ impl Policy {
             mark: None,
             filter: false,
             rate_bit_s: None,
+            ruled: false,
         };
         if config.rules.len() > RULES_MAX {
             return Err(PolicyError::TooManyRules {
@@ -137,6 +141,7 @@ impl Policy {
         }
         let mut policy = Self {
             otherwise: with_class_mark(otherwise, &classes),
+            observed: observed_class(&config, &classes)?,
             classes,
             plan,
             rules: Vec::with_capacity(config.rules.len()),
@@ -225,6 +230,12 @@ impl Policy {
         self.otherwise
     }
 
+    /// The class of flows that no rule matches and that behave like calls, if they are to have one.
+    #[must_use]
+    pub const fn observed(&self) -> Option<ClassId> {
+        self.observed
+    }
+
     /// The classes that hold packets; [`ClassId`] is the place here.
     #[must_use]
     pub fn classes(&self) -> &[Class] {
@@ -285,6 +296,20 @@ fn default_class(config: &PolicyConfig, classes: &[Class]) -> Result<ClassId, Po
     }
 }
 
+fn observed_class(
+    config: &PolicyConfig,
+    classes: &[Class],
+) -> Result<Option<ClassId>, PolicyError> {
+    let Some(name) = config.observed.as_deref().filter(|name| !name.is_empty()) else {
+        return Ok(None);
+    };
+    let class = class_id(classes, name).ok_or_else(|| PolicyError::UnknownObserved {
+        class: name.into(),
+        classes: names(classes),
+    })?;
+    Ok(Some(class))
+}
+
 /// The rule's own mark wins over its class's.
 fn with_class_mark(verdict: Verdict, classes: &[Class]) -> Verdict {
     let of_class = classes
@@ -329,6 +354,7 @@ impl Rule {
             mark: config.mark.map(Dscp::number),
             filter: config.filter,
             rate_bit_s: config.rate.map(|rate| rate.0),
+            ruled: true,
         };
         let bound = |octets: Option<Octets>, none| {
             octets.map_or(none, |octets| u32::try_from(octets.0).unwrap_or(u32::MAX))

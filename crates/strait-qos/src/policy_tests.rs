@@ -208,6 +208,7 @@ fn the_first_match_decides_and_its_mark_wins_over_the_class() {
             mark,
             filter,
             rate_bit_s: _,
+            ruled: _,
         } = policy.classify(&udp("DF", (port, 9), 50));
         (class.0, mark, filter)
     };

@@ -130,10 +130,10 @@ impl Book<'_> {
             bit_s,
             latency_s: self.line.unit_octets as f64 * 8.0 / bit_s,
         };
-        because.push(format!(
-            "what is leaving can't be interrupted for {} octets",
-            self.line.unit_octets
-        ));
+        because.push(match self.line.unit_octets {
+            1 => "what is leaving is interrupted after its next octet".into(),
+            octets => format!("what is leaving can't be interrupted for {octets} octets"),
+        });
         for index in way {
             curve = self.below(index, curve, because)?;
         }

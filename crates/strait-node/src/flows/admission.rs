@@ -26,6 +26,8 @@ pub(crate) enum Pass {
 pub(crate) struct Terms {
     /// Octets each second for all calls.
     octets_s: u64,
+    /// Octets each second that it carries.
+    line_octets_s: u64,
     /// How long a silent call keeps its place.
     hold: Duration,
     /// Octets that headers leave of a call's, and what the link puts around.
@@ -56,16 +58,27 @@ const AROUND: (u32, u32) = (8, 5);
 
 impl Terms {
     pub(crate) fn new(config: &AdmissionConfig, line: LineRate, compresses: bool) -> Self {
-        let octets_s = line.octets_in(Duration::from_secs(1)) as f64 * config.share.0;
+        let line_octets_s = line.octets_in(Duration::from_secs(1));
         Self {
-            octets_s: octets_s as u64,
+            octets_s: (line_octets_s as f64 * config.share.0) as u64,
+            line_octets_s,
             hold: config.hold.0,
             compresses,
         }
     }
 
+    /// Octets each second that the line carries.
+    pub(super) const fn line_octets_s(&self) -> u64 {
+        self.line_octets_s
+    }
+
+    /// How long a silent call keeps its place.
+    pub(super) const fn hold(&self) -> Duration {
+        self.hold
+    }
+
     /// Octets of a packet on the line, once headers are learned.
-    fn octets(&self, packet: &Packet) -> u32 {
+    pub(super) fn octets(&self, packet: &Packet) -> u32 {
         let plain = packet.info().octets;
         let payload = udp_payload(packet.bytes()).filter(|_| self.compresses);
         let Some((_, payload)) = payload else {

@@ -5,6 +5,7 @@
 //! long the gaps between their packets will be.
 
 mod admission;
+mod observed;
 mod pace;
 mod recent;
 
@@ -14,6 +15,8 @@ use strait_core::{ClassId, Instant, Packet, PortId};
 use strait_wire::ip::{PacketInfo, protocol};
 
 pub(crate) use self::admission::{Pass, Terms};
+use self::observed::Observed;
+pub(crate) use self::observed::may_be_call;
 use self::pace::Pace;
 use self::recent::Recent;
 
@@ -47,6 +50,8 @@ struct Entry {
     standing: Standing,
     /// Since when an admitted call needs more than it may have.
     over_since: Option<Instant>,
+    /// Of a flow that nobody marked, whether it is treated as a call.
+    observed: Observed,
 }
 
 /// Sizes of a flow's packets.
@@ -116,6 +121,7 @@ impl Entry {
             estimate: info.octets,
             standing: Standing::Measured,
             over_since: None,
+            observed: Observed::No,
         }
     }
 
@@ -128,6 +134,9 @@ impl Entry {
     }
 
     fn nature(&self, key: &FlowKey) -> Nature {
+        if self.observed.is_call() {
+            return Nature::Observed;
+        }
         let small = self.size.plain_8 / 8 <= CALL_OCTETS_MAX;
         let paced = matches!(key.protocol, protocol::UDP | protocol::ESP);
         if paced && small && self.size.steady >= STEADY && self.pace.is_regular() {
@@ -187,7 +196,8 @@ impl Flows {
             entry.pace.arrive(now);
             return;
         }
-        let displaced = self.others.insert(key, Entry::begin(now, packet), |_| true);
+        let may_go = |entry: &Entry| !entry.observed.is_call();
+        let displaced = self.others.insert(key, Entry::begin(now, packet), may_go);
         stats.displaced += displaced.unwrap_or_default();
         stats.known = self.known();
     }
@@ -223,8 +233,14 @@ impl Flows {
     /// All flows, calls first.
     pub(crate) fn rows(&self, port: PortId) -> impl Iterator<Item = Flow> {
         let calls = self.calls.iter();
-        let calls = calls.map(move |(key, entry)| entry.row(port, *key, Nature::Ruled));
+        let calls = calls.map(move |(key, entry)| {
+            let other = self.others.get(key);
+            let is_observed = other.is_some_and(|other| other.observed.is_call());
+            let nature = [Nature::Ruled, Nature::Observed][usize::from(is_observed)];
+            entry.row(port, *key, nature)
+        });
         let others = self.others.iter();
+        let others = others.filter(|(key, _)| self.calls.get(key).is_none());
         calls.chain(others.map(move |(key, entry)| entry.row(port, *key, entry.nature(key))))
     }
 

@@ -135,6 +135,12 @@ impl Pace {
         self.beat.is_some_and(|beat| beat.hits >= REGULAR)
     }
 
+    /// How long packets have come by a clock; pauses don't count.
+    pub(super) fn kept_for(&self) -> Duration {
+        let beat = self.beat.as_ref();
+        beat.map_or(Duration::ZERO, |beat| beat.period() * beat.hits)
+    }
+
     /// Whether nothing speaks against the period: two packets close together may halve it.
     pub(super) fn is_kept(&self) -> bool {
         self.beat.is_some_and(|beat| beat.strikes == 0)

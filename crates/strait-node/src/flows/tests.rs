@@ -323,3 +323,115 @@ fn a_tunnels_other_packets_are_none_of_the_call_inside() {
     }
     assert_eq!(bench.rows()[0].octets, 70);
 }
+
+/// The class of calls, and another.
+const CALLS: ClassId = ClassId(0);
+const PLAIN: ClassId = ClassId(3);
+
+impl Bench {
+    /// An unmarked packet on a line without header compression: whether it is treated as a call's.
+    fn unmarked(&mut self, at_ms: u64, port: u16, octets: usize) -> bool {
+        let now = Instant::from_millis(at_ms);
+        let bytes = udp(port, octets);
+        let mut packet = self.ledger.admit(now, bytes, Origin::Own).unwrap();
+        packet.class = PLAIN;
+        let terms = Terms::new(&AdmissionConfig::default(), LINE, false);
+        let stats = &mut self.stats;
+        let is_call = may_be_call(packet.info())
+            && self.flows.observe(now, &mut packet, CALLS, &terms, stats);
+        assert_eq!(packet.class, if is_call { CALLS } else { PLAIN });
+        self.ledger.drop(now, packet, DropCause::Stopped);
+        is_call
+    }
+
+    /// The moment in ms from which on a flow is treated as a call.
+    fn believed_from(&mut self, port: u16, octets: usize, period_ms: u64) -> Option<u64> {
+        let packets = (0..10_000).step_by(period_ms as usize);
+        packets
+            .into_iter()
+            .find(|at| self.unmarked(*at, port, octets))
+    }
+}
+
+#[test]
+fn an_unmarked_flow_is_a_call_after_two_seconds_of_its_pace() {
+    // Three packets teach the period.
+    let from = |period, octets| Bench::default().believed_from(1, octets, period);
+    assert_eq!(from(100, 40), Some(2_200));
+    assert_eq!(from(250, 90), Some(2_500));
+    assert_eq!(from(251, 90), None);
+}
+
+#[test]
+fn periods_and_sizes_of_calls_have_bounds() {
+    let from = |period, octets| {
+        let mut bench = Bench::default();
+        let terms = Terms::new(
+            &AdmissionConfig::default(),
+            LineRate::new(1_000_000, 8),
+            false,
+        );
+        (0..10_000).step_by(period as usize).any(|at| {
+            let now = Instant::from_millis(at);
+            let mut packet = bench
+                .ledger
+                .admit(now, udp(1, octets), Origin::Own)
+                .unwrap();
+            let is_call = may_be_call(packet.info())
+                && bench
+                    .flows
+                    .observe(now, &mut packet, CALLS, &terms, &mut bench.stats);
+            bench.ledger.drop(now, packet, DropCause::Stopped);
+            is_call
+        })
+    };
+    assert!(from(10, 100) && !from(9, 100));
+    assert!(from(250, 100) && !from(251, 100));
+    assert!(from(20, 400) && !from(20, 401));
+}
+
+#[test]
+fn unmarked_calls_have_a_third_of_the_line_together_and_one_alone_has_half() {
+    // Of 960 octets a second; 5 octets go around each packet.
+    let alone = |octets| Bench::default().believed_from(1, octets, 100).is_some();
+    assert!(alone(43) && !alone(44));
+}
+
+#[test]
+fn one_more_unmarked_call_than_fits_goes_as_other_traffic_and_is_asked_again() {
+    let mut bench = Bench::default();
+    let (mut first, mut second) = (None, None);
+    for packet in 0..400 {
+        let at = 200 * packet;
+        // 200 octets a second, and as much: more than 320.
+        if at < 20_000 && bench.unmarked(at, 1, 35) {
+            first.get_or_insert(at);
+        }
+        if bench.unmarked(at + 50, 2, 35) {
+            second.get_or_insert(at + 50);
+        }
+    }
+    assert_eq!(first, Some(2_400));
+    // The first was heard last at 19.8 s; its place is kept for 30 s, and the second asks each 2 s.
+    let second = second.unwrap();
+    assert!((49_800..=51_850).contains(&second), "{second}");
+}
+
+#[test]
+fn an_unmarked_call_that_loses_its_pace_or_grows_is_none_any_more() {
+    let mut bench = Bench::default();
+    let start = bench.believed_from(1, 35, 100).unwrap();
+    for packet in 1..=20 {
+        // Twice as many as a call that keeps its period would send.
+        bench.unmarked(start + 50 * packet, 1, 35);
+    }
+    assert!(!bench.unmarked(start + 1_010, 1, 35));
+    let mut bench = Bench::default();
+    let start = bench.believed_from(1, 35, 100).unwrap();
+    assert!(bench.unmarked(start + 100, 1, 43));
+    assert!(
+        !bench.unmarked(start + 200, 1, 60),
+        "more than half of the line"
+    );
+    assert!(bench.unmarked(start + 2_300, 1, 35));
+}

@@ -40,7 +40,7 @@ use self::circles::Circles;
 pub(crate) use self::headers::{GROWTH_OCTETS_MAX, NOTE_OCTETS_MAX};
 use self::hops::Egress;
 use self::icmp::ErrorLimit;
-use self::port::Port;
+use self::port::{Port, Told};
 use crate::answers::Answers;
 use crate::config::{HostKind, InvalidConfig, NodeConfig, PortConfig, Routing, own_address};
 use crate::echo::Echo;
@@ -221,9 +221,12 @@ impl Gateway {
         }
         self.clamp_mss(&mut packet, from.port, hop.port);
         packet.to = hop.to;
-        let told_bit_s = verdict.rate_bit_s;
+        let told = Told {
+            bit_s: verdict.rate_bit_s,
+            observed: self.policy.observed().filter(|_| !verdict.ruled),
+        };
         let port = &mut self.ports[hop.port.index()];
-        if !port.admits(now, &mut packet, told_bit_s, &mut self.ledger) {
+        if !port.admits(now, &mut packet, told, &mut self.ledger) {
             return self.turn_away(now, packet, hop, from);
         }
         self.note_outlet(&packet, hop, from);

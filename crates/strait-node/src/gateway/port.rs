@@ -8,7 +8,8 @@ use strait_core::node::{Owner, PortState, Ticket, TxMeta, Want};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::stats::Agreement;
 use strait_core::{
-    ClassId, DropCause, Effect, Fate, Instant, NeighbourId, Packet, PortId, Room, Wake, WakeReason,
+    ClassId, DropCause, Duration, Effect, Fate, Instant, NeighbourId, Packet, PortId, Room, Wake,
+    WakeReason,
 };
 use strait_link::{FrameSender, LinkSettings, OctetSender, Receiver, Refused, STREAMS};
 use strait_qos::{Class, Eligibility, Head, Policers, Policy, Scheduler, Site, Tree, repeats};
@@ -31,6 +32,7 @@ mod hop;
 mod ip_client;
 mod octets;
 
+pub(crate) use self::gaps::Told;
 use self::hf::Hf;
 use self::hf_client::HfClient;
 use self::ip_client::IpClient;
@@ -71,6 +73,8 @@ struct Treatment {
     packets_max: u32,
     /// Octets that may wait.
     octets_max: u64,
+    /// How long one may wait.
+    age: Option<Duration>,
 }
 
 impl Treatment {
@@ -82,6 +86,7 @@ impl Treatment {
             absorbs_repeats: class.queue.absorbs_repeats(),
             packets_max: class.packets,
             octets_max: class.octets.unwrap_or(u64::MAX),
+            age: class.age,
         }
     }
 }
@@ -104,8 +109,12 @@ pub(crate) struct Port {
     behind: Option<ClassId>,
     link: Link,
     headers: Headers,
-    /// The flows that leave here, where the profile tells them apart.
+    /// The flows that leave here, where they are told apart.
     flows: Option<Box<Flows>>,
+    /// The profile leaves gaps for the packets of calls.
+    foresees: bool,
+    /// Unmarked calls are looked for.
+    observes: bool,
     /// A call's packet is due: until then nothing else begins to leave.
     rests_until: Option<Instant>,
     burst: Burst,
@@ -194,8 +203,12 @@ impl Port {
             state: None,
             flows: config
                 .as_ref()
-                .filter(|config| config.profile == LinkProfile::Adapter)
+                .filter(|config| {
+                    foresees(config) || policy.observed().is_some() && observes(config)
+                })
                 .map(|_| Box::default()),
+            observes: config.as_ref().is_some_and(observes),
+            foresees: config.as_ref().is_some_and(foresees),
             rests_until: None,
             config,
             classes: policy.classes().iter().map(Treatment::of).collect(),
@@ -761,6 +774,16 @@ impl Port {
 }
 
 /// The class whose packets go right behind those of the first rank.
+fn foresees(config: &PortConfig) -> bool {
+    config.profile == LinkProfile::Adapter
+}
+
+/// Whether unmarked calls are looked for: not where a turn of the channel takes longer than a word
+/// may.
+const fn observes(config: &PortConfig) -> bool {
+    matches!(config.kind, PortKind::Serial | PortKind::Udp | PortKind::Ip)
+}
+
 fn behind(classes: &[Class]) -> Option<ClassId> {
     let classes = classes.iter().enumerate();
     let others = classes.filter(|(_, class)| class.rank > 0);

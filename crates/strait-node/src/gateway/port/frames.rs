@@ -63,7 +63,7 @@ impl Port {
             let leaving = Leaving {
                 stream: context,
                 real_time: whole,
-                alone: whole && self.flows.is_some(),
+                alone: whole && self.foresees,
             };
             let carried = self
                 .headers

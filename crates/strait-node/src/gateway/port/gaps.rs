@@ -5,14 +5,14 @@ use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
 use strait_core::flow::Flow;
-use strait_core::{Duration, Instant, NeighbourId, Packet};
+use strait_core::{ClassId, Duration, Instant, NeighbourId, Packet};
 use strait_link::FrameSender;
 use strait_qos::Head;
 use strait_wire::segment::HEADER_OCTETS;
 
 use super::{Link, Port};
-use crate::config::{Compression, Refuse};
-use crate::flows::{Pass, Terms, keeps_pace};
+use crate::config::{Compression, LinkProfile, Refuse};
+use crate::flows::{Pass, Terms, keeps_pace, may_be_call};
 
 /// Octets of a frame around a piece of a packet, at most.
 const AROUND: usize = FrameSender::ROOM_MIN - 1;
@@ -25,6 +25,15 @@ const LEAST: usize = HEADER_OCTETS + 2 + 32;
 /// The shortest frame that is worth its price at the end of a gap: 8 octets of a packet. The line
 /// rests in a gap that takes none.
 const WORTH: usize = AROUND + 8;
+
+/// What the policy says of a packet's call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    /// What it needs on the line in bit/s, if a rule says so.
+    pub(crate) bit_s: Option<u64>,
+    /// The class that it gets if its flow behaves like a call; `None` if a rule has decided.
+    pub(crate) observed: Option<ClassId>,
+}
 
 /// What limits the length of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,28 +48,46 @@ pub(super) enum Fit {
 
 impl Port {
     /// Takes note of the flow of a packet that is about to be queued, and says whether it may be:
-    /// not if its call can't be carried beside others. `told_bit_s` is what a rule says that the
-    /// call needs.
+    /// not if its call can't be carried beside others.
     pub(crate) fn admits(
         &mut self,
         now: Instant,
         packet: &mut Packet,
-        told_bit_s: Option<u64>,
+        told: Told,
         ledger: &mut Ledger,
     ) -> bool {
         let first = self.is_first(packet.class.index()) && keeps_pace(packet.info());
+        let observed = told
+            .observed
+            .filter(|class| self.observes && may_be_call(packet.info()) && self.is_in_time(*class));
         let (Some(flows), Some(config)) = (&mut self.flows, &self.config) else {
             return true;
         };
         let stats = &mut ledger.stats_mut().ports[self.id.index()].flows;
-        let Some(behind) = self.behind.filter(|_| first) else {
-            flows.see(now, packet, stats);
+        let behind = self.behind.filter(|_| first && self.foresees);
+        if behind.is_none() && observed.is_none() {
+            if self.foresees {
+                flows.see(now, packet, stats);
+            }
             return true;
-        };
+        }
         let admission = config.admission.clone().unwrap_or_default();
         let compresses = config.compression != Compression::None;
         let terms = Terms::new(&admission, self.burst.rate(), compresses);
-        match flows.admit(now, packet, told_bit_s, &terms, stats) {
+        let Some(behind) = behind else {
+            let Some(class) = observed else { return true };
+            let plain = packet.class;
+            if flows.observe(now, packet, class, &terms, stats)
+                && self.foresees
+                && self.classes[class.index()].whole
+                && flows.admit(now, packet, None, &terms, stats) != Pass::First
+                && admission.enabled
+            {
+                packet.class = plain;
+            }
+            return true;
+        };
+        match flows.admit(now, packet, told.bit_s, &terms, stats) {
             _ if !admission.enabled => true,
             Pass::First => true,
             Pass::Behind => {
@@ -69,6 +96,21 @@ impl Port {
             }
             Pass::Refused => false,
         }
+    }
+
+    /// Whether a packet of the class that waits for one longest piece of others isn't too old then:
+    /// who didn't ask for an early end wants it late rather than never.
+    fn is_in_time(&self, class: ClassId) -> bool {
+        let rate = self.burst.rate();
+        let longest = self
+            .config
+            .as_ref()
+            .map_or(0, |config| match config.profile {
+                LinkProfile::Hbh => self.mtu,
+                _ => config.link_settings(Some(rate)).segment_octets_max,
+            });
+        let age = self.classes[class.index()].age;
+        age.is_none_or(|age| rate.time_for(longest as u64) * 2 <= age)
     }
 
     /// Whether callers are told that their call can't be carried.
