@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use strait_core::ClassId;
+use strait_core::rate::LineRate;
 use strait_core::time::Duration;
 use strait_core::units::{BitRate, Octets};
+use strait_link::LinkSettings;
 use strait_node::config_text::{self, ConfigError};
 use strait_qos::lint::lint;
 use strait_qos::plan::{NodeRates, PlanNode};
@@ -76,12 +78,39 @@ struct Explain {
     /// `tcp_control`.
     #[arg(value_name = "KEY=VALUE")]
     packet: Vec<String>,
+    /// The profile of the port that it leaves by: a serial one, if `--unit` says nothing else.
+    #[arg(long, value_enum, default_value_t)]
+    profile: Profile,
     /// Octets that can't be interrupted: the link's segment, or its longest frame.
-    #[arg(long, value_name = "OCTETS", default_value = "1500 B")]
-    unit: Octets,
+    #[arg(long, value_name = "OCTETS")]
+    unit: Option<Octets>,
     /// One JSON object on stdout.
     #[arg(long)]
     json: bool,
+}
+
+/// How much of the line a packet has to wait for that has begun to leave.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Profile {
+    /// A call's packet goes after the next octet, any other after the next segment.
+    #[default]
+    Adapter,
+    /// After the next segment.
+    Segments,
+    /// After the packet.
+    Plain,
+}
+
+impl Profile {
+    fn unit_octets(self, first: bool, bit_s: u64) -> u64 {
+        let packet = PACKET_OCTETS_MAX as usize;
+        let segment = || LinkSettings::for_rate(LineRate::new(bit_s, 8), packet).segment_octets_max;
+        match self {
+            Self::Adapter if first => 1,
+            Self::Adapter | Self::Segments => segment() as u64,
+            Self::Plain => PACKET_OCTETS_MAX,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -256,6 +285,15 @@ fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
             facts.push(("limits", limits(class)));
         }
         facts.extend(waiting(args, &config, &policy, verdict.class));
+        let observed = policy.observed().filter(|_| !verdict.ruled);
+        if let Some(class) = observed.and_then(|class| policy.classes().get(class.index())) {
+            let text = format!(
+                "goes to class `{}` while its flow keeps the pace of a call: UDP or ESP, at most 400 \
+                 octets each 10 to 250 ms for 2 s",
+                class.name
+            );
+            facts.push(("unless it", text));
+        }
     }
     print(&facts, args.json)
 }
@@ -279,7 +317,13 @@ fn waiting(
         let text = "not known without the line's rate: give it by --line";
         return vec![("waits", text.into())];
     };
-    let unit_octets = args.unit.0;
+    let first = policy
+        .classes()
+        .get(class.index())
+        .is_some_and(|class| class.rank == 0);
+    let unit_octets = args
+        .unit
+        .map_or_else(|| args.profile.unit_octets(first, bit_s), |octets| octets.0);
     let wait = worst_wait(policy, class, Line { bit_s, unit_octets });
     let seconds = |wait: Option<Duration>| match wait {
         Some(wait) => format!("{:.3} s at most", wait.as_secs_f64()),
