@@ -1,9 +1,11 @@
 //! Requests to stop: from signals, from other threads.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::thread;
 
 use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -22,10 +24,10 @@ pub struct StopRequests {
 #[derive(Clone, Debug)]
 pub struct Stopper(Arc<UnixStream>);
 
-/// As long as it lives, SIGINT, SIGTERM and SIGHUP are requests to stop. SIGHUP is one of them
-/// because a gateway started from a terminal must not outlive it with its routes in place;
-/// nothing is read again while running. Afterwards these signals are ignored: a process that
-/// goes on needs its own handlers.
+/// As long as it lives, SIGINT and SIGTERM are requests to stop, and so is SIGHUP for a process
+/// with a terminal: it must not outlive that with its routes in place. To a process without one,
+/// SIGHUP means to read its files anew, which nothing here does: it says so and goes on. Afterwards
+/// these signals are ignored: a process that goes on needs its own handlers.
 #[derive(Debug)]
 pub struct SignalGuard(Vec<SigId>);
 
@@ -57,7 +59,15 @@ impl StopRequests {
     /// The handlers can't be set.
     pub fn on_signals(&self) -> Result<SignalGuard, Error> {
         let mut guard = SignalGuard(Vec::new());
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let mut stops = vec![SIGINT, SIGTERM];
+        if has_terminal() {
+            stops.push(SIGHUP);
+        } else {
+            guard
+                .0
+                .push(tell_hangups().doing(|| "set the signal handlers")?);
+        }
+        for signal in stops {
             let writer = self.writer.try_clone();
             let id = writer.and_then(|writer| pipe::register(signal, writer));
             guard.0.push(id.doing(|| "set the signal handlers")?);
@@ -70,6 +80,27 @@ impl StopRequests {
         let mut octets = [0; 16];
         self.reader.read(&mut octets).unwrap_or(0)
     }
+}
+
+/// Whether a terminal controls this process.
+fn has_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
+}
+
+/// Has a line written for each SIGHUP, until it is unregistered.
+fn tell_hangups() -> io::Result<SigId> {
+    let (mut reader, writer) = UnixStream::pair()?;
+    writer.set_nonblocking(true)?;
+    let id = pipe::register(SIGHUP, writer)?;
+    let tell = move || {
+        while let Ok(1..) = reader.read(&mut [0; 16]) {
+            tracing::warn!(
+                "SIGHUP: files aren't read anew while running; restart to have them read"
+            );
+        }
+    };
+    thread::Builder::new().name("hangups".into()).spawn(tell)?;
+    Ok(id)
 }
 
 impl AsFd for StopRequests {

@@ -234,3 +234,34 @@ fn nobody_reads_stderr_and_a_gateway_starts_and_ends() {
     let mut running = start(&folder.path().join("absent.toml"), stderr);
     assert_eq!(ends(&mut running.0).unwrap().code(), Some(2));
 }
+
+#[test]
+fn a_service_goes_on_at_sighup_and_says_what_it_does_not_do() {
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !is_root || Command::new("setsid").arg("-V").output().is_err() {
+        eprintln!("run: skipped, this needs root and `setsid`");
+        return;
+    }
+    let node =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/nodes/serial-9600-a.toml");
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("setsid");
+    // Without a terminal, as a service manager starts it.
+    command.args(["unshare", "--net", STRAIT, "run"]).arg(node);
+    command.arg("--status").arg(folder.path().join("sock"));
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut running = Running(child);
+    let id = running.0.id().to_string();
+    let signal = |name: &str| {
+        let sent = Command::new("kill").args([name, &id]).status();
+        assert!(sent.unwrap().success());
+    };
+    let mut lines = lines.map_while(Result::ok);
+    assert!(lines.by_ref().any(|line| line.contains(": up: ")));
+    signal("-HUP");
+    assert!(lines.any(|line| line.contains("SIGHUP") && line.contains("restart")));
+    assert_eq!(running.0.try_wait().unwrap(), None);
+    signal("-TERM");
+    assert_eq!(running.0.wait().unwrap().code(), Some(0));
+}

@@ -11,7 +11,7 @@ use strait_world::scenario::{DiskFiles, load_node};
 
 use crate::exit::BadInput;
 
-/// Run a gateway on this host until SIGINT, SIGTERM or SIGHUP.
+/// Run a gateway on this host until SIGINT or SIGTERM.
 ///
 /// It makes a TUN or TAP interface for the host side, sets its addresses and routes, and takes all
 /// of them away again. When it is up it says so by one line on stderr.
