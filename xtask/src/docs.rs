@@ -21,7 +21,9 @@ pub(crate) fn run(root: &Path, files: &[&str]) -> Result<()> {
     ensure!(status.success(), "strait does not build");
     let named: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
     let paths = if named.is_empty() {
-        documents(&root.join("docs"))?
+        let mut all = documents(&root.join("docs"))?;
+        all.insert(0, root.join("README.md"));
+        all
     } else {
         named
     };

@@ -119,6 +119,11 @@ pub(crate) fn result(result: &ResultSet, json: bool, strict: bool) -> ExitCode {
     } else {
         print(&result.to_text());
     }
+    code(result, strict)
+}
+
+/// The exit status for a result that was printed.
+pub(crate) fn code(result: &ResultSet, strict: bool) -> ExitCode {
     if strict && result.has_failed() {
         return ExitCode::from(exit::CHECK_FAILED);
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use strait_sim::Outcome;
 use strait_world::estimate::mean;
 use strait_world::scenario::{Files, Loaded, Scenario};
 use strait_world::table::Check;
@@ -13,11 +14,16 @@ use super::simulated::{self, Outputs};
 ///
 /// It runs in virtual time, needs no rights and no set-up, and takes seconds.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  strait demo\n  strait demo --json | jq .checks")]
+#[command(
+    after_help = "Examples:\n  strait demo\n  strait demo --full\n  strait demo --json | jq .checks"
+)]
 pub(crate) struct Args {
     /// One JSON object on stdout.
     #[arg(long)]
     json: bool,
+    /// Every metric with its interval, each class's drops, where the time went, and each check.
+    #[arg(long)]
+    full: bool,
     /// Exit status 1 if a check failed.
     #[arg(long)]
     strict: bool,
@@ -38,11 +44,11 @@ struct Own;
 impl Files for Own {
     fn read(&self, path: &Path) -> Result<String, String> {
         let text = match path.to_str() {
-            Some("nodes/serial-9600-a.toml") => {
-                include_str!("../../../../scenarios/nodes/serial-9600-a.toml")
+            Some("nodes/adapter-9600-a.toml") => {
+                include_str!("../../../../scenarios/nodes/adapter-9600-a.toml")
             }
-            Some("nodes/serial-9600-b.toml") => {
-                include_str!("../../../../scenarios/nodes/serial-9600-b.toml")
+            Some("nodes/adapter-9600-b.toml") => {
+                include_str!("../../../../scenarios/nodes/adapter-9600-b.toml")
             }
             Some("links/serial-9600.toml") => {
                 include_str!("../../../../scenarios/links/serial-9600.toml")
@@ -86,9 +92,70 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ..Outputs::default()
     };
     simulated::write(&loaded, &outcome, &result, &outputs)?;
-    let code = crate::output::result(&result, args.json, args.strict);
-    if !args.json {
-        crate::output::print(&format!("\nReport with plots: {}\n", args.report.display()));
+    if args.json || args.full {
+        let code = crate::output::result(&result, args.json, args.strict);
+        if !args.json {
+            crate::output::print(&report(args));
+        }
+        return Ok(code);
     }
-    Ok(code)
+    crate::output::print(&(summary(&outcome) + &told(&result.checks) + &report(args)));
+    Ok(crate::output::code(&result, args.strict))
+}
+
+fn report(args: &Args) -> String {
+    format!("\nReport with plots: {}\n", args.report.display())
+}
+
+/// What a person notices, without and with strait.
+fn summary(outcome: &Outcome) -> String {
+    let row = |what: &str, metric: &str, show: fn(f64) -> String| {
+        let shown =
+            |variant| mean(&outcome.metric(variant, metric)).map_or_else(|| "-".into(), show);
+        let (plain, strait) = (shown("fifo"), shown(Scenario::BASE));
+        format!("{what:<43}{plain:>12}{strait:>12}\n")
+    };
+    let head = format!(
+        "One 9600 baud line, both ways at once, mean of {} runs:\n\n{:<43}{:>12}{:>12}\n",
+        outcome.metric(Scenario::BASE, "voice.loss").len(),
+        "",
+        "plain link",
+        "strait",
+    );
+    [
+        head,
+        row(
+            "a call: delay, 99 of 100 packets",
+            "voice.delay_p99_s",
+            seconds,
+        ),
+        row("a call: lost", "voice.loss", |share| {
+            format!("{:.1} %", share * 100.0)
+        }),
+        row("a web page, 60 kB in 20 objects", "page.time_s", seconds),
+        row("a file the other way, 100 kB", "file.time_s", seconds),
+        row("a ping each second, 99 of 100", "ping.rtt_p99_s", seconds),
+    ]
+    .concat()
+}
+
+fn seconds(value: f64) -> String {
+    let digits = if value < 10.0 { 2 } else { 0 };
+    format!("{value:.digits$} s")
+}
+
+/// The checks in a line, and those that failed in one each.
+fn told(checks: &[Check]) -> String {
+    let failed: Vec<&Check> = checks
+        .iter()
+        .filter(|check| check.ok == Some(false))
+        .collect();
+    let mut text = match failed.len() {
+        0 => format!("\nAll {} checks hold.", checks.len()),
+        some => format!("\n{some} of {} checks FAILED:", checks.len()),
+    };
+    for check in failed {
+        text += &format!(" {}", check.id);
+    }
+    text + " All figures: strait demo --full\n"
 }
