@@ -147,11 +147,11 @@ impl Media for Bench {
                 };
                 self.ask(ticket, asked);
             }
-            Effect::Datagram { .. } => {
-                if !mem::replace(&mut self.warned_effect, true) {
-                    tracing::warn!("the node uses datagrams, which are not served");
-                }
-            }
+            Effect::Datagram {
+                socket,
+                meta,
+                bytes,
+            } => self.sockets.send(socket, &meta, &bytes),
         }
     }
 }

@@ -11,7 +11,9 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use strait_core::drive;
 use strait_core::id::PortId;
-use strait_core::node::{Command, DownCause, Input, Node, PortEvent, StreamEvent, StreamId};
+use strait_core::node::{
+    Command, DownCause, Input, Node, PortEvent, SocketId, StreamEvent, StreamId,
+};
 use strait_core::stats::Agreement;
 use strait_core::time::{Duration, Instant};
 
@@ -23,7 +25,8 @@ use crate::port_io::{PortIo, Received};
 use crate::schedule;
 use crate::service::{Service, Timers, View};
 use crate::signals::{SignalGuard, StopRequests, Stopper};
-use crate::sockets::{Happened, News, Sockets};
+pub use crate::sockets::DatagramCounts;
+use crate::sockets::{Came, Happened, News, Sockets, Which};
 use crate::storage::Storage;
 use crate::taps::Taps;
 
@@ -177,6 +180,11 @@ impl<N: Node + ?Sized> Runner<N> {
     /// Where programs can talk to the node.
     pub fn listens_at(&self) -> Vec<SocketAddr> {
         self.bench.sockets.addresses().collect()
+    }
+
+    /// What has been counted of the datagrams of the node's own sockets.
+    pub const fn datagrams(&self) -> DatagramCounts {
+        self.bench.sockets.datagram_counts()
     }
 
     /// Gives the node this storage.
@@ -548,11 +556,35 @@ impl<N: Node + ?Sized> Runner<N> {
 
     fn serve_sockets(&mut self) {
         for (which, flags) in self.bench.sockets.ready() {
+            if let Which::Datagrams(socket) = which {
+                self.receive_datagrams(socket);
+                continue;
+            }
             let now = self.clock.now();
             for (id, happened) in self.bench.sockets.serve(now, which, flags) {
                 self.feed_stream(now, id, &happened);
             }
         }
+    }
+
+    fn receive_datagrams(&mut self, socket: SocketId) {
+        let mut buffer = mem::take(&mut self.buffer);
+        for _ in 0..BATCH {
+            match self.bench.sockets.receive(socket, &mut buffer) {
+                Came::Datagram(meta, octets) => {
+                    let bytes = &buffer[..octets];
+                    let input = Input::Datagram {
+                        socket,
+                        meta,
+                        bytes,
+                    };
+                    self.feed(self.clock.now(), input);
+                }
+                Came::Skipped => {}
+                Came::Nothing => break,
+            }
+        }
+        self.buffer = buffer;
     }
 
     fn feed_stream(&mut self, now: Instant, id: StreamId, happened: &Happened) {

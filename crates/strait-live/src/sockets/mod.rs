@@ -1,4 +1,4 @@
-//! The node's own sockets: TCP connections that end at the node.
+//! The node's own sockets: TCP connections that end at the node, and datagrams.
 //!
 //! Both directions of a stream go by credit, and each has its own end. The node says how many
 //! octets it takes, and no more are read. It is told how many it may send, and what the other side
@@ -7,6 +7,7 @@
 //! One descriptor stands for all: a stream on which nothing happens costs the loop nothing.
 
 mod connection;
+mod datagrams;
 mod listener;
 mod options;
 mod tried;
@@ -20,10 +21,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use nix::libc;
 use nix::sys::epoll::EpollFlags;
 use socket2::{Domain, Protocol, Socket, Type};
-use strait_core::node::{Listen, Side, SocketEvent, SocketId, SocketOp, StreamId, StreamOp};
+use strait_core::node::{
+    Bind, DatagramMeta, Listen, Side, SocketEvent, SocketId, SocketOp, StreamId, StreamOp,
+};
 use strait_core::time::{Duration, Instant};
 
 use connection::{Connection, Intake};
+pub(crate) use datagrams::Came;
+pub use datagrams::DatagramCounts;
+use datagrams::Datagrams;
 use listener::Listener;
 use tried::{At, Tried};
 use watch::Watch;
@@ -63,6 +69,7 @@ pub(crate) enum News {
 pub(crate) enum Which {
     Listener(SocketId),
     Connection(StreamId),
+    Datagrams(SocketId),
 }
 
 /// All sockets of a node's own.
@@ -70,6 +77,8 @@ pub(crate) struct Sockets {
     watch: Watch<Which>,
     listeners: BTreeMap<SocketId, Tried<Listen, Listener>>,
     connections: BTreeMap<StreamId, Connection>,
+    datagrams: BTreeMap<SocketId, Tried<Bind, Datagrams>>,
+    counts: DatagramCounts,
     /// When streams end that nobody waits for.
     ends: BTreeSet<(Instant, StreamId)>,
     next: u64,
@@ -86,6 +95,8 @@ impl Sockets {
             watch: Watch::new()?,
             listeners: BTreeMap::new(),
             connections: BTreeMap::new(),
+            datagrams: BTreeMap::new(),
+            counts: DatagramCounts::default(),
             ends: BTreeSet::new(),
             next: 0,
             paused_until: None,
@@ -104,7 +115,13 @@ impl Sockets {
                 self.recount(id);
                 Some(event)
             }
-            SocketOp::Bind(_) => Some(SocketEvent::Failed(libc::EOPNOTSUPP)),
+            SocketOp::Bind(wanted) => {
+                let socket = Datagrams::open(&wanted, id, &mut self.watch);
+                let tried = Tried::new(now, wanted, socket);
+                let event = tried.event();
+                self.datagrams.insert(id, tried);
+                Some(event)
+            }
             SocketOp::Close => None,
         }
     }
@@ -113,6 +130,10 @@ impl Sockets {
         let listener = self.listeners.remove(&id);
         if let Some(Ok(listener)) = listener.map(|it| it.socket) {
             self.watch.forget(&listener.place);
+        }
+        let datagrams = self.datagrams.remove(&id);
+        if let Some(Ok(datagrams)) = datagrams.map(|it| it.socket) {
+            self.watch.forget(&datagrams.place);
         }
     }
 
@@ -142,7 +163,45 @@ impl Sockets {
     /// Addresses that the node can't have, and why.
     pub(crate) fn missing(&self) -> impl Iterator<Item = (SocketAddr, &io::Error)> {
         let listeners = self.listeners.values();
-        listeners.filter_map(|it| Some((it.wanted.address, it.socket.as_ref().err()?)))
+        let listeners =
+            listeners.filter_map(|it| Some((it.wanted.address, it.socket.as_ref().err()?)));
+        let datagrams = self.datagrams.values();
+        let datagrams =
+            datagrams.filter_map(|it| Some((it.wanted.address, it.socket.as_ref().err()?)));
+        listeners.chain(datagrams)
+    }
+
+    /// Takes a socket's next datagram into `buffer`. An error that came in its place is counted.
+    pub(crate) fn receive(&mut self, id: SocketId, buffer: &mut [u8]) -> Came {
+        let socket = self.datagrams.get(&id);
+        let Some(Ok(socket)) = socket.map(|it| &it.socket) else {
+            return Came::Nothing;
+        };
+        socket.receive(buffer).unwrap_or_else(|error| {
+            tracing::debug!(%error, "in place of a datagram");
+            self.counts.errors += 1;
+            Came::Skipped
+        })
+    }
+
+    /// Sends a datagram if that can be done at once. What can't is counted.
+    pub(crate) fn send(&mut self, id: SocketId, meta: &DatagramMeta, octets: &[u8]) {
+        let socket = self.datagrams.get(&id);
+        let sent = match socket.map(|it| &it.socket) {
+            Some(Ok(socket)) => socket.send(meta, octets),
+            _ => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
+        };
+        let Err(error) = sent else { return };
+        tracing::debug!(%error, dst = %meta.dst, "a datagram isn't sent");
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::ENOBUFS) => self.counts.crowded += 1,
+            _ => self.counts.refused += 1,
+        }
+    }
+
+    /// What has been counted of datagrams.
+    pub(crate) const fn datagram_counts(&self) -> DatagramCounts {
+        self.counts
     }
 
     /// The addresses that clients can connect to.
@@ -155,6 +214,7 @@ impl Sockets {
     pub(crate) fn wake(&self) -> Option<Instant> {
         let end = self.ends.first().map(|(at, _)| *at);
         let retries = self.listeners.values().filter_map(Tried::wake);
+        let retries = retries.chain(self.datagrams.values().filter_map(Tried::wake));
         retries.chain(end).chain(self.paused_until).min()
     }
 
@@ -184,6 +244,10 @@ impl Sockets {
             self.recount(id);
             news.extend(event.map(|event| News::Socket(id, event)));
         }
+        for (id, tried) in &mut self.datagrams {
+            let event = tried.again(now, |it| Datagrams::open(it, *id, &mut self.watch));
+            news.extend(event.map(|event| News::Socket(*id, event)));
+        }
         news
     }
 
@@ -206,6 +270,7 @@ impl Sockets {
         flags: EpollFlags,
     ) -> Vec<(StreamId, Happened)> {
         match which {
+            Which::Datagrams(_) => Vec::new(),
             Which::Listener(id) => self.accept(now, id).into_iter().collect(),
             Which::Connection(id) => {
                 let happened = self.serve_connection(now, id, flags);
@@ -402,6 +467,8 @@ fn number(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::ECONNRESET)
 }
 
+#[cfg(test)]
+mod network_tests;
 #[cfg(test)]
 mod stations_tests;
 #[cfg(test)]

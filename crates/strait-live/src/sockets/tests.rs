@@ -11,21 +11,21 @@ use strait_core::node::{Held, Owner};
 use super::connection::PATIENCE;
 use super::*;
 
-const NOW: Instant = Instant::ZERO;
+pub(super) const NOW: Instant = Instant::ZERO;
 
 /// Longer than anything here takes.
-const LONG: u16 = 20_000;
+pub(super) const LONG: u16 = 20_000;
 
 /// So short a wait that nothing more will come, after all that was on its way has.
 const SHORT: u16 = 50;
 
-const SOCKET: SocketId = SocketId {
+pub(super) const SOCKET: SocketId = SocketId {
     owner: Owner(1),
     n: 0,
 };
 
 /// A stream that the node began.
-const fn asked(n: u64) -> StreamId {
+pub(super) const fn asked(n: u64) -> StreamId {
     StreamId {
         owner: Owner(1),
         side: Side::Node,
@@ -34,32 +34,32 @@ const fn asked(n: u64) -> StreamId {
 }
 
 /// Sockets and what has happened on them.
-struct Watched {
-    sockets: Sockets,
+pub(super) struct Watched {
+    pub(super) sockets: Sockets,
     happened: Vec<(StreamId, Happened)>,
 }
 
 impl Watched {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             sockets: Sockets::new().unwrap(),
             happened: Vec::new(),
         }
     }
 
-    fn listen(&mut self, listen: Listen) -> SocketAddr {
+    pub(super) fn listen(&mut self, listen: Listen) -> SocketAddr {
         match self.sockets.open(NOW, SOCKET, SocketOp::Listen(listen)) {
             Some(SocketEvent::Bound(address)) => address,
             other => panic!("{other:?}"),
         }
     }
 
-    fn operate(&mut self, id: StreamId, op: StreamOp) {
+    pub(super) fn operate(&mut self, id: StreamId, op: StreamOp) {
         assert_eq!(self.sockets.operate(NOW, id, op), Ok(()));
     }
 
     /// Serves what becomes ready within so many milliseconds; whether anything did.
-    fn turn(&mut self, within_ms: u16) -> bool {
+    pub(super) fn turn(&mut self, within_ms: u16) -> bool {
         let mut fds = [PollFd::new(self.sockets.as_fd(), PollFlags::POLLIN)];
         poll(&mut fds, PollTimeout::from(within_ms)).unwrap();
         let ready = self.sockets.ready();
@@ -71,7 +71,7 @@ impl Watched {
     }
 
     /// Serves until something happens that `is` it; gives it.
-    fn until<T>(&mut self, is: impl Fn(&StreamId, &Happened) -> Option<T>) -> T {
+    pub(super) fn until<T>(&mut self, is: impl Fn(&StreamId, &Happened) -> Option<T>) -> T {
         loop {
             let found = self
                 .happened
@@ -90,18 +90,18 @@ impl Watched {
     }
 
     /// A client came.
-    fn opened(&mut self) -> StreamId {
+    pub(super) fn opened(&mut self) -> StreamId {
         self.until(|id, it| matches!(it, Happened::Opened { .. }).then_some(*id))
     }
 
-    fn writable(&mut self, of: StreamId) -> u32 {
+    pub(super) fn writable(&mut self, of: StreamId) -> u32 {
         self.until(|id, it| match it {
             Happened::Writable(octets) if *id == of => Some(*octets),
             _ => None,
         })
     }
 
-    fn data(&mut self) -> Vec<u8> {
+    pub(super) fn data(&mut self) -> Vec<u8> {
         self.until(|_, it| match it {
             Happened::Data(octets) => Some(octets.clone()),
             _ => None,
@@ -120,7 +120,7 @@ impl Watched {
     }
 
     /// Nothing happens, and nothing keeps the loop from sleeping.
-    fn rests(&mut self) {
+    pub(super) fn rests(&mut self) {
         while self.turn(SHORT) {
             assert!(self.happened.len() < 100);
         }
@@ -148,8 +148,8 @@ impl Watched {
         }
     }
 
-    /// Sends so many octets, as credit comes.
-    fn send(&mut self, id: StreamId, octets: usize) {
+    /// Sends so many octets, as credit comes, and hands the last of them over.
+    pub(super) fn send(&mut self, id: StreamId, octets: usize) {
         let (mut left, mut credit) = (octets, 0);
         while left > 0 {
             credit += self.writable(id) as usize;
@@ -157,6 +157,7 @@ impl Watched {
             self.operate(id, StreamOp::Send(vec![7; now]));
             (left, credit) = (left - now, credit - now);
         }
+        self.turn(LONG);
     }
 }
 
