@@ -20,6 +20,7 @@ pub mod prefix;
 pub mod rate;
 pub mod stats;
 pub mod storage;
+pub mod stream_ledger;
 pub mod time;
 pub mod timer;
 pub mod units;

@@ -10,6 +10,7 @@ use crate::delay::DelayParts;
 use crate::fate::{DropCause, Fate, FateRecord};
 use crate::local::LocalStats;
 use crate::rate::LineRate;
+use crate::stream_ledger::StreamLedger;
 use crate::time::{Duration, nanos};
 
 mod hf;
@@ -460,16 +461,10 @@ pub struct Stats {
 }
 
 /// A service that sends back what it gets.
-#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EchoStats {
-    /// Connections now.
-    pub streams: u64,
-    /// Connections so far.
-    pub streams_total: u64,
-    /// Of these, those that were reset by either side.
-    pub resets: u64,
-    /// Octets sent back on connections.
-    pub octets: u64,
+    /// Its connections.
+    pub streams: StreamLedger,
     /// Datagrams sent back.
     pub datagrams: u64,
     /// Datagrams not sent back: other echoes', and those for which there was no room.

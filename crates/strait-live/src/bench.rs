@@ -49,7 +49,6 @@ pub(crate) struct Bench {
     pub(crate) recorder: Option<Box<dyn Recorder>>,
     pub(crate) storage: Option<Storage>,
     pub(crate) replies: VecDeque<Reply>,
-    pub(crate) warned_effect: bool,
     /// Sockets of the node's own.
     pub(crate) sockets: Sockets,
 }

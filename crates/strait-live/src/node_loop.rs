@@ -141,7 +141,6 @@ impl<N: Node + ?Sized> Runner<N> {
                 recorder: None,
                 storage: None,
                 replies: VecDeque::new(),
-                warned_effect: false,
                 sockets: Sockets::new().doing(|| "wait for sockets")?,
             },
             services: Vec::new(),

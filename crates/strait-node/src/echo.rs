@@ -23,6 +23,7 @@ use strait_core::node::{
     StreamId, StreamOp, Ticket,
 };
 use strait_core::stats::EchoStats;
+use strait_core::stream_ledger::ResetCause;
 use strait_core::{Duration, Effect, Input, Instant};
 
 use crate::config::EchoConfig;
@@ -106,6 +107,13 @@ struct Stream {
     pieces: VecDeque<Piece>,
     /// The client sends no more; ours ends behind what waits.
     ending: bool,
+}
+
+impl Stream {
+    /// Octets that wait.
+    fn held(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.octets as u64).sum()
+    }
 }
 
 #[derive(Debug)]
@@ -257,7 +265,7 @@ impl Echo {
 
     fn hear_stream(&mut self, now: Instant, id: StreamId, event: StreamEvent<'_>) {
         if let StreamEvent::Opened { .. } = event {
-            self.stats.streams_total += 1;
+            self.stats.streams.opened += 1;
             self.streams.insert(id, Stream::default());
             if self.held != Held::ORDINARY {
                 self.operate(id, StreamOp::Hold(self.held));
@@ -276,11 +284,9 @@ impl Echo {
                 }
             }
             StreamEvent::Reset(_) => {
-                self.stats.resets += 1;
-                self.forget(id);
+                self.reset(id, ResetCause::Peer);
             }
         }
-        self.stats.streams = self.streams.len() as u64;
     }
 
     fn take(&mut self, now: Instant, id: StreamId, bytes: &[u8]) {
@@ -290,6 +296,7 @@ impl Echo {
         };
         let joins = stream.pieces.len() >= PIECES_MAX;
         let last = stream.pieces.back_mut().filter(|_| joins);
+        self.stats.streams.taken += bytes.len() as u64;
         let next = self.tickets + 1;
         let (key, awaits) = match last {
             Some(Piece {
@@ -337,6 +344,7 @@ impl Echo {
             let Some(piece) = stream.pieces.front_mut() else {
                 if stream.ending {
                     self.operate(id, StreamOp::Fin);
+                    self.stats.streams.ended += 1;
                     self.forget(id);
                 }
                 return;
@@ -352,7 +360,7 @@ impl Echo {
                 ..
             }) = stream.pieces.pop_front()
             {
-                self.stats.octets += bytes.len() as u64;
+                self.stats.streams.delivered += bytes.len() as u64;
                 self.operate(id, StreamOp::Send(bytes));
             }
         }
@@ -428,14 +436,31 @@ impl Echo {
 
     /// Ends a stream whose octets are lost.
     fn give_up(&mut self, id: StreamId, error: StoreError) {
-        let number = match error {
-            StoreError::Full => NO_SPACE,
-            StoreError::Busy => NO_BUFFERS,
-            StoreError::Absent | StoreError::Failed => INPUT_OUTPUT,
+        let (number, cause) = match error {
+            StoreError::Full => (NO_SPACE, ResetCause::StorageFull),
+            StoreError::Busy => (NO_BUFFERS, ResetCause::StorageFull),
+            StoreError::Absent | StoreError::Failed => (INPUT_OUTPUT, ResetCause::StorageFailed),
         };
         self.operate(id, StreamOp::Reset(number));
-        self.stats.resets += 1;
+        self.reset(id, cause);
+    }
+
+    /// A stream is over before its time, with what it holds.
+    fn reset(&mut self, id: StreamId, cause: ResetCause) {
+        let held = self.streams.get(&id).map_or(0, Stream::held);
+        self.stats.streams.reset(cause, held);
         self.forget(id);
+    }
+
+    /// Asserts that each octet taken is delivered, held, or lost by a reset.
+    pub(crate) fn check(&self) {
+        let held = self.streams.values().map(Stream::held).sum();
+        let books = &self.stats.streams;
+        let right = books.balanced(self.streams.len() as u64, held);
+        assert!(
+            right,
+            "octets of streams are lost, or twice: {books:?}, {held} held"
+        );
     }
 
     /// A stream is over: nothing of it stays in the storage.
@@ -443,7 +468,6 @@ impl Echo {
         let Some(stream) = self.streams.remove(&id) else {
             return;
         };
-        self.stats.streams = self.streams.len() as u64;
         let keys = stream.pieces.iter().filter_map(Piece::key);
         let deletes: Vec<StoreOp> = keys.map(|key| StoreOp::Delete(name(key))).collect();
         if !deletes.is_empty() {

@@ -134,7 +134,11 @@ fn octets_come_back_in_order_after_the_delay_and_their_end_behind_them() {
     assert_eq!(effects(&mut echo), last);
     let stats = *echo.stats();
     assert_eq!(
-        (stats.streams, stats.streams_total, stats.octets),
+        (
+            stats.streams.open(),
+            stats.streams.opened,
+            stats.streams.delivered
+        ),
         (0, 1, 3)
     );
     assert_eq!(echo.wake(), None);
@@ -178,8 +182,10 @@ fn a_stream_that_is_reset_is_forgotten() {
     open(&mut echo, 1);
     hear(&mut echo, START, 1, StreamEvent::Data(b"a"));
     hear(&mut echo, START, 1, StreamEvent::Reset(104));
-    assert_eq!((echo.wake(), echo.stats().streams), (None, 0));
-    assert_eq!(echo.stats().resets, 1);
+    assert_eq!((echo.wake(), echo.stats().streams.open()), (None, 0));
+    assert_eq!(echo.stats().streams.resets_by(ResetCause::Peer), 1);
+    assert_eq!(echo.stats().streams.lost, 1);
+    echo.check();
     // What was under way when it went says nothing.
     assert_eq!(hear(&mut echo, START, 1, StreamEvent::Writable(5)), []);
     assert_eq!(hear(&mut echo, START, 1, StreamEvent::Data(b"b")), []);
@@ -258,7 +264,9 @@ fn stored_octets_go_back_from_the_storage_and_leave_it() {
 
 #[test]
 fn what_cant_be_stored_or_is_gone_ends_its_stream() {
-    for (error, number) in [(StoreError::Full, 28), (StoreError::Absent, 5)] {
+    let full = (StoreError::Full, 28, ResetCause::StorageFull);
+    let absent = (StoreError::Absent, 5, ResetCause::StorageFailed);
+    for (error, number, cause) in [full, absent] {
         let mut echo = echo(&EchoConfig {
             store: true,
             ..config()
@@ -267,7 +275,12 @@ fn what_cant_be_stored_or_is_gone_ends_its_stream() {
         let (ticket, _) = append(&hear(&mut echo, START, 1, StreamEvent::Data(b"abc")));
         let effects = stored(&mut echo, ticket, Err(error));
         assert_eq!(effects[0], op(1, StreamOp::Reset(number)));
-        assert_eq!((echo.stats().streams, echo.stats().resets), (0, 1));
+        let books = echo.stats().streams;
+        assert_eq!(
+            (books.open(), books.resets_by(cause), books.lost),
+            (0, 1, 3)
+        );
+        echo.check();
     }
     for (result, number) in [
         (Ok(None), 5),

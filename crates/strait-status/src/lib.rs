@@ -15,6 +15,7 @@ mod hf;
 mod node;
 mod port;
 mod prometheus;
+mod service;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +33,7 @@ pub use hf::{Access, Clients, Link, Rate, Station};
 pub use node::{Class, JournalStatus, Late, Local, Packets, Tap, Volume};
 pub use port::{Hop, Port, PortFlows, PortSource, Urgent};
 pub use prometheus::metrics;
+pub use service::{Echo, Streams};
 
 /// How long line parts of delays are known: a node can't see when octets arrive.
 const LINE: &str = "predicted";
@@ -58,6 +60,9 @@ pub struct Snapshot {
     pub flows: Vec<FlowRow>,
     /// How soon the system woke it when a moment had come; never late where time is virtual.
     pub timers: Late,
+    /// Its echo service; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub echo: Option<Echo>,
     /// Who looks on as packets end; absent where nobody does.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taps: Vec<Tap>,
@@ -89,6 +94,7 @@ impl Snapshot {
             classes: stats.classes.iter().map(Class::new).collect(),
             flows: flows.collect(),
             timers: Late::default(),
+            echo: stats.echo.as_ref().map(Echo::new),
             taps: Vec::new(),
             journal: None,
         }

@@ -24,6 +24,15 @@ pub fn metrics(snapshot: &Snapshot) -> String {
     let classes = classes.map(|class| (Vec::from([("class", class.name.clone())]), class));
     family(&mut text, &classes.collect::<Vec<_>>());
     ports(snapshot, &mut text);
+    let echo: Vec<_> = snapshot
+        .echo
+        .iter()
+        .map(|echo| (Vec::new(), echo))
+        .collect();
+    family(&mut text, &echo);
+    let streams = echo.iter();
+    let streams = streams.map(|(_, echo)| (Vec::from([("owner", "echo".into())]), &echo.streams));
+    family(&mut text, &streams.collect::<Vec<_>>());
     let taps = snapshot.taps.iter();
     let taps = taps.map(|tap| (Vec::from([("tap", tap.name.clone())]), tap));
     family(&mut text, &taps.collect::<Vec<_>>());

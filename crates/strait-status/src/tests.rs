@@ -4,7 +4,8 @@ use alloc::vec;
 use strait_core::delay::DelayPart;
 use strait_core::fate::DropCause;
 use strait_core::rate::LineRate;
-use strait_core::stats::{ClassStats, HfPeer, HfStats, PortStats, Stats};
+use strait_core::stats::{ClassStats, EchoStats, HfPeer, HfStats, PortStats, Stats};
+use strait_core::stream_ledger::ResetCause;
 use strait_core::time::Instant;
 
 use crate::*;
@@ -47,6 +48,10 @@ fn stats() -> Stats {
     });
     stats.ports[0].client.accesses.push(Default::default());
     stats.ports[0].hop.repeated = 4;
+    let mut echo = EchoStats::default();
+    (echo.streams.opened, echo.streams.taken) = (2, 9);
+    echo.streams.reset(ResetCause::Peer, 5);
+    stats.echo = Some(echo);
     stats
 }
 
@@ -77,6 +82,10 @@ fn every_counter_has_its_line() {
         "strait_hf_lost_per_million{port=\"line \\\"1\\\"\",neighbour=\"b\"} 250000",
         "strait_hf_queued{port=\"line \\\"1\\\"\",priority=\"15\"} 0",
         "strait_hf_access_bound{port=\"line \\\"1\\\"\",sap=\"0\"} 0",
+        "strait_streams_open{owner=\"echo\"} 1",
+        "strait_streams_reset_total{owner=\"echo\",cause=\"peer\"} 1",
+        "strait_streams_lost_octets_total{owner=\"echo\"} 5",
+        "strait_streams_held_octets{owner=\"echo\"} 4",
         "# EOF",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
@@ -146,6 +155,8 @@ fn undescribed<T: Described + Default + Serialize>(expected: &[&str]) {
 fn each_counter_is_described() {
     undescribed::<Packets>(&[]);
     undescribed::<Tap>(&[]);
+    undescribed::<Streams>(&[]);
+    undescribed::<Echo>(&[]);
     undescribed::<Volume>(&[]);
     undescribed::<Local>(&[]);
     undescribed::<Class>(&["delay_s"]);

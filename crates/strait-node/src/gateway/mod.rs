@@ -611,6 +611,7 @@ impl Node for Gateway {
         let held: u64 = self.ports.iter().map(Port::held).sum();
         assert_eq!(held, self.ledger.held(), "a packet has no fate, or two");
         self.ports.iter().for_each(Port::check);
+        self.echo.iter().for_each(Echo::check);
     }
 }
 

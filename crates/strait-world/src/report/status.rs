@@ -58,6 +58,15 @@ pub fn status_text(status: &Snapshot) -> String {
     if more > 0 {
         let _ = writeln!(text, "and {more} more: see --json");
     }
+    let services = status
+        .echo
+        .iter()
+        .map(|echo| (vec!["echo".into()], &echo.streams));
+    append(
+        &mut text,
+        "",
+        &counter_table("streams", &["streams of"], services),
+    );
     append(&mut text, "", &local_table(&status.local));
     text + "\n" + &late(&status.timers) + &ends(&status.packets)
 }

@@ -1,0 +1,47 @@
+//! What services of a node count, and what became of the octets of their streams.
+
+use strait_core::stats::EchoStats;
+use strait_core::stream_ledger::{ResetCause, StreamLedger};
+
+use crate::describe::{counter, described, gauge};
+use crate::node::Counts;
+
+fn resets(ledger: &StreamLedger) -> Counts {
+    let named = ResetCause::ALL.map(|cause| (cause.name().into(), ledger.resets_by(cause)));
+    named.into_iter().filter(|(_, count)| *count > 0).collect()
+}
+
+described! {
+    /// Streams of one owner: each ends or is reset, and each octet taken is delivered or lost by that.
+    pub struct Streams from ledger: &StreamLedger {
+        /// Streams opened
+        opened: u64 = ledger.opened => counter("streams_opened").head("opened");
+        /// Streams that are open
+        open: u64 = ledger.open() => gauge("streams_open").head("open");
+        /// Streams whose both directions ended
+        ended: u64 = ledger.ended => counter("streams_ended").head("ended");
+        /// Streams reset, by cause
+        reset: Counts = resets(ledger) => counter("streams_reset").by("cause", &[]).head("reset");
+        /// Octets taken from streams
+        taken_octets: u64 = ledger.taken => counter("streams_taken_octets").head("octets taken");
+        /// Octets delivered
+        delivered_octets: u64 = ledger.delivered
+            => counter("streams_delivered_octets").head("delivered");
+        /// Octets lost by resets
+        lost_octets: u64 = ledger.lost => counter("streams_lost_octets").head("lost");
+        /// Octets that wait
+        held_octets: u64 = ledger.held() => gauge("streams_held_octets").head("held");
+    }
+}
+
+described! {
+    /// A service that sends back what it gets.
+    pub struct Echo from stats: &EchoStats {
+        /// Its connections
+        streams: Streams = Streams::new(&stats.streams);
+        /// Datagrams sent back
+        datagrams: u64 = stats.datagrams => counter("echo_datagrams");
+        /// Datagrams not sent back: other echoes', and those for which there was no room
+        datagrams_dropped: u64 = stats.datagrams_dropped => counter("echo_datagrams_dropped");
+    }
+}
