@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::mem;
 
 use strait_core::drive::Media;
 use strait_core::id::{PortId, TxId};

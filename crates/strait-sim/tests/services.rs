@@ -79,8 +79,15 @@ fn services_are_part_of_a_runs_history() {
     let [life] = first[..] else {
         panic!("{first:?}")
     };
-    assert_eq!((life.streams, life.streams_total, life.resets), (0, 2, 0));
-    assert_eq!((life.octets, life.datagrams), (204_000, 40));
+    assert_eq!(
+        (
+            life.streams.open(),
+            life.streams.opened,
+            life.streams.resets()
+        ),
+        (0, 2, 0)
+    );
+    assert_eq!((life.streams.delivered, life.datagrams), (204_000, 40));
     assert_eq!(counted(&loaded, &[]).1, hash);
     // Looking changes nothing.
     assert_eq!(
@@ -97,8 +104,8 @@ fn a_kill_ends_connections_and_the_next_life_takes_others() {
     let [first, second] = lives[..] else {
         panic!("{lives:?}")
     };
-    assert_eq!((first.streams_total, first.streams), (2, 1));
-    assert_eq!((second.streams_total, second.streams), (0, 0));
+    assert_eq!((first.streams.opened, first.streams.open()), (2, 1));
+    assert_eq!((second.streams.opened, second.streams.open()), (0, 0));
     assert!(second.datagrams > 10);
 }
 
@@ -106,7 +113,10 @@ fn a_kill_ends_connections_and_the_next_life_takes_others() {
 fn what_waits_on_stable_storage_comes_back() {
     let loaded = echo("\"20 ms\"\nstore = true");
     let (lives, _) = counted(&loaded, &[]);
-    assert_eq!((lives[0].octets, lives[0].resets), (204_000, 0));
+    assert_eq!(
+        (lives[0].streams.delivered, lives[0].streams.resets()),
+        (204_000, 0)
+    );
     // Each question takes a write's time longer, where no delay hides it.
     let time = |delay: &str| {
         let run = run_once(&echo(delay), Scenario::BASE, 1, false).unwrap();
