@@ -549,6 +549,7 @@ fn other<'a>(u: &mut Unstructured<'a>) -> Result<Input<'a>> {
         _ => Input::TxDone {
             port: PortId(u.arbitrary()?),
             id: TxId(u.arbitrary()?),
+            to: NeighbourId(u.arbitrary()?),
             ok: u.arbitrary()?,
         },
     })

@@ -125,6 +125,8 @@ pub enum Input<'a> {
         port: PortId,
         /// The number that the transmission's [`TxMeta`] had.
         id: TxId,
+        /// For whom it was, by the same; [`NeighbourId::ALL`] if it was for all on the port.
+        to: NeighbourId,
         /// Whether the medium delivered it, as far as it knows.
         ok: bool,
     },
@@ -188,7 +190,7 @@ pub struct FrameMeta {
 /// A change of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortEvent {
-    /// The port can send and receive.
+    /// The port can send and receive, and all its neighbours are there.
     Up(PortState),
     /// Rate, size or latency changed. A change of rate starts a new burst.
     Changed(PortState),
@@ -198,6 +200,10 @@ pub enum PortEvent {
     Carrier(bool),
     /// All that was pulled has left.
     Drained,
+    /// One of several neighbours came (true) or went (false), where the medium can tell; while it
+    /// is away, what is for it waits. Whoever isn't there when the port comes up is told of right
+    /// after [`PortEvent::Up`].
+    Neighbour(NeighbourId, bool),
     /// The port can neither send nor receive.
     Down(DownCause),
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use strait_core::drive::Media;
-use strait_core::id::{PortId, TxId};
+use strait_core::id::{NeighbourId, PortId, TxId};
 use strait_core::node::{
     Effect, Input, Room, SocketEvent, SocketId, StoreError, StreamEvent, StreamId, StreamOp,
     Ticket, TxMeta,
@@ -68,7 +68,7 @@ pub(crate) struct Slot {
 
 /// An answer that waits until the node has settled.
 pub(crate) enum Reply {
-    TxFailed(PortId, TxId),
+    TxFailed(PortId, TxId, NeighbourId),
     Reset(StreamId, i32),
     Socket(SocketId, SocketEvent),
     Storage(Ticket, Answer),
@@ -111,7 +111,7 @@ impl Media for Bench {
         };
         match slot.io.transmit(now, &meta, frame) {
             Ok(Sent::Taken) => {}
-            Ok(Sent::Refused) => self.reply(Reply::TxFailed(port, meta.id)),
+            Ok(Sent::Refused) => self.reply(Reply::TxFailed(port, meta.id, meta.to)),
             Err(error) => slot.failed = Some(error),
         }
     }
@@ -192,9 +192,10 @@ impl Bench {
 /// A reply as an input.
 pub(crate) fn reply_input(reply: &Reply) -> Input<'_> {
     match *reply {
-        Reply::TxFailed(port, id) => Input::TxDone {
+        Reply::TxFailed(port, id, to) => Input::TxDone {
             port,
             id,
+            to,
             ok: false,
         },
         Reply::Reset(id, number) => Input::Stream {

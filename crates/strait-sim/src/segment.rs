@@ -206,7 +206,7 @@ impl Segment {
                     self.ledger.drop(now, packet, DropCause::PortDown);
                 }
             }
-            PortEvent::Carrier(_) | PortEvent::Drained => {}
+            PortEvent::Carrier(_) | PortEvent::Drained | PortEvent::Neighbour(..) => {}
         }
         self.ledger.stats_mut().ports[port.index()].up = self.ports[port.index()].up;
     }

@@ -96,6 +96,8 @@ struct Port {
     hops: bool,
     /// By neighbour, the packets that its frames go in.
     envelopes: BTreeMap<NeighbourId, Envelope>,
+    /// Its node was told that it is up.
+    up: bool,
 }
 
 /// Where a link ends.
@@ -141,7 +143,8 @@ pub enum Fault {
     Kill(NodeIndex),
     /// A killed node starts again.
     Restart(NodeIndex),
-    /// Both ends of a link see that its medium is gone. What is on its way still arrives.
+    /// The medium of a link is gone, as its ends see where they can. A port with other links stays
+    /// up without this neighbour. What is on its way still arrives.
     Unplug(LinkIndex),
     /// The medium of a link is back.
     Plug(LinkIndex),

@@ -412,7 +412,8 @@ impl<M: Medium> World<M> {
             What::Port { node, event } => self.feed(node, Input::Port { port: LINK, event }),
             What::TxDone { node, id, ok } => {
                 let port = LINK;
-                self.feed(node, Input::TxDone { port, id, ok });
+                let to = NeighbourId::PEER;
+                self.feed(node, Input::TxDone { port, id, to, ok });
             }
             What::Stored { node } => self.stored(node),
             What::Room { node } => self.settle(node),

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use strait_core::local::Question;
-use strait_core::{Duration, Instant, Packet, PortId};
+use strait_core::{Duration, Instant, NeighbourId, Packet, PortId};
 use strait_wire::ip::{self, PacketInfo};
 
 pub use self::config::{AnswersConfig, AnswersPreset, HelloProtocol, HellosConfig, QueryConfig};
@@ -185,9 +185,10 @@ impl Answers {
         learned.forgotten += forgotten;
     }
 
-    /// Forgets what was learned by a port: the far side is known down. Says how many replies.
-    pub(crate) fn forget_port(&mut self, port: PortId) -> u64 {
-        self.forget(|by| by.port == port)
+    /// Forgets what was learned by a neighbour, or all of a port: they are known down. Says how many
+    /// replies.
+    pub(crate) fn forget_beyond(&mut self, port: PortId, to: NeighbourId) -> u64 {
+        self.forget(|by| by.port == port && (to == NeighbourId::ALL || by.to == to))
     }
 
     /// Forgets everything: the ways changed.

@@ -267,7 +267,17 @@ impl Headers {
 
     /// Forgets every context: the medium was away, and the other end may be a new one.
     pub(super) fn reset(&mut self) {
-        for other in &mut self.others {
+        self.reset_with(|_| true);
+    }
+
+    /// The same with one neighbour.
+    pub(super) fn reset_one(&mut self, to: NeighbourId) {
+        self.reset_with(|number| number == to.index());
+    }
+
+    fn reset_with(&mut self, which: impl Fn(usize) -> bool) {
+        let others = self.others.iter_mut().enumerate();
+        for (_, other) in others.filter(|(number, _)| which(*number)) {
             other.begin_anew();
             other.peer.iter_mut().for_each(Peer::reset);
             other.settle(&self.provisions);
@@ -421,14 +431,15 @@ impl Headers {
         told.map(usize::from).fold(mtu, usize::min)
     }
 
-    /// A neighbour that waits for a hello or for feedback.
-    pub(super) fn owed(&self) -> Option<NeighbourId> {
+    /// One of these neighbours that waits for a hello or for feedback.
+    pub(super) fn owed(&self, there: impl Fn(NeighbourId) -> bool) -> Option<NeighbourId> {
         let owes = |other: &Other| {
             let feedback = other.peer.as_ref().is_some_and(Peer::owes_feedback);
             other.terms.owes() && !other.is_silent() || feedback && other.terms.compresses()
         };
-        let number = self.others.iter().position(owes)?;
-        Some(NeighbourId(number as u16))
+        let others = (0..).map(NeighbourId).zip(&self.others);
+        let mut owed = others.filter(|(_, other)| owes(other)).map(|(to, _)| to);
+        owed.find(|to| there(*to))
     }
 
     /// Whether a hello goes to `to` before the next packet begins.

@@ -3,7 +3,7 @@
 use strait_core::fate::Origin;
 use strait_core::local::Question;
 use strait_core::node::RouteChange;
-use strait_core::{DropCause, Fate, Instant, Packet, PortId};
+use strait_core::{DropCause, Fate, Instant, NeighbourId, Packet, PortId};
 use strait_wire::ip::Chatter;
 
 use super::{Gateway, HOST};
@@ -94,9 +94,9 @@ impl Gateway {
         }
     }
 
-    /// The far side of a port is known down.
-    pub(super) fn forget_port(&mut self, port: PortId) {
-        let forgotten = self.answers.forget_port(port);
+    /// A neighbour, or all of a port, are known down.
+    pub(super) fn forget_beyond(&mut self, port: PortId, to: NeighbourId) {
+        let forgotten = self.answers.forget_beyond(port, to);
         self.ledger.stats_mut().local.forgotten += forgotten;
     }
 

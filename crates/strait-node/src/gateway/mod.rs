@@ -377,7 +377,7 @@ impl Gateway {
                 let turned = self.ports[port].settle_client(now, &mut self.ledger, &mut came);
                 if turned {
                     let id = PortId(port as u8);
-                    self.forget_port(id);
+                    self.forget_beyond(id, NeighbourId::ALL);
                     self.tell_stations(now, id);
                 }
             }
@@ -402,6 +402,9 @@ impl Gateway {
         let stats = &mut self.ledger.stats_mut().ports[id.index()];
         match event {
             PortEvent::Up(state) | PortEvent::Changed(state) => {
+                if let PortEvent::Up(_) = event {
+                    port.all_there();
+                }
                 stats.up = true;
                 stats.tx_rate = Some(state.tx_rate);
                 stats.agreement = port.agreement();
@@ -411,7 +414,12 @@ impl Gateway {
                 stats.up = false;
                 stats.downs += 1;
                 port.set_down(now, &mut self.ledger);
-                self.forget_port(id);
+                self.forget_beyond(id, NeighbourId::ALL);
+            }
+            PortEvent::Neighbour(to, true) => port.neighbour_came(now, to),
+            PortEvent::Neighbour(to, false) => {
+                port.neighbour_went(now, to, &mut self.ledger);
+                self.forget_beyond(id, to);
             }
             PortEvent::Carrier(_) | PortEvent::Drained => port.hear_medium(now, event),
         }
@@ -515,12 +523,12 @@ impl Node for Gateway {
                 meta,
             } => self.take_frame(now, (port, from), bytes, meta),
             Input::Port { port, event } => self.take_port_event(now, port, event),
-            Input::TxDone { port, ok, .. } => {
+            Input::TxDone { port, to, ok, .. } => {
                 if let (false, Some(stats)) =
                     (ok, self.ledger.stats_mut().ports.get_mut(port.index()))
                 {
                     stats.tx_failed += 1;
-                    self.forget_port(port);
+                    self.forget_beyond(port, to);
                 }
             }
             Input::Route(change) => {

@@ -1,6 +1,7 @@
 //! One port of a gateway: its queue, its link, and what the medium said of itself.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
@@ -30,6 +31,7 @@ mod hf;
 mod hf_client;
 mod hop;
 mod ip_client;
+mod neighbours;
 mod octets;
 
 pub(crate) use self::gaps::Told;
@@ -100,6 +102,8 @@ pub(crate) struct Port {
     pub(crate) mtu: usize,
     /// What the medium offers; `None` while the port is down.
     state: Option<PortState>,
+    /// Neighbours that the medium says aren't there; no others than those configured.
+    away: BTreeSet<NeighbourId>,
     policers: Policers,
     queue: Tree,
     /// By class.
@@ -201,6 +205,7 @@ impl Port {
             id,
             mtu,
             state: None,
+            away: BTreeSet::new(),
             flows: config
                 .as_ref()
                 .filter(|config| {
@@ -286,7 +291,7 @@ impl Port {
         if let (Link::Hops(hops), Some(config)) = (&mut self.link, &self.config) {
             let most = hops.packet_octets_max(state.frame_octets_max as usize);
             self.mtu = (config.mtu.0 as usize).min(most);
-            hops.set_up(now);
+            hops.set_up(now, |to| !self.away.contains(&to));
         }
         if let Link::Hf(hf) = &mut self.link {
             hf.set_up(now, state);
@@ -810,6 +815,9 @@ impl Eligibility for Port {
         let Some(treatment) = self.classes.get(class.index()) else {
             return false;
         };
+        if self.is_away(to) {
+            return false;
+        }
         if let Link::Hops(hops) = &self.link {
             return hops.eligible(to, class, treatment.stream, || self.queue.front(class, to));
         }

@@ -26,6 +26,7 @@ mod hf_client;
 mod hops;
 mod lan;
 mod local;
+mod neighbours;
 mod payload;
 mod queues;
 mod remember;
@@ -597,7 +598,7 @@ proptest! {
                     3 => gateway.handle(now, Input::Timeout),
                     4 => gateway.handle(now, Input::Port { port, event: down }),
                     5 => gateway.handle(now, Input::Port { port, event: up }),
-                    6 => gateway.handle(now, Input::TxDone { port, id: TxId(1), ok: false }),
+                    6 => gateway.handle(now, Input::TxDone { port, id: TxId(1), to: NeighbourId::PEER, ok: false }),
                     _ => { pull(gateway, port, now, usize::from(number % 300)); }
                 }
                 gateway.check();

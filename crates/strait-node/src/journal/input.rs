@@ -16,6 +16,10 @@ pub(super) const fn kind_of(input: &Input<'_>) -> u8 {
     match input {
         Input::Timeout => kind::TIMEOUT,
         Input::Frame { .. } => kind::FRAME,
+        Input::Port {
+            event: PortEvent::Neighbour(..),
+            ..
+        } => kind::NEIGHBOUR,
         Input::Port { .. } => kind::PORT,
         Input::TxDone { .. } => kind::TX_DONE,
         Input::Route(_) => kind::ROUTE,
@@ -55,9 +59,10 @@ pub(super) fn put(put: &mut Put<'_>, input: &Input<'_>) {
             put.octet(port.0);
             put_port_event(put, *event);
         }
-        Input::TxDone { port, id, ok } => {
+        Input::TxDone { port, id, to, ok } => {
             put.octet(port.0);
             put.number(id.0);
+            put.number(u64::from(to.0));
             put.flag(*ok);
         }
         Input::Route(change) => put_route(put, *change),
@@ -168,6 +173,10 @@ fn put_port_event(put: &mut Put<'_>, event: PortEvent) {
         PortEvent::Carrier(false) => put.octet(2),
         PortEvent::Carrier(true) => put.octet(3),
         PortEvent::Drained => put.octet(4),
+        PortEvent::Neighbour(neighbour, there) => {
+            put.number(u64::from(neighbour.0));
+            put.flag(there);
+        }
         PortEvent::Down(DownCause::Device) => put.octet(5),
         PortEvent::Down(DownCause::Carrier) => put.octet(6),
     }
@@ -231,14 +240,15 @@ fn put_stream(put: &mut Put<'_>, event: &StreamEvent<'_>) {
 /// Whether records of this kind hold an input.
 pub(super) const fn is_known(kind: u8) -> bool {
     use kind::{
-        COMMAND, DATAGRAM, FRAME, LOADED, PORT, ROUTE, SOCKET, STORED, STREAM, TIMEOUT, TX_DONE,
-        WALL,
+        COMMAND, DATAGRAM, FRAME, LOADED, NEIGHBOUR, PORT, ROUTE, SOCKET, STORED, STREAM, TIMEOUT,
+        TX_DONE, WALL,
     };
     matches!(
         kind,
         TIMEOUT
             | FRAME
             | PORT
+            | NEIGHBOUR
             | TX_DONE
             | ROUTE
             | WALL
@@ -278,7 +288,12 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
         kind::TX_DONE => Input::TxDone {
             port: PortId(take.octet()?),
             id: TxId(take.number()?),
+            to: NeighbourId(take.small()?),
             ok: take.flag()?,
+        },
+        kind::NEIGHBOUR => Input::Port {
+            port: PortId(take.octet()?),
+            event: PortEvent::Neighbour(NeighbourId(take.small()?), take.flag()?),
         },
         kind::ROUTE => Input::Route(take_route(take)?),
         kind::STREAM => Input::Stream {

@@ -70,7 +70,7 @@ mod kind {
     pub(super) const TIMEOUT: u8 = 1;
     pub(super) const FRAME: u8 = 2;
     pub(super) const PORT: u8 = 3;
-    pub(super) const TX_DONE: u8 = 4;
+    // 4 was a transmission without its neighbour.
     pub(super) const ROUTE: u8 = 5;
     // 6 to 9 were streams, datagrams and storage of version 2, whose numbers had no owners.
     pub(super) const WALL: u8 = 10;
@@ -82,6 +82,8 @@ mod kind {
     // 16 was a piece of what was loaded, of version 3.
     pub(super) const DATAGRAM: u8 = 17;
     pub(super) const LOADED: u8 = 18;
+    pub(super) const TX_DONE: u8 = 19;
+    pub(super) const NEIGHBOUR: u8 = 20;
     pub(super) const PULLED: u8 = 32;
     pub(super) const ENDED: u8 = 33;
 }

@@ -223,15 +223,35 @@ impl World {
 
     /// Tells a node that begins what its port has.
     pub(super) fn bring_port_up(&mut self, node: usize, port: PortId) {
-        let event = match self.port_state(node, port) {
-            Some(state) => PortEvent::Up(state),
-            None => PortEvent::Down(DownCause::Device),
+        let attached = &self.slots[node].ports[port.index()].attached;
+        let cause = match attached.is_empty() {
+            true => DownCause::Device,
+            false => DownCause::Carrier,
         };
-        self.give(node, Input::Port { port, event });
+        self.raise(node, port, cause);
         let media = &self.fabric.media;
         let mut attached = self.slots[node].ports[port.index()].attached.iter();
         if attached.any(|at| media[at.medium].medium.carrier(at.station)) {
             let event = PortEvent::Carrier(true);
+            self.give(node, Input::Port { port, event });
+        }
+    }
+
+    /// Tells a node that a port is up, and who isn't there, or that it is down.
+    fn raise(&mut self, node: usize, port: PortId, cause: DownCause) {
+        let state = self.port_state(node, port);
+        let event = state.map_or(PortEvent::Down(cause), PortEvent::Up);
+        self.slots[node].ports[port.index()].up = state.is_some();
+        self.give(node, Input::Port { port, event });
+        if state.is_none() {
+            return;
+        }
+        let (now, media) = (self.fabric.now, &self.fabric.media);
+        let attached = &self.slots[node].ports[port.index()].attached;
+        let away = |at: &&Attached| media[at.medium].medium.state(now, at.station).is_none();
+        let away: Vec<_> = attached.iter().filter(away).map(|at| at.to).collect();
+        for to in away.into_iter().flatten() {
+            let event = PortEvent::Neighbour(to, false);
             self.give(node, Input::Port { port, event });
         }
     }
@@ -277,17 +297,24 @@ impl World {
                 self.give(node, input);
                 return self.settle(node);
             }
-            Heard::Done { id, ok, .. } => {
-                self.give(node, Input::TxDone { port, id, ok });
+            Heard::Done { id, to, ok } => {
+                self.give(node, Input::TxDone { port, id, to, ok });
                 return self.settle(node);
             }
             Heard::Carrier(on) => Some(PortEvent::Carrier(on)),
             Heard::Drained => Some(PortEvent::Drained),
             Heard::Changed => self.port_state(node, port).map(PortEvent::Changed),
-            Heard::Neighbour(_, there) => {
-                let state = self.port_state(node, port).filter(|_| there);
-                let down = PortEvent::Down(DownCause::Carrier);
-                Some(state.map_or(down, PortEvent::Up))
+            Heard::Neighbour(other, there) => {
+                let known = &self.fabric.media[medium].known;
+                let to = known.get(&(event.station, other)).copied();
+                let (was, is) = (
+                    self.slots[node].ports[port.index()].up,
+                    self.port_state(node, port).is_some(),
+                );
+                if was != is {
+                    self.raise(node, port, DownCause::Carrier);
+                }
+                (was && is).then_some(PortEvent::Neighbour(to.unwrap_or(neighbour), there))
             }
         };
         if let Some(event) = event {

@@ -321,7 +321,7 @@ impl Host {
                     .limit_mtu(now, self.mtu.min(state.frame_octets_max));
             }
             PortEvent::Down(_) => self.set_up(false),
-            PortEvent::Carrier(_) | PortEvent::Drained => {}
+            PortEvent::Carrier(_) | PortEvent::Drained | PortEvent::Neighbour(..) => {}
         }
     }
 

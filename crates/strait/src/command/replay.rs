@@ -110,9 +110,9 @@ fn describe(entry: &Entry<'_>) -> (&'static str, String) {
                 format!("port {}, from {}: {octets} octets", port.0, from.0),
             ),
             Input::Port { port, event } => ("port", format!("port {}: {event:?}", port.0)),
-            Input::TxDone { port, ok, .. } => {
+            Input::TxDone { port, to, ok, .. } => {
                 let how = if *ok { "delivered" } else { "failed" };
-                ("sent", format!("port {}: {how}", port.0))
+                ("sent", format!("port {}, to {}: {how}", port.0, to.0))
             }
             Input::Route(change) => ("route", format!("{change:?}")),
             Input::Stream { id, .. } => {

@@ -99,7 +99,7 @@ impl Port {
 
     /// The neighbour that a note may go to now.
     pub(super) fn note_to(&self) -> Option<NeighbourId> {
-        let to = self.headers.owed()?;
+        let to = self.headers.owed(|to| !self.is_away(to))?;
         let takes = match &self.link {
             Link::Host(_) | Link::Hops(_) | Link::Hf(_) | Link::Client(_) => false,
             Link::Octets(ends) => ends.0.takes_note(),

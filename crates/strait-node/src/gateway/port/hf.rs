@@ -326,7 +326,10 @@ impl Port {
         match event {
             PortEvent::Carrier(on) => hf.station.hear_carrier(now, on),
             PortEvent::Drained => hf.station.drained(now),
-            PortEvent::Up(_) | PortEvent::Changed(_) | PortEvent::Down(_) => {}
+            PortEvent::Up(_)
+            | PortEvent::Changed(_)
+            | PortEvent::Neighbour(..)
+            | PortEvent::Down(_) => {}
         }
     }
 

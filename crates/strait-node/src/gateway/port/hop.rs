@@ -123,9 +123,23 @@ impl Hops {
         frame.saturating_sub(OVERHEAD_OCTETS_MAX)
     }
 
-    pub(super) fn set_up(&mut self, now: Instant) {
+    /// The medium is there, and so are these neighbours.
+    pub(super) fn set_up(&mut self, now: Instant, there: impl Fn(NeighbourId) -> bool) {
         self.now = now;
-        self.others.iter_mut().for_each(|it| it.hop.set_up(now));
+        for (number, other) in (0..).zip(&mut self.others) {
+            if there(NeighbourId(number)) {
+                other.hop.set_up(now);
+            }
+        }
+    }
+
+    /// A neighbour came, or went.
+    pub(super) fn set_neighbour(&mut self, now: Instant, to: NeighbourId, there: bool) {
+        match self.others.get_mut(to.index()) {
+            Some(other) if there => other.hop.set_up(now),
+            Some(other) => other.hop.set_down(),
+            None => {}
+        }
     }
 
     pub(super) fn set_down(&mut self) {

@@ -316,6 +316,7 @@ fn nothing_is_answered_once_the_far_side_is_known_down() {
         let input = Input::TxDone {
             port: LINE,
             id: TxId(1),
+            to: NeighbourId::PEER,
             ok: false,
         };
         gateway.handle(at(600), input);

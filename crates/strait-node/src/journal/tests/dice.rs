@@ -78,11 +78,12 @@ impl Dice<'_> {
     }
 
     fn port_event(&mut self) -> PortEvent {
-        match self.below(6) {
+        match self.below(7) {
             0 => PortEvent::Up(self.state()),
             1 => PortEvent::Changed(self.state()),
             2 => PortEvent::Carrier(self.flag()),
             3 => PortEvent::Drained,
+            6 => PortEvent::Neighbour(NeighbourId(self.word() as u16), self.flag()),
             4 => PortEvent::Down(DownCause::Device),
             _ => PortEvent::Down(DownCause::Carrier),
         }
@@ -123,6 +124,7 @@ impl Dice<'_> {
             3 => Input::TxDone {
                 port: PortId(self.word() as u8),
                 id: TxId(self.word()),
+                to: NeighbourId(self.word() as u16),
                 ok: self.flag(),
             },
             4 if self.flag() => Input::Route(RouteChange::Add {

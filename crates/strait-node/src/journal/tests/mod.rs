@@ -98,6 +98,7 @@ fn the_octets_of_a_small_journal() {
     let done = Input::TxDone {
         port: PortId(1),
         id: TxId(5),
+        to: NeighbourId(3),
         ok: true,
     };
     writer.input(Instant::from_nanos(301), &done, &mut out);
@@ -107,7 +108,7 @@ fn the_octets_of_a_small_journal() {
     let mut header = vec![PROGRAM.len() as u8];
     header.extend_from_slice(PROGRAM.as_bytes());
     header.extend_from_slice(&[0, 1, b'x', 0, 0, 0, 0]);
-    let bodies: [&[u8]; 4] = [&header, &[1, 0xac, 2], &[4, 1, 1, 5, 1], &[33, 0, 0]];
+    let bodies: [&[u8]; 4] = [&header, &[1, 0xac, 2], &[19, 1, 1, 5, 3, 1], &[33, 0, 0]];
     let mut expected = b"straitj\n\x04".to_vec();
     for body in bodies {
         let start = expected.len();
