@@ -241,7 +241,10 @@ impl Built {
                 self.world.join_by_stations(ends);
                 continue;
             }
-            let joined = self.world.join_at(&link.name, &config.channel, ends);
+            let shared = config.medium.as_ref().map(|medium| medium.name.as_str());
+            let joined = self
+                .world
+                .join_on(shared, &link.name, &config.channel, ends);
             joined.map_err(|error| BuildError::Link {
                 name: link.name.clone(),
                 error,

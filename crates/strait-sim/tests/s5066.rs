@@ -324,3 +324,29 @@ fn stations_of_a_net_find_their_rates_though_they_meet() {
 fn books_are_right_in_a_net_with_collisions() {
     books_are_right(load_file("hf/net.toml"));
 }
+
+/// Four stations on one frequency list nobody, and each link is by a call of a stranger.
+#[test]
+fn clients_of_stations_that_list_nobody_reach_each_other_on_one_medium() {
+    let loaded = load_file("hf/strangers.toml");
+    let mut built = build(&loaded, Scenario::BASE, 1).unwrap();
+    let world = built.world_mut();
+    world.keep_fates();
+    world.run_until(Instant::from_secs(180));
+    assert_eq!(check::violations(world), [""; 0]);
+    for (name, stats) in world.stats().filter(|(name, _)| name.starts_with('s')) {
+        let radio = &stats.ports[1];
+        assert!(radio.hf.links_made > 0, "{name}");
+        // What the other pair says.
+        assert!(radio.hf.peers.is_empty(), "{name}");
+    }
+    let turns: Vec<u64> = world.radios().map(|(.., stats)| stats.turns).collect();
+    assert!(
+        turns.len() == 4 && turns.iter().all(|turns| *turns > 3),
+        "{turns:?}"
+    );
+    let run = run_scenario(&loaded, &Options::default(), |_, _| ()).unwrap();
+    for ping in ["ping-ab.loss", "ping-cd.loss"] {
+        assert_eq!(run.metric(Scenario::BASE, ping), [0.0], "{ping}");
+    }
+}

@@ -243,7 +243,7 @@ impl Loaded {
 fn full_path(key: &str) -> Vec<&str> {
     let mut path: Vec<&str> = key.split('.').collect();
     let inner = match path.first() {
-        Some(&"link") => Some("channel"),
+        Some(&"link" | &"medium") => Some("channel"),
         Some(&"node") => Some("config"),
         _ => None,
     };

@@ -72,6 +72,11 @@ pub struct End {
     pub neighbour: Option<usize>,
 }
 
+impl End {
+    /// Stations of a shared medium that are none of the port's neighbours have numbers from here on.
+    pub const STRANGERS: usize = 0xff00;
+}
+
 /// Hosts behind one gateway or router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lan {
@@ -202,11 +207,18 @@ impl Topology {
             let others = &ports[port].neighbours;
             let other = &link.ends[1 - index].node;
             let neighbour = others.iter().position(|it| it.name == *other);
+            let neighbour = match neighbour {
+                None if link.is_shared() => {
+                    let medium = link.medium.as_ref()?;
+                    Some(End::STRANGERS + medium.stations[1 - index])
+                }
+                _ => neighbour.filter(|_| others.len() > 1),
+            };
             let port = u8::try_from(port + 1).ok().map(PortId);
             Some(End {
                 member,
                 port,
-                neighbour: neighbour.filter(|_| others.len() > 1),
+                neighbour,
             })
         };
         Some(TopologyLink {

@@ -121,10 +121,9 @@ pub(super) fn lay(
             )?;
         }
     }
-    let links = topology.links.iter().zip(&loaded.links);
-    let links = links.zip(&loaded.scenario.links).enumerate();
+    let links = topology.links.iter().zip(&loaded.links).enumerate();
     let mut wires = Vec::new();
-    for (index, ((link, config), entry)) in links {
+    for (index, (link, config)) in links {
         if link.is_carried() {
             continue;
         }
@@ -132,7 +131,7 @@ pub(super) fn lay(
             index,
             link,
             channel: &config.channel,
-            addresses: entry.addresses,
+            addresses: loaded.scenario.links.get(index).and_then(|it| it.addresses),
         };
         join(&mut wires, lay_one(stage, topology, nodes, &cable)?);
     }

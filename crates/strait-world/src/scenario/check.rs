@@ -13,7 +13,7 @@ use strait_node::config_text::{self, ConfigError};
 use toml::Table;
 
 use super::load::Source;
-use super::{Link, Loaded, LoadedNode, Scenario};
+use super::{Link, LinkEnd, Loaded, LoadedNode, Scenario};
 use crate::measure::metric_labels;
 use crate::mgen::Script;
 use crate::sweep::Axis;
@@ -179,24 +179,27 @@ fn behind(source: &Source<'_>, scenario: &Scenario) -> Checked {
 
 fn links(source: &Source<'_>, loaded: &Loaded) -> Checked {
     let mut names = BTreeSet::new();
-    let mut used: BTreeMap<String, usize> = BTreeMap::new();
+    let mut used: BTreeMap<&LinkEnd, Uses> = BTreeMap::new();
     for (index, link) in loaded.links.iter().enumerate() {
         for end in 0..2 {
-            let path = format!("link.{index}.between.{end}");
+            let path = link.place_of_end(index, end);
             link_end(source, loaded, link, end, &path)?;
-            let text = &loaded.scenario.links[index].between[end];
-            let used = used.entry(text.clone()).or_default();
-            *used += 1;
             if let Some(port) = &link.ends[end].port {
-                shared_port(source, loaded, link, end, port, *used, &path)?;
+                let used = used.entry(&link.ends[end]).or_default();
+                used.insert(link.medium.as_ref().map_or(Err(index), |it| Ok(it.index)));
+                shared_port(source, loaded, link, end, port, used, &path)?;
             }
         }
         if link.ends[0].node == link.ends[1].node {
             let message = "a link has to lead to another node";
-            return Err(source.error(&format!("link.{index}.between"), message));
+            return Err(source.error(&link.place_of_end(index, 1), message));
         }
-        let path = format!("link.{index}.name");
-        word(source, &path, &link.name)?;
+        let path = format!("{}.name", link.place(index));
+        word(
+            source,
+            &path,
+            link.medium.as_ref().map_or(&link.name, |it| &it.name),
+        )?;
         let taken = loaded
             .scenario
             .traffic
@@ -285,11 +288,7 @@ fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortConfig, path: &
             PortKind::Hf => "hf",
             PortKind::HfClient => "hf-client",
         };
-        let theirs = match link.channel.kind {
-            LinkKind::Serial => "serial",
-            LinkKind::Frames => "frames",
-            LinkKind::Hf => "hf",
-        };
+        let theirs = link.channel.kind.name();
         let message = format!("{port_name} is of kind `{mine}`, the link of kind `{theirs}`");
         return Err(source.error(path, &message));
     }
@@ -334,6 +333,9 @@ fn keyed_right(
     Ok(matches!(port.kind, PortKind::Serial | PortKind::Hf))
 }
 
+/// Of a port: the media that it is a station of, and the links that end at it.
+type Uses = BTreeSet<Result<usize, usize>>;
+
 /// Several links may end at one port only if it knows their other ends as neighbours.
 fn shared_port(
     source: &Source<'_>,
@@ -341,9 +343,16 @@ fn shared_port(
     link: &Link,
     end: usize,
     port: &str,
-    used: usize,
+    used: &Uses,
     path: &str,
 ) -> Checked {
+    if used.len() > 1 && used.iter().any(Result::is_ok) {
+        let message = "the port has a link already, and a medium allows no other";
+        return Err(source.error(path, message));
+    }
+    if link.is_shared() {
+        return Ok(());
+    }
     let node = loaded
         .nodes
         .iter()
@@ -361,7 +370,7 @@ fn shared_port(
     if neighbours.len() > 1 && !neighbours.contains(&other.as_str()) {
         return Err(source.unknown(path, "neighbour", other, &neighbours));
     }
-    if used > neighbours.len().max(1) {
+    if used.len() > neighbours.len().max(1) {
         let message = "the port has a link already; only one with `neighbours` can have several";
         return Err(source.error(path, message));
     }

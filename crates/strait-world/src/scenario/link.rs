@@ -5,7 +5,7 @@ use std::path::Path;
 use strait_channel::LinkConfig;
 use strait_node::config_text::{self, ConfigError};
 
-use super::load::{Files, beside, read, wrong_link};
+use super::load::{Files, Source, beside, read, unreadable, wrong_link};
 
 /// Loads a link file, with the trace that it names.
 ///
@@ -19,6 +19,33 @@ pub fn load_link(files: &dyn Files, path: &Path) -> Result<LinkConfig, ConfigErr
     link.validate().map_err(wrong)?;
     inline_trace(files, path, &mut link)?;
     Ok(link)
+}
+
+/// The link file that the text at `place` names or has there; `None` if it has neither, or both.
+pub(super) fn named_or_here(
+    files: &dyn Files,
+    source: &Source<'_>,
+    place: &str,
+    file: &Option<String>,
+    channel: &Option<LinkConfig>,
+) -> Result<Option<LinkConfig>, ConfigError> {
+    match (file, channel) {
+        (Some(name), None) => {
+            let path = beside(source.path, name);
+            read(files, &path)
+                .map_err(|error| unreadable(source, &format!("{place}.file"), &error))?;
+            load_link(files, &path).map(Some)
+        }
+        (None, Some(channel)) => {
+            let table = format!("{place}.channel.");
+            let wrong = |error| wrong_link(source.file, source.text, &table, &error);
+            channel.validate().map_err(wrong)?;
+            let mut channel = channel.clone();
+            inline_trace(files, source.path, &mut channel)?;
+            Ok(Some(channel))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Puts a trace in place of its file's name, in a link that the file at `path` describes.

@@ -9,8 +9,8 @@ use strait_node::config_text::{self, ConfigError};
 use strait_node::{Gateway, NodeConfig};
 use toml::{Table, Value};
 
-use super::link::{inline_trace, load_link};
-use super::{Scenario, check};
+use super::link::named_or_here;
+use super::{Membership, Scenario, check, medium};
 use crate::mgen::{Script, read_capture};
 use crate::traffic::{Kind, TrafficConfig};
 
@@ -77,7 +77,7 @@ pub struct Loaded {
     pub scenario: Scenario,
     /// The gateways, in the scenario's order.
     pub nodes: Vec<LoadedNode>,
-    /// The links, in the scenario's order.
+    /// The links, in the scenario's order, and then the paths of its media.
     pub links: Vec<Link>,
 }
 
@@ -109,9 +109,32 @@ pub struct Link {
     /// The stations whose clients the ends are, if these are the medium. `channel` says nothing
     /// then.
     pub stations: Option<[LinkEnd; 2]>,
+    /// The medium that it is a path of, if many can share that.
+    pub medium: Option<Membership>,
 }
 
 impl Link {
+    /// Where the scenario's text has it, as its place in [`Loaded::links`] is `index`.
+    pub(super) fn place(&self, index: usize) -> String {
+        match &self.medium {
+            Some(medium) => format!("medium.{}", medium.index),
+            None => format!("link.{index}"),
+        }
+    }
+
+    /// Where the scenario's text has an end of it.
+    pub(super) fn place_of_end(&self, index: usize, end: usize) -> String {
+        match &self.medium {
+            Some(medium) => format!("medium.{}.stations.{}", medium.index, medium.stations[end]),
+            None => format!("link.{index}.between.{end}"),
+        }
+    }
+
+    /// Any number of stations may be on its medium, whether or not they know each other.
+    pub fn is_shared(&self) -> bool {
+        self.medium.is_some() && self.channel.kind.is_shared()
+    }
+
     /// It has no medium of its own: others carry it.
     pub const fn is_carried(&self) -> bool {
         self.over.is_some() || self.stations.is_some()
@@ -119,7 +142,7 @@ impl Link {
 }
 
 /// Where a link ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkEnd {
     /// Name of the gateway, router or host.
     pub node: String,
@@ -128,7 +151,7 @@ pub struct LinkEnd {
 }
 
 impl LinkEnd {
-    fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         match text.split_once('.') {
             Some((node, port)) => Self {
                 node: node.into(),
@@ -180,7 +203,8 @@ impl Scenario {
             inline_files(files, path, &mut variant.node)?;
         }
         let nodes = load_nodes(files, &source, &scenario)?;
-        let links = load_links(files, &source, &scenario)?;
+        let mut links = load_links(files, &source, &scenario)?;
+        links.extend(medium::load(files, &source, &scenario)?);
         let loaded = Loaded {
             file: file.clone(),
             scenario,
@@ -195,9 +219,9 @@ impl Scenario {
 
 /// The scenario's text, for errors that name its lines.
 pub(super) struct Source<'a> {
-    file: &'a str,
-    text: &'a str,
-    path: &'a Path,
+    pub(super) file: &'a str,
+    pub(super) text: &'a str,
+    pub(super) path: &'a Path,
 }
 
 impl Source<'_> {
@@ -270,7 +294,7 @@ fn load_nodes(
 }
 
 /// A file that isn't there is an error of the line that names it.
-fn unreadable(source: &Source<'_>, path: &str, error: &ConfigError) -> ConfigError {
+pub(super) fn unreadable(source: &Source<'_>, path: &str, error: &ConfigError) -> ConfigError {
     source.error(path, &format!("{} {}", error.file, error.message))
 }
 
@@ -281,29 +305,16 @@ fn load_links(
 ) -> Result<Vec<Link>, ConfigError> {
     let load = |(index, entry): (usize, &super::LinkEntry)| {
         let carried = usize::from(entry.over.is_some()) + usize::from(entry.stations.is_some());
-        let channel: LinkConfig = match (&entry.file, &entry.channel) {
-            (None, None) if carried == 1 => {
+        let place = format!("link.{index}");
+        let own = named_or_here(files, source, &place, &entry.file, &entry.channel)?;
+        let channel = match own {
+            None if carried == 1 => {
                 LinkConfig::frames(1_000_000_000, strait_core::time::Duration::ZERO)
             }
-            (Some(name), None) if carried == 0 => {
-                let path = beside(source.path, name);
-                if let Err(error) = read(files, &path) {
-                    let key = format!("link.{index}.file");
-                    return Err(unreadable(source, &key, &error));
-                }
-                load_link(files, &path)?
-            }
-            (None, Some(channel)) if carried == 0 => {
-                let path = format!("link.{index}.channel.");
-                let wrong = |error| wrong_link(source.file, source.text, &path, &error);
-                channel.validate().map_err(wrong)?;
-                let mut channel = channel.clone();
-                inline_trace(files, source.path, &mut channel)?;
-                channel
-            }
+            Some(channel) if carried == 0 => channel,
             _ => {
                 let message = "a link needs one of `file`, [link.channel], `over` and `stations`";
-                return Err(source.error(&format!("link.{index}"), message));
+                return Err(source.error(&place, message));
             }
         };
         let ends = entry.between.each_ref().map(|end| LinkEnd::parse(end));
@@ -320,6 +331,7 @@ fn load_links(
                 .stations
                 .as_ref()
                 .map(|it| it.each_ref().map(|end| LinkEnd::parse(end))),
+            medium: None,
         })
     };
     scenario.links.iter().enumerate().map(load).collect()
@@ -533,6 +545,12 @@ impl Loaded {
             entry.file = None;
             entry.name = Some(link.name.clone());
             entry.channel = (!link.is_carried()).then(|| link.channel.clone());
+        }
+        for (index, entry) in scenario.media.iter_mut().enumerate() {
+            let of = |link: &&Link| link.medium.as_ref().is_some_and(|it| it.index == index);
+            let path = self.links.iter().find(of);
+            entry.file = None;
+            entry.channel = path.map(|path| path.channel.clone());
         }
         // Only a number above TOML's largest can't be written, and none came from TOML.
         let text = Table::try_from(&scenario).map(|table| toml::to_string(&table));

@@ -21,6 +21,7 @@
 mod check;
 mod link;
 mod load;
+mod medium;
 #[cfg(test)]
 mod mgen_tests;
 mod over;
@@ -40,6 +41,7 @@ use crate::traffic::TrafficConfig;
 
 pub use link::load_link;
 pub use load::{DiskFiles, Files, Link, LinkEnd, Loaded, LoadedNode, load_node};
+pub use medium::Membership;
 
 /// A scenario file as written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,6 +72,9 @@ pub struct Scenario {
     /// Links.
     #[serde(default, rename = "link")]
     pub links: Vec<LinkEntry>,
+    /// Media that several share.
+    #[serde(default, rename = "medium", skip_serializing_if = "Vec::is_empty")]
+    pub media: Vec<MediumEntry>,
     /// What the hosts send.
     #[serde(default)]
     pub traffic: Vec<TrafficConfig>,
@@ -167,6 +172,22 @@ pub struct LinkEntry {
     /// other programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<[Prefix; 2]>,
+}
+
+/// A medium that any number of stations share: its link file, or the same content in place. Each
+/// station hears each other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MediumEntry {
+    /// The name that metrics use, for two stations; with more, a path has the names of both of its
+    /// ends behind it (`net-a-b`).
+    pub name: String,
+    /// Its stations: `NODE.PORT` for a gateway. Their node files needn't name each other.
+    pub stations: Vec<String>,
+    /// The link file.
+    pub file: Option<String>,
+    /// The content of a link file, in place of `file`.
+    pub channel: Option<LinkConfig>,
 }
 
 /// A program that runs where a gateway does, such as a routing daemon.

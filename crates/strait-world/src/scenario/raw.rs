@@ -29,14 +29,15 @@ pub(super) fn check(
             continue;
         }
         let wrong = |key: &str, message: &str| {
-            let path = format!("link.{index}.{key}");
+            let path = format!("{}.{key}", link.place(index));
             Err(source.error(&path, message))
         };
         if numbers[0] != numbers[1] {
             let message = "both ends have to be ports of kind `ip` with one protocol number";
             return wrong("between", message);
         }
-        let Some([a, b]) = loaded.scenario.links[index].addresses else {
+        let entry = loaded.scenario.links.get(index);
+        let Some([a, b]) = entry.and_then(|entry| entry.addresses) else {
             let message = "ports of kind `ip` need `addresses` at the link, one for each end";
             return wrong("between", message);
         };

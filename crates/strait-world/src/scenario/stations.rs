@@ -14,7 +14,7 @@ pub(super) fn check(source: &Source<'_>, loaded: &Loaded) -> Result<(), ConfigEr
     let mut taken = BTreeSet::new();
     for (index, link) in loaded.links.iter().enumerate() {
         for (end, client) in link.ends.iter().enumerate() {
-            let path = format!("link.{index}.between.{end}");
+            let path = link.place_of_end(index, end);
             let is_client = port(loaded, client).is_some_and(|it| it.kind == PortKind::HfClient);
             if is_client != link.stations.is_some() {
                 let message = match is_client {
