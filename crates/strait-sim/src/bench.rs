@@ -11,6 +11,10 @@ use crate::build::BuildError;
 use crate::router::Router;
 use crate::world::{Attach, NodeIndex, World};
 
+mod torus;
+
+pub use torus::Torus;
+
 /// What the three nodes in the middle of a [`Chain`] are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Middle {
