@@ -32,6 +32,9 @@ fn echo(delay: &str) -> Loaded {
 
 const USUAL: &str = "\"20 ms\"";
 
+/// Behind a delay: it stores, and the node has storage.
+const STORED: &str = "\nstore = true\n[node.config.state]\nfile = \"a.db\"";
+
 /// What node `a` has counted in each of its lives, after a run with books and faults.
 fn counted(loaded: &Loaded, kills: &[(u64, u64)]) -> (Vec<EchoStats>, u64) {
     let mut built = build(loaded, Scenario::BASE, 1).unwrap();
@@ -111,7 +114,7 @@ fn a_kill_ends_connections_and_the_next_life_takes_others() {
 
 #[test]
 fn what_waits_on_stable_storage_comes_back() {
-    let loaded = echo("\"20 ms\"\nstore = true");
+    let loaded = echo(&[USUAL, STORED].concat());
     let (lives, _) = counted(&loaded, &[]);
     assert_eq!(
         (lives[0].streams.delivered, lives[0].streams.resets()),
@@ -122,7 +125,11 @@ fn what_waits_on_stable_storage_comes_back() {
         let run = run_once(&echo(delay), Scenario::BASE, 1, false).unwrap();
         run.metrics["near.time_s"]
     };
-    assert!(time("\"0 s\"\nstore = true") > time("\"0 s\"") + 0.001);
+    let none = "\"0 s\"";
+    assert!(time(&[none, STORED].concat()) > time(none) + 0.001);
+    // A node without storage can't keep what it is to keep, and says so to each client.
+    let (lives, _) = counted(&echo("\"20 ms\"\nstore = true"), &[]);
+    assert_eq!((lives[0].octets, lives[0].resets), (0, 2));
     // What a killed life leaves there, the next one deletes.
     let (lives, _) = counted(&loaded, &[(3_100, 3_200), (11_000, 13_000)]);
     assert_eq!(lives.len(), 3);
