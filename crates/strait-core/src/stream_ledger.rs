@@ -8,19 +8,27 @@ pub enum ResetCause {
     Peer,
     /// What came couldn't be put on stable storage for want of space.
     StorageFull,
+    /// Too much waited for stable storage already.
+    StorageBusy,
     /// What came couldn't be put on stable storage, or not fetched from there.
     StorageFailed,
 }
 
 impl ResetCause {
     /// All causes, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 3] = [Self::Peer, Self::StorageFull, Self::StorageFailed];
+    pub const ALL: [Self; 4] = [
+        Self::Peer,
+        Self::StorageFull,
+        Self::StorageBusy,
+        Self::StorageFailed,
+    ];
 
     /// The word in tables, status and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Peer => "peer",
             Self::StorageFull => "storage-full",
+            Self::StorageBusy => "storage-busy",
             Self::StorageFailed => "storage-failed",
         }
     }

@@ -438,7 +438,7 @@ impl Echo {
     fn give_up(&mut self, id: StreamId, error: StoreError) {
         let (number, cause) = match error {
             StoreError::Full => (NO_SPACE, ResetCause::StorageFull),
-            StoreError::Busy => (NO_BUFFERS, ResetCause::StorageFull),
+            StoreError::Busy => (NO_BUFFERS, ResetCause::StorageBusy),
             StoreError::Absent | StoreError::Failed => (INPUT_OUTPUT, ResetCause::StorageFailed),
         };
         self.operate(id, StreamOp::Reset(number));
