@@ -339,7 +339,7 @@ impl Kernel {
                 entry.burst.set_rate(state.tx_rate);
             }
             PortEvent::Down(_) => entry.up = false,
-            PortEvent::Carrier(_) | PortEvent::Drained => {}
+            PortEvent::Carrier(_) | PortEvent::Drained | PortEvent::Neighbour(..) => {}
         }
         self.ledger.stats_mut().ports[port.index()].up = entry.up;
     }
