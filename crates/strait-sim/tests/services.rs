@@ -129,7 +129,10 @@ fn what_waits_on_stable_storage_comes_back() {
     assert!(time(&[none, STORED].concat()) > time(none) + 0.001);
     // A node without storage can't keep what it is to keep, and says so to each client.
     let (lives, _) = counted(&echo("\"20 ms\"\nstore = true"), &[]);
-    assert_eq!((lives[0].octets, lives[0].resets), (0, 2));
+    assert_eq!(
+        (lives[0].streams.delivered, lives[0].streams.resets()),
+        (0, 2)
+    );
     // What a killed life leaves there, the next one deletes.
     let (lives, _) = counted(&loaded, &[(3_100, 3_200), (11_000, 13_000)]);
     assert_eq!(lives.len(), 3);
