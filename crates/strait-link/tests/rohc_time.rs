@@ -6,9 +6,10 @@ use traffic::{Dice, Flow, KINDS, Kind};
 
 mod traffic;
 
-/// Below 750 baud a link leaves more: the time of 600 octets, 20 s at 300 baud, as each context said
-/// whole has some 60 and a flow takes a tenth of the line for them then. Ten seconds would take a
-/// fifth. Half a hundredth more of the 30 octets a second is 0.15 beside 3: 60 octets each 19 s.
+/// Below 750 baud a link leaves more: the time of 600 octets, 20 s at 300 baud, as each context
+/// said whole has some 60 and a flow takes a tenth of the line for them then. Ten seconds would
+/// take a fifth. Half a hundredth more of the 30 octets a second is 0.15 beside 3: 60 octets each
+/// 19 s.
 const AFTER: Duration = Duration::from_secs(8);
 
 const SETTINGS: Settings = Settings {

@@ -70,8 +70,8 @@ enum Stream {
 
 /// Clients at once; further ones wait in the listener's backlog.
 const CLIENTS_MAX: usize = 8;
-/// Of these, those that are answered again and again: the others' places stay free for those who ask
-/// once.
+/// Of these, those that are answered again and again: the others' places stay free for those who
+/// ask once.
 const STREAMS_MAX: usize = 4;
 /// Octets of a request.
 const REQUEST_OCTETS_MAX: usize = 4096;

@@ -28,8 +28,8 @@ struct Tap {
 }
 
 impl Taps {
-    /// A new tap, in which at most `waiting_max` records wait; `None` if there are too many. It ends
-    /// with its reader.
+    /// A new tap, in which at most `waiting_max` records wait; `None` if there are too many. It
+    /// ends with its reader.
     pub fn attach(&mut self, name: &str, waiting_max: usize) -> Option<Receiver<FateRecord>> {
         if self.0.len() == TAPS_MAX {
             return None;

@@ -181,8 +181,8 @@ impl Store {
         Some(value[offset..offset + length].to_vec())
     }
 
-    /// The node has crashed: of the batches that weren't answered the first ones are stored, as many
-    /// as chance says, and the others lost.
+    /// The node has crashed: of the batches that weren't answered the first ones are stored, as
+    /// many as chance says, and the others lost.
     pub(crate) fn crash(&mut self, chance: &mut Stream) {
         let jobs = std::mem::take(&mut self.jobs).into_iter();
         (self.waiting, self.under_way) = (Waiting::default(), 0);

@@ -12,7 +12,8 @@ fn resets(ledger: &StreamLedger) -> Counts {
 }
 
 described! {
-    /// Streams of one owner: each ends or is reset, and each octet taken is delivered or lost by that.
+    /// Streams of one owner: each ends or is reset, and each octet taken is delivered or lost by
+    /// that.
     pub struct Streams from ledger: &StreamLedger {
         /// Streams opened
         opened: u64 = ledger.opened => counter("streams_opened").head("opened");

@@ -73,7 +73,8 @@ pub struct End {
 }
 
 impl End {
-    /// Stations of a shared medium that are none of the port's neighbours have numbers from here on.
+    /// Stations of a shared medium that are none of the port's neighbours have numbers from here
+    /// on.
     pub const STRANGERS: usize = 0xff00;
 }
 

@@ -125,8 +125,8 @@ impl Database {
         all().map_err(failed)
     }
 
-    /// Does all of `group` in one transaction, or else each by itself. The answers have the order of
-    /// the jobs.
+    /// Does all of `group` in one transaction, or else each by itself. The answers have the order
+    /// of the jobs.
     pub(super) fn serve(&self, group: &[Job]) -> Vec<Answer> {
         let answers = self.transact(group);
         if group.len() > 1 {

@@ -43,8 +43,8 @@ fn from_digits(digits: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Puts a database with `values` in the place of the file at `path`, of whose contents a copy stays.
-/// Whenever this is interrupted, one or the other is there whole.
+/// Puts a database with `values` in the place of the file at `path`, of whose contents a copy
+/// stays. Whenever this is interrupted, one or the other is there whole.
 pub(super) fn take_over(
     path: &Path,
     contents: &[u8],

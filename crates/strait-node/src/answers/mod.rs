@@ -185,8 +185,8 @@ impl Answers {
         learned.forgotten += forgotten;
     }
 
-    /// Forgets what was learned by a neighbour, or all of a port: they are known down. Says how many
-    /// replies.
+    /// Forgets what was learned by a neighbour, or all of a port: they are known down. Says how
+    /// many replies.
     pub(crate) fn forget_beyond(&mut self, port: PortId, to: NeighbourId) -> u64 {
         self.forget(|by| by.port == port && (to == NeighbourId::ALL || by.to == to))
     }

@@ -52,8 +52,8 @@ pub(crate) const fn may_be_call(info: &PacketInfo) -> bool {
 }
 
 impl Entry {
-    /// Octets each second that the flow takes of the line in packets of `octets`, if it behaves like
-    /// a call.
+    /// Octets each second that the flow takes of the line in packets of `octets`, if it behaves
+    /// like a call.
     fn call_octets_s(&self, octets: u32) -> Option<u64> {
         let period = self.pace.period()?;
         let believed = self.observed.is_call() || self.pace.kept_for() >= BELIEVED;

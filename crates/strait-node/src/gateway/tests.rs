@@ -598,7 +598,10 @@ proptest! {
                     3 => gateway.handle(now, Input::Timeout),
                     4 => gateway.handle(now, Input::Port { port, event: down }),
                     5 => gateway.handle(now, Input::Port { port, event: up }),
-                    6 => gateway.handle(now, Input::TxDone { port, id: TxId(1), to: NeighbourId::PEER, ok: false }),
+                    6 => {
+                        let (id, to) = (TxId(1), NeighbourId::PEER);
+                        gateway.handle(now, Input::TxDone { port, id, to, ok: false });
+                    }
                     _ => { pull(gateway, port, now, usize::from(number % 300)); }
                 }
                 gateway.check();
