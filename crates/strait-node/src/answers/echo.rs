@@ -27,6 +27,9 @@ struct Entry {
     /// Of the question that left last: one that may go less far, or is longer, is another question.
     hop_limit: u8,
     octets: u32,
+    /// It has had no reply yet.
+    open: bool,
+    /// The last one, also after its end: the same again is no surprise.
     reply: Option<Reply>,
 }
 
@@ -77,7 +80,8 @@ impl Echoes {
             ident: echo.ident,
             hop_limit: info.hop_limit,
             octets: info.octets,
-            reply: reply.filter(|reply| reply.valid.holds(now)),
+            open: true,
+            reply,
         };
         self.entries.insert(key, entry);
         None
@@ -94,9 +98,16 @@ impl Echoes {
         let info = packet.info();
         let entry = self.entries.get_mut(&(info.dst, info.src))?;
         // Only what was asked for: a reply out of the blue may be anybody's.
-        if entry.by == from && entry.ident == echo.ident && entry.octets == info.octets {
+        if entry.by != from || entry.ident != echo.ident || entry.octets != info.octets {
+            return None;
+        }
+        let same = |reply: Reply| reply.hop_limit == info.hop_limit;
+        let again = entry.reply.is_some_and(same);
+        // Said again to one question, it is as old as it was.
+        if entry.open || !again {
+            entry.open = false;
             entry.reply = Some(Reply {
-                valid: Validity::begin(now, self.valid),
+                valid: Validity::begin(now, self.valid, again),
                 hop_limit: info.hop_limit,
             });
             learned.stored += 1;

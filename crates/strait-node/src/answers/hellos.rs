@@ -138,7 +138,8 @@ impl Hellos {
         let each = Duration::from_secs(periodic.interval_s.into());
         let came = Came {
             bytes: packet.bytes().into(),
-            valid: Validity::begin(now, self.valid),
+            // The next one that crosses comes later than what is said once is believed.
+            valid: Validity::begin(now, self.valid, true),
             each,
             next: now + each,
         };

@@ -2,8 +2,10 @@
 //! same question crossed it before.
 //!
 //! A stored reply answers for a configured time, counted from its arrival: an answer given here
-//! doesn't prolong it. It answers never after that, and never once the far side is known down: the
-//! port is, an ICMP error says so, a transmission failed, or the way there changed.
+//! doesn't prolong it. One that says what nobody said before answers for ten seconds at most, until
+//! another question has the same answer. It answers never after that, and never once the far side
+//! is known down: the port is, an ICMP error says so, a transmission failed, or the way there
+//! changed.
 
 mod config;
 mod echo;
@@ -43,7 +45,13 @@ struct Validity {
 }
 
 impl Validity {
-    fn begin(now: Instant, span: Duration) -> Self {
+    /// For so long it is taken for true what only one packet says: anybody on a radio can make up
+    /// one.
+    const ONCE: Duration = Duration::from_secs(10);
+
+    /// What is said for the second time, to another question, holds for all of `span`.
+    fn begin(now: Instant, span: Duration, again: bool) -> Self {
+        let span = if again { span } else { span.min(Self::ONCE) };
         Self { until: now + span }
     }
 

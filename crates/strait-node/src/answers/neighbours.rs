@@ -20,6 +20,7 @@ pub(super) struct Neighbours {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     by: Hop,
+    /// Last, also after its end: who was heard before is no surprise.
     heard: Option<Validity>,
     /// It isn't asked for a sign again before.
     again: Instant,
@@ -45,7 +46,8 @@ impl Neighbours {
 
     /// A host was heard.
     pub(super) fn hear(&mut self, now: Instant, src: IpAddr, by: Hop, learned: &mut Learned) {
-        let heard = Some(Validity::begin(now, self.valid));
+        let again = self.last(src, by).is_some();
+        let heard = Some(Validity::begin(now, self.valid, again));
         learned.stored += u64::from(!self.is_there(now, src, by));
         if !self.entries.contains_key(&src) {
             learned.displaced += self.make_place();
@@ -55,10 +57,13 @@ impl Neighbours {
     }
 
     pub(super) fn is_there(&self, now: Instant, address: IpAddr, by: Hop) -> bool {
+        self.last(address, by).is_some_and(|heard| heard.holds(now))
+    }
+
+    /// The last word of a host that came by this hop.
+    fn last(&self, address: IpAddr, by: Hop) -> Option<Validity> {
         let entry = self.entries.get(&address).filter(|entry| entry.by == by);
-        entry
-            .and_then(|entry| entry.heard)
-            .is_some_and(|heard| heard.holds(now))
+        entry.and_then(|entry| entry.heard)
     }
 
     /// Whether a host may be asked for a sign now; takes note that it is.
@@ -78,7 +83,7 @@ impl Neighbours {
         }
         let entry = Entry {
             by,
-            heard: None,
+            heard: self.last(address, by),
             again: now + Self::AGAIN,
         };
         self.entries.insert(address, entry);

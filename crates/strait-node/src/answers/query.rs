@@ -45,6 +45,9 @@ struct Entry {
     asked: Vec<u8>,
     src_port: u16,
     hop_limit: u8,
+    /// It has had no reply yet.
+    open: bool,
+    /// The last one, also after its end: the same again is no surprise.
     reply: Option<Reply>,
 }
 
@@ -100,7 +103,7 @@ impl Queries {
         let same = |entry: &Entry| {
             entry.rule == rule
                 && (entry.src, entry.dst) == (info.src, info.dst)
-                && self.rules[rule].same_question(&entry.asked, payload)
+                && self.rules[rule].same_but_number(&entry.asked, payload)
         };
         let found = self.entries.iter().position(same);
         if let Some(entry) = found.map(|at| &self.entries[at])
@@ -122,7 +125,8 @@ impl Queries {
             asked: payload.into(),
             src_port,
             hop_limit: info.hop_limit,
-            reply: reply.filter(|reply| reply.valid.holds(now)),
+            open: true,
+            reply,
         });
         None
     }
@@ -152,13 +156,23 @@ impl Queries {
         if payload.len() > Self::REPLY_OCTETS_MAX {
             return None;
         }
-        entry.reply = Some(Reply {
-            valid: Validity::begin(now, rules[entry.rule].valid),
-            payload: payload.into(),
-            dscp: info.dscp,
-            hop_limit: info.hop_limit,
-        });
-        learned.stored += 1;
+        let rule = &rules[entry.rule];
+        let same = |reply: &Reply| {
+            (reply.dscp, reply.hop_limit) == (info.dscp, info.hop_limit)
+                && rule.same_but_number(&reply.payload, payload)
+        };
+        let again = entry.reply.as_ref().is_some_and(same);
+        // Said again to one question, it is as old as it was.
+        if entry.open || !again {
+            entry.open = false;
+            entry.reply = Some(Reply {
+                valid: Validity::begin(now, rule.valid, again),
+                payload: payload.into(),
+                dscp: info.dscp,
+                hop_limit: info.hop_limit,
+            });
+            learned.stored += 1;
+        }
         Some(())
     }
 
@@ -245,7 +259,7 @@ impl Rule {
         self.first.get(place).map_or(0, |first| first.number)
     }
 
-    fn same_question(&self, one: &[u8], other: &[u8]) -> bool {
+    fn same_but_number(&self, one: &[u8], other: &[u8]) -> bool {
         let mut octets = one.iter().zip(other).enumerate();
         one.len() == other.len()
             && octets.all(|(place, (one, other))| (one ^ other) & !self.number_at(place) == 0)

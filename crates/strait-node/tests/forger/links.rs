@@ -57,7 +57,12 @@ const ADAPTING: &str = "profile = \"adapter\"\ncompression = \"rohc\"\npayload =
 const COUNTING: &str = "compression = \"rohc\"\ncount_packets = true\npayload = \"deflate\"";
 const KNOWN: &str = "compression = \"rohc\"\n[[port.context]]\nsrc = \"10.1.0.2\"\ndst = \"10.2.0.2\"\nsrc_port = 5004\ndst_port = 5004\n[[port.context]]\nsrc = \"10.2.0.2\"\ndst = \"10.1.0.2\"\nsrc_port = 5004\ndst_port = 5004";
 
+const ANSWERS: &str = "profile = \"plain\"\n[answers]\npreset = \"network-adapter\"\n[[answers.query]]\nname = \"dns\"\nport = 53\nfirst = \"#### 01?? 0001\"\nvalid = \"60 s\"";
+
 use Kind::{Kiss, Serial, Udp};
+
+/// A link whose gateways answer from stored replies.
+pub(crate) const ANSWERING: Link = link("answering frames", Udp, SEGMENTS, ANSWERS);
 
 pub(crate) const LINKS: &[Link] = &[
     link("plain line", Serial, SEGMENTS, PLAIN),

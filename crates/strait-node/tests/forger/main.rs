@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 #![allow(clippy::print_stdout, reason = "a test tells what it has tried")]
 
+mod answers;
 mod dice;
 mod hops;
 mod links;

@@ -267,6 +267,24 @@ fn a_host_is_stood_for_as_long_as_it_was_heard() {
     lan.gateway.check();
 }
 
+/// A packet in the name of a host that isn't there has it stood for ten seconds.
+#[test]
+fn a_host_that_was_heard_once_is_stood_for_ten_seconds() {
+    let mut lan = Lan::new(&asking().replace("10 s", "60 s"));
+    let mut far = gateway(SERIAL);
+    for (heard, until) in [(0, 10_000), (11_000, 71_000)] {
+        let word = udp("10.2.0.2", "10.1.0.9", 100, 0);
+        far.handle(ms(heard), frame(PortId::HOST, &word));
+        for octets in pull_all(&mut far, LINE, ms(heard)) {
+            lan.gateway.handle(ms(heard), frame(LINE, &octets));
+        }
+        let ends = ms(until);
+        let before = Instant::from_nanos(ends.as_nanos() - 1);
+        assert!(lan.asks(before, "10.2.0.2"));
+        assert!(!lan.asks(ends, "10.2.0.2"));
+    }
+}
+
 #[test]
 fn a_sweep_over_absent_hosts_does_not_fill_the_line() {
     let mut lan = Lan::new(&asking());

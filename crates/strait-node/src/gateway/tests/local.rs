@@ -293,6 +293,38 @@ fn a_stored_reply_ends_at_its_time_and_answers_do_not_prolong_it() {
     assert_eq!(gateway.stats().local.answered(Question::Echo).packets, 2);
 }
 
+/// A reply that somebody on the line made up answers for ten seconds, whatever is configured.
+#[test]
+fn what_only_one_reply_says_answers_for_ten_seconds() {
+    let mut gateway = node("[answers]\necho = \"60 s\"\n");
+    let answered = |gateway: &mut Gateway, now: Instant, sequence: u16| {
+        let (back, crossed) = offer(gateway, now, &ask(sequence));
+        assert_eq!(back.is_empty(), crossed);
+        !crossed
+    };
+    assert!(!answered(&mut gateway, at(0), 1));
+    arrive(&mut gateway, at(500), &reply(1));
+    // The same for the same question makes it no surer.
+    arrive(&mut gateway, at(5000), &reply(1));
+    let end = at(10_500);
+    assert!(answered(&mut gateway, end - Duration::from_nanos(1), 2));
+    assert!(!answered(&mut gateway, end, 3));
+    // Another question has the same answer.
+    arrive(&mut gateway, at(11_000), &reply(3));
+    let end = at(71_000);
+    assert!(answered(&mut gateway, end - Duration::from_nanos(1), 4));
+    assert!(!answered(&mut gateway, end, 5));
+    arrive(&mut gateway, at(72_000), &reply(5));
+    // Somebody says that the host is further away.
+    let mut far = reply(5);
+    ip::decrement_hop_limit(&mut far);
+    arrive(&mut gateway, at(73_000), &far);
+    let end = at(83_000);
+    assert!(answered(&mut gateway, end - Duration::from_nanos(1), 6));
+    assert!(!answered(&mut gateway, end, 7));
+    gateway.check();
+}
+
 #[test]
 fn nothing_is_answered_once_the_far_side_is_known_down() {
     let down = |gateway: &mut Gateway| {
@@ -425,11 +457,55 @@ fn a_listed_query_is_answered_with_its_own_number() {
     assert_eq!(back[0][8..40], expected[8..40]);
     // Another name, a query of another form: other questions.
     assert!(offer(&mut gateway, at(600), &dns(0x2222, true, b'b', 4007)).1);
-    let end = Instant::from_nanos(30_500_000_000 - 1);
-    assert!(!offer(&mut gateway, end, &dns(1, true, b'a', 4000)).1);
-    assert!(offer(&mut gateway, at(30_500), &dns(2, true, b'a', 4000)).1);
+    // What was said once answers for ten seconds, and said again for the rule's thirty.
+    let mut lasts = |number: u16, end: Instant| {
+        let before = end - Duration::from_nanos(1);
+        assert!(!offer(&mut gateway, before, &dns(number, true, b'a', 4000)).1);
+        assert!(offer(&mut gateway, end, &dns(number + 1, true, b'a', 4000)).1);
+        let later = end + Duration::from_millis(500);
+        arrive(&mut gateway, later, &dns(number + 1, false, b'a', 4000));
+    };
+    lasts(1, at(10_500));
+    lasts(3, at(41_000));
+    lasts(5, at(71_500));
     let answered = gateway.stats().local.answered(Question::Query);
-    assert_eq!(answered.packets, 2);
+    assert_eq!(answered.packets, 4);
+}
+
+/// Who answers in the server's name with something else is believed for ten seconds, before the
+/// server's answer and after it.
+#[test]
+fn another_answer_to_a_query_is_believed_for_ten_seconds() {
+    let mut gateway = node(DNS);
+    let forged = |number| {
+        let mut bytes = dns(number, false, b'a', 4000);
+        let place = bytes.len() - 6;
+        let before = bytes[place];
+        bytes[place] ^= 1;
+        // The same sum, by an octet of the other half of another word.
+        let other = if before & 1 == 0 { -1 } else { 1 };
+        bytes[place + 2] = bytes[place + 2].wrapping_add_signed(other);
+        assert_eq!(ip::verify_transport_checksum(&bytes), Some(true));
+        bytes
+    };
+    let answer = |gateway: &mut Gateway, now: Instant, number: u16| {
+        let back = offer(gateway, now, &dns(number, true, b'a', 4000)).0;
+        back.first().map(|it| {
+            udp_payload(it).unwrap().1 == udp_payload(&dns(number, false, b'a', 4000)).unwrap().1
+        })
+    };
+    // The server is heard twice.
+    assert_eq!(answer(&mut gateway, at(0), 1), None);
+    arrive(&mut gateway, at(100), &dns(1, false, b'a', 4000));
+    assert_eq!(answer(&mut gateway, at(10_100), 2), None);
+    arrive(&mut gateway, at(10_200), &forged(2));
+    arrive(&mut gateway, at(10_300), &dns(2, false, b'a', 4000));
+    assert_eq!(answer(&mut gateway, at(10_400), 3), Some(true));
+    arrive(&mut gateway, at(11_000), &forged(2));
+    assert_eq!(answer(&mut gateway, at(20_999), 4), Some(false));
+    assert_eq!(answer(&mut gateway, at(21_000), 5), None);
+    arrive(&mut gateway, at(21_100), &dns(5, false, b'a', 4000));
+    assert_eq!(answer(&mut gateway, at(21_200), 6), Some(true));
 }
 
 #[test]
