@@ -129,7 +129,7 @@ fn a_large_value_needs_little_memory() {
 }
 
 /// Stores numbered batches until it is killed, and says in a file which were acknowledged.
-fn store_for_ever(folder: PathBuf) {
+fn store_for_ever(folder: &Path) {
     let path = folder.join("a.state");
     let mut acknowledged = File::create(folder.join("acknowledged")).unwrap();
     let mut storage = Storage::open(&path, ROOM).unwrap();
@@ -155,7 +155,7 @@ fn store_for_ever(folder: PathBuf) {
 #[test]
 fn a_kill_loses_the_last_batches_of_those_not_acknowledged() {
     if let Some(folder) = env::var_os(FOLDER) {
-        return store_for_ever(folder.into());
+        return store_for_ever(Path::new(&folder));
     }
     let mut bench = Bench::new(ROOM);
     let folder = bench.folder.path().to_path_buf();
