@@ -289,7 +289,8 @@ impl Service for Server {
 
     fn wake(&self) -> Option<Instant> {
         let clients = self.clients.iter();
-        let dues = clients.filter_map(|it| it.cut_at.or(it.stream_of.map(|repeat| repeat.next)));
+        let dues =
+            clients.filter_map(|it| it.cut_at.or_else(|| it.stream_of.map(|repeat| repeat.next)));
         self.rests_until
             .or_else(|| dues.chain(self.paused_until).min())
     }

@@ -215,7 +215,7 @@ impl Stream {
     ///
     /// # Errors
     /// None came for too long, or what came is none.
-    pub fn next(&mut self) -> Result<Option<(Snapshot, String)>, Error> {
+    pub fn next_snapshot(&mut self) -> Result<Option<(Snapshot, String)>, Error> {
         let doing = || doing(&self.path);
         let mut line = String::new();
         let mut lines = (&mut self.lines).take(ANSWER_OCTETS_MAX);

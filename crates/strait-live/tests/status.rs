@@ -134,16 +134,16 @@ fn a_stream_has_snapshots_until_the_gateway_ends() {
     let mut stream = status::stream(&path, Duration::from_millis(100), PATIENCE).unwrap();
     let mut last_s = -1.0;
     for _ in 0..3 {
-        let (snapshot, line) = stream.next().unwrap().unwrap();
+        let (snapshot, line) = stream.next_snapshot().unwrap().unwrap();
         assert_eq!((snapshot.node.as_str(), snapshot.ports.len()), ("a", 1));
         assert!(snapshot.uptime_s > last_s && line.starts_with("{\"node\":"));
         last_s = snapshot.uptime_s;
     }
     let mut odd = status::stream(&path, Duration::ZERO, PATIENCE).unwrap();
-    let error = odd.next().unwrap_err().to_string();
+    let error = odd.next_snapshot().unwrap_err().to_string();
     assert!(error.contains("status stream SECONDS"), "{error}");
     stopper.stop();
     thread.join().unwrap();
-    let left = std::iter::from_fn(|| stream.next().unwrap());
+    let left = std::iter::from_fn(|| stream.next_snapshot().unwrap());
     assert!(left.count() < 20);
 }

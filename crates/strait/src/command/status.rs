@@ -57,7 +57,7 @@ fn watch(socket: &Path, period: Duration, json: bool) -> anyhow::Result<ExitCode
     loop {
         let mut stream = status::stream(socket, period, PATIENCE)?;
         let mut came = false;
-        while let Some((snapshot, line)) = stream.next()? {
+        while let Some((snapshot, line)) = stream.next_snapshot()? {
             came = true;
             if clears {
                 crate::output::print(CLEAR);
