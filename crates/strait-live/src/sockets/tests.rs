@@ -282,8 +282,8 @@ fn a_client_that_sends_no_more_still_hears() {
 fn a_node_that_sends_no_more_still_takes() {
     let (mut watched, mut client, id) = pair(|it| it);
     watched.send(id, 4);
+    assert_eq!(watched.writable(id), 4);
     watched.operate(id, StreamOp::Fin);
-    watched.turn(SHORT);
     assert_eq!(rest(&mut client), [7; 4]);
     watched.operate(id, StreamOp::Credit(3));
     client.write_all(b"late").unwrap();
