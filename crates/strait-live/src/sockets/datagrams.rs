@@ -173,8 +173,8 @@ impl Datagrams {
         if meta.src.port() == self.port {
             return send(&self.socket, meta.src.ip(), meta, octets);
         }
-        // Only a socket of its own can send from another port. Nothing comes by it: rules that
-        // bring datagrams here don't ask who else has their address.
+        // Only a socket of its own can send from another port. Nothing comes by it, as long as the
+        // host's rules look for transparent sockets on behalf of TCP alone.
         let socket = Socket::new(
             Domain::for_address(meta.src),
             Type::DGRAM,
