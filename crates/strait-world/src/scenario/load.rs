@@ -306,13 +306,16 @@ fn load_links(
     let load = |(index, entry): (usize, &super::LinkEntry)| {
         let carried = usize::from(entry.over.is_some()) + usize::from(entry.stations.is_some());
         let place = format!("link.{index}");
-        let own = named_or_here(files, source, &place, &entry.file, &entry.channel)?;
+        let own = match carried {
+            0 => named_or_here(files, source, &place, &entry.file, &entry.channel)?,
+            _ => None,
+        };
         let channel = match own {
-            None if carried == 1 => {
+            None if carried == 1 && entry.file.is_none() && entry.channel.is_none() => {
                 LinkConfig::frames(1_000_000_000, strait_core::time::Duration::ZERO)
             }
-            Some(channel) if carried == 0 => channel,
-            _ => {
+            Some(channel) => channel,
+            None => {
                 let message = "a link needs one of `file`, [link.channel], `over` and `stations`";
                 return Err(source.error(&place, message));
             }

@@ -91,6 +91,15 @@ mod tests {
 
     /// Stations on one medium, of which only `a` names one of the others.
     fn load(stations: &str, channel: &str, more: &str) -> Result<Loaded, String> {
+        load_named("m", stations, channel, more)
+    }
+
+    fn load_named(
+        medium: &str,
+        stations: &str,
+        channel: &str,
+        more: &str,
+    ) -> Result<Loaded, String> {
         let node = |name: &str, number: usize, kind: &str| {
             format!(
                 "[[node]]\nname = \"{name}\"\nconfig = {{ name = \"{name}\", host = {{}}, port = \
@@ -105,7 +114,7 @@ mod tests {
             node("a", 1, &knows("c")),
             node("b", 2, &knows("elsewhere")),
             node("c", 3, &knows("elsewhere")),
-            format!("[[medium]]\nname = \"m\"\nstations = [{stations}]\n{channel}\n{more}"),
+            format!("[[medium]]\nname = \"{medium}\"\nstations = [{stations}]\n{channel}\n{more}"),
         ];
         let loaded = Scenario::load_text(&DiskFiles, Path::new("x.toml"), &text.concat());
         loaded.map_err(|error| error.to_string())
@@ -150,7 +159,6 @@ mod tests {
     fn wrong_media_say_what_would_be_right() {
         let link = format!("[[link]]\nname = \"l\"\nbetween = [\"a.p\", \"c.p\"]\n{CHANNEL}\n");
         let same = format!("[[medium]]\nname = \"m\"\nstations = [{ALL}]\n{CHANNEL}\n");
-        let named = format!("[[medium]]\nname = \"m!\"\nstations = [{ALL}]\n{CHANNEL}\n");
         let frames = "channel = { kind = \"frames\", rate = \"9600 bit/s\" }";
         let twice = "\"a.p\", \"b.p\", \"a.p\"";
         let many = ["\"a.p\""; 33].join(", ");
@@ -161,14 +169,15 @@ mod tests {
             ("\"a.p\", \"b.p\"", frames, "", "the link of kind `frames`"),
             (ALL, "", "", "either `file` or [medium.channel]"),
             (twice, CHANNEL, "", "lead to another node"),
-            ("\"a.p\", \"x.p\"", CHANNEL, "", "unknown node"),
+            ("\"a.p\", \"x.p\"", CHANNEL, "", "no node `x`"),
             ("\"a.p\", \"b.q\"", CHANNEL, "", "did you mean `p`"),
             (ALL, CHANNEL, &link, "a medium allows no other"),
             (ALL, CHANNEL, &same, "allows no other"),
-            (ALL, CHANNEL, &named, "is no name"),
         ] {
             let error = load(stations, channel, more).expect_err(why);
             assert!(error.contains(why), "{why}: {error}");
         }
+        let error = load_named("m!", ALL, CHANNEL, "").expect_err("a name");
+        assert!(error.contains("`m!` is no name"), "{error}");
     }
 }

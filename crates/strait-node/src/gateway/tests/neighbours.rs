@@ -96,9 +96,9 @@ fn what_is_for_a_neighbour_that_went_waits_and_the_others_get_theirs() {
     );
     assert_eq!((next(&mut relay), relay.ports[2].held()), (None, 1));
     tell(&mut relay, PortEvent::Neighbour(C, true));
-    assert_eq!(next(&mut relay), Some(C));
-    assert_eq!(next(&mut relay), Some(C));
-    assert_eq!(relay.ports[2].held(), 0);
+    // A hello, as it may be another one, and both pieces of what waited.
+    assert_eq!([(); 3].map(|()| next(&mut relay)), [Some(C); 3]);
+    assert_eq!((next(&mut relay), relay.ports[2].held()), (None, 0));
 }
 
 #[test]
