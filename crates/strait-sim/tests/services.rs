@@ -90,7 +90,7 @@ fn services_are_part_of_a_runs_history() {
         ),
         (0, 2, 0)
     );
-    assert_eq!((life.streams.delivered, life.datagrams), (204_000, 40));
+    assert_eq!((life.streams.delivered, life.datagrams), (12_000, 40));
     assert_eq!(counted(&loaded, &[]).1, hash);
     // Looking changes nothing.
     assert_eq!(
@@ -118,7 +118,7 @@ fn what_waits_on_stable_storage_comes_back() {
     let (lives, _) = counted(&loaded, &[]);
     assert_eq!(
         (lives[0].streams.delivered, lives[0].streams.resets()),
-        (204_000, 0)
+        (12_000, 0)
     );
     // Each question takes a write's time longer, where no delay hides it.
     let time = |delay: &str| {
