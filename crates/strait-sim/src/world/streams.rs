@@ -159,7 +159,7 @@ impl World {
     }
 
     /// Adds the kernel of a node's machine, between the node's host side and its network. The two
-    /// are joined to its ports [`crate::kernel::TUN`] and [`crate::kernel::WIRE`].
+    /// are joined to its ports `TUN` and `WIRE`.
     pub fn add_kernel(&mut self, node: NodeIndex, around: Around) -> NodeIndex {
         let name = format!("{} kernel", self.slots[node.0].name);
         let kernel = Kernel::new(&name, node.0, around, self.fabric.seed);
