@@ -11,7 +11,7 @@ mod recent;
 
 use strait_core::flow::{Flow, FlowKey, Nature, Standing};
 use strait_core::stats::FlowStats;
-use strait_core::{ClassId, Instant, Packet, PortId};
+use strait_core::{ClassId, Duration, Instant, Packet, PortId};
 use strait_wire::ip::{PacketInfo, protocol};
 
 pub(crate) use self::admission::{Pass, Terms};
@@ -31,6 +31,10 @@ pub(crate) const OTHERS_MAX: usize = 1024;
 /// The longest packet of a flow that behaves like a call: 20 ms of speech at 64 kbit/s in an IPsec
 /// tunnel have 300 octets.
 const CALL_OCTETS_MAX: u32 = 400;
+
+/// A call without a packet for so long makes way where places are scarce: it may pause for as long
+/// as the other side talks.
+const OVER: Duration = Duration::from_secs(30);
 
 /// Packets in a row of nearly one size that make a flow a regular one.
 const STEADY: u32 = 8;
@@ -196,7 +200,9 @@ impl Flows {
             entry.pace.arrive(now);
             return;
         }
-        let may_go = |entry: &Entry| !entry.observed.is_call();
+        // Others can't push out a call that goes on; one that is over makes way.
+        let is_over = |entry: &Entry| now.since(entry.seen) >= OVER;
+        let may_go = |entry: &Entry| !entry.observed.is_call() || is_over(entry);
         let displaced = self.others.insert(key, Entry::begin(now, packet), may_go);
         stats.displaced += displaced.unwrap_or_default();
         stats.known = self.known();

@@ -363,6 +363,19 @@ fn an_unmarked_flow_is_a_call_after_two_seconds_of_its_pace() {
 }
 
 #[test]
+fn calls_that_are_long_over_keep_nobodys_place() {
+    let mut bench = Bench::default();
+    let mut believed = 0;
+    // More one after the other than the table has places, each from a port of its own.
+    for call in 0..OTHERS_MAX as u64 + 10 {
+        let packets = (0..30).map(|packet| 40_000 * call + 100 * packet);
+        let mut treated = packets.map(|at| bench.unmarked(at, 1000 + call as u16, 40));
+        believed += usize::from(treated.any(|it| it));
+    }
+    assert_eq!(believed, OTHERS_MAX + 10);
+}
+
+#[test]
 fn periods_and_sizes_of_calls_have_bounds() {
     let from = |period, octets| {
         let mut bench = Bench::default();
