@@ -211,8 +211,6 @@ fn a_gateways_own_service_is_the_same_live_and_simulated() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab/echo.toml");
     let told = lab(folder.path(), &scenario, &["--with-sim"]);
-    // How a question across the line agrees isn't asked: live, it meets the datagrams there at
-    // other moments, and one of those takes a tenth of a second.
     told.expect_all(&[
         "echo-near-comes-back",
         "echo-near-asks",
@@ -221,6 +219,7 @@ fn a_gateways_own_service_is_the_same_live_and_simulated() {
         "echo-far-asks",
         "agree-near-time",
         "agree-far-time",
+        "agree-far-asks-rtt",
         "lab-wrong-octets",
         "lab-nothing-left",
     ]);
