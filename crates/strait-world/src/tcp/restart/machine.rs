@@ -107,6 +107,12 @@ impl Machine {
         }
     }
 
+    /// How long its application takes to read so many octets.
+    pub(super) fn reading(&self, octets: usize) -> Duration {
+        let (most, every) = self.reads.unwrap_or((1, Duration::ZERO));
+        Duration::from_nanos(every.as_nanos() as u64 * octets.div_ceil(most) as u64)
+    }
+
     /// A connection, or a listener for one, with this initial sequence number.
     fn begin(&mut self, now: Instant, initial: u32) {
         let clock = self.config.seed & u64::from(u32::MAX);
