@@ -70,8 +70,8 @@ impl LiveGateway {
     ///
     /// # Errors
     /// The configuration lacks what a host needs; the host side, the status socket, the metrics
-    /// page or the journal can't be had; or no link port could be opened, and not because a device
-    /// or an address isn't there yet.
+    /// page or the journal can't be had; or no link port could be opened, and an operator has to
+    /// change something before any can be.
     pub fn start(clock: Clock, config: &NodeConfig, run: &RunOptions) -> Result<Self, StartError> {
         let config = &with_networks(config);
         let factory = GatewayFactory::new(config.clone())?;
@@ -190,8 +190,8 @@ fn add_services(
 /// Whether a gateway makes sense without the ports that could not be opened.
 ///
 /// Without its host side it doesn't. Link ports may come later, as long as one of them is up or
-/// waits for something that comes by itself: a device that is plugged in, an address that another
-/// program sets.
+/// isn't there yet: a device that is plugged in, an address that another program sets, a modem
+/// that is switched on.
 fn judge(config: &NodeConfig, failures: Vec<(PortId, Error)>) -> Result<(), Error> {
     let all_down = failures.len() == config.ports.len();
     let mut hopeless = None;
@@ -200,13 +200,10 @@ fn judge(config: &NodeConfig, failures: Vec<(PortId, Error)>) -> Result<(), Erro
         if port == PortId::HOST {
             return Err(error);
         }
-        // A modem may be switched on later.
-        let modem = config.ports.get(port.index() - 1);
-        let modem = modem.is_some_and(|port| port.kind == PortKind::Hf);
-        if modem && !is_forbidden(&error) || comes_by_itself(&error) {
-            hope = true;
-        } else {
+        if only_an_operator_mends(&error) {
             hopeless = hopeless.or(Some(error));
+        } else {
+            hope = true;
         }
     }
     match hopeless {
@@ -221,7 +218,7 @@ fn judge_listeners(runner: &Runner<dyn Node>) -> Result<(), Error> {
         let error = io::Error::from_raw_os_error(error.raw_os_error().unwrap_or_default());
         let error = Err(error).doing(|| format!("listen for clients at {address}"));
         match error {
-            Err(error) if comes_by_itself(&error) => {
+            Err(error) if !only_an_operator_mends(&error) => {
                 tracing::warn!(%address, "no clients yet: the host doesn't have the address");
             }
             other => other?,
@@ -230,16 +227,20 @@ fn judge_listeners(runner: &Runner<dyn Node>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What only an operator can change.
-fn is_forbidden(error: &Error) -> bool {
+/// Not allowed, another program's, or not such a device: it doesn't come by waiting.
+fn only_an_operator_mends(error: &Error) -> bool {
+    let lasting = [
+        Errno::EACCES,
+        Errno::EPERM,
+        Errno::EADDRINUSE,
+        Errno::EBUSY,
+        Errno::EINVAL,
+        Errno::ENOTTY,
+        Errno::EISDIR,
+        Errno::ENOTDIR,
+    ];
     let number = error.errno().map(Errno::from_raw);
-    matches!(number, Some(Errno::EACCES | Errno::EPERM))
-}
-
-fn comes_by_itself(error: &Error) -> bool {
-    let missing = [Errno::ENOENT, Errno::ENODEV, Errno::ENXIO, Errno::EIO];
-    let number = error.errno().map(Errno::from_raw);
-    number.is_some_and(|number| missing.contains(&number) || number == Errno::EADDRNOTAVAIL)
+    number.is_some_and(|number| lasting.contains(&number))
 }
 
 /// `a: up: strait0, line=/dev/ttyUSB0 9600 baud; status: /run/strait/a.sock`
@@ -329,14 +330,25 @@ mod tests {
         assert!(!judge(vec![failure(0, gone)]));
     }
 
-    /// A.5.1.2.4: its terminal connects again and again.
+    /// Annex A of STANAG 5066 (A.5.1.2.4) has a terminal connect again and again; a KISS modem is
+    /// no other.
     #[test]
     fn a_gateway_starts_without_its_modem() {
-        let text = "name = \"a\"\nhost = {}\n[[port]]\nname = \"hf\"\nkind = \"hf\"\n";
-        let config: NodeConfig = parse("a.toml", text).unwrap();
-        for error in [Errno::ECONNREFUSED, Errno::ETIMEDOUT, Errno::EHOSTUNREACH] {
-            assert!(judge(&config, vec![failure(1, error)]).is_ok());
+        for port in ["kind = \"hf\"", "kind = \"kiss\"\nrate = \"1200 bit/s\""] {
+            let text = format!("name = \"a\"\nhost = {{}}\n[[port]]\nname = \"p\"\n{port}\n");
+            let config: NodeConfig = parse("a.toml", &text).unwrap();
+            for error in [
+                Errno::ECONNREFUSED,
+                Errno::ETIMEDOUT,
+                Errno::EHOSTUNREACH,
+                Errno::ENETUNREACH,
+                Errno::ENOENT,
+            ] {
+                assert!(judge(&config, vec![failure(1, error)]).is_ok());
+            }
+            for error in [Errno::EACCES, Errno::EBUSY] {
+                assert!(judge(&config, vec![failure(1, error)]).is_err());
+            }
         }
-        assert!(judge(&config, vec![failure(1, Errno::EACCES)]).is_err());
     }
 }

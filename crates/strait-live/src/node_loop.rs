@@ -233,10 +233,13 @@ impl<N: Node + ?Sized> Runner<N> {
         match slot.io.open(now) {
             Ok(state) => {
                 slot.open = true;
-                slot.problem = None;
                 slot.retry_at = None;
                 slot.failed = None;
-                tracing::info!(port = label, "port up");
+                // Who was told of a problem is told of its end.
+                match slot.problem.take() {
+                    Some(_) => tracing::warn!(port = label, "port up after all"),
+                    None => tracing::info!(port = label, "port up"),
+                }
                 let event = PortEvent::Up(state);
                 let port = port_id(index);
                 self.feed(now, Input::Port { port, event });

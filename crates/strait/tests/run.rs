@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -264,4 +265,44 @@ fn a_service_goes_on_at_sighup_and_says_what_it_does_not_do() {
     assert_eq!(running.0.try_wait().unwrap(), None);
     signal("-TERM");
     assert_eq!(running.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_gateway_waits_for_a_modem_that_starts_after_it() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("run: skipped, this needs root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (file, socket) = (folder.path().join("a.toml"), folder.path().join("sock"));
+    // Nobody else comes by this address while nobody listens there.
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let modem = held.local_addr().unwrap();
+    drop(held);
+    let node = format!(
+        "name = \"a\"\nhost.interface = \"late{}\"\n[[port]]\nname = \"radio\"\nkind = \"kiss\"\n\
+         rate = \"1200 bit/s\"\nkiss.modem = \"{modem}\"\n",
+        std::process::id() % 100_000
+    );
+    fs::write(&file, node).unwrap();
+    let mut command = Command::new(STRAIT);
+    command.arg("run").arg(&file).arg("--status").arg(&socket);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let running = Running(child);
+    let mut lines = lines.map_while(Result::ok);
+    assert!(
+        lines
+            .by_ref()
+            .any(|line| line.contains("KISS 127.0.0.1") && line.contains(" (down)"))
+    );
+    let listener = TcpListener::bind(modem).unwrap();
+    let _modem = listener.accept().unwrap();
+    assert!(
+        lines
+            .by_ref()
+            .any(|line| line.contains("port up after all"))
+    );
+    thread::spawn(move || lines.for_each(drop));
+    running.end("-TERM");
 }
