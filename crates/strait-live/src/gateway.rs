@@ -13,7 +13,7 @@ use strait_node::{GatewayFactory, InvalidConfig, NodeConfig};
 
 use crate::clock::Clock;
 use crate::error::{Doing, Error};
-use crate::gateway_ports::{describe, ports};
+use crate::gateway_ports::{self, describe, ports};
 use crate::gateway_status;
 use crate::host_networks::with_networks;
 use crate::journal_file::JournalFile;
@@ -136,6 +136,11 @@ impl LiveGateway {
     pub fn run(&mut self) -> Result<Ended, Error> {
         self.runner.run()
     }
+}
+
+/// What `config` lacks to run on a host, although a simulation needs no more.
+pub fn lacking(config: &NodeConfig) -> Vec<InvalidConfig> {
+    gateway_ports::lacking(config)
 }
 
 /// A line that shows each millisecond, or a radio's turns, which end if a block isn't full in time.

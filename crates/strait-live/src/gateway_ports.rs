@@ -42,28 +42,42 @@ pub(crate) fn ports(config: &NodeConfig) -> Result<Vec<Box<dyn PortIo>>, Invalid
     };
     let mut ports: Vec<Box<dyn PortIo>> = vec![Box::new(host)];
     for port in &config.ports {
-        ports.push(match port.kind {
-            PortKind::Serial => Box::new(SerialPort::new(serial(port)?)),
-            PortKind::Udp => Box::new(UdpPort::new(udp(port)?).marked(marks.clone())),
-            PortKind::Ip => {
-                let raw = RawIp {
-                    protocol: port.ip_protocol(),
-                    device: port.device.clone(),
-                };
-                let io = UdpPort::new(udp(port)?).over_ip(raw);
-                Box::new(io.marked(marks.clone()))
-            }
-            PortKind::Kiss => Box::new(kiss(port)?),
-            PortKind::Hf => {
-                let modem = port.hf_modem();
-                let modem = modem.map_err(|(key, message)| invalid(port, key, message))?;
-                warn_of_fixed_rate(port);
-                Box::new(ModemPort::new(modem))
-            }
-            PortKind::HfClient => Box::new(NoMedium),
-        });
+        warn_of_fixed_rate(port);
+        ports.push(open_later(port, &marks)?);
     }
     Ok(ports)
+}
+
+/// A port as a device or socket that isn't open yet; code points for its tunnel are `marks`.
+fn open_later(port: &PortConfig, marks: &[u8]) -> Result<Box<dyn PortIo>, InvalidConfig> {
+    Ok(match port.kind {
+        PortKind::Serial => Box::new(SerialPort::new(serial(port)?)),
+        PortKind::Udp => Box::new(UdpPort::new(udp(port)?).marked(marks.to_vec())),
+        PortKind::Ip => {
+            let raw = RawIp {
+                protocol: port.ip_protocol(),
+                device: port.device.clone(),
+            };
+            let io = UdpPort::new(udp(port)?).over_ip(raw);
+            Box::new(io.marked(marks.to_vec()))
+        }
+        PortKind::Kiss => Box::new(kiss(port)?),
+        PortKind::Hf => {
+            let modem = port.hf_modem();
+            let modem = modem.map_err(|(key, message)| invalid(port, key, message))?;
+            Box::new(ModemPort::new(modem))
+        }
+        PortKind::HfClient => Box::new(NoMedium),
+    })
+}
+
+/// What the ports of a node file that is valid in a simulation lack on a host: the first thing of
+/// each.
+pub(crate) fn lacking(config: &NodeConfig) -> Vec<InvalidConfig> {
+    let ports = config.ports.iter();
+    ports
+        .filter_map(|port| open_later(port, &[]).err())
+        .collect()
 }
 
 /// A modem without a control can't be told by which rate to send.

@@ -1,0 +1,87 @@
+//! `strait check` over files as users have them.
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn check(options: &[&str], files: &[PathBuf]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
+    command.arg("check").args(options).args(files);
+    command.output().unwrap()
+}
+
+fn text(octets: &[u8]) -> String {
+    String::from_utf8_lossy(octets).into_owned()
+}
+
+/// All files of ours below a folder.
+fn shipped(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            shipped(&path, found);
+        } else if path
+            .extension()
+            .is_some_and(|end| end == "toml" || end == "mgn")
+        {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_file_that_we_ship_is_valid() {
+    let mut files = Vec::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    shipped(&root, &mut files);
+    let net = files
+        .iter()
+        .any(|file| file.ends_with("nets/hf-three.toml"));
+    assert!(net && files.len() > 50);
+    let output = check(&[], &files);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(
+        text(&output.stdout).matches(": valid ").count(),
+        files.len()
+    );
+}
+
+#[test]
+fn one_bad_file_does_not_end_the_list_and_what_run_needs_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let port = "name = \"a\"\nhost = {}\n[[port]]\nname = \"line\"\nkind = \"serial\"\n";
+    let files = [
+        write("bad.toml", &format!("{port}bauds = 9600\n")),
+        write("sim.toml", &format!("{port}baud = 9600\n")),
+        write(
+            "run.toml",
+            &format!("{port}baud = 9600\ndevice = \"/dev/x\"\n"),
+        ),
+    ];
+    let output = check(&[], &files);
+    assert_eq!(output.status.code(), Some(2));
+    let bad = text(&output.stderr);
+    assert!(bad.contains("bad.toml:6: unknown key `bauds`"), "{bad}");
+    let told = text(&output.stdout);
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 3, "{told}");
+    assert!(lines[0].ends_with("sim.toml: valid node file"));
+    let needs = "  `strait run` needs more: [[port]] line device: needed on a host";
+    assert!(lines[1].starts_with(needs), "{told}");
+    assert!(lines[2].ends_with("run.toml: valid node file"));
+
+    let output = check(&["--json"], &files);
+    assert_eq!(output.status.code(), Some(2));
+    let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let ok: Vec<bool> = (0..3).map(|at| all[at]["ok"] == true).collect();
+    assert_eq!(ok, [false, true, true]);
+    assert!(all[0]["error"].as_str().unwrap().contains("bauds"));
+    assert_eq!(all[1]["run_needs"].as_array().unwrap().len(), 1);
+    assert_eq!(all[2]["kind"], "node file");
+}
