@@ -322,6 +322,7 @@ impl World {
         while let Some(outcome) = station.poll_outcome() {
             sis.decide(now, u64::from(outcome.ticket), outcome.delivered);
         }
+        sis.check();
         clients.collect(now, number);
     }
 

@@ -94,8 +94,14 @@ described! {
         confirmed: u64 = stats.confirmed => counter("hf_client_confirmed").head("confirmed");
         /// U_PDUs of clients rejected
         rejected: u64 = stats.rejected => counter("hf_client_rejected").head("rejected");
+        /// U_PDUs of clients that went, and whose clients wanted no word of it
+        unasked: u64 = stats.unasked => counter("hf_client_unasked").head("unasked");
+        /// U_PDUs whose clients left before an outcome was known
+        forgotten: u64 = stats.forgotten => counter("hf_client_forgotten").head("forgotten");
         /// U_PDUs of clients dropped
         flooded: u64 = stats.flooded => counter("hf_client_flooded").head("too many");
+        /// Words about clients' U_PDUs for which there was no room
+        unsaid: u64 = stats.unsaid => counter("hf_client_unsaid").unit("words").head("unsaid");
         /// U_PDUs for access points that no client has
         unbound: u64 = stats.unbound => counter("hf_client_unbound").head("for nobody");
         /// U_PDUs that arrived after their time to die

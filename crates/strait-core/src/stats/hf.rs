@@ -58,8 +58,15 @@ pub struct ClientStats {
     pub confirmed: u64,
     /// U_PDUs that were rejected.
     pub rejected: u64,
+    /// U_PDUs that are with the other node, or have left without ARQ, and whose clients wanted no
+    /// word of it.
+    pub unasked: u64,
+    /// U_PDUs whose clients left before an outcome was known.
+    pub forgotten: u64,
     /// U_PDUs of clients that didn't stop when they were told to; dropped.
     pub flooded: u64,
+    /// Words of the node's own about clients' U_PDUs for which there was no room; dropped.
+    pub unsaid: u64,
     /// U_PDUs for access points that no client has.
     pub unbound: u64,
     /// U_PDUs that arrived after their time to die, of clients and of the gateway; dropped.

@@ -565,9 +565,12 @@ impl Port {
         under_way as u64 + u64::from(self.queue.total().packets)
     }
 
-    /// Asserts the queue's and the flows' own invariants.
+    /// Asserts the invariants of the queue, the flows and the station's clients.
     pub(crate) fn check(&self) {
         self.queue.check();
+        if let Link::Hf(hf) = &self.link {
+            hf.check_clients();
+        }
         if let Some(flows) = &self.flows {
             flows.check();
         }

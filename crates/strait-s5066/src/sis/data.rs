@@ -31,10 +31,10 @@ const TTL_UNITS_MAX: u32 = 648_000;
 
 /// Data that waits for its turn.
 #[derive(Debug)]
-pub(super) struct Submission {
+pub(super) struct Submission<C> {
     number: u64,
     /// `None` for what this node says itself.
-    owner: Option<u64>,
+    owner: Option<C>,
     /// None while the node, which isn't listed, has no place at the station.
     pub(super) peer: Option<usize>,
     priority: u8,
@@ -51,8 +51,8 @@ pub(super) struct Submission {
 
 /// Data that has left.
 #[derive(Debug)]
-pub(super) struct Undecided {
-    owner: Option<u64>,
+pub(super) struct Undecided<C> {
+    owner: Option<C>,
     peer: Option<usize>,
     expedited: bool,
     confirmation: u8,
@@ -72,7 +72,7 @@ pub(super) struct Undecided {
     told: Vec<u8>,
 }
 
-impl Undecided {
+impl<C> Undecided<C> {
     /// When it is given up, or the other client's word isn't waited for any more.
     pub(super) fn dies(&self) -> Option<Instant> {
         (self.arrived || !self.overdue).then_some(self.dies)
@@ -126,11 +126,11 @@ pub struct Arrived<'a> {
     pub missing: &'a [(u16, u16)],
 }
 
-impl Sis {
+impl<C: Copy + Ord> Sis<C> {
     /// A client wants data sent.
     pub(super) fn submit(
         &mut self,
-        id: u64,
+        id: C,
         binding: Binding,
         expedited: bool,
         request: &Request<'_>,
@@ -153,6 +153,7 @@ impl Sis {
         }
         let pending = self.pending(id);
         if expedited && self.pending_expedited(id) >= self.settings.expedited_max {
+            self.stats.forgotten += 1;
             self.say(id, &Primitive::UnbindIndication(4));
             return self.unbind(id);
         }
@@ -234,7 +235,7 @@ impl Sis {
         }
     }
 
-    fn enqueue(&mut self, submission: Submission) {
+    fn enqueue(&mut self, submission: Submission<C>) {
         let number = self.next_number;
         self.next_number += 1;
         self.queue.push(Submission {
@@ -253,7 +254,7 @@ impl Sis {
     ) {
         // As many as clients may have under way: each answers something.
         if self.queue.len() >= PENDING_MAX * (self.settings.clients_max + 1) {
-            self.stats.flooded += 1;
+            self.stats.unsaid += 1;
             return;
         }
         let mut c_pdu = alloc::vec![0];
@@ -279,14 +280,24 @@ impl Sis {
         });
     }
 
+    /// Asserts that each U_PDU taken from a client waits, or ended once.
+    pub fn check(&self) {
+        let queued = self.queue.iter().filter(|it| it.owner.is_some()).count();
+        let sent = self.undecided.values();
+        let sent = sent.filter(|it| it.owner.is_some()).count();
+        let of = &self.stats;
+        let ended = of.rejected + of.confirmed + of.unasked + of.flooded + of.forgotten;
+        assert_eq!(of.requests, ended + (queued + sent) as u64, "{of:?}");
+    }
+
     /// U_PDUs of a client without a known outcome.
-    fn pending(&self, id: u64) -> usize {
+    fn pending(&self, id: C) -> usize {
         let queued = self.queue.iter().filter(|it| it.owner == Some(id));
         let sent = self.undecided.values().filter(|it| it.owner == Some(id));
         queued.count() + sent.count()
     }
 
-    fn pending_expedited(&self, id: u64) -> usize {
+    fn pending_expedited(&self, id: C) -> usize {
         let queued = self.queue.iter();
         let queued = queued.filter(|it| it.owner == Some(id) && it.expedited);
         let sent = self.undecided.values();
@@ -294,7 +305,7 @@ impl Sis {
         queued.count() + sent.count()
     }
 
-    fn control_flow(&mut self, id: u64) {
+    fn control_flow(&mut self, id: C) {
         let pending = self.pending(id);
         let Some(client) = self.client(id) else {
             return;
@@ -309,11 +320,14 @@ impl Sis {
     }
 
     /// Gives up what a client wanted sent and hasn't left.
-    pub(super) fn forget_requests(&mut self, id: u64) {
+    pub(super) fn forget_requests(&mut self, id: C) {
+        let before = self.queue.len();
         self.queue.retain(|it| it.owner != Some(id));
+        self.stats.forgotten += (before - self.queue.len()) as u64;
         for sent in self.undecided.values_mut() {
             if sent.owner == Some(id) {
                 sent.owner = None;
+                self.stats.forgotten += 1;
             }
         }
     }
@@ -426,14 +440,15 @@ impl Sis {
         }
     }
 
-    fn tell_nothing(&mut self, sent: &Undecided) {
+    fn tell_nothing(&mut self, sent: &Undecided<C>) {
         if let Some(id) = sent.owner {
+            self.stats.unasked += 1;
             self.control_flow(id);
         }
     }
 
     /// Tells a client that its data has come, or why it hasn't.
-    fn tell(&mut self, sent: &Undecided, rejected: Option<u8>) {
+    fn tell(&mut self, sent: &Undecided<C>, rejected: Option<u8>) {
         let Some(id) = sent.owner else { return };
         let told = Told {
             sap: sent.saps.1,
@@ -498,7 +513,7 @@ impl Sis {
     pub(super) fn poll_overdue(&mut self) -> Option<(usize, u64)> {
         let now = self.now;
         let mut sent = self.undecided.iter_mut();
-        let over = |sent: &Undecided| !sent.arrived && !sent.overdue && sent.dies <= now;
+        let over = |sent: &Undecided<C>| !sent.arrived && !sent.overdue && sent.dies <= now;
         let (number, sent) = sent.find(|(_, sent)| over(sent))?;
         sent.overdue = true;
         Some((sent.peer?, *number))
@@ -546,7 +561,7 @@ impl Sis {
         }
         let errors = !arrived.damaged.is_empty() || !arrived.missing.is_empty();
         let holder = self.holder(data.destination);
-        let takes_errors = |id: &u64| {
+        let takes_errors = |id: &C| {
             let mode = self.binding(*id).map(|it| it.service.mode);
             !errors || mode == Some(MODE_WITH_ERRORS)
         };
@@ -604,7 +619,7 @@ impl Sis {
         };
         let word = confirmation(number, has);
         let full = 2 + 2 * CONFIRMS_MAX;
-        let joins = |it: &&mut Submission| {
+        let joins = |it: &&mut Submission<C>| {
             let same = it.owner.is_none() && it.peer == Some(to) && it.expedited == expedited;
             same && it.c_pdu.get(1) == Some(&CONFIRMS_OCTET) && it.c_pdu.len() < full
         };
@@ -620,7 +635,7 @@ impl Sis {
     /// The same of data with numbers.
     fn arrive_confirmations(&mut self, from: usize, s_pdu: &[u8]) {
         for (number, has) in confirmations(s_pdu) {
-            let about = |(_, sent): &(&u64, &Undecided)| {
+            let about = |(_, sent): &(&u64, &Undecided<C>)| {
                 sent.compact == Some(number) && sent.peer == Some(from)
             };
             if let Some((own, _)) = self.undecided.iter().find(about) {
@@ -635,7 +650,7 @@ impl Sis {
             return;
         };
         let saps = (saps >> 4, saps & 15);
-        let about = |sent: &Undecided| {
+        let about = |sent: &Undecided<C>| {
             let begins = sent.told.starts_with(told) || told.starts_with(&sent.told);
             sent.confirmation == 2 && sent.peer == Some(from) && sent.saps == saps && begins
         };

@@ -74,7 +74,7 @@ enum State {
 
 /// A hard link.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hard {
+pub(super) struct Hard<C> {
     peer: usize,
     /// The other node's address, as the client here gave it.
     to: NodeAddress,
@@ -83,7 +83,7 @@ pub(super) struct Hard {
     /// The other node asked for it.
     called: bool,
     /// The client here that has it, or is asked; the node itself without one.
-    owner: Option<u64>,
+    owner: Option<C>,
     /// The client's access point.
     sap: u8,
     rank: u8,
@@ -95,7 +95,7 @@ pub(super) struct Hard {
     made: bool,
 }
 
-impl Hard {
+impl<C> Hard<C> {
     /// When it isn't waited for any longer.
     pub(super) fn until(&self) -> Option<Instant> {
         (self.state != State::Up).then_some(self.until)
@@ -117,12 +117,12 @@ impl Hard {
     }
 }
 
-impl Sis {
+impl<C: Copy + Ord> Sis<C> {
     /// The peer that a link is to be kept with, and no other.
     #[must_use]
     pub fn exclusive(&self) -> Option<usize> {
         // What a client hasn't agreed to, or has no link any more, keeps nobody out.
-        let keeps = |hard: &Hard| !matches!(hard.state, State::Offered | State::Lost);
+        let keeps = |hard: &Hard<C>| !matches!(hard.state, State::Offered | State::Lost);
         self.hard.filter(keeps).map(|hard| hard.peer)
     }
 
@@ -130,7 +130,7 @@ impl Sis {
     /// that (A.1.1.2), and by it the other end sees that it is still wanted.
     #[must_use]
     pub fn keeps(&self) -> bool {
-        let up = |hard: &Hard| hard.state == State::Up && !hard.called;
+        let up = |hard: &Hard<C>| hard.state == State::Up && !hard.called;
         self.hard.as_ref().is_some_and(up)
     }
 
@@ -158,7 +158,7 @@ impl Sis {
     /// A client wants a hard link.
     pub(super) fn want_hard_link(
         &mut self,
-        id: u64,
+        id: C,
         (rank, sap): (u8, u8),
         link: HardLink,
         to: NodeAddress,
@@ -199,8 +199,8 @@ impl Sis {
     /// The hard link that a new one can't take the place of (A.3.2.2.1): the higher rank wins, then
     /// the higher priority; of two with the same node the higher kind; then the older. One that
     /// ends, or is lost, is in nobody's way, but who waits for its end may be.
-    fn rival(&self, new: &Hard) -> Option<Hard> {
-        let over = |hard: &Hard| matches!(hard.state, State::Ending | State::Lost);
+    fn rival(&self, new: &Hard<C>) -> Option<Hard<C>> {
+        let over = |hard: &Hard<C>| matches!(hard.state, State::Ending | State::Lost);
         let there = self.hard.filter(|hard| !over(hard));
         let old = self.next_hard.or(there)?;
         let kinds = |(rank, priority, kind): (u8, u8, u8)| {
@@ -213,7 +213,7 @@ impl Sis {
 
     /// A better hard link takes the place of the one that there is, once the other end of that
     /// knows.
-    fn replace_hard_link(&mut self, new: Hard) {
+    fn replace_hard_link(&mut self, new: Hard<C>) {
         if let Some(waits) = self.next_hard.take() {
             self.supersede(&waits);
         }
@@ -240,7 +240,7 @@ impl Sis {
     }
 
     /// One that isn't made yet makes way for a better one.
-    fn supersede(&mut self, hard: &Hard) {
+    fn supersede(&mut self, hard: &Hard<C>) {
         if hard.called {
             self.say_to_peer(hard.peer, REJECTED, HIGHER_PRIORITY);
         }
@@ -251,7 +251,7 @@ impl Sis {
     }
 
     /// Its client hears that it hasn't got it, or has it no more.
-    fn tell_owner(&mut self, hard: &Hard, reason: u8) {
+    fn tell_owner(&mut self, hard: &Hard<C>, reason: u8) {
         let Some(id) = hard.owner else { return };
         let primitive = match hard.state {
             State::Linking | State::Asked if !hard.made => {
@@ -286,7 +286,7 @@ impl Sis {
     }
 
     /// It isn't made, or not again.
-    fn fail(&mut self, hard: &Hard, reason: u8) {
+    fn fail(&mut self, hard: &Hard<C>, reason: u8) {
         self.hard = None;
         self.tell_owner(hard, if hard.made { LINK_BROKEN } else { reason });
     }
@@ -301,7 +301,7 @@ impl Sis {
 
     /// Who asked for a hard link, and lost its link before another had ended, wants it no more.
     pub(super) fn forget_lost_callers(&mut self) {
-        let lost = |hard: &Hard| hard.called && !self.is_linked(hard.peer);
+        let lost = |hard: &Hard<C>| hard.called && !self.is_linked(hard.peer);
         if self.next_hard.as_ref().is_some_and(lost) {
             self.next_hard = None;
         }
@@ -363,7 +363,7 @@ impl Sis {
 
     /// Its link is lost: whether for good, is known when its caller has called again
     /// (A.3.2.2.3 (7)).
-    fn lose_hard_link(&mut self, hard: Hard) {
+    fn lose_hard_link(&mut self, hard: Hard<C>) {
         let state = if hard.called {
             State::Lost
         } else {
@@ -383,7 +383,7 @@ impl Sis {
     }
 
     /// Nothing stands in a hard link's way any more.
-    fn begin_hard_link(&mut self, hard: Hard) {
+    fn begin_hard_link(&mut self, hard: Hard<C>) {
         self.hard = Some(hard);
         if !hard.called {
             self.set_state(State::Linking, self.settings.hard.answer);
@@ -402,8 +402,8 @@ impl Sis {
     }
 
     /// A client doesn't need its hard link any more. It may have ended meanwhile.
-    pub(super) fn drop_hard_link(&mut self, id: u64, to: NodeAddress) {
-        let its = |hard: &Hard| hard.owner == Some(id) && hard.to.address() == to.address();
+    pub(super) fn drop_hard_link(&mut self, id: C, to: NodeAddress) {
+        let its = |hard: &Hard<C>| hard.owner == Some(id) && hard.to.address() == to.address();
         if self.next_hard.as_ref().is_some_and(its) {
             self.next_hard = None;
         }
@@ -413,8 +413,8 @@ impl Sis {
     }
 
     /// A client that had one is gone.
-    pub(super) fn end_hard_link_of(&mut self, id: u64) {
-        let its = |hard: &Hard| hard.owner == Some(id);
+    pub(super) fn end_hard_link_of(&mut self, id: C) {
+        let its = |hard: &Hard<C>| hard.owner == Some(id);
         if let Some(hard) = self.next_hard.take_if(|hard| its(hard))
             && hard.called
         {
@@ -426,7 +426,7 @@ impl Sis {
         }
     }
 
-    fn end(&mut self, hard: Hard, reason: u8) {
+    fn end(&mut self, hard: Hard<C>, reason: u8) {
         match hard.state {
             State::Linking | State::Lost => self.hard = None,
             State::Offered => {
@@ -442,8 +442,8 @@ impl Sis {
     }
 
     /// A client that was asked has decided.
-    pub(super) fn decide_hard_link(&mut self, id: u64, to: NodeAddress, rejected: Option<u8>) {
-        let asked = |hard: &Hard| {
+    pub(super) fn decide_hard_link(&mut self, id: C, to: NodeAddress, rejected: Option<u8>) {
+        let asked = |hard: &Hard<C>| {
             let about = hard.owner == Some(id) && hard.to.address() == to.address();
             about && hard.state == State::Offered
         };
@@ -562,7 +562,7 @@ impl Sis {
 
     /// Who asks though it has one has lost that: a node has one at most. The same is there still.
     fn is_asked_again(&mut self, from: usize, link: HardLink, sap: u8) -> bool {
-        let its = |old: &Hard| old.called && old.peer == from && old.state != State::Ending;
+        let its = |old: &Hard<C>| old.called && old.peer == from && old.state != State::Ending;
         self.next_hard.take_if(|old| its(old));
         let Some(old) = self.hard.filter(its) else {
             return false;

@@ -155,8 +155,15 @@ pub struct SisStats {
     pub confirmed: u64,
     /// U_PDUs that were rejected.
     pub rejected: u64,
+    /// U_PDUs that are with the other node, or have left without ARQ, and whose clients wanted no
+    /// word of it.
+    pub unasked: u64,
+    /// U_PDUs whose clients left, or lost their access points, before an outcome was known.
+    pub forgotten: u64,
     /// U_PDUs of clients that didn't stop when they were told to; dropped.
     pub flooded: u64,
+    /// Words of this node's own for which there was no room; dropped.
+    pub unsaid: u64,
     /// U_PDUs for access points that no client has.
     pub unbound: u64,
     /// U_PDUs that arrived after their time to die, of clients and of the gateway; dropped.
@@ -180,8 +187,8 @@ struct Binding {
 }
 
 #[derive(Debug)]
-struct Attached {
-    id: u64,
+struct Attached<C> {
+    id: C,
     /// Where it connects from, if that is known.
     from: Option<IpAddr>,
     reader: Reader,
@@ -202,15 +209,15 @@ struct Attached {
     asked_until: Option<Instant>,
 }
 
-/// A subnetwork interface.
+/// A subnetwork interface. `C` tells its clients apart.
 #[derive(Debug)]
-pub struct Sis {
+pub struct Sis<C = u64> {
     settings: Settings,
-    clients: Vec<Attached>,
+    clients: Vec<Attached<C>>,
     /// Those that were told to go, and until when they have time: the first to be cut first. Each
     /// holds a stream, of which there are only so many.
-    leaving: VecDeque<(u64, Instant)>,
-    ops: VecDeque<(u64, Op)>,
+    leaving: VecDeque<(C, Instant)>,
+    ops: VecDeque<(C, Op)>,
     /// Whether the medium is there.
     up: bool,
     now: Instant,
@@ -224,19 +231,19 @@ pub struct Sis {
     refused: Vec<bool>,
     /// By peer: it is one of ours, and reads data with numbers.
     ours: Vec<bool>,
-    queue: Vec<Submission>,
+    queue: Vec<Submission<C>>,
     /// Sent, with an outcome that isn't known.
-    undecided: BTreeMap<u64, Undecided>,
+    undecided: BTreeMap<u64, Undecided<C>>,
     next_number: u64,
     /// What data for nodes of ours is confirmed by.
     numbers: Numbers,
-    hard: Option<Hard>,
+    hard: Option<Hard<C>>,
     /// What takes its place once its other end knows that it is over.
-    next_hard: Option<Hard>,
+    next_hard: Option<Hard<C>>,
     stats: SisStats,
 }
 
-impl Sis {
+impl<C: Copy + Ord> Sis<C> {
     /// An interface without clients, on a medium that isn't there yet. `seed` differs from start to
     /// start, and with it the numbers that data is confirmed by: confirmations of what was asked
     /// for before are on their way.
@@ -305,18 +312,18 @@ impl Sis {
 
     /// Whether a client with this number is connected.
     #[must_use]
-    pub fn has(&self, id: u64) -> bool {
+    pub fn has(&self, id: C) -> bool {
         self.clients.iter().any(|client| client.id == id)
     }
 
     /// The next thing to do to a stream.
-    pub fn poll(&mut self) -> Option<(u64, Op)> {
+    pub fn poll(&mut self) -> Option<(C, Op)> {
         self.ops.pop_front()
     }
 
     /// A client connected from an address, under a number that none has had before. Those without
     /// an access point make room for it, never one that has it.
-    pub fn open(&mut self, now: Instant, id: u64, from: Option<IpAddr>) {
+    pub fn open(&mut self, now: Instant, id: C, from: Option<IpAddr>) {
         self.now = now;
         if !self.makes_room(from) {
             self.stats.cut += 1;
@@ -343,7 +350,7 @@ impl Sis {
     /// Ends what a new connection from an address needs the room of; whether there is any then.
     fn makes_room(&mut self, from: Option<IpAddr>) -> bool {
         let unbound = self.clients.iter().filter(|it| it.binding.is_none());
-        let unbound: Vec<(u64, Option<IpAddr>)> = unbound.map(|it| (it.id, it.from)).collect();
+        let unbound: Vec<(C, Option<IpAddr>)> = unbound.map(|it| (it.id, it.from)).collect();
         let of = |address| unbound.iter().filter(move |it| it.1 == address);
         let same = self.clients.iter().filter(|it| it.from == from).count();
         let ends = if from.is_some() && same >= self.settings.address_max {
@@ -360,7 +367,7 @@ impl Sis {
     }
 
     /// A client's stream takes so many more octets.
-    pub fn give_credit(&mut self, id: u64, octets: usize) {
+    pub fn give_credit(&mut self, id: C, octets: usize) {
         if let Some(client) = self.client(id) {
             client.credit = client.credit.saturating_add(octets);
         }
@@ -368,14 +375,14 @@ impl Sis {
     }
 
     /// A client is gone.
-    pub fn close(&mut self, now: Instant, id: u64) {
+    pub fn close(&mut self, now: Instant, id: C) {
         self.now = now;
         self.remove(id);
         self.leaving.retain(|(of, _)| *of != id);
     }
 
     /// A client sends no more: it has nothing to ask for, and is told nothing.
-    pub fn finish(&mut self, now: Instant, id: u64) {
+    pub fn finish(&mut self, now: Instant, id: C) {
         let attached = self.has(id);
         self.close(now, id);
         if attached {
@@ -384,7 +391,7 @@ impl Sis {
     }
 
     /// Octets of a client.
-    pub fn hear(&mut self, now: Instant, id: u64, bytes: &[u8]) {
+    pub fn hear(&mut self, now: Instant, id: C, bytes: &[u8]) {
         self.now = now;
         let Some(client) = self.client(id) else {
             return;
@@ -412,13 +419,13 @@ impl Sis {
             return;
         }
         let bound = self.clients.iter().filter(|it| it.binding.is_some());
-        let bound: Vec<u64> = bound.map(|client| client.id).collect();
+        let bound: Vec<C> = bound.map(|client| client.id).collect();
         for id in bound {
             self.tell_availability(id);
         }
     }
 
-    fn tell_availability(&mut self, id: u64) {
+    fn tell_availability(&mut self, id: C) {
         let status = if self.up { 3 } else { 0 };
         self.say(id, &Primitive::SubnetAvailability { status, reason: 0 });
     }
@@ -542,24 +549,24 @@ impl Sis {
         all.filter(|at| *at > self.now).min()
     }
 
-    fn client(&mut self, id: u64) -> Option<&mut Attached> {
+    fn client(&mut self, id: C) -> Option<&mut Attached<C>> {
         self.clients.iter_mut().find(|client| client.id == id)
     }
 
-    fn binding(&self, id: u64) -> Option<Binding> {
+    fn binding(&self, id: C) -> Option<Binding> {
         let client = self.clients.iter().find(|client| client.id == id);
         client.and_then(|client| client.binding)
     }
 
     /// The client that has an access point.
-    fn holder(&self, sap: u8) -> Option<u64> {
-        let holds = |client: &&Attached| client.binding.is_some_and(|it| it.sap == sap);
+    fn holder(&self, sap: u8) -> Option<C> {
+        let holds = |client: &&Attached<C>| client.binding.is_some_and(|it| it.sap == sap);
         self.clients.iter().find(holds).map(|client| client.id)
     }
 
     /// Tells a client something. One that doesn't read what it is told is cut off: nobody else is
     /// to wait for it.
-    fn say(&mut self, id: u64, primitive: &Primitive<'_>) {
+    fn say(&mut self, id: C, primitive: &Primitive<'_>) {
         let Some(client) = self.client(id) else {
             return;
         };
@@ -573,7 +580,7 @@ impl Sis {
         }
     }
 
-    fn flush(&mut self, id: u64) {
+    fn flush(&mut self, id: C) {
         let Some(client) = self.client(id) else {
             return;
         };
@@ -586,14 +593,14 @@ impl Sis {
         }
     }
 
-    fn cut(&mut self, id: u64) {
+    fn cut(&mut self, id: C) {
         self.stats.cut += 1;
         self.remove(id);
         self.ops.push_back((id, Op::Cut));
     }
 
     /// Tells a client why it has to go, and lets it. One that doesn't go is cut off.
-    fn dismiss(&mut self, id: u64, reason: u8) {
+    fn dismiss(&mut self, id: C, reason: u8) {
         self.say(id, &Primitive::UnbindIndication(reason));
         if self.has(id) {
             self.stats.cut += 1;
@@ -603,7 +610,7 @@ impl Sis {
         }
     }
 
-    fn remove(&mut self, id: u64) {
+    fn remove(&mut self, id: C) {
         self.unbind(id);
         self.clients.retain(|client| client.id != id);
     }
@@ -615,7 +622,7 @@ impl Sis {
     }
 
     /// Takes a client's access point away, and with it what it wanted sent.
-    fn unbind(&mut self, id: u64) {
+    fn unbind(&mut self, id: C) {
         let now = self.now;
         if let Some(client) = self.client(id)
             && client.binding.take().is_some()
@@ -628,7 +635,7 @@ impl Sis {
     }
 
     /// Takes a primitive of a client.
-    fn take(&mut self, id: u64, body: &[u8]) {
+    fn take(&mut self, id: C, body: &[u8]) {
         let parsed = Primitive::parse(body);
         let bound = self.binding(id);
         match (parsed, bound) {
@@ -658,7 +665,7 @@ impl Sis {
     }
 
     /// A primitive of an unknown type, of a wrong size, or that isn't for a client to send now.
-    fn note_invalid(&mut self, id: u64) {
+    fn note_invalid(&mut self, id: C) {
         self.stats.invalid += 1;
         let now = self.now;
         let Some(client) = self.client(id) else {
@@ -678,7 +685,7 @@ impl Sis {
     }
 
     /// A client's question is answered, its answer isn't.
-    fn answer_keep_alive(&mut self, id: u64) {
+    fn answer_keep_alive(&mut self, id: C) {
         let asked = self
             .client(id)
             .is_some_and(|it| it.asked_until.take().is_some());
@@ -688,7 +695,7 @@ impl Sis {
     }
 
     /// What management may know: of each peer its address and whether there is a link.
-    fn answer_management(&mut self, id: u64, kind: u8) {
+    fn answer_management(&mut self, id: C, kind: u8) {
         let mut body = Vec::new();
         if kind == MANAGEMENT_LINKS {
             for (peer, linked) in self.settings.peers.iter().zip(&self.linked) {
@@ -699,7 +706,7 @@ impl Sis {
         self.say(id, &Primitive::ManagementIndication { kind, body: &body });
     }
 
-    fn bind(&mut self, id: u64, wanted: Binding) {
+    fn bind(&mut self, id: C, wanted: Binding) {
         match self.refuse(id, wanted) {
             Some(reason) => self.say(id, &Primitive::BindRejected(reason)),
             None => {
@@ -716,7 +723,7 @@ impl Sis {
     }
 
     /// Why a client can't have an access point. One of a higher rank may take the place of another.
-    fn refuse(&mut self, id: u64, wanted: Binding) -> Option<u8> {
+    fn refuse(&mut self, id: C, wanted: Binding) -> Option<u8> {
         if self.binding(id).is_some() || self.holder(wanted.sap).is_some() {
             return Some(3);
         }

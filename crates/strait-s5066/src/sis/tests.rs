@@ -59,6 +59,7 @@ impl Clients {
     }
 
     pub(super) fn collect(&mut self, sis: &mut Sis) {
+        sis.check();
         while let Some((id, op)) = sis.poll() {
             match op {
                 Op::Send(octets) => {

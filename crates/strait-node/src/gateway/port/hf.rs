@@ -18,7 +18,7 @@ use strait_s5066::sis::Sis;
 use strait_s5066::{LinkView, Offer, Outcome, Station};
 use strait_wire::hash::hash64;
 
-use self::clients::Ticket;
+use self::clients::{Client, Ticket};
 use self::probe::Probe;
 use self::search::Search;
 use super::ip_client::IpClient;
@@ -38,7 +38,7 @@ const D_PDU_OCTETS: u32 = 64;
 pub(super) struct Hf {
     station: Station<Ticket>,
     /// What programs beside the gateway use the station by.
-    sis: Sis,
+    sis: Sis<Client>,
     /// Where they come, until the driver has been told.
     listens: Option<SocketAddr>,
     /// Clients of its own.

@@ -21,6 +21,15 @@ pub(super) enum Ticket {
     Client(u64),
 }
 
+/// A client of the station.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Client {
+    /// A program, by the number of its stream.
+    Program(u64),
+    /// A probe of the node's own, by its place in the file.
+    Probe(usize),
+}
+
 /// The error of a connection that is ended at once: ECONNABORTED.
 const ABORTED: i32 = 103;
 
@@ -88,6 +97,11 @@ impl Hf {
         );
     }
 
+    /// Asserts that nothing of a client was lost uncounted.
+    pub(crate) fn check_clients(&self) {
+        self.sis.check();
+    }
+
     pub(super) fn tell_clients(&self) -> ClientStats {
         let counts = self.sis.stats();
         ClientStats {
@@ -96,7 +110,10 @@ impl Hf {
             indications: counts.indications,
             confirmed: counts.confirmed,
             rejected: counts.rejected,
+            unasked: counts.unasked,
+            forgotten: counts.forgotten,
             flooded: counts.flooded,
+            unsaid: counts.unsaid,
             unbound: counts.unbound,
             expired: counts.expired,
             misdated: counts.misdated,
@@ -115,12 +132,13 @@ impl Port {
             return self.hear_access(now, id, event);
         }
         let Some(hf) = self.hf_mut() else { return };
+        let client = Client::Program(id.n);
         match *event {
-            StreamEvent::Opened { src, .. } => hf.sis.open(now, id.n, Some(src.ip())),
-            StreamEvent::Data(bytes) => hf.sis.hear(now, id.n, bytes),
-            StreamEvent::Writable(octets) => hf.sis.give_credit(id.n, octets as usize),
-            StreamEvent::Fin => hf.sis.finish(now, id.n),
-            StreamEvent::Reset(_) => hf.sis.close(now, id.n),
+            StreamEvent::Opened { src, .. } => hf.sis.open(now, client, Some(src.ip())),
+            StreamEvent::Data(bytes) => hf.sis.hear(now, client, bytes),
+            StreamEvent::Writable(octets) => hf.sis.give_credit(client, octets as usize),
+            StreamEvent::Fin => hf.sis.finish(now, client),
+            StreamEvent::Reset(_) => hf.sis.close(now, client),
         }
     }
 
@@ -141,10 +159,13 @@ impl Port {
             });
         }
         let (id, op) = loop {
-            let (id, op) = hf.sis.poll()?;
-            let sis = &mut hf.sis;
-            if !hf.probes.iter_mut().any(|probe| probe.take(id, &op, sis)) {
-                break (id, op);
+            match hf.sis.poll()? {
+                (Client::Program(id), op) => break (id, op),
+                (Client::Probe(number), op) => {
+                    if let Some(probe) = hf.probes.get_mut(number) {
+                        probe.take(&op, &mut hf.sis);
+                    }
+                }
             }
         };
         let op = match op {

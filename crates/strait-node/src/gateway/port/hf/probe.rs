@@ -9,8 +9,7 @@ use strait_s5066::sis::{MODE_ARQ, MODE_NON_ARQ, Op, Primitive, Reader, Request, 
 
 use crate::config::ProbeConfig;
 
-/// Streams with these numbers are those of probes: no driver has so many.
-const FIRST: u64 = 1 << 63;
+use super::clients::Client;
 
 /// What a probe may be sent at a time.
 const CREDIT: usize = 1 << 20;
@@ -20,7 +19,7 @@ const TTL: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
 pub(super) struct Probe {
-    id: u64,
+    number: usize,
     config: ProbeConfig,
     to: Address,
     reader: Reader,
@@ -32,9 +31,8 @@ pub(super) struct Probe {
 impl Probe {
     /// The probes of a station; `addresses` are those of its neighbours by name.
     pub(super) fn all(configs: &[ProbeConfig], address: impl Fn(&str) -> Address) -> Vec<Self> {
-        let configs = (FIRST..).zip(configs);
-        let probes = configs.map(|(id, config)| Self {
-            id,
+        let probes = configs.iter().enumerate().map(|(number, config)| Self {
+            number,
             to: address(&config.to),
             config: config.clone(),
             reader: Reader::default(),
@@ -50,18 +48,18 @@ impl Probe {
         self.next
     }
 
-    fn say(&self, now: Instant, sis: &mut Sis, primitive: &Primitive<'_>) {
+    fn say(&self, now: Instant, sis: &mut Sis<Client>, primitive: &Primitive<'_>) {
         let mut octets = Vec::new();
         primitive.put(&mut octets);
-        sis.hear(now, self.id, &octets);
+        sis.hear(now, self.client(), &octets);
     }
 
     /// Begins, or sends what is due.
-    pub(super) fn tend(&mut self, now: Instant, sis: &mut Sis) {
+    pub(super) fn tend(&mut self, now: Instant, sis: &mut Sis<Client>) {
         let period: Duration = self.config.period.0;
         let Some(next) = self.next else {
-            sis.open(now, self.id, None);
-            sis.give_credit(self.id, CREDIT);
+            sis.open(now, self.client(), None);
+            sis.give_credit(self.client(), CREDIT);
             let bind = Primitive::BindRequest {
                 sap: self.config.sap,
                 rank: 0,
@@ -112,24 +110,23 @@ impl Probe {
         }
     }
 
-    /// Takes what it is told, if the stream is its own.
-    pub(super) fn take(&mut self, id: u64, op: &Op, sis: &mut Sis) -> bool {
-        if id != self.id {
-            return false;
-        }
-        if let Op::Send(octets) = op {
-            sis.give_credit(id, octets.len());
-            let stopped = &mut self.stopped;
-            // Its own node speaks in order.
-            let _ = self.reader.feed(octets, |body| {
-                match Primitive::parse(body) {
-                    Some(Primitive::DataFlowOff) => *stopped = true,
-                    Some(Primitive::DataFlowOn) => *stopped = false,
-                    _ => {}
-                }
-                true
-            });
-        }
-        true
+    const fn client(&self) -> Client {
+        Client::Probe(self.number)
+    }
+
+    /// Takes what is done to its stream.
+    pub(super) fn take(&mut self, op: &Op, sis: &mut Sis<Client>) {
+        let Op::Send(octets) = op else { return };
+        sis.give_credit(self.client(), octets.len());
+        let stopped = &mut self.stopped;
+        // Its own node speaks in order.
+        let _ = self.reader.feed(octets, |body| {
+            match Primitive::parse(body) {
+                Some(Primitive::DataFlowOff) => *stopped = true,
+                Some(Primitive::DataFlowOn) => *stopped = false,
+                _ => {}
+            }
+            true
+        });
     }
 }
