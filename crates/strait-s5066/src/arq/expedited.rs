@@ -17,7 +17,9 @@ pub(crate) struct Expedited<T> {
     next: u8,
     segment_max: usize,
     /// The C_PDU that comes, or came last.
-    incoming: Option<(u8, Receiver)>,
+    incoming: Option<Incoming>,
+    /// The one before: a frame of somebody else may have been taken for one of a new C_PDU.
+    before: Option<Incoming>,
     /// Frames came that haven't been acknowledged.
     pub(crate) owes_ack: bool,
     done: VecDeque<Done<T>>,
@@ -36,6 +38,48 @@ struct Current<T> {
     dead: bool,
 }
 
+/// A C_PDU that comes.
+#[derive(Debug)]
+struct Incoming {
+    /// Of 4 bits.
+    number: u8,
+    receive: Receiver,
+    /// The number of its last frame, once that came.
+    end: Option<u16>,
+}
+
+impl Incoming {
+    const fn new(number: u8) -> Self {
+        Self {
+            number,
+            receive: Receiver::new(NUMBERING),
+            end: None,
+        }
+    }
+
+    /// Takes a frame. One behind the last is somebody else's, and the acknowledgement would tell of
+    /// it as of one that wasn't sent. Of two that say that they are the last, the one that is sent
+    /// again is.
+    fn take(&mut self, data: &Data<'_>) -> Option<Vec<u8>> {
+        match self.end {
+            Some(end) if data.end && data.number != end => {
+                self.end = None;
+                return None;
+            }
+            Some(end) if NUMBERING.ahead(end, data.number) < NUMBERING.window && !data.end => {
+                return None;
+            }
+            None if data.end => {
+                self.end = Some(data.number);
+                self.receive.end_at(data.number);
+            }
+            _ => {}
+        }
+        self.receive.take(data).ok()?;
+        self.receive.poll()
+    }
+}
+
 const NUMBERING: Numbering = Numbering::short(SHORT_WINDOW_MAX);
 
 impl<T> Expedited<T> {
@@ -46,6 +90,7 @@ impl<T> Expedited<T> {
             next: 0,
             segment_max,
             incoming: None,
+            before: None,
             owes_ack: false,
             done: VecDeque::new(),
         }
@@ -133,24 +178,21 @@ impl<T> Expedited<T> {
     /// Takes a frame; a number that isn't the last C_PDU's begins a new one. Gives what is whole.
     pub(crate) fn take(&mut self, c_pdu: u8, data: &Data<'_>) -> Option<Vec<u8>> {
         self.owes_ack = true;
-        let receive = match &mut self.incoming {
-            Some((number, receive)) if *number == c_pdu => receive,
-            incoming => {
-                let (_, receive) = incoming.insert((c_pdu, Receiver::new(NUMBERING)));
-                receive
-            }
-        };
-        // What is damaged has an answer, too. A frame out of order of all is one of another life.
-        if !data.segment.intact {
-            return None;
+        if self.incoming.as_ref().is_none_or(|it| it.number != c_pdu) {
+            core::mem::swap(&mut self.incoming, &mut self.before);
+            self.incoming.take_if(|it| it.number != c_pdu);
         }
-        receive.take(data).ok()?;
-        receive.poll()
+        let incoming = self.incoming.get_or_insert_with(|| Incoming::new(c_pdu));
+        // What is damaged has an answer, too. A frame out of order of all is one of another life.
+        match data.segment.intact {
+            true => incoming.take(data),
+            false => None,
+        }
     }
 
     /// What is to be said of frames that came: the lower edge, and bits above it.
     pub(crate) fn ack(&self, octets_max: usize) -> Option<(u8, Vec<u8>)> {
-        let (_, receive) = self.incoming.as_ref()?;
+        let receive = &self.incoming.as_ref()?.receive;
         Some((receive.lower() as u8, receive.selective(1, octets_max)))
     }
 
@@ -217,7 +259,7 @@ impl<T> Expedited<T> {
 
     /// The receiving end begins anew.
     pub(crate) fn forget_incoming(&mut self) {
-        (self.incoming, self.owes_ack) = (None, false);
+        (self.incoming, self.before, self.owes_ack) = (None, None, false);
     }
 
     /// The other end took nothing from `since` on.

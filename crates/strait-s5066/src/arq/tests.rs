@@ -375,6 +375,54 @@ fn expedited_data_that_was_given_up_before_it_left_uses_up_no_number() {
     }
 }
 
+#[test]
+fn a_frame_of_somebody_else_keeps_no_expedited_data_from_being_acknowledged() {
+    let frames = |c_pdu| (0..8).map(move |number| (c_pdu, number));
+    for (forged, number) in frames(0).chain(frames(9)) {
+        let (mut sending, mut receiving) = (Expedited::new(1023), Expedited::<u32>::new(1023));
+        let mut quality = Quality::default();
+        sending.offer(alloc::vec![0; 300], 99);
+        for round in 0..4 {
+            let mut lost = round == 0;
+            while let Some((c_pdu, data)) =
+                sending.next(1023, 100, Instant::ZERO, |_| Instant::ZERO)
+            {
+                // Of the first turn, the frame in the middle.
+                if !(lost && data.number == 1) {
+                    receiving.take(c_pdu, &data);
+                }
+                lost &= data.number != 1;
+            }
+            if round == 0 {
+                let ghost = Data {
+                    start: false,
+                    end: false,
+                    in_order: false,
+                    dropped: false,
+                    upper: false,
+                    lower: false,
+                    number,
+                    segment: Segment::whole(b"ghost"),
+                };
+                receiving.take(forged, &ghost);
+            }
+            let (lower, selective) = receiving.ack(16).expect("it is owed");
+            let told = |above: usize| {
+                let octet = selective.get((above - 1) / 8);
+                Some(octet.is_some_and(|it| it >> ((above - 1) % 8) & 1 != 0))
+            };
+            let ack = Ack {
+                lower,
+                selective: &selective,
+            };
+            sending.acknowledge(ack, told, 1023, &mut quality);
+            sending.end_answer();
+        }
+        let done = sending.poll().is_some_and(|done| done.acked);
+        assert!(done, "{forged}: {number}");
+    }
+}
+
 /// C.3.3 (5), (6), (11), (12), (15), (16), C.4.1 (2)–(8), C.6.2 (3): the pieces of a C_PDU go in
 /// order by numbers in order, all of one length but the last; flags tell the first and the last,
 /// and the edges of what is under way.
