@@ -41,6 +41,8 @@ pub(crate) struct Unheard {
     pub(crate) until: Instant,
     /// To this moment, whoever is.
     pub(crate) latest: Instant,
+    /// It was waited for, and is asked whether it heard.
+    pub(crate) asked: bool,
 }
 
 /// How a link was made.
@@ -162,7 +164,7 @@ impl Link {
     pub(crate) fn wants_call(&self, now: Instant) -> bool {
         match self.state {
             State::Idle => self.says.is_none(),
-            State::Made { unheard, .. } => unheard.is_some_and(|it| it.until <= now),
+            State::Made { unheard, .. } => unheard.is_some_and(|it| it.until <= now && !it.asked),
             State::Calling { .. } | State::Breaking { .. } => false,
         }
     }
@@ -173,9 +175,31 @@ impl Link {
             State::Made {
                 unheard: Some(unheard),
                 ..
-            } => Some(unheard.until),
+            } if !unheard.asked => Some(unheard.until),
             _ => None,
         }
+    }
+
+    /// Asks a caller of ours whether it heard that the link is made, by saying so again, once. One
+    /// that has it says what came, one that still calls is answered, and one that has none says
+    /// that it is over: a call would end what the caller has sent by the link.
+    pub(crate) fn ask_caller(&mut self, ours: Ours) -> bool {
+        match &mut self.state {
+            State::Made {
+                terms,
+                unheard: Some(unheard),
+            } if terms.long && !unheard.asked => {
+                unheard.asked = true;
+                self.says = Some(CPdu::Accepted { ours: Some(ours) });
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether its caller is asked whether it heard that it is made.
+    pub(crate) const fn asks_caller(&self) -> bool {
+        matches!(self.state, State::Made { unheard: Some(unheard), .. } if unheard.asked)
     }
 
     pub(crate) const fn is_calling(&self) -> bool {
@@ -185,7 +209,7 @@ impl Link {
     /// Whether it waits for an answer of the other end.
     pub(crate) const fn waits(&self) -> bool {
         let open = matches!(self.state, State::Calling { .. } | State::Breaking { .. });
-        open && self.says.is_none()
+        (open || self.asks_caller()) && self.says.is_none()
     }
 
     /// Whether a call is open with which data goes.

@@ -709,6 +709,32 @@ fn who_accepts_a_call_lets_the_caller_go_on() {
 }
 
 #[test]
+fn a_caller_that_has_its_link_keeps_it_however_long_it_takes_to_use_it() {
+    // Found by the swarm: the called waited, took the link for unheard, and called. What the caller
+    // had sent by it was given up.
+    for access in [Access::Turns, by_address()] {
+        let mut world = net(3, access);
+        world.offer(0, 1, 300, true);
+        while !world.stations[0].is_linked(1) {
+            let next = world.next_event().expect("the acceptance");
+            world.run(next);
+        }
+        world.deaf[1][0] = true;
+        world.offer(1, 0, 300, true);
+        let begun = world.begun.len();
+        while !world.begun[begun..].iter().any(|it| it.1 == 1) {
+            let next = world.next_event().expect("a turn");
+            world.run(next);
+        }
+        assert!(world.stations[0].peers[1].unanswered > 0);
+        world.deaf[1][0] = false;
+        world.run(world.now + Duration::from_secs(60));
+        let outcomes = [&world.outcomes[0], &world.outcomes[1]];
+        assert_eq!(outcomes, [&[(0, true)], &[(1, true)]], "{access:?}");
+    }
+}
+
+#[test]
 fn a_called_station_waits_as_long_as_its_caller_may_draw() {
     // Found by the swarm: after collisions a caller draws among more slots than the called knows.
     storm(15486);

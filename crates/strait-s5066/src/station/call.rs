@@ -75,6 +75,16 @@ impl<T> Station<T> {
         peer.link.call(ours, exclusive, !peer.silent);
     }
 
+    /// A caller hasn't used its link in time: one of ours is asked for it, unless the link is to be
+    /// another one.
+    pub(super) fn ask_caller(&mut self, number: usize) -> bool {
+        let ours = Ours {
+            life: Some(self.life),
+            epoch: None,
+        };
+        self.exclusive != Some(number) && self.peers[number].link.ask_caller(ours)
+    }
+
     /// Whether what nodes of ours add is said to a peer, and heeded.
     pub(super) fn knows_ours(&self, number: usize) -> bool {
         let peer = &self.peers[number];
@@ -288,6 +298,7 @@ impl<T> Station<T> {
         let unheard = unheard.map(|(until, latest)| Unheard {
             until: now + until,
             latest: now + latest,
+            asked: false,
         });
         let peer = &mut self.peers[number];
         peer.note_contact();

@@ -850,7 +850,9 @@ impl<T> Station<T> {
         self.link_given(now, to);
         match self.peers.get(to) {
             Some(peer) if peer.link.wants_call(now) => {
-                self.call(to);
+                if !self.ask_caller(to) {
+                    self.call(to);
+                }
                 false
             }
             Some(peer) => peer.link.carries() && peer.reset.open.is_none(),

@@ -50,6 +50,7 @@ impl<T> Station<T> {
                 self.stats.links_lost += 1;
             }
             State::Calling { .. } => self.call(number),
+            State::Made { .. } if peer.link.asks_caller() => self.call(number),
             State::Breaking { tries: 3.., .. } => self.forget_link(number),
             State::Breaking { .. } => peer.link.break_again(now, silence),
             State::Made { .. } if peer.is_lost(unanswered_max) => {

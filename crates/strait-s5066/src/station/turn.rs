@@ -421,7 +421,8 @@ impl<T> Station<T> {
             let again = !self.peers[number].link.calls_with_data();
             on_air.said = says.filter(|_| again).map(|says| (says, c_pdu));
             if let Some(says) = says {
-                let answered = matches!(says, CPdu::Request { .. } | CPdu::Break(_));
+                let asks = self.peers[number].link.asks_caller();
+                let answered = asks || matches!(says, CPdu::Request { .. } | CPdu::Break(_));
                 on_air.wants_answer |= answered;
                 // The caller goes on with its data, and isn't heard at once.
                 on_air.answers |= matches!(says, CPdu::Accepted { .. } | CPdu::BreakConfirm);
