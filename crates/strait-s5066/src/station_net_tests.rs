@@ -774,21 +774,42 @@ fn a_link_is_not_lost_by_turns_that_met_others_while_its_other_end_uses_it() {
 }
 
 #[test]
-fn by_turns_two_that_have_more_and_more_for_each_other_let_others_in() {
-    // Found by the swarm: a link was given up whose caller waited for minutes.
+fn by_turns_those_that_have_more_and_more_let_others_in() {
+    // Found by the swarm: a link was given up whose caller waited for minutes, as two had more and
+    // more for each other, or one for each of two.
     storm(1_000_253);
-    for both in [false, true] {
+    storm(92_000_134);
+    let all = [(0, 1), (1, 0), (0, 2), (2, 0)];
+    for pairs in [&all[..1], &all[..2], &all] {
         let mut world = net(3, Access::Turns);
-        for _ in 0..1000 {
-            world.offer(0, 1, 1000, true);
-            if both {
-                world.offer(1, 0, 1000, true);
-            }
+        for (from, to) in pairs.repeat(1000) {
+            world.offer(from, to, 1000, true);
         }
         world.run(Instant::from_secs(60));
-        world.offer(2, 0, 200, true);
+        world.offer(2, 1, 200, true);
         let mark = world.tickets - 1;
         world.run(Instant::from_secs(60 + 200));
-        assert!(world.marks(0).contains(&mark), "{both}");
+        assert!(world.marks(1).contains(&mark), "{pairs:?}");
+    }
+}
+
+#[test]
+fn by_turns_who_speaks_seldom_is_answered_at_once() {
+    let mut world = net(3, Access::Turns);
+    for time in 0..5 {
+        world.offer(0, 1, 100, true);
+        while world.marks(1).len() == time {
+            let next = world.next_event().expect("the question");
+            world.run(next);
+        }
+        let asked = world.now;
+        world.offer(1, 0, 100, true);
+        world.run(asked + Duration::from_secs(25));
+        let answered = world.came[0].last().expect("the answer").0;
+        let took = answered.since(asked);
+        assert!(
+            time == 0 || took < Duration::from_secs(2),
+            "{time}: {took:?}"
+        );
     }
 }

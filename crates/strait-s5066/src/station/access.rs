@@ -115,8 +115,8 @@ pub(super) struct Share {
     unknown: u32,
     /// The peer with whom answers go to and fro, and since when.
     exchange: Option<(usize, Instant)>,
-    /// By turns: the peer with whom the air is ours alone, and since when.
-    held: Option<(usize, Instant)>,
+    /// By turns: since when each transmission was ours or for us, and the next came at once.
+    held: Option<Instant>,
     /// With slots of stations: since when every turn that nobody waited for was ours.
     begun: Option<Instant>,
     /// With slots of stations: that was long, and the slots of all others go before ours until our
@@ -212,10 +212,7 @@ impl<T> Station<T> {
             }
             Access::Slots(slots) => self.own_slot(slots, self.share.crowding),
             Access::Csma(csma) => self.contend(csma) + self.slot(csma) * later,
-            Access::Turns if self.lets_in(self.now, on_air.peer) => {
-                self.share.held = None;
-                self.draw_turn()
-            }
+            Access::Turns if self.lets_in(self.now) => self.draw_turn(),
             Access::Turns if on_air.answers || later > 0 => self.answer_time(),
             Access::Turns => self.settings.guard,
         }
@@ -230,20 +227,15 @@ impl<T> Station<T> {
         self.share.ended = self.share.ended.max(now);
         self.note_exchange(owed);
         match (self.settings.access, self.spoke) {
-            (Access::Turns, Some(number)) => {
-                let known = self.share.held.filter(|held| held.0 == number);
-                self.share.held = known.or(Some((number, self.on_since)));
-                if owed.is_none() && self.lets_in(now, number) {
-                    self.share.held = None;
-                    return self.draw_turn();
+            (Access::Turns, Some(_)) => {
+                self.share.held.get_or_insert(self.on_since);
+                match owed.is_none() && self.lets_in(now) {
+                    true => self.draw_turn(),
+                    false => self.settings.guard,
                 }
-                self.settings.guard
             }
             (_, _) if owed.is_some() => self.settings.guard,
-            (Access::Turns, None) => {
-                self.share.held = None;
-                self.draw_turn()
-            }
+            (Access::Turns, None) => self.draw_turn(),
             (Access::Slots(slots), _) => {
                 if self.share.understood == Some(true) {
                     self.share.crowding = self.share.crowding.saturating_sub(1);
@@ -394,8 +386,16 @@ impl<T> Station<T> {
 
     /// Another is heard to begin.
     pub(super) fn note_begin(&mut self, now: Instant) {
+        self.note_silence(now);
         let answers = self.share.ended <= now && self.is_in_answer_slot(now);
         (self.share.understood, self.share.answers) = (Some(false), answers);
+    }
+
+    /// A transmission begins. If all could have begun before it, nobody had the air.
+    pub(super) fn note_silence(&mut self, begins: Instant) {
+        if begins.since(self.share.ended) >= self.round() {
+            self.share.held = None;
+        }
     }
 
     /// Whether what begins at this moment does so before the slot for an answer is over, as the
@@ -533,23 +533,24 @@ impl<T> Station<T> {
         });
     }
 
-    /// By turns, what a station waits that wasn't spoken to.
+    /// By turns, what a station waits that wasn't spoken to, or lets others in.
     fn draw_turn(&mut self) -> Duration {
+        self.share.held = None;
         self.answer_time() * (1 + self.chance.below(TURNS_DRAWN.into()) as u32)
     }
 
-    /// Whether this station and a peer have had the air for themselves for so long, by turns, that
-    /// others get in now.
-    fn lets_in(&self, now: Instant, with: usize) -> bool {
-        let held = self.share.held.filter(|held| held.0 == with);
-        let long = held.is_some_and(|(_, since)| now.since(since) >= self.settings.turn_max);
+    /// Whether this station and those that it answers, one or one behind the other, have had the
+    /// air for themselves for so long, by turns, that others get in now.
+    fn lets_in(&self, now: Instant) -> bool {
+        let held = self.share.held;
+        let long = held.is_some_and(|since| now.since(since) >= self.settings.turn_max);
         long && self.nodes() > 1 && self.settings.access == Access::Turns
     }
 
     /// Whether a transmission to a peer that begins now is to say what it owes and nothing else:
     /// two that have more and more for each other would never let others in.
     pub(super) fn is_brief(&mut self, now: Instant, to: usize) -> bool {
-        if self.to_answer == Some(to) && self.lets_in(now, to) {
+        if self.to_answer == Some(to) && self.lets_in(now) {
             return true;
         }
         let most = match self.settings.access {

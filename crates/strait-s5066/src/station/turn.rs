@@ -206,6 +206,7 @@ impl<T> Station<T> {
             self.link(to);
         }
         self.lead = room.starts.since(now);
+        self.note_silence(now);
         if !self.peers[to].awaited {
             self.peers[to].management.repeat();
         }
