@@ -669,6 +669,28 @@ fn a_link_that_is_broken_in_anothers_name_is_known_to_be_gone_at_once() {
 }
 
 #[test]
+fn what_waited_for_a_turn_goes_before_its_link_is_broken_as_idle() {
+    let mut world = linked(true);
+    let mut other = linked(true);
+    let used = world.turns.last().expect("a turn").1;
+    let idle = world.stations[0].settings.idle;
+    for world in [&mut world, &mut other] {
+        world.run(used + idle);
+        // Two others speak, and whoever hears that draws.
+        world.forge(&of([5, 6], Body::Unknown(15)));
+    }
+    world.run(world.now + Duration::from_millis(500));
+    world.offer(0, 1, 84, true);
+    world.run(world.now + HEALED * 2);
+    assert_eq!(world.marks(1), [0, 1]);
+    assert!(world.stations[0].is_linked(1));
+    assert_eq!(world.stations[0].stats().links_made, 1);
+    // Without any, it is broken.
+    other.run(other.now + HEALED * 2);
+    assert!(!other.stations[0].is_linked(1));
+}
+
+#[test]
 fn a_warning_of_what_does_not_go_by_a_link_does_not_end_it() {
     for (long_numbers, kinds) in [(false, [9, 10, 6]), (true, [0, 1, 2])] {
         let mut world = linked(long_numbers);

@@ -653,7 +653,9 @@ impl<T> Station<T> {
                 false => again.max(silent),
             });
         }
-        let idle = link.idle_at(self.settings.idle)?;
+        // What its owner has for it, and couldn't offer before, goes first.
+        let offered = self.free_since + self.settings.guard;
+        let idle = link.idle_at(self.settings.idle)?.max(offered);
         // One that keeps all others out isn't held open by what they say.
         if link.is_exclusive() {
             return Some(idle);
