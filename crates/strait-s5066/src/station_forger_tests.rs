@@ -295,11 +295,19 @@ impl World {
         (begun.count() as u32).div_ceil(2)
     }
 
-    /// How many transmissions met another one from one moment to another.
-    fn met_between(&self, from: Instant, to: Instant) -> u32 {
+    /// When the transmissions that met another one from one moment to another began.
+    fn met_between(&self, from: Instant, to: Instant) -> impl Iterator<Item = Instant> {
         let met = self.begun.iter().zip(&self.spoilt);
-        let met = met.filter(|((at, ..), spoilt)| **spoilt && (from..=to).contains(at));
-        met.count() as u32
+        let met = met.filter(move |((at, ..), spoilt)| **spoilt && (from..=to).contains(at));
+        met.map(|((at, ..), _)| *at)
+    }
+
+    /// How many turns the way of a message took until it had come.
+    fn turns_of(&self, said: &Said, until: Instant) -> u32 {
+        let its = |begun: &&(Instant, usize, usize)| {
+            (said.at..=until).contains(&begun.0) && (begun.1, begun.2) == (said.from, said.to)
+        };
+        self.begun.iter().filter(its).count() as u32
     }
 }
 
@@ -419,13 +427,18 @@ fn begun(seed: u64, idle: Duration, all: bool) -> (World, Access) {
 /// of them, twice where others are let in: 12 s for two, 18 s for three. With 6.1 s on the air that
 /// is 6, 23, 9, 16, 18 and 24 s.
 fn exchange(world: &World, access: Access) -> Duration {
+    let longest = world.air.rate.time_for(2300);
+    let answer = world.stations[0].answer_time();
+    wait(world, access) + LEAD + longest + world.air.block + answer
+}
+
+/// That wait.
+fn wait(world: &World, access: Access) -> Duration {
     let station = &world.stations[0];
-    let wait = match access {
+    match access {
         Access::Turns => station.round(),
         Access::Slots(_) | Access::Csma(_) => station.longest_wait(),
-    };
-    let longest = world.air.rate.time_for(2300);
-    wait + LEAD + longest + world.air.block + station.answer_time()
+    }
 }
 
 /// What two stations that met wait by chance beside, so many times in a row.
@@ -439,20 +452,40 @@ fn back_off(world: &World, access: Access, times: u32) -> Duration {
     }
 }
 
-/// What a message may take that took so long without the forger, and how many transmissions met
-/// another one meanwhile: ten seconds and one exchange more, as where a link is to be made anew.
+/// What a message may take that went without the forger in a `quiet` world, and how many
+/// transmissions met another one meanwhile: ten seconds and one exchange more than there.
+///
+/// Where a link is to be made anew, the message waits for its turn three times: to be refused by an
+/// end that has no link, to call, and to go. One wait is in the exchange, and what is on the air
+/// beside, 7 s with the longest message, in the ten seconds; so two waits more, if so many turns
+/// more than without the frame were needed. Where turns are drawn that is 7 + 3 · 10.2 s at most,
+/// by slots of three, where a turn may come a round later as others are let in, 7 + 3 · 18 s.
+///
 /// What others do at the same time goes otherwise than without the frame; so an exchange of each of
 /// them that was in the way, but no more, and what was lost because two of those began at the same
-/// time, but no more than twice. By slots, a round is itself 9 s of three stations, and an exchange
-/// of each of them in turn 72 s.
-fn most(world: &World, access: Access, said: &Said, usual: Duration) -> (Duration, u32) {
+/// time, but no more than twice. Who met another one shortly before, though only `since` the frame,
+/// may still wait to say it again, and what is said next waits for that: a forged frame is answered
+/// in the slot in which the answer to another comes. By slots, a round is itself 9 s of three
+/// stations, and an exchange of each of them in turn 72 s.
+fn most(
+    (world, said): (&World, &Said),
+    access: Access,
+    (quiet, before): (&World, &Said),
+    since: Instant,
+) -> (Duration, u32) {
+    let usual = quiet.took(before).unwrap_or_default();
     let until = said.at + world.took(said).unwrap_or(PERIOD * 4);
-    let met = world.met_between(said.at, until);
+    let met = world.met_between(said.at, until).count() as u32;
     let stations = world.stations.len() as u32;
     let others = world.exchanges_of_others(said, until).min(stations - 1);
     let one = exchange(world, access);
+    let usual_turns = quiet.turns_of(before, before.at + usual);
+    let more = world.turns_of(said, until).saturating_sub(usual_turns);
+    let last_met = world.met_between(since, said.at).last();
+    let repeats = one + back_off(world, access, 1);
+    let still = last_met.map_or(Duration::ZERO, |at| (at + repeats).since(said.at));
     let times = 1..=met.div_ceil(2).min(2);
-    let most = usual + HEALED + one * (1 + others);
+    let most = usual + HEALED + one * (1 + others) + wait(world, access) * more.min(2) + still;
     let most = times.fold(most, |most, it| most + one + back_off(world, access, it));
     (most, met)
 }
@@ -485,14 +518,14 @@ fn storm(seed: u64) -> Result<(), alloc::string::String> {
     for (said, before) in talk.said.iter().zip(&without.said) {
         // By chance, two that begin at the same time lose what has no repeats.
         let Some(usual) = quiet.took(before) else {
-            let met = quiet.met_between(before.at, before.at + PERIOD * 4) > 0;
-            if met && said.how == How::Plain {
+            let mut met = quiet.met_between(before.at, before.at + PERIOD * 4);
+            if met.next().is_some() && said.how == How::Plain {
                 continue;
             }
             return Err(alloc::format!("{what}: WITHOUT IT {before:?}"));
         };
         let took = world.took(said);
-        let (most, met) = most(&world, access, said, usual);
+        let (most, met) = most((&world, said), access, (&quiet, before), forged_at);
         match took {
             Some(took) if took > most => {
                 return Err(alloc::format!(
@@ -524,9 +557,16 @@ fn seeds(usual: u64) -> core::ops::Range<u64> {
 /// others out; callers were waited for that hadn't called; resets waited for a slot.
 const STALLED: [u64; 9] = [286, 848, 1289, 1563, 1978, 2521, 2570, 3969, 3993];
 
+/// A link was broken as idle ahead of what had waited for it; expedited data was acknowledged as no
+/// station could have sent it; stations that met shortly before, and links that had to be made
+/// anew, took as long as the medium's turns do.
+const LATE: [u64; 8] = [
+    91_001_574, 92_000_848, 92_001_531, 92_001_605, 93_000_074, 93_001_602, 93_002_230, 93_002_981,
+];
+
 #[test]
 fn one_forged_frame_costs_ten_seconds_and_an_exchange_of_each_station_at_most() {
-    let failed = seeds(300).chain(STALLED);
+    let failed = seeds(300).chain(STALLED).chain(LATE);
     let failed = failed.filter_map(|seed| storm(seed).err());
     let failed: Vec<_> = failed.collect();
     assert!(failed.is_empty(), "{}: {failed:#?}", failed.len());
@@ -818,12 +858,13 @@ fn blind(seed: u64, frames: u32) -> Result<(), alloc::string::String> {
     }
     // What is forged last makes links that end in that time.
     world.run(world.now + IDLE * 2 + HEALED + exchange(&world, access) * 2);
+    let began = world.now;
     let [talk, without] = [&mut world, &mut quiet]
         .map(|world| world.talk(&mut Stream::new(seed, "said"), 8, |_, _, _| {}));
     let mut lost = 0;
     for (said, before) in talk.said.iter().zip(&without.said) {
         let (took, usual) = (world.took(said), quiet.took(before).unwrap_or_default());
-        let (most, met) = most(&world, access, said, usual);
+        let (most, met) = most((&world, said), access, (&quiet, before), began);
         if took.is_some_and(|took| took > most) {
             return Err(alloc::format!(
                 "seed {seed}, {access:?}: {said:?} took {took:?}, without them {usual:?}, {met} met"
