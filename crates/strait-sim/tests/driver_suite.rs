@@ -10,7 +10,7 @@
 mod suite;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use strait_channel::LinkConfig;
@@ -24,9 +24,6 @@ use strait_world::tcp::TcpError;
 use strait_world::traffic::{FlowLog, Side};
 
 use suite::{Accepted, State, Tcp, Udp, World};
-
-const NODE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 0, 1));
-const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 0, 2));
 
 /// What the host is to do.
 enum Order {
@@ -76,6 +73,7 @@ struct Desk {
 /// A program that does what a test says.
 struct Hand {
     desk: Arc<Mutex<Desk>>,
+    own: IpAddr,
     looks_at: Instant,
     log: FlowLog,
 }
@@ -168,7 +166,7 @@ impl Application for Hand {
             } => {
                 let meta = DatagramMeta {
                     src: from,
-                    dst: SocketAddr::new(HOST, port),
+                    dst: SocketAddr::new(self.own, port),
                     dscp,
                     hop_limit,
                 };
@@ -207,14 +205,26 @@ impl Application for Hand {
     }
 }
 
-struct Simulated {
+/// A node and a host, in IPv6 or IPv4.
+struct Simulated<const V6: bool> {
     world: strait_sim::World,
     node: NodeIndex,
     desk: Arc<Mutex<Desk>>,
     ports: u16,
 }
 
-impl Simulated {
+impl<const V6: bool> Simulated<V6> {
+    const NODE: IpAddr = Self::address(1);
+    const HOST: IpAddr = Self::address(2);
+
+    const fn address(last: u8) -> IpAddr {
+        if V6 {
+            IpAddr::V6(Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, last as u16))
+        } else {
+            IpAddr::V4(Ipv4Addr::new(10, 1, 0, last))
+        }
+    }
+
     fn order(&mut self, order: Order) {
         self.desk.lock().unwrap().orders.push_back(order);
     }
@@ -226,16 +236,18 @@ impl Simulated {
     }
 }
 
-impl World for Simulated {
-    fn new(factory: Box<dyn NodeFactory>) -> Self {
+impl<const V6: bool> World for Simulated<V6> {
+    fn new(factory: Box<dyn NodeFactory + Send>) -> Self {
+        let (own, there) = (Self::NODE, Self::HOST);
         let mut world = strait_sim::World::new(1);
         world.trace_paths();
         world.keep_fates();
         let node = world.add_node("node", factory);
         let desk = Arc::new(Mutex::new(Desk::default()));
-        let mut host = Host::new(&HostConfig::new("host", vec![HOST], 1));
+        let mut host = Host::new(&HostConfig::new("host", vec![there], 1));
         let hand = Hand {
             desk: desk.clone(),
+            own: there,
             looks_at: Instant::ZERO,
             log: FlowLog::new("hand", Side::From),
         };
@@ -244,9 +256,13 @@ impl World for Simulated {
         let kernel = world.add_kernel(
             node,
             Around {
-                own: vec![NODE],
-                networks: vec![format!("{NODE}/24").parse().unwrap()],
-                hosts: vec![HOST],
+                own: vec![own],
+                networks: vec![
+                    format!("{own}/{}", if V6 { 64 } else { 24 })
+                        .parse()
+                        .unwrap(),
+                ],
+                hosts: vec![there],
             },
         );
         let at = |node, port| Attach {
@@ -271,11 +287,11 @@ impl World for Simulated {
     }
 
     fn node(&self) -> IpAddr {
-        NODE
+        Self::NODE
     }
 
     fn host(&self) -> IpAddr {
-        HOST
+        Self::HOST
     }
 
     fn port(&mut self) -> u16 {
@@ -304,7 +320,7 @@ impl World for Simulated {
         let tcp = Tcp(self.next());
         let line = Line::new(None, State::Opening);
         self.desk.lock().unwrap().lines.insert(tcp, line);
-        let src = SocketAddr::new(HOST, self.port());
+        let src = SocketAddr::new(Self::HOST, self.port());
         self.order(Order::Connect(tcp, src, dst, dscp));
         tcp
     }
@@ -357,6 +373,9 @@ impl World for Simulated {
         self.order(Order::Send(meta, bytes.to_vec()));
     }
 
+    /// A simulated kernel has no rules: what nobody else takes is for transparent sockets.
+    fn divert(&mut self, _: u16) {}
+
     fn received(&mut self, udp: Udp) -> Option<(DatagramMeta, Vec<u8>)> {
         let mut desk = self.desk.lock().unwrap();
         let (_, came) = desk.udp.values_mut().find(|(it, _)| *it == udp)?;
@@ -364,7 +383,7 @@ impl World for Simulated {
     }
 }
 
-impl Drop for Simulated {
+impl<const V6: bool> Drop for Simulated<V6> {
     /// Whatever the line was about, the world's books are in order.
     fn drop(&mut self) {
         if !std::thread::panicking() {
@@ -378,139 +397,14 @@ fn always() -> bool {
     true
 }
 
-driver_suite!(Simulated, always);
+mod v4 {
+    type Simulated = super::Simulated<false>;
+    use super::always;
+    crate::driver_suite!(Simulated, always, always);
+}
 
-mod foreign {
-    //! What needs rules of the host's own, live.
-
-    use strait_core::node::{Bind, Listen, SocketEvent, SocketOp, StreamOp};
-
-    use super::suite::{Heard, Puppet, read_all, send_all, socket, stream, until};
-    use super::{DatagramMeta, HOST, IpAddr, NODE, Simulated, SocketAddr, State, World};
-
-    /// Beyond the node, as the host sees it (RFC 5737).
-    const FOREIGN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7));
-
-    #[test]
-    fn a_transparent_listener_takes_what_is_for_others_and_answers_as_they() {
-        let (puppet, mut world) = Puppet::stage::<Simulated>();
-        let own = SocketAddr::new(NODE, world.port());
-        let listen = Listen {
-            transparent: true,
-            ..Listen::at(own)
-        };
-        puppet.socket(socket(1), SocketOp::Listen(listen));
-        puppet.hears(
-            &mut world,
-            &Heard::Socket(socket(1), SocketEvent::Bound(own)),
-        );
-        let dst = SocketAddr::new(FOREIGN, 80);
-        let tcp = world.connect(dst, 10);
-        until(&mut world, "a client", |_| !puppet.clients().is_empty());
-        let id = puppet.clients()[0];
-        let opened = puppet.heard().into_iter().find_map(|heard| match heard {
-            Heard::Opened { dst, dscp, src, .. } => Some((src.ip(), dst, dscp)),
-            _ => None,
-        });
-        assert_eq!(opened, Some((HOST, dst, 10)));
-        puppet.stream(id, StreamOp::Send(b"from afar".to_vec()));
-        assert_eq!(read_all(&mut world, tcp, 9), b"from afar");
-        // Who listens at an address goes first.
-        let other = SocketAddr::new(NODE, own.port());
-        world.connect(other, 0);
-        until(&mut world, "another", |_| puppet.clients().len() == 2);
-        // Without the listener it goes on to the node's port, and nobody answers there.
-        puppet.socket(socket(1), SocketOp::Close);
-        let late = world.connect(dst, 0);
-        world.run(std::time::Duration::from_millis(500));
-        assert_eq!(world.state(late), State::Opening);
-    }
-
-    #[test]
-    fn a_node_connects_in_anothers_name() {
-        let (puppet, mut world) = Puppet::stage::<Simulated>();
-        let port = world.port();
-        world.listen(port);
-        let src = SocketAddr::new(FOREIGN, 4000);
-        puppet.connect(1, Some(src), SocketAddr::new(HOST, port), 0);
-        let mut accepted = None;
-        until(&mut world, "a connection", |world| {
-            accepted = accepted.or_else(|| world.accepted());
-            accepted.is_some()
-        });
-        assert_eq!(accepted.unwrap().src, src);
-        puppet.stream(stream(1), StreamOp::Credit(10));
-        send_all(&mut world, accepted.unwrap().tcp, b"who");
-        until(&mut world, "octets", |_| puppet.data(stream(1)) == b"who");
-    }
-
-    #[test]
-    fn a_transparent_socket_takes_datagrams_for_others_and_sends_as_they() {
-        let (puppet, mut world) = Puppet::stage::<Simulated>();
-        let own = SocketAddr::new(NODE, world.port());
-        let op = SocketOp::Bind(Bind {
-            address: own,
-            group: None,
-            transparent: true,
-        });
-        puppet.socket(socket(1), op);
-        puppet.hears(
-            &mut world,
-            &Heard::Socket(socket(1), SocketEvent::Bound(own)),
-        );
-        let port = world.port();
-        let udp = world.bind(port);
-        let there = DatagramMeta {
-            src: SocketAddr::new(HOST, port),
-            dst: SocketAddr::new(FOREIGN, 53),
-            dscp: 0,
-            hop_limit: 64,
-        };
-        world.send_to(udp, there, b"name?");
-        puppet.hears(
-            &mut world,
-            &Heard::Datagram(socket(1), there, b"name?".to_vec()),
-        );
-        let back = DatagramMeta {
-            src: there.dst,
-            dst: there.src,
-            ..there
-        };
-        puppet.datagram(socket(1), back, b"name!");
-        let mut came = None;
-        until(&mut world, "an answer", |world| {
-            came = came.take().or_else(|| world.received(udp));
-            came.is_some()
-        });
-        assert_eq!(came.unwrap().0.src, there.dst);
-    }
-
-    #[test]
-    fn nobody_at_an_address_of_the_network_is_told_at_once() {
-        let (puppet, mut world) = Puppet::stage::<Simulated>();
-        let nobody = SocketAddr::new(IpAddr::from([10, 1, 0, 77]), 80);
-        puppet.connect(1, None, nobody, 0);
-        puppet.hears(&mut world, &Heard::Reset(stream(1), 113));
-    }
-
-    #[test]
-    fn a_node_that_connects_to_itself_gets_itself() {
-        let (puppet, mut world) = Puppet::stage::<Simulated>();
-        let own = SocketAddr::new(IpAddr::from([127, 0, 0, 1]), world.port());
-        puppet.listen(socket(1), own, 1000);
-        puppet.hears(
-            &mut world,
-            &Heard::Socket(socket(1), SocketEvent::Bound(own)),
-        );
-        puppet.connect(1, None, own, 0);
-        until(&mut world, "a client", |_| !puppet.clients().is_empty());
-        let id = puppet.clients()[0];
-        puppet.stream(id, StreamOp::Credit(5));
-        puppet.stream(stream(1), StreamOp::Send(b"hello".to_vec()));
-        until(&mut world, "octets", |_| puppet.data(id) == b"hello");
-        // The loopback address isn't to be had from the network.
-        let tcp = world.connect(own, 0);
-        world.run(std::time::Duration::from_millis(100));
-        assert_ne!(world.state(tcp), State::Open);
-    }
+mod v6 {
+    type Simulated = super::Simulated<true>;
+    use super::always;
+    crate::driver_suite!(Simulated, always, always);
 }

@@ -33,7 +33,7 @@ fn datagrams(puppet: &Puppet) -> Vec<(DatagramMeta, Vec<u8>)> {
 }
 
 /// The next datagram that comes to the host.
-fn receive<W: World>(world: &mut W, udp: Udp) -> (DatagramMeta, Vec<u8>) {
+pub fn receive<W: World>(world: &mut W, udp: Udp) -> (DatagramMeta, Vec<u8>) {
     let mut came = None;
     until(world, "a datagram", |world| {
         came = came.take().or_else(|| world.received(udp));

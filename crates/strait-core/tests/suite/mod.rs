@@ -14,6 +14,7 @@
 )]
 
 pub mod datagrams;
+pub mod foreign;
 pub mod sockets;
 pub mod streams;
 
@@ -32,7 +33,7 @@ use strait_core::{DropCause, Duration, Effect, Input, Instant, Node, PortId, Wak
 /// A node's driver, the network at its host side, and a host there.
 pub trait World {
     /// A world whose node `factory` makes. It has started.
-    fn new(factory: Box<dyn NodeFactory>) -> Self
+    fn new(factory: Box<dyn NodeFactory + Send>) -> Self
     where
         Self: Sized;
     /// The node's address on the network.
@@ -72,9 +73,34 @@ pub trait World {
     /// The next datagram that came to the host.
     fn received(&mut self, udp: Udp) -> Option<(DatagramMeta, Vec<u8>)>;
 
+    /// Brings what the host sends to [`World::foreign`] to the node's transparent sockets at this
+    /// port, where that takes rules of an operator.
+    fn divert(&mut self, port: u16);
+
     /// A multicast group that the world's network carries.
     fn group(&self) -> IpAddr {
-        IpAddr::from([239, 1, 2, 3])
+        self.by_family([239, 1, 2, 3], "ff15::3")
+    }
+    /// An address beyond the node, as the host sees it, and nobody's (RFC 5737, RFC 3849).
+    fn foreign(&self) -> IpAddr {
+        self.by_family([192, 0, 2, 7], "2001:db8::7")
+    }
+    /// An address of the network that nobody has.
+    fn nobody(&self) -> IpAddr {
+        self.by_family([10, 1, 0, 77], "fd01::77")
+    }
+    /// Of the node's loopback interface.
+    fn loopback(&self) -> IpAddr {
+        self.by_family([127, 0, 0, 1], "::1")
+    }
+    /// The one of the two that is of the world's family.
+    fn by_family(&self, v4: [u8; 4], v6: &str) -> IpAddr {
+        let v6 = || v6.parse().unwrap();
+        if self.node().is_ipv6() {
+            v6()
+        } else {
+            v4.into()
+        }
     }
 }
 
@@ -428,10 +454,11 @@ impl Node for Body {
     fn check(&self) {}
 }
 
-/// A test for each line, in a world of type `$world`; none where the function `$can` says so.
+/// A test for each line, in a world of type `$world`; none where the function `$can` says so, or
+/// `$can_divert` for lines with addresses of others.
 #[macro_export]
 macro_rules! driver_suite {
-    ($world:ident, $can:ident) => {
+    ($world:ident, $can:ident, $can_divert:ident) => {
         $crate::driver_suite!($world, $can, streams: [
             octets_go_both_ways_in_order,
             who_listens_nowhere_refuses,
@@ -444,6 +471,8 @@ macro_rules! driver_suite {
             more_may_wait_from_now_on,
             a_node_connects_to_a_host,
             a_node_is_refused,
+            nobody_at_an_address_of_the_network_is_told,
+            a_node_that_connects_to_itself_gets_itself,
             a_node_connects_from_a_given_address,
             code_points_go_both_ways,
             further_clients_wait,
@@ -460,6 +489,11 @@ macro_rules! driver_suite {
             a_closed_socket_takes_nothing,
             a_datagram_too_long_is_refused_alone,
             datagrams_to_a_group_reach_its_members,
+        ]);
+        $crate::driver_suite!($world, $can_divert, foreign: [
+            a_transparent_listener_takes_what_is_for_others_and_answers_as_they,
+            a_node_connects_in_anothers_name,
+            a_transparent_socket_takes_datagrams_for_others_and_sends_as_they,
         ]);
     };
     ($world:ident, $can:ident, $file:ident: [$($line:ident,)*]) => {

@@ -31,8 +31,7 @@ pub fn a_taken_address_is_told_and_had_when_free<W: World>() {
 
 pub fn an_address_of_nobodys_is_told<W: World>() {
     let (puppet, mut world) = Puppet::stage::<W>();
-    // A documentation address (RFC 5737).
-    let address = SocketAddr::new(IpAddr::from([192, 0, 2, 1]), world.port());
+    let address = SocketAddr::new(world.foreign(), world.port());
     puppet.listen(socket(1), address, 1000);
     let failed = SocketEvent::Failed(ADDRESS_NOT_AVAILABLE);
     puppet.hears(&mut world, &Heard::Socket(socket(1), failed));

@@ -4,6 +4,7 @@ use super::*;
 
 const REFUSED: i32 = 111;
 const RESET: i32 = 104;
+const UNREACHABLE: i32 = 113;
 
 fn credit(puppet: &Puppet, id: StreamId, octets: u32) {
     puppet.stream(id, StreamOp::Credit(octets));
@@ -211,6 +212,33 @@ pub fn a_node_is_refused<W: World>() {
     // Its number is used up; the next is another stream.
     puppet.connect(2, None, dst, 0);
     puppet.hears(&mut world, &Heard::Reset(stream(2), REFUSED));
+}
+
+pub fn nobody_at_an_address_of_the_network_is_told<W: World>() {
+    let (puppet, mut world) = Puppet::stage::<W>();
+    let nobody = SocketAddr::new(world.nobody(), 80);
+    puppet.connect(1, None, nobody, 0);
+    puppet.hears(&mut world, &Heard::Reset(stream(1), UNREACHABLE));
+}
+
+pub fn a_node_that_connects_to_itself_gets_itself<W: World>() {
+    let (puppet, mut world) = Puppet::stage::<W>();
+    let own = SocketAddr::new(world.loopback(), world.port());
+    puppet.listen(socket(1), own, 1000);
+    puppet.hears(
+        &mut world,
+        &Heard::Socket(socket(1), SocketEvent::Bound(own)),
+    );
+    puppet.connect(1, None, own, 0);
+    until(&mut world, "a client", |_| !puppet.clients().is_empty());
+    let id = puppet.clients()[0];
+    credit(&puppet, id, 5);
+    puppet.stream(stream(1), StreamOp::Send(b"hello".to_vec()));
+    until(&mut world, "octets", |_| puppet.data(id) == b"hello");
+    // The loopback address isn't to be had from the network.
+    let tcp = world.connect(own, 0);
+    world.run(SILENCE);
+    assert_ne!(world.state(tcp), State::Open);
 }
 
 pub fn a_node_connects_from_a_given_address<W: World>() {
