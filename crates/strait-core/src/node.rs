@@ -463,6 +463,8 @@ pub enum StreamOp {
     },
     /// From now on so much may wait on it.
     Hold(Held),
+    /// From now on its packets have this code point.
+    Mark(u8),
     /// Send octets, within the credit.
     Send(Vec<u8>),
     /// The node takes so many more octets.

@@ -132,6 +132,8 @@ pub(crate) struct Echo {
     stores: bool,
     hold: Option<Duration>,
     held: Held,
+    /// Clients get answers with their own code point.
+    mirrors: bool,
     streams: BTreeMap<StreamId, Stream>,
     datagrams: VecDeque<Datagram>,
     datagram_octets: usize,
@@ -155,6 +157,7 @@ impl Echo {
             stores: config.store,
             hold: config.hold.map(|time| time.0),
             held: Held::ORDINARY,
+            mirrors: config.dscp.is_none(),
             streams: BTreeMap::new(),
             datagrams: VecDeque::new(),
             datagram_octets: 0,
@@ -175,7 +178,7 @@ impl Echo {
 
     fn declare(&mut self, config: &EchoConfig) {
         let listen = |address| Listen {
-            dscp: config.dscp.number(),
+            dscp: config.dscp.map_or(0, strait_qos::Dscp::number),
             held: self.held,
             ..Listen::at(address)
         };
@@ -264,9 +267,12 @@ impl Echo {
     }
 
     fn hear_stream(&mut self, now: Instant, id: StreamId, event: StreamEvent<'_>) {
-        if let StreamEvent::Opened { .. } = event {
+        if let StreamEvent::Opened { dscp, .. } = event {
             self.stats.streams.opened += 1;
             self.streams.insert(id, Stream::default());
+            if self.mirrors && dscp != 0 {
+                self.operate(id, StreamOp::Mark(dscp));
+            }
             if self.held != Held::ORDINARY {
                 self.operate(id, StreamOp::Hold(self.held));
             }

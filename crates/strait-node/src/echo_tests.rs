@@ -88,7 +88,7 @@ fn question(src: u16, bytes: &[u8]) -> Input<'_> {
 #[test]
 fn it_declares_its_sockets_once() {
     let config = EchoConfig {
-        dscp: "AF21".parse().unwrap(),
+        dscp: "AF21".parse().ok(),
         ..config()
     };
     let mut echo = Echo::new(OWNER, &config, core::iter::empty());
@@ -370,4 +370,25 @@ fn another_echo_isnt_answered_and_a_flood_has_a_limit() {
     echo.send_due(at(1000));
     assert_eq!(echo.stats().datagrams, room);
     assert_eq!(echo.datagram_octets, 0);
+}
+
+#[test]
+fn clients_get_answers_with_their_own_code_point_unless_told_otherwise() {
+    let asks = |echo: &mut Echo, dscp| {
+        let event = StreamEvent::Opened {
+            listener: None,
+            src: address(40_000),
+            dst: address(7),
+            dscp,
+        };
+        hear(echo, START, u64::from(dscp), event)
+    };
+    let mut mirror = echo(&config());
+    assert_eq!(asks(&mut mirror, 46), [op(46, StreamOp::Mark(46))]);
+    assert_eq!(asks(&mut mirror, 0), []);
+    let mut told = echo(&EchoConfig {
+        dscp: "0".parse().ok(),
+        ..config()
+    });
+    assert_eq!(asks(&mut told, 46), []);
 }

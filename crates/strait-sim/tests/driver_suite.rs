@@ -41,6 +41,8 @@ struct Line {
     state: State,
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
+    /// The code point of what came last.
+    marked: u8,
     /// Octets that the program wants to read.
     wants: usize,
     fin: bool,
@@ -53,6 +55,7 @@ impl Line {
             state,
             outgoing: Vec::new(),
             incoming: Vec::new(),
+            marked: 0,
             wants: 0,
             fin: false,
         }
@@ -128,6 +131,8 @@ impl Desk {
 
     fn move_on(line: &mut Line, stack: &mut Stack) {
         use strait_world::tcp::TcpState;
+        let arrival = line.connection.and_then(|id| stack.arrival(id));
+        line.marked = arrival.map_or(line.marked, |(_, dscp)| dscp);
         let Some(connection) = line.connection.and_then(|id| stack.connection(id)) else {
             return;
         };
@@ -336,6 +341,10 @@ impl<const V6: bool> World for Simulated<V6> {
 
     fn state(&mut self, tcp: Tcp) -> State {
         self.desk.lock().unwrap().lines[&tcp].state
+    }
+
+    fn marked(&mut self, tcp: Tcp) -> u8 {
+        self.desk.lock().unwrap().lines[&tcp].marked
     }
 
     fn send(&mut self, tcp: Tcp, octets: &[u8]) -> usize {

@@ -57,6 +57,8 @@ pub trait World {
     fn accepted(&mut self) -> Option<Accepted>;
     /// Where a connection of the host stands.
     fn state(&mut self, tcp: Tcp) -> State;
+    /// The code point of the last packet that came to the host on a connection.
+    fn marked(&mut self, tcp: Tcp) -> u8;
     /// Sends of these octets what the host's buffers take, and says how many.
     fn send(&mut self, tcp: Tcp, octets: &[u8]) -> usize;
     /// Takes at most so many octets of those that came.
@@ -475,6 +477,7 @@ macro_rules! driver_suite {
             a_node_that_connects_to_itself_gets_itself,
             a_node_connects_from_a_given_address,
             code_points_go_both_ways,
+            a_node_marks_a_stream_that_it_has,
             further_clients_wait,
             a_kill_ends_the_nodes_streams,
         ]);

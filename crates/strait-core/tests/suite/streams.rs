@@ -271,6 +271,39 @@ pub fn code_points_go_both_ways<W: World>() {
     assert_eq!(accepted.dscp, 26);
 }
 
+pub fn a_node_marks_a_stream_that_it_has<W: World>() {
+    let (puppet, mut world) = Puppet::stage::<W>();
+    let (id, tcp) = puppet.client(&mut world, 1000);
+    let stranger = world.connect(listens_at(&puppet), 0);
+    until(&mut world, "another", |_| puppet.clients().len() == 2);
+    assert_eq!(world.marked(tcp), 0);
+    for dscp in [46, 10, 0] {
+        puppet.stream(id, StreamOp::Mark(dscp));
+        puppet.stream(id, StreamOp::Send(b"marked".to_vec()));
+        assert_eq!(read_all(&mut world, tcp, 6), b"marked");
+        assert_eq!(world.marked(tcp), dscp);
+    }
+    // The listener's others stay as they are.
+    puppet.stream(id, StreamOp::Mark(46));
+    puppet.stream(puppet.clients()[1], StreamOp::Send(b"plain".to_vec()));
+    assert_eq!(read_all(&mut world, stranger, 5), b"plain");
+    assert_eq!(world.marked(stranger), 0);
+    // One that is gone can't be marked, and nothing else happens.
+    puppet.stream(id, StreamOp::Reset(RESET));
+    puppet.stream(id, StreamOp::Mark(10));
+    until_state(&mut world, tcp, State::Reset);
+    assert_eq!(puppet.clients().len(), 2);
+}
+
+/// Where the puppet's first listener is.
+fn listens_at(puppet: &Puppet) -> SocketAddr {
+    let bound = puppet.heard().into_iter().find_map(|heard| match heard {
+        Heard::Socket(id, SocketEvent::Bound(address)) if id == socket(1) => Some(address),
+        _ => None,
+    });
+    bound.unwrap()
+}
+
 pub fn further_clients_wait<W: World>() {
     let (puppet, mut world) = Puppet::stage::<W>();
     let address = SocketAddr::new(world.node(), world.port());

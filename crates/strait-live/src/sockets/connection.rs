@@ -127,6 +127,14 @@ impl Connection {
         let _ = options::hold(&self.socket, held);
     }
 
+    /// From now on its packets have this code point.
+    pub(super) fn mark(&self, dscp: u8) {
+        let own = self.socket.local_addr().ok();
+        let own = own.and_then(|own| own.as_socket());
+        // What can't be marked any more sends nothing any more.
+        let _ = own.map(|own| options::mark(&self.socket, own, dscp));
+    }
+
     /// Takes octets of the node.
     ///
     /// # Errors

@@ -432,6 +432,10 @@ impl Sockets {
                 connection.hold(held);
                 Ok(())
             }
+            StreamOp::Mark(dscp) => {
+                connection.mark(dscp);
+                Ok(())
+            }
             StreamOp::Send(octets) => connection.take(&octets),
             StreamOp::Credit(octets) => {
                 connection.credit(octets);

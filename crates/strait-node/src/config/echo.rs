@@ -20,9 +20,10 @@ pub struct EchoConfig {
     /// Where it takes UDP datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<SocketAddr>,
-    /// The code point of its TCP packets. A datagram goes back with its own.
-    #[serde(default)]
-    pub dscp: Dscp,
+    /// The code point of its TCP packets; if absent, that of the client. A datagram goes back with
+    /// its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<Dscp>,
     /// What of a connection may wait, as time of the slowest link port that is up, at least 4096
     /// octets; 64 KiB if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

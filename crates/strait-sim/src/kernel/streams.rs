@@ -333,6 +333,7 @@ impl Streams {
         match op {
             StreamOp::Connect { .. } => {}
             StreamOp::Hold(held) => connection.held = held,
+            StreamOp::Mark(dscp) => connection.dscp = dscp,
             StreamOp::Send(octets) => {
                 connection.given += octets.len() as u64;
                 connection.unsent.extend(octets);

@@ -247,7 +247,7 @@ impl World {
             return;
         };
         match op {
-            StreamOp::Connect { .. } | StreamOp::Hold(_) => {}
+            StreamOp::Connect { .. } | StreamOp::Hold(_) | StreamOp::Mark(_) => {}
             StreamOp::Send(octets) => fabric.post(now, other, Happening::Data(octets)),
             StreamOp::Credit(octets) => fabric.post(now, other, Happening::Writable(octets)),
             StreamOp::Fin => fabric.post(now, other, Happening::Fin),

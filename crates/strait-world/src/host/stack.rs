@@ -61,8 +61,8 @@ pub(super) struct Connection {
     endpoint: Box<dyn TcpEndpoint>,
     ends: (SocketAddr, SocketAddr),
     dscp: u8,
-    /// The code point that the other end asked with.
-    asked_dscp: u8,
+    /// The code point of the last packet that came.
+    heard_dscp: u8,
     seen: TcpState,
 }
 
@@ -283,10 +283,10 @@ impl Stack {
         Some(connection.endpoint.as_mut())
     }
 
-    /// Own and other end of a connection, and the code point that the other asked with if it did.
+    /// Own and other end of a connection, and the code point of the last packet that came.
     pub fn arrival(&self, id: ConnectionId) -> Option<((SocketAddr, SocketAddr), u8)> {
         let connection = self.connections.get(&id)?;
-        Some((connection.ends, connection.asked_dscp))
+        Some((connection.ends, connection.heard_dscp))
     }
 
     /// What a connection has counted; zeros if it is gone.
@@ -346,7 +346,7 @@ impl Stack {
                 endpoint,
                 ends,
                 dscp: options.dscp,
-                asked_dscp: 0,
+                heard_dscp: 0,
                 seen,
             },
         );
@@ -402,6 +402,7 @@ impl Stack {
         let successor = self.make_way(bytes, ends);
         if let Some(id) = self.by_ends.get(&ends).copied() {
             if let Some(connection) = self.connections.get_mut(&id) {
+                connection.heard_dscp = dscp;
                 connection.endpoint.handle_packet(now, bytes);
                 self.notices.push_back((connection.app, Notice::Ready(id)));
                 self.dirty.insert(id);
@@ -448,7 +449,7 @@ impl Stack {
         let (app, options) = (listener.app, listener.options.clone());
         let id = self.add_connection(app, ends, &options, initial).ok()?;
         let connection = self.connections.get_mut(&id)?;
-        connection.asked_dscp = dscp;
+        connection.heard_dscp = dscp;
         let endpoint = connection.endpoint.as_mut();
         if endpoint.accept(now).is_ok() {
             endpoint.handle_packet(now, bytes);
