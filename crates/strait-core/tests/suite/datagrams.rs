@@ -2,6 +2,7 @@
 
 use strait_core::node::Bind;
 
+use super::sockets::{ADDRESS_IN_USE, ADDRESS_NOT_AVAILABLE};
 use super::*;
 
 fn bind(address: SocketAddr, group: Option<IpAddr>) -> SocketOp {
@@ -144,4 +145,73 @@ pub fn datagrams_to_a_group_reach_its_members<W: World>() {
     let came = datagrams(&puppet);
     assert_eq!(came.len(), 1);
     assert_eq!(came[0].0.dst, SocketAddr::new(group, member.port()));
+}
+
+pub fn a_taken_address_for_datagrams_is_told_and_had_when_free<W: World>() {
+    let (puppet, mut world) = Puppet::stage::<W>();
+    let own = bound(&puppet, &mut world);
+    puppet.socket(socket(2), bind(own, None));
+    let told = |event| Heard::Socket(socket(2), event);
+    puppet.hears(&mut world, &told(SocketEvent::Failed(ADDRESS_IN_USE)));
+    puppet.socket(socket(1), SocketOp::Close);
+    puppet.hears(&mut world, &told(SocketEvent::Bound(own)));
+    let nobodys = SocketAddr::new(world.foreign(), own.port());
+    puppet.socket(socket(3), bind(nobodys, None));
+    let failed = SocketEvent::Failed(ADDRESS_NOT_AVAILABLE);
+    puppet.hears(&mut world, &Heard::Socket(socket(3), failed));
+}
+
+/// A datagram from the node's only socket to a port of the host.
+fn to_host<W: World>(world: &W, own: SocketAddr, port: u16) -> DatagramMeta {
+    DatagramMeta {
+        src: own,
+        dst: SocketAddr::new(world.host(), port),
+        dscp: 0,
+        hop_limit: 64,
+    }
+}
+
+pub fn a_datagram_for_nobody_harms_no_other<W: World>() {
+    let (puppet, mut world) = Puppet::stage::<W>();
+    let own = bound(&puppet, &mut world);
+    let [nobody, port] = [world.port(), world.port()];
+    let udp = world.bind(port);
+    puppet.datagram(socket(1), to_host(&world, own, nobody), b"anybody?");
+    // The host may say that nobody is there.
+    world.run(SILENCE);
+    let meta = to_host(&world, own, port);
+    puppet.datagram(socket(1), meta, b"somebody");
+    assert_eq!(receive(&mut world, udp), (meta, b"somebody".to_vec()));
+    let back = DatagramMeta {
+        src: meta.dst,
+        dst: own,
+        ..meta
+    };
+    world.send_to(udp, back, b"here");
+    until(&mut world, "a datagram", |_| !datagrams(&puppet).is_empty());
+    assert_eq!(datagrams(&puppet), [(back, b"here".to_vec())]);
+}
+
+pub fn a_node_that_starts_again_hears_datagrams_again<W: World>() {
+    let (puppet, mut world) = Puppet::stage::<W>();
+    let own = bound(&puppet, &mut world);
+    let port = world.port();
+    let udp = world.bind(port);
+    let meta = DatagramMeta {
+        src: SocketAddr::new(world.host(), port),
+        dst: own,
+        dscp: 0,
+        hop_limit: 64,
+    };
+    world.kill();
+    world.send_to(udp, meta, b"early");
+    world.run(SILENCE);
+    world.restart();
+    let event = Heard::Socket(socket(1), SocketEvent::Bound(own));
+    let count = |puppet: &Puppet| puppet.heard().iter().filter(|it| **it == event).count();
+    until(&mut world, "another life's socket", |_| count(&puppet) == 2);
+    // What the host was told of the first one may come in place of sending another.
+    world.send_to(udp, meta, b"late");
+    until(&mut world, "a datagram", |_| !datagrams(&puppet).is_empty());
+    assert_eq!(datagrams(&puppet), [(meta, b"late".to_vec())]);
 }

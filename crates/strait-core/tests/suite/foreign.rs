@@ -46,20 +46,23 @@ pub fn a_node_connects_in_anothers_name<W: World>() {
     let own = SocketAddr::new(world.node(), world.port());
     // What comes back is for another's address, too.
     world.divert(own.port());
-    let port = world.port();
-    world.listen(port);
-    let src = SocketAddr::new(world.foreign(), 4000);
-    let dst = SocketAddr::new(world.host(), port);
-    puppet.connect(1, Some(src), dst, 0);
-    let mut accepted = None;
-    until(&mut world, "a connection", |world| {
-        accepted = accepted.or_else(|| world.accepted());
-        accepted.is_some()
-    });
-    assert_eq!(accepted.unwrap().src, src);
-    puppet.stream(stream(1), StreamOp::Credit(10));
-    send_all(&mut world, accepted.unwrap().tcp, b"who");
-    until(&mut world, "octets", |_| puppet.data(stream(1)) == b"who");
+    let dst = SocketAddr::new(world.host(), world.port());
+    world.listen(dst.port());
+    // With a port of its own, and without.
+    for (n, port) in [(1, 4000), (2, 0)] {
+        let src = SocketAddr::new(world.foreign(), port);
+        puppet.connect(n, Some(src), dst, 0);
+        let mut accepted = None;
+        until(&mut world, "a connection", |world| {
+            accepted = accepted.or_else(|| world.accepted());
+            accepted.is_some()
+        });
+        let from = accepted.unwrap().src;
+        assert!(from == src || port == 0 && from.ip() == src.ip(), "{from}");
+        puppet.stream(stream(n), StreamOp::Credit(10));
+        send_all(&mut world, accepted.unwrap().tcp, b"who");
+        until(&mut world, "octets", |_| puppet.data(stream(n)) == b"who");
+    }
 }
 
 pub fn a_transparent_socket_takes_datagrams_for_others_and_sends_as_they<W: World>() {

@@ -161,6 +161,8 @@ struct Strings {
     heard: Vec<Heard>,
     /// What each life of the node declares at its start.
     sockets: Vec<(SocketId, SocketOp)>,
+    /// What it does at once with each stream that opens.
+    greeting: Option<StreamOp>,
 }
 
 /// The hand of a node that does what it is told.
@@ -219,6 +221,11 @@ impl Puppet {
     pub fn stream(&self, id: StreamId, op: StreamOp) {
         let effect = Effect::Stream { id, op };
         self.strings().asks.push_back(effect);
+    }
+
+    /// Has the node do this with each stream, as soon as it hears that it is there.
+    pub fn greet(&self, op: StreamOp) {
+        self.strings().greeting = Some(op);
     }
 
     /// Has the node connect, with ordinary limits.
@@ -422,7 +429,11 @@ impl Node for Body {
             }
             _ => return,
         };
-        self.puppet.strings().heard.push(heard);
+        let mut strings = self.puppet.strings();
+        if let (Heard::Opened { id, .. }, Some(op)) = (&heard, strings.greeting.clone()) {
+            strings.asks.push_back(Effect::Stream { id: *id, op });
+        }
+        strings.heard.push(heard);
     }
 
     fn wants(&self, _: PortId) -> Option<Want> {
@@ -466,11 +477,16 @@ macro_rules! driver_suite {
             who_listens_nowhere_refuses,
             a_clients_end_leaves_the_other_direction,
             a_nodes_end_leaves_the_other_direction,
+            an_end_with_nothing_before_it_needs_no_credit,
             a_clients_reset_reaches_the_node,
             a_nodes_reset_reaches_the_client,
             a_node_that_takes_nothing_stops_the_client,
             a_client_that_reads_nothing_stops_the_node,
             more_may_wait_from_now_on,
+            what_may_wait_is_said_as_a_stream_opens,
+            a_node_that_sends_more_than_it_may_loses_the_stream,
+            a_node_that_sends_behind_its_end_loses_the_stream,
+            a_stream_that_is_not_there_takes_nothing,
             a_node_connects_to_a_host,
             a_node_is_refused,
             nobody_at_an_address_of_the_network_is_told,
@@ -492,6 +508,9 @@ macro_rules! driver_suite {
             a_closed_socket_takes_nothing,
             a_datagram_too_long_is_refused_alone,
             datagrams_to_a_group_reach_its_members,
+            a_taken_address_for_datagrams_is_told_and_had_when_free,
+            a_datagram_for_nobody_harms_no_other,
+            a_node_that_starts_again_hears_datagrams_again,
         ]);
         $crate::driver_suite!($world, $can_divert, foreign: [
             a_transparent_listener_takes_what_is_for_others_and_answers_as_they,

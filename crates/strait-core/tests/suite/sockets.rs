@@ -2,8 +2,8 @@
 
 use super::*;
 
-const ADDRESS_IN_USE: i32 = 98;
-const ADDRESS_NOT_AVAILABLE: i32 = 99;
+pub const ADDRESS_IN_USE: i32 = 98;
+pub const ADDRESS_NOT_AVAILABLE: i32 = 99;
 
 pub fn a_taken_address_is_told_and_had_when_free<W: World>() {
     let (puppet, mut world) = Puppet::stage::<W>();

@@ -2,6 +2,9 @@
 
 use super::*;
 
+const BROKEN_PIPE: i32 = 32;
+const NO_BUFFERS: i32 = 105;
+const NOT_CONNECTED: i32 = 107;
 const REFUSED: i32 = 111;
 const RESET: i32 = 104;
 const UNREACHABLE: i32 = 113;
@@ -77,6 +80,15 @@ pub fn a_nodes_end_leaves_the_other_direction<W: World>() {
     assert_eq!(puppet.data(id), pattern(20_000));
     world.fin(tcp);
     puppet.hears(&mut world, &Heard::Fin(id));
+}
+
+pub fn an_end_with_nothing_before_it_needs_no_credit<W: World>() {
+    let (puppet, mut world) = Puppet::stage::<W>();
+    let (id, tcp) = puppet.client(&mut world, 1000);
+    world.fin(tcp);
+    puppet.hears(&mut world, &Heard::Fin(id));
+    puppet.stream(id, StreamOp::Fin);
+    until_state(&mut world, tcp, State::Drained);
 }
 
 pub fn a_clients_reset_reaches_the_node<W: World>() {
@@ -162,6 +174,50 @@ pub fn more_may_wait_from_now_on<W: World>() {
     puppet.stream(id, StreamOp::Hold(held(1000)));
     world.run(SILENCE);
     assert_eq!(puppet.writable(id), 30_000);
+}
+
+/// Even if more might wait on all streams of its listener.
+pub fn what_may_wait_is_said_as_a_stream_opens<W: World>() {
+    let (puppet, mut world) = Puppet::stage::<W>();
+    puppet.greet(StreamOp::Hold(held(5000)));
+    let (id, _) = puppet.client(&mut world, 64 * 1024);
+    until(&mut world, "credit", |_| puppet.writable(id) > 0);
+    world.run(SILENCE);
+    assert_eq!(puppet.writable(id), 5000);
+}
+
+/// What a node must not send ends its stream on both sides.
+fn misused<W: World>(puppet: &Puppet, world: &mut W, (id, tcp): (StreamId, Tcp), error: i32) {
+    puppet.hears(world, &Heard::Reset(id, error));
+    until_state(world, tcp, State::Reset);
+}
+
+pub fn a_node_that_sends_more_than_it_may_loses_the_stream<W: World>() {
+    let (puppet, mut world) = Puppet::stage::<W>();
+    let (id, tcp) = puppet.client(&mut world, 5000);
+    until(&mut world, "credit", |_| puppet.writable(id) == 5000);
+    puppet.stream(id, StreamOp::Send(pattern(5001)));
+    misused(&puppet, &mut world, (id, tcp), NO_BUFFERS);
+}
+
+pub fn a_node_that_sends_behind_its_end_loses_the_stream<W: World>() {
+    let (puppet, mut world) = Puppet::stage::<W>();
+    let (id, tcp) = puppet.client(&mut world, 5000);
+    until(&mut world, "credit", |_| puppet.writable(id) == 5000);
+    puppet.stream(id, StreamOp::Fin);
+    puppet.stream(id, StreamOp::Send(pattern(1)));
+    misused(&puppet, &mut world, (id, tcp), BROKEN_PIPE);
+}
+
+pub fn a_stream_that_is_not_there_takes_nothing<W: World>() {
+    let (puppet, mut world) = Puppet::stage::<W>();
+    puppet.stream(stream(9), StreamOp::Send(pattern(1)));
+    puppet.hears(&mut world, &Heard::Reset(stream(9), NOT_CONNECTED));
+    // What needs no answer gets none.
+    puppet.stream(stream(9), StreamOp::Fin);
+    puppet.stream(stream(9), StreamOp::Reset(RESET));
+    world.run(SILENCE);
+    assert_eq!(puppet.heard().len(), 1);
 }
 
 /// A node's connection to the host: the host's end of it.

@@ -1,6 +1,6 @@
 //! Sockets between two hosts, by what other programs and the kernel's rules see of them.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::thread;
@@ -28,20 +28,18 @@ struct Family {
     foreign: IpAddr,
     group: IpAddr,
     other_group: IpAddr,
-    loopback: IpAddr,
     /// How `nft` calls it.
     ip: &'static str,
     prefix: u8,
 }
 
 fn families() -> [Family; 2] {
-    let of = |[here, far, foreign, group, other_group, loopback]: [&str; 6], ip, prefix| Family {
+    let of = |[here, far, foreign, group, other_group]: [&str; 5], ip, prefix| Family {
         here: here.parse().unwrap(),
         far: far.parse().unwrap(),
         foreign: foreign.parse().unwrap(),
         group: group.parse().unwrap(),
         other_group: other_group.parse().unwrap(),
-        loopback: loopback.parse().unwrap(),
         ip,
         prefix,
     };
@@ -51,9 +49,8 @@ fn families() -> [Family; 2] {
         "10.88.0.9",
         "239.1.2.3",
         "239.1.2.4",
-        "127.0.0.1",
     ];
-    let six = ["fd09::1", "fd09::2", "fd88::9", "ff15::3", "ff15::4", "::1"];
+    let six = ["fd09::1", "fd09::2", "fd88::9", "ff15::3", "ff15::4"];
     [of(four, "ip", 24), of(six, "ip6", 64)]
 }
 
@@ -104,36 +101,6 @@ impl Hosts {
             while from.send_to(b"?", place).is_err() || to.recv(&mut [0]).is_err() {
                 assert!(begun.elapsed() < Wait::from_millis(LONG.into()));
             }
-        }
-    }
-
-    /// Brings what is for others to sockets that are transparent, as an operator would.
-    fn divert(&self, it: &Family, port: u16) {
-        let (ip, loopback) = (it.ip, SocketAddr::new(it.loopback, port));
-        let any = if it.prefix == 64 { "::/0" } else { "0.0.0.0/0" };
-        let flag = if it.prefix == 64 { "-6" } else { "-4" };
-        run(
-            &self.here,
-            "ip",
-            &format!("{flag} rule add fwmark 1 lookup 100"),
-        );
-        let route = format!("{flag} route add local {any} dev lo table 100");
-        run(&self.here, "ip", &route);
-        let chain = "{ type filter hook prerouting priority mangle ; }";
-        for rule in [
-            format!("add table {ip} divert"),
-            format!("add chain {ip} divert in {chain}"),
-            format!(
-                "add rule {ip} divert in meta l4proto tcp socket transparent 1 \
-                 meta mark set 1 accept"
-            ),
-            format!(
-                "add rule {ip} divert in {ip} daddr {} meta l4proto {{ tcp, udp }} \
-                 tproxy to {loopback} meta mark set 1 accept",
-                it.foreign
-            ),
-        ] {
-            run(&self.here, "nft", &rule);
         }
     }
 
@@ -228,49 +195,6 @@ fn code_points_go_out_with_the_first_packet_and_come_in_with_it() {
     }
 }
 
-#[test]
-fn streams_come_from_and_go_to_addresses_of_others() {
-    let Some(hosts) = Hosts::new() else { return };
-    for it in families() {
-        hosts.divert(&it, PLACE);
-        let mut watched = hosts.watched();
-        let listen = Listen {
-            transparent: true,
-            ..Listen::at(SocketAddr::new(it.loopback, PLACE))
-        };
-        hosts.here.enter(|| watched.listen(listen)).unwrap();
-        let wanted = SocketAddr::new(it.foreign, 80);
-        let mut client = hosts.at_far(|| TcpStream::connect(wanted)).unwrap();
-        let (id, src, dst, _) = addresses(&mut watched);
-        assert_eq!((src, dst), (client.local_addr().unwrap(), wanted));
-        watched.send(id, 5);
-        let mut heard = [0; 5];
-        client.read_exact(&mut heard).unwrap();
-        client.write_all(b"there").unwrap();
-        watched.operate(id, StreamOp::Credit(5));
-        assert_eq!(watched.data(), b"there");
-        // Asked for by the node: with a port, and without.
-        let there = hosts.at_far(|| TcpListener::bind((it.far, 81))).unwrap();
-        for (n, port) in [(1, 4321), (2, 0)] {
-            let connect = StreamOp::Connect {
-                src: Some((it.foreign, port).into()),
-                dst: (it.far, 81).into(),
-                dscp: 0,
-                held: Held::ORDINARY,
-            };
-            let id = asked(n);
-            hosts.here.enter(|| watched.operate(id, connect)).unwrap();
-            let (mut end, from) = there.accept().unwrap();
-            assert_eq!(from.ip(), it.foreign);
-            assert!(port == 0 || from.port() == port);
-            assert_eq!(addresses(&mut watched).1, from);
-            watched.operate(id, StreamOp::Credit(5));
-            end.write_all(b"there").unwrap();
-            assert_eq!(watched.data(), b"there");
-        }
-    }
-}
-
 /// The next datagram for the node.
 fn came(watched: &mut Watched, id: SocketId) -> Option<(DatagramMeta, Vec<u8>)> {
     let mut buffer = [0; 2000];
@@ -360,49 +284,6 @@ fn mark(socket: &UdpSocket, six: bool, dscp: u8, hops: u32) {
         socket.set_tos_v4(u32::from(dscp) << 2).unwrap();
         socket.set_ttl_v4(hops).unwrap();
         socket.set_multicast_ttl_v4(hops).unwrap();
-    }
-}
-
-#[test]
-fn datagrams_come_from_and_go_to_addresses_of_others() {
-    let Some(hosts) = Hosts::new() else { return };
-    for it in families() {
-        hosts.divert(&it, PLACE);
-        let mut watched = hosts.watched();
-        let any = Bind {
-            address: (it.loopback, PLACE).into(),
-            group: None,
-            transparent: true,
-        };
-        bind(&hosts, &mut watched, any);
-        let wanted = SocketAddr::new(it.foreign, 53);
-        let program = hosts.at_far(|| {
-            let program = UdpSocket::bind((it.far, 0))?;
-            program.connect(wanted)?;
-            io::Result::Ok(program)
-        });
-        let program = program.unwrap();
-        let patience = Wait::from_millis(LONG.into());
-        program.set_read_timeout(Some(patience)).unwrap();
-        for question in [b"one", b"two"] {
-            program.send(question).unwrap();
-            let (meta, octets) = came(&mut watched, SOCKET).unwrap();
-            assert_eq!(octets, question);
-            assert_eq!(
-                (meta.src, meta.dst),
-                (program.local_addr().unwrap(), wanted)
-            );
-            let answer = DatagramMeta {
-                src: meta.dst,
-                dst: meta.src,
-                ..meta
-            };
-            let send = || watched.sockets.send(SOCKET, &answer, b"answer");
-            hosts.here.enter(send).unwrap();
-            let mut heard = [0; 6];
-            program.recv(&mut heard).unwrap();
-            assert_eq!(&heard, b"answer");
-        }
     }
 }
 

@@ -177,13 +177,6 @@ fn pair(listen: impl FnOnce(Listen) -> Listen) -> (Watched, TcpStream, StreamId)
     (watched, client, id)
 }
 
-/// What there is to read until the end.
-fn rest(client: &mut TcpStream) -> Vec<u8> {
-    let mut octets = Vec::new();
-    client.read_to_end(&mut octets).unwrap();
-    octets
-}
-
 #[test]
 fn an_address_that_cannot_be_had_is_tried_again_until_it_can() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -206,98 +199,6 @@ fn an_address_that_cannot_be_had_is_tried_again_until_it_can() {
     assert_eq!(sockets.addresses().collect::<Vec<_>>(), [address]);
     assert_eq!(sockets.open(second, SOCKET, SocketOp::Close), None);
     assert_eq!(sockets.addresses().count(), 0);
-}
-
-#[test]
-fn a_connection_that_the_node_asks_for_opens_or_tells_why_not() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let there = listener.local_addr().unwrap();
-    let mut watched = Watched::new();
-    let connect = |dst| StreamOp::Connect {
-        src: None,
-        dst,
-        dscp: 0,
-        held: Held::ORDINARY,
-    };
-    let id = asked(7);
-    watched.operate(id, connect(there));
-    let dst = watched.until(|of, it| match it {
-        Happened::Opened {
-            listener: None,
-            dst,
-            ..
-        } if *of == id => Some(*dst),
-        _ => None,
-    });
-    assert_eq!(dst, there);
-    let (mut far, _) = listener.accept().unwrap();
-    assert_eq!(watched.writable(id), Held::ORDINARY.outbound);
-    watched.operate(id, StreamOp::Send(b"hello".to_vec()));
-    assert_eq!(watched.writable(id), 5);
-    let mut heard = [0; 5];
-    far.read_exact(&mut heard).unwrap();
-    assert_eq!(&heard, b"hello");
-    watched.operate(id, StreamOp::Credit(2));
-    far.write_all(b"now").unwrap();
-    assert_eq!(watched.data(), b"no");
-    watched.operate(id, StreamOp::Reset(0));
-    drop((far, listener));
-    // Nobody listens there any more.
-    let id = asked(8);
-    let refused = match watched.sockets.operate(NOW, id, connect(there)) {
-        Err(number) => number,
-        Ok(()) => watched.gone(),
-    };
-    assert_eq!(refused, libc::ECONNREFUSED);
-    let lost = watched.sockets.operate(NOW, id, StreamOp::Send(Vec::new()));
-    assert_eq!(lost, Err(libc::ENOTCONN));
-    assert!(watched.is_empty());
-}
-
-#[test]
-fn a_client_that_sends_no_more_still_hears() {
-    let (mut watched, mut client, id) = pair(|it| it);
-    watched.operate(id, StreamOp::Credit(100));
-    client.write_all(b"all of it").unwrap();
-    client.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(watched.data(), b"all of it");
-    watched.fin();
-    let reader = std::thread::spawn(move || rest(&mut client).len());
-    watched.send(id, 300_000);
-    watched.operate(id, StreamOp::Fin);
-    while !watched.is_empty() {
-        watched.turn(SHORT);
-    }
-    assert_eq!(reader.join().unwrap(), 300_000);
-    // It went without a word.
-    assert!(
-        watched
-            .happened
-            .iter()
-            .all(|(_, it)| !matches!(it, Happened::Gone(_)))
-    );
-}
-
-#[test]
-fn a_node_that_sends_no_more_still_takes() {
-    let (mut watched, mut client, id) = pair(|it| it);
-    watched.send(id, 4);
-    assert_eq!(watched.writable(id), 4);
-    watched.operate(id, StreamOp::Fin);
-    assert_eq!(rest(&mut client), [7; 4]);
-    watched.operate(id, StreamOp::Credit(3));
-    client.write_all(b"late").unwrap();
-    assert_eq!(watched.data(), b"lat");
-    drop(client);
-    // The end is behind an octet that the node doesn't take yet.
-    watched.rests();
-    watched.operate(id, StreamOp::Credit(10));
-    assert_eq!(watched.data(), b"e");
-    watched.fin();
-    assert!(watched.is_empty());
-    // Its end was told before: there is nothing more to do to it.
-    let after = watched.sockets.operate(NOW, id, StreamOp::Send(vec![1]));
-    assert_eq!(after, Err(libc::ENOTCONN));
 }
 
 #[test]
@@ -357,22 +258,6 @@ fn who_never_reads_the_last_of_it_is_waited_for_so_long() {
     // The client learns that it has not all of it.
     let error = client.read_to_end(&mut Vec::new()).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::ECONNRESET));
-}
-
-#[test]
-fn a_node_that_sends_more_than_it_may_loses_the_stream() {
-    let (mut watched, mut client, id) = pair(|it| it);
-    let octets = watched.writable(id) as usize;
-    let sent = watched
-        .sockets
-        .operate(NOW, id, StreamOp::Send(vec![0; octets + 1]));
-    assert_eq!(sent, Err(libc::ENOBUFS));
-    assert!(watched.is_empty());
-    assert!(client.read(&mut [0]).is_err());
-    let (mut watched, _client, id) = pair(|it| it);
-    watched.operate(id, StreamOp::Fin);
-    let sent = watched.sockets.operate(NOW, id, StreamOp::Send(vec![0]));
-    assert_eq!(sent, Err(libc::EPIPE));
 }
 
 #[test]

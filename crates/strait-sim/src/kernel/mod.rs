@@ -42,10 +42,13 @@ const QUEUE_PACKETS: usize = 1000;
 const MTU: usize = 1500;
 
 /// Errors of Linux, as streams and sockets tell them.
+const BROKEN_PIPE: i32 = 32;
 const ADDRESS_IN_USE: i32 = 98;
 const ADDRESS_NOT_AVAILABLE: i32 = 99;
 const NETWORK_UNREACHABLE: i32 = 101;
 const CONNECTION_RESET: i32 = 104;
+const NO_BUFFERS: i32 = 105;
+const NOT_CONNECTED: i32 = 107;
 const TIMED_OUT: i32 = 110;
 const CONNECTION_REFUSED: i32 = 111;
 const HOST_UNREACHABLE: i32 = 113;

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use strait_core::Instant;
 use strait_core::chance::Stream as Chance;
 use strait_core::node::{Held, Listen, Owner, Side, SocketId, StreamId, StreamOp};
+use strait_core::{Duration, Instant};
 use strait_wire::ip::{PacketInfo, TcpFlags, tcp_header};
 use strait_world::tcp::{PROFILE_DEFAULT, TcpConfig, TcpEndpoint, TcpError, TcpState, endpoint};
 
 use super::{
-    ADDRESS_NOT_AVAILABLE, CONNECTION_REFUSED, CONNECTION_RESET, Happening, MTU, Report, TIMED_OUT,
+    ADDRESS_NOT_AVAILABLE, BROKEN_PIPE, CONNECTION_REFUSED, CONNECTION_RESET, Happening, MTU,
+    NO_BUFFERS, NOT_CONNECTED, Report, TIMED_OUT,
 };
 
 /// Clients that wait for a place at a listener; a further one isn't heard, and asks again.
@@ -18,6 +19,9 @@ const BACKLOG: usize = 128;
 
 /// Octets told of at a time.
 const CHUNK_OCTETS: usize = 16 * 1024;
+
+/// The next moment: behind all that is done in this one.
+const BEHIND: Duration = Duration::from_nanos(1);
 
 /// Streams that clients begin have numbers from here on.
 const FIRST_CLIENT: u64 = 1 << 32;
@@ -50,6 +54,8 @@ struct Connection {
     listener: Option<SocketId>,
     /// The gateway has been told that it is there.
     told: bool,
+    /// It hasn't done yet what it does when it hears that.
+    fresh: bool,
     /// The code point of what it sends, and what the gateway is told of as the client's.
     dscp: u8,
     tells_dscp: u8,
@@ -137,6 +143,9 @@ pub(super) struct Streams {
     wakes: BTreeSet<(Instant, ConnectionId)>,
     /// Those that something has happened to.
     dirty: BTreeSet<ConnectionId>,
+    /// Those that are fresh, and when they aren't any more.
+    fresh: Vec<ConnectionId>,
+    settled_at: Instant,
     reports: Vec<Report>,
     next: ConnectionId,
     next_client: u64,
@@ -152,6 +161,8 @@ impl Streams {
             limits: BTreeMap::new(),
             wakes: BTreeSet::new(),
             dirty: BTreeSet::new(),
+            fresh: Vec::new(),
+            settled_at: Instant::ZERO,
             reports: Vec::new(),
             next: 0,
             next_client: FIRST_CLIENT,
@@ -164,12 +175,23 @@ impl Streams {
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {
-        self.wakes.first().map(|(at, _)| *at)
+        let timer = self.wakes.first().map(|(at, _)| *at);
+        let fresh = (!self.fresh.is_empty()).then_some(self.settled_at);
+        timer.into_iter().chain(fresh).min()
     }
 
     pub(super) fn wake_up(&mut self, now: Instant) {
         let due = self.wakes.iter().take_while(|(at, _)| *at <= now);
         self.dirty.extend(due.map(|(_, id)| *id));
+        if self.settled_at > now {
+            return;
+        }
+        for id in std::mem::take(&mut self.fresh) {
+            if let Some(connection) = self.all.get_mut(&id) {
+                connection.fresh = false;
+                self.dirty.insert(id);
+            }
+        }
     }
 
     pub(super) fn take_reports(&mut self) -> Vec<Report> {
@@ -199,6 +221,7 @@ impl Streams {
             stream: None,
             listener: None,
             told: false,
+            fresh: false,
             dscp: 0,
             tells_dscp: 0,
             held,
@@ -323,10 +346,12 @@ impl Streams {
 
     /// Does what the gateway wants of one of its streams.
     pub(super) fn operate(&mut self, stream: StreamId, op: StreamOp) {
-        let Some(id) = self.by_stream.get(&stream).copied() else {
-            return;
-        };
-        let Some(connection) = self.all.get_mut(&id) else {
+        let id = self.by_stream.get(&stream).copied();
+        let Some((id, connection)) = id.and_then(|id| Some((id, self.all.get_mut(&id)?))) else {
+            if let StreamOp::Send(_) = op {
+                let reset = Report::Stream(stream, Happening::Reset(NOT_CONNECTED));
+                self.reports.push(reset);
+            }
             return;
         };
         self.dirty.insert(id);
@@ -336,6 +361,17 @@ impl Streams {
             StreamOp::Mark(dscp) => connection.dscp = dscp,
             StreamOp::Send(octets) => {
                 connection.given += octets.len() as u64;
+                let misused = if connection.ending {
+                    Some(BROKEN_PIPE)
+                } else {
+                    (connection.given > connection.may_give).then_some(NO_BUFFERS)
+                };
+                if let Some(error) = misused {
+                    connection.endpoint.abort();
+                    self.reports
+                        .push(Report::Stream(stream, Happening::Reset(error)));
+                    return self.release(id);
+                }
                 connection.unsent.extend(octets);
             }
             StreamOp::Credit(octets) => connection.takes += u64::from(octets),
@@ -379,7 +415,7 @@ impl Streams {
             if let Some(packet) = self.poll_one(now, id) {
                 return Some(packet);
             }
-            self.admit(id);
+            self.admit(now, id);
             if self.advance(id) {
                 continue;
             }
@@ -397,8 +433,9 @@ impl Streams {
         sends.then_some((packet, connection.dscp))
     }
 
-    /// Tells the gateway of a connection that has come about, if it may have another.
-    fn admit(&mut self, id: ConnectionId) {
+    /// Tells the gateway of a connection that has come about, if it may have another. What it does
+    /// when it hears that, such as to say what may wait, comes before all that happens then.
+    fn admit(&mut self, now: Instant, id: ConnectionId) {
         let Some(connection) = self.all.get(&id) else {
             return;
         };
@@ -425,7 +462,9 @@ impl Streams {
         let Some(connection) = self.all.get_mut(&id) else {
             return;
         };
-        connection.told = true;
+        (connection.told, connection.fresh) = (true, true);
+        self.fresh.push(id);
+        self.settled_at = now + BEHIND;
         let stream = *connection.stream.get_or_insert(next);
         if stream == next {
             self.next_client += 1;
@@ -450,7 +489,8 @@ impl Streams {
 
     /// Tells what happened to a connection; whether anything did, so that it may have to send.
     fn advance(&mut self, id: ConnectionId) -> bool {
-        let Some(connection) = self.all.get_mut(&id).filter(|it| it.told) else {
+        let ready = |it: &&mut Connection| it.told && !it.fresh;
+        let Some(connection) = self.all.get_mut(&id).filter(ready) else {
             return false;
         };
         let Some(stream) = connection.stream else {
