@@ -546,6 +546,13 @@ fn other<'a>(u: &mut Unstructured<'a>) -> Result<Input<'a>> {
         },
         4 => Input::Wall(WallTime(u.arbitrary()?)),
         5 => Input::Command(Command::Stop),
+        6 => Input::Worked {
+            ticket: Ticket {
+                owner: owner(u)?,
+                n: u.arbitrary()?,
+            },
+            result: Ok(bytes),
+        },
         _ => Input::TxDone {
             port: PortId(u.arbitrary()?),
             id: TxId(u.arbitrary()?),

@@ -25,6 +25,7 @@ pub mod time;
 pub mod timer;
 pub mod units;
 pub mod waveform;
+pub mod work;
 
 pub use fate::{DropCause, Fate, FateRecord, Ledger};
 pub use id::{ClassId, NeighbourId, PortId};

@@ -19,6 +19,7 @@ use crate::rate::LineRate;
 use crate::stats::Stats;
 use crate::time::{Duration, Instant};
 use crate::waveform::Mode;
+use crate::work::{Work, WorkError};
 
 /// A gateway, a host, a relay: anything that has ports and a state.
 ///
@@ -72,7 +73,7 @@ pub trait Node {
 /// Makes the incarnations of one configured node.
 ///
 /// A new incarnation hears nothing that was meant for an earlier one: no [`Input::Stored`],
-/// [`Input::TxDone`] or [`PortEvent::Drained`]. Frames under way reach it as they reach any node.
+/// [`Input::Worked`], [`Input::TxDone`] or [`PortEvent::Drained`]. Frames under way reach it as they reach any node.
 pub trait NodeFactory {
     /// A node as it is right after its start.
     fn boot(&self, boot: Boot) -> Box<dyn Node>;
@@ -169,6 +170,13 @@ pub enum Input<'a> {
         /// As many octets as were asked for and are there, none behind the value's end; `None` if
         /// there is no such key.
         result: Result<Option<&'a [u8]>, StoreError>,
+    },
+    /// What came of [`Effect::Work`].
+    Worked {
+        /// The number from there.
+        ticket: Ticket,
+        /// The octets that it gave.
+        result: Result<&'a [u8], WorkError>,
     },
     /// Calendar time became known or was set.
     Wall(WallTime),
@@ -399,7 +407,7 @@ pub enum SocketEvent {
     Failed(i32),
 }
 
-/// A storage operation under way.
+/// A storage operation or a piece of work under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket {
     /// Who asked for it.
@@ -633,5 +641,12 @@ pub enum Effect {
         /// The most octets to give, [`LOAD_OCTETS_MAX`](crate::storage::LOAD_OCTETS_MAX) in any
         /// case.
         octets: u32,
+    },
+    /// Do something that isn't for the node's thread; see [`crate::work`].
+    Work {
+        /// The number for [`Input::Worked`].
+        ticket: Ticket,
+        /// What to do.
+        work: Work,
     },
 }

@@ -465,6 +465,8 @@ pub struct Stats {
 pub struct EchoStats {
     /// Its connections.
     pub streams: StreamLedger,
+    /// Octets put on stable storage for them, compressed and with their digests.
+    pub stored: u64,
     /// Datagrams sent back.
     pub datagrams: u64,
     /// Datagrams not sent back: other echoes', and those for which there was no room.

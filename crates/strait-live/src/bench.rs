@@ -12,6 +12,7 @@ use strait_core::node::{
 use strait_core::stats::Agreement;
 use strait_core::storage::{Answer, Asked};
 use strait_core::time::{Duration, Instant};
+use strait_core::work::WorkError;
 use strait_status::JournalStatus;
 
 use crate::port_io::{PortIo, Sent};
@@ -19,6 +20,7 @@ use crate::service::PortStatus;
 use crate::sockets::Sockets;
 use crate::storage::Storage;
 use crate::taps::Taps;
+use crate::workshop::Workshop;
 
 /// Sees everything that goes into a node and every pull, in order: enough to repeat its run.
 pub trait Recorder {
@@ -47,6 +49,7 @@ pub(crate) struct Bench {
     pub(crate) taps: Taps,
     pub(crate) recorder: Option<Box<dyn Recorder>>,
     pub(crate) storage: Option<Storage>,
+    pub(crate) workshop: Workshop,
     pub(crate) replies: VecDeque<Reply>,
     /// Sockets of the node's own.
     pub(crate) sockets: Sockets,
@@ -72,6 +75,7 @@ pub(crate) enum Reply {
     Reset(StreamId, i32),
     Socket(SocketId, SocketEvent),
     Storage(Ticket, Answer),
+    Worked(Ticket, Result<Vec<u8>, WorkError>),
 }
 
 impl Media for Bench {
@@ -145,6 +149,11 @@ impl Media for Bench {
                 };
                 self.ask(ticket, asked);
             }
+            Effect::Work { ticket, work } => {
+                if let Err(error) = self.workshop.ask(ticket, work) {
+                    self.reply(Reply::Worked(ticket, Err(error)));
+                }
+            }
             Effect::Datagram {
                 socket,
                 meta,
@@ -179,6 +188,13 @@ impl Bench {
         }
     }
 
+    /// Makes answers of what has been worked.
+    pub(crate) fn hear_workshop(&mut self) {
+        while let Some((ticket, done)) = self.workshop.poll() {
+            self.reply(Reply::Worked(ticket, done));
+        }
+    }
+
     pub(crate) fn statuses(&self) -> Vec<PortStatus> {
         let status = |slot: &Slot| PortStatus {
             open: slot.open,
@@ -204,5 +220,9 @@ pub(crate) fn reply_input(reply: &Reply) -> Input<'_> {
         },
         Reply::Socket(id, event) => Input::Socket { id, event },
         Reply::Storage(ticket, ref answer) => answer.input(ticket),
+        Reply::Worked(ticket, ref done) => Input::Worked {
+            ticket,
+            result: done.as_deref().map_err(|error| *error),
+        },
     }
 }

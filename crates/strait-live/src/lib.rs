@@ -58,6 +58,8 @@ pub mod transfer;
 pub mod tun;
 pub mod udp;
 pub mod voice;
+mod worker;
+mod workshop;
 
 pub use clock::Clock;
 pub use error::Error;

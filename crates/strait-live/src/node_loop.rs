@@ -29,6 +29,7 @@ pub use crate::sockets::DatagramCounts;
 use crate::sockets::{Came, Happened, News, Sockets, Which};
 use crate::storage::Storage;
 use crate::taps::Taps;
+use crate::workshop::Workshop;
 
 /// Times of an event loop.
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +108,7 @@ enum Ready {
     Service(usize),
     Sockets,
     Storage,
+    Workshop,
 }
 
 /// The number of a port from its position.
@@ -140,6 +142,7 @@ impl<N: Node + ?Sized> Runner<N> {
                 taps: Taps::default(),
                 recorder: None,
                 storage: None,
+                workshop: Workshop::default(),
                 replies: VecDeque::new(),
                 sockets: Sockets::new().doing(|| "wait for sockets")?,
             },
@@ -508,6 +511,10 @@ impl<N: Node + ?Sized> Runner<N> {
             fds.push(PollFd::new(storage.as_fd(), PollFlags::POLLIN));
             who.push(Ready::Storage);
         }
+        if let Some(bell) = self.bench.workshop.bell() {
+            fds.push(PollFd::new(bell, PollFlags::POLLIN));
+            who.push(Ready::Workshop);
+        }
         let deadline = self.deadline();
         let patience = deadline.map(|at| self.clock.until(at));
         match ppoll(&mut fds, patience.map(TimeSpec::from_duration), None) {
@@ -543,6 +550,7 @@ impl<N: Node + ?Sized> Runner<N> {
                 }
                 Ready::Sockets => self.serve_sockets(),
                 Ready::Storage => self.bench.hear_storage(),
+                Ready::Workshop => self.bench.hear_workshop(),
                 Ready::Service(_) => {}
             }
         }

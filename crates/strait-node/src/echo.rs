@@ -13,6 +13,9 @@
 //!
 //! **Storage**: with `store`, octets are put on stable storage, fetched when their time has come,
 //! and deleted. What can't be stored ends its stream.
+//!
+//! **Work** for another thread: what is stored is compressed, behind the digest of what it was; what
+//! is fetched has to have that again.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
@@ -24,6 +27,7 @@ use strait_core::node::{
 };
 use strait_core::stats::EchoStats;
 use strait_core::stream_ledger::ResetCause;
+use strait_core::work::{DIGEST_OCTETS, Work, WorkError};
 use strait_core::{Duration, Effect, Input, Instant};
 
 use crate::config::EchoConfig;
@@ -46,22 +50,37 @@ const INPUT_OUTPUT: i32 = 5;
 const NO_SPACE: i32 = 28;
 const NO_BUFFERS: i32 = 105;
 
-/// Pieces of a stream that wait one by one; what comes then joins the last.
+/// Pieces of a stream that wait one by one; what comes then waits together.
 const PIECES_MAX: usize = 64;
 
-/// Where octets that came are.
+/// Where octets that came are. Stored is their digest, and behind it what they were compressed to.
 #[derive(Debug)]
 enum Place {
     Here(Vec<u8>),
-    /// In the storage: for good unless a ticket is awaited.
+    /// On the way to the storage: the digest is being made.
+    Digesting(Vec<u8>),
+    /// The same: they are being compressed.
+    Packing(Vec<u8>),
+    /// In the storage, with so many octets, or about to be.
     Stored {
         key: u64,
-        awaits: Option<u64>,
+        octets: usize,
     },
-    /// Asked back from there by a ticket; what has come so far.
+    /// Asked back from there: what has come so far.
     Loading {
         key: u64,
-        ticket: u64,
+        octets: usize,
+        bytes: Vec<u8>,
+    },
+    /// Being decompressed, to have this digest.
+    Unpacking {
+        key: u64,
+        digest: Vec<u8>,
+    },
+    /// Their digest is being made again.
+    Checking {
+        key: u64,
+        digest: Vec<u8>,
         bytes: Vec<u8>,
     },
 }
@@ -71,33 +90,30 @@ enum Place {
 struct Piece {
     due: Instant,
     octets: usize,
+    /// The ticket without which nothing can be done with it.
+    awaits: Option<u64>,
     place: Place,
 }
 
 impl Piece {
     /// When something is to be done with it.
-    const fn wake(&self) -> Option<Instant> {
-        match self.place {
-            Place::Here(_) | Place::Stored { awaits: None, .. } => Some(self.due),
-            _ => None,
-        }
+    fn wake(&self) -> Option<Instant> {
+        self.awaits.is_none().then_some(self.due)
     }
 
     /// Its number in the storage.
     const fn key(&self) -> Option<u64> {
         match self.place {
-            Place::Here(_) => None,
-            Place::Stored { key, .. } | Place::Loading { key, .. } => Some(key),
+            Place::Here(_) | Place::Digesting(_) | Place::Packing(_) => None,
+            Place::Stored { key, .. }
+            | Place::Loading { key, .. }
+            | Place::Unpacking { key, .. }
+            | Place::Checking { key, .. } => Some(key),
         }
     }
 
-    /// The ticket that it waits for.
-    const fn ticket(&self) -> Option<u64> {
-        match self.place {
-            Place::Here(_) => None,
-            Place::Stored { awaits, .. } => awaits,
-            Place::Loading { ticket, .. } => Some(ticket),
-        }
+    const fn is_on_its_way(&self) -> bool {
+        matches!(self.place, Place::Digesting(_) | Place::Packing(_))
     }
 }
 
@@ -105,6 +121,9 @@ impl Piece {
 #[derive(Debug, Default)]
 struct Stream {
     pieces: VecDeque<Piece>,
+    /// What is to be stored and isn't a piece yet.
+    fresh: Vec<u8>,
+    fresh_due: Instant,
     /// The client sends no more; ours ends behind what waits.
     ending: bool,
 }
@@ -112,7 +131,8 @@ struct Stream {
 impl Stream {
     /// Octets that wait.
     fn held(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.octets as u64).sum()
+        let pieces = self.pieces.iter().map(|piece| piece.octets as u64);
+        pieces.sum::<u64>() + self.fresh.len() as u64
     }
 }
 
@@ -170,7 +190,8 @@ impl Echo {
             .map(|key| StoreOp::Delete(key.to_vec()))
             .collect();
         if !left.is_empty() {
-            echo.store(left);
+            let ticket = echo.next_ticket();
+            echo.store(ticket, left);
         }
         echo.declare(config);
         echo
@@ -230,6 +251,7 @@ impl Echo {
             Input::Datagram { meta, bytes, .. } => self.hear_datagram(now, meta, bytes),
             Input::Stored { ticket, result } => self.hear_stored(ticket, result),
             Input::Loaded { ticket, result } => self.hear_loaded(ticket, result),
+            Input::Worked { ticket, result } => self.hear_worked(ticket, result),
             // Who can't come yet comes later.
             _ => {}
         }
@@ -300,55 +322,53 @@ impl Echo {
         let Some(stream) = self.streams.get_mut(&id) else {
             return;
         };
-        let joins = stream.pieces.len() >= PIECES_MAX;
-        let last = stream.pieces.back_mut().filter(|_| joins);
         self.stats.streams.taken += bytes.len() as u64;
-        let next = self.tickets + 1;
-        let (key, awaits) = match last {
-            Some(Piece {
-                due: at,
-                octets,
-                place: Place::Here(waiting),
-            }) => {
-                waiting.extend_from_slice(bytes);
-                *octets += bytes.len();
-                *at = due;
-                return;
-            }
-            Some(Piece {
-                due: at,
-                octets,
-                place: Place::Stored { key, awaits },
-            }) => {
-                *octets += bytes.len();
-                *at = due;
-                *awaits = Some(next);
-                (*key, true)
-            }
-            _ => {
-                let place = if self.stores {
-                    Place::Stored {
-                        key: next,
-                        awaits: Some(next),
-                    }
-                } else {
-                    Place::Here(bytes.to_vec())
-                };
-                let octets = bytes.len();
-                stream.pieces.push_back(Piece { due, octets, place });
-                (next, self.stores)
-            }
-        };
-        if awaits {
-            self.store(alloc::vec![StoreOp::Append(name(key), bytes.to_vec())]);
+        if self.stores {
+            stream.fresh.extend_from_slice(bytes);
+            stream.fresh_due = due;
+            return self.pack(id);
         }
+        let joins = stream.pieces.len() >= PIECES_MAX;
+        if let Some(last) = stream.pieces.back_mut().filter(|_| joins)
+            && let Place::Here(waiting) = &mut last.place
+        {
+            waiting.extend_from_slice(bytes);
+            (last.octets, last.due) = (waiting.len(), due);
+            return;
+        }
+        stream.pieces.push_back(Piece {
+            due,
+            octets: bytes.len(),
+            awaits: None,
+            place: Place::Here(bytes.to_vec()),
+        });
+    }
+
+    /// Sends what came on its way to the storage, behind what came before.
+    fn pack(&mut self, id: StreamId) {
+        let next = self.next_ticket();
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
+        let busy = stream.pieces.back().is_some_and(Piece::is_on_its_way);
+        if busy || stream.fresh.is_empty() || stream.pieces.len() >= PIECES_MAX {
+            return;
+        }
+        let bytes = core::mem::take(&mut stream.fresh);
+        stream.pieces.push_back(Piece {
+            due: stream.fresh_due,
+            octets: bytes.len(),
+            awaits: Some(next.n),
+            place: Place::Digesting(bytes.clone()),
+        });
+        self.work(next, Work::Digest(bytes));
     }
 
     /// Moves a stream on: sends, or fetches, its first pieces, and ends it behind the last.
     fn advance(&mut self, now: Instant, id: StreamId) {
         while let Some(stream) = self.streams.get_mut(&id) {
             let Some(piece) = stream.pieces.front_mut() else {
-                if stream.ending {
+                if stream.ending && stream.fresh.is_empty() {
                     self.operate(id, StreamOp::Fin);
                     self.stats.streams.ended += 1;
                     self.forget(id);
@@ -358,84 +378,127 @@ impl Echo {
             if piece.wake().is_none_or(|due| due > now) {
                 return;
             }
-            if let Some(key) = piece.key() {
-                return self.fetch(id, key);
-            }
-            if let Some(Piece {
-                place: Place::Here(bytes),
-                ..
-            }) = stream.pieces.pop_front()
-            {
-                self.stats.streams.delivered += bytes.len() as u64;
-                self.operate(id, StreamOp::Send(bytes));
-            }
+            let Place::Here(bytes) = &mut piece.place else {
+                return self.fetch(id);
+            };
+            let bytes = core::mem::take(bytes);
+            stream.pieces.pop_front();
+            self.stats.streams.delivered += bytes.len() as u64;
+            self.operate(id, StreamOp::Send(bytes));
+            self.pack(id);
         }
     }
 
     /// Asks for a stream's first piece, or for the next chunk of it.
-    fn fetch(&mut self, id: StreamId, key: u64) {
-        self.tickets += 1;
-        let ticket = self.ticket(self.tickets);
+    fn fetch(&mut self, id: StreamId) {
+        let ticket = self.next_ticket();
         let stream = self.streams.get_mut(&id);
         let Some(piece) = stream.and_then(|stream| stream.pieces.front_mut()) else {
             return;
         };
-        let bytes = match &mut piece.place {
-            Place::Loading { bytes, .. } => core::mem::take(bytes),
-            _ => Vec::new(),
+        if let Place::Stored { key, octets } = piece.place {
+            let bytes = Vec::new();
+            piece.place = Place::Loading { key, octets, bytes };
+        }
+        let Place::Loading { key, octets, bytes } = &piece.place else {
+            return;
         };
-        let offset = bytes.len();
+        piece.awaits = Some(ticket.n);
         self.effects.push_back(Effect::Load {
             ticket,
-            key: name(key),
-            offset: offset as u64,
-            octets: u32::try_from(piece.octets - offset).unwrap_or(u32::MAX),
+            key: name(*key),
+            offset: bytes.len() as u64,
+            octets: u32::try_from(octets - bytes.len()).unwrap_or(u32::MAX),
         });
-        piece.place = Place::Loading {
-            key,
-            ticket: ticket.n,
-            bytes,
-        };
     }
 
     fn hear_stored(&mut self, ticket: Ticket, result: Result<(), StoreError>) {
         let Some((id, piece)) = self.awaiting(ticket) else {
             return;
         };
-        match (result, &mut piece.place) {
-            (Ok(()), Place::Stored { awaits, .. }) => *awaits = None,
-            (Ok(()), _) => {}
-            (Err(error), _) => self.give_up(id, error),
+        match result {
+            Ok(()) => piece.awaits = None,
+            Err(error) => self.give_up(id, error),
         }
     }
 
     fn hear_loaded(&mut self, ticket: Ticket, result: Result<Option<&[u8]>, StoreError>) {
+        let next = self.next_ticket();
         let Some((id, piece)) = self.awaiting(ticket) else {
             return;
         };
-        let octets = piece.octets;
-        let Place::Loading { key, bytes, .. } = &mut piece.place else {
+        let Place::Loading { key, octets, bytes } = &mut piece.place else {
             return;
         };
-        let key = *key;
         match result {
             Ok(Some(chunk @ [_, ..])) => bytes.extend_from_slice(chunk),
             // Nobody else takes it away.
             Ok(_) => return self.give_up(id, StoreError::Failed),
             Err(error) => return self.give_up(id, error),
         }
-        if bytes.len() < octets {
-            return self.fetch(id, key);
+        if bytes.len() < *octets {
+            return self.fetch(id);
         }
-        piece.place = Place::Here(core::mem::take(bytes));
-        self.store(alloc::vec![StoreOp::Delete(name(key))]);
+        let key = *key;
+        let mut digest = core::mem::take(bytes);
+        let frame = digest.split_off(DIGEST_OCTETS.min(digest.len()));
+        piece.place = Place::Unpacking { key, digest };
+        piece.awaits = Some(next.n);
+        let work = Work::Decompress {
+            octets: frame,
+            octets_max: u32::try_from(piece.octets).unwrap_or(u32::MAX),
+        };
+        self.work(next, work);
+    }
+
+    fn hear_worked(&mut self, ticket: Ticket, result: Result<&[u8], WorkError>) {
+        let next = self.next_ticket();
+        let Some((id, piece)) = self.awaiting(ticket) else {
+            return;
+        };
+        let given = match result {
+            Ok(octets) => octets.to_vec(),
+            Err(WorkError::Busy) => return self.give_up(id, StoreError::Busy),
+            // What was put there isn't what comes from there.
+            Err(_) => return self.give_up(id, StoreError::Failed),
+        };
+        piece.awaits = Some(next.n);
+        match core::mem::replace(&mut piece.place, Place::Here(Vec::new())) {
+            Place::Digesting(bytes) => {
+                piece.place = Place::Packing(given);
+                self.work(next, Work::Compress(bytes));
+            }
+            Place::Packing(digest) => {
+                let value = [digest, given].concat();
+                let (key, octets) = (next.n, value.len());
+                piece.place = Place::Stored { key, octets };
+                self.stats.stored += octets as u64;
+                self.store(next, alloc::vec![StoreOp::Put(name(key), value)]);
+                self.pack(id);
+            }
+            Place::Unpacking { key, digest } => {
+                let bytes = given.clone();
+                piece.place = Place::Checking { key, digest, bytes };
+                self.work(next, Work::Digest(given));
+            }
+            Place::Checking { key, digest, bytes } if digest == given => {
+                piece.place = Place::Here(bytes);
+                piece.awaits = None;
+                self.store(next, alloc::vec![StoreOp::Delete(name(key))]);
+            }
+            place => {
+                // Still there, to be deleted.
+                piece.place = place;
+                self.give_up(id, StoreError::Failed);
+            }
+        }
     }
 
     /// The piece that waits for a ticket.
     fn awaiting(&mut self, ticket: Ticket) -> Option<(StreamId, &mut Piece)> {
         self.streams.iter_mut().find_map(|(id, stream)| {
             let mut pieces = stream.pieces.iter_mut();
-            let piece = pieces.find(|piece| piece.ticket() == Some(ticket.n))?;
+            let piece = pieces.find(|piece| piece.awaits == Some(ticket.n))?;
             Some((*id, piece))
         })
     }
@@ -477,7 +540,8 @@ impl Echo {
         let keys = stream.pieces.iter().filter_map(Piece::key);
         let deletes: Vec<StoreOp> = keys.map(|key| StoreOp::Delete(name(key))).collect();
         if !deletes.is_empty() {
-            self.store(deletes);
+            let ticket = self.next_ticket();
+            self.store(ticket, deletes);
         }
     }
 
@@ -505,15 +569,20 @@ impl Echo {
         self.effects.push_back(Effect::Stream { id, op });
     }
 
-    fn store(&mut self, batch: Vec<StoreOp>) {
-        self.tickets += 1;
-        let ticket = self.ticket(self.tickets);
+    fn store(&mut self, ticket: Ticket, batch: Vec<StoreOp>) {
         self.effects.push_back(Effect::Store { ticket, batch });
     }
 
-    const fn ticket(&self, n: u64) -> Ticket {
-        let owner = self.owner;
-        Ticket { owner, n }
+    fn work(&mut self, ticket: Ticket, work: Work) {
+        self.effects.push_back(Effect::Work { ticket, work });
+    }
+
+    const fn next_ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        Ticket {
+            owner: self.owner,
+            n: self.tickets,
+        }
     }
 }
 

@@ -222,35 +222,74 @@ fn load(effects: &[Effect], of: &[u8]) -> (Ticket, u64, u32) {
     (*ticket, *offset, *octets)
 }
 
-/// The ticket and the key of octets that are to be stored.
-fn append(effects: &[Effect]) -> (Ticket, Vec<u8>) {
-    let [Effect::Store { ticket, batch }] = effects else {
+/// The ticket of work, and the work.
+fn work(effects: &[Effect]) -> (Ticket, Work) {
+    let [Effect::Work { ticket, work }] = effects else {
         panic!("{effects:?}");
     };
-    let [StoreOp::Append(key, _)] = &batch[..] else {
+    (*ticket, work.clone())
+}
+
+fn worked(echo: &mut Echo, ticket: Ticket, result: Result<&[u8], WorkError>) -> Vec<Effect> {
+    echo.hear(START, &Input::Worked { ticket, result });
+    effects(echo)
+}
+
+const DIGEST: [u8; DIGEST_OCTETS] = [7; DIGEST_OCTETS];
+
+/// Takes octets to the storage, as if they were compressed to `packed`: the ticket and the key by
+/// which they are stored.
+fn pack(echo: &mut Echo, said: &[Effect], octets: &[u8]) -> (Ticket, Vec<u8>) {
+    let (digest, asked) = work(said);
+    assert_eq!(asked, Work::Digest(octets.to_vec()));
+    let (frame, asked) = work(&worked(echo, digest, Ok(&DIGEST)));
+    assert_eq!(asked, Work::Compress(octets.to_vec()));
+    let stores = worked(echo, frame, Ok(b"packed"));
+    let Some(Effect::Store { ticket, batch }) = stores.first() else {
+        panic!("{stores:?}");
+    };
+    let [StoreOp::Put(key, value)] = &batch[..] else {
         panic!("{batch:?}");
     };
+    assert_eq!(*value, [&DIGEST[..], b"packed"].concat());
     (*ticket, key.clone())
 }
 
-#[test]
-fn stored_octets_go_back_from_the_storage_and_leave_it() {
+/// One that stores, and has a client.
+fn storing() -> Echo {
     let mut echo = echo(&EchoConfig {
         store: true,
         ..config()
     });
     open(&mut echo, 1);
-    let (ticket, key) = append(&hear(&mut echo, START, 1, StreamEvent::Data(b"abc")));
+    echo
+}
+
+#[test]
+fn stored_octets_go_back_from_the_storage_and_leave_it() {
+    let mut echo = storing();
+    let said = hear(&mut echo, START, 1, StreamEvent::Data(b"abc"));
+    let (ticket, key) = pack(&mut echo, &said, b"abc");
+    assert_eq!(echo.stats().stored, 32 + 6);
     // Nothing goes back that isn't stable.
     assert_eq!(hear(&mut echo, START, 1, StreamEvent::Fin), []);
     let (first, offset, octets) = load(&stored(&mut echo, ticket, Ok(())), &key);
-    assert_eq!((offset, octets), (0, 3));
+    assert_eq!((offset, octets), (0, 38));
     // As much as the storage gives at once.
-    let more = loaded(&mut echo, first, Ok(Some(b"a")));
+    let more = loaded(&mut echo, first, Ok(Some(&DIGEST[..31])));
     let (second, offset, octets) = load(&more, &key);
-    assert_eq!((offset, octets), (1, 2));
+    assert_eq!((offset, octets), (31, 7));
     assert_eq!(loaded(&mut echo, first, Ok(Some(b"a"))), []);
-    let last = loaded(&mut echo, second, Ok(Some(b"bc")));
+    let (frame, asked) = work(&loaded(&mut echo, second, Ok(Some(b"\x07packed"))));
+    let unpack = Work::Decompress {
+        octets: b"packed".to_vec(),
+        octets_max: 3,
+    };
+    assert_eq!(asked, unpack);
+    // It is checked by what it was before.
+    let (digest, asked) = work(&worked(&mut echo, frame, Ok(b"abc")));
+    assert_eq!(asked, Work::Digest(b"abc".to_vec()));
+    let last = worked(&mut echo, digest, Ok(&DIGEST));
     let [Effect::Store { batch, .. }, rest @ ..] = &last[..] else {
         panic!("{last:?}");
     };
@@ -262,46 +301,82 @@ fn stored_octets_go_back_from_the_storage_and_leave_it() {
     assert_eq!(loaded(&mut echo, second, Ok(None)), []);
 }
 
+/// The stream was reset with this error number, and holds nothing any more.
+fn given_up(echo: &Echo, effects: &[Effect], number: i32, cause: ResetCause) {
+    assert_eq!(effects[0], op(1, StreamOp::Reset(number)));
+    let books = echo.stats().streams;
+    assert_eq!(
+        (books.open(), books.resets_by(cause), books.lost),
+        (0, 1, 3)
+    );
+    echo.check();
+}
+
 #[test]
-fn what_cant_be_stored_or_is_gone_ends_its_stream() {
+fn what_cant_be_packed_or_stored_ends_its_stream() {
+    let mut echo = storing();
+    let said = hear(&mut echo, START, 1, StreamEvent::Data(b"abc"));
+    let (ticket, _) = work(&said);
+    let effects = worked(&mut echo, ticket, Err(WorkError::Busy));
+    given_up(&echo, &effects, 105, ResetCause::StorageBusy);
     let full = (StoreError::Full, 28, ResetCause::StorageFull);
     let absent = (StoreError::Absent, 5, ResetCause::StorageFailed);
     for (error, number, cause) in [full, absent] {
-        let mut echo = echo(&EchoConfig {
-            store: true,
-            ..config()
-        });
-        open(&mut echo, 1);
-        let (ticket, _) = append(&hear(&mut echo, START, 1, StreamEvent::Data(b"abc")));
+        let mut echo = storing();
+        let said = hear(&mut echo, START, 1, StreamEvent::Data(b"abc"));
+        let (ticket, _) = pack(&mut echo, &said, b"abc");
         let effects = stored(&mut echo, ticket, Err(error));
-        assert_eq!(effects[0], op(1, StreamOp::Reset(number)));
-        let books = echo.stats().streams;
-        assert_eq!(
-            (books.open(), books.resets_by(cause), books.lost),
-            (0, 1, 3)
-        );
-        echo.check();
+        given_up(&echo, &effects, number, cause);
     }
-    for (result, number) in [
-        (Ok(None), 5),
-        (Ok(Some(&[][..])), 5),
-        (Err(StoreError::Failed), 5),
-        (Err(StoreError::Busy), 105),
-    ] {
-        let mut echo = echo(&EchoConfig {
-            store: true,
-            ..config()
-        });
-        open(&mut echo, 1);
-        let (ticket, key) = append(&hear(&mut echo, START, 1, StreamEvent::Data(b"abc")));
-        let (ticket, ..) = load(&stored(&mut echo, ticket, Ok(())), &key);
-        let effects = loaded(&mut echo, ticket, result);
-        assert_eq!(effects[0], op(1, StreamOp::Reset(number)));
-        let [_, Effect::Store { batch, .. }] = &effects[..] else {
+}
+
+/// One whose client's octets are asked back from the storage: with the ticket, and their key.
+fn loading() -> (Echo, Ticket, Vec<u8>) {
+    let mut echo = storing();
+    let said = hear(&mut echo, START, 1, StreamEvent::Data(b"abc"));
+    let (ticket, key) = pack(&mut echo, &said, b"abc");
+    let (ticket, ..) = load(&stored(&mut echo, ticket, Ok(())), &key);
+    (echo, ticket, key)
+}
+
+#[test]
+fn what_is_gone_or_spoilt_ends_its_stream_and_leaves_the_storage() {
+    let failed = (5, ResetCause::StorageFailed);
+    let busy = (105, ResetCause::StorageBusy);
+    let ends = |echo: &Echo, effects: &[Effect], key: &[u8], (number, cause)| {
+        given_up(echo, effects, number, cause);
+        let [_, Effect::Store { batch, .. }] = effects else {
             panic!("{effects:?}");
         };
-        assert_eq!(*batch, [StoreOp::Delete(key)]);
+        assert_eq!(*batch, [StoreOp::Delete(key.to_vec())]);
+    };
+    for (result, expected) in [
+        (Ok(None), failed),
+        (Ok(Some(&[][..])), failed),
+        (Err(StoreError::Failed), failed),
+        (Err(StoreError::Busy), busy),
+    ] {
+        let (mut echo, ticket, key) = loading();
+        let effects = loaded(&mut echo, ticket, result);
+        ends(&echo, &effects, &key, expected);
     }
+    let value = [&DIGEST[..], b"packed"].concat();
+    for (result, expected) in [
+        (Err(WorkError::Broken), failed),
+        (Err(WorkError::TooLong), failed),
+        (Err(WorkError::Busy), busy),
+    ] {
+        let (mut echo, ticket, key) = loading();
+        let (ticket, _) = work(&loaded(&mut echo, ticket, Ok(Some(&value))));
+        let effects = worked(&mut echo, ticket, result);
+        ends(&echo, &effects, &key, expected);
+    }
+    // Whole frames with other octets.
+    let (mut echo, ticket, key) = loading();
+    let (ticket, _) = work(&loaded(&mut echo, ticket, Ok(Some(&value))));
+    let (ticket, _) = work(&worked(&mut echo, ticket, Ok(b"abd")));
+    let effects = worked(&mut echo, ticket, Ok(&[8; DIGEST_OCTETS]));
+    ends(&echo, &effects, &key, failed);
 }
 
 #[test]
@@ -320,22 +395,47 @@ fn what_an_earlier_life_left_in_the_storage_is_deleted() {
 
 #[test]
 fn small_octets_that_come_one_by_one_wait_together() {
-    for store in [false, true] {
-        let delay = Some(Time(Duration::from_secs(1)));
-        let mut echo = echo(&EchoConfig {
-            delay,
-            store,
-            ..config()
-        });
-        open(&mut echo, 1);
-        for ms in 0..1000 {
-            hear(&mut echo, at(ms), 1, StreamEvent::Data(b"x"));
-        }
-        let pieces = &echo.streams[&stream(1)].pieces;
-        assert_eq!(pieces.len(), PIECES_MAX);
-        assert_eq!(pieces.iter().map(|it| it.octets).sum::<usize>(), 1000);
-        assert_eq!(pieces.back().map(|it| it.due), Some(at(1999)));
+    let delay = Some(Time(Duration::from_secs(1)));
+    let mut echo = echo(&EchoConfig { delay, ..config() });
+    open(&mut echo, 1);
+    for ms in 0..1000 {
+        hear(&mut echo, at(ms), 1, StreamEvent::Data(b"x"));
     }
+    let pieces = &echo.streams[&stream(1)].pieces;
+    assert_eq!(pieces.len(), PIECES_MAX);
+    assert_eq!(pieces.iter().map(|it| it.octets).sum::<usize>(), 1000);
+    assert_eq!(pieces.back().map(|it| it.due), Some(at(1999)));
+}
+
+#[test]
+fn what_comes_while_octets_are_packed_or_many_wait_is_packed_together() {
+    let delay = Some(Time(Duration::from_secs(1)));
+    let store = true;
+    let mut echo = echo(&EchoConfig {
+        delay,
+        store,
+        ..config()
+    });
+    open(&mut echo, 1);
+    let mut said = hear(&mut echo, at(0), 1, StreamEvent::Data(b"x"));
+    for n in 1..=PIECES_MAX as u64 {
+        assert_eq!(hear(&mut echo, at(n), 1, StreamEvent::Data(b"yz")), []);
+        let octets = if n == 1 { &b"x"[..] } else { b"yz" };
+        let (ticket, asked) = work(&said);
+        assert_eq!(asked, Work::Digest(octets.to_vec()));
+        let (ticket, _) = work(&worked(&mut echo, ticket, Ok(&DIGEST)));
+        let next = worked(&mut echo, ticket, Ok(b"packed"));
+        said = next[1..].to_vec();
+    }
+    // No more are packed than may wait.
+    assert_eq!(said, []);
+    assert_eq!(hear(&mut echo, at(99), 1, StreamEvent::Data(b"w")), []);
+    let waiting = &echo.streams[&stream(1)];
+    assert_eq!(
+        (waiting.pieces.len(), &waiting.fresh[..], waiting.fresh_due),
+        (PIECES_MAX, &b"yzw"[..], at(1099))
+    );
+    echo.check();
 }
 
 #[test]

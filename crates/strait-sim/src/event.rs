@@ -22,6 +22,8 @@ pub(crate) enum What {
     Stream { number: u32 },
     /// Storage has done a group of what was asked of it.
     Stored { group: u64 },
+    /// A piece of work of this incarnation is done.
+    Worked { incarnation: u32 },
     /// A port has room again.
     Room { port: PortId },
     /// The moment that the node asked for.
@@ -36,7 +38,7 @@ impl What {
             Self::Fault(_) => 0,
             Self::Medium(_) => 1,
             Self::Arrival { .. } | Self::Stream { .. } => 2,
-            Self::Stored { .. } => 3,
+            Self::Stored { .. } | Self::Worked { .. } => 3,
             Self::Room { .. } => 4,
             Self::Wake => 5,
         }

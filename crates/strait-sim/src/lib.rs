@@ -18,6 +18,7 @@ mod segment;
 mod store;
 pub mod study;
 pub mod sweep;
+mod workshop;
 mod world;
 
 pub use build::{BuildError, Built, build};

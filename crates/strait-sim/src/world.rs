@@ -9,6 +9,7 @@ use strait_core::hash::RunHash;
 use strait_core::node::{Boot, FrameMeta, NodeFactory, RouteChange, StoreError, Ticket, WallTime};
 use strait_core::stats::Stats;
 use strait_core::storage::{Answer, Asked};
+use strait_core::work::Work;
 use strait_core::{Effect, Fate, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta};
 use strait_wire::segment::SegmentCheck;
 use strait_world::host::Host;
@@ -21,6 +22,7 @@ use crate::path::PathBook;
 use crate::router::Router;
 use crate::segment::Segment;
 use crate::store::Store;
+use crate::workshop::Workshop;
 
 mod captures;
 mod envelope;
@@ -119,6 +121,7 @@ struct Slot {
     wake_at: Option<Instant>,
     incarnation: u32,
     store: Store,
+    workshop: Workshop,
     /// Counters of incarnations that ended.
     past: Vec<Stats>,
     /// Packets that incarnations held when they were killed.
@@ -328,9 +331,10 @@ impl Media for Driver<'_> {
                 };
                 self.ask(now, ticket, asked);
             }
-            Effect::Stream { .. } | Effect::Socket { .. } | Effect::Datagram { .. } => {
-                self.answers.push(effect);
-            }
+            Effect::Stream { .. }
+            | Effect::Socket { .. }
+            | Effect::Datagram { .. }
+            | Effect::Work { .. } => self.answers.push(effect),
         }
     }
 }
@@ -389,6 +393,7 @@ impl World {
             wake_at: None,
             incarnation: 0,
             store: Store::default(),
+            workshop: Workshop::default(),
             past: Vec::new(),
             crashed: 0,
             rerouted: BTreeSet::new(),
@@ -598,6 +603,7 @@ impl World {
             What::Stream { number } => self.come(number),
             What::Arrival { port, from, frame } => self.arrive(node, port, from, frame),
             What::Stored { group } => self.stored(node, event.at, group),
+            What::Worked { incarnation } => self.worked(node, incarnation),
             What::Room { port } => {
                 let planned = &mut self.slots[node].ports[port.index()].room_at;
                 if *planned == Some(event.at) {
@@ -617,6 +623,35 @@ impl World {
         for (ticket, answer) in answers {
             self.give(node, answer.input(ticket));
             self.settle(node);
+        }
+    }
+
+    fn worked(&mut self, node: usize, incarnation: u32) {
+        let slot = &mut self.slots[node];
+        if slot.incarnation != incarnation {
+            return;
+        }
+        if let Some((ticket, done)) = slot.workshop.complete() {
+            let result = done.as_deref().map_err(|error| *error);
+            self.give(node, Input::Worked { ticket, result });
+            self.settle(node);
+        }
+    }
+
+    /// Has work done for a node.
+    fn work(&mut self, node: usize, ticket: Ticket, work: &Work) {
+        self.fabric.hash.fold(ticket.n);
+        let slot = &mut self.slots[node];
+        let incarnation = slot.incarnation;
+        match slot.workshop.ask(self.fabric.now, ticket, work) {
+            Ok(at) => {
+                let what = What::Worked { incarnation };
+                self.fabric.events.push(at, node, what);
+            }
+            Err(error) => {
+                let result = Err(error);
+                self.give(node, Input::Worked { ticket, result });
+            }
         }
     }
 
@@ -725,6 +760,7 @@ impl World {
         match effect {
             Effect::Stream { id, op } => self.operate(node, id, op),
             Effect::Socket { id, op } => self.open_socket(node, id, op),
+            Effect::Work { ticket, work } => self.work(node, ticket, &work),
             Effect::Datagram {
                 socket,
                 meta,

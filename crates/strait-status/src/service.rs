@@ -40,6 +40,8 @@ described! {
     pub struct Echo from stats: &EchoStats {
         /// Its connections
         streams: Streams = Streams::new(&stats.streams);
+        /// Octets put on stable storage for its connections, compressed and with their digests
+        stored_octets: u64 = stats.stored => counter("echo_stored_octets");
         /// Datagrams sent back
         datagrams: u64 = stats.datagrams => counter("echo_datagrams");
         /// Datagrams not sent back: other echoes', and those for which there was no room

@@ -17,3 +17,4 @@ pub mod table;
 pub mod tcp;
 pub mod topology;
 pub mod traffic;
+pub mod work;

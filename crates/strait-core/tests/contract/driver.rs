@@ -253,7 +253,10 @@ impl<M: Medium> Media for Hands<'_, M> {
                 offset,
                 octets,
             } => self.ask(now, ticket, Job::Load(key, offset, octets)),
-            Effect::Stream { .. } | Effect::Socket { .. } | Effect::Datagram { .. } => {}
+            Effect::Stream { .. }
+            | Effect::Socket { .. }
+            | Effect::Datagram { .. }
+            | Effect::Work { .. } => {}
         }
     }
 }

@@ -17,6 +17,7 @@ pub mod datagrams;
 pub mod foreign;
 pub mod sockets;
 pub mod streams;
+pub mod works;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -25,9 +26,10 @@ use std::sync::{Arc, Mutex};
 use strait_core::fate::{Ledger, Origin};
 use strait_core::node::{
     Boot, DatagramMeta, Held, Listen, NodeFactory, Owner, Room, Side, SocketEvent, SocketId,
-    SocketOp, StreamEvent, StreamId, StreamOp, TxMeta, Wake, Want,
+    SocketOp, StreamEvent, StreamId, StreamOp, Ticket, TxMeta, Wake, Want,
 };
 use strait_core::stats::{PortStats, Stats};
+use strait_core::work::{Work, WorkError};
 use strait_core::{DropCause, Duration, Effect, Input, Instant, Node, PortId, WakeReason};
 
 /// A node's driver, the network at its host side, and a host there.
@@ -153,6 +155,7 @@ pub enum Heard {
     Fin(StreamId),
     Reset(StreamId, i32),
     Datagram(SocketId, DatagramMeta, Vec<u8>),
+    Worked(Ticket, Result<Vec<u8>, WorkError>),
 }
 
 #[derive(Debug, Default)]
@@ -175,6 +178,11 @@ pub const OWNER: Owner = Owner(700);
 /// A socket of the puppet's.
 pub const fn socket(n: u32) -> SocketId {
     SocketId { owner: OWNER, n }
+}
+
+/// A piece of work of the puppet's.
+pub const fn ticket(n: u64) -> Ticket {
+    Ticket { owner: OWNER, n }
 }
 
 /// A stream that the puppet begins.
@@ -226,6 +234,16 @@ impl Puppet {
     /// Has the node do this with each stream, as soon as it hears that it is there.
     pub fn greet(&self, op: StreamOp) {
         self.strings().greeting = Some(op);
+    }
+
+    /// Has the node ask for pieces of work at once, numbered from 0.
+    pub fn works(&self, works: Vec<Work>) {
+        let effect = |(n, work)| Effect::Work {
+            ticket: ticket(n),
+            work,
+        };
+        let effects = (0..).zip(works).map(effect);
+        self.strings().asks.extend(effects);
     }
 
     /// Has the node connect, with ordinary limits.
@@ -419,6 +437,7 @@ impl Node for Body {
                 StreamEvent::Fin => Heard::Fin(id),
                 StreamEvent::Reset(error) => Heard::Reset(id, error),
             },
+            Input::Worked { ticket, result } => Heard::Worked(ticket, result.map(<[u8]>::to_vec)),
             Input::Frame { port, bytes, .. } => {
                 self.ledger.stats_mut().ports[0].frames_in += 1;
                 let packet = self.ledger.admit(now, bytes.to_vec(), Origin::Port(port));
@@ -511,6 +530,15 @@ macro_rules! driver_suite {
             a_taken_address_for_datagrams_is_told_and_had_when_free,
             a_datagram_for_nobody_harms_no_other,
             a_node_that_starts_again_hears_datagrams_again,
+        ]);
+        $crate::driver_suite!($world, $can, works: [
+            what_is_compressed_comes_back,
+            digests_are_those_of_the_standard,
+            work_is_answered_in_order,
+            an_output_beyond_its_limit_is_refused,
+            octets_that_are_no_frames_are_told,
+            too_much_work_is_refused,
+            a_kill_forgets_what_was_asked_for,
         ]);
         $crate::driver_suite!($world, $can_divert, foreign: [
             a_transparent_listener_takes_what_is_for_others_and_answers_as_they,

@@ -5,12 +5,9 @@ mod older;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SendError, Sender, channel};
-use std::thread::{self, JoinHandle};
 
 use strait_core::node::{StoreError, Ticket};
 use strait_core::storage::{Answer, Asked, Job, Waiting};
@@ -18,6 +15,7 @@ use strait_core::storage::{Answer, Asked, Job, Waiting};
 use self::database::Database;
 use crate::error::{Doing, Error};
 use crate::own_file;
+use crate::worker::Worker;
 
 /// Stable storage of a live node: values by key, in a file that only its owner may read, and that
 /// one program at a time has.
@@ -28,11 +26,7 @@ use crate::own_file;
 pub struct Storage {
     contents: Vec<(Vec<u8>, u64)>,
     waiting: Waiting,
-    jobs: Option<Sender<Job>>,
-    answers: Receiver<(Job, Answer)>,
-    /// Readable when there are answers.
-    bell: UnixStream,
-    worker: Option<JoinHandle<()>>,
+    worker: Worker<Job, (Job, Answer)>,
 }
 
 impl Storage {
@@ -52,21 +46,16 @@ impl Storage {
             }
             _ => own_file::with_remedy(error.with_remedy(remedy)),
         })?;
-        let (bell, ringer) = UnixStream::pair().doing(doing)?;
-        bell.set_nonblocking(true).doing(doing)?;
-        ringer.set_nonblocking(true).doing(doing)?;
-        let (jobs, todo) = channel();
-        let (done, answers) = channel();
         let contents = database.contents().doing(doing)?;
-        let worker = thread::Builder::new().name("storage".into());
-        let worker = worker.spawn(move || work(&database, &todo, &done, &ringer));
+        // All that waits is one group.
+        let worker = Worker::start("storage", usize::MAX, move |group: Vec<Job>| {
+            let answers = database.serve(&group);
+            group.into_iter().zip(answers).collect()
+        });
         Ok(Self {
             contents,
             waiting: Waiting::default(),
-            jobs: Some(jobs),
-            answers,
-            bell,
-            worker: Some(worker.doing(doing)?),
+            worker: worker.doing(doing)?,
         })
     }
 
@@ -82,19 +71,14 @@ impl Storage {
     /// What is to be answered at once.
     pub fn ask(&mut self, ticket: Ticket, asked: Asked) -> Result<(), Answer> {
         let job = self.waiting.take(ticket, asked)?;
-        let sent = self.jobs.as_ref().map(|jobs| jobs.send(job));
-        match sent {
-            // The worker has failed for good.
-            Some(Err(SendError(job))) => Err(job.fails(StoreError::Failed)),
-            _ => Ok(()),
-        }
+        // A worker that doesn't take it has failed for good.
+        let given = self.worker.give(job);
+        given.map_err(|job| job.fails(StoreError::Failed))
     }
 
     /// The next answer.
     pub fn poll(&mut self) -> Option<(Ticket, Answer)> {
-        let mut rings = [0; 16];
-        let _ = (&self.bell).read(&mut rings);
-        let (job, answer) = self.answers.try_recv().ok()?;
+        let (job, answer) = self.worker.poll()?;
         self.waiting.done(&job);
         Some((job.ticket, answer))
     }
@@ -102,38 +86,6 @@ impl Storage {
 
 impl AsFd for Storage {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
-    }
-}
-
-impl Drop for Storage {
-    /// Waits until all that was asked is done.
-    fn drop(&mut self) {
-        self.jobs = None;
-        if let Some(worker) = self.worker.take() {
-            let _ = worker.join();
-        }
-    }
-}
-
-/// Does what comes, until nothing can come any more.
-fn work(
-    database: &Database,
-    todo: &Receiver<Job>,
-    done: &Sender<(Job, Answer)>,
-    ringer: &UnixStream,
-) {
-    let mut ringer = ringer;
-    while let Ok(job) = todo.recv() {
-        // All that waits is bounded by who asks.
-        let group: Vec<Job> = std::iter::once(job).chain(todo.try_iter()).collect();
-        let answers = database.serve(&group);
-        for answer in group.into_iter().zip(answers) {
-            if done.send(answer).is_err() {
-                return;
-            }
-        }
-        // One octet is enough, and what is there already rings as well.
-        let _ = ringer.write(&[0]);
+        self.worker.as_fd()
     }
 }

@@ -2,10 +2,12 @@
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use strait_core::chance::Stream;

@@ -432,7 +432,9 @@ impl Gateway {
             Input::Stream { id, .. } => id.owner,
             Input::Socket { id, .. } => id.owner,
             Input::Datagram { socket, .. } => socket.owner,
-            Input::Stored { ticket, .. } | Input::Loaded { ticket, .. } => ticket.owner,
+            Input::Stored { ticket, .. }
+            | Input::Loaded { ticket, .. }
+            | Input::Worked { ticket, .. } => ticket.owner,
             _ => return,
         };
         if owner == ECHO {
@@ -544,7 +546,8 @@ impl Node for Gateway {
             | Input::Socket { .. }
             | Input::Datagram { .. }
             | Input::Stored { .. }
-            | Input::Loaded { .. } => self.take_owned(now, &input),
+            | Input::Loaded { .. }
+            | Input::Worked { .. } => self.take_owned(now, &input),
         }
         self.settle_hops(now);
         self.settle_hf(now);

@@ -6,6 +6,7 @@ use strait_core::node::{
     SocketEvent, SocketId, StoreError, StreamEvent, StreamId, Ticket, Turn, WallTime,
 };
 use strait_core::waveform::Mode;
+use strait_core::work::WorkError;
 use strait_core::{ClassId, Input, Instant, NeighbourId, PortId, Room, TxMeta};
 
 use super::codec::{Put, Take};
@@ -28,6 +29,7 @@ pub(super) const fn kind_of(input: &Input<'_>) -> u8 {
         Input::Datagram { .. } => kind::DATAGRAM,
         Input::Stored { .. } => kind::STORED,
         Input::Loaded { .. } => kind::LOADED,
+        Input::Worked { .. } => kind::WORKED,
         Input::Wall(_) => kind::WALL,
         Input::Command(_) => kind::COMMAND,
     }
@@ -109,6 +111,13 @@ pub(super) fn put(put: &mut Put<'_>, input: &Input<'_>) {
                 put.payload(chunk.unwrap_or_default());
             }
         }
+        Input::Worked { ticket, result } => {
+            put_ticket(put, *ticket);
+            put.octet(result.err().map_or(0, work_error_code));
+            if let Ok(octets) = result {
+                put.payload(octets);
+            }
+        }
         Input::Wall(wall) => put.number(wall.0),
         Input::Command(Command::Stop) => put.octet(0),
     }
@@ -145,6 +154,24 @@ const fn store_error_code(error: StoreError) -> u8 {
         StoreError::Failed => 3,
         StoreError::Busy => 4,
     }
+}
+
+const fn work_error_code(error: WorkError) -> u8 {
+    match error {
+        WorkError::TooLong => 1,
+        WorkError::Broken => 2,
+        WorkError::Busy => 3,
+    }
+}
+
+fn take_work_result<'a>(take: &mut Take<'a>) -> Option<Result<&'a [u8], WorkError>> {
+    Some(match take.octet()? {
+        0 => Ok(take.payload()?),
+        1 => Err(WorkError::TooLong),
+        2 => Err(WorkError::Broken),
+        3 => Err(WorkError::Busy),
+        _ => return None,
+    })
 }
 
 fn take_store_result(take: &mut Take<'_>) -> Option<Result<(), StoreError>> {
@@ -241,7 +268,7 @@ fn put_stream(put: &mut Put<'_>, event: &StreamEvent<'_>) {
 pub(super) const fn is_known(kind: u8) -> bool {
     use kind::{
         COMMAND, DATAGRAM, FRAME, LOADED, NEIGHBOUR, PORT, ROUTE, SOCKET, STORED, STREAM, TIMEOUT,
-        TX_DONE, WALL,
+        TX_DONE, WALL, WORKED,
     };
     matches!(
         kind,
@@ -258,6 +285,7 @@ pub(super) const fn is_known(kind: u8) -> bool {
             | STORED
             | DATAGRAM
             | LOADED
+            | WORKED
     )
 }
 
@@ -340,6 +368,10 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
                 }
                 Err(error) => Err(error),
             },
+        },
+        kind::WORKED => Input::Worked {
+            ticket: take_ticket(take)?,
+            result: take_work_result(take)?,
         },
         kind::WALL => Input::Wall(WallTime(take.number()?)),
         kind::COMMAND => match take.octet()? {

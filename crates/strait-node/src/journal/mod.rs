@@ -84,6 +84,7 @@ mod kind {
     pub(super) const LOADED: u8 = 18;
     pub(super) const TX_DONE: u8 = 19;
     pub(super) const NEIGHBOUR: u8 = 20;
+    pub(super) const WORKED: u8 = 21;
     pub(super) const PULLED: u8 = 32;
     pub(super) const ENDED: u8 = 33;
 }

@@ -5,6 +5,7 @@ use strait_core::chance::Stream;
 
 use super::{Body, Fault, Link, LinkIndex, NodeIndex, World};
 use crate::kernel::Kernel;
+use crate::workshop::Workshop;
 
 impl World {
     pub(super) fn strike(&mut self, fault: &Fault) {
@@ -57,6 +58,7 @@ impl World {
             };
         }
         slot.store.crash(&mut chance);
+        slot.workshop = Workshop::default();
         slot.wake_at = None;
         self.silence(node);
         self.fabric.cut_streams(node);

@@ -385,6 +385,7 @@ impl Node for Host {
             | Input::Datagram { .. }
             | Input::Stored { .. }
             | Input::Loaded { .. }
+            | Input::Worked { .. }
             | Input::Wall(_) => {}
         }
         // Whatever the reason of the call: what is due is done, so no wake-up is left behind.

@@ -129,6 +129,8 @@ fn describe(entry: &Entry<'_>) -> (&'static str, String) {
             }
             Input::Stored { result, .. } => ("stored", format!("{result:?}")),
             Input::Loaded { result: Ok(_), .. } => ("loaded", format!("{octets} octets")),
+            Input::Worked { result: Ok(_), .. } => ("worked", format!("{octets} octets")),
+            Input::Worked { result, .. } => ("worked", format!("{result:?}")),
             Input::Loaded { result, .. } => ("loaded", format!("{result:?}")),
             Input::Wall(wall) => ("calendar", format!("{} ns since 1970", wall.0)),
             Input::Command(command) => ("command", format!("{command:?}")),

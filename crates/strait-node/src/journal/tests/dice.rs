@@ -9,6 +9,7 @@ use strait_core::node::{
 };
 use strait_core::rate::LineRate;
 use strait_core::waveform::Mode;
+use strait_core::work::WorkError;
 use strait_core::{ClassId, Duration, Input, Instant, NeighbourId, PortId, Room, TxMeta};
 
 /// Values from a list of numbers: a shorter list gives a smaller input.
@@ -105,7 +106,7 @@ impl Dice<'_> {
     }
 
     pub(super) fn input<'a>(&mut self, bytes: &'a [u8]) -> Input<'a> {
-        match self.below(12) {
+        match self.below(13) {
             0 => Input::Timeout,
             1 => Input::Frame {
                 port: PortId(self.word() as u8),
@@ -184,6 +185,15 @@ impl Dice<'_> {
                     1 => Ok(None),
                     _ => Ok(Some(bytes)),
                 },
+            },
+            12 => Input::Worked {
+                ticket: self.ticket(),
+                result: [
+                    Ok(bytes),
+                    Err(WorkError::TooLong),
+                    Err(WorkError::Broken),
+                    Err(WorkError::Busy),
+                ][self.below(4) as usize],
             },
             9 => Input::Wall(WallTime(self.word())),
             _ => Input::Command(Command::Stop),

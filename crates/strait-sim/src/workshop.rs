@@ -1,0 +1,70 @@
+//! What a simulated node has done beside its thread ([`strait_core::work`]).
+
+use std::collections::VecDeque;
+
+use strait_core::node::Ticket;
+use strait_core::work::{Waiting, Work, WorkError};
+use strait_core::{Duration, Instant};
+use strait_world::work::perform;
+
+type Done = Result<Vec<u8>, WorkError>;
+
+/// Time for each piece: that of waking a thread, and of hearing from it.
+const PIECE: Duration = Duration::from_micros(20);
+
+/// Nanoseconds for each octet, as one core of a small machine needs them. Compression counts what
+/// goes in, and decompression what may come out.
+const fn octet_ns(work: &Work) -> u64 {
+    match work {
+        Work::Compress(_) => 10,
+        Work::Decompress { .. } => 2,
+        Work::Digest(_) => 4,
+    }
+}
+
+struct Job {
+    ticket: Ticket,
+    octets: usize,
+    done: Done,
+}
+
+/// A node's pieces of work, one at a time.
+#[derive(Default)]
+pub(crate) struct Workshop {
+    jobs: VecDeque<Job>,
+    waiting: Waiting,
+    /// When the last of them is done.
+    busy_until: Instant,
+}
+
+impl Workshop {
+    /// Takes a piece; when it is done.
+    ///
+    /// # Errors
+    /// It isn't done, for this reason.
+    pub(crate) fn ask(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        work: &Work,
+    ) -> Result<Instant, WorkError> {
+        let octets = work.octets();
+        self.waiting.take(octets)?;
+        let time = PIECE + Duration::from_nanos(octet_ns(work) * octets as u64);
+        self.busy_until = self.busy_until.max(now) + time;
+        let done = perform(work);
+        self.jobs.push_back(Job {
+            ticket,
+            octets,
+            done,
+        });
+        Ok(self.busy_until)
+    }
+
+    /// The first piece is done.
+    pub(crate) fn complete(&mut self) -> Option<(Ticket, Done)> {
+        let job = self.jobs.pop_front()?;
+        self.waiting.done(job.octets);
+        Some((job.ticket, job.done))
+    }
+}

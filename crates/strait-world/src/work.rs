@@ -1,0 +1,72 @@
+//! Work that isn't for a node's thread ([`strait_core::work`]), done the same way in both worlds.
+
+use std::io::{self, Read};
+
+use sha2::{Digest, Sha256};
+use strait_core::work::{Work, WorkError};
+use zstd::stream::read::Decoder;
+
+/// Of Zstandard: its own default, where more time gains little.
+const LEVEL: i32 = 3;
+
+/// The logarithm of the largest window that is decompressed.
+const WINDOW_LOG_MAX: u32 = 23;
+
+/// Does a piece of work.
+///
+/// # Errors
+/// As [`WorkError`] says, but never that too much waits.
+pub fn perform(work: &Work) -> Result<Vec<u8>, WorkError> {
+    let broken = |_| WorkError::Broken;
+    match work {
+        Work::Digest(octets) => Ok(Sha256::digest(octets).to_vec()),
+        Work::Compress(octets) => zstd::bulk::compress(octets, LEVEL).map_err(broken),
+        // Nothing at all is no frame, either.
+        Work::Decompress { octets, .. } if octets.is_empty() => Err(WorkError::Broken),
+        Work::Decompress { octets, octets_max } => {
+            let found = decompress(octets, u64::from(*octets_max)).map_err(broken)?;
+            let fits = found.len() as u64 <= u64::from(*octets_max);
+            fits.then_some(found).ok_or(WorkError::TooLong)
+        }
+    }
+}
+
+/// At most one octet more than `most` of what is in frames.
+fn decompress(frames: &[u8], most: u64) -> io::Result<Vec<u8>> {
+    let mut decoder = Decoder::with_buffer(frames)?;
+    decoder.window_log_max(WINDOW_LOG_MAX)?;
+    let mut found = Vec::new();
+    decoder.take(most + 1).read_to_end(&mut found)?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unpack(octets: &[u8], octets_max: u32) -> Result<Vec<u8>, WorkError> {
+        perform(&Work::Decompress {
+            octets: octets.to_vec(),
+            octets_max,
+        })
+    }
+
+    #[test]
+    fn frames_behind_each_other_are_one() {
+        let [one, two] = [&b"one"[..], b"two"].map(|it| perform(&Work::Compress(it.into())));
+        let both = [one.unwrap(), two.unwrap()].concat();
+        assert_eq!(unpack(&both, 6), Ok(b"onetwo".to_vec()));
+        assert_eq!(unpack(&both, 5), Err(WorkError::TooLong));
+    }
+
+    /// A frame's header names its window: one of 16 MiB is refused before anything is in it.
+    #[test]
+    fn large_windows_are_refused() {
+        let frame = |exponent: u8| {
+            let raw = [1 | 1 << 3, 0, 0, b'x'];
+            [&[0x28, 0xb5, 0x2f, 0xfd, 0, exponent << 3][..], &raw].concat()
+        };
+        assert_eq!(unpack(&frame(13), 9), Ok(b"x".to_vec()));
+        assert_eq!(unpack(&frame(14), 9), Err(WorkError::Broken));
+    }
+}
