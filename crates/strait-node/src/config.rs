@@ -513,6 +513,11 @@ impl NodeConfig {
                 "needs the table [state] with a file: nothing outlives the node otherwise";
             return Err(invalid(port.place("remember_flows"), message));
         }
+        if self.echo.as_ref().is_some_and(|echo| echo.store) && self.state.is_none() {
+            let message =
+                "needs the table [state] with a file: there is no stable storage otherwise";
+            return Err(invalid("[echo] store", message));
+        }
         self.validate_routes()
     }
 

@@ -93,6 +93,9 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
                     .map_err(|error| ConfigError::of_file(&member.name, error.to_string()))?;
                 let node = world.add_node(&member.name, Box::new(factory));
                 world.set_storage(node, octets_max);
+                if let Some(storage) = loaded.scenario.nodes[index].storage {
+                    world.describe_storage(node, storage);
+                }
                 world.reserve_ports(node, ports);
                 for (port, (urgent, hops)) in (1..).map(PortId).zip(framing) {
                     world.set_framing(node, port, urgent, hops);

@@ -6,6 +6,7 @@ use strait_core::chance::Stream;
 use strait_core::node::{StoreError, StoreOp, Ticket};
 use strait_core::storage::{Answer, Asked, Job, Waiting, chunk_octets};
 use strait_core::{Duration, Instant};
+use strait_world::scenario::StorageEntry;
 
 /// Values by key, and what is asked of them.
 #[derive(Debug)]
@@ -14,6 +15,9 @@ pub(crate) struct Store {
     /// Octets of all keys and values.
     octets: u64,
     octets_max: u64,
+    latency: Duration,
+    /// Whether a kill loses all that isn't acknowledged, or nothing; by chance if unset.
+    loses_at_kill: Option<bool>,
     /// What everything is answered with for now.
     fault: Option<StoreError>,
     jobs: VecDeque<Job>,
@@ -40,6 +44,8 @@ impl Default for Store {
             values: BTreeMap::new(),
             octets: 0,
             octets_max: u64::MAX,
+            latency: COMMIT,
+            loses_at_kill: None,
             fault: None,
             jobs: VecDeque::new(),
             waiting: Waiting::default(),
@@ -53,6 +59,15 @@ impl Store {
     /// Has room for so many octets of keys and values.
     pub(crate) const fn set_octets_max(&mut self, octets_max: u64) {
         self.octets_max = octets_max;
+    }
+
+    /// Is as a scenario says.
+    pub(crate) fn be(&mut self, entry: StorageEntry) {
+        self.latency = entry.latency.map_or(COMMIT, |time| time.0);
+        self.octets_max = entry
+            .room
+            .map_or(self.octets_max, |room| room.0.min(self.octets_max));
+        self.loses_at_kill = entry.loses_at_kill;
     }
 
     /// From now on everything fails so, until it doesn't any more.
@@ -87,7 +102,7 @@ impl Store {
         let commits = u32::from(self.jobs.iter().any(is_store));
         let reads = self.jobs.iter().filter(is_load).count() as u32;
         let time = match self.fault {
-            None => COMMIT * commits + READ * reads,
+            None => self.latency * commits + READ * reads,
             Some(_) => Duration::ZERO,
         };
         (self.under_way > 0).then_some((self.begun, now + time))
@@ -182,7 +197,7 @@ impl Store {
     }
 
     /// The node has crashed: of the batches that weren't answered the first ones are stored, as
-    /// many as chance says, and the others lost.
+    /// many as chance says unless it is settled, and the others lost.
     pub(crate) fn crash(&mut self, chance: &mut Stream) {
         let jobs = std::mem::take(&mut self.jobs).into_iter();
         (self.waiting, self.under_way) = (Waiting::default(), 0);
@@ -194,7 +209,11 @@ impl Store {
         if batches.is_empty() || self.fault.is_some() {
             return;
         }
-        let kept = chance.below(batches.len() as u64 + 1) as usize;
+        let kept = match self.loses_at_kill {
+            Some(true) => 0,
+            Some(false) => batches.len(),
+            None => chance.below(batches.len() as u64 + 1) as usize,
+        };
         for batch in batches.into_iter().take(kept) {
             // One that doesn't fit is lost either way.
             let _ = self.apply(batch);
@@ -338,5 +357,23 @@ mod tests {
         );
         assert_eq!(store(vec![put(b"k", &[1; 8])]), Answer::Stored(Ok(())));
         assert_eq!(store(vec![put(b"k", &[1; 9])]), full);
+    }
+
+    #[test]
+    fn a_scenario_settles_what_a_kill_loses() {
+        for (loses, kept) in [(true, 0), (false, 8)] {
+            let mut bench = Bench::new(u64::MAX);
+            bench.store.be(StorageEntry {
+                loses_at_kill: Some(loses),
+                ..StorageEntry::default()
+            });
+            for n in 0..8 {
+                bench.ask(ticket(n), Asked::Store(numbered(n)));
+            }
+            bench.group = None;
+            bench.store.crash(&mut Stream::new(1, "crash"));
+            let contents = bench.store.contents();
+            assert_eq!(only_the_last_are_lost(&mut bench, &contents, 0), kept);
+        }
     }
 }

@@ -13,6 +13,7 @@ use strait_core::work::Work;
 use strait_core::{Effect, Fate, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta};
 use strait_wire::segment::SegmentCheck;
 use strait_world::host::Host;
+use strait_world::scenario::StorageEntry;
 
 use crate::capture::Captures;
 use crate::check::FateEntry;
@@ -445,6 +446,11 @@ impl World {
             Some(octets_max) => store.set_octets_max(octets_max),
             None => store.set_fault(Some(StoreError::Absent)),
         }
+    }
+
+    /// What a node's storage is like; after [`World::set_storage`].
+    pub fn describe_storage(&mut self, node: NodeIndex, entry: StorageEntry) {
+        self.slots[node.0].store.be(entry);
     }
 
     /// Simulated worlds begin with the year 1970, as the times in their captures do.

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use strait_core::Instant;
 use strait_core::stats::EchoStats;
+use strait_core::stream_ledger::ResetCause;
+use strait_node::config_text::ConfigError;
 use strait_sim::{Fault, build, check, run_once};
 use strait_world::scenario::{Files, Loaded, Scenario};
 
@@ -19,15 +21,16 @@ impl Files for Disk {
 
 /// The scenario with another delay of the service, or more said of it.
 fn echo(delay: &str) -> Loaded {
+    load(delay).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn load(delay: &str) -> Result<Loaded, ConfigError> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab/echo.toml");
     let text = Disk.read(&file).unwrap();
     let usual = "delay = \"20 ms\"";
     assert!(text.contains(usual));
     let text = text.replace(usual, &format!("delay = {delay}"));
-    match Scenario::load_text(&Disk, &file, &text) {
-        Ok(loaded) => loaded,
-        Err(error) => panic!("{error}"),
-    }
+    Scenario::load_text(&Disk, &file, &text)
 }
 
 const USUAL: &str = "\"20 ms\"";
@@ -66,7 +69,7 @@ fn hosts_on_both_sides_of_a_line_use_a_gateways_service() {
         let high = expected.max.is_none_or(|max| value <= max);
         assert!(low && high, "{} is {value}", expected.id);
     }
-    for name in ["near", "far"] {
+    for name in ["near", "far", "kept"] {
         assert_eq!(run.metrics[&format!("{name}.complete")], 1.0);
         assert_eq!(run.metrics[&format!("{name}.wrong")], 0.0);
     }
@@ -120,6 +123,9 @@ fn what_waits_on_stable_storage_comes_back() {
         (lives[0].streams.delivered, lives[0].streams.resets()),
         (12_000, 0)
     );
+    // Each piece has a digest and a frame around it; what hosts send here doesn't become less.
+    let stored = lives[0].stored;
+    assert!((12_100..13_000).contains(&stored), "{stored}");
     // Each question takes a write's time longer, where no delay hides it.
     let time = |delay: &str| {
         let run = run_once(&echo(delay), Scenario::BASE, 1, false).unwrap();
@@ -127,13 +133,43 @@ fn what_waits_on_stable_storage_comes_back() {
     };
     let none = "\"0 s\"";
     assert!(time(&[none, STORED].concat()) > time(none) + 0.001);
-    // A node without storage can't keep what it is to keep, and says so to each client.
-    let (lives, _) = counted(&echo("\"20 ms\"\nstore = true"), &[]);
-    assert_eq!(
-        (lives[0].streams.delivered, lives[0].streams.resets()),
-        (0, 2)
-    );
     // What a killed life leaves there, the next one deletes.
     let (lives, _) = counted(&loaded, &[(3_100, 3_200), (11_000, 13_000)]);
     assert_eq!(lives.len(), 3);
+}
+
+#[test]
+fn a_service_that_stores_needs_storage() {
+    let error = load("\"20 ms\"\nstore = true").unwrap_err().to_string();
+    assert!(
+        error.contains("[echo] store: needs the table [state]"),
+        "{error}"
+    );
+    // As does who says what it is like.
+    let storage = [USUAL, "\n[node.storage]\nlatency = \"1 s\""].concat();
+    let error = load(&storage).unwrap_err().to_string();
+    assert!(error.contains(": `storage` in [[node]]"), "{error}");
+    assert!(error.contains("needs the table [state]"), "{error}");
+}
+
+#[test]
+fn a_scenario_says_what_storage_is_like() {
+    let with = |storage: &str| echo(&[USUAL, STORED, "\n[node.storage]\n", storage].concat());
+    let near = |loaded: &Loaded| {
+        let run = run_once(loaded, Scenario::BASE, 1, false).unwrap();
+        run.metrics["near.time_s"]
+    };
+    let usual = near(&echo(&[USUAL, STORED].concat()));
+    let slow = near(&with("latency = \"150 ms\""));
+    // Each piece of it waits for a write before it goes, and for one that deletes the last.
+    assert!((0.3..1.2).contains(&(slow - usual)), "{usual} {slow}");
+    let (lives, _) = counted(&with("room = \"100 B\""), &[]);
+    let streams = lives[0].streams;
+    assert_eq!(
+        (
+            streams.delivered,
+            streams.resets_by(ResetCause::StorageFull)
+        ),
+        (0, 2)
+    );
 }

@@ -228,6 +228,7 @@ fn a_gateways_own_service_is_the_same_live_and_simulated() {
         "echo-near-loses-nothing",
         "echo-far-comes-back",
         "echo-far-asks",
+        "echo-kept-comes-back",
         "agree-near-time",
         "agree-far-time",
         "agree-far-asks-rtt",

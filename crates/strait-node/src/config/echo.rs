@@ -84,7 +84,12 @@ mod tests {
 
     #[test]
     fn an_echo_has_addresses_of_its_own_host() {
-        for right in ["listen = \"127.0.0.1:7\"", "datagrams = \"10.1.0.1:7\""] {
+        let stores = "listen = \"127.0.0.1:7\"\nstore = true\n[state]\nfile = \"a.db\"";
+        for right in [
+            "listen = \"127.0.0.1:7\"",
+            "datagrams = \"10.1.0.1:7\"",
+            stores,
+        ] {
             assert_eq!(complaint(right), None, "{right}");
         }
         for (wrong, place) in [
@@ -92,6 +97,10 @@ mod tests {
             ("listen = \"10.1.0.2:7\"", "[echo] listen: takes"),
             ("listen = \"0.0.0.0:7\"", "[echo] listen: takes"),
             ("datagrams = \"127.0.0.1:0\"", "[echo] datagrams: takes"),
+            (
+                "listen = \"127.0.0.1:7\"\nstore = true",
+                "[echo] store: needs the table [state]",
+            ),
         ] {
             let found = complaint(wrong).unwrap_or_default();
             assert!(found.starts_with(place), "{wrong}: {found}");

@@ -281,7 +281,12 @@ fn load_nodes(
         };
         table.insert("name".into(), entry.name.clone().into());
         inline_files(files, &path, &mut table)?;
-        let config = config_text::from_table(&file, &table)?;
+        let config: NodeConfig = config_text::from_table(&file, &table)?;
+        if entry.storage.is_some() && config.state.is_none() {
+            let message =
+                "needs the table [state] in the node file: without it there is no storage";
+            return Err(source.error(&format!("node.{index}.storage"), message));
+        }
         let name = entry.name.clone();
         Ok(LoadedNode {
             name,
@@ -467,8 +472,18 @@ pub fn load_node(files: &dyn Files, path: &Path) -> Result<NodeConfig, ConfigErr
     };
     match Gateway::new(&config) {
         Ok(_) => Ok(config),
-        Err(error) => Err(ConfigError::of_file(&file, error.to_string())),
+        Err(error) => Err(ConfigError {
+            line: line_of(&file, &text, &error.place),
+            ..ConfigError::of_file(&file, error.to_string())
+        }),
     }
+}
+
+/// The line of a place such as `[echo] store`, where it can be found so.
+fn line_of(file: &str, text: &str, place: &str) -> Option<u32> {
+    let (table, key) = place.strip_prefix('[')?.split_once("] ")?;
+    let path = format!("{table}.{key}");
+    config_text::error_at(file, text, &path, "").line
 }
 
 impl Loaded {

@@ -33,7 +33,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use strait_channel::LinkConfig;
 use strait_core::prefix::Prefix;
-use strait_core::units::Time;
+use strait_core::units::{Octets, Time};
 use strait_status::Snapshot;
 
 use crate::sweep::AxisConfig;
@@ -112,6 +112,21 @@ pub struct NodeEntry {
     pub file: Option<String>,
     /// The content of a node file, in place of `file`.
     pub config: Option<toml::Table>,
+    /// Simulator: what its storage is like, if its node file has `[state]`. A lab has the machine's.
+    pub storage: Option<StorageEntry>,
+}
+
+/// A gateway's storage in the simulator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StorageEntry {
+    /// How long it takes until batches are stable, however many become so together; 2 ms if absent.
+    pub latency: Option<Time>,
+    /// Octets of keys and values that it has room for, where that is less than the node file says.
+    pub room: Option<Octets>,
+    /// Whether a kill loses all batches that aren't acknowledged (true) or none (false); as many of
+    /// the last as the seed says if absent.
+    pub loses_at_kill: Option<bool>,
 }
 
 /// A host.
