@@ -3,6 +3,7 @@
 use super::parse::{self, Layout};
 use super::protocol;
 use crate::bytes::{put_at, u16_at};
+use alloc::vec;
 use core::net::IpAddr;
 use etherparse::checksum::Sum16BitWords;
 
@@ -163,6 +164,34 @@ pub fn put_udp_checksum(bytes: &mut [u8]) {
         Some(checksum) => checksum,
     };
     put_at(bytes, at, checksum);
+}
+
+/// Writes the checksum of a TCP packet if what stands in its place is what a sender leaves there
+/// whose hardware is to complete it: the sum over the pseudo-header alone. False if it is wrong
+/// then, or this is no whole TCP packet.
+pub fn complete_tcp_checksum(bytes: &mut [u8]) -> bool {
+    let Ok(layout) = parse::layout(bytes) else {
+        return false;
+    };
+    let info = &layout.info;
+    if info.protocol != protocol::TCP || verify(bytes, &layout) != Some(false) {
+        return info.protocol == protocol::TCP && verify(bytes, &layout) == Some(true);
+    }
+    let pseudo = Pseudo {
+        src: info.src,
+        dst: info.dst,
+        protocol: info.protocol,
+    };
+    let at = layout.transport + 16;
+    let nothing = vec![0; layout.segment(bytes).len()];
+    let left = pseudo.over(&nothing).map(|octet| !octet);
+    if bytes.get(at..at + 2) != Some(&left[..]) {
+        return false;
+    }
+    put_at(bytes, at, [0; 2]);
+    let checksum = pseudo.over(layout.segment(bytes));
+    put_at(bytes, at, checksum);
+    true
 }
 
 /// The octets that UDP's own length counts; those behind it aren't UDP's.

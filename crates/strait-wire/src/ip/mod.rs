@@ -12,6 +12,7 @@ mod icmp;
 mod neighbour;
 mod parse;
 mod routing;
+mod syn;
 mod view;
 
 #[cfg(test)]
@@ -20,7 +21,9 @@ mod samples;
 pub use build::{Echo, EchoKind, build_echo, build_packet, build_udp, parse_echo};
 pub use captured::{Captured, MARK_OCTETS_MAX};
 pub use chatter::Chatter;
-pub use checksum::{header_checksum, put_udp_checksum, verify_transport_checksum};
+pub use checksum::{
+    complete_tcp_checksum, header_checksum, put_udp_checksum, verify_transport_checksum,
+};
 pub use digest::digest;
 pub use edit::{clamp_mss, decrement_hop_limit, set_dscp, set_ecn_ce};
 pub use fragment::{FragmentError, fragment_ipv4};
@@ -30,6 +33,7 @@ pub use neighbour::{
 };
 pub use parse::{EXTENSIONS_MAX, ParseError, is_packet};
 pub use routing::{Periodic, RoutingProtocol, build_ospf_hello};
+pub use syn::{Syn, SynOptions, set_urgent_pointer};
 pub use view::{TcpFlags, TcpView, tcp_header, udp_payload};
 
 use core::net::IpAddr;
