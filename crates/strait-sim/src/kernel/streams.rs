@@ -10,8 +10,8 @@ use strait_wire::ip::{PacketInfo, TcpFlags, tcp_header};
 use strait_world::tcp::{PROFILE_DEFAULT, TcpConfig, TcpEndpoint, TcpError, TcpState, endpoint};
 
 use super::{
-    ADDRESS_NOT_AVAILABLE, BROKEN_PIPE, CONNECTION_REFUSED, CONNECTION_RESET, Happening, MTU,
-    NO_BUFFERS, NOT_CONNECTED, Report, TIMED_OUT,
+    ADDRESS_NOT_AVAILABLE, BROKEN_PIPE, CONNECTION_REFUSED, CONNECTION_RESET, HOST_UNREACHABLE,
+    Happening, MTU, NO_BUFFERS, NOT_CONNECTED, Report, TIMED_OUT,
 };
 
 /// Clients that wait for a place at a listener; a further one isn't heard, and asks again.
@@ -515,6 +515,7 @@ impl Streams {
                 TcpError::Reset => CONNECTION_RESET,
                 TcpError::TimedOut => TIMED_OUT,
                 TcpError::Misused => ADDRESS_NOT_AVAILABLE,
+                TcpError::Unreachable => HOST_UNREACHABLE,
             });
             return self.end(id, error);
         }

@@ -299,10 +299,13 @@ impl Host {
             }
         } else if let Some((error, quoted)) = parse_icmp_error(bytes) {
             self.stack.counters.icmp_errors += 1;
-            if let IcmpError::PacketTooBig { mtu } = error
-                && let Some(ends) = bytes.get(quoted).and_then(quoted_ends)
-            {
-                self.stack.handle_path_mtu(now, ends, mtu);
+            let ends = bytes.get(quoted).and_then(quoted_ends);
+            match (error, ends) {
+                (IcmpError::PacketTooBig { mtu }, Some(ends)) => {
+                    self.stack.handle_path_mtu(now, ends, mtu);
+                }
+                (IcmpError::Unreachable(_), Some(ends)) => self.stack.handle_unreachable(ends),
+                _ => {}
             }
         } else {
             self.stack.counters.unusable += 1;

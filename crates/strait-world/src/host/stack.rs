@@ -477,6 +477,16 @@ impl Stack {
         }
     }
 
+    pub(super) fn handle_unreachable(&mut self, ends: (SocketAddr, SocketAddr)) {
+        if let Some(id) = self.by_ends.get(&ends).copied()
+            && let Some(connection) = self.connections.get_mut(&id)
+        {
+            connection.endpoint.handle_unreachable();
+            self.notices.push_back((connection.app, Notice::Ready(id)));
+            self.dirty.insert(id);
+        }
+    }
+
     /// A connection whose time has come.
     pub(super) fn touch(&mut self, id: ConnectionId) {
         self.dirty.insert(id);

@@ -58,6 +58,7 @@ impl From<TcpError> for Failure {
             TcpError::Refused => Self::Refused,
             TcpError::Reset => Self::Reset,
             TcpError::TimedOut => Self::TimedOut,
+            TcpError::Unreachable => Self::Unreachable,
             TcpError::Misused => Self::Host(error.to_string()),
         }
     }

@@ -135,6 +135,26 @@ fn a_segment_that_fills_a_gap_and_ends_the_stream_is_answered_once() {
     assert!(duo.b.is_drained());
 }
 
+/// RFC 5461 section 3.
+#[test]
+fn no_way_ends_what_is_not_there_yet_and_nothing_else() {
+    let mut opening = Duo::new(&linux(), |_| {});
+    opening.a.connect(opening.now).unwrap();
+    assert_eq!(sent(&mut opening.a, opening.now).len(), 1);
+    opening.a.handle_unreachable();
+    assert_eq!(
+        (opening.a.state(), opening.a.error()),
+        (TcpState::Closed, Some(TcpError::Unreachable))
+    );
+    assert!(sent(&mut opening.a, opening.now).is_empty());
+    let mut open = Duo::opened(&linux(), |_| {});
+    open.a.handle_unreachable();
+    assert_eq!(
+        (open.a.state(), open.a.error()),
+        (TcpState::Established, None)
+    );
+}
+
 #[test]
 fn refused_reset_and_stray_segments_are_told_apart() {
     let mut duo = Duo::new(&linux(), |_| {});

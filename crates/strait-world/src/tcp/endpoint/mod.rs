@@ -315,6 +315,12 @@ impl TcpEndpoint for Endpoint {
         self.receive(now, &segment);
     }
 
+    fn handle_unreachable(&mut self) {
+        if self.state == State::SynSent {
+            self.end(Some(TcpError::Unreachable));
+        }
+    }
+
     fn handle_path_mtu(&mut self, now: Instant, octets: u32) {
         self.narrow(now, octets);
     }
