@@ -5,6 +5,7 @@
 #![no_std]
 extern crate alloc;
 
+pub mod asked;
 pub mod chance;
 pub mod delay;
 pub mod drive;

@@ -12,6 +12,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
+use strait_wire::ip::{SynOptions, Unreachable};
+
 use crate::fate::FateRecord;
 use crate::flow::Flow;
 use crate::id::{ClassId, NeighbourId, PortId, TxId};
@@ -330,6 +332,9 @@ pub struct Listen {
     pub streams_max: u32,
     /// What may wait on each of its streams.
     pub held: Held,
+    /// The node is asked about each client ([`StreamEvent::Asked`]) and has so long to answer. Live
+    /// this needs the right to raw sockets, and an IPv6 listener takes IPv6 alone.
+    pub asks: Option<Duration>,
 }
 
 impl Listen {
@@ -341,6 +346,7 @@ impl Listen {
             dscp: 0,
             streams_max: 128,
             held: Held::ORDINARY,
+            asks: None,
         }
     }
 }
@@ -432,6 +438,21 @@ pub enum StoreError {
 /// What happens on a byte stream. Credit bounds what is buffered on either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEvent<'a> {
+    /// A client wants a connection, and hears nothing until the node says [`StreamOp::Accept`] or
+    /// [`StreamOp::Refuse`]. It is asked about once, however often it asks meanwhile. After a
+    /// [`StreamEvent::Reset`] it is forgotten: the node was too late, or too many came.
+    Asked {
+        /// The listener that it came to.
+        listener: SocketId,
+        /// The client's address.
+        src: SocketAddr,
+        /// The address that it wants.
+        dst: SocketAddr,
+        /// The code point of its packet.
+        dscp: u8,
+        /// What it says of how it wants to be sent to.
+        options: SynOptions,
+    },
     /// A connection is open.
     Opened {
         /// The listener that took it, or `None` if the node asked for it.
@@ -469,6 +490,11 @@ pub enum StreamOp {
         /// What may wait on it.
         held: Held,
     },
+    /// Let the client have its connection: [`StreamEvent::Opened`] follows, or a reset if that
+    /// comes to nothing or the listener has all its streams. Then the client asks again.
+    Accept,
+    /// Don't let the client have its connection. The stream is gone without a word.
+    Refuse(Refusal),
     /// From now on so much may wait on it.
     Hold(Held),
     /// From now on its packets have this code point.
@@ -481,6 +507,17 @@ pub enum StreamOp {
     Fin,
     /// End at once, telling the other side this error number.
     Reset(i32),
+}
+
+/// What a client hears that isn't accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A reset, as if nobody listened.
+    Reset,
+    /// An ICMP error; nothing on the loopback interface.
+    Unreachable(Unreachable),
+    /// Nothing: it is forgotten, and asks again.
+    Silence,
 }
 
 /// One change of a stored value; a batch of them is atomic.

@@ -467,6 +467,8 @@ pub struct EchoStats {
     pub streams: StreamLedger,
     /// Octets put on stable storage for them, compressed and with their digests.
     pub stored: u64,
+    /// Clients that weren't allowed to connect.
+    pub refused: u64,
     /// Datagrams sent back.
     pub datagrams: u64,
     /// Datagrams not sent back: other echoes', and those for which there was no room.

@@ -124,7 +124,10 @@ impl Media for Bench {
         match effect {
             Effect::Fate(record) => self.taps.show(&record),
             Effect::Stream { id, op } => {
-                let answers = matches!(op, StreamOp::Connect { .. } | StreamOp::Send(_));
+                let answers = matches!(
+                    op,
+                    StreamOp::Connect { .. } | StreamOp::Accept | StreamOp::Send(_)
+                );
                 let refused = self.sockets.operate(now, id, op).err();
                 if let Some(number) = refused.filter(|_| answers) {
                     self.reply(Reply::Reset(id, number));

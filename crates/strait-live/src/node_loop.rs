@@ -599,6 +599,13 @@ impl<N: Node + ?Sized> Runner<N> {
 
     fn feed_stream(&mut self, now: Instant, id: StreamId, happened: &Happened) {
         let event = match happened {
+            Happened::Asked(listener, syn) => StreamEvent::Asked {
+                listener: *listener,
+                src: syn.src,
+                dst: syn.dst,
+                dscp: syn.dscp,
+                options: syn.options,
+            },
             Happened::Opened {
                 listener,
                 src,

@@ -8,6 +8,7 @@ mod common;
 #[path = "../../strait-core/tests/suite/mod.rs"]
 mod suite;
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Shutdown, SocketAddr, UdpSocket};
@@ -20,7 +21,7 @@ use nix::libc;
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
 };
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::Duration;
 use strait_core::node::{Boot, DatagramMeta, NodeFactory};
 use strait_live::clock::Clock;
@@ -53,6 +54,9 @@ struct Live<const V6: bool> {
     lines: Vec<Line>,
     datagrams: Vec<Socket>,
     listener: Option<Socket>,
+    /// All TCP that comes to the host, and what came last at each of its ports.
+    heard: Option<Socket>,
+    marked: BTreeMap<u16, u8>,
     ports: u16,
 }
 
@@ -78,11 +82,23 @@ impl Line {
         let Some(socket) = &self.socket else {
             return State::Reset;
         };
-        if matches!(self.state, State::Refused | State::Reset) {
+        if matches!(
+            self.state,
+            State::Refused | State::Unreachable | State::Reset
+        ) {
             return self.state;
         }
         match socket.take_error().unwrap() {
             Some(error) if error.kind() == ErrorKind::ConnectionRefused => return State::Refused,
+            // As Linux has it of IPv4 and IPv6.
+            Some(error)
+                if matches!(
+                    error.raw_os_error(),
+                    Some(libc::EHOSTUNREACH | libc::EACCES)
+                ) =>
+            {
+                return State::Unreachable;
+            }
             Some(_) => return State::Reset,
             None => {}
         }
@@ -150,10 +166,34 @@ impl<const V6: bool> Live<V6> {
 
     fn socket(&self, kind: Type) -> Socket {
         let family = Domain::for_address((self.host(), 0).into());
-        let open = || Socket::new(family, kind, None);
+        let protocol = (kind == Type::RAW).then_some(Protocol::TCP);
+        let open = || Socket::new(family, kind, protocol);
         let socket = self.there.enter(open).unwrap().unwrap();
         socket.set_nonblocking(true).unwrap();
         socket
+    }
+
+    /// The port at the host of the next TCP packet that came, and its code point.
+    fn hear(&self) -> Option<(u16, u8)> {
+        let mut buffer = [0; 65_536];
+        let mut space = nix::cmsg_space!([u8; 64]);
+        let mut slices = [IoSliceMut::new(&mut buffer)];
+        let heard = self.heard.as_ref().unwrap().as_raw_fd();
+        let flags = MsgFlags::empty();
+        let message = recvmsg::<SockaddrStorage>(heard, &mut slices, Some(&mut space), flags);
+        let message = ready(message.map_err(io::Error::from)).unwrap()?;
+        let told = message.cmsgs().unwrap().find_map(|note| match note {
+            ControlMessageOwned::Ipv6TClass(class) => Some(class as u8 >> 2),
+            _ => None,
+        });
+        // In IPv4 the packet begins with its header.
+        let (dscp, header) = if V6 {
+            (told.unwrap(), 0)
+        } else {
+            (buffer[1] >> 2, usize::from(buffer[0] & 15) * 4)
+        };
+        let port = [buffer[header + 2], buffer[header + 3]];
+        Some((u16::from_be_bytes(port), dscp))
     }
 
     fn add(&mut self, socket: Socket) -> Tcp {
@@ -199,6 +239,8 @@ impl<const V6: bool> World for Live<V6> {
             lines: Vec::new(),
             datagrams: Vec::new(),
             listener: None,
+            heard: None,
+            marked: BTreeMap::new(),
             ports: 5000,
         };
         let (node, host) = (world.node(), world.host());
@@ -207,6 +249,11 @@ impl<const V6: bool> World for Live<V6> {
         let all = if V6 { 128 } else { 32 };
         world.there.add_route(world.foreign(), all, node).unwrap();
         world.await_wire();
+        let heard = world.socket(Type::RAW);
+        if V6 {
+            heard.set_recv_tclass_v6(true).unwrap();
+        }
+        world.heard = Some(heard);
         world.start();
         world
     }
@@ -310,6 +357,15 @@ impl<const V6: bool> World for Live<V6> {
         let line = &mut self.lines[tcp.0];
         line.state = line.look();
         line.state
+    }
+
+    fn marked(&mut self, tcp: Tcp) -> u8 {
+        while let Some((port, dscp)) = self.hear() {
+            self.marked.insert(port, dscp);
+        }
+        let own = self.lines[tcp.0].socket.as_ref().unwrap().local_addr();
+        let port = own.unwrap().as_socket().unwrap().port();
+        self.marked.get(&port).copied().unwrap_or(0)
     }
 
     fn send(&mut self, tcp: Tcp, octets: &[u8]) -> usize {

@@ -40,7 +40,7 @@ pub use self::compression::{
     Checksums, Compression, ContextConfig, DoubtConfig, PayloadCompression,
 };
 pub use self::dictionary::OwnDictionary;
-pub use self::echo::EchoConfig;
+pub use self::echo::{EchoConfig, EchoRefusal};
 pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, HfStrangers, ProbeConfig};
 pub use self::hf_access::{AccessConfig, AccessRule, SlotsConfig};
 pub use self::hf_client::HfClientConfig;

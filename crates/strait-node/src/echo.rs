@@ -11,6 +11,9 @@
 //!
 //! **Ends** are echoed, too: behind the client's last octets goes the end of ours.
 //!
+//! **Clients** that aren't allowed are refused before they have a connection: with `ask`, the
+//! service hears of each first.
+//!
 //! **Storage**: with `store`, octets are put on stable storage, fetched when their time has come,
 //! and deleted. What can't be stored ends its stream.
 //!
@@ -20,6 +23,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use strait_core::node::{
     Bind, DatagramMeta, Held, Listen, Owner, SocketId, SocketOp, StoreError, StoreOp, StreamEvent,
@@ -30,11 +34,15 @@ use strait_core::stream_ledger::ResetCause;
 use strait_core::work::{DIGEST_OCTETS, Work, WorkError};
 use strait_core::{Duration, Effect, Input, Instant};
 
-use crate::config::EchoConfig;
+use crate::Prefix;
+use crate::config::{EchoConfig, EchoRefusal};
 
 /// The numbers of its sockets.
 const STREAMS: u32 = 0;
 const DATAGRAMS: u32 = 1;
+
+/// How long a client waits for the service's word, which comes at once.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// With `hold`, at least so much may wait on a stream.
 const HELD_MIN: u32 = 4096;
@@ -154,6 +162,9 @@ pub(crate) struct Echo {
     held: Held,
     /// Clients get answers with their own code point.
     mirrors: bool,
+    /// Whose clients may connect, everybody's if empty, and what others hear.
+    allow: Vec<Prefix>,
+    refuse: EchoRefusal,
     streams: BTreeMap<StreamId, Stream>,
     datagrams: VecDeque<Datagram>,
     datagram_octets: usize,
@@ -178,6 +189,8 @@ impl Echo {
             hold: config.hold.map(|time| time.0),
             held: Held::ORDINARY,
             mirrors: config.dscp.is_none(),
+            allow: config.allow.clone(),
+            refuse: config.refuse.unwrap_or_default(),
             streams: BTreeMap::new(),
             datagrams: VecDeque::new(),
             datagram_octets: 0,
@@ -201,6 +214,7 @@ impl Echo {
         let listen = |address| Listen {
             dscp: config.dscp.map_or(0, strait_qos::Dscp::number),
             held: self.held,
+            asks: config.ask.then_some(ANSWER),
             ..Listen::at(address)
         };
         let bind = |address| Bind {
@@ -289,6 +303,9 @@ impl Echo {
     }
 
     fn hear_stream(&mut self, now: Instant, id: StreamId, event: StreamEvent<'_>) {
+        if let StreamEvent::Asked { src, .. } = event {
+            return self.judge(id, src.ip());
+        }
         if let StreamEvent::Opened { dscp, .. } = event {
             self.stats.streams.opened += 1;
             self.streams.insert(id, Stream::default());
@@ -303,7 +320,7 @@ impl Echo {
             return;
         }
         match event {
-            StreamEvent::Opened { .. } => {}
+            StreamEvent::Asked { .. } | StreamEvent::Opened { .. } => {}
             StreamEvent::Data(bytes) => self.take(now, id, bytes),
             StreamEvent::Writable(octets) => self.operate(id, StreamOp::Credit(octets)),
             StreamEvent::Fin => {
@@ -315,6 +332,16 @@ impl Echo {
                 self.reset(id, ResetCause::Peer);
             }
         }
+    }
+
+    /// Says who may have a connection.
+    fn judge(&mut self, id: StreamId, client: IpAddr) {
+        let open = self.allow.is_empty();
+        if open || self.allow.iter().any(|it| it.contains(client)) {
+            return self.operate(id, StreamOp::Accept);
+        }
+        self.stats.refused += 1;
+        self.operate(id, StreamOp::Refuse(self.refuse.how()));
     }
 
     fn take(&mut self, now: Instant, id: StreamId, bytes: &[u8]) {

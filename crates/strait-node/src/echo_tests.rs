@@ -3,8 +3,9 @@
 use alloc::vec;
 use core::net::SocketAddr;
 
-use strait_core::node::{Side, SocketEvent};
+use strait_core::node::{Refusal, Side, SocketEvent};
 use strait_core::units::Time;
+use strait_wire::ip::{SynOptions, Unreachable};
 
 use super::*;
 
@@ -491,4 +492,77 @@ fn clients_get_answers_with_their_own_code_point_unless_told_otherwise() {
         ..config()
     });
     assert_eq!(asks(&mut told, 46), []);
+}
+
+fn asked(echo: &mut Echo, n: u64, src: &str) -> Vec<Effect> {
+    let event = StreamEvent::Asked {
+        listener: SocketId {
+            owner: OWNER,
+            n: STREAMS,
+        },
+        src: src.parse().unwrap(),
+        dst: address(7),
+        dscp: 0,
+        options: SynOptions::default(),
+    };
+    hear(echo, START, n, event)
+}
+
+#[test]
+fn clients_are_let_in_or_refused_by_their_addresses() {
+    let config = EchoConfig {
+        ask: true,
+        ..config()
+    };
+    let mut open = Echo::new(OWNER, &config, core::iter::empty());
+    let listens = effects(&mut open)
+        .into_iter()
+        .find_map(|effect| match effect {
+            Effect::Socket {
+                op: SocketOp::Listen(listen),
+                ..
+            } => Some(listen.asks),
+            _ => None,
+        });
+    assert_eq!(listens, Some(Some(ANSWER)));
+    assert_eq!(
+        asked(&mut open, 1, "192.0.2.1:5"),
+        [op(1, StreamOp::Accept)]
+    );
+    let allow = ["10.1.0.0/24", "fd00::/8"].map(|it| it.parse().unwrap());
+    for (refuse, how) in [
+        (None, Refusal::Reset),
+        (Some(EchoRefusal::Silence), Refusal::Silence),
+        (
+            Some(EchoRefusal::Unreachable),
+            Refusal::Unreachable(Unreachable::AdminProhibited),
+        ),
+    ] {
+        let mut echo = echo(&EchoConfig {
+            allow: allow.to_vec(),
+            refuse,
+            ..config.clone()
+        });
+        for (n, (src, accepted)) in [
+            ("10.1.0.0:5", true),
+            ("10.1.0.255:5", true),
+            ("10.1.1.0:5", false),
+            ("10.0.255.255:5", false),
+            ("[fd12::1]:5", true),
+            ("[fe80::1]:5", false),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let expected = if accepted {
+                StreamOp::Accept
+            } else {
+                StreamOp::Refuse(how)
+            };
+            let said = asked(&mut echo, n as u64, src);
+            assert_eq!(said, [op(n as u64, expected)], "{src}");
+        }
+        assert_eq!((echo.stats().refused, echo.stats().streams.opened), (3, 0));
+        echo.check();
+    }
 }

@@ -191,6 +191,7 @@ impl Application for Hand {
                     line.connection = None;
                     line.state = match error {
                         Some(TcpError::Refused) => State::Refused,
+                        Some(TcpError::Unreachable) => State::Unreachable,
                         Some(_) => State::Reset,
                         None => line.state,
                     };

@@ -173,3 +173,35 @@ fn a_scenario_says_what_storage_is_like() {
         (0, 2)
     );
 }
+
+#[test]
+fn clients_that_are_not_allowed_have_no_connection() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab/asked.toml");
+    let text = Disk.read(&file).unwrap();
+    let usual = "refuse = \"unreachable\"";
+    assert!(text.contains(usual));
+    for (refuse, failures) in [("unreachable", 1), ("reset", 1), ("silence", 0)] {
+        let text = text.replace(usual, &format!("refuse = \"{refuse}\""));
+        let loaded = match Scenario::load_text(&Disk, &file, &text) {
+            Ok(loaded) => loaded,
+            Err(error) => panic!("{error}"),
+        };
+        let (lives, _) = counted(&loaded, &[]);
+        let [life] = lives[..] else {
+            panic!("{lives:?}")
+        };
+        assert_eq!((life.streams.opened, life.streams.delivered), (2, 16_000));
+        // Silence is asked about again and again.
+        assert_eq!(life.refused > 1, refuse == "silence", "{refuse}");
+        let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
+        let failed = |flow: &strait_world::traffic::FlowReport| {
+            flow.counters
+                .get("failed_connections")
+                .copied()
+                .unwrap_or(0)
+        };
+        let far = run.flows.iter().find(|flow| flow.name == "far").unwrap();
+        assert_eq!(failed(far), failures, "{refuse}");
+        assert_eq!(run.unexplained, 0);
+    }
+}

@@ -42,6 +42,8 @@ described! {
         streams: Streams = Streams::new(&stats.streams);
         /// Octets put on stable storage for its connections, compressed and with their digests
         stored_octets: u64 = stats.stored => counter("echo_stored_octets");
+        /// Clients that weren't allowed to connect
+        refused: u64 = stats.refused => counter("echo_refused");
         /// Datagrams sent back
         datagrams: u64 = stats.datagrams => counter("echo_datagrams");
         /// Datagrams not sent back: other echoes', and those for which there was no room

@@ -51,6 +51,7 @@ fn stats() -> Stats {
     let mut echo = EchoStats::default();
     (echo.streams.opened, echo.streams.taken) = (2, 9);
     echo.streams.reset(ResetCause::Peer, 5);
+    echo.refused = 3;
     stats.echo = Some(echo);
     stats
 }
@@ -64,6 +65,7 @@ fn every_counter_has_its_line() {
     let text = metrics(&snapshot());
     for line in [
         "strait_admitted_packets_total 7",
+        "strait_echo_refused_total 3",
         "strait_dropped_packets_total{cause=\"hop-limit\"} 1",
         "strait_class_dropped_packets_total{class=\"voice\",cause=\"aged\"} 1",
         "strait_kept_off_octets_total{what=\"chatter\",kind=\"mdns\"} 80",

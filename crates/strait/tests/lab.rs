@@ -238,6 +238,24 @@ fn a_gateways_own_service_is_the_same_live_and_simulated() {
 }
 
 #[test]
+fn clients_are_asked_about_live_as_in_virtual_time() {
+    if !can_run("lab asked") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab/asked.toml");
+    let told = lab(folder.path(), &scenario, &["--with-sim"]);
+    told.expect_all(&[
+        "asked-near-has-its-answer",
+        "asked-again-has-its-answer",
+        "asked-near-connects-at-once",
+        "asked-far-is-refused",
+        "lab-wrong-octets",
+        "lab-nothing-left",
+    ]);
+}
+
+#[test]
 fn a_synchronous_line_has_eight_bits_an_octet_and_no_rest() {
     if !can_run("lab synchronous") {
         return;

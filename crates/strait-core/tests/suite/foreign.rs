@@ -1,6 +1,6 @@
 //! Addresses that aren't the node's: what its host's rules bring to transparent sockets.
 
-use strait_core::node::Bind;
+use strait_core::node::{Bind, Refusal};
 
 use super::datagrams::receive;
 use super::*;
@@ -99,4 +99,35 @@ pub fn a_transparent_socket_takes_datagrams_for_others_and_sends_as_they<W: Worl
         puppet.datagram(socket(1), back, b"name!");
         assert_eq!(receive(&mut world, udp), (back, b"name!".to_vec()));
     }
+}
+
+pub fn a_client_for_others_is_held_until_it_is_accepted<W: World>() {
+    let (puppet, mut world) = Puppet::stage::<W>();
+    let own = SocketAddr::new(world.node(), world.port());
+    let listen = Listen {
+        transparent: true,
+        asks: Some(Duration::from_secs(20)),
+        ..Listen::at(own)
+    };
+    puppet.socket(socket(1), SocketOp::Listen(listen));
+    let bound = SocketEvent::Bound(own);
+    puppet.hears(&mut world, &Heard::Socket(socket(1), bound));
+    world.divert(own.port());
+    let dst = SocketAddr::new(world.foreign(), 80);
+    let tcp = world.connect(dst, 10);
+    let id = asked::asked(&puppet, &mut world, 1);
+    let wanted = puppet.heard().into_iter().find_map(|heard| match heard {
+        Heard::Asked { dst, dscp, .. } => Some((dst, dscp)),
+        _ => None,
+    });
+    assert_eq!(wanted, Some((dst, 10)));
+    world.run(SILENCE);
+    assert_eq!(world.state(tcp), State::Opening);
+    puppet.stream(id, StreamOp::Accept);
+    asked::works(&puppet, &mut world, id, tcp);
+    // In the other's name it is refused, too.
+    let tcp = world.connect(dst, 0);
+    let id = asked::asked(&puppet, &mut world, 2);
+    puppet.stream(id, StreamOp::Refuse(Refusal::Reset));
+    until_state(&mut world, tcp, State::Refused);
 }

@@ -13,6 +13,7 @@
     reason = "parts of a test"
 )]
 
+pub mod asked;
 pub mod datagrams;
 pub mod foreign;
 pub mod sockets;
@@ -135,6 +136,8 @@ pub enum State {
     Drained,
     /// Nobody takes it.
     Refused,
+    /// A router says that there is no way.
+    Unreachable,
     /// The other side ended it at once.
     Reset,
 }
@@ -149,6 +152,14 @@ pub enum Heard {
         src: SocketAddr,
         dst: SocketAddr,
         dscp: u8,
+    },
+    Asked {
+        id: StreamId,
+        listener: SocketId,
+        src: SocketAddr,
+        dst: SocketAddr,
+        dscp: u8,
+        mss: Option<u16>,
     },
     Data(StreamId, Vec<u8>),
     Writable(StreamId, u32),
@@ -420,6 +431,20 @@ impl Node for Body {
                 bytes,
             } => Heard::Datagram(socket, meta, bytes.to_vec()),
             Input::Stream { id, event } => match event {
+                StreamEvent::Asked {
+                    listener,
+                    src,
+                    dst,
+                    dscp,
+                    options,
+                } => Heard::Asked {
+                    id,
+                    listener,
+                    src,
+                    dst,
+                    dscp,
+                    mss: options.mss,
+                },
                 StreamEvent::Opened {
                     listener,
                     src,
@@ -516,6 +541,16 @@ macro_rules! driver_suite {
             further_clients_wait,
             a_kill_ends_the_nodes_streams,
         ]);
+        $crate::driver_suite!($world, $can, asked: [
+            a_client_is_held_until_it_is_accepted,
+            a_held_client_is_asked_about_once,
+            clients_are_refused_in_three_ways,
+            a_question_that_is_not_answered_is_forgotten,
+            a_held_client_can_be_cut_off_like_any_other,
+            clients_wait_before_they_are_asked_about,
+            a_closed_listener_accepts_nobody,
+            a_killed_node_leaves_nothing_behind,
+        ]);
         $crate::driver_suite!($world, $can, sockets: [
             a_taken_address_is_told_and_had_when_free,
             an_address_of_nobodys_is_told,
@@ -541,6 +576,7 @@ macro_rules! driver_suite {
             a_kill_forgets_what_was_asked_for,
         ]);
         $crate::driver_suite!($world, $can_divert, foreign: [
+            a_client_for_others_is_held_until_it_is_accepted,
             a_transparent_listener_takes_what_is_for_others_and_answers_as_they,
             a_node_connects_in_anothers_name,
             a_transparent_socket_takes_datagrams_for_others_and_sends_as_they,

@@ -9,6 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::node::{Listen, SocketId};
 
 use super::Which;
+use super::asking::{self, Tap};
 use super::connection::address;
 use super::options;
 use super::tried::At;
@@ -23,6 +24,8 @@ pub(super) struct Listener {
     pub(super) place: Place,
     /// Streams that came by it and are there.
     pub(super) streams: u32,
+    /// Where clients are heard that the node is asked about.
+    pub(super) tap: Option<Tap>,
 }
 
 /// Who came, to which address, and how its first packet was marked.
@@ -49,12 +52,26 @@ impl Listener {
         if wanted.transparent {
             options::be_transparent(&socket, wanted.address)?;
         }
+        if wanted.asks.is_some() {
+            asking::guard(&socket)?;
+            if wanted.address.is_ipv6() {
+                socket.set_only_v6(true)?;
+            }
+        }
         socket.bind(&wanted.address.into())?;
-        socket.listen(BACKLOG)?;
+        let mut tap = None;
+        if wanted.asks.is_some() {
+            tap = Some(Tap::open(wanted, own_address(&socket)?, id, watch)?);
+        }
+        if let Err(error) = socket.listen(BACKLOG) {
+            tap.inspect(|tap| watch.forget(&tap.place));
+            return Err(error);
+        }
         Ok(Self {
             socket,
             place: watch.place(Which::Listener(id)),
             streams: 0,
+            tap,
         })
     }
 
@@ -62,6 +79,9 @@ impl Listener {
     pub(super) fn accept(&self) -> io::Result<(Socket, Client)> {
         let (socket, src) = self.socket.accept()?;
         socket.set_nonblocking(true)?;
+        if self.tap.is_some() {
+            socket.detach_filter()?;
+        }
         // What local programs exchange is short and waits for nothing.
         socket.set_tcp_nodelay(true)?;
         let client = Client {
@@ -81,8 +101,12 @@ impl Listener {
 
 impl At for Listener {
     fn at(&self) -> io::Result<SocketAddr> {
-        let own = self.socket.local_addr()?;
-        own.as_socket()
-            .ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))
+        own_address(&self.socket)
     }
+}
+
+fn own_address(socket: &Socket) -> io::Result<SocketAddr> {
+    let own = socket.local_addr()?;
+    own.as_socket()
+        .ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))
 }

@@ -6,6 +6,7 @@
 //!
 //! One descriptor stands for all: a stream on which nothing happens costs the loop nothing.
 
+mod asking;
 mod connection;
 mod datagrams;
 mod listener;
@@ -21,10 +22,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use nix::libc;
 use nix::sys::epoll::EpollFlags;
 use socket2::{Domain, Protocol, Socket, Type};
+use strait_core::asked::Questions;
 use strait_core::node::{
     Bind, DatagramMeta, Listen, Side, SocketEvent, SocketId, SocketOp, StreamId, StreamOp,
 };
 use strait_core::time::{Duration, Instant};
+
+use strait_wire::ip::Syn;
 
 use connection::{Connection, Intake};
 pub(crate) use datagrams::Came;
@@ -37,9 +41,17 @@ use watch::Watch;
 /// Pause after an accept that failed for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long an accepted client may take to answer: longer than the kernel asks it to.
+const HANDSHAKE: Duration = Duration::from_secs(90);
+
+/// Clients that the node is asked about before other sockets have their turn.
+const CALLERS: u32 = 64;
+
 /// What happened on a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Happened {
+    /// A client wants to come in.
+    Asked(SocketId, Syn),
     /// A client came in, or without a listener, what the node asked for is there.
     Opened {
         listener: Option<SocketId>,
@@ -68,6 +80,8 @@ pub(crate) enum News {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     Listener(SocketId),
+    /// Where its clients are heard before they come.
+    Tap(SocketId),
     Connection(StreamId),
     Datagrams(SocketId),
 }
@@ -83,6 +97,18 @@ pub(crate) struct Sockets {
     ends: BTreeSet<(Instant, StreamId)>,
     next: u64,
     paused_until: Option<Instant>,
+    /// Clients that the node is asked about.
+    questions: Questions,
+    /// Accepted clients that aren't there yet, by their ends.
+    handshakes: BTreeMap<(SocketAddr, SocketAddr), Handshake>,
+}
+
+/// An accepted client that isn't there yet.
+#[derive(Clone, Copy, Debug)]
+struct Handshake {
+    id: StreamId,
+    listener: SocketId,
+    until: Instant,
 }
 
 impl Sockets {
@@ -100,6 +126,8 @@ impl Sockets {
             ends: BTreeSet::new(),
             next: 0,
             paused_until: None,
+            questions: Questions::default(),
+            handshakes: BTreeMap::new(),
         })
     }
 
@@ -130,6 +158,7 @@ impl Sockets {
         let listener = self.listeners.remove(&id);
         if let Some(Ok(listener)) = listener.map(|it| it.socket) {
             self.watch.forget(&listener.place);
+            listener.tap.inspect(|tap| self.watch.forget(&tap.place));
         }
         let datagrams = self.datagrams.remove(&id);
         if let Some(Ok(datagrams)) = datagrams.map(|it| it.socket) {
@@ -215,7 +244,13 @@ impl Sockets {
         let end = self.ends.first().map(|(at, _)| *at);
         let retries = self.listeners.values().filter_map(Tried::wake);
         let retries = retries.chain(self.datagrams.values().filter_map(Tried::wake));
-        retries.chain(end).chain(self.paused_until).min()
+        let handshakes = self.handshakes.values().map(|it| it.until);
+        let asked = self.questions.wake().into_iter().chain(handshakes);
+        retries
+            .chain(end)
+            .chain(self.paused_until)
+            .chain(asked)
+            .min()
     }
 
     /// Ends what takes too long to end, and tries again to have sockets; what has changed.
@@ -231,6 +266,8 @@ impl Sockets {
             }
             self.ends.remove(&(at, id));
         }
+        let forgotten = self.forget_callers(now).into_iter();
+        news.extend(forgotten.map(|id| News::Stream(id, Happened::Gone(libc::ETIMEDOUT))));
         if self.paused_until.is_some_and(|until| until <= now) {
             self.paused_until = None;
             self.heed_all();
@@ -272,6 +309,7 @@ impl Sockets {
         match which {
             Which::Datagrams(_) => Vec::new(),
             Which::Listener(id) => self.accept(now, id).into_iter().collect(),
+            Which::Tap(id) => self.ask(now, id),
             Which::Connection(id) => {
                 let happened = self.serve_connection(now, id, flags);
                 self.attend(id);
@@ -293,13 +331,18 @@ impl Sockets {
                 return None;
             }
         };
-        listener.streams += 1;
-        let stream = StreamId {
-            owner: id.owner,
-            side: Side::Client,
-            n: self.next,
+        let stream = if listener.tap.is_some() {
+            let ends = (client.src, client.dst);
+            let Some(handshake) = self.handshakes.remove(&ends) else {
+                // Nobody asked about it, or it took too long.
+                let _ = socket.set_linger(Some(Duration::ZERO));
+                return None;
+            };
+            handshake.id
+        } else {
+            next_client(&mut self.next, id)
         };
-        self.next += 1;
+        listener.streams += 1;
         let place = self.watch.place(Which::Connection(stream));
         let mut connection = Connection::new(socket, place, tried.wanted.held);
         connection.listener = Some(id);
@@ -425,9 +468,12 @@ impl Sockets {
         if let StreamOp::Connect { .. } = op {
             return self.connect(id, &op).map_err(|error| number(&error));
         }
+        if let Some(answered) = self.answer(now, id, &op) {
+            return answered;
+        }
         let connection = self.connections.get_mut(&id).ok_or(libc::ENOTCONN)?;
         let taken = match op {
-            StreamOp::Connect { .. } => Ok(()),
+            StreamOp::Connect { .. } | StreamOp::Accept | StreamOp::Refuse(_) => Ok(()),
             StreamOp::Hold(held) => {
                 connection.hold(held);
                 Ok(())
@@ -463,6 +509,17 @@ impl Sockets {
 impl AsFd for Sockets {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.watch.as_fd()
+    }
+}
+
+/// A number for a client of a listener.
+const fn next_client(next: &mut u64, listener: SocketId) -> StreamId {
+    let n = *next;
+    *next += 1;
+    StreamId {
+        owner: listener.owner,
+        side: Side::Client,
+        n,
     }
 }
 

@@ -1,12 +1,17 @@
 //! `[echo]` of a node file.
 
 use alloc::format;
+use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use strait_core::Duration;
+use strait_core::node::Refusal;
 use strait_core::units::Time;
 use strait_qos::Dscp;
+use strait_wire::ip::Unreachable;
+
+use crate::Prefix;
 
 use super::{HostConfig, InvalidConfig, invalid};
 
@@ -34,6 +39,39 @@ pub struct EchoConfig {
     /// What comes by TCP waits on stable storage, and goes back from there.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub store: bool,
+    /// TCP clients have no connection before the service has looked at who they are.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub ask: bool,
+    /// Whose clients may connect; everybody's if empty. Only with `ask`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<Prefix>,
+    /// What other clients hear. Only with `allow`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refuse: Option<EchoRefusal>,
+}
+
+/// What a client hears that isn't allowed to connect.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum EchoRefusal {
+    /// A reset, as if nobody listened.
+    #[default]
+    Reset,
+    /// An ICMP error: forbidden by policy.
+    Unreachable,
+    /// Nothing.
+    Silence,
+}
+
+impl EchoRefusal {
+    /// As a driver is told.
+    pub(crate) const fn how(self) -> Refusal {
+        match self {
+            Self::Reset => Refusal::Reset,
+            Self::Unreachable => Refusal::Unreachable(Unreachable::AdminProhibited),
+            Self::Silence => Refusal::Silence,
+        }
+    }
 }
 
 impl EchoConfig {
@@ -53,6 +91,21 @@ impl EchoConfig {
             if socket.port() == 0 || !(own || ip.is_loopback()) {
                 let message = "takes a loopback address or one of [host] addresses, and a port";
                 return Err(invalid(format!("[echo] {key}"), message));
+            }
+        }
+        let asks = self.ask && self.listen.is_some();
+        for (key, set, may, needs) in [
+            ("ask", self.ask, self.listen.is_some(), "needs `listen`"),
+            ("allow", !self.allow.is_empty(), asks, "needs `ask = true`"),
+            (
+                "refuse",
+                self.refuse.is_some(),
+                asks && !self.allow.is_empty(),
+                "needs `allow`: without it nobody is refused",
+            ),
+        ] {
+            if set && !may {
+                return Err(invalid(format!("[echo] {key}"), needs));
             }
         }
         for (key, time) in [("hold", self.hold), ("delay", self.delay)] {
@@ -104,6 +157,30 @@ mod tests {
         ] {
             let found = complaint(wrong).unwrap_or_default();
             assert!(found.starts_with(place), "{wrong}: {found}");
+        }
+    }
+
+    #[test]
+    fn who_may_connect_is_asked_for_or_not_said() {
+        let at = "listen = \"127.0.0.1:7\"";
+        let allow = "allow = [\"10.1.0.0/24\", \"fd00::/8\"]";
+        let right = format!("{at}\nask = true\n{allow}\nrefuse = \"unreachable\"");
+        assert_eq!(complaint(&right), None);
+        assert_eq!(complaint(&format!("{at}\nask = true")), None);
+        let deaf = "datagrams = \"127.0.0.1:7\"\nask = true";
+        for (wrong, place) in [
+            (deaf.into(), "[echo] ask: needs `listen`"),
+            (format!("{at}\n{allow}"), "[echo] allow: needs `ask = true`"),
+            (
+                format!("{at}\nask = true\nrefuse = \"reset\""),
+                "[echo] refuse: needs `allow`",
+            ),
+        ] {
+            let found = complaint(&wrong).unwrap_or_default();
+            assert!(found.starts_with(place), "{wrong}: {found}");
+        }
+        for word in ["refuse = \"gently\"", "allow = [\"10.1.0.0/33\"]"] {
+            assert!(complaint(&format!("{at}\nask = true\n{word}")).is_some());
         }
     }
 

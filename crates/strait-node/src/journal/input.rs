@@ -8,6 +8,7 @@ use strait_core::node::{
 use strait_core::waveform::Mode;
 use strait_core::work::WorkError;
 use strait_core::{ClassId, Input, Instant, NeighbourId, PortId, Room, TxMeta};
+use strait_wire::ip::SynOptions;
 
 use super::codec::{Put, Take};
 use super::kind;
@@ -24,6 +25,10 @@ pub(super) const fn kind_of(input: &Input<'_>) -> u8 {
         Input::Port { .. } => kind::PORT,
         Input::TxDone { .. } => kind::TX_DONE,
         Input::Route(_) => kind::ROUTE,
+        Input::Stream {
+            event: StreamEvent::Asked { .. },
+            ..
+        } => kind::ASKED,
         Input::Stream { .. } => kind::STREAM,
         Input::Socket { .. } => kind::SOCKET,
         Input::Datagram { .. } => kind::DATAGRAM,
@@ -233,6 +238,28 @@ fn put_route(put: &mut Put<'_>, change: RouteChange) {
 
 fn put_stream(put: &mut Put<'_>, event: &StreamEvent<'_>) {
     match event {
+        StreamEvent::Asked {
+            listener,
+            src,
+            dst,
+            dscp,
+            options,
+        } => {
+            put_socket(put, *listener);
+            put.socket(*src);
+            put.socket(*dst);
+            put.octet(*dscp);
+            put.flag(options.mss.is_some());
+            if let Some(mss) = options.mss {
+                put.number(u64::from(mss));
+            }
+            put.flag(options.window_scale.is_some());
+            if let Some(bits) = options.window_scale {
+                put.octet(bits);
+            }
+            put.flag(options.sack);
+            put.flag(options.timestamps);
+        }
         StreamEvent::Opened {
             listener,
             src,
@@ -267,8 +294,8 @@ fn put_stream(put: &mut Put<'_>, event: &StreamEvent<'_>) {
 /// Whether records of this kind hold an input.
 pub(super) const fn is_known(kind: u8) -> bool {
     use kind::{
-        COMMAND, DATAGRAM, FRAME, LOADED, NEIGHBOUR, PORT, ROUTE, SOCKET, STORED, STREAM, TIMEOUT,
-        TX_DONE, WALL, WORKED,
+        ASKED, COMMAND, DATAGRAM, FRAME, LOADED, NEIGHBOUR, PORT, ROUTE, SOCKET, STORED, STREAM,
+        TIMEOUT, TX_DONE, WALL, WORKED,
     };
     matches!(
         kind,
@@ -282,6 +309,7 @@ pub(super) const fn is_known(kind: u8) -> bool {
             | COMMAND
             | SOCKET
             | STREAM
+            | ASKED
             | STORED
             | DATAGRAM
             | LOADED
@@ -325,16 +353,12 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
         },
         kind::ROUTE => Input::Route(take_route(take)?),
         kind::STREAM => Input::Stream {
-            id: StreamId {
-                owner: Owner(take.small()?),
-                side: if take.flag()? {
-                    Side::Client
-                } else {
-                    Side::Node
-                },
-                n: take.number()?,
-            },
+            id: take_stream_id(take)?,
             event: take_stream(take)?,
+        },
+        kind::ASKED => Input::Stream {
+            id: take_stream_id(take)?,
+            event: take_asked(take)?,
         },
         kind::SOCKET => Input::Socket {
             id: take_socket(take)?,
@@ -422,6 +446,33 @@ fn take_route(take: &mut Take<'_>) -> Option<RouteChange> {
         1 => Some(RouteChange::Remove { prefix, length }),
         _ => None,
     }
+}
+
+fn take_stream_id(take: &mut Take<'_>) -> Option<StreamId> {
+    Some(StreamId {
+        owner: Owner(take.small()?),
+        side: if take.flag()? {
+            Side::Client
+        } else {
+            Side::Node
+        },
+        n: take.number()?,
+    })
+}
+
+fn take_asked<'a>(take: &mut Take<'_>) -> Option<StreamEvent<'a>> {
+    Some(StreamEvent::Asked {
+        listener: take_socket(take)?,
+        src: take.socket()?,
+        dst: take.socket()?,
+        dscp: take.octet()?,
+        options: SynOptions {
+            mss: take.optional(Take::small)?,
+            window_scale: take.optional(Take::octet)?,
+            sack: take.flag()?,
+            timestamps: take.flag()?,
+        },
+    })
 }
 
 fn take_stream<'a>(take: &mut Take<'a>) -> Option<StreamEvent<'a>> {

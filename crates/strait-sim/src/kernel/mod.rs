@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
+use strait_core::asked::Questions;
 use strait_core::delay::DelayPart;
 use strait_core::fate::{Ledger, Origin};
 use strait_core::node::{DatagramMeta, PortEvent, SocketEvent, SocketId, StreamEvent, StreamId};
@@ -20,10 +21,11 @@ use strait_core::{
     TxMeta, Wake, WakeReason, Want,
 };
 use strait_node::Prefix;
-use strait_wire::ip::{IcmpError, PacketInfo, parse_icmp_error, protocol, set_dscp};
+use strait_wire::ip::{IcmpError, PacketInfo, Syn, parse_icmp_error, protocol, set_dscp};
 use strait_world::host::quoted_ends;
 use strait_world::tcp::reset_for;
 
+mod asking;
 mod sockets;
 mod streams;
 
@@ -87,6 +89,7 @@ pub(crate) enum Report {
 /// What happens on a stream: a [`strait_core::node::StreamEvent`] on its way.
 #[derive(Debug)]
 pub(crate) enum Happening {
+    Asked(SocketId, Syn),
     Opened {
         listener: Option<SocketId>,
         /// `remote` is who began.
@@ -116,6 +119,13 @@ impl Happening {
     /// What the node is told.
     pub(crate) fn event(&self) -> StreamEvent<'_> {
         match self {
+            Self::Asked(listener, syn) => StreamEvent::Asked {
+                listener: *listener,
+                src: syn.src,
+                dst: syn.dst,
+                dscp: syn.dscp,
+                options: syn.options,
+            },
             Self::Opened {
                 listener,
                 ends,
@@ -151,6 +161,8 @@ pub(crate) struct Kernel {
     ports: [Port; 2],
     sockets: Sockets,
     streams: Streams,
+    /// Clients that the gateway is asked about.
+    questions: Questions,
     reports: Vec<Report>,
     /// Packets to itself.
     looped: VecDeque<Vec<u8>>,
@@ -183,6 +195,7 @@ impl Kernel {
             ports: [down(), down()],
             sockets: Sockets::default(),
             streams: Streams::new(seed, name),
+            questions: Questions::default(),
             reports: Vec::new(),
             looped: VecDeque::new(),
             ident: 0,
@@ -197,6 +210,7 @@ impl Kernel {
     /// The gateway is no more: its sockets are closed, and its connections end at once.
     pub(crate) fn bereave(&mut self, now: Instant) {
         self.sockets = Sockets::default();
+        self.questions = Questions::default();
         self.streams.abort_all();
         self.pump(now);
         self.reports.clear();
@@ -260,6 +274,11 @@ impl Kernel {
             return;
         };
         let listener = self.sockets.listener(ends.local);
+        if let Some(listener) = listener
+            && self.asks(now, ends, bytes, listener)
+        {
+            return;
+        }
         if self.streams.hear(now, ends, bytes, listener, info.dscp) {
             return;
         }
@@ -357,6 +376,7 @@ impl Node for Kernel {
                 for (id, event) in self.sockets.try_again(now, &self.around) {
                     self.reports.push(Report::Socket(id, event));
                 }
+                self.forget_unanswered(now);
                 self.streams.wake_up(now);
                 self.pump(now);
             }
@@ -408,7 +428,11 @@ impl Node for Kernel {
     }
 
     fn wake(&self) -> Option<Wake> {
-        let at = [self.streams.wake(), self.sockets.wake()];
+        let at = [
+            self.streams.wake(),
+            self.sockets.wake(),
+            self.questions.wake(),
+        ];
         Some(Wake {
             at: at.into_iter().flatten().min()?,
             why: WakeReason::Retransmit,

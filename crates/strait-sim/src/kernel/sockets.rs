@@ -153,6 +153,15 @@ impl Sockets {
         find(&at).or_else(|| find(&|listen, _| listen.transparent))
     }
 
+    /// What is wanted of a listener that is there.
+    pub(super) fn listens(&self, id: SocketId) -> Option<Listen> {
+        let socket = self.0.get(&id).filter(|it| it.bound.is_ok())?;
+        match socket.wish {
+            Wish::Listen(listen) => Some(listen),
+            Wish::Bind(_) => None,
+        }
+    }
+
     /// Who takes a datagram.
     pub(super) fn owner(&self, info: &PacketInfo) -> Option<SocketId> {
         let to = SocketAddr::new(info.dst, info.ports?.1);
@@ -265,7 +274,7 @@ impl Kernel {
                 let report = Report::Stream(id, Happening::Reset(error));
                 self.reports.push(report);
             }
-        } else {
+        } else if !self.answer(now, id, &op) {
             self.streams.operate(id, op);
         }
         self.pump(now);

@@ -314,6 +314,47 @@ impl Streams {
         true
     }
 
+    /// Whether a packet from a client may begin a connection between these ends.
+    pub(super) fn is_free(&self, ends: Ends, bytes: &[u8]) -> bool {
+        let there = self.by_ends.get(&ends).and_then(|id| self.all.get(id));
+        there.is_none_or(|it| it.stream.is_none() && it.endpoint.makes_way(bytes).is_some())
+    }
+
+    /// Whether a listener may have another stream.
+    pub(super) fn has_place(&self, listener: SocketId, most: u32) -> bool {
+        let has = self.by_stream.values().filter_map(|id| self.all.get(id));
+        let has = has.filter(|it| it.listener == Some(listener)).count();
+        has < most as usize
+    }
+
+    /// The number of a client's stream.
+    pub(super) const fn next_client(&mut self, owner: Owner) -> StreamId {
+        let n = self.next_client;
+        self.next_client += 1;
+        StreamId {
+            owner,
+            side: Side::Client,
+            n,
+        }
+    }
+
+    pub(super) fn is_there(&self, stream: StreamId) -> bool {
+        self.by_stream.contains_key(&stream)
+    }
+
+    /// The connection between these ends is this stream, which the gateway knows already; false if
+    /// there is none.
+    pub(super) fn name(&mut self, ends: Ends, stream: StreamId) -> bool {
+        let Some(id) = self.by_ends.get(&ends).copied() else {
+            return false;
+        };
+        let free = self.all.get_mut(&id).filter(|it| it.stream.is_none());
+        let Some(connection) = free else { return false };
+        connection.stream = Some(stream);
+        self.by_stream.insert(stream, id);
+        true
+    }
+
     /// Ends a connection that only waits out of caution if another is to be between its ends: the
     /// other's initial sequence number.
     fn make_way(&mut self, ends: Ends, bytes: &[u8], listened: bool) -> Option<u32> {
@@ -356,7 +397,7 @@ impl Streams {
         };
         self.dirty.insert(id);
         match op {
-            StreamOp::Connect { .. } => {}
+            StreamOp::Connect { .. } | StreamOp::Accept | StreamOp::Refuse(_) => {}
             StreamOp::Hold(held) => connection.held = held,
             StreamOp::Mark(dscp) => connection.dscp = dscp,
             StreamOp::Send(octets) => {
@@ -446,29 +487,21 @@ impl Streams {
         if connection.told || !there {
             return;
         }
-        if let Some(listener) = connection.listener {
-            let has = self.by_stream.values().filter_map(|id| self.all.get(id));
-            let has = has.filter(|it| it.listener == Some(listener)).count();
-            let most = self.limits.get(&listener).copied().unwrap_or(0);
-            if has >= most as usize {
-                return;
-            }
+        let (named, listener) = (connection.stream, connection.listener);
+        if let (None, Some(listener)) = (named, listener)
+            && !self.has_place(listener, self.limits.get(&listener).copied().unwrap_or(0))
+        {
+            return;
         }
-        let next = StreamId {
-            owner: connection.listener.map_or(Owner(0), |it| it.owner),
-            side: Side::Client,
-            n: self.next_client,
-        };
+        let owner = listener.map_or(Owner(0), |it| it.owner);
+        let stream = named.unwrap_or_else(|| self.next_client(owner));
         let Some(connection) = self.all.get_mut(&id) else {
             return;
         };
         (connection.told, connection.fresh) = (true, true);
+        connection.stream = Some(stream);
         self.fresh.push(id);
         self.settled_at = now + BEHIND;
-        let stream = *connection.stream.get_or_insert(next);
-        if stream == next {
-            self.next_client += 1;
-        }
         self.by_stream.insert(stream, id);
         // The client's side is first, whoever began.
         let Ends { local, remote } = connection.ends;

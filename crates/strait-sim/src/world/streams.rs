@@ -247,7 +247,12 @@ impl World {
             return;
         };
         match op {
-            StreamOp::Connect { .. } | StreamOp::Hold(_) | StreamOp::Mark(_) => {}
+            // Stations of others ask about nobody.
+            StreamOp::Connect { .. }
+            | StreamOp::Accept
+            | StreamOp::Refuse(_)
+            | StreamOp::Hold(_)
+            | StreamOp::Mark(_) => {}
             StreamOp::Send(octets) => fabric.post(now, other, Happening::Data(octets)),
             StreamOp::Credit(octets) => fabric.post(now, other, Happening::Writable(octets)),
             StreamOp::Fin => fabric.post(now, other, Happening::Fin),

@@ -666,12 +666,13 @@ fn metrics_of(traffic: &TrafficConfig) -> Vec<String> {
         let metrics = labels.flat_map(|label| metric_labels(&label, rate_bit_s.is_some()));
         return metrics.chain([String::from("complete")]).collect();
     }
-    let kind = match traffic.kind {
-        Kind::Echo if traffic.octets.is_some() => Kind::Tcp,
-        kind => kind,
+    // A service may refuse who asks.
+    let (kind, more) = match traffic.kind {
+        Kind::Echo if traffic.octets.is_some() => (Kind::Tcp, Some("complete")),
+        kind => (kind, None),
     };
-    let names = metrics_of_kind(kind).iter();
-    names.map(|name| (*name).into()).collect()
+    let names = metrics_of_kind(kind).iter().copied().chain(more);
+    names.map(String::from).collect()
 }
 
 /// The metrics that a kind of traffic is measured by.

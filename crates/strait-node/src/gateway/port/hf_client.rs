@@ -133,6 +133,8 @@ impl HfClient {
         let Some(which) = self.which(id) else { return };
         let access = &mut self.accesses[which];
         match *event {
+            // It listens nowhere.
+            StreamEvent::Asked { .. } => {}
             StreamEvent::Opened { .. } => access.opened(now),
             StreamEvent::Data(bytes) => access.hear(now, bytes),
             StreamEvent::Writable(octets) => access.give_credit(octets as usize),

@@ -11,6 +11,7 @@ use strait_core::rate::LineRate;
 use strait_core::waveform::Mode;
 use strait_core::work::WorkError;
 use strait_core::{ClassId, Duration, Input, Instant, NeighbourId, PortId, Room, TxMeta};
+use strait_wire::ip::SynOptions;
 
 /// Values from a list of numbers: a shorter list gives a smaller input.
 pub(super) struct Dice<'a>(pub(super) core::slice::Iter<'a, u64>);
@@ -91,7 +92,19 @@ impl Dice<'_> {
     }
 
     fn stream_event<'a>(&mut self, bytes: &'a [u8]) -> StreamEvent<'a> {
-        match self.below(5) {
+        match self.below(6) {
+            5 => StreamEvent::Asked {
+                listener: self.socket_id(),
+                src: self.socket(),
+                dst: self.socket(),
+                dscp: self.word() as u8,
+                options: SynOptions {
+                    mss: self.flag().then(|| self.word() as u16),
+                    window_scale: self.flag().then(|| self.word() as u8),
+                    sack: self.flag(),
+                    timestamps: self.flag(),
+                },
+            },
             0 => StreamEvent::Opened {
                 listener: self.flag().then(|| self.socket_id()),
                 src: self.socket(),
