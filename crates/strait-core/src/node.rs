@@ -75,7 +75,8 @@ pub trait Node {
 /// Makes the incarnations of one configured node.
 ///
 /// A new incarnation hears nothing that was meant for an earlier one: no [`Input::Stored`],
-/// [`Input::Worked`], [`Input::TxDone`] or [`PortEvent::Drained`]. Frames under way reach it as they reach any node.
+/// [`Input::Worked`], [`Input::TxDone`] or [`PortEvent::Drained`]. Frames under way reach it as
+/// they reach any node.
 pub trait NodeFactory {
     /// A node as it is right after its start.
     fn boot(&self, boot: Boot) -> Box<dyn Node>;

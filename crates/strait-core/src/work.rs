@@ -1,9 +1,9 @@
 //! Work that isn't for a node's thread, as a voice packet would wait for it: what is asked of a
 //! driver, and how much may wait.
 //!
-//! One piece is done at a time, and they are answered in the order in which they were asked for. What
-//! is asked for beyond [`WAITING_MAX`] or [`WAITING_OCTETS_MAX`] is refused at once, before what
-//! waits. Of what an incarnation asked for, a later one hears nothing.
+//! One piece is done at a time, and they are answered in the order in which they were asked for.
+//! What is asked for beyond [`WAITING_MAX`] or [`WAITING_OCTETS_MAX`] is refused at once, before
+//! what waits. Of what an incarnation asked for, a later one hears nothing.
 
 use alloc::vec::Vec;
 

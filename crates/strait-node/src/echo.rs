@@ -17,8 +17,8 @@
 //! **Storage**: with `store`, octets are put on stable storage, fetched when their time has come,
 //! and deleted. What can't be stored ends its stream.
 //!
-//! **Work** for another thread: what is stored is compressed, behind the digest of what it was; what
-//! is fetched has to have that again.
+//! **Work** for another thread: what is stored is compressed, behind the digest of what it was;
+//! what is fetched has to have that again.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
