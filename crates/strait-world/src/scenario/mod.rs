@@ -112,7 +112,7 @@ pub struct NodeEntry {
     pub file: Option<String>,
     /// The content of a node file, in place of `file`.
     pub config: Option<toml::Table>,
-    /// Simulator: what its storage is like, if its node file has `[state]`. A lab has this machine.
+    /// Simulator: what its storage is like, if its node file has `[state]`. A lab has the host's.
     pub storage: Option<StorageEntry>,
 }
 
