@@ -194,7 +194,8 @@ pub struct PathBook {
     legs: BTreeMap<u64, Vec<Leg>>,
     /// By node, port and neighbour: who is there, and how far away.
     ways: BTreeMap<(usize, PortId, NeighbourId), (usize, Way)>,
-    hosts: Vec<usize>,
+    /// By node: whether it is a host.
+    hosts: Vec<bool>,
     duplicates: bool,
     /// By node: packets that may come to it from neighbours that were killed having sent all of
     /// them but the last flag, which the next life's first one serves for.
@@ -213,7 +214,9 @@ const CARRIED_NS_MAX: u64 = 600_000_000_000;
 
 impl PathBook {
     pub(crate) fn set_host(&mut self, node: usize) {
-        self.hosts.push(node);
+        let known = self.hosts.len().max(node + 1);
+        self.hosts.resize(known, false);
+        self.hosts[node] = true;
     }
 
     pub(crate) fn join(&mut self, ends: [Attach; 2], config: &LinkConfig) {
@@ -316,7 +319,7 @@ impl PathBook {
 
     /// Takes one packet's end in one node.
     pub(crate) fn take(&mut self, node: usize, record: &FateRecord) {
-        let host = self.hosts.contains(&node);
+        let host = self.hosts.get(node).is_some_and(|host| *host);
         let came = if record.own {
             Some(Leg::begin(node, record.began))
         } else {
