@@ -129,6 +129,11 @@ impl Answers {
         learned
     }
 
+    /// Whether hosts beyond the links are remembered.
+    pub(crate) const fn knows_hosts(&self) -> bool {
+        self.neighbours.is_some()
+    }
+
     /// Whether a host beyond a link is known to be there; `None` where that isn't asked.
     pub(crate) fn is_there(&self, now: Instant, address: IpAddr, by: Hop) -> Option<bool> {
         let neighbours = self.neighbours.as_ref()?;

@@ -228,6 +228,11 @@ impl Flows {
         }
     }
 
+    /// Whether there are calls whose packets may be expected.
+    pub(crate) const fn has_calls(&self) -> bool {
+        self.calls.len() > 0
+    }
+
     /// From when to when the next packet of any call is expected: what begins at `now` should have
     /// left before. `None` if none is.
     pub(crate) fn expected(&self, now: Instant) -> Option<(Instant, Instant)> {

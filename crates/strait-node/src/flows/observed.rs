@@ -75,7 +75,8 @@ impl Flows {
     ) -> bool {
         self.see(now, packet, stats);
         let key = FlowKey::of(packet.info());
-        let Some(entry) = self.others.get(&key) else {
+        // Unless there was no place for it.
+        let Some(entry) = self.others.newest(&key) else {
             return false;
         };
         let before = entry.observed;
@@ -86,7 +87,7 @@ impl Flows {
             (Some(needs), _) if self.has_room(now, &key, needs, terms) => Observed::Call(needs),
             (Some(_), _) => Observed::NoRoom(now),
         };
-        if let Some(entry) = self.others.at_key(&key) {
+        if let Some(entry) = self.others.newest(&key) {
             entry.observed = after;
             if after.is_call() {
                 entry.class = class;

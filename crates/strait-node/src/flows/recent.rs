@@ -43,10 +43,18 @@ impl<V> Recent<V> {
 
     /// The entry of `key`, which is now the newest.
     pub(super) fn touch(&mut self, key: &FlowKey) -> Option<&mut V> {
-        let place = *self.places.get(key)?;
-        self.unlink(place);
-        self.link(place);
-        Some(&mut self.slots[place].value)
+        if self.newest(key).is_none() {
+            let place = *self.places.get(key)?;
+            self.unlink(place);
+            self.link(place);
+        }
+        self.newest(key)
+    }
+
+    /// The entry of `key` if it is the newest: that needs no search.
+    pub(super) fn newest(&mut self, key: &FlowKey) -> Option<&mut V> {
+        let newest = self.slots.get_mut(self.newest)?;
+        (newest.key == *key).then_some(&mut newest.value)
     }
 
     /// The entry of `key`, whose place in the order stays.

@@ -273,7 +273,7 @@ impl Gateway {
         };
         packet.class = self.policy.classify(packet.info()).class;
         packet.to = hop.to;
-        self.ports[hop.port.index()].enqueue(now, packet, &mut self.ledger);
+        self.enqueue(now, packet, hop.port);
     }
 
     /// Asks an address beyond a link for a sign that somebody is there.

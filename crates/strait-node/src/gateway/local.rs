@@ -17,12 +17,10 @@ impl Gateway {
         &mut self,
         now: Instant,
         packet: Packet,
+        kind: Option<Chatter>,
         side: Option<Hop>,
     ) -> Option<Packet> {
-        if side == Some(HOST) {
-            return Some(packet);
-        }
-        let Some(kind) = Chatter::of(packet.bytes(), packet.info()) else {
+        let Some(kind) = kind.filter(|_| side != Some(HOST)) else {
             return Some(packet);
         };
         if side.is_some_and(|side| self.ports[side.port.index()].passes(kind)) {
@@ -68,7 +66,7 @@ impl Gateway {
         self.ledger.close(now, packet, Fate::Answered);
         reply.class = self.policy.classify(reply.info()).class;
         reply.to = from.to;
-        self.ports[from.port.index()].enqueue(now, reply, &mut self.ledger);
+        self.enqueue(now, reply, from.port);
         None
     }
 
@@ -85,7 +83,9 @@ impl Gateway {
     pub(super) fn learn(&mut self, now: Instant, packet: &Packet, from: Hop) {
         if from.port != PortId::HOST {
             let src = packet.info().src;
-            let led = self.routes.lookup(src) == Some(from);
+            // A look-up in many routes, of use only for who remembers hosts.
+            let remembers = self.answers.knows_hosts() || self.has_ethernet();
+            let led = remembers && self.routes.lookup(src) == Some(from);
             let learned = self.answers.hear(now, packet, from, led);
             self.count(learned);
             if led {

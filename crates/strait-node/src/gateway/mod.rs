@@ -9,6 +9,7 @@ mod icmp;
 mod lan;
 mod local;
 mod port;
+mod port_set;
 mod remember;
 mod sources;
 
@@ -31,7 +32,7 @@ use strait_core::{
 };
 use strait_qos::Policy;
 use strait_wire::hash::hash64;
-use strait_wire::ip::{self, IcmpError, Unreachable};
+use strait_wire::ip::{self, Chatter, IcmpError, Unreachable};
 
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ pub(crate) use self::headers::{GROWTH_OCTETS_MAX, NOTE_OCTETS_MAX};
 use self::hops::Egress;
 use self::icmp::ErrorLimit;
 use self::port::{Port, Told};
+use self::port_set::PortSet;
 use crate::answers::Answers;
 use crate::config::{HostKind, InvalidConfig, NodeConfig, PortConfig, Routing, own_address};
 use crate::echo::Echo;
@@ -67,6 +69,10 @@ pub struct Gateway {
     routes: Routes,
     /// The host side first, then the links in the order of the configuration.
     ports: Vec<Port>,
+    /// Ports that may have something to do. The others are at rest: nothing looks at them.
+    busy: PortSet,
+    /// Ports with streams to a station's clients, or to a station.
+    stations: PortSet,
     /// Where packets from the host side go that no route matches.
     default: Option<Hop>,
     /// The host side's addresses: the node's own.
@@ -123,6 +129,12 @@ impl Gateway {
                 to: NeighbourId::PEER,
             }),
             policy,
+            busy: PortSet::first(ports.len()),
+            stations: ports
+                .iter()
+                .filter(|port| port.has_streams())
+                .map(|port| port.id)
+                .collect(),
             ports,
             own: config.host.addresses.clone(),
             near: sources::near(&config.host),
@@ -177,17 +189,18 @@ impl Gateway {
         if verdict.filter {
             return self.ledger.drop(now, packet, DropCause::Filtered);
         }
-        let Some(packet) = self.keep_off(now, packet, Some(from)) else {
+        let chatter = Chatter::of(packet.bytes(), packet.info());
+        let Some(packet) = self.keep_off(now, packet, chatter, Some(from)) else {
             return;
         };
-        if self.has_wrong_source(&packet, from) {
+        if self.has_wrong_source(&packet, chatter, from) {
             return self.ledger.drop(now, packet, DropCause::WrongSource);
         }
         if self.is_for_station(&packet) {
             return self.take_own(now, packet, from);
         }
         let hop = self.way(&packet, from);
-        let Some(mut packet) = self.keep_off(now, packet, hop) else {
+        let Some(mut packet) = self.keep_off(now, packet, chatter, hop) else {
             return;
         };
         if self.stays_on_link(&packet, from, hop) {
@@ -268,7 +281,7 @@ impl Gateway {
     fn send(&mut self, now: Instant, packet: Packet, hop: Hop, from: Hop) {
         let mtu = self.ports[hop.port.index()].mtu;
         if packet.octets() <= mtu {
-            return self.ports[hop.port.index()].enqueue(now, packet, &mut self.ledger);
+            return self.enqueue(now, packet, hop.port);
         }
         if packet.info().dont_fragment {
             let error = IcmpError::PacketTooBig { mtu: mtu as u32 };
@@ -283,7 +296,7 @@ impl Gateway {
                         continue;
                     };
                     (fragment.class, fragment.to) = (class, to);
-                    self.ports[hop.port.index()].enqueue(now, fragment, &mut self.ledger);
+                    self.enqueue(now, fragment, hop.port);
                 }
             }
             Err(_) => self.ledger.drop(now, packet, DropCause::TooBig),
@@ -324,7 +337,22 @@ impl Gateway {
         if let Ok(mut answer) = self.ledger.admit(now, answer, Origin::Own) {
             answer.class = self.policy.classify(answer.info()).class;
             answer.to = from.to;
-            self.ports[from.port.index()].enqueue(now, answer, &mut self.ledger);
+            self.enqueue(now, answer, from.port);
+        }
+    }
+
+    /// Puts a packet into a port's queue.
+    fn enqueue(&mut self, now: Instant, packet: Packet, port: PortId) {
+        self.busy.insert(port);
+        self.ports[port.index()].enqueue(now, packet, &mut self.ledger);
+    }
+
+    /// Takes note of ports that have nothing to do any more.
+    fn let_rest(&mut self, ports: PortSet) {
+        for id in ports {
+            if self.ports.get(id.index()).is_none_or(Port::is_at_rest) {
+                self.busy.remove(id);
+            }
         }
     }
 
@@ -361,8 +389,11 @@ impl Gateway {
     /// Ends and begins what radios and time have brought about.
     fn settle_hf(&mut self, now: Instant) {
         let mut came = Vec::new();
-        for port in self.ports.iter_mut().filter(|port| port.is_hf()) {
-            port.settle_hf(now, &mut self.ledger, &mut came);
+        for id in self.stations {
+            let port = &mut self.ports[id.index()];
+            if port.is_hf() {
+                port.settle_hf(now, &mut self.ledger, &mut came);
+            }
         }
         for (packet, from) in came {
             self.take_packet(now, packet, from);
@@ -373,10 +404,9 @@ impl Gateway {
     fn settle_clients(&mut self, now: Instant) {
         loop {
             let mut came = Vec::new();
-            for port in 1..self.ports.len() {
-                let turned = self.ports[port].settle_client(now, &mut self.ledger, &mut came);
-                if turned {
-                    let id = PortId(port as u8);
+            for id in self.stations {
+                let port = &mut self.ports[id.index()];
+                if port.settle_client(now, &mut self.ledger, &mut came) {
                     self.forget_beyond(id, NeighbourId::ALL);
                     self.tell_stations(now, id);
                 }
@@ -507,13 +537,20 @@ impl Node for Gateway {
         if self.stopping {
             return;
         }
-        for port in &mut self.ports {
-            port.advance(now);
+        match input {
+            Input::Timeout => {}
+            Input::Frame { port, .. } => self.busy.insert(port),
+            _ => self.busy = PortSet::first(self.ports.len()),
+        }
+        for id in self.busy {
+            if let Some(port) = self.ports.get_mut(id.index()) {
+                port.advance(now);
+            }
         }
         match input {
             Input::Timeout => {
-                for port in &mut self.ports {
-                    port.discard(now, &mut self.ledger);
+                for id in self.busy {
+                    self.ports[id.index()].discard(now, &mut self.ledger);
                 }
                 self.tend_lan(now);
                 self.repeat_hellos(now);
@@ -554,9 +591,13 @@ impl Node for Gateway {
         self.settle_clients(now);
         self.settle_services(now);
         self.store(now);
+        self.let_rest(self.busy);
     }
 
     fn wants(&self, port: PortId) -> Option<Want> {
+        if !self.busy.contains(port) {
+            return None;
+        }
         self.ports.get(port.index())?.wants()
     }
 
@@ -581,13 +622,14 @@ impl Node for Gateway {
         let meta = sender.poll_transmit(now, room, out, &mut self.ledger)?;
         self.set_stops();
         self.store(now);
+        self.let_rest(PortSet::from_iter([port]));
         Some(meta)
     }
 
     fn poll_effect(&mut self) -> Option<Effect> {
         let fate = self.ledger.poll().map(Effect::Fate);
-        let mut ports = self.ports.iter_mut();
-        fate.or_else(|| ports.find_map(Port::poll_client))
+        let mut stations = self.stations.into_iter();
+        fate.or_else(|| stations.find_map(|id| self.ports[id.index()].poll_client()))
             .or_else(|| self.stores.pop_front())
             .or_else(|| self.echo.as_mut().and_then(Echo::poll_effect))
     }
@@ -597,7 +639,8 @@ impl Node for Gateway {
         if self.stopping {
             return None;
         }
-        let wakes = self.ports.iter().filter_map(Port::wake);
+        let busy = self.busy.into_iter();
+        let wakes = busy.filter_map(|id| self.ports.get(id.index())?.wake());
         let answers = self.answers.wake().map(|at| Wake {
             at,
             why: WakeReason::Local,
@@ -622,6 +665,8 @@ impl Node for Gateway {
         let held: u64 = self.ports.iter().map(Port::held).sum();
         assert_eq!(held, self.ledger.held(), "a packet has no fate, or two");
         self.ports.iter().for_each(Port::check);
+        let mut quiet = self.ports.iter().filter(|it| !self.busy.contains(it.id));
+        assert!(quiet.all(Port::is_at_rest), "a port at rest has work");
         self.echo.iter().for_each(Echo::check);
     }
 }

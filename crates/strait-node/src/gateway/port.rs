@@ -444,7 +444,7 @@ impl Port {
 
     /// Whether the class's policer lets the packet in, perhaps with another code point.
     fn polices(&mut self, now: Instant, packet: &mut Packet, ledger: &mut Ledger) -> bool {
-        let congested = self.held() > 0;
+        let congested = self.policers.asks_for_congestion(packet.class) && self.held() > 0;
         let Some((colour, passes)) = self.policers.judge(now, congested, packet) else {
             return true;
         };
@@ -495,6 +495,20 @@ impl Port {
     fn too_old(&self, now: Instant) -> Option<NeighbourId> {
         let (at, to) = self.link.ip_client()?.expires()?;
         (at <= now).then_some(to)
+    }
+
+    /// Whether the port has nothing to do, to send or to give up before something comes to it,
+    /// whatever the time.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        matches!(self.link, Link::Host(None) | Link::Frames { .. })
+            && self.rests_until.is_none()
+            && self.queue.is_at_rest()
+            && self.headers.owed(|_| true).is_none()
+    }
+
+    /// Whether it has streams to a station's clients, or to a station.
+    pub(crate) const fn has_streams(&self) -> bool {
+        matches!(self.link, Link::Hf(_) | Link::Client(_))
     }
 
     /// The port's limits go by this time from now on.

@@ -15,14 +15,19 @@ use crate::route::{Hop, Prefix, is_of_the_link};
 
 impl Gateway {
     /// Whether a packet that came by a link says of itself what can't be there.
-    pub(super) fn has_wrong_source(&self, packet: &Packet, from: Hop) -> bool {
+    pub(super) fn has_wrong_source(
+        &self,
+        packet: &Packet,
+        chatter: Option<Chatter>,
+        from: Hop,
+    ) -> bool {
         let info = packet.info();
         if from == HOST {
             return false;
         }
         // Who asks for an address has none yet. Unless the port lets such chatter pass, it doesn't
         // come this far.
-        let asks = info.src.is_unspecified() && Chatter::of(packet.bytes(), info).is_some();
+        let asks = info.src.is_unspecified() && chatter.is_some();
         (is_nobodys(info.src) && !asks)
             || (is_nobodys(info.dst) && !info.dst.is_multicast() && info.dst != Ipv4Addr::BROADCAST)
             || self.own.iter().any(|own| own.address == info.src)
@@ -77,7 +82,7 @@ impl Gateway {
         hop != HOST && (from != HOST || handed())
     }
 
-    fn has_ethernet(&self) -> bool {
+    pub(super) fn has_ethernet(&self) -> bool {
         self.ports.first().is_some_and(|host| host.lan().is_some())
     }
 

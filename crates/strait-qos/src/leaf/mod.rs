@@ -215,6 +215,11 @@ impl Leaf {
         self.queued.packets > 0 || self.under_way.is_some()
     }
 
+    /// Whether it has packets that it gave up for others.
+    pub(crate) fn gives_up(&self) -> bool {
+        !self.discarded.is_empty()
+    }
+
     /// Whether a packet of the class has begun to leave.
     pub(crate) const fn is_under_way(&self) -> bool {
         self.under_way.is_some()

@@ -8,7 +8,7 @@ pub mod config;
 use alloc::vec::Vec;
 
 use strait_core::units::{BitRate, Octets};
-use strait_core::{Duration, Instant, Packet};
+use strait_core::{ClassId, Duration, Instant, Packet};
 
 pub use self::config::PoliceConfig;
 use self::config::{Action, When};
@@ -200,6 +200,13 @@ impl Policers {
         Self {
             classes: classes.iter().map(policer).collect(),
         }
+    }
+
+    /// Whether the class's policer judges only while packets wait.
+    #[must_use]
+    pub fn asks_for_congestion(&self, class: ClassId) -> bool {
+        let policer = self.classes.get(class.index()).and_then(Option::as_ref);
+        policer.is_some_and(|policer| policer.when == When::Congested)
     }
 
     /// Judges a packet that arrives at the port, and marks it by its colour. `congested` tells

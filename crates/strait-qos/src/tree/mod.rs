@@ -41,6 +41,8 @@ pub struct Tree {
     leaves: Vec<LeafState>,
     /// As in the plan.
     nodes: Vec<Node>,
+    /// Those of them that time alone changes.
+    timed: Vec<NodeIndex>,
     /// No leaf has anything to give up before.
     quiet_until: Instant,
 }
@@ -103,6 +105,7 @@ impl Tree {
             now: Instant::ZERO,
             leaves: (0..).zip(policy.classes()).map(leaf).collect(),
             nodes: Vec::with_capacity(plan.nodes.len()),
+            timed: Vec::new(),
             quiet_until: Instant::ZERO,
             plan,
         };
@@ -111,6 +114,7 @@ impl Tree {
                 Some(class) => Kind::Leaf(class),
                 None if node.within_htb => Kind::WithinHtb,
                 None if node.discipline.is_htb() => {
+                    tree.timed.push(index);
                     Kind::Htb(Box::new(Htb::new(&tree.plan, index)))
                 }
                 None => Kind::Bands(Bands::new(&tree.plan, index)),
@@ -149,6 +153,18 @@ impl Tree {
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Whether a packet waits or is under way.
+    fn is_backlogged(&self) -> bool {
+        let root = self.nodes.get(Plan::ROOT);
+        root.is_some_and(|root| root.backlogged > 0)
+    }
+
+    /// Whether the tree has nothing to send and nothing to give up, whatever the time.
+    pub fn is_at_rest(&self) -> bool {
+        let mut leaves = self.leaves.iter();
+        !self.is_backlogged() && leaves.all(|state| !state.leaf.gives_up())
     }
 
     fn leaf(&self, class: ClassId) -> Option<&Leaf> {
@@ -279,8 +295,8 @@ impl Scheduler for Tree {
             return;
         }
         self.now = now;
-        for node in &mut self.nodes {
-            if let Kind::Htb(htb) = &mut node.kind {
+        for index in &self.timed {
+            if let Some(Kind::Htb(htb)) = self.nodes.get_mut(*index).map(|it| &mut it.kind) {
                 htb.advance(now);
             }
         }
@@ -392,7 +408,8 @@ impl Scheduler for Tree {
             Instant::ZERO => state.leaf.wake(),
             known => Some(known).filter(|known| *known < Instant::NEVER),
         };
-        self.leaves.iter().filter_map(moment).min()
+        let leaves = self.leaves.iter().filter(|_| self.is_backlogged());
+        leaves.filter_map(moment).min()
     }
 
     fn drain(&mut self) -> Option<Packet> {

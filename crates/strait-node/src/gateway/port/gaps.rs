@@ -193,7 +193,7 @@ impl Port {
     /// useful could leave, and its moment is well known, the line rests for it.
     pub(super) fn plan_rest(&mut self, at: Instant, ledger: &mut Ledger) {
         let waits = |head: Head| !self.goes_whole(head);
-        if self.flows.is_none()
+        if !self.flows.as_ref().is_some_and(|flows| flows.has_calls())
             || !matches!(self.link, Link::Frames { .. })
             || !self.head().is_some_and(waits)
         {
