@@ -11,8 +11,10 @@ use crate::build::BuildError;
 use crate::router::Router;
 use crate::world::{Attach, NodeIndex, World};
 
+mod scale;
 mod torus;
 
+pub use scale::Scale;
 pub use torus::Torus;
 
 /// What the three nodes in the middle of a [`Chain`] are.

@@ -16,7 +16,7 @@ use strait_qos::config::ShapeConfig;
 use strait_qos::export::{Queues, export};
 use strait_qos::load::{self, BareQueue, Load};
 use strait_qos::plan::{Rate, ShapeKind};
-use strait_sim::bench::{BareCopy, Chain, Middle};
+use strait_sim::bench::{BareCopy, Chain, Middle, Scale, Torus};
 use strait_sim::study::hbh::HbhStudy;
 use strait_sim::study::transfer;
 use strait_world::analyse::{self, Analysis, Capture, Settings, Source, Synthetic, bare_walk};
@@ -43,9 +43,10 @@ pub(crate) struct Args {
     octets: u64,
 }
 
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "sim-hops",
     "sim-hops-gateway",
+    "sim-scale",
     "sim-sweep",
     "qos-enqueue",
     "rohc-pps",
@@ -91,6 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         match name {
             "sim-hops" => figures.extend(sim(name, Middle::Routers, args.octets)?),
             "sim-hops-gateway" => figures.extend(sim(name, Middle::Gateways, args.octets)?),
+            "sim-scale" => figures.extend(sim_scale()?),
             "sim-sweep" => figures.extend(sim_sweep()?),
             "qos-enqueue" => figures.extend(qos_enqueue()?),
             "rohc-pps" => figures.extend(rohc_pps()?),
@@ -138,6 +140,36 @@ fn sim(name: &str, middle: Middle, octets: u64) -> anyhow::Result<Vec<Figure>> {
             outcome.events as f64 / hops,
             "events/hop",
         ),
+    ])
+}
+
+/// Octets of the chain's file in one round, and virtual time of the large world in one.
+const SCALE_ROUND: (u64, Duration) = (3_000_000, Duration::from_secs(4));
+
+/// What a packet-hop costs among 200 gateways ÷ what it costs in the chain of three, in turns.
+fn sim_scale() -> anyhow::Result<Vec<Figure>> {
+    let (octets, time) = SCALE_ROUND;
+    let mut scale = Scale::new(&Torus::TARGET)?;
+    let (mut rates, mut costs, mut events) = (Vec::new(), Vec::new(), 0.0);
+    for _ in 0..ROUNDS {
+        let mut chain = Scale::chain(octets)?;
+        let clock = Clock::start();
+        let outcome = chain.run();
+        let chain_s = clock.now().as_secs_f64() / outcome.hops as f64;
+        let clock = Clock::start();
+        let (hops, happened) = scale.run(time);
+        let rate = hops as f64 / clock.now().as_secs_f64();
+        rates.push(rate);
+        costs.push(1.0 / rate / chain_s);
+        events = happened as f64 / hops as f64;
+    }
+    Ok(vec![
+        figure("sim-scale", middle(rates), "hops/s"),
+        Figure {
+            about: "a hop's time ÷ that in sim-hops-gateway",
+            ..figure("sim-scale-cost", middle(costs), "1")
+        },
+        figure("sim-scale-events", events, "events/hop"),
     ])
 }
 
