@@ -31,6 +31,7 @@ mod hf;
 mod hf_client;
 mod hop;
 mod ip_client;
+mod link;
 mod neighbours;
 mod octets;
 
@@ -38,26 +39,7 @@ pub(crate) use self::gaps::Told;
 use self::hf::Hf;
 use self::hf_client::HfClient;
 use self::ip_client::IpClient;
-
-/// How packets cross the medium at a port.
-#[derive(Debug)]
-enum Link {
-    /// The host side: IP packets as they are, or on an Ethernet.
-    Host(Option<Box<Lan>>),
-    /// An octet stream to one neighbour.
-    Octets(Box<(OctetSender, Receiver)>),
-    /// Frames to each neighbour.
-    Frames {
-        neighbours: Vec<(FrameSender, Receiver)>,
-        frame_octets_max: usize,
-    },
-    /// Frames to each neighbour that are repeated until they have come.
-    Hops(Box<Hops>),
-    /// A radio's turns, with stations that repeat what got lost.
-    Hf(Box<Hf>),
-    /// A station of somebody else's, by its socket.
-    Client(Box<HfClient>),
-}
+use self::link::Link;
 
 /// How a port carries the packets of a class.
 #[derive(Clone, Copy, Debug)]
@@ -849,54 +831,6 @@ impl Eligibility for Port {
         }
         let leaving = self.link.under_way(to, treatment.stream);
         leaving.is_none_or(|packet| packet.class == class)
-    }
-}
-
-impl Link {
-    /// How many others there are at the other end.
-    fn neighbours(&self) -> usize {
-        match self {
-            Self::Host(_) | Self::Octets(_) => 1,
-            Self::Frames { neighbours, .. } => neighbours.len(),
-            Self::Hops(hops) => hops.neighbours(),
-            Self::Hf(hf) => hf.neighbours(),
-            Self::Client(client) => client.neighbours(),
-        }
-    }
-
-    /// Counts a packet that comes into the queue (1) or leaves it (-1), where that matters.
-    fn count_waiting(&mut self, packet: &Packet, packets: isize) {
-        match self {
-            Self::Hf(hf) => hf.ip.count(packet, packets),
-            Self::Client(client) => client.ip.count(packet, packets),
-            _ => {}
-        }
-    }
-
-    /// What decides on packets as client data of STANAG 5066.
-    fn ip_client(&self) -> Option<&IpClient> {
-        match self {
-            Self::Hf(hf) => Some(&hf.ip),
-            Self::Client(client) => Some(&client.ip),
-            _ => None,
-        }
-    }
-
-    /// Whether packets of the first rank go as urgent frames, on no stream.
-    fn has_urgent(&self) -> bool {
-        matches!(self, Self::Octets(ends) if ends.0.has_urgent())
-    }
-
-    /// The packet that has begun to leave to a neighbour on a stream.
-    fn under_way(&self, to: NeighbourId, stream: usize) -> Option<&Packet> {
-        match self {
-            Self::Host(_) | Self::Hops(_) | Self::Hf(_) | Self::Client(_) => None,
-            Self::Octets(ends) => ends.0.under_way(stream),
-            Self::Frames { neighbours, .. } => {
-                let (sender, _) = neighbours.get(to.index())?;
-                sender.under_way(stream)
-            }
-        }
     }
 }
 
