@@ -36,6 +36,25 @@ struct Current<T> {
     /// doesn't say which C_PDU it is of: it goes on, and nothing else begins, until the other end
     /// was heard.
     dead: bool,
+    /// What was heard since the last answer ended: an acknowledgement, and one that makes sense.
+    heard: (bool, bool),
+    /// Answers in a row that made none.
+    senseless: u8,
+}
+
+/// Answers without sense after which a C_PDU is sent anew: one may be of another C_PDU.
+const SENSELESS_MAX: u8 = 2;
+
+impl<T> Current<T> {
+    const fn new(number: u8, send: Sender<Option<T>>) -> Self {
+        Self {
+            number,
+            send,
+            dead: false,
+            heard: (false, false),
+            senseless: 0,
+        }
+    }
 }
 
 /// A C_PDU that comes.
@@ -69,14 +88,17 @@ impl Incoming {
             Some(end) if NUMBERING.ahead(end, data.number) < NUMBERING.window && !data.end => {
                 return None;
             }
-            None if data.end => {
-                self.end = Some(data.number);
-                self.receive.end_at(data.number);
-            }
+            None if data.end && self.receive.end_at(data.number) => self.end = Some(data.number),
             _ => {}
         }
         self.receive.take(data).ok()?;
         self.receive.poll()
+    }
+
+    /// All of it came.
+    fn is_whole(&self) -> bool {
+        let past = self.end.map(|end| NUMBERING.add(end, 1));
+        past == Some(self.receive.lower())
     }
 }
 
@@ -123,11 +145,7 @@ impl<T> Expedited<T> {
             let mut send = Sender::new(NUMBERING, self.segment_max);
             // As if in order: type 4 can't tell that frames are given up, so none is cut anew.
             send.offer(c_pdu, true, false, Some(ticket));
-            self.current = Some(Current {
-                number: self.next,
-                send,
-                dead: false,
-            });
+            self.current = Some(Current::new(self.next, send));
         }
     }
 
@@ -180,7 +198,9 @@ impl<T> Expedited<T> {
         self.owes_ack = true;
         if self.incoming.as_ref().is_none_or(|it| it.number != c_pdu) {
             core::mem::swap(&mut self.incoming, &mut self.before);
-            self.incoming.take_if(|it| it.number != c_pdu);
+            // A number that is used again begins anew.
+            let is_it = |it: &mut Incoming| it.number == c_pdu && !it.is_whole();
+            self.incoming.take_if(|it| !is_it(it));
         }
         let incoming = self.incoming.get_or_insert_with(|| Incoming::new(c_pdu));
         // What is damaged has an answer, too. A frame out of order of all is one of another life.
@@ -204,7 +224,7 @@ impl<T> Expedited<T> {
         segment: usize,
         quality: &mut Quality,
     ) {
-        if let Some(Current { send, .. }) = &mut self.current {
+        if let Some(Current { send, heard, .. }) = &mut self.current {
             // A frame that wasn't sent is none of ours: it came from somebody else. What is told of
             // our own is right all the same, and no reset would ever say otherwise.
             let below = NUMBERING.ahead(send.lower(), u16::from(ack.lower)) as usize;
@@ -217,13 +237,27 @@ impl<T> Expedited<T> {
                 }
             };
             // Of another C_PDU, if it can't be of this one.
-            let _ = send.acknowledge(u16::from(ack.lower), told, segment, quality);
+            let taken = send.acknowledge(u16::from(ack.lower), told, segment, quality);
+            *heard = (true, heard.1 || taken.is_ok());
             self.go_on();
         }
     }
 
-    /// The other end has told all it had to tell.
+    /// The other end has told all it had to tell. If what it tells makes no sense again and again,
+    /// it has taken somebody else's frames for ours: by another number the C_PDU begins anew there.
     pub(crate) fn end_answer(&mut self) {
+        if let Some(current) = self.current.as_mut().filter(|it| !it.dead) {
+            match core::mem::take(&mut current.heard) {
+                (true, true) => current.senseless = 0,
+                (true, false) => current.senseless += 1,
+                (false, _) => {}
+            }
+            if current.senseless >= SENSELESS_MAX {
+                (current.senseless, current.number) = (0, self.next);
+                current.send.restart(NUMBERING, false);
+                return;
+            }
+        }
         match &mut self.current {
             Some(Current { send, dead, .. }) if *dead => send.abandon(),
             _ => return self.miss_answer(),

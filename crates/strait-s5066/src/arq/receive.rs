@@ -69,19 +69,15 @@ impl Receiver {
         self.begin_at(lower);
     }
 
-    /// The other end sends none behind this one: what came of such is somebody else's.
-    pub(super) fn end_at(&mut self, number: u16) {
-        let next = self.numbering.add(number, 1);
-        let ahead = self.numbering.ahead(self.lower(), next);
-        let behind = self.numbering.ahead(next, self.lower()) as usize;
-        if ahead <= self.numbering.receive_window() {
-            self.slots.truncate(self.below + ahead as usize);
-        } else if behind <= self.below {
-            self.below -= behind;
-            self.slots.truncate(self.below);
-        } else {
-            self.begin_at(next);
+    /// The other end sends none behind this one: what came of such is somebody else's. Whether the
+    /// number is at the lower edge or above it, as that of a last frame that is missing.
+    pub(super) fn end_at(&mut self, number: u16) -> bool {
+        let ahead = self.numbering.ahead(self.lower(), number);
+        let missing = ahead < self.numbering.receive_window();
+        if missing {
+            self.slots.truncate(self.below + ahead as usize + 1);
         }
+        missing
     }
 
     /// Forgets all frames; `lower` is the next.
