@@ -28,7 +28,9 @@ use strait_world::tcp::reset_for;
 
 use super::options;
 use super::watch::{Place, Watch};
-use super::{CALLERS, HANDSHAKE, Handshake, Happened, Sockets, Which, next_client, number};
+use super::{
+    CALLERS, HANDSHAKE, HANDSHAKES_MAX, Handshake, Happened, Sockets, Which, next_client, number,
+};
 
 /// In the urgent pointer of a packet that is given back. A client that has it there itself gets by
 /// the filter, and no further: nobody asked about it.
@@ -265,9 +267,8 @@ fn note<const N: usize>(mut notes: &[u8], level: i32, kind: i32) -> Option<[u8; 
         if this == (level, kind) {
             return content.first_chunk().copied();
         }
-        let length = usize::from_ne_bytes(*length)
-            .max(WORD)
-            .next_multiple_of(WORD);
+        let length = usize::from_ne_bytes(*length).max(WORD);
+        let length = length.checked_next_multiple_of(WORD)?;
         notes = notes.get(length..)?;
     }
 }
@@ -325,6 +326,11 @@ impl Sockets {
                 let _ = tap.give_back(dst.ip(), packet, mark);
                 continue;
             }
+            // A connection that is there answers a SYN by itself.
+            let ends = Some((src, dst));
+            if self.connections.values().any(|it| it.asked_by == ends) {
+                continue;
+            }
             // Further clients wait, and ask again.
             if self.questions.repeats(src, dst, &packet) || !self.has_place(id) {
                 continue;
@@ -344,15 +350,24 @@ impl Sockets {
         happened
     }
 
-    /// Whether a listener may have another stream.
+    /// Whether a listener may have another stream. One that is only coming takes no place: whether
+    /// its client still wants it isn't known, and it waits for a place with the others.
     fn has_place(&self, id: SocketId) -> bool {
-        let opening = self.handshakes.values().filter(|it| it.listener == id);
-        let opening = opening.count();
         let tried = self.listeners.get(&id);
         tried.is_some_and(|tried| {
-            let has = tried.socket.as_ref().map_or(0, |it| it.streams as usize);
-            has + opening < tried.wanted.streams_max as usize
+            let has = tried.socket.as_ref().map_or(0, |it| it.streams);
+            has < tried.wanted.streams_max
         })
+    }
+
+    /// Where too many clients are coming, the one that has been for longest isn't waited for.
+    fn makes_room(&mut self, now: Instant) {
+        if self.handshakes.len() >= HANDSHAKES_MAX {
+            let waiting = self.handshakes.values_mut().filter(|it| it.until > now);
+            if let Some(oldest) = waiting.min_by_key(|it| it.until) {
+                oldest.until = now;
+            }
+        }
     }
 
     /// Does what the node wants of a client that it was asked about; `None` if it wasn't.
@@ -378,6 +393,9 @@ impl Sockets {
         };
         let (listener, src) = (question.listener, question.src);
         let free = self.has_place(listener);
+        if how.is_none() && free {
+            self.makes_room(now);
+        }
         let tried = self.listeners.get(&listener);
         let tap = tried.and_then(|it| it.socket.as_ref().ok()?.tap.as_ref());
         let Some(tap) = tap else {

@@ -49,6 +49,8 @@ pub(super) struct Connection {
     pub(super) place: Place,
     /// By which it came.
     pub(super) listener: Option<SocketId>,
+    /// Its client's end and ours, if the node was asked about it.
+    pub(super) asked_by: Option<(SocketAddr, SocketAddr)>,
     /// It was asked for by the node and isn't there yet.
     pub(super) opening: bool,
     /// The code point that it was asked for with.
@@ -83,6 +85,7 @@ impl Connection {
             socket,
             place,
             listener: None,
+            asked_by: None,
             opening: false,
             dscp: 0,
             outbound: held.outbound,

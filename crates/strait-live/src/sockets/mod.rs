@@ -44,6 +44,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long an accepted client may take to answer: longer than the kernel asks it to.
 const HANDSHAKE: Duration = Duration::from_secs(90);
 
+/// Accepted clients that are waited for.
+const HANDSHAKES_MAX: usize = 1024;
+
 /// Clients that the node is asked about before other sockets have their turn.
 const CALLERS: u32 = 64;
 
@@ -155,6 +158,9 @@ impl Sockets {
     }
 
     fn close(&mut self, id: SocketId) {
+        // Who was accepted there doesn't come any more, and the node is told.
+        let coming = self.handshakes.values_mut().filter(|it| it.listener == id);
+        coming.for_each(|it| it.until = Instant::ZERO);
         let listener = self.listeners.remove(&id);
         if let Some(Ok(listener)) = listener.map(|it| it.socket) {
             self.watch.forget(&listener.place);
@@ -331,8 +337,9 @@ impl Sockets {
                 return None;
             }
         };
-        let stream = if listener.tap.is_some() {
-            let ends = (client.src, client.dst);
+        let ends = (client.src, client.dst);
+        let asked_by = listener.tap.is_some().then_some(ends);
+        let stream = if asked_by.is_some() {
             let Some(handshake) = self.handshakes.remove(&ends) else {
                 // Nobody asked about it, or it took too long.
                 let _ = socket.set_linger(Some(Duration::ZERO));
@@ -345,7 +352,7 @@ impl Sockets {
         listener.streams += 1;
         let place = self.watch.place(Which::Connection(stream));
         let mut connection = Connection::new(socket, place, tried.wanted.held);
-        connection.listener = Some(id);
+        (connection.listener, connection.asked_by) = (Some(id), asked_by);
         self.connections.insert(stream, connection);
         self.heed(id);
         self.attend(stream);
