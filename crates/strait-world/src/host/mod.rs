@@ -15,8 +15,8 @@ use strait_core::{
     WakeReason, Want,
 };
 use strait_wire::ip::{
-    EchoKind, IPV6_HEADER_OCTETS, IcmpError, PacketInfo, parse_echo, parse_icmp_error, protocol,
-    udp_payload,
+    EchoKind, IPV6_HEADER_OCTETS, IcmpError, PacketInfo, Unreachable, parse_echo, parse_icmp_error,
+    protocol, udp_payload,
 };
 
 pub use self::app::{AppId, Application, ConnectionId, Event};
@@ -304,7 +304,11 @@ impl Host {
                 (IcmpError::PacketTooBig { mtu }, Some(ends)) => {
                     self.stack.handle_path_mtu(now, ends, mtu);
                 }
-                (IcmpError::Unreachable(_), Some(ends)) => self.stack.handle_unreachable(ends),
+                // That no way leads there now may pass, as where a link is cut: RFC 1122 (4.2.3.9)
+                // has a host go on trying.
+                (IcmpError::Unreachable(Unreachable::AdminProhibited), Some(ends)) => {
+                    self.stack.handle_unreachable(ends);
+                }
                 _ => {}
             }
         } else {

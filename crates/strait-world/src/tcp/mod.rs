@@ -87,9 +87,8 @@ pub trait TcpEndpoint {
     /// implementation that can't change its segment size leaves it.
     fn handle_path_mtu(&mut self, now: Instant, octets: u32);
 
-    /// Learns that there is no way to the other end: a connection that isn't there yet ends, any
-    /// other goes on trying (RFC 1122 section 4.2.3.9, RFC 5461). An implementation that can't be
-    /// told leaves it.
+    /// Learns that the way to the other end is forbidden: a connection that isn't there yet ends,
+    /// any other goes on trying (RFC 5461). An implementation that can't be told leaves it.
     fn handle_unreachable(&mut self) {}
 
     /// Writes the next IP packet to send into `out`, which is emptied first. False if there is
@@ -155,8 +154,8 @@ pub enum TcpError {
     /// The other end was silent for too long.
     #[error("connection timed out")]
     TimedOut,
-    /// A router says that there is no way to the other end.
-    #[error("no way to the other end")]
+    /// A router says that the way to the other end is forbidden.
+    #[error("the way to the other end is forbidden")]
     Unreachable,
     /// The call doesn't fit the state, or an address or port can't be used.
     #[error("not possible in this state or with these addresses")]
