@@ -93,6 +93,15 @@ impl Cell {
             Self::Number(number) => significant(*number),
         }
     }
+
+    /// Whether it is more than nothing: a word, or a number that isn't 0.
+    fn says(&self) -> bool {
+        match self {
+            Self::Empty => false,
+            Self::Text(text) => !matches!(text.as_str(), "" | "-"),
+            Self::Number(number) => *number != 0.0,
+        }
+    }
 }
 
 /// A number as tables show it: four significant digits, no exponent, trailing zeros kept away.
@@ -128,59 +137,93 @@ impl Table {
 
     /// The table as aligned text: words to the left, numbers to the right, units in the head.
     pub fn to_text(&self) -> String {
-        let titles: Vec<String> = self.columns.iter().map(Column::title).collect();
-        let rows: Vec<Vec<String>> = self
-            .rows
-            .iter()
-            .map(|row| row.iter().map(Cell::text).collect())
+        let columns: Vec<Laid> = (0..self.columns.len()).map(|it| self.lay(it)).collect();
+        block(&columns.iter().collect::<Vec<_>>())
+    }
+
+    /// The same for a screen: without columns in which no row says anything, and where lines would
+    /// have more than `width` characters, as blocks that each begin with the first column.
+    pub fn to_text_within(&self, width: usize) -> String {
+        let says = |index: &usize| {
+            let mut cells = self.rows.iter().filter_map(|row| row.get(*index));
+            *index == 0 || cells.any(Cell::says)
+        };
+        let laid: Vec<Laid> = (0..self.columns.len())
+            .filter(says)
+            .map(|it| self.lay(it))
             .collect();
-        let columns: Vec<Layout> = titles
-            .iter()
-            .enumerate()
-            .map(|(index, title)| Layout {
-                width: rows
-                    .iter()
-                    .filter_map(|row| row.get(index))
-                    .chain([title])
-                    .map(|text| text.chars().count())
-                    .max()
-                    .unwrap_or(0),
-                right: self
-                    .rows
-                    .iter()
-                    .any(|row| matches!(row.get(index), Some(Cell::Number(_)))),
-            })
-            .collect();
-        let rule: Vec<String> = columns
-            .iter()
-            .map(|column| "-".repeat(column.width))
-            .collect();
-        [titles, rule]
-            .into_iter()
-            .chain(rows)
-            .fold(String::new(), |mut text, row| {
-                text.push_str(line(&row, &columns).trim_end());
-                text.push('\n');
-                text
-            })
+        let Some((first, others)) = laid.split_first() else {
+            return String::new();
+        };
+        let mut blocks = vec![vec![first]];
+        let mut used = first.width;
+        for column in others {
+            let here = GAP.len() + column.width;
+            match blocks.last_mut() {
+                Some(last) if used + here <= width || last.len() == 1 => last.push(column),
+                _ => {
+                    blocks.push(vec![first, column]);
+                    used = first.width;
+                }
+            }
+            used += here;
+        }
+        let blocks: Vec<String> = blocks.iter().map(|columns| block(columns)).collect();
+        blocks.join("\n")
+    }
+
+    fn lay(&self, index: usize) -> Laid {
+        let cells = || self.rows.iter().map(|row| row.get(index));
+        let texts = cells().map(|cell| cell.map_or_else(String::new, Cell::text));
+        let texts: Vec<String> = texts.collect();
+        let title = self.columns.get(index).map(Column::title);
+        let title = title.unwrap_or_default();
+        let longest = texts.iter().chain([&title]).map(|it| it.chars().count());
+        Laid {
+            width: longest.max().unwrap_or(0),
+            right: cells().any(|cell| matches!(cell, Some(Cell::Number(_)))),
+            title,
+            texts,
+        }
     }
 }
 
-struct Layout {
+/// What stands between two columns.
+const GAP: &str = "  ";
+
+/// A column as text.
+struct Laid {
+    title: String,
+    texts: Vec<String>,
+    /// In characters.
     width: usize,
     right: bool,
 }
 
-fn line(row: &[String], columns: &[Layout]) -> String {
-    let cells = row.iter().zip(columns).map(|(text, column)| {
-        let width = column.width;
-        if column.right {
+impl Laid {
+    fn put(&self, text: &str) -> String {
+        let width = self.width;
+        if self.right {
             format!("{text:>width$}")
         } else {
             format!("{text:<width$}")
         }
-    });
-    cells.collect::<Vec<_>>().join("  ")
+    }
+}
+
+fn block(columns: &[&Laid]) -> String {
+    let mut text = String::new();
+    let mut line = |cell: &dyn Fn(&Laid) -> String| {
+        let cells: Vec<String> = columns.iter().map(|it| it.put(&cell(it))).collect();
+        text.push_str(cells.join(GAP).trim_end());
+        text.push('\n');
+    };
+    line(&|column| column.title.clone());
+    line(&|column| "-".repeat(column.width));
+    for row in 0..columns.first().map_or(0, |column| column.texts.len()) {
+        line(&|column| column.texts.get(row).cloned().unwrap_or_default());
+    }
+    text
 }
 
 /// What a check's value has to satisfy.
@@ -359,6 +402,35 @@ mod tests {
                 Check::range("none", None, "1", Some(1.0), None),
             ],
         }
+    }
+
+    #[test]
+    fn a_screen_gets_blocks_without_columns_of_nothing() {
+        let names = ["port", "rate", "lost", "in", "out"];
+        let mut table = Table::new("ports", names.map(|name| Column::new(name, "")).into());
+        let nothing = || Cell::from(0.0);
+        table.push(vec![
+            "a".into(),
+            9600.0.into(),
+            nothing(),
+            1.0.into(),
+            "x".into(),
+        ]);
+        table.push(vec![
+            "b".into(),
+            nothing(),
+            Cell::Empty,
+            nothing(),
+            "-".into(),
+        ]);
+        let whole =
+            "port  rate  in  out\n----  ----  --  ---\na     9600   1  x\nb        0   0  -\n";
+        assert_eq!(table.to_text_within(19), whole);
+        let cut = "port  rate  in\n----  ----  --\na     9600   1\nb        0   0\n\n\
+                   port  out\n----  ---\na     x\nb     -\n";
+        assert_eq!(table.to_text_within(18), cut);
+        // What is wider than the screen stands alone.
+        assert_eq!(table.to_text_within(1).matches("port").count(), 3);
     }
 
     #[test]

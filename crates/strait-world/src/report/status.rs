@@ -11,11 +11,14 @@ use super::counters::counter_table;
 use super::{delay_table, station_tables};
 use crate::table::{Cell, Column, Table};
 
-/// All that `status` says.
+/// Characters in a line of the terminals that gateways are looked at from.
+const SCREEN: usize = 80;
+
+/// All that `status` says, for a screen: what is nothing everywhere is left out, `--json` has it.
 pub fn status_text(status: &Snapshot) -> String {
     let up = clock_time(Duration::from_secs_f64(status.uptime_s.clamp(0.0, 1e12)));
     let mut text = format!("{}: up {up}\n\n", status.node);
-    text += &ports_table(&status.ports).to_text();
+    text += &ports_table(&status.ports).to_text_within(SCREEN);
     for port in &status.ports {
         if let Some(problem) = &port.problem {
             let _ = writeln!(text, "{}: {problem}", port.name);
@@ -74,7 +77,7 @@ pub fn status_text(status: &Snapshot) -> String {
 /// A table with a line between it and what is before; nothing for one without rows.
 fn append(text: &mut String, title: &str, table: &Table) {
     if !table.rows.is_empty() {
-        let _ = write!(text, "\n{title}{}", table.to_text());
+        let _ = write!(text, "\n{title}{}", table.to_text_within(SCREEN));
     }
 }
 
