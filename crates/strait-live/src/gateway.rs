@@ -222,8 +222,14 @@ fn judge_listeners(runner: &Runner<dyn Node>) -> Result<(), Error> {
     for (address, error) in runner.deaf_at() {
         let error = io::Error::from_raw_os_error(error.raw_os_error().unwrap_or_default());
         let error = Err(error).doing(|| format!("listen for clients at {address}"));
+        let error = error.map_err(|error: Error| match error.errno() {
+            Some(number) if number == Errno::EPERM as i32 => error.with_remedy(
+                "who looks at clients before they are connected needs CAP_NET_RAW: run as root",
+            ),
+            _ => error,
+        });
         match error {
-            Err(error) if !only_an_operator_mends(&error) => {
+            Err(error) if error.errno() == Some(Errno::EADDRNOTAVAIL as i32) => {
                 tracing::warn!(%address, "no clients yet: the host doesn't have the address");
             }
             other => other?,
@@ -243,9 +249,16 @@ fn only_an_operator_mends(error: &Error) -> bool {
         Errno::ENOTTY,
         Errno::EISDIR,
         Errno::ENOTDIR,
+        Errno::ELOOP,
+        Errno::ENAMETOOLONG,
+        Errno::EAFNOSUPPORT,
+        Errno::EPROTONOSUPPORT,
+        Errno::ENOPROTOOPT,
     ];
     let number = error.errno().map(Errno::from_raw);
-    number.is_some_and(|number| lasting.contains(&number))
+    // Of a device that isn't what the file says there is no number.
+    error.kind() == io::ErrorKind::InvalidInput
+        || number.is_some_and(|number| lasting.contains(&number))
 }
 
 /// `a: up: strait0, line=/dev/ttyUSB0 9600 baud; status: /run/strait/a.sock`
@@ -351,9 +364,11 @@ mod tests {
             ] {
                 assert!(judge(&config, vec![failure(1, error)]).is_ok());
             }
-            for error in [Errno::EACCES, Errno::EBUSY] {
+            for error in [Errno::EACCES, Errno::EBUSY, Errno::EAFNOSUPPORT] {
                 assert!(judge(&config, vec![failure(1, error)]).is_err());
             }
+            let regular = Error::invalid("open it", "it is no terminal device");
+            assert!(judge(&config, vec![(PortId(1), regular)]).is_err());
         }
     }
 }
