@@ -144,7 +144,7 @@ fn the_file_of_a_study_can_be_checked() {
     );
     let output = strait(&["check", root]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("a study"), "{text}");
+    assert!(text.contains(": valid study"), "{text}");
 }
 
 #[test]

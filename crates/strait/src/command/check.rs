@@ -14,8 +14,8 @@ use crate::exit::BAD_INPUT;
 /// Check a node, link, net, policy, scenario or study file, or a script of MGEN (`.mgn`).
 ///
 /// What a file is, it says itself. All files are looked at; the exit status is 2 if one is wrong.
-/// A node file may be valid in a simulation and lack what `strait run` needs on a host: that is
-/// said beside.
+/// A node file may be valid in a simulation while a port lacks what `strait run` needs on a host,
+/// such as its device: that is said beside.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  strait check scenarios/demo.toml scenarios/nodes/*.toml")]
 pub(crate) struct Args {
