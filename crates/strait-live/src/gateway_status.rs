@@ -166,13 +166,12 @@ mod tests {
             assert!(text.lines().any(found), "{words:?}\n{text}");
         };
         assert!(text.starts_with("a: up 1 min 00 s\n"), "{text}");
-        has(&[
-            "host", "up", "-", "-", "0", "0", "0", "0", "0", "0", "0", "0", "0", "0", "0",
-        ]);
-        has(&[
-            "line", "DOWN", "9600", "0.5", "0", "0", "0", "0", "0", "0", "570", "800", "7", "2",
-            "0",
-        ]);
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest.is_some_and(|widest| widest <= 80), "{text}");
+        has(&["host", "up", "-", "-", "0"]);
+        has(&["line", "DOWN", "9600", "0.5", "570"]);
+        has(&["line", "800", "7", "2"]);
+        assert!(!text.contains("damaged"), "nothing was: {text}");
         assert!(text.contains("\nline: lost its device\n"), "{text}");
         let ended = "\njournal: /tmp/a.journal ENDED at 700 octets: No space left on device\n";
         assert!(text.contains(ended), "{text}");
@@ -181,13 +180,11 @@ mod tests {
             "{text}"
         );
         has(&["chatter", "mdns", "1", "80"]);
-        has(&["line", "7", "0", "0", "3", "0", "0", "0"]);
+        has(&["line", "7", "3"]);
         assert!(!text.contains("host 0"), "no row without urgent frames");
         let late = "\nwoken late by 2.05 ms (p50), 2.05 ms (p99), 2.00 ms at most\n";
         assert!(text.contains(late), "{text}");
-        has(&[
-            "line", "1", "0.2048", "0.2048", "0.002048", "0", "0", "0", "0", "0", "1", "0",
-        ]);
+        has(&["line", "1", "0.2048", "0.2048", "0.002048", "1"]);
         has(&[
             "fd00:1::2",
             "fd00:2::2",
@@ -199,13 +196,10 @@ mod tests {
             "refused",
             "voice",
             "no",
-            "3",
-            "38",
-            "0.2",
-            "1520",
-            "1",
         ]);
-        has(&["voice", "2", "0.2", "0.4", "0.1", "0.25", "0.3", "0.75"]);
+        has(&["fd00:1::2", "3", "38", "0.2", "1520", "1"]);
+        has(&["voice", "2", "0.2", "0.4", "0.1", "0.25"]);
+        has(&["voice", "0.3", "0.75"]);
         assert!(
             text.ends_with("packets: 4 taken in, 0 own; 2 forwarded, 1 held, dropped: aged 1\n"),
             "{text}"

@@ -28,9 +28,7 @@ use strait_world::tcp::reset_for;
 
 use super::options;
 use super::watch::{Place, Watch};
-use super::{
-    CALLERS, HANDSHAKE, HANDSHAKES_MAX, Handshake, Happened, Sockets, Which, next_client, number,
-};
+use super::{CALLERS, COMING, HANDSHAKE, Handshake, Happened, Sockets, Which, next_client, number};
 
 /// In the urgent pointer of a packet that is given back. A client that has it there itself gets by
 /// the filter, and no further: nobody asked about it.
@@ -332,7 +330,8 @@ impl Sockets {
                 continue;
             }
             // Further clients wait, and ask again.
-            if self.questions.repeats(src, dst, &packet) || !self.has_place(id) {
+            let full = self.streams(id).is_none_or(|(has, most)| has >= most);
+            if self.questions.repeats(src, dst, &packet) || full {
                 continue;
             }
             let stream = next_client(&mut self.next, id);
@@ -350,24 +349,29 @@ impl Sockets {
         happened
     }
 
-    /// Whether a listener may have another stream. One that is only coming takes no place: whether
-    /// its client still wants it isn't known, and it waits for a place with the others.
-    fn has_place(&self, id: SocketId) -> bool {
-        let tried = self.listeners.get(&id);
-        tried.is_some_and(|tried| {
-            let has = tried.socket.as_ref().map_or(0, |it| it.streams);
-            has < tried.wanted.streams_max
-        })
+    /// Streams that a listener has, and that it may have.
+    fn streams(&self, id: SocketId) -> Option<(usize, usize)> {
+        let tried = self.listeners.get(&id)?;
+        let has = tried.socket.as_ref().map_or(0, |it| it.streams);
+        Some((has as usize, tried.wanted.streams_max as usize))
     }
 
-    /// Where too many clients are coming, the one that has been for longest isn't waited for.
-    fn makes_room(&mut self, now: Instant) {
-        if self.handshakes.len() >= HANDSHAKES_MAX {
-            let waiting = self.handshakes.values_mut().filter(|it| it.until > now);
-            if let Some(oldest) = waiting.min_by_key(|it| it.until) {
-                oldest.until = now;
-            }
+    /// Whether a listener may have another stream. Those that are coming count for a while: whether
+    /// their clients still want them isn't known, and forged ones would shut it. After that the
+    /// oldest isn't waited for where another would have its place.
+    fn has_place(&mut self, now: Instant, id: SocketId) -> bool {
+        let Some((has, most)) = self.streams(id) else {
+            return false;
+        };
+        let coming = self.handshakes.values_mut();
+        let coming = coming.filter(|it| it.listener == id && it.until > now);
+        let coming: Vec<&mut Handshake> = coming.collect();
+        if has + coming.len() < most {
+            return true;
         }
+        let oldest = coming.into_iter().min_by_key(|it| it.until);
+        let slow = oldest.filter(|it| has < most && it.until <= now + (HANDSHAKE - COMING));
+        slow.map(|it| it.until = now).is_some()
     }
 
     /// Does what the node wants of a client that it was asked about; `None` if it wasn't.
@@ -392,10 +396,7 @@ impl Sockets {
             return Some(Ok(()));
         };
         let (listener, src) = (question.listener, question.src);
-        let free = self.has_place(listener);
-        if how.is_none() && free {
-            self.makes_room(now);
-        }
+        let free = how.is_some() || self.has_place(now, listener);
         let tried = self.listeners.get(&listener);
         let tap = tried.and_then(|it| it.socket.as_ref().ok()?.tap.as_ref());
         let Some(tap) = tap else {

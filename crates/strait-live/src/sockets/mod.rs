@@ -44,8 +44,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long an accepted client may take to answer: longer than the kernel asks it to.
 const HANDSHAKE: Duration = Duration::from_secs(90);
 
-/// Accepted clients that are waited for.
-const HANDSHAKES_MAX: usize = 1024;
+/// How long one keeps its place from others that want it.
+const COMING: Duration = Duration::from_secs(10);
 
 /// Clients that the node is asked about before other sockets have their turn.
 const CALLERS: u32 = 64;
