@@ -101,7 +101,7 @@ fn late(timers: &Late) -> String {
         return String::new();
     };
     let [p50, p99, max] = [p50_s, p99_s, timers.late_max_s].map(|late_s| late_s * 1e3);
-    let first = ["", "; it goes before ordinary programs"][usize::from(timers.goes_first)];
+    let first = ["", "; it goes first"][usize::from(timers.goes_first)];
     format!("woken late by {p50:.2} ms (p50), {p99:.2} ms (p99), {max:.2} ms at most{first}\n")
 }
 
