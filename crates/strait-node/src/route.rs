@@ -19,35 +19,88 @@ pub struct Hop {
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     /// Longest prefixes first, so that the first match is the longest.
-    entries: Vec<(Prefix, Hop)>,
+    tables: Vec<Table>,
+}
+
+/// The entries of one family whose prefixes are equally long.
+#[derive(Clone, Debug)]
+struct Table {
+    v6: bool,
+    length: u8,
+    /// By network, in ascending order.
+    entries: Vec<(u128, (Prefix, Hop))>,
+}
+
+impl Table {
+    fn is_for(&self, prefix: Prefix) -> bool {
+        (self.v6, self.length) == (prefix.address.is_ipv6(), prefix.length)
+    }
+
+    /// The place of the network of `address`, or the one where it belongs.
+    fn find(&self, address: IpAddr) -> Result<usize, usize> {
+        let network = network(address, self.length);
+        self.entries.binary_search_by_key(&network, |entry| entry.0)
+    }
+}
+
+/// The first `length` bits of an address, the others 0.
+fn network(address: IpAddr, length: u8) -> u128 {
+    let (bits, octets) = match address {
+        IpAddr::V4(v4) => (u128::from(v4.to_bits()), 4),
+        IpAddr::V6(v6) => (v6.to_bits(), 16),
+    };
+    let mask = u128::MAX.checked_shl(8 * octets - u32::from(length));
+    bits & mask.unwrap_or(0)
 }
 
 impl Routes {
-    /// Entries that fit. Look-up is linear: a gateway on a narrow link has few routes.
+    /// Entries that fit.
     pub const ENTRIES_MAX: usize = 4096;
 
     /// Adds or replaces the entry for `prefix`; false if the table is full.
     pub fn add(&mut self, prefix: Prefix, hop: Hop) -> bool {
         self.remove(prefix);
-        if self.entries.len() >= Self::ENTRIES_MAX {
+        let entries: usize = self.tables.iter().map(|table| table.entries.len()).sum();
+        if entries >= Self::ENTRIES_MAX {
             return false;
         }
-        let at = self
-            .entries
-            .partition_point(|(other, _)| other.length >= prefix.length);
-        self.entries.insert(at, (prefix, hop));
+        let known = self.tables.iter().position(|table| table.is_for(prefix));
+        let at = known.unwrap_or_else(|| self.begin(prefix));
+        let table = &mut self.tables[at];
+        if let Err(place) = table.find(prefix.address) {
+            let network = network(prefix.address, prefix.length);
+            table.entries.insert(place, (network, (prefix, hop)));
+        }
         true
+    }
+
+    /// Makes the table for prefixes like this one.
+    fn begin(&mut self, prefix: Prefix) -> usize {
+        let longer = |table: &Table| table.length >= prefix.length;
+        let at = self.tables.partition_point(longer);
+        let table = Table {
+            v6: prefix.address.is_ipv6(),
+            length: prefix.length,
+            entries: Vec::new(),
+        };
+        self.tables.insert(at, table);
+        at
     }
 
     /// Removes the entry for `prefix`.
     pub fn remove(&mut self, prefix: Prefix) {
-        self.entries
-            .retain(|(other, _)| other.length != prefix.length || !other.contains(prefix.address));
+        for table in self.tables.iter_mut().filter(|table| table.is_for(prefix)) {
+            if let Ok(at) = table.find(prefix.address) {
+                table.entries.remove(at);
+            }
+        }
+        self.tables.retain(|table| !table.entries.is_empty());
     }
 
     /// Whether any way leaves by `port`.
     pub fn names(&self, port: PortId) -> bool {
-        self.entries.iter().any(|(_, hop)| hop.port == port)
+        let mut entries = self.tables.iter().flat_map(|table| &table.entries);
+        entries.any(|(_, (_, hop))| hop.port == port)
     }
 
     /// The way to `address`.
@@ -57,10 +110,9 @@ impl Routes {
 
     /// The same, with the prefix that says so.
     pub fn matching(&self, address: IpAddr) -> Option<(Prefix, Hop)> {
-        let mut entries = self.entries.iter();
-        entries
-            .find(|(prefix, _)| prefix.contains(address))
-            .copied()
+        let v6 = address.is_ipv6();
+        let mut tables = self.tables.iter().filter(|table| table.v6 == v6);
+        tables.find_map(|table| Some(table.entries[table.find(address).ok()?].1))
     }
 }
 
@@ -75,6 +127,10 @@ pub fn is_of_the_link(address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use core::net::{Ipv4Addr, Ipv6Addr};
+
+    use strait_wire::hash::hash64;
+
     use super::*;
 
     fn hop(port: u8) -> Hop {
@@ -106,6 +162,42 @@ mod tests {
         assert_eq!(port("11.1.3.3"), Some(1));
         assert_eq!(port("fd00::1"), Some(5));
         assert_eq!(port("fd00::2"), Some(4));
+    }
+
+    #[test]
+    fn the_way_is_that_of_the_longest_prefix_whatever_the_order() {
+        let mut state = 7_u64;
+        let mut draw = |below: u64| {
+            state = hash64(state, &[1]);
+            state % below
+        };
+        let mut address = |v6: bool| -> IpAddr {
+            let bits = draw(16) << 28 | draw(4) << 14 | draw(4);
+            match v6 {
+                true => Ipv6Addr::from_bits(u128::from(bits) << 90 | u128::from(bits)).into(),
+                false => Ipv4Addr::from_bits(bits as u32).into(),
+            }
+        };
+        let mut routes = Routes::default();
+        let mut known: Vec<(Prefix, Hop)> = Vec::new();
+        for step in 0..600_u64 {
+            let v6 = step % 2 == 0;
+            let length = hash64(step, &[2]) % if v6 { 129 } else { 33 };
+            let prefix = Prefix::new(address(v6), length as u8).unwrap();
+            let is_same =
+                |it: &(Prefix, Hop)| it.0.length == prefix.length && it.0.contains(prefix.address);
+            known.retain(|it| !is_same(it));
+            if step % 5 == 4 {
+                routes.remove(prefix);
+            } else {
+                known.push((prefix, hop(step as u8)));
+                assert!(routes.add(prefix, hop(step as u8)));
+            }
+            let asked = address(v6);
+            let fits = known.iter().filter(|(prefix, _)| prefix.contains(asked));
+            let longest = fits.max_by_key(|(prefix, _)| prefix.length);
+            assert_eq!(routes.matching(asked), longest.copied(), "{asked}");
+        }
     }
 
     #[test]
