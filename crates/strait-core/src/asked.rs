@@ -5,6 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
+use crate::error_limit::ErrorLimit;
 use crate::node::{SocketId, StreamId};
 use crate::time::{Duration, Instant};
 
@@ -33,9 +34,16 @@ pub struct Questions {
     all: BTreeMap<StreamId, (Question, Instant)>,
     by_ends: BTreeMap<(SocketAddr, SocketAddr), StreamId>,
     ends: BTreeSet<(Instant, StreamId)>,
+    errors: ErrorLimit,
 }
 
 impl Questions {
+    /// Whether a client may be refused by an ICMP error now; counts it if so. Whom the limit
+    /// leaves out hears nothing.
+    pub fn allows_error(&mut self, now: Instant) -> bool {
+        self.errors.allows(now)
+    }
+
     /// Whether the node has been asked about a client, which then asked again.
     pub fn repeats(&mut self, src: SocketAddr, dst: SocketAddr, syn: &[u8]) -> bool {
         let id = self.by_ends.get(&(src, dst));

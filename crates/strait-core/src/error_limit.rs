@@ -1,11 +1,11 @@
-//! How many ICMP errors a gateway sends (RFC 4443 section 2.4(f), RFC 1812 section 4.3.2.8).
+//! How many ICMP errors a node sends (RFC 4443 section 2.4(f), RFC 1812 section 4.3.2.8).
 
-use strait_core::{Duration, Instant};
+use crate::time::{Duration, Instant};
 
 /// A token bucket: a few errors at once, then ten a second. A flood of bad packets must not become
 /// a flood of answers on a narrow link.
 #[derive(Debug)]
-pub(super) struct ErrorLimit {
+pub struct ErrorLimit {
     /// When the bucket is full again.
     full_at: Instant,
 }
@@ -25,7 +25,7 @@ impl Default for ErrorLimit {
 
 impl ErrorLimit {
     /// Whether one more error may go now; counts it if so.
-    pub(super) fn allows(&mut self, now: Instant) -> bool {
+    pub fn allows(&mut self, now: Instant) -> bool {
         let full_at = self.full_at.max(now) + Self::EACH;
         let allowed = full_at.since(now) <= Self::EACH * Self::BURST;
         if allowed {

@@ -9,6 +9,7 @@ pub mod asked;
 pub mod chance;
 pub mod delay;
 pub mod drive;
+pub mod error_limit;
 pub mod fate;
 pub mod flow;
 pub mod framing;

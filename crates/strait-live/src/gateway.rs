@@ -1,7 +1,6 @@
 //! A gateway on this host: what a node file says, made of ports, counters, status and a journal.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use strait_node::config::{PortKind, Routing};
 use strait_node::{GatewayFactory, InvalidConfig, NodeConfig};
 
 use crate::clock::Clock;
+use crate::entropy::entropy;
 use crate::error::{Doing, Error};
 use crate::gateway_ports::{self, describe, ports};
 use crate::gateway_status;
@@ -165,13 +165,6 @@ fn boot(clock: Clock, storage: Option<&Storage>) -> Result<Boot, Error> {
         wall: clock.wall(),
         ..Boot::default()
     })
-}
-
-/// Randomness from the kernel.
-fn entropy() -> io::Result<u64> {
-    let mut octets = [0; 8];
-    File::open("/dev/urandom")?.read_exact(&mut octets)?;
-    Ok(u64::from_le_bytes(octets))
 }
 
 /// Adds status and metrics; returns where the latter are.

@@ -12,6 +12,7 @@ mod bench;
 pub mod bench_tun;
 pub mod clock;
 pub mod emulate;
+mod entropy;
 pub mod error;
 pub mod flows;
 pub mod gateway;

@@ -163,6 +163,32 @@ pub fn clients_are_refused_in_three_ways<W: World>() {
     );
 }
 
+pub fn refusals_by_icmp_have_a_limit<W: World>() {
+    const CLIENTS: usize = 16;
+    let (puppet, mut world) = Puppet::stage::<W>();
+    let address = listen(&puppet, &mut world, |_| ());
+    let clients: Vec<Tcp> = (0..CLIENTS).map(|_| world.connect(address, 0)).collect();
+    asked(&puppet, &mut world, CLIENTS);
+    let forbidden = Refusal::Unreachable(Unreachable::AdminProhibited);
+    for id in questions(&puppet) {
+        puppet.stream(id, StreamOp::Refuse(forbidden));
+    }
+    let is = |world: &mut W, state| {
+        clients
+            .iter()
+            .filter(|it| world.state(**it) == state)
+            .count()
+    };
+    until(&mut world, "ten refusals", |world| {
+        is(world, State::Unreachable) >= 10
+    });
+    world.run(Duration::from_millis(300));
+    // The others hear nothing, but for one each tenth of a second that the refusing took.
+    let refused = is(&mut world, State::Unreachable);
+    assert!(refused <= 13, "{refused} were told");
+    assert_eq!(is(&mut world, State::Opening), CLIENTS - refused);
+}
+
 pub fn a_question_that_is_not_answered_is_forgotten<W: World>() {
     let (puppet, mut world) = Puppet::stage::<W>();
     let short = Some(Duration::from_millis(200));

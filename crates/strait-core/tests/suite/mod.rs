@@ -545,6 +545,7 @@ macro_rules! driver_suite {
             a_client_is_held_until_it_is_accepted,
             a_held_client_is_asked_about_once,
             clients_are_refused_in_three_ways,
+            refusals_by_icmp_have_a_limit,
             a_question_that_is_not_answered_is_forgotten,
             a_held_client_can_be_cut_off_like_any_other,
             clients_wait_before_they_are_asked_about,

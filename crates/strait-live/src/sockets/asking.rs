@@ -9,6 +9,7 @@
 use std::io;
 use std::mem;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, AsRawFd};
 
 use nix::errno::Errno;
@@ -29,10 +30,6 @@ use strait_world::tcp::reset_for;
 use super::options;
 use super::watch::{Place, Watch};
 use super::{CALLERS, COMING, HANDSHAKE, Handshake, Happened, Sockets, Which, next_client, number};
-
-/// In the urgent pointer of a packet that is given back. A client that has it there itself gets by
-/// the filter, and no further: nobody asked about it.
-const STAMP: u16 = 0x5374;
 
 /// Where the urgent pointer, the port that is wanted and the flags stand in a TCP header.
 const URGENT: u32 = 18;
@@ -59,13 +56,13 @@ mod op {
 }
 
 /// Lets all through to a listener but first packets of clients that nobody gave back.
-pub(super) fn guard(listener: &Socket) -> io::Result<()> {
+pub(super) fn guard(listener: &Socket, stamp: NonZeroU16) -> io::Result<()> {
     listener.attach_filter(&[
         SockFilter::new(op::LOAD_OCTET, 0, 0, FLAGS),
         SockFilter::new(op::AND, 0, 0, 0x12),
         SockFilter::new(op::IF_EQUAL, 0, 3, 0x02),
         SockFilter::new(op::LOAD_WORD, 0, 0, URGENT),
-        SockFilter::new(op::IF_EQUAL, 1, 0, STAMP.into()),
+        SockFilter::new(op::IF_EQUAL, 1, 0, stamp.get().into()),
         SockFilter::new(op::RETURN, 0, 0, 0),
         SockFilter::new(op::RETURN, 0, 0, u32::MAX),
     ])
@@ -73,7 +70,7 @@ pub(super) fn guard(listener: &Socket) -> io::Result<()> {
 
 /// Lets nothing through to a raw socket but clients' first packets that nobody gave back: to this
 /// port, if there is one.
-fn sift(socket: &Socket, ipv4: bool, port: Option<u16>) -> io::Result<()> {
+fn sift(socket: &Socket, ipv4: bool, port: Option<u16>, stamp: NonZeroU16) -> io::Result<()> {
     // In IPv6 the packet begins with its TCP header.
     let (skip, octet, word) = if ipv4 {
         (op::SKIP_HEADER, op::LOAD_OCTET_BEHIND, op::LOAD_WORD_BEHIND)
@@ -90,7 +87,7 @@ fn sift(socket: &Socket, ipv4: bool, port: Option<u16>) -> io::Result<()> {
             SockFilter::new(op::IF_EQUAL, 0, 2, port.into())
         }),
         SockFilter::new(word, 0, 0, URGENT),
-        SockFilter::new(op::IF_EQUAL, 0, 1, STAMP.into()),
+        SockFilter::new(op::IF_EQUAL, 0, 1, stamp.get().into()),
         SockFilter::new(op::RETURN, 0, 0, 0),
         SockFilter::new(op::RETURN, 0, 0, u32::MAX),
     ])
@@ -110,6 +107,9 @@ pub(super) struct Tap {
     pub(super) place: Place,
     at: SocketAddr,
     transparent: bool,
+    /// In the urgent pointer of a packet that is given back. A client that guesses it gets by the
+    /// filter, and no further: nobody asked about it.
+    stamp: NonZeroU16,
 }
 
 impl Tap {
@@ -118,6 +118,7 @@ impl Tap {
         wanted: &Listen,
         at: SocketAddr,
         id: SocketId,
+        stamp: NonZeroU16,
         watch: &mut Watch<Which>,
     ) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(at), Type::RAW, Some(Protocol::TCP))?;
@@ -126,6 +127,7 @@ impl Tap {
             &socket,
             at.is_ipv4(),
             (!wanted.transparent).then_some(at.port()),
+            stamp,
         )?;
         // What came before the filter did.
         while socket.recv(&mut []).is_ok() {}
@@ -149,6 +151,7 @@ impl Tap {
             place,
             at,
             transparent: wanted.transparent,
+            stamp,
         })
     }
 
@@ -192,7 +195,7 @@ impl Tap {
 
     /// Lets the kernel answer a client.
     pub(super) fn give_back(&self, dst: IpAddr, mut packet: Vec<u8>, mark: u32) -> io::Result<()> {
-        set_urgent_pointer(&mut packet, STAMP);
+        set_urgent_pointer(&mut packet, self.stamp.get());
         // Rules that took it in once do so again.
         if self.transparent {
             self.socket.set_mark(mark)?;
@@ -397,6 +400,7 @@ impl Sockets {
         };
         let (listener, src) = (question.listener, question.src);
         let free = how.is_some() || self.has_place(now, listener);
+        let how = how.map(|how| self.limited(now, how));
         let tried = self.listeners.get(&listener);
         let tap = tried.and_then(|it| it.socket.as_ref().ok()?.tap.as_ref());
         let Some(tap) = tap else {
@@ -423,6 +427,14 @@ impl Sockets {
             tracing::debug!(%error, client = %src, "a client can't be answered");
             number(&error)
         }))
+    }
+
+    /// A refusal, or silence where there have been too many ICMP errors.
+    fn limited(&mut self, now: Instant, how: Refusal) -> Refusal {
+        match how {
+            Refusal::Unreachable(_) if !self.questions.allows_error(now) => Refusal::Silence,
+            how => how,
+        }
     }
 
     /// Forgets clients that the node or they themselves were too slow for.

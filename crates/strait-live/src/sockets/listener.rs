@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::os::fd::AsFd;
 
 use nix::sys::epoll::EpollFlags;
@@ -39,6 +40,7 @@ impl Listener {
     pub(super) fn open(
         wanted: &Listen,
         id: SocketId,
+        stamp: NonZeroU16,
         watch: &mut Watch<Which>,
     ) -> io::Result<Self> {
         let domain = Domain::for_address(wanted.address);
@@ -53,7 +55,7 @@ impl Listener {
             options::be_transparent(&socket, wanted.address)?;
         }
         if wanted.asks.is_some() {
-            asking::guard(&socket)?;
+            asking::guard(&socket, stamp)?;
             if wanted.address.is_ipv6() {
                 socket.set_only_v6(true)?;
             }
@@ -61,7 +63,7 @@ impl Listener {
         socket.bind(&wanted.address.into())?;
         let mut tap = None;
         if wanted.asks.is_some() {
-            tap = Some(Tap::open(wanted, own_address(&socket)?, id, watch)?);
+            tap = Some(Tap::open(wanted, own_address(&socket)?, id, stamp, watch)?);
         }
         if let Err(error) = socket.listen(BACKLOG) {
             tap.inspect(|tap| watch.forget(&tap.place));

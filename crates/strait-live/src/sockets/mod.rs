@@ -17,6 +17,7 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::libc;
@@ -37,6 +38,8 @@ use datagrams::Datagrams;
 use listener::Listener;
 use tried::{At, Tried};
 use watch::Watch;
+
+use crate::entropy::entropy;
 
 /// Pause after an accept that failed for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -102,6 +105,8 @@ pub(crate) struct Sockets {
     paused_until: Option<Instant>,
     /// Clients that the node is asked about.
     questions: Questions,
+    /// What marks the first packets of those who are accepted; see [`asking`].
+    stamp: NonZeroU16,
     /// Accepted clients that aren't there yet, by their ends.
     handshakes: BTreeMap<(SocketAddr, SocketAddr), Handshake>,
 }
@@ -130,6 +135,7 @@ impl Sockets {
             next: 0,
             paused_until: None,
             questions: Questions::default(),
+            stamp: NonZeroU16::new(entropy()? as u16).unwrap_or(NonZeroU16::MAX),
             handshakes: BTreeMap::new(),
         })
     }
@@ -139,7 +145,7 @@ impl Sockets {
         self.close(id);
         match op {
             SocketOp::Listen(wanted) => {
-                let socket = Listener::open(&wanted, id, &mut self.watch);
+                let socket = Listener::open(&wanted, id, self.stamp, &mut self.watch);
                 let tried = Tried::new(now, wanted, socket);
                 let event = tried.event();
                 self.listeners.insert(id, tried);
@@ -190,6 +196,10 @@ impl Sockets {
         {
             let waits = listener.streams < tried.wanted.streams_max && !paused;
             if let Err(error) = listener.watch(&self.watch, waits) {
+                self.watch.forget(&listener.place);
+                if let Some(tap) = &listener.tap {
+                    self.watch.forget(&tap.place);
+                }
                 tried.socket = Err(error);
             }
         }
@@ -281,9 +291,10 @@ impl Sockets {
         let due = self.listeners.iter();
         let due = due.filter(|(_, it)| it.wake().is_some_and(|at| at <= now));
         for id in due.map(|(id, _)| *id).collect::<Vec<_>>() {
-            let watch = &mut self.watch;
+            let (watch, stamp) = (&mut self.watch, self.stamp);
             let tried = self.listeners.get_mut(&id);
-            let event = tried.and_then(|it| it.again(now, |it| Listener::open(it, id, watch)));
+            let event =
+                tried.and_then(|it| it.again(now, |it| Listener::open(it, id, stamp, watch)));
             self.recount(id);
             news.extend(event.map(|event| News::Socket(id, event)));
         }

@@ -5,7 +5,6 @@ mod agree;
 mod circles;
 mod headers;
 mod hops;
-mod icmp;
 mod lan;
 mod local;
 mod port;
@@ -19,6 +18,7 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use strait_core::error_limit::ErrorLimit;
 use strait_core::fate::{Ledger, Origin};
 use strait_core::flow::Flow;
 use strait_core::node::{
@@ -40,7 +40,6 @@ mod tests;
 use self::circles::Circles;
 pub(crate) use self::headers::{GROWTH_OCTETS_MAX, NOTE_OCTETS_MAX};
 use self::hops::Egress;
-use self::icmp::ErrorLimit;
 use self::port::{Port, Told};
 use self::port_set::PortSet;
 use crate::answers::Answers;

@@ -103,15 +103,15 @@ impl Kernel {
     fn refuse(&mut self, now: Instant, question: &Question, how: Refusal) {
         let mut answer = Vec::new();
         let built = match how {
-            Refusal::Silence => false,
             Refusal::Reset => reset_for(&question.syn, &mut answer),
-            Refusal::Unreachable(why) => {
+            Refusal::Unreachable(why) if self.questions.allows_error(now) => {
                 let own = self.around.source(question.src.ip());
                 own.is_some_and(|own| {
                     let kind = IcmpError::Unreachable(why);
                     build_icmp_error(kind, own, &question.syn, &mut answer)
                 })
             }
+            Refusal::Unreachable(_) | Refusal::Silence => false,
         };
         if built {
             self.send(now, answer);
