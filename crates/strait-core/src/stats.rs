@@ -128,8 +128,29 @@ pub struct ClassStats {
     pub queued_octets: u64,
     /// Where the time of the packets counted in `packets` went, summed.
     pub parts: DelayParts,
+    /// Of `packets`, those that a link sent.
+    pub sent: Passed,
+    /// Of `packets`, those that the host side was given.
+    pub delivered: Passed,
+}
+
+/// Packets of a class that left a node in one direction.
+#[derive(Clone, Debug, Default)]
+pub struct Passed {
+    /// How many.
+    pub packets: u64,
+    /// Their octets.
+    pub octets: u64,
     /// Their whole time in the node.
     pub delay: Histogram,
+}
+
+impl Passed {
+    fn count(&mut self, record: &FateRecord) {
+        self.packets += 1;
+        self.octets += u64::from(record.octets);
+        self.delay.record(record.parts.total_ns());
+    }
 }
 
 /// Urgent frames of a port: real-time packets that go inside what is leaving.
@@ -507,7 +528,11 @@ impl Stats {
             class.marked += u64::from(record.marked);
             class.octets += u64::from(record.octets);
             class.parts.merge(&record.parts);
-            class.delay.record(record.parts.total_ns());
+        }
+        match record.fate {
+            Fate::Forwarded { .. } => class.sent.count(record),
+            Fate::Delivered => class.delivered.count(record),
+            _ => {}
         }
     }
 }

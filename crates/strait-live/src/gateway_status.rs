@@ -27,6 +27,14 @@ impl View<'_> {
             port.problem.clone_from(&status.problem);
             port.strangers += status.counts.strangers;
         }
+        let rates = self.rates.until(self.now, self.stats);
+        let (ports, classes) = rates.split_at(snapshot.ports.len().min(rates.len()));
+        for (port, rates) in snapshot.ports.iter_mut().zip(ports) {
+            [port.in_bit_s, port.out_bit_s] = rates.map(Some);
+        }
+        for (class, rates) in snapshot.classes.iter_mut().zip(classes) {
+            [class.delivered_bit_s, class.sent_bit_s] = rates.map(Some);
+        }
         let timers = self.timers;
         snapshot.timers = Late::new(timers.goes_first, &timers.late, timers.late_ns_max);
         snapshot.taps = self.taps.to_vec();
@@ -49,7 +57,7 @@ mod tests {
     use strait_core::{ClassId, PortId};
     use strait_status::JournalStatus;
 
-    use crate::service::{PortStatus, Timers};
+    use crate::service::{PortStatus, Rates, Timers};
 
     fn stats() -> Stats {
         let mut class = ClassStats {
@@ -61,8 +69,8 @@ mod tests {
         };
         class.parts.add(DelayPart::Class, 100_000_000);
         class.parts.add(DelayPart::Line, 300_000_000);
-        class.delay.record(100_000_000);
-        class.delay.record(300_000_000);
+        class.sent.delay.record(100_000_000);
+        class.delivered.delay.record(300_000_000);
         class.dropped.count(DropCause::Aged);
         let port = |name: &str, up| PortStats {
             name: name.into(),
@@ -92,6 +100,7 @@ mod tests {
         line.payload.plain_octets = 1000;
         (line.payload.compressed_octets, line.payload.raw) = (200, 7);
         line.flows.known = 1;
+        line.octets_in = 9000;
         let ms = Duration::from_millis;
         line.flows.gaps.count(ms(200), ms(202), ms(2));
         line.undecompressed = 2;
@@ -146,11 +155,15 @@ mod tests {
         ];
         let mut timers = Timers::default();
         timers.record(2_000_000);
+        let mut rates = Rates::default();
+        rates.note(Instant::from_secs(50), &Stats::default());
+        rates.note(Instant::from_secs(55), &stats);
         let view = View {
             now: Instant::from_secs(60),
             stats: &stats,
             flows: &[call()],
             ports: &ports,
+            rates: &rates,
             timers: &timers,
             taps: &[],
             recorder: Some(&Full),
@@ -232,6 +245,11 @@ mod tests {
         let parts = class["delay_parts_s"].as_object().unwrap();
         let sum: f64 = parts.values().filter_map(serde_json::Value::as_f64).sum();
         assert!((sum - 0.4).abs() < 1e-9);
-        assert!(class["delay_p99_s"].as_f64().unwrap() >= 0.3);
+        // Each direction apart.
+        let p99 = |of: &str| class[of].as_f64().unwrap();
+        assert!((0.1..0.11).contains(&p99("delay_p99_s")));
+        assert!((0.3..0.32).contains(&p99("delivered_p99_s")));
+        assert_eq!(status["ports"][1]["in_bit_s"], 7200);
+        assert_eq!(status["ports"][1]["out_bit_s"], 0);
     }
 }

@@ -246,6 +246,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::service::{Rates, Timers};
     use strait_core::NeighbourId;
     use strait_core::node::{NodeFactory, PortEvent, PortState};
     use strait_core::rate::LineRate;
@@ -293,14 +294,15 @@ baud = 9600
     }
 
     fn view(now: Instant, stats: &Stats) -> View<'_> {
-        static TIMERS: std::sync::LazyLock<crate::service::Timers> =
+        static BESIDE: std::sync::LazyLock<(Rates, Timers)> =
             std::sync::LazyLock::new(Default::default);
         View {
             now,
             stats,
             flows: &[],
             ports: &[],
-            timers: &TIMERS,
+            rates: &BESIDE.0,
+            timers: &BESIDE.1,
             taps: &[],
             recorder: None,
         }

@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::error::{Doing, Error};
 use crate::port_io::{PortIo, Received};
 use crate::schedule;
-use crate::service::{Service, Timers, View};
+use crate::service::{Rates, Service, Timers, View};
 use crate::signals::{SignalGuard, StopRequests, Stopper};
 pub use crate::sockets::DatagramCounts;
 use crate::sockets::{Came, Happened, News, Sockets, Which};
@@ -85,6 +85,7 @@ pub struct Runner<N: Node + ?Sized> {
     bench: Bench,
     services: Vec<Box<dyn Service>>,
     timers: Timers,
+    rates: Rates,
     requests: StopRequests,
     stopping: Option<Stopping>,
     hold_off: Option<Instant>,
@@ -148,6 +149,7 @@ impl<N: Node + ?Sized> Runner<N> {
             },
             services: Vec::new(),
             timers: Timers::default(),
+            rates: Rates::default(),
             requests: StopRequests::new()?,
             stopping: None,
             hold_off: None,
@@ -285,6 +287,7 @@ impl<N: Node + ?Sized> Runner<N> {
             }
             let ready = self.wait().doing(|| "wait for the ports")?;
             self.tell_calendar();
+            self.rates.note(self.clock.now(), self.node.stats());
             self.serve(&ready);
         }
     }
@@ -631,6 +634,7 @@ impl<N: Node + ?Sized> Runner<N> {
             stats: self.node.stats(),
             flows: &self.node.flows(),
             ports: &self.bench.statuses(),
+            rates: &self.rates,
             timers: &self.timers,
             taps: &self.bench.taps.statuses(),
             recorder: self.bench.recorder.as_deref(),

@@ -315,7 +315,7 @@ mod tests {
     use strait_core::stats::Stats;
 
     use super::*;
-    use crate::service::Timers;
+    use crate::service::{Rates, Timers};
 
     fn serve(server: &mut Server, now: Instant) {
         server.serve(&View {
@@ -323,6 +323,7 @@ mod tests {
             stats: &Stats::default(),
             flows: &[],
             ports: &[],
+            rates: &Rates::default(),
             timers: &Timers::default(),
             taps: &[],
             recorder: None,

@@ -120,9 +120,35 @@ described! {
         /// The policy's name for it
         name: String = class.name.clone();
         /// Packets that ended well, by class
-        packets: u64 = class.packets => counter("class_packets").head("packets");
+        packets: u64 = class.packets => counter("class_packets");
         /// Their octets, by class
-        octets: u64 = class.octets => counter("class_octets").head("octets");
+        octets: u64 = class.octets => counter("class_octets");
+        /// Packets sent by links, by class
+        sent_packets: u64 = class.sent.packets => counter("class_sent_packets").head("out");
+        /// Octets of packets sent by links, by class
+        sent_octets: u64 = class.sent.octets => counter("class_sent_octets").head("octets out");
+        /// Their rate of late; null where nobody measured it
+        sent_bit_s: Option<u64> = None => column("out").unit("bit/s");
+        /// The delay in this node that half of the packets sent by links don't exceed
+        delay_p50_s: Option<f64> = quantile_s(&class.sent.delay, 0.5)
+            => column("delay p50").unit("s");
+        /// The delay in this node that 99 of 100 packets sent by links don't exceed
+        delay_p99_s: Option<f64> = quantile_s(&class.sent.delay, 0.99)
+            => column("delay p99").unit("s");
+        /// Packets given to the host side, by class
+        delivered_packets: u64 = class.delivered.packets
+            => counter("class_delivered_packets").head("in");
+        /// Octets of packets given to the host side, by class
+        delivered_octets: u64 = class.delivered.octets
+            => counter("class_delivered_octets").head("octets in");
+        /// Their rate of late; null where nobody measured it
+        delivered_bit_s: Option<u64> = None => column("in").unit("bit/s");
+        /// The delay in this node that half of the packets given to the host side don't exceed
+        delivered_p50_s: Option<f64> = quantile_s(&class.delivered.delay, 0.5)
+            => column("delay in p50").unit("s");
+        /// The delay in this node that 99 of 100 packets given to the host side don't exceed
+        delivered_p99_s: Option<f64> = quantile_s(&class.delivered.delay, 0.99)
+            => column("delay in p99").unit("s");
         /// Packets waiting, by class
         queued_packets: u64 = class.queued_packets
             => gauge("class_queued_packets").head("queued packets");
@@ -135,10 +161,6 @@ described! {
         marked: u64 = class.marked => counter("class_marked_packets");
         /// Packets by what their class's policer found; nothing without one
         policed: Counts = policed(class) => counter("class_policed_packets").by("colour", &COLOURS);
-        /// The delay in this node that half of the packets don't exceed
-        delay_p50_s: Option<f64> = quantile_s(&class.delay, 0.5) => column("delay p50").unit("s");
-        /// The delay in this node that 99 of 100 packets don't exceed
-        delay_p99_s: Option<f64> = quantile_s(&class.delay, 0.99) => column("delay p99").unit("s");
         /// Sum of all delays
         delay_s: f64 = seconds(class.parts.total_ns());
         /// Where the time of the packets in class_packets went, summed

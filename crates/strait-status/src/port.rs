@@ -53,6 +53,10 @@ described! {
         frames_in: u64 = port.stats.frames_in => counter("port_frames_in");
         /// Octets received
         octets_in: u64 = port.stats.octets_in => counter("port_octets_in");
+        /// Rate of what was received of late; null where nobody measured it
+        in_bit_s: Option<u64> = None;
+        /// Rate of what was sent of late; null where nobody measured it
+        out_bit_s: Option<u64> = None;
         /// Frames or segments sent
         frames_out: u64 = port.stats.frames_out => counter("port_frames_out");
         /// Octets sent
