@@ -64,6 +64,7 @@ mod beyond;
 mod chain;
 mod check;
 mod compress;
+mod context;
 mod decode;
 mod decompress;
 mod encode;
