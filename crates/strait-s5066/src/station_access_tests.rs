@@ -513,3 +513,29 @@ fn an_exclusive_link_is_not_held_open_by_what_others_say() {
         assert_eq!(breaks < station.silent_at, exclusive);
     }
 }
+
+#[test]
+fn an_idle_link_that_keeps_others_out_is_broken_in_the_own_slot_behind_what_waited_for_that() {
+    let orders = [Order::Address, Order::Chance, Order::Jitter].map(|it| Access::Csma(csma(it)));
+    for access in orders.into_iter().chain([Access::Turns]) {
+        let station = |number: usize| Settings {
+            access,
+            ..settings(number)
+        };
+        let mut world = World::new(Air::at(9600, 0.0), (0..2).map(station).collect());
+        world.stations[0].set_exclusive(Some(1), false);
+        world.offer(0, 1, 100, true);
+        world.run(Instant::from_secs(20));
+        let station = &mut world.stations[1];
+        let idle = station.settings.idle;
+        let end = station.peers[0].link.idle_at(idle).expect("a link");
+        overhear(station, end, &word(5, 6));
+        let Phase::Quiet(at) = station.phase else {
+            panic!("{:?}", station.phase);
+        };
+        station.advance(at);
+        assert!(station.takes(0, true) && !station.peers[0].link.is_leaving());
+        station.advance(at + NS);
+        assert!(station.peers[0].link.is_leaving(), "{access:?}");
+    }
+}

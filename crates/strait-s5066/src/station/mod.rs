@@ -653,8 +653,9 @@ impl<T> Station<T> {
                 false => again.max(silent),
             });
         }
-        // What its owner has for it, and couldn't offer before, goes first.
-        let offered = self.free_since + self.settings.guard;
+        // What its owner has for it, and could offer only then, goes first. In a slot, a break
+        // that began later would meet who has the next one.
+        let offered = self.free_since + Duration::from_nanos(1);
         let idle = link.idle_at(self.settings.idle)?.max(offered);
         // One that keeps all others out isn't held open by what they say.
         if link.is_exclusive() {
