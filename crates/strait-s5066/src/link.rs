@@ -197,6 +197,17 @@ impl Link {
         }
     }
 
+    /// Its caller was kept from answering that: it is asked again.
+    pub(crate) const fn ask_again(&mut self) {
+        if let State::Made {
+            unheard: Some(unheard),
+            ..
+        } = &mut self.state
+        {
+            unheard.asked = false;
+        }
+    }
+
     /// Whether its caller is asked whether it heard that it is made.
     pub(crate) const fn asks_caller(&self) -> bool {
         matches!(self.state, State::Made { unheard: Some(unheard), .. } if unheard.asked)

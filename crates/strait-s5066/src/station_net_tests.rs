@@ -708,29 +708,73 @@ fn who_accepts_a_call_lets_the_caller_go_on() {
     );
 }
 
+/// A net in which 1 asks 0 whether it has the link that it called for. It doesn't hear that 0 does.
+fn asked(access: Access) -> World {
+    let station = |number: usize| Settings {
+        idle: Duration::from_secs(600),
+        ..of_net(number, access)
+    };
+    let mut world = World::new(Air::at(9600, 0.0), (0..3).map(station).collect());
+    world.offer(0, 1, 300, true);
+    while !world.stations[0].is_linked(1) {
+        let next = world.next_event().expect("the acceptance");
+        world.run(next);
+    }
+    world.deaf[1][0] = true;
+    world.offer(1, 0, 300, true);
+    let begun = world.begun.len();
+    while !world.begun[begun..].iter().any(|it| it.1 == 1) {
+        let next = world.next_event().expect("a turn");
+        world.run(next);
+    }
+    assert!(world.stations[0].peers[1].unanswered > 0);
+    world
+}
+
+/// What both ends of that link sent by it comes.
+fn expect_kept(mut world: World, what: &str) {
+    world.deaf[1][0] = false;
+    world.run(world.now + Duration::from_secs(90));
+    let outcomes = [&world.outcomes[0], &world.outcomes[1]];
+    assert_eq!(outcomes, [&[(0, true)], &[(1, true)]], "{what}");
+}
+
 #[test]
 fn a_caller_that_has_its_link_keeps_it_however_long_it_takes_to_use_it() {
     // Found by the swarm: the called waited, took the link for unheard, and called. What the caller
     // had sent by it was given up.
     for access in [Access::Turns, by_address()] {
-        let mut world = net(3, access);
-        world.offer(0, 1, 300, true);
-        while !world.stations[0].is_linked(1) {
-            let next = world.next_event().expect("the acceptance");
-            world.run(next);
+        expect_kept(asked(access), &alloc::format!("{access:?}"));
+    }
+}
+
+#[test]
+fn a_caller_that_others_kept_from_answering_is_asked_again() {
+    // As often as turns may go unanswered that others began before; then it is called.
+    let most = 2 * of_net(1, by_address()).unanswered_max;
+    for times in 1..=most {
+        let mut world = asked(by_address());
+        for _ in 0..times {
+            while !matches!(world.stations[1].phase, Phase::Awaiting(_)) {
+                let next = world.next_event().expect("the question");
+                world.run(next);
+            }
+            world.run(world.now + Duration::from_millis(500));
+            let now = world.now;
+            let word = Body::Warning {
+                received: 15,
+                reason: 0,
+            };
+            world.stations[1].hear_carrier(now, true);
+            world.stations[1].hear(now, &of([2, 0], word));
+            world.stations[1].hear_carrier(now, false);
+            world.settle(1);
         }
-        world.deaf[1][0] = true;
-        world.offer(1, 0, 300, true);
-        let begun = world.begun.len();
-        while !world.begun[begun..].iter().any(|it| it.1 == 1) {
-            let next = world.next_event().expect("a turn");
-            world.run(next);
+        let calls = world.stations[1].peers[0].link.is_calling();
+        assert_eq!(calls, times == most, "{times}");
+        if times < 3 {
+            expect_kept(world, &alloc::format!("{times}"));
         }
-        assert!(world.stations[0].peers[1].unanswered > 0);
-        world.deaf[1][0] = false;
-        world.run(world.now + Duration::from_secs(60));
-        let outcomes = [&world.outcomes[0], &world.outcomes[1]];
-        assert_eq!(outcomes, [&[(0, true)], &[(1, true)]], "{access:?}");
     }
 }
 
