@@ -127,7 +127,7 @@ impl World {
 struct GivenUp {
     from: usize,
     to: usize,
-    /// When the last was answered.
+    /// When none of them had begun.
     since: Instant,
     at: Instant,
     turns: usize,
@@ -233,10 +233,9 @@ impl Storm {
     fn watch(&mut self) {
         let count = self.judged.len();
         for (from, to) in (0..count).flat_map(|from| (0..count).map(move |to| (from, to))) {
-            let (count, peer) = (
-                &mut self.counts[from][to],
-                &self.world.stations[from].peers[to],
-            );
+            let count = &mut self.counts[from][to];
+            let station = &self.world.stations[from];
+            let (peer, on_air) = (&station.peers[to], station.on_air_to() == Some(to));
             if peer.silent && !count.silent {
                 self.given_up.push(GivenUp {
                     from,
@@ -246,7 +245,9 @@ impl Storm {
                     turns: count.unheard as usize + 1,
                 });
             }
-            if peer.unanswered == 0 && !peer.awaited && !peer.silent {
+            // What wants an answer may stand behind what doesn't, in the same turn.
+            let answered = peer.unanswered == 0 && !peer.awaited && !peer.silent;
+            if answered && !on_air {
                 count.since = self.world.now;
             }
             (count.unheard, count.silent) = (peer.unheard, peer.silent);
@@ -815,6 +816,13 @@ fn no_link_is_broken_while_anybody_waits_for_its_turn() {
 fn a_link_is_not_lost_by_turns_that_met_others_while_its_other_end_uses_it() {
     // Found by the swarm.
     storm(21529);
+}
+
+#[test]
+fn a_turn_that_met_another_is_one_though_it_began_with_what_nobody_answers() {
+    // Found by the swarm: six turns in a row met others, the first of which had data without ARQ
+    // ahead.
+    storm(98_000_808);
 }
 
 #[test]
