@@ -56,8 +56,8 @@ pub(crate) struct Terms {
     exclusive: bool,
     /// Something else made it, without a word between the stations, and ends it.
     given: bool,
-    /// Data came by it.
-    carried: bool,
+    /// Its caller asked by it for the hard link that it is made for.
+    claimed: bool,
 }
 
 /// One link, and what is to be said about it.
@@ -96,11 +96,9 @@ impl Link {
         self.used = self.used.max(now);
     }
 
-    /// Notes that the other end uses the link, for `data` or for what it says of what came. It
-    /// hasn't heard that we break it, and goes on.
-    pub(crate) fn confirm(&mut self, now: Instant, data: bool) {
-        if let Some(mut terms) = self.terms() {
-            terms.carried |= data;
+    /// Notes that the other end uses the link. It hasn't heard that we break it, and goes on.
+    pub(crate) fn confirm(&mut self, now: Instant) {
+        if let Some(terms) = self.terms() {
             if matches!(self.state, State::Breaking { .. }) {
                 self.says = None;
             }
@@ -253,9 +251,17 @@ impl Link {
         matches!(self.terms(), Some(terms) if terms.exclusive && self.is_made())
     }
 
-    /// The same, and data has come by it: the call may be somebody else's, in its name.
+    /// The same, and it has asked for a hard link since (A.3.2.2.2): the call may be somebody
+    /// else's, in its name, over a link by which its data goes on.
     pub(crate) const fn keeps_others_out(&self) -> bool {
-        matches!(self.terms(), Some(terms) if terms.carried) && self.is_exclusive()
+        matches!(self.terms(), Some(terms) if terms.claimed) && self.is_exclusive()
+    }
+
+    /// The other end asks for a hard link by it.
+    pub(crate) const fn claim(&mut self) {
+        if let State::Made { terms, .. } = &mut self.state {
+            terms.claimed = true;
+        }
     }
 
     /// Notes that its caller may be somebody else: it isn't waited for.
@@ -310,7 +316,7 @@ impl Link {
             long: ours.is_some(),
             exclusive,
             given: false,
-            carried: self.keeps_others_out(),
+            claimed: self.keeps_others_out(),
         };
         self.state = State::Made { terms, unheard };
         self.crossed = 0;
@@ -326,7 +332,7 @@ impl Link {
             // The caller knows what it keeps the link for.
             exclusive: false,
             given: false,
-            carried: false,
+            claimed: false,
         };
         self.begin(now, terms);
     }
@@ -338,7 +344,7 @@ impl Link {
             long: false,
             exclusive: false,
             given: true,
-            carried: false,
+            claimed: false,
         };
         self.begin(now, terms);
     }

@@ -14,6 +14,9 @@ const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
 /// Octets that carrying a packet costs: the C_PDU's, the S_PDU's and an Ethernet type.
 pub const AROUND_OCTETS_MAX: usize = 1 + 3 + 2;
 
+/// The type of a request for a hard link.
+pub(crate) const HARD_LINK: u8 = 3;
+
 /// The type of client data with a number, of the types that Edition 3 leaves free.
 const NUMBERED: u8 = 12;
 

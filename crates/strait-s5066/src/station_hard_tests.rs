@@ -2,6 +2,7 @@
 
 use super::clients::client;
 use super::*;
+use crate::c_pdu::CPdu;
 use crate::sis::{HardLink, Primitive};
 
 const RESERVED: HardLink = HardLink {
@@ -76,7 +77,7 @@ fn a_second_exclusive_link_is_accepted_and_no_third() {
     let mut world = World::new(Air::at(9600, 0.0), (0..5).map(settings).collect());
     for (station, to) in [(0, 1), (2, 0), (3, 0)] {
         world.stations[station].set_exclusive(Some(to), false);
-        world.offer(station, to, 100, true);
+        world.ask_hard_link(station, to);
         wait(&mut world, 20);
     }
     world.offer(4, 0, 100, true);
@@ -122,4 +123,39 @@ fn a_client_of_higher_rank_takes_the_place_of_another_with_another_node() {
         [0, 1, 2].map(kept),
         [Some(Some(2)), Some(None), Some(Some(0))]
     );
+}
+
+/// B.2 (5), A.3.2.2.2: who asks for a hard link by an exclusive one has made that; another may have
+/// asked for it in the name of one that has a link, and goes on by that.
+#[test]
+fn an_exclusive_link_keeps_others_out_once_a_hard_link_is_asked_for_by_it() {
+    for claimed in [false, true] {
+        let station = |number| Settings {
+            long_numbers: false,
+            ..settings(number)
+        };
+        let mut world = World::new(Air::at(9600, 0.0), (0..3).map(station).collect());
+        world.offer(0, 1, 100, true);
+        wait(&mut world, 20);
+        let request = CPdu::Request {
+            exclusive: true,
+            ours: None,
+        };
+        let now = world.now;
+        world.stations[1].take_control(now, 0, request);
+        world.settle(1);
+        for _ in 0..3 {
+            wait(&mut world, 20);
+            match claimed {
+                true => world.ask_hard_link(0, 1),
+                false => world.offer(0, 1, 100, true),
+            }
+        }
+        wait(&mut world, 20);
+        assert!(world.stations[1].peers[0].link.is_exclusive());
+        world.offer(2, 1, 100, true);
+        let mark = world.tickets - 1;
+        wait(&mut world, 20);
+        assert_eq!(world.marks(1).contains(&mark), !claimed);
+    }
 }

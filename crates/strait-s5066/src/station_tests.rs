@@ -217,12 +217,22 @@ impl World {
     }
 
     fn offer(&mut self, from: usize, to: usize, octets: usize, arq: bool) {
+        self.offer_of(0, [from, to], octets, arq);
+    }
+
+    /// As who has made an exclusive link does first (A.3.2.2.2).
+    fn ask_hard_link(&mut self, from: usize, to: usize) {
+        self.offer_of(crate::s_pdu::HARD_LINK, [from, to], 4, true);
+    }
+
+    /// Offers an S_PDU of a type.
+    fn offer_of(&mut self, kind: u8, [from, to]: [usize; 2], octets: usize, arq: bool) {
         let mark = self.tickets.to_be_bytes();
         if arq && self.in_order {
             self.ordered.insert(self.tickets, [from, to]);
         }
         self.tickets += 1;
-        let mut c_pdu = alloc::vec![0, 0, 0x99, 0];
+        let mut c_pdu = alloc::vec![0, kind << 4, 0x99, 0];
         c_pdu.extend_from_slice(&mark);
         c_pdu.resize(4 + octets.max(4), 0x5a);
         self.queues[from].push_back((to, c_pdu, arq));
@@ -681,7 +691,7 @@ fn a_station_that_keeps_a_link_for_one_serves_and_takes_no_other() {
     let three = (0..3).map(settings).collect();
     let mut world = World::new(Air::at(9600, 0.0), three);
     world.stations[0].set_exclusive(Some(1), false);
-    world.offer(0, 1, 500, true);
+    world.ask_hard_link(0, 1);
     world.offer(0, 2, 500, true);
     world.run(Instant::from_secs(60));
     assert!(world.stations[0].is_linked(1));

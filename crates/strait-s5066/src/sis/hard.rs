@@ -8,6 +8,7 @@ use strait_core::{Duration, Instant};
 use super::Sis;
 use super::primitive::{HardLink, NodeAddress, Primitive};
 use crate::address::Address;
+use crate::s_pdu;
 
 /// How long hard links wait for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ const BY_CLIENT: u8 = 1;
 const EXISTS: u8 = 5;
 
 /// The first half octet of each S_PDU.
-const REQUEST: u8 = 3;
+const REQUEST: u8 = s_pdu::HARD_LINK;
 const CONFIRM: u8 = 4;
 const REJECTED: u8 = 5;
 const TERMINATE: u8 = 6;

@@ -286,7 +286,7 @@ impl<T> Station<T> {
         // A caller whose data came knows what it waits for; another may not have heard us.
         let early = says.is_some_and(|says| says.epoch.is_some());
         let data_comes = self.answer_time() * 2 + self.longest_wait();
-        // One that has carried data is renewed by its caller's word.
+        // One that is claimed is renewed by its caller's word.
         let kept = self.peers[number].link.keeps_others_out();
         let unheard = match exclusive {
             true if kept => None,

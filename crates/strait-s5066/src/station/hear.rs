@@ -10,6 +10,7 @@ use crate::arq::OutOfSync;
 use crate::c_pdu::CPdu;
 use crate::d_pdu::{Ack, Body, DPdu, Data, LongAck, NonArq, Reset};
 use crate::quality::Quality;
+use crate::s_pdu::HARD_LINK;
 
 /// The bit at `place`, the lowest of the first octet being the first; `None` behind the last.
 fn bit(octets: &[u8], place: usize) -> Option<bool> {
@@ -260,7 +261,7 @@ impl<T> Station<T> {
         self.take_given(now, number);
         let peer = &mut self.peers[number];
         if peer.link.is_there() {
-            peer.link.confirm(now, matches!(kind, 0 | 2 | 4 | 9));
+            peer.link.confirm(now);
             peer.unheard = 0;
             return true;
         }
@@ -305,6 +306,9 @@ impl<T> Station<T> {
     /// A C_PDU came with ARQ.
     fn take_c_pdu(&mut self, from: usize, c_pdu: Vec<u8>, expedited: bool) {
         let (to, source) = (self.settings.own, self.peers[from].address);
+        if matches!(CPdu::parse(&c_pdu), Some(CPdu::Data([first, ..])) if first >> 4 == HARD_LINK) {
+            self.peers[from].link.claim();
+        }
         self.receive(Received {
             from: Some(from),
             source,
