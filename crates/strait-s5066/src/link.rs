@@ -195,7 +195,7 @@ impl Link {
         }
     }
 
-    /// Its caller was kept from answering that: it is asked again.
+    /// That wasn't answered: it is asked again, if it is still wanted.
     pub(crate) const fn ask_again(&mut self) {
         if let State::Made {
             unheard: Some(unheard),

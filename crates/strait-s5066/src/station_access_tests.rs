@@ -1,7 +1,7 @@
 //! Nets of many that listen before they transmit.
 
 use super::*;
-use crate::c_pdu::CPdu;
+use crate::c_pdu::{CPdu, Ours};
 use crate::d_pdu::Body;
 use alloc::vec;
 
@@ -398,6 +398,34 @@ fn a_caller_that_vanished_is_waited_for_until_all_had_a_turn_for_each_other() {
         let link = &station.peers[1].link;
         assert!(!link.wants_call(latest - NS), "{order:?}");
         assert!(link.wants_call(latest), "{order:?}");
+    }
+}
+
+#[test]
+fn a_caller_of_ours_is_asked_soon_whatever_others_say() {
+    // It may know nothing of a call in its name.
+    for order in [Order::Address, Order::Chance, Order::Jitter] {
+        let mut world = net(3, csma(order));
+        world.deaf[1][2] = true;
+        let (now, life) = (world.now, Some(7));
+        let call = CPdu::Request {
+            exclusive: false,
+            ours: Some(Ours { life, epoch: None }),
+        };
+        world.stations[2].take_control(now, 1, call);
+        world.settle(2);
+        for _ in 0..10 {
+            world.run(world.now + Duration::from_secs(10));
+            world.offer(0, 1, 100, false);
+        }
+        world.deaf[1][2] = false;
+        world.offer(2, 1, 100, true);
+        let mark = world.tickets - 1;
+        for _ in 0..6 {
+            world.run(world.now + Duration::from_secs(10));
+            world.offer(0, 1, 100, false);
+        }
+        assert!(world.marks(1).contains(&mark), "{order:?}");
     }
 }
 

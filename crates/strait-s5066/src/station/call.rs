@@ -293,7 +293,10 @@ impl<T> Station<T> {
             // Nobody else is served meanwhile: that lasts no longer than its data takes to come.
             // What others say in between isn't its caller's fault.
             true => Some((data_comes, data_comes.max(self.patience_at_most()))),
-            false => (!early).then(|| (self.patience(), self.patience_at_most())),
+            false if early => None,
+            // One of ours is asked then: if it has the link, that takes nothing from it.
+            false if says.is_some() => Some((data_comes, data_comes)),
+            false => Some((self.patience(), self.patience_at_most())),
         };
         let unheard = unheard.map(|(until, latest)| Unheard {
             until: now + until,

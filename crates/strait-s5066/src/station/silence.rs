@@ -50,19 +50,14 @@ impl<T> Station<T> {
                 self.stats.links_lost += 1;
             }
             State::Calling { .. } => self.call(number),
-            // A call would end what the caller has sent by the link.
-            State::Made { .. } if peer.link.asks_caller() => {
-                match kept && !peer.is_lost(unanswered_max) {
-                    true => peer.link.ask_again(),
-                    false => self.call(number),
-                }
-            }
             State::Breaking { tries: 3.., .. } => self.forget_link(number),
             State::Breaking { .. } => peer.link.break_again(now, silence),
             State::Made { .. } if peer.is_lost(unanswered_max) => {
                 peer.silent = true;
                 self.lose_link(number);
             }
+            // A call would end what the caller has sent by the link.
+            State::Made { .. } if peer.link.asks_caller() => peer.link.ask_again(),
             State::Made { .. } => peer.send.probe(),
             State::Idle => {}
         }
