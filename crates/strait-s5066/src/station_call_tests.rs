@@ -113,6 +113,27 @@ fn two_known_stations_that_call_each_other_at_once_lose_nothing() {
 }
 
 #[test]
+fn what_left_with_a_lost_call_is_kept_when_the_other_calls_that_does_not_know_of_it() {
+    // Found by the swarm.
+    for later_ms in (0..8000).step_by(100) {
+        let mut world = World::pair(Air::at(9600, 0.0));
+        world.offer(0, 1, 100, true);
+        world.run(world.now + Duration::from_secs(200));
+        // Only 0 has called so far, and knows that data may go with that.
+        world.deaf[1][0] = true;
+        world.offer(0, 1, 100, true);
+        world.run(world.now + Duration::from_millis(1500));
+        world.deaf[1][0] = false;
+        world.run(world.now + Duration::from_millis(later_ms));
+        world.offer(1, 0, 100, true);
+        world.run(world.now + Duration::from_secs(60));
+        assert_eq!(world.outcomes[0], [(0, true), (1, true)], "{later_ms}");
+        assert_eq!(world.outcomes[1], [(2, true)], "{later_ms}");
+        assert_eq!(world.marks(1), [0, 1], "{later_ms}");
+    }
+}
+
+#[test]
 fn a_lost_answer_costs_time_and_nothing_else() {
     let mut world = known_pair(Air::at(9600, 0.0));
     world.deaf[0][1] = true;

@@ -261,8 +261,23 @@ impl<T> Station<T> {
         peer.link.is_long() && peer.send.under_way() > 0
     }
 
+    /// Whether what left with a call of ours is to be told of before a link is made: who calls
+    /// itself and says nothing of that may have it, or may not.
+    fn asks_back(&self, number: usize, exclusive: bool, ours: Option<Ours>) -> bool {
+        let silent = ours.is_some_and(|ours| ours.epoch.is_none());
+        silent && !exclusive && self.peers[number].link.called_with_data()
+    }
+
     fn take_call(&mut self, now: Instant, number: usize, exclusive: bool, ours: Option<Ours>) {
         let ours = ours.filter(|_| self.knows_ours(number));
+        if self.asks_back(number, exclusive, ours) {
+            // It takes our call for its own link, and its answer tells.
+            self.peers[number].seen_ours = true;
+            if self.peers[number].link.says.is_none() {
+                self.call(number);
+            }
+            return;
+        }
         let (next, life) = (self.next_epoch(), self.life);
         let peer = &mut self.peers[number];
         peer.ours = ours.is_some();
