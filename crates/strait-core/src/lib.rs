@@ -14,6 +14,7 @@ pub mod fate;
 pub mod flow;
 pub mod framing;
 pub mod hash;
+pub mod host_routes;
 pub mod id;
 pub mod local;
 pub mod node;

@@ -17,6 +17,7 @@ use strait_wire::ip::{SynOptions, Unreachable};
 use crate::fate::FateRecord;
 use crate::flow::Flow;
 use crate::id::{ClassId, NeighbourId, PortId, TxId};
+use crate::prefix::Prefix;
 use crate::rate::LineRate;
 use crate::stats::Stats;
 use crate::time::{Duration, Instant};
@@ -136,6 +137,13 @@ pub enum Input<'a> {
     },
     /// The host's routing changed.
     Route(RouteChange),
+    /// What came of [`Effect::Route`].
+    Routed {
+        /// The prefix.
+        prefix: Prefix,
+        /// What.
+        event: RouteEvent,
+    },
     /// Something happened on a byte stream that ends at this node.
     Stream {
         /// Which stream.
@@ -264,6 +272,34 @@ pub enum RouteChange {
         /// Its length in bits.
         length: u8,
     },
+}
+
+/// What a node wants of its host's routing table for one prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteOp {
+    /// The host reaches the prefix by this node, so and no more as it was said before.
+    Lead(Lead),
+    /// It doesn't any more.
+    Withdraw,
+}
+
+/// How a host reaches something by a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lead {
+    /// By which of the node's host sides.
+    pub port: PortId,
+    /// Of several ways to one prefix the host takes that with the least; 0 leaves the choice to the
+    /// host's system.
+    pub metric: u32,
+}
+
+/// What came of a prefix that the host is to reach by the node: told once, and when it changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteEvent {
+    /// The host has it. It is put again where somebody takes it, without a word.
+    There,
+    /// It can't be had for now, and is tried again; the error number is the operating system's.
+    Failed(i32),
 }
 
 /// A part of a node that streams, sockets and tickets belong to, such as a port. The node gives out
@@ -686,5 +722,13 @@ pub enum Effect {
         ticket: Ticket,
         /// What to do.
         work: Work,
+    },
+    /// Have the host reach a prefix by this node, or no more; see [`crate::host_routes`]. Bits
+    /// behind the prefix count for nothing.
+    Route {
+        /// The prefix.
+        prefix: Prefix,
+        /// How.
+        op: RouteOp,
     },
 }

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 
 use serde::de::{self, Deserialize, Deserializer};
@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 
 /// An address and how many of its leading bits count; all of them if nothing else is said.
 /// Host bits are kept: `10.9.0.1/30` is both an interface's address and its network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Prefix {
     /// The address.
     pub address: IpAddr,
@@ -23,6 +23,23 @@ impl Prefix {
     /// A prefix; `None` if `length` is longer than the address.
     pub fn new(address: IpAddr, length: u8) -> Option<Self> {
         (length <= bits(address)).then_some(Self { address, length })
+    }
+
+    /// The network that it names: without the bits of a host.
+    #[must_use]
+    pub fn network(self) -> Self {
+        let length = u32::from(self.length);
+        let address = match self.address {
+            IpAddr::V4(address) => {
+                let host = u32::MAX.checked_shr(length).unwrap_or(0);
+                Ipv4Addr::from_bits(address.to_bits() & !host).into()
+            }
+            IpAddr::V6(address) => {
+                let host = u128::MAX.checked_shr(length).unwrap_or(0);
+                Ipv6Addr::from_bits(address.to_bits() & !host).into()
+            }
+        };
+        Self { address, ..self }
     }
 
     /// Whether `address` begins with this prefix; never in the other family.
@@ -97,6 +114,21 @@ mod tests {
             assert!(text.parse::<Prefix>().is_err(), "{text}");
         }
     }
+    #[test]
+    fn a_network_has_no_bits_of_its_hosts() {
+        for (own, expected) in [
+            ("10.1.2.3/24", "10.1.2.0/24"),
+            ("10.1.2.3/32", "10.1.2.3/32"),
+            ("10.1.2.3/0", "0.0.0.0/0"),
+            ("2001:db8:1::2/48", "2001:db8:1::/48"),
+            ("2001:db8:1::2/128", "2001:db8:1::2/128"),
+            ("2001:db8:1::2/0", "::/0"),
+        ] {
+            let own: Prefix = own.parse().unwrap();
+            assert_eq!(own.network().to_string(), expected);
+        }
+    }
+
     #[test]
     fn a_bare_address_is_all_of_it() {
         let lone: Prefix = "fd00::1".parse().unwrap();

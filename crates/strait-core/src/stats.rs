@@ -479,6 +479,21 @@ pub struct Stats {
     pub ports: Vec<PortStats>,
     /// Its echo service, if it has one.
     pub echo: Option<EchoStats>,
+    /// What its host reaches by it, if its node file says anything of that.
+    pub led: Option<LedStats>,
+}
+
+/// Prefixes that a host is to reach by a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LedStats {
+    /// Those that the node wants its host to have now.
+    pub wanted: u64,
+    /// Of these, what the host has.
+    pub there: u64,
+    /// How often one was withdrawn, as no way led there.
+    pub withdrawals: u64,
+    /// How often the host refused one.
+    pub refusals: u64,
 }
 
 /// A service that sends back what it gets.

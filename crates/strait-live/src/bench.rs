@@ -6,15 +6,17 @@ use std::io;
 use strait_core::drive::Media;
 use strait_core::id::{NeighbourId, PortId, TxId};
 use strait_core::node::{
-    Effect, Input, Room, SocketEvent, SocketId, StoreError, StreamEvent, StreamId, StreamOp,
-    Ticket, TxMeta,
+    Effect, Input, Room, RouteEvent, SocketEvent, SocketId, StoreError, StreamEvent, StreamId,
+    StreamOp, Ticket, TxMeta,
 };
+use strait_core::prefix::Prefix;
 use strait_core::stats::Agreement;
 use strait_core::storage::{Answer, Asked};
 use strait_core::time::{Duration, Instant};
 use strait_core::work::WorkError;
 use strait_status::JournalStatus;
 
+use crate::host_routes::{Interfaces, LedRoutes};
 use crate::port_io::{PortIo, Sent};
 use crate::service::PortStatus;
 use crate::sockets::Sockets;
@@ -53,6 +55,8 @@ pub(crate) struct Bench {
     pub(crate) replies: VecDeque<Reply>,
     /// Sockets of the node's own.
     pub(crate) sockets: Sockets,
+    /// What the host reaches by the node.
+    pub(crate) routes: LedRoutes,
 }
 
 pub(crate) struct Slot {
@@ -162,6 +166,7 @@ impl Media for Bench {
                 meta,
                 bytes,
             } => self.sockets.send(socket, &meta, &bytes),
+            Effect::Route { prefix, op } => self.routes.ask(now, prefix, op),
         }
     }
 }
@@ -198,6 +203,24 @@ impl Bench {
         }
     }
 
+    /// Does what is due for the host's routes; what the node is to be told.
+    pub(crate) fn tend_routes(&mut self, now: Instant) -> Vec<(Prefix, RouteEvent)> {
+        if self.routes.wake().is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        let interfaces = interfaces(&self.slots);
+        self.routes.tick(now, &interfaces)
+    }
+
+    /// Lets go of all ports, and of the routes that outlive them.
+    pub(crate) fn close(&mut self) {
+        self.routes.take_back(&interfaces(&self.slots));
+        for slot in &mut self.slots {
+            slot.io.close();
+            slot.open = false;
+        }
+    }
+
     pub(crate) fn statuses(&self) -> Vec<PortStatus> {
         let status = |slot: &Slot| PortStatus {
             open: slot.open,
@@ -206,6 +229,12 @@ impl Bench {
         };
         self.slots.iter().map(status).collect()
     }
+}
+
+fn interfaces(slots: &[Slot]) -> Interfaces<'_> {
+    let open = (0..).map(PortId).zip(slots).filter(|(_, slot)| slot.open);
+    open.filter_map(|(port, slot)| Some((port, slot.io.interface()?)))
+        .collect()
 }
 
 /// A reply as an input.

@@ -102,6 +102,7 @@ impl LiveGateway {
         let down: Vec<PortId> = failures.iter().map(|(port, _)| *port).collect();
         judge(config, failures)?;
         judge_listeners(&runner)?;
+        runner.lead_host();
         if config.routing == Routing::Kernel {
             runner.add_service(Box::new(KernelRoutes::open(config)?));
         }

@@ -26,7 +26,6 @@ pub(crate) fn ports(config: &NodeConfig) -> Result<Vec<Box<dyn PortIo>>, Invalid
     let mut interface = TunConfig {
         interface: config.host.interface.clone(),
         addresses: config.host.addresses.iter().map(pair).collect(),
-        routes: config.host.routes.iter().map(pair).collect(),
         mtu: config.host.mtu.0 as u32,
     };
     // A policy that isn't one is complained about where it is used.

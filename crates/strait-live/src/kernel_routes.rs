@@ -268,7 +268,6 @@ mod tests {
             let mut tun = TunPort::new(TunConfig {
                 interface: interface.into(),
                 addresses: Vec::new(),
-                routes: Vec::new(),
                 mtu: 1400,
             });
             let text = NODE.replace("strait0", interface);
@@ -308,7 +307,6 @@ mod tests {
         let config = TunConfig {
             interface: "strait0".into(),
             addresses: Vec::new(),
-            routes: Vec::new(),
             mtu: 1400,
         };
         let open = || {
@@ -383,7 +381,6 @@ mod tests {
         let mut tun = TunPort::new(TunConfig {
             interface: "strait0".into(),
             addresses: Vec::new(),
-            routes: Vec::new(),
             mtu: 1400,
         });
         namespace

@@ -20,6 +20,7 @@ mod gateway_ports;
 pub mod gateway_status;
 mod hf_modem;
 mod host_networks;
+mod host_routes;
 pub mod journal_file;
 pub mod kernel;
 mod kernel_routes;

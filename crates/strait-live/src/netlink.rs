@@ -24,6 +24,10 @@ use nix::errno::Errno;
 
 use crate::error::{Doing, Error};
 
+mod led;
+
+pub use self::led::{LedEvents, LedRoute, PROTOCOL};
+
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -483,6 +487,31 @@ impl Netlink {
     /// Sends a request and collects what comes before its end: an acknowledgement, an error or,
     /// after a dump, the end mark.
     fn exchange(&mut self, message: Message, flags: u16) -> io::Result<Vec<Message>> {
+        let octets = self.request(message, flags);
+        self.socket.send(&octets, 0)?;
+        let mut replies = Vec::new();
+        let own = self.sequence;
+        self.receive(|sequence, payload| {
+            if sequence != own {
+                return Ok(false);
+            }
+            match payload {
+                NetlinkPayload::InnerMessage(message) => replies.push(message),
+                NetlinkPayload::Done(done) if done.code < 0 => {
+                    return Err(io::Error::from_raw_os_error(-done.code));
+                }
+                NetlinkPayload::Done(_) => return Ok(true),
+                NetlinkPayload::Error(error) if error.code.is_none() => return Ok(true),
+                NetlinkPayload::Error(error) => return Err(error.to_io()),
+                _ => {}
+            }
+            Ok(false)
+        })?;
+        Ok(replies)
+    }
+
+    /// A request as octets, with the next number.
+    fn request(&mut self, message: Message, flags: u16) -> Vec<u8> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         header.flags = flags;
@@ -491,8 +520,16 @@ impl Netlink {
         request.finalize();
         let mut octets = vec![0; request.buffer_len()];
         request.serialize(&mut octets);
-        self.socket.send(&octets, 0)?;
-        let mut replies = Vec::new();
+        octets.resize(octets.len().next_multiple_of(4), 0);
+        octets
+    }
+
+    /// Hands over what comes, each with the number of the request that it answers, until `take`
+    /// says that this is all.
+    fn receive(
+        &mut self,
+        mut take: impl FnMut(u32, NetlinkPayload<Message>) -> io::Result<bool>,
+    ) -> io::Result<()> {
         loop {
             let (datagram, _) = self.socket.recv_from_full()?;
             let mut rest = datagram.as_slice();
@@ -501,18 +538,8 @@ impl Netlink {
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
                 let length = (reply.header.length as usize).next_multiple_of(4);
                 rest = rest.get(length.max(4)..).unwrap_or(&[]);
-                if reply.header.sequence_number != self.sequence {
-                    continue;
-                }
-                match reply.payload {
-                    NetlinkPayload::InnerMessage(message) => replies.push(message),
-                    NetlinkPayload::Done(done) if done.code < 0 => {
-                        return Err(io::Error::from_raw_os_error(-done.code));
-                    }
-                    NetlinkPayload::Done(_) => return Ok(replies),
-                    NetlinkPayload::Error(error) if error.code.is_none() => return Ok(replies),
-                    NetlinkPayload::Error(error) => return Err(error.to_io()),
-                    _ => {}
+                if take(reply.header.sequence_number, reply.payload)? {
+                    return Ok(());
                 }
             }
         }

@@ -21,6 +21,7 @@ pub use crate::bench::Recorder;
 use crate::bench::{Bench, Slot, reply_input};
 use crate::clock::Clock;
 use crate::error::{Doing, Error};
+use crate::host_routes::LedRoutes;
 use crate::port_io::{PortIo, Received};
 use crate::schedule;
 use crate::service::{Rates, Service, Timers, View};
@@ -110,6 +111,7 @@ enum Ready {
     Sockets,
     Storage,
     Workshop,
+    Routes,
 }
 
 /// The number of a port from its position.
@@ -146,6 +148,7 @@ impl<N: Node + ?Sized> Runner<N> {
                 workshop: Workshop::default(),
                 replies: VecDeque::new(),
                 sockets: Sockets::new().doing(|| "wait for sockets")?,
+                routes: LedRoutes::default(),
             },
             services: Vec::new(),
             timers: Timers::default(),
@@ -245,6 +248,9 @@ impl<N: Node + ?Sized> Runner<N> {
                     Some(_) => tracing::warn!(port = label, "port up after all"),
                     None => tracing::info!(port = label, "port up"),
                 }
+                if slot.io.interface().is_some() {
+                    self.bench.routes.look_again(now);
+                }
                 let event = PortEvent::Up(state);
                 let port = port_id(index);
                 self.feed(now, Input::Port { port, event });
@@ -279,10 +285,7 @@ impl<N: Node + ?Sized> Runner<N> {
         loop {
             self.tick();
             if let Some(ended) = self.ended() {
-                for slot in &mut self.bench.slots {
-                    slot.io.close();
-                    slot.open = false;
-                }
+                self.bench.close();
                 return Ok(ended);
             }
             let ready = self.wait().doing(|| "wait for the ports")?;
@@ -345,6 +348,7 @@ impl<N: Node + ?Sized> Runner<N> {
                 News::Stream(id, happened) => self.feed_stream(now, id, &happened),
             }
         }
+        self.tend_routes(now);
         if self.node_wake().is_some_and(|at| at <= now) {
             self.fire();
         }
@@ -357,6 +361,23 @@ impl<N: Node + ?Sized> Runner<N> {
                 break;
             };
             self.feed(self.clock.now(), reply_input(&reply));
+        }
+    }
+
+    /// Has the host reach by the node what it is to, as far as that can be done now.
+    pub fn lead_host(&mut self) {
+        loop {
+            let now = self.clock.now();
+            if self.bench.routes.wake().is_none_or(|at| at > now) {
+                return;
+            }
+            self.tend_routes(now);
+        }
+    }
+
+    fn tend_routes(&mut self, now: Instant) {
+        for (prefix, event) in self.bench.tend_routes(now) {
+            self.feed(now, Input::Routed { prefix, event });
         }
     }
 
@@ -478,6 +499,7 @@ impl<N: Node + ?Sized> Runner<N> {
             .chain(services)
             .chain(devices)
             .chain(self.bench.sockets.wake())
+            .chain(self.bench.routes.wake())
             .chain(self.node_wake())
             .chain(drain)
             .min()
@@ -513,6 +535,10 @@ impl<N: Node + ?Sized> Runner<N> {
         if let Some(storage) = &self.bench.storage {
             fds.push(PollFd::new(storage.as_fd(), PollFlags::POLLIN));
             who.push(Ready::Storage);
+        }
+        if let Some(fd) = self.bench.routes.fd() {
+            fds.push(PollFd::new(fd, PollFlags::POLLIN));
+            who.push(Ready::Routes);
         }
         if let Some(bell) = self.bench.workshop.bell() {
             fds.push(PollFd::new(bell, PollFlags::POLLIN));
@@ -554,6 +580,7 @@ impl<N: Node + ?Sized> Runner<N> {
                 Ready::Sockets => self.serve_sockets(),
                 Ready::Storage => self.bench.hear_storage(),
                 Ready::Workshop => self.bench.hear_workshop(),
+                Ready::Routes => self.bench.routes.hear(self.clock.now()),
                 Ready::Service(_) => {}
             }
         }

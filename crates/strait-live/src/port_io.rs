@@ -100,6 +100,11 @@ pub trait PortIo {
         FrameMeta::default()
     }
 
+    /// The interface by which the host's kernel hands packets to it, if it is such a port.
+    fn interface(&self) -> Option<&str> {
+        None
+    }
+
     /// What happened below the node's eyes.
     fn counts(&self) -> IoCounts;
 }

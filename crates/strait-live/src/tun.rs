@@ -84,8 +84,6 @@ pub struct TunConfig {
     pub interface: String,
     /// Its addresses with their prefix lengths.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Prefixes that the host reaches through it.
-    pub routes: Vec<(IpAddr, u8)>,
     /// Its maximum transmission unit in octets.
     pub mtu: u32,
 }
@@ -237,9 +235,6 @@ impl TunPort {
             netlink.add_address(link.index, name, *address, *length)?;
         }
         netlink.set_up(link.index, name, true)?;
-        for (prefix, length) in &self.config.routes {
-            netlink.add_route(*prefix, *length, None, Some(link.index))?;
-        }
         Ok(())
     }
 }
@@ -363,6 +358,12 @@ impl PortIo for TunPort {
             Err(error) if is_not_now(&error) => Ok(Received::Nothing),
             Err(error) => Err(error),
         }
+    }
+
+    /// Of a TAP the kernel is one station among others.
+    fn interface(&self) -> Option<&str> {
+        let routed = self.ethernet.is_none() && self.file.is_some();
+        routed.then_some(self.config.interface.as_str())
     }
 
     fn counts(&self) -> IoCounts {

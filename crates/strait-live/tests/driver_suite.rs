@@ -24,10 +24,12 @@ use nix::sys::socket::{
 use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::Duration;
 use strait_core::node::{Boot, DatagramMeta, NodeFactory};
+use strait_core::prefix::Prefix;
 use strait_live::clock::Clock;
 use strait_live::namespace::Namespace;
 use strait_live::node_loop::{Options, Runner};
 use strait_live::signals::Stopper;
+use strait_live::tun::{TunConfig, TunPort};
 
 use suite::{Accepted, State, Tcp, Udp, World};
 
@@ -58,6 +60,17 @@ struct Live<const V6: bool> {
     heard: Option<Socket>,
     marked: BTreeMap<u16, u8>,
     ports: u16,
+}
+
+/// The node's host side.
+const INTERFACE: &str = "strait0";
+
+fn tun() -> TunPort {
+    TunPort::new(TunConfig {
+        interface: INTERFACE.into(),
+        addresses: Vec::new(),
+        mtu: 1500,
+    })
 }
 
 /// Runs a program in a namespace.
@@ -122,6 +135,8 @@ impl Line {
 
 impl<const V6: bool> Live<V6> {
     const PREFIX: u8 = if V6 { 64 } else { 24 };
+    /// Of the program `ip`.
+    const FLAG: &str = if V6 { "-6" } else { "-4" };
 
     fn of(v4: [u8; 4], v6: &str) -> IpAddr {
         if V6 { v6.parse().unwrap() } else { v4.into() }
@@ -132,7 +147,7 @@ impl<const V6: bool> Live<V6> {
         let (tell, told) = mpsc::channel();
         let live = move || {
             let node = factory.boot(Boot::default());
-            let mut runner = Runner::new(Clock::start(), node, Vec::new()).unwrap();
+            let mut runner = Runner::new(Clock::start(), node, vec![Box::new(tun())]).unwrap();
             runner.set_options(Options {
                 drain: Duration::ZERO,
                 ..Options::default()
@@ -290,6 +305,35 @@ impl<const V6: bool> World for Live<V6> {
         ] {
             run(here, "nft", &format!("add {rule}"));
         }
+    }
+
+    fn led(&mut self) -> Vec<(Prefix, u32)> {
+        let mut netlink = self.here.netlink().unwrap();
+        let Ok(link) = netlink.link(INTERFACE) else {
+            return Vec::new();
+        };
+        let led = netlink.led(link.index).unwrap().into_iter();
+        let mut led: Vec<_> = led.map(|it| (it.prefix, it.metric)).collect();
+        led.sort_unstable();
+        led
+    }
+
+    fn take_route(&mut self, prefix: Prefix, metric: u32) {
+        let (flag, network) = (Self::FLAG, prefix.network());
+        let route = format!("{flag} route del {network} dev {INTERFACE} metric {metric}");
+        run(&self.here, "ip", &route);
+    }
+
+    fn occupy(&mut self, prefix: Prefix, metric: u32) {
+        let (flag, network) = (Self::FLAG, prefix.network());
+        let route = format!("{flag} route add {network} dev wire metric {metric}");
+        run(&self.here, "ip", &route);
+    }
+
+    fn vacate(&mut self, prefix: Prefix, metric: u32) {
+        let (flag, network) = (Self::FLAG, prefix.network());
+        let route = format!("{flag} route del {network} dev wire metric {metric}");
+        run(&self.here, "ip", &route);
     }
 
     fn port(&mut self) -> u16 {

@@ -14,10 +14,10 @@ use std::time::Duration;
 use common::is_root;
 use strait_core::id::ClassId;
 use strait_core::local::Question;
-use strait_core::node::TxMeta;
+use strait_core::node::{PortState, TxMeta};
 use strait_core::time::Instant;
 use strait_live::namespace::{Namespace, Nursery, capture};
-use strait_live::netlink::{Address, Route};
+use strait_live::netlink::{Address, LedRoute, Route};
 use strait_live::port_io::{PortIo, Received, Sent};
 use strait_live::tun::{TunConfig, TunPort};
 use strait_node::ethernet::{Claim, Heard, Station};
@@ -33,9 +33,25 @@ fn tun_config() -> TunConfig {
     TunConfig {
         interface: "strait0".into(),
         addresses: vec![(ip("10.9.0.1"), 30), (ip("fd00:9::1"), 64)],
-        routes: vec![(ip("10.2.0.0"), 24), (ip("fd00:2::"), 64)],
         mtu: 1400,
     }
+}
+
+/// Opens it, and leads the namespace's host by it.
+fn open(tun: &mut TunPort, namespace: &Namespace) -> PortState {
+    let state = namespace.enter(|| tun.open(Instant::ZERO)).unwrap();
+    let mut netlink = namespace.netlink().unwrap();
+    let link = netlink.link("strait0").unwrap().index;
+    let route = |prefix: &str, metric| LedRoute {
+        prefix: prefix.parse().unwrap(),
+        link,
+        metric,
+    };
+    let routes = [route("10.2.0.0/24", 0), route("fd00:2::/64", 1024)];
+    let came = netlink.lead(&routes.map(|route| (route, true))).unwrap();
+    assert!(came.iter().all(Result::is_ok), "{came:?}");
+    assert_eq!(netlink.led(link).unwrap(), routes);
+    state.unwrap()
 }
 
 #[test]
@@ -46,10 +62,7 @@ fn a_tun_has_its_addresses_and_routes_as_long_as_it_is_open() {
     let namespace = Namespace::create("host").unwrap();
     namespace.enable_forwarding().unwrap();
     let mut tun = TunPort::new(tun_config());
-    let state = namespace
-        .enter(|| tun.open(Instant::ZERO))
-        .unwrap()
-        .unwrap();
+    let state = open(&mut tun, &namespace);
     assert_eq!(state.frame_octets_max, 1400);
     let mut netlink = namespace.netlink().unwrap();
     let link = netlink.link("strait0").unwrap();
@@ -103,10 +116,7 @@ fn a_tun_carries_packets_both_ways_and_notices_its_removal() {
     }
     let namespace = Namespace::create("host").unwrap();
     let mut tun = TunPort::new(tun_config());
-    namespace
-        .enter(|| tun.open(Instant::ZERO))
-        .unwrap()
-        .unwrap();
+    open(&mut tun, &namespace);
     let socket = namespace.enter(|| std::net::UdpSocket::bind("10.9.0.1:5000"));
     let socket = socket.unwrap().unwrap();
     socket.send_to(b"hello", "10.2.0.7:9").unwrap();
@@ -385,7 +395,6 @@ fn the_kernel_of_another_host_finds_a_station_behind_a_bridge() {
     );
     let config = TunConfig {
         addresses: Vec::new(),
-        routes: Vec::new(),
         ..tun_config()
     };
     let mut tap = TunPort::tap(config, Some("br0".into()));

@@ -103,6 +103,18 @@ impl Routes {
         entries.any(|(_, (_, hop))| hop.port == port)
     }
 
+    /// The ways to a prefix: that to all of it, and those to parts of it.
+    pub fn ways(&self, prefix: Prefix) -> impl Iterator<Item = Hop> + '_ {
+        let v6 = prefix.address.is_ipv6();
+        let tables = self.tables.iter().filter(move |table| table.v6 == v6);
+        let longer = tables.clone().filter(move |it| it.length > prefix.length);
+        let parts = longer.flat_map(|table| &table.entries).map(|entry| entry.1);
+        let parts = parts.filter(move |(part, _)| prefix.contains(part.address));
+        let mut others = tables.filter(|table| table.length <= prefix.length);
+        let whole = others.find_map(|it| Some(it.entries[it.find(prefix.address).ok()?].1));
+        parts.chain(whole).map(|(_, hop)| hop)
+    }
+
     /// The way to `address`.
     pub fn lookup(&self, address: IpAddr) -> Option<Hop> {
         self.matching(address).map(|(_, hop)| hop)
@@ -198,6 +210,29 @@ mod tests {
             let longest = fits.max_by_key(|(prefix, _)| prefix.length);
             assert_eq!(routes.matching(asked), longest.copied(), "{asked}");
         }
+    }
+
+    #[test]
+    fn ways_lead_to_a_prefix_and_to_its_parts() {
+        let mut routes = Routes::default();
+        for (text, port) in [
+            ("0.0.0.0/0", 1),
+            ("10.1.0.0/16", 2),
+            ("10.1.2.0/24", 3),
+            ("10.1.3.0/24", 4),
+            ("10.2.0.0/16", 5),
+        ] {
+            assert!(routes.add(prefix(text), hop(port)));
+        }
+        let ways = |text: &str| {
+            let ways = routes.ways(prefix(text));
+            ways.map(|hop| hop.port.0).collect::<Vec<_>>()
+        };
+        assert_eq!(ways("10.1.0.0/16"), [3, 4, 2]);
+        assert_eq!(ways("10.1.2.0/23"), [3, 4, 2]);
+        assert_eq!(ways("10.1.2.128/25"), [3]);
+        assert_eq!(ways("10.3.0.0/16"), [1]);
+        assert_eq!(ways("fd00::/8"), [0; 0]);
     }
 
     #[test]

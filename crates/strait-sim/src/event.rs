@@ -24,6 +24,8 @@ pub(crate) enum What {
     Stored { group: u64 },
     /// A piece of work of this incarnation is done.
     Worked { incarnation: u32 },
+    /// Something is due for the routing table of the node's host.
+    Routes,
     /// A port has room again.
     Room { port: PortId },
     /// The moment that the node asked for.
@@ -38,7 +40,7 @@ impl What {
             Self::Fault(_) => 0,
             Self::Medium(_) => 1,
             Self::Arrival { .. } | Self::Stream { .. } => 2,
-            Self::Stored { .. } | Self::Worked { .. } => 3,
+            Self::Stored { .. } | Self::Worked { .. } | Self::Routes => 3,
             Self::Room { .. } => 4,
             Self::Wake => 5,
         }

@@ -8,6 +8,7 @@ mod build;
 mod capture;
 pub mod check;
 mod event;
+mod host_table;
 mod kernel;
 mod parallel;
 mod path;
@@ -22,6 +23,7 @@ mod workshop;
 mod world;
 
 pub use build::{BuildError, Built, build};
+pub use host_table::TableChange;
 pub use kernel::Around;
 pub use path::{PathBook, PathTotals};
 pub use router::Router;

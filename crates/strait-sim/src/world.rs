@@ -18,6 +18,7 @@ use strait_world::scenario::StorageEntry;
 use crate::capture::Captures;
 use crate::check::FateEntry;
 use crate::event::{Event, EventQueue, What};
+use crate::host_table::{HostTable, TableChange};
 use crate::kernel::Kernel;
 use crate::path::PathBook;
 use crate::router::Router;
@@ -30,6 +31,7 @@ mod envelope;
 mod faults;
 mod media;
 mod repeats;
+mod routes;
 mod streams;
 mod view;
 
@@ -123,6 +125,8 @@ struct Slot {
     incarnation: u32,
     store: Store,
     workshop: Workshop,
+    /// Of the node's host.
+    table: HostTable,
     /// Counters of incarnations that ended.
     past: Vec<Stats>,
     /// Packets that incarnations held when they were killed.
@@ -154,6 +158,8 @@ pub enum Fault {
     Plug(LinkIndex),
     /// The routing table of a node's host changes.
     Reroute(NodeIndex, RouteChange),
+    /// Somebody else changes that table, as far as the node leads its host by it.
+    HostTable(NodeIndex, TableChange),
     /// Whatever a node asks of its storage fails so from now on, or no more.
     Storage(NodeIndex, Option<StoreError>),
 }
@@ -335,7 +341,8 @@ impl Media for Driver<'_> {
             Effect::Stream { .. }
             | Effect::Socket { .. }
             | Effect::Datagram { .. }
-            | Effect::Work { .. } => self.answers.push(effect),
+            | Effect::Work { .. }
+            | Effect::Route { .. } => self.answers.push(effect),
         }
     }
 }
@@ -395,6 +402,7 @@ impl World {
             incarnation: 0,
             store: Store::default(),
             workshop: Workshop::default(),
+            table: HostTable::default(),
             past: Vec::new(),
             crashed: 0,
             rerouted: BTreeSet::new(),
@@ -610,6 +618,10 @@ impl World {
             What::Arrival { port, from, frame } => self.arrive(node, port, from, frame),
             What::Stored { group } => self.stored(node, event.at, group),
             What::Worked { incarnation } => self.worked(node, incarnation),
+            What::Routes => {
+                self.tend_table(node);
+                self.settle(node);
+            }
             What::Room { port } => {
                 let planned = &mut self.slots[node].ports[port.index()].room_at;
                 if *planned == Some(event.at) {
@@ -767,6 +779,7 @@ impl World {
             Effect::Stream { id, op } => self.operate(node, id, op),
             Effect::Socket { id, op } => self.open_socket(node, id, op),
             Effect::Work { ticket, work } => self.work(node, ticket, &work),
+            Effect::Route { prefix, op } => self.lead(node, prefix, op),
             Effect::Datagram {
                 socket,
                 meta,

@@ -14,9 +14,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use strait_channel::LinkConfig;
-use strait_core::node::{DatagramMeta, NodeFactory};
+use strait_core::host_routes::HostRoute;
+use strait_core::node::{DatagramMeta, Lead, NodeFactory};
+use strait_core::prefix::Prefix;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
-use strait_sim::{Around, Attach, Fault, NodeIndex};
+use strait_sim::{Around, Attach, Fault, NodeIndex, TableChange};
 use strait_world::host::{
     AppId, Application, ConnectionId, Event, Host, HostConfig, Stack, TcpOptions,
 };
@@ -235,6 +237,12 @@ impl<const V6: bool> Simulated<V6> {
         self.desk.lock().unwrap().orders.push_back(order);
     }
 
+    fn change(&mut self, change: TableChange) {
+        let now = self.world.now();
+        self.world.plan(now, Fault::HostTable(self.node, change));
+        self.world.run_until(now);
+    }
+
     fn next(&mut self) -> usize {
         let mut desk = self.desk.lock().unwrap();
         desk.next += 1;
@@ -385,6 +393,25 @@ impl<const V6: bool> World for Simulated<V6> {
 
     /// A simulated kernel has no rules: what nobody else takes is for transparent sockets.
     fn divert(&mut self, _: u16) {}
+
+    fn led(&mut self) -> Vec<(Prefix, u32)> {
+        let led = self.world.led(self.node);
+        led.map(|it| (it.prefix, it.lead.metric)).collect()
+    }
+
+    fn take_route(&mut self, prefix: Prefix, metric: u32) {
+        let (prefix, port) = (prefix.network(), PortId::HOST);
+        let lead = Lead { port, metric };
+        self.change(TableChange::Take(HostRoute { prefix, lead }));
+    }
+
+    fn occupy(&mut self, prefix: Prefix, metric: u32) {
+        self.change(TableChange::Occupy(prefix, metric));
+    }
+
+    fn vacate(&mut self, prefix: Prefix, metric: u32) {
+        self.change(TableChange::Vacate(prefix, metric));
+    }
 
     fn received(&mut self, udp: Udp) -> Option<(DatagramMeta, Vec<u8>)> {
         let mut desk = self.desk.lock().unwrap();

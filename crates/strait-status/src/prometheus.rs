@@ -33,6 +33,8 @@ pub fn metrics(snapshot: &Snapshot) -> String {
     let streams = echo.iter();
     let streams = streams.map(|(_, echo)| (Vec::from([("owner", "echo".into())]), &echo.streams));
     family(&mut text, &streams.collect::<Vec<_>>());
+    let led = snapshot.led.iter().map(|led| (Vec::new(), led));
+    family(&mut text, &led.collect::<Vec<_>>());
     let taps = snapshot.taps.iter();
     let taps = taps.map(|tap| (Vec::from([("tap", tap.name.clone())]), tap));
     family(&mut text, &taps.collect::<Vec<_>>());

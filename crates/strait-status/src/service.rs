@@ -1,6 +1,6 @@
 //! What services of a node count, and what became of the octets of their streams.
 
-use strait_core::stats::EchoStats;
+use strait_core::stats::{EchoStats, LedStats};
 use strait_core::stream_ledger::{ResetCause, StreamLedger};
 
 use crate::describe::{counter, described, gauge};
@@ -48,5 +48,19 @@ described! {
         datagrams: u64 = stats.datagrams => counter("echo_datagrams");
         /// Datagrams not sent back: other echoes', and those for which there was no room
         datagrams_dropped: u64 = stats.datagrams_dropped => counter("echo_datagrams_dropped");
+    }
+}
+
+described! {
+    /// Prefixes that the host is to reach by the node.
+    pub struct Led from stats: &LedStats {
+        /// Prefixes that the host is to reach by the node
+        wanted: u64 = stats.wanted => gauge("led_prefixes").head("wanted");
+        /// Of these, those that are in the host's routing table
+        there: u64 = stats.there => gauge("led_prefixes_there").head("there");
+        /// Prefixes withdrawn from the host, as no way led there
+        withdrawals: u64 = stats.withdrawals => counter("led_withdrawals").head("withdrawn");
+        /// Prefixes that the host's routing table refused
+        refusals: u64 = stats.refusals => counter("led_refusals").head("refused");
     }
 }

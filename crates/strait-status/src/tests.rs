@@ -4,7 +4,7 @@ use alloc::vec;
 use strait_core::delay::DelayPart;
 use strait_core::fate::DropCause;
 use strait_core::rate::LineRate;
-use strait_core::stats::{ClassStats, EchoStats, HfPeer, HfStats, PortStats, Stats};
+use strait_core::stats::{ClassStats, EchoStats, HfPeer, HfStats, LedStats, PortStats, Stats};
 use strait_core::stream_ledger::ResetCause;
 use strait_core::time::Instant;
 
@@ -53,6 +53,12 @@ fn stats() -> Stats {
     echo.streams.reset(ResetCause::Peer, 5);
     echo.refused = 3;
     stats.echo = Some(echo);
+    stats.led = Some(LedStats {
+        wanted: 3,
+        there: 2,
+        withdrawals: 5,
+        refusals: 1,
+    });
     stats
 }
 
@@ -66,6 +72,10 @@ fn every_counter_has_its_line() {
     for line in [
         "strait_admitted_packets_total 7",
         "strait_echo_refused_total 3",
+        "strait_led_prefixes 3",
+        "strait_led_prefixes_there 2",
+        "strait_led_withdrawals_total 5",
+        "strait_led_refusals_total 1",
         "strait_dropped_packets_total{cause=\"hop-limit\"} 1",
         "strait_class_dropped_packets_total{class=\"voice\",cause=\"aged\"} 1",
         "strait_kept_off_octets_total{what=\"chatter\",kind=\"mdns\"} 80",

@@ -256,7 +256,8 @@ impl<M: Medium> Media for Hands<'_, M> {
             Effect::Stream { .. }
             | Effect::Socket { .. }
             | Effect::Datagram { .. }
-            | Effect::Work { .. } => {}
+            | Effect::Work { .. }
+            | Effect::Route { .. } => {}
         }
     }
 }

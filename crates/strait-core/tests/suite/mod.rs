@@ -16,6 +16,7 @@
 pub mod asked;
 pub mod datagrams;
 pub mod foreign;
+pub mod routes;
 pub mod sockets;
 pub mod streams;
 pub mod works;
@@ -29,6 +30,8 @@ use strait_core::node::{
     Boot, DatagramMeta, Held, Listen, NodeFactory, Owner, Room, Side, SocketEvent, SocketId,
     SocketOp, StreamEvent, StreamId, StreamOp, Ticket, TxMeta, Wake, Want,
 };
+use strait_core::node::{RouteEvent, RouteOp};
+use strait_core::prefix::Prefix;
 use strait_core::stats::{PortStats, Stats};
 use strait_core::work::{Work, WorkError};
 use strait_core::{DropCause, Duration, Effect, Input, Instant, Node, PortId, WakeReason};
@@ -81,6 +84,15 @@ pub trait World {
     /// Brings what the host sends to [`World::foreign`] to the node's transparent sockets at this
     /// port, where that takes rules of an operator.
     fn divert(&mut self, port: u16);
+
+    /// What the node's host reaches by the node's host side, with its metrics, in order.
+    fn led(&mut self) -> Vec<(Prefix, u32)>;
+    /// Somebody takes such a route from the host's table.
+    fn take_route(&mut self, prefix: Prefix, metric: u32);
+    /// Somebody leads a prefix elsewhere by that table, with this metric.
+    fn occupy(&mut self, prefix: Prefix, metric: u32);
+    /// They don't any more.
+    fn vacate(&mut self, prefix: Prefix, metric: u32);
 
     /// A multicast group that the world's network carries.
     fn group(&self) -> IpAddr {
@@ -167,6 +179,7 @@ pub enum Heard {
     Reset(StreamId, i32),
     Datagram(SocketId, DatagramMeta, Vec<u8>),
     Worked(Ticket, Result<Vec<u8>, WorkError>),
+    Routed(Prefix, RouteEvent),
 }
 
 #[derive(Debug, Default)]
@@ -175,6 +188,7 @@ struct Strings {
     heard: Vec<Heard>,
     /// What each life of the node declares at its start.
     sockets: Vec<(SocketId, SocketOp)>,
+    routes: Vec<(Prefix, RouteOp)>,
     /// What it does at once with each stream that opens.
     greeting: Option<StreamOp>,
 }
@@ -234,6 +248,13 @@ impl Puppet {
             ..Listen::at(address)
         };
         self.socket(id, SocketOp::Listen(listen));
+    }
+
+    /// Has the node lead to a prefix or not, also at each further start.
+    pub fn route(&self, prefix: Prefix, op: RouteOp) {
+        let mut strings = self.strings();
+        strings.asks.push_back(Effect::Route { prefix, op });
+        strings.routes.push((prefix, op));
     }
 
     /// Has the node do something with a stream.
@@ -393,11 +414,11 @@ pub fn pattern(count: usize) -> Vec<u8> {
 impl NodeFactory for Puppet {
     fn boot(&self, _: Boot) -> Box<dyn Node> {
         let mut strings = self.strings();
-        let sockets = strings.sockets.clone();
-        strings.asks = sockets
-            .into_iter()
-            .map(|(id, op)| Effect::Socket { id, op })
-            .collect();
+        let sockets = strings.sockets.clone().into_iter();
+        let sockets = sockets.map(|(id, op)| Effect::Socket { id, op });
+        let routes = strings.routes.clone().into_iter();
+        let routes = routes.map(|(prefix, op)| Effect::Route { prefix, op });
+        strings.asks = sockets.chain(routes).collect();
         drop(strings);
         Box::new(Body {
             puppet: self.clone(),
@@ -462,6 +483,7 @@ impl Node for Body {
                 StreamEvent::Fin => Heard::Fin(id),
                 StreamEvent::Reset(error) => Heard::Reset(id, error),
             },
+            Input::Routed { prefix, event } => Heard::Routed(prefix, event),
             Input::Worked { ticket, result } => Heard::Worked(ticket, result.map(<[u8]>::to_vec)),
             Input::Frame { port, bytes, .. } => {
                 self.ledger.stats_mut().ports[0].frames_in += 1;
@@ -575,6 +597,16 @@ macro_rules! driver_suite {
             octets_that_are_no_frames_are_told,
             too_much_work_is_refused,
             a_kill_forgets_what_was_asked_for,
+        ]);
+        $crate::driver_suite!($world, $can, routes: [
+            a_host_reaches_what_the_node_leads_to,
+            a_withdrawn_prefix_is_led_to_no_more,
+            a_prefix_named_twice_is_one_route,
+            a_refused_prefix_is_told_and_had_when_free,
+            a_route_that_somebody_takes_is_put_again,
+            a_port_that_is_no_host_side_leads_nowhere,
+            more_prefixes_than_fit_are_refused,
+            a_kill_takes_routes_away_and_a_start_puts_them_again,
         ]);
         $crate::driver_suite!($world, $can_divert, foreign: [
             a_client_for_others_is_held_until_it_is_accepted,

@@ -267,7 +267,6 @@ impl End {
                 let mut io = TunPort::new(TunConfig {
                     interface: name.clone(),
                     addresses: addresses.clone(),
-                    routes: Vec::new(),
                     mtu,
                 });
                 match namespace {

@@ -120,7 +120,6 @@ impl QueueBench {
         let mut tun = TunPort::new(TunConfig {
             interface: INTERFACE.into(),
             addresses: vec![(Ipv4Addr::new(192, 0, 2, 1).into(), 24)],
-            routes: Vec::new(),
             mtu: 1500,
         });
         namespace.enter(|| tun.open(monotonic()))??;

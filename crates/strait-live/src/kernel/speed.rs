@@ -130,7 +130,6 @@ impl Path {
         let mut tun = TunPort::new(TunConfig {
             interface: INTERFACE.into(),
             addresses: own.map(|own| (own, 64)).into_iter().collect(),
-            routes: Vec::new(),
             mtu: 1500,
         });
         namespace.enter(|| tun.open(monotonic()))??;

@@ -1,7 +1,7 @@
 //! The scenario's hosts and gateways as network namespaces of this host.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use strait_core::prefix::Prefix;
 use strait_node::config::HostKind;
@@ -99,7 +99,7 @@ impl Net {
                     continue;
                 };
                 let index = netlink.link(&link_interface(link))?.index;
-                let Prefix { address, length } = network(route.prefix);
+                let Prefix { address, length } = route.prefix.network();
                 netlink.add_link_route(address, length, index, CONGESTION_CONTROL)?;
             }
         }
@@ -244,21 +244,6 @@ pub(super) fn link_interface(link: usize) -> String {
     format!("link{link}")
 }
 
-/// The network that an address with its prefix length belongs to.
-fn network(prefix: Prefix) -> Prefix {
-    let address = match prefix.address {
-        IpAddr::V4(address) => {
-            let host = u32::MAX.checked_shr(prefix.length.into()).unwrap_or(0);
-            Ipv4Addr::from(u32::from(address) & !host).into()
-        }
-        IpAddr::V6(address) => {
-            let host = u128::MAX.checked_shr(prefix.length.into()).unwrap_or(0);
-            Ipv6Addr::from(u128::from(address) & !host).into()
-        }
-    };
-    Prefix { address, ..prefix }
-}
-
 pub(super) const fn whole(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
@@ -318,21 +303,4 @@ pub(super) fn is_bound(namespace: &Namespace, is_tcp: bool, port: u16) -> Result
 pub(super) fn own_interfaces() -> Result<Vec<String>, Error> {
     let links = Netlink::open()?.links()?;
     Ok(links.into_iter().map(|link| link.name).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_network_has_no_bits_of_its_hosts() {
-        for (own, expected) in [
-            ("10.1.2.3/24", "10.1.2.0/24"),
-            ("10.1.2.3/32", "10.1.2.3/32"),
-            ("10.1.2.3/0", "0.0.0.0/0"),
-            ("2001:db8:1::2/48", "2001:db8:1::/48"),
-        ] {
-            assert_eq!(network(own.parse().unwrap()).to_string(), expected);
-        }
-    }
 }

@@ -32,7 +32,6 @@ fn run(case: &Case) -> (Outcome, kernel::Outcome) {
             ("10.9.0.1".parse().unwrap(), 24),
             ("fd00:9::1".parse().unwrap(), 64),
         ],
-        routes: Vec::new(),
         mtu: 1500,
     });
     namespace

@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
+use strait_core::host_routes::HOST_ROUTES_MAX;
 use strait_core::prefix::Prefix;
-use strait_core::units::Octets;
+use strait_core::units::{Octets, Time};
 use strait_wire::ethernet::{self, Mac};
 use strait_wire::hash::hash64;
 
@@ -29,9 +30,21 @@ pub struct HostConfig {
     /// addresses are on it.
     #[serde(default)]
     pub addresses: Vec<Prefix>,
-    /// TUN: prefixes that the host reaches by this gateway, set as kernel routes. Live only.
+    /// TUN: prefixes that the host reaches by this gateway, in its routing table.
     #[serde(default)]
     pub routes: Vec<Prefix>,
+    /// Of several ways to one prefix the host takes that with the least; without the key, this is
+    /// the kernel's own choice: 0 of IPv4, 1024 of IPv6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<u32>,
+    /// A prefix to which no way has led for so long is withdrawn from the host, which then has
+    /// another way or none. Without the key, packets wait here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withdraw_after: Option<Time>,
+    /// How long a way has to be there again before the host is led to such a prefix; as long as
+    /// `withdraw_after` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore_after: Option<Time>,
     /// Networks at the host's other interfaces: nobody beyond a link speaks in their names. They
     /// say nothing of where packets go. A live gateway adds those of the kernel's table to them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -148,6 +161,9 @@ impl HostConfig {
         let tap = self.kind == HostKind::Tap;
         for (key, present, of_tap) in [
             ("routes", !self.routes.is_empty(), false),
+            ("metric", self.metric.is_some(), false),
+            ("withdraw_after", self.withdraw_after.is_some(), false),
+            ("restore_after", self.restore_after.is_some(), false),
             ("bridge", self.bridge.is_some(), true),
             ("mac", self.mac.is_some(), true),
             ("advertise", !self.advertise.is_empty(), true),
@@ -158,6 +174,7 @@ impl HostConfig {
                 return Err(invalid(format!("[host] {key}"), message));
             }
         }
+        self.validate_led()?;
         let unfit = |mac: &MacAddress| mac.0.is_group() || mac.0.0 == [0; 6];
         if self.mac.as_ref().is_some_and(unfit) {
             let message = "is no single station's: the first octet must be even, such as 02";
@@ -178,6 +195,25 @@ impl HostConfig {
                 Self::NETWORKS_MAX
             );
             return Err(invalid("[host] networks", message));
+        }
+        Ok(())
+    }
+}
+
+impl HostConfig {
+    /// Checks what is said of the host's routes.
+    fn validate_led(&self) -> Result<(), InvalidConfig> {
+        if self.routes.len() > HOST_ROUTES_MAX {
+            let message = format!("takes up to {HOST_ROUTES_MAX} prefixes");
+            return Err(invalid("[host] routes", message));
+        }
+        if self.withdraw_after.is_some() && self.routes.is_empty() {
+            let message = "withdraws `routes`: name these prefixes";
+            return Err(invalid("[host] withdraw_after", message));
+        }
+        if self.restore_after.is_some() && self.withdraw_after.is_none() {
+            let message = "nothing is withdrawn without `withdraw_after`";
+            return Err(invalid("[host] restore_after", message));
         }
         Ok(())
     }
@@ -213,6 +249,29 @@ mod tests {
         assert_eq!(complaint(&group), place("mac"));
         let v4 = format!("{tap}advertise = [\"10.0.0.0/8\"]");
         assert_eq!(complaint(&v4), place("advertise"));
+    }
+
+    #[test]
+    fn keys_of_the_hosts_routes_go_together() {
+        let place = |key: &str| Some(format!("[host] {key}"));
+        let routes = "routes = [\"10.2.0.0/24\"]";
+        let keys = [
+            "withdraw_after = \"2 s\"",
+            "restore_after = \"9 s\"",
+            "metric = 5",
+        ];
+        let [withdraw, restore, metric] = keys;
+        assert_eq!(
+            complaint(&format!("{routes}\n{withdraw}\n{restore}\n{metric}")),
+            None
+        );
+        assert_eq!(complaint(withdraw), place("withdraw_after"));
+        let lone = format!("{routes}\n{restore}");
+        assert_eq!(complaint(&lone), place("restore_after"));
+        for key in keys {
+            let name = key.split(' ').next().unwrap();
+            assert_eq!(complaint(&format!("kind = \"tap\"\n{key}")), place(name));
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod circles;
 mod headers;
 mod hops;
 mod lan;
+mod leads;
 mod local;
 mod port;
 mod port_set;
@@ -40,6 +41,7 @@ mod tests;
 use self::circles::Circles;
 pub(crate) use self::headers::{GROWTH_OCTETS_MAX, NOTE_OCTETS_MAX};
 use self::hops::Egress;
+use self::leads::Leads;
 use self::port::{Port, Told};
 use self::port_set::PortSet;
 use crate::answers::Answers;
@@ -96,6 +98,8 @@ pub struct Gateway {
     /// Numbers for storage so far.
     tickets: u64,
     echo: Option<Echo>,
+    /// What the host reaches by it.
+    leads: Leads,
 }
 
 impl Gateway {
@@ -152,6 +156,7 @@ impl Gateway {
                 let keys = stored.iter().map(|(key, _)| &key[..]);
                 Echo::new(ECHO, echo, keys)
             }),
+            leads: Leads::new(&config.host),
         })
     }
 
@@ -408,6 +413,7 @@ impl Gateway {
                 if port.settle_client(now, &mut self.ledger, &mut came) {
                     self.forget_beyond(id, NeighbourId::ALL);
                     self.tell_stations(now, id);
+                    self.look_for_ways(now);
                 }
             }
             if came.is_empty() {
@@ -453,6 +459,9 @@ impl Gateway {
             PortEvent::Carrier(_) | PortEvent::Drained => port.hear_medium(now, event),
         }
         self.tell_stations(now, id);
+        if !matches!(event, PortEvent::Carrier(_) | PortEvent::Drained) {
+            self.look_for_ways(now);
+        }
     }
 
     /// Something happened to something that belongs to a part of the node.
@@ -572,7 +581,9 @@ impl Node for Gateway {
             Input::Route(change) => {
                 self.change_routes(change);
                 self.route_anew(now);
+                self.look_for_ways(now);
             }
+            Input::Routed { prefix, event } => self.hear_routed(prefix, event),
             Input::Command(command) => self.take_command(now, command),
             Input::Wall(wall) => {
                 let ports = self.ports.iter_mut();
@@ -589,6 +600,9 @@ impl Node for Gateway {
         self.settle_hf(now);
         self.settle_clients(now);
         self.settle_services(now);
+        if self.leads.wake().is_some_and(|at| at <= now) {
+            self.look_for_ways(now);
+        }
         self.store(now);
         self.let_rest(self.busy);
     }
@@ -630,6 +644,7 @@ impl Node for Gateway {
         let mut stations = self.stations.into_iter();
         fate.or_else(|| stations.find_map(|id| self.ports[id.index()].poll_client()))
             .or_else(|| self.stores.pop_front())
+            .or_else(|| self.leads.poll_effect())
             .or_else(|| self.echo.as_mut().and_then(Echo::poll_effect))
     }
 
@@ -640,16 +655,13 @@ impl Node for Gateway {
         }
         let busy = self.busy.into_iter();
         let wakes = busy.filter_map(|id| self.ports.get(id.index())?.wake());
-        let answers = self.answers.wake().map(|at| Wake {
+        let echo = self.echo.as_ref().and_then(Echo::wake);
+        let local = [self.answers.wake(), echo, self.leads.wake()];
+        let local = local.into_iter().flatten().map(|at| Wake {
             at,
             why: WakeReason::Local,
         });
-        let echo = self.echo.as_ref().and_then(Echo::wake).map(|at| Wake {
-            at,
-            why: WakeReason::Local,
-        });
-        let wakes = wakes.chain(answers).chain(echo);
-        wakes.min_by_key(|wake| wake.at)
+        wakes.chain(local).min_by_key(|wake| wake.at)
     }
 
     fn stats(&self) -> &Stats {

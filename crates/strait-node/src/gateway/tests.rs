@@ -25,6 +25,7 @@ mod hf;
 mod hf_client;
 mod hops;
 mod lan;
+mod leads;
 mod local;
 mod neighbours;
 mod payload;

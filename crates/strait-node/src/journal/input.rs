@@ -2,9 +2,11 @@
 
 use strait_core::id::TxId;
 use strait_core::node::{
-    Command, DatagramMeta, DownCause, FrameMeta, Owner, PortEvent, PortState, RouteChange, Side,
-    SocketEvent, SocketId, StoreError, StreamEvent, StreamId, Ticket, Turn, WallTime,
+    Command, DatagramMeta, DownCause, FrameMeta, Owner, PortEvent, PortState, RouteChange,
+    RouteEvent, Side, SocketEvent, SocketId, StoreError, StreamEvent, StreamId, Ticket, Turn,
+    WallTime,
 };
+use strait_core::prefix::Prefix;
 use strait_core::waveform::Mode;
 use strait_core::work::WorkError;
 use strait_core::{ClassId, Input, Instant, NeighbourId, PortId, Room, TxMeta};
@@ -25,6 +27,7 @@ pub(super) const fn kind_of(input: &Input<'_>) -> u8 {
         Input::Port { .. } => kind::PORT,
         Input::TxDone { .. } => kind::TX_DONE,
         Input::Route(_) => kind::ROUTE,
+        Input::Routed { .. } => kind::ROUTED,
         Input::Stream {
             event: StreamEvent::Asked { .. },
             ..
@@ -73,6 +76,17 @@ pub(super) fn put(put: &mut Put<'_>, input: &Input<'_>) {
             put.flag(*ok);
         }
         Input::Route(change) => put_route(put, *change),
+        Input::Routed { prefix, event } => {
+            put.ip(prefix.address);
+            put.octet(prefix.length);
+            match event {
+                RouteEvent::There => put.octet(0),
+                RouteEvent::Failed(number) => {
+                    put.octet(1);
+                    put.signed(i64::from(*number));
+                }
+            }
+        }
         Input::Stream { id, event } => {
             put.number(u64::from(id.owner.0));
             put.flag(id.side == Side::Client);
@@ -294,8 +308,8 @@ fn put_stream(put: &mut Put<'_>, event: &StreamEvent<'_>) {
 /// Whether records of this kind hold an input.
 pub(super) const fn is_known(kind: u8) -> bool {
     use kind::{
-        ASKED, COMMAND, DATAGRAM, FRAME, LOADED, NEIGHBOUR, PORT, ROUTE, SOCKET, STORED, STREAM,
-        TIMEOUT, TX_DONE, WALL, WORKED,
+        ASKED, COMMAND, DATAGRAM, FRAME, LOADED, NEIGHBOUR, PORT, ROUTE, ROUTED, SOCKET, STORED,
+        STREAM, TIMEOUT, TX_DONE, WALL, WORKED,
     };
     matches!(
         kind,
@@ -305,6 +319,7 @@ pub(super) const fn is_known(kind: u8) -> bool {
             | NEIGHBOUR
             | TX_DONE
             | ROUTE
+            | ROUTED
             | WALL
             | COMMAND
             | SOCKET
@@ -352,6 +367,14 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
             event: PortEvent::Neighbour(NeighbourId(take.small()?), take.flag()?),
         },
         kind::ROUTE => Input::Route(take_route(take)?),
+        kind::ROUTED => Input::Routed {
+            prefix: Prefix::new(take.ip()?, take.octet()?)?,
+            event: match take.octet()? {
+                0 => RouteEvent::There,
+                1 => RouteEvent::Failed(i32::try_from(take.signed()?).ok()?),
+                _ => return None,
+            },
+        },
         kind::STREAM => Input::Stream {
             id: take_stream_id(take)?,
             event: take_stream(take)?,

@@ -86,6 +86,7 @@ mod kind {
     pub(super) const NEIGHBOUR: u8 = 20;
     pub(super) const WORKED: u8 = 21;
     pub(super) const ASKED: u8 = 22;
+    pub(super) const ROUTED: u8 = 23;
     pub(super) const PULLED: u8 = 32;
     pub(super) const ENDED: u8 = 33;
 }

@@ -15,6 +15,7 @@ impl World {
             Fault::Unplug(LinkIndex(link)) => self.plug(link, false),
             Fault::Plug(LinkIndex(link)) => self.plug(link, true),
             Fault::Storage(NodeIndex(node), fault) => self.slots[node].store.set_fault(fault),
+            Fault::HostTable(NodeIndex(node), change) => self.change_table(node, change),
             Fault::Reroute(NodeIndex(node), change) => {
                 if matches!(self.slots[node].body, Body::Gateway { .. }) {
                     self.slots[node].rerouted.insert(self.fabric.now);
@@ -59,6 +60,7 @@ impl World {
         }
         slot.store.crash(&mut chance);
         slot.workshop = Workshop::default();
+        slot.table.bereave();
         slot.wake_at = None;
         self.silence(node);
         self.fabric.cut_streams(node);

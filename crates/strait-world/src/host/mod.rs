@@ -387,6 +387,7 @@ impl Node for Host {
             // A host has no storage, no routing and no streams of the driver's.
             Input::TxDone { .. }
             | Input::Route(_)
+            | Input::Routed { .. }
             | Input::Stream { .. }
             | Input::Socket { .. }
             | Input::Datagram { .. }

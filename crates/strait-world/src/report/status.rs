@@ -70,6 +70,8 @@ pub fn status_text(status: &Snapshot) -> String {
         "",
         &counter_table("streams", &["streams of"], services),
     );
+    let led = status.led.iter().map(|led| (vec!["routes".into()], led));
+    append(&mut text, "", &counter_table("led", &["the host's"], led));
     append(&mut text, "", &local_table(&status.local));
     text + "\n" + &late(&status.timers) + &ends(&status.packets)
 }

@@ -115,6 +115,7 @@ fn describe(entry: &Entry<'_>) -> (&'static str, String) {
                 ("sent", format!("port {}, to {}: {how}", port.0, to.0))
             }
             Input::Route(change) => ("route", format!("{change:?}")),
+            Input::Routed { prefix, event } => ("routed", format!("{prefix}: {event:?}")),
             Input::Stream { id, .. } => {
                 let (owner, number) = (id.owner.0, id.n);
                 (

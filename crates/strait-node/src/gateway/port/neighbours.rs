@@ -8,7 +8,7 @@ use super::{Link, Port};
 
 impl Port {
     /// Whether the medium says that a neighbour isn't there.
-    pub(super) fn is_away(&self, to: NeighbourId) -> bool {
+    pub(in crate::gateway) fn is_away(&self, to: NeighbourId) -> bool {
         !self.away.is_empty() && self.away.contains(&to)
     }
 

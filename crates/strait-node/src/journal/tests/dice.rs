@@ -4,9 +4,11 @@ use core::net::{IpAddr, SocketAddr};
 
 use strait_core::id::TxId;
 use strait_core::node::{
-    Command, DatagramMeta, DownCause, FrameMeta, Owner, PortEvent, PortState, RouteChange, Side,
-    SocketEvent, SocketId, StoreError, StreamEvent, StreamId, Ticket, Turn, WallTime,
+    Command, DatagramMeta, DownCause, FrameMeta, Owner, PortEvent, PortState, RouteChange,
+    RouteEvent, Side, SocketEvent, SocketId, StoreError, StreamEvent, StreamId, Ticket, Turn,
+    WallTime,
 };
+use strait_core::prefix::Prefix;
 use strait_core::rate::LineRate;
 use strait_core::waveform::Mode;
 use strait_core::work::WorkError;
@@ -119,7 +121,7 @@ impl Dice<'_> {
     }
 
     pub(super) fn input<'a>(&mut self, bytes: &'a [u8]) -> Input<'a> {
-        match self.below(13) {
+        match self.below(14) {
             0 => Input::Timeout,
             1 => Input::Frame {
                 port: PortId(self.word() as u8),
@@ -207,6 +209,17 @@ impl Dice<'_> {
                     Err(WorkError::Broken),
                     Err(WorkError::Busy),
                 ][self.below(4) as usize],
+            },
+            13 => Input::Routed {
+                prefix: Prefix {
+                    address: self.ip(),
+                    length: self.below(33) as u8,
+                },
+                event: if self.flag() {
+                    RouteEvent::There
+                } else {
+                    RouteEvent::Failed(self.word() as i32)
+                },
             },
             9 => Input::Wall(WallTime(self.word())),
             _ => Input::Command(Command::Stop),

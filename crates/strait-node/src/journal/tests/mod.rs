@@ -191,7 +191,7 @@ fn a_changed_octet_is_noticed() {
 
 #[test]
 fn a_record_of_an_unknown_kind_is_skipped() {
-    for kind in [0, 4, 6, 9, 14, 16, 23, 99] {
+    for kind in [0, 4, 6, 9, 14, 16, 31, 99] {
         let mut file = journal(&[(5, Input::Timeout)]);
         codec::frame(&[kind, 3, 1, 2, 3], &mut file);
         codec::frame(&[1, 4], &mut file);

@@ -1,0 +1,243 @@
+//! Routes by which a gateway leads its host, told from all others by a protocol number of their own.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkPayload};
+use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
+use netlink_sys::Socket;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use nix::errno::Errno;
+use nix::libc;
+use strait_core::prefix::Prefix;
+
+use super::{MAIN, Netlink, read_route, route_message};
+use crate::error::{Doing, Error};
+
+/// What such routes have as their origin: `proto 57` of `ip route`. No file `rt_protos` gives it
+/// to anybody.
+pub const PROTOCOL: u8 = 57;
+
+/// Such a route of the main table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LedRoute {
+    /// The network.
+    pub prefix: Prefix,
+    /// The number of the interface.
+    pub link: u32,
+    /// Its metric; none of IPv6 has 0.
+    pub metric: u32,
+}
+
+impl LedRoute {
+    fn message(&self) -> RouteMessage {
+        let Prefix { address, length } = self.prefix;
+        let mut message = route_message(address, length, None, Some(self.link));
+        message.header.protocol = RouteProtocol::Other(PROTOCOL);
+        let metric = RouteAttribute::Priority(self.metric);
+        message.attributes.push(metric);
+        message
+    }
+}
+
+impl Netlink {
+    /// Puts such routes (true) or removes them, all by one message to the kernel; what came of
+    /// each.
+    ///
+    /// # Errors
+    /// The conversation failed: nobody knows what came of them.
+    pub fn lead(&mut self, changes: &[(LedRoute, bool)]) -> io::Result<Vec<io::Result<()>>> {
+        let first = self.sequence.wrapping_add(1);
+        let mut octets = Vec::new();
+        for (route, put) in changes {
+            let (message, flags) = if *put {
+                let message = Message::NewRoute(route.message());
+                (message, NLM_F_CREATE | NLM_F_EXCL)
+            } else {
+                (Message::DelRoute(route.message()), 0)
+            };
+            octets.extend(self.request(message, NLM_F_REQUEST | NLM_F_ACK | flags));
+        }
+        let mut results: Vec<Option<io::Result<()>>> = Vec::new();
+        results.resize_with(changes.len(), || None);
+        let mut missing = changes.len();
+        if missing > 0 {
+            self.socket.send(&octets, 0)?;
+            self.receive(|sequence, payload| {
+                let place = sequence.wrapping_sub(first) as usize;
+                if let (Some(result), NetlinkPayload::Error(error)) =
+                    (results.get_mut(place), payload)
+                {
+                    let came = error.code.map_or(Ok(()), |_| Err(error.to_io()));
+                    missing -= usize::from(result.replace(came).is_none());
+                }
+                Ok(missing == 0)
+            })?;
+        }
+        Ok(results.into_iter().flatten().collect())
+    }
+
+    /// Such routes by an interface, both families.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn led(&mut self, link: u32) -> Result<Vec<LedRoute>, Error> {
+        // A kernel that doesn't know to choose gives all.
+        let _ = self.socket.set_netlink_get_strict_chk(true);
+        let mut routes = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut request = RouteMessage::default();
+            request.header.address_family = family;
+            request.header.protocol = RouteProtocol::Other(PROTOCOL);
+            let table = RouteAttribute::Table(MAIN);
+            request
+                .attributes
+                .extend([table, RouteAttribute::Oif(link)]);
+            let replies = match self.dump(Message::GetRoute(request)) {
+                // A kernel without that family, or with no route of the kind yet.
+                Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => continue,
+                replies => replies.doing(|| "list the routes")?,
+            };
+            for reply in replies {
+                if let Message::NewRoute(message) = reply {
+                    routes.extend(read(&message, link));
+                }
+            }
+        }
+        Ok(routes)
+    }
+}
+
+/// A route, if it is such a one by an interface.
+fn read(message: &RouteMessage, link: u32) -> Option<LedRoute> {
+    let own = message.header.protocol == RouteProtocol::Other(PROTOCOL);
+    let (table, route) = read_route(message).filter(|_| own)?;
+    let mut attributes = message.attributes.iter();
+    let metric = attributes.find_map(|attribute| match attribute {
+        RouteAttribute::Priority(metric) => Some(*metric),
+        _ => None,
+    });
+    let ours = table == MAIN && route.link == Some(link) && route.gateway.is_none();
+    ours.then_some(LedRoute {
+        prefix: Prefix::new(route.prefix, route.length)?,
+        link,
+        metric: metric.unwrap_or(0),
+    })
+}
+
+/// Hears of what may have taken such routes, in the calling thread's namespace.
+#[derive(Debug)]
+pub struct LedEvents(Socket);
+
+impl LedEvents {
+    /// Groups of `rtnetlink`: interfaces, routes of IPv4 and IPv6.
+    const GROUPS: [u32; 3] = [1, 7, 11];
+
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// The kernel gives no netlink socket.
+    pub fn open() -> Result<Self, Error> {
+        let listen = || -> io::Result<Socket> {
+            let mut socket = Socket::new(NETLINK_ROUTE)?;
+            socket.bind_auto()?;
+            for group in Self::GROUPS {
+                socket.add_membership(group)?;
+            }
+            socket.set_non_blocking(true)?;
+            Ok(socket)
+        };
+        let doing = || "listen to changes of the routing table";
+        listen().doing(doing).map(Self)
+    }
+
+    /// Takes what was said, and tells whether it is worth a look: an interface changed, such a
+    /// route was removed, any was replaced, or some was left unsaid. A host's table may change
+    /// often, and none of that is read.
+    pub fn drain(&mut self) -> bool {
+        let mut any = false;
+        loop {
+            match self.0.recv_from_full() {
+                Ok((datagram, _)) => any |= messages(&datagram).any(matters),
+                Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => any = true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return any,
+            }
+        }
+    }
+}
+
+impl AsFd for LedEvents {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Octets of a message's header.
+const HEADER: usize = 16;
+
+/// The messages of a datagram, as octets (`netlink(7)`).
+fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let length = u32::from_ne_bytes(*rest.first_chunk()?) as usize;
+        let message = rest.get(..length).filter(|it| it.len() >= HEADER)?;
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        Some(message)
+    })
+}
+
+/// Whether a message may be about the end of such a route. The protocol is the sixth octet behind
+/// the header (`rtnetlink(7)`).
+fn matters(message: &[u8]) -> bool {
+    let word = |at: usize| {
+        let octets = message.get(at..).and_then(<[u8]>::first_chunk);
+        octets.map_or(0, |octets| u16::from_ne_bytes(*octets))
+    };
+    let replaces = i32::from(word(6)) & libc::NLM_F_REPLACE != 0;
+    match word(4) {
+        libc::RTM_DELROUTE => message.get(HEADER + 5) == Some(&PROTOCOL),
+        libc::RTM_NEWROUTE => replaces,
+        libc::RTM_NEWLINK | libc::RTM_DELLINK => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: u16, flags: u16, protocol: u8) -> Vec<u8> {
+        let mut octets = Vec::from(28u32.to_ne_bytes());
+        octets.extend(kind.to_ne_bytes());
+        octets.extend(flags.to_ne_bytes());
+        octets.extend([0; 8]);
+        octets.extend([2, 24, 0, 0, 254, protocol, 0, 1, 0, 0, 0, 0]);
+        octets
+    }
+
+    #[test]
+    fn what_takes_no_route_of_ours_is_no_reason_to_look() {
+        let replace = libc::NLM_F_REPLACE as u16;
+        for (kind, flags, protocol, expected) in [
+            (libc::RTM_DELROUTE, 0, PROTOCOL, true),
+            (libc::RTM_DELROUTE, 0, 4, false),
+            (libc::RTM_NEWROUTE, 0, PROTOCOL, false),
+            (libc::RTM_NEWROUTE, replace, 4, true),
+            (libc::RTM_NEWLINK, 0, 0, true),
+            (libc::RTM_NEWADDR, replace, PROTOCOL, false),
+        ] {
+            let one = message(kind, flags, protocol);
+            let other = message(libc::RTM_NEWROUTE, 0, 4);
+            for all in [one.clone(), [other, one.clone()].concat()] {
+                assert_eq!(messages(&all).any(matters), expected, "{kind} {flags}");
+            }
+            // Cut anywhere, it ends.
+            for end in 0..one.len() {
+                assert!(messages(&one[..end]).count() <= 1);
+            }
+        }
+        // A length of nothing doesn't go on for ever.
+        assert_eq!(messages(&[0; 64]).count(), 0);
+    }
+}

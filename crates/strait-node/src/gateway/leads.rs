@@ -1,0 +1,174 @@
+//! What the host reaches by the gateway: the prefixes of its node file, as long as a way leads to
+//! them, where it is set up so.
+
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use strait_core::node::{Lead, RouteEvent, RouteOp};
+use strait_core::stats::LedStats;
+use strait_core::{Duration, Effect, Instant, PortId};
+
+use super::Gateway;
+use super::port::Port;
+use crate::config::HostConfig;
+use crate::route::{Hop, Prefix};
+
+/// A prefix that the host reaches by the gateway.
+#[derive(Debug)]
+struct Led {
+    prefix: Prefix,
+    /// The host is led there.
+    leads: bool,
+    /// Its table says so.
+    there: bool,
+    /// Since when it should be otherwise.
+    since: Option<Instant>,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(super) struct Leads {
+    all: Vec<Led>,
+    metric: u32,
+    /// How long no way leads to a prefix until the host isn't led there any more, if ever, and how
+    /// long one has to until it is again: a link that comes and goes moves nobody to and fro.
+    patience: Option<[Duration; 2]>,
+    asks: VecDeque<Effect>,
+    /// When that is to be decided.
+    due: Option<Instant>,
+    stats: LedStats,
+}
+
+impl Leads {
+    /// Those of a node file: the host is led to all.
+    pub(super) fn new(host: &HostConfig) -> Self {
+        let led = |prefix: &Prefix| Led {
+            prefix: prefix.network(),
+            leads: true,
+            there: false,
+            since: None,
+        };
+        let mut known = BTreeSet::new();
+        let routes = host.routes.iter();
+        let routes = routes.filter(|prefix| known.insert(prefix.network()));
+        let mut leads = Self {
+            all: routes.map(led).collect(),
+            metric: host.metric.unwrap_or(0),
+            patience: host.withdraw_after.map(|after| {
+                let back = host.restore_after.unwrap_or(after);
+                [after.0, back.0]
+            }),
+            asks: VecDeque::new(),
+            due: None,
+            stats: LedStats::default(),
+        };
+        for index in 0..leads.all.len() {
+            leads.ask(index);
+        }
+        leads
+    }
+
+    fn ask(&mut self, index: usize) {
+        let Led { prefix, leads, .. } = self.all[index];
+        let lead = Lead {
+            port: PortId::HOST,
+            metric: self.metric,
+        };
+        let op = if leads {
+            RouteOp::Lead(lead)
+        } else {
+            RouteOp::Withdraw
+        };
+        self.asks.push_back(Effect::Route { prefix, op });
+    }
+
+    pub(super) fn poll_effect(&mut self) -> Option<Effect> {
+        self.asks.pop_front()
+    }
+
+    /// When a way that has gone, or come, has to be taken for lasting.
+    pub(super) const fn wake(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Takes note of whether a way leads to each.
+    fn look(&mut self, now: Instant, has_way: impl Fn(Prefix) -> bool) {
+        let Some([withdraw, restore]) = self.patience else {
+            return;
+        };
+        self.due = None;
+        for index in 0..self.all.len() {
+            let led = &mut self.all[index];
+            if has_way(led.prefix) == led.leads {
+                led.since = None;
+                continue;
+            }
+            let patience = if led.leads { withdraw } else { restore };
+            let until = *led.since.get_or_insert(now) + patience;
+            if now < until {
+                self.due = Some(self.due.map_or(until, |due| due.min(until)));
+                continue;
+            }
+            (led.leads, led.since) = (!led.leads, None);
+            if !led.leads {
+                led.there = false;
+                self.stats.withdrawals += 1;
+            }
+            self.ask(index);
+        }
+    }
+
+    /// What came of a prefix.
+    fn hear(&mut self, prefix: Prefix, event: RouteEvent) {
+        let mut all = self.all.iter_mut();
+        let Some(led) = all.find(|led| led.prefix == prefix && led.leads) else {
+            return;
+        };
+        led.there = event == RouteEvent::There;
+        self.stats.refusals += u64::from(!led.there);
+    }
+
+    fn stats(&self) -> Option<LedStats> {
+        let count = |is: fn(&Led) -> bool| self.all.iter().filter(|led| is(led)).count() as u64;
+        (!self.all.is_empty()).then(|| LedStats {
+            wanted: count(|led| led.leads),
+            there: count(|led| led.there),
+            ..self.stats
+        })
+    }
+}
+
+impl Gateway {
+    /// Ways have come or gone, or it is time to decide about those that have.
+    pub(super) fn look_for_ways(&mut self, now: Instant) {
+        let (routes, default, ports) = (&self.routes, self.default, &self.ports);
+        let reaches = |hop: Hop| {
+            ports
+                .get(hop.port.index())
+                .is_some_and(|it| it.reaches(hop.to))
+        };
+        self.leads.look(now, |prefix| {
+            let ways = routes.ways(prefix).filter(|hop| hop.port != PortId::HOST);
+            let mut ways = ways.peekable();
+            if ways.peek().is_none() {
+                // Where nothing says what is beyond, the node file is believed.
+                return default.is_none_or(reaches);
+            }
+            ways.any(reaches)
+        });
+        self.ledger.stats_mut().led = self.leads.stats();
+    }
+
+    /// The host's table has a prefix, or refuses it.
+    pub(super) fn hear_routed(&mut self, prefix: Prefix, event: RouteEvent) {
+        self.leads.hear(prefix, event);
+        self.ledger.stats_mut().led = self.leads.stats();
+    }
+}
+
+impl Port {
+    /// Whether somebody can be reached, as far as the medium tells.
+    fn reaches(&self, to: strait_core::NeighbourId) -> bool {
+        self.is_up() && !self.is_away(to)
+    }
+}
