@@ -56,6 +56,14 @@ impl Known {
         })
     }
 
+    /// Nothing is said relative to a packet any more.
+    pub(crate) fn forget(&mut self, seq: Option<u16>) {
+        let is_it = |place: &&mut Option<(u16, Headers)>| {
+            place.as_ref().is_some_and(|(own, _)| Some(*own) == seq)
+        };
+        self.places.iter_mut().find(is_it).map(Option::take);
+    }
+
     /// Another life of the other end knows of none.
     pub(crate) fn clear(&mut self) {
         self.places.fill(None);

@@ -524,8 +524,8 @@ impl Hop {
         }
     }
 
-    /// Takes a new packet in; without one, the number counts as come, as nothing of worth stood in
-    /// the frame.
+    /// Takes a new packet in; without one, as nothing of worth stood in the frame, the number
+    /// counts as come if that happens twice.
     pub fn accept(&mut self, now: Instant, header: &DataHeader, packet: Option<Packet>) {
         self.receiver
             .accept(now, header, packet, &mut self.released);

@@ -48,6 +48,8 @@ pub(crate) struct Receiver {
     far: Option<u16>,
     /// The base heard last.
     base: Option<u16>,
+    /// The number of the last frame in which nothing of worth stood.
+    worthless: Option<u16>,
     /// In the order of their numbers.
     held: Vec<Held>,
     hold_max: Duration,
@@ -93,6 +95,7 @@ impl Receiver {
             newest_at: Instant::ZERO,
             far: None,
             base: None,
+            worthless: None,
             held: Vec::new(),
             hold_max: settings.order_hold,
             known: Known::of_receiver(),
@@ -226,7 +229,8 @@ impl Receiver {
     }
 
     /// Takes a new packet in; it, and what waited for it, go to `out` in order. Without a packet,
-    /// the number counts as come: nothing of worth stood in it.
+    /// as nothing of worth stood in the frame, the number counts as come if a second frame has it:
+    /// one alone may be somebody else's.
     pub(crate) fn accept(
         &mut self,
         now: Instant,
@@ -234,6 +238,10 @@ impl Receiver {
         packet: Option<Packet>,
         out: &mut Vec<Packet>,
     ) {
+        if packet.is_none() && self.worthless.replace(header.seq) != Some(header.seq) {
+            self.urge(now);
+            return;
+        }
         let ahead = header.seq.wrapping_sub(self.next);
         self.received |= 1 << ahead;
         if self.untold == 0 {
@@ -415,7 +423,7 @@ impl Receiver {
         }
         (self.next, self.received, self.released) = (0, 0, 0);
         (self.newest, self.untold, self.urgent) = (u16::MAX, 0, None);
-        (self.far, self.base) = (None, None);
+        (self.far, self.base, self.worthless) = (None, None, None);
         self.known.clear();
         self.recent.clear();
     }

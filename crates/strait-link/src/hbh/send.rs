@@ -70,6 +70,8 @@ struct Entry {
     /// The same of the one before it, of which an acknowledgement may come late.
     earlier: Option<(u16, Instant)>,
     transmissions: u16,
+    /// The number of the packet relative to which it was said last.
+    relative_to: Option<u16>,
     /// Copies that may follow the last transmission.
     copies: u8,
     /// It is to be sent again.
@@ -207,6 +209,7 @@ impl Sender {
             sent: Instant::NEVER,
             earlier: None,
             transmissions: 0,
+            relative_to: None,
             copies: 0,
             lost: true,
             given_up: false,
@@ -274,10 +277,11 @@ impl Sender {
         self.copied += u64::from(copies_one);
         self.leaving = Some(seq);
         let mut line = core::mem::take(&mut self.line);
-        let relative = self.say(seq, &mut line);
+        let relative_to = self.say(seq, &mut line);
         self.line = line;
         let place = usize::from(seq.wrapping_sub(self.base));
-        let entry = self.entries.get(place)?;
+        let entry = self.entries.get_mut(place)?;
+        entry.relative_to = relative_to;
         let packet = entry.packet.as_ref()?;
         let lifetime = if packet.expires == Instant::NEVER {
             Lifetime::UNLIMITED
@@ -292,7 +296,10 @@ impl Sender {
             lifetime,
             ingress: packet.ingress.unwrap_or_default(),
         };
-        let line = if relative { &self.line } else { packet.bytes() };
+        let line = match relative_to {
+            Some(_) => &self.line,
+            None => packet.bytes(),
+        };
         if first && entry.manner.parity > 0 {
             let most = entry.manner.parity;
             self.parity.add(starts, packet, most, &header, line);
@@ -345,28 +352,20 @@ impl Sender {
         self.parity.classes()
     }
 
-    /// Says a packet of the window relative to one that the receiver has; `false` if it goes whole.
-    fn say(&self, seq: u16, line: &mut Vec<u8>) -> bool {
+    /// Says a packet of the window relative to one that the receiver has, and gives the number of
+    /// that; `None` if it goes whole.
+    fn say(&self, seq: u16, line: &mut Vec<u8>) -> Option<u16> {
         line.clear();
-        let entry = self
-            .entry(seq)
-            .filter(|entry| entry.transmissions <= Self::RELATIVE_MAX);
-        let Some(packet) = entry.and_then(|entry| entry.packet.as_ref()) else {
-            return false;
-        };
-        // The receiver takes none for right that isn't.
-        if verify_transport_checksum(packet.bytes()) == Some(false) {
-            return false;
-        }
-        let Some((headers, octets)) = Headers::of(packet.bytes()) else {
-            return false;
-        };
-        let Some((known, distance)) = self.known.like(&headers, seq) else {
-            return false;
-        };
+        let entry = self.entry(seq)?;
+        let packet = entry.packet.as_ref()?;
+        let whole = entry.transmissions > Self::RELATIVE_MAX
+            // The receiver takes none for right that isn't.
+            || verify_transport_checksum(packet.bytes()) == Some(false);
+        let (headers, octets) = Headers::of(packet.bytes()).filter(|_| !whole)?;
+        let (known, distance) = self.known.like(&headers, seq)?;
         headers.emit(known, distance, line);
         line.extend_from_slice(packet.bytes().get(octets..).unwrap_or_default());
-        line.len() < packet.octets()
+        (line.len() < packet.octets()).then(|| seq.wrapping_sub(distance))
     }
 
     /// The transmission has left at this moment.
@@ -499,6 +498,7 @@ impl Sender {
             && let Some(packet) = entry.packet.take()
         {
             entry.given_up = true;
+            self.known.forget(entry.doubted());
             done.push((packet, now, Outcome::Undelivered));
         }
     }
@@ -600,6 +600,7 @@ impl Sender {
                 && let Some(packet) = entry.packet.take()
             {
                 entry.given_up = true;
+                self.known.forget(entry.doubted());
                 done.push((packet, now, Outcome::Aged));
             }
         }
@@ -673,6 +674,12 @@ impl Entry {
         let earlier = self.earlier.filter(|(it, _)| *it == serial);
         let last = (self.serial == serial).then_some(self.sent);
         last.or_else(|| earlier.map(|(_, sent)| sent))
+    }
+
+    /// The packet that the receiver may have another in the place of: this one was said relative
+    /// to it, again and again, and never came.
+    fn doubted(&self) -> Option<u16> {
+        self.relative_to.filter(|_| self.transmissions > 1)
     }
 
     /// When there is no more use in it: what is to be sent again, at its end; what is on its way,

@@ -150,3 +150,59 @@ fn a_packet_said_relative_to_another_than_the_sender_meant_isnt_taken() {
     let heard = pair.ends[1].hop.hear(ms(pair.now_ms), &frame, |_, _| true);
     assert_eq!(heard, Heard::Invalid);
 }
+
+#[test]
+fn one_frame_without_anything_of_worth_takes_no_packets_place() {
+    let mut pair = Pair::known();
+    pair.ends[0].queue(0..20, Some(1));
+    pair.run(500, |_, _, _| vec![0]);
+    let receiver = &mut pair.ends[1].hop;
+    receiver.accept(ms(pair.now_ms), &header(20, 20), None);
+    pair.ends[0].queue(20..40, Some(1));
+    pair.run(1000, |_, _, _| vec![0]);
+    assert!(pair.ends[1].came.iter().copied().eq(0..40));
+    // Who sends nothing else isn't asked for it for ever.
+    let receiver = &mut pair.ends[1].hop;
+    for (serial, next) in [(100, 40), (101, 41)] {
+        receiver.accept(ms(pair.now_ms), &header(40, serial), None);
+        assert_eq!(receiver.receiver.ack(ms(pair.now_ms), false).next, next);
+    }
+}
+
+#[test]
+fn what_cannot_be_said_relative_to_a_packet_in_anothers_place_is_said_otherwise() {
+    let mut pair = Pair::known();
+    let manner = Manner {
+        reliability: Reliability::Retries(2),
+        ..Manner::default()
+    };
+    let queue = |pair: &mut Pair, numbers: core::ops::Range<u16>| {
+        let numbers = numbers.map(|number| (number, manner));
+        pair.ends[0].queue.extend(numbers);
+    };
+    queue(&mut pair, 0..20);
+    pair.run(500, |_, _, _| vec![0]);
+    // Another flow's packet comes in the place of one that is lost.
+    let mut other = Vec::new();
+    let socket = |last| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), 7);
+    ip::build_udp(socket(1), socket(9), 0, 64, 20, 0, &[0, 20], &mut other);
+    let mut ledger = Ledger::default();
+    let other = ledger.admit(ms(0), other, Origin::Own).ok();
+    let receiver = &mut pair.ends[1].hop;
+    receiver.accept(ms(pair.now_ms), &header(20, 20), other);
+    queue(&mut pair, 20..21);
+    let is_it = |frame: &[u8]| frame.len() > 20 && frame[1..3] == [0, 20];
+    pair.run(1000, |from, _, frame| {
+        if from == 0 && is_it(frame) {
+            Fate::new()
+        } else {
+            vec![0]
+        }
+    });
+    for number in 21..61 {
+        queue(&mut pair, number..number + 1);
+        pair.run(1000, |_, _, _| vec![0]);
+    }
+    let came = (21..61).filter(|it| pair.ends[1].came.contains(it));
+    assert_eq!(came.count(), 39);
+}
