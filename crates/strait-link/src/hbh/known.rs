@@ -40,6 +40,21 @@ impl Known {
         }
     }
 
+    /// The headers of a packet, if another may be said relative to them: none like them is among
+    /// those that `seq` could name, or one of those has the same in what no transport checksum
+    /// covers. The packet alone may be somebody else's, in the place of one that was lost.
+    pub(crate) fn reliable(&self, named: u16, seq: u16) -> Option<&Headers> {
+        let headers = self.get(named)?;
+        let near = |it: &&(u16, Headers)| {
+            let distance = seq.wrapping_sub(it.0);
+            (1..=Headers::DISTANCE_MAX).contains(&distance) && it.0 != named
+        };
+        let others = self.places.iter().flatten().filter(near);
+        let mut others = others.filter(|it| it.1.is_like(headers)).peekable();
+        let alone = others.peek().is_none();
+        (alone || others.any(|it| it.1.agrees(headers))).then_some(headers)
+    }
+
     /// The headers of a packet.
     pub(crate) fn get(&self, seq: u16) -> Option<&Headers> {
         let place = self.places.get(usize::from(seq) % self.places.len());
@@ -47,12 +62,13 @@ impl Known {
         (*own == seq).then_some(headers)
     }
 
-    /// The last headers before `seq` that are like these, and how many numbers before.
+    /// The last reliable headers before `seq` that are like these, and how many numbers before.
     pub(crate) fn like(&self, headers: &Headers, seq: u16) -> Option<(&Headers, u16)> {
         let mut distances = 1..=Headers::DISTANCE_MAX;
         distances.find_map(|distance| {
-            let known = self.get(seq.wrapping_sub(distance))?;
-            headers.is_like(known).then_some((known, distance))
+            let named = seq.wrapping_sub(distance);
+            self.get(named).filter(|known| headers.is_like(known))?;
+            Some((self.reliable(named, seq)?, distance))
         })
     }
 

@@ -208,7 +208,7 @@ impl Receiver {
     /// The packet that is said relative to the one `distance` numbers before. Only one that is
     /// right in itself is: what it is said relative to may be another at the other end.
     fn restored(&self, seq: u16, distance: u16, line: &[u8]) -> Option<Vec<u8>> {
-        let known = self.known.get(seq.wrapping_sub(distance))?;
+        let known = self.known.reliable(seq.wrapping_sub(distance), seq)?;
         let sound = |packet: &Vec<u8>| verify_transport_checksum(packet) != Some(false);
         known.restore(line).filter(sound)
     }

@@ -53,6 +53,8 @@ struct End {
     /// To be sent again, or for the first time.
     queue: Vec<(u16, Manner)>,
     came: Vec<u16>,
+    /// Packets that came as nobody sent them.
+    wrong: usize,
     done: BTreeMap<u16, Outcome>,
     sent: u64,
 }
@@ -70,6 +72,7 @@ impl End {
             hop,
             queue: Vec::new(),
             came: Vec::new(),
+            wrong: 0,
             done: BTreeMap::new(),
             sent: 0,
         }
@@ -123,6 +126,7 @@ impl End {
         self.hop.advance(now);
         if let Heard::Packet(header, octets) = self.hop.hear(now, frame, |_, _| true) {
             let packet = packet(now, number(&octets));
+            self.wrong += usize::from(*packet.bytes() != *octets);
             self.hop.accept(now, &header, Some(packet));
         }
         self.collect();

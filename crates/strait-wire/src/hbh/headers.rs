@@ -125,6 +125,22 @@ impl Headers {
         self.flow == other.flow && self.told.len() == other.told.len()
     }
 
+    /// Whether these have the same as others in what no transport checksum covers, but for an IPv4
+    /// identification.
+    #[must_use]
+    pub fn agrees(&self, other: &Self) -> bool {
+        let uncovered = |it: &Self| match it.told.get(..6) {
+            Some(&[tos, _, _, flags, offset, ttl]) if it.flow.first() == Some(&V4) => {
+                [tos, flags, offset, ttl, 0]
+            }
+            Some(&[first, second, third, fourth, hop_limit, _]) => {
+                [first, second, third, fourth, hop_limit]
+            }
+            _ => [0; 5],
+        };
+        uncovered(self) == uncovered(other)
+    }
+
     /// Appends these relative to `known`, which is like them and `distance` sequence numbers
     /// before.
     pub fn emit(&self, known: &Self, distance: u16, out: &mut Vec<u8>) {
