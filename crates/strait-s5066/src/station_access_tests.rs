@@ -377,8 +377,15 @@ fn a_caller_whose_turn_comes_late_is_not_called_meanwhile() {
 
 #[test]
 fn a_caller_that_vanished_is_waited_for_until_all_had_a_turn_for_each_other() {
-    for (order, turns) in [(Order::Address, 1), (Order::Chance, 4), (Order::Jitter, 4)] {
-        let mut world = net(4, csma(order));
+    let drawn = [Order::Chance, Order::Jitter].map(|order| (Access::Csma(csma(order)), 30, 4));
+    let ordered = (Access::Csma(csma(Order::Address)), 30, 1);
+    for (access, exchange, turns) in drawn.into_iter().chain([ordered, (Access::Turns, 10, 4)]) {
+        let station = |number: usize| Settings {
+            access,
+            turn_max: Duration::from_secs(10),
+            ..settings(number)
+        };
+        let mut world = World::new(Air::at(9600, 0.0), (0..4).map(station).collect());
         let station = &mut world.stations[0];
         let asked = Instant::from_secs(10);
         let call = CPdu::Request {
@@ -388,7 +395,7 @@ fn a_caller_that_vanished_is_waited_for_until_all_had_a_turn_for_each_other() {
         station.take_control(asked, 1, call);
         station.peers[1].link.says = None;
         // An exchange, its last transmission and the answer, and the slots behind it.
-        let turn = Duration::from_secs(30 + 10) + station.answer_time() + station.round();
+        let turn = Duration::from_secs(exchange + 10) + station.answer_time() + station.round();
         let latest = asked + station.patience() + turn * (4 * 3) * turns;
         let mut end = asked;
         while end < latest {
@@ -396,8 +403,8 @@ fn a_caller_that_vanished_is_waited_for_until_all_had_a_turn_for_each_other() {
             overhear(station, end, &word(2, 3));
         }
         let link = &station.peers[1].link;
-        assert!(!link.wants_call(latest - NS), "{order:?}");
-        assert!(link.wants_call(latest), "{order:?}");
+        assert!(!link.wants_call(latest - NS), "{access:?}");
+        assert!(link.wants_call(latest), "{access:?}");
     }
 }
 

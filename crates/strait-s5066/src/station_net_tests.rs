@@ -787,6 +787,7 @@ fn a_called_station_waits_as_long_as_its_caller_may_draw() {
     // Found by the swarm: after collisions a caller draws among more slots than the called knows.
     storm(15486);
     storm(17776);
+    storm(111_000_413);
 }
 
 #[test]
