@@ -3,9 +3,9 @@
 //!
 //! A driver has the node's wishes here ([`HostRoutes::ask`]), does what is due in batches
 //! ([`HostRoutes::steps`], [`HostRoutes::done`]), and says what it finds when it has looked at the
-//! host's table ([`HostRoutes::found`]). What can't be had is tried again each second, and what
-//! somebody took is put again, no more often than that: who fights with another program over a
-//! route does so in peace.
+//! host's table ([`HostRoutes::found`]). What can't be had is tried again, first after a second and
+//! at last each sixteen, and what somebody took is put again, once a second at most: who fights with
+//! another program over a route does so in peace.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -21,8 +21,9 @@ pub const HOST_ROUTES_MAX: usize = 4096;
 /// What is done at a time, so that packets go between.
 pub const BATCH: usize = 64;
 
-/// Pause before the same prefix is tried again.
+/// Pause before the same prefix is tried again; twice as long after each refusal.
 const PAUSE: Duration = Duration::from_secs(1);
+const DOUBLINGS_MAX: u32 = 4;
 
 /// Errors of Linux: there is no such route, and no room for one more.
 const NO_SUCH_ROUTE: i32 = 3;
@@ -55,6 +56,18 @@ struct Entry {
     /// When something is to be done for it, if it is.
     due: Option<Instant>,
     tried: Option<Instant>,
+    /// Refusals in a row.
+    refusals: u32,
+}
+
+/// What a look at the host's table has shown.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// What nobody wants, as it was left by a node that was killed. It is to be removed and needn't
+    /// be [`HostRoutes::done`].
+    pub left: Vec<HostRoute>,
+    /// What the node is to be told.
+    pub told: Vec<(Prefix, RouteEvent)>,
 }
 
 /// All prefixes that a node wants its host to reach by it.
@@ -157,20 +170,38 @@ impl HostRoutes {
             }
             (Step::Put(_), Err(error)) => Some(RouteEvent::Failed(error)),
             (Step::Remove(_), Ok(()) | Err(NO_SUCH_ROUTE)) => {
-                entry.there = None;
+                // Another may have been put meanwhile.
+                entry.there = entry.there.filter(|there| *there != lead);
                 None
             }
             (Step::Remove(_), Err(_)) => None,
         };
+        entry.refusals = if result.is_ok() {
+            0
+        } else {
+            entry.refusals + 1
+        };
+        let doublings = entry.refusals.saturating_sub(1).min(DOUBLINGS_MAX);
         let news = event.filter(|event| entry.told != Some(*event));
         entry.told = event.or(entry.told);
-        self.settle(now + PAUSE, prefix);
+        self.settle(now + PAUSE * (1 << doublings), prefix);
         news.map(|event| (prefix, event))
     }
 
-    /// The host's table has these of this node. What is missing becomes due; what nobody wants, as
-    /// it was left by a node that was killed, is to be removed and needn't be [`Self::done`].
-    pub fn found(&mut self, now: Instant, found: &BTreeSet<HostRoute>) -> Vec<HostRoute> {
+    /// Whether the node wants just this.
+    pub fn wants(&self, route: &HostRoute) -> bool {
+        let entry = self.entries.get(&route.prefix);
+        entry.is_some_and(|entry| entry.wanted == Some(route.lead))
+    }
+
+    /// Whether the node has named this network.
+    pub fn names(&self, prefix: Prefix) -> bool {
+        self.entries.contains_key(&prefix)
+    }
+
+    /// The host's table has these of this node. What is missing becomes due; what is wanted, by
+    /// whomever it was put, needn't be.
+    pub fn found(&mut self, now: Instant, found: &BTreeSet<HostRoute>) -> Found {
         let gone = |(prefix, entry): (&Prefix, &Entry)| {
             let lead = entry.there?;
             let prefix = *prefix;
@@ -185,11 +216,30 @@ impl HostRoutes {
             let at = entry.tried.map_or(now, |tried| now.max(tried + PAUSE));
             self.settle(at, prefix);
         }
+        let mut told = Vec::new();
+        for HostRoute { prefix, lead } in found
+            .iter()
+            .filter(|it| self.wants(it))
+            .copied()
+            .collect::<Vec<_>>()
+        {
+            let Some(entry) = self.entries.get_mut(&prefix) else {
+                continue;
+            };
+            (entry.there, entry.refusals) = (Some(lead), 0);
+            if entry.told.replace(RouteEvent::There) != Some(RouteEvent::There) {
+                told.push((prefix, RouteEvent::There));
+            }
+            self.settle(now, prefix);
+        }
         let known = |route: &&HostRoute| {
             let entry = self.entries.get(&route.prefix);
             entry.is_some_and(|entry| entry.there == Some(route.lead))
         };
-        found.iter().filter(|it| !known(it)).copied().collect()
+        Found {
+            left: found.iter().filter(|it| !known(it)).copied().collect(),
+            told,
+        }
     }
 
     /// Whether the node wants nothing, and there is nothing of it.
@@ -256,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_once_and_tried_again_each_second() {
+    fn a_refusal_is_told_once_and_tried_again_ever_more_rarely() {
         let mut routes = HostRoutes::default();
         assert_eq!(ask(&mut routes, 1, 0), None);
         assert_eq!(ask(&mut routes, 1, 0), None);
@@ -270,7 +320,17 @@ mod tests {
         assert!(routes.steps(Instant::from_nanos(999_999_999)).is_empty());
         let again = act(&mut routes, at_ms(1000), Err(EXISTS));
         assert_eq!(again, (put.clone(), Vec::new()));
-        let had = act(&mut routes, at_ms(2000), Ok(()));
+        for (at, next) in [
+            (3000, 7000),
+            (7000, 15_000),
+            (15_000, 31_000),
+            (31_000, 47_000),
+        ] {
+            assert_eq!(routes.wake(), Some(at_ms(at)));
+            assert_eq!(act(&mut routes, at_ms(at), Err(EXISTS)).1, []);
+            assert_eq!(routes.wake(), Some(at_ms(next)));
+        }
+        let had = act(&mut routes, at_ms(47_000), Ok(()));
         assert_eq!(had, (put, alloc::vec![RouteEvent::There]));
         assert_eq!((routes.wake(), routes.there().count()), (None, 1));
     }
@@ -307,12 +367,50 @@ mod tests {
         // A route of the second's metric, and one of nobody's, were left by another life.
         let strangers = [route(2, 9), route(3, 0)];
         let table = BTreeSet::from([route(2, 0), strangers[0], strangers[1]]);
-        assert_eq!(routes.found(at_ms(10), &table), strangers);
+        assert_eq!(routes.found(at_ms(10), &table).left, strangers);
         assert_eq!(routes.wake(), Some(at_ms(1000)));
         let put = alloc::vec![Step::Put(route(1, 0))];
         assert_eq!(act(&mut routes, at_ms(1000), Ok(())), (put, Vec::new()));
-        assert!(routes.found(at_ms(5000), &BTreeSet::new()).is_empty());
+        assert_eq!(
+            routes.found(at_ms(5000), &BTreeSet::new()),
+            Found::default()
+        );
         assert_eq!(routes.wake(), Some(at_ms(5000)));
+    }
+
+    #[test]
+    fn what_is_there_as_wanted_is_taken_as_it_is() {
+        let mut routes = HostRoutes::default();
+        ask(&mut routes, 1, 0);
+        let table = BTreeSet::from([route(1, 0)]);
+        let there = (route(1, 0).prefix, RouteEvent::There);
+        let found = routes.found(at_ms(0), &table);
+        assert_eq!((found.left, found.told), (Vec::new(), alloc::vec![there]));
+        assert_eq!((routes.wake(), routes.there().count()), (None, 1));
+        assert_eq!(routes.found(at_ms(0), &table), Found::default());
+        // Beside the one that it had, which nobody wants any more.
+        ask(&mut routes, 1, 5);
+        let table = BTreeSet::from([route(1, 0), route(1, 5)]);
+        let found = routes.found(at_ms(0), &table);
+        assert_eq!(
+            (found.left, found.told),
+            (alloc::vec![route(1, 0)], alloc::vec![there])
+        );
+        assert_eq!(routes.wake(), None);
+    }
+
+    #[test]
+    fn the_end_of_an_old_one_is_not_that_of_its_successor() {
+        let mut routes = HostRoutes::default();
+        ask(&mut routes, 1, 5);
+        act(&mut routes, at_ms(0), Ok(()));
+        ask(&mut routes, 1, 6);
+        let steps = routes.steps(at_ms(0));
+        for step in steps.into_iter().rev() {
+            routes.done(at_ms(0), step, Ok(()));
+        }
+        assert!(routes.there().eq([route(1, 6)]));
+        assert_eq!(routes.wake(), None);
     }
 
     #[test]

@@ -102,13 +102,14 @@ impl LiveGateway {
         let down: Vec<PortId> = failures.iter().map(|(port, _)| *port).collect();
         judge(config, failures)?;
         judge_listeners(&runner)?;
-        runner.lead_host();
         if config.routing == Routing::Kernel {
             runner.add_service(Box::new(KernelRoutes::open(config)?));
         }
         if let Some(journal) = journal {
             journal.place()?;
         }
+        // Last, as a start that fails leaves nothing behind.
+        runner.lead_host();
         let mut ready = ready_line(config, &down, metrics);
         for address in runner.listens_at() {
             ready += &format!("; clients: {address}");

@@ -157,6 +157,7 @@ mod tests {
         timers.record(2_000_000);
         let mut rates = Rates::default();
         rates.note(Instant::from_secs(50), &Stats::default());
+        rates.note(Instant::from_secs(52), &Stats::default());
         rates.note(Instant::from_secs(55), &stats);
         let view = View {
             now: Instant::from_secs(60),
@@ -181,9 +182,10 @@ mod tests {
         assert!(text.starts_with("a: up 1 min 00 s\n"), "{text}");
         let widest = text.lines().map(|line| line.chars().count()).max();
         assert!(widest.is_some_and(|widest| widest <= 80), "{text}");
-        has(&["host", "up", "-", "-", "0"]);
-        has(&["line", "DOWN", "9600", "0.5", "570"]);
-        has(&["line", "800", "7", "2"]);
+        has(&["host", "up", "-", "-", "0", "0"]);
+        has(&["line", "DOWN", "9600", "0.5", "9000", "7200"]);
+        has(&["line", "570", "800", "7"]);
+        has(&["voice", "0.1024", "0.1024", "0.3113", "0.3113"]);
         assert!(!text.contains("damaged"), "nothing was: {text}");
         assert!(text.contains("\nline: lost its device\n"), "{text}");
         let ended = "\njournal: /tmp/a.journal ENDED at 700 octets: No space left on device\n";

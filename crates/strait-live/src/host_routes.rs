@@ -5,14 +5,18 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::errno::Errno;
-use strait_core::host_routes::{HostRoute, HostRoutes, Step};
+use nix::net::if_::if_nametoindex;
+use strait_core::host_routes::{BATCH, HostRoute, HostRoutes, Step};
 use strait_core::id::PortId;
 use strait_core::node::{Lead, RouteEvent, RouteOp};
 use strait_core::prefix::Prefix;
 use strait_core::time::{Duration, Instant};
 
-use crate::error::Error;
+use crate::error::{Doing, Error};
 use crate::netlink::{LedEvents, LedRoute, Netlink};
+
+/// Looks at the table don't follow sooner upon each other: a host may have a large one.
+const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
 /// Who changes the table changes much at once: it is looked at once for all.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -34,6 +38,7 @@ pub(crate) struct LedRoutes {
     news: Vec<News>,
     /// When the table is to be looked at.
     look_at: Option<Instant>,
+    looked: Option<Instant>,
 }
 
 struct Kernel {
@@ -48,16 +53,14 @@ impl Kernel {
             netlink: Netlink::open()?,
         })
     }
+}
 
-    /// The numbers of interfaces.
-    fn links(&mut self, interfaces: &Interfaces<'_>) -> Result<BTreeMap<PortId, u32>, Error> {
-        let links = self.netlink.links()?;
-        let number = |name: &str| Some(links.iter().find(|link| link.name == name)?.index);
-        let pairs = interfaces.iter();
-        Ok(pairs
-            .filter_map(|(port, name)| Some((*port, number(name)?)))
-            .collect())
-    }
+/// The numbers of those interfaces that are there.
+fn links(interfaces: &Interfaces<'_>) -> BTreeMap<PortId, u32> {
+    let pairs = interfaces.iter();
+    pairs
+        .filter_map(|(port, name)| Some((*port, if_nametoindex(*name).ok()?)))
+        .collect()
 }
 
 impl LedRoutes {
@@ -89,10 +92,18 @@ impl LedRoutes {
 
     /// The host's table or an interface has changed.
     pub(crate) fn hear(&mut self, now: Instant) {
-        let changed = self.kernel.as_mut().is_some_and(|it| it.events.drain());
-        if changed && self.look_at.is_none() {
-            self.look_at = Some(now + PAUSE);
+        let Some(kernel) = &mut self.kernel else {
+            return;
+        };
+        let routes = &self.routes;
+        if kernel.events.drain(|prefix| routes.names(prefix)) {
+            self.plan_look(now);
         }
+    }
+
+    fn plan_look(&mut self, now: Instant) {
+        let earliest = self.looked.map_or(now, |looked| looked + LOOK_PAUSE);
+        self.look_at.get_or_insert(earliest.max(now + PAUSE));
     }
 
     /// When there is something to do.
@@ -119,7 +130,11 @@ impl LedRoutes {
             for step in self.routes.steps(now) {
                 self.note(now, step, Err(error.unwrap_or(Errno::EIO as i32)));
             }
-            self.look_at = looks.then_some(now + Duration::from_secs(1));
+            // What was said meanwhile may still wait in these sockets.
+            self.kernel = None;
+            if looks {
+                self.look_at = Some(now + Duration::from_secs(1));
+            }
         }
         if self.routes.is_empty() && self.look_at.is_none() {
             self.kernel = None;
@@ -139,25 +154,38 @@ impl LedRoutes {
         let Some(kernel) = &mut self.kernel else {
             return Ok(());
         };
-        let links = kernel.links(interfaces)?;
+        let links = links(interfaces);
         if looks {
-            let mut found = BTreeSet::new();
+            self.looked = Some(now);
+            let mut table = BTreeSet::new();
             for (port, link) in &links {
-                let led = kernel.netlink.led(*link)?;
-                found.extend(led.iter().map(|route| entry(*port, route)));
+                for led in kernel.netlink.led(*link)? {
+                    let entry = entry(*port, &led);
+                    // One by somebody else counts if it is just what is wanted.
+                    if led.own || self.routes.wants(&entry) {
+                        table.insert(entry);
+                    }
+                }
             }
-            let left = self.routes.found(now, &found).into_iter();
-            let left = left.filter_map(|it| Some((route(it, &links)?, false)));
+            let found = self.routes.found(now, &table);
+            self.news.extend(found.told);
+            let left = found.left.into_iter();
+            let left = left.filter_map(|it| Some((route(it, &links, true)?, false)));
             let left: Vec<_> = left.collect();
             if !left.is_empty() {
                 tracing::info!(count = left.len(), "removed routes of a killed gateway");
-                let _ = kernel.netlink.lead(&left);
+            }
+            for some in left.chunks(BATCH) {
+                kernel
+                    .netlink
+                    .lead(some)
+                    .doing(|| "remove routes of a killed gateway")?;
             }
         }
         let (mut changes, mut done) = (Vec::new(), Vec::new());
         for step in self.routes.steps(now) {
             let (Step::Put(it) | Step::Remove(it)) = step;
-            match (route(it, &links), step) {
+            match (route(it, &links, false), step) {
                 (Some(route), _) => changes.push((step, route)),
                 // With its interface.
                 (None, Step::Remove(_)) => done.push((step, Ok(()))),
@@ -172,19 +200,30 @@ impl LedRoutes {
         let results = match kernel.netlink.lead(&asked) {
             Ok(results) => results.into_iter().map(number).collect(),
             Err(error) => {
-                // Perhaps some of it was done.
-                self.look_at = Some(now + PAUSE);
+                // Perhaps some of it was done, and the answers still come.
+                self.kernel = None;
+                self.look_again(now);
                 vec![number(Err(error)); asked.len()]
             }
         };
+        if results.contains(&Err(Errno::EEXIST as i32)) {
+            // By whom? It may be just what is wanted.
+            self.plan_look(now);
+        }
         let steps = changes.into_iter().map(|(step, _)| step);
-        for (step, result) in steps.zip(results).chain(done) {
+        for (step, result) in done.into_iter().chain(steps.zip(results)) {
             self.note(now, step, result);
         }
         Ok(())
     }
 
     fn note(&mut self, now: Instant, step: Step, result: Result<(), i32>) {
+        if let (Step::Remove(HostRoute { prefix, .. }), Err(error)) = (step, result)
+            && error != Errno::ESRCH as i32
+        {
+            let why = io::Error::from_raw_os_error(error);
+            tracing::warn!(%prefix, %why, "the host is still led to a prefix");
+        }
         let news = self.routes.done(now, step, result);
         if let Some((prefix, RouteEvent::Failed(error))) = news {
             let why = io::Error::from_raw_os_error(error);
@@ -198,11 +237,11 @@ impl LedRoutes {
         let Some(kernel) = &mut self.kernel else {
             return;
         };
-        let links = kernel.links(interfaces).unwrap_or_default();
+        let links = links(interfaces);
         let left = self.routes.there();
-        let left = left.filter_map(|it| Some((route(it, &links)?, false)));
+        let left = left.filter_map(|it| Some((route(it, &links, true)?, false)));
         let left: Vec<_> = left.collect();
-        for some in left.chunks(strait_core::host_routes::BATCH) {
+        for some in left.chunks(BATCH) {
             let _ = kernel.netlink.lead(some);
         }
     }
@@ -216,11 +255,13 @@ fn entry(port: PortId, route: &LedRoute) -> HostRoute {
     }
 }
 
-fn route(entry: HostRoute, links: &BTreeMap<PortId, u32>) -> Option<LedRoute> {
+/// A route as the kernel has it: our own, or whoever's.
+fn route(entry: HostRoute, links: &BTreeMap<PortId, u32>, own: bool) -> Option<LedRoute> {
     Some(LedRoute {
         prefix: entry.prefix,
         link: *links.get(&entry.lead.port)?,
         metric: entry.lead.metric,
+        own,
     })
 }
 
@@ -253,6 +294,7 @@ mod tests {
         let link = netlink.link("strait0").unwrap().index;
         let mut led = || -> Vec<(String, u32)> {
             let led = netlink.led(link).unwrap().into_iter();
+            let led = led.filter(|it| it.own);
             led.map(|it| (it.prefix.to_string(), it.metric)).collect()
         };
         let interfaces = Interfaces::from([(PortId::HOST, "strait0")]);
@@ -285,12 +327,56 @@ mod tests {
         if namespace.enter(|| ip.output()).unwrap().is_ok() {
             routes.hear(Instant::ZERO);
             let at = Instant::ZERO + Duration::from_secs(1);
-            assert_eq!(routes.wake(), Some(Instant::ZERO + PAUSE));
-            routes.tick(Instant::ZERO + PAUSE, &interfaces);
+            assert_eq!(routes.wake(), Some(Instant::ZERO + LOOK_PAUSE));
+            routes.tick(Instant::ZERO + LOOK_PAUSE, &interfaces);
             let told = routes.tick(at, &interfaces);
             assert_eq!(told, [(prefix("10.3.0.0/24"), RouteEvent::Failed(17))]);
         }
         routes.take_back(&interfaces);
         assert_eq!(led(), []);
+        // More than one answer's worth, as they are wanted and as they aren't.
+        let many: Vec<String> = (0..600)
+            .map(|n| format!("172.16.{}.{}/31", n / 128, n % 128 * 2))
+            .collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let (mut routes, _) = start(&many);
+        for _ in 0..10 {
+            namespace
+                .enter(|| routes.tick(Instant::ZERO, &interfaces))
+                .unwrap();
+        }
+        assert_eq!(led().len(), 600);
+        let (_, told) = start(&many[..300]);
+        assert_eq!((told.len(), led().len()), (300, 300));
+        assert_eq!(start(&[]).1, []);
+        assert_eq!(led(), []);
+        // With its last address an interface loses its routes, and nobody says so.
+        let ip = |words: &str| {
+            let mut ip = Command::new("ip");
+            ip.args(words.split(' '));
+            let ended = namespace.enter(|| ip.output()).unwrap();
+            assert!(ended.is_ok_and(|it| it.status.success()), "ip {words}");
+        };
+        if Command::new("ip").arg("-V").output().is_err() {
+            return;
+        }
+        ip("address add 10.9.0.1/30 dev strait0");
+        let (mut routes, _) = start(&["10.4.0.0/24"]);
+        ip("address del 10.9.0.1/30 dev strait0");
+        assert_eq!(led(), []);
+        routes.hear(Instant::ZERO);
+        let at = routes.wake().unwrap();
+        namespace.enter(|| routes.tick(at, &interfaces)).unwrap();
+        let at = routes.wake().unwrap();
+        namespace.enter(|| routes.tick(at, &interfaces)).unwrap();
+        assert_eq!(led(), [("10.4.0.0/24".into(), 0)]);
+        // One that an operator or an earlier version put there is as good, and stays.
+        ip("route add 10.5.0.0/24 dev strait0");
+        let (mut routes, told) = start(&["10.5.0.0/24"]);
+        assert_eq!(told, [there("10.5.0.0/24")]);
+        routes.take_back(&interfaces);
+        let netlink_led = namespace.netlink().unwrap().led(link).unwrap();
+        let stays = |it: &LedRoute| it.prefix == prefix("10.5.0.0/24") && !it.own;
+        assert!(netlink_led.iter().any(stays));
     }
 }

@@ -21,6 +21,8 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 use nix::errno::Errno;
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike};
 
 use crate::error::{Doing, Error};
 
@@ -85,6 +87,8 @@ impl Netlink {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
             socket.bind_auto()?;
             socket.connect(&SocketAddr::new(0, 0))?;
+            // The kernel answers at once. An answer that got lost must not stop the caller.
+            setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(1))?;
             Ok(socket)
         };
         Ok(Self {

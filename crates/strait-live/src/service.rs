@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use strait_core::flow::Flow;
 use strait_core::node::{Command, RouteChange};
 use strait_core::stats::{Histogram, Stats};
-use strait_core::time::{Duration, Instant};
+use strait_core::time::{Duration, Instant, nanos};
 use strait_status::Tap;
 
 use crate::node_loop::Recorder;
@@ -76,11 +76,13 @@ impl Timers {
 }
 
 /// How fast octets passed the ports and classes of late: over the last five to ten seconds, and for
-/// longer where nothing has happened since.
+/// longer where nothing has happened since then.
 #[derive(Clone, Debug, Default)]
 pub struct Rates {
     before: Sample,
     last: Sample,
+    /// When something happened last.
+    noted: Instant,
 }
 
 /// What had passed at a moment.
@@ -107,16 +109,25 @@ impl Sample {
 impl Rates {
     const STEP: Duration = Duration::from_secs(5);
 
-    /// Takes note of what has passed, from time to time.
+    /// Takes note of what has passed, whenever something happens.
     pub fn note(&mut self, now: Instant, stats: &Stats) {
-        if now.since(self.last.at) >= Self::STEP {
-            let last = Sample::of(now, stats);
-            self.before = std::mem::replace(&mut self.last, last);
+        let rested = now.since(self.noted) >= Self::STEP;
+        self.noted = now;
+        if now.since(self.last.at) < Self::STEP {
+            return;
+        }
+        let last = Sample::of(now, stats);
+        self.before = std::mem::replace(&mut self.last, last);
+        if rested {
+            // All that has passed had passed before the rest.
+            self.before = Sample {
+                at: Instant::from_nanos(now.as_nanos().saturating_sub(nanos(Self::STEP))),
+                octets: self.last.octets.clone(),
+            };
         }
     }
 
-    /// The rates until `now` in bit/s, of each port and then of each class: in and out. None at
-    /// the very start.
+    /// The rates until `now` in bit/s, of each port and then of each class: in and out.
     pub fn until(&self, now: Instant, stats: &Stats) -> Vec<[u64; 2]> {
         let time_ns = now.since(self.before.at).as_nanos();
         let was = self.before.octets.iter().copied();
@@ -165,10 +176,22 @@ mod tests {
             assert_eq!(now, [[8000, 0], [0, 800]], "after {second} s");
         }
         // Then nothing: what was noted last is ten seconds old at most.
-        for (ms, rate) in [(14_999, 5600), (15_000, 3200), (19_999, 1600), (20_000, 0)] {
+        for (ms, rate) in [
+            (14_000, 6222),
+            (14_999, 5600),
+            (15_000, 3200),
+            (19_999, 1600),
+            (20_000, 0),
+        ] {
             rates.note(at(ms), &stats);
             assert_eq!(rates.until(at(ms), &stats)[0], [rate, 0], "{ms}");
         }
+        // What begins after an hour is told by its own rate, not by the hour's.
+        for second in 3600..=3604 {
+            rates.note(at(second * 1000), &stats);
+            stats.ports[0].octets_in += 1000;
+        }
+        assert_eq!(rates.until(at(3_605_000), &stats)[0], [4000, 0]);
         // At the very start nothing has passed.
         let fresh = Rates::default().until(Instant::ZERO, &Stats::default());
         assert!(fresh.is_empty());

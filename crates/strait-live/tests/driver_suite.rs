@@ -313,6 +313,7 @@ impl<const V6: bool> World for Live<V6> {
             return Vec::new();
         };
         let led = netlink.led(link.index).unwrap().into_iter();
+        let led = led.filter(|it| it.own);
         let mut led: Vec<_> = led.map(|it| (it.prefix, it.metric)).collect();
         led.sort_unstable();
         led

@@ -77,7 +77,7 @@ impl HostTable {
             TableChange::Occupy(prefix, metric) => self.others.insert((prefix.network(), metric)),
             TableChange::Vacate(prefix, metric) => self.others.remove(&(prefix.network(), metric)),
         };
-        self.routes.found(now, &self.ours);
+        let _ = self.routes.found(now, &self.ours);
     }
 
     /// The node is no more: its routes go with its interface.

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 use strait_core::node::{Boot, NodeFactory};
 use strait_core::time::Instant;
-use strait_live::service::{PortStatus, Timers, View};
+use strait_live::service::{PortStatus, Rates, Timers, View};
 use strait_node::GatewayFactory;
 use strait_status::{Local, Snapshot};
 use strait_world::scenario::Scenario;
@@ -100,6 +100,7 @@ fn a_simulated_node_says_of_itself_what_a_live_one_does() {
         stats: node.stats(),
         flows: &node.flows(),
         ports: &ports,
+        rates: &Rates::default(),
         timers: &Timers::default(),
         taps: &[],
         recorder: None,

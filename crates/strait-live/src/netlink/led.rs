@@ -1,6 +1,7 @@
 //! Routes by which a gateway leads its host, told from all others by a protocol number of their own.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkPayload};
@@ -19,7 +20,7 @@ use crate::error::{Doing, Error};
 /// to anybody.
 pub const PROTOCOL: u8 = 57;
 
-/// Such a route of the main table.
+/// A route of the main table by an interface alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedRoute {
     /// The network.
@@ -28,13 +29,19 @@ pub struct LedRoute {
     pub link: u32,
     /// Its metric; none of IPv6 has 0.
     pub metric: u32,
+    /// It has our protocol number; else it may have any.
+    pub own: bool,
 }
 
 impl LedRoute {
-    fn message(&self) -> RouteMessage {
+    fn message(&self, put: bool) -> RouteMessage {
         let Prefix { address, length } = self.prefix;
         let mut message = route_message(address, length, None, Some(self.link));
-        message.header.protocol = RouteProtocol::Other(PROTOCOL);
+        message.header.protocol = if put || self.own {
+            RouteProtocol::Other(PROTOCOL)
+        } else {
+            RouteProtocol::Unspec
+        };
         let metric = RouteAttribute::Priority(self.metric);
         message.attributes.push(metric);
         message
@@ -52,10 +59,10 @@ impl Netlink {
         let mut octets = Vec::new();
         for (route, put) in changes {
             let (message, flags) = if *put {
-                let message = Message::NewRoute(route.message());
+                let message = Message::NewRoute(route.message(true));
                 (message, NLM_F_CREATE | NLM_F_EXCL)
             } else {
-                (Message::DelRoute(route.message()), 0)
+                (Message::DelRoute(route.message(false)), 0)
             };
             octets.extend(self.request(message, NLM_F_REQUEST | NLM_F_ACK | flags));
         }
@@ -78,7 +85,7 @@ impl Netlink {
         Ok(results.into_iter().flatten().collect())
     }
 
-    /// Such routes by an interface, both families.
+    /// Routes by an interface alone, both families.
     ///
     /// # Errors
     /// The kernel's.
@@ -89,7 +96,6 @@ impl Netlink {
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let mut request = RouteMessage::default();
             request.header.address_family = family;
-            request.header.protocol = RouteProtocol::Other(PROTOCOL);
             let table = RouteAttribute::Table(MAIN);
             request
                 .attributes
@@ -109,10 +115,9 @@ impl Netlink {
     }
 }
 
-/// A route, if it is such a one by an interface.
+/// A route, if it is one by an interface alone.
 fn read(message: &RouteMessage, link: u32) -> Option<LedRoute> {
-    let own = message.header.protocol == RouteProtocol::Other(PROTOCOL);
-    let (table, route) = read_route(message).filter(|_| own)?;
+    let (table, route) = read_route(message)?;
     let mut attributes = message.attributes.iter();
     let metric = attributes.find_map(|attribute| match attribute {
         RouteAttribute::Priority(metric) => Some(*metric),
@@ -123,6 +128,7 @@ fn read(message: &RouteMessage, link: u32) -> Option<LedRoute> {
         prefix: Prefix::new(route.prefix, route.length)?,
         link,
         metric: metric.unwrap_or(0),
+        own: message.header.protocol == RouteProtocol::Other(PROTOCOL),
     })
 }
 
@@ -131,8 +137,9 @@ fn read(message: &RouteMessage, link: u32) -> Option<LedRoute> {
 pub struct LedEvents(Socket);
 
 impl LedEvents {
-    /// Groups of `rtnetlink`: interfaces, routes of IPv4 and IPv6.
-    const GROUPS: [u32; 3] = [1, 7, 11];
+    /// Groups of `rtnetlink`: interfaces, addresses of IPv4, routes of IPv4 and IPv6. With an
+    /// interface's last address the kernel takes its routes of IPv4 and doesn't say so.
+    const GROUPS: [u32; 4] = [1, 5, 7, 11];
 
     /// Begins to listen.
     ///
@@ -152,14 +159,14 @@ impl LedEvents {
         listen().doing(doing).map(Self)
     }
 
-    /// Takes what was said, and tells whether it is worth a look: an interface changed, such a
-    /// route was removed, any was replaced, or some was left unsaid. A host's table may change
-    /// often, and none of that is read.
-    pub fn drain(&mut self) -> bool {
+    /// Takes what was said, and tells whether it is worth a look: an interface changed or lost an
+    /// address, such a route was removed, one to a network that `is_ours` was replaced, or some was
+    /// left unsaid. A host's table may change often, and no more of that is read.
+    pub fn drain(&mut self, is_ours: impl Fn(Prefix) -> bool) -> bool {
         let mut any = false;
         loop {
             match self.0.recv_from_full() {
-                Ok((datagram, _)) => any |= messages(&datagram).any(matters),
+                Ok((datagram, _)) => any |= messages(&datagram).any(|it| matters(it, &is_ours)),
                 Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => any = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return any,
@@ -189,7 +196,7 @@ fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Whether a message may be about the end of such a route. The protocol is the sixth octet behind
 /// the header (`rtnetlink(7)`).
-fn matters(message: &[u8]) -> bool {
+fn matters(message: &[u8], is_ours: impl Fn(Prefix) -> bool) -> bool {
     let word = |at: usize| {
         let octets = message.get(at..).and_then(<[u8]>::first_chunk);
         octets.map_or(0, |octets| u16::from_ne_bytes(*octets))
@@ -197,10 +204,36 @@ fn matters(message: &[u8]) -> bool {
     let replaces = i32::from(word(6)) & libc::NLM_F_REPLACE != 0;
     match word(4) {
         libc::RTM_DELROUTE => message.get(HEADER + 5) == Some(&PROTOCOL),
-        libc::RTM_NEWROUTE => replaces,
-        libc::RTM_NEWLINK | libc::RTM_DELLINK => true,
+        libc::RTM_NEWROUTE => replaces && destination(message).is_some_and(is_ours),
+        libc::RTM_NEWLINK | libc::RTM_DELLINK | libc::RTM_DELADDR => true,
         _ => false,
     }
+}
+
+/// Octets of what every message about a route begins with.
+const ROUTE_HEADER: usize = 12;
+
+/// The network that a message about a route names.
+fn destination(message: &[u8]) -> Option<Prefix> {
+    let [family, length] = *message.get(HEADER..)?.first_chunk()?;
+    let mut rest = message.get(HEADER + ROUTE_HEADER..)?;
+    let mut named = None;
+    while let Some((octets, kind)) = rest.split_first_chunk::<2>() {
+        let octets = usize::from(u16::from_ne_bytes(*octets));
+        let value = rest.get(4..octets.max(4))?;
+        if kind.first_chunk() == Some(&libc::RTA_DST.to_ne_bytes()) {
+            named = Some(value);
+        }
+        rest = rest.get(octets.max(4).next_multiple_of(4)..).unwrap_or(&[]);
+    }
+    let address: IpAddr = match (i32::from(family), named) {
+        (libc::AF_INET, None) => [0; 4].into(),
+        (libc::AF_INET, Some(octets)) => <[u8; 4]>::try_from(octets).ok()?.into(),
+        (libc::AF_INET6, None) => [0; 16].into(),
+        (libc::AF_INET6, Some(octets)) => <[u8; 16]>::try_from(octets).ok()?.into(),
+        _ => return None,
+    };
+    Prefix::new(address, length)
 }
 
 #[cfg(test)]
@@ -208,11 +241,14 @@ mod tests {
     use super::*;
 
     fn message(kind: u16, flags: u16, protocol: u8) -> Vec<u8> {
-        let mut octets = Vec::from(28u32.to_ne_bytes());
+        let mut octets = Vec::from(36u32.to_ne_bytes());
         octets.extend(kind.to_ne_bytes());
         octets.extend(flags.to_ne_bytes());
         octets.extend([0; 8]);
         octets.extend([2, 24, 0, 0, 254, protocol, 0, 1, 0, 0, 0, 0]);
+        octets.extend(8u16.to_ne_bytes());
+        octets.extend(libc::RTA_DST.to_ne_bytes());
+        octets.extend([10, 3, 0, 0]);
         octets
     }
 
@@ -226,7 +262,10 @@ mod tests {
             (libc::RTM_NEWROUTE, replace, 4, true),
             (libc::RTM_NEWLINK, 0, 0, true),
             (libc::RTM_NEWADDR, replace, PROTOCOL, false),
+            (libc::RTM_DELADDR, 0, 0, true),
         ] {
+            let ours: Prefix = "10.3.0.0/24".parse().unwrap();
+            let matters = |message: &[u8]| matters(message, |prefix| prefix == ours);
             let one = message(kind, flags, protocol);
             let other = message(libc::RTM_NEWROUTE, 0, 4);
             for all in [one.clone(), [other, one.clone()].concat()] {
@@ -236,6 +275,11 @@ mod tests {
             for end in 0..one.len() {
                 assert!(messages(&one[..end]).count() <= 1);
             }
+        }
+        let replaced = message(libc::RTM_NEWROUTE, replace, 4);
+        assert!(!matters(&replaced, |_| false), "a network of others");
+        for end in 0..replaced.len() {
+            let _ = matters(&replaced[..end], |_| true);
         }
         // A length of nothing doesn't go on for ever.
         assert_eq!(messages(&[0; 64]).count(), 0);
