@@ -26,6 +26,7 @@ pub mod storage;
 pub mod stream_ledger;
 pub mod time;
 pub mod timer;
+pub mod tls;
 pub mod units;
 pub mod waveform;
 pub mod work;

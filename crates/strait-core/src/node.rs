@@ -9,6 +9,7 @@
 //! acknowledged before its [`Input::Stored`]. Each call does a bounded amount of work.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
@@ -21,6 +22,7 @@ use crate::prefix::Prefix;
 use crate::rate::LineRate;
 use crate::stats::Stats;
 use crate::time::{Duration, Instant};
+use crate::tls::{TlsRole, TlsVersion};
 use crate::waveform::Mode;
 use crate::work::{Work, WorkError};
 
@@ -501,14 +503,27 @@ pub enum StreamEvent<'a> {
         /// The code point of its packets.
         dscp: u8,
     },
+    /// What [`StreamOp::StartTls`] asked for is there: all octets from now on came from whom it
+    /// says, and nobody else has read or changed them.
+    Secured {
+        /// Whose certificate the profile's trust has verified: the name that was asked for, or the
+        /// first host name of a client's. `None` for who showed none, or one without a host's name.
+        peer: Option<&'a str>,
+        /// The version that both agreed on.
+        version: TlsVersion,
+    },
     /// Octets arrived.
     Data(&'a [u8]),
     /// So many more octets may be sent.
     Writable(u32),
-    /// The other side sends no more. It still takes what the node sends.
+    /// The other side sends no more. It still takes what the node sends. Secured, it has said so
+    /// itself: an end that it didn't tell is a reset ([`TlsFault::Truncated`]).
+    ///
+    /// [`TlsFault::Truncated`]: crate::tls::TlsFault::Truncated
     Fin,
     /// The stream is gone, and what was on its way with it; the error number is the operating
-    /// system's. A stream that had its end in both directions is gone without this.
+    /// system's, or that of a [`TlsFault`](crate::tls::TlsFault). A stream that had its end in both
+    /// directions is gone without this.
     Reset(i32),
 }
 
@@ -536,6 +551,20 @@ pub enum StreamOp {
     Hold(Held),
     /// From now on its packets have this code point.
     Mark(u8),
+    /// Have TLS on it, behind all that was sent so far: from the start, when it has opened, or in
+    /// mid-stream. [`StreamEvent::Secured`] follows, or a reset with a
+    /// [`TlsFault`](crate::tls::TlsFault). What is sent meanwhile waits. Keys are the driver's: the
+    /// node has and gives clear octets, and its credits count these.
+    ///
+    /// What the node hasn't heard yet belongs to TLS, and is a fault if it is in the clear. What it
+    /// has heard came in the clear: whoever begins in mid-stream has to see that nothing came
+    /// behind the word that asked for it, or somebody else may have put it there.
+    StartTls {
+        /// A profile of the node's driver, by its name: certificates, keys, whom it trusts.
+        profile: String,
+        /// Who the node is.
+        role: TlsRole,
+    },
     /// Send octets, within the credit.
     Send(Vec<u8>),
     /// The node takes so many more octets.

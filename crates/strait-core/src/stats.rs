@@ -12,6 +12,7 @@ use crate::local::LocalStats;
 use crate::rate::LineRate;
 use crate::stream_ledger::StreamLedger;
 use crate::time::{Duration, nanos};
+use crate::tls::TlsFault;
 
 mod hf;
 
@@ -496,6 +497,26 @@ pub struct LedStats {
     pub refusals: u64,
 }
 
+/// What became of streams that were to have TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TlsStats {
+    /// Streams secured.
+    pub secured: u64,
+    faults: [u64; TlsFault::ALL.len()],
+}
+
+impl TlsStats {
+    /// Counts a stream that isn't secured, or not any longer.
+    pub const fn fail(&mut self, fault: TlsFault) {
+        self.faults[fault as usize] += 1;
+    }
+
+    /// Streams that failed by this.
+    pub const fn failed_by(&self, fault: TlsFault) -> u64 {
+        self.faults[fault as usize]
+    }
+}
+
 /// A service that sends back what it gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EchoStats {
@@ -505,6 +526,8 @@ pub struct EchoStats {
     pub stored: u64,
     /// Clients that weren't allowed to connect.
     pub refused: u64,
+    /// What became of its connections with TLS.
+    pub tls: TlsStats,
     /// Datagrams sent back.
     pub datagrams: u64,
     /// Datagrams not sent back: other echoes', and those for which there was no room.

@@ -12,15 +12,18 @@ pub enum ResetCause {
     StorageBusy,
     /// What came couldn't be put on stable storage, or not fetched from there.
     StorageFailed,
+    /// It wasn't secured, or not any longer.
+    Tls,
 }
 
 impl ResetCause {
     /// All causes, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Peer,
         Self::StorageFull,
         Self::StorageBusy,
         Self::StorageFailed,
+        Self::Tls,
     ];
 
     /// The word in tables, status and metrics.
@@ -30,6 +33,7 @@ impl ResetCause {
             Self::StorageFull => "storage-full",
             Self::StorageBusy => "storage-busy",
             Self::StorageFailed => "storage-failed",
+            Self::Tls => "tls",
         }
     }
 }

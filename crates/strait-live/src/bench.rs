@@ -130,7 +130,10 @@ impl Media for Bench {
             Effect::Stream { id, op } => {
                 let answers = matches!(
                     op,
-                    StreamOp::Connect { .. } | StreamOp::Accept | StreamOp::Send(_)
+                    StreamOp::Connect { .. }
+                        | StreamOp::Accept
+                        | StreamOp::StartTls { .. }
+                        | StreamOp::Send(_)
                 );
                 let refused = self.sockets.operate(now, id, op).err();
                 if let Some(number) = refused.filter(|_| answers) {

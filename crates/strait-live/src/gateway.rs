@@ -24,6 +24,7 @@ use crate::packets_file;
 use crate::signals::{SignalGuard, Stopper};
 use crate::status::StatusServer;
 use crate::storage::Storage;
+use crate::tls::{self, TlsProfiles};
 
 /// A gateway whose ports are open, ready to run. Dropping it takes everything back: interface,
 /// addresses, routes, sockets.
@@ -76,6 +77,10 @@ impl LiveGateway {
         let config = &with_networks(config);
         let factory = GatewayFactory::new(config.clone())?;
         let ports = ports(config)?;
+        let profiles = TlsProfiles::load(&config.tls)?;
+        for warning in warnings(config) {
+            tracing::warn!("{warning}");
+        }
         let storage = storage(config)?;
         let boot = boot(clock, storage.as_ref())?;
         let mut runner = Runner::new(clock, factory.boot(boot.clone()), ports)?;
@@ -89,6 +94,7 @@ impl LiveGateway {
         if let Some(storage) = storage {
             runner.set_storage(storage);
         }
+        runner.set_tls(profiles);
         let signals = runner.stop_on_signals()?;
         let metrics = add_services(&mut runner, config)?;
         let journal = config.journal.as_ref();
@@ -140,9 +146,16 @@ impl LiveGateway {
     }
 }
 
-/// What `config` lacks to run on a host, although a simulation needs no more.
+/// What `config` lacks to run on this host, although a simulation needs no more.
 pub fn lacking(config: &NodeConfig) -> Vec<InvalidConfig> {
-    gateway_ports::lacking(config)
+    let mut lacking = gateway_ports::lacking(config);
+    lacking.extend(TlsProfiles::load(&config.tls).err());
+    lacking
+}
+
+/// What an operator should know of a gateway that runs all the same.
+pub fn warnings(config: &NodeConfig) -> Vec<String> {
+    tls::warnings(&config.tls)
 }
 
 /// A line that shows each millisecond, or a radio's turns, which end if a block isn't full in time.

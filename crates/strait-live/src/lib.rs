@@ -56,6 +56,7 @@ pub mod taps;
 mod tcp_info;
 pub mod tcp_line;
 mod tcp_socket;
+pub mod tls;
 pub mod transfer;
 pub mod tun;
 pub mod udp;

@@ -16,6 +16,7 @@ use strait_core::node::{
 };
 use strait_core::stats::Agreement;
 use strait_core::time::{Duration, Instant};
+use strait_core::tls::TlsFault;
 
 pub use crate::bench::Recorder;
 use crate::bench::{Bench, Slot, reply_input};
@@ -30,6 +31,7 @@ pub use crate::sockets::DatagramCounts;
 use crate::sockets::{Came, Happened, News, Sockets, Which};
 use crate::storage::Storage;
 use crate::taps::Taps;
+use crate::tls::TlsProfiles;
 use crate::workshop::Workshop;
 
 /// Times of an event loop.
@@ -72,6 +74,9 @@ const HOLD_OFF: Duration = Duration::from_millis(1);
 /// The longest datagram and the longest IP packet are shorter.
 const BUFFER_OCTETS: usize = 65_536;
 
+/// An operator hears of streams whose TLS fails this often: who tries on and on fills no log.
+const INSECURE_PAUSE: Duration = Duration::from_secs(1);
+
 /// The calendar is told to the node again when it has moved by more than this against the clock
 /// that doesn't jump.
 const CALENDAR_STEP: Duration = Duration::from_millis(500);
@@ -91,6 +96,8 @@ pub struct Runner<N: Node + ?Sized> {
     stopping: Option<Stopping>,
     hold_off: Option<Instant>,
     warned_wake: bool,
+    /// Until then an operator hears of no further stream whose TLS fails.
+    insecure_until: Option<Instant>,
     /// What the node was told of the calendar: its nanoseconds at the origin of the clock.
     calendar_ns: Option<u64>,
     scratch: Vec<u8>,
@@ -157,6 +164,7 @@ impl<N: Node + ?Sized> Runner<N> {
             stopping: None,
             hold_off: None,
             warned_wake: false,
+            insecure_until: None,
             calendar_ns: None,
             scratch: Vec::new(),
             buffer: vec![0; BUFFER_OCTETS],
@@ -197,6 +205,11 @@ impl<N: Node + ?Sized> Runner<N> {
     /// Gives the node this storage.
     pub fn set_storage(&mut self, storage: Storage) {
         self.bench.storage = Some(storage);
+    }
+
+    /// Lets the node's streams be secured by these profiles.
+    pub fn set_tls(&mut self, profiles: TlsProfiles) {
+        self.bench.sockets.set_tls(profiles);
     }
 
     /// Serves `service` in the same loop.
@@ -647,12 +660,31 @@ impl<N: Node + ?Sized> Runner<N> {
                 dst: *dst,
                 dscp: *dscp,
             },
+            Happened::Secured { peer, version } => StreamEvent::Secured {
+                peer: peer.as_deref(),
+                version: *version,
+            },
             Happened::Data(octets) => StreamEvent::Data(octets),
             Happened::Writable(octets) => StreamEvent::Writable(*octets),
             Happened::Fin => StreamEvent::Fin,
             Happened::Gone(number) => StreamEvent::Reset(*number),
         };
+        if let StreamEvent::Reset(number) = event {
+            self.tell_insecure(now, number);
+        }
         self.feed(now, Input::Stream { id, event });
+    }
+
+    /// Says why a stream isn't secured, or not any longer: the first of a second to the operator.
+    fn tell_insecure(&mut self, now: Instant, number: i32) {
+        let Some(fault) = TlsFault::of(number).map(TlsFault::name) else {
+            return;
+        };
+        if self.insecure_until.is_some_and(|until| now < until) {
+            return tracing::debug!(fault, "TLS of a stream failed");
+        }
+        self.insecure_until = Some(now + INSECURE_PAUSE);
+        tracing::info!(fault, "TLS of a stream failed");
     }
 
     fn serve_service(&mut self, index: usize) {

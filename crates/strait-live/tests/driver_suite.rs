@@ -9,11 +9,12 @@ mod common;
 mod suite;
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
+use std::io::{self, BufRead, ErrorKind, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Shutdown, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
@@ -21,16 +22,21 @@ use nix::libc;
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
 };
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::Duration;
 use strait_core::node::{Boot, DatagramMeta, NodeFactory};
 use strait_core::prefix::Prefix;
+use strait_core::tls::{TlsFault, TlsVersion};
 use strait_live::clock::Clock;
 use strait_live::namespace::Namespace;
 use strait_live::node_loop::{Options, Runner};
 use strait_live::signals::Stopper;
+use strait_live::tls::TlsProfiles;
 use strait_live::tun::{TunConfig, TunPort};
 
+use suite::tls::HostTls;
 use suite::{Accepted, State, Tcp, Udp, World};
 
 type Factory = Box<dyn NodeFactory + Send>;
@@ -45,6 +51,111 @@ struct Life {
 struct Line {
     socket: Option<Socket>,
     state: State,
+    tls: Option<Tls>,
+}
+
+/// TLS of the host's own, which nothing of the driver's has a hand in.
+struct Tls {
+    session: rustls::Connection,
+    fault: Option<TlsFault>,
+    ended: bool,
+}
+
+impl Tls {
+    fn new(how: HostTls) -> Self {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let certificates = |name: &str| {
+            let file = suite::tls::file(&format!("{name}.pem"));
+            let all = CertificateDer::pem_file_iter(file).unwrap();
+            all.map(Result::unwrap).collect::<Vec<_>>()
+        };
+        let own = |name: &str| {
+            let key = if name == "expired" { "server" } else { name };
+            let key = suite::tls::file(&format!("{key}.key"));
+            (
+                certificates(name),
+                PrivateKeyDer::from_pem_file(key).unwrap(),
+            )
+        };
+        let session = match how {
+            HostTls::Client {
+                certificate,
+                newest,
+            } => {
+                let versions: &[_] = match newest {
+                    TlsVersion::V1_2 => &[&rustls::version::TLS12],
+                    TlsVersion::V1_3 => rustls::ALL_VERSIONS,
+                };
+                let mut roots = rustls::RootCertStore::empty();
+                roots.add(certificates("authority").remove(0)).unwrap();
+                let builder = rustls::ClientConfig::builder_with_provider(provider);
+                let builder = builder.with_protocol_versions(versions).unwrap();
+                let builder = builder.with_root_certificates(roots);
+                let config = match certificate.map(own) {
+                    None => builder.with_no_client_auth(),
+                    Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
+                };
+                let name = suite::tls::NAME.try_into().unwrap();
+                rustls::ClientConnection::new(Arc::new(config), name)
+                    .unwrap()
+                    .into()
+            }
+            HostTls::Server { certificate } => {
+                let builder = rustls::ServerConfig::builder_with_provider(provider);
+                let builder = builder
+                    .with_protocol_versions(rustls::ALL_VERSIONS)
+                    .unwrap();
+                let (chain, key) = own(certificate);
+                let config = builder.with_no_client_auth().with_single_cert(chain, key);
+                rustls::ServerConnection::new(Arc::new(config.unwrap()))
+                    .unwrap()
+                    .into()
+            }
+        };
+        Self {
+            session,
+            fault: None,
+            ended: false,
+        }
+    }
+
+    /// Moves records both ways, as far as that goes now.
+    fn work(&mut self, mut socket: &Socket) {
+        while self.fault.is_none() {
+            if self.session.wants_write() && matches!(self.session.write_tls(&mut socket), Ok(1..))
+            {
+                continue;
+            }
+            if self.ended || !self.session.wants_read() {
+                return;
+            }
+            match self.session.read_tls(&mut socket) {
+                Ok(1..) => {}
+                Ok(0) => self.fault = Some(TlsFault::Truncated),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => self.fault = Some(TlsFault::Protocol),
+            }
+            match self.session.process_new_packets() {
+                Ok(state) => self.ended = state.peer_has_closed(),
+                Err(rustls::Error::AlertReceived(_)) => self.fault = Some(TlsFault::Refused),
+                Err(_) => {
+                    let _ = self.session.write_tls(&mut socket);
+                    self.fault = Some(TlsFault::Protocol);
+                }
+            }
+        }
+    }
+
+    fn secured(&self) -> Option<Result<TlsVersion, TlsFault>> {
+        if let Some(fault) = self.fault {
+            return Some(Err(fault));
+        }
+        let version = match self.session.protocol_version()? {
+            rustls::ProtocolVersion::TLSv1_2 => TlsVersion::V1_2,
+            _ => TlsVersion::V1_3,
+        };
+        (!self.session.is_handshaking()).then_some(Ok(version))
+    }
 }
 
 /// A node here, a host there, in IPv6 or IPv4.
@@ -91,7 +202,7 @@ fn ready<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 impl Line {
-    fn look(&self) -> State {
+    fn look(&mut self) -> State {
         let Some(socket) = &self.socket else {
             return State::Reset;
         };
@@ -114,6 +225,18 @@ impl Line {
             }
             Some(_) => return State::Reset,
             None => {}
+        }
+        if let Some(tls) = &mut self.tls {
+            tls.work(socket);
+            let waits = tls
+                .session
+                .reader()
+                .fill_buf()
+                .is_ok_and(|it| !it.is_empty());
+            return match tls.ended && !waits {
+                true => State::Drained,
+                false => State::Open,
+            };
         }
         match ready(socket.peek(&mut [MaybeUninit::uninit()])) {
             Ok(Some(0)) => State::Drained,
@@ -148,6 +271,7 @@ impl<const V6: bool> Live<V6> {
         let live = move || {
             let node = factory.boot(Boot::default());
             let mut runner = Runner::new(Clock::start(), node, vec![Box::new(tun())]).unwrap();
+            runner.set_tls(TlsProfiles::load(&suite::tls::profiles()).unwrap());
             runner.set_options(Options {
                 drain: Duration::ZERO,
                 ..Options::default()
@@ -215,6 +339,7 @@ impl<const V6: bool> Live<V6> {
         self.lines.push(Line {
             socket: Some(socket),
             state: State::Opening,
+            tls: None,
         });
         Tcp(self.lines.len() - 1)
     }
@@ -344,6 +469,11 @@ impl<const V6: bool> World for Live<V6> {
 
     fn run(&mut self, time: Duration) {
         thread::sleep(time);
+        for line in &mut self.lines {
+            if let Some((tls, socket)) = line.tls.as_mut().zip(line.socket.as_ref()) {
+                tls.work(socket);
+            }
+        }
     }
 
     /// The kernel does with its descriptors what it does with those of a killed process.
@@ -415,6 +545,15 @@ impl<const V6: bool> World for Live<V6> {
 
     fn send(&mut self, tcp: Tcp, octets: &[u8]) -> usize {
         let line = &mut self.lines[tcp.0];
+        if let Some(tls) = &mut line.tls {
+            let socket = line.socket.as_ref().unwrap();
+            tls.work(socket);
+            let waits = tls.session.wants_write() || tls.session.is_handshaking();
+            let taken = if waits { &[] } else { octets };
+            let sent = tls.session.writer().write(taken).unwrap();
+            tls.work(socket);
+            return sent;
+        }
         let sent = line.socket.as_ref().unwrap().write(octets);
         line.outcome(sent)
     }
@@ -422,12 +561,40 @@ impl<const V6: bool> World for Live<V6> {
     fn read(&mut self, tcp: Tcp, most: usize) -> Vec<u8> {
         let line = &mut self.lines[tcp.0];
         let mut octets = vec![0; most];
+        if let Some(tls) = &mut line.tls {
+            tls.work(line.socket.as_ref().unwrap());
+            let read = tls.session.reader().read(&mut octets);
+            octets.truncate(read.unwrap_or(0));
+            return octets;
+        }
         let read = line.socket.as_ref().unwrap().read(&mut octets);
         octets.truncate(line.outcome(read));
         octets
     }
 
     fn fin(&mut self, tcp: Tcp) {
+        let line = &mut self.lines[tcp.0];
+        if let Some(tls) = &mut line.tls {
+            tls.session.send_close_notify();
+            tls.work(line.socket.as_ref().unwrap());
+            assert!(!tls.session.wants_write());
+        }
+        self.cut(tcp);
+    }
+
+    fn secure(&mut self, tcp: Tcp, how: HostTls) {
+        let line = &mut self.lines[tcp.0];
+        line.tls = Some(Tls::new(how));
+    }
+
+    fn secured(&mut self, tcp: Tcp) -> Option<Result<TlsVersion, TlsFault>> {
+        let line = &mut self.lines[tcp.0];
+        let tls = line.tls.as_mut().unwrap();
+        tls.work(line.socket.as_ref().unwrap());
+        tls.secured()
+    }
+
+    fn cut(&mut self, tcp: Tcp) {
         let socket = self.lines[tcp.0].socket.as_ref();
         socket.unwrap().shutdown(Shutdown::Write).unwrap();
     }

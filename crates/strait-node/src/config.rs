@@ -34,6 +34,7 @@ mod hf_modem;
 mod hf_sis;
 mod host;
 mod names;
+mod tls;
 
 pub use self::address::PortAddress;
 pub use self::compression::{
@@ -48,6 +49,7 @@ pub(crate) use self::hf_client::IpRules;
 pub use self::hf_modem::{HfModem, HfModemConfig, ModemTransport};
 pub use self::hf_sis::{HardLinkConfig, SisConfig};
 pub use self::host::{HostConfig, HostKind, MacAddress};
+pub use self::tls::{ClientCertificate, OldestTls, TlsConfig};
 
 /// A gateway, as configured.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
@@ -85,6 +87,9 @@ pub struct NodeConfig {
     /// A service that sends back what it gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub echo: Option<EchoConfig>,
+    /// What streams of services are secured by, by the names that services have for it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tls: BTreeMap<String, TlsConfig>,
 }
 
 /// Where a gateway has its routes from.
@@ -487,8 +492,16 @@ impl NodeConfig {
     pub fn validate(&self) -> Result<(), InvalidConfig> {
         self.validate_names()?;
         self.host.validate()?;
+        for (name, profile) in &self.tls {
+            profile.validate(name)?;
+        }
         if let Some(echo) = &self.echo {
             echo.validate(&self.host)?;
+            let profile = echo.tls.as_ref().map(|name| self.tls.get(name));
+            if profile.is_some_and(|it| it.is_none_or(|it| it.certificate.is_none())) {
+                let message = "must be the name of a table [tls.NAME] with a certificate";
+                return Err(invalid("[echo] tls", message));
+            }
         }
         if self.ports.len() > Self::PORTS_MAX {
             return Err(invalid(

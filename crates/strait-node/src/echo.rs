@@ -14,6 +14,10 @@
 //! **Clients** that aren't allowed are refused before they have a connection: with `ask`, the
 //! service hears of each first.
 //!
+//! **TLS**: with `tls`, each stream is secured before anything goes back on it: as soon as it has
+//! opened, or with `starttls` behind the client's word. Whatever came in the clear behind that word
+//! may be somebody else's, and ends the stream.
+//!
 //! **Storage**: with `store`, octets are put on stable storage, fetched when their time has come,
 //! and deleted. What can't be stored ends its stream.
 //!
@@ -22,6 +26,7 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -31,6 +36,7 @@ use strait_core::node::{
 };
 use strait_core::stats::EchoStats;
 use strait_core::stream_ledger::ResetCause;
+use strait_core::tls::{TlsFault, TlsRole};
 use strait_core::work::{DIGEST_OCTETS, Work, WorkError};
 use strait_core::{Duration, Effect, Input, Instant};
 
@@ -125,9 +131,23 @@ impl Piece {
     }
 }
 
+/// How far a connection is that is to be secured.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Safety {
+    /// As far as it is to be.
+    #[default]
+    Enough,
+    /// In the clear, until the client asks for more: what it has said so far.
+    Clear(Vec<u8>),
+    /// TLS begins.
+    Beginning,
+    Secured,
+}
+
 /// A connection.
 #[derive(Debug, Default)]
 struct Stream {
+    safety: Safety,
     pieces: VecDeque<Piece>,
     /// What is to be stored and isn't a piece yet.
     fresh: Vec<u8>,
@@ -165,6 +185,10 @@ pub(crate) struct Echo {
     /// Whose clients may connect, everybody's if empty, and what others hear.
     allow: Vec<Prefix>,
     refuse: EchoRefusal,
+    /// The profile of TLS that connections are secured by, if they are.
+    tls: Option<String>,
+    /// Not before the client asks.
+    starttls: bool,
     streams: BTreeMap<StreamId, Stream>,
     datagrams: VecDeque<Datagram>,
     datagram_octets: usize,
@@ -191,6 +215,8 @@ impl Echo {
             mirrors: config.dscp.is_none(),
             allow: config.allow.clone(),
             refuse: config.refuse.unwrap_or_default(),
+            tls: config.tls.clone(),
+            starttls: config.starttls,
             streams: BTreeMap::new(),
             datagrams: VecDeque::new(),
             datagram_octets: 0,
@@ -315,23 +341,80 @@ impl Echo {
             if self.held != Held::ORDINARY {
                 self.operate(id, StreamOp::Hold(self.held));
             }
+            if self.starttls {
+                self.set_safety(id, Safety::Clear(Vec::new()));
+            } else {
+                self.secure(id);
+            }
         }
         if !self.streams.contains_key(&id) {
             return;
         }
         match event {
             StreamEvent::Asked { .. } | StreamEvent::Opened { .. } => {}
-            StreamEvent::Data(bytes) => self.take(now, id, bytes),
+            StreamEvent::Secured { .. } => {
+                self.stats.tls.secured += 1;
+                self.set_safety(id, Safety::Secured);
+            }
+            StreamEvent::Data(bytes) => self.hear_octets(now, id, bytes),
             StreamEvent::Writable(octets) => self.operate(id, StreamOp::Credit(octets)),
             StreamEvent::Fin => {
                 if let Some(stream) = self.streams.get_mut(&id) {
                     stream.ending = true;
                 }
             }
-            StreamEvent::Reset(_) => {
-                self.reset(id, ResetCause::Peer);
-            }
+            StreamEvent::Reset(number) => match TlsFault::of(number) {
+                Some(fault) => self.fail(id, fault),
+                None => self.reset(id, ResetCause::Peer),
+            },
         }
+    }
+
+    fn set_safety(&mut self, id: StreamId, safety: Safety) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.safety = safety;
+        }
+    }
+
+    /// Has TLS begin on a stream, if it is to.
+    fn secure(&mut self, id: StreamId) {
+        let Some(profile) = self.tls.clone() else {
+            return;
+        };
+        self.set_safety(id, Safety::Beginning);
+        let role = TlsRole::Server;
+        self.operate(id, StreamOp::StartTls { profile, role });
+    }
+
+    fn hear_octets(&mut self, now: Instant, id: StreamId, bytes: &[u8]) {
+        match self.streams.get_mut(&id).map(|stream| &mut stream.safety) {
+            None => {}
+            Some(Safety::Enough | Safety::Secured) => self.take(now, id, bytes),
+            Some(Safety::Clear(said)) => {
+                said.extend_from_slice(bytes);
+                let asks = EchoConfig::STARTTLS;
+                if said == asks {
+                    let answer = EchoConfig::STARTTLS_ANSWER.to_vec();
+                    self.operate(id, StreamOp::Send(answer));
+                    self.secure(id);
+                } else if !asks.starts_with(said) {
+                    self.refuse_clear(id);
+                }
+            }
+            Some(Safety::Beginning) => self.refuse_clear(id),
+        }
+    }
+
+    /// Ends a stream that has octets in the clear where none may be.
+    fn refuse_clear(&mut self, id: StreamId) {
+        self.operate(id, StreamOp::Reset(TlsFault::Clear.number()));
+        self.fail(id, TlsFault::Clear);
+    }
+
+    /// A stream isn't secured, or not any longer.
+    fn fail(&mut self, id: StreamId, fault: TlsFault) {
+        self.stats.tls.fail(fault);
+        self.reset(id, ResetCause::Tls);
     }
 
     /// Says who may have a connection.

@@ -566,3 +566,74 @@ fn clients_are_let_in_or_refused_by_their_addresses() {
         echo.check();
     }
 }
+
+fn secured(starttls: bool) -> EchoConfig {
+    EchoConfig {
+        tls: Some("own".into()),
+        starttls,
+        ..config()
+    }
+}
+
+fn starts_tls() -> Effect {
+    let (profile, role) = ("own".into(), TlsRole::Server);
+    op(1, StreamOp::StartTls { profile, role })
+}
+
+const SECURED: StreamEvent<'_> = StreamEvent::Secured {
+    peer: None,
+    version: strait_core::tls::TlsVersion::V1_3,
+};
+
+#[test]
+fn a_connection_is_secured_as_soon_as_it_opens() {
+    let mut echo = echo(&secured(false));
+    assert_eq!(open(&mut echo, 1), [starts_tls()]);
+    let credit = hear(&mut echo, START, 1, StreamEvent::Writable(9));
+    assert_eq!(credit, [op(1, StreamOp::Credit(9))]);
+    assert_eq!(hear(&mut echo, START, 1, SECURED), []);
+    let back = hear(&mut echo, START, 1, StreamEvent::Data(b"a"));
+    assert_eq!(back, [op(1, StreamOp::Send(b"a".to_vec()))]);
+    assert_eq!(echo.stats().tls.secured, 1);
+    let number = TlsFault::Truncated.number();
+    hear(&mut echo, START, 1, StreamEvent::Reset(number));
+    let stats = echo.stats();
+    assert_eq!(stats.tls.failed_by(TlsFault::Truncated), 1);
+    assert_eq!(stats.streams.resets_by(ResetCause::Tls), 1);
+    echo.check();
+}
+
+#[test]
+fn a_client_asks_for_tls_by_a_line_however_it_is_cut() {
+    for pieces in [vec![&b"STARTTLS\r\n"[..]], vec![b"START", b"TLS\r", b"\n"]] {
+        let mut echo = echo(&secured(true));
+        assert_eq!(open(&mut echo, 1), []);
+        let hear_piece = |piece: &&[u8]| hear(&mut echo, START, 1, StreamEvent::Data(piece));
+        let answers: Vec<Effect> = pieces.iter().flat_map(hear_piece).collect();
+        let answer = StreamOp::Send(EchoConfig::STARTTLS_ANSWER.to_vec());
+        assert_eq!(answers, [op(1, answer), starts_tls()]);
+        assert_eq!(hear(&mut echo, START, 1, SECURED), []);
+        let back = hear(&mut echo, START, 1, StreamEvent::Data(b"STARTTLS\r\n"));
+        assert_eq!(back, [op(1, StreamOp::Send(b"STARTTLS\r\n".to_vec()))]);
+        echo.check();
+    }
+}
+
+/// Somebody in the middle may have put it there, to be taken for the client's.
+#[test]
+fn octets_in_the_clear_end_a_connection_that_is_to_be_secured() {
+    let reset = || op(1, StreamOp::Reset(TlsFault::Clear.number()));
+    for wrong in [&b"hello"[..], b"STARTTLS\r\nmore", b"STARTTLS\nx"] {
+        let mut echo = echo(&secured(true));
+        open(&mut echo, 1);
+        let ended = hear(&mut echo, START, 1, StreamEvent::Data(wrong));
+        assert_eq!(ended, [reset()]);
+        assert_eq!(echo.stats().tls.failed_by(TlsFault::Clear), 1);
+        echo.check();
+    }
+    let mut echo = echo(&secured(true));
+    open(&mut echo, 1);
+    hear(&mut echo, START, 1, StreamEvent::Data(b"STARTTLS\r\n"));
+    let ended = hear(&mut echo, START, 1, StreamEvent::Data(b"x"));
+    assert_eq!(ended, [reset()]);
+}

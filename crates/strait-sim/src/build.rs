@@ -12,6 +12,7 @@ use strait_node::{GatewayFactory, NodeConfig};
 use strait_qos::Dscp;
 use strait_world::host::{Host, HostConfig};
 use strait_world::scenario::{FaultKind, Loaded};
+use strait_world::tls::Profile;
 use strait_world::topology::{End, Lan, MemberId, Role, Topology, Via};
 use strait_world::traffic::{self, Family, InstallError, Kind, Ports};
 
@@ -375,6 +376,9 @@ impl Built {
             }
             if loaded.nodes[index].config.has_services() {
                 near = self.join_kernel(near, &lan_entry, config).map_err(error)?;
+                let profiles = loaded.nodes[index].config.tls.iter();
+                let profiles = profiles.map(|(name, it)| (name.clone(), Profile::of(it)));
+                self.world.secure_by(gateway, profiles.collect());
             }
         }
         if let [host] = lan_entry.hosts[..] {

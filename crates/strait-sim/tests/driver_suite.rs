@@ -17,14 +17,17 @@ use strait_channel::LinkConfig;
 use strait_core::host_routes::HostRoute;
 use strait_core::node::{DatagramMeta, Lead, NodeFactory};
 use strait_core::prefix::Prefix;
+use strait_core::tls::{TlsFault, TlsRole, TlsVersion};
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_sim::{Around, Attach, Fault, NodeIndex, TableChange};
 use strait_world::host::{
     AppId, Application, ConnectionId, Event, Host, HostConfig, Stack, TcpOptions,
 };
-use strait_world::tcp::TcpError;
+use strait_world::tcp::{TcpEndpoint, TcpError};
+use strait_world::tls::{self, Certificate, Profile};
 use strait_world::traffic::{FlowLog, Side};
 
+use suite::tls::HostTls;
 use suite::{Accepted, State, Tcp, Udp, World};
 
 /// What the host is to do.
@@ -32,6 +35,7 @@ enum Order {
     Connect(Tcp, SocketAddr, SocketAddr, u8),
     Listen(u16),
     Fin(Tcp),
+    Cut(Tcp),
     Reset(Tcp),
     Bind(Udp, u16),
     Send(DatagramMeta, Vec<u8>),
@@ -48,6 +52,8 @@ struct Line {
     /// Octets that the program wants to read.
     wants: usize,
     fin: bool,
+    tls: Option<tls::Line>,
+    secured: Option<Result<TlsVersion, TlsFault>>,
 }
 
 impl Line {
@@ -60,7 +66,34 @@ impl Line {
             marked: 0,
             wants: 0,
             fin: false,
+            tls: None,
+            secured: None,
         }
+    }
+}
+
+impl Line {
+    /// The same over TLS.
+    fn move_secured(&mut self, connection: &mut dyn TcpEndpoint) {
+        let failed = matches!(self.secured, Some(Err(_)));
+        let Some(tls) = self.tls.as_mut().filter(|_| !failed) else {
+            return;
+        };
+        if self.incoming.len() < self.wants.max(1)
+            && let Err(fault) = tls.work(connection, &mut self.incoming)
+        {
+            self.secured = Some(Err(fault));
+            return;
+        }
+        let told = tls.session().take_secured().map(|it| Ok(it.version));
+        self.secured = self.secured.or(told);
+        let sent = tls.send(connection, &self.outgoing);
+        self.outgoing.drain(..sent);
+        if self.fin && self.outgoing.is_empty() {
+            tls.close(connection);
+        }
+        let ended = tls.session().has_ended() && self.incoming.is_empty();
+        self.state = [State::Open, State::Drained][usize::from(ended)];
     }
 }
 
@@ -113,6 +146,12 @@ impl Desk {
                         line.fin = true;
                     }
                 }
+                Order::Cut(tcp) => {
+                    let id = self.lines.get(&tcp).and_then(|line| line.connection);
+                    if let Some(connection) = id.and_then(|id| stack.connection(id)) {
+                        connection.close();
+                    }
+                }
                 Order::Reset(tcp) => {
                     let id = self.lines.get(&tcp).and_then(|line| line.connection);
                     if let Some(connection) = id.and_then(|id| stack.connection(id)) {
@@ -138,6 +177,9 @@ impl Desk {
         let Some(connection) = line.connection.and_then(|id| stack.connection(id)) else {
             return;
         };
+        if line.tls.is_some() {
+            return line.move_secured(connection);
+        }
         let sent = connection.send(&line.outgoing);
         line.outgoing.drain(..sent);
         if line.fin && line.outgoing.is_empty() {
@@ -250,6 +292,36 @@ impl<const V6: bool> Simulated<V6> {
     }
 }
 
+/// What stands in a file of `vectors/tls`.
+fn certificate(file: &str) -> Certificate {
+    let (names, issuer): (&[&str], _) = match file {
+        "server" => (&["a.example", "b.example"], "authority"),
+        "client" => (&["client.example"], "authority"),
+        "stranger" => (&["a.example"], "elsewhere"),
+        _ => (&["a.example"], "authority"),
+    };
+    Certificate {
+        names: names.iter().map(|it| (*it).into()).collect(),
+        issuer: issuer.into(),
+        expired: file == "expired",
+        octets: 440,
+    }
+}
+
+/// The node's, with what stands in their files.
+fn profiles() -> BTreeMap<String, Profile> {
+    let profiles = suite::tls::profiles().into_iter().map(|(name, config)| {
+        let file = if name == "client" { "client" } else { "server" };
+        let profile = Profile {
+            certificate: Some(certificate(file)),
+            trusts: Some(vec!["authority".into()]),
+            ..Profile::of(&config)
+        };
+        (name, profile)
+    });
+    profiles.collect()
+}
+
 impl<const V6: bool> World for Simulated<V6> {
     fn new(factory: Box<dyn NodeFactory + Send>) -> Self {
         let (own, there) = (Self::NODE, Self::HOST);
@@ -291,6 +363,7 @@ impl<const V6: bool> World for Simulated<V6> {
         world
             .join_at("tun", &lan, [at(kernel, 1), at(node, 0)])
             .unwrap();
+        world.secure_by(node, profiles());
         world.start();
         Self {
             world,
@@ -378,6 +451,42 @@ impl<const V6: bool> World for Simulated<V6> {
 
     fn reset(&mut self, tcp: Tcp) {
         self.order(Order::Reset(tcp));
+    }
+
+    fn secure(&mut self, tcp: Tcp, how: HostTls) {
+        let authority = || vec!["authority".into()];
+        let (profile, role) = match how {
+            HostTls::Client {
+                certificate: shown,
+                newest,
+            } => {
+                let name = suite::tls::NAME.into();
+                let profile = Profile {
+                    certificate: shown.map(certificate),
+                    newest,
+                    ..Profile::trusting(authority())
+                };
+                (profile, TlsRole::Client { name })
+            }
+            HostTls::Server { certificate: shown } => {
+                let profile = Profile {
+                    certificate: Some(certificate(shown)),
+                    ..Profile::trusting(authority())
+                };
+                (profile, TlsRole::Server)
+            }
+        };
+        let mut desk = self.desk.lock().unwrap();
+        let line = desk.lines.get_mut(&tcp).unwrap();
+        line.tls = Some(tls::Line::new(&profile, &role).unwrap());
+    }
+
+    fn secured(&mut self, tcp: Tcp) -> Option<Result<TlsVersion, TlsFault>> {
+        self.desk.lock().unwrap().lines[&tcp].secured
+    }
+
+    fn cut(&mut self, tcp: Tcp) {
+        self.order(Order::Cut(tcp));
     }
 
     fn bind(&mut self, port: u16) -> Udp {

@@ -1,7 +1,8 @@
 //! What services of a node count, and what became of the octets of their streams.
 
-use strait_core::stats::{EchoStats, LedStats};
+use strait_core::stats::{EchoStats, LedStats, TlsStats};
 use strait_core::stream_ledger::{ResetCause, StreamLedger};
+use strait_core::tls::TlsFault;
 
 use crate::describe::{counter, described, gauge};
 use crate::node::Counts;
@@ -35,6 +36,11 @@ described! {
     }
 }
 
+fn faults(stats: &TlsStats) -> Counts {
+    let named = TlsFault::ALL.map(|fault| (fault.name().into(), stats.failed_by(fault)));
+    named.into_iter().filter(|(_, count)| *count > 0).collect()
+}
+
 described! {
     /// A service that sends back what it gets.
     pub struct Echo from stats: &EchoStats {
@@ -44,6 +50,10 @@ described! {
         stored_octets: u64 = stats.stored => counter("echo_stored_octets");
         /// Clients that weren't allowed to connect
         refused: u64 = stats.refused => counter("echo_refused");
+        /// Connections secured by TLS
+        secured: u64 = stats.tls.secured => counter("echo_secured");
+        /// Connections whose TLS failed, by what was wrong
+        tls_failed: Counts = faults(&stats.tls) => counter("echo_tls_failed").by("fault", &[]);
         /// Datagrams sent back
         datagrams: u64 = stats.datagrams => counter("echo_datagrams");
         /// Datagrams not sent back: other echoes', and those for which there was no room

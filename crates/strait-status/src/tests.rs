@@ -7,6 +7,7 @@ use strait_core::rate::LineRate;
 use strait_core::stats::{ClassStats, EchoStats, HfPeer, HfStats, LedStats, PortStats, Stats};
 use strait_core::stream_ledger::ResetCause;
 use strait_core::time::Instant;
+use strait_core::tls::TlsFault;
 
 use crate::*;
 
@@ -52,6 +53,7 @@ fn stats() -> Stats {
     (echo.streams.opened, echo.streams.taken) = (2, 9);
     echo.streams.reset(ResetCause::Peer, 5);
     echo.refused = 3;
+    echo.tls.fail(TlsFault::Expired);
     stats.echo = Some(echo);
     stats.led = Some(LedStats {
         wanted: 3,
@@ -76,6 +78,7 @@ fn every_counter_has_its_line() {
         "strait_led_prefixes_there 2",
         "strait_led_withdrawals_total 5",
         "strait_led_refusals_total 1",
+        "strait_echo_tls_failed_total{fault=\"certificate-expired\"} 1",
         "strait_dropped_packets_total{cause=\"hop-limit\"} 1",
         "strait_class_dropped_packets_total{class=\"voice\",cause=\"aged\"} 1",
         "strait_kept_off_octets_total{what=\"chatter\",kind=\"mdns\"} 80",

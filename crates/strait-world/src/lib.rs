@@ -15,6 +15,7 @@ pub mod scenario;
 pub mod sweep;
 pub mod table;
 pub mod tcp;
+pub mod tls;
 pub mod topology;
 pub mod traffic;
 pub mod work;

@@ -19,6 +19,7 @@ pub mod foreign;
 pub mod routes;
 pub mod sockets;
 pub mod streams;
+pub mod tls;
 pub mod works;
 
 use std::collections::VecDeque;
@@ -33,6 +34,7 @@ use strait_core::node::{
 use strait_core::node::{RouteEvent, RouteOp};
 use strait_core::prefix::Prefix;
 use strait_core::stats::{PortStats, Stats};
+use strait_core::tls::{TlsFault, TlsVersion};
 use strait_core::work::{Work, WorkError};
 use strait_core::{DropCause, Duration, Effect, Input, Instant, Node, PortId, WakeReason};
 
@@ -73,6 +75,12 @@ pub trait World {
     fn fin(&mut self, tcp: Tcp);
     /// The host ends the connection at once.
     fn reset(&mut self, tcp: Tcp);
+    /// The host begins TLS on a connection: what it sends and reads, and its end, go by that.
+    fn secure(&mut self, tcp: Tcp, how: tls::HostTls);
+    /// What has come of that.
+    fn secured(&mut self, tcp: Tcp) -> Option<Result<TlsVersion, TlsFault>>;
+    /// The host ends its direction of the connection without saying so by TLS.
+    fn cut(&mut self, tcp: Tcp);
 
     /// A socket for datagrams at the host, at a port of its own.
     fn bind(&mut self, port: u16) -> Udp;
@@ -172,6 +180,11 @@ pub enum Heard {
         dst: SocketAddr,
         dscp: u8,
         mss: Option<u16>,
+    },
+    Secured {
+        id: StreamId,
+        peer: Option<String>,
+        version: TlsVersion,
     },
     Data(StreamId, Vec<u8>),
     Writable(StreamId, u32),
@@ -478,6 +491,11 @@ impl Node for Body {
                     dst,
                     dscp,
                 },
+                StreamEvent::Secured { peer, version } => Heard::Secured {
+                    id,
+                    peer: peer.map(Into::into),
+                    version,
+                },
                 StreamEvent::Data(bytes) => Heard::Data(id, bytes.to_vec()),
                 StreamEvent::Writable(octets) => Heard::Writable(id, octets),
                 StreamEvent::Fin => Heard::Fin(id),
@@ -588,6 +606,23 @@ macro_rules! driver_suite {
             a_taken_address_for_datagrams_is_told_and_had_when_free,
             a_datagram_for_nobody_harms_no_other,
             a_node_that_starts_again_hears_datagrams_again,
+        ]);
+        $crate::driver_suite!($world, $can, tls: [
+            a_client_is_secured_by_either_version,
+            both_ends_are_told_one_by_one,
+            a_nodes_end_leaves_the_other_direction,
+            an_end_with_nothing_before_it_needs_no_credit,
+            credit_counts_clear_octets,
+            tls_begins_in_mid_stream,
+            what_came_in_the_clear_is_not_taken_for_secured,
+            octets_that_are_no_tls_are_told_from_broken_ones,
+            a_handshake_has_a_limit_of_octets,
+            who_never_finishes_is_cut_off,
+            an_end_that_nobody_said_is_a_reset,
+            a_clients_certificate_is_verified_and_told,
+            a_node_verifies_whom_it_connects_to,
+            a_node_refuses_whom_it_cannot_verify,
+            tls_that_cannot_begin_ends_the_stream,
         ]);
         $crate::driver_suite!($world, $can, works: [
             what_is_compressed_comes_back,

@@ -11,8 +11,10 @@ use nix::sys::epoll::EpollFlags;
 use socket2::Socket;
 use strait_core::node::{Held, SocketId};
 use strait_core::time::{Duration, Instant};
+use strait_core::tls::{TlsFault, TlsVersion};
 
 use super::options;
+use super::secure::Secure;
 use super::watch::Place;
 
 /// Octets read at a time.
@@ -68,6 +70,7 @@ pub(super) struct Connection {
     /// The other side has told its end.
     theirs_ended: bool,
     hidden: Hidden,
+    tls: Option<Box<Secure>>,
     /// It is over at this moment, whatever still waits.
     pub(super) ends_at: Option<Instant>,
 }
@@ -76,6 +79,10 @@ pub(super) struct Connection {
 pub(super) enum Intake {
     Octets(Vec<u8>),
     End,
+    Secured {
+        peer: Option<String>,
+        version: TlsVersion,
+    },
     Nothing,
 }
 
@@ -96,6 +103,7 @@ impl Connection {
             ours: Ours::Open,
             theirs_ended: false,
             hidden: Hidden::Nothing,
+            tls: None,
             ends_at: None,
         }
     }
@@ -105,6 +113,9 @@ impl Connection {
         if self.opening {
             return Some(EpollFlags::EPOLLOUT);
         }
+        if let Some(tls) = &self.tls {
+            return self.secure_interest(tls);
+        }
         let mut flags = EpollFlags::empty();
         flags.set(EpollFlags::EPOLLIN, self.takes > 0 && !self.theirs_ended);
         let listens = !self.theirs_ended && self.hidden == Hidden::Nothing;
@@ -112,6 +123,52 @@ impl Connection {
         let writes = !self.unsent.is_empty() || self.room() > 0;
         flags.set(EpollFlags::EPOLLOUT, writes);
         (self.hidden != Hidden::All || !flags.is_empty()).then_some(flags)
+    }
+
+    /// The same with TLS. Without records the other side's end can't be learnt, nor that of its
+    /// handshake: one record is always read.
+    fn secure_interest(&self, tls: &Secure) -> Option<EpollFlags> {
+        let mut flags = EpollFlags::empty();
+        let reads = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP;
+        flags.set(reads, tls.needs_more() && !self.theirs_ended);
+        let ending = self.ours == Ours::Ending;
+        let writes = tls.writes(self.unsent.len(), ending) || self.room() > 0;
+        flags.set(EpollFlags::EPOLLOUT, writes);
+        // There is nothing left to hear.
+        (self.ours != Ours::Ended || !flags.is_empty()).then_some(flags)
+    }
+
+    /// There is something for the node although nothing comes.
+    pub(super) fn is_ripe(&self) -> bool {
+        let tls = self.tls.as_ref();
+        tls.is_some_and(|it| !self.theirs_ended && !self.opening && it.is_ripe(self.takes))
+    }
+
+    /// Has TLS from now on.
+    ///
+    /// # Errors
+    /// The error number of what the node must not do: it has TLS, or one side had its end.
+    pub(super) fn secure(&mut self, make: impl FnOnce(usize) -> Secure) -> Result<(), i32> {
+        if self.tls.is_some() {
+            return Err(libc::EALREADY);
+        }
+        if self.ours != Ours::Open || self.theirs_ended {
+            return Err(libc::EPIPE);
+        }
+        let tls = make(self.unsent.len());
+        self.ends_at = Some(tls.until);
+        self.tls = Some(Box::new(tls));
+        Ok(())
+    }
+
+    /// The error number of a connection that took too long.
+    pub(super) fn late(&self) -> i32 {
+        let begins = self.tls.as_ref().is_some_and(|tls| !tls.is_there());
+        if begins {
+            TlsFault::Slow.number()
+        } else {
+            libc::ETIMEDOUT
+        }
     }
 
     /// What the node may be told that it may send.
@@ -171,7 +228,8 @@ impl Connection {
     /// Tells the other side the end when it has all the rest, and limits how long that may take
     /// when nothing else happens.
     fn settle(&mut self, now: Instant) {
-        if self.ours == Ours::Ending && self.unsent.is_empty() && !self.opening {
+        let said = self.tls.as_ref().is_none_or(|tls| tls.has_said_all());
+        if self.ours == Ours::Ending && self.unsent.is_empty() && !self.opening && said {
             self.ours = Ours::Ended;
             // Where it is gone already, that will be told by reading.
             let _ = self.socket.shutdown(Shutdown::Write);
@@ -210,6 +268,9 @@ impl Connection {
             let gone = io::Error::from_raw_os_error(libc::ECONNRESET);
             return Err(self.error().unwrap_or(gone));
         }
+        if self.tls.is_some() {
+            return self.read_secured(now);
+        }
         if self.takes == 0 {
             return self.peek(now);
         }
@@ -223,6 +284,29 @@ impl Connection {
                 Ok(Intake::Octets(buffer))
             }
         }
+    }
+
+    fn read_secured(&mut self, now: Instant) -> io::Result<Intake> {
+        let Some(tls) = &mut self.tls else {
+            return Ok(Intake::Nothing);
+        };
+        let intake = tls.read(&self.socket, self.takes).inspect_err(|error| {
+            let fault = error.raw_os_error().and_then(TlsFault::of);
+            if matches!(fault, Some(TlsFault::Truncated | TlsFault::Long)) {
+                let _ = self.socket.set_linger(Some(Duration::ZERO));
+            }
+        })?;
+        match &intake {
+            Intake::Octets(octets) => self.takes -= octets.len(),
+            Intake::End => return Ok(self.end(now)),
+            Intake::Secured { .. } => self.ends_at = None,
+            Intake::Nothing => {
+                if let Some(error) = self.error() {
+                    return Err(error);
+                }
+            }
+        }
+        Ok(intake)
     }
 
     /// Learns of the other side's end, or of its going away, without taking anything.
@@ -251,16 +335,29 @@ impl Connection {
 
     /// Hands over what waits; how much more the node may send then.
     pub(super) fn write(&mut self, now: Instant) -> io::Result<u32> {
-        let (first, _) = self.unsent.as_slices();
-        let first = &first[..first.len().min(self.portion)];
-        if !first.is_empty() {
-            let octets = until_done((&self.socket).write(first))?.unwrap_or(0);
+        let octets = self.write_some()?;
+        if octets > 0 || self.tls.is_some() {
             self.unsent.drain(..octets);
             self.settle(now);
         }
         let room = self.room();
         self.credit += room;
         Ok(room)
+    }
+
+    /// Hands over the first of what waits; how many octets of it have gone.
+    fn write_some(&mut self) -> io::Result<usize> {
+        let ending = self.ours == Ours::Ending;
+        if let Some(tls) = &mut self.tls {
+            let waiting = self.unsent.make_contiguous();
+            return tls.write(&self.socket, waiting, self.portion, ending);
+        }
+        let (first, _) = self.unsent.as_slices();
+        let first = &first[..first.len().min(self.portion)];
+        if first.is_empty() {
+            return Ok(0);
+        }
+        Ok(until_done((&self.socket).write(first))?.unwrap_or(0))
     }
 }
 
@@ -271,7 +368,7 @@ impl AsFd for Connection {
 }
 
 /// `None` for what is only not ready.
-fn until_done(outcome: io::Result<usize>) -> io::Result<Option<usize>> {
+pub(super) fn until_done(outcome: io::Result<usize>) -> io::Result<Option<usize>> {
     match outcome {
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
             Ok(None)

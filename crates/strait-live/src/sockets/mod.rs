@@ -11,6 +11,7 @@ mod connection;
 mod datagrams;
 mod listener;
 mod options;
+mod secure;
 mod tried;
 mod watch;
 
@@ -28,6 +29,7 @@ use strait_core::node::{
     Bind, DatagramMeta, Listen, Side, SocketEvent, SocketId, SocketOp, StreamId, StreamOp,
 };
 use strait_core::time::{Duration, Instant};
+use strait_core::tls::{TlsFault, TlsVersion};
 
 use strait_wire::ip::Syn;
 
@@ -36,10 +38,12 @@ pub(crate) use datagrams::Came;
 pub use datagrams::DatagramCounts;
 use datagrams::Datagrams;
 use listener::Listener;
+use secure::Secure;
 use tried::{At, Tried};
 use watch::Watch;
 
 use crate::entropy::entropy;
+use crate::tls::TlsProfiles;
 
 /// Pause after an accept that failed for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -64,6 +68,11 @@ pub(crate) enum Happened {
         src: SocketAddr,
         dst: SocketAddr,
         dscp: u8,
+    },
+    /// It is secured.
+    Secured {
+        peer: Option<String>,
+        version: TlsVersion,
     },
     /// It sent octets.
     Data(Vec<u8>),
@@ -99,6 +108,9 @@ pub(crate) struct Sockets {
     connections: BTreeMap<StreamId, Connection>,
     datagrams: BTreeMap<SocketId, Tried<Bind, Datagrams>>,
     counts: DatagramCounts,
+    /// Streams that have something for the node although nothing comes for them.
+    ripe: BTreeSet<StreamId>,
+    tls: TlsProfiles,
     /// When streams end that nobody waits for.
     ends: BTreeSet<(Instant, StreamId)>,
     next: u64,
@@ -131,6 +143,8 @@ impl Sockets {
             connections: BTreeMap::new(),
             datagrams: BTreeMap::new(),
             counts: DatagramCounts::default(),
+            ripe: BTreeSet::new(),
+            tls: TlsProfiles::default(),
             ends: BTreeSet::new(),
             next: 0,
             paused_until: None,
@@ -138,6 +152,11 @@ impl Sockets {
             stamp: NonZeroU16::new(entropy()? as u16).unwrap_or(NonZeroU16::MAX),
             handshakes: BTreeMap::new(),
         })
+    }
+
+    /// From now on streams are secured by these profiles.
+    pub(crate) fn set_tls(&mut self, profiles: TlsProfiles) {
+        self.tls = profiles;
     }
 
     /// Does what the node wants of a socket; what comes of it at once.
@@ -262,10 +281,12 @@ impl Sockets {
         let retries = retries.chain(self.datagrams.values().filter_map(Tried::wake));
         let handshakes = self.handshakes.values().map(|it| it.until);
         let asked = self.questions.wake().into_iter().chain(handshakes);
+        let ripe = (!self.ripe.is_empty()).then_some(Instant::ZERO);
         retries
             .chain(end)
             .chain(self.paused_until)
             .chain(asked)
+            .chain(ripe)
             .min()
     }
 
@@ -276,11 +297,17 @@ impl Sockets {
             && at <= now
         {
             if let Some(connection) = self.connections.get(&id) {
+                let number = connection.late();
                 connection.abort();
                 self.forget(id);
-                news.push(News::Stream(id, Happened::Gone(libc::ETIMEDOUT)));
+                news.push(News::Stream(id, Happened::Gone(number)));
             }
             self.ends.remove(&(at, id));
+        }
+        for id in std::mem::take(&mut self.ripe) {
+            let happened = self.serve_connection(now, id, EpollFlags::EPOLLIN);
+            self.attend(id);
+            news.extend(happened.into_iter().map(|it| News::Stream(id, it)));
         }
         let forgotten = self.forget_callers(now).into_iter();
         news.extend(forgotten.map(|id| News::Stream(id, Happened::Gone(libc::ETIMEDOUT))));
@@ -411,6 +438,7 @@ impl Sockets {
         let Some(connection) = self.connections.get_mut(&id) else {
             return Vec::new();
         };
+        let ends_at = connection.ends_at;
         let failed = flags.intersects(EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP);
         let reads = failed || flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP);
         let outcome = if connection.opening {
@@ -432,11 +460,17 @@ impl Sockets {
                 let came = match read.unwrap_or(Ok(Intake::Nothing))? {
                     Intake::Octets(octets) => Some(Happened::Data(octets)),
                     Intake::End => Some(Happened::Fin),
+                    Intake::Secured { peer, version } => Some(Happened::Secured { peer, version }),
                     Intake::Nothing => None,
                 };
                 Ok(taken.into_iter().chain(came).collect())
             })
         };
+        if connection.ends_at.is_none()
+            && let Some(at) = ends_at
+        {
+            self.ends.remove(&(at, id));
+        }
         outcome.unwrap_or_else(|error| {
             self.forget(id);
             vec![Happened::Gone(number(&error))]
@@ -449,6 +483,9 @@ impl Sockets {
             return;
         };
         self.ends.extend(connection.ends_at.map(|at| (at, id)));
+        if connection.is_ripe() {
+            self.ripe.insert(id);
+        }
         let interest = connection.interest();
         let (place, socket) = (&mut connection.place, connection.socket.as_fd());
         // Without a place it would hang for ever; the system has no memory left then.
@@ -464,6 +501,7 @@ impl Sockets {
             return;
         };
         self.watch.forget(&connection.place);
+        self.ripe.remove(&id);
         if let Some(at) = connection.ends_at {
             self.ends.remove(&(at, id));
         }
@@ -499,6 +537,17 @@ impl Sockets {
             StreamOp::Mark(dscp) => {
                 connection.mark(dscp);
                 Ok(())
+            }
+            StreamOp::StartTls { profile, role } => {
+                let begun = self.tls.begin(&profile, &role);
+                let begun = begun.map_err(|fault| {
+                    tracing::warn!(profile, fault = fault.name(), "TLS can't begin");
+                    fault.number()
+                });
+                begun.and_then(|(session, patience)| {
+                    let until = now + patience;
+                    connection.secure(|clear| Secure::new(session, role, clear, until))
+                })
             }
             StreamOp::Send(octets) => connection.take(&octets),
             StreamOp::Credit(octets) => {

@@ -1,6 +1,7 @@
 //! `[echo]` of a node file.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -48,6 +49,12 @@ pub struct EchoConfig {
     /// What other clients hear. Only with `allow`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refuse: Option<EchoRefusal>,
+    /// TCP connections are secured by this profile of `[tls]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<String>,
+    /// They begin in the clear, and are secured when the client says `STARTTLS`. Only with `tls`.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub starttls: bool,
 }
 
 /// What a client hears that isn't allowed to connect.
@@ -75,6 +82,13 @@ impl EchoRefusal {
 }
 
 impl EchoConfig {
+    /// The line by which a client asks for TLS where connections begin in the clear, and what it
+    /// hears before that begins: as on IRC, so that `openssl s_client -starttls irc` can try it.
+    /// The answer is no longer than the line: credit for it is there.
+    pub const STARTTLS: &[u8] = b"STARTTLS\r\n";
+    /// See [`Self::STARTTLS`].
+    pub const STARTTLS_ANSWER: &[u8] = b": 670\r\n";
+
     /// The longest `hold` and `delay`: other ends give up sooner.
     const TIME_MAX: Duration = Duration::from_secs(3600);
 
@@ -103,6 +117,13 @@ impl EchoConfig {
                 asks && !self.allow.is_empty(),
                 "needs `allow`: without it nobody is refused",
             ),
+            (
+                "tls",
+                self.tls.is_some(),
+                self.listen.is_some(),
+                "needs `listen`",
+            ),
+            ("starttls", self.starttls, self.tls.is_some(), "needs `tls`"),
         ] {
             if set && !may {
                 return Err(invalid(format!("[echo] {key}"), needs));
@@ -119,8 +140,6 @@ impl EchoConfig {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::String;
-
     use super::*;
     use crate::NodeConfig;
     use crate::config_text::parse;
@@ -181,6 +200,34 @@ mod tests {
         }
         for word in ["refuse = \"gently\"", "allow = [\"10.1.0.0/33\"]"] {
             assert!(complaint(&format!("{at}\nask = true\n{word}")).is_some());
+        }
+    }
+
+    #[test]
+    fn an_echo_is_secured_by_a_profile_that_is_there() {
+        let at = "listen = \"127.0.0.1:7\"";
+        let profile = "[tls.own]\ncertificate = \"a.pem\"\nkey = \"a.key\"";
+        let right = format!("{at}\ntls = \"own\"\nstarttls = true\n{profile}");
+        assert_eq!(complaint(&right), None);
+        let trusts = "[tls.own]\ntrust = \"a.pem\"";
+        let udp = format!("datagrams = \"127.0.0.1:7\"\ntls = \"own\"\n{profile}");
+        for (wrong, place) in [
+            (
+                format!("{at}\nstarttls = true"),
+                "[echo] starttls: needs `tls`",
+            ),
+            (udp, "[echo] tls: needs `listen`"),
+            (
+                format!("{at}\ntls = \"other\"\n{profile}"),
+                "[echo] tls: must be",
+            ),
+            (
+                format!("{at}\ntls = \"own\"\n{trusts}"),
+                "[echo] tls: must be",
+            ),
+        ] {
+            let found = complaint(&wrong).unwrap_or_default();
+            assert!(found.starts_with(place), "{wrong}: {found}");
         }
     }
 

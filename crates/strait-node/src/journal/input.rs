@@ -7,6 +7,7 @@ use strait_core::node::{
     WallTime,
 };
 use strait_core::prefix::Prefix;
+use strait_core::tls::TlsVersion;
 use strait_core::waveform::Mode;
 use strait_core::work::WorkError;
 use strait_core::{ClassId, Input, Instant, NeighbourId, PortId, Room, TxMeta};
@@ -32,6 +33,10 @@ pub(super) const fn kind_of(input: &Input<'_>) -> u8 {
             event: StreamEvent::Asked { .. },
             ..
         } => kind::ASKED,
+        Input::Stream {
+            event: StreamEvent::Secured { .. },
+            ..
+        } => kind::SECURED,
         Input::Stream { .. } => kind::STREAM,
         Input::Socket { .. } => kind::SOCKET,
         Input::Datagram { .. } => kind::DATAGRAM,
@@ -289,6 +294,16 @@ fn put_stream(put: &mut Put<'_>, event: &StreamEvent<'_>) {
             put.socket(*dst);
             put.octet(*dscp);
         }
+        StreamEvent::Secured { peer, version } => {
+            put.octet(match version {
+                TlsVersion::V1_2 => 2,
+                TlsVersion::V1_3 => 3,
+            });
+            put.flag(peer.is_some());
+            if let Some(peer) = peer {
+                put.octets(peer.as_bytes());
+            }
+        }
         StreamEvent::Data(bytes) => {
             put.octet(1);
             put.payload(bytes);
@@ -308,8 +323,8 @@ fn put_stream(put: &mut Put<'_>, event: &StreamEvent<'_>) {
 /// Whether records of this kind hold an input.
 pub(super) const fn is_known(kind: u8) -> bool {
     use kind::{
-        ASKED, COMMAND, DATAGRAM, FRAME, LOADED, NEIGHBOUR, PORT, ROUTE, ROUTED, SOCKET, STORED,
-        STREAM, TIMEOUT, TX_DONE, WALL, WORKED,
+        ASKED, COMMAND, DATAGRAM, FRAME, LOADED, NEIGHBOUR, PORT, ROUTE, ROUTED, SECURED, SOCKET,
+        STORED, STREAM, TIMEOUT, TX_DONE, WALL, WORKED,
     };
     matches!(
         kind,
@@ -325,6 +340,7 @@ pub(super) const fn is_known(kind: u8) -> bool {
             | SOCKET
             | STREAM
             | ASKED
+            | SECURED
             | STORED
             | DATAGRAM
             | LOADED
@@ -382,6 +398,10 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
         kind::ASKED => Input::Stream {
             id: take_stream_id(take)?,
             event: take_asked(take)?,
+        },
+        kind::SECURED => Input::Stream {
+            id: take_stream_id(take)?,
+            event: take_secured(take)?,
         },
         kind::SOCKET => Input::Socket {
             id: take_socket(take)?,
@@ -496,6 +516,17 @@ fn take_asked<'a>(take: &mut Take<'_>) -> Option<StreamEvent<'a>> {
             timestamps: take.flag()?,
         },
     })
+}
+
+fn take_secured<'a>(take: &mut Take<'a>) -> Option<StreamEvent<'a>> {
+    let version = match take.octet()? {
+        2 => TlsVersion::V1_2,
+        3 => TlsVersion::V1_3,
+        _ => return None,
+    };
+    let name = |take: &mut Take<'a>| core::str::from_utf8(take.octets()?).ok();
+    let peer = take.optional(name)?;
+    Some(StreamEvent::Secured { peer, version })
 }
 
 fn take_stream<'a>(take: &mut Take<'a>) -> Option<StreamEvent<'a>> {

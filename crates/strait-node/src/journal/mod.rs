@@ -17,7 +17,8 @@
 //! a newer program shows an older journal. It is replayed by the program that wrote it.
 //!
 //! A journal with masked payloads has lengths where octets would stand. It shows what happened
-//! without what was said, and can't be replayed; addresses in its configuration stay.
+//! without what was said, and can't be replayed; addresses in its configuration stay. Of streams
+//! with TLS a journal has clear octets, as the node does; masked, it still says whom they are with.
 
 mod codec;
 mod input;
@@ -87,6 +88,7 @@ mod kind {
     pub(super) const WORKED: u8 = 21;
     pub(super) const ASKED: u8 = 22;
     pub(super) const ROUTED: u8 = 23;
+    pub(super) const SECURED: u8 = 24;
     pub(super) const PULLED: u8 = 32;
     pub(super) const ENDED: u8 = 33;
 }

@@ -7,7 +7,7 @@
 //!
 //! It outlives the gateway: when that is killed, it ends its connections and goes on answering.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use strait_core::asked::Questions;
@@ -24,8 +24,10 @@ use strait_node::Prefix;
 use strait_wire::ip::{IcmpError, PacketInfo, Syn, parse_icmp_error, protocol, set_dscp};
 use strait_world::host::quoted_ends;
 use strait_world::tcp::reset_for;
+use strait_world::tls::{Profile, Secured};
 
 mod asking;
+mod secure;
 mod sockets;
 mod streams;
 
@@ -46,6 +48,7 @@ const MTU: usize = 1500;
 /// Errors of Linux, as streams and sockets tell them.
 const BROKEN_PIPE: i32 = 32;
 const ADDRESS_IN_USE: i32 = 98;
+const ALREADY: i32 = 114;
 const ADDRESS_NOT_AVAILABLE: i32 = 99;
 const NETWORK_UNREACHABLE: i32 = 101;
 const CONNECTION_RESET: i32 = 104;
@@ -96,6 +99,7 @@ pub(crate) enum Happening {
         ends: Ends,
         dscp: u8,
     },
+    Secured(Secured),
     Data(Vec<u8>),
     Writable(u32),
     Fin,
@@ -136,6 +140,10 @@ impl Happening {
                 dst: ends.local,
                 dscp: *dscp,
             },
+            Self::Secured(with) => StreamEvent::Secured {
+                peer: with.peer.as_deref(),
+                version: with.version,
+            },
             Self::Data(octets) => StreamEvent::Data(octets),
             Self::Writable(octets) => StreamEvent::Writable(*octets),
             Self::Fin => StreamEvent::Fin,
@@ -161,6 +169,8 @@ pub(crate) struct Kernel {
     ports: [Port; 2],
     sockets: Sockets,
     streams: Streams,
+    /// What the gateway's streams are secured by.
+    profiles: BTreeMap<String, Profile>,
     /// Clients that the gateway is asked about.
     questions: Questions,
     reports: Vec<Report>,
@@ -195,11 +205,17 @@ impl Kernel {
             ports: [down(), down()],
             sockets: Sockets::default(),
             streams: Streams::new(seed, name),
+            profiles: BTreeMap::new(),
             questions: Questions::default(),
             reports: Vec::new(),
             looped: VecDeque::new(),
             ident: 0,
         }
+    }
+
+    /// From now on streams are secured by these.
+    pub(crate) fn secure_by(&mut self, profiles: BTreeMap<String, Profile>) {
+        self.profiles = profiles;
     }
 
     /// What it has to tell, in order.

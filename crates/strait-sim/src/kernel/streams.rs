@@ -5,13 +5,16 @@ use std::net::SocketAddr;
 
 use strait_core::chance::Stream as Chance;
 use strait_core::node::{Held, Listen, Owner, Side, SocketId, StreamId, StreamOp};
+use strait_core::tls::TlsFault;
 use strait_core::{Duration, Instant};
 use strait_wire::ip::{PacketInfo, TcpFlags, tcp_header};
 use strait_world::tcp::{PROFILE_DEFAULT, TcpConfig, TcpEndpoint, TcpError, TcpState, endpoint};
+use strait_world::tls::{Profile, Session};
 
+use super::secure::Secure;
 use super::{
-    ADDRESS_NOT_AVAILABLE, BROKEN_PIPE, CONNECTION_REFUSED, CONNECTION_RESET, HOST_UNREACHABLE,
-    Happening, MTU, NO_BUFFERS, NOT_CONNECTED, Report, TIMED_OUT,
+    ADDRESS_NOT_AVAILABLE, ALREADY, BROKEN_PIPE, CONNECTION_REFUSED, CONNECTION_RESET,
+    HOST_UNREACHABLE, Happening, MTU, NO_BUFFERS, NOT_CONNECTED, Report, TIMED_OUT,
 };
 
 /// Clients that wait for a place at a listener; a further one isn't heard, and asks again.
@@ -74,12 +77,22 @@ struct Connection {
     ending: bool,
     ended: bool,
     fin_told: bool,
+    tls: Option<Box<Secure>>,
     wake_at: Option<Instant>,
 }
 
 impl Connection {
     /// Hands over to the endpoint what the gateway sends.
     fn push(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            let endpoint = self.endpoint.as_mut();
+            let said = tls.push(endpoint, &mut self.unsent, self.held, self.ending);
+            if said && self.ending && !self.ended {
+                self.ended = true;
+                self.endpoint.close();
+            }
+            return;
+        }
         let taken = self.endpoint.send(&self.unsent);
         self.unsent.drain(..taken);
         if self.ending && !self.ended && self.unsent.is_empty() {
@@ -88,43 +101,100 @@ impl Connection {
         }
     }
 
-    /// What its gateway is to be told, in order.
-    fn tell(&mut self) -> Vec<Happening> {
+    /// What its gateway is to be told, in order, and what is wrong with its TLS.
+    fn tell(&mut self, now: Instant) -> (Vec<Happening>, Result<(), TlsFault>) {
         let mut news = Vec::new();
-        self.read(&mut news);
-        let drained = self.ahead.is_empty() && self.endpoint.is_drained();
+        let fault = self.read(now, &mut news);
+        let ended = self.tls.as_ref().map(|it| it.session.has_ended());
+        let ended = ended.unwrap_or_else(|| self.endpoint.is_drained());
+        let drained = self.ahead.is_empty() && ended;
         if drained && !self.fin_told {
             self.fin_told = true;
             news.push(Happening::Fin);
         }
-        let acked = self.endpoint.counters().octets_acked.min(self.given);
+        let acked = self.endpoint.counters().octets_acked;
+        let clear = |tls: &mut Box<Secure>| tls.clear_of(acked);
+        let acked = self.tls.as_mut().map_or(acked, clear).min(self.given);
         let may = acked + u64::from(self.held.outbound);
         if may > self.may_give && !self.ending {
             let more = u32::try_from(may - self.may_give).unwrap_or(u32::MAX);
             self.may_give += u64::from(more);
             news.push(Happening::Writable(more));
         }
-        news
+        (news, fault)
     }
 
-    fn read(&mut self, news: &mut Vec<Happening>) {
+    fn read(&mut self, now: Instant, news: &mut Vec<Happening>) -> Result<(), TlsFault> {
+        let mut fault = Ok(());
         loop {
             let more = (self.held.inbound as usize).saturating_sub(self.receive_octets);
             let room = more + self.takes as usize;
             let known = self.ahead.len();
-            if known < room {
+            if let Some(tls) = self
+                .tls
+                .as_mut()
+                .filter(|_| fault.is_ok() && !self.fin_told)
+            {
+                fault = tls.read(self.endpoint.as_mut(), &mut self.ahead, room);
+                if fault.is_ok() && !tls.session.is_secured() && tls.until <= now {
+                    fault = Err(TlsFault::Slow);
+                }
+                news.extend(tls.session.take_secured().map(Happening::Secured));
+            } else if known < room && self.tls.is_none() {
                 self.ahead.resize(room.min(known + CHUNK_OCTETS), 0);
                 let read = self.endpoint.recv(&mut self.ahead[known..]);
                 self.ahead.truncate(known + read);
             }
             let count = self.ahead.len().min(self.takes as usize).min(CHUNK_OCTETS);
             if count == 0 {
-                return;
+                return fault;
             }
             self.takes -= count as u64;
             let rest = self.ahead.split_off(count);
             news.push(Happening::Data(std::mem::replace(&mut self.ahead, rest)));
         }
+    }
+
+    /// Has TLS from now on.
+    fn secure(
+        &mut self,
+        now: Instant,
+        begun: Result<(Session, Duration), TlsFault>,
+    ) -> Result<(), i32> {
+        let (session, patience) = begun.map_err(TlsFault::number)?;
+        if self.tls.is_some() {
+            return Err(ALREADY);
+        }
+        if self.ending || self.fin_told {
+            return Err(BROKEN_PIPE);
+        }
+        let mut tls = Secure::new(session, self.given, self.unsent.len(), now + patience);
+        // What the gateway hasn't heard belongs to it.
+        let came = std::mem::take(&mut self.ahead);
+        tls.take(&came, &mut self.ahead).map_err(TlsFault::number)?;
+        self.tls = Some(Box::new(tls));
+        Ok(())
+    }
+
+    /// Ends it for what is wrong with its TLS; the other side is told what it can be told.
+    fn fail(&mut self, fault: TlsFault) {
+        if let Some(tls) = self.tls.take() {
+            self.endpoint.send(&tls.last_words());
+        }
+        self.unsent.clear();
+        (self.ending, self.ended) = (true, true);
+        if matches!(fault, TlsFault::Truncated | TlsFault::Slow | TlsFault::Long) {
+            self.endpoint.abort();
+        } else {
+            self.endpoint.close();
+        }
+    }
+
+    /// When something is to be done with it.
+    fn wake(&self) -> Option<Instant> {
+        let tls = self.tls.as_ref().filter(|it| !it.session.is_secured());
+        let begun = tls.map(|it| it.until);
+        self.endpoint.wake().into_iter().chain(begun).min()
     }
 
     /// Nothing more of it concerns the gateway.
@@ -234,6 +304,7 @@ impl Streams {
             ending: false,
             ended: false,
             fin_told: false,
+            tls: None,
             wake_at: None,
         };
         self.all.insert(id, connection);
@@ -386,10 +457,16 @@ impl Streams {
     }
 
     /// Does what the gateway wants of one of its streams.
-    pub(super) fn operate(&mut self, stream: StreamId, op: StreamOp) {
+    pub(super) fn operate(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        op: StreamOp,
+        profiles: &BTreeMap<String, Profile>,
+    ) {
         let id = self.by_stream.get(&stream).copied();
         let Some((id, connection)) = id.and_then(|id| Some((id, self.all.get_mut(&id)?))) else {
-            if let StreamOp::Send(_) = op {
+            if let StreamOp::Send(_) | StreamOp::StartTls { .. } = op {
                 let reset = Report::Stream(stream, Happening::Reset(NOT_CONNECTED));
                 self.reports.push(reset);
             }
@@ -400,6 +477,19 @@ impl Streams {
             StreamOp::Connect { .. } | StreamOp::Accept | StreamOp::Refuse(_) => {}
             StreamOp::Hold(held) => connection.held = held,
             StreamOp::Mark(dscp) => connection.dscp = dscp,
+            StreamOp::StartTls { profile, role } => {
+                let profile = profiles.get(&profile).ok_or(TlsFault::Profile);
+                let begun = profile.and_then(|profile| {
+                    let session = Session::new(profile, &role)?;
+                    Ok((session, profile.patience))
+                });
+                if let Err(error) = connection.secure(now, begun) {
+                    connection.endpoint.abort();
+                    self.reports
+                        .push(Report::Stream(stream, Happening::Reset(error)));
+                    self.release(id);
+                }
+            }
             StreamOp::Send(octets) => {
                 connection.given += octets.len() as u64;
                 let misused = if connection.ending {
@@ -457,7 +547,7 @@ impl Streams {
                 return Some(packet);
             }
             self.admit(now, id);
-            if self.advance(id) {
+            if self.advance(now, id) {
                 continue;
             }
             self.dirty.remove(&id);
@@ -521,7 +611,7 @@ impl Streams {
     }
 
     /// Tells what happened to a connection; whether anything did, so that it may have to send.
-    fn advance(&mut self, id: ConnectionId) -> bool {
+    fn advance(&mut self, now: Instant, id: ConnectionId) -> bool {
         let ready = |it: &&mut Connection| it.told && !it.fresh;
         let Some(connection) = self.all.get_mut(&id).filter(ready) else {
             return false;
@@ -529,11 +619,22 @@ impl Streams {
         let Some(stream) = connection.stream else {
             return false;
         };
-        let news = connection.tell();
-        let happened = !news.is_empty();
+        let (mut news, fault) = connection.tell(now);
+        if let Err(fault) = fault {
+            connection.fail(fault);
+            news.push(Happening::Reset(fault.number()));
+        }
+        let sends = connection
+            .tls
+            .as_ref()
+            .is_some_and(|tls| tls.session.has_out());
+        let happened = !news.is_empty() || sends;
         let news = news.into_iter();
         self.reports
             .extend(news.map(|happening| Report::Stream(stream, happening)));
+        if fault.is_err() {
+            self.release(id);
+        }
         happened
     }
 
@@ -552,7 +653,7 @@ impl Streams {
             });
             return self.end(id, error);
         }
-        let wake_at = connection.endpoint.wake();
+        let wake_at = connection.wake();
         let before = std::mem::replace(&mut connection.wake_at, wake_at);
         let done = connection.is_done();
         if before != wake_at {

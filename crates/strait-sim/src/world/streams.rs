@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use strait_core::node::{Owner, Side, SocketEvent, SocketId, SocketOp, StreamId, StreamOp};
+use strait_core::tls::TlsFault;
 use strait_core::{Duration, Input, Instant};
+use strait_world::tls::Profile;
 
 use super::{Attach, Body, Fabric, NodeIndex, World};
 use crate::event::What;
@@ -111,6 +113,18 @@ impl Fabric {
         Some(other)
     }
 
+    /// Forgets octets of a stream that are on their way to its end; whether there are any.
+    fn intercept(&mut self, end: End) -> bool {
+        let coming = &mut self.streams.coming;
+        let before = coming.len();
+        coming.retain(|_, (node, report)| {
+            let octets =
+                matches!(report, Report::Stream(id, Happening::Data(_)) if (*node, *id) == end);
+            !octets
+        });
+        coming.len() < before
+    }
+
     /// Ends the streams of a node that is no more.
     pub(super) fn cut_streams(&mut self, node: usize) {
         let ends = self.streams.others.keys();
@@ -170,6 +184,14 @@ impl World {
         }
         self.fabric.streams.kernels.insert(node.0, index.0);
         index
+    }
+
+    /// From now on a node's streams are secured by these, if its machine has a kernel.
+    pub fn secure_by(&mut self, node: NodeIndex, profiles: BTreeMap<String, Profile>) {
+        let kernel = self.fabric.streams.kernels.get(&node.0);
+        if let Some(Body::Kernel(kernel)) = kernel.map(|index| &mut self.slots[*index].body) {
+            kernel.secure_by(profiles);
+        }
     }
 
     /// Has the kernel of a node's machine do something, if it has one; whether it has.
@@ -234,6 +256,16 @@ impl World {
             _ => streams.others.contains_key(&end),
         };
         if !joined && self.fabric.streams.kernels.contains_key(&node) {
+            // Octets that the node hasn't heard belong to TLS, and these are in the clear.
+            let begins = matches!(op, StreamOp::StartTls { .. });
+            if begins && self.fabric.intercept(end) {
+                let number = TlsFault::Clear.number();
+                self.ask_kernel(node, |kernel, now| {
+                    kernel.operate(now, id, StreamOp::Reset(number));
+                });
+                let reset = Report::Stream(id, Happening::Reset(number));
+                return self.fabric.report(now, node, reset);
+            }
             self.ask_kernel(node, |kernel, now| kernel.operate(now, id, op));
             return;
         }
@@ -253,6 +285,12 @@ impl World {
             | StreamOp::Refuse(_)
             | StreamOp::Hold(_)
             | StreamOp::Mark(_) => {}
+            // They have no certificates, either.
+            StreamOp::StartTls { .. } => {
+                fabric.part(end);
+                fabric.post(now, end, Happening::Reset(TlsFault::Profile.number()));
+                fabric.post(now, other, Happening::Reset(CONNECTION_RESET));
+            }
             StreamOp::Send(octets) => fabric.post(now, other, Happening::Data(octets)),
             StreamOp::Credit(octets) => fabric.post(now, other, Happening::Writable(octets)),
             StreamOp::Fin => fabric.post(now, other, Happening::Fin),

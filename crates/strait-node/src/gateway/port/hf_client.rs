@@ -134,7 +134,7 @@ impl HfClient {
         let access = &mut self.accesses[which];
         match *event {
             // It listens nowhere.
-            StreamEvent::Asked { .. } => {}
+            StreamEvent::Asked { .. } | StreamEvent::Secured { .. } => {}
             StreamEvent::Opened { .. } => access.opened(now),
             StreamEvent::Data(bytes) => access.hear(now, bytes),
             StreamEvent::Writable(octets) => access.give_credit(octets as usize),

@@ -10,6 +10,7 @@ use strait_core::node::{
 };
 use strait_core::prefix::Prefix;
 use strait_core::rate::LineRate;
+use strait_core::tls::TlsVersion;
 use strait_core::waveform::Mode;
 use strait_core::work::WorkError;
 use strait_core::{ClassId, Duration, Input, Instant, NeighbourId, PortId, Room, TxMeta};
@@ -94,7 +95,11 @@ impl Dice<'_> {
     }
 
     fn stream_event<'a>(&mut self, bytes: &'a [u8]) -> StreamEvent<'a> {
-        match self.below(6) {
+        match self.below(7) {
+            6 => StreamEvent::Secured {
+                peer: self.flag().then_some("mail.example"),
+                version: [TlsVersion::V1_2, TlsVersion::V1_3][usize::from(self.flag())],
+            },
             5 => StreamEvent::Asked {
                 listener: self.socket_id(),
                 src: self.socket(),

@@ -134,8 +134,8 @@ impl Port {
         let Some(hf) = self.hf_mut() else { return };
         let client = Client::Program(id.n);
         match *event {
-            // Its listener doesn't ask.
-            StreamEvent::Asked { .. } => {}
+            // Its listener doesn't ask, and nothing is secured.
+            StreamEvent::Asked { .. } | StreamEvent::Secured { .. } => {}
             StreamEvent::Opened { src, .. } => hf.sis.open(now, client, Some(src.ip())),
             StreamEvent::Data(bytes) => hf.sis.hear(now, client, bytes),
             StreamEvent::Writable(octets) => hf.sis.give_credit(client, octets as usize),
