@@ -7,6 +7,7 @@ use std::path::Path;
 use strait_core::Instant;
 use strait_core::stats::EchoStats;
 use strait_core::stream_ledger::ResetCause;
+use strait_core::tls::TlsFault;
 use strait_node::config_text::ConfigError;
 use strait_sim::{Fault, build, check, run_once};
 use strait_world::scenario::{Files, Loaded, Scenario};
@@ -172,6 +173,37 @@ fn a_scenario_says_what_storage_is_like() {
         ),
         (0, 2)
     );
+}
+
+#[test]
+fn an_older_tls_takes_a_round_trip_more_and_a_wrong_name_has_nothing() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab/tls.toml");
+    let text = Disk.read(&file).unwrap();
+    let loaded = match Scenario::load_text(&Disk, &file, &text) {
+        Ok(loaded) => loaded,
+        Err(error) => panic!("{error}"),
+    };
+    let (lives, hash) = counted(&loaded, &[]);
+    assert_eq!(hash, counted(&loaded, &[]).1);
+    let [life] = lives[..] else {
+        panic!("{lives:?}")
+    };
+    // Who refuses our certificate has said so before we took the connection for secured.
+    assert_eq!((life.tls.secured, life.streams.delivered), (3, 208_000));
+    assert_eq!(life.tls.failed_by(TlsFault::Refused), 1);
+    assert_eq!(life.streams.resets_by(ResetCause::Tls), 1);
+    let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
+    assert_eq!(run.unexplained, 0);
+    let [new, old] = ["far.secure_s", "far-old.secure_s"].map(|name| run.metrics[name]);
+    // Its packets are a few hundred octets there and back, at 960 in a second.
+    assert!((0.2..0.6).contains(&(old - new)), "{new} {old}");
+    let failed = &run
+        .flows
+        .iter()
+        .find(|flow| flow.name == "wrong")
+        .unwrap()
+        .counters;
+    assert_eq!(failed.get("name-mismatch"), Some(&1));
 }
 
 #[test]

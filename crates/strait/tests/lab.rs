@@ -256,6 +256,27 @@ fn clients_are_asked_about_live_as_in_virtual_time() {
 }
 
 #[test]
+fn streams_are_secured_live_as_in_virtual_time() {
+    if !can_run("lab tls") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab/tls.toml");
+    let told = lab(folder.path(), &scenario, &["--with-sim"]);
+    told.expect_all(&[
+        "tls-near-comes-back",
+        "tls-asks-comes-back",
+        "tls-wrong-name-has-nothing",
+        "tls-far-is-secured-in-one-round-trip",
+        "tls-old-is-secured-in-two",
+        "tls-far-comes-back",
+        "tls-old-comes-back",
+        "lab-wrong-octets",
+        "lab-nothing-left",
+    ]);
+}
+
+#[test]
 fn a_synchronous_line_has_eight_bits_an_octet_and_no_rest() {
     if !can_run("lab synchronous") {
         return;

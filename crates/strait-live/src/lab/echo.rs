@@ -8,12 +8,13 @@ use std::thread;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::time::{Duration, Instant};
+use strait_node::config::EchoConfig;
 use strait_world::traffic::{
-    Content, FlowLog, Side, Traffic, datagram_payload, datagram_sequence, widen,
+    CallerTls, Content, FlowLog, Side, Traffic, datagram_payload, datagram_sequence, widen,
 };
 
 use super::programs::{Collected, Flow, Origin, Program};
-use super::{LabError, Stage};
+use super::{LabError, Stage, tls};
 use crate::error::Doing;
 use crate::voice::monotonic;
 
@@ -83,12 +84,84 @@ impl Worker {
         );
     }
 
-    /// Sends octets, ends that direction, and takes what comes back until it ends.
-    fn call(mut self, socket: Socket, octets: u64) -> io::Result<()> {
+    fn connect(&self, socket: &Socket) -> io::Result<()> {
         thread::sleep(self.start.since(monotonic()));
         self.note(|log, now| log.transfer().started_ns = Some(now.as_nanos()));
         socket.connect(&self.service.into())?;
         self.note(|log, now| log.transfer().connected_ns = Some(now.as_nanos()));
+        Ok(())
+    }
+
+    /// The same by TLS.
+    fn call_secured(mut self, socket: Socket, octets: u64, tls: &CallerTls) -> io::Result<()> {
+        self.connect(&socket)?;
+        let mut stream = TcpStream::from(socket);
+        if tls.starttls {
+            let mut answer = EchoConfig::STARTTLS_ANSWER.to_vec();
+            stream.write_all(EchoConfig::STARTTLS)?;
+            stream.read_exact(&mut answer)?;
+            if answer != EchoConfig::STARTTLS_ANSWER {
+                return Err(io::Error::other("the service doesn't begin TLS"));
+            }
+        }
+        let mut session = tls::caller(tls).map_err(io::Error::other)?;
+        while session.is_handshaking() {
+            session.complete_io(&mut stream)?;
+        }
+        self.note(|log, now| log.transfer().secured_ns = Some(now.as_nanos()));
+        stream.set_nonblocking(true)?;
+        let (mut sent, mut before) = (0, 0);
+        let mut buffer = vec![0; CHUNK_OCTETS];
+        loop {
+            if sent < octets && !session.wants_write() {
+                let count = (octets - sent).min(CHUNK_OCTETS as u64);
+                let mut chunk = Vec::new();
+                self.content[0].append(sent, count as usize, &mut chunk);
+                session.writer().write_all(&chunk)?;
+                sent += count;
+                if sent == octets {
+                    session.send_close_notify();
+                }
+            }
+            let ended = tls::move_records(&mut session, &stream)?;
+            if sent == octets && !session.wants_write() {
+                let _ = stream.shutdown(Shutdown::Write);
+            }
+            while let Ok(count @ 1..) = session.reader().read(&mut buffer) {
+                self.take(before, &buffer[..count]);
+                before += count as u64;
+            }
+            if ended {
+                self.take_end(before == octets);
+                return Ok(());
+            }
+            if sent == octets || session.wants_write() {
+                tls::wait(&session, &stream)?;
+            }
+        }
+    }
+
+    fn take(&mut self, before: u64, octets: &[u8]) {
+        let wrong = self.content[1].count_wrong(before, octets);
+        self.note(|log, now| {
+            log.received(now, before, octets.len() as u32);
+            let transfer = log.transfer();
+            transfer.octets += octets.len() as u64;
+            transfer.wrong_octets += wrong;
+        });
+    }
+
+    fn take_end(&self, all: bool) {
+        self.note(|log, now| {
+            if all {
+                log.transfer().finished_ns = Some(now.as_nanos());
+            }
+        });
+    }
+
+    /// Sends octets, ends that direction, and takes what comes back until it ends.
+    fn call(mut self, socket: Socket, octets: u64) -> io::Result<()> {
+        self.connect(&socket)?;
         let mut stream = TcpStream::from(socket);
         let mut sending = stream.try_clone()?;
         let mut content = self.content[0].clone();
@@ -107,20 +180,11 @@ impl Worker {
         let mut before = 0;
         loop {
             let count = stream.read(&mut buffer)?;
-            let wrong = self.content[1].count_wrong(before, &buffer[..count]);
-            self.note(|log, now| {
-                if count > 0 {
-                    log.received(now, before, count as u32);
-                } else if before == octets {
-                    log.transfer().finished_ns = Some(now.as_nanos());
-                }
-                let transfer = log.transfer();
-                transfer.octets += count as u64;
-                transfer.wrong_octets += wrong;
-            });
             if count == 0 {
+                self.take_end(before == octets);
                 break;
             }
+            self.take(before, &buffer[..count]);
             before += count as u64;
         }
         sender.join().unwrap_or(Ok(()))
@@ -200,9 +264,12 @@ impl Program for Echo {
             content: [content.clone(), content],
         };
         self.worker = Some(match flow.traffic {
-            Traffic::EchoStream { octets, .. } => {
-                thread::spawn(move || worker.call(socket, octets))
-            }
+            Traffic::EchoStream {
+                octets, ref tls, ..
+            } => match tls.clone() {
+                Some(tls) => thread::spawn(move || worker.call_secured(socket, octets, &tls)),
+                None => thread::spawn(move || worker.call(socket, octets)),
+            },
             Traffic::EchoDatagrams {
                 payload_octets,
                 period,

@@ -53,6 +53,19 @@ impl GatewayProcess {
             let file = stage.scratch.file(&format!("{name}.state"));
             state.file = file.display().to_string();
         }
+        // The lab's node file is elsewhere.
+        for profile in config.tls.values_mut() {
+            let files = [
+                &mut profile.certificate,
+                &mut profile.key,
+                &mut profile.trust,
+            ];
+            for file in files.into_iter().flatten() {
+                if let Ok(place) = std::path::absolute(&*file) {
+                    *file = place.display().to_string();
+                }
+            }
+        }
         let text = config_text(&config, &name)?;
         let file = format!("{name}.toml");
         Ok(Self {

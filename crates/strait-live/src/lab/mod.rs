@@ -25,6 +25,7 @@ mod run;
 mod scratch;
 mod script;
 mod stretches;
+mod tls;
 mod web;
 mod wires;
 

@@ -509,6 +509,15 @@ fn services(source: &Source<'_>, loaded: &Loaded) -> Checked {
             let names: Vec<&str> = loaded.nodes.iter().map(|node| node.name.as_str()).collect();
             return Err(source.unknown(&path, "gateway", &traffic.to, &names));
         };
+        let echo = node.config.echo.as_ref();
+        let offers = echo.map_or((false, false), |it| (it.tls.is_some(), it.starttls));
+        let wants = traffic.tls.as_ref();
+        let wants = wants.map_or((false, false), |it| (true, it.starttls));
+        if traffic.octets.is_some() && wants != offers {
+            let message =
+                "both need TLS, and both `starttls`: [echo] of the gateway and the traffic";
+            return Err(source.error(&format!("traffic.{index}"), message));
+        }
         if echo_service(traffic, node.config.echo.as_ref()).is_none() {
             let key = traffic.octets.map_or("datagrams", |_| "listen");
             let message = format!(
@@ -671,8 +680,9 @@ fn metrics_of(traffic: &TrafficConfig) -> Vec<String> {
         Kind::Echo if traffic.octets.is_some() => (Kind::Tcp, Some("complete")),
         kind => (kind, None),
     };
-    let names = metrics_of_kind(kind).iter().copied().chain(more);
-    names.map(String::from).collect()
+    let secured = traffic.tls.as_ref().map(|_| "secure_s");
+    let names = metrics_of_kind(kind).iter().copied();
+    names.chain(more).chain(secured).map(String::from).collect()
 }
 
 /// The metrics that a kind of traffic is measured by.

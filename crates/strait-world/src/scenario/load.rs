@@ -197,6 +197,9 @@ impl Scenario {
         };
         for index in 0..scenario.traffic.len() {
             inline_script(files, &source, index, &mut scenario.traffic[index])?;
+            if let Some(tls) = &mut scenario.traffic[index].tls {
+                tls.trust = beside(path, &tls.trust).display().to_string();
+            }
         }
         check::names(&source, &scenario)?;
         for variant in &mut scenario.variants {
@@ -446,8 +449,25 @@ fn inline_dictionaries(
     Ok(())
 }
 
-/// Puts the content of all files that a node file names in place of their names.
+/// Says of the files of certificates and keys where they are: beside the file that names them.
+/// Nobody but a driver reads them.
+fn place_certificates(path: &Path, node: &mut Table) {
+    let Some(Value::Table(profiles)) = node.get_mut("tls") else {
+        return;
+    };
+    for profile in profiles.iter_mut().filter_map(|(_, it)| it.as_table_mut()) {
+        for key in ["certificate", "key", "trust"] {
+            if let Some(Value::String(name)) = profile.get_mut(key) {
+                *name = beside(path, name).display().to_string();
+            }
+        }
+    }
+}
+
+/// Puts the content of all files that a node file names in place of their names, but that of
+/// certificates and keys.
 fn inline_files(files: &dyn Files, path: &Path, node: &mut Table) -> Result<(), ConfigError> {
+    place_certificates(path, node);
     inline_policy(files, path, node)?;
     inline_dictionaries(files, path, node)
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use strait_core::Duration;
 use strait_core::chance::Stream;
 use strait_core::time::nanos;
+use strait_core::tls::TlsVersion;
 use strait_core::units::{BitRate, Octets, Time};
 use strait_wire::mgen::UDP_OCTETS_MAX;
 
@@ -121,6 +122,48 @@ pub struct TrafficConfig {
     /// of its message. Those that aren't here are read from their files.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub captures: BTreeMap<String, Vec<(u64, u32)>>,
+    /// echo with `octets`: the connection has TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<CallerTls>,
+}
+
+/// TLS of a host's program that calls a service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallerTls {
+    /// The name that the service's certificate has to be for.
+    pub name: String,
+    /// A file with the certificates of those who may issue that one (PEM). Lab only; simulated they
+    /// have.
+    pub trust: String,
+    /// The newest version that the program has.
+    #[serde(default)]
+    pub newest: NewestTls,
+    /// It begins in the clear and asks for TLS.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub starttls: bool,
+}
+
+/// The newest version of TLS that a program has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NewestTls {
+    /// TLS 1.2.
+    #[serde(rename = "1.2")]
+    V1_2,
+    /// TLS 1.3.
+    #[default]
+    #[serde(rename = "1.3")]
+    V1_3,
+}
+
+impl NewestTls {
+    /// The version itself.
+    pub const fn version(self) -> TlsVersion {
+        match self {
+            Self::V1_2 => TlsVersion::V1_2,
+            Self::V1_3 => TlsVersion::V1_3,
+        }
+    }
 }
 
 const fn zero() -> Time {
@@ -325,6 +368,8 @@ pub enum Traffic {
         octets: u64,
         /// How the host's end is made.
         options: TcpOptions,
+        /// What it is secured by.
+        tls: Option<CallerTls>,
     },
     /// Datagrams that come back.
     EchoDatagrams {
@@ -433,6 +478,7 @@ impl TrafficConfig {
             script: None,
             script_text: None,
             captures: BTreeMap::new(),
+            tls: None,
         }
     }
 
@@ -505,6 +551,9 @@ impl TrafficConfig {
 
     fn echo(&self) -> Result<Traffic, TrafficError> {
         let Some(octets) = self.octets else {
+            if self.tls.is_some() {
+                return Err(self.bounds("tls", "left away without `octets`"));
+            }
             return Ok(Traffic::EchoDatagrams {
                 payload_octets: self.payload_octets(4, 56)?,
                 period: self.period(Duration::from_secs(1))?,
@@ -521,6 +570,7 @@ impl TrafficConfig {
             None => Ok(Traffic::EchoStream {
                 octets: octets.0,
                 options: self.tcp_options(true)?,
+                tls: self.tls.clone(),
             }),
         }
     }
@@ -552,7 +602,7 @@ impl TrafficConfig {
 
     fn refuse_surplus(&self) -> Result<(), TrafficError> {
         use Kind::{Chatter, Dns, Echo, Esp, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
-        let keys: [(&'static str, bool, &[Kind]); 25] = [
+        let keys: [(&'static str, bool, &[Kind]); 26] = [
             (
                 "stop",
                 self.stop.is_some(),
@@ -594,6 +644,7 @@ impl TrafficConfig {
             ("script", self.script.is_some(), &[Mgen]),
             ("script_text", self.script_text.is_some(), &[Mgen]),
             ("captures", !self.captures.is_empty(), &[Mgen]),
+            ("tls", self.tls.is_some(), &[Echo]),
         ];
         let surplus = keys
             .iter()
@@ -809,6 +860,8 @@ mod tests {
 
     #[test]
     fn wrong_keys_are_named() {
+        let tls = "tls = { name = \"a.example\", trust = \"a.pem\" }";
+        let [echo, udp] = ["echo", "udp"].map(|kind| format!("kind = \"{kind}\"\n{tls}"));
         let text = |rest| read(rest).unwrap().resolve().unwrap_err().to_string();
         assert_eq!(
             text("kind = \"ping\"\nrate = \"1 kbit/s\""),
@@ -825,6 +878,7 @@ mod tests {
         assert!(text("kind = \"tcp\"\nsizes = [1]\ninterval = \"999 us\"").contains("`interval`"));
         assert!(text("kind = \"page\"\nobjects = 0").contains("`objects`"));
         assert!(text("kind = \"echo\"\noctets = 1\ncount = 1").contains("`count`"));
+        assert!(text(&echo).contains("`tls`") && text(&udp).contains("`tls`"));
         assert!(text("kind = \"echo\"\nrate = \"1 bit/s\"").contains("`rate`"));
         assert!(text("kind = \"page\"\nendpoint = \"tahoe\"").contains("linux-cubic"));
         assert!(text("kind = \"ping\"\nperiod = \"0 s\"").contains("`period`"));

@@ -2,15 +2,17 @@
 
 use std::net::SocketAddr;
 
+use strait_core::tls::{TlsFault, TlsRole};
 use strait_core::{Duration, Instant};
 use strait_node::config::EchoConfig;
 
 use super::bulk::{CHUNK_OCTETS, note};
 use super::content::{Content, datagram_payload, datagram_sequence, place, widen};
 use super::log::FlowLog;
-use super::{Family, Span, TrafficConfig};
+use super::{CallerTls, Family, Span, TrafficConfig};
 use crate::host::{Application, ConnectionId, Event, Stack, TcpOptions};
-use crate::tcp::{TcpError, TcpState};
+use crate::tcp::{TcpEndpoint, TcpError, TcpState};
+use crate::tls::{Line, Profile};
 
 /// Where a traffic's host finds the service: by its name what `to` is has it, outside its own
 /// machine, in the traffic's family.
@@ -38,6 +40,18 @@ pub(super) struct EchoCaller {
     pub(super) taken: u64,
     /// Content made but not taken yet, from `taken` on.
     pub(super) chunk: Vec<u8>,
+    /// What the connection is to be secured by, and how far that is.
+    pub(super) tls: Option<CallerTls>,
+    pub(super) safety: Safety,
+}
+
+/// How far a connection is that is to be secured.
+#[derive(Debug)]
+pub(super) enum Safety {
+    Clear,
+    /// The service has been asked; what it has said so far.
+    Asked(Vec<u8>),
+    Begun(Box<Line>),
 }
 
 impl EchoCaller {
@@ -56,22 +70,84 @@ impl EchoCaller {
         transfer.failed_connections += 1;
     }
 
+    /// Asks for TLS, or begins with it; whether content may go.
+    fn secure(&mut self, now: Instant, endpoint: &mut dyn TcpEndpoint) -> Result<bool, TlsFault> {
+        let Some(caller) = &self.tls else {
+            return Ok(true);
+        };
+        let begin = || {
+            let profile = Profile {
+                newest: caller.newest.version(),
+                ..Profile::trusting(vec![String::new()])
+            };
+            let name = caller.name.clone();
+            let line = Line::new(&profile, &TlsRole::Client { name })?;
+            Ok(Safety::Begun(Box::new(line)))
+        };
+        match &mut self.safety {
+            Safety::Clear if caller.starttls => {
+                endpoint.send(EchoConfig::STARTTLS);
+                self.safety = Safety::Asked(Vec::new());
+            }
+            Safety::Clear => self.safety = begin()?,
+            Safety::Asked(said) => {
+                let mut octet = [0];
+                while said.len() < EchoConfig::STARTTLS_ANSWER.len()
+                    && endpoint.recv(&mut octet) > 0
+                {
+                    said.extend(octet);
+                }
+                if said == EchoConfig::STARTTLS_ANSWER {
+                    self.safety = begin()?;
+                }
+            }
+            Safety::Begun(_) => {}
+        }
+        if let Safety::Begun(line) = &mut self.safety {
+            line.flush(endpoint);
+            if line.session().is_secured() {
+                let transfer = self.log.transfer();
+                transfer.secured_ns.get_or_insert(now.as_nanos());
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn work(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
         note(&mut self.log, id, stack);
         let Some(endpoint) = stack.connection(id) else {
             return;
         };
+        if let Err(fault) = self.exchange(now, endpoint) {
+            self.log.count(fault.name());
+            self.connection = None;
+            self.fail(TcpError::Reset);
+        }
+    }
+
+    fn exchange(&mut self, now: Instant, endpoint: &mut dyn TcpEndpoint) -> Result<(), TlsFault> {
+        let mut came = Vec::new();
+        if let Safety::Begun(line) = &mut self.safety {
+            line.work(endpoint, &mut came)?;
+        }
         if endpoint.state() == TcpState::Established {
             self.log
                 .transfer()
                 .connected_ns
                 .get_or_insert(now.as_nanos());
+            if !self.secure(now, endpoint)? {
+                return Ok(());
+            }
             while self.taken < self.octets {
                 if self.chunk.is_empty() {
                     let count = (self.octets - self.taken).min(CHUNK_OCTETS as u64) as usize;
                     self.content[0].append(self.taken, count, &mut self.chunk);
                 }
-                let count = endpoint.send(&self.chunk);
+                let count = match &mut self.safety {
+                    Safety::Begun(line) => line.send(endpoint, &self.chunk),
+                    _ => endpoint.send(&self.chunk),
+                };
                 if count == 0 {
                     break;
                 }
@@ -79,26 +155,37 @@ impl EchoCaller {
                 self.chunk.drain(..count);
             }
             if self.taken == self.octets {
-                endpoint.close();
+                match &mut self.safety {
+                    Safety::Begun(line) => line.close(endpoint),
+                    _ => endpoint.close(),
+                }
             }
         }
-        let mut buffer = vec![0; CHUNK_OCTETS];
-        loop {
-            let count = endpoint.recv(&mut buffer);
-            if count == 0 {
-                break;
+        if self.tls.is_none() {
+            let mut buffer = vec![0; CHUNK_OCTETS];
+            let mut count = endpoint.recv(&mut buffer);
+            while count > 0 {
+                came.extend_from_slice(&buffer[..count]);
+                count = endpoint.recv(&mut buffer);
             }
+        }
+        for chunk in came.chunks(CHUNK_OCTETS) {
             let before = self.log.transfer().octets;
-            let wrong = self.content[1].count_wrong(before, &buffer[..count]);
-            self.log.received(now, before, count as u32);
+            let wrong = self.content[1].count_wrong(before, chunk);
+            self.log.received(now, before, chunk.len() as u32);
             let transfer = self.log.transfer();
-            transfer.octets += count as u64;
+            transfer.octets += chunk.len() as u64;
             transfer.wrong_octets += wrong;
         }
+        let ended = match &mut self.safety {
+            Safety::Begun(line) => line.session().has_ended(),
+            _ => endpoint.is_drained(),
+        };
         let transfer = self.log.transfer();
-        if endpoint.is_drained() && transfer.octets == self.octets {
+        if ended && transfer.octets == self.octets {
             transfer.finished_ns.get_or_insert(now.as_nanos());
         }
+        Ok(())
     }
 }
 

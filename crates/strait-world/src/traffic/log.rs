@@ -37,6 +37,9 @@ pub struct Transfer {
     pub started_ns: Option<u64>,
     /// When it was open.
     pub connected_ns: Option<u64>,
+    /// When it was secured by TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secured_ns: Option<u64>,
     /// When the last octet had arrived at the application.
     pub finished_ns: Option<u64>,
     /// Octets of content that arrived.

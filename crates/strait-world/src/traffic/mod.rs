@@ -32,7 +32,9 @@ use strait_core::{Duration, Instant};
 use self::bulk::{BulkReceiver, BulkSender};
 use self::chatter::{ChatterSource, Speaker};
 pub use self::chatter::{chatter_round, hello_interval_s};
-pub use self::config::{Family, Kind, MgenTraffic, Traffic, TrafficConfig, TrafficError, Ways};
+pub use self::config::{
+    CallerTls, Family, Kind, MgenTraffic, NewestTls, Traffic, TrafficConfig, TrafficError, Ways,
+};
 pub use self::content::{
     Content, datagram_payload, datagram_sequence, esp_numbers, esp_payload, esp_wrong,
     voice_packet, widen,
@@ -41,7 +43,7 @@ pub use self::dns::{DNS_PORT, DNS_ZONE, dns_name};
 use self::dns::{Lookups, NameServer};
 pub use self::dscp::Dscp;
 pub use self::echo::echo_service;
-use self::echo::{EchoAsker, EchoCaller};
+use self::echo::{EchoAsker, EchoCaller, Safety};
 use self::flow::{Datagrams, Form, Pace};
 pub use self::http::object_octets;
 pub use self::log::{FlowLog, Mark, ObjectMark, Side, Transfer};
@@ -218,7 +220,11 @@ pub fn install_echo(
     let ends = (SocketAddr::new(from_addr, ports.from), service);
     let span = span(config, seed);
     match config.resolve()? {
-        Traffic::EchoStream { octets, options } => {
+        Traffic::EchoStream {
+            octets,
+            options,
+            tls,
+        } => {
             let mut caller = EchoCaller {
                 log,
                 ends,
@@ -229,6 +235,8 @@ pub fn install_echo(
                 connection: None,
                 taken: 0,
                 chunk: Vec::new(),
+                tls,
+                safety: Safety::Clear,
             };
             caller.log.transfer();
             from.install(|_| caller);

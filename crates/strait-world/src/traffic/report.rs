@@ -282,6 +282,8 @@ impl FlowReport {
         let near = from.transfer.clone().unwrap_or_default();
         let connect_s = span_s(near.started_ns, near.connected_ns);
         self.metric("connect_s", connect_s);
+        let secure_s = span_s(near.connected_ns, near.secured_ns);
+        self.metric("secure_s", secure_s);
         self.transfer(near.started_ns, &near);
         self.tcp_counters(&[&near]);
         self.progress(&from.received);
