@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -44,6 +45,40 @@ fn every_file_that_we_ship_is_valid() {
     assert_eq!(
         text(&output.stdout).matches(": valid ").count(),
         files.len()
+    );
+}
+
+#[test]
+fn certificates_and_keys_are_looked_at_beside_the_file_that_names_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.toml");
+    let own = "[tls.own]\ncertificate = \"own.pem\"\nkey = \"own.key\"\n";
+    fs::write(&file, format!("name = \"a\"\nhost = {{}}\n{own}")).unwrap();
+    let told = || {
+        let output = check(&[], std::slice::from_ref(&file));
+        assert!(output.status.success());
+        text(&output.stdout)
+    };
+    let missing = told();
+    assert!(
+        missing.contains("needs more: [tls.own] certificate: "),
+        "{missing}"
+    );
+    assert!(missing.contains("own.pem can't be read"), "{missing}");
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/tls");
+    fs::copy(vectors.join("expired.pem"), folder.path().join("own.pem")).unwrap();
+    let key = folder.path().join("own.key");
+    fs::copy(vectors.join("server.key"), &key).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let unwise = told();
+    assert!(!unwise.contains("needs more"), "{unwise}");
+    assert!(
+        unwise.contains("warning: [tls.own] key: others may read"),
+        "{unwise}"
+    );
+    assert!(
+        unwise.contains("warning: [tls.own] certificate: "),
+        "{unwise}"
     );
 }
 

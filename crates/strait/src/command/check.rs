@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use strait_live::emulate::NetConfig;
-use strait_live::gateway::lacking;
+use strait_live::gateway::{lacking, warnings};
 use strait_node::config_text::{self, ConfigError};
 use strait_qos::{Policy, PolicyConfig};
 use strait_world::scenario::{DiskFiles, Files, Scenario, load_link, load_node};
@@ -36,6 +36,8 @@ struct Verdict {
     error: Option<String>,
     /// What `strait run` would miss in a node file that is valid in a simulation.
     run_needs: Vec<String>,
+    /// What is valid and still not as it should be.
+    warnings: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -62,17 +64,19 @@ fn as_json(verdict: &Verdict) -> serde_json::Value {
         "ok": verdict.ok,
         "error": verdict.error,
         "run_needs": verdict.run_needs,
+        "warnings": verdict.warnings,
     })
 }
 
 fn judge(path: &Path) -> Verdict {
     let file = path.display().to_string();
     match check(path) {
-        Ok((kind, run_needs)) => Verdict {
+        Ok(found) => Verdict {
             file,
-            kind: Some(kind),
+            kind: Some(found.kind),
             ok: true,
-            run_needs,
+            run_needs: found.run_needs,
+            warnings: found.warnings,
             ..Verdict::default()
         },
         Err(error) => Verdict {
@@ -92,43 +96,67 @@ fn tell(verdict: &Verdict) {
     for need in &verdict.run_needs {
         crate::output::print(&format!("  `strait run` needs more: {need}\n"));
     }
+    for warning in &verdict.warnings {
+        crate::output::print(&format!("  warning: {warning}\n"));
+    }
+}
+
+/// What a valid file is.
+struct Found {
+    kind: &'static str,
+    run_needs: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl From<&'static str> for Found {
+    fn from(kind: &'static str) -> Self {
+        Self {
+            kind,
+            run_needs: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
 }
 
 /// What a file is, and what a host needs beside.
-fn check(path: &Path) -> anyhow::Result<(&'static str, Vec<String>)> {
+fn check(path: &Path) -> anyhow::Result<Found> {
     let name = path.display().to_string();
     let text = DiskFiles
         .read(path)
         .map_err(|message| ConfigError::of_file(&name, message))?;
     if path.extension().is_some_and(|end| end == "mgn") {
         super::measure::check_script(path)?;
-        return Ok(("MGEN script", Vec::new()));
+        return Ok("MGEN script".into());
     }
     let table: toml::Table = config_text::parse(&name, &text)?;
     let has = |key: &str| table.contains_key(key);
     if let Some(study) = table.get("study") {
         let study = study.as_str().unwrap_or_default();
         super::study::check(study, &name, &text)?;
-        return Ok(("study", Vec::new()));
+        return Ok("study".into());
     }
     if has("duration") || has("traffic") {
         Scenario::load(path)?;
-        return Ok(("scenario", Vec::new()));
+        return Ok("scenario".into());
     }
     if has("host") {
         let config = load_node(&DiskFiles, path)?;
         let lacks = lacking(&config).into_iter().map(|it| it.to_string());
-        return Ok(("node file", lacks.collect()));
+        return Ok(Found {
+            run_needs: lacks.collect(),
+            warnings: warnings(&config),
+            ..Found::from("node file")
+        });
     }
     if has("class") || has("match") || has("preset") || has("default") {
         let config: PolicyConfig = config_text::parse(&name, &text)?;
         Policy::compile(&config).map_err(|error| ConfigError::of_file(&name, error.to_string()))?;
-        return Ok(("policy", Vec::new()));
+        return Ok("policy".into());
     }
     if has("end") {
         NetConfig::load(&DiskFiles, path, 1)?;
-        return Ok(("net", Vec::new()));
+        return Ok("net".into());
     }
     load_link(&DiskFiles, path)?;
-    Ok(("link", Vec::new()))
+    Ok("link".into())
 }
