@@ -370,7 +370,10 @@ impl Terms {
         }
         self.doubted = None;
         let before = self.other.replace(hello);
-        let restarted = before.is_none_or(|before| before.incarnation != hello.incarnation);
+        // What came before the first hello of an end that says few is that end's, as far as
+        // anybody knows: to forget it would cost as much once more as it does when that is forged.
+        let none = self.own.way_back;
+        let restarted = before.map_or(none, |before| before.incarnation != hello.incarnation);
         if restarted {
             // What the other end knew of this one is gone too.
             self.confirmed = false;

@@ -473,9 +473,24 @@ fn without_a_way_back_one_hello_settles_nothing_that_is_not_so_here() {
     let _ = end.hear(said(false));
     assert!(end.decompresses(), "somebody may have put it in");
     let news = end.hear(said(true));
-    assert!(news.restarted && end.decompresses());
+    assert!(!news.restarted && end.decompresses());
     // Whoever is set up in another way says so ahead of many packets.
     let mut end = Terms::new(one_way(true), 7);
     let _ = [end.hear(said(false)), end.hear(said(false))];
     assert!(!end.decompresses());
+}
+
+#[test]
+fn without_a_way_back_one_hello_ends_what_is_known_once_at_most() {
+    let one_way = Offer {
+        way_back: false,
+        ..offer(true)
+    };
+    let said = |incarnation| Terms::new(one_way, incarnation).hello();
+    let mut end = Terms::new(one_way, 7);
+    // A forged one comes first, and then the true ones.
+    let news = [99, 9, 9, 9].map(|incarnation| end.hear(said(incarnation)).restarted);
+    assert_eq!(news, [false, false, true, false]);
+    assert!(!end.hear(said(10)).restarted);
+    assert!(end.hear(said(10)).restarted);
 }
