@@ -337,7 +337,7 @@ impl Netlink {
     }
 
     /// Adds a route to a prefix by an interface, over which TCP controls congestion as with
-    /// [`Netlink::add_default_route`].
+    /// [`Netlink::add_default_route`]; with a metric, if it isn't the kernel's choice.
     ///
     /// # Errors
     /// The kernel's; it has to have the congestion control.
@@ -347,8 +347,11 @@ impl Netlink {
         length: u8,
         link: u32,
         congestion: &str,
+        metric: Option<u32>,
     ) -> Result<(), Error> {
         let mut message = route_message(prefix, length, None, Some(link));
+        let priority = metric.map(RouteAttribute::Priority);
+        message.attributes.extend(priority);
         let metric = RouteMetric::CcAlgo(congestion.into());
         message
             .attributes

@@ -8,7 +8,7 @@ use strait_core::node::Owner;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_node::config::{HostKind, LinkProfile, PortConfig, PortKind};
 use strait_node::config_text::ConfigError;
-use strait_node::{GatewayFactory, NodeConfig};
+use strait_node::{GatewayFactory, NodeConfig, Prefix};
 use strait_qos::Dscp;
 use strait_world::host::{Host, HostConfig};
 use strait_world::scenario::{FaultKind, Loaded};
@@ -19,7 +19,7 @@ use strait_world::traffic::{self, Family, InstallError, Kind, Ports};
 use crate::kernel::{Around, TUN, WIRE};
 use crate::router::Router;
 use crate::segment::{Seat, Segment};
-use crate::world::{Attach, Envelope, EnvelopeKind, Fault, NodeIndex, World};
+use crate::world::{Attach, Envelope, EnvelopeKind, Fault, LinkIndex, NodeIndex, World};
 
 /// Why a scenario can't be simulated.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +56,8 @@ pub struct Built {
     pub(crate) topology: Topology,
     /// Hosts that are the places of link ends, with these.
     carried: BTreeMap<MemberId, Attach>,
+    /// Machines of gateways that have links of their own.
+    machines: BTreeMap<MemberId, NodeIndex>,
 }
 
 /// The LAN between a gateway and its hosts: fast Ethernet, as short as its frames allow.
@@ -127,14 +129,16 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
         nodes,
         topology,
         carried: BTreeMap::new(),
+        machines: BTreeMap::new(),
     };
     built.place_carried();
+    built.place_machines(loaded);
     built.join(loaded)?;
     built.wrap(loaded, &packing);
     built.keep_repeats(loaded, variant)?;
     built.install(loaded, seed)?;
     for fault in &loaded.scenario.faults {
-        built.break_down(fault);
+        built.break_down(loaded, fault);
     }
     for (at, member, change) in crate::routing::changes(loaded, &built.topology) {
         let reroute = Fault::Reroute(built.nodes[member], change);
@@ -187,6 +191,15 @@ fn carrier(topology: &Topology, host: MemberId) -> Option<MemberId> {
     let mut ends = links.flat_map(|link| link.over.into_iter().flatten().zip(link.ends));
     ends.find(|(over, _)| *over == host)
         .map(|(_, end)| end.member)
+}
+
+/// Packets that may wait at each port of a gateway's machine: the usual length of a device's queue.
+const MACHINE_QUEUE: usize = 1000;
+
+/// The address alone.
+fn whole(prefix: Prefix) -> Prefix {
+    let length = if prefix.address.is_ipv4() { 32 } else { 128 };
+    Prefix { length, ..prefix }
 }
 
 /// Networks of a member in the order of its port numbers.
@@ -276,6 +289,51 @@ impl Built {
         self.world.serve(place.node, address, server, owner);
     }
 
+    /// Puts the machines of gateways that have links of their own between these, their hosts and
+    /// such links, in this order of ports: the gateway's, links, the hosts'.
+    fn place_machines(&mut self, loaded: &Loaded) {
+        for id in 0..self.topology.members.len() {
+            let member = &self.topology.members[id];
+            let Role::Gateway(gateway) = member.role else {
+                continue;
+            };
+            if !self.topology.has_machine(id) {
+                continue;
+            }
+            let mut links: Vec<Via> = Vec::new();
+            for (index, link) in self.topology.links.iter().enumerate() {
+                let here = |end: &End| end.member == id && end.port.is_none();
+                links.extend(link.ends.iter().any(here).then_some(Via::Link(index)));
+            }
+            let name = format!("{} host", member.name);
+            let names = links.iter().map(|via| match via {
+                Via::Link(index) => self.topology.links[*index].name.as_str(),
+                Via::Lan(_) => "lan",
+            });
+            let names = std::iter::once("tun").chain(names).chain(["lan"]);
+            let mut router = Router::new(names, MACHINE_QUEUE);
+            for route in &member.routes {
+                let port = links.iter().position(|via| *via == route.via);
+                if let Some(port) = port {
+                    router.add_route(route.prefix, PortId(port as u8 + 1));
+                }
+            }
+            let lans = self.topology.lans.iter().filter(|lan| lan.gateway == id);
+            let hosts = lans.flat_map(|lan| &lan.hosts);
+            let hosts = hosts.flat_map(|host| &self.topology.members[*host].addresses);
+            let own = &loaded.nodes[gateway].config.host.addresses;
+            let at = |port| move |prefix: &Prefix| (whole(*prefix), PortId(port));
+            let near = hosts.map(at(links.len() as u8 + 1));
+            for (prefix, port) in near.chain(own.iter().map(at(0))) {
+                router.add_route(prefix, port);
+            }
+            let node = self.world.add_router(&name, router);
+            self.world.reserve_ports(node, 1);
+            self.world.set_machine(self.nodes[id], node);
+            self.machines.insert(id, node);
+        }
+    }
+
     /// Where the ends of links are whose medium is other gateways.
     fn place_carried(&mut self) {
         for link in &self.topology.links {
@@ -342,7 +400,9 @@ impl Built {
         if let Some(place) = self.carried.get(&end.member) {
             return *place;
         }
-        let node = self.nodes[end.member];
+        let machine = self.machines.get(&end.member);
+        let machine = machine.filter(|_| end.port.is_none());
+        let node = *machine.unwrap_or(&self.nodes[end.member]);
         let neighbour = NeighbourId(end.neighbour.unwrap_or(0) as u16);
         Attach {
             node,
@@ -381,6 +441,17 @@ impl Built {
                 self.world.secure_by(gateway, profiles.collect());
             }
         }
+        if let Some(node) = self.machines.get(&lan_entry.gateway).copied() {
+            let at = |port| Attach {
+                node,
+                port,
+                neighbour: NeighbourId::PEER,
+            };
+            let name = format!("{} host", self.topology.members[lan_entry.gateway].name);
+            let ends = [near, at(PortId(0))];
+            self.world.join_at(&name, &tun(), ends).map_err(error)?;
+            near = at(self.world.next_port(node));
+        }
         if let [host] = lan_entry.hosts[..] {
             let far = self.attach(&End {
                 member: host,
@@ -404,12 +475,7 @@ impl Built {
         }
         for (port, host) in lan_entry.hosts.iter().enumerate() {
             for prefix in &self.topology.members[*host].addresses {
-                let own = if prefix.address.is_ipv4() { 32 } else { 128 };
-                let route = strait_node::Prefix {
-                    length: own,
-                    ..*prefix
-                };
-                switch.add_route(route, PortId(port as u8 + 1));
+                switch.add_route(whole(*prefix), PortId(port as u8 + 1));
             }
         }
         let switch = self.world.add_router(&name, switch);
@@ -551,17 +617,28 @@ impl Built {
         Ok(())
     }
 
-    fn break_down(&mut self, fault: &strait_world::scenario::Fault) {
-        let Some(member) = self.topology.find(&fault.node) else {
+    fn break_down(&mut self, loaded: &Loaded, fault: &strait_world::scenario::Fault) {
+        let pair = match fault.kind {
+            FaultKind::Kill => {
+                let member = self.topology.find(&fault.node);
+                let node = member.map(|member| self.nodes[member]);
+                node.map(|node| [Fault::Kill(node), Fault::Restart(node)])
+            }
+            FaultKind::Unplug => {
+                // Those that are carried are none of the world's.
+                let mut own = loaded.links.iter().filter(|link| !link.is_carried());
+                let link = own.position(|link| Some(&link.name) == fault.link.as_ref());
+                let link = link.map(LinkIndex);
+                link.map(|link| [Fault::Unplug(link), Fault::Plug(link)])
+            }
+        };
+        let Some([breaks, mends]) = pair else {
             return;
         };
-        let node = self.nodes[member];
         let at = Instant::ZERO + fault.at.0;
-        match fault.kind {
-            FaultKind::Kill => self.world.plan(at, Fault::Kill(node)),
-        }
+        self.world.plan(at, breaks);
         if let Some(after) = fault.restart_after {
-            self.world.plan(at + after.0, Fault::Restart(node));
+            self.world.plan(at + after.0, mends);
         }
     }
 }

@@ -1,11 +1,13 @@
 //! A plain store-and-forward router, as a baseline: a drop-tail queue at each port and static
 //! routes, nothing else.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use strait_core::delay::DelayPart;
 use strait_core::fate::{Ledger, Origin};
+use strait_core::host_routes::HostRoute;
 use strait_core::node::{Command, PortEvent};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::stats::{ClassStats, PortStats, Stats};
@@ -14,6 +16,7 @@ use strait_core::{
     TxMeta, Wake, Want,
 };
 use strait_node::{Hop, Prefix, Routes};
+use strait_world::topology::OTHER_METRIC;
 
 /// A router of the baseline.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub struct Router {
     queue_packets: usize,
     /// It counts hops; a switch doesn't.
     counts_hops: bool,
+    /// What a gateway leads to by the first port, where this is its machine.
+    led: Vec<HostRoute>,
     /// The way of the last packet: consecutive packets mostly go the same way.
     last: Option<(IpAddr, Hop)>,
 }
@@ -63,6 +68,7 @@ impl Router {
             routes: Routes::default(),
             queue_packets,
             counts_hops: true,
+            led: Vec::new(),
             last: None,
         }
     }
@@ -87,15 +93,36 @@ impl Router {
         self.last = None;
     }
 
+    /// From now on a gateway leads to these by the first port. Its ways and those of
+    /// [`Router::add_route`] to one prefix go by the metric, which of the latter is
+    /// [`OTHER_METRIC`].
+    pub(crate) fn lead(&mut self, led: impl IntoIterator<Item = HostRoute>) {
+        self.led = led.into_iter().collect();
+        self.last = None;
+    }
+
     fn way(&mut self, dst: IpAddr) -> Option<Hop> {
         match self.last {
             Some((known, hop)) if known == dst => Some(hop),
             _ => {
-                let hop = self.routes.lookup(dst)?;
+                let hop = self.look_up(dst)?;
                 self.last = Some((dst, hop));
                 Some(hop)
             }
         }
+    }
+
+    fn look_up(&self, dst: IpAddr) -> Option<Hop> {
+        let first = Hop {
+            port: PortId(0),
+            to: NeighbourId::PEER,
+        };
+        let led = self.led.iter().filter(|it| it.prefix.contains(dst));
+        let led = led.map(|it| ((it.prefix.length, Reverse(it.lead.metric)), first));
+        let own = self.routes.matching(dst);
+        let own = own.map(|(prefix, hop)| ((prefix.length, Reverse(OTHER_METRIC)), hop));
+        let best = led.chain(own).max_by_key(|(worth, _)| *worth);
+        best.map(|(_, hop)| hop)
     }
 
     fn forward(&mut self, now: Instant, from: PortId, bytes: &[u8]) {

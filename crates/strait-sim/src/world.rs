@@ -127,6 +127,8 @@ struct Slot {
     workshop: Workshop,
     /// Of the node's host.
     table: HostTable,
+    /// That host's own node, where it has other ways.
+    machine: Option<usize>,
     /// Counters of incarnations that ended.
     past: Vec<Stats>,
     /// Packets that incarnations held when they were killed.
@@ -403,6 +405,7 @@ impl World {
             store: Store::default(),
             workshop: Workshop::default(),
             table: HostTable::default(),
+            machine: None,
             past: Vec::new(),
             crashed: 0,
             rerouted: BTreeSet::new(),

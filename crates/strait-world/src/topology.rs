@@ -31,8 +31,8 @@ pub struct Member {
     pub role: Role,
     /// Prefixes of its own, on any interface.
     pub addresses: Vec<Prefix>,
-    /// By what it reaches each host: for hosts and routers, in order of the hosts. Empty for a
-    /// gateway, which has the routes of its node file.
+    /// By what it reaches each host, in order of the hosts. Of a gateway, which has the routes of
+    /// its node file, these are its machine's other ways: those that begin with a link of that.
     pub routes: Vec<Route>,
 }
 
@@ -65,7 +65,8 @@ pub struct TopologyLink {
 pub struct End {
     /// Who.
     pub member: MemberId,
-    /// A gateway's port: 1 is its first link port. Hosts and routers number their own.
+    /// A gateway's port: 1 is its first link port. Hosts, routers and the machines of gateways
+    /// number their own.
     pub port: Option<PortId>,
     /// On a gateway's port with several neighbours, which of them is at the other end: its index
     /// in the port's list.
@@ -109,6 +110,10 @@ pub struct Route {
     pub next: Option<MemberId>,
 }
 
+/// The metric of a machine's other ways: a gateway leads its host by less, whatever the family, if
+/// nothing else is said.
+pub const OTHER_METRIC: u32 = 2000;
+
 impl TopologyLink {
     /// It has no medium of its own: others carry it.
     pub const fn is_carried(&self) -> bool {
@@ -146,11 +151,31 @@ impl Topology {
             .filter_map(|link| topology.link(loaded, link))
             .collect();
         for id in 0..topology.members.len() {
-            if !matches!(topology.members[id].role, Role::Gateway(_)) {
-                topology.members[id].routes = topology.routes_from(id);
-            }
+            topology.members[id].routes = topology.routes_from(id);
         }
         topology
+    }
+
+    /// Whether the machine of a gateway has links of its own.
+    pub fn has_machine(&self, gateway: MemberId) -> bool {
+        let mut links = self.links.iter();
+        links.any(|link| link.ends.iter().any(|end| self.is_machine(gateway, end)))
+    }
+
+    fn is_machine(&self, gateway: MemberId, end: &End) -> bool {
+        let role = self.members[gateway].role;
+        end.member == gateway && end.port.is_none() && matches!(role, Role::Gateway(_))
+    }
+
+    /// Whether a way from a member may begin with a network: from gateways only with a link of
+    /// their machines.
+    fn begins(&self, from: MemberId, via: Via) -> bool {
+        let Via::Link(index) = via else {
+            return !matches!(self.members[from].role, Role::Gateway(_));
+        };
+        let mut ends = self.links[index].ends.iter();
+        !matches!(self.members[from].role, Role::Gateway(_))
+            || ends.any(|end| self.is_machine(from, end))
     }
 
     /// The member with a name.
@@ -161,7 +186,7 @@ impl Topology {
     /// Whether any way, over any members, leads from one to the other.
     pub fn connected(&self, from: &str, to: &str) -> bool {
         match (self.find(from), self.find(to)) {
-            (Some(from), Some(to)) => from == to || self.first_steps(from)[to].is_some(),
+            (Some(from), Some(to)) => from == to || self.first_steps(from, |_| true)[to].is_some(),
             _ => false,
         }
     }
@@ -202,6 +227,13 @@ impl Topology {
                     neighbour: None,
                 });
             };
+            if end.is_host() {
+                return Some(End {
+                    member,
+                    port: None,
+                    neighbour: None,
+                });
+            }
             let ports = &loaded.nodes[gateway].config.ports;
             let index_of = |name: &String| ports.iter().position(|port| port.name == *name);
             let port = end.port.as_ref().and_then(index_of)?;
@@ -273,9 +305,13 @@ impl Topology {
         links.chain(lans).collect()
     }
 
-    /// For every member the first step of a shortest way to it; ties go to the network named
-    /// first. Hosts don't forward.
-    fn first_steps(&self, from: MemberId) -> Vec<Option<(Via, MemberId)>> {
+    /// For every member the first step of a shortest way to it that begins with such a network;
+    /// ties go to the network named first. Hosts don't forward.
+    fn first_steps(
+        &self,
+        from: MemberId,
+        begins: impl Fn(Via) -> bool,
+    ) -> Vec<Option<(Via, MemberId)>> {
         let mut first: Vec<Option<(Via, MemberId)>> = vec![None; self.members.len()];
         let mut next = VecDeque::from([from]);
         while let Some(at) = next.pop_front() {
@@ -283,7 +319,8 @@ impl Topology {
                 continue;
             }
             for (via, member) in self.attachments(at) {
-                if member != from && first[member].is_none() {
+                let may = at != from || begins(via);
+                if may && member != from && first[member].is_none() {
                     first[member] = if at == from {
                         Some((via, member))
                     } else {
@@ -299,7 +336,7 @@ impl Topology {
     /// Shortest ways to the networks of all hosts. Host prefixes are used as they stand: two
     /// hosts on one LAN give one route.
     fn routes_from(&self, from: MemberId) -> Vec<Route> {
-        let first = self.first_steps(from);
+        let first = self.first_steps(from, |via| self.begins(from, via));
         let mut routes: Vec<Route> = Vec::new();
         let hosts = self
             .members

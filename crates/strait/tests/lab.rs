@@ -277,6 +277,23 @@ fn streams_are_secured_live_as_in_virtual_time() {
 }
 
 #[test]
+fn hosts_go_by_a_satellite_while_a_line_is_out() {
+    if !can_run("lab second-way") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab");
+    let scenario = scenario.join("second-way.toml");
+    let told = lab(folder.path(), &scenario, &["--strict"]);
+    told.expect_all(&[
+        "second-way-loss4",
+        "second-way-loss6",
+        "second-way-is-used",
+        "lab-nothing-left",
+    ]);
+}
+
+#[test]
 fn a_synchronous_line_has_eight_bits_an_octet_and_no_rest() {
     if !can_run("lab synchronous") {
         return;

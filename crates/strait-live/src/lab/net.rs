@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use strait_core::prefix::Prefix;
 use strait_node::config::HostKind;
 use strait_world::scenario::Loaded;
-use strait_world::topology::{End, Lan, MemberId, Role, Topology, TopologyLink, Via};
+use strait_world::topology::{End, Lan, MemberId, OTHER_METRIC, Role, Topology, TopologyLink, Via};
 
 use super::LabError;
 use crate::error::Error;
@@ -86,13 +86,11 @@ impl Net {
         }
     }
 
-    /// Gives routers, and hosts at which a link ends, their routes over links. The links'
-    /// interfaces have to be there.
+    /// Gives routers, and hosts at which a link ends, their routes over links; so do machines of
+    /// gateways, behind what these lead them to. The links' interfaces have to be there.
     pub(super) fn add_routes(&self, topology: &Topology) -> Result<(), Error> {
         for member in &topology.members {
-            if matches!(member.role, Role::Gateway(_)) {
-                continue;
-            }
+            let behind = matches!(member.role, Role::Gateway(_)).then_some(OTHER_METRIC);
             let mut netlink = self.of(member.role).netlink()?;
             for route in &member.routes {
                 let Via::Link(link) = route.via else {
@@ -100,7 +98,8 @@ impl Net {
                 };
                 let index = netlink.link(&link_interface(link))?.index;
                 let Prefix { address, length } = route.prefix.network();
-                netlink.add_link_route(address, length, index, CONGESTION_CONTROL)?;
+                let control = CONGESTION_CONTROL;
+                netlink.add_link_route(address, length, index, control, behind)?;
             }
         }
         Ok(())

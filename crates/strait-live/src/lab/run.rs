@@ -9,14 +9,14 @@ use strait_core::stats::ClassStats;
 use strait_core::time::Duration;
 use strait_status::{Class, Snapshot};
 use strait_world::report::{counter_table, delay_table};
-use strait_world::scenario::local_metrics;
+use strait_world::scenario::{FaultKind, local_metrics};
 use strait_world::table::Table;
 use strait_world::traffic::{FlowReport, Kind};
 
 use super::gateways::{GatewayProcess, delay_gap_s};
 use super::programs::{Collected, Flow, Origin, Program};
 use super::stretches::{self, Seen};
-use super::{Lab, LabError, Stop, TICK, wait_for};
+use super::{Lab, LabError, Stop, TICK, Wire, wait_for};
 use crate::voice::monotonic;
 
 /// What came of a run.
@@ -48,6 +48,8 @@ pub struct Outcome {
 enum Action {
     Restart(usize),
     Kill(usize),
+    Plug(usize),
+    Unplug(usize),
     Start(usize),
 }
 
@@ -122,12 +124,21 @@ impl Lab {
         let starts = flows.map(|(index, (flow, _))| (flow.start, Action::Start(index)));
         let mut plan: Vec<_> = starts.collect();
         for fault in &self.loaded.scenario.faults {
-            let Some(gateway) = self.gateways.iter().position(|it| it.name == fault.node) else {
+            let gateway = || self.gateways.iter().position(|it| it.name == fault.node);
+            let named = |wire: &Wire| Some(&wire.name) == fault.link.as_ref();
+            let pair = match fault.kind {
+                FaultKind::Kill => gateway().map(|it| [Action::Kill(it), Action::Restart(it)]),
+                FaultKind::Unplug => {
+                    let wire = self.wires.iter().position(named);
+                    wire.map(|it| [Action::Unplug(it), Action::Plug(it)])
+                }
+            };
+            let Some([breaks, mends]) = pair else {
                 continue;
             };
-            plan.push((fault.at.0, Action::Kill(gateway)));
+            plan.push((fault.at.0, breaks));
             if let Some(after) = fault.restart_after {
-                plan.push((fault.at.0 + after.0, Action::Restart(gateway)));
+                plan.push((fault.at.0 + after.0, mends));
             }
         }
         // What is started ahead of its time comes first.
@@ -154,6 +165,11 @@ impl Lab {
                 Ok(())
             }
             Action::Restart(index) => self.gateways[index].start(&stage),
+            Action::Unplug(index) => {
+                self.wires[index].unplug();
+                Ok(())
+            }
+            Action::Plug(index) => self.wires[index].start(&stage),
         }
     }
 
@@ -164,7 +180,7 @@ impl Lab {
         self.daemons
             .iter()
             .try_for_each(super::Running::expect_alive)?;
-        self.wires.iter().try_for_each(super::Wire::expect_alive)
+        self.wires.iter().try_for_each(Wire::expect_alive)
     }
 
     /// Ends the programs and collects what everybody saw.
@@ -196,7 +212,8 @@ impl Lab {
             .filter(|(flow, _)| flow.config.kind == Kind::Ping)
             .collect();
         let faults = self.loaded.scenario.faults.iter();
-        outcome.resumed_s = faults
+        let kills = faults.filter(|fault| fault.kind == FaultKind::Kill);
+        outcome.resumed_s = kills
             .filter_map(|fault| {
                 let restart = fault.at.0 + fault.restart_after?.0;
                 let across = pings.iter().copied();

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;
 
+use nix::sys::signal::Signal;
 use strait_channel::{LinkConfig, LinkKind, Side};
 use strait_core::prefix::Prefix;
 use strait_node::NodeConfig;
@@ -16,7 +17,7 @@ use strait_world::topology::{End, Member, Role, Topology, TopologyLink};
 
 use super::net::{Net, is_bound, link_interface, whole};
 use super::process::{Running, config_text};
-use super::{LabError, Stage};
+use super::{END_PATIENCE, LabError, Stage};
 use crate::emulate::ModemSpec;
 use crate::error::Error;
 
@@ -286,12 +287,8 @@ fn lay_end(
     let other = &topology.members[link.ends[1 - side].member].name;
     let end = &link.ends[side];
     let member = &topology.members[end.member];
-    let Role::Gateway(gateway) = member.role else {
+    let (Role::Gateway(gateway), Some(port)) = (member.role, end.port) else {
         return lay_plain(stage, index, channel, member);
-    };
-    let Some(port) = end.port else {
-        let message = format!("link `{}` ends at no port", link.name);
-        return Err(LabError::Scenario(message));
     };
     let Some(config) = port_of(topology, nodes, end) else {
         return Err(LabError::Scenario(format!(
@@ -376,7 +373,7 @@ fn lay_end(
     }
 }
 
-/// The end of a link at a router or host: an interface of its own kernel.
+/// The end of a link at a router, a host, or a gateway's machine: an interface of its own kernel.
 fn lay_plain(
     stage: &Stage<'_>,
     index: usize,
@@ -559,6 +556,14 @@ impl Wire {
     /// An emulator that ended is an error of the whole lab.
     pub(super) fn expect_alive(&self) -> Result<(), LabError> {
         self.running.as_ref().map_or(Ok(()), Running::expect_alive)
+    }
+
+    /// Takes the medium from both ends at once.
+    pub(super) fn unplug(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.signal(Signal::SIGKILL);
+            running.wait(END_PATIENCE);
+        }
     }
 
     pub(super) fn running(&self) -> Option<&Running> {

@@ -1,4 +1,4 @@
-//! Routes by which a gateway leads its host, told from all others by a protocol number of their own.
+//! Routes by which a gateway leads its host, told from others by a protocol number of their own.
 
 use std::io;
 use std::net::IpAddr;

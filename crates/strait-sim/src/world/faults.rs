@@ -61,6 +61,8 @@ impl World {
         slot.store.crash(&mut chance);
         slot.workshop = Workshop::default();
         slot.table.bereave();
+        self.turn_machine(node);
+        let slot = &mut self.slots[node];
         slot.wake_at = None;
         self.silence(node);
         self.fabric.cut_streams(node);

@@ -5,7 +5,7 @@ use strait_core::host_routes::HostRoute;
 use strait_core::node::RouteOp;
 use strait_core::prefix::Prefix;
 
-use super::{NodeIndex, World};
+use super::{Body, NodeIndex, World};
 use crate::event::What;
 use crate::host_table::TableChange;
 
@@ -13,6 +13,27 @@ impl World {
     /// What a node leads its host by.
     pub fn led(&self, node: NodeIndex) -> impl Iterator<Item = HostRoute> + '_ {
         self.slots[node.0].table.ours().iter().copied()
+    }
+
+    /// Says that a router is the machine that a node runs on, and has the node at its first port:
+    /// it goes by what the node leads it to.
+    pub fn set_machine(&mut self, node: NodeIndex, router: NodeIndex) {
+        self.slots[node.0].machine = Some(router.0);
+        // Like a host it has no classes.
+        if let Some(paths) = &mut self.fabric.paths {
+            paths.set_host(router.0);
+        }
+    }
+
+    /// Has the node's machine go by what the node leads it to now.
+    pub(super) fn turn_machine(&mut self, node: usize) {
+        let Some(machine) = self.slots[node].machine else {
+            return;
+        };
+        let led = self.slots[node].table.ours().clone();
+        if let Body::Router(router) = &mut self.slots[machine].body {
+            router.lead(led);
+        }
     }
 
     /// Takes a wish of a node.
@@ -31,6 +52,7 @@ impl World {
         for (prefix, event) in self.slots[node].table.act(now) {
             self.give(node, Input::Routed { prefix, event });
         }
+        self.turn_machine(node);
         if let Some(at) = self.slots[node].table.plan() {
             self.fabric.events.push(at, node, What::Routes);
         }

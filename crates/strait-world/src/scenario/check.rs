@@ -8,12 +8,12 @@ use strait_channel::hf::KeyedBy;
 use strait_core::prefix::Prefix;
 use strait_core::time::Duration;
 use strait_node::NodeConfig;
-use strait_node::config::{PortConfig, PortKind};
+use strait_node::config::{HostKind, PortConfig, PortKind};
 use strait_node::config_text::{self, ConfigError};
 use toml::Table;
 
 use super::load::Source;
-use super::{Link, LinkEnd, Loaded, LoadedNode, Scenario};
+use super::{FaultKind, Link, LinkEnd, Loaded, LoadedNode, Scenario};
 use crate::measure::metric_labels;
 use crate::mgen::Script;
 use crate::sweep::Axis;
@@ -154,7 +154,7 @@ pub(super) fn references(source: &Source<'_>, loaded: &Loaded) -> Checked {
     traffic(source, &loaded.scenario)?;
     services(source, loaded)?;
     ways(source, loaded)?;
-    faults(source, &loaded.scenario)?;
+    faults(source, loaded)?;
     variants(source, loaded)?;
     expectations(source, loaded)
 }
@@ -184,7 +184,8 @@ fn links(source: &Source<'_>, loaded: &Loaded) -> Checked {
         for end in 0..2 {
             let path = link.place_of_end(index, end);
             link_end(source, loaded, link, end, &path)?;
-            if let Some(port) = &link.ends[end].port {
+            let port = link.ends[end].port.as_ref();
+            if let Some(port) = port.filter(|_| !link.ends[end].is_host()) {
                 let used = used.entry(&link.ends[end]).or_default();
                 used.insert(link.medium.as_ref().map_or(Err(index), |it| Ok(it.index)));
                 shared_port(source, loaded, link, end, port, used, &path)?;
@@ -220,6 +221,7 @@ fn link_end(source: &Source<'_>, loaded: &Loaded, link: &Link, end: usize, path:
     let end = &link.ends[end];
     let node = loaded.nodes.iter().find(|node| node.name == end.node);
     match (node, &end.port) {
+        (Some(node), Some(_)) if end.is_host() => host_end(source, link, node, path),
         (Some(node), Some(port)) => {
             let ports = &node.config.ports;
             let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
@@ -256,6 +258,21 @@ fn link_end(source: &Source<'_>, loaded: &Loaded, link: &Link, end: usize, path:
             }
         }
     }
+}
+
+/// A link of a gateway's machine carries packets as they are.
+fn host_end(source: &Source<'_>, link: &Link, node: &LoadedNode, path: &str) -> Checked {
+    let routed = node.config.host.kind == HostKind::Tun;
+    if routed && link.channel.kind == LinkKind::Frames && !link.is_carried() {
+        return Ok(());
+    }
+    let message = format!(
+        "`{}.{}` is the machine of the gateway: it takes links of kind \"frames\", and has \
+         routes if the gateway's host side is of kind \"tun\"",
+        node.name,
+        LinkEnd::HOST
+    );
+    Err(source.error(path, &message))
 }
 
 fn no_port(source: &Source<'_>, path: &str, what: &str, port: &str, names: &[&str]) -> ConfigError {
@@ -543,16 +560,35 @@ fn ways(source: &Source<'_>, loaded: &Loaded) -> Checked {
     Ok(())
 }
 
-fn faults(source: &Source<'_>, scenario: &Scenario) -> Checked {
+fn faults(source: &Source<'_>, loaded: &Loaded) -> Checked {
+    let scenario = &loaded.scenario;
     let nodes: Vec<&str> = scenario
         .nodes
         .iter()
         .map(|node| node.name.as_str())
         .collect();
+    // Ends of others don't see that their medium is gone.
+    let lines = loaded.links.iter();
+    let lines = lines.filter(|link| link.channel.kind == LinkKind::Serial && !link.is_carried());
+    let lines: Vec<&str> = lines.map(|link| link.name.as_str()).collect();
     for (index, fault) in scenario.faults.iter().enumerate() {
         let path = |key: &str| format!("fault.{index}.{key}");
-        if !nodes.contains(&fault.node.as_str()) {
-            return Err(source.unknown(&path("node"), "gateway", &fault.node, &nodes));
+        let link = fault.link.as_deref().unwrap_or_default();
+        match fault.kind {
+            FaultKind::Kill if fault.link.is_some() => {
+                return Err(source.error(&path("link"), "a link isn't killed: unplug it"));
+            }
+            FaultKind::Kill if !nodes.contains(&fault.node.as_str()) => {
+                return Err(source.unknown(&path("node"), "gateway", &fault.node, &nodes));
+            }
+            FaultKind::Unplug if !fault.node.is_empty() => {
+                let message = "is for a gateway: write `link`, and which";
+                return Err(source.error(&path("node"), message));
+            }
+            FaultKind::Unplug if !lines.contains(&link) => {
+                return Err(source.unknown(&path("link"), "serial line", link, &lines));
+            }
+            FaultKind::Kill | FaultKind::Unplug => {}
         }
         ends_in_time(source, &path("at"), fault.at.0, scenario)?;
     }

@@ -146,11 +146,20 @@ impl Link {
 pub struct LinkEnd {
     /// Name of the gateway, router or host.
     pub node: String,
-    /// Name of the gateway's port.
+    /// Name of the gateway's port, or [`LinkEnd::HOST`].
     pub port: Option<String>,
 }
 
 impl LinkEnd {
+    /// In place of a port: the machine that the gateway runs on. The link is another interface of
+    /// its kernel's.
+    pub const HOST: &str = "host";
+
+    /// Whether it is at a gateway's machine.
+    pub fn is_host(&self) -> bool {
+        self.port.as_deref() == Some(Self::HOST)
+    }
+
     pub(super) fn parse(text: &str) -> Self {
         match text.split_once('.') {
             Some((node, port)) => Self {

@@ -231,18 +231,24 @@ pub struct Fault {
     pub at: Time,
     /// What happens.
     pub kind: FaultKind,
-    /// To which gateway.
+    /// To which gateway; none where it happens to a link.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
-    /// How long until the gateway starts again; never if absent.
+    /// To which link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// How long until the gateway starts again, or the link is back; never if absent.
     pub restart_after: Option<Time>,
 }
 
-/// What can happen to a gateway.
+/// What can happen to a gateway, or to a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
     /// It ends at once, without warning, and all it held is lost.
     Kill,
+    /// A serial line is pulled out, and both ends see it. What is on its way may be lost.
+    Unplug,
 }
 
 /// The same scenario with other gateways.

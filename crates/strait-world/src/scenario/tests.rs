@@ -3,6 +3,7 @@ use std::path::Path;
 
 use strait_core::PortId;
 use strait_core::time::Duration;
+use strait_node::config_text::ConfigError;
 
 use super::*;
 use crate::topology::{End, Lan, Role, Topology, Via};
@@ -105,7 +106,7 @@ fn texts() -> Texts {
     ]))
 }
 
-fn load(text: &str) -> Result<Loaded, strait_node::config_text::ConfigError> {
+fn load(text: &str) -> Result<Loaded, ConfigError> {
     Scenario::load_text(&texts(), Path::new("lab/x.toml"), text)
 }
 
@@ -238,7 +239,7 @@ fn wrong_keys_and_values_have_lines() {
     assert_eq!(
         error("\"kill\"", "\"kil\""),
         "lab/x.toml:34: `kind` in [[fault]]: unknown word `kil`; did you mean `kill`? \
-         (valid words: `kill`)"
+         (valid words: `kill`, `unplug`)"
     );
     assert_eq!(
         error("in = [\"lab\"]", "in = [\"labs\"]"),
@@ -249,6 +250,64 @@ fn wrong_keys_and_values_have_lines() {
         error("duration = \"45 s\"\n", ""),
         "lab/x.toml: missing key `duration` in the file's top level"
     );
+}
+
+/// With another link, of the machines that the gateways run on.
+fn with_satellite(ends: [&str; 2], kind: &str) -> Result<Loaded, ConfigError> {
+    let [a, b] = ends;
+    let channel = format!("kind = \"{kind}\", rate = \"64 kbit/s\"");
+    let link = format!(
+        "[[link]]\nname = \"sat\"\nbetween = [\"{a}\", \"{b}\"]\nchannel = {{ {channel} }}\n"
+    );
+    load(&changed("[[traffic]]", &format!("{link}[[traffic]]")))
+}
+
+#[test]
+fn machines_of_gateways_have_other_ways() {
+    let loaded = with_satellite(["a.host", "b.host"], "frames").unwrap();
+    let topology = Topology::new(&loaded);
+    let [a, b, ha] = ["a", "b", "ha"].map(|name| topology.find(name).unwrap());
+    assert!(topology.has_machine(a) && topology.has_machine(b));
+    let routes = &topology.members[a].routes;
+    let prefixes = routes.iter().map(|route| route.prefix.to_string());
+    assert_eq!(prefixes.collect::<Vec<_>>(), ["10.2.0.2/24"]);
+    assert_eq!((routes[0].via, routes[0].next), (Via::Link(1), Some(b)));
+    // Hosts go by their gateway, and without such a link a gateway has no routes but its own.
+    assert!(
+        topology.members[ha]
+            .routes
+            .iter()
+            .all(|it| it.next == Some(a))
+    );
+    let without = Topology::new(&load(SCENARIO).unwrap());
+    assert!(!without.has_machine(a) && without.members[a].routes.is_empty());
+    for (ends, kind) in [
+        (["a.host", "b.host"], "serial"),
+        (["a.host", "b.line"], "frames"),
+    ] {
+        assert!(with_satellite(ends, kind).is_err(), "{ends:?} {kind}");
+    }
+}
+
+#[test]
+fn a_serial_line_is_unplugged_and_nothing_else() {
+    let fault = |keys: &str| {
+        let text = changed("kind = \"kill\"\nnode = \"a\"", keys);
+        load(&text).map_or_else(|error| error.to_string(), |_| String::new())
+    };
+    assert_eq!(fault("kind = \"unplug\"\nlink = \"line\""), "");
+    for (keys, what) in [
+        (
+            "kind = \"unplug\"\nlink = \"lin\"",
+            "no serial line `lin`; did you mean `line`?",
+        ),
+        ("kind = \"unplug\"\nnode = \"a\"", "is for a gateway"),
+        ("kind = \"kill\"\nlink = \"line\"", "unplug it"),
+        ("kind = \"kill\"\nnode = \"line\"", "no gateway `line`"),
+    ] {
+        let message = fault(keys);
+        assert!(message.contains(what), "{message}");
+    }
 }
 
 #[test]
