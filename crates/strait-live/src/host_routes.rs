@@ -103,7 +103,8 @@ impl LedRoutes {
 
     fn plan_look(&mut self, now: Instant) {
         let earliest = self.looked.map_or(now, |looked| looked + LOOK_PAUSE);
-        self.look_at.get_or_insert(earliest.max(now + PAUSE));
+        let at = earliest.max(now + PAUSE);
+        self.look_at.get_or_insert(at);
     }
 
     /// When there is something to do.

@@ -29,7 +29,7 @@ use strait_core::node::{
     Bind, DatagramMeta, Listen, Side, SocketEvent, SocketId, SocketOp, StreamId, StreamOp,
 };
 use strait_core::time::{Duration, Instant};
-use strait_core::tls::{TlsFault, TlsVersion};
+use strait_core::tls::TlsVersion;
 
 use strait_wire::ip::Syn;
 
