@@ -16,7 +16,7 @@ pub(crate) struct Early {
     pub(crate) life: Option<u16>,
     /// The epoch of our frames; none while none may have left ahead of an answer.
     sending: Option<u16>,
-    /// Calls under it so far.
+    /// Calls that have left under it.
     calls: u32,
     /// The epoch of its frames that the receiving end holds.
     receiving: Option<u16>,
@@ -83,12 +83,19 @@ impl Early {
     /// which case the sending end doesn't begin anew.
     pub(crate) fn call(&mut self, next: u16) -> Option<Ours> {
         let life = self.life?;
-        self.calls = self.sending.map_or(1, |_| self.calls.saturating_add(1));
+        if self.sending.is_none() {
+            self.calls = 0;
+        }
         let epoch = *self.sending.get_or_insert(next);
         Some(Ours {
             life: Some(life),
             epoch: Some(epoch),
         })
+    }
+
+    /// A call leaves.
+    pub(crate) const fn count_call(&mut self) {
+        self.calls = self.calls.saturating_add(1);
     }
 
     /// The peer calls. `linked` says whether we have a link with it, and `next` is an epoch that

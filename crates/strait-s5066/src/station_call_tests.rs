@@ -1,6 +1,7 @@
 //! Data with calls, between stations that know each other.
 
 use super::*;
+use crate::c_pdu::{CPdu, Ours};
 
 /// A pair that had a link, which is idle and broken by now.
 fn known_pair(air: Air) -> World {
@@ -131,6 +132,26 @@ fn what_left_with_a_lost_call_is_kept_when_the_other_calls_that_does_not_know_of
         assert_eq!(world.outcomes[1], [(2, true)], "{later_ms}");
         assert_eq!(world.marks(1), [0, 1], "{later_ms}");
     }
+}
+
+#[test]
+fn what_left_with_a_call_that_is_refused_is_kept_though_another_call_was_to_follow() {
+    let mut world = known_pair(Air::at(9600, 0.0));
+    let life = Some(world.stations[1].life);
+    // It lives anew, and takes nothing of what was meant for its life before.
+    world.stations[1].life ^= 1;
+    world.offer(0, 1, 100, true);
+    while !matches!(world.stations[0].phase, Phase::Awaiting(_)) {
+        let next = world.next_event().expect("the end of the call");
+        world.run(next);
+    }
+    let (now, ours) = (world.now, Some(Ours { life, epoch: None }));
+    let exclusive = false;
+    let call = CPdu::Request { exclusive, ours };
+    world.stations[0].take_control(now, 1, call);
+    world.run(now + Duration::from_secs(60));
+    assert_eq!(world.outcomes[0], [(0, true), (2, true)]);
+    assert_eq!(world.marks(1), [0, 2]);
 }
 
 #[test]

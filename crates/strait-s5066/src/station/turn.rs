@@ -423,7 +423,11 @@ impl<T> Station<T> {
             on_air.said = says.filter(|_| again).map(|says| (says, c_pdu));
             if let Some(says) = says {
                 let asks = self.peers[number].link.asks_caller();
-                let answered = asks || matches!(says, CPdu::Request { .. } | CPdu::Break(_));
+                let calls = matches!(says, CPdu::Request { .. });
+                let answered = asks || calls || matches!(says, CPdu::Break(_));
+                if calls {
+                    self.peers[number].early.count_call();
+                }
                 on_air.wants_answer |= answered;
                 // The caller goes on with its data, and isn't heard at once.
                 on_air.answers |= matches!(says, CPdu::Accepted { .. } | CPdu::BreakConfirm);
