@@ -409,30 +409,42 @@ fn a_caller_that_vanished_is_waited_for_until_all_had_a_turn_for_each_other() {
 }
 
 #[test]
-fn a_caller_of_ours_is_asked_soon_whatever_others_say() {
-    // It may know nothing of a call in its name.
-    for order in [Order::Address, Order::Chance, Order::Jitter] {
-        let mut world = net(3, csma(order));
-        world.deaf[1][2] = true;
-        let (now, life) = (world.now, Some(7));
-        let call = CPdu::Request {
-            exclusive: false,
-            ours: Some(Ours { life, epoch: None }),
-        };
-        world.stations[2].take_control(now, 1, call);
-        world.settle(2);
-        for _ in 0..10 {
-            world.run(world.now + Duration::from_secs(10));
-            world.offer(0, 1, 100, false);
+fn a_caller_of_ours_is_asked_or_called_soon_whatever_others_say() {
+    // It may know nothing of a call in its name, and says what nodes of ours add if it calls.
+    let orders = [Order::Address, Order::Chance, Order::Jitter];
+    let kinds = [(false, true), (false, false), (true, true), (true, false)];
+    for (order, (exclusive, says)) in orders
+        .into_iter()
+        .flat_map(|it| kinds.map(|kind| (it, kind)))
+    {
+        for calls in [true, false] {
+            let mut world = net(3, csma(order));
+            let [from, to] = if calls { [2, 1] } else { [1, 2] };
+            world.offer(from, to, 100, true);
+            world.run(world.now + Duration::from_secs(200));
+            assert!(!world.stations[2].is_linked(1));
+            world.deaf[1][2] = true;
+            let (now, life) = (world.now, Some(7));
+            let call = CPdu::Request {
+                exclusive,
+                ours: says.then_some(Ours { life, epoch: None }),
+            };
+            world.stations[2].take_control(now, 1, call);
+            world.settle(2);
+            for _ in 0..10 {
+                world.run(world.now + Duration::from_secs(10));
+                world.offer(0, 1, 100, false);
+            }
+            world.deaf[1][2] = false;
+            world.offer(2, 1, 100, true);
+            let mark = world.tickets - 1;
+            for _ in 0..6 {
+                world.run(world.now + Duration::from_secs(10));
+                world.offer(0, 1, 100, false);
+            }
+            let came = world.marks(1).contains(&mark);
+            assert!(came, "{order:?}: {exclusive}, {says}, {calls}");
         }
-        world.deaf[1][2] = false;
-        world.offer(2, 1, 100, true);
-        let mark = world.tickets - 1;
-        for _ in 0..6 {
-            world.run(world.now + Duration::from_secs(10));
-            world.offer(0, 1, 100, false);
-        }
-        assert!(world.marks(1).contains(&mark), "{order:?}");
     }
 }
 

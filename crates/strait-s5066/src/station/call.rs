@@ -140,6 +140,12 @@ impl<T> Station<T> {
         self.peers.get(number).is_some_and(|peer| peer.ours)
     }
 
+    /// Whether a peer has shown that it is one of ours, which says so whenever it calls.
+    pub(super) fn is_known_as_ours(&self, number: usize) -> bool {
+        let peer = &self.peers[number];
+        self.knows_ours(number) && (peer.ours || peer.early.life.is_some())
+    }
+
     /// A C_PDU of channel access came.
     pub(super) fn take_control(&mut self, now: Instant, number: usize, c_pdu: CPdu<'_>) {
         // A link that is kept for one alone, by us, or by its caller's wish.
@@ -278,6 +284,7 @@ impl<T> Station<T> {
             }
             return;
         }
+        let known = ours.is_some() || self.is_known_as_ours(number);
         let (next, life) = (self.next_epoch(), self.life);
         let peer = &mut self.peers[number];
         peer.ours = ours.is_some();
@@ -300,20 +307,21 @@ impl<T> Station<T> {
         }
         // A caller whose data came knows what it waits for; another may not have heard us.
         let early = says.is_some_and(|says| says.epoch.is_some());
-        let data_comes = self.answer_time() * 2 + self.longest_wait();
         // One that is claimed is renewed by its caller's word.
-        let kept = self.peers[number].link.keeps_others_out();
-        let unheard = match exclusive {
-            true if kept => None,
-            // Nobody else is served meanwhile: that lasts no longer than its data takes to come.
-            // What others say in between isn't its caller's fault.
-            true => Some((data_comes, data_comes.max(self.patience_at_most()))),
-            false if early => None,
-            // One of ours is asked then: if it has the link, that takes nothing from it.
-            false if says.is_some() => Some((data_comes, data_comes)),
-            false => Some((self.patience(), self.patience_at_most())),
+        let renewed = exclusive && self.peers[number].link.keeps_others_out();
+        let data_comes = self.answer_time() * 2 + self.longest_wait();
+        let until = match exclusive || known {
+            true => data_comes,
+            false => self.patience(),
         };
-        let unheard = unheard.map(|(until, latest)| Unheard {
+        // What others say in between isn't its caller's fault. One of ours is asked whether it has
+        // the link, which takes nothing from it; or called, as a call that says nothing of ours
+        // isn't its own.
+        let latest = match known {
+            true => until,
+            false => until.max(self.patience_at_most()),
+        };
+        let unheard = (!renewed && !early).then(|| Unheard {
             until: now + until,
             latest: now + latest,
             asked: false,

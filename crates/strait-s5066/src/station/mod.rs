@@ -608,7 +608,9 @@ impl<T> Station<T> {
             peer.plain_until = peer.plain_until.filter(|until| *until > now);
         }
         for number in 0..self.peers.len() {
-            if self.peers[number].link.is_kept_in_vain(now) {
+            // One of ours is asked, or called, once there is something for it.
+            let kept = self.peers[number].link.is_kept_in_vain(now);
+            if kept && !self.is_known_as_ours(number) {
                 self.lose_link(number);
             }
         }
