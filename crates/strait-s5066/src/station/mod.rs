@@ -655,8 +655,9 @@ impl<T> Station<T> {
                 false => again.max(silent),
             });
         }
-        // What its owner has for it, and could offer only then, goes first. In a slot, a break
-        // that began later would meet who has the next one.
+        // What its owner has for it, and could offer only then, goes first: it is asked for at the
+        // moment at which the station is told that it is free, however late that is. In a slot, a
+        // break that began later would meet who has the next one.
         let offered = self.free_since + Duration::from_nanos(1);
         let idle = link.idle_at(self.settings.idle)?.max(offered);
         // One that keeps all others out isn't held open by what they say.
