@@ -4,8 +4,8 @@
 //! A driver has the node's wishes here ([`HostRoutes::ask`]), does what is due in batches
 //! ([`HostRoutes::steps`], [`HostRoutes::done`]), and says what it finds when it has looked at the
 //! host's table ([`HostRoutes::found`]). What can't be had is tried again, first after a second and
-//! at last each sixteen, and what somebody took is put again, once a second at most: who fights with
-//! another program over a route does so in peace.
+//! at last each sixteen, and what somebody took is put again, once a second at most: who fights
+//! with another program over a route does so in peace.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
