@@ -38,10 +38,13 @@ const SERVER_DONE: u8 = 21;
 mod octets {
     pub(super) const CLIENT_HELLO: usize = 205;
     pub(super) const SERVER_HELLO: usize = 127;
+    /// Without shares of keys.
+    pub(super) const CLIENT_HELLO_1_2: usize = 150;
+    pub(super) const SERVER_HELLO_1_2: usize = 75;
     pub(super) const CHANGE: usize = 6;
     /// Extensions, certificate, signature, the end; of TLS 1.2 the same with the key's share.
     pub(super) const SERVER_FLIGHT: usize = 185;
-    pub(super) const SERVER_FLIGHT_1_2: usize = 190;
+    pub(super) const SERVER_FLIGHT_1_2: usize = 134;
     /// That a certificate is wanted.
     pub(super) const REQUEST: usize = 60;
     pub(super) const CLIENT_FLIGHT: usize = 74;
@@ -196,8 +199,11 @@ impl Session {
         };
         if let TlsRole::Client { name } = role {
             let facts = [&[version_number(profile.newest)], &text(name)[..]].concat();
-            let octets = octets::CLIENT_HELLO + name.len();
-            session.say(CLIENT_HELLO, octets, &facts);
+            let octets = match profile.newest {
+                TlsVersion::V1_2 => octets::CLIENT_HELLO_1_2,
+                TlsVersion::V1_3 => octets::CLIENT_HELLO,
+            };
+            session.say(CLIENT_HELLO, octets + name.len(), &facts);
         }
         Ok(session)
     }
@@ -343,16 +349,12 @@ impl Session {
         }
         let asks = self.profile.asks != ClientCertificate::None;
         let own = self.profile.certificate.clone().unwrap_or_default();
-        let flight = match self.version {
-            TlsVersion::V1_2 => octets::SERVER_FLIGHT_1_2,
-            TlsVersion::V1_3 => octets::SERVER_FLIGHT,
+        let (hello, flight) = match self.version {
+            TlsVersion::V1_2 => (octets::SERVER_HELLO_1_2, octets::SERVER_FLIGHT_1_2),
+            TlsVersion::V1_3 => (octets::SERVER_HELLO, octets::SERVER_FLIGHT),
         };
         let flight = flight + own.octets + octets::REQUEST * usize::from(asks);
-        self.say(
-            SERVER_HELLO,
-            octets::SERVER_HELLO,
-            &[version_number(self.version)],
-        );
+        self.say(SERVER_HELLO, hello, &[version_number(self.version)]);
         if self.version == TlsVersion::V1_3 {
             self.put(CHANGE, octets::CHANGE, &[]);
         }
