@@ -329,11 +329,12 @@ mod tests {
             routes.hear(Instant::ZERO);
             let at = Instant::ZERO + Duration::from_secs(1);
             assert_eq!(routes.wake(), Some(Instant::ZERO + LOOK_PAUSE));
-            routes.tick(Instant::ZERO + LOOK_PAUSE, &interfaces);
-            let told = routes.tick(at, &interfaces);
+            let mut tick = |at| namespace.enter(|| routes.tick(at, &interfaces)).unwrap();
+            let told = [tick(Instant::ZERO + LOOK_PAUSE), tick(at)].concat();
             assert_eq!(told, [(prefix("10.3.0.0/24"), RouteEvent::Failed(17))]);
         }
-        routes.take_back(&interfaces);
+        let take_back = || routes.take_back(&interfaces);
+        namespace.enter(take_back).unwrap();
         assert_eq!(led(), []);
         // More than one answer's worth, as they are wanted and as they aren't.
         let many: Vec<String> = (0..600)
@@ -375,7 +376,8 @@ mod tests {
         ip("route add 10.5.0.0/24 dev strait0");
         let (mut routes, told) = start(&["10.5.0.0/24"]);
         assert_eq!(told, [there("10.5.0.0/24")]);
-        routes.take_back(&interfaces);
+        let take_back = || routes.take_back(&interfaces);
+        namespace.enter(take_back).unwrap();
         let netlink_led = namespace.netlink().unwrap().led(link).unwrap();
         let stays = |it: &LedRoute| it.prefix == prefix("10.5.0.0/24") && !it.own;
         assert!(netlink_led.iter().any(stays));

@@ -270,7 +270,8 @@ fn machines_of_gateways_have_other_ways() {
     assert!(topology.has_machine(a) && topology.has_machine(b));
     let routes = &topology.members[a].routes;
     let prefixes = routes.iter().map(|route| route.prefix.to_string());
-    assert_eq!(prefixes.collect::<Vec<_>>(), ["10.2.0.2/24"]);
+    let both = ["10.2.0.2/24", "fd00:2::2/64"];
+    assert_eq!(prefixes.collect::<Vec<_>>(), both);
     assert_eq!((routes[0].via, routes[0].next), (Via::Link(1), Some(b)));
     // Hosts go by their gateway, and without such a link a gateway has no routes but its own.
     assert!(
