@@ -618,6 +618,7 @@ macro_rules! driver_suite {
             octets_that_are_no_tls_are_told_from_broken_ones,
             a_handshake_has_a_limit_of_octets,
             who_never_finishes_is_cut_off,
+            time_for_tls_begins_with_the_connection,
             an_end_that_nobody_said_is_a_reset,
             a_clients_certificate_is_verified_and_told,
             a_node_verifies_whom_it_connects_to,

@@ -9,6 +9,9 @@ use strait_node::config::{ClientCertificate, TlsConfig};
 
 use super::*;
 
+/// Of Linux: no route to the host.
+const UNREACHABLE: i32 = 113;
+
 /// The name that right certificates are for.
 pub const NAME: &str = "a.example";
 
@@ -312,6 +315,17 @@ pub fn who_never_finishes_is_cut_off<W: World>() {
     );
     failed(&puppet, &mut world, id, TlsFault::Slow);
     until_state(&mut world, tcp, State::Reset);
+}
+
+pub fn time_for_tls_begins_with_the_connection<W: World>() {
+    let (puppet, mut world) = Puppet::stage::<W>();
+    let nobody = SocketAddr::new(world.nobody(), 80);
+    puppet.connect(1, None, nobody, 0);
+    let (profile, name) = ("hasty".into(), NAME.into());
+    let role = TlsRole::Client { name };
+    puppet.stream(stream(1), StreamOp::StartTls { profile, role });
+    // That nobody is there is no fault of TLS.
+    puppet.hears(&mut world, &Heard::Reset(stream(1), UNREACHABLE));
 }
 
 pub fn an_end_that_nobody_said_is_a_reset<W: World>() {

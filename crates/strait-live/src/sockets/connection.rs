@@ -148,17 +148,27 @@ impl Connection {
     ///
     /// # Errors
     /// The error number of what the node must not do: it has TLS, or one side had its end.
-    pub(super) fn secure(&mut self, make: impl FnOnce(usize) -> Secure) -> Result<(), i32> {
+    pub(super) fn secure(
+        &mut self,
+        now: Instant,
+        make: impl FnOnce(usize) -> Secure,
+    ) -> Result<(), i32> {
         if self.tls.is_some() {
             return Err(libc::EALREADY);
         }
         if self.ours != Ours::Open || self.theirs_ended {
             return Err(libc::EPIPE);
         }
-        let tls = make(self.unsent.len());
-        self.ends_at = Some(tls.until);
-        self.tls = Some(Box::new(tls));
+        self.tls = Some(Box::new(make(self.unsent.len())));
+        self.limit_handshake(now);
         Ok(())
+    }
+
+    /// Both have to be secured in time, counted from when the connection is there.
+    fn limit_handshake(&mut self, now: Instant) {
+        if let Some(tls) = self.tls.as_ref().filter(|_| !self.opening) {
+            self.ends_at = Some(now + tls.patience);
+        }
     }
 
     /// The error number of a connection that took too long.
@@ -257,6 +267,7 @@ impl Connection {
         let src = address(&self.socket.local_addr()?);
         let dst = address(&self.socket.peer_addr()?);
         self.opening = false;
+        self.limit_handshake(now);
         self.settle(now);
         Ok((src, dst))
     }

@@ -463,7 +463,9 @@ impl Sockets {
                     Intake::Secured { peer, version } => Some(Happened::Secured { peer, version }),
                     Intake::Nothing => None,
                 };
-                Ok(taken.into_iter().chain(came).collect())
+                // The node may have TLS begin as soon as it may send. What has been read in the
+                // clear is told before that.
+                Ok(came.into_iter().chain(taken).collect())
             })
         };
         if connection.ends_at.is_none()
@@ -545,8 +547,8 @@ impl Sockets {
                     fault.number()
                 });
                 begun.and_then(|(session, patience)| {
-                    let until = now + patience;
-                    connection.secure(|clear| Secure::new(session, role, clear, until))
+                    let make = |clear| Secure::new(session, role, clear, patience);
+                    connection.secure(now, make)
                 })
             }
             StreamOp::Send(octets) => connection.take(&octets),

@@ -6,10 +6,17 @@ use std::io::{self, Read, Write};
 
 use rustls::{CertificateError, Connection, Error, InvalidMessage, ProtocolVersion};
 use socket2::Socket;
-use strait_core::time::Instant;
+use strait_core::time::Duration;
 use strait_core::tls::{HANDSHAKE_OCTETS_MAX, RECORD_OCTETS_MAX, TlsFault, TlsRole, TlsVersion};
 
 use super::connection::{Intake, until_done};
+
+/// Records that TLS 1.2 may write by one key (RFC 5246 renews none): behind 2^24 of AES-GCM the
+/// session says its end and loses what it is given.
+const RECORDS_MAX: u64 = (1 << 24) - 16;
+
+/// Reads of the socket for one record: each gives 4096 octets at most.
+const READS_MAX: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Secure {
@@ -17,8 +24,11 @@ pub(super) struct Secure {
     role: TlsRole,
     /// Of what waits to be sent, the first so many octets go in the clear.
     clear: usize,
-    /// Octets that came before both were secured.
+    /// Octets that came since there was something for the node.
     arrived: usize,
+    /// Records with octets of the node, where their number has a limit.
+    records: u64,
+    records_max: u64,
     /// Both are secured, and the node knows.
     told: bool,
     /// Clear octets that the node hasn't taken.
@@ -26,23 +36,30 @@ pub(super) struct Secure {
     /// The other side has said that it has said all; we have.
     theirs_ended: bool,
     ours_ended: bool,
-    /// Both have to be secured by then.
-    pub(super) until: Instant,
+    /// How long it may take until both are secured.
+    pub(super) patience: Duration,
 }
 
 impl Secure {
     /// Behind so many octets that wait to be sent in the clear.
-    pub(super) fn new(session: Connection, role: TlsRole, clear: usize, until: Instant) -> Self {
+    pub(super) fn new(
+        session: Connection,
+        role: TlsRole,
+        clear: usize,
+        patience: Duration,
+    ) -> Self {
         Self {
             session,
             role,
             clear,
             arrived: 0,
+            records: 0,
+            records_max: RECORDS_MAX,
             told: false,
             pending: 0,
             theirs_ended: false,
             ours_ended: false,
-            until,
+            patience,
         }
     }
 
@@ -77,12 +94,15 @@ impl Secure {
         self.ours_ended && !self.session.wants_write()
     }
 
-    /// Reads from the socket at most once; something for the node, which takes so many octets.
+    /// Reads a record from the socket; something for the node, which takes so many octets.
     pub(super) fn read(&mut self, socket: &Socket, takes: usize) -> io::Result<Intake> {
-        if self.needs_more() && !self.is_news() {
+        for _ in 0..READS_MAX {
+            if !self.needs_more() || self.is_news() {
+                break;
+            }
             let mut from = socket;
             let octets = match until_done(self.session.read_tls(&mut from)) {
-                Ok(None) => return Ok(Intake::Nothing),
+                Ok(None) => break,
                 // An end that nobody said is somebody else's, perhaps.
                 Ok(Some(0)) => return Err(fault(TlsFault::Truncated)),
                 Ok(Some(octets)) => octets,
@@ -113,26 +133,30 @@ impl Secure {
     }
 
     fn process(&mut self, socket: &Socket, octets: usize) -> io::Result<()> {
-        let first = self.arrived == 0;
-        if !self.told {
-            self.arrived += octets;
-        }
+        let first = self.arrived == 0 && !self.told;
+        self.arrived += octets;
         match self.session.process_new_packets() {
             Ok(state) => {
                 self.pending = state.plaintext_bytes_to_read();
                 self.theirs_ended = state.peer_has_closed();
             }
             Err(error) => {
-                // It is told why, if it still hears.
+                // It is told why, if it still hears, and not amid what goes in the clear.
                 let mut to = socket;
-                let _ = self.session.write_tls(&mut to);
+                if self.clear == 0 {
+                    let _ = self.session.write_tls(&mut to);
+                }
                 let found = fault_of(&error, first);
                 tracing::debug!(fault = found.name(), %error, "TLS of a stream");
                 return Err(fault(found));
             }
         }
-        if self.session.is_handshaking() && self.arrived > HANDSHAKE_OCTETS_MAX {
+        // Records that say nothing cost time and need no credit.
+        if self.arrived > HANDSHAKE_OCTETS_MAX {
             return Err(fault(TlsFault::Long));
+        }
+        if self.pending > 0 {
+            self.arrived = 0;
         }
         Ok(())
     }
@@ -155,7 +179,8 @@ impl Secure {
         self.flush(socket)?;
         let mut taken = 0;
         if self.told && !self.session.wants_write() {
-            taken = waiting.len().min(portion);
+            taken = waiting.len().min(portion).min(RECORD_OCTETS_MAX);
+            self.count_record(taken)?;
             self.session.writer().write_all(&waiting[..taken])?;
             if ending && taken == waiting.len() && !self.ours_ended {
                 self.ours_ended = true;
@@ -164,6 +189,18 @@ impl Secure {
             self.flush(socket)?;
         }
         Ok(taken)
+    }
+
+    /// Ends what the key can't carry any more, without saying that it was an end.
+    fn count_record(&mut self, octets: usize) -> io::Result<()> {
+        if octets == 0 || self.version() != TlsVersion::V1_2 {
+            return Ok(());
+        }
+        if self.records >= self.records_max {
+            return Err(fault(TlsFault::Long));
+        }
+        self.records += 1;
+        Ok(())
     }
 
     fn flush(&mut self, socket: &Socket) -> io::Result<()> {
@@ -219,5 +256,89 @@ fn fault_of(error: &Error, first: bool) -> TlsFault {
             _ => TlsFault::Unfit,
         },
         _ => TlsFault::Protocol,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use rustls::version::TLS12;
+    use rustls::{ClientConfig, ClientConnection};
+    use socket2::{Domain, Type};
+    use strait_node::config::TlsConfig;
+
+    use super::*;
+    use crate::tls::{TlsProfiles, provider, roots};
+
+    const TIME: Duration = Duration::from_secs(60);
+
+    fn file(name: &str) -> String {
+        format!("{}/../../vectors/tls/{name}", env!("CARGO_MANIFEST_DIR"))
+    }
+
+    /// A server and a client by TLS 1.2, each with its socket, and both secured.
+    fn pair() -> [(Secure, Socket); 2] {
+        let config = TlsConfig {
+            certificate: Some(file("server.pem")),
+            key: Some(file("server.key")),
+            ..TlsConfig::default()
+        };
+        let mut profiles = TlsProfiles::load(&BTreeMap::from([("s".into(), config)])).unwrap();
+        let (server, _) = profiles.begin("s", &TlsRole::Server).unwrap();
+        let client = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS12])
+            .unwrap()
+            .with_root_certificates(roots(&file("authority.pem")).unwrap())
+            .with_no_client_auth();
+        let name = "a.example".to_owned();
+        let client = ClientConnection::new(client.into(), name.clone().try_into().unwrap());
+        let (one, other) = Socket::pair(Domain::UNIX, Type::STREAM, None).unwrap();
+        let roles = [TlsRole::Server, TlsRole::Client { name }];
+        let sessions = [server, client.unwrap().into()].into_iter().zip(roles);
+        let both = sessions.map(|(session, role)| Secure::new(session, role, 0, TIME));
+        let mut ends = both.zip([one, other]);
+        let mut ends = [ends.next().unwrap(), ends.next().unwrap()];
+        for (_, socket) in &ends {
+            socket.set_nonblocking(true).unwrap();
+        }
+        for _ in 0..20 {
+            for (tls, socket) in &mut ends {
+                tls.write(socket, &[], 1, false).unwrap();
+                let _ = tls.read(socket, 0).unwrap();
+            }
+        }
+        assert!(ends.iter().all(|(tls, _)| tls.is_there()));
+        ends
+    }
+
+    #[test]
+    fn a_record_is_read_whole_however_the_socket_is_read() {
+        let [(mut server, to), (mut client, from)] = pair();
+        let record = vec![7; RECORD_OCTETS_MAX];
+        let sent = server.write(&to, &record, RECORD_OCTETS_MAX, false);
+        assert_eq!(sent.unwrap(), RECORD_OCTETS_MAX);
+        let read = client.read(&from, RECORD_OCTETS_MAX).unwrap();
+        assert!(matches!(read, Intake::Octets(octets) if octets == record));
+    }
+
+    #[test]
+    fn a_key_that_can_carry_no_more_ends_as_no_end_does() {
+        let [(mut server, to), (mut client, from)] = pair();
+        server.records_max = 2;
+        for _ in 0..2 {
+            assert_eq!(server.write(&to, b"x", 9, false).unwrap(), 1);
+        }
+        let refused = server.write(&to, b"x", 9, false).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(TlsFault::Long.number()));
+        drop((server, to));
+        let mut read = || client.read(&from, 9);
+        let mut came = 0;
+        while let Ok(Intake::Octets(octets)) = read() {
+            came += octets.len();
+        }
+        assert_eq!(came, 2);
+        let end = read().err().and_then(|error| error.raw_os_error());
+        assert_eq!(end, Some(TlsFault::Truncated.number()));
     }
 }

@@ -178,6 +178,23 @@ fn pair(listen: impl FnOnce(Listen) -> Listen) -> (Watched, TcpStream, StreamId)
 }
 
 #[test]
+fn what_was_read_is_told_before_what_may_be_sent() {
+    let (mut watched, mut client, id) = pair(|listen| listen);
+    watched.operate(id, StreamOp::Credit(5));
+    client.write_all(b"clear").unwrap();
+    std::thread::sleep(Wait::from_millis(SHORT.into()));
+    assert!(watched.turn(LONG));
+    // The node may have TLS begin when it may send, and what it is told after that counts as
+    // secured.
+    let told: Vec<_> = watched.happened.iter().map(|(_, it)| it).collect();
+    let data = Happened::Data(b"clear".to_vec());
+    assert!(
+        matches!(told[..], [first, Happened::Writable(_)] if *first == data),
+        "{told:?}"
+    );
+}
+
+#[test]
 fn an_address_that_cannot_be_had_is_tried_again_until_it_can() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();

@@ -47,7 +47,7 @@ struct Made {
 }
 
 /// By which a changed file is known.
-type Stamp = (u64, u64, i64, i64);
+type Stamp = [(u64, i64); 3];
 
 impl TlsProfiles {
     /// Reads what profiles name.
@@ -169,7 +169,12 @@ fn out_of_time(file: &str) -> Option<String> {
 fn stamps(config: &TlsConfig) -> Vec<Option<Stamp>> {
     let stamp = |file: &Option<String>| {
         let found = fs::metadata(file.as_ref()?).ok()?;
-        Some((found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
+        // The time of a change of its owner or mode, too: it may be what makes it readable.
+        Some([
+            (found.ino(), found.len() as i64),
+            (found.mtime() as u64, found.mtime_nsec()),
+            (found.ctime() as u64, found.ctime_nsec()),
+        ])
     };
     [&config.certificate, &config.key, &config.trust]
         .map(stamp)
@@ -194,7 +199,11 @@ pub(crate) fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>, S
 
 fn pem_of(file: &str) -> Result<Vec<u8>, String> {
     let wrong = |error: std::io::Error| format!("{file} can't be read: {error}");
-    if fs::metadata(file).map_err(wrong)?.len() > FILE_OCTETS_MAX {
+    let found = fs::metadata(file).map_err(wrong)?;
+    if !found.is_file() {
+        return Err(format!("{file} is no file: name one with PEM in it"));
+    }
+    if found.len() > FILE_OCTETS_MAX {
         return Err(format!("{file} is no file of certificates: it is too long"));
     }
     fs::read(file).map_err(wrong)

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use strait_core::Instant;
 use strait_core::node::Held;
 use strait_core::tls::{RECORD_OCTETS_MAX, TlsFault};
+use strait_core::{Duration, Instant};
 use strait_world::tcp::TcpEndpoint;
 use strait_world::tls::Session;
 
@@ -13,8 +13,9 @@ const CHUNK_OCTETS: usize = 4096;
 
 pub(super) struct Secure {
     pub(super) session: Session,
-    /// Both have to be secured by then.
-    pub(super) until: Instant,
+    /// How long it may take until both are secured, and until when, once the connection is there.
+    pub(super) patience: Duration,
+    pub(super) until: Option<Instant>,
     /// Of what waits to be sent, the first so many octets go in the clear.
     clear: usize,
     /// Records that the endpoint hasn't taken.
@@ -33,10 +34,16 @@ pub(super) struct Secure {
 
 impl Secure {
     /// Behind `given` octets in the clear, of which the last `clear` wait.
-    pub(super) const fn new(session: Session, given: u64, clear: usize, until: Instant) -> Self {
+    pub(super) const fn new(
+        session: Session,
+        given: u64,
+        clear: usize,
+        patience: Duration,
+    ) -> Self {
         Self {
             session,
-            until,
+            patience,
+            until: None,
             clear,
             wire: Vec::new(),
             before: given,

@@ -275,7 +275,7 @@ impl Kernel {
                 self.reports.push(report);
             }
         } else if !self.answer(now, id, &op) {
-            self.streams.operate(now, id, op, &self.profiles);
+            self.streams.operate(id, op, &self.profiles);
         }
         self.pump(now);
     }

@@ -136,7 +136,8 @@ impl Connection {
                 .filter(|_| fault.is_ok() && !self.fin_told)
             {
                 fault = tls.read(self.endpoint.as_mut(), &mut self.ahead, room);
-                if fault.is_ok() && !tls.session.is_secured() && tls.until <= now {
+                let until = *tls.until.get_or_insert(now + tls.patience);
+                if fault.is_ok() && !tls.session.is_secured() && until <= now {
                     fault = Err(TlsFault::Slow);
                 }
                 news.extend(tls.session.take_secured().map(Happening::Secured));
@@ -156,11 +157,7 @@ impl Connection {
     }
 
     /// Has TLS from now on.
-    fn secure(
-        &mut self,
-        now: Instant,
-        begun: Result<(Session, Duration), TlsFault>,
-    ) -> Result<(), i32> {
+    fn secure(&mut self, begun: Result<(Session, Duration), TlsFault>) -> Result<(), i32> {
         let (session, patience) = begun.map_err(TlsFault::number)?;
         if self.tls.is_some() {
             return Err(ALREADY);
@@ -168,7 +165,7 @@ impl Connection {
         if self.ending || self.fin_told {
             return Err(BROKEN_PIPE);
         }
-        let mut tls = Secure::new(session, self.given, self.unsent.len(), now + patience);
+        let mut tls = Secure::new(session, self.given, self.unsent.len(), patience);
         // What the gateway hasn't heard belongs to it.
         let came = std::mem::take(&mut self.ahead);
         tls.take(&came, &mut self.ahead).map_err(TlsFault::number)?;
@@ -193,7 +190,7 @@ impl Connection {
     /// When something is to be done with it.
     fn wake(&self) -> Option<Instant> {
         let tls = self.tls.as_ref().filter(|it| !it.session.is_secured());
-        let begun = tls.map(|it| it.until);
+        let begun = tls.and_then(|it| it.until);
         self.endpoint.wake().into_iter().chain(begun).min()
     }
 
@@ -459,7 +456,6 @@ impl Streams {
     /// Does what the gateway wants of one of its streams.
     pub(super) fn operate(
         &mut self,
-        now: Instant,
         stream: StreamId,
         op: StreamOp,
         profiles: &BTreeMap<String, Profile>,
@@ -483,7 +479,7 @@ impl Streams {
                     let session = Session::new(profile, &role)?;
                     Ok((session, profile.patience))
                 });
-                if let Err(error) = connection.secure(now, begun) {
+                if let Err(error) = connection.secure(begun) {
                     connection.endpoint.abort();
                     self.reports
                         .push(Report::Stream(stream, Happening::Reset(error)));
