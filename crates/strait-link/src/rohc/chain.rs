@@ -113,16 +113,6 @@ impl Known {
         self.profile == other.profile && flow(self) == flow(other)
     }
 
-    /// Whether both agree in all that headers which say nothing of it take for known, and that
-    /// no transport checksum vouches for.
-    pub(super) fn stays_as(&self, other: &Self) -> bool {
-        self.kind() == other.kind()
-            && self.carries_checksum() == other.carries_checksum()
-            && (self.ids(), self.outer_ids) == (other.ids(), other.outer_ids)
-            && self.fields.payload_type == other.fields.payload_type
-            && self.fields.stays_as(&other.fields)
-    }
-
     /// Takes what an IR packet may leave unsaid of its flow from what was known of that.
     pub(super) const fn stays(&mut self, before: &Self) {
         self.stride = before.stride;

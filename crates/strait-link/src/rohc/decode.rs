@@ -463,11 +463,6 @@ impl Decoder {
         }
     }
 
-    /// The same flow with what was known `before`.
-    pub(super) fn at(&self, before: Known) -> Self {
-        Self::new(before, self.tables.clone())
-    }
-
     pub(super) const fn tables(&self) -> &Tables {
         &self.tables
     }
@@ -492,7 +487,7 @@ impl Decoder {
             return found;
         };
         known.fields = known.fields.at(&self.known.fields);
-        let mut other = self.at(known);
+        let mut other = Self::new(known, self.tables.clone());
         let found = other.decode_by(first, rest, trust, out, &sum);
         if found.is_ok() {
             *self = other;

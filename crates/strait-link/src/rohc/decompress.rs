@@ -6,8 +6,10 @@ use alloc::vec::Vec;
 use super::beyond::{self, Beyond, Provision};
 use super::chain;
 use super::check::transport_sum;
-use super::context::{Entry, Known, NACK_PAUSE, WRONG_SUMS_HABIT, verify, verify_plain};
-use super::decode::Decoder;
+use super::context::{
+    ACK_RARELY, Entry, Known, NACK_PAUSE, WRONG_SUMS_HABIT, verify, verify_plain,
+};
+use super::decode::{Check, Decoder, Trust, WrongSums};
 use super::feedback::{Feedback, Form, Kind};
 use super::lists::{Reader, Tables};
 use super::numbers::Cursor;
@@ -203,7 +205,7 @@ impl Decompressor {
     /// that leaves TCP's sum as it is.
     fn doubt(&mut self, number: u16) {
         if let Some(Some(entry)) = self.entries.get_mut(usize::from(number)) {
-            entry.doubt();
+            entry.bare = !matches!(entry.known, Known::Uncompressed);
         }
     }
 
@@ -308,9 +310,7 @@ impl Decompressor {
                 // What changes stays as it was (RFC 4815 section 6.3).
                 return Err(Fault::NoContext);
             }
-            if let Some(old) = slot.take() {
-                entry.replace(old);
-            }
+            entry.unacknowledged = slot.as_ref().and_then(|old| old.unacknowledged);
             *slot = Some(Box::new(entry));
             // The packet's own headers can't be told without what changes.
             return Err(Fault::NoContext);
@@ -335,13 +335,15 @@ impl Decompressor {
         let Some(entry) = &mut self.entries[usize::from(number)] else {
             return Err(self.miss(number));
         };
-        // Perhaps what never changes is another flow's. Where nobody could be asked, damage is
-        // likelier.
-        let all = self.settings.feedback || kind.is_private();
         let take = (&self.settings, self.sums_vouched);
-        entry.hear(all, &self.settings, out, |entry, out| {
-            entry.retell(kind, (whole, rest, check), take, out)
-        })
+        let told = entry.retell(kind, (whole, rest, check), take, out);
+        if told.is_err() {
+            // Perhaps what never changes is another flow's. Where nobody could be asked, damage is
+            // likelier.
+            let all = self.settings.feedback || kind.is_private();
+            entry.refused(all, &self.settings);
+        }
+        told
     }
 
     /// IR-DYN of a flow that is known beforehand: a context from nothing but what changes, and the
@@ -397,10 +399,15 @@ impl Decompressor {
             entry.wrong_sums = WRONG_SUMS_HABIT;
         }
         let slot = &mut self.entries[usize::from(number)];
-        if let Some(old) = slot.take() {
-            entry.replace(old);
+        if let Some(old) = slot {
+            entry.unacknowledged = old.unacknowledged;
+            // Its short checks may fit both flows: who means this one says it again.
+            let replaces = entry.known.replaces(&old.known, entry.sums_tell());
+            entry.usurps = old.usurps || replaces && self.settings.feedback;
         }
-        entry.taken(true, self.settings.feedback);
+        if !uncompressed {
+            entry.taken(true, self.settings.feedback);
+        }
         *slot = Some(Box::new(entry));
         Ok(())
     }
@@ -423,14 +430,59 @@ impl Decompressor {
         rest: Cursor<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Fault> {
+        let feedback = self.settings.feedback;
         let Some(entry) = &mut self.entries[usize::from(number)] else {
             return Err(self.miss(number));
         };
-        let take = (&self.settings, self.sums_vouched);
-        // Of another profile's context not even the form fits.
-        entry.hear(false, &self.settings, out, |entry, out| {
-            entry.tell((first, rest), take, out)
-        })
+        if entry.bare {
+            entry.refused(false, &self.settings);
+            return Err(Fault::NoContext);
+        }
+        let tells = entry.sums_tell();
+        let sum = |packet: &[u8]| if tells { transport_sum(packet) } else { None };
+        let trust = Trust {
+            standing: entry.standing(),
+            few: self.settings.repeats,
+            wrong_sums: match entry.wrong_sums {
+                _ if self.sums_vouched => WrongSums::Refused,
+                0 => WrongSums::Told,
+                _ => WrongSums::Learned,
+            },
+        };
+        let start = out.len();
+        let decoded = match &mut entry.known {
+            Known::Uncompressed => {
+                out.push(first);
+                out.extend_from_slice(rest.0);
+                return Ok(());
+            }
+            Known::Rfc3095(decoder) => decoder.decode(first, rest, trust, out, sum),
+            Known::Tcp(decoder) => decoder.decode(first, rest, trust, out, sum),
+        };
+        match decoded {
+            Ok(found) => {
+                let wrong = if tells {
+                    found.wrong_sum
+                } else {
+                    transport_sum(&out[start..]) == Some(false)
+                };
+                entry.wrong_sums = match entry.wrong_sums {
+                    _ if !wrong => 0,
+                    run => WRONG_SUMS_HABIT.min(run + 1),
+                };
+                let rarely = entry.unacknowledged == Some(ACK_RARELY) && !entry.known.rebuilds();
+                let strong = matches!(found.check, Check::Crc7(_))
+                    || !entry.sure && found.vouched
+                    || rarely && sum(&out[start..]) == Some(true);
+                entry.taken(strong, feedback);
+                Ok(())
+            }
+            Err(fault) => {
+                // Of another profile's context not even the form fits.
+                entry.refused(false, &self.settings);
+                Err(fault)
+            }
+        }
     }
 
     /// Takes note of a packet whose context isn't there.

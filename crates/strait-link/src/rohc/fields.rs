@@ -194,15 +194,6 @@ impl Fields {
         same == *other && self.envelope.stays_as(&other.envelope)
     }
 
-    /// The same with the congestion bits of `other`.
-    pub(super) const fn with_congestion_of(mut self, other: &Self) -> Self {
-        self.traffic_class = self.traffic_class & !3 | other.traffic_class & 3;
-        if let (Some(outer), Some(other)) = (&mut self.envelope.outer, &other.envelope.outer) {
-            outer.traffic_class = other.traffic_class;
-        }
-        self
-    }
-
     /// The same at the place in the flow where `other` is.
     pub(super) const fn at(self, other: &Self) -> Self {
         let mut envelope = self.envelope;

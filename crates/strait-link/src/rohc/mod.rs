@@ -48,10 +48,6 @@
 //! with the longer check; and the transport checksum, where the packet has one, which is verified
 //! at both ends (a packet with a wrong one goes uncompressed).
 //!
-//! Who says a change of what no transport checksum covers may be somebody else. Until a second
-//! packet agrees, or one can be read only with it or only without it, both are kept, and what they
-//! tell differently is refused.
-//!
 //! TCP's own header changes in more fields at once than the others, so a context that is behind
 //! stays behind. Changes that its checksum doesn't cover are said oftener, so is everything while
 //! nobody answers, and the transport checksum decides in every doubt. Of IPv4 identifications,

@@ -31,14 +31,6 @@ pub(in super::super) struct Decoder {
     anchorage: Anchorage,
 }
 
-/// What is known after a packet, but for the options that each index stands for.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Place {
-    known: Known,
-    data: u32,
-    anchorage: Anchorage,
-}
-
 /// What a base header said that isn't told at once.
 #[derive(Clone, Copy, Debug)]
 struct Said {
@@ -87,35 +79,6 @@ impl Decoder {
     /// The last packet's IP header, and the ports.
     pub(in super::super) const fn ip(&self) -> &Fields {
         self.known.header.ip()
-    }
-
-    pub(in super::super) const fn place(&self) -> Place {
-        Place {
-            known: self.known,
-            data: self.data,
-            anchorage: self.anchorage,
-        }
-    }
-
-    /// The same flow with what was known `before`.
-    pub(in super::super) fn at(&self, before: &Place) -> Self {
-        let &Place {
-            known,
-            data,
-            anchorage,
-        } = before;
-        Self {
-            known,
-            data,
-            anchorage,
-            table: self.table.clone(),
-        }
-    }
-
-    /// Whether both agree in all that headers which say nothing of it take for known, and that no
-    /// transport checksum vouches for.
-    pub(in super::super) fn stays_as(&self, other: &Place) -> bool {
-        self.known.stays_as(&other.known)
     }
 
     /// The last packet's master sequence number.

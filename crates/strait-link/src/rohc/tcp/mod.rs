@@ -12,7 +12,7 @@ mod formats;
 mod header;
 mod options;
 
-pub(super) use decode::{Decoder, Place};
+pub(super) use decode::Decoder;
 pub(super) use encode::Encoder;
 pub(super) use header::Header;
 
@@ -78,18 +78,6 @@ struct Known {
     ecn_used: bool,
     /// What acknowledgement numbers are multiples of, but for a residue; zero while unknown.
     ack_stride: u16,
-}
-
-impl Known {
-    /// Whether both agree in all that headers which say nothing of it take for known, and that no
-    /// transport checksum vouches for. How identifications go, it does: by that all else is read.
-    fn stays_as(&self, other: &Self) -> bool {
-        let mut ip = self.header.ip;
-        if self.ecn_used {
-            ip = ip.with_congestion_of(&other.header.ip);
-        }
-        self.ecn_used == other.ecn_used && ip.stays_as(&other.header.ip)
-    }
 }
 
 /// `width` low bits of `value`.
