@@ -13,9 +13,9 @@ use strait_core::node::{Held, SocketId};
 use strait_core::time::{Duration, Instant};
 use strait_core::tls::{TlsFault, TlsVersion};
 
-use super::options;
 use super::secure::Secure;
 use super::watch::Place;
+use super::{Happened, options};
 
 /// Octets read at a time.
 const CHUNK_OCTETS: usize = 16 * 1024;
@@ -71,6 +71,8 @@ pub(super) struct Connection {
     theirs_ended: bool,
     hidden: Hidden,
     tls: Option<Box<Secure>>,
+    /// It has told that the node may send, and reads before it does so again.
+    reads_next: bool,
     /// It is over at this moment, whatever still waits.
     pub(super) ends_at: Option<Instant>,
 }
@@ -104,6 +106,7 @@ impl Connection {
             theirs_ended: false,
             hidden: Hidden::Nothing,
             tls: None,
+            reads_next: false,
             ends_at: None,
         }
     }
@@ -270,6 +273,35 @@ impl Connection {
         self.limit_handshake(now);
         self.settle(now);
         Ok((src, dst))
+    }
+
+    /// Writes what waits and reads what came, but tells one thing alone: the node may have TLS
+    /// begin as soon as it may send, and what it was told behind that would count as secured.
+    pub(super) fn step(
+        &mut self,
+        now: Instant,
+        writes: bool,
+        reads: bool,
+    ) -> io::Result<Vec<Happened>> {
+        let reads_first = std::mem::take(&mut self.reads_next) && reads;
+        if writes && !reads_first {
+            let octets = self.write(now)?;
+            if octets > 0 {
+                self.reads_next = true;
+                return Ok(vec![Happened::Writable(octets)]);
+            }
+        }
+        let intake = if reads {
+            self.read(now)?
+        } else {
+            Intake::Nothing
+        };
+        Ok(match intake {
+            Intake::Octets(octets) => vec![Happened::Data(octets)],
+            Intake::End => vec![Happened::Fin],
+            Intake::Secured { peer, version } => vec![Happened::Secured { peer, version }],
+            Intake::Nothing => Vec::new(),
+        })
     }
 
     /// Reads as much as the node takes, and not too much at a time.

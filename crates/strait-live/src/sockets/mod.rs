@@ -33,7 +33,7 @@ use strait_core::tls::TlsVersion;
 
 use strait_wire::ip::Syn;
 
-use connection::{Connection, Intake};
+use connection::Connection;
 pub(crate) use datagrams::Came;
 pub use datagrams::DatagramCounts;
 use datagrams::Datagrams;
@@ -453,20 +453,7 @@ impl Sockets {
             })
         } else {
             // What came before it failed comes first.
-            let wrote = (!failed).then(|| connection.write(now));
-            let read = reads.then(|| connection.read(now));
-            wrote.unwrap_or(Ok(0)).and_then(|octets| {
-                let taken = (octets > 0).then_some(Happened::Writable(octets));
-                let came = match read.unwrap_or(Ok(Intake::Nothing))? {
-                    Intake::Octets(octets) => Some(Happened::Data(octets)),
-                    Intake::End => Some(Happened::Fin),
-                    Intake::Secured { peer, version } => Some(Happened::Secured { peer, version }),
-                    Intake::Nothing => None,
-                };
-                // The node may have TLS begin as soon as it may send. What has been read in the
-                // clear is told before that.
-                Ok(came.into_iter().chain(taken).collect())
-            })
+            connection.step(now, !failed, reads)
         };
         if connection.ends_at.is_none()
             && let Some(at) = ends_at
