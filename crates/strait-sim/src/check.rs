@@ -387,6 +387,10 @@ impl Book<'_> {
                 }
             }
         }
+        // Those that their nodes still hold have no fate yet.
+        for (node, count) in unfinished {
+            arrived.entry(node).or_default().1 += count;
+        }
         self.clean(&ways, &arrived);
     }
 
