@@ -155,6 +155,12 @@ fn judge(link: Link, seed: u64) -> Vec<String> {
             record.strange
         ));
     }
+    // A packet that comes with another hop limit is no service: ten seconds for these as well.
+    let altered = |record: &Record| record.altered.iter().filter(|at| **at >= from).count();
+    if altered(&record) > altered(&expected) {
+        let last = record.altered.last();
+        wrong.push(format!("packets came altered until {last:?}"));
+    }
     if record.doubled() > expected.doubled() + link.doubled_max() {
         wrong.push(format!("{} packets twice", record.doubled()));
     }

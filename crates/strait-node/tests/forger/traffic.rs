@@ -162,6 +162,25 @@ fn hash_of(packet: &[u8]) -> u64 {
     hash64(0, &packet)
 }
 
+/// What tells a packet from others by all that a checksum of its own or an address vouches for: not
+/// by its class, flow label and hop limit, which header compression believes one whole header of.
+fn hash_of_covered(packet: &[u8]) -> u64 {
+    let mut packet = packet.to_vec();
+    match packet.first().map(|first| first >> 4) {
+        Some(4) if packet.len() >= 20 => {
+            packet[1] = 0;
+            packet[8] = 0;
+        }
+        Some(6) if packet.len() >= 40 => {
+            packet[0] = 0x60;
+            packet[1..4].fill(0);
+            packet[7] = 0;
+        }
+        _ => {}
+    }
+    hash_of(&packet)
+}
+
 /// A packet that was offered.
 #[derive(Debug)]
 struct Offered {
@@ -187,10 +206,13 @@ pub(crate) struct Record {
     flows: Vec<Flow>,
     offered: Vec<Offered>,
     by_hash: BTreeMap<u64, usize>,
+    by_covered: BTreeMap<u64, usize>,
     next: Vec<u64>,
     read: usize,
     /// Packets that nobody offered: when they came, and they.
     pub(crate) strange: Vec<(Instant, Vec<u8>)>,
+    /// When packets came that were offered with another class, flow label or hop limit.
+    pub(crate) altered: Vec<Instant>,
 }
 
 impl Record {
@@ -203,8 +225,10 @@ impl Record {
             flows,
             offered: Vec::new(),
             by_hash: BTreeMap::new(),
+            by_covered: BTreeMap::new(),
             read: 0,
             strange: Vec::new(),
+            altered: Vec::new(),
         }
     }
 
@@ -221,6 +245,8 @@ impl Record {
             let packet = self.flows[flow].packet(self.next[flow]);
             self.next[flow] += 1;
             self.by_hash.insert(hash_of(&packet), self.offered.len());
+            self.by_covered
+                .insert(hash_of_covered(&packet), self.offered.len());
             let from = self.flows[flow].from;
             self.offered.push(Offered {
                 flow,
@@ -236,11 +262,18 @@ impl Record {
 
     fn read(&mut self, world: &World) {
         for delivered in &world.delivered[self.read..] {
-            let known = self.by_hash.get(&hash_of(&delivered.packet));
-            let known = known.and_then(|place| self.offered.get_mut(*place));
-            match known.filter(|it| it.to == delivered.to) {
-                Some(offered) => offered.came.push(delivered.at),
-                None => self.strange.push((delivered.at, delivered.packet.clone())),
+            let packet = &delivered.packet;
+            let to = |place: &&usize| self.offered[**place].to == delivered.to;
+            if let Some(place) = self.by_hash.get(&hash_of(packet)).filter(to) {
+                self.offered[*place].came.push(delivered.at);
+            } else if self
+                .by_covered
+                .get(&hash_of_covered(packet))
+                .is_some_and(|it| to(&it))
+            {
+                self.altered.push(delivered.at);
+            } else {
+                self.strange.push((delivered.at, packet.clone()));
             }
         }
         self.read = world.delivered.len();
