@@ -171,50 +171,97 @@ enum Forged {
     TurnedRound,
     /// Another flow, with a checksum that is wrong.
     WrongSum,
+    /// Its own flow with another hop limit, which no checksum covers.
+    HopLimit(u8),
+}
+
+impl Forged {
+    /// The packet that is said, in place of `last` of the flow.
+    fn packet(self, kind: Kind, last: &[u8]) -> Vec<u8> {
+        let other = |host| Flow::new(kind, host, &mut Dice(9)).next(&mut Dice(9));
+        let mut packet = match self {
+            Self::TurnedRound => other(1),
+            Self::WrongSum => other(2),
+            Self::HopLimit(_) => last.to_vec(),
+        };
+        let is_v6 = packet[0] >> 4 == 6;
+        match self {
+            Self::TurnedRound => {
+                let (at, octets) = if is_v6 { (8, 16) } else { (12, 4) };
+                packet[at..at + 2 * octets].rotate_left(octets);
+            }
+            Self::WrongSum => {}
+            Self::HopLimit(change) if is_v6 => packet[7] ^= change,
+            Self::HopLimit(change) => {
+                packet[8] ^= change;
+                packet[10..12].fill(0);
+                let sum = strait_wire::ip::header_checksum(&packet[..20]);
+                packet[10..12].copy_from_slice(&sum.to_be_bytes());
+            }
+        }
+        packet
+    }
+}
+
+/// How many packets of a flow don't come as they were after somebody else said something of its
+/// context, if so many of the first requests are lost.
+fn failed_after(kind: Kind, forged: Forged, mut lost: u32) -> usize {
+    let settings = Settings::new(Cids::Small(15));
+    let [mut left, mut right, mut forger] = [(); 3].map(|()| Peer::new(settings));
+    let mut dice = Dice(7);
+    let mut flow = Flow::new(kind, 1, &mut dice);
+    let mut run = |left: &mut Peer, right: &mut Peer, lost: &mut u32| {
+        let (mut line, mut out, mut feedback) = (Vec::new(), Vec::new(), Vec::new());
+        let packet = flow.next(&mut dice);
+        left.compress(0, &packet, &mut line);
+        let delivered = right.decompress(&line, &mut out).is_ok() && out == packet;
+        if right.put_feedback(&mut feedback) {
+            if *lost > 0 {
+                *lost -= 1;
+            } else {
+                let received = left.decompress(&feedback, &mut Vec::new());
+                assert_eq!(received, Ok(Received::Nothing));
+            }
+        }
+        (delivered, packet)
+    };
+    assert!((0..29).all(|_| run(&mut left, &mut right, &mut 0).0));
+    let (delivered, last) = run(&mut left, &mut right, &mut 0);
+    assert!(delivered);
+    let mut line = Vec::new();
+    forger.compress(0, &forged.packet(kind, &last), &mut line);
+    if matches!(forged, Forged::WrongSum) {
+        line.push(1);
+    }
+    right.decompress(&line, &mut Vec::new()).unwrap();
+    let failed = (0..40).filter(|_| !run(&mut left, &mut right, &mut lost).0);
+    failed.count()
 }
 
 #[test]
 fn what_somebody_else_says_of_a_context_holds_for_one_packet() {
-    for kind in KINDS {
-        for forged in [Forged::TurnedRound, Forged::WrongSum] {
-            let settings = Settings::new(Cids::Small(15));
-            let [mut left, mut right, mut forger] = [(); 3].map(|()| Peer::new(settings));
-            let mut dice = Dice(7);
-            let mut flow = Flow::new(kind, 1, &mut dice);
-            let mut run = |left: &mut Peer, right: &mut Peer| {
-                let (mut line, mut out, mut feedback) = (Vec::new(), Vec::new(), Vec::new());
-                let packet = flow.next(&mut dice);
-                left.compress(0, &packet, &mut line);
-                let delivered = right.decompress(&line, &mut out).is_ok() && out == packet;
-                if right.put_feedback(&mut feedback) {
-                    let received = left.decompress(&feedback, &mut Vec::new());
-                    assert_eq!(received, Ok(Received::Nothing));
-                }
-                delivered
-            };
-            assert!((0..30).all(|_| run(&mut left, &mut right)));
-            let mut line = Vec::new();
-            let host = if matches!(forged, Forged::WrongSum) {
-                2
-            } else {
-                1
-            };
-            let mut packet = Flow::new(kind, host, &mut Dice(9)).next(&mut Dice(9));
-            if matches!(forged, Forged::TurnedRound) {
-                let (at, octets) = if packet[0] >> 4 == 6 {
-                    (8, 16)
-                } else {
-                    (12, 4)
-                };
-                packet[at..at + 2 * octets].rotate_left(octets);
-            }
-            forger.compress(0, &packet, &mut line);
-            if matches!(forged, Forged::WrongSum) {
-                line.push(1);
-            }
-            right.decompress(&line, &mut Vec::new()).unwrap();
-            let failed = (0..20).filter(|_| !run(&mut left, &mut right)).count();
+    let changes = (1..=u8::MAX).map(Forged::HopLimit);
+    for forged in [Forged::TurnedRound, Forged::WrongSum]
+        .into_iter()
+        .chain(changes)
+    {
+        for kind in KINDS {
+            let failed = failed_after(kind, forged, 0);
             assert!(failed <= 1, "{kind:?} {forged:?}: {failed}");
+        }
+    }
+}
+
+#[test]
+fn it_holds_for_a_few_more_if_a_request_is_lost() {
+    let changes = (1..=u8::MAX).map(Forged::HopLimit);
+    for forged in [Forged::TurnedRound, Forged::WrongSum]
+        .into_iter()
+        .chain(changes)
+    {
+        for kind in KINDS {
+            let failed = failed_after(kind, forged, 1);
+            assert!(failed <= 5, "{kind:?} {forged:?}: {failed}");
         }
     }
 }

@@ -23,14 +23,18 @@ pub(super) enum Known {
 }
 
 impl Known {
-    /// Whether it is another flow's than `before`, and no checksum of its packets would tell if
-    /// that is wrong: they have none, theirs `tell` nothing, or both flows have the same.
+    /// Whether it says of the flow what `before` doesn't, and no checksum of its packets would tell
+    /// if that is wrong: of another flow, where they have none, theirs `tell` nothing, or both
+    /// flows have the same; of another hop limit or class always.
     pub(super) fn replaces(&self, before: &Self, tell: bool) -> bool {
         let (Some((profile, own)), Some((_, other))) = (self.said(), before.said()) else {
             return false;
         };
-        let tells = tell && self.carries_checksum() && own.covered() != other.covered();
-        !tells && (own.flow(profile), own.source) != (other.flow(profile), other.source)
+        let of = |it: &Fields| (it.flow(profile), it.source);
+        if of(own) == of(other) {
+            return (own.hop_limit, own.traffic_class) != (other.hop_limit, other.traffic_class);
+        }
+        !(tell && self.carries_checksum() && own.covered() != other.covered())
     }
 
     /// What was said of the flow.
@@ -125,8 +129,9 @@ pub(super) struct Entry {
     pub(super) packets: u8,
     pub(super) owes: Option<Kind>,
     /// It took the place of another flow's and its packets can't tell whether that was right:
-    /// everything is to be asked for, whatever is taken meanwhile.
-    pub(super) usurps: bool,
+    /// everything is asked for, whatever is taken meanwhile, until it is said once more. Packets
+    /// until the next such request.
+    pub(super) usurps: Option<u8>,
 }
 
 impl Entry {
@@ -142,18 +147,19 @@ impl Entry {
             unacknowledged: None,
             packets: 0,
             owes: None,
-            usurps: false,
+            usurps: None,
         }
     }
 
     pub(super) const fn owes(&self) -> bool {
-        self.usurps || self.owes.is_some()
+        matches!(self.usurps, Some(0)) || self.owes.is_some()
     }
 
     /// What it owes, which is owed no more.
     pub(super) const fn take_owed(&mut self) -> Option<Kind> {
         let owed = self.owes.take();
-        if core::mem::replace(&mut self.usurps, false) {
+        if let Some(0) = self.usurps {
+            self.usurps = Some(NACK_PAUSE);
             return Some(Kind::StaticNack);
         }
         owed
@@ -242,6 +248,7 @@ impl Entry {
         self.failures = 0;
         self.all_asked = false;
         self.refusals <<= 1;
+        self.count_usurper();
         let due = self.unacknowledged.is_none_or(|since| since >= ACK_PAUSE);
         if strong && due && feedback {
             self.owes = Some(Kind::Ack(Bits::default()));
@@ -254,10 +261,17 @@ impl Entry {
         }
     }
 
+    const fn count_usurper(&mut self) {
+        if let Some(packets) = &mut self.usurps {
+            *packets = packets.saturating_sub(1);
+        }
+    }
+
     /// A packet was refused: it was damaged, or the context is behind. `all` if what never changes
     /// is wrong.
     pub(super) fn refused(&mut self, all: bool, settings: &Settings) {
         self.refusals = self.refusals << 1 | 1;
+        self.count_usurper();
         if all || settings.doubt.is_due(self.refusals) {
             self.sure = false;
         }

@@ -403,7 +403,7 @@ impl Decompressor {
             entry.unacknowledged = old.unacknowledged;
             // Its short checks may fit both flows: who means this one says it again.
             let replaces = entry.known.replaces(&old.known, entry.sums_tell());
-            entry.usurps = old.usurps || replaces && self.settings.feedback;
+            entry.usurps = (replaces && self.settings.feedback).then_some(0);
         }
         if !uncompressed {
             entry.taken(true, self.settings.feedback);

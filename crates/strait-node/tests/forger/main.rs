@@ -155,7 +155,7 @@ fn judge(link: Link, seed: u64) -> Vec<String> {
             record.strange
         ));
     }
-    // A packet that comes with another hop limit is no service: ten seconds for these as well.
+    // A packet that comes with another header is no service: ten seconds for these as well.
     let altered = |record: &Record| record.altered.iter().filter(|at| **at >= from).count();
     if altered(&record) > altered(&expected) {
         let last = record.altered.last();

@@ -162,23 +162,16 @@ fn hash_of(packet: &[u8]) -> u64 {
     hash64(0, &packet)
 }
 
-/// What tells a packet from others by all that a checksum of its own or an address vouches for: not
-/// by its class, flow label and hop limit, which header compression believes one whole header of.
-fn hash_of_covered(packet: &[u8]) -> u64 {
-    let mut packet = packet.to_vec();
-    match packet.first().map(|first| first >> 4) {
-        Some(4) if packet.len() >= 20 => {
-            packet[1] = 0;
-            packet[8] = 0;
-        }
-        Some(6) if packet.len() >= 40 => {
-            packet[0] = 0x60;
-            packet[1..4].fill(0);
-            packet[7] = 0;
-        }
-        _ => {}
-    }
-    hash_of(&packet)
+/// What tells a packet from others by what is behind its IP header. That header of a flow is
+/// believed when it was said once; where no transport checksum covers it, three bits of check pass
+/// one wrong header of eight.
+fn hash_of_content(packet: &[u8]) -> u64 {
+    let header = match packet.first().map(|first| first >> 4) {
+        Some(4) => 20,
+        Some(6) => 40,
+        _ => 0,
+    };
+    hash64(1, packet.get(header..).unwrap_or_default())
 }
 
 /// A packet that was offered.
@@ -206,12 +199,12 @@ pub(crate) struct Record {
     flows: Vec<Flow>,
     offered: Vec<Offered>,
     by_hash: BTreeMap<u64, usize>,
-    by_covered: BTreeMap<u64, usize>,
+    by_content: BTreeMap<u64, usize>,
     next: Vec<u64>,
     read: usize,
     /// Packets that nobody offered: when they came, and they.
     pub(crate) strange: Vec<(Instant, Vec<u8>)>,
-    /// When packets came that were offered with another class, flow label or hop limit.
+    /// When packets came that were offered with another IP header.
     pub(crate) altered: Vec<Instant>,
 }
 
@@ -225,7 +218,7 @@ impl Record {
             flows,
             offered: Vec::new(),
             by_hash: BTreeMap::new(),
-            by_covered: BTreeMap::new(),
+            by_content: BTreeMap::new(),
             read: 0,
             strange: Vec::new(),
             altered: Vec::new(),
@@ -245,8 +238,8 @@ impl Record {
             let packet = self.flows[flow].packet(self.next[flow]);
             self.next[flow] += 1;
             self.by_hash.insert(hash_of(&packet), self.offered.len());
-            self.by_covered
-                .insert(hash_of_covered(&packet), self.offered.len());
+            self.by_content
+                .insert(hash_of_content(&packet), self.offered.len());
             let from = self.flows[flow].from;
             self.offered.push(Offered {
                 flow,
@@ -267,8 +260,8 @@ impl Record {
             if let Some(place) = self.by_hash.get(&hash_of(packet)).filter(to) {
                 self.offered[*place].came.push(delivered.at);
             } else if self
-                .by_covered
-                .get(&hash_of_covered(packet))
+                .by_content
+                .get(&hash_of_content(packet))
                 .is_some_and(|it| to(&it))
             {
                 self.altered.push(delivered.at);
