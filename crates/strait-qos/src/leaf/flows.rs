@@ -279,9 +279,14 @@ impl Flows {
     }
 
     fn forget(&mut self, place: usize) {
-        if let Some(flow) = self.list.remove(place) {
+        if let Some(mut flow) = self.list.remove(place) {
             self.new -= usize::from(place < self.new);
+            // Empty rings begin anew where they did before, in memory that is at hand.
+            flow.packets.clear();
             self.spare.push(flow.packets);
+            if self.list.is_empty() {
+                self.list.clear();
+            }
         }
     }
 

@@ -32,6 +32,8 @@ pub(crate) fn turn_octets(share: u64, least: u64) -> f64 {
 #[derive(Debug)]
 pub(super) struct Bands {
     bands: Vec<Band>,
+    /// By band, how many of its children have something to send.
+    backlogged: Vec<u32>,
     children: Vec<Child>,
 }
 
@@ -76,6 +78,7 @@ impl Bands {
         };
         Self {
             children: children.iter().map(child).collect(),
+            backlogged: bands.iter().map(|_| 0).collect(),
             bands: bands.iter().map(band).collect(),
         }
     }
@@ -127,8 +130,7 @@ impl Bands {
         let Some(&Child { band, gain, .. }) = self.children.get(slot) else {
             return;
         };
-        let busy = |child: &Child| child.band == band && child.backlogged;
-        let idle = !self.children.iter().any(busy);
+        let idle = self.backlogged.get(band) == Some(&0);
         match self.bands.get_mut(band) {
             Some(Band::Turns(ring)) => {
                 if idle {
@@ -153,8 +155,13 @@ impl Bands {
     }
 
     fn set_backlogged(&mut self, slot: Slot, backlogged: bool) {
-        if let Some(child) = self.children.get_mut(slot) {
-            child.backlogged = backlogged;
+        let Some(child) = self.children.get_mut(slot) else {
+            return;
+        };
+        let before = core::mem::replace(&mut child.backlogged, backlogged);
+        if let Some(count) = self.backlogged.get_mut(child.band) {
+            *count += u32::from(backlogged);
+            *count -= u32::from(before);
         }
     }
 
@@ -186,6 +193,13 @@ impl Bands {
     }
 
     pub(super) fn check(&self) {
+        let busy = self
+            .children
+            .iter()
+            .filter(|child| child.backlogged)
+            .count();
+        let counted: u32 = self.backlogged.iter().sum();
+        assert_eq!(busy as u32, counted, "the counter is the sum");
         for (slot, child) in self.children.iter().enumerate() {
             if let Some(Band::Turns(ring)) = self.bands.get(child.band) {
                 ring.check();

@@ -39,6 +39,10 @@ pub struct Tree {
     now: Instant,
     /// By [`ClassId`].
     leaves: Vec<LeafState>,
+    /// What is asked of all leaves again and again, by [`ClassId`] as well, and close together.
+    known: Vec<Known>,
+    /// Leaves that have packets to give up.
+    giving_up: usize,
     /// As in the plan.
     nodes: Vec<Node>,
     /// Those of them that time alone changes.
@@ -51,10 +55,16 @@ pub struct Tree {
 struct LeafState {
     leaf: Leaf,
     node: NodeIndex,
-    /// As its node's ancestors know it.
-    backlogged: bool,
+}
+
+/// What is known of a leaf since it changed last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
     /// It has nothing to give up before.
     quiet_until: Instant,
+    /// As its node's ancestors know it.
+    backlogged: bool,
+    gives_up: bool,
 }
 
 #[derive(Debug)]
@@ -96,14 +106,14 @@ impl Tree {
             LeafState {
                 leaf: Leaf::new(class, Site { seed, ..site }),
                 node: Plan::ROOT,
-                backlogged: false,
-                quiet_until: Instant::ZERO,
             }
         };
         let mut tree = Self {
             line: None,
             now: Instant::ZERO,
             leaves: (0..).zip(policy.classes()).map(leaf).collect(),
+            known: policy.classes().iter().map(|_| Known::default()).collect(),
+            giving_up: 0,
             nodes: Vec::with_capacity(plan.nodes.len()),
             timed: Vec::new(),
             quiet_until: Instant::ZERO,
@@ -163,8 +173,7 @@ impl Tree {
 
     /// Whether the tree has nothing to send and nothing to give up, whatever the time.
     pub fn is_at_rest(&self) -> bool {
-        let mut leaves = self.leaves.iter();
-        !self.is_backlogged() && leaves.all(|state| !state.leaf.gives_up())
+        !self.is_backlogged() && self.giving_up == 0
     }
 
     fn leaf(&self, class: ClassId) -> Option<&Leaf> {
@@ -179,15 +188,21 @@ impl Tree {
 
     /// The class's queue changed: tells the nodes above whether it has something to send.
     fn touch(&mut self, class: ClassId) {
-        let Some(state) = self.leaves.get_mut(class.index()) else {
+        let at = class.index();
+        let (Some(state), Some(known)) = (self.leaves.get(at), self.known.get_mut(at)) else {
             return;
         };
-        state.quiet_until = Instant::ZERO;
+        let now = Known {
+            quiet_until: Instant::ZERO,
+            backlogged: state.leaf.backlogged(),
+            gives_up: state.leaf.gives_up(),
+        };
+        let before = core::mem::replace(known, now);
         self.quiet_until = Instant::ZERO;
-        let backlogged = state.leaf.backlogged();
-        if backlogged != core::mem::replace(&mut state.backlogged, backlogged) {
-            let node = state.node;
-            self.set_backlogged(node, backlogged);
+        self.giving_up += usize::from(now.gives_up);
+        self.giving_up -= usize::from(before.gives_up);
+        if now.backlogged != before.backlogged {
+            self.set_backlogged(state.node, now.backlogged);
         }
     }
 
@@ -308,7 +323,9 @@ impl Scheduler for Tree {
         }
         for state in &mut self.leaves {
             state.leaf.set_line_rate(rate);
-            state.quiet_until = Instant::ZERO;
+        }
+        for known in &mut self.known {
+            known.quiet_until = Instant::ZERO;
         }
         self.quiet_until = Instant::ZERO;
         let rates = self.plan.rates(rate.payload_bit_s());
@@ -382,16 +399,16 @@ impl Scheduler for Tree {
             return None;
         }
         let mut quiet_until = Instant::NEVER;
-        for number in 0..self.leaves.len() {
-            let state = self.leaves.get_mut(number)?;
-            if state.quiet_until <= now {
-                if let Some(refusal) = state.leaf.discard(now) {
+        for (number, known) in self.known.iter_mut().enumerate() {
+            if known.quiet_until <= now {
+                let leaf = &mut self.leaves.get_mut(number)?.leaf;
+                if let Some(refusal) = leaf.discard(now) {
                     self.touch(ClassId(number as u8));
                     return Some(refusal);
                 }
-                state.quiet_until = state.leaf.wake().unwrap_or(Instant::NEVER);
+                known.quiet_until = leaf.wake().unwrap_or(Instant::NEVER);
             }
-            quiet_until = quiet_until.min(state.quiet_until);
+            quiet_until = quiet_until.min(known.quiet_until);
         }
         self.quiet_until = quiet_until;
         None
@@ -403,12 +420,15 @@ impl Scheduler for Tree {
     }
 
     fn wake(&self) -> Option<Instant> {
-        let moment = |state: &LeafState| match state.quiet_until {
+        if !self.is_backlogged() {
+            return None;
+        }
+        let moment = |(known, state): (&Known, &LeafState)| match known.quiet_until {
             // It changed since it was last asked.
             Instant::ZERO => state.leaf.wake(),
             known => Some(known).filter(|known| *known < Instant::NEVER),
         };
-        let leaves = self.leaves.iter().filter(|_| self.is_backlogged());
+        let leaves = self.known.iter().zip(&self.leaves);
         leaves.filter_map(moment).min()
     }
 
@@ -449,9 +469,10 @@ impl Scheduler for Tree {
     }
 
     fn check(&self) {
-        for (number, state) in (0..).zip(&self.leaves) {
+        for ((number, state), known) in (0..).zip(&self.leaves).zip(&self.known) {
             state.leaf.check(ClassId(number));
-            assert_eq!(state.leaf.backlogged(), state.backlogged, "known above");
+            assert_eq!(state.leaf.backlogged(), known.backlogged, "known above");
+            assert_eq!(state.leaf.gives_up(), known.gives_up, "known here");
         }
         for node in &self.nodes {
             match &node.kind {
