@@ -534,9 +534,12 @@ impl NodeConfig {
         self.validate_routes()
     }
 
-    /// Whether it has sockets on its host side for services of its own.
-    pub const fn has_services(&self) -> bool {
-        self.echo.is_some()
+    /// Whether it has sockets of its own: for services, for clients of a station, or as a client of
+    /// somebody else's.
+    pub fn has_sockets(&self) -> bool {
+        let serves = |port: &PortConfig| port.hf.as_ref().is_some_and(|hf| hf.sis.is_some());
+        let has = |port: &PortConfig| serves(port) || port.kind == PortKind::HfClient;
+        self.echo.is_some() || self.ports.iter().any(has)
     }
 
     /// Whether all that comes from the host side, and has no route back there, goes to the only

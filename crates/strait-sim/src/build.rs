@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use strait_channel::LinkConfig;
-use strait_core::node::Owner;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_node::config::{HostKind, LinkProfile, PortConfig, PortKind};
 use strait_node::config_text::ConfigError;
@@ -13,10 +12,10 @@ use strait_qos::Dscp;
 use strait_world::host::{Host, HostConfig};
 use strait_world::scenario::{FaultKind, Loaded};
 use strait_world::tls::Profile;
-use strait_world::topology::{End, Lan, MemberId, Role, Topology, Via};
+use strait_world::topology::{CABLE_LENGTH, End, Lan, MemberId, Role, Topology, Via};
 use strait_world::traffic::{self, Family, InstallError, Kind, Ports};
 
-use crate::kernel::{Around, TUN, WIRE};
+use crate::kernel::{Around, Cable, TUN, WIRE};
 use crate::router::Router;
 use crate::segment::{Seat, Segment};
 use crate::world::{Attach, Envelope, EnvelopeKind, Fault, LinkIndex, NodeIndex, World};
@@ -58,6 +57,8 @@ pub struct Built {
     carried: BTreeMap<MemberId, Attach>,
     /// Machines of gateways that have links of their own.
     machines: BTreeMap<MemberId, NodeIndex>,
+    /// Kernels of gateways that have sockets.
+    kernels: BTreeMap<MemberId, NodeIndex>,
 }
 
 /// The LAN between a gateway and its hosts: fast Ethernet, as short as its frames allow.
@@ -86,6 +87,7 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
             Role::Gateway(index) => {
                 let mut config = loaded.node_config(variant, &loaded.nodes[index])?;
                 place_ports(loaded, &topology, id, &mut config);
+                topology.plug_cables(id, &mut config);
                 let ports = config.ports.len() as u8 + 1;
                 packing.push(Packing::of(&config));
                 let framing =
@@ -130,9 +132,11 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
         topology,
         carried: BTreeMap::new(),
         machines: BTreeMap::new(),
+        kernels: BTreeMap::new(),
     };
     built.place_carried();
     built.place_machines(loaded);
+    built.place_kernels(loaded, variant)?;
     built.join(loaded)?;
     built.wrap(loaded, &packing);
     built.keep_repeats(loaded, variant)?;
@@ -214,6 +218,32 @@ fn networks(topology: &Topology, id: MemberId) -> Vec<Via> {
         .collect()
 }
 
+/// What the machine of a gateway has around it.
+fn around(topology: &Topology, gateway: MemberId, config: &NodeConfig) -> Around {
+    let lan = topology.lans.iter().find(|lan| lan.gateway == gateway);
+    let networks: Vec<Prefix> = lan.map_or_else(Vec::new, |it| it.gateway_addresses.clone());
+    let hosts = lan.into_iter().flat_map(|lan| &lan.hosts);
+    let hosts = hosts.flat_map(|host| &topology.members[*host].addresses);
+    let own = config.host.addresses.iter().chain(&networks);
+    let cables = topology.cables().flat_map(|cable| {
+        let sides = [[0, 1], [1, 0]].into_iter();
+        let sides = sides.filter(move |[near, _]| cable.ends[*near].member == gateway);
+        sides.map(move |[near, far]| Cable {
+            own: Prefix {
+                address: cable.addresses[near],
+                length: CABLE_LENGTH,
+            },
+            peer: cable.addresses[far],
+        })
+    });
+    Around {
+        own: own.map(|own| own.address).collect(),
+        hosts: hosts.map(|prefix| prefix.address).collect(),
+        cables: cables.collect(),
+        networks,
+    }
+}
+
 fn router(topology: &Topology, id: MemberId, queue: usize) -> Router {
     let networks = networks(topology, id);
     let names = networks.iter().map(|via| match via {
@@ -251,10 +281,7 @@ impl Built {
                 continue;
             }
             let ends = link.ends.map(|end| self.attach(&end));
-            if let Some(stations) = link.stations {
-                for ((end, place), station) in link.ends.iter().zip(ends).zip(stations) {
-                    self.serve(loaded, end, place, &station);
-                }
+            if link.stations.is_some() {
                 self.world.join_by_stations(ends);
                 continue;
             }
@@ -270,23 +297,40 @@ impl Built {
         for index in 0..self.topology.lans.len() {
             self.join_lan(loaded, index)?;
         }
+        self.join_cables()
+    }
+
+    /// Lays the cables between clients and their stations.
+    fn join_cables(&mut self) -> Result<(), BuildError> {
+        for cable in self.topology.cables().collect::<Vec<_>>() {
+            let [client, station] = cable.ends.map(|end| end.member);
+            let names = [client, station].map(|end| self.topology.members[end].name.as_str());
+            let name = names.join(" to ");
+            let [near, far] = [client, station].map(|end| self.kernels[&end]);
+            let joined = self.world.join(&name, &lan(), near, far);
+            joined.map_err(|error| BuildError::Link { name, error })?;
+        }
         Ok(())
     }
 
-    /// Leads a client's connections to its station.
-    fn serve(&mut self, loaded: &Loaded, end: &End, place: Attach, station: &End) {
-        let Role::Gateway(gateway) = self.topology.members[end.member].role else {
-            return;
-        };
-        let ports = &loaded.nodes[gateway].config.ports;
-        let config = ports.get(place.port.index().wrapping_sub(1));
-        let (Some(config), Some(port)) = (config, station.port) else {
-            return;
-        };
-        let address = config.hf_client().server;
-        let server = self.nodes[station.member];
-        let owner = Owner::port(port);
-        self.world.serve(place.node, address, server, owner);
+    /// Gives the machines of gateways that have sockets their kernels.
+    fn place_kernels(&mut self, loaded: &Loaded, variant: &str) -> Result<(), BuildError> {
+        for (id, member) in self.topology.members.iter().enumerate() {
+            let Role::Gateway(gateway) = member.role else {
+                continue;
+            };
+            let config = loaded.node_config(variant, &loaded.nodes[gateway])?;
+            let around = around(&self.topology, id, &config);
+            if !config.has_sockets() && around.cables.is_empty() {
+                continue;
+            }
+            let node = self.nodes[id];
+            self.kernels.insert(id, self.world.add_kernel(node, around));
+            let profiles = config.tls.iter();
+            let profiles = profiles.map(|(name, it)| (name.clone(), Profile::of(it)));
+            self.world.secure_by(node, profiles.collect());
+        }
+        Ok(())
     }
 
     /// Puts the machines of gateways that have links of their own between these, their hosts and
@@ -434,23 +478,16 @@ impl Built {
             if config.kind == HostKind::Tap {
                 return self.join_ethernet(&name, &lan_entry, near, config);
             }
-            if loaded.nodes[index].config.has_services() {
-                near = self.join_kernel(near, &lan_entry, config).map_err(error)?;
-                let profiles = loaded.nodes[index].config.tls.iter();
-                let profiles = profiles.map(|(name, it)| (name.clone(), Profile::of(it)));
-                self.world.secure_by(gateway, profiles.collect());
+            if let Some(kernel) = self.kernels.get(&lan_entry.gateway).copied() {
+                let name = format!("{} tun", self.topology.members[lan_entry.gateway].name);
+                let ports = [TUN, WIRE];
+                near = self.pass(&name, near, kernel, ports).map_err(error)?;
             }
         }
         if let Some(node) = self.machines.get(&lan_entry.gateway).copied() {
-            let at = |port| Attach {
-                node,
-                port,
-                neighbour: NeighbourId::PEER,
-            };
             let name = format!("{} host", self.topology.members[lan_entry.gateway].name);
-            let ends = [near, at(PortId(0))];
-            self.world.join_at(&name, &tun(), ends).map_err(error)?;
-            near = at(self.world.next_port(node));
+            let ports = [PortId(0), self.world.next_port(node)];
+            near = self.pass(&name, near, node, ports).map_err(error)?;
         }
         if let [host] = lan_entry.hosts[..] {
             let far = self.attach(&End {
@@ -501,30 +538,22 @@ impl Built {
         Ok(())
     }
 
-    /// Puts the kernel of a gateway's machine between it and its hosts: where these are attached.
-    fn join_kernel(
+    /// Puts something of a gateway's machine between what is near the gateway and its hosts, by two
+    /// of its ports: where these are attached.
+    fn pass(
         &mut self,
+        name: &str,
         near: Attach,
-        lan: &Lan,
-        config: &strait_node::config::HostConfig,
+        node: NodeIndex,
+        ports: [PortId; 2],
     ) -> Result<Attach, strait_channel::LinkError> {
-        let members = lan.hosts.iter().map(|host| &self.topology.members[*host]);
-        let hosts = members.flat_map(|member| &member.addresses);
-        let own = config.addresses.iter().chain(&lan.gateway_addresses);
-        let around = Around {
-            own: own.map(|own| own.address).collect(),
-            networks: lan.gateway_addresses.clone(),
-            hosts: hosts.map(|prefix| prefix.address).collect(),
-        };
-        let name = format!("{} tun", self.topology.members[lan.gateway].name);
-        let node = self.world.add_kernel(near.node, around);
-        let at = |port| Attach {
+        let [towards, away] = ports.map(|port| Attach {
             node,
             port,
             neighbour: NeighbourId::PEER,
-        };
-        self.world.join_at(&name, &tun(), [near, at(TUN)])?;
-        Ok(at(WIRE))
+        });
+        self.world.join_at(name, &tun(), [near, towards])?;
+        Ok(away)
     }
 
     /// Attaches hosts to a gateway that is a station on their Ethernet.

@@ -173,6 +173,8 @@ pub struct World {
     faults: Vec<Fault>,
     /// Ports that repeat what they send until it has come.
     repeating: BTreeSet<(NodeIndex, PortId)>,
+    /// Ports whose packets go by stations of others.
+    by_stations: Vec<[Attach; 2]>,
     scratch: Vec<u8>,
     /// Inputs between two calls of every node's [`Node::check`].
     check_every: u64,
@@ -371,6 +373,7 @@ impl World {
             },
             faults: Vec::new(),
             repeating: BTreeSet::new(),
+            by_stations: Vec::new(),
             scratch: Vec::new(),
             check_every: 1024,
             inputs: 0,

@@ -6,6 +6,8 @@
     reason = "a test ends at what it does not expect"
 )]
 
+#[path = "driver_suite/pairs.rs"]
+mod pairs;
 #[path = "../../strait-core/tests/suite/mod.rs"]
 mod suite;
 
@@ -19,7 +21,7 @@ use strait_core::node::{DatagramMeta, Lead, NodeFactory};
 use strait_core::prefix::Prefix;
 use strait_core::tls::{TlsFault, TlsRole, TlsVersion};
 use strait_core::{Duration, Instant, NeighbourId, PortId};
-use strait_sim::{Around, Attach, Fault, NodeIndex, TableChange};
+use strait_sim::{Around, Attach, Cable, Fault, NodeIndex, TableChange};
 use strait_world::host::{
     AppId, Application, ConnectionId, Event, Host, HostConfig, Stack, TcpOptions,
 };
@@ -255,15 +257,15 @@ impl Application for Hand {
     }
 }
 
-/// A node and a host, in IPv6 or IPv4.
-struct Simulated<const V6: bool> {
+/// A node and a host, in IPv6 or IPv4: on the wire, or at the other end of a cable.
+struct Simulated<const V6: bool, const CABLE: bool> {
     world: strait_sim::World,
     node: NodeIndex,
     desk: Arc<Mutex<Desk>>,
     ports: u16,
 }
 
-impl<const V6: bool> Simulated<V6> {
+impl<const V6: bool, const CABLE: bool> Simulated<V6, CABLE> {
     const NODE: IpAddr = Self::address(1);
     const HOST: IpAddr = Self::address(2);
 
@@ -322,7 +324,7 @@ fn profiles() -> BTreeMap<String, Profile> {
     profiles.collect()
 }
 
-impl<const V6: bool> World for Simulated<V6> {
+impl<const V6: bool, const CABLE: bool> World for Simulated<V6, CABLE> {
     fn new(factory: Box<dyn NodeFactory + Send>) -> Self {
         let (own, there) = (Self::NODE, Self::HOST);
         let mut world = strait_sim::World::new(1);
@@ -339,16 +341,23 @@ impl<const V6: bool> World for Simulated<V6> {
         };
         let AppId(_) = host.install(|_| hand);
         let host = world.add_host(host);
+        let network = Prefix::new(own, if V6 { 64 } else { 24 }).unwrap();
         let kernel = world.add_kernel(
             node,
-            Around {
-                own: vec![own],
-                networks: vec![
-                    format!("{own}/{}", if V6 { 64 } else { 24 })
-                        .parse()
-                        .unwrap(),
-                ],
-                hosts: vec![there],
+            match CABLE {
+                true => Around {
+                    cables: vec![Cable {
+                        own: network,
+                        peer: there,
+                    }],
+                    ..Around::default()
+                },
+                false => Around {
+                    own: vec![own],
+                    networks: vec![network],
+                    hosts: vec![there],
+                    ..Around::default()
+                },
             },
         );
         let at = |node, port| Attach {
@@ -357,8 +366,9 @@ impl<const V6: bool> World for Simulated<V6> {
             neighbour: NeighbourId::PEER,
         };
         let lan = LinkConfig::frames(100_000_000, Duration::from_micros(50));
+        let wire = if CABLE { 2 } else { 0 };
         world
-            .join_at("lan", &lan, [at(kernel, 0), at(host, 0)])
+            .join_at("lan", &lan, [at(kernel, wire), at(host, 0)])
             .unwrap();
         world
             .join_at("tun", &lan, [at(kernel, 1), at(node, 0)])
@@ -529,7 +539,7 @@ impl<const V6: bool> World for Simulated<V6> {
     }
 }
 
-impl<const V6: bool> Drop for Simulated<V6> {
+impl<const V6: bool, const CABLE: bool> Drop for Simulated<V6, CABLE> {
     /// Whatever the line was about, the world's books are in order.
     fn drop(&mut self) {
         if !std::thread::panicking() {
@@ -544,13 +554,19 @@ fn always() -> bool {
 }
 
 mod v4 {
-    type Simulated = super::Simulated<false>;
+    type Simulated = super::Simulated<false, false>;
     use super::always;
     crate::driver_suite!(Simulated, always, always);
 }
 
 mod v6 {
-    type Simulated = super::Simulated<true>;
+    type Simulated = super::Simulated<true, false>;
     use super::always;
     crate::driver_suite!(Simulated, always, always);
+}
+
+mod cable {
+    type Simulated = super::Simulated<false, true>;
+    use super::always;
+    crate::driver_suite!(Simulated, always, of streams);
 }

@@ -3,20 +3,25 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use strait_core::Instant;
+use strait_core::stats::AccessStats;
 use strait_s5066::d_pdu::parse;
-use strait_sim::{Fault, Options, build, check, run_scenario};
+use strait_sim::{Fault, LinkIndex, Options, build, check, run_scenario};
+use strait_wire::ip::{TcpFlags, tcp_header};
 use strait_world::scenario::{Loaded, Scenario};
 
 fn load() -> Loaded {
     load_file("hf/s5066-9600.toml")
 }
 
+fn scenarios() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
+}
+
 fn load_file(name: &str) -> Loaded {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    match Scenario::load(&folder.join(name)) {
+    match Scenario::load(&scenarios().join(name)) {
         Ok(loaded) => loaded,
         Err(error) => panic!("{error}"),
     }
@@ -208,24 +213,131 @@ fn clients_bind_again_when_their_node_is_back() {
         world.plan(Instant::from_millis(at_ms), Fault::Kill(node));
         world.plan(Instant::from_millis(at_ms + 2500), Fault::Restart(node));
     }
-    let client = |world: &strait_sim::World, name: &str| {
-        let mut stats = world.stats();
-        let (_, stats) = stats.find(|(node, _)| *node == name).unwrap();
-        stats.ports[1].client.accesses.clone()
-    };
     world.run_until(Instant::from_secs(15));
-    let accesses = client(world, "a");
+    let accesses = accesses_of(world, "a");
     assert!(accesses.iter().all(|it| !it.bound && it.lost == 1));
     assert!(accesses[0].confirmed > 0);
     world.run_until(Instant::from_secs(170));
     for name in ["a", "b"] {
-        let accesses = client(world, name);
+        let accesses = accesses_of(world, name);
         assert!(
             accesses.iter().all(|it| it.bound && it.invalid == 0),
             "{accesses:?}"
         );
         assert!(accesses[0].confirmed > 0, "{accesses:?}");
     }
+}
+
+/// What node `name` counts of its access points.
+fn accesses_of(world: &strait_sim::World, name: &str) -> Vec<AccessStats> {
+    let mut stats = world.stats();
+    let (_, stats) = stats.find(|(node, _)| *node == name).unwrap();
+    stats.ports[1].client.accesses.clone()
+}
+
+#[test]
+fn clients_that_are_refused_try_again_until_their_station_listens() {
+    let mut built = build(&load_file("hf/client.toml"), Scenario::BASE, 1).unwrap();
+    let station = built.node("sa").unwrap();
+    let world = built.world_mut();
+    world.keep_fates();
+    world.capture();
+    world.plan(Instant::ZERO, Fault::Kill(station));
+    world.plan(Instant::from_secs(5), Fault::Restart(station));
+    // After 1 s, 2 s and 4 s.
+    for (until_ms, bound) in [(6_990, false), (7_010, true)] {
+        world.run_until(Instant::from_millis(until_ms));
+        let accesses = accesses_of(world, "a");
+        assert!(
+            accesses.iter().all(|it| it.bound == bound && it.lost == 0),
+            "{accesses:?}"
+        );
+    }
+    assert_eq!(check::violations(world), [""; 0]);
+    let files = world.take_captures();
+    // Of two access points, three attempts each.
+    assert_eq!(resets(&files["sa kernel.pcapng"]), 6);
+    assert_eq!(resets(&files["sb kernel.pcapng"]), 0);
+}
+
+/// The TCP segments of a capture that reset a connection.
+fn resets(file: &[u8]) -> usize {
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    let (mut at, mut count) = (0, 0);
+    while at < file.len() {
+        if word(at) == 6 {
+            let packet = &file[at + 28..at + 28 + word(at + 20) as usize];
+            let segment = tcp_header(packet);
+            count += usize::from(segment.is_some_and(|it| it.flags.contains(TcpFlags::RST)));
+        }
+        at += word(at + 4) as usize;
+    }
+    count
+}
+
+#[test]
+fn clients_whose_cable_is_cut_give_their_station_up_and_come_back() {
+    let mut built = build(&load_file("hf/client.toml"), Scenario::BASE, 1).unwrap();
+    let world = built.world_mut();
+    world.keep_fates();
+    let cable = world.links().position(|(name, _)| name == "a to sa");
+    let cable = LinkIndex(cable.unwrap());
+    world.plan(Instant::from_secs(14), Fault::Unplug(cable));
+    world.plan(Instant::from_secs(200), Fault::Plug(cable));
+    // The last octets of the station came at most 14 s after the beginning. It is asked whether it
+    // is there after 120 s and has ten more to say so; then each attempt has ten.
+    for (until_s, bound) in [(120, true), (146, false), (300, true)] {
+        world.run_until(Instant::from_secs(until_s));
+        let accesses = accesses_of(world, "a");
+        assert!(accesses.iter().all(|it| it.bound == bound), "{accesses:?}");
+        assert_eq!(check::violations(world), [""; 0]);
+    }
+    assert!(accesses_of(world, "b").iter().all(|it| it.lost == 0));
+}
+
+/// The node files say `127.0.0.1` on both sides.
+#[test]
+fn a_station_on_its_clients_own_machine_is_reached_by_loopback() {
+    let text = std::fs::read_to_string(scenarios().join("hf/client.toml")).unwrap();
+    // Gateway a takes the place of its station sa.
+    let radio = text.find("[[node]]\nname = \"sa\"").unwrap();
+    let end = text.find("[[node]]\nname = \"sb\"").unwrap();
+    let port = text[radio..end].find("[[node.config.port]]").unwrap() + radio;
+    let port = &text[port..end];
+    let client = "client = { server = \"127.0.0.1:5066\" }\n";
+    let at = text.find(client).unwrap() + client.len();
+    let routes = ["10.2.0.0/24", "fd00:2::/64"];
+    let routes =
+        routes.map(|to| format!("[[node.config.route]]\nprefix = \"{to}\"\nport = \"hf\"\n"));
+    let text = [
+        &text[..at],
+        port,
+        &routes.concat(),
+        &text[at..radio],
+        &text[end..],
+    ];
+    let text = text.concat().replace("sa.radio", "a.radio");
+    let text = text.replace("{ name = \"sa\",", "{ name = \"a\",");
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one-machine.toml");
+    std::fs::write(&file, text).unwrap();
+    let loaded = Scenario::load(&file).unwrap_or_else(|error| panic!("{error}"));
+    let mut built = build(&loaded, Scenario::BASE, 1).unwrap();
+    let world = built.world_mut();
+    world.keep_fates();
+    world.set_check_every(1);
+    world.run_until(Instant::from_secs(170));
+    assert_eq!(check::violations(world), [""; 0]);
+    let cables = world.links().filter(|(name, _)| name.contains(" to "));
+    assert_eq!(
+        cables.map(|(name, _)| name).collect::<Vec<_>>(),
+        ["b to sb"]
+    );
+    for name in ["a", "b"] {
+        let accesses = accesses_of(world, name);
+        assert!(accesses.iter().all(|it| it.bound && it.confirmed > 0));
+    }
+    let outcome = run_scenario(&loaded, &Options::default(), |_, _| ()).unwrap();
+    assert_eq!(outcome.metric(Scenario::BASE, "page.complete"), [1.0]);
 }
 
 /// Whether the link outlives the outage, and whether a packet is with the station then, depends on
@@ -247,8 +359,7 @@ fn what_waited_too_long_during_an_outage_does_not_come_after_it() {
 #[test]
 fn a_lone_packet_does_not_come_after_an_outage_either() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let text = std::fs::read_to_string(scenarios.join("hf/give-up.toml")).unwrap();
+    let text = std::fs::read_to_string(scenarios().join("hf/give-up.toml")).unwrap();
     let text = text.replace("../mgen/each-second.mgn", "lone.mgn");
     let text = text.replace("duration = \"180 s\"", "duration = \"260 s\"");
     std::fs::write(folder.join("lone.toml"), text).unwrap();
@@ -334,7 +445,10 @@ fn clients_of_stations_that_list_nobody_reach_each_other_on_one_medium() {
     world.keep_fates();
     world.run_until(Instant::from_secs(180));
     assert_eq!(check::violations(world), [""; 0]);
-    for (name, stats) in world.stats().filter(|(name, _)| name.starts_with('s')) {
+    for (name, stats) in world
+        .stats()
+        .filter(|(name, _)| ["sa", "sb", "sc", "sd"].contains(name))
+    {
         let radio = &stats.ports[1];
         assert!(radio.hf.links_made > 0, "{name}");
         // What the other pair says.

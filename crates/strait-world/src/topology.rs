@@ -8,6 +8,10 @@ use strait_core::prefix::Prefix;
 
 use crate::scenario::{Link, LinkEnd, Loaded};
 
+mod cables;
+
+pub use cables::{CABLE_LENGTH, Cable, cable_addresses};
+
 /// Index of a member in [`Topology::members`].
 pub type MemberId = usize;
 

@@ -556,42 +556,7 @@ impl Node for Body {
 #[macro_export]
 macro_rules! driver_suite {
     ($world:ident, $can:ident, $can_divert:ident) => {
-        $crate::driver_suite!($world, $can, streams: [
-            octets_go_both_ways_in_order,
-            who_listens_nowhere_refuses,
-            a_clients_end_leaves_the_other_direction,
-            a_nodes_end_leaves_the_other_direction,
-            an_end_with_nothing_before_it_needs_no_credit,
-            a_clients_reset_reaches_the_node,
-            a_nodes_reset_reaches_the_client,
-            a_node_that_takes_nothing_stops_the_client,
-            a_client_that_reads_nothing_stops_the_node,
-            more_may_wait_from_now_on,
-            what_may_wait_is_said_as_a_stream_opens,
-            a_node_that_sends_more_than_it_may_loses_the_stream,
-            a_node_that_sends_behind_its_end_loses_the_stream,
-            a_stream_that_is_not_there_takes_nothing,
-            a_node_connects_to_a_host,
-            a_node_is_refused,
-            nobody_at_an_address_of_the_network_is_told,
-            a_node_that_connects_to_itself_gets_itself,
-            a_node_connects_from_a_given_address,
-            code_points_go_both_ways,
-            a_node_marks_a_stream_that_it_has,
-            further_clients_wait,
-            a_kill_ends_the_nodes_streams,
-        ]);
-        $crate::driver_suite!($world, $can, asked: [
-            a_client_is_held_until_it_is_accepted,
-            a_held_client_is_asked_about_once,
-            clients_are_refused_in_three_ways,
-            refusals_by_icmp_have_a_limit,
-            a_question_that_is_not_answered_is_forgotten,
-            a_held_client_can_be_cut_off_like_any_other,
-            clients_wait_before_they_are_asked_about,
-            a_closed_listener_accepts_nobody,
-            a_killed_node_leaves_nothing_behind,
-        ]);
+        $crate::driver_suite!($world, $can, of streams);
         $crate::driver_suite!($world, $can, sockets: [
             a_taken_address_is_told_and_had_when_free,
             an_address_of_nobodys_is_told,
@@ -649,6 +614,45 @@ macro_rules! driver_suite {
             a_transparent_listener_takes_what_is_for_others_and_answers_as_they,
             a_node_connects_in_anothers_name,
             a_transparent_socket_takes_datagrams_for_others_and_sends_as_they,
+        ]);
+    };
+    // Those of streams alone.
+    ($world:ident, $can:ident, of streams) => {
+        $crate::driver_suite!($world, $can, streams: [
+            octets_go_both_ways_in_order,
+            who_listens_nowhere_refuses,
+            a_clients_end_leaves_the_other_direction,
+            a_nodes_end_leaves_the_other_direction,
+            an_end_with_nothing_before_it_needs_no_credit,
+            a_clients_reset_reaches_the_node,
+            a_nodes_reset_reaches_the_client,
+            a_node_that_takes_nothing_stops_the_client,
+            a_client_that_reads_nothing_stops_the_node,
+            more_may_wait_from_now_on,
+            what_may_wait_is_said_as_a_stream_opens,
+            a_node_that_sends_more_than_it_may_loses_the_stream,
+            a_node_that_sends_behind_its_end_loses_the_stream,
+            a_stream_that_is_not_there_takes_nothing,
+            a_node_connects_to_a_host,
+            a_node_is_refused,
+            nobody_at_an_address_of_the_network_is_told,
+            a_node_that_connects_to_itself_gets_itself,
+            a_node_connects_from_a_given_address,
+            code_points_go_both_ways,
+            a_node_marks_a_stream_that_it_has,
+            further_clients_wait,
+            a_kill_ends_the_nodes_streams,
+        ]);
+        $crate::driver_suite!($world, $can, asked: [
+            a_client_is_held_until_it_is_accepted,
+            a_held_client_is_asked_about_once,
+            clients_are_refused_in_three_ways,
+            refusals_by_icmp_have_a_limit,
+            a_question_that_is_not_answered_is_forgotten,
+            a_held_client_can_be_cut_off_like_any_other,
+            clients_wait_before_they_are_asked_about,
+            a_closed_listener_accepts_nobody,
+            a_killed_node_leaves_nothing_behind,
         ]);
     };
     ($world:ident, $can:ident, $file:ident: [$($line:ident,)*]) => {

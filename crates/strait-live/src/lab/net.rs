@@ -1,12 +1,15 @@
 //! The scenario's hosts and gateways as network namespaces of this host.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use strait_core::prefix::Prefix;
 use strait_node::config::HostKind;
 use strait_world::scenario::Loaded;
-use strait_world::topology::{End, Lan, MemberId, OTHER_METRIC, Role, Topology, TopologyLink, Via};
+use strait_world::topology::{
+    CABLE_LENGTH, Cable, End, Lan, MemberId, OTHER_METRIC, Role, Topology, TopologyLink, Via,
+    cable_addresses,
+};
 
 use super::LabError;
 use crate::error::Error;
@@ -179,42 +182,29 @@ impl Net {
     }
 
     /// A cable between a gateway and the emulator of a link, for a port that speaks UDP: the
-    /// address of each end. 198.18.0.0/15 is for tests of network devices (RFC 2544).
+    /// address of each end.
     pub(super) fn join_link(
         &self,
         gateway: usize,
         link: usize,
         side: usize,
     ) -> Result<[IpAddr; 2], Error> {
-        let number = (link * 2 + side) as u32 * 4;
-        let base = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + number;
-        let address = |offset: u32| IpAddr::V4(Ipv4Addr::from(base + offset));
-        let (near, far) = (&self.gateways[gateway], &self.links);
+        let addresses = cable_addresses(link, side);
         let letter = ['a', 'b'][side];
-        let (here, there) = (format!("link{link}{letter}"), format!("l{link}{letter}"));
-        near.connect(&here, far, &there)?;
-        near.add_address(&here, address(1), 30)?;
-        far.add_address(&there, address(2), 30)?;
-        Ok([address(1), address(2)])
+        let names = [format!("link{link}{letter}"), format!("l{link}{letter}")];
+        let ends = [&self.gateways[gateway], &self.links];
+        lay(ends, &names, addresses)?;
+        Ok(addresses)
     }
 
-    /// A cable between two gateways, for a client and its station: the address of the second.
-    pub(super) fn join_gateways(
-        &self,
-        (client, station): (usize, usize),
-        link: usize,
-        side: usize,
-    ) -> Result<IpAddr, Error> {
-        let number = (link * 2 + side) as u32 * 4;
-        let base = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + number;
-        let address = |offset: u32| IpAddr::V4(Ipv4Addr::from(base + offset));
-        let (near, far) = (&self.gateways[client], &self.gateways[station]);
-        let letter = ['a', 'b'][side];
-        let (here, there) = (format!("sis{link}{letter}"), format!("s{link}{letter}"));
-        near.connect(&here, far, &there)?;
-        near.add_address(&here, address(1), 30)?;
-        far.add_address(&there, address(2), 30)?;
-        Ok(address(2))
+    /// A cable between the gateways of a client and of its station.
+    pub(super) fn join_gateways(&self, topology: &Topology, cable: &Cable) -> Result<(), Error> {
+        let ends = cable
+            .ends
+            .map(|end| self.of(topology.members[end.member].role));
+        let (link, letter) = (cable.link, ['a', 'b'][cable.side]);
+        let names = [format!("sis{link}{letter}"), format!("s{link}{letter}")];
+        lay(ends, &names, cable.addresses)
     }
 
     /// Every namespace.
@@ -223,6 +213,17 @@ impl Net {
         let members = self.gateways.iter().chain(&self.hosts);
         members.chain(&self.routers).chain(links)
     }
+}
+
+/// Lays a cable between two namespaces, with a name and an address at each end.
+fn lay(
+    [near, far]: [&Namespace; 2],
+    [here, there]: &[String; 2],
+    addresses: [IpAddr; 2],
+) -> Result<(), Error> {
+    near.connect(here, far, there)?;
+    near.add_address(here, addresses[0], CABLE_LENGTH)?;
+    far.add_address(there, addresses[1], CABLE_LENGTH)
 }
 
 /// The hosts at whose addresses a link ends, with the gateways that are there.

@@ -110,16 +110,17 @@ pub(super) fn lay(
     topology: &Topology,
     nodes: &mut [NodeConfig],
 ) -> Result<Vec<Wire>, LabError> {
-    for (index, link) in topology.links.iter().enumerate() {
+    for link in &topology.links {
         carry(topology, nodes, link)?;
-        for (side, station) in link.stations.iter().flatten().enumerate() {
-            plug_client(
-                stage,
-                topology,
-                nodes,
-                (index, side),
-                (&link.ends[side], station),
-            )?;
+    }
+    for cable in topology.cables() {
+        stage.net.join_gateways(topology, &cable)?;
+    }
+    for (id, member) in topology.members.iter().enumerate() {
+        if let Role::Gateway(gateway) = member.role
+            && let Some(config) = nodes.get_mut(gateway)
+        {
+            topology.plug_cables(id, config);
         }
     }
     let links = topology.links.iter().zip(&loaded.links).enumerate();
@@ -182,37 +183,6 @@ fn carry(
     }
     Ok(())
 }
-
-/// Lays a cable between a client and its station, and writes where they meet.
-fn plug_client(
-    stage: &Stage<'_>,
-    topology: &Topology,
-    nodes: &mut [NodeConfig],
-    (link, side): (usize, usize),
-    (client, station): (&End, &End),
-) -> Result<(), LabError> {
-    let gateway = |end: &End| match topology.members[end.member].role {
-        Role::Gateway(gateway) => Some(gateway),
-        _ => None,
-    };
-    let (Some(from), Some(to)) = (gateway(client), gateway(station)) else {
-        let message = format!("clients and stations of link {link} have to be gateways");
-        return Err(LabError::Scenario(message));
-    };
-    let far = stage.net.join_gateways((from, to), link, side)?;
-    let address = SocketAddr::new(far, SIS_PORT);
-    if let Some(port) = port_of(topology, nodes, client) {
-        port.client.get_or_insert_default().server = address;
-    }
-    let port = port_of(topology, nodes, station);
-    if let Some(sis) = port.and_then(|port| port.hf.as_mut()?.sis.as_mut()) {
-        (sis.listen, sis.anywhere) = (address, true);
-    }
-    Ok(())
-}
-
-/// Where stations take clients (Annex A.2.2).
-const SIS_PORT: u16 = 5066;
 
 /// The port of a gateway's node file at which a link ends.
 fn port_of<'a>(

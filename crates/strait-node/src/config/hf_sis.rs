@@ -56,8 +56,8 @@ fn time(time: Option<Time>, or: Duration) -> Duration {
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct SisConfig {
-    /// Where clients connect to; live only. The port is the standard's (Annex A.2.2), for programs
-    /// on this host.
+    /// Where clients connect to. The port is the standard's (Annex A.2.2), for programs on this
+    /// host.
     pub listen: SocketAddr,
     /// `listen` may be an address that others can reach: there is no password.
     pub anywhere: bool,

@@ -1,14 +1,15 @@
 //! The kernel of the machine that a gateway runs on, as far as the gateway's own sockets need one.
 //!
-//! It stands between the network at the host side, its wire, and the gateway's TUN interface. What
-//! is for a socket of the gateway's ends here: TCP at an endpoint as hosts have it, with buffers of
-//! the octets that may wait ([`strait_core::node::Held`]). All else passes, either way, and no hop
-//! is counted. What it sends itself goes by the wire to who is there, and by the gateway to others.
+//! It stands between the network at the host side, its wire, and the gateway's TUN interface, and
+//! has cables to other machines. What is for a socket of the gateway's ends here: TCP at an
+//! endpoint as hosts have it, with buffers of the octets that may wait
+//! ([`strait_core::node::Held`]). All else passes, either way, and no hop is counted. What it sends
+//! itself goes by the wire or a cable to who is there, and by the gateway to others.
 //!
 //! It outlives the gateway: when that is killed, it ends its connections and goes on answering.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use strait_core::asked::Questions;
 use strait_core::delay::DelayPart;
@@ -38,6 +39,8 @@ use self::streams::{Ends, Streams};
 pub(crate) const WIRE: PortId = PortId(0);
 /// The gateway's interface.
 pub(crate) const TUN: PortId = PortId(1);
+/// The first cable to another machine; the others follow.
+pub(crate) const CABLES: PortId = PortId(2);
 
 /// Packets that may wait for each of them: the usual length of a device's queue.
 const QUEUE_PACKETS: usize = 1000;
@@ -61,19 +64,49 @@ const HOST_UNREACHABLE: i32 = 113;
 /// What a kernel knows of the networks around it.
 #[derive(Clone, Debug, Default)]
 pub struct Around {
-    /// Its own addresses, on any interface.
+    /// Its own addresses, on any interface but cables.
     pub own: Vec<IpAddr>,
     /// The networks on the wire, with its own addresses there.
     pub networks: Vec<Prefix>,
     /// Who is on the wire.
     pub hosts: Vec<IpAddr>,
+    /// Its cables to other machines, by their ports.
+    pub cables: Vec<Cable>,
+}
+
+/// A cable to another machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cable {
+    /// Its own address there, and the network.
+    pub own: Prefix,
+    /// The other machine's.
+    pub peer: IpAddr,
 }
 
 impl Around {
+    fn is_own(&self, address: IpAddr) -> bool {
+        let mut cables = self.cables.iter();
+        self.own.contains(&address) || cables.any(|it| it.own.address == address)
+    }
+
+    /// The port at which somebody is, unless he is behind the gateway.
+    fn port_of(&self, address: IpAddr) -> Option<PortId> {
+        let mut cables = (CABLES.0..).map(PortId).zip(&self.cables);
+        let cable = cables.find(|(_, it)| it.peer == address);
+        let on_wire = self.hosts.contains(&address).then_some(WIRE);
+        cable.map(|(port, _)| port).or(on_wire)
+    }
+
+    /// The network that an address belongs to, with the own address there.
+    fn network(&self, address: IpAddr) -> Option<&Prefix> {
+        let cables = self.cables.iter().map(|it| &it.own);
+        let mut networks = cables.chain(&self.networks);
+        networks.find(|it| it.contains(address))
+    }
+
     /// The address that it sends from to `dst`: on the network where that is, or its first.
     fn source(&self, dst: IpAddr) -> Option<IpAddr> {
-        let mut near = self.networks.iter().filter(|it| it.contains(dst));
-        let near = near.next().map(|it| it.address);
+        let near = self.network(dst).map(|it| it.address);
         near.or_else(|| {
             let mut own = self.own.iter();
             own.find(|own| own.is_ipv4() == dst.is_ipv4()).copied()
@@ -107,19 +140,6 @@ pub(crate) enum Happening {
 }
 
 impl Happening {
-    /// An opened stream whose addresses nobody looks at.
-    pub(crate) fn opened_somewhere(listener: Option<SocketId>) -> Self {
-        let nobody = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self::Opened {
-            listener,
-            ends: Ends {
-                local: nobody,
-                remote: nobody,
-            },
-            dscp: 0,
-        }
-    }
-
     /// What the node is told.
     pub(crate) fn event(&self) -> StreamEvent<'_> {
         match self {
@@ -152,7 +172,7 @@ impl Happening {
     }
 }
 
-/// A port: the wire, or the interface.
+/// A port: the wire, the interface, or a cable.
 #[derive(Debug)]
 struct Port {
     queue: VecDeque<Packet>,
@@ -166,7 +186,7 @@ pub(crate) struct Kernel {
     pub(crate) gateway: usize,
     around: Around,
     ledger: Ledger,
-    ports: [Port; 2],
+    ports: Vec<Port>,
     sockets: Sockets,
     streams: Streams,
     /// What the gateway's streams are secured by.
@@ -181,28 +201,32 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     pub(crate) fn new(name: &str, gateway: usize, around: Around, seed: u64) -> Self {
-        let port = |name: &str| PortStats {
-            name: name.to_owned(),
+        let cables = (0..around.cables.len()).map(|number| format!("cable{number}"));
+        let names = ["wire", "tun"].map(str::to_owned).into_iter().chain(cables);
+        let port = |name| PortStats {
+            name,
             ..PortStats::default()
         };
+        let ports: Vec<_> = names.map(port).collect();
+        let down = |_: &PortStats| Port {
+            queue: VecDeque::new(),
+            burst: Burst::new(LineRate::new(1, 8), Instant::ZERO),
+            up: false,
+        };
+        let down = ports.iter().map(down).collect();
         let stats = Stats {
-            ports: vec![port("wire"), port("tun")],
+            ports,
             classes: vec![ClassStats {
                 name: "all".to_owned(),
                 ..ClassStats::default()
             }],
             ..Stats::default()
         };
-        let down = || Port {
-            queue: VecDeque::new(),
-            burst: Burst::new(LineRate::new(1, 8), Instant::ZERO),
-            up: false,
-        };
         Self {
             gateway,
             around,
             ledger: Ledger::new(stats),
-            ports: [down(), down()],
+            ports: down,
             sockets: Sockets::default(),
             streams: Streams::new(seed, name),
             profiles: BTreeMap::new(),
@@ -233,7 +257,7 @@ impl Kernel {
     }
 
     fn is_own(&self, address: IpAddr) -> bool {
-        address.is_loopback() || self.around.own.contains(&address)
+        address.is_loopback() || self.around.is_own(address)
     }
 
     fn receive(&mut self, now: Instant, from: PortId, bytes: &[u8]) {
@@ -247,7 +271,7 @@ impl Kernel {
             return;
         };
         if !self.takes(&packet, from) {
-            let other = if from == WIRE { TUN } else { WIRE };
+            let other = if from == TUN { WIRE } else { TUN };
             return self.enqueue(now, packet, other);
         }
         let bytes = self.ledger.close(now, packet, Fate::Absorbed);
@@ -354,11 +378,14 @@ impl Kernel {
         if self.is_own(dst) {
             return self.looped.push_back(bytes);
         }
-        let near = dst.is_multicast() || self.around.hosts.contains(&dst);
+        let near = match dst.is_multicast() {
+            true => Some(WIRE),
+            false => self.around.port_of(dst),
+        };
         let Ok(packet) = self.ledger.admit(now, bytes, Origin::Own) else {
             return;
         };
-        self.enqueue(now, packet, if near { WIRE } else { TUN });
+        self.enqueue(now, packet, near.unwrap_or(TUN));
     }
 
     fn enqueue(&mut self, now: Instant, packet: Packet, port: PortId) {

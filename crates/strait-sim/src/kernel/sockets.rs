@@ -79,7 +79,7 @@ impl Sockets {
     /// The address that a socket gets, or why it gets none.
     fn place(&self, wish: &Wish, around: &Around) -> Result<SocketAddr, i32> {
         let (ip, port) = (wish.address().ip(), wish.address().port());
-        let own = around.own.contains(&ip);
+        let own = around.is_own(ip);
         if !(own || ip.is_loopback() || ip.is_unspecified() || wish.transparent()) {
             return Err(ADDRESS_NOT_AVAILABLE);
         }
@@ -283,9 +283,9 @@ impl Kernel {
     /// The near end of a connection that the gateway asks for.
     fn local(&self, src: Option<SocketAddr>, dst: SocketAddr) -> Result<SocketAddr, i32> {
         let around = &self.around;
-        let there = self.is_own(dst.ip()) || around.hosts.contains(&dst.ip());
-        // Who would be on the wire, and isn't there, answers no question for his address.
-        if !there && around.networks.iter().any(|it| it.contains(dst.ip())) {
+        let there = self.is_own(dst.ip()) || around.port_of(dst.ip()).is_some();
+        // Who would be on a network, and isn't there, answers no question for his address.
+        if !there && around.network(dst.ip()).is_some() {
             return Err(super::HOST_UNREACHABLE);
         }
         let port = src.map_or(0, |src| src.port());

@@ -65,7 +65,7 @@ impl World {
         let slot = &mut self.slots[node];
         slot.wake_at = None;
         self.silence(node);
-        self.fabric.cut_streams(node);
+        self.fabric.forget_reports(node);
         self.ask_kernel(node, Kernel::bereave);
         if let Some(paths) = &mut self.fabric.paths {
             paths.killed(node);

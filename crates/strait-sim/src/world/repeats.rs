@@ -3,9 +3,25 @@
 use strait_core::PortId;
 use strait_core::stats::Stats;
 
-use super::{NodeIndex, World};
+use super::{Attach, NodeIndex, World};
 
 impl World {
+    /// Joins two ports whose packets go by stations of others.
+    pub fn join_by_stations(&mut self, ends: [Attach; 2]) {
+        for end in ends {
+            self.reserve_ports(end.node, end.port.0 + 1);
+        }
+        if let Some(paths) = &mut self.fabric.paths {
+            paths.join_by_stations(ends);
+        }
+        self.by_stations.push(ends);
+    }
+
+    /// Ports whose packets go by stations of others, in pairs.
+    pub(crate) fn joined_by_stations(&self) -> &[[Attach; 2]] {
+        &self.by_stations
+    }
+
     /// Says that a node keeps what it sends by a port until it has come, and repeats it. To be
     /// called after [`World::trace_paths`] and when the port is joined.
     pub fn set_repeats(&mut self, node: NodeIndex, port: PortId) {
