@@ -545,7 +545,8 @@ pub enum StreamOp {
     /// Let the client have its connection: [`StreamEvent::Opened`] follows, or a reset if that
     /// comes to nothing or the listener has all its streams. Then the client asks again.
     Accept,
-    /// Don't let the client have its connection. The stream is gone without a word.
+    /// Don't let the client have its connection. The stream is gone without a word. A client that
+    /// was accepted, and isn't there yet, has its answer: whatever the refusal, it is reset.
     Refuse(Refusal),
     /// From now on so much may wait on it.
     Hold(Held),

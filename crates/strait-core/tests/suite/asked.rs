@@ -219,6 +219,35 @@ pub fn a_held_client_can_be_cut_off_like_any_other<W: World>() {
     until_state(&mut world, tcp, State::Refused);
 }
 
+pub fn a_client_refused_after_it_was_accepted_is_reset<W: World>() {
+    let (puppet, mut world) = Puppet::stage::<W>();
+    let address = listen(&puppet, &mut world, |listen| listen.streams_max = 1);
+    let forbidden = Refusal::Unreachable(Unreachable::AdminProhibited);
+    for (count, how) in [Refusal::Reset, forbidden, Refusal::Silence]
+        .into_iter()
+        .enumerate()
+    {
+        let tcp = world.connect(address, 0);
+        let id = asked(&puppet, &mut world, count + 1);
+        puppet.stream(id, StreamOp::Accept);
+        puppet.stream(id, StreamOp::Refuse(how));
+        // The kernel has answered it.
+        until_state(&mut world, tcp, State::Reset);
+    }
+    // Nobody has been told, and the place is free.
+    assert_eq!(puppet.clients(), []);
+    let reset = |it: &Heard| matches!(it, Heard::Reset(..));
+    assert!(!puppet.heard().iter().any(reset));
+    let tcp = world.connect(address, 0);
+    let id = asked(&puppet, &mut world, 4);
+    puppet.stream(id, StreamOp::Accept);
+    works(&puppet, &mut world, id, tcp);
+    // Of one that is there, it is too late to say so.
+    puppet.stream(id, StreamOp::Refuse(Refusal::Reset));
+    world.run(SILENCE);
+    assert_eq!(world.state(tcp), State::Open);
+}
+
 pub fn clients_wait_before_they_are_asked_about<W: World>() {
     let (puppet, mut world) = Puppet::stage::<W>();
     let address = listen(&puppet, &mut world, |listen| listen.streams_max = 1);

@@ -650,6 +650,7 @@ macro_rules! driver_suite {
             refusals_by_icmp_have_a_limit,
             a_question_that_is_not_answered_is_forgotten,
             a_held_client_can_be_cut_off_like_any_other,
+            a_client_refused_after_it_was_accepted_is_reset,
             clients_wait_before_they_are_asked_about,
             a_closed_listener_accepts_nobody,
             a_killed_node_leaves_nothing_behind,

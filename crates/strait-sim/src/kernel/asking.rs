@@ -7,7 +7,7 @@ use strait_wire::ip::{IcmpError, Syn, build_icmp_error, verify_transport_checksu
 use strait_world::tcp::reset_for;
 
 use super::streams::Ends;
-use super::{Happening, Kernel, NO_BUFFERS, NOT_CONNECTED, Report, TIMED_OUT};
+use super::{CONNECTION_RESET, Happening, Kernel, NO_BUFFERS, NOT_CONNECTED, Report, TIMED_OUT};
 
 impl Kernel {
     /// Takes a client's packet if its gateway is to be asked, or has been.
@@ -77,6 +77,10 @@ impl Kernel {
                 if !there {
                     self.tell(stream, Happening::Reset(NOT_CONNECTED));
                 }
+            }
+            (None, Some(_)) if self.streams.is_coming(stream) => {
+                let reset = StreamOp::Reset(CONNECTION_RESET);
+                self.streams.operate(stream, reset, &self.profiles);
             }
             (None, Some(_)) => return false,
         }

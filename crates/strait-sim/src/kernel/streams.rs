@@ -410,6 +410,13 @@ impl Streams {
         self.by_stream.contains_key(&stream)
     }
 
+    /// Whether a stream is that of a client who was accepted and isn't there yet.
+    pub(super) fn is_coming(&self, stream: StreamId) -> bool {
+        let id = self.by_stream.get(&stream);
+        let there = id.and_then(|id| self.all.get(id));
+        there.is_some_and(|it| it.listener.is_some() && !it.told)
+    }
+
     /// The connection between these ends is this stream, which the gateway knows already; false if
     /// there is none.
     pub(super) fn name(&mut self, ends: Ends, stream: StreamId) -> bool {
