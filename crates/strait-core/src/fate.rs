@@ -112,8 +112,8 @@ impl DropCause {
 /// What became of a packet in one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Given to the host side.
-    Delivered,
+    /// Given to a host side: by which port.
+    Delivered(PortId),
     /// Left by a link port; its last octet is out.
     Forwarded {
         /// The port it left by.
@@ -135,7 +135,7 @@ impl Fate {
     /// A number for hashes and journals.
     pub const fn code(self) -> u64 {
         match self {
-            Self::Delivered => 1,
+            Self::Delivered(port) => 1 | (port.0 as u64) << 8,
             Self::Forwarded { port, to } => 2 | (port.0 as u64) << 8 | (to.0 as u64) << 16,
             Self::Answered => 3,
             Self::Absorbed => 4,

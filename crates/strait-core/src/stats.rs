@@ -549,7 +549,7 @@ impl Stats {
 
     pub(crate) fn count_fate(&mut self, record: &FateRecord) {
         match record.fate {
-            Fate::Delivered => self.delivered += 1,
+            Fate::Delivered(_) => self.delivered += 1,
             Fate::Forwarded { .. } => self.forwarded += 1,
             Fate::Answered => self.answered += 1,
             Fate::Absorbed => self.absorbed += 1,
@@ -569,7 +569,7 @@ impl Stats {
         }
         match record.fate {
             Fate::Forwarded { .. } => class.sent.count(record),
-            Fate::Delivered => class.delivered.count(record),
+            Fate::Delivered(_) => class.delivered.count(record),
             _ => {}
         }
     }

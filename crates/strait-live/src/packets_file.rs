@@ -45,7 +45,7 @@ impl PacketLine {
             octets: record.octets,
             class: record.class.0,
             fate: match record.fate {
-                Fate::Delivered => "delivered",
+                Fate::Delivered(_) => "delivered",
                 Fate::Forwarded { .. } => "forwarded",
                 Fate::Answered => "answered",
                 Fate::Absorbed => "absorbed",
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use strait_core::delay::DelayParts;
     use strait_core::fate::DropCause;
-    use strait_core::id::ClassId;
+    use strait_core::id::{ClassId, PortId};
 
     #[test]
     fn packets_are_read_as_they_were_written_and_a_torn_line_is_left_out() {
@@ -119,7 +119,7 @@ mod tests {
         record.parts.add(DelayPart::Class, 1_000_000);
         record.parts.add(DelayPart::Line, 38_000_000);
         taps.show(&record);
-        record.fate = Fate::Delivered;
+        record.fate = Fate::Delivered(PortId::HOST);
         taps.show(&record);
         drop(taps);
         let whole = read(&path);

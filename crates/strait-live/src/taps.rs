@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use strait_core::delay::DelayParts;
     use strait_core::fate::Fate;
-    use strait_core::id::ClassId;
+    use strait_core::id::{ClassId, PortId};
     use strait_core::time::Instant;
 
     fn record(digest: u64) -> FateRecord {
@@ -125,7 +125,7 @@ mod tests {
             ended: Instant::ZERO,
             octets: 20,
             class: ClassId(0),
-            fate: Fate::Delivered,
+            fate: Fate::Delivered(PortId::HOST),
             own: false,
             marked: false,
             parts: DelayParts::default(),

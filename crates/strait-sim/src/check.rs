@@ -160,7 +160,7 @@ impl Tally {
         self.own += u64::from(record.own);
         self.admitted += u64::from(!record.own);
         match record.fate {
-            Fate::Delivered => self.delivered += 1,
+            Fate::Delivered(_) => self.delivered += 1,
             Fate::Forwarded { .. } => self.forwarded += 1,
             Fate::Answered => self.answered += 1,
             Fate::Absorbed => self.absorbed += 1,
@@ -335,11 +335,12 @@ impl Book<'_> {
             }
             let by = match record.fate {
                 Fate::Forwarded { port, to } => (*node, port, to),
-                Fate::Delivered => (*node, PortId::HOST, NeighbourId::PEER),
+                Fate::Delivered(port) => (*node, port, NeighbourId::PEER),
                 _ => continue,
             };
             // What a host delivers, it keeps.
-            let kept = record.fate == Fate::Delivered && self.world.host(*node).is_some();
+            let kept =
+                matches!(record.fate, Fate::Delivered(_)) && self.world.host(*node).is_some();
             if let Some(way) = ways.get(&by).filter(|_| !kept) {
                 let left = Sent {
                     way: *way,

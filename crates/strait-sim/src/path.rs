@@ -340,8 +340,8 @@ impl PathBook {
         (leg.came, leg.left) = (record.began, record.ended);
         leg.walked = None;
         let by = match record.fate {
-            Fate::Delivered if host => return self.finish(&leg),
-            Fate::Delivered => (node, PortId::HOST, NeighbourId::PEER),
+            Fate::Delivered(_) if host => return self.finish(&leg),
+            Fate::Delivered(port) => (node, port, NeighbourId::PEER),
             Fate::Forwarded { port, to } => (node, port, to),
             Fate::Answered | Fate::Absorbed | Fate::Fragmented | Fate::Dropped(_) => return,
         };
@@ -483,14 +483,23 @@ mod tests {
             book.take(1, &stay(ms(at + 10), ms(at + 20), false, ONWARDS));
         }
         // Either may have come by the first leg at 65; only that one leads to 35.
-        book.take(2, &stay(ms(65), ms(65), false, Fate::Delivered));
-        book.take(2, &stay(ms(35), ms(90), false, Fate::Delivered));
+        book.take(
+            2,
+            &stay(ms(65), ms(65), false, Fate::Delivered(PortId::HOST)),
+        );
+        book.take(
+            2,
+            &stay(ms(35), ms(90), false, Fate::Delivered(PortId::HOST)),
+        );
         assert_eq!((book.unexplained(), book.between()), (0, 0));
         let totals = &book.totals()[&Some(0)];
         assert_eq!(totals.packets, 2);
         assert_eq!(totals.parts.total_ns(), totals.whole_ns);
         // No third one came.
-        book.take(2, &stay(ms(66), ms(66), false, Fate::Delivered));
+        book.take(
+            2,
+            &stay(ms(66), ms(66), false, Fate::Delivered(PortId::HOST)),
+        );
         assert_eq!(book.unexplained(), 1);
     }
 
@@ -502,11 +511,23 @@ mod tests {
             book.take(1, &stay(ms(at + 10), ms(at + 20), false, ONWARDS));
         }
         // Each of these two may have come by the leg before its own, and only that one leads to 35.
-        book.take(2, &stay(ms(65), ms(65), false, Fate::Delivered));
-        book.take(2, &stay(ms(95), ms(95), false, Fate::Delivered));
-        book.take(2, &stay(ms(35), ms(99), false, Fate::Delivered));
+        book.take(
+            2,
+            &stay(ms(65), ms(65), false, Fate::Delivered(PortId::HOST)),
+        );
+        book.take(
+            2,
+            &stay(ms(95), ms(95), false, Fate::Delivered(PortId::HOST)),
+        );
+        book.take(
+            2,
+            &stay(ms(35), ms(99), false, Fate::Delivered(PortId::HOST)),
+        );
         assert_eq!((book.unexplained(), book.between()), (0, 0));
-        book.take(2, &stay(ms(36), ms(99), false, Fate::Delivered));
+        book.take(
+            2,
+            &stay(ms(36), ms(99), false, Fate::Delivered(PortId::HOST)),
+        );
         assert_eq!(book.unexplained(), 1);
     }
 
@@ -518,7 +539,10 @@ mod tests {
             let left = Instant::from_nanos(5_000_000 + early_ns);
             book.take(0, &stay(ms(1), left, true, ONWARDS));
             book.take(1, &stay(ms(15), ms(15), false, ONWARDS));
-            book.take(2, &stay(ms(25), ms(25), false, Fate::Delivered));
+            book.take(
+                2,
+                &stay(ms(25), ms(25), false, Fate::Delivered(PortId::HOST)),
+            );
             assert_eq!(book.unexplained(), unexplained, "{early_ns} ns");
             if unexplained == 0 {
                 let totals = &book.totals()[&Some(0)];
@@ -533,7 +557,10 @@ mod tests {
         book.take(0, &stay(ms(0), ms(0), true, ONWARDS));
         book.take(1, &stay(ms(10), ms(20), false, ONWARDS));
         // On its way to 2, it doesn't come to 0.
-        book.take(0, &stay(ms(30), ms(30), false, Fate::Delivered));
+        book.take(
+            0,
+            &stay(ms(30), ms(30), false, Fate::Delivered(PortId::HOST)),
+        );
         assert_eq!((book.unexplained(), book.between()), (1, 1));
     }
 }

@@ -194,7 +194,10 @@ impl Desk {
             .filter(|packet| packet.octets() <= room.octets)?;
         let packet = self.up.pop_front()?;
         let meta = TxMeta::to_peer(packet.class);
-        out.extend(self.ledger.close(now, packet, Fate::Delivered));
+        out.extend(
+            self.ledger
+                .close(now, packet, Fate::Delivered(PortId::HOST)),
+        );
         Some(meta)
     }
 

@@ -772,7 +772,7 @@ impl Port {
         let ended = self
             .burst
             .push(room.starts, u64::from(octets) + header as u64);
-        ledger.close_into(ended, packet, Fate::Delivered, out);
+        ledger.close_into(ended, packet, Fate::Delivered(self.id), out);
         Some(TxMeta::to_peer(head.class))
     }
 }

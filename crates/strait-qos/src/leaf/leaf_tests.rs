@@ -112,7 +112,8 @@ impl Bench {
             assert_eq!(packet.info().octets, head.octets);
             let flow = packet.info().ports.unwrap().0 - 4000;
             let sent = (flow, head.octets, mark_of(&packet), packet.info().ecn == 3);
-            self.ledger.close(now, packet, Fate::Delivered);
+            self.ledger
+                .close(now, packet, Fate::Delivered(PortId::HOST));
             self.discard(now);
             return Some(sent);
         }

@@ -276,21 +276,21 @@ proptest! {
             prop_assert_eq!(head.class, ClassId(0));
             let packet = all.tree.take(all.now, head).unwrap();
             all.tree.charge(head.class, head.octets);
-            all.ledger.close(all.now, packet, Fate::Delivered);
+            all.ledger.close(all.now, packet, Fate::Delivered(PortId::HOST));
         }
         for _ in 0..50 {
             let head = all.tree.head(&Open).unwrap();
             prop_assert_ne!(head.class, ClassId(0));
             let packet = all.tree.take(all.now, head).unwrap();
             all.tree.charge(head.class, head.octets);
-            all.ledger.close(all.now, packet, Fate::Delivered);
+            all.ledger.close(all.now, packet, Fate::Delivered(PortId::HOST));
             all.fill(head.class.index());
             all.fill(0);
             let next = all.tree.head(&Open).unwrap();
             prop_assert_eq!(next.class, ClassId(0));
             let packet = all.tree.take(all.now, next).unwrap();
             all.tree.charge(next.class, next.octets);
-            all.ledger.close(all.now, packet, Fate::Delivered);
+            all.ledger.close(all.now, packet, Fate::Delivered(PortId::HOST));
         }
     }
 }

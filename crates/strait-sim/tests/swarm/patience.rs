@@ -134,7 +134,7 @@ fn first_deliveries(world: &World) -> BTreeMap<(usize, u64), Instant> {
     let mut first = BTreeMap::new();
     for entry in world.fates() {
         let record = &entry.record;
-        if record.fate == Fate::Delivered {
+        if matches!(record.fate, Fate::Delivered(_)) {
             first
                 .entry((entry.node.0, record.digest))
                 .or_insert(record.ended);

@@ -75,7 +75,7 @@ impl Media for Direction {
             panic!("hosts have fates only")
         };
         assert!(
-            matches!(record.fate, Fate::Delivered | Fate::Forwarded { .. }),
+            matches!(record.fate, Fate::Delivered(_) | Fate::Forwarded { .. }),
             "{record:?}"
         );
         self.fates += 1;

@@ -208,7 +208,10 @@ impl Host {
             self.stack.ledger.drop(now, packet, DropCause::NoRoute);
             return;
         }
-        let bytes = self.stack.ledger.close(now, packet, Fate::Delivered);
+        let bytes = self
+            .stack
+            .ledger
+            .close(now, packet, Fate::Delivered(PortId::HOST));
         self.dispatch(now, &info, &bytes);
         self.stack.recycle(bytes);
         self.pump(now);
