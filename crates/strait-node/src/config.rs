@@ -33,6 +33,7 @@ mod hf_client;
 mod hf_modem;
 mod hf_sis;
 mod host;
+mod host_sides;
 mod names;
 mod tls;
 
@@ -49,6 +50,7 @@ pub(crate) use self::hf_client::IpRules;
 pub use self::hf_modem::{HfModem, HfModemConfig, ModemTransport};
 pub use self::hf_sis::{HardLinkConfig, SisConfig};
 pub use self::host::{HostConfig, HostKind, MacAddress};
+pub use self::host_sides::HostSides;
 pub use self::tls::{ClientCertificate, OldestTls, TlsConfig};
 
 /// A gateway, as configured.
@@ -60,9 +62,9 @@ pub struct NodeConfig {
     /// Who else says where prefixes lie.
     #[serde(default)]
     pub routing: Routing,
-    /// The host side: port 0.
-    pub host: HostConfig,
-    /// The link ports, from port 1 on.
+    /// The host sides: one table, or several.
+    pub host: HostSides,
+    /// The link ports, from port 1 on; behind them are further host sides.
     #[serde(default, rename = "port")]
     pub ports: Vec<PortConfig>,
     /// Which prefixes lie behind which port. Without any that leads by a link, everything from the
@@ -389,9 +391,9 @@ pub struct NeighbourConfig {
 pub struct RouteConfig {
     /// The destinations.
     pub prefix: Prefix,
-    /// The port to leave by; `host` for the host side.
+    /// The port to leave by; a host side's name, `host` if it has none.
     pub port: String,
-    /// The neighbour on it; may be left out if there is one. On a TAP, `host`: the address of a
+    /// The neighbour on it; may be left out if there is one. On a TAP: the address of a
     /// router on the Ethernet; without it the destinations themselves are there.
     #[serde(default)]
     pub via: Option<String>,
@@ -491,7 +493,7 @@ impl NodeConfig {
     /// Checks what the form of the file can't express.
     pub fn validate(&self) -> Result<(), InvalidConfig> {
         self.validate_names()?;
-        self.host.validate()?;
+        self.validate_host_sides()?;
         for (name, profile) in &self.tls {
             profile.validate(name)?;
         }
@@ -512,7 +514,7 @@ impl NodeConfig {
         let mut names = BTreeMap::new();
         for (index, port) in self.ports.iter().enumerate() {
             port.validate()?;
-            if port.name == "host" || names.insert(port.name.as_str(), index).is_some() {
+            if port.name == HostConfig::NAME || names.insert(port.name.as_str(), index).is_some() {
                 let place = format!("[[port]] {}", port.name);
                 return Err(invalid(place, "the name is taken: give each port its own"));
             }
@@ -551,7 +553,8 @@ impl NodeConfig {
 
     /// Whether a route leads by a link port.
     fn leads_out(&self) -> bool {
-        self.routes.iter().any(|route| route.port != "host")
+        let mut routes = self.routes.iter();
+        routes.any(|route| self.host_port(&route.port).is_none())
     }
 
     fn validate_routes(&self) -> Result<(), InvalidConfig> {
@@ -570,12 +573,15 @@ impl NodeConfig {
         }
         for route in &self.routes {
             let place = format!("[[route]] {}", route.prefix);
-            if route.port == "host" {
-                self.host.validate_router(route, &place)?;
+            let mut sides = self.host.all();
+            if let Some(side) = sides.find(|side| side.name() == route.port) {
+                side.validate_router(route, &place)?;
                 continue;
             }
             let Some(port) = self.ports.iter().find(|port| port.name == route.port) else {
-                let names: Vec<_> = self.ports.iter().map(|port| port.name.as_str()).collect();
+                let links = self.ports.iter().map(|port| port.name.as_str());
+                let named = self.host.all().filter_map(|side| side.name.as_deref());
+                let names: Vec<_> = links.chain(named).collect();
                 let message = format!("no port `{}`; there are: {}", route.port, names.join(", "));
                 return Err(invalid(place, message));
             };

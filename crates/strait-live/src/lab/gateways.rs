@@ -72,7 +72,7 @@ impl GatewayProcess {
             index,
             file: stage.scratch.write(&file, text.as_bytes())?,
             socket,
-            interface: config.host.interface,
+            interface: config.host.first.interface,
             incarnation: 0,
             running: None,
             name,

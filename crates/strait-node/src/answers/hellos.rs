@@ -57,6 +57,8 @@ struct Left {
 #[derive(Debug)]
 struct Came {
     bytes: Vec<u8>,
+    /// The host side that it went to.
+    side: PortId,
     valid: Validity,
     each: Duration,
     next: Instant,
@@ -123,8 +125,14 @@ impl Hellos {
         false
     }
 
-    /// Takes note of a packet that came by `from`.
-    pub(super) fn hear(&mut self, now: Instant, packet: &Packet, from: Hop, learned: &mut Learned) {
+    /// Takes note of a packet that came by `from` for a host side.
+    pub(super) fn hear(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        (from, side): (Hop, PortId),
+        learned: &mut Learned,
+    ) {
         let Some((key, periodic)) = self.read(packet, from) else {
             return;
         };
@@ -138,6 +146,7 @@ impl Hellos {
         let each = Duration::from_secs(periodic.interval_s.into());
         let came = Came {
             bytes: packet.bytes().into(),
+            side,
             // The next one that crosses comes later than what is said once is believed.
             valid: Validity::begin(now, self.valid, true),
             each,
@@ -147,12 +156,12 @@ impl Hellos {
         learned.stored += 1;
     }
 
-    /// The packets to repeat now.
-    pub(super) fn due(&mut self, now: Instant) -> Vec<Vec<u8>> {
+    /// The packets to repeat now, each at its host side.
+    pub(super) fn due(&mut self, now: Instant) -> Vec<(Vec<u8>, PortId)> {
         self.came.retain(|_, came| came.valid.holds(now));
         let mut due = Vec::new();
         for came in self.came.values_mut().filter(|came| came.next <= now) {
-            due.push(came.bytes.clone());
+            due.push((came.bytes.clone(), came.side));
             // One that is late makes the next ones late: two at once would say nothing more.
             came.next = now + came.each;
         }

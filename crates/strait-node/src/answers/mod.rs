@@ -153,16 +153,22 @@ impl Answers {
     }
 
     /// Looks at a packet that came by `from` and goes to the host side: a hello to repeat there.
-    pub(crate) fn hear_hello(&mut self, now: Instant, packet: &Packet, from: Hop) -> Learned {
+    pub(crate) fn hear_hello(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        from: Hop,
+        side: PortId,
+    ) -> Learned {
         let mut learned = Learned::default();
         if let Some(hellos) = &mut self.hellos {
-            hellos.hear(now, packet, from, &mut learned);
+            hellos.hear(now, packet, (from, side), &mut learned);
         }
         learned
     }
 
-    /// Hellos to give to the host side now.
-    pub(crate) fn due(&mut self, now: Instant) -> Vec<Vec<u8>> {
+    /// Hellos to give to host sides now.
+    pub(crate) fn due(&mut self, now: Instant) -> Vec<(Vec<u8>, PortId)> {
         let hellos = self.hellos.as_mut();
         hellos.map_or_else(Vec::new, |hellos| hellos.due(now))
     }

@@ -14,7 +14,7 @@ use strait_wire::ip::Unreachable;
 
 use crate::Prefix;
 
-use super::{HostConfig, InvalidConfig, invalid};
+use super::{HostSides, InvalidConfig, invalid};
 
 /// A service that sends back what it gets (RFC 862), to try a gateway's own sockets with.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
@@ -92,7 +92,7 @@ impl EchoConfig {
     /// The longest `hold` and `delay`: other ends give up sooner.
     const TIME_MAX: Duration = Duration::from_secs(3600);
 
-    pub(super) fn validate(&self, host: &HostConfig) -> Result<(), InvalidConfig> {
+    pub(super) fn validate(&self, hosts: &HostSides) -> Result<(), InvalidConfig> {
         let sockets = [("listen", self.listen), ("datagrams", self.datagrams)];
         if sockets.iter().all(|(_, socket)| socket.is_none()) {
             let message = "needs `listen` or `datagrams`, such as \"127.0.0.1:7\"";
@@ -101,7 +101,7 @@ impl EchoConfig {
         for (key, socket) in sockets {
             let Some(socket) = socket else { continue };
             let ip = socket.ip();
-            let own = host.addresses.iter().any(|own| own.address == ip);
+            let own = hosts.own().any(|own| own == ip);
             if socket.port() == 0 || !(own || ip.is_loopback()) {
                 let message = "takes a loopback address or one of [host] addresses, and a port";
                 return Err(invalid(format!("[echo] {key}"), message));

@@ -1,4 +1,4 @@
-//! `[host]` of a node file.
+//! `[host]` of a node file, or one of several.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -12,6 +12,7 @@ use strait_core::units::{Octets, Time};
 use strait_wire::ethernet::{self, Mac};
 use strait_wire::hash::hash64;
 
+use super::host_sides::check_name;
 use super::names::check_interface;
 use super::{InvalidConfig, RouteConfig, check_mtu, default_mtu, invalid};
 
@@ -19,6 +20,9 @@ use super::{InvalidConfig, RouteConfig, check_mtu, default_mtu, invalid};
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct HostConfig {
+    /// What routes and scenarios call it; the first is `host` if absent, further ones need it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// What hosts reach it by.
     #[serde(default)]
     pub kind: HostKind,
@@ -146,17 +150,22 @@ impl HostConfig {
         Err(invalid(place, message))
     }
 
-    pub(super) fn validate(&self) -> Result<(), InvalidConfig> {
-        check_mtu("[host]", self.mtu)?;
+    /// Checks it by itself; errors name it as `table`.
+    pub(super) fn validate(&self, table: &str) -> Result<(), InvalidConfig> {
+        let place = |key: &str| format!("{table} {key}");
+        if let Some(name) = &self.name {
+            check_name(place("name"), name)?;
+        }
+        check_mtu(table, self.mtu)?;
         if self.kind == HostKind::Tap && self.frame_octets_max() > 65_535 {
             return Err(invalid(
-                "[host] mtu",
+                place("mtu"),
                 "must be 1280 to 65521 octets on a TAP",
             ));
         }
-        check_interface("[host] interface", &self.interface)?;
+        check_interface(place("interface"), &self.interface)?;
         if let Some(bridge) = &self.bridge {
-            check_interface("[host] bridge", bridge)?;
+            check_interface(place("bridge"), bridge)?;
         }
         let tap = self.kind == HostKind::Tap;
         for (key, present, of_tap) in [
@@ -171,14 +180,14 @@ impl HostConfig {
             if present && of_tap != tap {
                 let kind = if of_tap { "tap" } else { "tun" };
                 let message = format!("is for kind = \"{kind}\": remove it, or set the kind");
-                return Err(invalid(format!("[host] {key}"), message));
+                return Err(invalid(place(key), message));
             }
         }
-        self.validate_led()?;
+        self.validate_led(place)?;
         let unfit = |mac: &MacAddress| mac.0.is_group() || mac.0.0 == [0; 6];
         if self.mac.as_ref().is_some_and(unfit) {
             let message = "is no single station's: the first octet must be even, such as 02";
-            return Err(invalid("[host] mac", message));
+            return Err(invalid(place("mac"), message));
         }
         let whole = |prefix: &Prefix| {
             let address = prefix.address;
@@ -186,7 +195,7 @@ impl HostConfig {
         };
         if self.advertise.len() > Self::ADVERTISED_MAX || !self.advertise.iter().all(whole) {
             let message = format!("takes up to {} IPv6 prefixes", Self::ADVERTISED_MAX);
-            return Err(invalid("[host] advertise", message));
+            return Err(invalid(place("advertise"), message));
         }
         let all = self.networks.iter().any(|prefix| prefix.length == 0);
         if self.networks.len() > Self::NETWORKS_MAX || all {
@@ -194,7 +203,7 @@ impl HostConfig {
                 "takes up to {} prefixes, none of which is everywhere",
                 Self::NETWORKS_MAX
             );
-            return Err(invalid("[host] networks", message));
+            return Err(invalid(place("networks"), message));
         }
         Ok(())
     }
@@ -202,18 +211,18 @@ impl HostConfig {
 
 impl HostConfig {
     /// Checks what is said of the host's routes.
-    fn validate_led(&self) -> Result<(), InvalidConfig> {
+    fn validate_led(&self, place: impl Fn(&str) -> String) -> Result<(), InvalidConfig> {
         if self.routes.len() > HOST_ROUTES_MAX {
             let message = format!("takes up to {HOST_ROUTES_MAX} prefixes");
-            return Err(invalid("[host] routes", message));
+            return Err(invalid(place("routes"), message));
         }
         if self.withdraw_after.is_some() && self.routes.is_empty() {
             let message = "withdraws `routes`: name these prefixes";
-            return Err(invalid("[host] withdraw_after", message));
+            return Err(invalid(place("withdraw_after"), message));
         }
         if self.restore_after.is_some() && self.withdraw_after.is_none() {
             let message = "nothing is withdrawn without `withdraw_after`";
-            return Err(invalid("[host] restore_after", message));
+            return Err(invalid(place("restore_after"), message));
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ impl Circles {
     const FROM_LINK: Duration = Duration::from_secs(10);
 
     /// Takes note of a packet that came by a port, and says whether it comes back.
-    fn comes_back(&mut self, now: Instant, packet: &Packet, by: PortId) -> bool {
+    fn comes_back(&mut self, now: Instant, packet: &Packet, by: PortId, valid: Duration) -> bool {
         let digest = packet.digest();
         let Some(row) = self.seen.get_mut(digest as usize % Self::ROWS) else {
             return false;
@@ -61,11 +61,6 @@ impl Circles {
         }
         let last = known.unwrap_or(Self::ROW - 1);
         row[..=last].rotate_right(1);
-        let valid = if by == PortId::HOST {
-            Self::FROM_HOST
-        } else {
-            Self::FROM_LINK
-        };
         row[0] = Seen {
             digest,
             by,
@@ -81,7 +76,12 @@ impl Gateway {
     /// the first fails, and a hop limit ends its circles.
     pub(super) fn comes_back(&mut self, now: Instant, packet: &Packet, by: PortId) -> bool {
         let for_many = Mac::of_many(packet.info().dst).is_some();
+        let valid = if self.hosts.contains(by) {
+            Circles::FROM_HOST
+        } else {
+            Circles::FROM_LINK
+        };
         let circles = self.circles.as_mut().filter(|_| for_many);
-        circles.is_some_and(|circles| circles.comes_back(now, packet, by))
+        circles.is_some_and(|circles| circles.comes_back(now, packet, by, valid))
     }
 }

@@ -111,7 +111,7 @@ impl Gateway {
 
     /// Takes note of where a packet goes that came from a neighbour on such a port.
     pub(super) fn note_outlet(&mut self, packet: &Packet, hop: Hop, from: Hop) {
-        if from == HOST {
+        if self.is_host(from) {
             return;
         }
         if let Some(port) = self.ports.get_mut(from.port.index()) {
@@ -177,7 +177,8 @@ impl Gateway {
                     continue;
                 };
                 packet.to = hop.to;
-                self.send(now, packet, hop, HOST);
+                let from = self.side_of(&packet).unwrap_or(HOST);
+                self.send(now, packet, hop, from);
             }
         }
     }

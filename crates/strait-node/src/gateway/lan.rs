@@ -1,4 +1,4 @@
-//! An Ethernet at the host side, on which the gateway is a station: it answers for addresses beyond
+//! An Ethernet at a host side, on which the gateway is a station: it answers for addresses beyond
 //! its links, asks for those of hosts, and tells that it is a router.
 
 use alloc::boxed::Box;
@@ -11,10 +11,11 @@ use strait_core::{DropCause, Duration, Fate, Instant, Packet, PortId};
 use strait_wire::ip::{self, EchoKind, IcmpError, Unreachable, build_echo, parse_echo};
 
 use super::port::Port;
-use super::{Gateway, HOST};
+use super::port_set::PortSet;
+use super::{Gateway, host_side, own_address_at};
 use crate::NodeConfig;
 use crate::answers::Answers;
-use crate::config::{HostKind, own_address};
+use crate::config::{HostConfig, HostKind, own_address};
 use crate::ethernet::{Claim, Heard, Station};
 use crate::route::{Hop, Prefix, Routes, is_of_the_link};
 
@@ -50,21 +51,21 @@ const LIFETIME_S: u16 = 1800;
 const ADVERTISED_APART: Duration = Duration::from_secs(3);
 
 impl Lan {
-    /// The Ethernet of a node that has one.
-    pub(super) fn new(config: &NodeConfig) -> Option<Box<Self>> {
-        let host = &config.host;
+    /// The Ethernet of a host side that is on one.
+    pub(super) fn new(config: &NodeConfig, port: PortId, host: &HostConfig) -> Option<Box<Self>> {
         if host.kind != HostKind::Tap {
             return None;
         }
         let router = |route: &crate::config::RouteConfig| {
-            let via = route.via.as_ref().filter(|_| route.port == "host")?;
+            let is_here = route.port == host.name();
+            let via = route.via.as_ref().filter(|_| is_here)?;
             Some((route.prefix, via.parse().ok()?))
         };
         let mut routers: Vec<(Prefix, IpAddr)> = config.routes.iter().filter_map(router).collect();
         routers.sort_by_key(|(prefix, _)| core::cmp::Reverse(prefix.length));
         let prefixes = host.advertised();
         Some(Box::new(Self {
-            station: Station::of_router(host.station(&config.name)),
+            station: Station::of_router(config.station_at(port)?),
             own: host.addresses.clone(),
             routers,
             advertisements: (!prefixes.is_empty()).then_some(Advertisements {
@@ -157,34 +158,42 @@ impl Lan {
     }
 }
 
-/// What decides about an address that somebody asks for.
+/// What decides about an address that somebody asks for on an Ethernet.
 struct Ways<'a> {
     now: Instant,
-    own: &'a [Prefix],
+    own: &'a [(Prefix, PortId)],
     routes: &'a Routes,
-    links: &'a [Port],
+    /// The Ethernet's port.
+    side: PortId,
+    /// Other ports that are up.
+    up: PortSet,
+    hosts: PortSet,
     answers: &'a Answers,
 }
 
 impl Ways<'_> {
-    /// Whether the gateway stands for `address`: its own, or one to which a route leads by a link
-    /// that is up. The network that the gateway itself is on is only left by routes to parts of it.
+    /// Whether the gateway stands for `address`: its own, or one to which a route leads by another
+    /// port that is up. The network that the gateway itself is on is only left by routes to parts
+    /// of it.
     fn claim(&self, address: IpAddr) -> Claim {
-        if self.own.iter().any(|own| own.address == address) {
+        if self.own.iter().any(|(own, _)| own.address == address) {
             return Claim::Own;
         }
         let Some((prefix, hop)) = self.routes.matching(address) else {
             return Claim::None;
         };
-        let longer = |own: &Prefix| own.contains(address) && own.length >= prefix.length;
-        let link = hop.port.index().checked_sub(1);
-        let link = link.and_then(|link| self.links.get(link));
+        let longer = |(own, side): &(Prefix, PortId)| {
+            *side == self.side && own.contains(address) && own.length >= prefix.length
+        };
         let near = self.own.iter().any(longer) || is_of_the_link(address);
-        if near || !link.is_some_and(Port::is_up) {
+        if near || !self.up.contains(hop.port) {
             return Claim::None;
         }
+        if self.hosts.contains(hop.port) {
+            return Claim::Behind;
+        }
         match self.answers.is_there(self.now, address, hop) {
-            Some(false) if own_address(self.own, address).is_some() => Claim::Later,
+            Some(false) if own_address_at(self.own, self.side, address).is_some() => Claim::Later,
             Some(false) => Claim::None,
             Some(true) | None => Claim::Behind,
         }
@@ -192,9 +201,15 @@ impl Ways<'_> {
 }
 
 impl Gateway {
-    /// Takes a frame of the host side's Ethernet, if that is what is there.
-    pub(super) fn hear_station(&mut self, now: Instant, bytes: &[u8]) -> bool {
-        let Some((host, links)) = self.ports.split_first_mut() else {
+    /// Takes a frame of a host side's Ethernet, if that is what is there.
+    pub(super) fn hear_station(&mut self, now: Instant, side: PortId, bytes: &[u8]) -> bool {
+        if !self.lans.contains(&side) {
+            return false;
+        }
+        let leads = self.leads_out();
+        let others = self.ports.iter().filter(|it| it.is_up() && it.id != side);
+        let up = others.map(|port| port.id).collect();
+        let Some(host) = self.ports.get_mut(side.index()) else {
             return false;
         };
         let Some(lan) = host.lan_mut() else {
@@ -204,11 +219,12 @@ impl Gateway {
             now,
             own: &self.own,
             routes: &self.routes,
-            links,
+            side,
+            up,
+            hosts: self.hosts,
             answers: &self.answers,
         };
         let heard = lan.station.hear(now, bytes, |address| ways.claim(address));
-        let leads = links.iter().any(Port::is_up);
         let answered = match heard {
             Heard::Answered(question) => Some(question),
             Heard::Routers(to) => lan
@@ -217,28 +233,26 @@ impl Gateway {
             _ => None,
         };
         let stats = self.ledger.stats_mut();
-        stats.local.crowded = lan.station.crowded();
-        stats.ports[0].frames_in += 1;
-        stats.ports[0].octets_in += bytes.len() as u64;
+        stats.ports[side.index()].frames_in += 1;
+        stats.ports[side.index()].octets_in += bytes.len() as u64;
         if let Some(question) = answered {
             stats.local.count_answer(question, bytes.len() as u32);
         }
         host.release(now, &mut self.ledger);
+        self.count_crowded();
         match heard {
             Heard::Packet(packet) => {
                 let mut copy = self.ledger.spare();
                 copy.extend_from_slice(packet);
-                self.take_packet(now, copy, HOST);
+                self.take_packet(now, copy, host_side(side));
             }
             Heard::Astray(packet) => {
-                if let Ok(packet) = self
-                    .ledger
-                    .admit(now, packet.into(), Origin::Port(HOST.port))
-                {
+                let admitted = (self.ledger).admit(now, packet.into(), Origin::Port(side));
+                if let Ok(packet) = admitted {
                     self.ledger.drop(now, packet, DropCause::NoRoute);
                 }
             }
-            Heard::Wanted(address) => self.ask_across(now, address),
+            Heard::Wanted(address) => self.ask_across(now, side, address),
             _ => {}
         }
         true
@@ -246,12 +260,27 @@ impl Gateway {
 
     /// Whether a packet is for the gateway itself, which on an Ethernet has no kernel's addresses.
     pub(super) fn is_for_station(&self, packet: &Packet) -> bool {
-        let lan = self.lan();
-        lan.is_some_and(|lan| lan.is_own(packet.info().dst))
+        self.is_of_station(packet.info().dst)
     }
 
-    pub(super) fn lan(&self) -> Option<&Lan> {
-        self.ports.first().and_then(Port::lan)
+    /// Whether an address is the gateway's own on an Ethernet.
+    pub(super) fn is_of_station(&self, address: IpAddr) -> bool {
+        let lans = self.lans.iter();
+        let mut lans = lans.filter_map(|side| self.ports[side.index()].lan());
+        lans.any(|lan| lan.is_own(address))
+    }
+
+    /// Whether a link is there: else the gateway is no router to turn to.
+    fn leads_out(&self) -> bool {
+        let mut ports = self.ports.iter();
+        ports.any(|port| port.is_up() && !port.is_host())
+    }
+
+    fn count_crowded(&mut self) {
+        let lans = self.lans.iter();
+        let lans = lans.filter_map(|side| self.ports[side.index()].lan());
+        let crowded = lans.map(|lan| lan.station.crowded()).sum();
+        self.ledger.stats_mut().local.crowded = crowded;
     }
 
     /// Takes a packet for the gateway itself: an echo request is answered, anything else has only
@@ -276,10 +305,11 @@ impl Gateway {
         self.enqueue(now, packet, hop.port);
     }
 
-    /// Asks an address beyond a link for a sign that somebody is there.
-    fn ask_across(&mut self, now: Instant, address: IpAddr) {
-        let (Some(hop), Some(own)) = (self.routes.lookup(address), own_address(&self.own, address))
-        else {
+    /// Asks an address beyond a link for a sign that somebody is there, for who asked for it at a
+    /// host side.
+    fn ask_across(&mut self, now: Instant, side: PortId, address: IpAddr) {
+        let own = own_address_at(&self.own, side, address);
+        let (Some(hop), Some(own)) = (self.routes.lookup(address), own) else {
             return;
         };
         if !self.answers.asks_across(now, address, hop) {
@@ -304,51 +334,56 @@ impl Gateway {
 
     /// Somebody beyond a link was heard: who asked for it on the Ethernet gets an answer.
     pub(super) fn vouch(&mut self, now: Instant, address: IpAddr) {
-        let Some(lan) = self.ports.first_mut().and_then(Port::lan_mut) else {
-            return;
-        };
         // Octets of an ARP message in a frame, and of a solicitation with its option.
         let octets = if address.is_ipv4() { 42 } else { 86 };
-        if let Some(question) = lan.station.vouch(now, address) {
-            self.ledger.stats_mut().local.count_answer(question, octets);
+        for lan in self.ports.iter_mut().filter_map(Port::lan_mut) {
+            if let Some(question) = lan.station.vouch(now, address) {
+                self.ledger.stats_mut().local.count_answer(question, octets);
+            }
         }
     }
 
-    /// Does what is due on the Ethernet: asks again, gives up, advertises.
-    pub(super) fn tend_lan(&mut self, now: Instant) {
-        let leads = self.ports.iter().skip(1).any(Port::is_up);
-        let Some(lan) = self.ports.first_mut().and_then(Port::lan_mut) else {
+    /// Does what is due on Ethernets: asks again, gives up, advertises.
+    pub(super) fn tend_lans(&mut self, now: Instant) {
+        if self.lans.is_empty() {
             return;
-        };
-        let next = lan.advertisements.as_ref().and_then(|it| it.next);
-        if next.is_some_and(|next| now >= next) {
-            lan.tell_all(now, leads);
         }
-        for packet in lan.station.advance(now) {
+        let leads = self.leads_out();
+        let mut given_up = Vec::new();
+        for lan in self.ports.iter_mut().filter_map(Port::lan_mut) {
+            let next = lan.advertisements.as_ref().and_then(|it| it.next);
+            if next.is_some_and(|next| now >= next) {
+                lan.tell_all(now, leads);
+            }
+            given_up.extend(lan.station.advance(now));
+        }
+        for packet in given_up {
             self.give_up(now, packet);
         }
     }
 
-    /// A port went up or down: if that changes whether the gateway leads anywhere, or the Ethernet
-    /// itself is new, all stations are told.
+    /// A port went up or down: if that changes whether the gateway leads anywhere, or an Ethernet
+    /// itself is new, all stations there are told.
     pub(super) fn tell_stations(&mut self, now: Instant, port: PortId) {
-        let leads = self.ports.iter().skip(1).any(Port::is_up);
-        let Some(host) = self.ports.first_mut().filter(|host| host.is_up()) else {
+        if self.lans.is_empty() {
             return;
-        };
-        let Some(lan) = host.lan_mut() else {
-            return;
-        };
-        let led = lan.advertisements.as_ref().is_some_and(|it| it.led);
-        if leads != led || (leads && port == PortId::HOST) {
-            lan.tell_all(now, leads);
+        }
+        let leads = self.leads_out();
+        for host in self.ports.iter_mut().filter(|host| host.is_up()) {
+            let id = host.id;
+            let Some(lan) = host.lan_mut() else { continue };
+            let led = lan.advertisements.as_ref().is_some_and(|it| it.led);
+            if leads != led || (leads && port == id) {
+                lan.tell_all(now, leads);
+            }
         }
     }
 
     /// Nobody has the address that a packet was to go to: its sender is told (RFC 4861 section
     /// 7.2.2).
     fn give_up(&mut self, now: Instant, packet: Packet) {
-        let back = self.routes.lookup(packet.info().src).or(self.default);
+        let by_route = || self.routes.lookup(packet.info().src).or(self.default);
+        let back = self.side_of(&packet).or_else(by_route);
         match back.filter(|_| packet.origin() != Origin::Own) {
             Some(back) => {
                 let error = IcmpError::Unreachable(Unreachable::Host);

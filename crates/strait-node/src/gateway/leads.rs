@@ -17,6 +17,11 @@ use crate::route::{Hop, Prefix};
 #[derive(Debug)]
 struct Led {
     prefix: Prefix,
+    /// By which host side.
+    by: Lead,
+    /// How long no way leads to it until the host isn't led there any more, if ever, and how long
+    /// one has to until it is again: a link that comes and goes moves nobody to and fro.
+    patience: Option<[Duration; 2]>,
     /// The host is led there.
     leads: bool,
     /// Its table says so.
@@ -29,10 +34,6 @@ struct Led {
 #[derive(Debug)]
 pub(super) struct Leads {
     all: Vec<Led>,
-    metric: u32,
-    /// How long no way leads to a prefix until the host isn't led there any more, if ever, and how
-    /// long one has to until it is again: a link that comes and goes moves nobody to and fro.
-    patience: Option<[Duration; 2]>,
     asks: VecDeque<Effect>,
     /// When that is to be decided.
     due: Option<Instant>,
@@ -41,23 +42,28 @@ pub(super) struct Leads {
 
 impl Leads {
     /// Those of a node file: the host is led to all.
-    pub(super) fn new(host: &HostConfig) -> Self {
-        let led = |prefix: &Prefix| Led {
-            prefix: prefix.network(),
-            leads: true,
-            there: false,
-            since: None,
-        };
+    pub(super) fn new<'a>(sides: impl Iterator<Item = (PortId, &'a HostConfig)>) -> Self {
         let mut known = BTreeSet::new();
-        let routes = host.routes.iter();
-        let routes = routes.filter(|prefix| known.insert(prefix.network()));
-        let mut leads = Self {
-            all: routes.map(led).collect(),
-            metric: host.metric.unwrap_or(0),
-            patience: host.withdraw_after.map(|after| {
+        let mut all = Vec::new();
+        for (port, host) in sides {
+            let metric = host.metric.unwrap_or(0);
+            let patience = host.withdraw_after.map(|after| {
                 let back = host.restore_after.unwrap_or(after);
                 [after.0, back.0]
-            }),
+            });
+            let networks = host.routes.iter().map(|prefix| prefix.network());
+            let new = networks.filter(|prefix| known.insert(*prefix));
+            all.extend(new.map(|prefix| Led {
+                prefix,
+                by: Lead { port, metric },
+                patience,
+                leads: true,
+                there: false,
+                since: None,
+            }));
+        }
+        let mut leads = Self {
+            all,
             asks: VecDeque::new(),
             due: None,
             stats: LedStats::default(),
@@ -69,13 +75,11 @@ impl Leads {
     }
 
     fn ask(&mut self, index: usize) {
-        let Led { prefix, leads, .. } = self.all[index];
-        let lead = Lead {
-            port: PortId::HOST,
-            metric: self.metric,
-        };
+        let Led {
+            prefix, by, leads, ..
+        } = self.all[index];
         let op = if leads {
-            RouteOp::Lead(lead)
+            RouteOp::Lead(by)
         } else {
             RouteOp::Withdraw
         };
@@ -91,15 +95,15 @@ impl Leads {
         self.due
     }
 
-    /// Takes note of whether a way leads to each.
-    fn look(&mut self, now: Instant, has_way: impl Fn(Prefix) -> bool) {
-        let Some([withdraw, restore]) = self.patience else {
-            return;
-        };
+    /// Takes note of whether a way leads to each, from the host side that leads there.
+    fn look(&mut self, now: Instant, has_way: impl Fn(Prefix, PortId) -> bool) {
         self.due = None;
         for index in 0..self.all.len() {
             let led = &mut self.all[index];
-            if has_way(led.prefix) == led.leads {
+            let Some([withdraw, restore]) = led.patience else {
+                continue;
+            };
+            if has_way(led.prefix, led.by.port) == led.leads {
                 led.since = None;
                 continue;
             }
@@ -147,8 +151,8 @@ impl Gateway {
                 .get(hop.port.index())
                 .is_some_and(|it| it.reaches(hop.to))
         };
-        self.leads.look(now, |prefix| {
-            let ways = routes.ways(prefix).filter(|hop| hop.port != PortId::HOST);
+        self.leads.look(now, |prefix, side| {
+            let ways = routes.ways(prefix).filter(|hop| hop.port != side);
             let mut ways = ways.peekable();
             if ways.peek().is_none() {
                 // Where nothing says what is beyond, the node file is believed.

@@ -6,7 +6,7 @@ use strait_core::node::RouteChange;
 use strait_core::{DropCause, Fate, Instant, NeighbourId, Packet, PortId};
 use strait_wire::ip::Chatter;
 
-use super::{Gateway, HOST};
+use super::{Gateway, host_side};
 use crate::answers::Learned;
 use crate::route::Hop;
 
@@ -20,7 +20,8 @@ impl Gateway {
         kind: Option<Chatter>,
         side: Option<Hop>,
     ) -> Option<Packet> {
-        let Some(kind) = kind.filter(|_| side != Some(HOST)) else {
+        let is_host = || side.is_some_and(|side| self.is_host(side));
+        let Some(kind) = kind.filter(|_| !is_host()) else {
             return Some(packet);
         };
         if side.is_some_and(|side| self.ports[side.port.index()].passes(kind)) {
@@ -41,9 +42,11 @@ impl Gateway {
         hop: Hop,
         from: Hop,
     ) -> Option<Packet> {
-        if hop.port == PortId::HOST {
-            let learned = self.answers.hear_hello(now, &packet, from);
-            self.count(learned);
+        if self.is_host(hop) {
+            if !self.is_host(from) {
+                let learned = self.answers.hear_hello(now, &packet, from, hop.port);
+                self.count(learned);
+            }
             return Some(packet);
         }
         if self.answers.is_repeated(now, &packet, hop) {
@@ -70,18 +73,18 @@ impl Gateway {
         None
     }
 
-    /// Gives the host side the hellos of routers beyond the links that are due.
+    /// Gives the host sides the hellos of routers beyond the links that are due.
     pub(super) fn repeat_hellos(&mut self, now: Instant) {
-        for bytes in self.answers.due(now) {
+        for (bytes, side) in self.answers.due(now) {
             let octets = bytes.len() as u32;
             self.ledger.stats_mut().local.repeated.count(octets);
-            self.send_own(now, bytes, HOST);
+            self.send_own(now, bytes, host_side(side));
         }
     }
 
     /// Learns from a packet that came by a link.
     pub(super) fn learn(&mut self, now: Instant, packet: &Packet, from: Hop) {
-        if from.port != PortId::HOST {
+        if !self.is_host(from) {
             let src = packet.info().src;
             // A look-up in many routes, of use only for who remembers hosts.
             let remembers = self.answers.knows_hosts() || self.has_ethernet();

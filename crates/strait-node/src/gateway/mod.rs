@@ -18,6 +18,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use strait_core::error_limit::ErrorLimit;
 use strait_core::fate::{Ledger, Origin};
@@ -41,19 +42,23 @@ mod tests;
 use self::circles::Circles;
 pub(crate) use self::headers::{GROWTH_OCTETS_MAX, NOTE_OCTETS_MAX};
 use self::hops::Egress;
+use self::lan::Lan;
 use self::leads::Leads;
 use self::port::{Port, Told};
 use self::port_set::PortSet;
 use crate::answers::Answers;
-use crate::config::{HostKind, InvalidConfig, NodeConfig, PortConfig, Routing, own_address};
+use crate::config::{HostConfig, HostKind, InvalidConfig, NodeConfig, PortConfig, Routing};
 use crate::echo::Echo;
-use crate::route::{Hop, Routes};
+use crate::route::{Hop, Routes, is_of_the_link};
 
-/// The host side as a way.
-const HOST: Hop = Hop {
-    port: PortId::HOST,
-    to: NeighbourId::PEER,
-};
+/// The first host side as a way: where goes what came by a link and has no route.
+const HOST: Hop = host_side(PortId::HOST);
+
+/// A host side as a way.
+const fn host_side(port: PortId) -> Hop {
+    let to = NeighbourId::PEER;
+    Hop { port, to }
+}
 
 /// Whose the echo service's things are. Ports' numbers are below 256 ([`Owner::port`]); each
 /// service has one from there on.
@@ -68,18 +73,23 @@ pub struct Gateway {
     ledger: Ledger,
     policy: Policy,
     routes: Routes,
-    /// The host side first, then the links in the order of the configuration.
+    /// A host side, the links in the order of the configuration, and further host sides.
     ports: Vec<Port>,
+    /// Those of them that are host sides.
+    hosts: PortSet,
+    has_several_hosts: bool,
+    /// Of these, the ones on Ethernets.
+    lans: Vec<PortId>,
     /// Ports that may have something to do. The others are at rest: nothing looks at them.
     busy: PortSet,
     /// Ports with streams to a station's clients, or to a station.
     stations: PortSet,
     /// Where packets from the host side go that no route matches.
     default: Option<Hop>,
-    /// The host side's addresses: the node's own.
-    own: Vec<Prefix>,
-    /// Networks at the host side.
-    near: Vec<Prefix>,
+    /// The host sides' addresses: the node's own.
+    own: Vec<(Prefix, PortId)>,
+    /// Networks at host sides.
+    near: Vec<(Prefix, PortId)>,
     errors: ErrorLimit,
     answers: Answers,
     stopping: bool,
@@ -117,10 +127,21 @@ impl Gateway {
             message: error.to_string(),
         })?;
         config.check_classes(&policy)?;
-        let mut ports = alloc::vec![Port::host(config, &policy, seed)];
+        let mut ports = Vec::new();
+        for (id, side) in config.host_sides() {
+            let lan = Lan::new(config, id, side);
+            ports.push(Port::host(id, side, lan, &policy, seed));
+        }
+        let further = ports.split_off(1);
         for (index, port) in config.ports.iter().enumerate() {
             ports.push(Port::link(PortId(index as u8 + 1), port, &policy, seed));
         }
+        ports.extend(further);
+        let sides = config.host_sides();
+        let own = |(id, side): (PortId, &HostConfig)| {
+            let own = side.addresses.clone().into_iter();
+            own.map(move |own| (own, id))
+        };
         let is_stored = |key: &[u8]| stored.binary_search_by(|it| (*it.0).cmp(key)).is_ok();
         let loads = ports.iter_mut().flat_map(|port| port.load(is_stored));
         let stores: VecDeque<Effect> = loads.collect();
@@ -138,15 +159,25 @@ impl Gateway {
                 .filter(|port| port.has_streams())
                 .map(|port| port.id)
                 .collect(),
+            hosts: sides.clone().map(|(id, _)| id).collect(),
+            has_several_hosts: !config.host.further.is_empty(),
+            lans: ports
+                .iter()
+                .filter(|port| port.lan().is_some())
+                .map(|port| port.id)
+                .collect(),
             ports,
-            own: config.host.addresses.clone(),
-            near: sources::near(&config.host),
+            own: sides.clone().flat_map(own).collect(),
+            near: sides.clone().flat_map(sources::near).collect(),
             errors: ErrorLimit::default(),
             answers: Answers::new(&config.answers)?,
             stopping: false,
             arrived: Vec::new(),
             egress: config.has_hops().then(Egress::default),
-            circles: (config.host.kind == HostKind::Tap).then(Circles::default),
+            circles: sides
+                .clone()
+                .any(|(_, side)| side.kind == HostKind::Tap)
+                .then(Circles::default),
             fixed: config.routing == Routing::Static,
             remembers: config.ports.iter().any(|port| port.remember_flows),
             // No store has the number of a load.
@@ -156,7 +187,7 @@ impl Gateway {
                 let keys = stored.iter().map(|(key, _)| &key[..]);
                 Echo::new(ECHO, echo, keys)
             }),
-            leads: Leads::new(&config.host),
+            leads: Leads::new(sides),
         })
     }
 
@@ -204,7 +235,9 @@ impl Gateway {
             return self.take_own(now, packet, from);
         }
         let hop = self.way(&packet, from);
-        let Some(mut packet) = self.keep_off(now, packet, chatter, hop) else {
+        // What is said on one network means nothing on another one.
+        let outlet = hop.filter(|hop| !self.is_between_hosts(from, *hop));
+        let Some(mut packet) = self.keep_off(now, packet, chatter, outlet) else {
             return;
         };
         if self.stays_on_link(&packet, from, hop) {
@@ -250,24 +283,41 @@ impl Gateway {
         self.send(now, packet, hop, from);
     }
 
-    /// Where a packet goes. What came by a link and has no route of its own is for the host side;
-    /// nothing goes back to where it came from, or to a host side that isn't there: it would wait
-    /// for ever, and hold up all that neighbours send.
+    /// Where a packet goes. What came by a link and has no route of its own is for the first host
+    /// side; nothing goes back to where it came from, or to a host side that isn't there: it would
+    /// wait for ever, and hold up all that neighbours send.
     fn way(&self, packet: &Packet, from: Hop) -> Option<Hop> {
         let dst = packet.info().dst;
-        let unrouted = if from == HOST {
-            self.default
-        } else {
-            Some(HOST)
+        let from_host = self.is_host(from);
+        let unrouted = if from_host { self.default } else { Some(HOST) };
+        let is_own = |(own, side): &&(Prefix, PortId)| own.address == dst && *side != from.port;
+        let own = (!from_host || self.has_several_hosts)
+            .then(|| self.own.iter().find(is_own))
+            .flatten();
+        let hop = match own {
+            Some((_, side)) => Some(host_side(*side)),
+            None => self.routes.lookup(dst).or(unrouted),
         };
-        let own = from != HOST && self.own.iter().any(|own| own.address == dst);
-        let hop = if own {
-            Some(HOST)
-        } else {
-            self.routes.lookup(dst).or(unrouted)
-        };
-        let is_there = |hop: &Hop| *hop != HOST || self.ports[HOST.port.index()].is_up();
+        let is_there = |hop: &Hop| !self.is_host(*hop) || self.ports[hop.port.index()].is_up();
         hop.filter(|hop| *hop != from && is_there(hop))
+    }
+
+    /// Whether a way is a host side.
+    const fn is_host(&self, hop: Hop) -> bool {
+        self.hosts.contains(hop.port)
+    }
+
+    const fn is_between_hosts(&self, from: Hop, to: Hop) -> bool {
+        self.is_host(from) && self.is_host(to)
+    }
+
+    /// Where the sender of a packet is told of what becomes of it later: at the host side by which
+    /// it came.
+    fn side_of(&self, packet: &Packet) -> Option<Hop> {
+        match packet.origin() {
+            Origin::Port(port) => Some(host_side(port)).filter(|side| self.is_host(*side)),
+            Origin::Own => None,
+        }
     }
 
     /// The narrower of the two sides limits the segments of a connection through them.
@@ -326,7 +376,7 @@ impl Gateway {
         error: IcmpError,
         from: Hop,
     ) {
-        let own = own_address(&self.own, packet.info().src);
+        let own = own_address_at(&self.own, from.port, packet.info().src);
         let mut answer = Vec::new();
         let answered =
             own.is_some_and(|own| ip::build_icmp_error(error, own, packet.bytes(), &mut answer));
@@ -367,7 +417,7 @@ impl Gateway {
         bytes: &[u8],
         meta: FrameMeta,
     ) {
-        if port == PortId::HOST && self.hear_station(now, bytes) {
+        if self.hosts.contains(port) && self.hear_station(now, port, bytes) {
             return;
         }
         if self.ports.get(port.index()).is_some_and(Port::is_hops) {
@@ -498,8 +548,11 @@ impl Gateway {
     /// Has the services do what is due, and tells of them.
     fn settle_services(&mut self, now: Instant) {
         let Some(echo) = &mut self.echo else { return };
-        let links = self.ledger.stats().ports.iter().skip(1);
-        let rates = links.filter(|port| port.up).filter_map(|port| port.tx_rate);
+        let ports = self.ledger.stats().ports.iter().zip(&self.ports);
+        let links = ports.filter(|(_, port)| !port.is_host());
+        let rates = links
+            .filter(|(stats, _)| stats.up)
+            .filter_map(|(stats, _)| stats.tx_rate);
         echo.set_rate(rates.map(|rate| rate.payload_bit_s()).min());
         echo.send_due(now);
         self.ledger.stats_mut().echo = Some(*echo.stats());
@@ -560,7 +613,7 @@ impl Node for Gateway {
                 for id in self.busy {
                     self.ports[id.index()].discard(now, &mut self.ledger);
                 }
-                self.tend_lan(now);
+                self.tend_lans(now);
                 self.repeat_hellos(now);
             }
             Input::Frame {
@@ -702,18 +755,19 @@ fn stats(config: &NodeConfig, policy: &Policy) -> Stats {
             .iter()
             .map(|entry| class(&entry.name))
             .collect(),
-        ports: core::iter::once(port("host"))
+        ports: core::iter::once(port(config.host.name()))
             .chain(config.ports.iter().map(link))
+            .chain(config.host.further.iter().map(|side| port(side.name())))
             .collect(),
         ..Stats::default()
     }
 }
 
 fn routes(config: &NodeConfig) -> Result<Routes, InvalidConfig> {
-    let mut routes = Routes::default();
+    let mut routes = connected(config);
     for route in &config.routes {
         let hop = match config.ports.iter().position(|port| port.name == route.port) {
-            None => HOST,
+            None => host_side(config.host_port(&route.port).unwrap_or(PortId::HOST)),
             Some(index) => {
                 let neighbours = &config.ports[index].neighbours;
                 let via = route.via.as_ref();
@@ -733,6 +787,33 @@ fn routes(config: &NodeConfig) -> Result<Routes, InvalidConfig> {
         }
     }
     Ok(routes)
+}
+
+/// Ways to the Ethernets of a gateway with several host sides: one alone has all that isn't said to
+/// lie elsewhere.
+fn connected(config: &NodeConfig) -> Routes {
+    let mut routes = Routes::default();
+    if config.host.further.is_empty() {
+        return routes;
+    }
+    for (id, side) in config.host_sides() {
+        let networks = side
+            .addresses
+            .iter()
+            .filter(|own| !is_of_the_link(own.address));
+        for own in networks.filter(|_| side.kind == HostKind::Tap) {
+            routes.add(own.network(), host_side(id));
+        }
+    }
+    routes
+}
+
+/// Of the node's own addresses the first of the family at one of its ports, or the first of all.
+fn own_address_at(own: &[(Prefix, PortId)], side: PortId, like: IpAddr) -> Option<IpAddr> {
+    let is_like = |(own, _): &&(Prefix, PortId)| own.address.is_ipv4() == like.is_ipv4();
+    let mut all = own.iter().filter(is_like);
+    let here = all.clone().find(|(_, at)| *at == side);
+    here.or_else(|| all.next()).map(|(own, _)| own.address)
 }
 
 /// Starts gateways of one configuration.

@@ -20,8 +20,7 @@ use strait_wire::ip::Chatter;
 use self::hop::Hops;
 use super::headers::Headers;
 use super::lan::Lan;
-use crate::NodeConfig;
-use crate::config::{ChatterKind, LinkProfile, PortConfig, PortKind};
+use crate::config::{ChatterKind, HostConfig, LinkProfile, PortConfig, PortKind};
 use crate::flows::Flows;
 
 mod ethernet;
@@ -116,16 +115,22 @@ const NOTE_CLASS: ClassId = ClassId(0);
 const RATE_UNKNOWN: LineRate = LineRate::new(9600, 8);
 
 impl Port {
-    /// The host side.
-    pub(crate) fn host(config: &NodeConfig, policy: &Policy, seed: u64) -> Self {
-        let mtu = config.host.mtu.0 as usize;
+    /// A host side, perhaps on an Ethernet.
+    pub(crate) fn host(
+        id: PortId,
+        side: &HostConfig,
+        lan: Option<Box<Lan>>,
+        policy: &Policy,
+        seed: u64,
+    ) -> Self {
+        let mtu = side.mtu.0 as usize;
         // Nothing is narrow behind it: limits are for links.
-        let queue = Tree::unlimited(policy, site(PortId::HOST, mtu, seed));
+        let queue = Tree::unlimited(policy, site(id, mtu, seed));
         Self::new(
-            PortId::HOST,
+            id,
             None,
             mtu,
-            (Link::Host(Lan::new(config)), Headers::default()),
+            (Link::Host(lan), Headers::default()),
             queue,
             policy,
         )
@@ -486,6 +491,11 @@ impl Port {
             && self.rests_until.is_none()
             && self.queue.is_at_rest()
             && self.headers.owed(|_| true).is_none()
+    }
+
+    /// Whether applications are behind it.
+    pub(crate) const fn is_host(&self) -> bool {
+        matches!(self.link, Link::Host(_))
     }
 
     /// Whether it has streams to a station's clients, or to a station.

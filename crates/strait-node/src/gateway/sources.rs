@@ -1,6 +1,6 @@
 //! Where a packet's source may lie. What comes by a link has to lie beyond it, as far as routes
 //! tell (RFC 2827, RFC 3704 section 2), and nobody has an address that means something else to each
-//! host (RFC 1812 section 5.3.7).
+//! host (RFC 1812 section 5.3.7). What comes by a host side doesn't lie at another one.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,13 +8,13 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use strait_core::{Packet, PortId};
 use strait_wire::ip::Chatter;
 
+use super::Gateway;
 use super::port::Port;
-use super::{Gateway, HOST};
 use crate::config::{HostConfig, HostKind};
 use crate::route::{Hop, Prefix, is_of_the_link};
 
 impl Gateway {
-    /// Whether a packet that came by a link says of itself what can't be there.
+    /// Whether a packet says of itself what can't be where it came from.
     pub(super) fn has_wrong_source(
         &self,
         packet: &Packet,
@@ -22,16 +22,16 @@ impl Gateway {
         from: Hop,
     ) -> bool {
         let info = packet.info();
-        if from == HOST {
-            return false;
+        if self.is_host(from) {
+            return self.has_several_hosts && self.lies_at_another(info.src, from.port);
         }
         // Who asks for an address has none yet. Unless the port lets such chatter pass, it doesn't
         // come this far.
         let asks = info.src.is_unspecified() && chatter.is_some();
         (is_nobodys(info.src) && !asks)
             || (is_nobodys(info.dst) && !info.dst.is_multicast() && info.dst != Ipv4Addr::BROADCAST)
-            || self.own.iter().any(|own| own.address == info.src)
-            || self.lan().is_some_and(|lan| lan.is_own(info.src))
+            || self.own.iter().any(|(own, _)| own.address == info.src)
+            || self.is_of_station(info.src)
             // Routers on both sides of a link may share one network and say there who they are.
             || (!is_local_group(info.dst) && self.lies_elsewhere(info.src, from.port))
     }
@@ -48,7 +48,7 @@ impl Gateway {
         // that no route names there may be no way back at all.
         match self.told_by_route(src).filter(|_| self.fixed) {
             None => false,
-            Some((_, HOST)) => true,
+            Some((_, hop)) if self.is_host(hop) => true,
             Some((_, hop)) => hop.port != by && self.routes.names(by),
         }
     }
@@ -59,31 +59,57 @@ impl Gateway {
         route.filter(|(prefix, _)| prefix.length > 0)
     }
 
-    /// Whether an address is of a network at the host side, no part of which lies elsewhere.
+    /// Whether an address is of a network at a host side, no part of which lies elsewhere.
     fn is_near(&self, address: IpAddr) -> bool {
         let length = (self.told_by_route(address)).map_or(0, |(prefix, _)| prefix.length);
         let mut near = self.near.iter();
-        near.any(|near| near.contains(address) && near.length > length)
+        near.any(|(near, _)| near.contains(address) && near.length > length)
     }
 
-    /// Whether an address lies at the host side, as far as that is known.
-    fn lies_at_host(&self, address: IpAddr) -> bool {
-        let routed = || matches!(self.told_by_route(address), Some((_, HOST)));
-        !is_of_the_link(address) && (self.is_near(address) || routed())
+    /// The host side at which an address lies, as far as that is known.
+    fn lies_at(&self, address: IpAddr) -> Option<PortId> {
+        if is_of_the_link(address) {
+            return None;
+        }
+        let told = self.told_by_route(address);
+        let length = told.map_or(0, |(prefix, _)| prefix.length);
+        let near = self.near.iter().filter(|(near, _)| near.contains(address));
+        let near = near.max_by_key(|(near, _)| near.length);
+        let near = near.filter(|(near, _)| near.length > length);
+        let routed = || Some(told?.1).filter(|hop| self.is_host(*hop));
+        near.map_or_else(|| routed().map(|hop| hop.port), |(_, side)| Some(*side))
+    }
+
+    /// Whether an address that came by a host side lies at another one. TUN interfaces are all of
+    /// one kernel, which chooses by destination.
+    fn lies_at_another(&self, src: IpAddr, by: PortId) -> bool {
+        let is_lan = |side: PortId| self.lans.contains(&side);
+        let lies_at = self.lies_at(src).filter(|side| *side != by);
+        lies_at.is_some_and(|side| is_lan(side) || is_lan(by))
     }
 
     /// Whether a packet takes a hop here. Hosts on both sides of a link may share one network, and
     /// the gateways stand for each other's; what another router on the Ethernet hands over to a
-    /// link takes one, as from link to link. What routers say to neighbours has none to spare.
+    /// link takes one, as from link to link, or from one host side to another. What routers say to
+    /// neighbours has none to spare.
     pub(super) fn counts_hop(&self, packet: &Packet, from: Hop, hop: Hop) -> bool {
         let info = packet.info();
-        let handed =
-            || self.has_ethernet() && !self.lies_at_host(info.src) && !is_local_group(info.dst);
-        hop != HOST && (from != HOST || handed())
+        let handed = || {
+            let lies_here = || self.lies_at(info.src) == Some(from.port);
+            self.is_ethernet(from) && !lies_here() && !is_local_group(info.dst)
+        };
+        match (self.is_host(from), self.is_host(hop)) {
+            (true, false) => handed(),
+            (from_host, to_host) => from_host == to_host,
+        }
     }
 
-    pub(super) fn has_ethernet(&self) -> bool {
-        self.ports.first().is_some_and(|host| host.lan().is_some())
+    pub(super) fn is_ethernet(&self, hop: Hop) -> bool {
+        self.lans.contains(&hop.port)
+    }
+
+    pub(super) const fn has_ethernet(&self) -> bool {
+        !self.lans.is_empty()
     }
 
     /// Whether a packet is one that no router passes on (RFC 3927 section 7, RFC 4291 section
@@ -92,16 +118,23 @@ impl Gateway {
     pub(super) fn stays_on_link(&self, packet: &Packet, from: Hop, hop: Option<Hop>) -> bool {
         let info = packet.info();
         let of_the_link = is_of_the_link(info.src) || is_of_the_link(info.dst);
-        let relayed = from != HOST && hop.is_some_and(|hop| hop != HOST);
-        of_the_link && !info.dst.is_multicast() && (relayed || self.has_ethernet())
+        let leaves = || match hop {
+            Some(hop) => {
+                let alike = self.is_host(from) == self.is_host(hop);
+                alike || self.is_ethernet(from) || self.is_ethernet(hop)
+            }
+            None => self.has_ethernet(),
+        };
+        of_the_link && !info.dst.is_multicast() && leaves()
     }
 }
 
-/// Networks at the host side: those that the configuration tells, and of an Ethernet the own ones.
+/// Networks at a host side: those that the configuration tells, and of an Ethernet the own ones.
 /// On a TUN interface the network of an own address is as a rule the line itself.
-pub(super) fn near(host: &HostConfig) -> Vec<Prefix> {
+pub(super) fn near((port, host): (PortId, &HostConfig)) -> Vec<(Prefix, PortId)> {
     let own = host.addresses.iter().filter(|_| host.kind == HostKind::Tap);
-    own.chain(&host.networks).copied().collect()
+    let all = own.chain(&host.networks);
+    all.map(|network| (*network, port)).collect()
 }
 
 /// Groups that no router passes on (RFC 5771 section 4, RFC 4291 section 2.7).

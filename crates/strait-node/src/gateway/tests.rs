@@ -24,6 +24,7 @@ mod hellos;
 mod hf;
 mod hf_client;
 mod hops;
+mod hosts;
 mod lan;
 mod leads;
 mod local;

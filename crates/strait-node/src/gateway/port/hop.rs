@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use strait_core::fate::{Ledger, Origin};
 use strait_core::node::{TxMeta, Want};
 use strait_core::stats::HopStats;
-use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, PortId, Room, Wake};
+use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, Room, Wake};
 use strait_link::hbh::{AnyHop, Heard, Manner, Outcome, Reliability};
 use strait_qos::{Policy, Scheduler};
 use strait_wire::hash::hash64;
@@ -292,7 +292,7 @@ impl Port {
     /// packets as they are told.
     fn fills(&self, class: ClassId, depth: Depth, share: u64) -> bool {
         // What waits for a host side that is down holds nobody up: nothing joins it.
-        if self.id == PortId::HOST && !self.is_up() {
+        if self.is_host() && !self.is_up() {
             return false;
         }
         let queued = self.queue.queued(class);

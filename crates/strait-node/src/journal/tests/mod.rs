@@ -53,6 +53,21 @@ via = "c"
 preset = "fifo"
 "#;
 
+const TWO_HOSTS: &str = r#"
+name = "a"
+[[host]]
+addresses = ["10.9.0.1/30"]
+[[host]]
+name = "ops"
+kind = "tap"
+interface = "strait1"
+addresses = ["10.3.0.1/24"]
+[[port]]
+name = "line"
+kind = "serial"
+baud = 9600
+"#;
+
 fn boot() -> Boot {
     Boot {
         incarnation: 3,
@@ -330,7 +345,7 @@ fn masked_payloads_leave_their_lengths() {
 
 #[test]
 fn a_configuration_survives_being_written() {
-    for text in [SERIAL, UDP] {
+    for text in [SERIAL, UDP, TWO_HOSTS] {
         let config: NodeConfig = config_text::parse("test.toml", text).unwrap();
         let written = config_to_text(&config).unwrap();
         let again: NodeConfig = config_text::parse("written.toml", &written).unwrap();
@@ -515,6 +530,32 @@ proptest! {
         prop_assert_eq!(report.end, Some(JournalEnd::Open));
         prop_assert_eq!(report.pulls, driver.pulled);
     }
+}
+
+#[test]
+fn a_run_with_two_host_sides_is_repeated() {
+    const OPS: PortId = PortId(2);
+    let mut driver = Driver::new(TWO_HOSTS);
+    driver.up(OPS, 1_000_000_000);
+    // From the first host side to the line, and to the other one, where its station is asked for.
+    for dice in [[0, 0xaa, 100], [1, 0xbb, 200]] {
+        let bytes = packet(&mut Dice(dice.iter()));
+        driver.give(&Input::Frame {
+            port: PortId::HOST,
+            from: NeighbourId::PEER,
+            bytes: &bytes,
+            meta: FrameMeta::default(),
+        });
+    }
+    driver.pull(PortId(1), 2000);
+    driver.pull(OPS, 2000);
+    driver.writer.close(driver.now, &mut driver.file);
+    let report = replay(&driver.file).unwrap();
+    assert_eq!(
+        (report.difference, report.end),
+        (None, Some(JournalEnd::Closed))
+    );
+    assert_eq!((report.pulls, driver.pulled), (2, 2));
 }
 
 /// A run with one packet that leaves by a pull, and where in the file its octets stand.
