@@ -15,7 +15,7 @@ use strait_world::tls::Profile;
 use strait_world::topology::{CABLE_LENGTH, End, Lan, MemberId, Role, Topology, Via};
 use strait_world::traffic::{self, Family, InstallError, Kind, Ports};
 
-use crate::kernel::{Around, Cable, TUN, WIRE};
+use crate::kernel::{Around, Cable, FurtherSide, ports_at};
 use crate::router::Router;
 use crate::segment::{Seat, Segment};
 use crate::world::{Attach, Envelope, EnvelopeKind, Fault, LinkIndex, NodeIndex, World};
@@ -88,7 +88,8 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
                 let mut config = loaded.node_config(variant, &loaded.nodes[index])?;
                 place_ports(loaded, &topology, id, &mut config);
                 topology.plug_cables(id, &mut config);
-                let ports = config.ports.len() as u8 + 1;
+                let ports = (config.ports.len() + 1 + config.host.further.len()) as u8;
+                let sides: Vec<PortId> = config.host_sides().map(|(port, _)| port).collect();
                 packing.push(Packing::of(&config));
                 let framing =
                     |port: &PortConfig| (port.urgent_check(), port.profile == LinkProfile::Hbh);
@@ -97,6 +98,7 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
                 let factory = GatewayFactory::new(config)
                     .map_err(|error| ConfigError::of_file(&member.name, error.to_string()))?;
                 let node = world.add_node(&member.name, Box::new(factory));
+                world.set_host_sides(node, sides);
                 world.set_storage(node, octets_max);
                 if let Some(storage) = loaded.scenario.nodes[index].storage {
                     world.describe_storage(node, storage);
@@ -220,11 +222,26 @@ fn networks(topology: &Topology, id: MemberId) -> Vec<Via> {
 
 /// What the machine of a gateway has around it.
 fn around(topology: &Topology, gateway: MemberId, config: &NodeConfig) -> Around {
-    let lan = topology.lans.iter().find(|lan| lan.gateway == gateway);
-    let networks: Vec<Prefix> = lan.map_or_else(Vec::new, |it| it.gateway_addresses.clone());
-    let hosts = lan.into_iter().flat_map(|lan| &lan.hosts);
-    let hosts = hosts.flat_map(|host| &topology.members[*host].addresses);
-    let own = config.host.addresses.iter().chain(&networks);
+    let sides = kernel_sides(config);
+    let lan = |at: PortId| {
+        let mut lans = topology.lans.iter();
+        lans.find(|lan| (lan.gateway, lan.port) == (gateway, at))
+    };
+    let hosts = |at: PortId| -> Vec<IpAddr> {
+        let hosts = lan(at).into_iter().flat_map(|lan| &lan.hosts);
+        let hosts = hosts.flat_map(|host| &topology.members[*host].addresses);
+        hosts.map(|prefix| prefix.address).collect()
+    };
+    let lans = sides.iter().filter_map(|(at, _)| lan(*at));
+    let networks: Vec<Prefix> = lans.flat_map(|it| &it.gateway_addresses).copied().collect();
+    let own = sides.iter().flat_map(|(_, side)| &side.addresses);
+    let own = own.chain(&networks);
+    let mut at = sides.iter().map(|(at, _)| *at);
+    let first = at.next().unwrap_or(PortId::HOST);
+    let further = at.map(|at| FurtherSide {
+        at,
+        hosts: hosts(at),
+    });
     let cables = topology.cables().flat_map(|cable| {
         let sides = [[0, 1], [1, 0]].into_iter();
         let sides = sides.filter(move |[near, _]| cable.ends[*near].member == gateway);
@@ -238,10 +255,24 @@ fn around(topology: &Topology, gateway: MemberId, config: &NodeConfig) -> Around
     });
     Around {
         own: own.map(|own| own.address).collect(),
-        hosts: hosts.map(|prefix| prefix.address).collect(),
+        hosts: hosts(first),
         cables: cables.collect(),
+        further: further.collect(),
         networks,
     }
+}
+
+/// The host sides at which the kernel of a gateway's machine is: TUN interfaces, or if there is
+/// none the first, at which it has its addresses all the same.
+fn kernel_sides(config: &NodeConfig) -> Vec<(PortId, &strait_node::config::HostConfig)> {
+    let tuns = config.host_sides();
+    let tuns: Vec<_> = tuns
+        .filter(|(_, side)| side.kind == HostKind::Tun)
+        .collect();
+    if tuns.is_empty() {
+        return config.host_sides().take(1).collect();
+    }
+    tuns
 }
 
 fn router(topology: &Topology, id: MemberId, queue: usize) -> Router {
@@ -362,10 +393,15 @@ impl Built {
                     router.add_route(route.prefix, PortId(port as u8 + 1));
                 }
             }
-            let lans = self.topology.lans.iter().filter(|lan| lan.gateway == id);
+            let mut sides = loaded.nodes[gateway].config.host_sides();
+            let Some((side, tun)) = sides.find(|(_, side)| side.kind == HostKind::Tun) else {
+                continue;
+            };
+            let lans = self.topology.lans.iter();
+            let lans = lans.filter(|lan| (lan.gateway, lan.port) == (id, side));
             let hosts = lans.flat_map(|lan| &lan.hosts);
             let hosts = hosts.flat_map(|host| &self.topology.members[*host].addresses);
-            let own = &loaded.nodes[gateway].config.host.addresses;
+            let own = &tun.addresses;
             let at = |port| move |prefix: &Prefix| (whole(*prefix), PortId(port));
             let near = hosts.map(at(links.len() as u8 + 1));
             for (prefix, port) in near.chain(own.iter().map(at(0))) {
@@ -459,13 +495,13 @@ impl Built {
     fn join_lan(&mut self, loaded: &Loaded, index: usize) -> Result<(), BuildError> {
         let lan_entry = self.topology.lans[index].clone();
         let gateway = self.nodes[lan_entry.gateway];
-        let name = format!("{} lan", self.topology.members[lan_entry.gateway].name);
+        let name = self.name_of(loaded, &lan_entry, "lan");
         let error = |error| BuildError::Link {
             name: name.clone(),
             error,
         };
         let port = match self.topology.members[lan_entry.gateway].role {
-            Role::Gateway(_) => PortId::HOST,
+            Role::Gateway(_) => lan_entry.port,
             _ => self.world.next_port(gateway),
         };
         let mut near = Attach {
@@ -474,13 +510,16 @@ impl Built {
             neighbour: NeighbourId::PEER,
         };
         if let Role::Gateway(index) = self.topology.members[lan_entry.gateway].role {
-            let config = &loaded.nodes[index].config.host;
+            let side = loaded.nodes[index].config.host_side(lan_entry.port);
+            let config = side.unwrap_or(&loaded.nodes[index].config.host);
             if config.kind == HostKind::Tap {
                 return self.join_ethernet(&name, &lan_entry, near, config);
             }
             if let Some(kernel) = self.kernels.get(&lan_entry.gateway).copied() {
-                let name = format!("{} tun", self.topology.members[lan_entry.gateway].name);
-                let ports = [TUN, WIRE];
+                let name = self.name_of(loaded, &lan_entry, "tun");
+                let sides = kernel_sides(&loaded.nodes[index].config);
+                let side = sides.iter().position(|(port, _)| *port == lan_entry.port);
+                let ports = ports_at(side.unwrap_or(0));
                 near = self.pass(&name, near, kernel, ports).map_err(error)?;
             }
         }
@@ -536,6 +575,19 @@ impl Built {
                 .map_err(error)?;
         }
         Ok(())
+    }
+
+    /// What a network at a host side is called: by the names of the node, and of a further side.
+    fn name_of(&self, loaded: &Loaded, lan: &Lan, what: &str) -> String {
+        let member = &self.topology.members[lan.gateway];
+        let side = match member.role {
+            Role::Gateway(index) => loaded.nodes[index].config.host_side(lan.port),
+            Role::Host(_) | Role::Router(_) => None,
+        };
+        match side.filter(|_| lan.port != PortId::HOST) {
+            Some(side) => format!("{}.{} {what}", member.name, side.name()),
+            None => format!("{} {what}", member.name),
+        }
     }
 
     /// Puts something of a gateway's machine between what is near the gateway and its hosts, by two

@@ -24,8 +24,10 @@ pub enum TableChange {
 }
 
 /// A host's table.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HostTable {
+    /// The node's host sides.
+    sides: BTreeSet<PortId>,
     routes: HostRoutes,
     ours: BTreeSet<HostRoute>,
     others: BTreeSet<(Prefix, u32)>,
@@ -33,7 +35,24 @@ pub(crate) struct HostTable {
     planned: Option<Instant>,
 }
 
+impl Default for HostTable {
+    fn default() -> Self {
+        Self::of(BTreeSet::from([PortId::HOST]))
+    }
+}
+
 impl HostTable {
+    /// That of a node with these host sides.
+    pub(crate) fn of(sides: BTreeSet<PortId>) -> Self {
+        Self {
+            sides,
+            routes: HostRoutes::default(),
+            ours: BTreeSet::new(),
+            others: BTreeSet::new(),
+            planned: None,
+        }
+    }
+
     /// Takes a wish of the node; what it is told at once.
     pub(crate) fn ask(&mut self, now: Instant, prefix: Prefix, op: RouteOp) -> Option<RouteEvent> {
         self.routes.ask(now, prefix, op)
@@ -57,7 +76,7 @@ impl HostTable {
                 self.ours.remove(&route);
                 Ok(())
             }
-            Step::Put(HostRoute { lead, .. }) if lead.port != PortId::HOST => Err(NO_DEVICE),
+            Step::Put(HostRoute { lead, .. }) if !self.sides.contains(&lead.port) => Err(NO_DEVICE),
             Step::Put(HostRoute { prefix, lead })
                 if self.others.contains(&(prefix, lead.metric)) =>
             {
@@ -82,10 +101,11 @@ impl HostTable {
 
     /// The node is no more: its routes go with its interface.
     pub(crate) fn bereave(&mut self) {
+        let sides = std::mem::take(&mut self.sides);
         let others = std::mem::take(&mut self.others);
         *self = Self {
             others,
-            ..Self::default()
+            ..Self::of(sides)
         };
     }
 

@@ -24,7 +24,7 @@ mod world;
 
 pub use build::{BuildError, Built, build};
 pub use host_table::TableChange;
-pub use kernel::{Around, Cable};
+pub use kernel::{Around, Cable, FurtherSide};
 pub use path::{PathBook, PathTotals};
 pub use router::Router;
 pub use run::{Options, Outcome, Run, run_each, run_once, run_plain, run_scenario};

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 
 use strait_core::PortId;
 use strait_core::prefix::Prefix;
+use strait_node::NodeConfig;
 
-use crate::scenario::{Link, LinkEnd, Loaded};
+use crate::scenario::{HostEntry, Link, LinkEnd, Loaded};
 
 mod cables;
 
@@ -22,7 +23,7 @@ pub struct Topology {
     pub members: Vec<Member>,
     /// Links in the scenario's order.
     pub links: Vec<TopologyLink>,
-    /// One LAN for each gateway or router that has hosts behind it, in their order.
+    /// One LAN for each host side of a gateway, or router, that has hosts behind it, in order.
     pub lans: Vec<Lan>,
 }
 
@@ -83,11 +84,13 @@ impl End {
     pub const STRANGERS: usize = 0xff00;
 }
 
-/// Hosts behind one gateway or router.
+/// Hosts behind a host side of a gateway, or behind a router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lan {
-    /// The gateway, at its host side, or the router.
+    /// The gateway or router.
     pub gateway: MemberId,
+    /// The gateway's host side; 0 of a router.
+    pub port: PortId,
     /// The hosts.
     pub hosts: Vec<MemberId>,
     /// Addresses of the gateway's interface on it, as far as the scenario gives them.
@@ -196,10 +199,8 @@ impl Topology {
     }
 
     fn lans_of(&self, loaded: &Loaded) -> Vec<Lan> {
-        let lan = |(gateway, member): (MemberId, &Member)| {
-            let behind = |host: &&crate::scenario::HostEntry| {
-                host.behind.as_deref() == Some(member.name.as_str())
-            };
+        let lan = |(gateway, port): (MemberId, PortId)| {
+            let behind = |host: &&HostEntry| self.place_of(loaded, host) == Some((gateway, port));
             let entries: Vec<_> = loaded.scenario.hosts.iter().filter(behind).collect();
             let mut gateway_addresses: Vec<Prefix> = Vec::new();
             for address in entries.iter().flat_map(|host| &host.gateway_addresses) {
@@ -213,11 +214,33 @@ impl Topology {
                 .collect();
             (!hosts.is_empty()).then_some(Lan {
                 gateway,
+                port,
                 hosts,
                 gateway_addresses,
             })
         };
-        self.members.iter().enumerate().filter_map(lan).collect()
+        let sides = |(id, member): (MemberId, &Member)| -> Vec<(MemberId, PortId)> {
+            match member.role {
+                Role::Gateway(index) => {
+                    let sides = loaded.nodes[index].config.host_sides();
+                    sides.map(|(port, _)| (id, port)).collect()
+                }
+                Role::Host(_) | Role::Router(_) => vec![(id, PortId::HOST)],
+            }
+        };
+        let members = self.members.iter().enumerate();
+        members.flat_map(sides).filter_map(lan).collect()
+    }
+
+    /// The member behind which a host is, and its host side.
+    fn place_of(&self, loaded: &Loaded, host: &HostEntry) -> Option<(MemberId, PortId)> {
+        let place = host.place()?;
+        let member = self.find(&place.node)?;
+        let port = match (self.members[member].role, &place.port) {
+            (Role::Gateway(index), Some(side)) => loaded.nodes[index].config.host_port(side)?,
+            _ => PortId::HOST,
+        };
+        Some((member, port))
     }
 
     fn link(&self, loaded: &Loaded, link: &Link) -> Option<TopologyLink> {
@@ -369,6 +392,12 @@ impl Topology {
     }
 }
 
+/// The addresses of a gateway at all its host sides.
+fn addresses(config: &NodeConfig) -> Vec<Prefix> {
+    let sides = config.host.all();
+    sides.flat_map(|side| &side.addresses).copied().collect()
+}
+
 fn members(loaded: &Loaded) -> Vec<Member> {
     let scenario = &loaded.scenario;
     let member = |name: &String, role, addresses: Vec<Prefix>| Member {
@@ -378,13 +407,8 @@ fn members(loaded: &Loaded) -> Vec<Member> {
         routes: Vec::new(),
     };
     let gateways = loaded.nodes.iter().enumerate();
-    let gateways = gateways.map(|(index, node)| {
-        member(
-            &node.name,
-            Role::Gateway(index),
-            node.config.host.addresses.clone(),
-        )
-    });
+    let gateways = gateways
+        .map(|(index, node)| member(&node.name, Role::Gateway(index), addresses(&node.config)));
     let hosts = scenario.hosts.iter().enumerate();
     let hosts =
         hosts.map(|(index, host)| member(&host.name, Role::Host(index), host.addresses.clone()));

@@ -1,6 +1,6 @@
 //! The kernel of the machine that a gateway runs on, as far as the gateway's own sockets need one.
 //!
-//! It stands between the network at the host side, its wire, and the gateway's TUN interface, and
+//! It stands between the network at a host side, its wire, and the gateway's TUN interface, and
 //! has cables to other machines. What is for a socket of the gateway's ends here: TCP at an
 //! endpoint as hosts have it, with buffers of the octets that may wait
 //! ([`strait_core::node::Held`]). All else passes, either way, and no hop is counted. What it sends
@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use strait_core::asked::Questions;
 use strait_core::delay::DelayPart;
 use strait_core::fate::{Ledger, Origin};
+use strait_core::host_routes::HostRoute;
 use strait_core::node::{DatagramMeta, PortEvent, SocketEvent, SocketId, StreamEvent, StreamId};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::stats::{ClassStats, PortStats, Stats};
@@ -29,18 +30,19 @@ use strait_world::tls::{Profile, Secured};
 
 mod asking;
 mod secure;
+mod sides;
 mod sockets;
 mod streams;
 
+pub use self::sides::FurtherSide;
+pub(crate) use self::sides::ports_at;
 use self::sockets::Sockets;
 use self::streams::{Ends, Streams};
 
-/// The network at the host side.
-pub(crate) const WIRE: PortId = PortId(0);
-/// The gateway's interface.
-pub(crate) const TUN: PortId = PortId(1);
-/// The first cable to another machine; the others follow.
-pub(crate) const CABLES: PortId = PortId(2);
+/// The network at the first host side.
+const WIRE: PortId = PortId(0);
+/// The gateway's interface there.
+const TUN: PortId = PortId(1);
 
 /// Packets that may wait for each of them: the usual length of a device's queue.
 const QUEUE_PACKETS: usize = 1000;
@@ -66,12 +68,14 @@ const HOST_UNREACHABLE: i32 = 113;
 pub struct Around {
     /// Its own addresses, on any interface but cables.
     pub own: Vec<IpAddr>,
-    /// The networks on the wire, with its own addresses there.
+    /// The networks on wires, with its own addresses there.
     pub networks: Vec<Prefix>,
-    /// Who is on the wire.
+    /// Who is on the first wire.
     pub hosts: Vec<IpAddr>,
     /// Its cables to other machines, by their ports.
     pub cables: Vec<Cable>,
+    /// More wires, each at a host side of its own.
+    pub further: Vec<FurtherSide>,
 }
 
 /// A cable to another machine.
@@ -91,10 +95,10 @@ impl Around {
 
     /// The port at which somebody is, unless he is behind the gateway.
     fn port_of(&self, address: IpAddr) -> Option<PortId> {
-        let mut cables = (CABLES.0..).map(PortId).zip(&self.cables);
+        let mut cables = (self.cables_at().0..).map(PortId).zip(&self.cables);
         let cable = cables.find(|(_, it)| it.peer == address);
-        let on_wire = self.hosts.contains(&address).then_some(WIRE);
-        cable.map(|(port, _)| port).or(on_wire)
+        let cable = cable.map(|(port, _)| port);
+        cable.or_else(|| self.wire_of(address))
     }
 
     /// The network that an address belongs to, with the own address there.
@@ -185,6 +189,8 @@ pub(crate) struct Kernel {
     /// The number of its gateway.
     pub(crate) gateway: usize,
     around: Around,
+    /// What the gateway leads it to.
+    led: Vec<HostRoute>,
     ledger: Ledger,
     ports: Vec<Port>,
     sockets: Sockets,
@@ -202,7 +208,8 @@ pub(crate) struct Kernel {
 impl Kernel {
     pub(crate) fn new(name: &str, gateway: usize, around: Around, seed: u64) -> Self {
         let cables = (0..around.cables.len()).map(|number| format!("cable{number}"));
-        let names = ["wire", "tun"].map(str::to_owned).into_iter().chain(cables);
+        let sides = (0..=around.further.len()).flat_map(|_| ["wire", "tun"]);
+        let names = sides.map(str::to_owned).chain(cables);
         let port = |name| PortStats {
             name,
             ..PortStats::default()
@@ -225,6 +232,7 @@ impl Kernel {
         Self {
             gateway,
             around,
+            led: Vec::new(),
             ledger: Ledger::new(stats),
             ports: down,
             sockets: Sockets::default(),
@@ -235,6 +243,11 @@ impl Kernel {
             looped: VecDeque::new(),
             ident: 0,
         }
+    }
+
+    /// What the gateway leads it to, from now on.
+    pub(crate) fn lead(&mut self, led: impl IntoIterator<Item = HostRoute>) {
+        self.led = led.into_iter().collect();
     }
 
     /// From now on streams are secured by these.
@@ -271,7 +284,7 @@ impl Kernel {
             return;
         };
         if !self.takes(&packet, from) {
-            let other = if from == TUN { WIRE } else { TUN };
+            let other = self.around.across(from);
             return self.enqueue(now, packet, other);
         }
         let bytes = self.ledger.close(now, packet, Fate::Absorbed);
@@ -288,11 +301,11 @@ impl Kernel {
             protocol::TCP => {
                 let ends = Ends::received(info);
                 let known = ends.is_some_and(|ends| self.streams.knows(ends));
-                let foreign = from == WIRE && self.sockets.takes_foreign_streams();
+                let foreign = self.around.is_wire(from) && self.sockets.takes_foreign_streams();
                 known || own || foreign && !info.dst.is_multicast()
             }
             protocol::UDP if info.dst.is_multicast() => self.sockets.owner(info).is_some(),
-            protocol::UDP => own || from == WIRE && self.sockets.owner(info).is_some(),
+            protocol::UDP => own || self.around.is_wire(from) && self.sockets.owner(info).is_some(),
             protocol::ICMP | protocol::ICMPV6 => own && parse_icmp_error(packet.bytes()).is_some(),
             _ => false,
         }
@@ -378,14 +391,11 @@ impl Kernel {
         if self.is_own(dst) {
             return self.looped.push_back(bytes);
         }
-        let near = match dst.is_multicast() {
-            true => Some(WIRE),
-            false => self.around.port_of(dst),
-        };
+        let port = self.outlet(dst);
         let Ok(packet) = self.ledger.admit(now, bytes, Origin::Own) else {
             return;
         };
-        self.enqueue(now, packet, near.unwrap_or(TUN));
+        self.enqueue(now, packet, port);
     }
 
     fn enqueue(&mut self, now: Instant, packet: Packet, port: PortId) {

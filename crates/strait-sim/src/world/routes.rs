@@ -1,13 +1,13 @@
 //! What hosts reach by the nodes that lead them.
 
-use strait_core::Input;
 use strait_core::host_routes::HostRoute;
 use strait_core::node::RouteOp;
 use strait_core::prefix::Prefix;
+use strait_core::{Input, PortId};
 
 use super::{Body, NodeIndex, World};
 use crate::event::What;
-use crate::host_table::TableChange;
+use crate::host_table::{HostTable, TableChange};
 
 impl World {
     /// What a node leads its host by.
@@ -25,8 +25,19 @@ impl World {
         }
     }
 
+    /// Says which ports of a node are its host sides; without it, the first.
+    pub fn set_host_sides(&mut self, node: NodeIndex, sides: impl IntoIterator<Item = PortId>) {
+        self.slots[node.0].table = HostTable::of(sides.into_iter().collect());
+    }
+
     /// Has the node's machine go by what the node leads it to now.
     pub(super) fn turn_machine(&mut self, node: usize) {
+        if let Some(index) = self.kernel_of(node) {
+            let led = self.slots[node].table.ours().clone();
+            if let Body::Kernel(kernel) = &mut self.slots[index].body {
+                kernel.lead(led);
+            }
+        }
         let Some(machine) = self.slots[node].machine else {
             return;
         };

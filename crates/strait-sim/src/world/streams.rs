@@ -10,7 +10,7 @@ use strait_world::tls::Profile;
 
 use super::{Body, Fabric, NodeIndex, World};
 use crate::event::What;
-use crate::kernel::{Around, CABLES, Happening, Kernel, Report};
+use crate::kernel::{Around, Happening, Kernel, Report};
 
 /// Errors of Linux, as sockets and streams tell them.
 const OPERATION_NOT_SUPPORTED: i32 = 95;
@@ -55,12 +55,14 @@ impl Fabric {
 
 impl World {
     /// Adds the kernel of a node's machine, between the node's host side and its network. The two
-    /// are joined to its ports `TUN` and `WIRE`, and its cables to the ports behind these.
+    /// are joined to its ports `TUN` and `WIRE`, and its cables to the ports behind these and those
+    /// of further host sides.
     pub fn add_kernel(&mut self, node: NodeIndex, around: Around) -> NodeIndex {
         let name = format!("{} kernel", self.slots[node.0].name);
+        let cables_at = around.cables_at();
         let kernel = Kernel::new(&name, node.0, around, self.fabric.seed);
         let index = self.add(&name, Body::Kernel(Box::new(kernel)));
-        self.reserve_ports(index, CABLES.0);
+        self.reserve_ports(index, cables_at.0);
         // Like a host it has no classes.
         if let Some(paths) = &mut self.fabric.paths {
             paths.set_host(index.0);
@@ -77,13 +79,18 @@ impl World {
         }
     }
 
+    /// The slot of the kernel of a node's machine.
+    pub(super) fn kernel_of(&self, node: usize) -> Option<usize> {
+        self.fabric.streams.kernels.get(&node).copied()
+    }
+
     /// Has the kernel of a node's machine do something, if it has one; whether it has.
     pub(super) fn ask_kernel(
         &mut self,
         node: usize,
         ask: impl FnOnce(&mut Kernel, Instant),
     ) -> bool {
-        let Some(index) = self.fabric.streams.kernels.get(&node).copied() else {
+        let Some(index) = self.kernel_of(node) else {
             return false;
         };
         let now = self.fabric.now;

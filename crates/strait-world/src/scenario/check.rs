@@ -8,7 +8,7 @@ use strait_channel::hf::KeyedBy;
 use strait_core::prefix::Prefix;
 use strait_core::time::Duration;
 use strait_node::NodeConfig;
-use strait_node::config::{HostKind, PortConfig, PortKind};
+use strait_node::config::{HostConfig, HostKind, PortConfig, PortKind};
 use strait_node::config_text::{self, ConfigError};
 use toml::Table;
 
@@ -146,7 +146,7 @@ fn hosts(source: &Source<'_>, scenario: &Scenario) -> Checked {
 
 /// Checks of how the parts fit each other.
 pub(super) fn references(source: &Source<'_>, loaded: &Loaded) -> Checked {
-    behind(source, &loaded.scenario)?;
+    behind(source, loaded)?;
     links(source, loaded)?;
     super::over::check(source, loaded)?;
     super::stations::check(source, loaded)?;
@@ -159,19 +159,23 @@ pub(super) fn references(source: &Source<'_>, loaded: &Loaded) -> Checked {
     expectations(source, loaded)
 }
 
-fn behind(source: &Source<'_>, scenario: &Scenario) -> Checked {
+fn behind(source: &Source<'_>, loaded: &Loaded) -> Checked {
+    let scenario = &loaded.scenario;
     let routers = scenario.routers.iter().map(|router| router.name.as_str());
-    let valid: Vec<&str> = scenario
-        .nodes
-        .iter()
-        .map(|node| node.name.as_str())
-        .chain(routers)
-        .collect();
+    let nodes = loaded.nodes.iter().map(|node| node.name.as_str());
+    let valid: Vec<&str> = nodes.chain(routers).collect();
     for (index, host) in scenario.hosts.iter().enumerate() {
-        if let Some(name) = &host.behind
-            && !valid.contains(&name.as_str())
-        {
-            return Err(source.unknown(&format!("host.{index}.behind"), "node", name, &valid));
+        let Some(place) = host.place() else { continue };
+        let path = format!("host.{index}.behind");
+        if !valid.contains(&place.node.as_str()) {
+            return Err(source.unknown(&path, "node", &place.node, &valid));
+        }
+        let Some(side) = &place.port else { continue };
+        let node = loaded.nodes.iter().find(|node| node.name == place.node);
+        let sides = node.into_iter().flat_map(|node| node.config.host.all());
+        let sides: Vec<&str> = sides.map(HostConfig::name).collect();
+        if !sides.contains(&side.as_str()) {
+            return Err(source.unknown(&path, "host side", side, &sides));
         }
     }
     Ok(())
@@ -262,13 +266,15 @@ fn link_end(source: &Source<'_>, loaded: &Loaded, link: &Link, end: usize, path:
 
 /// A link of a gateway's machine carries packets as they are.
 fn host_end(source: &Source<'_>, link: &Link, node: &LoadedNode, path: &str) -> Checked {
-    let routed = node.config.host.kind == HostKind::Tun;
+    let config = &node.config;
+    let tun = config.host.all().any(|side| side.kind == HostKind::Tun);
+    let routed = tun && !config.has_several_tuns();
     if routed && link.channel.kind == LinkKind::Frames && !link.is_carried() {
         return Ok(());
     }
     let message = format!(
         "`{}.{}` is the machine of the gateway: it takes links of kind \"frames\", and has \
-         routes if the gateway's host side is of kind \"tun\"",
+         routes if one host side of the gateway is of kind \"tun\"",
         node.name,
         LinkEnd::HOST
     );

@@ -160,7 +160,7 @@ impl LinkEnd {
         self.port.as_deref() == Some(Self::HOST)
     }
 
-    pub(super) fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         match text.split_once('.') {
             Some((node, port)) => Self {
                 node: node.into(),
@@ -510,8 +510,13 @@ pub fn load_node(files: &dyn Files, path: &Path) -> Result<NodeConfig, ConfigErr
 
 /// The line of a place such as `[echo] store`, where it can be found so.
 fn line_of(file: &str, text: &str, place: &str) -> Option<u32> {
-    let (table, key) = place.strip_prefix('[')?.split_once("] ")?;
-    let path = format!("{table}.{key}");
+    let path = match place.strip_prefix("[[host]] ") {
+        Some(side) => format!("host.{}", side.replace(' ', ".")),
+        None => {
+            let (table, key) = place.strip_prefix('[')?.split_once("] ")?;
+            format!("{table}.{key}")
+        }
+    };
     config_text::error_at(file, text, &path, "").line
 }
 

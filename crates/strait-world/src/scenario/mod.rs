@@ -135,13 +135,21 @@ pub struct StorageEntry {
 pub struct HostEntry {
     /// The name that traffic and links use.
     pub name: String,
-    /// The gateway or router to whose host side a LAN attaches it. Without it, a link must.
+    /// The gateway or router to which a LAN attaches it; `NODE.SIDE` for a host side of a gateway
+    /// that isn't its first. Without it, a link must.
     pub behind: Option<String>,
     /// Its addresses with the lengths of their prefixes: at most one of each family.
     pub addresses: Vec<Prefix>,
     /// Lab: addresses of the gateway's interface on that LAN.
     #[serde(default)]
     pub gateway_addresses: Vec<Prefix>,
+}
+
+impl HostEntry {
+    /// What it is behind: as port the host side.
+    pub(crate) fn place(&self) -> Option<LinkEnd> {
+        self.behind.as_deref().map(LinkEnd::parse)
+    }
 }
 
 /// A router that stores and forwards, with one drop-tail queue a link.

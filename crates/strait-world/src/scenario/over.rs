@@ -32,8 +32,8 @@ pub(super) fn check(source: &Source<'_>, loaded: &Loaded) -> Result<(), ConfigEr
             if let Some(user) = traffic.find(|it| it.from == *name || it.to == *name) {
                 return wrong(format!("traffic `{}` ends at `{name}`", user.name));
             }
-            let gateway = |node: &&str| loaded.nodes.iter().any(|it| it.name == *node);
-            let behind = host.behind.as_deref().filter(gateway);
+            let gateway = |node: &String| loaded.nodes.iter().any(|it| it.name == *node);
+            let behind = host.place().map(|place| place.node).filter(gateway);
             if behind.is_none_or(|node| link.ends.iter().any(|end| end.node == node)) {
                 let message = format!("`{name}` has to be behind a gateway that is no end itself");
                 return wrong(message);

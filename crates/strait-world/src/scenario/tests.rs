@@ -536,6 +536,7 @@ fn the_topology_names_ends_and_lans() {
         topology.lans[0],
         Lan {
             gateway: 0,
+            port: PortId::HOST,
             hosts: vec![2],
             gateway_addresses
         }
