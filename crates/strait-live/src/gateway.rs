@@ -202,15 +202,15 @@ fn add_services(
 
 /// Whether a gateway makes sense without the ports that could not be opened.
 ///
-/// Without its host side it doesn't. Link ports may come later, as long as one of them is up or
-/// isn't there yet: a device that is plugged in, an address that another program sets, a modem
+/// Without all its host sides it doesn't. Link ports may come later, as long as one of them is up
+/// or isn't there yet: a device that is plugged in, an address that another program sets, a modem
 /// that is switched on.
 fn judge(config: &NodeConfig, failures: Vec<(PortId, Error)>) -> Result<(), Error> {
     let all_down = failures.len() == config.ports.len();
     let mut hopeless = None;
     let mut hope = false;
     for (port, error) in failures {
-        if port == PortId::HOST {
+        if config.host_side(port).is_some() {
             return Err(error);
         }
         if only_an_operator_mends(&error) {
@@ -276,6 +276,9 @@ fn ready_line(config: &NodeConfig, down: &[PortId], metrics: Option<SocketAddr>)
         let is_down = down.iter().any(|id| id.index() == index + 1);
         let note = if is_down { " (down)" } else { "" };
         parts.push(format!("{}={}{note}", port.name, describe(port)));
+    }
+    for side in &config.host.further {
+        parts.push(format!("{}={}", side.name(), side.interface));
     }
     let mut line = format!("{}: up: {}", config.name, parts.join(", "));
     if let Some(path) = &config.status.socket {

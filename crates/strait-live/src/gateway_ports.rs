@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use strait_core::prefix::Prefix;
-use strait_node::config::{HostKind, PortAddress, PortConfig, PortKind};
+use strait_node::config::{HostConfig, HostKind, PortAddress, PortConfig, PortKind};
 use strait_node::{InvalidConfig, NodeConfig};
 
 use crate::hf_modem::ModemPort;
@@ -22,29 +22,36 @@ use crate::udp::{UdpConfig, UdpPort};
 /// # Errors
 /// A port lacks what a node file for the simulator may leave out: its device or its addresses.
 pub(crate) fn ports(config: &NodeConfig) -> Result<Vec<Box<dyn PortIo>>, InvalidConfig> {
-    let pair = |prefix: &Prefix| (prefix.address, prefix.length);
-    let mut interface = TunConfig {
-        interface: config.host.interface.clone(),
-        addresses: config.host.addresses.iter().map(pair).collect(),
-        mtu: config.host.mtu.0 as u32,
-    };
     // A policy that isn't one is complained about where it is used.
     let marks = config.policy.tunnel_code_points().unwrap_or_default();
     let marks: Vec<u8> = marks.iter().map(|dscp| dscp.number()).collect();
-    let host = match config.host.kind {
-        HostKind::Tun => TunPort::new(interface),
-        HostKind::Tap => {
-            // They are the gateway's own, not this host's.
-            interface.addresses.clear();
-            TunPort::tap(interface, config.host.bridge.clone())
-        }
-    };
-    let mut ports: Vec<Box<dyn PortIo>> = vec![Box::new(host)];
+    let mut ports: Vec<Box<dyn PortIo>> = vec![Box::new(interface(&config.host))];
     for port in &config.ports {
         warn_of_fixed_rate(port);
         ports.push(open_later(port, &marks)?);
     }
+    for side in &config.host.further {
+        ports.push(Box::new(interface(side)));
+    }
     Ok(ports)
+}
+
+/// The interface of a host side.
+fn interface(side: &HostConfig) -> TunPort {
+    let pair = |prefix: &Prefix| (prefix.address, prefix.length);
+    let mut interface = TunConfig {
+        interface: side.interface.clone(),
+        addresses: side.addresses.iter().map(pair).collect(),
+        mtu: side.mtu.0 as u32,
+    };
+    match side.kind {
+        HostKind::Tun => TunPort::new(interface),
+        HostKind::Tap => {
+            // They are the gateway's own, not this host's.
+            interface.addresses.clear();
+            TunPort::tap(interface, side.bridge.clone())
+        }
+    }
 }
 
 /// A port as a device or socket that isn't open yet; code points for its tunnel are `marks`.

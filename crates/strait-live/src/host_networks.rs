@@ -11,30 +11,32 @@ use strait_node::route::is_of_the_link;
 use crate::error::Error;
 use crate::netlink::{Netlink, Route};
 
-/// The configuration with the networks at the kernel's other interfaces, as they are at the start.
-/// On an Ethernet the gateway's own addresses tell.
+/// The configuration with the networks at the kernel's other interfaces, as they are at the start:
+/// at the first of the TUN interfaces, which all lead to one kernel. On an Ethernet the gateway's
+/// own addresses tell.
 pub(crate) fn with_networks(config: &NodeConfig) -> NodeConfig {
-    let mut config = config.clone();
-    if config.host.kind != HostKind::Tun {
-        return config;
-    }
+    let mut started = config.clone();
+    let mut sides = started.host.all_mut();
+    let Some(side) = sides.find(|side| side.kind == HostKind::Tun) else {
+        return config.clone();
+    };
+    let interfaces: Vec<&str> = config.host.all().map(|it| it.interface.as_str()).collect();
     // Without the table the gateway knows what its node file says.
-    let found = other_routes(&config.host.interface).unwrap_or_default();
-    let networks = networks(&config, &found);
-    let place = HostConfig::NETWORKS_MAX.saturating_sub(config.host.networks.len());
-    config
-        .host
-        .networks
-        .extend(networks.into_iter().take(place));
-    config
+    let found = other_routes(&interfaces).unwrap_or_default();
+    let networks = networks(config, &found);
+    let place = HostConfig::NETWORKS_MAX.saturating_sub(side.networks.len());
+    side.networks.extend(networks.into_iter().take(place));
+    drop(sides);
+    started
 }
 
-/// The routes of the main table that don't lead to an interface, which may be there already.
-fn other_routes(interface: &str) -> Result<Vec<Route>, Error> {
+/// The routes of the main table that don't lead to these interfaces, which may be there already.
+fn other_routes(interfaces: &[&str]) -> Result<Vec<Route>, Error> {
     let mut netlink = Netlink::open()?;
-    let own = netlink.link(interface).ok().map(|link| link.index);
+    let own = interfaces.iter().filter_map(|name| netlink.link(name).ok());
+    let own: Vec<u32> = own.map(|link| link.index).collect();
     let mut routes = netlink.routes()?;
-    routes.retain(|route| own.is_none() || route.link != own);
+    routes.retain(|route| route.link.is_none_or(|link| !own.contains(&link)));
     Ok(routes)
 }
 
@@ -42,7 +44,8 @@ fn other_routes(interface: &str) -> Result<Vec<Route>, Error> {
 /// doubt. What lies behind another router may lie beyond the gateway's links at another time.
 fn networks(config: &NodeConfig, routes: &[Route]) -> Vec<Prefix> {
     let told = config.routes.iter().map(|route| route.prefix);
-    let beyond: Vec<Prefix> = told.chain(config.host.routes.iter().copied()).collect();
+    let led = config.host.all().flat_map(|side| &side.routes).copied();
+    let beyond: Vec<Prefix> = told.chain(led).collect();
     let media = media(config);
     let near = || routes.iter().filter(|route| route.gateway.is_none());
     let prefix = |route: &Route| Prefix::new(route.prefix, route.length);
@@ -53,17 +56,21 @@ fn networks(config: &NodeConfig, routes: &[Route]) -> Vec<Prefix> {
     };
     let carriers: Vec<_> = near().filter(carries).map(|route| route.link).collect();
     let others = near().filter(|route| !carriers.contains(&route.link));
-    let mut networks = config.host.networks.clone();
+    let known = config.host.all().flat_map(|side| &side.networks);
+    let known: Vec<Prefix> = known.copied().collect();
+    let mut networks = Vec::new();
     for prefix in others.filter_map(prefix) {
         // A part of it lies beyond a link, or it is what a link itself goes by.
         let shared =
             |other: &Prefix| prefix.length <= other.length && prefix.contains(other.address);
-        let own = config.host.addresses.iter().any(shared);
-        if is_network(prefix) && !beyond.iter().any(shared) && !own && !networks.contains(&prefix) {
+        let mut addresses = config.host.all().flat_map(|side| &side.addresses);
+        let beyond = addresses.any(shared) || beyond.iter().any(shared);
+        let is_known = known.contains(&prefix) || networks.contains(&prefix);
+        if is_network(prefix) && !beyond && !is_known {
             networks.push(prefix);
         }
     }
-    networks.split_off(config.host.networks.len())
+    networks
 }
 
 /// A route to everywhere says nothing of where a source lies, and link-local addresses are

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
+use strait_core::id::PortId;
 use strait_core::time::Duration;
 use strait_node::NodeConfig;
 use strait_node::config::HostKind;
 use strait_status::{Class, Snapshot};
 
-use super::net::BRIDGE;
+use super::net::bridge;
 use super::process::{Running, config_text};
 use super::{LabError, Stage};
 use crate::namespace::Namespace;
@@ -26,7 +27,7 @@ pub(super) struct GatewayProcess {
     index: usize,
     file: PathBuf,
     socket: PathBuf,
-    interface: String,
+    interfaces: Vec<String>,
     /// Times that it was started.
     incarnation: u32,
     running: Option<Running>,
@@ -42,8 +43,9 @@ impl GatewayProcess {
         let name = config.name.clone();
         let socket = stage.scratch.file(&format!("{name}.sock"));
         config.status.socket = Some(socket.display().to_string());
-        if config.host.kind == HostKind::Tap {
-            config.host.bridge = Some(BRIDGE.into());
+        let ports: Vec<PortId> = config.host_sides().map(|(port, _)| port).collect();
+        for (port, side) in ports.into_iter().zip(config.host.all_mut()) {
+            side.bridge = (side.kind == HostKind::Tap).then(|| bridge(port));
         }
         if let Some(journal) = &mut config.journal {
             let file = stage.scratch.file(&format!("{name}.journal"));
@@ -72,7 +74,7 @@ impl GatewayProcess {
             index,
             file: stage.scratch.write(&file, text.as_bytes())?,
             socket,
-            interface: config.host.first.interface,
+            interfaces: (config.host.all().map(|side| side.interface.clone())).collect(),
             incarnation: 0,
             running: None,
             name,
@@ -139,9 +141,11 @@ impl GatewayProcess {
         if self.socket.exists() {
             left.push(format!("the status socket of `{}`", self.name));
         }
-        let netlink = self.namespace(stage).netlink();
-        if netlink.is_ok_and(|mut netlink| netlink.link(&self.interface).is_ok()) {
-            left.push(format!("interface `{}` of `{}`", self.interface, self.name));
+        for interface in &self.interfaces {
+            let netlink = self.namespace(stage).netlink();
+            if netlink.is_ok_and(|mut netlink| netlink.link(interface).is_ok()) {
+                left.push(format!("interface `{interface}` of `{}`", self.name));
+            }
         }
         left
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use strait_core::id::PortId;
 use strait_core::prefix::Prefix;
 use strait_node::config::HostKind;
 use strait_world::scenario::Loaded;
@@ -36,8 +37,18 @@ pub(super) struct Net {
 /// it.
 const CONGESTION_CONTROL: &str = "cubic";
 
-/// The bridge of a gateway on an Ethernet.
-pub(super) const BRIDGE: &str = "br0";
+/// The bridge of a gateway's host side that is on an Ethernet.
+pub(super) fn bridge(side: PortId) -> String {
+    format!("br{}", side.0)
+}
+
+/// A cable of a gateway's to one of the hosts at a host side.
+fn cable(side: PortId, host: usize) -> String {
+    match side {
+        PortId::HOST => format!("lan{host}"),
+        PortId(side) => format!("lan{side}-{host}"),
+    }
+}
 
 impl Net {
     /// Makes the namespaces and the LANs between gateways and hosts.
@@ -61,8 +72,8 @@ impl Net {
         for lan in &topology.lans {
             let role = topology.members[lan.gateway].role;
             if let Role::Gateway(gateway) = role {
-                let host = &loaded.nodes[gateway].config.host;
-                if host.kind == HostKind::Tap {
+                let host = loaded.nodes[gateway].config.host_side(lan.port);
+                if let Some(host) = host.filter(|host| host.kind == HostKind::Tap) {
                     let routers: Vec<_> = host.addresses.iter().map(|own| own.address).collect();
                     net.join_bridge(gateway, lan, topology, &routers)?;
                     continue;
@@ -74,7 +85,13 @@ impl Net {
                 };
                 let addresses = &topology.members[*member].addresses;
                 let near = gateway_addresses(loaded, index, &lan.gateway_addresses)?;
-                net.join(net.of(role), index, number, addresses, &near)?;
+                net.join(
+                    net.of(role),
+                    index,
+                    &cable(lan.port, number),
+                    addresses,
+                    &near,
+                )?;
             }
         }
         Ok(net)
@@ -114,7 +131,7 @@ impl Net {
         &self,
         near: &Namespace,
         host: usize,
-        number: usize,
+        lan: &str,
         addresses: &[Prefix],
         gateway_addresses: &[IpAddr],
     ) -> Result<(), Error> {
@@ -122,14 +139,13 @@ impl Net {
             Some(end) => &self.gateways[*end],
             None => &self.hosts[host],
         };
-        let lan = format!("lan{number}");
-        near.connect(&lan, far, "eth0")?;
+        near.connect(lan, far, "eth0")?;
         let (mut at_gateway, mut at_host) = (near.netlink()?, far.netlink()?);
-        let lan_index = at_gateway.link(&lan)?.index;
+        let lan_index = at_gateway.link(lan)?.index;
         let eth_index = at_host.link("eth0")?.index;
         for address in gateway_addresses {
             let whole = whole(*address);
-            at_gateway.add_address(lan_index, &lan, *address, whole)?;
+            at_gateway.add_address(lan_index, lan, *address, whole)?;
         }
         for address in addresses.iter().map(|prefix| prefix.address) {
             at_host.add_address(eth_index, "eth0", address, whole(address))?;
@@ -153,21 +169,22 @@ impl Net {
     ) -> Result<(), Error> {
         let near = &self.gateways[gateway];
         let mut at_gateway = near.netlink()?;
-        at_gateway.add_bridge(BRIDGE)?;
+        let bridge = bridge(lan.port);
+        at_gateway.add_bridge(&bridge)?;
         // The kernel that has the bridge is no station on it.
-        near.set(&format!("ipv6/conf/{BRIDGE}/disable_ipv6"), "1")?;
-        let bridge = at_gateway.link(BRIDGE)?.index;
-        at_gateway.set_up(bridge, BRIDGE, true)?;
+        near.set(&format!("ipv6/conf/{bridge}/disable_ipv6"), "1")?;
+        let index = at_gateway.link(&bridge)?.index;
+        at_gateway.set_up(index, &bridge, true)?;
         for (number, member) in lan.hosts.iter().enumerate() {
             let Role::Host(index) = topology.members[*member].role else {
                 continue;
             };
             let far = &self.hosts[index];
-            let cable = format!("lan{number}");
+            let cable = cable(lan.port, number);
             near.connect(&cable, far, "eth0")?;
             near.set(&format!("ipv6/conf/{cable}/disable_ipv6"), "1")?;
             let at_bridge = at_gateway.link(&cable)?.index;
-            at_gateway.join_bridge(at_bridge, &cable, BRIDGE)?;
+            at_gateway.join_bridge(at_bridge, &cable, &bridge)?;
             let mut at_host = far.netlink()?;
             let eth = at_host.link("eth0")?.index;
             for own in &topology.members[*member].addresses {
