@@ -297,6 +297,24 @@ fn hosts_go_by_a_satellite_while_a_line_is_out() {
 }
 
 #[test]
+fn two_networks_of_one_ship_share_a_line_and_reach_each_other() {
+    if !can_run("lab two-hosts") {
+        return;
+    }
+    let told = compared("two-hosts.toml");
+    told.expect_all(&[
+        "two-hosts-crew",
+        "two-hosts-ops",
+        "two-hosts-aboard4",
+        "two-hosts-aboard6",
+        "two-hosts-aboard-at-once",
+        "two-hosts-letters",
+        "two-hosts-report",
+        "lab-nothing-left",
+    ]);
+}
+
+#[test]
 fn a_synchronous_line_has_eight_bits_an_octet_and_no_rest() {
     if !can_run("lab synchronous") {
         return;

@@ -50,6 +50,7 @@ fn scenarios_of_the_lab_hold_in_virtual_time() {
         "synchronous.toml",
         "dictionary.toml",
         "second-way.toml",
+        "two-hosts.toml",
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
         command.arg("sim").arg(folder.join(file)).arg("--strict");

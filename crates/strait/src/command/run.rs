@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Another address for a neighbour on such a port.
     #[arg(long, value_name = "PORT.NEIGHBOUR=ADDR", value_parser = pair)]
     peer: Vec<(String, String)>,
-    /// Another name for the host side's interface.
+    /// Another name for the first host side's interface.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
     /// Another path for the status socket.
