@@ -347,6 +347,23 @@ mod tests {
     }
 
     #[test]
+    fn a_gateway_needs_all_its_host_sides_and_names_them() {
+        let ops = "name = \"ops\"\ninterface = \"strait1\"";
+        let text = NODE.replace("host = {}", "");
+        let text = format!("{text}\n[[host]]\n[[host]]\n{ops}\n");
+        let config: NodeConfig = parse("a.toml", &text).unwrap();
+        assert_eq!(
+            ready_line(&config, &[], None),
+            "a: up: strait0, line=/dev/ttyUSB0 9600 baud, net=127.0.0.1:7001, ops=strait1; \
+             status: /run/strait/a.sock"
+        );
+        assert!(judge(&config, vec![failure(2, Errno::ENOENT)]).is_ok());
+        assert!(judge(&config, vec![failure(3, Errno::ENOENT)]).is_err());
+        // One more port than links: the interface of operations is the last.
+        assert_eq!(ports(&config).unwrap().len(), 4);
+    }
+
+    #[test]
     fn a_gateway_starts_while_a_link_can_still_come() {
         let config: NodeConfig = parse("a.toml", NODE).unwrap();
         let (gone, busy) = (Errno::ENOENT, Errno::EADDRINUSE);

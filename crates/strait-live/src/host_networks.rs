@@ -154,6 +154,20 @@ mod tests {
         assert!(!found(behind));
     }
 
+    #[test]
+    fn networks_lie_at_none_or_the_first_of_the_kernels_host_sides() {
+        let ops = "[[host]]\nname = \"ops\"\ninterface = \"strait1\"\n\
+                   addresses = [\"10.8.0.1/30\"]\nroutes = [\"10.6.0.0/16\"]\n[[port]]";
+        let text = NODE.replace("[host]", "[[host]]");
+        let text = text.replacen("[[port]]", ops, 1);
+        let config: NodeConfig = parse("a.toml", &text).unwrap();
+        let found = |prefix: &str| networks(&config, &[route(prefix, LAN)]);
+        assert_eq!(found("10.3.0.0/24"), ["10.3.0.0/24".parse().unwrap()]);
+        // Of the other host side: its line, and what the host reaches by it.
+        assert_eq!(found("10.8.0.0/30"), []);
+        assert_eq!(found("10.6.0.0/16"), []);
+    }
+
     /// What a gateway that starts takes for the host's.
     #[test]
     fn a_start_takes_the_networks_of_other_interfaces() {

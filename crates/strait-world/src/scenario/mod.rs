@@ -26,6 +26,8 @@ mod medium;
 mod mgen_tests;
 mod over;
 mod raw;
+#[cfg(test)]
+mod side_tests;
 mod stations;
 #[cfg(test)]
 mod tests;
