@@ -25,19 +25,19 @@ pub(crate) fn ports(config: &NodeConfig) -> Result<Vec<Box<dyn PortIo>>, Invalid
     // A policy that isn't one is complained about where it is used.
     let marks = config.policy.tunnel_code_points().unwrap_or_default();
     let marks: Vec<u8> = marks.iter().map(|dscp| dscp.number()).collect();
-    let mut ports: Vec<Box<dyn PortIo>> = vec![Box::new(interface(&config.host))];
+    let mut ports: Vec<Box<dyn PortIo>> = vec![Box::new(interface(config, &config.host))];
     for port in &config.ports {
         warn_of_fixed_rate(port);
         ports.push(open_later(port, &marks)?);
     }
     for side in &config.host.further {
-        ports.push(Box::new(interface(side)));
+        ports.push(Box::new(interface(config, side)));
     }
     Ok(ports)
 }
 
 /// The interface of a host side.
-fn interface(side: &HostConfig) -> TunPort {
+fn interface(config: &NodeConfig, side: &HostConfig) -> TunPort {
     let pair = |prefix: &Prefix| (prefix.address, prefix.length);
     let mut interface = TunConfig {
         interface: side.interface.clone(),
@@ -45,7 +45,8 @@ fn interface(side: &HostConfig) -> TunPort {
         mtu: side.mtu.0 as u32,
     };
     match side.kind {
-        HostKind::Tun => TunPort::new(interface),
+        HostKind::Tun if config.host.further.is_empty() => TunPort::new(interface),
+        HostKind::Tun => TunPort::new(interface).one_of_several(),
         HostKind::Tap => {
             // They are the gateway's own, not this host's.
             interface.addresses.clear();

@@ -12,15 +12,19 @@ use crate::error::Error;
 use crate::netlink::{Netlink, Route};
 
 /// The configuration with the networks at the kernel's other interfaces, as they are at the start:
-/// at the first of the TUN interfaces, which all lead to one kernel. On an Ethernet the gateway's
-/// own addresses tell.
+/// at the first of the TUN interfaces, which all lead to one kernel. On an Ethernet, and so on the
+/// bridge that it is a port of, the gateway's own addresses tell.
 pub(crate) fn with_networks(config: &NodeConfig) -> NodeConfig {
     let mut started = config.clone();
     let mut sides = started.host.all_mut();
     let Some(side) = sides.find(|side| side.kind == HostKind::Tun) else {
         return config.clone();
     };
-    let interfaces: Vec<&str> = config.host.all().map(|it| it.interface.as_str()).collect();
+    let names = config
+        .host
+        .all()
+        .map(|it| [Some(&it.interface), it.bridge.as_ref()]);
+    let interfaces: Vec<&str> = names.flatten().flatten().map(String::as_str).collect();
     // Without the table the gateway knows what its node file says.
     let found = other_routes(&interfaces).unwrap_or_default();
     let networks = networks(config, &found);

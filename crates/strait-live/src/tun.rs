@@ -94,6 +94,8 @@ pub struct TunConfig {
 #[derive(Debug)]
 pub struct TunPort {
     config: TunConfig,
+    /// The kernel may answer by another interface what came by this one.
+    one_of_several: bool,
     /// Of a TAP.
     ethernet: Option<Ethernet>,
     file: Option<File>,
@@ -146,6 +148,7 @@ impl TunPort {
     pub const fn new(config: TunConfig) -> Self {
         Self {
             config,
+            one_of_several: false,
             ethernet: None,
             file: None,
             counts: IoCounts {
@@ -155,6 +158,12 @@ impl TunPort {
                 backlog_octets_max: 0,
             },
         }
+    }
+
+    /// The same, one of several interfaces of a gateway.
+    pub(crate) const fn one_of_several(mut self) -> Self {
+        self.one_of_several = true;
+        self
     }
 
     /// The same on an Ethernet: a TAP interface, perhaps as a port of the bridge with a name. The
@@ -221,6 +230,9 @@ impl TunPort {
         match &self.ethernet {
             None => {
                 quieten(name)?;
+                if self.one_of_several {
+                    check_loosely(name)?;
+                }
                 // Daemons that announce themselves (mDNS and its like) do so on every interface
                 // that does multicast.
                 netlink.set_multicast(link.index, name, false)?;
@@ -237,6 +249,13 @@ impl TunPort {
         netlink.set_up(link.index, name, true)?;
         Ok(())
     }
+}
+
+/// Has the kernel take packets whose sources it knows at any interface. A strict check drops what
+/// comes by one host side from where another one leads (RFC 3704 section 2.4).
+fn check_loosely(name: &str) -> Result<(), Error> {
+    let path = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");
+    std::fs::write(&path, "2").doing(|| format!("set {path}"))
 }
 
 /// Keeps the kernel from talking on its own: each router solicitation or listener report would

@@ -103,8 +103,8 @@ impl Routes {
         entries.any(|(_, (_, hop))| hop.port == port)
     }
 
-    /// The ways to a prefix: that to all of it, and those to parts of it.
-    pub fn ways(&self, prefix: Prefix) -> impl Iterator<Item = Hop> + '_ {
+    /// The ways to a prefix, that to all of it and those to parts of it, each with what it leads to.
+    pub fn ways(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, Hop)> + '_ {
         let v6 = prefix.address.is_ipv6();
         let tables = self.tables.iter().filter(move |table| table.v6 == v6);
         let longer = tables.clone().filter(move |it| it.length > prefix.length);
@@ -112,7 +112,7 @@ impl Routes {
         let parts = parts.filter(move |(part, _)| prefix.contains(part.address));
         let mut others = tables.filter(|table| table.length <= prefix.length);
         let whole = others.find_map(|it| Some(it.entries[it.find(prefix.address).ok()?].1));
-        parts.chain(whole).map(|(_, hop)| hop)
+        parts.chain(whole)
     }
 
     /// The way to `address`.
@@ -226,7 +226,7 @@ mod tests {
         }
         let ways = |text: &str| {
             let ways = routes.ways(prefix(text));
-            ways.map(|hop| hop.port.0).collect::<Vec<_>>()
+            ways.map(|(_, hop)| hop.port.0).collect::<Vec<_>>()
         };
         assert_eq!(ways("10.1.0.0/16"), [3, 4, 2]);
         assert_eq!(ways("10.1.2.0/23"), [3, 4, 2]);

@@ -148,6 +148,15 @@ impl HostConfig {
             };
             mine.iter().find(is_there).map(Prefix::to_string)
         };
+        let own = |side: &Self, address: IpAddr| {
+            let mut all = side.addresses.iter();
+            all.any(|it| it.address == address && !is_of_the_link(address))
+        };
+        let twice = || {
+            let mut mine = self.addresses.iter();
+            let found = mine.find(|it| own(other, it.address));
+            found.map(Prefix::to_string)
+        };
         let same = |mine: &str, theirs: &str| (mine == theirs).then(|| mine.to_string());
         let bridges = self.bridge.as_deref().zip(other.bridge.as_deref());
         let clashes = [
@@ -158,6 +167,8 @@ impl HostConfig {
                 bridges.and_then(|(mine, theirs)| same(mine, theirs)),
             ),
             ("addresses", shared(&self.addresses, &other.addresses)),
+            ("addresses", twice()),
+            ("networks", shared(&self.networks, &other.networks)),
             ("routes", shared(&self.routes, &other.routes)),
         ];
         for (key, clash) in clashes {
@@ -301,6 +312,13 @@ mod tests {
         );
         let network = second(addresses, "addresses = [\"10.1.0.9/24\"]");
         assert_eq!(network, of("addresses", "10.1.0.9/24", "host"));
+        let address = second(addresses, "addresses = [\"10.1.0.1/32\"]");
+        assert_eq!(address, of("addresses", "10.1.0.1/32", "host"));
+        let networks = second(
+            "networks = [\"10.5.0.0/16\"]",
+            "networks = [\"10.5.0.0/16\"]",
+        );
+        assert_eq!(networks, of("networks", "10.5.0.0/16", "host"));
         let routes = second("routes = [\"10.2.0.0/16\"]", "routes = [\"10.2.0.7/16\"]");
         assert_eq!(routes, of("routes", "10.2.0.7/16", "host"));
         assert_eq!(second("name = \"ops\"", ""), of("name", "ops", "ops"));

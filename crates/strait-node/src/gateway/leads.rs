@@ -146,14 +146,18 @@ impl Gateway {
     /// Ways have come or gone, or it is time to decide about those that have.
     pub(super) fn look_for_ways(&mut self, now: Instant) {
         let (routes, default, ports) = (&self.routes, self.default, &self.ports);
+        let hosts = self.hosts;
         let reaches = |hop: Hop| {
             ports
                 .get(hop.port.index())
                 .is_some_and(|it| it.reaches(hop.to))
         };
         self.leads.look(now, |prefix, side| {
-            let ways = routes.ways(prefix).filter(|hop| hop.port != side);
-            let mut ways = ways.peekable();
+            // What another host side has of it says nothing of the rest.
+            let ways = routes.ways(prefix).filter(|(to, hop)| {
+                hop.port != side && (!hosts.contains(hop.port) || to.length <= prefix.length)
+            });
+            let mut ways = ways.map(|(_, hop)| hop).peekable();
             if ways.peek().is_none() {
                 // Where nothing says what is beyond, the node file is believed.
                 return default.is_none_or(reaches);

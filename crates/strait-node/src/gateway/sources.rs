@@ -71,6 +71,9 @@ impl Gateway {
         if is_of_the_link(address) {
             return None;
         }
+        if let Some((_, side)) = self.own.iter().find(|(own, _)| own.address == address) {
+            return Some(*side);
+        }
         let told = self.told_by_route(address);
         let length = told.map_or(0, |(prefix, _)| prefix.length);
         let near = self.near.iter().filter(|(near, _)| near.contains(address));
@@ -114,7 +117,7 @@ impl Gateway {
 
     /// Whether a packet is one that no router passes on (RFC 3927 section 7, RFC 4291 section
     /// 2.5.6). A line between two TUN interfaces is one link; an Ethernet, or another line, is
-    /// another.
+    /// another. What goes to a group of the link stays at its host side, too.
     pub(super) fn stays_on_link(&self, packet: &Packet, from: Hop, hop: Option<Hop>) -> bool {
         let info = packet.info();
         let of_the_link = is_of_the_link(info.src) || is_of_the_link(info.dst);
@@ -125,6 +128,9 @@ impl Gateway {
             }
             None => self.has_ethernet(),
         };
+        if hop.is_some_and(|hop| self.is_between_hosts(from, hop)) {
+            return of_the_link || is_local_group(info.dst);
+        }
         of_the_link && !info.dst.is_multicast() && leaves()
     }
 }

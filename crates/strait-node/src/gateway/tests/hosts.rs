@@ -229,6 +229,11 @@ fn nobody_speaks_in_the_name_of_another_host_side() {
         assert!(!refused(text, CREW, "192.0.2.1"));
         assert!(!refused(text, OPS, "192.0.2.1"));
     }
+    // The gateway's own address at the other host side, also in the midst of a network here.
+    assert!(refused(MIXED, CREW, "10.9.1.1"));
+    let inside = MIXED.replace("10.9.1.1/30", "10.1.0.250/32");
+    assert!(!refused(&inside, OPS, "10.1.0.250"));
+    assert!(refused(&inside, CREW, "10.1.0.250"));
     assert!(refused(MIXED, CREW, "10.5.0.1"));
     assert!(!refused(MIXED, OPS, "10.5.0.1"));
     // By which of its interfaces a packet comes is the kernel's choice.
@@ -315,6 +320,63 @@ fn each_host_side_leads_its_host_by_itself() {
     ship.handle(seconds(4), Input::Port { port: OPS, event });
     ship.handle(seconds(5), Input::Timeout);
     assert_eq!(asked(&mut ship), [withdraw("10.3.0.0/24")]);
+}
+
+#[test]
+fn a_part_at_another_host_side_is_no_way_to_the_rest() {
+    let led = "networks = [\"10.5.0.0/16\"]\nroutes = [\"10.0.0.0/8\"]\nwithdraw_after = \"1 s\"";
+    let routed = MIXED.replace("networks = [\"10.5.0.0/16\"]", led);
+    let by_default = routed.replace("[[route]]\nprefix = \"10.2.0.0/16\"\nport = \"line\"\n", "");
+    assert_ne!(routed, by_default);
+    for text in [routed, by_default] {
+        let mut ship = ship(&text);
+        let withdrawn = |ship: &mut Gateway, now| {
+            ship.handle(now, Input::Timeout);
+            let mut effects = core::iter::from_fn(|| ship.poll_effect());
+            effects.any(|it| {
+                matches!(
+                    it,
+                    Effect::Route {
+                        op: RouteOp::Withdraw,
+                        ..
+                    }
+                )
+            })
+        };
+        let down = |port| {
+            let event = PortEvent::Down(DownCause::Device);
+            Input::Port { port, event }
+        };
+        ship.handle(T, down(CREW));
+        assert!(
+            !withdrawn(&mut ship, Instant::from_secs(5)),
+            "the line is there"
+        );
+        ship.handle(Instant::from_secs(5), down(LINE));
+        assert!(withdrawn(&mut ship, Instant::from_secs(6)), "it has gone");
+    }
+    let mut ship = ship(&MIXED.replace("networks = [\"10.5.0.0/16\"]", led));
+    let event = PortEvent::Down(DownCause::Device);
+    ship.handle(T, Input::Port { port: LINE, event });
+    ship.handle(Instant::from_secs(1), Input::Timeout);
+    let mut effects = core::iter::from_fn(|| ship.poll_effect());
+    let withdraws = |it: Effect| {
+        matches!(
+            it,
+            Effect::Route {
+                op: RouteOp::Withdraw,
+                ..
+            }
+        )
+    };
+    assert!(effects.any(withdraws), "the crew's Ethernet is no way");
+}
+
+#[test]
+fn what_is_said_to_a_group_of_the_link_stays_at_its_host_side() {
+    let routed = MIXED.replace("10.3.0.0/24", "224.0.0.0/4");
+    assert_eq!(way(&routed, CREW, "10.1.0.2", "224.0.0.18"), None);
+    assert_eq!(way(&routed, CREW, "10.1.0.2", "239.1.1.1"), Some(OPS));
 }
 
 /// Takes a packet from a station on one Ethernet to one on the other, and has an address asked for
