@@ -103,7 +103,7 @@ impl Routes {
         entries.any(|(_, (_, hop))| hop.port == port)
     }
 
-    /// The ways to a prefix, that to all of it and those to parts of it, each with what it leads to.
+    /// The ways to a prefix, to all of it and to parts of it, each with what it leads to.
     pub fn ways(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, Hop)> + '_ {
         let v6 = prefix.address.is_ipv6();
         let tables = self.tables.iter().filter(move |table| table.v6 == v6);
