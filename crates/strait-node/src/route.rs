@@ -27,8 +27,10 @@ pub struct Routes {
 struct Table {
     v6: bool,
     length: u8,
-    /// By network, in ascending order.
-    entries: Vec<(u128, (Prefix, Hop))>,
+    /// In ascending order; apart from where they lead, as a search reads many.
+    networks: Vec<u128>,
+    /// By place of the network.
+    entries: Vec<(Prefix, Hop)>,
 }
 
 impl Table {
@@ -39,7 +41,7 @@ impl Table {
     /// The place of the network of `address`, or the one where it belongs.
     fn find(&self, address: IpAddr) -> Result<usize, usize> {
         let network = network(address, self.length);
-        self.entries.binary_search_by_key(&network, |entry| entry.0)
+        self.networks.binary_search(&network)
     }
 }
 
@@ -69,7 +71,8 @@ impl Routes {
         let table = &mut self.tables[at];
         if let Err(place) = table.find(prefix.address) {
             let network = network(prefix.address, prefix.length);
-            table.entries.insert(place, (network, (prefix, hop)));
+            table.networks.insert(place, network);
+            table.entries.insert(place, (prefix, hop));
         }
         true
     }
@@ -81,6 +84,7 @@ impl Routes {
         let table = Table {
             v6: prefix.address.is_ipv6(),
             length: prefix.length,
+            networks: Vec::new(),
             entries: Vec::new(),
         };
         self.tables.insert(at, table);
@@ -91,6 +95,7 @@ impl Routes {
     pub fn remove(&mut self, prefix: Prefix) {
         for table in self.tables.iter_mut().filter(|table| table.is_for(prefix)) {
             if let Ok(at) = table.find(prefix.address) {
+                table.networks.remove(at);
                 table.entries.remove(at);
             }
         }
@@ -100,7 +105,7 @@ impl Routes {
     /// Whether any way leaves by `port`.
     pub fn names(&self, port: PortId) -> bool {
         let mut entries = self.tables.iter().flat_map(|table| &table.entries);
-        entries.any(|(_, (_, hop))| hop.port == port)
+        entries.any(|(_, hop)| hop.port == port)
     }
 
     /// The ways to a prefix, to all of it and to parts of it, each with what it leads to.
@@ -108,10 +113,10 @@ impl Routes {
         let v6 = prefix.address.is_ipv6();
         let tables = self.tables.iter().filter(move |table| table.v6 == v6);
         let longer = tables.clone().filter(move |it| it.length > prefix.length);
-        let parts = longer.flat_map(|table| &table.entries).map(|entry| entry.1);
+        let parts = longer.flat_map(|table| table.entries.iter().copied());
         let parts = parts.filter(move |(part, _)| prefix.contains(part.address));
         let mut others = tables.filter(|table| table.length <= prefix.length);
-        let whole = others.find_map(|it| Some(it.entries[it.find(prefix.address).ok()?].1));
+        let whole = others.find_map(|it| Some(it.entries[it.find(prefix.address).ok()?]));
         parts.chain(whole)
     }
 
@@ -124,7 +129,7 @@ impl Routes {
     pub fn matching(&self, address: IpAddr) -> Option<(Prefix, Hop)> {
         let v6 = address.is_ipv6();
         let mut tables = self.tables.iter().filter(|table| table.v6 == v6);
-        tables.find_map(|table| Some(table.entries[table.find(address).ok()?].1))
+        tables.find_map(|table| Some(table.entries[table.find(address).ok()?]))
     }
 }
 

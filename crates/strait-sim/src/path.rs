@@ -319,6 +319,13 @@ impl PathBook {
 
     /// Takes one packet's end in one node.
     pub(crate) fn take(&mut self, node: usize, record: &FateRecord) {
+        if !self.walk(node, record) && self.legs.get(&record.digest).is_some_and(Vec::is_empty) {
+            self.legs.remove(&record.digest);
+        }
+    }
+
+    /// Takes a packet's stay in one node; whether it went on from there.
+    fn walk(&mut self, node: usize, record: &FateRecord) -> bool {
         let host = self.hosts.get(node).is_some_and(|host| *host);
         let came = if record.own {
             Some(Leg::begin(node, record.began))
@@ -334,24 +341,29 @@ impl PathBook {
             } else {
                 self.unexplained += 1;
             }
-            return;
+            return false;
         };
         leg.parts.merge(&record.parts);
         (leg.came, leg.left) = (record.began, record.ended);
         leg.walked = None;
         let by = match record.fate {
-            Fate::Delivered(_) if host => return self.finish(&leg),
+            Fate::Delivered(_) if host => {
+                self.finish(&leg);
+                return false;
+            }
             Fate::Delivered(port) => (node, port, NeighbourId::PEER),
             Fate::Forwarded { port, to } => (node, port, to),
-            Fate::Answered | Fate::Absorbed | Fate::Fragmented | Fate::Dropped(_) => return,
+            Fate::Answered | Fate::Absorbed | Fate::Fragmented | Fate::Dropped(_) => return false,
         };
         // Where nobody is, nobody receives.
-        if let Some((to, way)) = self.ways.get(&by) {
-            (leg.to, leg.way) = (*to, *way);
-            leg.class = leg.class.or_else(|| (!host).then_some(record.class.0));
-            self.legs.entry(record.digest).or_default().push(leg);
-            self.catch_up(record.digest);
-        }
+        let Some((to, way)) = self.ways.get(&by) else {
+            return false;
+        };
+        (leg.to, leg.way) = (*to, *way);
+        leg.class = leg.class.or_else(|| (!host).then_some(record.class.0));
+        self.legs.entry(record.digest).or_default().push(leg);
+        self.catch_up(record.digest);
+        true
     }
 
     /// Takes what was told of a packet before the stay that explains it.
@@ -372,7 +384,8 @@ impl PathBook {
             if legs.len() > 1 {
                 legs[at].walked = Some(began);
             } else {
-                self.legs.remove(&digest);
+                // Its place is taken by the next leg at once, or removed where there is none.
+                legs.clear();
             }
         }
         leg.walk(began);
