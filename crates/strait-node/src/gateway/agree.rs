@@ -85,6 +85,8 @@ pub(super) struct Terms {
     own: Offer,
     incarnation: u32,
     other: Option<Hello>,
+    /// Its incarnation was said more than once.
+    affirmed: bool,
     /// What was said last beside that, once. Until it is clear which of them holds, what goes out
     /// is for an end that knows nothing.
     doubted: Option<Hello>,
@@ -119,6 +121,7 @@ impl Terms {
             // Zero stands for nobody.
             incarnation: if incarnation == 0 { 1 } else { incarnation },
             other: None,
+            affirmed: false,
             doubted: None,
             confirmed: false,
             due: own.asks,
@@ -370,10 +373,12 @@ impl Terms {
         }
         self.doubted = None;
         let before = self.other.replace(hello);
-        // What came before the first hello of an end that says few is that end's, as far as
+        // What came before an end that says few hellos has said one twice is that end's, as far as
         // anybody knows: to forget it would cost as much once more as it does when that is forged.
-        let none = self.own.way_back;
-        let restarted = before.map_or(none, |before| before.incarnation != hello.incarnation);
+        let known = self.own.way_back || self.affirmed;
+        let same = before.is_some_and(|before| before.incarnation == hello.incarnation);
+        let restarted = known && !same;
+        self.affirmed = same || self.affirmed && !restarted;
         if restarted {
             // What the other end knew of this one is gone too.
             self.confirmed = false;
