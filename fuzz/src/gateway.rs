@@ -11,7 +11,7 @@ use strait_core::node::{
     RouteChange, Side, SocketId, StoreError, StreamEvent, StreamId, Ticket, WallTime,
 };
 use strait_core::rate::LineRate;
-use strait_core::{Duration, Input, Instant, NeighbourId, PortId, Room};
+use strait_core::{Duration, Input, Instant, NeighbourId, Neighbours, PortId, Room};
 use strait_node::journal::{self, JournalSettings, JournalWriter};
 use strait_node::{Gateway, NodeConfig, config_text};
 use strait_wire::check::Crc32Sum;
@@ -78,7 +78,7 @@ flag_after_idle = "10 ms"
 [[port]]
 name = "net"
 kind = "udp"
-neighbours = [{ name = "b" }, { name = "c" }]
+neighbours = [{ name = "b", rate = "2400 bit/s" }, { name = "c", rate = "1 Mbit/s" }]
 [[route]]
 prefix = "10.2.0.0/16"
 port = "line"
@@ -246,6 +246,7 @@ impl Bench {
                 octets: 70_000,
                 starts: self.now,
                 until: None,
+                to: Neighbours::ALL,
             };
             while self.pull(port, room) {
                 rounds += 1;
@@ -347,6 +348,10 @@ impl Bench {
             octets,
             starts,
             until,
+            to: match u.arbitrary()? {
+                true => Neighbours::ALL,
+                false => Neighbours::from_bits(u.arbitrary()?),
+            },
         })
     }
 }
@@ -449,7 +454,9 @@ fn frame(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 }
 
 fn port_event(u: &mut Unstructured<'_>) -> Result<PortEvent> {
-    Ok(match u.int_in_range(0..=8)? {
+    Ok(match u.int_in_range(0..=10)? {
+        9 => PortEvent::Neighbour(neighbour(u)?, u.arbitrary()?),
+        10 => PortEvent::NeighbourRate(neighbour(u)?, state(u)?.tx_rate),
         0..=3 => PortEvent::Up(state(u)?),
         4 | 5 => PortEvent::Changed(state(u)?),
         6 => PortEvent::Carrier(u.arbitrary()?),

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use arbitrary::{Result, Unstructured};
 use strait_core::node::{FrameMeta, PortEvent, PortState};
 use strait_core::rate::LineRate;
-use strait_core::{Duration, Input, Instant, NeighbourId, Node, PortId, Room};
+use strait_core::{Duration, Input, Instant, NeighbourId, Neighbours, Node, PortId, Room};
 use strait_node::{Gateway, NodeConfig, config_text};
 
 const LINE: PortId = PortId(1);
@@ -76,6 +76,7 @@ impl End {
             octets,
             starts: now,
             until: None,
+            to: Neighbours::ALL,
         };
         let meta = self.gateway.poll_transmit(now, port, room, &mut out);
         meta.map(|_| out)

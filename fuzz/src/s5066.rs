@@ -2,7 +2,7 @@
 
 use strait_core::node::PortState;
 use strait_core::rate::LineRate;
-use strait_core::{Duration, Instant, Room};
+use strait_core::{Duration, Instant, Neighbours, Room};
 use strait_s5066::c_pdu::CPdu;
 use strait_s5066::d_pdu::{Body, DPdu, Data, NonArq, Segment, parse};
 use strait_s5066::eow::{Eow, high_rate_of};
@@ -115,6 +115,7 @@ fn answer(station: &mut Station<()>, now: Instant) {
         octets,
         starts: now + Duration::from_millis(440),
         until: None,
+        to: Neighbours::ALL,
     };
     assert!(station.begin(now, to, room(1 << 16), (0, 0)));
     for octets in [1 << 16, 600, 300, 100, 50, 25, 10] {

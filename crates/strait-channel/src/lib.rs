@@ -32,7 +32,7 @@ pub use line::Line;
 pub use medium::{Deliver, Heard, Medium, MediumEvent, PathId, StationId};
 pub use queue::{FrameQueue, QueuedFrame};
 pub use stats::ChannelStats;
-pub use validate::LinkError;
+pub use validate::{Key, LinkError};
 
 /// One of the two ends of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use strait_core::id::Neighbours;
 use strait_core::node::{PortState, Room, TxMeta};
 use strait_core::time::{Duration, Instant};
 
@@ -117,6 +118,7 @@ impl Channel for Line {
             octets: self.ways[side.index()].quantum(now),
             starts: now,
             until: None,
+            to: Neighbours::ALL,
         })
     }
 

@@ -32,7 +32,7 @@ pub mod waveform;
 pub mod work;
 
 pub use fate::{DropCause, Fate, FateRecord, Ledger};
-pub use id::{ClassId, NeighbourId, PortId};
+pub use id::{ClassId, NeighbourId, Neighbours, PortId};
 pub use node::{Effect, Input, Node, Room, TxMeta, Wake, WakeReason, Want};
 pub use packet::Packet;
 pub use time::{Duration, Instant};

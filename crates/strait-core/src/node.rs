@@ -17,7 +17,7 @@ use strait_wire::ip::{SynOptions, Unreachable};
 
 use crate::fate::FateRecord;
 use crate::flow::Flow;
-use crate::id::{ClassId, NeighbourId, PortId, TxId};
+use crate::id::{ClassId, NeighbourId, Neighbours, PortId, TxId};
 use crate::prefix::Prefix;
 use crate::rate::LineRate;
 use crate::stats::Stats;
@@ -225,6 +225,9 @@ pub enum PortEvent {
     /// is away, what is for it waits. Whoever isn't there when the port comes up is told of right
     /// after [`PortEvent::Up`].
     Neighbour(NeighbourId, bool),
+    /// Rate towards one of several neighbours, where the medium has not the same for all. Whoever
+    /// hasn't been told of since [`PortEvent::Up`] has the port's. It holds until it is told again.
+    NeighbourRate(NeighbourId, LineRate),
     /// The port can neither send nor receive.
     Down(DownCause),
 }
@@ -241,7 +244,7 @@ pub enum DownCause {
 /// What a medium offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortState {
-    /// Rate towards the neighbour.
+    /// Rate towards the neighbour; of several with different ones, towards the first that is there.
     pub tx_rate: LineRate,
     /// Rate from the neighbour.
     pub rx_rate: LineRate,
@@ -626,6 +629,8 @@ pub struct Room {
     pub starts: Instant,
     /// The latest moment at which the last may leave, if there is one.
     pub until: Option<Instant>,
+    /// Whom it is for. Where each neighbour has a way of its own, others' ways are taken now.
+    pub to: Neighbours,
 }
 
 /// What was put on the medium.

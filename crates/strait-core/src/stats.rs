@@ -284,8 +284,10 @@ pub struct PortStats {
     pub name: String,
     /// Whether it can send now.
     pub up: bool,
-    /// Rate towards the neighbour.
+    /// Rate towards the neighbour; of several with different ones, towards the first.
     pub tx_rate: Option<LineRate>,
+    /// What concerns each of several neighbours that get frames.
+    pub neighbours: Vec<NeighbourStats>,
     /// Frames (or chunks of octets) received.
     pub frames_in: u64,
     /// Octets received.
@@ -329,6 +331,17 @@ pub struct PortStats {
     pub busy_ns: u64,
     /// Times the port went down.
     pub downs: u64,
+}
+
+/// Counters of one of several neighbours on a port.
+#[derive(Clone, Debug, Default)]
+pub struct NeighbourStats {
+    /// The configuration's name for it.
+    pub name: String,
+    /// Rate towards it; `None` before the port came up.
+    pub tx_rate: Option<LineRate>,
+    /// Octets sent to it.
+    pub octets_out: u64,
 }
 
 /// What the ends of a link have agreed on. With several neighbours, the one that was heard last.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use strait_core::drive::Media;
-use strait_core::id::{NeighbourId, PortId, TxId};
+use strait_core::id::{NeighbourId, Neighbours, PortId, TxId};
 use strait_core::node::{
     Effect, Input, Room, RouteEvent, SocketEvent, SocketId, StoreError, StreamEvent, StreamId,
     StreamOp, Ticket, TxMeta,
@@ -93,7 +93,14 @@ impl Media for Bench {
             return None;
         }
         match slot.io.room_for(now, committed) {
-            Ok(room) => Some(room),
+            Ok(room) => {
+                let again = match room.to {
+                    Neighbours::ALL => None,
+                    _ => slot.io.room_again(now),
+                };
+                slot.again = again.map(|at| at.max(now + SPIN_MIN));
+                Some(room)
+            }
             Err(again) => {
                 slot.blocked = true;
                 // Asking at once again would only spin.

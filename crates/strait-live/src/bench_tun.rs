@@ -302,6 +302,7 @@ fn run_gateway(place: &Place, ready: &Sender<Result<Stop, Error>>) -> Result<(),
         local: place.wire(),
         neighbours: vec![place.other().wire()],
         rate: None,
+        own_rates: Vec::new(),
         frame_octets_max: 1500,
     };
     let ports: Vec<Box<dyn PortIo>> = vec![Box::new(place.tun()), Box::new(UdpPort::new(port))];

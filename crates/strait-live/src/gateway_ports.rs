@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use strait_core::prefix::Prefix;
+use strait_core::rate::LineRate;
 use strait_node::config::{HostConfig, HostKind, PortAddress, PortConfig, PortKind};
 use strait_node::{InvalidConfig, NodeConfig};
 
@@ -162,7 +163,8 @@ fn udp(port: &PortConfig) -> Result<UdpConfig, InvalidConfig> {
     Ok(UdpConfig {
         local,
         neighbours: neighbours?,
-        rate: port.line_rate(),
+        rate: port.rate.map(|rate| LineRate::new(rate.0, 8)),
+        own_rates: port.own_rates().collect(),
         frame_octets_max: u32::try_from(port.frame_octets_max()).unwrap_or(u32::MAX),
     })
 }

@@ -244,6 +244,7 @@ impl Service for JournalFlusher {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+    use strait_core::id::Neighbours;
 
     use super::*;
     use crate::service::{Rates, Timers};
@@ -488,6 +489,7 @@ baud = 9600
             octets: 9,
             starts: Instant::ZERO,
             until: None,
+            to: Neighbours::ALL,
         };
         let mut out = Vec::new();
         while let Some(meta) = node.poll_transmit(Instant::ZERO, PortId(1), room, &mut out) {

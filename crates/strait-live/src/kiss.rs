@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use strait_core::id::NeighbourId;
+use strait_core::id::Neighbours;
 use strait_core::node::{PortState, Room, TxMeta};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::time::{Duration, Instant};
@@ -214,6 +215,7 @@ impl PortIo for KissPort {
             octets: self.config.frame_octets_max as usize,
             starts: starts.max(now),
             until: None,
+            to: Neighbours::ALL,
         })
     }
 
@@ -312,6 +314,7 @@ mod tests {
                 octets: usize::MAX,
                 starts: now,
                 until: None,
+                to: Neighbours::ALL,
             })
         }
 

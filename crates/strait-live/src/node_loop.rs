@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::iter;
 use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -10,7 +11,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use strait_core::drive;
-use strait_core::id::PortId;
+use strait_core::id::{NeighbourId, PortId};
 use strait_core::node::{
     Command, DownCause, Input, Node, PortEvent, SocketId, StreamEvent, StreamId,
 };
@@ -264,9 +265,15 @@ impl<N: Node + ?Sized> Runner<N> {
                 if slot.io.interface().is_some() {
                     self.bench.routes.look_again(now);
                 }
-                let event = PortEvent::Up(state);
+                let rates = slot.io.neighbour_rates().to_vec();
+                let rates = (0..).map(NeighbourId).zip(rates);
+                let rates = rates.map(|(to, rate)| PortEvent::NeighbourRate(to, rate));
                 let port = port_id(index);
-                self.feed(now, Input::Port { port, event });
+                for event in iter::once(PortEvent::Up(state)).chain(rates) {
+                    self.give(now, Input::Port { port, event });
+                }
+                // What leaves before the rates are told would go by another one.
+                self.settle(now);
                 Ok(())
             }
             Err(error) => {
@@ -415,11 +422,15 @@ impl<N: Node + ?Sized> Runner<N> {
 
     /// Gives the node an input and settles it.
     fn feed(&mut self, now: Instant, input: Input<'_>) {
+        self.give(now, input);
+        self.settle(now);
+    }
+
+    fn give(&mut self, now: Instant, input: Input<'_>) {
         if let Some(recorder) = &mut self.bench.recorder {
             recorder.input(now, &input);
         }
         self.node.handle(now, input);
-        self.settle(now);
     }
 
     fn settle(&mut self, now: Instant) {

@@ -58,6 +58,16 @@ pub trait PortIo {
         self.room(now)
     }
 
+    /// When there is room for a further neighbour, after room that wasn't for all.
+    fn room_again(&self, _now: Instant) -> Option<Instant> {
+        None
+    }
+
+    /// By neighbour, the rate of the way to it, where each has one of its own.
+    fn neighbour_rates(&self) -> &[LineRate] {
+        &[]
+    }
+
     /// Puts octets on the medium; never more than the room that was given.
     ///
     /// # Errors

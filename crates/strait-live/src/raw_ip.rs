@@ -159,6 +159,7 @@ mod tests {
             local: address(local),
             neighbours: vec![address(neighbour)],
             rate: Some(LineRate::new(8_000_000, 8)),
+            own_rates: Vec::new(),
             frame_octets_max: 1400,
         };
         let raw = RawIp {

@@ -13,6 +13,7 @@ use nix::libc;
 use nix::sys::stat::major;
 use strait_core::framing::{Framing, Parity};
 use strait_core::id::NeighbourId;
+use strait_core::id::Neighbours;
 use strait_core::node::{PortState, Room, TxMeta};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::time::{Duration, Instant};
@@ -101,6 +102,7 @@ fn line_room(pace: &Burst, backlog_octets: u64, now: Instant) -> Result<Room, Op
             octets: (mark - outstanding) as usize,
             starts: starts.max(pace.end()),
             until: None,
+            to: Neighbours::ALL,
         });
     }
     // Asking for each octet would wake the loop as often as a fast line has octets; half the mark
@@ -309,6 +311,7 @@ impl PortIo for SerialPort {
                 octets: committed,
                 starts: line.pace.end().max(now + ahead),
                 until: None,
+                to: Neighbours::ALL,
             },
             |room| Room {
                 octets: room.octets.max(committed),

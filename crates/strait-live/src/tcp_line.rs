@@ -8,6 +8,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::id::NeighbourId;
+use strait_core::id::Neighbours;
 use strait_core::node::{PortState, Room, TxMeta};
 use strait_core::time::Instant;
 
@@ -123,6 +124,7 @@ impl PortIo for TcpLine {
             octets: usize::MAX,
             starts: now,
             until: None,
+            to: Neighbours::ALL,
         })
     }
 

@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use nix::errno::Errno;
 use nix::libc;
 use strait_core::id::NeighbourId;
+use strait_core::id::Neighbours;
 use strait_core::node::{PortState, Room, TxMeta};
 use strait_core::rate::LineRate;
 use strait_core::time::{Duration, Instant};
@@ -320,6 +321,7 @@ impl PortIo for TunPort {
             octets: self.frame_octets_max() as usize,
             starts: now,
             until: None,
+            to: Neighbours::ALL,
         })
     }
 

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::errno::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use strait_core::id::{ClassId, NeighbourId};
+use strait_core::id::{ClassId, NeighbourId, Neighbours};
 use strait_core::node::{PortState, Room, TxMeta};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::time::{Duration, Instant};
@@ -27,6 +27,8 @@ pub struct UdpConfig {
     /// Rate not to be exceeded, counting payload octets and over IP alone the headers, if the
     /// network needs one.
     pub rate: Option<LineRate>,
+    /// By neighbour, the same for the way to each alone; empty where all share one.
+    pub own_rates: Vec<LineRate>,
     /// The longest payload of a datagram in octets.
     pub frame_octets_max: u32,
 }
@@ -42,6 +44,8 @@ pub struct UdpPort {
     raw: Option<RawIp>,
     socket: Option<UdpSocket>,
     pace: Option<Burst>,
+    /// The same by neighbour, where each has a way of its own.
+    own_paces: Vec<Burst>,
     /// A frame that the socket had no space for.
     pending: Option<(NeighbourId, Vec<u8>)>,
     /// By class of what a frame carries, the code point of its datagram; best effort beyond.
@@ -66,6 +70,7 @@ impl UdpPort {
             raw: None,
             socket: None,
             pace: None,
+            own_paces: Vec::new(),
             pending: None,
             code_points: Vec::new(),
             code_point: 0,
@@ -227,9 +232,11 @@ impl PortIo for UdpPort {
             let headers = self.header_octets();
             let pace = |rate| Burst::new(rate, now).with_headers(headers);
             self.pace = self.config.rate.map(pace);
+            self.own_paces = self.config.own_rates.iter().copied().map(pace).collect();
             self.pending = None;
         }
-        let rate = self.config.rate.unwrap_or(UNSHAPED);
+        let first = self.config.own_rates.first().copied();
+        let rate = self.config.rate.or(first).unwrap_or(UNSHAPED);
         Ok(PortState {
             tx_rate: rate,
             rx_rate: rate,
@@ -255,15 +262,41 @@ impl PortIo for UdpPort {
         if free > now + AHEAD {
             return Err(Some(free - AHEAD));
         }
+        let busy = |pace: &Burst| pace.end() > now + AHEAD;
+        let mut to = Neighbours::ALL;
+        for (neighbour, pace) in (0..).map(NeighbourId).zip(&self.own_paces) {
+            to = if busy(pace) {
+                to.without(neighbour)
+            } else {
+                to
+            };
+        }
+        if !self.own_paces.is_empty() && self.own_paces.iter().all(busy) {
+            return Err(self.room_again(now));
+        }
         Ok(Room {
             octets: self.config.frame_octets_max as usize,
             starts: free.max(now),
             until: None,
+            to,
         })
+    }
+
+    fn room_again(&self, now: Instant) -> Option<Instant> {
+        let ends = self.own_paces.iter().map(Burst::end);
+        let busy = ends.filter(|end| *end > now + AHEAD);
+        busy.min().map(|end| end - AHEAD)
+    }
+
+    fn neighbour_rates(&self) -> &[LineRate] {
+        &self.config.own_rates
     }
 
     fn transmit(&mut self, now: Instant, meta: &TxMeta, octets: &[u8]) -> io::Result<Sent> {
         if let Some(pace) = &mut self.pace {
+            pace.push(now, octets.len() as u64);
+        }
+        if let Some(pace) = self.own_paces.get_mut(meta.to.index()) {
             pace.push(now, octets.len() as u64);
         }
         self.mark(meta.class);
@@ -328,6 +361,7 @@ mod tests {
                 local: local.parse().unwrap(),
                 neighbours: vec![far.local_addr().unwrap()],
                 rate: None,
+                own_rates: Vec::new(),
                 frame_octets_max: 1400,
             })
             .marked(vec![46, 8]);
@@ -356,6 +390,7 @@ mod tests {
             local: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             neighbours,
             rate,
+            own_rates: Vec::new(),
             frame_octets_max: 1400,
         });
         port.open(Instant::ZERO).unwrap();
@@ -407,6 +442,38 @@ mod tests {
             Sent::Refused
         );
         assert_eq!(port.counts().refused, 1);
+    }
+
+    #[test]
+    fn ways_of_their_own_are_paced_one_by_one() {
+        let friends = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let mut port = UdpPort::new(UdpConfig {
+            local: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            neighbours: friends.map(|it| it.local_addr().unwrap()).into(),
+            rate: None,
+            own_rates: vec![LineRate::new(800_000, 8), LineRate::new(8_000_000, 8)],
+            frame_octets_max: 1400,
+        });
+        let now = Instant::ZERO;
+        let state = port.open(now).unwrap();
+        assert_eq!(state.tx_rate, port.neighbour_rates()[0]);
+        assert_eq!(port.room(now).unwrap().to, Neighbours::ALL);
+        let to = |number| TxMeta {
+            to: NeighbourId(number),
+            ..TxMeta::to_peer(ClassId(0))
+        };
+        let [slow, fast] = [9_500_000, 500_000].map(Instant::from_nanos);
+        port.transmit(now, &to(0), &[0; 1000]).unwrap();
+        let but_slow = Neighbours::ALL.without(NeighbourId(0));
+        assert_eq!(port.room(now).unwrap().to, but_slow);
+        assert_eq!(port.room_again(now), Some(slow));
+        port.transmit(now, &to(1), &[0; 1000]).unwrap();
+        let before = Instant::from_nanos(499_999);
+        assert_eq!(port.room(before), Err(Some(fast)));
+        let room = port.room(fast).unwrap();
+        assert_eq!((room.to, room.starts), (but_slow, fast));
+        assert_eq!(port.room(slow).unwrap().to, Neighbours::ALL);
+        assert_eq!(port.room_again(slow), None);
     }
 
     #[test]

@@ -28,13 +28,16 @@ use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::Duration;
 use strait_core::node::{Boot, DatagramMeta, NodeFactory};
 use strait_core::prefix::Prefix;
+use strait_core::rate::LineRate;
 use strait_core::tls::{TlsFault, TlsVersion};
 use strait_live::clock::Clock;
 use strait_live::namespace::Namespace;
 use strait_live::node_loop::{Options, Runner};
+use strait_live::port_io::PortIo;
 use strait_live::signals::Stopper;
 use strait_live::tls::TlsProfiles;
 use strait_live::tun::{TunConfig, TunPort};
+use strait_live::udp::{UdpConfig, UdpPort};
 
 use suite::tls::HostTls;
 use suite::{Accepted, State, Tcp, Udp, World};
@@ -268,9 +271,11 @@ impl<const V6: bool> Live<V6> {
     fn start(&mut self) {
         let factory = self.factory.take().unwrap();
         let (tell, told) = mpsc::channel();
+        let ways = self.ways();
         let live = move || {
             let node = factory.boot(Boot::default());
-            let mut runner = Runner::new(Clock::start(), node, vec![Box::new(tun())]).unwrap();
+            let ports: Vec<Box<dyn PortIo>> = vec![Box::new(tun()), Box::new(UdpPort::new(ways))];
+            let mut runner = Runner::new(Clock::start(), node, ports).unwrap();
             runner.set_tls(TlsProfiles::load(&suite::tls::profiles()).unwrap());
             runner.set_options(Options {
                 drain: Duration::ZERO,
@@ -284,6 +289,21 @@ impl<const V6: bool> Live<V6> {
         let thread = self.here.enter(|| thread::spawn(live)).unwrap();
         let stopper = told.recv().unwrap();
         self.life = Some(Life { stopper, thread });
+    }
+
+    /// A port with two neighbours, where nobody listens.
+    fn ways(&self) -> UdpConfig {
+        UdpConfig {
+            local: SocketAddr::new(self.node(), 7000),
+            neighbours: [7001, 7002]
+                .map(|port| SocketAddr::new(self.host(), port))
+                .into(),
+            rate: None,
+            own_rates: suite::rates::RATES
+                .map(|rate| LineRate::new(rate, 8))
+                .into(),
+            frame_octets_max: 1400,
+        }
     }
 
     /// A new wire carries nothing for a moment, and multicast isn't sent again.

@@ -11,6 +11,7 @@ use strait_core::Duration;
 use strait_core::framing::Framing;
 use strait_core::prefix::Prefix;
 use strait_core::rate::LineRate;
+use strait_core::stats::NeighbourStats;
 use strait_core::units::{BitRate, Octets, Share, Time};
 use strait_link::{LinkSettings, SegmentCheck};
 use strait_qos::PolicyConfig;
@@ -372,7 +373,7 @@ impl From<ChatterKind> for String {
 }
 
 /// Someone on a shared port.
-#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct NeighbourConfig {
     /// The name that routes use.
@@ -383,6 +384,10 @@ pub struct NeighbourConfig {
     /// HF: the address of its station.
     #[serde(default)]
     pub hf: Option<String>,
+    /// UDP, IP: the rate of the way that leads to it alone, in place of the port's `rate`. Each
+    /// neighbour of the port has one then, and none waits for another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<BitRate>,
 }
 
 /// Which prefix lies behind which port.
@@ -661,6 +666,7 @@ impl PortConfig {
             let foreign = [("hf", self.hf.is_some()), ("neighbours hf", stations)];
             self.refuse(&foreign, "is for kind = \"hf\": remove it")?;
         }
+        self.validate_own_rates()?;
         if self.kind != PortKind::HfClient {
             let foreign = [("client", self.client.is_some())];
             self.refuse(&foreign, "is for kind = \"hf-client\": remove it")?;
@@ -753,9 +759,35 @@ impl PortConfig {
         match self.kind {
             PortKind::Serial => Some(LineRate::new(self.baud?, self.framing().bits_per_octet())),
             PortKind::Udp | PortKind::Ip | PortKind::Kiss | PortKind::Hf | PortKind::HfClient => {
-                self.rate.map(|rate| LineRate::new(rate.0, 8))
+                let own = || self.neighbours.first().and_then(|it| it.rate);
+                let rate = self.rate.or_else(own);
+                rate.map(|rate| LineRate::new(rate.0, 8))
             }
         }
+    }
+
+    /// By neighbour, the rates of the ways that lead to each alone; none where all share one.
+    pub fn own_rates(&self) -> impl Iterator<Item = LineRate> {
+        let rates = self.neighbours.iter().filter_map(|it| it.rate);
+        rates.map(|rate| LineRate::new(rate.0, 8))
+    }
+
+    /// How many ways of their own lead to neighbours; none where all share one.
+    pub(crate) fn ways(&self) -> usize {
+        self.own_rates().count()
+    }
+
+    /// What is counted of each of several neighbours that get frames.
+    pub(crate) fn neighbour_stats(&self) -> Vec<NeighbourStats> {
+        let frames = matches!(self.kind, PortKind::Udp | PortKind::Ip);
+        if !frames || self.neighbours.len() < 2 {
+            return Vec::new();
+        }
+        let named = |neighbour: &NeighbourConfig| NeighbourStats {
+            name: neighbour.name.clone(),
+            ..NeighbourStats::default()
+        };
+        self.neighbours.iter().map(named).collect()
     }
 
     /// Frames that this port may send: nothing limits an octet stream.

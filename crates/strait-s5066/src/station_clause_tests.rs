@@ -3,6 +3,7 @@
 use super::exchanges::{OWN, PEER, control, data, listener, said};
 use super::*;
 use crate::d_pdu::{Ack, Data, NonArq, Reset, Segment};
+use strait_core::Neighbours;
 
 /// Sync, front, addresses and check of a header, each of seven octets of addresses.
 const OWN_PART: usize = 2 + 4 + 7;
@@ -23,6 +24,7 @@ pub(super) fn speak(station: &mut Station<u32>, now: Instant) -> Vec<Vec<u8>> {
         octets: 1 << 12,
         starts: now,
         until: None,
+        to: Neighbours::ALL,
     };
     let mut all = Vec::new();
     if station.to_whom(&[]).is_some() && station.begin(now, 0, room, (0, 0)) {
@@ -339,6 +341,7 @@ fn pieces(
             octets: 1 << 20,
             starts: now,
             until: None,
+            to: Neighbours::ALL,
         };
         if station.to_whom(&[]).is_none() || !station.begin(now, 0, room, (0, 0)) {
             break;
@@ -431,6 +434,7 @@ fn no_number_of_data_without_arq_comes_again_in_its_window() {
             octets: 1 << 20,
             starts: Instant::ZERO,
             until: None,
+            to: Neighbours::ALL,
         };
         let mut ends = BTreeMap::new();
         let (mut waited, mut sent) = (false, 0);
@@ -637,6 +641,7 @@ fn a_group_is_marked_and_only_its_members_take_what_is_for_it() {
             octets: 1 << 12,
             starts: now,
             until: None,
+            to: Neighbours::ALL,
         };
         assert!(sender.begin(now, to, room, (0, 0)));
         let mut octets = Vec::new();

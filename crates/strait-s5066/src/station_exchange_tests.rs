@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::d_pdu::{Ack, Body, DPdu, Data, NonArq, Reset, Segment};
+use strait_core::Neighbours;
 
 pub(super) const OWN: Address = Address::new(0x0123_4568);
 pub(super) const PEER: Address = Address::new(0x0123_4567);
@@ -85,6 +86,7 @@ fn answer(station: &mut Station<u32>, heard: &[u8]) -> (Vec<u8>, Vec<u8>) {
         octets,
         starts: now,
         until: None,
+        to: Neighbours::ALL,
     };
     let mut first = Vec::new();
     if station.to_whom(&[]).is_some() && station.begin(now, 0, room(1 << 16), (0, 0)) {
@@ -321,6 +323,7 @@ fn nothing_is_taken_or_confirmed_while_a_reset_is_not_answered() {
         octets: 1 << 16,
         starts: now,
         until: None,
+        to: Neighbours::ALL,
     };
     assert!(station.begin(now, 0, room, (0, 0)));
     let mut all = Vec::new();

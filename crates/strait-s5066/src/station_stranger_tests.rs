@@ -3,6 +3,7 @@
 use super::exchanges::{OWN, PEER, word};
 use super::*;
 use crate::d_pdu::{Data, NonArq, Segment};
+use strait_core::Neighbours;
 
 const STRANGER: Address = Address::new(0x0765_4321);
 
@@ -39,6 +40,7 @@ fn speak(station: &mut Station<u32>, now: Instant) -> Vec<(Address, u8, Vec<u8>)
         octets: 1 << 12,
         starts: now,
         until: None,
+        to: Neighbours::ALL,
     };
     let mut all = Vec::new();
     let to = station.to_whom(&[]);

@@ -2,6 +2,7 @@
 
 use super::*;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use strait_core::id::Neighbours;
 use strait_core::rate::LineRate;
 use strait_core::{Instant, Room};
 
@@ -364,6 +365,7 @@ impl World {
             octets: 1 << 20,
             starts,
             until: None,
+            to: Neighbours::ALL,
         };
         if !self.stations[number].begin(self.now, to, room, waiting) {
             return;
@@ -436,6 +438,7 @@ impl World {
                 },
                 starts: keyed.starts + rate.time_for(sent as u64),
                 until: None,
+                to: Neighbours::ALL,
             };
             let before = keyed.pending.len();
             let Some(turn) = self.stations[number].write(room, &mut keyed.pending) else {

@@ -6,6 +6,7 @@ use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use strait_core::id::Neighbours;
 use strait_core::node::{FrameMeta, PortState};
 use strait_core::rate::LineRate;
 use strait_core::waveform::{self, Bandwidth, Family, Interleaver};
@@ -491,6 +492,7 @@ impl Pair {
             octets: 1 << 16,
             starts: self.now,
             until: None,
+            to: Neighbours::ALL,
         };
         let Some(to) = to.filter(|_| self.stations[number].may_transmit()) else {
             return;

@@ -139,9 +139,10 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
     built.place_carried();
     built.place_machines(loaded);
     built.place_kernels(loaded, variant)?;
+    built.set_apart(loaded, variant)?;
     built.join(loaded)?;
     built.wrap(loaded, &packing);
-    built.keep_repeats(loaded, variant)?;
+    built.set_repeats(loaded, variant)?;
     built.install(loaded, seed)?;
     for fault in &loaded.scenario.faults {
         built.break_down(loaded, fault);
@@ -459,19 +460,43 @@ impl Built {
         }
     }
 
-    /// Ports of gateways that repeat what is lost.
-    fn keep_repeats(&mut self, loaded: &Loaded, variant: &str) -> Result<(), BuildError> {
+    /// Link ports of gateways for which something holds.
+    fn link_ports(
+        &self,
+        loaded: &Loaded,
+        variant: &str,
+        holds: impl Fn(&PortConfig) -> bool,
+    ) -> Result<Vec<(NodeIndex, PortId)>, BuildError> {
+        let mut found = Vec::new();
         for (member, node) in self.topology.members.iter().zip(&self.nodes) {
             let Role::Gateway(index) = member.role else {
                 continue;
             };
             let config = loaded.node_config(variant, &loaded.nodes[index])?;
-            for (port, entry) in (1..).zip(&config.ports) {
-                let stations = matches!(entry.kind, PortKind::Hf | PortKind::HfClient);
-                if entry.profile == LinkProfile::Hbh || stations {
-                    self.world.set_repeats(*node, PortId(port));
-                }
-            }
+            let ports = (1..).map(PortId).zip(&config.ports);
+            let ports = ports.filter(|(_, entry)| holds(entry));
+            found.extend(ports.map(|(port, _)| (*node, port)));
+        }
+        Ok(found)
+    }
+
+    /// Ports that repeat what is lost.
+    fn set_repeats(&mut self, loaded: &Loaded, variant: &str) -> Result<(), BuildError> {
+        let repeats = |port: &PortConfig| {
+            let stations = matches!(port.kind, PortKind::Hf | PortKind::HfClient);
+            port.profile == LinkProfile::Hbh || stations
+        };
+        for (node, port) in self.link_ports(loaded, variant, repeats)? {
+            self.world.set_repeats(node, port);
+        }
+        Ok(())
+    }
+
+    /// Ports with a way to each neighbour.
+    fn set_apart(&mut self, loaded: &Loaded, variant: &str) -> Result<(), BuildError> {
+        let apart = |port: &PortConfig| port.own_rates().nth(1).is_some();
+        for (node, port) in self.link_ports(loaded, variant, apart)? {
+            self.world.set_apart(node, port);
         }
         Ok(())
     }

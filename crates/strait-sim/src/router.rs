@@ -161,7 +161,10 @@ impl Node for Router {
                         entry.burst.set_rate(state.tx_rate);
                     }
                     PortEvent::Down(_) => entry.up = false,
-                    PortEvent::Carrier(_) | PortEvent::Drained | PortEvent::Neighbour(..) => {}
+                    PortEvent::Carrier(_)
+                    | PortEvent::Drained
+                    | PortEvent::Neighbour(..)
+                    | PortEvent::NeighbourRate(..) => {}
                 }
                 self.ledger.stats_mut().ports[port.index()].up = entry.up;
             }

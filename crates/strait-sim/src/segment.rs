@@ -206,7 +206,10 @@ impl Segment {
                     self.ledger.drop(now, packet, DropCause::PortDown);
                 }
             }
-            PortEvent::Carrier(_) | PortEvent::Drained | PortEvent::Neighbour(..) => {}
+            PortEvent::Carrier(_)
+            | PortEvent::Drained
+            | PortEvent::Neighbour(..)
+            | PortEvent::NeighbourRate(..) => {}
         }
         self.ledger.stats_mut().ports[port.index()].up = self.ports[port.index()].up;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strait_channel::{LinkConfig, LinkError, PathId};
+use strait_channel::{Key, LinkConfig, LinkError, PathId};
 use strait_core::chance::Stream;
 use strait_core::drive::{Media, settle};
 use strait_core::hash::RunHash;
@@ -10,7 +10,9 @@ use strait_core::node::{Boot, FrameMeta, NodeFactory, RouteChange, StoreError, T
 use strait_core::stats::Stats;
 use strait_core::storage::{Answer, Asked};
 use strait_core::work::Work;
-use strait_core::{Effect, Fate, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta};
+use strait_core::{
+    Effect, Fate, Input, Instant, NeighbourId, Neighbours, Node, PortId, Room, TxMeta,
+};
 use strait_wire::segment::SegmentCheck;
 use strait_world::host::Host;
 use strait_world::scenario::StorageEntry;
@@ -103,6 +105,8 @@ struct Port {
     envelopes: BTreeMap<NeighbourId, Envelope>,
     /// Its node was told that it is up.
     up: bool,
+    /// Each medium has a transmitter of its own.
+    apart: bool,
 }
 
 /// Where a link ends.
@@ -228,6 +232,27 @@ impl Driver<'_> {
         }
     }
 
+    /// Room of a port with one medium.
+    fn lone_room(&mut self, now: Instant, id: PortId, at: Attached) -> Option<Room> {
+        let medium = &mut self.fabric.media[at.medium].medium;
+        match medium.room(now, at.station) {
+            Ok(room) => {
+                let around = self.ports[id.index()].envelope_octets();
+                Some(Room {
+                    octets: room.octets.saturating_sub(around),
+                    to: Neighbours::ALL,
+                    ..room
+                })
+            }
+            Err(until) => {
+                if let Some(at) = until.filter(|at| *at < Instant::NEVER) {
+                    self.plan_room(id, at);
+                }
+                None
+            }
+        }
+    }
+
     /// Plans to ask a port for room, unless that is planned for before.
     fn plan_room(&mut self, id: PortId, at: Instant) {
         let now = self.fabric.now;
@@ -240,12 +265,30 @@ impl Driver<'_> {
     }
 }
 
+/// Whoever asks a half-duplex line for room and gets none has the next turn on it, and a port with
+/// a way to each neighbour asks all of its lines, also those for which it has nothing.
+const NO_TURNS: LinkError = LinkError::Excluded {
+    key: Key {
+        reverse: false,
+        name: "half_duplex",
+    },
+    remedy: "its port's neighbours have rates of their own: give each a port, or one `rate` to \
+             the port",
+};
+
 impl Media for Driver<'_> {
-    /// A port with several media has one transmitter: it has room when all of them have.
+    /// A port with several media has one transmitter, and room when all of them have; or one for
+    /// each, and room for whom one leads to that has.
     fn room(&mut self, now: Instant, id: PortId) -> Option<Room> {
         let port = &self.ports[id.index()];
+        if let [at] = port.attached[..]
+            && !port.apart
+        {
+            return self.lone_room(now, id, at);
+        }
         let mut least: Option<Room> = None;
-        let mut busy_until = None;
+        let (mut busy_until, mut free_at) = (None, Instant::NEVER);
+        let mut to = Neighbours::ALL;
         for at in &port.attached {
             let medium = &mut self.fabric.media[at.medium].medium;
             match medium.room(now, at.station) {
@@ -253,20 +296,25 @@ impl Media for Driver<'_> {
                     least = Some(room);
                 }
                 Ok(_) => {}
-                Err(at) => busy_until = busy_until.max(Some(at.unwrap_or(Instant::NEVER))),
+                Err(until) => {
+                    let until = until.unwrap_or(Instant::NEVER);
+                    busy_until = busy_until.max(Some(until));
+                    free_at = free_at.min(until);
+                    to = at.to.map_or(to, |busy| to.without(busy));
+                }
             }
         }
-        let Some(at) = busy_until else {
-            let around = port.envelope_octets();
-            return least.map(|room| Room {
-                octets: room.octets.saturating_sub(around),
-                ..room
-            });
-        };
-        if at < Instant::NEVER {
+        let around = port.envelope_octets();
+        let room = least.filter(|_| port.apart || busy_until.is_none());
+        let again = busy_until.map(|until| if port.apart { free_at } else { until });
+        if let Some(at) = again.filter(|at| *at < Instant::NEVER) {
             self.plan_room(id, at);
         }
-        None
+        room.map(|room| Room {
+            octets: room.octets.saturating_sub(around),
+            to,
+            ..room
+        })
     }
 
     fn transmit(
@@ -502,6 +550,12 @@ impl World {
         (port.urgent, port.hops) = (urgent, hops);
     }
 
+    /// Gives each neighbour on a port a transmitter of its own.
+    pub fn set_apart(&mut self, node: NodeIndex, port: PortId) {
+        self.reserve_ports(node, port.0 + 1);
+        self.slots[node.0].ports[port.index()].apart = true;
+    }
+
     /// The number that the node's next port gets.
     pub fn next_port(&self, node: NodeIndex) -> PortId {
         PortId(self.slots[node.0].ports.len() as u8)
@@ -552,6 +606,9 @@ impl World {
     ) -> Result<LinkIndex, LinkError> {
         for end in ends {
             self.reserve_ports(end.node, end.port.0 + 1);
+            if config.half_duplex && self.port_mut(end).apart {
+                return Err(NO_TURNS);
+            }
         }
         let (medium, path) = if config.kind.is_shared() {
             self.join_shared(shared, name, config, ends)?

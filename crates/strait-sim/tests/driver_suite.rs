@@ -20,6 +20,7 @@ use strait_core::host_routes::HostRoute;
 use strait_core::node::{DatagramMeta, Lead, NodeFactory};
 use strait_core::prefix::Prefix;
 use strait_core::tls::{TlsFault, TlsRole, TlsVersion};
+use strait_core::units::Share;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_sim::{Around, Attach, Cable, Fault, NodeIndex, TableChange};
 use strait_world::host::{
@@ -373,6 +374,23 @@ impl<const V6: bool, const CABLE: bool> World for Simulated<V6, CABLE> {
         world
             .join_at("tun", &lan, [at(kernel, 1), at(node, 0)])
             .unwrap();
+        for (neighbour, rate) in (0..).zip(suite::rates::RATES) {
+            let there = Host::new(&HostConfig::new("partner", Vec::new(), 1));
+            let there = world.add_host(there);
+            let near = Attach {
+                node,
+                port: suite::rates::PORT,
+                neighbour: NeighbourId(neighbour),
+            };
+            // What is sent is nothing that a host could take, and it hears nothing of it.
+            let link = LinkConfig {
+                loss: Some(Share(1.0)),
+                ..LinkConfig::frames(rate, Duration::from_millis(1))
+            };
+            let name = format!("way {neighbour}");
+            world.join_at(&name, &link, [near, at(there, 0)]).unwrap();
+        }
+        world.set_apart(node, suite::rates::PORT);
         world.secure_by(node, profiles());
         world.start();
         Self {

@@ -31,7 +31,7 @@ pub use describe::{Counter, Described, Kind, Measure, Number, Shape, Value};
 pub use flow::FlowRow;
 pub use hf::{Access, Clients, Link, Rate, Station};
 pub use node::{Class, JournalStatus, Late, Local, Packets, Tap, Volume};
-pub use port::{Hop, Port, PortFlows, PortSource, Urgent};
+pub use port::{Hop, Neighbour, Port, PortFlows, PortSource, Urgent};
 pub use prometheus::metrics;
 pub use service::{Echo, Led, Streams};
 

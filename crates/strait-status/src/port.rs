@@ -1,8 +1,9 @@
 //! What a node counts of each port.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
-use strait_core::stats::{FlowStats, HopStats, PortStats, UrgentStats};
+use strait_core::stats::{FlowStats, HopStats, NeighbourStats, PortStats, UrgentStats};
 
 use crate::describe::{column, counter, described, gauge};
 use crate::hf::Station;
@@ -42,7 +43,7 @@ described! {
         up: bool = port.stats.up => gauge("port_up");
         /// Why it isn't up
         problem: Option<String> = None;
-        /// Rate towards the neighbour; null where no line sets one
+        /// Rate towards the neighbour, of several the first; null where no line sets one
         rate_bit_s: Option<u64> = port.rate_bit_s() => gauge("port_rate_bit_s");
         /// Share of the time since the start in which it sent
         #[serde(rename = "use")]
@@ -89,6 +90,9 @@ described! {
         tx_failed: u64 = port.stats.tx_failed => counter("port_tx_failed");
         /// Times the port went down
         downs: u64 = port.stats.downs => counter("port_downs");
+        /// What concerns each of several neighbours; absent where there are not several
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        neighbours: Vec<Neighbour> = port.stats.neighbours.iter().map(Neighbour::new).collect();
         /// What flows leave by it
         flows: PortFlows = PortFlows::new(&port.stats.flows);
         /// Real-time packets that go inside others; absent where there were none
@@ -99,6 +103,20 @@ described! {
         /// Its station on a radio, with its links; absent where there is none
         #[serde(skip_serializing_if = "Option::is_none")]
         hf: Option<Station> = Station::of(port.stats);
+    }
+}
+
+described! {
+    /// One of several neighbours on a port.
+    pub struct Neighbour from stats: &NeighbourStats {
+        /// The configuration's name for it
+        name: String = stats.name.clone();
+        /// Rate towards it; null before the port came up
+        rate_bit_s: Option<u64> = stats.tx_rate.map(|rate| rate.bit_s())
+            => gauge("port_neighbour_rate_bit_s").head("rate [bit/s]");
+        /// Octets sent to it
+        octets_out: u64 = stats.octets_out
+            => counter("port_neighbour_octets_out").head("octets sent");
     }
 }
 

@@ -47,6 +47,16 @@ fn ports(snapshot: &Snapshot, text: &mut String) {
     let ports: Vec<_> = ports.collect();
     family(text, &ports);
     let of = |labels: &Labels<'static>| labels.clone();
+    let neighbours = ports.iter().flat_map(|(labels, port)| {
+        let each = port.neighbours.iter();
+        each.map(|it| {
+            (
+                [of(labels), Vec::from([("neighbour", it.name.clone())])].concat(),
+                it,
+            )
+        })
+    });
+    family(text, &neighbours.collect::<Vec<_>>());
     let flows = ports.iter().map(|(labels, port)| (of(labels), &port.flows));
     family(text, &flows.collect::<Vec<_>>());
     // Series begin with zero, not with the first urgent frame.

@@ -4,7 +4,9 @@ use alloc::vec;
 use strait_core::delay::DelayPart;
 use strait_core::fate::DropCause;
 use strait_core::rate::LineRate;
-use strait_core::stats::{ClassStats, EchoStats, HfPeer, HfStats, LedStats, PortStats, Stats};
+use strait_core::stats::{
+    ClassStats, EchoStats, HfPeer, HfStats, LedStats, NeighbourStats, PortStats, Stats,
+};
 use strait_core::stream_ledger::ResetCause;
 use strait_core::time::Instant;
 use strait_core::tls::TlsFault;
@@ -33,6 +35,11 @@ fn stats() -> Stats {
         name: "line \"1\"".into(),
         up: true,
         tx_rate: Some(LineRate::new(9600, 10)),
+        neighbours: vec![NeighbourStats {
+            name: "c".into(),
+            tx_rate: Some(LineRate::new(2400, 8)),
+            octets_out: 77,
+        }],
         strangers: 2,
         busy_ns: 250_000_000,
         hf: HfStats {
@@ -89,6 +96,8 @@ fn every_counter_has_its_line() {
         "strait_class_delay_seconds_total{class=\"voice\",part=\"line\"} 1.500000001",
         "strait_port_strangers_total{port=\"line \\\"1\\\"\"} 2",
         "strait_port_up{port=\"line \\\"1\\\"\"} 1",
+        "strait_port_neighbour_rate_bit_s{port=\"line \\\"1\\\"\",neighbour=\"c\"} 2400",
+        "strait_port_neighbour_octets_out_total{port=\"line \\\"1\\\"\",neighbour=\"c\"} 77",
         "strait_port_busy_seconds_total{port=\"line \\\"1\\\"\"} 0.25",
         "strait_port_hop_repeated_total{port=\"line \\\"1\\\"\"} 4",
         "strait_port_urgent_frames_out_total{port=\"line \\\"1\\\"\"} 0",

@@ -51,6 +51,7 @@ fn scenarios_of_the_lab_hold_in_virtual_time() {
         "dictionary.toml",
         "second-way.toml",
         "two-hosts.toml",
+        "two-rates.toml",
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
         command.arg("sim").arg(folder.join(file)).arg("--strict");

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::iter;
 
 use strait_core::chance::Stream;
+use strait_core::id::Neighbours;
 use strait_core::node::{PortState, Room, Turn};
 use strait_core::time::{Duration, Instant};
 use strait_core::waveform::Mode;
@@ -184,6 +185,7 @@ impl Station {
             octets,
             starts,
             until: None,
+            to: Neighbours::ALL,
         })
     }
 
@@ -212,6 +214,7 @@ impl Station {
             octets,
             starts: at(taken * 8),
             until,
+            to: Neighbours::ALL,
         })
     }
 

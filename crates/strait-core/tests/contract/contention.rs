@@ -13,8 +13,8 @@ use strait_core::rate::LineRate;
 use strait_core::stats::Stats;
 use strait_core::time::Duration;
 use strait_core::{
-    ClassId, DropCause, Effect, Fate, Input, Instant, NeighbourId, Node, Packet, PortId, Room,
-    TxMeta, Wake, Want,
+    ClassId, DropCause, Effect, Fate, Input, Instant, NeighbourId, Neighbours, Node, Packet,
+    PortId, Room, TxMeta, Wake, Want,
 };
 
 use crate::driver::{Manners, World, prove_run};
@@ -249,6 +249,7 @@ impl Medium for Cell {
             octets: octets.max(PACKET_MAX),
             starts: now,
             until: None,
+            to: Neighbours::ALL,
         })
     }
 

@@ -12,7 +12,8 @@ use strait_core::rate::LineRate;
 use strait_core::storage::chunk_octets;
 use strait_core::time::Duration;
 use strait_core::{
-    DropCause, Effect, Fate, FateRecord, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta,
+    DropCause, Effect, Fate, FateRecord, Input, Instant, NeighbourId, Neighbours, Node, PortId,
+    Room, TxMeta,
 };
 
 use crate::medium::{Agenda, Medium, What};
@@ -188,6 +189,7 @@ impl<M: Medium> Media for Hands<'_, M> {
                 octets: usize::from(u16::MAX),
                 starts: now,
                 until: None,
+                to: Neighbours::ALL,
             });
         }
         let room = self.medium.room(now, self.node, self.agenda);
@@ -601,6 +603,7 @@ impl<M: Medium> World<M> {
             octets: 0,
             starts: now,
             until: None,
+            to: Neighbours::ALL,
         };
         let mut out = Vec::new();
         for port in [PortId::HOST, LINK] {

@@ -12,8 +12,8 @@ use strait_core::rate::{Burst, LineRate};
 use strait_core::stats::Stats;
 use strait_core::time::Duration;
 use strait_core::{
-    ClassId, DropCause, Effect, Fate, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta,
-    Wake, Want,
+    ClassId, DropCause, Effect, Fate, Input, Instant, NeighbourId, Neighbours, Node, PortId, Room,
+    TxMeta, Wake, Want,
 };
 use strait_wire::check::crc16;
 use strait_wire::octets::{FLAG, Unstuffer, stuff_into};
@@ -70,6 +70,7 @@ impl Medium for Line {
             octets: self.quantum,
             starts: now,
             until: None,
+            to: Neighbours::ALL,
         })
     }
 
@@ -557,6 +558,7 @@ fn a_pull_without_result_changes_nothing() {
         octets,
         starts: Instant::ZERO,
         until: None,
+        to: Neighbours::ALL,
     };
     let mut out = vec![7];
     let mut pull_nothing = |node: &mut OctetNode, room| {

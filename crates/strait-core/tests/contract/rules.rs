@@ -6,7 +6,8 @@ use strait_core::rate::LineRate;
 use strait_core::stats::Stats;
 use strait_core::time::Duration;
 use strait_core::{
-    Effect, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta, Wake, WakeReason, Want,
+    Effect, Input, Instant, NeighbourId, Neighbours, Node, PortId, Room, TxMeta, Wake, WakeReason,
+    Want,
 };
 
 use crate::driver::World;
@@ -136,6 +137,7 @@ impl Media for Sink {
             octets: 10,
             starts: now,
             until: None,
+            to: Neighbours::ALL,
         })
     }
 

@@ -11,8 +11,8 @@ use strait_core::rate::{Burst, LineRate};
 use strait_core::stats::Stats;
 use strait_core::time::Duration;
 use strait_core::{
-    ClassId, DropCause, Effect, Fate, Input, Instant, NeighbourId, Node, Packet, PortId, Room,
-    TxMeta, Wake, WakeReason, Want,
+    ClassId, DropCause, Effect, Fate, Input, Instant, NeighbourId, Neighbours, Node, Packet,
+    PortId, Room, TxMeta, Wake, WakeReason, Want,
 };
 
 use crate::driver::{Manners, World, prove_run};
@@ -80,6 +80,7 @@ impl Medium for Net {
             octets: self.frame_octets_max(),
             starts: now,
             until: None,
+            to: Neighbours::ALL,
         })
     }
 

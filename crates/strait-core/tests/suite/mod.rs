@@ -16,6 +16,7 @@
 pub mod asked;
 pub mod datagrams;
 pub mod foreign;
+pub mod rates;
 pub mod routes;
 pub mod sockets;
 pub mod streams;
@@ -28,15 +29,18 @@ use std::sync::{Arc, Mutex};
 
 use strait_core::fate::{Ledger, Origin};
 use strait_core::node::{
-    Boot, DatagramMeta, Held, Listen, NodeFactory, Owner, Room, Side, SocketEvent, SocketId,
-    SocketOp, StreamEvent, StreamId, StreamOp, Ticket, TxMeta, Wake, Want,
+    Boot, DatagramMeta, Held, Listen, NodeFactory, Owner, PortEvent, Room, Side, SocketEvent,
+    SocketId, SocketOp, StreamEvent, StreamId, StreamOp, Ticket, TxMeta, Wake, Want,
 };
 use strait_core::node::{RouteEvent, RouteOp};
 use strait_core::prefix::Prefix;
+use strait_core::rate::LineRate;
 use strait_core::stats::{PortStats, Stats};
 use strait_core::tls::{TlsFault, TlsVersion};
 use strait_core::work::{Work, WorkError};
-use strait_core::{DropCause, Duration, Effect, Input, Instant, Node, PortId, WakeReason};
+use strait_core::{
+    ClassId, DropCause, Duration, Effect, Input, Instant, NeighbourId, Node, PortId, WakeReason,
+};
 
 /// A node's driver, the network at its host side, and a host there.
 pub trait World {
@@ -204,6 +208,16 @@ struct Strings {
     routes: Vec<(Prefix, RouteOp)>,
     /// What it does at once with each stream that opens.
     greeting: Option<StreamOp>,
+    /// What it was told of the rates to neighbours.
+    rates: Vec<(NeighbourId, LineRate)>,
+    /// How many more rates it is to be told of since the port with such came up.
+    rates_due: usize,
+    /// Frames that were pulled before it was told of all of them.
+    early: usize,
+    /// It sends as much as it may to the neighbours of the port that has such.
+    floods: bool,
+    /// By neighbour, when frames were pulled for it, and their octets.
+    sent: [Vec<(Instant, usize)>; 2],
 }
 
 /// The hand of a node that does what it is told.
@@ -279,6 +293,14 @@ impl Puppet {
     /// Has the node do this with each stream, as soon as it hears that it is there.
     pub fn greet(&self, op: StreamOp) {
         self.strings().greeting = Some(op);
+    }
+
+    /// Has the node send as much as it may to both neighbours, or no more; when frames were pulled
+    /// for each before, and their octets.
+    pub fn floods(&self, on: bool) -> [Vec<(Instant, usize)>; 2] {
+        let mut strings = self.strings();
+        strings.floods = on;
+        std::mem::take(&mut strings.sent)
     }
 
     /// Has the node ask for pieces of work at once, numbered from 0.
@@ -444,6 +466,9 @@ impl NodeFactory for Puppet {
     }
 }
 
+/// Octets of a frame to a neighbour.
+const FRAME_OCTETS: usize = 100;
+
 /// The node itself.
 #[derive(Debug)]
 struct Body {
@@ -501,6 +526,21 @@ impl Node for Body {
                 StreamEvent::Fin => Heard::Fin(id),
                 StreamEvent::Reset(error) => Heard::Reset(id, error),
             },
+            Input::Port {
+                event: PortEvent::NeighbourRate(to, rate),
+                ..
+            } => {
+                let mut strings = self.puppet.strings();
+                strings.rates_due = strings.rates_due.saturating_sub(1);
+                return strings.rates.push((to, rate));
+            }
+            Input::Port {
+                port: rates::PORT,
+                event: PortEvent::Up(_),
+            } => {
+                self.puppet.strings().rates_due = rates::RATES.len();
+                return;
+            }
             Input::Routed { prefix, event } => Heard::Routed(prefix, event),
             Input::Worked { ticket, result } => Heard::Worked(ticket, result.map(<[u8]>::to_vec)),
             Input::Frame { port, bytes, .. } => {
@@ -520,16 +560,38 @@ impl Node for Body {
         strings.heard.push(heard);
     }
 
-    fn wants(&self, _: PortId) -> Option<Want> {
-        None
+    fn wants(&self, port: PortId) -> Option<Want> {
+        let floods = port == rates::PORT && self.puppet.strings().floods;
+        floods.then_some(Want {
+            class: ClassId(0),
+            octets: FRAME_OCTETS as u32,
+            to: NeighbourId(0),
+        })
     }
 
     fn reads(&self, _: PortId) -> bool {
         true
     }
 
-    fn poll_transmit(&mut self, _: Instant, _: PortId, _: Room, _: &mut Vec<u8>) -> Option<TxMeta> {
-        None
+    /// The first neighbour that the room is for gets something.
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        room: Room,
+        out: &mut Vec<u8>,
+    ) -> Option<TxMeta> {
+        self.wants(port)?;
+        let mut both = [0, 1].map(NeighbourId).into_iter();
+        let to = both.find(|to| room.to.contains(*to))?;
+        out.resize(out.len() + FRAME_OCTETS, 0);
+        let mut strings = self.puppet.strings();
+        strings.early += usize::from(strings.rates_due > 0);
+        strings.sent[to.index()].push((now, FRAME_OCTETS));
+        Some(TxMeta {
+            to,
+            ..TxMeta::to_peer(ClassId(0))
+        })
     }
 
     fn poll_effect(&mut self) -> Option<Effect> {
@@ -598,6 +660,10 @@ macro_rules! driver_suite {
             octets_that_are_no_frames_are_told,
             too_much_work_is_refused,
             a_kill_forgets_what_was_asked_for,
+        ]);
+        $crate::driver_suite!($world, $can, rates: [
+            each_neighbour_is_sent_to_by_its_own_rate,
+            a_node_that_starts_again_is_told_again,
         ]);
         $crate::driver_suite!($world, $can, routes: [
             a_host_reaches_what_the_node_leads_to,

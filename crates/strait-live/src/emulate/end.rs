@@ -249,6 +249,7 @@ impl End {
                     local: *local,
                     neighbours: vec![*peer],
                     rate: None,
+                    own_rates: Vec::new(),
                     frame_octets_max: u32::from(u16::MAX),
                 });
                 io.open(now)?;

@@ -14,6 +14,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use strait_core::id::NeighbourId;
+use strait_core::id::Neighbours;
 use strait_core::node::{FrameMeta, PortEvent, PortState, Room, TxMeta};
 use strait_core::time::{Duration, Instant};
 use strait_core::waveform::Mode;
@@ -329,6 +330,7 @@ impl PortIo for ModemPort {
                 octets: self.config.mode.octets_in(self.config.blocks_max),
                 starts: now + self.config.lead_in,
                 until: None,
+                to: Neighbours::ALL,
             });
         };
         if turn.ended || turn.octets >= turn.limit() {
@@ -348,6 +350,7 @@ impl PortIo for ModemPort {
             octets: turn.limit() - turn.octets,
             starts: turn.at(turn.octets as u64 * 8),
             until: Some(turn.at(u64::from(turn.blocks) * u64::from(turn.mode.block_bits))),
+            to: Neighbours::ALL,
         })
     }
 

@@ -425,6 +425,7 @@ fn attach(neighbours: &mut Vec<NeighbourConfig>, name: &str, address: PortAddres
             name: name.to_owned(),
             address: Some(address),
             hf: None,
+            rate: None,
         }),
     }
 }

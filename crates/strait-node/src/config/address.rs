@@ -9,7 +9,7 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use strait_wire::ip::{IPV4_HEADER_OCTETS, IPV6_HEADER_OCTETS};
 
-use crate::config::{InvalidConfig, PortConfig, PortKind, invalid};
+use crate::config::{InvalidConfig, LinkProfile, PortConfig, PortKind, invalid};
 
 /// An address of this host or of a neighbour: with a UDP port for kind `udp`, without for `ip`.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
@@ -143,6 +143,26 @@ impl PortConfig {
             return Err(invalid(self.place("protocol"), message));
         }
         self.validate_neighbours()
+    }
+
+    /// Ways of their own lead to all neighbours or to none, and what they share has no rate then.
+    pub(super) fn validate_own_rates(&self) -> Result<(), InvalidConfig> {
+        let ways = self.ways();
+        if ways == 0 {
+            return Ok(());
+        }
+        let message = if !matches!(self.kind, PortKind::Udp | PortKind::Ip) {
+            "is for kind = \"udp\" or \"ip\": remove it"
+        } else if self.profile == LinkProfile::Hbh {
+            "is not for profile = \"hbh\", whose neighbours share one way: set the port's `rate`"
+        } else if self.rate.is_some() {
+            "is in place of the port's `rate`: remove one of them"
+        } else if ways < self.neighbours.len() {
+            "needed for each neighbour of the port, or for none"
+        } else {
+            return Ok(());
+        };
+        Err(invalid(self.place("neighbours rate"), message))
     }
 }
 

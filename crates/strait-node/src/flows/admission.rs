@@ -28,6 +28,8 @@ pub(crate) struct Terms {
     octets_s: u64,
     /// Octets each second that it carries.
     line_octets_s: u64,
+    /// The same while only the neighbour gets something for whom the packet is.
+    own_octets_s: u64,
     /// How long a silent call keeps its place.
     hold: Duration,
     /// Octets that headers leave of a call's, and what the link puts around.
@@ -62,9 +64,28 @@ impl Terms {
         Self {
             octets_s: (line_octets_s as f64 * config.share.0) as u64,
             line_octets_s,
+            own_octets_s: line_octets_s,
             hold: config.hold.0,
             compresses,
         }
+    }
+
+    /// The same for a neighbour whose own rate is another one than the line's.
+    pub(crate) fn towards(self, rate: LineRate) -> Self {
+        Self {
+            own_octets_s: rate.octets_in(Duration::from_secs(1)),
+            ..self
+        }
+    }
+
+    /// What a call to the neighbour takes of the line, as octets each second at the line's rate.
+    pub(super) fn on_line(&self, octets_s: u64) -> u64 {
+        let octets = u128::from(octets_s) * u128::from(self.line_octets_s);
+        let octets = octets.div_ceil(u128::from(self.own_octets_s.max(1)));
+        if self.own_octets_s == self.line_octets_s {
+            return octets_s;
+        }
+        u64::try_from(octets).unwrap_or(u64::MAX)
     }
 
     /// Octets each second that the line carries.
@@ -176,7 +197,10 @@ impl Flows {
             return Pass::Refused;
         };
         entry.estimate = estimate;
-        let (before, needs) = (entry.standing, entry.needs(now, told_bit_s));
+        let (before, needs) = (
+            entry.standing,
+            entry.needs(now, told_bit_s).map(|it| terms.on_line(it)),
+        );
         let is_short = !terms.compresses || entry.is_short();
         let mut over_since = entry.over_since;
         let after = match self.judge(now, &key, before, needs, terms) {

@@ -80,7 +80,8 @@ impl Flows {
             return false;
         };
         let before = entry.observed;
-        let after = match (entry.call_octets_s(terms.octets(packet)), before) {
+        let needs = entry.call_octets_s(terms.octets(packet));
+        let after = match (needs.map(|it| terms.on_line(it)), before) {
             (None, _) => Observed::No,
             (Some(needs), Observed::Call(has)) if needs * GROWTH.1 <= has * GROWTH.0 => before,
             (Some(_), Observed::NoRoom(since)) if now.since(since) < PAUSE => before,

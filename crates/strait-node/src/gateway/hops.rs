@@ -82,8 +82,9 @@ impl Gateway {
         if let Some(entry) = ports.get(port.index()) {
             let (_, depth) = entry.stop_depths();
             for mark in 0..TAGS as u8 {
-                let full =
-                    |(hop, class): (Hop, ClassId)| ports[hop.port.index()].refuses(class, depth);
+                let full = |(hop, class): (Hop, ClassId)| {
+                    ports[hop.port.index()].refuses(hop.to, class, depth)
+                };
                 refused |= u8::from(entry.outlets(from, mark).any(full)) << mark;
             }
         }
@@ -149,7 +150,7 @@ impl Gateway {
         for mark in 0..TAGS as u8 {
             let stopped = before >> mark & 1 == 1;
             let full = |(hop, class): (Hop, ClassId)| {
-                self.ports[hop.port.index()].stops(class, depth, from, stopped)
+                self.ports[hop.port.index()].stops((hop.to, class), depth, from, stopped)
             };
             stop |= u8::from(port.outlets(from.to, mark).any(full)) << mark;
         }

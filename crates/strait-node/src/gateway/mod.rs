@@ -494,12 +494,17 @@ impl Gateway {
                 stats.tx_rate = Some(state.tx_rate);
                 stats.agreement = port.agreement();
                 port.set_up(now, state);
+                port.show_rates(&mut stats.neighbours);
             }
             PortEvent::Down(_) => {
                 stats.up = false;
                 stats.downs += 1;
                 port.set_down(now, &mut self.ledger);
                 self.forget_beyond(id, NeighbourId::ALL);
+            }
+            PortEvent::NeighbourRate(to, rate) => {
+                port.set_neighbour_rate(to, rate);
+                port.show_rates(&mut stats.neighbours);
             }
             PortEvent::Neighbour(to, true) => port.neighbour_came(now, to),
             PortEvent::Neighbour(to, false) => {
@@ -549,10 +554,11 @@ impl Gateway {
     fn settle_services(&mut self, now: Instant) {
         let Some(echo) = &mut self.echo else { return };
         let ports = self.ledger.stats().ports.iter().zip(&self.ports);
-        let links = ports.filter(|(_, port)| !port.is_host());
-        let rates = links
-            .filter(|(stats, _)| stats.up)
-            .filter_map(|(stats, _)| stats.tx_rate);
+        let links = ports.filter(|(stats, port)| stats.up && !port.is_host());
+        let rates = links.flat_map(|(stats, _)| {
+            let neighbours = stats.neighbours.iter().filter_map(|it| it.tx_rate);
+            stats.tx_rate.into_iter().chain(neighbours)
+        });
         echo.set_rate(rates.map(|rate| rate.payload_bit_s()).min());
         echo.send_due(now);
         self.ledger.stats_mut().echo = Some(*echo.stats());
@@ -743,6 +749,7 @@ fn stats(config: &NodeConfig, policy: &Policy) -> Stats {
     let link = |entry: &PortConfig| PortStats {
         hf: entry.station_stats(),
         client: entry.client_stats(),
+        neighbours: entry.neighbour_stats(),
         ..port(&entry.name)
     };
     let class = |name: &str| ClassStats {

@@ -9,11 +9,11 @@ use strait_core::node::{Owner, PortState, Ticket, TxMeta, Want};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::stats::Agreement;
 use strait_core::{
-    ClassId, DropCause, Duration, Effect, Fate, Instant, NeighbourId, Packet, PortId, Room, Wake,
-    WakeReason,
+    ClassId, DropCause, Duration, Effect, Fate, Instant, NeighbourId, Neighbours, Packet, PortId,
+    Room, Wake, WakeReason,
 };
 use strait_link::{FrameSender, LinkSettings, OctetSender, Receiver, Refused, STREAMS};
-use strait_qos::{Class, Eligibility, Head, Policers, Policy, Scheduler, Site, Tree, repeats};
+use strait_qos::{Class, Eligibility, Head, Policy, Scheduler, Site, Tree, repeats};
 use strait_wire::hash::hash64;
 use strait_wire::ip::Chatter;
 
@@ -21,7 +21,6 @@ use self::hop::Hops;
 use super::headers::Headers;
 use super::lan::Lan;
 use crate::config::{ChatterKind, HostConfig, LinkProfile, PortConfig, PortKind};
-use crate::flows::Flows;
 
 mod ethernet;
 mod frames;
@@ -33,12 +32,14 @@ mod ip_client;
 mod link;
 mod neighbours;
 mod octets;
+mod path;
 
 pub(crate) use self::gaps::Told;
 use self::hf::Hf;
 use self::hf_client::HfClient;
 use self::ip_client::IpClient;
 use self::link::Link;
+use self::path::{Path, Paths};
 
 /// How a port carries the packets of a class.
 #[derive(Clone, Copy, Debug)]
@@ -85,8 +86,10 @@ pub(crate) struct Port {
     state: Option<PortState>,
     /// Neighbours that the medium says aren't there; no others than those configured.
     away: BTreeSet<NeighbourId>,
-    policers: Policers,
-    queue: Tree,
+    /// How what it sends leaves.
+    paths: Paths,
+    /// By neighbour, the rate that the medium has told of, if it is another one for each.
+    rates: Vec<Option<LineRate>>,
     /// By class.
     classes: Vec<Treatment>,
     /// The best class behind the first rank, if there is one: then what has the first rank is
@@ -94,15 +97,10 @@ pub(crate) struct Port {
     behind: Option<ClassId>,
     link: Link,
     headers: Headers,
-    /// The flows that leave here, where they are told apart.
-    flows: Option<Box<Flows>>,
     /// The profile leaves gaps for the packets of calls.
     foresees: bool,
     /// Unmarked calls are looked for.
     observes: bool,
-    /// A call's packet is due: until then nothing else begins to leave.
-    rests_until: Option<Instant>,
-    burst: Burst,
     /// Transmissions so far: the number of the last one.
     transmissions: u64,
 }
@@ -126,12 +124,13 @@ impl Port {
         let mtu = side.mtu.0 as usize;
         // Nothing is narrow behind it: limits are for links.
         let queue = Tree::unlimited(policy, site(id, mtu, seed));
+        let queues = core::iter::once(queue);
         Self::new(
             id,
             None,
             mtu,
             (Link::Host(lan), Headers::default()),
-            queue,
+            queues,
             policy,
         )
     }
@@ -161,7 +160,8 @@ impl Port {
             PortKind::HfClient => Link::Client(Box::new(HfClient::new(id, config, policy))),
         };
         let mtu = config.mtu.0 as usize;
-        let queue = Tree::new(policy, site(id, mtu, seed));
+        let queue = |_| Tree::new(policy, site(id, mtu, seed));
+        let queues = (0..config.ways().max(1)).map(queue);
         let incarnation = hash64(seed, &[id.0]) as u32;
         let real_time = policy.classes().iter().map(Treatment::of);
         let real_time = real_time.filter(|it| it.whole).map(|it| 1 << it.stream);
@@ -173,7 +173,7 @@ impl Port {
             Some(config.clone()),
             mtu,
             (link, headers),
-            queue,
+            queues,
             policy,
         )
     }
@@ -183,33 +183,30 @@ impl Port {
         config: Option<PortConfig>,
         mtu: usize,
         (link, headers): (Link, Headers),
-        queue: Tree,
+        queues: impl Iterator<Item = Tree>,
         policy: &Policy,
     ) -> Self {
-        let burst = Burst::new(RATE_UNKNOWN, Instant::ZERO);
         let header_octets = config.as_ref().map_or(0, PortConfig::header_octets);
+        let burst = Burst::new(RATE_UNKNOWN, Instant::ZERO).with_headers(header_octets as u64);
+        let tells = |config: &PortConfig| {
+            foresees(config) || policy.observed().is_some() && observes(config)
+        };
+        let tells_flows = config.as_ref().is_some_and(tells);
+        let paths = queues.map(|queue| Path::new(queue, burst, tells_flows, policy));
         Self {
             id,
             mtu,
             state: None,
             away: BTreeSet::new(),
-            flows: config
-                .as_ref()
-                .filter(|config| {
-                    foresees(config) || policy.observed().is_some() && observes(config)
-                })
-                .map(|_| Box::default()),
             observes: config.as_ref().is_some_and(observes),
             foresees: config.as_ref().is_some_and(foresees),
-            rests_until: None,
             config,
             classes: policy.classes().iter().map(Treatment::of).collect(),
             behind: behind(policy.classes()),
-            policers: Policers::new(policy.classes()),
-            queue,
+            paths: Paths::new(paths),
+            rates: Vec::new(),
             link,
             headers,
-            burst: burst.with_headers(header_octets as u64),
             transmissions: 0,
         }
     }
@@ -271,9 +268,8 @@ impl Port {
 
     /// Takes note of what the medium offers. A change of rate changes how later segments are cut.
     pub(crate) fn set_up(&mut self, now: Instant, state: PortState) {
-        self.burst.set_rate(state.tx_rate);
-        self.queue.set_line_rate(state.tx_rate);
         self.state = Some(state);
+        self.settle_rates();
         self.settle_link();
         if let (Link::Hops(hops), Some(config)) = (&mut self.link, &self.config) {
             let most = hops.packet_octets_max(state.frame_octets_max as usize);
@@ -285,19 +281,19 @@ impl Port {
         }
     }
 
-    /// Cuts and checks by the medium's rate and by what is agreed with each neighbour.
+    /// Cuts and checks by each neighbour's rate and by what is agreed with it.
     fn settle_link(&mut self) {
         let Some(config) = &self.config else {
             return;
         };
-        let rate = self
-            .state
-            .map(|state| state.tx_rate)
-            .or_else(|| config.line_rate());
-        let settings = config.link_settings(rate);
+        let common = self.state.map(|state| state.tx_rate);
+        let common = common.or_else(|| config.line_rate());
+        let rates = &self.rates;
         let with = |number: usize| {
+            let rate = rates.get(number).copied().flatten().or(common);
+            let settings = config.link_settings(rate);
             let agreed = self.headers.agreed(NeighbourId(number as u16));
-            agreed.map(|agreed| {
+            agreed.map_or((settings, 0, None), |agreed| {
                 let settings = LinkSettings {
                     short: agreed.short_sent,
                     urgent: agreed.urgent_sent,
@@ -309,13 +305,13 @@ impl Port {
         match &mut self.link {
             Link::Host(_) | Link::Hops(_) | Link::Hf(_) | Link::Client(_) => {}
             Link::Octets(ends) => {
-                let (settings, short, urgent) = with(0).unwrap_or((settings, 0, None));
+                let (settings, short, urgent) = with(0);
                 ends.0.set_settings(settings);
                 ends.1.set_checks(short, urgent);
             }
             Link::Frames { neighbours, .. } => {
                 for (number, (sender, receiver)) in neighbours.iter_mut().enumerate() {
-                    let (settings, short, urgent) = with(number).unwrap_or((settings, 0, None));
+                    let (settings, short, urgent) = with(number);
                     sender.set_settings(settings);
                     receiver.set_checks(short, urgent);
                 }
@@ -366,15 +362,17 @@ impl Port {
             Link::Client(client) => client.take_all().into_iter().for_each(&mut drop),
         }
         for class in 0..self.classes.len() {
-            self.queue
-                .set_under_way(ClassId(class as u8), NeighbourId::PEER, 0);
+            for path in self.paths.iter_mut() {
+                path.queue
+                    .set_under_way(ClassId(class as u8), NeighbourId::PEER, 0);
+            }
         }
     }
 
     /// Gives every packet that the port holds its fate.
     pub(crate) fn clear(&mut self, now: Instant, cause: DropCause, ledger: &mut Ledger) {
         self.abandon(now, cause, ledger);
-        while let Some(packet) = self.queue.drain() {
+        while let Some(packet) = self.paths.iter_mut().find_map(|path| path.queue.drain()) {
             self.link.count_waiting(&packet, -1);
             count_queued(ledger, &packet, -1);
             ledger.drop(now, packet, cause);
@@ -415,7 +413,8 @@ impl Port {
         }
         self.link.count_waiting(&packet, 1);
         count_queued(ledger, &packet, 1);
-        if let Err(refused) = self.queue.enqueue(now, packet) {
+        let to = packet.to;
+        if let Err(refused) = self.paths.to_mut(to).queue.enqueue(now, packet) {
             let (packet, fate) = refused;
             self.link.count_waiting(&packet, -1);
             count_queued(ledger, &packet, -1);
@@ -426,13 +425,16 @@ impl Port {
         if let Link::Hf(hf) = &mut self.link {
             hf.look(now);
         }
-        self.plan_rest(now.max(self.burst.end()), ledger);
+        self.plan_rest(now.max(self.paths.to(to).burst.end()), to, ledger);
     }
 
     /// Whether the class's policer lets the packet in, perhaps with another code point.
     fn polices(&mut self, now: Instant, packet: &mut Packet, ledger: &mut Ledger) -> bool {
-        let congested = self.policers.asks_for_congestion(packet.class) && self.held() > 0;
-        let Some((colour, passes)) = self.policers.judge(now, congested, packet) else {
+        let to = packet.to;
+        let asks = |port: &Self| port.paths.to(to).policers.asks_for_congestion(packet.class);
+        let congested = asks(self) && self.is_congested(to);
+        let policers = &mut self.paths.to_mut(to).policers;
+        let Some((colour, passes)) = policers.judge(now, congested, packet) else {
             return true;
         };
         if let Some(class) = ledger.stats_mut().classes.get_mut(packet.class.index()) {
@@ -468,7 +470,7 @@ impl Port {
             self.end_stays(now, ledger);
             any = true;
         }
-        while let Some((packet, fate)) = self.queue.discard(now) {
+        while let Some((packet, fate)) = self.paths.discard(now) {
             self.link.count_waiting(&packet, -1);
             count_queued(ledger, &packet, -1);
             let bytes = ledger.close(now, packet, fate);
@@ -488,8 +490,7 @@ impl Port {
     /// whatever the time.
     pub(crate) fn is_at_rest(&self) -> bool {
         matches!(self.link, Link::Host(None) | Link::Frames { .. })
-            && self.rests_until.is_none()
-            && self.queue.is_at_rest()
+            && self.paths.are_at_rest()
             && self.headers.owed(|_| true).is_none()
     }
 
@@ -505,8 +506,7 @@ impl Port {
 
     /// The port's limits go by this time from now on.
     pub(crate) fn advance(&mut self, now: Instant) {
-        self.queue.advance(now);
-        self.rests_until = self.rests_until.filter(|until| now < *until);
+        self.paths.advance(now);
         if let Link::Hops(hops) = &mut self.link {
             hops.advance(now);
         }
@@ -526,16 +526,18 @@ impl Port {
             _ => None,
         };
         let whole = whole.into_iter().chain(handed).map(|(at, _)| at);
-        let ages = whole.chain(self.queue.wake());
+        let ages = whole.chain(self.paths.iter().filter_map(|path| path.queue.wake()));
         let age = wake(ages.min(), WakeReason::Age);
         // While it is down, nothing could leave.
-        let starts = self.state.and_then(|_| self.queue.starts(self));
+        let up = || self.paths.iter().filter(|_| self.state.is_some());
+        let starts = up().filter_map(|path| path.queue.starts(self)).min();
         let shaper = wake(starts, WakeReason::Shaper);
-        let rest = self.state.and(self.rests_until).filter(|_| {
-            let head = self.head();
-            head.is_some_and(|head| !self.goes_whole(head))
+        let rests = up().filter_map(|path| {
+            let until = path.rests_until?;
+            let head = path.queue.head(self)?;
+            (!self.goes_whole(head)).then_some(until)
         });
-        let rest = wake(rest, WakeReason::Gap);
+        let rest = wake(rests.min(), WakeReason::Gap);
         let hops = match &self.link {
             Link::Hops(hops) => hops.wake(),
             _ => None,
@@ -568,17 +570,15 @@ impl Port {
             Link::Hf(hf) => hf.held(),
             Link::Client(client) => client.held(),
         };
-        under_way as u64 + u64::from(self.queue.total().packets)
+        let waiting = self.paths.iter().map(|path| path.queue.total().packets);
+        under_way as u64 + waiting.map(u64::from).sum::<u64>()
     }
 
     /// Asserts the invariants of the queue, the flows and the station's clients.
     pub(crate) fn check(&self) {
-        self.queue.check();
+        self.paths.iter().for_each(Path::check);
         if let Link::Hf(hf) = &self.link {
             hf.check_clients();
-        }
-        if let Some(flows) = &self.flows {
-            flows.check();
         }
     }
 
@@ -646,7 +646,7 @@ impl Port {
     }
 
     fn head(&self) -> Option<Head> {
-        self.queue.head(self)
+        self.head_to(Neighbours::ALL)
     }
 
     /// What the port would send first.
@@ -684,7 +684,7 @@ impl Port {
             Some(Want {
                 class: NOTE_CLASS,
                 octets: self.note_room() as u32,
-                to: self.note_to()?,
+                to: self.note_to(Neighbours::ALL)?,
             })
         })
     }
@@ -707,7 +707,7 @@ impl Port {
     ) -> Option<TxMeta> {
         self.state?;
         self.discard(now, ledger);
-        let idle_from = self.burst.end();
+        let idle_from = self.paths.end();
         let before = out.len();
         let meta = match self.link {
             Link::Host(_) => self.pull_packet(now, room, out, ledger),
@@ -721,12 +721,13 @@ impl Port {
         self.transmissions += 1;
         meta.id = strait_core::id::TxId(self.transmissions);
         let stats = &mut ledger.stats_mut().ports[self.id.index()];
-        stats.octets_out += (out.len() - before) as u64;
-        stats.busy_ns += self
-            .burst
-            .end()
-            .since(idle_from.max(room.starts))
-            .as_nanos() as u64;
+        let octets = (out.len() - before) as u64;
+        stats.octets_out += octets;
+        if let Some(neighbour) = stats.neighbours.get_mut(meta.to.index()) {
+            neighbour.octets_out += octets;
+        }
+        let busy = self.paths.end().since(idle_from.max(room.starts));
+        stats.busy_ns += busy.as_nanos() as u64;
         Some(meta)
     }
 
@@ -740,7 +741,7 @@ impl Port {
         ledger: &mut Ledger,
     ) -> Option<Packet> {
         while head.octets as usize <= octets_max {
-            if let Some(packet) = self.queue.take(now, head) {
+            if let Some(packet) = self.paths.to_mut(head.to).queue.take(now, head) {
                 self.link.count_waiting(&packet, -1);
                 count_queued(ledger, &packet, -1);
                 return Some(packet);
@@ -749,9 +750,8 @@ impl Port {
                 return None;
             }
             let (class, to) = (head.class, head.to);
-            head = self
-                .head()
-                .filter(|next| (next.class, next.to) == (class, to))?;
+            let next = self.paths.to(to).queue.head(self);
+            head = next.filter(|next| (next.class, next.to) == (class, to))?;
         }
         None
     }
@@ -774,12 +774,14 @@ impl Port {
         let mut packet = self.take(now, head, octets_max, ledger)?;
         let octets = packet.info().octets;
         packet.enter(room.starts, strait_core::delay::DelayPart::Line);
-        self.queue.charge(head.class, octets);
+        self.paths.first.queue.charge(head.class, octets);
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
         if let Some(lan) = self.lan() {
             lan.put_header(packet.info().dst, out);
         }
         let ended = self
+            .paths
+            .first
             .burst
             .push(room.starts, u64::from(octets) + header as u64);
         ledger.close_into(ended, packet, Fate::Delivered(self.id), out);
@@ -828,13 +830,15 @@ impl Eligibility for Port {
             return false;
         }
         if let Link::Hops(hops) = &self.link {
-            return hops.eligible(to, class, treatment.stream, || self.queue.front(class, to));
+            return hops.eligible(to, class, treatment.stream, || {
+                self.paths.first.queue.front(class, to)
+            });
         }
         if let Link::Hf(hf) = &self.link {
             return hf.eligible(to, class);
         }
         if let Link::Client(client) = &self.link {
-            return client.eligible(to, class, self.queue.front(class, to));
+            return client.eligible(to, class, self.paths.first.queue.front(class, to));
         }
         if treatment.whole && self.link.has_urgent() {
             return true;

@@ -7,6 +7,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use proptest::prelude::*;
 use strait_core::delay::DelayPart;
+use strait_core::id::Neighbours;
 use strait_core::id::TxId;
 use strait_core::node::{DownCause, FrameMeta, PortState};
 use strait_core::rate::LineRate;
@@ -31,6 +32,7 @@ mod local;
 mod neighbours;
 mod payload;
 mod queues;
+mod rates;
 mod remember;
 mod sources;
 mod tree;
@@ -103,6 +105,7 @@ fn pull(gateway: &mut Gateway, port: PortId, now: Instant, octets: usize) -> Vec
             octets,
             starts: now,
             until: None,
+            to: Neighbours::ALL,
         },
         &mut out,
     );
@@ -263,6 +266,7 @@ fn a_relay_counts_a_hop_and_names_the_neighbour() {
             octets: 1400,
             starts: Instant::ZERO,
             until: None,
+            to: Neighbours::ALL,
         };
         let meta = relay
             .poll_transmit(Instant::ZERO, PortId(2), room, &mut out)
@@ -540,6 +544,7 @@ fn delay_parts_add_up_when_a_port_goes_down_before_pulled_octets_left() {
         octets: 10,
         starts: Instant::from_millis(20),
         until: None,
+        to: Neighbours::ALL,
     };
     let mut out = Vec::new();
     assert!(

@@ -10,7 +10,7 @@ use strait_core::prefix::Prefix;
 use strait_core::tls::TlsVersion;
 use strait_core::waveform::Mode;
 use strait_core::work::WorkError;
-use strait_core::{ClassId, Input, Instant, NeighbourId, PortId, Room, TxMeta};
+use strait_core::{ClassId, Input, Instant, NeighbourId, Neighbours, PortId, Room, TxMeta};
 use strait_wire::ip::SynOptions;
 
 use super::codec::{Put, Take};
@@ -25,6 +25,10 @@ pub(super) const fn kind_of(input: &Input<'_>) -> u8 {
             event: PortEvent::Neighbour(..),
             ..
         } => kind::NEIGHBOUR,
+        Input::Port {
+            event: PortEvent::NeighbourRate(..),
+            ..
+        } => kind::NEIGHBOUR_RATE,
         Input::Port { .. } => kind::PORT,
         Input::TxDone { .. } => kind::TX_DONE,
         Input::Route(_) => kind::ROUTE,
@@ -228,6 +232,10 @@ fn put_port_event(put: &mut Put<'_>, event: PortEvent) {
             put.number(u64::from(neighbour.0));
             put.flag(there);
         }
+        PortEvent::NeighbourRate(neighbour, rate) => {
+            put.number(u64::from(neighbour.0));
+            put.rate(rate);
+        }
         PortEvent::Down(DownCause::Device) => put.octet(5),
         PortEvent::Down(DownCause::Carrier) => put.octet(6),
     }
@@ -323,8 +331,8 @@ fn put_stream(put: &mut Put<'_>, event: &StreamEvent<'_>) {
 /// Whether records of this kind hold an input.
 pub(super) const fn is_known(kind: u8) -> bool {
     use kind::{
-        ASKED, COMMAND, DATAGRAM, FRAME, LOADED, NEIGHBOUR, PORT, ROUTE, ROUTED, SECURED, SOCKET,
-        STORED, STREAM, TIMEOUT, TX_DONE, WALL, WORKED,
+        ASKED, COMMAND, DATAGRAM, FRAME, LOADED, NEIGHBOUR, NEIGHBOUR_RATE, PORT, ROUTE, ROUTED,
+        SECURED, SOCKET, STORED, STREAM, TIMEOUT, TX_DONE, WALL, WORKED,
     };
     matches!(
         kind,
@@ -332,6 +340,7 @@ pub(super) const fn is_known(kind: u8) -> bool {
             | FRAME
             | PORT
             | NEIGHBOUR
+            | NEIGHBOUR_RATE
             | TX_DONE
             | ROUTE
             | ROUTED
@@ -381,6 +390,10 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
         kind::NEIGHBOUR => Input::Port {
             port: PortId(take.octet()?),
             event: PortEvent::Neighbour(NeighbourId(take.small()?), take.flag()?),
+        },
+        kind::NEIGHBOUR_RATE => Input::Port {
+            port: PortId(take.octet()?),
+            event: PortEvent::NeighbourRate(NeighbourId(take.small()?), take.rate()?),
         },
         kind::ROUTE => Input::Route(take_route(take)?),
         kind::ROUTED => Input::Routed {
@@ -545,8 +558,20 @@ fn take_stream<'a>(take: &mut Take<'a>) -> Option<StreamEvent<'a>> {
     })
 }
 
-/// A pull that was answered: everything but the octets, which follow.
+/// The kind of the record that holds a pull with `room`.
+pub(super) fn kind_of_pull(room: Room) -> u8 {
+    match room.to {
+        Neighbours::ALL => kind::PULLED,
+        _ => kind::PULLED_FOR,
+    }
+}
+
+/// A pull that was answered: everything but the octets, which follow. Room that isn't for all says
+/// for whom it is, ahead of the rest.
 pub(super) fn put_pull(put: &mut Put<'_>, now: Instant, port: PortId, room: Room, meta: &TxMeta) {
+    if room.to != Neighbours::ALL {
+        put.number(room.to.bits());
+    }
     put.octet(port.0);
     put.number(room.octets as u64);
     put.moment(now, room.starts);
@@ -570,12 +595,21 @@ pub(super) fn put_pull(put: &mut Put<'_>, now: Instant, port: PortId, room: Room
     }
 }
 
-pub(super) fn take_pull(take: &mut Take<'_>, now: Instant) -> Option<(PortId, Room, TxMeta)> {
+pub(super) fn take_pull(
+    kind: u8,
+    take: &mut Take<'_>,
+    now: Instant,
+) -> Option<(PortId, Room, TxMeta)> {
+    let to = match kind {
+        kind::PULLED_FOR => Neighbours::from_bits(take.number()?),
+        _ => Neighbours::ALL,
+    };
     let port = PortId(take.octet()?);
     let room = Room {
         octets: take.small()?,
         starts: take.moment(now)?,
         until: take.optional(|take| take.moment(now))?,
+        to,
     };
     let meta = TxMeta {
         to: NeighbourId(take.small()?),

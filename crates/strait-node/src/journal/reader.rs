@@ -212,8 +212,8 @@ fn take_content<'a>(take: &mut Take<'a>, last: Instant) -> Option<(Instant, Cont
             1 => EndCause::Limit,
             _ => return None,
         }),
-        kind::PULLED => {
-            let (port, room, meta) = input::take_pull(take, now)?;
+        kind::PULLED | kind::PULLED_FOR => {
+            let (port, room, meta) = input::take_pull(kind, take, now)?;
             let octets = take.payload()?;
             Content::Record(Record::Pulled {
                 port,

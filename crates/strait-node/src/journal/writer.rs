@@ -77,7 +77,7 @@ impl JournalWriter {
         octets: &[u8],
         out: &mut Vec<u8>,
     ) {
-        self.record(now, kind::PULLED, out, |put, now| {
+        self.record(now, input::kind_of_pull(room), out, |put, now| {
             input::put_pull(put, now, port, room, meta);
             put.payload(octets);
         });

@@ -7,7 +7,7 @@ use strait_core::node::{
     Boot, Effect, FrameMeta, Input, Node, NodeFactory, PortEvent, PortState, Room, StoreOp, TxMeta,
 };
 use strait_core::rate::LineRate;
-use strait_core::{Duration, Instant, NeighbourId, PortId};
+use strait_core::{Duration, Instant, NeighbourId, Neighbours, PortId};
 use strait_node::ethernet::{Claim, Heard, Station};
 use strait_node::{GatewayFactory, config_text};
 use strait_wire::ethernet::{self, Mac};
@@ -142,6 +142,7 @@ impl Media for Side<'_> {
             octets,
             starts: now,
             until: None,
+            to: Neighbours::ALL,
         })
     }
 

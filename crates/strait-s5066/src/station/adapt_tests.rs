@@ -6,6 +6,7 @@ use alloc::collections::BTreeSet;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 
+use strait_core::id::Neighbours;
 use strait_core::waveform::{self, Bandwidth, Family, Interleaver};
 
 use super::*;
@@ -212,6 +213,7 @@ impl Pair {
             octets,
             starts,
             until: None,
+            to: Neighbours::ALL,
         };
         let octets: usize = self.queues[number].iter().map(Vec::len).sum();
         let waiting = (octets, self.queues[number].len());
@@ -815,6 +817,7 @@ fn what_met_another_in_a_net_does_not_lower_the_rate() {
             octets: 1000,
             starts,
             until: None,
+            to: Neighbours::ALL,
         };
         let mut now = at(10);
         // Two may always have met others.

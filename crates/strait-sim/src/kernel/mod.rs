@@ -414,7 +414,10 @@ impl Kernel {
                 entry.burst.set_rate(state.tx_rate);
             }
             PortEvent::Down(_) => entry.up = false,
-            PortEvent::Carrier(_) | PortEvent::Drained | PortEvent::Neighbour(..) => {}
+            PortEvent::Carrier(_)
+            | PortEvent::Drained
+            | PortEvent::Neighbour(..)
+            | PortEvent::NeighbourRate(..) => {}
         }
         self.ledger.stats_mut().ports[port.index()].up = entry.up;
     }

@@ -7,6 +7,7 @@ use strait_channel::{
     Heard, LinkConfig, LinkError, LinkKind, Medium, MediumEvent, PathId, Side, StationId,
 };
 use strait_core::node::{DownCause, PortEvent, PortState};
+use strait_core::rate::LineRate;
 use strait_core::{Input, Instant, NeighbourId, PortId, TxMeta};
 
 use super::{Attach, Body, Fabric, NodeIndex, Port, World};
@@ -31,7 +32,7 @@ pub(super) struct Attached {
     pub(super) medium: usize,
     pub(super) station: StationId,
     /// Who is across; `None` where all on the medium are.
-    to: Option<NeighbourId>,
+    pub(super) to: Option<NeighbourId>,
 }
 
 impl Attached {
@@ -243,15 +244,40 @@ impl World {
         let event = state.map_or(PortEvent::Down(cause), PortEvent::Up);
         self.slots[node].ports[port.index()].up = state.is_some();
         self.give(node, Input::Port { port, event });
-        if state.is_none() {
+        let Some(state) = state else {
             return;
-        }
+        };
         let (now, media) = (self.fabric.now, &self.fabric.media);
         let attached = &self.slots[node].ports[port.index()].attached;
         let away = |at: &&Attached| media[at.medium].medium.state(now, at.station).is_none();
         let away: Vec<_> = attached.iter().filter(away).map(|at| at.to).collect();
         for to in away.into_iter().flatten() {
             let event = PortEvent::Neighbour(to, false);
+            self.give(node, Input::Port { port, event });
+        }
+        let rates = self.rates(node, port);
+        if rates.iter().any(|(_, rate)| *rate != state.tx_rate) {
+            self.tell_rates(node, port, &rates);
+        }
+    }
+
+    /// Rates towards those of several neighbours that each have a medium.
+    fn rates(&self, node: usize, port: PortId) -> Vec<(NeighbourId, LineRate)> {
+        let (now, media) = (self.fabric.now, &self.fabric.media);
+        let attached = &self.slots[node].ports[port.index()].attached;
+        if attached.len() < 2 {
+            return Vec::new();
+        }
+        let rate = |at: &Attached| {
+            let state = media[at.medium].medium.state(now, at.station)?;
+            Some((at.to?, state.tx_rate))
+        };
+        attached.iter().filter_map(rate).collect()
+    }
+
+    fn tell_rates(&mut self, node: usize, port: PortId, rates: &[(NeighbourId, LineRate)]) {
+        for (to, rate) in rates {
+            let event = PortEvent::NeighbourRate(*to, *rate);
             self.give(node, Input::Port { port, event });
         }
     }
@@ -317,8 +343,13 @@ impl World {
                 (was && is).then_some(PortEvent::Neighbour(to.unwrap_or(neighbour), there))
             }
         };
-        if let Some(event) = event {
-            self.give(node, Input::Port { port, event });
+        let Some(event) = event else {
+            return self.settle(node);
+        };
+        self.give(node, Input::Port { port, event });
+        if let PortEvent::Changed(_) | PortEvent::Neighbour(_, true) = event {
+            let rates = self.rates(node, port);
+            self.tell_rates(node, port, &rates);
         }
         self.settle(node);
     }

@@ -6,6 +6,7 @@ use strait_core::chance::Stream;
 use strait_core::drive::{Media, settle};
 use strait_core::hash::RunHash;
 use strait_core::id::NeighbourId;
+use strait_core::id::Neighbours;
 use strait_core::node::FrameMeta;
 use strait_core::rate::{Burst, LineRate};
 use strait_core::{Duration, Effect, Fate, Input, Instant, Node, PortId, Room, TxMeta};
@@ -59,6 +60,7 @@ impl Media for Direction {
             octets: 1500,
             starts: now,
             until: None,
+            to: Neighbours::ALL,
         })
     }
 

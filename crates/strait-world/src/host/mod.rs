@@ -331,7 +331,10 @@ impl Host {
                     .limit_mtu(now, self.mtu.min(state.frame_octets_max));
             }
             PortEvent::Down(_) => self.set_up(false),
-            PortEvent::Carrier(_) | PortEvent::Drained | PortEvent::Neighbour(..) => {}
+            PortEvent::Carrier(_)
+            | PortEvent::Drained
+            | PortEvent::Neighbour(..)
+            | PortEvent::NeighbourRate(..) => {}
         }
     }
 

@@ -2,6 +2,7 @@ use super::harness::{Pair, Pipe};
 use super::*;
 use crate::tcp::TcpState;
 use strait_core::id::NeighbourId;
+use strait_core::id::Neighbours;
 use strait_core::node::{DownCause, FrameMeta, PortState};
 use strait_wire::ip::{TcpFlags, build_echo, build_icmp_error, build_udp, tcp_header};
 
@@ -26,6 +27,7 @@ fn only_packet(host: &mut Host) -> Vec<u8> {
         octets: 1500,
         starts: Instant::ZERO,
         until: None,
+        to: Neighbours::ALL,
     };
     host.poll_transmit(Instant::ZERO, PortId::HOST, room, &mut out)
         .unwrap();
@@ -262,6 +264,7 @@ fn a_port_that_is_down_sends_nothing_and_a_full_queue_refuses() {
         octets,
         starts: Instant::from_millis(5),
         until: None,
+        to: Neighbours::ALL,
     };
     assert_eq!(
         host.poll_transmit(Instant::ZERO, PortId::HOST, room(999), &mut out),

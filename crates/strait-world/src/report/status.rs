@@ -34,6 +34,12 @@ pub fn status_text(status: &Snapshot) -> String {
         let _ = writeln!(text, "tap {}: {} records lost", tap.name, tap.dropped);
     }
     let named = status.ports.iter().map(|port| (port.name.as_str(), port));
+    let neighbours = named.clone().flat_map(|(port, it)| {
+        let each = it.neighbours.iter();
+        each.map(move |it| (vec![it.name.as_str().into(), port.into()], it))
+    });
+    let table = counter_table("neighbours", &["neighbour", "on port"], neighbours);
+    append(&mut text, "", &table);
     let urgent = named
         .clone()
         .filter_map(|(name, port)| Some((vec![name.into()], port.urgent.as_ref()?)));

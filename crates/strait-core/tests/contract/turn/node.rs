@@ -321,7 +321,7 @@ impl TurnNode {
                 self.phase = Phase::Silence(now + PATIENCE + PATIENCE_STEP * self.rank);
             }
             PortEvent::Down(_) => self.state = None,
-            PortEvent::Neighbour(..) => {}
+            PortEvent::Neighbour(..) | PortEvent::NeighbourRate(..) => {}
         }
     }
 

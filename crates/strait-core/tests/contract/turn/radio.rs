@@ -3,7 +3,7 @@
 use strait_core::node::{PortEvent, PortState};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::time::Duration;
-use strait_core::{Instant, NeighbourId, Room, TxMeta};
+use strait_core::{Instant, NeighbourId, Neighbours, Room, TxMeta};
 
 use crate::medium::{Agenda, Medium, What};
 
@@ -96,6 +96,7 @@ impl Medium for Radio {
                 octets: usize::from(u16::MAX),
                 starts: now + TURNAROUND,
                 until: None,
+                to: Neighbours::ALL,
             });
         };
         let end = keyed.burst.end().max(now);
@@ -112,6 +113,7 @@ impl Medium for Radio {
             octets,
             starts: end,
             until: Some(keyed.until),
+            to: Neighbours::ALL,
         })
     }
 

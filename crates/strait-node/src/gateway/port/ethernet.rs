@@ -74,7 +74,7 @@ impl Port {
         ledger: &mut Ledger,
     ) -> Option<TxMeta> {
         let frame = self.lan_mut()?.station.next_frame(room.octets)?;
-        self.burst.push(room.starts, frame.len() as u64);
+        self.paths.first.burst.push(room.starts, frame.len() as u64);
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
         out.extend_from_slice(&frame);
         Some(TxMeta::to_peer(NOTE_CLASS))

@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
 use strait_core::node::TxMeta;
-use strait_core::{Fate, Instant, NeighbourId, Room};
+use strait_core::{Fate, Instant, NeighbourId, Neighbours, Room};
 use strait_link::FrameSender;
-use strait_qos::Scheduler;
+use strait_qos::{Head, Scheduler};
 
 use super::gaps::Fit;
 use super::{Link, NOTE_CLASS, Port, Treatment, octets_on_line};
@@ -30,19 +30,44 @@ impl Port {
         if octets_max < FrameSender::ROOM_MIN {
             return None;
         }
-        let Some(head) = self.head() else {
-            return self.pull_note(room.starts, self.note_to()?, octets_max, out, ledger);
-        };
+        let mut some = room.to;
+        while let Some(head) = self.head_to(some) {
+            let starts = self.paths.starts(room.starts, head.to);
+            let meta = self.pull_piece((now, starts), head, octets_max, out, ledger);
+            if meta.is_some() {
+                self.paths.had_turn(head.to);
+                return meta;
+            }
+            // What its way has to wait for is nothing to others.
+            if !self.paths.are_apart() {
+                return None;
+            }
+            some = some.without(head.to);
+        }
+        let to = self.note_to(some)?;
+        let starts = self.paths.starts(room.starts, to);
+        self.pull_note(starts, to, octets_max, out, ledger)
+    }
+
+    /// The next piece of the packet that goes first by a way.
+    fn pull_piece(
+        &mut self,
+        (now, starts): (Instant, Instant),
+        head: Head,
+        octets_max: usize,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta> {
         let Treatment { stream, whole, .. } = *self.classes.get(head.class.index())?;
         let (octets_max, fit) = if whole {
             (octets_max, Fit::Free)
         } else {
-            self.fit(room.starts, head.to, octets_max)?
+            self.fit(starts, head.to, octets_max)?
         };
         let begins = self.link.under_way(head.to, stream).is_none();
         if begins
-            && self.headers.is_ahead(room.starts, head.to)
-            && let Some(meta) = self.pull_note(room.starts, head.to, octets_max, out, ledger)
+            && self.headers.is_ahead(starts, head.to)
+            && let Some(meta) = self.pull_note(starts, head.to, octets_max, out, ledger)
         {
             return Some(meta);
         }
@@ -65,19 +90,24 @@ impl Port {
                 real_time: whole,
                 alone: whole && self.foresees,
             };
-            let carried = self
-                .headers
-                .carry(room.starts, head.to, leaving, &packet, stats);
-            if let Some(flows) = &mut self.flows {
+            let carried = self.headers.carry(starts, head.to, leaving, &packet, stats);
+            if let Some(flows) = &mut self.paths.to_mut(head.to).flows {
                 flows.carried(packet.info(), octets_on_line(&packet, carried.as_deref()));
             }
             sender.begin(stream, packet, carried);
         }
-        let progress = sender.cut(room.starts, stream, whole, octets_max, out)?;
-        self.queue
-            .set_under_way(head.class, head.to, progress.octets_left as u32);
-        self.queue.charge(head.class, progress.octets as u32);
-        let ended = self.burst.push(room.starts, progress.octets as u64);
+        let progress = sender.cut(starts, stream, whole, octets_max, out)?;
+        self.paths.to_mut(head.to).queue.set_under_way(
+            head.class,
+            head.to,
+            progress.octets_left as u32,
+        );
+        self.charge(head.class, head.to, progress.octets as u32);
+        let ended = self.leaves(starts, head.to, progress.octets);
+        let Link::Frames { neighbours, .. } = &mut self.link else {
+            return None;
+        };
+        let (sender, _) = neighbours.get_mut(head.to.index())?;
         if let Some(packet) = sender.finish(ended, stream) {
             let fate = Fate::Forwarded {
                 port: self.id,
@@ -90,16 +120,17 @@ impl Port {
         if progress.octets_left > 0 {
             self.count_fit(fit, ledger);
         }
-        self.plan_rest(ended, ledger);
+        self.plan_rest(ended, head.to, ledger);
         Some(TxMeta {
             to: head.to,
             ..TxMeta::to_peer(head.class)
         })
     }
 
-    /// The neighbour that a note may go to now.
-    pub(super) fn note_to(&self) -> Option<NeighbourId> {
-        let to = self.headers.owed(|to| !self.is_away(to))?;
+    /// The one of some neighbours that a note may go to now.
+    pub(super) fn note_to(&self, some: Neighbours) -> Option<NeighbourId> {
+        let there = |to| some.contains(to) && !self.is_away(to);
+        let to = self.headers.owed(there)?;
         let takes = match &self.link {
             Link::Host(_) | Link::Hops(_) | Link::Hf(_) | Link::Client(_) => false,
             Link::Octets(ends) => ends.0.takes_note(),
@@ -125,7 +156,7 @@ impl Port {
             return None;
         };
         let octets = neighbours.get_mut(to.index())?.0.cut_note(&note, out)?;
-        self.burst.push(starts, octets as u64);
+        self.leaves(starts, to, octets);
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
         Some(TxMeta {
             to,

@@ -7,7 +7,7 @@ use strait_core::fate::Ledger;
 use strait_core::flow::Flow;
 use strait_core::{ClassId, Duration, Instant, NeighbourId, Packet};
 use strait_link::FrameSender;
-use strait_qos::Head;
+use strait_qos::{Head, Scheduler};
 use strait_wire::segment::HEADER_OCTETS;
 
 use super::{Link, Port};
@@ -57,10 +57,13 @@ impl Port {
         ledger: &mut Ledger,
     ) -> bool {
         let first = self.is_first(packet.class.index()) && keeps_pace(packet.info());
-        let observed = told
-            .observed
-            .filter(|class| self.observes && may_be_call(packet.info()) && self.is_in_time(*class));
-        let (Some(flows), Some(config)) = (&mut self.flows, &self.config) else {
+        let observed = told.observed.filter(|class| {
+            let may = self.observes && may_be_call(packet.info());
+            may && self.is_in_time(*class, packet.to)
+        });
+        let rates = (self.way_rate(packet.to), self.rate_to(packet.to));
+        let flows = &mut self.paths.to_mut(packet.to).flows;
+        let (Some(flows), Some(config)) = (flows, &self.config) else {
             return true;
         };
         let stats = &mut ledger.stats_mut().ports[self.id.index()].flows;
@@ -73,7 +76,7 @@ impl Port {
         }
         let admission = config.admission.clone().unwrap_or_default();
         let compresses = config.compression != Compression::None;
-        let terms = Terms::new(&admission, self.burst.rate(), compresses);
+        let terms = Terms::new(&admission, rates.0, compresses).towards(rates.1);
         let Some(behind) = behind else {
             let Some(class) = observed else { return true };
             let plain = packet.class;
@@ -100,8 +103,8 @@ impl Port {
 
     /// Whether a packet of the class that waits for one longest piece of others isn't too old then:
     /// who didn't ask for an early end wants it late rather than never.
-    fn is_in_time(&self, class: ClassId) -> bool {
-        let rate = self.burst.rate();
+    fn is_in_time(&self, class: ClassId, to: NeighbourId) -> bool {
+        let rate = self.rate_to(to);
         let longest = self
             .config
             .as_ref()
@@ -121,7 +124,8 @@ impl Port {
 
     /// The flows that leave here.
     pub(crate) fn flows(&self) -> Vec<Flow> {
-        let rows = self.flows.iter().flat_map(|flows| flows.rows(self.id));
+        let flows = self.paths.iter().filter_map(|path| path.flows.as_ref());
+        let rows = flows.flat_map(|flows| flows.rows(self.id));
         rows.collect()
     }
 
@@ -138,7 +142,7 @@ impl Port {
     /// The stream whose contexts compress a packet that leaves on `stream`: those of its call, also
     /// while it goes behind others, so that a call has one context.
     pub(super) fn context_stream(&self, packet: &Packet, stream: usize) -> usize {
-        let flows = self.flows.as_ref();
+        let flows = self.paths.to(packet.to).flows.as_ref();
         let class = flows.and_then(|flows| flows.call_class(packet.info()));
         let class = class.and_then(|class| self.classes.get(class.index()));
         class.map_or(stream, |class| class.stream)
@@ -155,10 +159,11 @@ impl Port {
         to: NeighbourId,
         octets_max: usize,
     ) -> Option<(usize, Fit)> {
-        if self.rests_until.is_some_and(|until| starts < until) {
+        let path = self.paths.to(to);
+        if path.rests_until.is_some_and(|until| starts < until) {
             return None;
         }
-        let (Some(flows), Link::Frames { neighbours, .. }) = (&self.flows, &self.link) else {
+        let (Some(flows), Link::Frames { neighbours, .. }) = (&path.flows, &self.link) else {
             return Some((octets_max, Fit::Free));
         };
         let (sender, _) = neighbours.get(to.index())?;
@@ -166,7 +171,7 @@ impl Port {
         let Some((from, _)) = flows.expected(starts) else {
             return Some((most, Fit::Free));
         };
-        let gap = self.burst.rate().octets_in(from.since(starts));
+        let gap = self.rate_to(to).octets_in(from.since(starts));
         let gap = usize::try_from(gap).unwrap_or(usize::MAX);
         Some(if gap < WORTH {
             (LEAST.min(most), Fit::Least)
@@ -191,24 +196,25 @@ impl Port {
 
     /// Plans what becomes of the line from `at` on: where a call's packet is due before anything
     /// useful could leave, and its moment is well known, the line rests for it.
-    pub(super) fn plan_rest(&mut self, at: Instant, ledger: &mut Ledger) {
+    pub(super) fn plan_rest(&mut self, at: Instant, to: NeighbourId, ledger: &mut Ledger) {
         let waits = |head: Head| !self.goes_whole(head);
-        if !self.flows.as_ref().is_some_and(|flows| flows.has_calls())
+        let path = self.paths.to(to);
+        if !path.flows.as_ref().is_some_and(|flows| flows.has_calls())
             || !matches!(self.link, Link::Frames { .. })
-            || !self.head().is_some_and(waits)
+            || !path.queue.head(self).is_some_and(waits)
         {
-            self.rests_until = None;
+            self.paths.to_mut(to).rests_until = None;
             return;
         }
-        let expected = self.flows.as_ref().and_then(|flows| flows.expected(at));
-        let worth = self.burst.rate().time_for(WORTH as u64);
+        let expected = path.flows.as_ref().and_then(|flows| flows.expected(at));
+        let worth = self.rate_to(to).time_for(WORTH as u64);
         let rest =
             expected.filter(|(from, until)| from.since(at) < worth && until.since(*from) < worth);
         let until = rest.map(|(_, until)| until + Duration::from_nanos(1));
-        if until.is_some() && until != self.rests_until {
+        if until.is_some() && until != path.rests_until {
             let stats = &mut ledger.stats_mut().ports[self.id.index()];
             stats.flows.gaps.rests += 1;
         }
-        self.rests_until = until;
+        self.paths.to_mut(to).rests_until = until;
     }
 }

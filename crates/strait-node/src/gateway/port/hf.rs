@@ -329,6 +329,7 @@ impl Port {
             PortEvent::Up(_)
             | PortEvent::Changed(_)
             | PortEvent::Neighbour(..)
+            | PortEvent::NeighbourRate(..)
             | PortEvent::Down(_) => {}
         }
     }
@@ -389,7 +390,7 @@ impl Port {
         cause: DropCause,
         ledger: &mut Ledger,
     ) {
-        while let Some(packet) = self.queue.drain_to(now, to) {
+        while let Some(packet) = self.paths.first.queue.drain_to(now, to) {
             self.link.count_waiting(&packet, -1);
             count_queued(ledger, &packet, -1);
             ledger.drop(now, packet, cause);
@@ -492,7 +493,10 @@ impl Port {
         let idle = || class.and_then(|_| hf.station.idle_turn());
         let turn = written.or_else(idle)?;
         let to = hf.neighbour(to);
-        self.burst.push(room.starts, (out.len() - before) as u64);
+        self.paths
+            .first
+            .burst
+            .push(room.starts, (out.len() - before) as u64);
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
         self.end_stays(now, ledger);
         Some(TxMeta {
@@ -529,7 +533,10 @@ impl Port {
             return false;
         };
         let urgent = self.goes_whole(head);
-        self.queue.charge(head.class, packet.info().octets);
+        self.paths
+            .first
+            .queue
+            .charge(head.class, packet.info().octets);
         let Some(hf) = self.hf_mut() else {
             ledger.drop(now, packet, DropCause::Undelivered);
             return false;

@@ -353,7 +353,7 @@ impl Port {
                 block: Duration::ZERO,
                 latency: Duration::ZERO,
             });
-            self.queue.set_line_rate(rate);
+            self.paths.first.queue.set_line_rate(rate);
         }
         turned
     }
@@ -363,7 +363,10 @@ impl Port {
         let Some(mut packet) = self.take(now, head, usize::MAX, ledger) else {
             return false;
         };
-        self.queue.charge(head.class, packet.info().octets);
+        self.paths
+            .first
+            .queue
+            .charge(head.class, packet.info().octets);
         let (port, to) = (self.id, packet.to);
         let octets = packet.octets() as u64;
         packet.enter(now, DelayPart::Line);

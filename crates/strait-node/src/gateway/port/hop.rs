@@ -288,14 +288,14 @@ impl Port {
         matches!(self.link, Link::Hops(_))
     }
 
-    /// Octets and packets of a class behind which no more are wanted, as shares of its limits; or
-    /// packets as they are told.
-    fn fills(&self, class: ClassId, depth: Depth, share: u64) -> bool {
+    /// Octets and packets of a class for a neighbour behind which no more are wanted, as shares of
+    /// its limits; or packets as they are told.
+    fn fills(&self, to: NeighbourId, class: ClassId, depth: Depth, share: u64) -> bool {
         // What waits for a host side that is down holds nobody up: nothing joins it.
         if self.is_host() && !self.is_up() {
             return false;
         }
-        let queued = self.queue.queued(class);
+        let queued = self.paths.to(to).queue.queued(class);
         let Some(treatment) = self.classes.get(class.index()) else {
             return true;
         };
@@ -311,24 +311,34 @@ impl Port {
         queued.octets >= octets.max(1) || u64::from(queued.packets) >= packets.max(1)
     }
 
-    /// Whether so much waits of a class that its senders are to stop; less is enough to let a
-    /// stopped one go on.
+    /// Whether so much of a class waits for a neighbour that its senders are to stop; less is
+    /// enough to let a stopped one go on.
     ///
     /// A sender whose flows have less waiting than others' goes on until twice as much waits:
     /// flows have equal shares only as long as something of each waits.
-    pub(crate) fn stops(&self, class: ClassId, depth: Depth, from: Way, stopped: bool) -> bool {
+    pub(crate) fn stops(
+        &self,
+        (to, class): (NeighbourId, ClassId),
+        depth: Depth,
+        from: Way,
+        stopped: bool,
+    ) -> bool {
         let Depth::Octets(octets) = depth else {
-            return self.fills(class, depth, 1);
+            return self.fills(to, class, depth, 1);
         };
         let least = if stopped { octets / 2 } else { octets };
-        self.fills(class, Depth::Octets(least), 1)
-            && (self.queue.has_share(class, (from.port, from.to))
-                || self.fills(class, Depth::Octets(octets.saturating_mul(2)), 2))
+        self.fills(to, class, Depth::Octets(least), 1)
+            && (self
+                .paths
+                .to(to)
+                .queue
+                .has_share(class, (from.port, from.to))
+                || self.fills(to, class, Depth::Octets(octets.saturating_mul(2)), 2))
     }
 
-    /// Whether nothing more of a class is taken from a neighbour, told to stop or not.
-    pub(crate) fn refuses(&self, class: ClassId, depth: Depth) -> bool {
-        self.fills(class, depth, 3)
+    /// Whether nothing more of a class for a neighbour is taken from another, told to stop or not.
+    pub(crate) fn refuses(&self, to: NeighbourId, class: ClassId, depth: Depth) -> bool {
+        self.fills(to, class, depth, 3)
     }
 
     /// Where a neighbour's packets with a mark went last.
@@ -455,7 +465,7 @@ impl Port {
     fn sync_again(&mut self, class: ClassId) {
         let Link::Hops(hops) = &self.link else { return };
         let (to, octets) = hops.again(class).unwrap_or((NeighbourId::PEER, 0));
-        self.queue.set_under_way(class, to, octets);
+        self.paths.first.queue.set_under_way(class, to, octets);
     }
 
     /// What was sent may have ended groups of other classes.
@@ -498,7 +508,7 @@ impl Port {
                 return None;
             }
             other.hop.control(now, out)?;
-            self.burst.push(room.starts, (out.len() - before) as u64);
+            self.leaves(room.starts, to, out.len() - before);
             ledger.stats_mut().ports[self.id.index()].frames_out += 1;
             return Some(TxMeta {
                 to,
@@ -523,14 +533,14 @@ impl Port {
                 self.begin_hop(head.to, packet)?
             }
         };
-        let last = self.queue.queued(head.class).packets == 0;
+        let last = self.paths.first.queue.queued(head.class).packets == 0;
         let other = self.hops_mut()?.other_mut(head.to)?;
         other.hop.transmit(now, room.starts, seq, last, out)?;
         let octets = out.len() - before;
-        let ended = self.burst.push(room.starts, octets as u64);
+        let ended = self.leaves(room.starts, head.to, octets);
         self.hops_mut()?.other_mut(head.to)?.hop.left(ended);
-        self.queue.set_under_way(head.class, head.to, 0);
-        self.queue.charge(head.class, octets as u32);
+        self.paths.first.queue.set_under_way(head.class, head.to, 0);
+        self.charge(head.class, head.to, octets as u32);
         self.sync_again(head.class);
         self.sync_due(head.to);
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
@@ -557,7 +567,7 @@ impl Port {
         let before = out.len();
         let other = self.hops_mut()?.other_mut(to)?;
         other.hop.transmit(now, room.starts, seq, false, out)?;
-        let ended = self.burst.push(room.starts, (out.len() - before) as u64);
+        let ended = self.leaves(room.starts, to, out.len() - before);
         self.hops_mut()?.other_mut(to)?.hop.left(ended);
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
         Some(TxMeta {
@@ -598,7 +608,7 @@ impl Port {
         for class in 0..self.classes.len() {
             self.sync_again(ClassId(class as u8));
         }
-        while let Some(packet) = self.queue.drain() {
+        while let Some(packet) = self.paths.first.queue.drain() {
             count_queued(ledger, &packet, -1);
             taken.push(packet);
         }

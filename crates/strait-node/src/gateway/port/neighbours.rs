@@ -12,9 +12,10 @@ impl Port {
         !self.away.is_empty() && self.away.contains(&to)
     }
 
-    /// The port comes up: who isn't there will be told.
+    /// The port comes up: who isn't there will be told, and who has another rate.
     pub(crate) fn all_there(&mut self) {
         self.away.clear();
+        self.rates.clear();
     }
 
     /// A neighbour is there again: what waits for it may go.
@@ -40,7 +41,7 @@ impl Port {
         if let Link::Frames { neighbours, .. } = &mut self.link
             && let Some((sender, receiver)) = neighbours.get_mut(to.index())
         {
-            let queue = &mut self.queue;
+            let queue = &mut self.paths.to_mut(to).queue;
             sender.abandon().for_each(|packet: Packet| {
                 queue.set_under_way(packet.class, to, 0);
                 ledger.drop(now, packet, DropCause::PortDown);

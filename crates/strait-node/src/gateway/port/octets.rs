@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
 use strait_core::node::TxMeta;
-use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Room};
+use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Neighbours, Room};
 use strait_qos::{Head, Scheduler};
 
 use super::super::headers::{GROWTH_OCTETS_MAX, Leaving};
@@ -21,7 +21,7 @@ impl Port {
         let before = out.len();
         let mut class = None;
         while out.len() - before < room.octets {
-            let at = room.starts.max(self.burst.end());
+            let at = room.starts.max(self.paths.first.burst.end());
             let Some(sent) =
                 self.next_octets(now, at, room.octets - (out.len() - before), out, ledger)
             else {
@@ -55,14 +55,14 @@ impl Port {
                         head.class
                     }
                 },
-                None => self.cut_note(at, self.note_to()?, ledger)?,
+                None => self.cut_note(at, self.note_to(Neighbours::ALL)?, ledger)?,
             },
         };
         let Link::Octets(ends) = &mut self.link else {
             return None;
         };
         let length = ends.0.pull(room, out);
-        let ended = self.burst.push(at, length as u64);
+        let ended = self.paths.first.burst.push(at, length as u64);
         if let Some(packet) = ends.0.finish(ended) {
             let fate = Fate::Forwarded {
                 port: self.id,
@@ -93,11 +93,13 @@ impl Port {
         }
         let class = self.link.under_way(NeighbourId::PEER, leaving?)?.class;
         let better = rank < self.classes.get(class.index())?.rank;
-        if (better || self.note_to().is_some())
+        if (better || self.note_to(Neighbours::ALL).is_some())
             && let Link::Octets(ends) = &mut self.link
             && let Some((_, octets_left)) = ends.0.shorten()
         {
-            self.queue
+            self.paths
+                .first
+                .queue
                 .set_under_way(class, NeighbourId::PEER, octets_left as u32);
         }
         None
@@ -117,7 +119,8 @@ impl Port {
         if !ends.0.is_under_way(stream) {
             return self.headers.is_ahead(at, head.to).then_some(head.to);
         }
-        self.note_to().filter(|_| ends.0.has_urgent())
+        self.note_to(Neighbours::ALL)
+            .filter(|_| ends.0.has_urgent())
     }
 
     /// Begins an urgent frame with the head packet.
@@ -155,8 +158,8 @@ impl Port {
             Ok(octets) => {
                 stats.frames_out += 1;
                 stats.urgent.count(octets as u32, suspends);
-                self.queue.charge(head.class, octets as u32);
-                if let Some(flows) = &mut self.flows {
+                self.paths.first.queue.charge(head.class, octets as u32);
+                if let Some(flows) = &mut self.paths.first.flows {
                     flows.carried(&info, octets);
                 }
                 Some(())
@@ -217,15 +220,20 @@ impl Port {
                 alone: false,
             };
             let carried = self.headers.carry(at, head.to, leaving, &packet, stats);
-            if let Some(flows) = &mut self.flows {
+            if let Some(flows) = &mut self.paths.first.flows {
                 flows.carried(packet.info(), octets_on_line(&packet, carried.as_deref()));
             }
             ends.0.begin(stream, packet, carried);
         }
         let progress = ends.0.cut(at, stream, whole)?;
-        self.queue
+        self.paths
+            .first
+            .queue
             .set_under_way(head.class, head.to, progress.octets_left as u32);
-        self.queue.charge(head.class, progress.octets as u32);
+        self.paths
+            .first
+            .queue
+            .charge(head.class, progress.octets as u32);
         ledger.stats_mut().ports[self.id.index()].frames_out += 1;
         Some(())
     }

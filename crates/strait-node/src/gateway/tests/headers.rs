@@ -1,5 +1,6 @@
 //! Header compression between two gateways.
 
+use strait_core::id::Neighbours;
 use strait_core::stats::{Agreement, Settled};
 
 use super::*;
@@ -506,6 +507,7 @@ fn a_gateway_made_without_a_start_says_the_hello_of_a_first_one() {
         octets: 1400,
         starts: Instant::ZERO,
         until: None,
+        to: Neighbours::ALL,
     };
     let mut out = Vec::new();
     booted.poll_transmit(Instant::ZERO, LINE, room, &mut out);

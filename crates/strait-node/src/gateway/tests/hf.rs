@@ -1,6 +1,7 @@
 //! A port with a station of its own, as an IP client: what becomes of packets on an air on which
 //! nobody answers.
 
+use strait_core::id::Neighbours;
 use strait_core::node::{Owner, Side, SocketId, StreamEvent, StreamId, StreamOp};
 use strait_s5066::Address;
 use strait_s5066::d_pdu::{Body, DPdu, NonArq, Segment, parse};
@@ -73,6 +74,7 @@ fn send_into_the_void(gateway: &mut Gateway, until: Instant) -> Vec<u8> {
             octets: 150_000,
             starts: now,
             until: None,
+            to: Neighbours::ALL,
         };
         while gateway.wants(LINE).is_some() {
             let Some(meta) = gateway.poll_transmit(now, LINE, room, &mut all) else {

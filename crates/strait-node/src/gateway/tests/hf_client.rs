@@ -1,5 +1,6 @@
 //! A port whose station is somebody else's: what it says and hears by its sockets.
 
+use strait_core::id::Neighbours;
 use strait_core::node::{StreamEvent, StreamId, StreamOp};
 
 use super::*;
@@ -291,6 +292,7 @@ fn longer_packets_than_the_node_takes_are_answered_with_its_mtu() {
         octets: 65_535,
         starts: at(0),
         until: None,
+        to: Neighbours::ALL,
     };
     let answer = client
         .gateway
@@ -332,6 +334,7 @@ fn what_the_node_delivers_goes_to_the_host_side() {
         octets: 65_535,
         starts: at(1),
         until: None,
+        to: Neighbours::ALL,
     };
     let mut out = Vec::new();
     let given = client

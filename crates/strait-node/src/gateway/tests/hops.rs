@@ -473,3 +473,32 @@ fn a_class_of_few_packets_stops_nobody_for_good() {
         assert_eq!(pull_all(&mut nodes[2], PortId::HOST, at).len(), 1);
     }
 }
+
+#[test]
+fn senders_stop_for_the_neighbour_whose_own_way_is_full() {
+    let east = "name = \"right\"\nkind = \"udp\"\nneighbours = [\
+        { name = \"c\", rate = \"9600 bit/s\" }, { name = \"d\", rate = \"256 kbit/s\" }]\n";
+    let hops = "name = \"right\"\nkind = \"udp\"\nprofile = \"hbh\"\n";
+    let way = "port = \"right\"\nvia = \"d\"";
+    let relay = RELAY.replace(hops, east).replace("port = \"right\"", way);
+    let mut nodes = [node(END, 1), node(&relay, 2)];
+    talk(ms(0), &mut nodes, &CHAIN[..1]);
+    for number in 0..190 {
+        let bytes = udp("10.1.0.2", "10.2.0.2", 500, 0);
+        nodes[0].handle(ms(number), frame(PortId::HOST, &bytes));
+        talk(ms(number), &mut nodes, &CHAIN[..1]);
+    }
+    assert_ne!(nodes[1].ports[1].stop(NeighbourId::PEER), 0);
+    let held = nodes[1].stats().held();
+    assert!((10..100).contains(&held), "{held}");
+    assert_eq!(nodes[1].stats().dropped.total(), 0);
+    // It clears, and everything goes on.
+    let mut now = 190;
+    while nodes.iter().any(|node| node.stats().held() > 0) {
+        now += 10;
+        assert!(now < 20_000);
+        while !pull(&mut nodes[1], RIGHT, ms(now), 1400).is_empty() {}
+        talk(ms(now), &mut nodes, &CHAIN[..1]);
+    }
+    assert_eq!(nodes[1].ports[1].stop(NeighbourId::PEER), 0);
+}

@@ -64,6 +64,7 @@ fn next(relay: &mut Gateway) -> Option<NeighbourId> {
         octets: 200,
         starts: Instant::ZERO,
         until: None,
+        to: Neighbours::ALL,
     };
     let meta = relay.poll_transmit(Instant::ZERO, EAST, room, &mut Vec::new());
     meta.map(|meta| meta.to)

@@ -13,7 +13,9 @@ use strait_core::rate::LineRate;
 use strait_core::tls::TlsVersion;
 use strait_core::waveform::Mode;
 use strait_core::work::WorkError;
-use strait_core::{ClassId, Duration, Input, Instant, NeighbourId, PortId, Room, TxMeta};
+use strait_core::{
+    ClassId, Duration, Input, Instant, NeighbourId, Neighbours, PortId, Room, TxMeta,
+};
 use strait_wire::ip::SynOptions;
 
 /// Values from a list of numbers: a shorter list gives a smaller input.
@@ -83,7 +85,11 @@ impl Dice<'_> {
     }
 
     fn port_event(&mut self) -> PortEvent {
-        match self.below(7) {
+        match self.below(8) {
+            7 => PortEvent::NeighbourRate(
+                NeighbourId(self.word() as u16),
+                LineRate::new(self.word(), self.word() as u8),
+            ),
             0 => PortEvent::Up(self.state()),
             1 => PortEvent::Changed(self.state()),
             2 => PortEvent::Carrier(self.flag()),
@@ -236,6 +242,10 @@ impl Dice<'_> {
             octets: self.word() as usize,
             starts: Instant::from_nanos(self.word()),
             until: self.flag().then(|| Instant::from_nanos(self.word())),
+            to: match self.flag() {
+                true => Neighbours::ALL,
+                false => Neighbours::from_bits(self.word()),
+            },
         }
     }
 

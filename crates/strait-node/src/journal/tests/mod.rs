@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use strait_core::id::TxId;
 use strait_core::node::{Boot, DownCause, FrameMeta, PortEvent, PortState, WallTime};
 use strait_core::rate::LineRate;
-use strait_core::{ClassId, Duration, Input, Instant, NeighbourId, Node, PortId, Room, TxMeta};
+use strait_core::{
+    ClassId, Duration, Input, Instant, NeighbourId, Neighbours, Node, PortId, Room, TxMeta,
+};
 use strait_wire::ip;
 
 use self::dice::Dice;
@@ -133,6 +135,42 @@ fn the_octets_of_a_small_journal() {
         expected.extend_from_slice(&check.to_le_bytes());
     }
     assert_eq!(out, expected);
+}
+
+#[test]
+fn what_concerns_one_of_several_neighbours_has_kinds_of_its_own() {
+    let mut out = Vec::new();
+    let mut writer = JournalWriter::new(SETTINGS, "x", &Boot::default(), &mut out);
+    let before = out.len();
+    let rate = Input::Port {
+        port: PortId(1),
+        event: PortEvent::NeighbourRate(NeighbourId(2), LineRate::new(300, 8)),
+    };
+    writer.input(Instant::ZERO, &rate, &mut out);
+    let room = |to| Room {
+        octets: 9,
+        starts: Instant::ZERO,
+        until: None,
+        to,
+    };
+    let (port, meta) = (PortId(1), TxMeta::to_peer(ClassId(0)));
+    let two = Neighbours::from_bits(6);
+    for to in [Neighbours::ALL, two] {
+        writer.pulled(Instant::ZERO, port, room(to), &meta, b"x", &mut out);
+    }
+    // Body: kind, no time since the last.
+    let kinds = [25, 32, 34];
+    let mut at = before;
+    for kind in kinds {
+        assert_eq!(out[at + 1..at + 3], [kind, 0]);
+        at += 1 + usize::from(out[at]) + 4;
+    }
+    let (found, _) = entries(&out);
+    let rooms = found.iter().filter_map(|entry| match entry.record {
+        Record::Pulled { room, .. } => Some(room.to),
+        _ => None,
+    });
+    assert_eq!(rooms.collect::<Vec<_>>(), [Neighbours::ALL, two]);
 }
 
 #[test]
@@ -455,6 +493,7 @@ impl Driver {
             octets,
             starts: self.now + Duration::from_millis(1),
             until: None,
+            to: Neighbours::ALL,
         };
         let mut out = Vec::new();
         let Some(meta) = self.gateway.poll_transmit(self.now, port, room, &mut out) else {

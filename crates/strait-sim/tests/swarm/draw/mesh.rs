@@ -67,6 +67,7 @@ impl Draw {
             b,
             serial: false,
             shared: false,
+            apart: false,
             rate_bit_s,
             weak: false,
             profile: "hbh",

@@ -70,6 +70,8 @@ struct Edge {
     serial: bool,
     /// It shares the port `radio` of `a` with others.
     shared: bool,
+    /// That port sends by each of its media at once.
+    apart: bool,
     rate_bit_s: u64,
     weak: bool,
     profile: &'static str,
@@ -89,6 +91,8 @@ struct Draw {
     made_hops: Stream,
     /// Which of these go as published.
     formats: Stream,
+    /// What media that share a port have in common.
+    ways: Stream,
     files: BTreeMap<String, String>,
     text: String,
     edges: Vec<Edge>,
@@ -130,6 +134,7 @@ impl Draw {
             stream: Stream::new(seed, name),
             made_hops: Stream::new(seed, "swarm hops"),
             formats: Stream::new(seed, "swarm formats"),
+            ways: Stream::new(seed, "swarm ways"),
             files: BTreeMap::new(),
             text: String::new(),
             edges: Vec::new(),
@@ -275,6 +280,7 @@ impl Draw {
             b,
             serial,
             shared: false,
+            apart: false,
             rate_bit_s,
             weak,
             profile,
@@ -290,7 +296,8 @@ impl Draw {
         }
     }
 
-    /// Several frame media of one gateway may share one port; they have one rate then.
+    /// Several frame media of one gateway may share one port, with one rate or each with its own.
+    /// With their own they may be ways that have nothing in common.
     fn share_ports(&mut self) {
         for node in 0..self.gateways {
             let of = |edge: &&mut Edge| edge.a == node && !edge.serial;
@@ -304,9 +311,13 @@ impl Draw {
             let published = edges[0].published;
             let compression = edges[0].compression;
             let mtu = edges[0].mtu;
+            let ways = self.ways.below(4);
             for edge in &mut edges {
                 edge.shared = true;
-                edge.rate_bit_s = first;
+                edge.apart = ways > 1 && profile != "hbh";
+                if ways == 0 {
+                    edge.rate_bit_s = first;
+                }
                 (edge.weak, edge.profile, edge.check) = (weak, profile, check);
                 edge.published = published;
                 (edge.compression, edge.mtu) = (compression, mtu);
@@ -364,6 +375,9 @@ impl Draw {
                 let sharers = edges.iter().filter(|edge| edge.a == node && edge.shared);
                 for other in sharers {
                     let _ = writeln!(text, "[[port.neighbours]]\nname = \"g{}\"", other.b);
+                    if other.apart {
+                        let _ = writeln!(text, "rate = \"{} bit/s\"", other.rate_bit_s);
+                    }
                 }
             }
         }
@@ -495,8 +509,11 @@ impl Draw {
             self.frame_faults(&mut keys, whole);
         }
         if self.percent(20) {
-            keys.push_str("half_duplex = true\n");
-            let _ = writeln!(keys, "turnaround = \"{} ms\"", self.range(0, 200));
+            let turnaround = self.range(0, 200);
+            if !self.edges[index].apart {
+                keys.push_str("half_duplex = true\n");
+                let _ = writeln!(keys, "turnaround = \"{turnaround} ms\"");
+            }
         }
         if !serial && self.percent(20) && !self.edges[index].shared {
             let back = self.range(300, 100_000);
@@ -570,7 +587,7 @@ impl Draw {
             );
             at += lasts;
         }
-        // One port has one rate, so that media which share one change together: not at all.
+        // Media which share a port keep their rates.
         if self.edges[index].shared {
             return;
         }

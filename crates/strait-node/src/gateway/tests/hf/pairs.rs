@@ -40,6 +40,7 @@ fn run(pair: &mut [Gateway; 2], from: Instant, until: Instant) -> Vec<u8> {
                 octets: 150_000,
                 starts: now,
                 until: None,
+                to: Neighbours::ALL,
             };
             while turn.is_none() && pair[number].wants(LINE).is_some() {
                 let meta = pair[number].poll_transmit(now, LINE, room, &mut octets);

@@ -1,0 +1,256 @@
+//! How what a port sends leaves: by one way, or by one to each neighbour.
+//!
+//! Neighbours who share a way share its time: what one gets, the others wait for, and shares and
+//! limits go by time. Neighbours with a way each have nothing in common: each has its own queue,
+//! shares, limits and calls, by its own rate.
+
+use alloc::boxed::Box;
+use core::iter;
+
+use strait_core::rate::{Burst, LineRate};
+use strait_core::stats::NeighbourStats;
+use strait_core::{ClassId, Duration, Fate, Instant, NeighbourId, Neighbours, Packet};
+use strait_qos::{Head, Policers, Policy, Scheduler, Tree};
+
+use super::{Link, Port};
+use crate::flows::Flows;
+
+/// A way by which a port sends.
+#[derive(Debug)]
+pub(super) struct Path {
+    pub(super) queue: Tree,
+    /// The flows that leave by it, where they are told apart.
+    pub(super) flows: Option<Box<Flows>>,
+    /// A call's packet is due: until then nothing else begins to leave.
+    pub(super) rests_until: Option<Instant>,
+    pub(super) burst: Burst,
+    pub(super) policers: Policers,
+    /// Time that its classes haven't been charged for: it is less than an octet takes.
+    owed: Duration,
+}
+
+impl Path {
+    pub(super) fn new(queue: Tree, burst: Burst, tells_flows: bool, policy: &Policy) -> Self {
+        Self {
+            queue,
+            flows: tells_flows.then(Box::default),
+            rests_until: None,
+            burst,
+            policers: Policers::new(policy.classes()),
+            owed: Duration::ZERO,
+        }
+    }
+
+    fn set_rate(&mut self, rate: LineRate) {
+        self.burst.set_rate(rate);
+        self.queue.set_line_rate(rate);
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.rests_until.is_none() && self.queue.is_at_rest()
+    }
+
+    fn advance(&mut self, now: Instant) {
+        self.queue.advance(now);
+        self.rests_until = self.rests_until.filter(|until| now < *until);
+    }
+
+    pub(super) fn check(&self) {
+        self.queue.check();
+        if let Some(flows) = &self.flows {
+            flows.check();
+        }
+    }
+}
+
+/// All ways by which a port sends.
+#[derive(Debug)]
+pub(super) struct Paths {
+    /// What all share; where each neighbour has a way of its own, that to the first of them.
+    pub(super) first: Path,
+    /// The ways to the neighbours behind the first, where each has its own.
+    others: Box<[Path]>,
+    /// The number of the way that is asked first, where several are.
+    next: usize,
+}
+
+impl Paths {
+    /// One for all neighbours, or one for each.
+    pub(super) fn new(mut paths: impl Iterator<Item = Path>) -> Self {
+        let Some(first) = paths.next() else {
+            unreachable!("a port has one way at least")
+        };
+        Self {
+            first,
+            others: paths.collect(),
+            next: 0,
+        }
+    }
+
+    /// Whether neighbours have nothing in common.
+    pub(super) const fn are_apart(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// A neighbour's way was taken: others are asked before it the next time.
+    pub(super) fn had_turn(&mut self, to: NeighbourId) {
+        if self.are_apart() {
+            self.next = (to.index() + 1) % (self.others.len() + 1);
+        }
+    }
+
+    /// When what is pulled for a neighbour begins to leave: room that several ways have names the
+    /// first moment at which one of them is free.
+    pub(super) fn starts(&self, at: Instant, to: NeighbourId) -> Instant {
+        if self.are_apart() {
+            at.max(self.to(to).burst.end())
+        } else {
+            at
+        }
+    }
+
+    /// The one to a neighbour.
+    pub(super) fn to(&self, to: NeighbourId) -> &Path {
+        let other = self.others.get(to.index().wrapping_sub(1));
+        other.unwrap_or(&self.first)
+    }
+
+    pub(super) fn to_mut(&mut self, to: NeighbourId) -> &mut Path {
+        let other = self.others.get_mut(to.index().wrapping_sub(1));
+        other.unwrap_or(&mut self.first)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Path> {
+        iter::once(&self.first).chain(&self.others)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Path> {
+        iter::once(&mut self.first).chain(&mut self.others)
+    }
+
+    /// Takes out any packet that isn't to go any more.
+    pub(super) fn discard(&mut self, now: Instant) -> Option<(Packet, Fate)> {
+        let first = self.first.queue.discard(now);
+        let mut others = self.others.iter_mut();
+        first.or_else(|| others.find_map(|path| path.queue.discard(now)))
+    }
+
+    pub(super) fn are_at_rest(&self) -> bool {
+        self.first.is_at_rest() && self.others.iter().all(Path::is_at_rest)
+    }
+
+    pub(super) fn advance(&mut self, now: Instant) {
+        self.first.advance(now);
+        self.others.iter_mut().for_each(|path| path.advance(now));
+    }
+
+    /// When all that was pulled has left.
+    pub(super) fn end(&self) -> Instant {
+        let others = self.others.iter().map(|path| path.burst.end());
+        others.fold(self.first.burst.end(), Instant::max)
+    }
+}
+
+impl Port {
+    /// What goes first to any of some neighbours. Ways of their own have turns: where something
+    /// else than their rates is narrow, none takes all of it.
+    pub(super) fn head_to(&self, some: Neighbours) -> Option<Head> {
+        if !self.paths.are_apart() {
+            return self.paths.first.queue.head(self);
+        }
+        let next = self.paths.next as u16;
+        let count = self.paths.others.len() as u16 + 1;
+        let ways = (next..count).chain(0..next).map(NeighbourId);
+        let mut ways = ways.filter(|to| some.contains(*to));
+        ways.find_map(|to| self.paths.to(to).queue.head(self))
+    }
+
+    /// The rate towards a neighbour.
+    pub(super) fn rate_to(&self, to: NeighbourId) -> LineRate {
+        let told = self.rates.get(to.index()).copied().flatten();
+        let common = || self.state.map(|state| state.tx_rate);
+        told.or_else(common)
+            .unwrap_or_else(|| self.paths.to(to).burst.rate())
+    }
+
+    /// The rate of the way to a neighbour: the port's where several share it.
+    pub(super) fn way_rate(&self, to: NeighbourId) -> LineRate {
+        match self.state {
+            Some(state) if !self.paths.are_apart() => state.tx_rate,
+            _ => self.rate_to(to),
+        }
+    }
+
+    /// Whether a packet to a neighbour would have to wait, as others do before its way.
+    pub(super) fn is_congested(&self, to: NeighbourId) -> bool {
+        let Link::Frames { neighbours, .. } = &self.link else {
+            return self.held() > 0;
+        };
+        if !self.paths.are_apart() {
+            return self.held() > 0;
+        }
+        let under_way = neighbours.get(to.index());
+        under_way.is_some_and(|(sender, _)| sender.held() > 0)
+            || self.paths.to(to).queue.total().packets > 0
+    }
+
+    /// The medium tells of the rate towards a neighbour.
+    pub(crate) fn set_neighbour_rate(&mut self, to: NeighbourId, rate: LineRate) {
+        let neighbours = self.link.neighbours();
+        if to.index() >= neighbours || matches!(self.link, Link::Host(_)) {
+            return;
+        }
+        self.rates.resize(neighbours, None);
+        self.rates[to.index()] = Some(rate);
+        self.settle_rates();
+        self.settle_link();
+    }
+
+    /// The rates towards all neighbours, as they are shown.
+    pub(crate) fn show_rates(&self, neighbours: &mut [NeighbourStats]) {
+        for (to, neighbour) in (0..).map(NeighbourId).zip(neighbours) {
+            neighbour.tx_rate = Some(self.rate_to(to));
+        }
+    }
+
+    /// Each way goes by the rate of whom it leads to. What several share goes by the port's, and
+    /// what each of them gets is counted by its time ([`Port::leaves`]).
+    pub(super) fn settle_rates(&mut self) {
+        let Some(common) = self.state.map(|state| state.tx_rate) else {
+            return;
+        };
+        if !self.paths.are_apart() {
+            return self.paths.first.set_rate(common);
+        }
+        let ways = (0..).map(NeighbourId).take(self.link.neighbours());
+        for to in ways {
+            let rate = self.rate_to(to);
+            self.paths.to_mut(to).set_rate(rate);
+        }
+    }
+
+    /// Octets leave for a neighbour; says when the last has.
+    pub(super) fn leaves(&mut self, at: Instant, to: NeighbourId, octets: usize) -> Instant {
+        if !self.rates.is_empty() && !self.paths.are_apart() {
+            let rate = self.rate_to(to);
+            self.paths.first.burst.set_rate(rate);
+        }
+        self.paths.to_mut(to).burst.push(at, octets as u64)
+    }
+
+    /// Takes octets that leave for a neighbour from the share of their class. Where a slower one
+    /// has the same way, they are as many as would take the same time at the port's rate.
+    pub(super) fn charge(&mut self, class: ClassId, to: NeighbourId, octets: u32) {
+        let octets = match self.state {
+            Some(state) if !self.rates.is_empty() && !self.paths.are_apart() => {
+                let time = self.rate_to(to).time_for(u64::from(octets)) + self.paths.first.owed;
+                let octets = state.tx_rate.octets_in(time);
+                let charged = state.tx_rate.time_for(octets);
+                self.paths.first.owed = time.saturating_sub(charged);
+                u32::try_from(octets).unwrap_or(u32::MAX)
+            }
+            _ => octets,
+        };
+        self.paths.to_mut(to).queue.charge(class, octets);
+    }
+}
