@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use strait_link::rohc::{Beyond, Cids, Fault, Peer, Received, Settings};
-use traffic::{Dice, Flow, KINDS};
+use traffic::{Dice, Flow, KINDS, Kind};
 
 mod traffic;
 
@@ -169,4 +169,73 @@ fn nothing_is_told_wrongly_behind_an_outage_of_any_length() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// Compresses a packet of `flow`, which `class` carries while packets of `half_sent` classes are
+/// half sent.
+fn send(
+    peer: &mut Peer,
+    (class, half_sent): (u8, u32),
+    flow: &mut Flow,
+    dice: &mut Dice,
+) -> (Vec<u8>, Vec<u8>) {
+    let (packet, mut line) = (flow.next(dice), Vec::new());
+    peer.tell_half_sent(half_sent);
+    peer.compress(class, &packet, &mut line);
+    (line, packet)
+}
+
+#[test]
+fn a_call_that_begins_while_a_segment_is_half_sent_leaves_it_its_context() {
+    for kind in [Kind::Bulk6 { stamps: true }, Kind::Bulk4, Kind::Udp6] {
+        for (sent, saturated) in (1..12).flat_map(|sent| [(sent, false), (sent, true)]) {
+            begin_beside(kind, sent, saturated);
+        }
+    }
+}
+
+/// A call begins while the last of `sent` packets of a flow is half sent; `saturated` if there is
+/// always one of them.
+fn begin_beside(kind: Kind, sent: u64, saturated: bool) {
+    const BULK: u8 = 3;
+    let [mut left, mut right] = pair(false);
+    let mut dice = Dice(sent);
+    let mut bulk = Flow::new(kind, 1, &mut dice);
+    let mut voice = Flow::new(Kind::Voice6, 2, &mut dice);
+    voice.pauses = 0.0;
+    let mut tell = |(line, packet): &(Vec<u8>, Vec<u8>)| {
+        let mut out = Vec::new();
+        let told = right.decompress(line, &mut out);
+        assert_eq!(
+            (told, &out),
+            (Ok(Received::Packet), packet),
+            "{kind:?} {sent} {saturated}"
+        );
+    };
+    for _ in 1..sent {
+        tell(&send(&mut left, (BULK, 0), &mut bulk, &mut dice));
+    }
+    let half = send(&mut left, (BULK, 0), &mut bulk, &mut dice);
+    for _ in 0..10 {
+        tell(&send(&mut left, (0, 1 << BULK), &mut voice, &mut dice));
+    }
+    tell(&half);
+    // The number that costs no octet is the call's as soon as it can be.
+    let mut calls = Vec::new();
+    if !saturated {
+        calls.push(send(&mut left, (0, 0), &mut voice, &mut dice));
+    }
+    let half = send(&mut left, (BULK, 0), &mut bulk, &mut dice);
+    for _ in 0..10 {
+        calls.push(send(&mut left, (0, 1 << BULK), &mut voice, &mut dice));
+    }
+    for call in &calls {
+        assert_ne!(call.0[0] & 0xf0, 0xe0, "{kind:?} {sent} {saturated}");
+        tell(call);
+    }
+    tell(&half);
+    for _ in 0..10 {
+        tell(&send(&mut left, (BULK, 0), &mut bulk, &mut dice));
+        tell(&send(&mut left, (0, 1 << BULK), &mut voice, &mut dice));
+    }
 }

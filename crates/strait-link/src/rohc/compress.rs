@@ -163,6 +163,8 @@ pub struct Compressor {
     packets: u64,
     /// What time it is.
     now: Instant,
+    /// The classes, a bit each, of which a packet is half sent.
+    half_sent: u32,
     /// Packets of the uncompressed profile that still have to say its context.
     plain_left: u8,
     plain_since: u32,
@@ -187,6 +189,7 @@ impl Compressor {
             entries: (0..settings.cids.max()).map(|_| None).collect(),
             packets: 0,
             now: Instant::ZERO,
+            half_sent: 0,
             plain_left: settings.repeats,
             plain_since: 0,
             plain_at: Instant::ZERO,
@@ -234,9 +237,15 @@ impl Compressor {
         self.now = now;
     }
 
+    /// Says of which classes, a bit each, a packet is half sent, so that packets of others may
+    /// overtake it: its context's number is no other flow's until it has left. Without it none is.
+    pub const fn tell_half_sent(&mut self, classes: u32) {
+        self.half_sent = classes;
+    }
+
     /// Appends `packet` in its compressed form, and says by which profile. Packets of one flow and
     /// class have to arrive in the order of these calls; those of different classes may overtake
-    /// each other.
+    /// each other, see [`Self::tell_half_sent`].
     pub fn compress(&mut self, class: u8, packet: &[u8], out: &mut Vec<u8>) -> Profile {
         self.packets += 1;
         let settings = self.settings;
@@ -329,15 +338,26 @@ impl Compressor {
                 (entry.class == class && entry.flow == flow).then_some((number, entry))
             });
         if let Some((number, entry)) = found {
-            entry.used = self.packets;
+            let before = core::mem::replace(&mut entry.used, self.packets);
             if profile == Profile::Udp {
                 entry.keep_profile(fields, rtp, (&self.settings, &self.beyond));
             }
-            return Some(number);
+            return Some(if entry.is_rtp() {
+                self.first_or(number)
+            } else {
+                self.leave_first(number, class, before)
+            });
         }
         let likely = rtp.filter(Fields::is_likely_rtp);
         let known = self.known_beforehand(&fields);
-        let number = known.or_else(|| self.free(class, likely.is_some()))?;
+        let number = match known {
+            Some(number) => number,
+            None => {
+                let number = self.free(class)?;
+                self.entries[number] = None;
+                likely.map_or(number, |_| self.first_or(number))
+            }
+        };
         let agreed = (&self.settings, &self.beyond);
         let encoder = |profile, fields| {
             let encoder = Encoder::new(profile, fields, known.is_some(), agreed);
@@ -367,24 +387,63 @@ impl Compressor {
         self.entries[number].is_none().then_some(number)
     }
 
-    /// A number for a new context. RTP takes the first, which costs no octet, from flows that
-    /// aren't RTP, as long as there is another for those.
-    fn free(&mut self, class: u8, rtp: bool) -> Option<usize> {
+    /// A number for a new context.
+    fn free(&self, class: u8) -> Option<usize> {
         let least = self.provisioned();
         let free = self.entries.iter().skip(least).position(Option::is_none);
         let free = free.map(|place| place + least);
-        let number = free.or_else(|| self.oldest_of(self.largest_class(class)))?;
-        let first = self.entries.first_mut()?;
-        let yields = |entry: &Entry| entry.coder.profile() != Profile::Rtp;
-        if rtp && least == 0 && number != 0 && first.as_deref().is_some_and(yields) {
-            let mut moved = first.take();
-            if let Some(entry) = &mut moved {
+        free.or_else(|| self.oldest_of(self.largest_class(class)))
+    }
+
+    /// The number that RTP gets in place of `number`: the first, which costs no octet, from a flow
+    /// that isn't RTP.
+    fn first_or(&mut self, number: usize) -> usize {
+        let first = self.entries.first().and_then(Option::as_deref);
+        let stays = first.is_some_and(|entry| entry.is_rtp() || self.is_under_way(entry));
+        if number == 0 || stays || self.provisioned() > 0 {
+            return number;
+        }
+        self.exchange(0, number);
+        0
+    }
+
+    /// The number that a flow which isn't RTP gets in place of `number`, `before` which its last
+    /// packet was: another than the first if RTP waits for that. At the beginning of its next
+    /// packet none of it is under way.
+    fn leave_first(&mut self, number: usize, class: u8, before: u64) -> usize {
+        let waits = |entry: &Entry| entry.is_rtp() && entry.used > before;
+        let rtp_waits = self.entries.iter().flatten().any(|entry| waits(entry));
+        if number > 0 || self.provisioned() > 0 || !rtp_waits {
+            return number;
+        }
+        let spare = |other: &usize| {
+            let entry = self.entries[*other].as_deref();
+            *other != number && !entry.is_some_and(waits)
+        };
+        let Some(other) = self.free(class).filter(spare) else {
+            return number;
+        };
+        self.entries[other] = None;
+        self.exchange(number, other);
+        other
+    }
+
+    /// Exchanges the numbers of two contexts, or gives one the other's place. They begin again.
+    fn exchange(&mut self, one: usize, other: usize) {
+        self.entries.swap(one, other);
+        for moved in [one, other] {
+            if let Some(entry) = &mut self.entries[moved] {
                 entry.coder.begin_again();
             }
-            self.entries[number] = moved;
-            return Some(0);
         }
-        Some(number)
+    }
+
+    /// Whether a packet of this context may be half sent: no other of its class was begun later.
+    fn is_under_way(&self, entry: &Entry) -> bool {
+        let classes = self.half_sent.checked_shr(entry.class.into());
+        let mut entries = self.entries.iter().flatten();
+        classes.is_some_and(|classes| classes & 1 != 0)
+            && entries.all(|other| other.class != entry.class || other.used <= entry.used)
     }
 
     /// The class with most contexts; `class` itself if none has more.
@@ -409,7 +468,7 @@ impl Compressor {
         entries
             .skip(self.provisioned())
             .filter_map(|(number, entry)| Some((number, entry.as_ref()?)))
-            .filter(|(_, entry)| entry.class == class)
+            .filter(|(_, entry)| entry.class == class && !self.is_under_way(entry))
             .min_by_key(|(_, entry)| entry.used)
             .map(|(number, _)| number)
     }
@@ -480,6 +539,10 @@ fn put_plain_ir(cid: Cid, out: &mut Vec<u8>) {
 }
 
 impl Entry {
+    const fn is_rtp(&self) -> bool {
+        matches!(self.coder.profile(), Profile::Rtp)
+    }
+
     /// Changes the profile of a UDP flow if it has turned out to be RTP, or not to be.
     fn keep_profile(&mut self, fields: Fields, rtp: Option<Fields>, agreed: (&Settings, &Beyond)) {
         let Coder::Rfc3095(encoder) = &mut self.coder else {

@@ -56,6 +56,11 @@ impl Peer {
         self.compressor.tell_time(now);
     }
 
+    /// Says of which classes a packet is half sent; see [`Compressor::tell_half_sent`].
+    pub const fn tell_half_sent(&mut self, classes: u32) {
+        self.compressor.tell_half_sent(classes);
+    }
+
     /// Appends `packet` compressed, behind feedback that is due; see [`Compressor::compress`].
     pub fn compress(&mut self, class: u8, packet: &[u8], out: &mut Vec<u8>) -> Profile {
         self.decompressor.put_feedback(out);

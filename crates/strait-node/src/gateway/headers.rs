@@ -138,6 +138,7 @@ impl Other {
     ) -> Option<Vec<u8>> {
         let peer = self.peer.as_mut().filter(|_| self.terms.compresses())?;
         peer.tell_time(now);
+        peer.tell_half_sent(leaving.half_sent);
         let mut carried = Vec::with_capacity(packet.octets() + GROWTH_OCTETS_MAX);
         let stream = leaving.stream as u8;
         if leaving.alone {
@@ -204,6 +205,8 @@ pub(super) struct Leaving {
     pub(super) real_time: bool,
     /// Nothing may make it longer that belongs to others.
     pub(super) alone: bool,
+    /// The streams, a bit each, of which a packet is half sent.
+    pub(super) half_sent: u32,
 }
 
 /// What goes in the place of packets to each neighbour of a port; packets themselves on a plain

@@ -79,6 +79,7 @@ impl Port {
         let context = fresh
             .as_ref()
             .map(|packet| self.context_stream(packet, stream));
+        let half_sent = fresh.as_ref().map_or(0, |_| self.half_sent(head.to));
         let Link::Frames { neighbours, .. } = &mut self.link else {
             return None;
         };
@@ -89,6 +90,7 @@ impl Port {
                 stream: context,
                 real_time: whole,
                 alone: whole && self.foresees,
+                half_sent,
             };
             let carried = self.headers.carry(starts, head.to, leaving, &packet, stats);
             if let Some(flows) = &mut self.paths.to_mut(head.to).flows {

@@ -8,7 +8,7 @@ use strait_core::flow::Flow;
 use strait_core::{ClassId, Duration, Instant, NeighbourId, Packet};
 use strait_link::FrameSender;
 use strait_qos::{Head, Scheduler};
-use strait_wire::segment::HEADER_OCTETS;
+use strait_wire::segment::{HEADER_OCTETS, STREAMS};
 
 use super::{Link, Port};
 use crate::config::{Compression, LinkProfile, Refuse};
@@ -146,6 +146,15 @@ impl Port {
         let class = flows.and_then(|flows| flows.call_class(packet.info()));
         let class = class.and_then(|class| self.classes.get(class.index()));
         class.map_or(stream, |class| class.stream)
+    }
+
+    /// The streams, a bit each, whose contexts belong to packets to `to` that are half sent.
+    pub(super) fn half_sent(&self, to: NeighbourId) -> u32 {
+        let halves = (0..STREAMS).filter_map(|stream| {
+            let packet = self.link.under_way(to, stream)?;
+            Some(1 << stream | 1 << self.context_stream(packet, stream))
+        });
+        halves.fold(0, |all, half| all | half)
     }
 
     /// How long a frame may be that begins at `starts` with a piece of a conventional packet, at

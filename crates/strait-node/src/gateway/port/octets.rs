@@ -147,6 +147,7 @@ impl Port {
             stream,
             real_time: true,
             alone: true,
+            half_sent: self.half_sent(head.to),
         };
         let carried = self.headers.carry(at, head.to, leaving, &packet, stats);
         let Link::Octets(ends) = &mut self.link else {
@@ -209,6 +210,7 @@ impl Port {
         let context = fresh
             .as_ref()
             .map(|packet| self.context_stream(packet, stream));
+        let half_sent = fresh.as_ref().map_or(0, |_| self.half_sent(head.to));
         let Link::Octets(ends) = &mut self.link else {
             return None;
         };
@@ -218,6 +220,7 @@ impl Port {
                 stream: context,
                 real_time: whole,
                 alone: false,
+                half_sent,
             };
             let carried = self.headers.carry(at, head.to, leaving, &packet, stats);
             if let Some(flows) = &mut self.paths.first.flows {
