@@ -45,6 +45,10 @@ fn main() -> ExitCode {
 fn dispatch(words: &[&str], tests: &mut ci::Tests) -> Result<()> {
     let root = root()?;
     match words {
+        _ if words.iter().any(|word| matches!(*word, "--help" | "-h")) => {
+            println!("{HELP}");
+            Ok(())
+        }
         ["test"] => {
             install::run()?;
             ci::run(&root, &ci::ALL, tests)
@@ -63,7 +67,7 @@ fn dispatch(words: &[&str], tests: &mut ci::Tests) -> Result<()> {
         ["no-std", "--probe"] => no_std::probe(&root),
         ["install"] => install::run(),
         ["docs", files @ ..] => docs::run(&root, files),
-        [] | ["help" | "--help" | "-h"] => {
+        [] | ["help"] => {
             println!("{HELP}");
             Ok(())
         }
