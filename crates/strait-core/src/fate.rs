@@ -7,7 +7,7 @@ use strait_wire::ip::{PacketInfo, ParseError};
 
 use crate::delay::DelayParts;
 use crate::id::{ClassId, NeighbourId, PortId};
-use crate::packet::Packet;
+use crate::packet::{Packet, Place};
 use crate::stats::Stats;
 use crate::time::Instant;
 
@@ -184,6 +184,8 @@ pub struct Ledger {
     records: VecDeque<FateRecord>,
     /// Buffers of packets that ended, for packets to come.
     spare: Vec<Vec<u8>>,
+    /// Their places.
+    places: Vec<Place>,
 }
 
 impl Ledger {
@@ -197,6 +199,7 @@ impl Ledger {
             stats,
             records: VecDeque::new(),
             spare: Vec::new(),
+            places: Vec::new(),
         }
     }
 
@@ -213,7 +216,7 @@ impl Ledger {
                     Origin::Port(_) => self.stats.admitted += 1,
                     Origin::Own => self.stats.originated += 1,
                 }
-                Ok(Packet::new(now, bytes, info, origin))
+                Ok(Packet::new(now, bytes, info, origin, self.places.pop()))
             }
             Err(error) => {
                 self.stats.malformed += 1;
@@ -230,7 +233,10 @@ impl Ledger {
 
     /// Ends a packet's stay and gives its octets back, to be sent or used again.
     pub fn close(&mut self, ended: Instant, packet: Packet, fate: Fate) -> Vec<u8> {
-        let (record, bytes) = packet.into_record(ended, fate);
+        let (record, bytes, place) = packet.end(ended, fate);
+        if self.places.len() < Self::SPARE_MAX {
+            self.places.push(place);
+        }
         self.stats.count_fate(&record);
         if self.records.len() == Self::RECORDS_MAX {
             self.records.pop_front();
@@ -239,7 +245,7 @@ impl Ledger {
         bytes
     }
 
-    /// Buffers kept by [`Ledger::keep_spare`].
+    /// Buffers kept by [`Ledger::keep_spare`], and places of packets.
     const SPARE_MAX: usize = 64;
 
     /// An empty buffer for octets about to be admitted, used before if possible.

@@ -1,6 +1,9 @@
 //! An IP packet in a node's hands.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::mem;
+use core::ops::{Deref, DerefMut};
 
 use strait_wire::hbh::Ingress;
 use strait_wire::ip::{self, PacketInfo};
@@ -12,9 +15,16 @@ use crate::time::{Duration, Instant};
 
 /// A packet with an open account: made by [`crate::Ledger::admit`], ended by
 /// [`crate::Ledger::close`] or [`crate::Ledger::drop`], so that it has exactly one fate.
+///
+/// It is a pointer: from its way in to its way out it changes hands some twenty times, and what is
+/// known of it stays in its place.
 #[derive(Debug)]
 #[must_use = "a packet must be given a fate by the ledger"]
-pub struct Packet {
+pub struct Packet(Box<Known>);
+
+/// What is known of a [`Packet`].
+#[derive(Debug)]
+pub struct Known {
     bytes: Vec<u8>,
     info: PacketInfo,
     digest: u64,
@@ -35,8 +45,8 @@ pub struct Packet {
     pub retries: Option<u8>,
 }
 
-impl Packet {
-    pub(crate) fn new(now: Instant, bytes: Vec<u8>, info: PacketInfo, origin: Origin) -> Self {
+impl Known {
+    fn new(now: Instant, bytes: Vec<u8>, info: PacketInfo, origin: Origin) -> Self {
         Self {
             digest: ip::digest(&bytes),
             bytes,
@@ -52,6 +62,44 @@ impl Packet {
             retries: None,
         }
     }
+}
+
+impl Deref for Packet {
+    type Target = Known;
+
+    fn deref(&self) -> &Known {
+        &self.0
+    }
+}
+
+impl DerefMut for Packet {
+    fn deref_mut(&mut self) -> &mut Known {
+        &mut self.0
+    }
+}
+
+/// The place of a packet that ended, for one to come.
+#[derive(Debug)]
+pub(crate) struct Place(Box<Known>);
+
+impl Packet {
+    /// A packet in the place of one that ended, if there is one.
+    pub(crate) fn new(
+        now: Instant,
+        bytes: Vec<u8>,
+        info: PacketInfo,
+        origin: Origin,
+        place: Option<Place>,
+    ) -> Self {
+        let known = Known::new(now, bytes, info, origin);
+        Self(match place {
+            Some(Place(mut place)) => {
+                *place = known;
+                place
+            }
+            None => Box::new(known),
+        })
+    }
 
     /// The octets.
     pub fn bytes(&self) -> &[u8] {
@@ -60,27 +108,27 @@ impl Packet {
 
     /// What the headers say.
     pub const fn info(&self) -> &PacketInfo {
-        &self.info
+        &self.0.info
     }
 
     /// Octets of the packet.
     pub const fn octets(&self) -> usize {
-        self.info.octets as usize
+        self.0.info.octets as usize
     }
 
     /// The packet's identity along its path.
     pub const fn digest(&self) -> u64 {
-        self.digest
+        self.0.digest
     }
 
     /// Where the node got it.
     pub const fn origin(&self) -> Origin {
-        self.origin
+        self.0.origin
     }
 
     /// When the node had it whole.
     pub const fn began(&self) -> Instant {
-        self.clock.began()
+        self.0.clock.began()
     }
 
     /// Charges the time so far to the present delay part and changes to `part`.
@@ -121,7 +169,8 @@ impl Packet {
         ip::clamp_mss(&mut self.bytes, mss_max)
     }
 
-    pub(crate) fn into_record(self, ended: Instant, fate: Fate) -> (FateRecord, Vec<u8>) {
+    /// Ends its stay: what is to be known of that, its octets, and its place.
+    pub(crate) fn end(mut self, ended: Instant, fate: Fate) -> (FateRecord, Vec<u8>, Place) {
         let began = self.clock.began();
         let parts = self.clock.stop(ended);
         let record = FateRecord {
@@ -136,6 +185,41 @@ impl Packet {
             marked: self.marked,
             parts,
         };
-        (record, self.bytes)
+        let bytes = mem::take(&mut self.bytes);
+        (record, bytes, Place(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fate::{DropCause, Ledger};
+
+    /// An IPv4 header that nothing follows.
+    const BARE: &[u8] = b"\x45\0\0\x14\0\0\0\0\x40\xfd\x65\xeb\x0a\0\0\x01\x0a\0\0\x02";
+
+    #[test]
+    fn a_packet_is_a_pointer_and_takes_the_place_of_one_that_ended() {
+        assert_eq!(size_of::<Option<Packet>>(), size_of::<usize>());
+        let mut ledger = Ledger::default();
+        let admit = |ledger: &mut Ledger| {
+            let packet = ledger.admit(Instant::ZERO, BARE.to_vec(), Origin::Own);
+            packet.unwrap()
+        };
+        let mut first = admit(&mut ledger);
+        (first.class, first.retries) = (ClassId(3), Some(7));
+        let place: *const Known = &raw const *first;
+        let octets = ledger.close(Instant::ZERO, first, Fate::Absorbed);
+        assert_eq!(octets, BARE);
+        let second = admit(&mut ledger);
+        assert_eq!(&raw const *second, place);
+        assert_eq!((second.class, second.retries), (ClassId(0), None));
+        assert_eq!(second.bytes(), BARE);
+        let third = admit(&mut ledger);
+        assert_ne!(&raw const *third, place);
+        for packet in [second, third] {
+            ledger.drop(Instant::ZERO, packet, DropCause::Stopped);
+        }
+        assert_eq!(ledger.held(), 0);
     }
 }

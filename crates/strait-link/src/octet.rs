@@ -141,10 +141,6 @@ impl OctetSender {
     /// Begins an urgent frame with a packet, or with what is `carried` in its place, to leave from
     /// `now` on, before the rest of a segment that is leaving. Says how many octets it takes; gives
     /// the packet back if it can't go so.
-    #[expect(
-        clippy::result_large_err,
-        reason = "boxing would allocate for each packet given back"
-    )]
     pub fn begin_urgent(
         &mut self,
         now: Instant,

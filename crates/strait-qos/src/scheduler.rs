@@ -73,10 +73,6 @@ pub trait Scheduler: fmt::Debug {
     /// [`DropCause::QueueOctets`]), comes when the class drops early ([`DropCause::Wred`]), or
     /// repeats one that waits ([`Fate::Absorbed`]). It may take the place of others, which
     /// [`discard`](Self::discard) has then.
-    #[expect(
-        clippy::result_large_err,
-        reason = "boxing would allocate for each refused packet"
-    )]
     fn enqueue(&mut self, now: Instant, packet: Packet) -> Result<(), Refusal>;
 
     /// What goes next, at the time of the last [`advance`](Self::advance). Changes nothing.

@@ -112,7 +112,7 @@ impl Size {
 }
 
 impl Entry {
-    const fn begin(now: Instant, packet: &Packet) -> Self {
+    fn begin(now: Instant, packet: &Packet) -> Self {
         let info = packet.info();
         Self {
             class: packet.class,

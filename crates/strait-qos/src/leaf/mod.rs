@@ -233,10 +233,6 @@ impl Leaf {
         };
     }
 
-    #[expect(
-        clippy::result_large_err,
-        reason = "boxing would allocate for each refused packet"
-    )]
     pub(crate) fn enqueue(&mut self, now: Instant, mut packet: Packet) -> Result<(), Refusal> {
         if let Some(age) = self.age {
             packet.expires = packet.expires.min(packet.began() + age);

@@ -1,7 +1,6 @@
 //! A port with a radio: a STANAG 5066 station takes packets from the queue as its turn goes on, and
 //! holds them until their station has them.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -209,7 +208,7 @@ impl Hf {
         let mut packets = Vec::new();
         while let Some(outcome) = self.station.poll_outcome() {
             match outcome.ticket {
-                Ticket::Packet(packet) => packets.push(*packet),
+                Ticket::Packet(packet) => packets.push(packet),
                 Ticket::Client(number) => self.sis.decide(now, number, false),
             }
         }
@@ -410,7 +409,7 @@ impl Port {
                 left,
             } = outcome;
             let mut packet = match ticket {
-                Ticket::Packet(packet) => *packet,
+                Ticket::Packet(packet) => packet,
                 Ticket::Client(number) => {
                     hf.sis.decide(now, number, delivered);
                     continue;
@@ -557,7 +556,7 @@ impl Port {
             urgent,
             in_order: hf.ip.in_order,
             copies: hf.ip.copies(head.to, head.class),
-            ticket: Ticket::Packet(Box::new(packet)),
+            ticket: Ticket::Packet(packet),
         });
         true
     }

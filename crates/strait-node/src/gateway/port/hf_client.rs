@@ -3,7 +3,6 @@
 //! A packet is handed over as late as the node lets: what the node has, nothing goes before. With
 //! ARQ it stays here until the node confirms it.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -39,7 +38,7 @@ pub(super) struct HfClient {
     addresses: Vec<Address>,
     pub(super) ip: IpClient,
     /// IPv4's and the Ether client's, in this order.
-    accesses: [Access<Box<Packet>>; 2],
+    accesses: [Access<Packet>; 2],
     /// The channel's, as it is configured: shares of it are reckoned by it.
     rate: LineRate,
     /// What a packet may have, as it is configured.
@@ -95,7 +94,7 @@ impl HfClient {
     pub(super) fn take_all(&mut self) -> Vec<Packet> {
         let accesses = self.accesses.iter_mut();
         let all = accesses.flat_map(Access::abandon);
-        all.map(|packet| *packet).collect()
+        all.collect()
     }
 
     /// The longest packet that all bound access points take; `None` without any.
@@ -174,11 +173,7 @@ impl HfClient {
     }
 
     /// Gives the node a packet. It comes back if it won't be confirmed, or isn't taken.
-    fn submit(
-        &mut self,
-        now: Instant,
-        packet: Box<Packet>,
-    ) -> Result<Option<Box<Packet>>, Box<Packet>> {
+    fn submit(&mut self, now: Instant, packet: Packet) -> Result<Option<Packet>, Packet> {
         let (to, class) = (packet.to, packet.class);
         let service = self.service(to, class);
         let access = &mut self.accesses[place(packet.bytes())];
@@ -285,7 +280,7 @@ impl Port {
                 match client.accesses[which].poll_word() {
                     None => break,
                     Some(Word::Decided(packet, outcome)) => {
-                        self.decide(now, *packet, outcome, ledger);
+                        self.decide(now, packet, outcome, ledger);
                     }
                     Some(Word::Came(from, u_pdu)) => {
                         let from = client.neighbour(from);
@@ -374,15 +369,15 @@ impl Port {
             ledger.drop(now, packet, DropCause::PortDown);
             return false;
         };
-        let left = match client.submit(now, Box::new(packet)) {
+        let left = match client.submit(now, packet) {
             Err(packet) => {
-                ledger.drop(now, *packet, DropCause::PortDown);
+                ledger.drop(now, packet, DropCause::PortDown);
                 return true;
             }
             Ok(left) => left,
         };
         if let Some(packet) = left {
-            let bytes = ledger.close(now, *packet, Fate::Forwarded { port, to });
+            let bytes = ledger.close(now, packet, Fate::Forwarded { port, to });
             ledger.keep_spare(bytes);
         }
         let stats = &mut ledger.stats_mut().ports[port.index()];

@@ -1,7 +1,5 @@
 //! Programs that use a port's station beside the gateway: the clients of its subnetwork interface.
 
-use alloc::boxed::Box;
-
 use strait_core::node::{
     Effect, Listen, Owner, Side, SocketId, SocketOp, StreamEvent, StreamId, StreamOp,
 };
@@ -16,7 +14,7 @@ use super::{Hf, Port};
 #[derive(Debug)]
 pub(super) enum Ticket {
     /// A packet of ours.
-    Packet(Box<Packet>),
+    Packet(Packet),
     /// The number of a client's data.
     Client(u64),
 }
