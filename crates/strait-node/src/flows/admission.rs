@@ -24,12 +24,11 @@ pub(crate) enum Pass {
 /// What calls have to fit into.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// Octets each second for all calls.
-    octets_s: u64,
-    /// Octets each second that it carries.
-    line_octets_s: u64,
-    /// The same while only the neighbour gets something for whom the packet is.
-    own_octets_s: u64,
+    /// What all calls together may take of the line.
+    share: f64,
+    line: LineRate,
+    /// The line's rate while only the neighbour gets something for whom the packet is.
+    own: LineRate,
     /// How long a silent call keeps its place.
     hold: Duration,
     /// Octets that headers leave of a call's, and what the link puts around.
@@ -58,39 +57,45 @@ const SETTLED: u64 = 32;
 /// without.
 const AROUND: (u32, u32) = (8, 5);
 
+const fn octets_each_second(rate: LineRate) -> u64 {
+    rate.octets_in(Duration::from_secs(1))
+}
+
 impl Terms {
-    pub(crate) fn new(config: &AdmissionConfig, line: LineRate, compresses: bool) -> Self {
-        let line_octets_s = line.octets_in(Duration::from_secs(1));
+    pub(crate) const fn new(config: &AdmissionConfig, line: LineRate, compresses: bool) -> Self {
         Self {
-            octets_s: (line_octets_s as f64 * config.share.0) as u64,
-            line_octets_s,
-            own_octets_s: line_octets_s,
+            share: config.share.0,
+            line,
+            own: line,
             hold: config.hold.0,
             compresses,
         }
     }
 
     /// The same for a neighbour whose own rate is another one than the line's.
-    pub(crate) fn towards(self, rate: LineRate) -> Self {
-        Self {
-            own_octets_s: rate.octets_in(Duration::from_secs(1)),
-            ..self
-        }
+    pub(crate) const fn towards(self, rate: LineRate) -> Self {
+        Self { own: rate, ..self }
     }
 
     /// What a call to the neighbour takes of the line, as octets each second at the line's rate.
     pub(super) fn on_line(&self, octets_s: u64) -> u64 {
-        let octets = u128::from(octets_s) * u128::from(self.line_octets_s);
-        let octets = octets.div_ceil(u128::from(self.own_octets_s.max(1)));
-        if self.own_octets_s == self.line_octets_s {
+        let [line, own] = [self.line, self.own].map(octets_each_second);
+        if own == line {
             return octets_s;
         }
+        let octets = u128::from(octets_s) * u128::from(line);
+        let octets = octets.div_ceil(u128::from(own.max(1)));
         u64::try_from(octets).unwrap_or(u64::MAX)
     }
 
     /// Octets each second that the line carries.
     pub(super) const fn line_octets_s(&self) -> u64 {
-        self.line_octets_s
+        octets_each_second(self.line)
+    }
+
+    /// Octets each second for all calls.
+    fn octets_s(&self) -> u64 {
+        (self.line_octets_s() as f64 * self.share) as u64
     }
 
     /// How long a silent call keeps its place.
@@ -101,8 +106,8 @@ impl Terms {
     /// Octets of a packet on the line, once headers are learned.
     pub(super) fn octets(&self, packet: &Packet) -> u32 {
         let plain = packet.info().octets;
-        let payload = udp_payload(packet.bytes()).filter(|_| self.compresses);
-        let Some((_, payload)) = payload else {
+        let payload = self.compresses.then(|| udp_payload(packet.bytes()));
+        let Some((_, payload)) = payload.flatten() else {
             return plain + AROUND.1;
         };
         let is_rtp = RtpHeader::parse(payload).is_ok();
@@ -253,7 +258,7 @@ impl Flows {
         {
             return before;
         }
-        if self.kept(now, key, terms.hold).saturating_add(octets_s) <= terms.octets_s {
+        if self.kept(now, key, terms.hold).saturating_add(octets_s) <= terms.octets_s() {
             return Standing::Admitted { octets_s };
         }
         match before {

@@ -54,11 +54,11 @@ pub(crate) const fn may_be_call(info: &PacketInfo) -> bool {
 impl Entry {
     /// Octets each second that the flow takes of the line in packets of `octets`, if it behaves
     /// like a call.
-    fn call_octets_s(&self, octets: u32) -> Option<u64> {
+    fn call_octets_s(&self, octets: impl FnOnce() -> u32) -> Option<u64> {
         let period = self.pace.period()?;
         let believed = self.observed.is_call() || self.pace.kept_for() >= BELIEVED;
         let is_call = believed && PERIOD.contains(&period);
-        is_call.then(|| (u128::from(octets) * 1_000_000_000 / period.as_nanos()) as u64)
+        is_call.then(|| (u128::from(octets()) * 1_000_000_000 / period.as_nanos()) as u64)
     }
 }
 
@@ -80,7 +80,7 @@ impl Flows {
             return false;
         };
         let before = entry.observed;
-        let needs = entry.call_octets_s(terms.octets(packet));
+        let needs = entry.call_octets_s(|| terms.octets(packet));
         let after = match (needs.map(|it| terms.on_line(it)), before) {
             (None, _) => Observed::No,
             (Some(needs), Observed::Call(has)) if needs * GROWTH.1 <= has * GROWTH.0 => before,
