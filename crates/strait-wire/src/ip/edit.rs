@@ -147,6 +147,14 @@ pub(super) fn next_mss(bytes: &[u8], at: &mut usize, end: usize) -> Option<usize
 
 /// Where the TCP header of a SYN begins, and where its options are.
 fn syn_options(bytes: &[u8]) -> Option<(usize, core::ops::Range<usize>)> {
+    // Most packets that are none say so in their first header.
+    let named = match bytes.first()? >> 4 {
+        4 => bytes.get(9)?,
+        _ => bytes.get(6)?,
+    };
+    if matches!(*named, protocol::UDP | protocol::ESP) {
+        return None;
+    }
     let layout = parse::layout(bytes).ok()?;
     if layout.info.protocol != protocol::TCP || layout.authenticated || layout.fragment {
         return None;
