@@ -77,6 +77,8 @@ pub struct Burst {
     octets: u64,
     /// What the medium adds to each push.
     header_octets: u64,
+    /// When the last octet so far has left.
+    end: Instant,
 }
 
 impl Burst {
@@ -87,6 +89,7 @@ impl Burst {
             start,
             octets: 0,
             header_octets: 0,
+            end: start,
         }
     }
 
@@ -100,7 +103,7 @@ impl Burst {
     }
 
     const fn begin(&mut self, rate: LineRate, start: Instant) {
-        (self.rate, self.start, self.octets) = (rate, start, 0);
+        (self.rate, self.start, self.end, self.octets) = (rate, start, start, 0);
     }
 
     /// The line's rate.
@@ -109,24 +112,25 @@ impl Burst {
     }
 
     /// When the last octet so far has left.
-    pub fn end(&self) -> Instant {
-        self.start + self.rate.time_for(self.octets)
+    pub const fn end(&self) -> Instant {
+        self.end
     }
 
     /// Appends `octets` that are ready at `now` and returns when the last of them has left.
     /// A pause since the last octet starts a new burst.
     pub fn push(&mut self, now: Instant, octets: u64) -> Instant {
-        if now > self.end() {
+        if now > self.end {
             self.begin(self.rate, now);
         }
         self.octets += octets + self.header_octets;
-        self.end()
+        self.end = self.start + self.rate.time_for(self.octets);
+        self.end
     }
 
     /// Changes the rate; octets already pushed keep their times.
     pub fn set_rate(&mut self, rate: LineRate) {
         if rate != self.rate {
-            self.begin(rate, self.end());
+            self.begin(rate, self.end);
         }
     }
 }
