@@ -171,7 +171,9 @@ impl Bands {
             let child = self.children.get(slot).filter(|child| child.backlogged)?;
             offer(child.node)
         };
-        self.bands.iter().find_map(|band| match band {
+        let bands = self.bands.iter().zip(&self.backlogged);
+        let mut bands = bands.filter(|(_, backlogged)| **backlogged > 0);
+        bands.find_map(|(band, _)| match band {
             Band::Turns(ring) => ring.first(&mut offer),
             Band::Tags(tags) => tags.first(&mut offer),
         })

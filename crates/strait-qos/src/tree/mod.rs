@@ -395,7 +395,7 @@ impl Scheduler for Tree {
 
     fn discard(&mut self, now: Instant) -> Option<Refusal> {
         self.advance(now);
-        if now < self.quiet_until {
+        if now < self.quiet_until || self.is_at_rest() {
             return None;
         }
         let mut quiet_until = Instant::NEVER;
