@@ -699,12 +699,22 @@ impl Node for Gateway {
     }
 
     fn poll_effect(&mut self) -> Option<Effect> {
-        let fate = self.ledger.poll().map(Effect::Fate);
+        if let Some(record) = self.ledger.poll() {
+            return Some(Effect::Fate(record));
+        }
         let mut stations = self.stations.into_iter();
-        fate.or_else(|| stations.find_map(|id| self.ports[id.index()].poll_client()))
-            .or_else(|| self.stores.pop_front())
-            .or_else(|| self.leads.poll_effect())
-            .or_else(|| self.echo.as_mut().and_then(Echo::poll_effect))
+        let said = stations.find_map(|id| self.ports[id.index()].poll_client());
+        if said.is_some() {
+            return said;
+        }
+        if let Some(store) = self.stores.pop_front() {
+            return Some(store);
+        }
+        let lead = self.leads.poll_effect();
+        if lead.is_some() {
+            return lead;
+        }
+        self.echo.as_mut()?.poll_effect()
     }
 
     /// Nothing once it stops: what is due then isn't done any more.
