@@ -345,10 +345,13 @@ impl<N: Node + ?Sized> Runner<N> {
         }
     }
 
-    /// What time brings: ports to try again, the node's timer, room on paced ports, answers.
+    /// What time brings: ports to try again, the node's timer, room on paced ports, answers. And
+    /// what has changed meanwhile that an operator is told of.
     fn tick(&mut self) {
         let now = self.clock.now();
         for index in 0..self.bench.slots.len() {
+            self.tell_agreement(index);
+            self.tell_misdated(index);
             let due = self.bench.slots[index].retry_at.is_some_and(|at| at <= now);
             if due && self.stopping.is_none() {
                 // The problem is kept in the slot, and logged when it changes.
@@ -445,8 +448,6 @@ impl<N: Node + ?Sized> Runner<N> {
             if let Some(error) = self.bench.slots[index].failed.take() {
                 self.take_down(now, index, &error);
             }
-            self.tell_agreement(index);
-            self.tell_misdated(index);
         }
     }
 
