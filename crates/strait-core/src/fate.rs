@@ -7,7 +7,7 @@ use strait_wire::ip::{PacketInfo, ParseError};
 
 use crate::delay::DelayParts;
 use crate::id::{ClassId, NeighbourId, PortId};
-use crate::packet::{Packet, Place};
+use crate::packet::Packet;
 use crate::stats::Stats;
 use crate::time::Instant;
 
@@ -184,8 +184,6 @@ pub struct Ledger {
     records: VecDeque<FateRecord>,
     /// Buffers of packets that ended, for packets to come.
     spare: Vec<Vec<u8>>,
-    /// Their places.
-    places: Vec<Place>,
 }
 
 impl Ledger {
@@ -199,7 +197,6 @@ impl Ledger {
             stats,
             records: VecDeque::new(),
             spare: Vec::new(),
-            places: Vec::new(),
         }
     }
 
@@ -216,7 +213,7 @@ impl Ledger {
                     Origin::Port(_) => self.stats.admitted += 1,
                     Origin::Own => self.stats.originated += 1,
                 }
-                Ok(Packet::new(now, bytes, info, origin, self.places.pop()))
+                Ok(Packet::new(now, bytes, info, origin))
             }
             Err(error) => {
                 self.stats.malformed += 1;
@@ -233,10 +230,7 @@ impl Ledger {
 
     /// Ends a packet's stay and gives its octets back, to be sent or used again.
     pub fn close(&mut self, ended: Instant, packet: Packet, fate: Fate) -> Vec<u8> {
-        let (record, bytes, place) = packet.end(ended, fate);
-        if self.places.len() < Self::SPARE_MAX {
-            self.places.push(place);
-        }
+        let (record, bytes) = packet.into_record(ended, fate);
         self.stats.count_fate(&record);
         if self.records.len() == Self::RECORDS_MAX {
             self.records.pop_front();
@@ -245,7 +239,7 @@ impl Ledger {
         bytes
     }
 
-    /// Buffers kept by [`Ledger::keep_spare`], and places of packets.
+    /// Buffers kept by [`Ledger::keep_spare`].
     const SPARE_MAX: usize = 64;
 
     /// An empty buffer for octets about to be admitted, used before if possible.

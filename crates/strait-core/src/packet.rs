@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::mem;
 use core::ops::{Deref, DerefMut};
 
 use strait_wire::hbh::Ingress;
@@ -17,7 +16,7 @@ use crate::time::{Duration, Instant};
 /// [`crate::Ledger::close`] or [`crate::Ledger::drop`], so that it has exactly one fate.
 ///
 /// It is a pointer: from its way in to its way out it changes hands some twenty times, and what is
-/// known of it stays in its place.
+/// known of it stays where it is.
 #[derive(Debug)]
 #[must_use = "a packet must be given a fate by the ledger"]
 pub struct Packet(Box<Known>);
@@ -45,25 +44,6 @@ pub struct Known {
     pub retries: Option<u8>,
 }
 
-impl Known {
-    fn new(now: Instant, bytes: Vec<u8>, info: PacketInfo, origin: Origin) -> Self {
-        Self {
-            digest: ip::digest(&bytes),
-            bytes,
-            info,
-            clock: DelayClock::start(now),
-            origin,
-            marked: false,
-            class: ClassId::default(),
-            to: NeighbourId::PEER,
-            from: NeighbourId::PEER,
-            expires: Instant::NEVER,
-            ingress: None,
-            retries: None,
-        }
-    }
-}
-
 impl Deref for Packet {
     type Target = Known;
 
@@ -78,27 +58,22 @@ impl DerefMut for Packet {
     }
 }
 
-/// The place of a packet that ended, for one to come.
-#[derive(Debug)]
-pub(crate) struct Place(Box<Known>);
-
 impl Packet {
-    /// A packet in the place of one that ended, if there is one.
-    pub(crate) fn new(
-        now: Instant,
-        bytes: Vec<u8>,
-        info: PacketInfo,
-        origin: Origin,
-        place: Option<Place>,
-    ) -> Self {
-        let known = Known::new(now, bytes, info, origin);
-        Self(match place {
-            Some(Place(mut place)) => {
-                *place = known;
-                place
-            }
-            None => Box::new(known),
-        })
+    pub(crate) fn new(now: Instant, bytes: Vec<u8>, info: PacketInfo, origin: Origin) -> Self {
+        Self(Box::new(Known {
+            digest: ip::digest(&bytes),
+            bytes,
+            info,
+            clock: DelayClock::start(now),
+            origin,
+            marked: false,
+            class: ClassId::default(),
+            to: NeighbourId::PEER,
+            from: NeighbourId::PEER,
+            expires: Instant::NEVER,
+            ingress: None,
+            retries: None,
+        }))
     }
 
     /// The octets.
@@ -169,8 +144,7 @@ impl Packet {
         ip::clamp_mss(&mut self.bytes, mss_max)
     }
 
-    /// Ends its stay: what is to be known of that, its octets, and its place.
-    pub(crate) fn end(mut self, ended: Instant, fate: Fate) -> (FateRecord, Vec<u8>, Place) {
+    pub(crate) fn into_record(self, ended: Instant, fate: Fate) -> (FateRecord, Vec<u8>) {
         let began = self.clock.began();
         let parts = self.clock.stop(ended);
         let record = FateRecord {
@@ -185,41 +159,6 @@ impl Packet {
             marked: self.marked,
             parts,
         };
-        let bytes = mem::take(&mut self.bytes);
-        (record, bytes, Place(self.0))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fate::{DropCause, Ledger};
-
-    /// An IPv4 header that nothing follows.
-    const BARE: &[u8] = b"\x45\0\0\x14\0\0\0\0\x40\xfd\x65\xeb\x0a\0\0\x01\x0a\0\0\x02";
-
-    #[test]
-    fn a_packet_is_a_pointer_and_takes_the_place_of_one_that_ended() {
-        assert_eq!(size_of::<Option<Packet>>(), size_of::<usize>());
-        let mut ledger = Ledger::default();
-        let admit = |ledger: &mut Ledger| {
-            let packet = ledger.admit(Instant::ZERO, BARE.to_vec(), Origin::Own);
-            packet.unwrap()
-        };
-        let mut first = admit(&mut ledger);
-        (first.class, first.retries) = (ClassId(3), Some(7));
-        let place: *const Known = &raw const *first;
-        let octets = ledger.close(Instant::ZERO, first, Fate::Absorbed);
-        assert_eq!(octets, BARE);
-        let second = admit(&mut ledger);
-        assert_eq!(&raw const *second, place);
-        assert_eq!((second.class, second.retries), (ClassId(0), None));
-        assert_eq!(second.bytes(), BARE);
-        let third = admit(&mut ledger);
-        assert_ne!(&raw const *third, place);
-        for packet in [second, third] {
-            ledger.drop(Instant::ZERO, packet, DropCause::Stopped);
-        }
-        assert_eq!(ledger.held(), 0);
+        (record, self.0.bytes)
     }
 }
