@@ -1,6 +1,5 @@
 //! What is known of a direction beforehand: its rate over time and its outages.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use strait_core::rate::LineRate;
@@ -20,19 +19,21 @@ struct Stretch {
 /// The rate over time, and outages as half-open spans.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
-    /// Never empty; the first begins at zero.
-    stretches: Vec<Stretch>,
+    /// Begins at zero.
+    first: Stretch,
+    later: Vec<Stretch>,
     outages: Vec<(Instant, Instant)>,
 }
 
 impl Schedule {
     pub(crate) fn new(config: &LinkConfig, way: &Direction) -> Self {
         let mut schedule = Self {
-            stretches: vec![Stretch {
+            first: Stretch {
                 at: Instant::ZERO,
                 rate: config.rate_of(way.baud, way.rate),
                 slots: 0,
-            }],
+            },
+            later: Vec::new(),
             outages: Vec::new(),
         };
         for change in way.change.iter().flatten() {
@@ -40,7 +41,7 @@ impl Schedule {
             let rate = config.rate_of(change.baud, change.rate);
             // The bit time that the change cuts short counts as a whole one.
             let slots = schedule.slot(at).saturating_add(1);
-            schedule.stretches.push(Stretch { at, rate, slots });
+            schedule.later.push(Stretch { at, rate, slots });
         }
         for outage in way.outage.iter().flatten() {
             let at = Instant::ZERO + outage.at.0;
@@ -50,8 +51,10 @@ impl Schedule {
     }
 
     fn stretch(&self, now: Instant) -> &Stretch {
-        let later = self.stretches[1..].partition_point(|stretch| stretch.at <= now);
-        &self.stretches[later]
+        let begun = self.later.partition_point(|stretch| stretch.at <= now);
+        begun
+            .checked_sub(1)
+            .map_or(&self.first, |last| &self.later[last])
     }
 
     /// The rate at which a transmission that begins at `now` leaves.
@@ -78,7 +81,7 @@ impl Schedule {
 
     /// The next begin or end of anything strictly after `now`.
     pub(crate) fn next_change(&self, now: Instant) -> Option<Instant> {
-        let rates = self.stretches[1..].iter().map(|stretch| stretch.at);
+        let rates = self.later.iter().map(|stretch| stretch.at);
         let outages = self
             .outages
             .iter()

@@ -1,5 +1,7 @@
 //! One direction of a line.
 
+use alloc::boxed::Box;
+
 use strait_core::chance::Stream;
 use strait_core::framing::Framing;
 use strait_core::rate::{Burst, LineRate};
@@ -23,6 +25,9 @@ const FILL: u8 = 0xff;
 const FILL_AFTER: Duration = Duration::from_millis(50);
 
 /// One direction: its transmitter, and what happens to what it sends.
+///
+/// Random streams are large, and most lines have none. They lie elsewhere, so that what each frame
+/// meets is close together.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
     /// `None` for frames.
@@ -35,11 +40,11 @@ pub(crate) struct Way {
     /// The bit time of the line after the last bit sent.
     slot: u64,
     delay: Duration,
-    jitter: Option<(u64, Stream)>,
+    jitter: Option<Box<(u64, Stream)>>,
     loss: Loss,
-    duplicate: Option<Chance>,
-    reorder: Option<(Chance, Duration)>,
-    bits: Option<BitErrors>,
+    duplicate: Option<Box<Chance>>,
+    reorder: Option<Box<(Chance, Duration)>>,
+    bits: Option<Box<BitErrors>>,
     /// The last arrival that keeps its place.
     latest: Instant,
     pub(crate) stats: ChannelStats,
@@ -72,11 +77,12 @@ impl Way {
             free: Instant::ZERO,
             slot: 0,
             delay: length(keys.delay),
-            jitter: (jitter_ns > 0).then(|| (jitter_ns, source.stream("jitter"))),
+            jitter: (jitter_ns > 0).then(|| Box::new((jitter_ns, source.stream("jitter")))),
             loss: Loss::new(&keys, &source),
-            duplicate: Chance::new(keys.duplicate, &source, "duplicate"),
-            reorder: Chance::new(keys.reorder, &source, "reorder").map(|chance| (chance, held)),
-            bits: BitErrors::new(keys.bit_errors, &source),
+            duplicate: Chance::new(keys.duplicate, &source, "duplicate").map(Box::new),
+            reorder: Chance::new(keys.reorder, &source, "reorder")
+                .map(|chance| Box::new((chance, held))),
+            bits: BitErrors::new(keys.bit_errors, &source).map(Box::new),
             latest: Instant::ZERO,
             stats: ChannelStats::default(),
         }
@@ -107,7 +113,7 @@ impl Way {
 
     /// The longest time to arrival of what isn't held back.
     pub(crate) fn latency(&self) -> Duration {
-        let jitter = self.jitter.as_ref().map_or(0, |(ns, _)| *ns);
+        let jitter = self.jitter.as_ref().map_or(0, |jitter| jitter.0);
         self.delay.saturating_add(Duration::from_nanos(jitter))
     }
 
@@ -191,12 +197,12 @@ impl Way {
 
     fn arrival(&mut self, frame: u64, ends: Instant) -> Instant {
         let mut arrival = ends + self.delay;
-        if let Some((jitter_ns, stream)) = &mut self.jitter {
+        if let Some((jitter_ns, stream)) = self.jitter.as_deref_mut() {
             // The high half of the product: uniform in 0 … jitter, both included.
             let extra = u128::from(stream.at(frame)) * (u128::from(*jitter_ns) + 1);
             arrival += Duration::from_nanos((extra >> 64) as u64);
         }
-        if let Some((chance, held)) = &mut self.reorder
+        if let Some((chance, held)) = self.reorder.as_deref_mut()
             && chance.happens(frame)
         {
             self.stats.reordered += 1;
