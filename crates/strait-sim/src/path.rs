@@ -192,8 +192,8 @@ fn choose(legs: &mut [Leg], node: usize, began: Instant) -> Option<(usize, bool)
 #[derive(Debug, Default)]
 pub struct PathBook {
     legs: BTreeMap<u64, Vec<Leg>>,
-    /// By node, port and neighbour: who is there, and how far away.
-    ways: BTreeMap<(usize, PortId, NeighbourId), (usize, Way)>,
+    /// By node, and then by port and neighbour: who is there, and how far away.
+    ways: Vec<BTreeMap<(PortId, NeighbourId), (usize, Way)>>,
     /// By node: whether it is a host.
     hosts: Vec<bool>,
     duplicates: bool,
@@ -239,9 +239,21 @@ impl PathBook {
                 flag_lost,
                 repeats: false,
             };
-            self.ways.insert(by, (to, way));
+            self.lead(by, to, way);
             self.duplicates |= keys.duplicate.is_some_and(|share| share.0 > 0.0);
         }
+    }
+
+    /// Learns where what leaves by a port leads; says what it was before.
+    fn lead(
+        &mut self,
+        (node, port, neighbour): (usize, PortId, NeighbourId),
+        to: usize,
+        way: Way,
+    ) -> Option<(usize, Way)> {
+        let known = self.ways.len().max(node + 1);
+        self.ways.resize_with(known, BTreeMap::new);
+        self.ways[node].insert((port, neighbour), (to, way))
     }
 
     /// Joins two ports whose packets go by stations of others.
@@ -253,7 +265,7 @@ impl PathBook {
                 ..Way::default()
             };
             let by = (from.node.0, from.port, from.neighbour);
-            self.ways.insert(by, (to.node.0, way));
+            self.lead(by, to.node.0, way);
         }
     }
 
@@ -263,7 +275,7 @@ impl PathBook {
             ns_max: CARRIED_NS_MAX,
             ..Way::default()
         };
-        if let Some((next, _)) = self.ways.insert(from, (far, way)) {
+        if let Some((next, _)) = self.lead(from, far, way) {
             self.wrapped.insert(from, next);
         }
     }
@@ -295,8 +307,8 @@ impl PathBook {
 
     /// Learns that what leaves a node by this port stays with it until it has come.
     pub(crate) fn set_repeats(&mut self, node: usize, port: PortId) {
-        for ((from, by, _), (_, way)) in &mut self.ways {
-            if (*from, *by) == (node, port) {
+        for ((by, _), (_, way)) in self.ways.get_mut(node).into_iter().flatten() {
+            if *by == port {
                 way.repeats = true;
             }
         }
@@ -304,14 +316,14 @@ impl PathBook {
 
     /// Whether anybody repeats what he sends to this node.
     fn is_repeated_to(&self, node: usize) -> bool {
-        let mut ways = self.ways.values();
+        let mut ways = self.ways.iter().flat_map(BTreeMap::values);
         ways.any(|(to, way)| *to == node && way.repeats)
     }
 
     /// Learns that a node was killed.
     pub(crate) fn killed(&mut self, node: usize) {
-        for ((from, ..), (to, way)) in &self.ways {
-            if *from == node && way.serial {
+        for (to, way) in self.ways.get(node).into_iter().flat_map(BTreeMap::values) {
+            if way.serial {
                 *self.unfinished.entry(*to).or_default() += 1;
             }
         }
@@ -351,12 +363,12 @@ impl PathBook {
                 self.finish(&leg);
                 return false;
             }
-            Fate::Delivered(port) => (node, port, NeighbourId::PEER),
-            Fate::Forwarded { port, to } => (node, port, to),
+            Fate::Delivered(port) => (port, NeighbourId::PEER),
+            Fate::Forwarded { port, to } => (port, to),
             Fate::Answered | Fate::Absorbed | Fate::Fragmented | Fate::Dropped(_) => return false,
         };
         // Where nobody is, nobody receives.
-        let Some((to, way)) = self.ways.get(&by) else {
+        let Some((to, way)) = self.ways.get(node).and_then(|ways| ways.get(&by)) else {
             return false;
         };
         (leg.to, leg.way) = (*to, *way);
