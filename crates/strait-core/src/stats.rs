@@ -108,17 +108,13 @@ impl Histogram {
 /// The words for what a policer finds, in the order of [`ClassStats::colours`].
 pub const COLOURS: [&str; 3] = ["green", "yellow", "red"];
 
-/// Counters of one class of service.
+/// Counters of one class of service. Those that each packet counts come first.
 #[derive(Clone, Debug, Default)]
 pub struct ClassStats {
-    /// The policy's name for it.
-    pub name: String,
     /// Packets that ended here other than by being destroyed.
     pub packets: u64,
     /// Their octets.
     pub octets: u64,
-    /// Packets destroyed.
-    pub dropped: Drops,
     /// Of `packets`, those marked «congestion experienced» here instead of being dropped.
     pub marked: u64,
     /// Packets that the class's policer found green, yellow and red.
@@ -131,8 +127,12 @@ pub struct ClassStats {
     pub parts: DelayParts,
     /// Of `packets`, those that a link sent.
     pub sent: Passed,
+    /// Packets destroyed.
+    pub dropped: Drops,
     /// Of `packets`, those that the host side was given.
     pub delivered: Passed,
+    /// The policy's name for it.
+    pub name: String,
 }
 
 /// Packets of a class that left a node in one direction.
@@ -277,25 +277,42 @@ pub struct HopStats {
     pub order_octets: u64,
 }
 
-/// Counters of one port.
+/// Counters of one port. Those that each packet counts come first: they lie close together.
 #[derive(Clone, Debug, Default)]
 pub struct PortStats {
+    /// Frames (or chunks of octets) received.
+    pub frames_in: u64,
+    /// Octets received.
+    pub octets_in: u64,
+    /// Frames or segments that failed their check.
+    pub damaged: u64,
+    /// Frames with an impossible form: too short, too long, unknown.
+    pub invalid: u64,
+    /// Packets given up because a piece of them was missing.
+    pub incomplete: u64,
+    /// Packets that couldn't be told: the context of their headers was lost or wrong, or they came
+    /// in a form that isn't agreed.
+    pub undecompressed: u64,
+    /// Frames from an address that is no neighbour.
+    pub strangers: u64,
+    /// Frames (or segments on an octet stream) sent.
+    pub frames_out: u64,
+    /// Octets sent.
+    pub octets_out: u64,
+    /// Time spent sending, in nanoseconds, by the line's rate.
+    pub busy_ns: u64,
+    /// What concerns each of several neighbours that get frames.
+    pub neighbours: Vec<NeighbourStats>,
+    /// What the ends of the link have agreed on, where one of them asked.
+    pub agreement: Agreement,
+    /// What flows leave by it, where the profile tells flows apart.
+    pub flows: FlowStats,
     /// The configuration's name for it.
     pub name: String,
     /// Whether it can send now.
     pub up: bool,
     /// Rate towards the neighbour; of several with different ones, towards the first.
     pub tx_rate: Option<LineRate>,
-    /// What concerns each of several neighbours that get frames.
-    pub neighbours: Vec<NeighbourStats>,
-    /// Frames (or chunks of octets) received.
-    pub frames_in: u64,
-    /// Octets received.
-    pub octets_in: u64,
-    /// Frames (or segments on an octet stream) sent.
-    pub frames_out: u64,
-    /// Octets sent.
-    pub octets_out: u64,
     /// Of these frames, the urgent ones.
     pub urgent: UrgentStats,
     /// The repairs of its links, where they are made reliable.
@@ -304,31 +321,14 @@ pub struct PortStats {
     pub hf: HfStats,
     /// Its access points at somebody else's station, where it has such.
     pub client: HfClientStats,
-    /// Frames or segments that failed their check.
-    pub damaged: u64,
-    /// Frames with an impossible form: too short, too long, unknown.
-    pub invalid: u64,
-    /// Packets given up because a piece of them was missing.
-    pub incomplete: u64,
     /// Octets of packets whose headers were compressed, before that.
     pub plain_octets: u64,
     /// The same packets' octets after it.
     pub compressed_octets: u64,
     /// Payload compression, of packets whose headers are done.
     pub payload: PayloadStats,
-    /// Packets that couldn't be told: the context of their headers was lost or wrong, or they came
-    /// in a form that isn't agreed.
-    pub undecompressed: u64,
-    /// What the ends of the link have agreed on, where one of them asked.
-    pub agreement: Agreement,
-    /// What flows leave by it, where the profile tells flows apart.
-    pub flows: FlowStats,
-    /// Frames from an address that is no neighbour.
-    pub strangers: u64,
     /// Transmissions that the medium reported as failed.
     pub tx_failed: u64,
-    /// Time spent sending, in nanoseconds, by the line's rate.
-    pub busy_ns: u64,
     /// Times the port went down.
     pub downs: u64,
 }
@@ -473,6 +473,10 @@ pub struct Stats {
     pub delivered: u64,
     /// Packets sent by a link port.
     pub forwarded: u64,
+    /// By class, in the order of the policy.
+    pub classes: Vec<ClassStats>,
+    /// By port, in the order of the configuration.
+    pub ports: Vec<PortStats>,
     /// Packets replied to locally.
     pub answered: u64,
     /// Packets taken over by a proxy or thinned.
@@ -487,10 +491,6 @@ pub struct Stats {
     pub icmp_limited: u64,
     /// What was kept off the links.
     pub local: LocalStats,
-    /// By class, in the order of the policy.
-    pub classes: Vec<ClassStats>,
-    /// By port, in the order of the configuration.
-    pub ports: Vec<PortStats>,
     /// Its echo service, if it has one.
     pub echo: Option<EchoStats>,
     /// What its host reaches by it, if its node file says anything of that.
