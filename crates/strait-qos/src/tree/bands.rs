@@ -32,8 +32,6 @@ pub(crate) fn turn_octets(share: u64, least: u64) -> f64 {
 #[derive(Debug)]
 pub(super) struct Bands {
     bands: Vec<Band>,
-    /// By band, how many of its children have something to send.
-    backlogged: Vec<u32>,
     children: Vec<Child>,
 }
 
@@ -47,7 +45,15 @@ struct Child {
 }
 
 #[derive(Debug)]
-enum Band {
+struct Band {
+    order: Order,
+    /// How many of its children have something to send.
+    backlogged: u32,
+}
+
+/// How the children of a band share it.
+#[derive(Debug)]
+enum Order {
     /// Weighted deficit round robin.
     Turns(Ring),
     /// Virtual finish tags.
@@ -72,13 +78,15 @@ impl Bands {
             gain: 1,
             backlogged: false,
         };
-        let band = |_: &u8| match discipline {
-            Discipline::Cbwfq => Band::Tags(Tags::new()),
-            _ => Band::Turns(Ring::default()),
+        let band = |_: &u8| Band {
+            order: match discipline {
+                Discipline::Cbwfq => Order::Tags(Tags::new()),
+                _ => Order::Turns(Ring::default()),
+            },
+            backlogged: 0,
         };
         Self {
             children: children.iter().map(child).collect(),
-            backlogged: bands.iter().map(|_| 0).collect(),
             bands: bands.iter().map(band).collect(),
         }
     }
@@ -114,9 +122,9 @@ impl Bands {
                 .map(|(slot, share)| (slot, share, turn(share, least)))
                 .collect();
             for (slot, share, gain) in gains {
-                match band {
-                    Band::Turns(ring) => ring.set_gain(slot, gain),
-                    Band::Tags(tags) => tags.set_share(slot, share, sum),
+                match &mut band.order {
+                    Order::Turns(ring) => ring.set_gain(slot, gain),
+                    Order::Tags(tags) => tags.set_share(slot, share, sum),
                 }
                 if let Some(child) = self.children.get_mut(slot) {
                     child.gain = gain;
@@ -130,21 +138,23 @@ impl Bands {
         let Some(&Child { band, gain, .. }) = self.children.get(slot) else {
             return;
         };
-        let idle = self.backlogged.get(band) == Some(&0);
-        match self.bands.get_mut(band) {
-            Some(Band::Turns(ring)) => {
+        let Some(band) = self.bands.get_mut(band) else {
+            return;
+        };
+        let idle = band.backlogged == 0;
+        match &mut band.order {
+            Order::Turns(ring) => {
                 if idle {
                     ring.clear();
                 }
                 ring.join(slot, gain);
             }
-            Some(Band::Tags(tags)) => {
+            Order::Tags(tags) => {
                 if idle {
                     tags.clear();
                 }
                 tags.join(slot);
             }
-            None => {}
         }
         self.set_backlogged(slot, true);
     }
@@ -159,9 +169,9 @@ impl Bands {
             return;
         };
         let before = core::mem::replace(&mut child.backlogged, backlogged);
-        if let Some(count) = self.backlogged.get_mut(child.band) {
-            *count += u32::from(backlogged);
-            *count -= u32::from(before);
+        if let Some(band) = self.bands.get_mut(child.band) {
+            band.backlogged += u32::from(backlogged);
+            band.backlogged -= u32::from(before);
         }
     }
 
@@ -171,11 +181,10 @@ impl Bands {
             let child = self.children.get(slot).filter(|child| child.backlogged)?;
             offer(child.node)
         };
-        let bands = self.bands.iter().zip(&self.backlogged);
-        let mut bands = bands.filter(|(_, backlogged)| **backlogged > 0);
-        bands.find_map(|(band, _)| match band {
-            Band::Turns(ring) => ring.first(&mut offer),
-            Band::Tags(tags) => tags.first(&mut offer),
+        let mut bands = self.bands.iter().filter(|band| band.backlogged > 0);
+        bands.find_map(|band| match &band.order {
+            Order::Turns(ring) => ring.first(&mut offer),
+            Order::Tags(tags) => tags.first(&mut offer),
         })
     }
 
@@ -187,9 +196,9 @@ impl Bands {
             let child = self.children.get(slot);
             child.is_some_and(|child| child.backlogged)
         };
-        match self.bands.get_mut(child.band) {
-            Some(Band::Turns(ring)) => ring.charge(slot, UNITS * i64::from(octets), backlogged),
-            Some(Band::Tags(tags)) => tags.charge(slot, octets),
+        match self.bands.get_mut(child.band).map(|band| &mut band.order) {
+            Some(Order::Turns(ring)) => ring.charge(slot, UNITS * i64::from(octets), backlogged),
+            Some(Order::Tags(tags)) => tags.charge(slot, octets),
             None => {}
         }
     }
@@ -200,10 +209,11 @@ impl Bands {
             .iter()
             .filter(|child| child.backlogged)
             .count();
-        let counted: u32 = self.backlogged.iter().sum();
+        let counted: u32 = self.bands.iter().map(|band| band.backlogged).sum();
         assert_eq!(busy as u32, counted, "the counter is the sum");
         for (slot, child) in self.children.iter().enumerate() {
-            if let Some(Band::Turns(ring)) = self.bands.get(child.band) {
+            let band = self.bands.get(child.band).map(|band| &band.order);
+            if let Some(Order::Turns(ring)) = band {
                 ring.check();
                 assert!(
                     ring.holds(slot) || !child.backlogged,

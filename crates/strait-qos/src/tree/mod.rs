@@ -74,7 +74,7 @@ struct Node {
     parent: Option<(NodeIndex, Slot)>,
     /// Children that have something to send; for a leaf, whether it has.
     backlogged: u32,
-    shaper: Option<Shaper>,
+    shaper: Option<Box<Shaper>>,
 }
 
 #[derive(Debug)]
@@ -136,7 +136,7 @@ impl Tree {
                 kind,
                 parent: None,
                 backlogged: 0,
-                shaper: node.shape.map(|shape| Shaper::new(shape, 1)),
+                shaper: node.shape.map(|shape| Box::new(Shaper::new(shape, 1))),
             });
         }
         tree.connect();
