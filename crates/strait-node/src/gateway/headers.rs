@@ -1,6 +1,7 @@
 //! What goes in the place of packets at a port: compressor and decompressor of each neighbour, and
 //! what is agreed with it.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use strait_core::node::Ticket;
@@ -216,7 +217,8 @@ pub(super) struct Headers {
     others: Vec<Other>,
     /// Flows that this end knows beforehand.
     provisions: Vec<Provision>,
-    payloads: Option<Payloads>,
+    /// Large, and few ports have it.
+    payloads: Option<Box<Payloads>>,
     agreement: Agreement,
     /// Hellos have come since somebody asked.
     heard: bool,
@@ -263,7 +265,7 @@ impl Headers {
             agreement: first_of(&others),
             others,
             provisions,
-            payloads,
+            payloads: payloads.map(Box::new),
             ..Self::default()
         }
     }

@@ -75,11 +75,12 @@ impl Treatment {
     }
 }
 
-/// A port of a gateway.
+/// A port of a gateway. Each packet meets most of it, so what is large and rarely asked lies
+/// elsewhere.
 #[derive(Debug)]
 pub(crate) struct Port {
     pub(super) id: PortId,
-    config: Option<PortConfig>,
+    config: Option<Box<PortConfig>>,
     /// The largest packet in octets.
     pub(crate) mtu: usize,
     /// What the medium offers; `None` while the port is down.
@@ -170,7 +171,7 @@ impl Port {
         let headers = Headers::new(config, neighbours, real_time, incarnation);
         Self::new(
             id,
-            Some(config.clone()),
+            Some(Box::new(config.clone())),
             mtu,
             (link, headers),
             queues,
@@ -180,26 +181,26 @@ impl Port {
 
     fn new(
         id: PortId,
-        config: Option<PortConfig>,
+        config: Option<Box<PortConfig>>,
         mtu: usize,
         (link, headers): (Link, Headers),
         queues: impl Iterator<Item = Tree>,
         policy: &Policy,
     ) -> Self {
-        let header_octets = config.as_ref().map_or(0, PortConfig::header_octets);
+        let header_octets = config.as_ref().map_or(0, |it| it.header_octets());
         let burst = Burst::new(RATE_UNKNOWN, Instant::ZERO).with_headers(header_octets as u64);
         let tells = |config: &PortConfig| {
             foresees(config) || policy.observed().is_some() && observes(config)
         };
-        let tells_flows = config.as_ref().is_some_and(tells);
+        let tells_flows = config.as_deref().is_some_and(tells);
         let paths = queues.map(|queue| Path::new(queue, burst, tells_flows, policy));
         Self {
             id,
             mtu,
             state: None,
             away: BTreeSet::new(),
-            observes: config.as_ref().is_some_and(observes),
-            foresees: config.as_ref().is_some_and(foresees),
+            observes: config.as_deref().is_some_and(observes),
+            foresees: config.as_deref().is_some_and(foresees),
             config,
             classes: policy.classes().iter().map(Treatment::of).collect(),
             behind: behind(policy.classes()),
@@ -242,15 +243,15 @@ impl Port {
         match &self.link {
             Link::Host(_) | Link::Octets(_) => to == NeighbourId::PEER,
             Link::Frames { .. } | Link::Hops(_) | Link::Hf(_) | Link::Client(_) => {
-                let carries = self.config.as_ref().is_none_or(PortConfig::carries_packets);
+                let carries = self.config().is_none_or(PortConfig::carries_packets);
                 carries && to.index() < self.link.neighbours()
             }
         }
     }
 
     /// How it was configured; the host side has nothing of the kind.
-    pub(super) const fn config(&self) -> Option<&PortConfig> {
-        self.config.as_ref()
+    pub(super) fn config(&self) -> Option<&PortConfig> {
+        self.config.as_deref()
     }
 
     /// Whether this kind of background chatter may cross.
