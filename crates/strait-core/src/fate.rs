@@ -269,7 +269,12 @@ impl Ledger {
 
     /// The next fate that the driver hasn't seen.
     pub fn poll(&mut self) -> Option<FateRecord> {
-        self.records.pop_front()
+        let record = self.records.pop_front();
+        if self.records.is_empty() {
+            // An empty ring begins anew where it did before, in memory that is at hand.
+            self.records.clear();
+        }
+        record
     }
 
     /// Whether a fate waits to be seen.
