@@ -220,7 +220,11 @@ impl Port {
             return;
         };
         if !self.paths.are_apart() {
-            return self.paths.first.set_rate(common);
+            // What is leaving goes by the rate of whom it goes to, and goes on as it began.
+            if self.rates.is_empty() {
+                self.paths.first.burst.set_rate(common);
+            }
+            return self.paths.first.queue.set_line_rate(common);
         }
         let ways = (0..).map(NeighbourId).take(self.link.neighbours());
         for to in ways {

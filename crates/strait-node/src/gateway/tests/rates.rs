@@ -320,3 +320,34 @@ fn octets_that_take_next_to_no_time_count_in_the_end() {
     assert!((2..6).contains(&sent), "{sent}");
     assert_eq!(relay.wake().unwrap().why, WakeReason::Shaper);
 }
+
+#[test]
+fn what_is_told_of_one_neighbour_delays_nothing_for_another() {
+    // An octet takes no whole number of nanoseconds.
+    const ODD: LineRate = LineRate::new(9600, 9);
+    let ends = |told: usize| {
+        let mut relay = gateway(RELAY);
+        tell(&mut relay, PortEvent::Up(state(ODD)));
+        tell(&mut relay, PortEvent::NeighbourRate(C, SLOW));
+        tell(
+            &mut relay,
+            PortEvent::NeighbourRate(D, LineRate::new(7001, 9)),
+        );
+        give(&mut relay, D, 5, 101);
+        let mut ends = Vec::new();
+        while next(&mut relay, Neighbours::ALL).is_some() {
+            for _ in 0..told {
+                tell(&mut relay, PortEvent::NeighbourRate(C, SLOW));
+            }
+        }
+        while let Some(effect) = relay.poll_effect() {
+            if let Effect::Fate(record) = effect {
+                ends.push(record.ended);
+            }
+        }
+        ends
+    };
+    let untold = ends(0);
+    assert_eq!(untold.len(), 5);
+    assert_eq!(ends(3), untold);
+}
