@@ -12,7 +12,15 @@ use strait_wire::hbh::Headers;
 /// or came late.
 #[derive(Debug)]
 pub(crate) struct Known {
-    places: Box<[Option<(u16, Headers)>]>,
+    places: Box<[Option<Place>]>,
+}
+
+#[derive(Clone, Debug)]
+struct Place {
+    seq: u16,
+    headers: Headers,
+    /// The last packet that was said relative to it never came.
+    failed: bool,
 }
 
 impl Known {
@@ -36,7 +44,11 @@ impl Known {
     pub(crate) fn note(&mut self, seq: u16, packet: &[u8]) {
         let place = usize::from(seq) % self.places.len();
         if let Some(place) = self.places.get_mut(place) {
-            *place = Headers::of(packet).map(|(headers, _)| (seq, headers));
+            *place = Headers::of(packet).map(|(headers, _)| Place {
+                seq,
+                headers,
+                failed: false,
+            });
         }
     }
 
@@ -45,21 +57,22 @@ impl Known {
     /// covers. The packet alone may be somebody else's, in the place of one that was lost.
     pub(crate) fn reliable(&self, named: u16, seq: u16) -> Option<&Headers> {
         let headers = self.get(named)?;
-        let near = |it: &&(u16, Headers)| {
-            let distance = seq.wrapping_sub(it.0);
-            (1..=Headers::DISTANCE_MAX).contains(&distance) && it.0 != named
+        let near = |it: &&Place| {
+            let distance = seq.wrapping_sub(it.seq);
+            (1..=Headers::DISTANCE_MAX).contains(&distance) && it.seq != named
         };
         let others = self.places.iter().flatten().filter(near);
-        let mut others = others.filter(|it| it.1.is_like(headers)).peekable();
+        let others = others.map(|it| &it.headers);
+        let mut others = others.filter(|it| it.is_like(headers)).peekable();
         let alone = others.peek().is_none();
-        (alone || others.any(|it| it.1.agrees(headers))).then_some(headers)
+        (alone || others.any(|it| it.agrees(headers))).then_some(headers)
     }
 
     /// The headers of a packet.
     pub(crate) fn get(&self, seq: u16) -> Option<&Headers> {
         let place = self.places.get(usize::from(seq) % self.places.len());
-        let (own, headers) = place?.as_ref()?;
-        (*own == seq).then_some(headers)
+        let place = place?.as_ref()?;
+        (place.seq == seq).then_some(&place.headers)
     }
 
     /// The last reliable headers before `seq` that are like these, and how many numbers before.
@@ -72,12 +85,32 @@ impl Known {
         })
     }
 
-    /// Nothing is said relative to a packet any more.
-    pub(crate) fn forget(&mut self, seq: Option<u16>) {
-        let is_it = |place: &&mut Option<(u16, Headers)>| {
-            place.as_ref().is_some_and(|(own, _)| Some(*own) == seq)
-        };
-        self.places.iter_mut().find(is_it).map(Option::take);
+    /// A packet never came that was said relative to another, `again` if more than once. The
+    /// receiver may have something else in its place: after two that were sent once, as after one
+    /// that was repeated, nothing is said relative to it any more.
+    pub(crate) fn fail(&mut self, named: Option<u16>, again: bool) {
+        if let Some(place) = self.place_mut(named) {
+            match place {
+                Some(it) if !again && !it.failed => it.failed = true,
+                _ => *place = None,
+            }
+        }
+    }
+
+    /// A packet came that was said relative to another.
+    pub(crate) fn bear_out(&mut self, named: Option<u16>) {
+        if let Some(Some(place)) = self.place_mut(named) {
+            place.failed = false;
+        }
+    }
+
+    fn place_mut(&mut self, seq: Option<u16>) -> Option<&mut Option<Place>> {
+        let at = usize::from(seq?) % self.places.len();
+        let place = self.places.get_mut(at)?;
+        place
+            .as_ref()
+            .is_some_and(|it| Some(it.seq) == seq)
+            .then_some(place)
     }
 
     /// Another life of the other end knows of none.

@@ -437,6 +437,7 @@ impl Sender {
             };
             progress = true;
             self.known.note(seq, packet.bytes());
+            self.known.bear_out(entry.relative_to);
             match entry.left(ack.newest).map(|sent| now.since(sent)) {
                 Some(took) if ack.prompt => trip.measure(took),
                 Some(took) => trip.measure_held(took, held),
@@ -498,7 +499,7 @@ impl Sender {
             && let Some(packet) = entry.packet.take()
         {
             entry.given_up = true;
-            self.known.forget(entry.doubted());
+            self.known.fail(entry.relative_to, entry.transmissions > 1);
             done.push((packet, now, Outcome::Undelivered));
         }
     }
@@ -600,7 +601,7 @@ impl Sender {
                 && let Some(packet) = entry.packet.take()
             {
                 entry.given_up = true;
-                self.known.forget(entry.doubted());
+                self.known.fail(entry.relative_to, entry.transmissions > 1);
                 done.push((packet, now, Outcome::Aged));
             }
         }
@@ -674,12 +675,6 @@ impl Entry {
         let earlier = self.earlier.filter(|(it, _)| *it == serial);
         let last = (self.serial == serial).then_some(self.sent);
         last.or_else(|| earlier.map(|(_, sent)| sent))
-    }
-
-    /// The packet that the receiver may have another in the place of: this one was said relative
-    /// to it, again and again, and never came.
-    fn doubted(&self) -> Option<u16> {
-        self.relative_to.filter(|_| self.transmissions > 1)
     }
 
     /// When there is no more use in it: what is to be sent again, at its end; what is on its way,

@@ -170,11 +170,12 @@ fn one_frame_without_anything_of_worth_takes_no_packets_place() {
 }
 
 /// A packet with this destination and hop limit comes in the place of one that is lost, and then
-/// forty more are sent that are given up soon: gives those of them that came, and the wrong ones.
-fn in_the_place_of_a_lost_one(last: u8, hops: u8) -> (usize, usize) {
+/// forty more are sent that are given up after so many retries: gives those of them that came, and
+/// the wrong ones.
+fn in_the_place_of_a_lost_one(last: u8, hops: u8, retries: u16) -> (usize, usize) {
     let mut pair = Pair::known();
     let manner = Manner {
-        reliability: Reliability::Retries(2),
+        reliability: Reliability::Retries(retries),
         ..Manner::default()
     };
     let queue = |pair: &mut Pair, numbers: core::ops::Range<u16>| {
@@ -218,10 +219,13 @@ fn in_the_place_of_a_lost_one(last: u8, hops: u8) -> (usize, usize) {
 
 #[test]
 fn what_cannot_be_said_relative_to_a_packet_in_anothers_place_is_said_otherwise() {
-    assert_eq!(in_the_place_of_a_lost_one(9, 64), (39, 0));
+    assert_eq!(in_the_place_of_a_lost_one(9, 64, 2), (39, 0));
+    // Of what is sent once, two in a row have to fail.
+    assert_eq!(in_the_place_of_a_lost_one(9, 64, 0), (38, 0));
 }
 
 #[test]
 fn nothing_has_the_hop_limit_of_a_packet_in_anothers_place() {
-    assert_eq!(in_the_place_of_a_lost_one(2, 9), (39, 0));
+    assert_eq!(in_the_place_of_a_lost_one(2, 9, 2), (39, 0));
+    assert_eq!(in_the_place_of_a_lost_one(2, 9, 0), (38, 0));
 }
