@@ -33,6 +33,17 @@ struct Entry {
 }
 
 impl Entry {
+    /// The longest between two repetitions of a packet that is kept beyond its retries.
+    const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+    /// How long after a transmission the next one goes. What is only repeated so that the receiver
+    /// says where it is goes ever more rarely.
+    fn pause(&self, timeout: Duration) -> Duration {
+        let beyond = self.transmissions.saturating_sub(self.retries + 1);
+        let longer = timeout.saturating_mul(1 << beyond.min(16));
+        longer.min(Self::PAUSE_MAX).max(timeout)
+    }
+
     /// When it has to be looked at: its timeout.
     fn timeout(&self) -> Option<Instant> {
         (self.packet.is_some() && !self.lost).then_some(self.due)
@@ -44,6 +55,8 @@ impl Entry {
 struct Flow {
     /// The number of the first entry.
     base: u8,
+    /// Numbers before it that may all be news to the receiver: nothing was heard of it since.
+    unheard: u8,
     entries: VecDeque<Entry>,
     /// Transmissions since an acknowledgement was asked for.
     unasked: u16,
@@ -56,9 +69,14 @@ struct Flow {
 }
 
 impl Flow {
-    fn new(settings: &Settings, base: u8, now: Instant) -> Self {
+    /// Numbers that a flow leaves behind unheard. With as many in its window, the receiver still
+    /// takes the newest for a new one: half of all numbers are before it.
+    const UNHEARD_MAX: usize = SPAN_MAX as usize + 1;
+
+    fn new(settings: &Settings, (base, unheard): (u8, u8), now: Instant) -> Self {
         Self {
             base,
+            unheard,
             entries: VecDeque::new(),
             unasked: 0,
             timeout: Timeout::new(settings.timeout),
@@ -86,7 +104,14 @@ impl Flow {
         while self.entries.front().is_some_and(|it| it.packet.is_none()) {
             self.entries.pop_front();
             self.base = self.base.wrapping_add(1);
+            self.unheard = self.unheard.saturating_add(1);
         }
+    }
+
+    /// Whether the window may move on though nothing is heard of the receiver. If it may not, what
+    /// is in it is repeated until the receiver says where it is.
+    fn may_give_up(&self) -> bool {
+        usize::from(self.unheard) + self.entries.len() <= Self::UNHEARD_MAX
     }
 
     fn place(&self, seq: u8) -> usize {
@@ -126,9 +151,10 @@ const fn number(flow: u16, seq: u8) -> u32 {
 pub(super) struct Sender {
     settings: Settings,
     flows: BTreeMap<u16, Flow>,
-    /// The next numbers of flows that have rested: they go on where they ended, as their receiver
-    /// may still know them. No more than there are flow numbers.
-    rested: BTreeMap<u16, u8>,
+    /// The next numbers of flows that have rested, and how many before them are unheard: they go
+    /// on where they ended, as their receiver may still know them. No more than there are flow
+    /// numbers.
+    rested: BTreeMap<u16, (u8, u8)>,
     loss: LossShare,
     /// The packet whose transmission is leaving.
     leaving: Option<(u16, u8)>,
@@ -185,8 +211,8 @@ impl Sender {
         if !self.flows.contains_key(&id) {
             self.make_room();
         }
-        let base = self.rested.remove(&id).unwrap_or(0);
-        let fresh = || Flow::new(&self.settings, base, now);
+        let at = self.rested.remove(&id).unwrap_or_default();
+        let fresh = || Flow::new(&self.settings, at, now);
         let flow = self.flows.entry(id).or_insert_with(fresh);
         flow.entries.push_back(Entry {
             packet: Some(packet),
@@ -207,7 +233,7 @@ impl Sender {
         let idle = self.flows.iter().filter(|(_, it)| it.entries.is_empty());
         let resting = idle.min_by_key(|(_, flow)| flow.used).map(|(id, _)| *id);
         if let Some((id, flow)) = resting.and_then(|id| self.flows.remove_entry(&id)) {
-            self.rested.insert(id, flow.base);
+            self.rested.insert(id, (flow.base, flow.unheard));
         }
     }
 
@@ -273,7 +299,7 @@ impl Sender {
         }
         packet.enter(starts, DelayPart::Line);
         flow.pace.note(starts, packet.octets());
-        entry.transmissions += 1;
+        entry.transmissions = entry.transmissions.saturating_add(1);
         entry.lost = false;
         entry.asked = request;
         // Until it has left.
@@ -295,7 +321,7 @@ impl Sender {
         let after = self.flows.get(&id).map(|flow| flow.timeout.after());
         if let (Some(entry), Some(after)) = (self.entry_mut(id, seq), after) {
             entry.sent = ended;
-            entry.due = ended + after;
+            entry.due = ended + entry.pause(after);
         }
     }
 
@@ -312,6 +338,9 @@ impl Sender {
         };
         // Numbers before those in use are told by one that is late.
         let late = (ack.next.wrapping_sub(flow.base) as i8) < 0;
+        if late {
+            flow.unheard = flow.unheard.min(flow.base.wrapping_sub(ack.next));
+        }
         let Some(came) = flow.came(ack).filter(|_| !late) else {
             self.forged += u64::from(!late);
             return flow.doubts.note(!late);
@@ -345,12 +374,14 @@ impl Sender {
             flow.pace.slow(now, self.settings.pacing);
         }
         flow.shorten();
+        flow.unheard = 0;
         false
     }
 
     /// Takes those for lost whose timeout has passed: they are sent again, or given up.
     pub(super) fn expire(&mut self, now: Instant, done: &mut Vec<Done>) {
         for flow in self.flows.values_mut() {
+            let may_give_up = flow.may_give_up();
             for entry in &mut flow.entries {
                 if entry.timeout().is_none_or(|due| due > now) {
                     continue;
@@ -358,7 +389,8 @@ impl Sender {
                 entry.lost = true;
                 flow.window.note_repeat();
                 self.loss.count(true);
-                if entry.transmissions > entry.retries
+                if may_give_up
+                    && entry.transmissions > entry.retries
                     && let Some(packet) = entry.packet.take()
                 {
                     done.push((packet, now, Outcome::Undelivered));
@@ -370,7 +402,7 @@ impl Sender {
 
     /// Gives up what is to be sent again and too old for it.
     pub(super) fn discard(&mut self, now: Instant, done: &mut Vec<Done>) {
-        for flow in self.flows.values_mut() {
+        for flow in self.flows.values_mut().filter(|flow| flow.may_give_up()) {
             for entry in flow.entries.iter_mut().filter(|entry| entry.lost) {
                 let old = |packet: &mut Packet| packet.expires <= now;
                 if let Some(packet) = entry.packet.take_if(old) {
@@ -393,7 +425,9 @@ impl Sender {
 
     /// When the next packet is too old to be sent again.
     pub(super) fn ends_at(&self) -> Option<Instant> {
-        let lost = self.entries().filter(|entry| entry.lost);
+        let flows = self.flows.values().filter(|flow| flow.may_give_up());
+        let entries = flows.flat_map(|flow| &flow.entries);
+        let lost = entries.filter(|entry| entry.lost);
         let ends = lost.filter_map(|entry| entry.packet.as_ref().map(|it| it.expires));
         ends.min().filter(|at| *at < Instant::NEVER)
     }
@@ -414,7 +448,7 @@ impl Sender {
     pub(super) fn restart(&mut self) {
         for flow in self.flows.values_mut() {
             flow.entries.retain(|entry| entry.packet.is_some());
-            (flow.base, flow.unasked) = (0, 0);
+            (flow.base, flow.unheard, flow.unasked) = (0, 0, 0);
             flow.doubts = Doubts::default();
         }
         self.rested.clear();

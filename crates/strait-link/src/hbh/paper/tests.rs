@@ -272,6 +272,70 @@ fn a_packet_is_given_up_after_its_retries() {
 }
 
 #[test]
+fn a_link_that_was_away_for_more_packets_than_there_are_numbers_goes_on() {
+    let settings = Settings {
+        timeout: Some(Duration::from_millis(110)),
+        retries: 0,
+        ..Settings::default()
+    };
+    // As long as the numbers of a flow take to come round, less half of them, and so on.
+    for away_ms in (1000..10_000).step_by(500) {
+        let mut pair = Pair::known(settings);
+        pair.ends[0].queue(0..1000, 1);
+        pair.run(500, |_, _| vec![0]);
+        pair.run(away_ms, |_, _| Fate::new());
+        let gone = pair.ends[0].done.len();
+        assert!((40..180).contains(&gone), "{gone} are done with");
+        pair.run(25_000, |_, _| vec![0]);
+        let [from, to] = &pair.ends;
+        let renewals = [from, to].map(|end| end.hop.counts().renewals);
+        assert_eq!(renewals, [1, 1], "after {away_ms} ms");
+        assert_eq!(from.done.len(), 1000);
+        let mut came = to.came.clone();
+        came.sort_unstable();
+        came.dedup();
+        assert_eq!(came.len(), to.came.len(), "twice");
+        for (number, outcome) in &from.done {
+            let there = came.binary_search(number).is_ok();
+            assert!(there || *outcome == Outcome::Undelivered, "{number}");
+        }
+        assert!(came.len() > 900, "{} came", came.len());
+    }
+}
+
+#[test]
+fn packets_too_old_are_kept_while_their_numbers_are_unheard() {
+    let mut pair = Pair::known(Settings::default());
+    let now = ms(pair.now_ms);
+    let mut numbers = 0..;
+    let mut frames = 0;
+    let hop = &mut pair.ends[0].hop;
+    for round in 0..100 {
+        let at = now + Duration::from_millis(round * 100);
+        hop.advance(at);
+        while hop.takes(1) {
+            let mut packet = packet(at, numbers.next().unwrap());
+            packet.expires = at + Duration::from_millis(50);
+            let manner = Manner {
+                flow: Some(1),
+                ..Manner::default()
+            };
+            let place = hop.begin(packet, manner);
+            hop.transmit(at, place, true, &mut Vec::new()).unwrap();
+            hop.left(at);
+        }
+        while let Some((place, _)) = hop.again(ClassId(0)) {
+            hop.transmit(at, place, true, &mut Vec::new()).unwrap();
+            hop.left(at);
+            frames += 1;
+        }
+    }
+    assert_eq!((numbers.start, hop.held()), (64 + 8, 8));
+    // 8 that are repeated after 1 s, four times, and after 2 and 4 s.
+    assert!(frames < 8 * 8, "{frames} repetitions");
+}
+
+#[test]
 fn a_class_of_its_own_reliability_is_repeated_as_often_as_that_says() {
     let mut pair = Pair::known(Settings::default());
     let manner = Manner {
