@@ -177,13 +177,24 @@ pub enum Origin {
     Own,
 }
 
+/// What a ledger writes to again and again, with nothing kept in it while its node rests. A driver
+/// of many nodes lends them all the same ([`crate::Node::exchange`]): it stays in the processor's
+/// cache.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// Fates that nobody has seen.
+    records: VecDeque<FateRecord>,
+    /// Buffers of packets that ended, for packets to come.
+    spare: Vec<Vec<u8>>,
+    /// Whole packets that are about to be admitted.
+    arrived: Vec<Vec<u8>>,
+}
+
 /// Opens and closes the account of each packet: nothing else makes or destroys one.
 #[derive(Debug, Default)]
 pub struct Ledger {
     stats: Stats,
-    records: VecDeque<FateRecord>,
-    /// Buffers of packets that ended, for packets to come.
-    spare: Vec<Vec<u8>>,
+    memory: Memory,
 }
 
 impl Ledger {
@@ -195,8 +206,19 @@ impl Ledger {
     pub const fn new(stats: Stats) -> Self {
         Self {
             stats,
-            records: VecDeque::new(),
-            spare: Vec::new(),
+            memory: Memory {
+                records: VecDeque::new(),
+                spare: Vec::new(),
+                arrived: Vec::new(),
+            },
+        }
+    }
+
+    /// Works with another memory from now on, unless something is kept in one of them.
+    pub fn exchange(&mut self, memory: &mut Memory) {
+        let keeps = |it: &Memory| !it.records.is_empty() || !it.arrived.is_empty();
+        if !keeps(&self.memory) && !keeps(memory) {
+            core::mem::swap(&mut self.memory, memory);
         }
     }
 
@@ -232,10 +254,11 @@ impl Ledger {
     pub fn close(&mut self, ended: Instant, packet: Packet, fate: Fate) -> Vec<u8> {
         let (record, bytes) = packet.into_record(ended, fate);
         self.stats.count_fate(&record);
-        if self.records.len() == Self::RECORDS_MAX {
-            self.records.pop_front();
+        let records = &mut self.memory.records;
+        if records.len() == Self::RECORDS_MAX {
+            records.pop_front();
         }
-        self.records.push_back(record);
+        records.push_back(record);
         bytes
     }
 
@@ -244,14 +267,32 @@ impl Ledger {
 
     /// An empty buffer for octets about to be admitted, used before if possible.
     pub fn spare(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
+        self.memory.spare.pop().unwrap_or_default()
+    }
+
+    /// Puts a copy of a whole packet by, which is about to be admitted.
+    pub fn put_by(&mut self, packet: &[u8]) {
+        let mut copy = self.spare();
+        copy.extend_from_slice(packet);
+        self.memory.arrived.push(copy);
+    }
+
+    /// What was put by, each once; the list comes back by [`Ledger::keep_list`].
+    pub fn take_put_by(&mut self) -> Vec<Vec<u8>> {
+        core::mem::take(&mut self.memory.arrived)
+    }
+
+    /// Keeps a list that [`Ledger::take_put_by`] gave.
+    pub fn keep_list(&mut self, mut list: Vec<Vec<u8>>) {
+        list.clear();
+        self.memory.arrived = list;
     }
 
     /// Keeps the buffer of a packet that ended.
     pub fn keep_spare(&mut self, mut bytes: Vec<u8>) {
-        if self.spare.len() < Self::SPARE_MAX {
+        if self.memory.spare.len() < Self::SPARE_MAX {
             bytes.clear();
-            self.spare.push(bytes);
+            self.memory.spare.push(bytes);
         }
     }
 
@@ -269,17 +310,18 @@ impl Ledger {
 
     /// The next fate that the driver hasn't seen.
     pub fn poll(&mut self) -> Option<FateRecord> {
-        let record = self.records.pop_front();
-        if self.records.is_empty() {
+        let records = &mut self.memory.records;
+        let record = records.pop_front();
+        if records.is_empty() {
             // An empty ring begins anew where it did before, in memory that is at hand.
-            self.records.clear();
+            records.clear();
         }
         record
     }
 
     /// Whether a fate waits to be seen.
     pub fn has_records(&self) -> bool {
-        !self.records.is_empty()
+        !self.memory.records.is_empty()
     }
 
     /// Packets whose account is open.
@@ -295,5 +337,25 @@ impl Ledger {
     /// The counters, to count what isn't a packet's fate.
     pub const fn stats_mut(&mut self) -> &mut Stats {
         &mut self.stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memory_that_keeps_something_stays_where_it_is() {
+        let (mut ledger, mut other) = (Ledger::default(), Memory::default());
+        ledger.keep_spare(Vec::with_capacity(100));
+        ledger.exchange(&mut other);
+        assert_eq!((ledger.spare().capacity(), other.spare.len()), (0, 1));
+        ledger.put_by(&[1, 2, 3]);
+        ledger.exchange(&mut other);
+        let arrived = ledger.take_put_by();
+        assert_eq!(arrived, [[1, 2, 3]]);
+        ledger.keep_list(arrived);
+        ledger.exchange(&mut other);
+        assert!(ledger.spare().capacity() >= 100);
     }
 }

@@ -15,7 +15,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use strait_wire::ip::{SynOptions, Unreachable};
 
-use crate::fate::FateRecord;
+use crate::fate::{FateRecord, Memory};
 use crate::flow::Flow;
 use crate::id::{ClassId, NeighbourId, Neighbours, PortId, TxId};
 use crate::prefix::Prefix;
@@ -62,6 +62,10 @@ pub trait Node {
 
     /// When the node wants an [`Input::Timeout`], and why.
     fn wake(&self) -> Option<Wake>;
+
+    /// Works with another memory of a ledger from now on, as far as nothing is kept in the one
+    /// before. Nothing that the node does depends on it.
+    fn exchange(&mut self, _memory: &mut Memory) {}
 
     /// What the node has counted.
     fn stats(&self) -> &Stats;

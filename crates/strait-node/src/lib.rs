@@ -17,5 +17,5 @@ pub mod journal;
 pub mod route;
 
 pub use config::{InvalidConfig, NodeConfig};
-pub use gateway::{Gateway, GatewayFactory};
+pub use gateway::{Gateway, GatewayFactory, Policies};
 pub use route::{Hop, Prefix, Routes};

@@ -51,7 +51,7 @@ const OVER: Duration = Duration::from_secs(2);
 
 /// Packets on the line after which their mean is believed more than what headers say: the first
 /// have their headers whole.
-const SETTLED: u64 = 32;
+const SETTLED: u32 = 32;
 
 /// Octets of a packet on the line beside what its headers carry, with compressed headers and
 /// without.

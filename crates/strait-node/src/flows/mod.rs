@@ -68,7 +68,7 @@ struct Size {
     /// Mean of the octets that packets took on the line, times eight.
     line_8: Option<u32>,
     /// How many that is the mean of.
-    carried: u64,
+    carried: u32,
     /// One took no more than learned headers leave of it; the mean is of that one and later ones.
     learned: bool,
 }
@@ -102,7 +102,7 @@ impl Size {
         }
         let mean_8 = self.line_8.unwrap_or(octets * 8);
         self.line_8 = Some(mean_8 - mean_8 / 8 + octets);
-        self.carried += 1;
+        self.carried = self.carried.saturating_add(1);
     }
 
     /// Octets on the line, as far as known.
@@ -213,10 +213,12 @@ impl Flows {
     }
 
     /// The class that a packet's call is in, if it is of one. A tunnel's other packets have its
-    /// addresses and ports too, but another code point.
-    pub(crate) fn call_class(&self, info: &PacketInfo) -> Option<ClassId> {
+    /// addresses and ports too, but another code point; and what came before the flow was taken for
+    /// a call is none of it.
+    pub(crate) fn call_class(&self, packet: &Packet) -> Option<ClassId> {
+        let info = packet.info();
         let entry = self.calls.get(&FlowKey::of(info))?;
-        (entry.dscp == info.dscp).then_some(entry.class)
+        (entry.dscp == info.dscp && packet.began() >= entry.began).then_some(entry.class)
     }
 
     /// A call's packet takes so many octets on the line.

@@ -23,7 +23,7 @@ const REGULAR: u32 = 8;
 
 /// Packets that a beat is drawn through before older ones count less: about what a call sends in
 /// three seconds.
-const POINTS: u64 = 14;
+const POINTS: u8 = 14;
 
 /// A packet that a beat was known for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ struct Beat {
     /// How far off packets usually are.
     off_ns: u64,
     /// Packets that it is drawn through.
-    points: u64,
+    points: u8,
     /// Packets in a row on the beat.
     hits: u32,
     /// What speaks against it.
@@ -61,8 +61,8 @@ struct Beat {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     last: Instant,
-    /// The interval before the last packet, while no two alike have been seen.
-    candidate_ns: Option<u64>,
+    /// The interval before the last packet, while no two alike have been seen; 0 is like none.
+    candidate_ns: u64,
     beat: Option<Beat>,
 }
 
@@ -71,7 +71,7 @@ impl Pace {
     pub(super) const fn begin(now: Instant) -> Self {
         Self {
             last: now,
-            candidate_ns: None,
+            candidate_ns: 0,
             beat: None,
         }
     }
@@ -92,7 +92,7 @@ impl Pace {
         let predicted = beat.due.since(before);
         if beat.follow(now) {
             self.beat = None;
-            self.candidate_ns = Some(nanos(actual));
+            self.candidate_ns = nanos(actual);
         }
         Some(Foreseen { predicted, actual })
     }
@@ -100,11 +100,11 @@ impl Pace {
     /// Two intervals alike make a period.
     fn learn(&mut self, now: Instant, interval_ns: u64) {
         if !PERIOD_NS.contains(&interval_ns) {
-            self.candidate_ns = None;
+            self.candidate_ns = 0;
             return;
         }
-        let before = self.candidate_ns.replace(interval_ns);
-        let alike = before.filter(|it| it.abs_diff(interval_ns) <= interval_ns / 4);
+        let before = core::mem::replace(&mut self.candidate_ns, interval_ns);
+        let alike = Some(before).filter(|it| it.abs_diff(interval_ns) <= interval_ns / 4);
         self.beat = alike.map(|it| {
             let period_ns = u64::midpoint(it, interval_ns);
             let off = Duration::from_nanos(it.abs_diff(interval_ns) / 6);
@@ -197,8 +197,9 @@ impl Beat {
         }
         // What one more point does to a line with the least squares, at its end and in its slope.
         self.points = (self.points + 1).min(POINTS);
-        let parts = self.points * (self.points + 1);
-        let phase = Duration::from_nanos(off_ns * 2 * (2 * self.points - 1) / parts);
+        let points = u64::from(self.points);
+        let parts = points * (points + 1);
+        let phase = Duration::from_nanos(off_ns * 2 * (2 * points - 1) / parts);
         let drift_ns = off_ns * 6 / parts;
         if early {
             self.due = self.due - phase;

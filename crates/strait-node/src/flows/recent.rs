@@ -12,7 +12,9 @@ const NONE: u16 = u16::MAX;
 /// Places that are remembered by the numbers of keys: many more than a port has busy flows.
 const HINTS: usize = 256;
 
+/// An entry, from the beginning of a line of the processor's cache on.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Slot<V> {
     key: FlowKey,
     value: V,

@@ -311,12 +311,24 @@ fn calls_that_begin_together_share_the_time_until_headers_are_learned() {
 fn a_tunnels_other_packets_are_none_of_the_call_inside() {
     let mut bench = Bench::default();
     for packet in 0..40 {
-        bench.call(200 * packet, 1, None);
+        bench.call(500 + 200 * packet, 1, None);
     }
-    let call = PacketInfo::parse(&udp(1, 1000)).unwrap();
+    let call = info(&udp(1, 1000));
     let other = PacketInfo { dscp: 0, ..call };
-    assert_eq!(bench.flows.call_class(&call), Some(ClassId(0)));
-    assert_eq!(bench.flows.call_class(&other), None);
+    let mut class_of = |at_ms, dscp| {
+        let mut bytes = udp(1, 65);
+        ip::set_dscp(&mut bytes, dscp);
+        let now = Instant::from_millis(at_ms);
+        let packet = bench.ledger.admit(now, bytes, Origin::Own).unwrap();
+        let class = bench.flows.call_class(&packet);
+        bench.ledger.drop(now, packet, DropCause::Stopped);
+        class
+    };
+    assert_eq!(class_of(1000, 46), Some(ClassId(0)));
+    assert_eq!(class_of(1000, 0), None);
+    // What came before the call was one waits in another class.
+    assert_eq!(class_of(500, 46), Some(ClassId(0)));
+    assert_eq!(class_of(499, 46), None);
     for _ in 0..20 {
         bench.flows.carried(&call, 70);
         bench.flows.carried(&other, 1000);

@@ -302,6 +302,12 @@ impl Terms {
         }
     }
 
+    /// Whether nothing is agreed and nobody asks for anything: then packets change nothing here.
+    pub(super) const fn are_indifferent(&self) -> bool {
+        let heard = self.other.is_some() || self.doubted.is_some();
+        !self.own.asks && self.own.way_back && !heard && !self.due
+    }
+
     /// Whether a hello goes at `now` before the next packet begins.
     pub(super) fn is_ahead(&self, now: Instant) -> bool {
         let asks = (self.own.asks || self.other.is_some()) && !self.is_confirmed();

@@ -122,6 +122,11 @@ impl Other {
         self.memory.as_ref().is_some_and(Memory::is_loading)
     }
 
+    /// Whether nothing is agreed and nobody asks for anything.
+    const fn is_indifferent(&self) -> bool {
+        self.terms.are_indifferent() && self.peer.is_none() && self.memory.is_none()
+    }
+
     /// Remembers the flows that have turned out to last.
     fn remember(&mut self) {
         if let (Some(memory), Some(peer)) = (&mut self.memory, &mut self.peer) {
@@ -222,6 +227,9 @@ pub(super) struct Headers {
     agreement: Agreement,
     /// Hellos have come since somebody asked.
     heard: bool,
+    /// Something is agreed with a neighbour, or may be: packets don't go just as they are, or not
+    /// alone. Where that isn't so, no packet has to look at the terms.
+    minds: bool,
     /// The packet restored last; its buffer is kept for the next.
     restored: Vec<u8>,
 }
@@ -261,13 +269,24 @@ impl Headers {
         for other in &mut others {
             other.settle(&provisions);
         }
-        Self {
+        let mut headers = Self {
             agreement: first_of(&others),
             others,
             provisions,
             payloads: payloads.map(Box::new),
             ..Self::default()
-        }
+        };
+        headers.settle_minds();
+        headers
+    }
+
+    /// Whether packets go as they are and nothing is said beside them.
+    pub(super) const fn is_plain(&self) -> bool {
+        !self.minds
+    }
+
+    fn settle_minds(&mut self) {
+        self.minds = !self.others.iter().all(Other::is_indifferent);
     }
 
     /// Forgets every context: the medium was away, and the other end may be a new one.
@@ -289,6 +308,7 @@ impl Headers {
         }
         self.agreement = first_of(&self.others);
         self.heard = true;
+        self.settle_minds();
     }
 
     /// What goes in the place of `packet`, which is about to leave to `to`; the packet itself
@@ -301,6 +321,9 @@ impl Headers {
         packet: &Packet,
         stats: &mut PortStats,
     ) -> Option<Vec<u8>> {
+        if self.is_plain() {
+            return None;
+        }
         let other = self.others.get_mut(to.index())?;
         other.terms.begin();
         let deflates = other.terms.deflates() && !leaving.real_time;
@@ -317,6 +340,22 @@ impl Headers {
     /// Tells the packet that `carried`, which came from `from`, stands for. Says whether all went
     /// well; hellos and feedback alone stand for none.
     pub(super) fn restore(
+        &mut self,
+        now: Instant,
+        from: NeighbourId,
+        carried: &[u8],
+        tell: impl FnOnce(&[u8]),
+    ) -> bool {
+        if self.is_plain() && is_packet(carried) {
+            tell(carried);
+            return true;
+        }
+        let whole = self.restore_agreed(now, from, carried, tell);
+        self.settle_minds();
+        whole
+    }
+
+    fn restore_agreed(
         &mut self,
         now: Instant,
         from: NeighbourId,
@@ -371,6 +410,7 @@ impl Headers {
     pub(super) fn object(&mut self, now: Instant, from: NeighbourId) {
         if let Some(other) = self.others.get_mut(from.index()) {
             other.terms.object(now);
+            self.settle_minds();
         }
     }
 
@@ -378,6 +418,7 @@ impl Headers {
     pub(super) fn wonder(&mut self, now: Instant, from: NeighbourId) {
         if let Some(other) = self.others.get_mut(from.index()) {
             other.terms.wonder(now);
+            self.settle_minds();
         }
     }
 
@@ -438,6 +479,9 @@ impl Headers {
 
     /// One of these neighbours that waits for a hello or for feedback.
     pub(super) fn owed(&self, there: impl Fn(NeighbourId) -> bool) -> Option<NeighbourId> {
+        if self.is_plain() {
+            return None;
+        }
         let owes = |other: &Other| {
             let feedback = other.peer.as_ref().is_some_and(Peer::owes_feedback);
             other.terms.owes() && !other.is_silent() || feedback && other.terms.compresses()
@@ -449,7 +493,7 @@ impl Headers {
 
     /// Whether a hello goes to `to` before the next packet begins.
     pub(super) fn is_ahead(&self, now: Instant, to: NeighbourId) -> bool {
-        let other = self.others.get(to.index());
+        let other = self.others.get(to.index()).filter(|_| self.minds);
         other.is_some_and(|other| !other.is_silent() && other.terms.is_ahead(now))
     }
 

@@ -3,6 +3,7 @@
 
 mod agree;
 mod circles;
+mod factory;
 mod headers;
 mod hops;
 mod lan;
@@ -17,15 +18,14 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::ToString;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use strait_core::error_limit::ErrorLimit;
-use strait_core::fate::{Ledger, Origin};
+use strait_core::fate::{Ledger, Memory, Origin};
 use strait_core::flow::Flow;
-use strait_core::node::{
-    Boot, Command, FrameMeta, NodeFactory, Owner, PortEvent, RouteChange, StoreOp, Ticket,
-};
+use strait_core::node::{Boot, Command, FrameMeta, Owner, PortEvent, RouteChange, StoreOp, Ticket};
 use strait_core::prefix::Prefix;
 use strait_core::stats::{ClassStats, PortStats, Stats};
 use strait_core::{
@@ -33,13 +33,14 @@ use strait_core::{
     WakeReason, Want,
 };
 use strait_qos::Policy;
-use strait_wire::hash::hash64;
-use strait_wire::ip::{self, Chatter, IcmpError, Unreachable};
+use strait_wire::ip::{self, Chatter, IcmpError, Unreachable, protocol};
 
 #[cfg(test)]
 mod tests;
 
 use self::circles::Circles;
+use self::factory::seed;
+pub use self::factory::{GatewayFactory, Policies};
 pub(crate) use self::headers::{GROWTH_OCTETS_MAX, NOTE_OCTETS_MAX};
 use self::hops::Egress;
 use self::lan::Lan;
@@ -71,7 +72,7 @@ type Stored<'a> = &'a [(Vec<u8>, u64)];
 #[derive(Debug)]
 pub struct Gateway {
     ledger: Ledger,
-    policy: Policy,
+    policy: Arc<Policy>,
     routes: Routes,
     /// A host side, the links in the order of the configuration, and further host sides.
     ports: Vec<Port>,
@@ -93,8 +94,6 @@ pub struct Gateway {
     errors: ErrorLimit,
     answers: Answers,
     stopping: bool,
-    /// Whole packets that one input made, reused from input to input.
-    arrived: Vec<Vec<u8>>,
     /// What left networks of reliable hops here, where there are such.
     egress: Option<Egress>,
     /// What came lately, where an Ethernet may bring it back.
@@ -107,7 +106,7 @@ pub struct Gateway {
     stores: VecDeque<Effect>,
     /// Numbers for storage so far.
     tickets: u64,
-    echo: Option<Echo>,
+    echo: Option<Box<Echo>>,
     /// What the host reaches by it.
     leads: Leads,
 }
@@ -121,11 +120,17 @@ impl Gateway {
 
     /// The same with its chance following from `seed`, and what storage holds.
     fn seeded(config: &NodeConfig, seed: u64, stored: Stored<'_>) -> Result<Self, InvalidConfig> {
-        config.validate()?;
-        let policy = Policy::compile(&config.policy).map_err(|error| InvalidConfig {
-            place: "[policy]".into(),
-            message: error.to_string(),
-        })?;
+        let policy = Policies::default().compile(config)?;
+        Self::with_policy(config, policy, seed, stored)
+    }
+
+    /// The same of a configuration that is right, with its policy.
+    fn with_policy(
+        config: &NodeConfig,
+        policy: Arc<Policy>,
+        seed: u64,
+        stored: Stored<'_>,
+    ) -> Result<Self, InvalidConfig> {
         config.check_classes(&policy)?;
         let mut ports = Vec::new();
         for (id, side) in config.host_sides() {
@@ -172,7 +177,6 @@ impl Gateway {
             errors: ErrorLimit::default(),
             answers: Answers::new(&config.answers)?,
             stopping: false,
-            arrived: Vec::new(),
             egress: config.has_hops().then(Egress::default),
             circles: sides
                 .clone()
@@ -185,7 +189,7 @@ impl Gateway {
             stores,
             echo: config.echo.as_ref().map(|echo| {
                 let keys = stored.iter().map(|(key, _)| &key[..]);
-                Echo::new(ECHO, echo, keys)
+                Box::new(Echo::new(ECHO, echo, keys))
             }),
             leads: Leads::new(sides),
         })
@@ -286,7 +290,7 @@ impl Gateway {
     /// Where a packet goes. What came by a link and has no route of its own is for the first host
     /// side; nothing goes back to where it came from, or to a host side that isn't there: it would
     /// wait for ever, and hold up all that neighbours send.
-    fn way(&self, packet: &Packet, from: Hop) -> Option<Hop> {
+    fn way(&mut self, packet: &Packet, from: Hop) -> Option<Hop> {
         let dst = packet.info().dst;
         let from_host = self.is_host(from);
         let unrouted = if from_host { self.default } else { Some(HOST) };
@@ -296,7 +300,7 @@ impl Gateway {
             .flatten();
         let hop = match own {
             Some((_, side)) => Some(host_side(*side)),
-            None => self.routes.lookup(dst).or(unrouted),
+            None => self.routes.lookup_often(dst).or(unrouted),
         };
         let is_there = |hop: &Hop| !self.is_host(*hop) || self.ports[hop.port.index()].is_up();
         hop.filter(|hop| *hop != from && is_there(hop))
@@ -322,6 +326,9 @@ impl Gateway {
 
     /// The narrower of the two sides limits the segments of a connection through them.
     fn clamp_mss(&self, packet: &mut Packet, from: PortId, to: PortId) {
+        if packet.info().protocol != protocol::TCP {
+            return;
+        }
         let v6 = packet.info().src.is_ipv6();
         let sides = [from, to]
             .into_iter()
@@ -426,18 +433,17 @@ impl Gateway {
         if let Some(entry) = self.ports.get_mut(port.index()).filter(|it| it.is_hf()) {
             return entry.hear_hf(now, bytes, meta, &mut self.ledger);
         }
-        let mut arrived = core::mem::take(&mut self.arrived);
         if let Some(entry) = self.ports.get_mut(port.index()) {
-            entry.receive(now, from, bytes, &mut self.ledger, |ledger, packet| {
-                let mut copy = ledger.spare();
-                copy.extend_from_slice(packet);
-                arrived.push(copy);
-            });
+            entry.receive(now, from, bytes, &mut self.ledger, Ledger::put_by);
         }
+        let mut arrived = self.ledger.take_put_by();
         for packet in arrived.drain(..) {
             self.take_packet(now, packet, Hop { port, to: from });
         }
-        self.arrived = arrived;
+        self.ledger.keep_list(arrived);
+        if self.ports.get(port.index()).is_some_and(Port::owes_word) {
+            self.busy.insert(port);
+        }
     }
 
     /// Ends and begins what radios and time have brought about.
@@ -605,8 +611,8 @@ impl Node for Gateway {
             return;
         }
         match input {
-            Input::Timeout => {}
-            Input::Frame { port, .. } => self.busy.insert(port),
+            // A frame wakes no port at rest, unless a packet or a word is to leave by that.
+            Input::Timeout | Input::Frame { .. } => {}
             _ => self.busy = PortSet::first(self.ports.len()),
         }
         for id in self.busy {
@@ -724,13 +730,17 @@ impl Node for Gateway {
         }
         let busy = self.busy.into_iter();
         let wakes = busy.filter_map(|id| self.ports.get(id.index())?.wake());
-        let echo = self.echo.as_ref().and_then(Echo::wake);
+        let echo = self.echo.as_deref().and_then(Echo::wake);
         let local = [self.answers.wake(), echo, self.leads.wake()];
         let local = local.into_iter().flatten().map(|at| Wake {
             at,
             why: WakeReason::Local,
         });
         wakes.chain(local).min_by_key(|wake| wake.at)
+    }
+
+    fn exchange(&mut self, memory: &mut Memory) {
+        self.ledger.exchange(memory);
     }
 
     fn stats(&self) -> &Stats {
@@ -747,7 +757,7 @@ impl Node for Gateway {
         self.ports.iter().for_each(Port::check);
         let mut quiet = self.ports.iter().filter(|it| !self.busy.contains(it.id));
         assert!(quiet.all(Port::is_at_rest), "a port at rest has work");
-        self.echo.iter().for_each(Echo::check);
+        self.echo.iter().for_each(|echo| echo.check());
     }
 }
 
@@ -831,37 +841,4 @@ fn own_address_at(own: &[(Prefix, PortId)], side: PortId, like: IpAddr) -> Optio
     let mut all = own.iter().filter(is_like);
     let here = all.clone().find(|(_, at)| *at == side);
     here.or_else(|| all.next()).map(|(own, _)| own.address)
-}
-
-/// Starts gateways of one configuration.
-#[derive(Clone, Debug)]
-pub struct GatewayFactory {
-    config: NodeConfig,
-}
-
-impl GatewayFactory {
-    /// A factory, if the configuration can work.
-    pub fn new(config: NodeConfig) -> Result<Self, InvalidConfig> {
-        Gateway::new(&config)?;
-        Ok(Self { config })
-    }
-
-    /// The configuration.
-    pub const fn config(&self) -> &NodeConfig {
-        &self.config
-    }
-}
-
-/// What a gateway's chance follows from.
-fn seed(boot: &Boot) -> u64 {
-    hash64(boot.entropy, &boot.incarnation.to_le_bytes())
-}
-
-impl NodeFactory for GatewayFactory {
-    fn boot(&self, boot: Boot) -> Box<dyn Node> {
-        match Gateway::seeded(&self.config, seed(&boot), &boot.stored) {
-            Ok(gateway) => Box::new(gateway),
-            Err(error) => unreachable!("checked when the factory was made: {error}"),
-        }
-    }
 }

@@ -20,7 +20,9 @@ use strait_wire::ip::Chatter;
 use self::hop::Hops;
 use super::headers::Headers;
 use super::lan::Lan;
-use crate::config::{ChatterKind, HostConfig, LinkProfile, PortConfig, PortKind};
+use crate::config::{
+    AdmissionConfig, ChatterKind, Compression, HostConfig, LinkProfile, PortConfig, PortKind,
+};
 
 mod ethernet;
 mod frames;
@@ -102,6 +104,11 @@ pub(crate) struct Port {
     foresees: bool,
     /// Unmarked calls are looked for.
     observes: bool,
+    /// Which calls its line takes.
+    admission: AdmissionConfig,
+    compresses: bool,
+    /// The longest piece of a packet, in octets, at the rate that was asked for last.
+    longest: Option<(LineRate, usize)>,
     /// Transmissions so far: the number of the last one.
     transmissions: u64,
 }
@@ -194,6 +201,7 @@ impl Port {
         };
         let tells_flows = config.as_deref().is_some_and(tells);
         let paths = queues.map(|queue| Path::new(queue, burst, tells_flows, policy));
+        let admission = config.as_ref().and_then(|it| it.admission.clone());
         Self {
             id,
             mtu,
@@ -201,6 +209,11 @@ impl Port {
             away: BTreeSet::new(),
             observes: config.as_deref().is_some_and(observes),
             foresees: config.as_deref().is_some_and(foresees),
+            admission: admission.unwrap_or_default(),
+            compresses: config
+                .as_ref()
+                .is_some_and(|it| it.compression != Compression::None),
+            longest: None,
             config,
             classes: policy.classes().iter().map(Treatment::of).collect(),
             behind: behind(policy.classes()),
@@ -492,7 +505,12 @@ impl Port {
     pub(crate) fn is_at_rest(&self) -> bool {
         matches!(self.link, Link::Host(None) | Link::Frames { .. })
             && self.paths.are_at_rest()
-            && self.headers.owed(|_| true).is_none()
+            && !self.owes_word()
+    }
+
+    /// Whether a neighbour waits for a word from it.
+    pub(crate) fn owes_word(&self) -> bool {
+        self.headers.owed(|_| true).is_some()
     }
 
     /// Whether applications are behind it.
@@ -623,8 +641,12 @@ impl Port {
         } else if unread || refused.iter().any(|count| *count > 0) {
             self.headers.wonder(now, from);
         }
-        if self.headers.take_heard() {
+        let heard = self.headers.take_heard();
+        if heard {
             self.settle_link();
+            if let Some(config) = &self.config {
+                self.mtu = self.headers.mtu(config.mtu.0 as usize);
+            }
         }
         let stats = &mut ledger.stats_mut().ports[self.id.index()];
         stats.frames_in += 1;
@@ -633,16 +655,15 @@ impl Port {
         stats.invalid += refused[Refused::Invalid as usize];
         stats.incomplete += refused[Refused::Incomplete as usize];
         stats.undecompressed += undecompressed + refused[Refused::Unagreed as usize];
-        stats.agreement = self.agreement();
         stats.strangers += u64::from(stranger);
+        if heard {
+            stats.agreement = self.agreement();
+        }
         if let Link::Octets(ends) = &self.link {
             let came = ends.1.urgent();
             stats.urgent.frames_in = came.frames;
             stats.urgent.damaged = came.damaged;
             stats.urgent.resumed = came.resumed;
-        }
-        if let Some(config) = &self.config {
-            self.mtu = self.headers.mtu(config.mtu.0 as usize);
         }
     }
 

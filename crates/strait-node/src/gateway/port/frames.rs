@@ -76,23 +76,21 @@ impl Port {
         } else {
             None
         };
-        let context = fresh
-            .as_ref()
-            .map(|packet| self.context_stream(packet, stream));
-        let half_sent = fresh.as_ref().map_or(0, |_| self.half_sent(head.to));
+        let leaving = fresh.as_ref().filter(|_| !self.headers.is_plain());
+        let leaving = leaving.map(|packet| Leaving {
+            stream: self.context_stream(packet, stream),
+            real_time: whole,
+            alone: whole && self.foresees,
+            half_sent: self.half_sent(head.to),
+        });
         let Link::Frames { neighbours, .. } = &mut self.link else {
             return None;
         };
         let (sender, _) = neighbours.get_mut(head.to.index())?;
-        if let (Some(packet), Some(context)) = (fresh, context) {
+        if let Some(packet) = fresh {
             let stats = &mut ledger.stats_mut().ports[self.id.index()];
-            let leaving = Leaving {
-                stream: context,
-                real_time: whole,
-                alone: whole && self.foresees,
-                half_sent,
-            };
-            let carried = self.headers.carry(starts, head.to, leaving, &packet, stats);
+            let headers = &mut self.headers;
+            let carried = leaving.and_then(|it| headers.carry(starts, head.to, it, &packet, stats));
             if let Some(flows) = &mut self.paths.to_mut(head.to).flows {
                 flows.carried(packet.info(), octets_on_line(&packet, carried.as_deref()));
             }

@@ -5,13 +5,14 @@ use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
 use strait_core::flow::Flow;
+use strait_core::rate::LineRate;
 use strait_core::{ClassId, Duration, Instant, NeighbourId, Packet};
 use strait_link::FrameSender;
 use strait_qos::{Head, Scheduler};
 use strait_wire::segment::{HEADER_OCTETS, STREAMS};
 
 use super::{Link, Port};
-use crate::config::{Compression, LinkProfile, Refuse};
+use crate::config::Refuse;
 use crate::flows::{Pass, Terms, keeps_pace, may_be_call};
 
 /// Octets of a frame around a piece of a packet, at most.
@@ -63,7 +64,7 @@ impl Port {
         });
         let rates = (self.way_rate(packet.to), self.rate_to(packet.to));
         let flows = &mut self.paths.to_mut(packet.to).flows;
-        let (Some(flows), Some(config)) = (flows, &self.config) else {
+        let Some(flows) = flows else {
             return true;
         };
         let stats = &mut ledger.stats_mut().ports[self.id.index()].flows;
@@ -74,9 +75,8 @@ impl Port {
             }
             return true;
         }
-        let admission = config.admission.clone().unwrap_or_default();
-        let compresses = config.compression != Compression::None;
-        let terms = Terms::new(&admission, rates.0, compresses).towards(rates.1);
+        let admission = &self.admission;
+        let terms = Terms::new(admission, rates.0, self.compresses).towards(rates.1);
         let Some(behind) = behind else {
             let Some(class) = observed else { return true };
             let plain = packet.class;
@@ -103,23 +103,30 @@ impl Port {
 
     /// Whether a packet of the class that waits for one longest piece of others isn't too old then:
     /// who didn't ask for an early end wants it late rather than never.
-    fn is_in_time(&self, class: ClassId, to: NeighbourId) -> bool {
+    fn is_in_time(&mut self, class: ClassId, to: NeighbourId) -> bool {
         let rate = self.rate_to(to);
-        let longest = self
-            .config
-            .as_ref()
-            .map_or(0, |config| match config.profile {
-                LinkProfile::Hbh => self.mtu,
-                _ => config.link_settings(Some(rate)).segment_octets_max,
-            });
+        let longest = self.longest(rate);
         let age = self.classes[class.index()].age;
         age.is_none_or(|age| rate.time_for(longest as u64) * 2 <= age)
     }
 
+    /// Octets of the longest piece of a packet at this rate.
+    fn longest(&mut self, rate: LineRate) -> usize {
+        if let Link::Hops(_) = self.link {
+            return self.mtu;
+        }
+        let asked = self.longest.filter(|(asked, _)| *asked == rate);
+        let (_, octets) = asked.unwrap_or_else(|| {
+            let settings = self.config().map(|it| it.link_settings(Some(rate)));
+            (rate, settings.map_or(0, |it| it.segment_octets_max))
+        });
+        self.longest = Some((rate, octets));
+        octets
+    }
+
     /// Whether callers are told that their call can't be carried.
     pub(crate) fn tells_callers(&self) -> bool {
-        let admission = self.config.as_ref().and_then(|it| it.admission.as_ref());
-        admission.is_none_or(|admission| admission.refuse == Refuse::Icmp)
+        self.admission.refuse == Refuse::Icmp
     }
 
     /// The flows that leave here.
@@ -143,7 +150,7 @@ impl Port {
     /// while it goes behind others, so that a call has one context.
     pub(super) fn context_stream(&self, packet: &Packet, stream: usize) -> usize {
         let flows = self.paths.to(packet.to).flows.as_ref();
-        let class = flows.and_then(|flows| flows.call_class(packet.info()));
+        let class = flows.and_then(|flows| flows.call_class(packet));
         let class = class.and_then(|class| self.classes.get(class.index()));
         class.map_or(stream, |class| class.stream)
     }

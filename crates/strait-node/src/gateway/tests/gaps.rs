@@ -240,7 +240,8 @@ fn a_call_that_nobody_marked_goes_first_unless_others_make_it_too_old() {
         let mut sent = Vec::new();
         for packet in 0..60 {
             let at = Instant::ZERO + PERIOD * packet;
-            if packet > 20 {
+            // Almost three times what the line takes, and less than 30 s of it in all.
+            if packet > 20 && packet % 2 == 0 {
                 bench.offer(at, &bulk);
             }
             bench.offer(at, &udp("fd00:1::2", "fd00:2::2", 80, 0));

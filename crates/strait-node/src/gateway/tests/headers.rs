@@ -1,7 +1,9 @@
 //! Header compression between two gateways.
 
 use strait_core::id::Neighbours;
+use strait_core::node::NodeFactory;
 use strait_core::stats::{Agreement, Settled};
+use strait_wire::hash::hash64;
 
 use super::*;
 

@@ -1,5 +1,7 @@
 //! Payload compression between two gateways.
 
+use strait_wire::hash::hash64;
+
 use super::headers::meet;
 use super::*;
 

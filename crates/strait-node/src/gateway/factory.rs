@@ -1,0 +1,102 @@
+//! Who makes gateways.
+
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use strait_core::Node;
+use strait_core::node::{Boot, NodeFactory};
+use strait_qos::{Policy, PolicyConfig};
+use strait_wire::hash::hash64;
+
+use super::Gateway;
+use crate::config::{InvalidConfig, NodeConfig};
+
+/// Starts gateways of one configuration.
+#[derive(Clone, Debug)]
+pub struct GatewayFactory {
+    config: NodeConfig,
+    policy: Arc<Policy>,
+}
+
+/// Compiled policies: gateways whose policies say the same look at one.
+#[derive(Debug, Default)]
+pub struct Policies {
+    known: Vec<(PolicyConfig, Arc<Policy>)>,
+}
+
+impl Policies {
+    /// The policy of a configuration that is right otherwise.
+    pub(super) fn compile(&mut self, config: &NodeConfig) -> Result<Arc<Policy>, InvalidConfig> {
+        config.validate()?;
+        let mut known = self.known.iter();
+        if let Some((_, policy)) = known.find(|(known, _)| *known == config.policy) {
+            return Ok(policy.clone());
+        }
+        let policy = Policy::compile(&config.policy).map_err(|error| InvalidConfig {
+            place: "[policy]".into(),
+            message: error.to_string(),
+        })?;
+        let policy = Arc::new(policy);
+        self.known.push((config.policy.clone(), policy.clone()));
+        Ok(policy)
+    }
+}
+
+impl GatewayFactory {
+    /// A factory, if the configuration can work.
+    pub fn new(config: NodeConfig) -> Result<Self, InvalidConfig> {
+        Self::beside(config, &mut Policies::default())
+    }
+
+    /// The same in a world with others, whose policies are known.
+    pub fn beside(config: NodeConfig, policies: &mut Policies) -> Result<Self, InvalidConfig> {
+        let policy = policies.compile(&config)?;
+        Gateway::with_policy(&config, policy.clone(), seed(&Boot::default()), &[])?;
+        Ok(Self { config, policy })
+    }
+
+    /// The configuration.
+    pub const fn config(&self) -> &NodeConfig {
+        &self.config
+    }
+}
+
+/// What a gateway's chance follows from.
+pub(super) fn seed(boot: &Boot) -> u64 {
+    hash64(boot.entropy, &boot.incarnation.to_le_bytes())
+}
+
+impl NodeFactory for GatewayFactory {
+    fn boot(&self, boot: Boot) -> Box<dyn Node> {
+        let policy = self.policy.clone();
+        match Gateway::with_policy(&self.config, policy, seed(&boot), &boot.stored) {
+            Ok(gateway) => Box::new(gateway),
+            Err(error) => unreachable!("checked when the factory was made: {error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config_text;
+
+    #[test]
+    fn gateways_whose_policies_say_the_same_have_one() {
+        let mut policies = Policies::default();
+        let mut policy = |preset| {
+            let text = alloc::format!(
+                "name = \"g\"\n[host]\n[policy]\npreset = \"{preset}\"\n\
+                 [[port]]\nname = \"p\"\nkind = \"udp\"\n"
+            );
+            let config = config_text::parse("test", &text).unwrap();
+            GatewayFactory::beside(config, &mut policies)
+                .unwrap()
+                .policy
+        };
+        let [first, second, other] = ["default", "default", "fifo"].map(&mut policy);
+        assert!(Arc::ptr_eq(&first, &second) && !Arc::ptr_eq(&first, &other));
+    }
+}
