@@ -7,7 +7,7 @@ use strait_channel::LinkConfig;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_node::config::{HostKind, LinkProfile, PortConfig, PortKind};
 use strait_node::config_text::ConfigError;
-use strait_node::{GatewayFactory, NodeConfig, Prefix};
+use strait_node::{GatewayFactory, NodeConfig, Policies, Prefix};
 use strait_qos::Dscp;
 use strait_world::host::{Host, HostConfig};
 use strait_world::scenario::{FaultKind, Loaded};
@@ -82,6 +82,7 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
     world.trace_paths();
     let mut nodes = Vec::new();
     let mut packing = Vec::new();
+    let mut policies = Policies::default();
     for (id, member) in topology.members.iter().enumerate() {
         let node = match member.role {
             Role::Gateway(index) => {
@@ -95,7 +96,7 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
                     |port: &PortConfig| (port.urgent_check(), port.profile == LinkProfile::Hbh);
                 let framing: Vec<_> = config.ports.iter().map(framing).collect();
                 let octets_max = config.state.as_ref().map(|state| state.octets_max.0);
-                let factory = GatewayFactory::new(config)
+                let factory = GatewayFactory::beside(config, &mut policies)
                     .map_err(|error| ConfigError::of_file(&member.name, error.to_string()))?;
                 let node = world.add_node(&member.name, Box::new(factory));
                 world.set_host_sides(node, sides);

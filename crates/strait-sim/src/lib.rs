@@ -8,6 +8,7 @@ mod build;
 mod capture;
 pub mod check;
 mod event;
+mod few;
 mod host_table;
 mod kernel;
 mod parallel;

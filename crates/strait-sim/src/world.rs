@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use strait_channel::{Key, LinkConfig, LinkError, PathId};
 use strait_core::chance::Stream;
 use strait_core::drive::{Media, settle};
+use strait_core::fate::Memory;
 use strait_core::hash::RunHash;
 use strait_core::node::{Boot, FrameMeta, NodeFactory, RouteChange, StoreError, Ticket, WallTime};
 use strait_core::stats::Stats;
@@ -20,6 +21,7 @@ use strait_world::scenario::StorageEntry;
 use crate::capture::Captures;
 use crate::check::FateEntry;
 use crate::event::{Event, EventQueue, What};
+use crate::few::Few;
 use crate::host_table::{HostTable, TableChange};
 use crate::kernel::Kernel;
 use crate::path::PathBook;
@@ -92,7 +94,7 @@ impl Body {
 /// A port and the media that it is attached to: none, one, or one for each neighbour.
 #[derive(Clone, Debug, Default)]
 struct Port {
-    attached: Vec<Attached>,
+    attached: Few<Attached>,
     /// The links that end here, by their numbers.
     links: Vec<usize>,
     /// The moment for which a [`What::Room`] is planned.
@@ -127,10 +129,10 @@ struct Slot {
     /// The moment for which a [`What::Wake`] is planned.
     wake_at: Option<Instant>,
     incarnation: u32,
-    store: Store,
-    workshop: Workshop,
+    store: Box<Store>,
+    workshop: Box<Workshop>,
     /// Of the node's host.
-    table: HostTable,
+    table: Box<HostTable>,
     /// That host's own node, where it has other ways.
     machine: Option<usize>,
     /// Counters of incarnations that ended.
@@ -180,6 +182,9 @@ pub struct World {
     /// Ports whose packets go by stations of others.
     by_stations: Vec<[Attach; 2]>,
     scratch: Vec<u8>,
+    /// What one gateway after the other works with, and who has it.
+    memory: Memory,
+    lent_to: Option<usize>,
     /// Inputs between two calls of every node's [`Node::check`].
     check_every: u64,
     inputs: u64,
@@ -289,7 +294,7 @@ impl Media for Driver<'_> {
         let mut least: Option<Room> = None;
         let (mut busy_until, mut free_at) = (None, Instant::NEVER);
         let mut to = Neighbours::ALL;
-        for at in &port.attached {
+        for at in port.attached.iter() {
             let medium = &mut self.fabric.media[at.medium].medium;
             match medium.room(now, at.station) {
                 Ok(room) if least.is_none_or(|least| room.octets < least.octets) => {
@@ -336,7 +341,7 @@ impl Media for Driver<'_> {
             ..
         } = &self.ports[port.index()];
         let lone = attached.len() == 1;
-        for at in attached {
+        for at in attached.iter() {
             let Some(to) = at.reaches(meta.to) else {
                 continue;
             };
@@ -423,6 +428,8 @@ impl World {
             repeating: BTreeSet::new(),
             by_stations: Vec::new(),
             scratch: Vec::new(),
+            memory: Memory::default(),
+            lent_to: None,
             check_every: 1024,
             inputs: 0,
             started: false,
@@ -453,9 +460,9 @@ impl World {
             ports: Vec::new(),
             wake_at: None,
             incarnation: 0,
-            store: Store::default(),
-            workshop: Workshop::default(),
-            table: HostTable::default(),
+            store: Box::default(),
+            workshop: Box::default(),
+            table: Box::default(),
             machine: None,
             past: Vec::new(),
             crashed: 0,
@@ -786,7 +793,20 @@ impl World {
         }
     }
 
+    /// Lends a gateway the memory that all share.
+    fn lend(&mut self, to: usize) {
+        if self.lent_to == Some(to) || !matches!(self.slots[to].body, Body::Gateway { .. }) {
+            return;
+        }
+        for number in self.lent_to.replace(to).into_iter().chain([to]) {
+            if let Body::Gateway { node, .. } = &mut self.slots[number].body {
+                node.exchange(&mut self.memory);
+            }
+        }
+    }
+
     fn give(&mut self, node: usize, input: Input<'_>) {
+        self.lend(node);
         let now = self.fabric.now;
         if let Some(body) = self.slots[node].body.node_mut() {
             body.handle(now, input);

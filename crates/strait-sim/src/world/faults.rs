@@ -59,7 +59,7 @@ impl World {
             };
         }
         slot.store.crash(&mut chance);
-        slot.workshop = Workshop::default();
+        *slot.workshop = Workshop::default();
         slot.table.bereave();
         self.turn_machine(node);
         let slot = &mut self.slots[node];

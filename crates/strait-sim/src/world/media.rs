@@ -12,6 +12,7 @@ use strait_core::{Input, Instant, NeighbourId, PortId, TxMeta};
 
 use super::{Attach, Body, Fabric, NodeIndex, Port, World};
 use crate::event::What;
+use crate::few::Few;
 
 /// A medium and who is on it.
 pub(super) struct Shared {
@@ -19,7 +20,7 @@ pub(super) struct Shared {
     key: Option<(LinkKind, String)>,
     pub(super) medium: Box<dyn Medium>,
     /// By station: its port, and the number that its node has for who is across, if that is one.
-    ports: Vec<Attach>,
+    ports: Few<Attach>,
     /// On a medium of many, the numbers that a station's node has for others.
     known: BTreeMap<(StationId, StationId), NeighbourId>,
     /// The moment for which a [`What::Medium`] is planned.
@@ -206,7 +207,7 @@ impl World {
         self.fabric.media.push(Shared {
             key,
             medium,
-            ports: Vec::new(),
+            ports: Few::default(),
             known: BTreeMap::new(),
             planned: None,
         });
@@ -370,7 +371,7 @@ impl World {
     pub(super) fn silence(&mut self, node: usize) {
         let now = self.fabric.now;
         for port in &self.slots[node].ports {
-            for at in &port.attached {
+            for at in port.attached.iter() {
                 self.fabric.media[at.medium].medium.silence(now, at.station);
                 self.fabric.plan_medium(at.medium);
             }

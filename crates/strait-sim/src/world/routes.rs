@@ -27,7 +27,7 @@ impl World {
 
     /// Says which ports of a node are its host sides; without it, the first.
     pub fn set_host_sides(&mut self, node: NodeIndex, sides: impl IntoIterator<Item = PortId>) {
-        self.slots[node.0].table = HostTable::of(sides.into_iter().collect());
+        *self.slots[node.0].table = HostTable::of(sides.into_iter().collect());
     }
 
     /// Has the node's machine go by what the node leads it to now.
