@@ -10,11 +10,10 @@ use alloc::collections::VecDeque;
 use strait_core::Packet;
 use strait_wire::ip::{TcpFlags, TcpView, protocol, tcp_header};
 
-/// Whether one of the packets that wait, in the order of their coming, says all that `packet` says.
-pub(crate) fn is_repeated(packet: &Packet, waiting: &VecDeque<Packet>) -> bool {
-    let Some(new) = segment(packet) else {
-        return false;
-    };
+/// The place of the first copy among the packets that wait, in the order of their coming: the one
+/// that says all that `packet` says.
+pub(crate) fn first_copy(packet: &Packet, waiting: &VecDeque<Packet>) -> Option<usize> {
+    let new = segment(packet)?;
     // Mostly a segment follows the last one that waits, and nothing needs to be searched.
     let follows = |last: TcpView| (new.seq.wrapping_sub(last.seq) as i32) > 0;
     let of_flow = |other: &&Packet| same_flow(packet, other);
@@ -25,9 +24,9 @@ pub(crate) fn is_repeated(packet: &Packet, waiting: &VecDeque<Packet>) -> bool {
         .and_then(segment)
         .is_none_or(follows)
     {
-        return false;
+        return None;
     }
-    waiting.iter().any(|other| repeats(packet, other))
+    waiting.iter().position(|other| repeats(packet, other))
 }
 
 /// Whether `packet` is a TCP segment that says nothing that `first` doesn't say.

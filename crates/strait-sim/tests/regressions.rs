@@ -63,6 +63,21 @@ fn a_frame_whose_flag_is_lost_ends_with_the_next() {
 }
 
 #[test]
+fn what_waits_from_before_a_flow_was_taken_for_a_call_comes_too() {
+    holds("regressions/call-taken-for-one-late.toml");
+}
+
+#[test]
+fn datagrams_wait_for_one_packet_of_each_upload() {
+    holds("regressions/datagrams-beside-uploads.toml");
+}
+
+#[test]
+fn what_is_repeated_while_it_waits_goes() {
+    holds("regressions/files-of-a-minute.toml");
+}
+
+#[test]
 fn a_capture_has_the_first_packet() {
     let name = "regressions/captured-from-the-start.toml";
     holds("regressions/captured-from-the-start.toml");

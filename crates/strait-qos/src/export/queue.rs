@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 use super::Queues;
-use crate::leaf::QueueConfig;
 use crate::leaf::config::{FqCodelConfig, SfqConfig};
+use crate::leaf::{FAIR_QUANTUM, FAIR_WAIT, QueueConfig};
 use crate::policy::Class;
 
 /// The longest packet that queues are made for.
@@ -45,9 +45,13 @@ pub(super) fn queue(
             fifo(class, &mut note)
         }
         (QueueConfig::Fair(_), Queues::Near) => {
-            note("flows in turn by packets become SFQ, in turn by octets");
+            note("what waits for 30 s loses a packet now and then (CoDel); here it makes room");
             note_octets(class, &mut note);
-            format!("sfq limit {packets} perturb 10")
+            let target_us = FAIR_WAIT.as_micros();
+            format!(
+                "fq_codel limit {packets} quantum {FAIR_QUANTUM} target {target_us}us interval \
+                 {target_us}us noecn"
+            )
         }
         (QueueConfig::Sfq(config), Queues::Near) => {
             note_octets(class, &mut note);

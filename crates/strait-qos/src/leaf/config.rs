@@ -13,7 +13,7 @@ use crate::dscp::Dscp;
 pub enum QueueConfig {
     /// First come, first served; what comes to a full queue is dropped.
     Fifo(FifoConfig),
-    /// Flows in turn, a packet each.
+    /// Flows in turn, equal shares of octets, new ones first.
     Fair(FairConfig),
     /// Flows in turn, equal shares of octets, as the Linux kernel's `sfq`.
     Sfq(SfqConfig),
@@ -109,8 +109,9 @@ pub struct FifoConfig {
 
 /// Keys of `kind = "fair"`.
 ///
-/// A full queue drops the last packet of the flow with the most octets, so that who doesn't yield
-/// keeps nobody out.
+/// A full queue drops the oldest packet of the flow with the most octets, so that who doesn't yield
+/// keeps nobody out, and who does hears of it first. It is full by the class's limits, or with what
+/// takes 30 s on the line at its present rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FairConfig {

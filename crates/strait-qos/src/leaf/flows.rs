@@ -9,6 +9,7 @@ use strait_wire::hash::hash64;
 use strait_wire::ip::PacketInfo;
 
 use super::codel::Codel;
+use crate::repeat::same_flow;
 
 /// What has a queue of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,17 @@ impl Flow {
         } else {
             expiries.min_by_key(|(_, expires)| *expires)
         }
+    }
+
+    /// A repetition of the packet at `index` came: its sender still wants it and what it sent
+    /// behind it, as long as the repetition would be wanted.
+    pub(super) fn renew(&mut self, index: usize, repetition: &Packet) {
+        for packet in self.packets.range_mut(index..) {
+            if same_flow(packet, repetition) {
+                packet.expires = packet.expires.max(repetition.expires);
+            }
+        }
+        self.ordered = false;
     }
 
     fn push(&mut self, packet: Packet) {

@@ -141,30 +141,63 @@ const FULL: Refused = Some(Fate::Dropped(DropCause::QueuePackets));
 const PUSHED_OUT: Fate = Fate::Dropped(DropCause::PushedOut);
 
 #[test]
-fn a_full_fair_queue_makes_room_at_the_end_of_the_largest_flow() {
+fn a_full_fair_queue_makes_room_at_the_head_of_the_largest_flow() {
     let mut bench = Bench::with(100, Some(1000), "kind = 'fair'");
     for mark in 0..10 {
         assert_eq!(bench.offer(T, 1, 100, mark), None);
     }
-    // The newcomer's own flow has the most: it is the newcomer that goes.
-    let refused = Some(Fate::Dropped(DropCause::QueueOctets));
-    assert_eq!(bench.offer(T, 1, 100, 10), refused);
+    // Also where the newcomer's own flow has the most.
+    assert_eq!(bench.offer(T, 1, 100, 10), None);
     // Others have their part, until all have the same.
     for mark in 20..25 {
         assert_eq!(bench.offer(T, 2, 100, mark), None);
     }
-    assert_eq!(bench.offer(T, 2, 100, 25), refused);
-    assert_eq!(bench.offer(T, 1, 100, 11), refused);
-    let pushed_out = Fate::Dropped(DropCause::PushedOut);
-    let expected: Vec<(u16, Fate)> = (5..10).rev().map(|mark| (mark, pushed_out)).collect();
+    let expected: Vec<(u16, Fate)> = (0..6).map(|mark| (mark, PUSHED_OUT)).collect();
     assert_eq!(bench.lost, expected);
+    assert_eq!(bench.offer(T, 2, 100, 25), None);
+    assert_eq!(bench.lost[6], (20, PUSHED_OUT));
     // One that needs the room of two takes it, octet by octet.
     assert_eq!(bench.offer(T, 3, 200, 30), None);
-    assert_eq!(bench.lost.len(), 7);
+    assert_eq!(bench.lost.len(), 9);
     assert_eq!(bench.leaf.queued().octets, 1000);
-    // Nothing makes room for what never fits.
+    // Nothing makes room for what never fits, nor does a flow for its own only packet.
+    let refused = Some(Fate::Dropped(DropCause::QueueOctets));
     assert_eq!(bench.offer(T, 4, 1001, 40), refused);
-    assert_eq!(bench.lost.len(), 7);
+    assert_eq!(bench.offer(T, 4, 999, 41), refused);
+    assert_eq!(bench.lost.len(), 9);
+}
+
+#[test]
+fn a_fair_queue_keeps_what_the_line_sends_in_30_s() {
+    let mut bench = Bench::with(1000, Some(40_000), "kind = 'fair'");
+    let offer = |bench: &mut Bench, packets: u16| {
+        for mark in 0..packets {
+            assert_eq!(bench.offer(T, 1, 1000, mark), None);
+        }
+        bench.leaf.queued().octets
+    };
+    assert_eq!(offer(&mut bench, 50), 40_000, "the class's limit");
+    bench.leaf.set_line_rate(LineRate::new(9600, 10));
+    assert_eq!(offer(&mut bench, 1), 28_000, "less than 30 times 960");
+    bench.leaf.set_line_rate(LineRate::new(300, 10));
+    assert_eq!(offer(&mut bench, 1), 12_000, "eight of the longest");
+    bench.leaf.set_line_rate(LineRate::new(64_000, 8));
+    assert_eq!(offer(&mut bench, 50), 40_000);
+}
+
+#[test]
+fn a_fair_flow_that_was_idle_goes_next() {
+    let mut bench = Bench::new(100, "kind = 'fair'");
+    for flow in 1..=6 {
+        for mark in 0..3 {
+            bench.offer(T, flow, 1500, 10 * flow + mark);
+        }
+    }
+    for _ in 0..6 {
+        bench.send(T).unwrap();
+    }
+    bench.offer(T, 7, 60, 70);
+    assert_eq!(bench.send(T).map(|sent| sent.2), Some(70));
 }
 
 #[test]
@@ -434,7 +467,7 @@ proptest! {
     fn flows_get_equal_octets_whatever_their_sizes(
         sizes in many(many(40..=1500usize, 1..20), 2..=4),
     ) {
-        for kind in ["kind = 'sfq'", "kind = 'fq-codel'\nquantum = 300"] {
+        for kind in ["kind = 'fair'", "kind = 'sfq'", "kind = 'fq-codel'\nquantum = 300"] {
             let sent = shares(kind, &sizes);
             let due = sent.iter().sum::<u64>() as f64 / sent.len() as f64;
             for octets in &sent {
@@ -442,21 +475,6 @@ proptest! {
                 prop_assert!(off <= 0.01, "{} {:?}: off by {}", kind, sent, off);
             }
         }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(8))]
-
-    /// By packets, not by octets: that is what `fair` promises.
-    #[test]
-    fn fair_flows_take_turns_by_packets(sizes in many(40..=1500usize, 2..=4)) {
-        let lists: Vec<Vec<usize>> = sizes.iter().map(|octets| vec![*octets]).collect();
-        let sent = shares("kind = 'fair'", &lists);
-        let counts = sent.iter().zip(&sizes).map(|(sent, octets)| sent / *octets as u64);
-        let packets: Vec<u64> = counts.collect();
-        let (least, most) = (packets.iter().min(), packets.iter().max());
-        prop_assert!(most.zip(least).is_some_and(|(most, least)| most - least <= 1), "{packets:?}");
     }
 }
 

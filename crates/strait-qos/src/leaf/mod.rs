@@ -21,12 +21,21 @@ use self::codel::Law;
 use self::flows::{FlowKey, Flows, Hashing, Turn};
 use self::wred::Wred;
 use crate::policy::Class;
-use crate::repeat::is_repeated;
+use crate::repeat::first_copy;
 use crate::scheduler::{Eligibility, FLOWS_MAX, Head, Queued, Refusal};
 
 /// Buckets of `kind = "fair"`: so many that flows rarely share one by chance. One that yields gets
 /// nothing beside one that doesn't.
 const FAIR_BUCKETS: u32 = 1024;
+
+/// Octets of a turn of `kind = "fair"`: a request or a call's packet. Who has no more to send than
+/// that at a time waits for one packet of the others.
+pub(crate) const FAIR_QUANTUM: i64 = 300;
+
+/// What may wait in a `fair` queue takes so long on the line, or is so many of the longest packets.
+/// A sender that waits for longer repeats ever more rarely, and loses all if the queue gives it up.
+pub(crate) const FAIR_WAIT: Duration = Duration::from_secs(30);
+const FAIR_PACKETS_LEAST: u64 = 8;
 
 /// Packets that one overflow of `fq-codel` drops at most (Linux: `drop_batch`).
 const BATCH_MAX: usize = 64;
@@ -54,6 +63,8 @@ impl Default for Site {
 #[derive(Debug)]
 pub(crate) struct Leaf {
     packets_max: u32,
+    /// Its class's limit, and what of it the line's rate leaves.
+    octets_most: u64,
     octets_max: u64,
     age: Option<Duration>,
     absorbs_repeats: bool,
@@ -76,10 +87,7 @@ enum Kind {
     /// What doesn't fit takes the place of the flow that has the most.
     Fair,
     Sfq(Sfq),
-    FqCodel {
-        config: FqCodelConfig,
-        law: Law,
-    },
+    FqCodel(Box<(FqCodelConfig, Law)>),
     Wred(Box<Wred>),
 }
 
@@ -135,7 +143,8 @@ impl Leaf {
         let (kind, buckets, flows) = match &class.queue {
             QueueConfig::Fifo(_) => (Kind::Tail, 1, Flows::new(Turn::Packet, FLOWS_MAX)),
             QueueConfig::Fair(_) => {
-                let flows = Flows::new(Turn::Packet, FLOWS_MAX);
+                let turn = Turn::NewFirst(FAIR_QUANTUM);
+                let flows = Flows::new(turn, FLOWS_MAX);
                 (Kind::Fair, FAIR_BUCKETS, flows)
             }
             QueueConfig::Sfq(config) => {
@@ -149,10 +158,8 @@ impl Leaf {
             }
             QueueConfig::FqCodel(config) => {
                 let turn = Turn::NewFirst(quantum(config.quantum));
-                let kind = Kind::FqCodel {
-                    config: config.clone(),
-                    law: Law::new(config, None, site.mtu_octets),
-                };
+                let law = Law::new(config, None, site.mtu_octets);
+                let kind = Kind::FqCodel(Box::new((config.clone(), law)));
                 (kind, config.flows, Flows::new(turn, config.flows as usize))
             }
             QueueConfig::Wred(config) => {
@@ -162,11 +169,12 @@ impl Leaf {
         };
         // As it always was: pages and figures of the fair queue don't depend on a start.
         let salt = match kind {
-            Kind::Sfq(_) | Kind::FqCodel { .. } => site.seed,
+            Kind::Sfq(_) | Kind::FqCodel(_) => site.seed,
             Kind::Tail | Kind::Fair | Kind::Wred(_) => 0,
         };
         Self {
             packets_max: class.packets,
+            octets_most: class.octets.unwrap_or(u64::MAX),
             octets_max: class.octets.unwrap_or(u64::MAX),
             age: class.age,
             absorbs_repeats: class.queue.absorbs_repeats(),
@@ -184,8 +192,15 @@ impl Leaf {
     /// The line's present rate: waiting times that are fine follow it.
     pub(crate) fn set_line_rate(&mut self, rate: LineRate) {
         match &mut self.kind {
-            Kind::Tail | Kind::Fair | Kind::Sfq(_) => {}
-            Kind::FqCodel { config, law } => *law = Law::new(config, Some(rate), self.mtu_octets),
+            Kind::Tail | Kind::Sfq(_) => {}
+            Kind::Fair => {
+                let least = u64::from(self.mtu_octets) * FAIR_PACKETS_LEAST;
+                self.octets_max = rate.octets_in(FAIR_WAIT).max(least).min(self.octets_most);
+            }
+            Kind::FqCodel(codel) => {
+                let (config, law) = &mut **codel;
+                *law = Law::new(config, Some(rate), self.mtu_octets);
+            }
             Kind::Wred(wred) => wred.set_line_rate(rate),
         }
     }
@@ -243,8 +258,12 @@ impl Leaf {
         self.perturb(now);
         let key = self.hashing.key(&packet);
         let place = self.flows.find(key);
-        let flow = place.and_then(|place| self.flows.flow(place));
-        if self.absorbs_repeats && flow.is_some_and(|flow| is_repeated(&packet, &flow.packets)) {
+        let flow = place.and_then(|place| self.flows.flow_mut(place));
+        if self.absorbs_repeats
+            && let Some(flow) = flow
+            && let Some(index) = first_copy(&packet, &flow.packets)
+        {
+            flow.renew(index, &packet);
             return Err((packet, Fate::Absorbed));
         }
         // The average is over all that arrive, also over those that find the queue full.
@@ -328,7 +347,7 @@ impl Leaf {
                 Kind::Tail | Kind::Wred(_) => false,
                 Kind::Fair => self.push_out_of_largest(key, octets),
                 Kind::Sfq(Sfq { head_drop, .. }) => self.push_out_of_longest(key, head_drop),
-                Kind::FqCodel { .. } => self.push_out_of_fattest(key, octets),
+                Kind::FqCodel(_) => self.push_out_of_fattest(key, octets),
             };
             if !made {
                 return Err(cause);
@@ -348,20 +367,17 @@ impl Leaf {
         }
     }
 
-    /// Drops the newest packet of the flow with the most octets, unless that is the newcomer's.
-    /// Else flows that never yield would keep all the room, and their turn would be all the time.
+    /// Drops the oldest packet of the flow with the most octets, the newcomer counted to its own:
+    /// else flows that never yield would keep all the room, and their turn would be all the time.
+    /// The sender of the oldest packet hears of it first.
     fn push_out_of_largest(&mut self, newcomer: FlowKey, octets: u64) -> bool {
-        let own = self
-            .flows
-            .find(newcomer)
-            .and_then(|own| self.flows.flow(own));
-        let own_octets = own.map_or(0, |flow| flow.octets) + octets;
-        let sizes = self.flows.iter().map(|flow| flow.octets).enumerate();
-        let Some((place, largest)) = sizes.max_by_key(|(_, octets)| *octets) else {
-            return false;
+        let size = |flow: &flows::Flow| {
+            let own = if flow.key == newcomer { octets } else { 0 };
+            flow.octets + own
         };
-        let newest = self.flows.flow(place).map_or(0, |flow| flow.packets.len());
-        largest > own_octets && newest > 0 && self.push_out(place, newest - 1)
+        let sizes = self.flows.iter().map(size).enumerate();
+        let largest = sizes.max_by_key(|(_, size)| *size);
+        largest.is_some_and(|(place, size)| size > octets && self.push_out(place, 0))
     }
 
     /// Drops a packet of the flow with the most packets, unless that is the newcomer, at the end
@@ -449,7 +465,7 @@ impl Leaf {
         if first.info().octets != head.octets || first.expires <= now {
             return None;
         }
-        if matches!(self.kind, Kind::FqCodel { .. }) && self.condemn(now, place) {
+        if matches!(self.kind, Kind::FqCodel(_)) && self.condemn(now, place) {
             return None;
         }
         let packet = self.flows.serve(place)?;
@@ -461,10 +477,10 @@ impl Leaf {
     /// Drops what the flow's `CoDel` condemns, and says whether it did. What is in front then has
     /// been judged: it goes when it is asked for again.
     fn condemn(&mut self, now: Instant, place: usize) -> bool {
-        let Kind::FqCodel { law, ref config } = self.kind else {
+        let Kind::FqCodel(codel) = &self.kind else {
             return false;
         };
-        let ecn = config.ecn;
+        let (ecn, law) = (codel.0.ecn, codel.1);
         let mut dropped = false;
         loop {
             let Some(flow) = self.flows.flow_mut(place) else {
@@ -563,7 +579,7 @@ impl Leaf {
         }
         assert_eq!(sum, self.queued, "the counters are the sums");
         assert!(
-            sum.packets <= self.packets_max && sum.octets <= self.octets_max,
+            sum.packets <= self.packets_max && sum.octets <= self.octets_most,
             "within limits"
         );
     }

@@ -1,5 +1,6 @@
 //! Children in strict bands, each band with shares.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::Slot;
@@ -31,14 +32,14 @@ pub(crate) fn turn_octets(share: u64, least: u64) -> f64 {
 /// Strict bands; how each is shared is what makes the discipline.
 #[derive(Debug)]
 pub(super) struct Bands {
-    bands: Vec<Band>,
-    children: Vec<Child>,
+    bands: Box<[Band]>,
+    children: Box<[Child]>,
 }
 
 #[derive(Debug)]
 struct Child {
     node: NodeIndex,
-    band: usize,
+    band: u8,
     /// Credit of its turn, in parts of an octet.
     gain: i64,
     backlogged: bool,
@@ -74,7 +75,7 @@ impl Bands {
         bands.dedup();
         let child = |child: &NodeIndex| Child {
             node: *child,
-            band: bands.partition_point(|band| *band < band_of(child)),
+            band: bands.partition_point(|band| *band < band_of(child)) as u8,
             gain: 1,
             backlogged: false,
         };
@@ -113,7 +114,7 @@ impl Bands {
         for (number, band) in self.bands.iter_mut().enumerate() {
             let members = || {
                 let all = self.children.iter().zip(&shares).enumerate();
-                all.filter(move |(_, (child, _))| child.band == number)
+                all.filter(move |(_, (child, _))| usize::from(child.band) == number)
                     .map(|(slot, (_, share))| (slot, *share))
             };
             let least = members().map(|(_, share)| share).min().unwrap_or(1);
@@ -138,7 +139,7 @@ impl Bands {
         let Some(&Child { band, gain, .. }) = self.children.get(slot) else {
             return;
         };
-        let Some(band) = self.bands.get_mut(band) else {
+        let Some(band) = self.bands.get_mut(usize::from(band)) else {
             return;
         };
         let idle = band.backlogged == 0;
@@ -169,7 +170,7 @@ impl Bands {
             return;
         };
         let before = core::mem::replace(&mut child.backlogged, backlogged);
-        if let Some(band) = self.bands.get_mut(child.band) {
+        if let Some(band) = self.bands.get_mut(usize::from(child.band)) {
             band.backlogged += u32::from(backlogged);
             band.backlogged -= u32::from(before);
         }
@@ -196,7 +197,8 @@ impl Bands {
             let child = self.children.get(slot);
             child.is_some_and(|child| child.backlogged)
         };
-        match self.bands.get_mut(child.band).map(|band| &mut band.order) {
+        let band = self.bands.get_mut(usize::from(child.band));
+        match band.map(|band| &mut band.order) {
             Some(Order::Turns(ring)) => ring.charge(slot, UNITS * i64::from(octets), backlogged),
             Some(Order::Tags(tags)) => tags.charge(slot, octets),
             None => {}
@@ -212,7 +214,8 @@ impl Bands {
         let counted: u32 = self.bands.iter().map(|band| band.backlogged).sum();
         assert_eq!(busy as u32, counted, "the counter is the sum");
         for (slot, child) in self.children.iter().enumerate() {
-            let band = self.bands.get(child.band).map(|band| &band.order);
+            let band = self.bands.get(usize::from(child.band));
+            let band = band.map(|band| &band.order);
             if let Some(Order::Turns(ring)) = band {
                 ring.check();
                 assert!(

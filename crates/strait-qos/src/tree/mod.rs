@@ -24,7 +24,7 @@ use self::htb::Htb;
 use self::shaper::Shaper;
 use crate::leaf::{Leaf, Site};
 use crate::plan::{NodeIndex, Plan};
-use crate::policy::Policy;
+use crate::policy::{CLASSES_MAX, Policy};
 use crate::scheduler::{Eligibility, Head, Queued, Refusal, Scheduler};
 
 /// Place of a child among those that a node schedules.
@@ -39,10 +39,10 @@ pub struct Tree {
     now: Instant,
     /// By [`ClassId`].
     leaves: Vec<LeafState>,
-    /// What is asked of all leaves again and again, by [`ClassId`] as well, and close together.
-    known: Vec<Known>,
-    /// Leaves that have packets to give up.
-    giving_up: usize,
+    /// The leaves that have something to send, as their nodes' ancestors know it.
+    backlogged: LeafSet,
+    /// The leaves that have packets to give up.
+    giving_up: LeafSet,
     /// As in the plan.
     nodes: Vec<Node>,
     /// Those of them that time alone changes.
@@ -51,30 +51,56 @@ pub struct Tree {
     quiet_until: Instant,
 }
 
+/// It begins where a line of the processor's cache does: a packet meets all of it.
 #[derive(Debug)]
+#[repr(align(64))]
 struct LeafState {
     leaf: Leaf,
     node: NodeIndex,
-}
-
-/// What is known of a leaf since it changed last.
-#[derive(Clone, Copy, Debug, Default)]
-struct Known {
-    /// It has nothing to give up before.
+    /// It has nothing to give up before; zero if that isn't known since it changed.
     quiet_until: Instant,
-    /// As its node's ancestors know it.
-    backlogged: bool,
-    gives_up: bool,
 }
 
+/// Some of the leaves, a bit each: few have anything, and nothing looks at the others.
+#[derive(Clone, Copy, Debug, Default)]
+struct LeafSet(u64);
+
+const _: () = assert!(CLASSES_MAX <= 64, "a bit each");
+
+impl LeafSet {
+    const fn contains(self, leaf: usize) -> bool {
+        self.0 >> leaf & 1 == 1
+    }
+
+    const fn set(&mut self, leaf: usize, is_member: bool) {
+        self.0 = self.0 & !(1 << leaf) | (is_member as u64) << leaf;
+    }
+
+    /// In the order of their classes.
+    fn iter(self) -> impl Iterator<Item = usize> {
+        let left = core::iter::successors(Some(self.0), |left| Some(left & left.wrapping_sub(1)));
+        let left = left.take_while(|left| *left != 0);
+        left.map(|left| left.trailing_zeros() as usize)
+    }
+}
+
+/// Of a line of the processor's cache.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Node {
     kind: Kind,
     /// Who schedules it, and its place there.
-    parent: Option<(NodeIndex, Slot)>,
+    parent: Option<(u16, u16)>,
     /// Children that have something to send; for a leaf, whether it has.
     backlogged: u32,
     shaper: Option<Box<Shaper>>,
+}
+
+impl Node {
+    fn above(&self) -> Option<(NodeIndex, Slot)> {
+        let (parent, slot) = self.parent?;
+        Some((usize::from(parent), usize::from(slot)))
+    }
 }
 
 #[derive(Debug)]
@@ -106,14 +132,15 @@ impl Tree {
             LeafState {
                 leaf: Leaf::new(class, Site { seed, ..site }),
                 node: Plan::ROOT,
+                quiet_until: Instant::ZERO,
             }
         };
         let mut tree = Self {
             line: None,
             now: Instant::ZERO,
             leaves: (0..).zip(policy.classes()).map(leaf).collect(),
-            known: policy.classes().iter().map(|_| Known::default()).collect(),
-            giving_up: 0,
+            backlogged: LeafSet::default(),
+            giving_up: LeafSet::default(),
             nodes: Vec::with_capacity(plan.nodes.len()),
             timed: Vec::new(),
             quiet_until: Instant::ZERO,
@@ -153,7 +180,7 @@ impl Tree {
             };
             for (slot, child) in children {
                 if let Some(child) = self.nodes.get_mut(child) {
-                    child.parent = Some((index, slot));
+                    child.parent = Some((index as u16, slot as u16));
                 }
             }
         }
@@ -165,15 +192,9 @@ impl Tree {
         &self.plan
     }
 
-    /// Whether a packet waits or is under way.
-    fn is_backlogged(&self) -> bool {
-        let root = self.nodes.get(Plan::ROOT);
-        root.is_some_and(|root| root.backlogged > 0)
-    }
-
     /// Whether the tree has nothing to send and nothing to give up, whatever the time.
-    pub fn is_at_rest(&self) -> bool {
-        !self.is_backlogged() && self.giving_up == 0
+    pub const fn is_at_rest(&self) -> bool {
+        self.backlogged.0 | self.giving_up.0 == 0
     }
 
     fn leaf(&self, class: ClassId) -> Option<&Leaf> {
@@ -189,20 +210,17 @@ impl Tree {
     /// The class's queue changed: tells the nodes above whether it has something to send.
     fn touch(&mut self, class: ClassId) {
         let at = class.index();
-        let (Some(state), Some(known)) = (self.leaves.get(at), self.known.get_mut(at)) else {
+        let Some(state) = self.leaves.get_mut(at) else {
             return;
         };
-        let now = Known {
-            quiet_until: Instant::ZERO,
-            backlogged: state.leaf.backlogged(),
-            gives_up: state.leaf.gives_up(),
-        };
-        let before = core::mem::replace(known, now);
+        state.quiet_until = Instant::ZERO;
         self.quiet_until = Instant::ZERO;
-        self.giving_up += usize::from(now.gives_up);
-        self.giving_up -= usize::from(before.gives_up);
-        if now.backlogged != before.backlogged {
-            self.set_backlogged(state.node, now.backlogged);
+        self.giving_up.set(at, state.leaf.gives_up());
+        let backlogged = state.leaf.backlogged();
+        if backlogged != self.backlogged.contains(at) {
+            self.backlogged.set(at, backlogged);
+            let node = state.node;
+            self.set_backlogged(node, backlogged);
         }
     }
 
@@ -218,7 +236,7 @@ impl Tree {
             if before > 0 && node.backlogged > 0 {
                 return;
             }
-            let Some((parent, slot)) = node.parent else {
+            let Some((parent, slot)) = node.above() else {
                 return;
             };
             match self.nodes.get_mut(parent).map(|parent| &mut parent.kind) {
@@ -323,9 +341,7 @@ impl Scheduler for Tree {
         }
         for state in &mut self.leaves {
             state.leaf.set_line_rate(rate);
-        }
-        for known in &mut self.known {
-            known.quiet_until = Instant::ZERO;
+            state.quiet_until = Instant::ZERO;
         }
         self.quiet_until = Instant::ZERO;
         let rates = self.plan.rates(rate.payload_bit_s());
@@ -374,7 +390,7 @@ impl Scheduler for Tree {
             if let Some(shaper) = &mut node.shaper {
                 shaper.charge(now, octets);
             }
-            let Some((parent, slot)) = node.parent else {
+            let Some((parent, slot)) = node.above() else {
                 return;
             };
             next = self.nodes.get_mut(parent);
@@ -399,16 +415,16 @@ impl Scheduler for Tree {
             return None;
         }
         let mut quiet_until = Instant::NEVER;
-        for (number, known) in self.known.iter_mut().enumerate() {
-            if known.quiet_until <= now {
-                let leaf = &mut self.leaves.get_mut(number)?.leaf;
-                if let Some(refusal) = leaf.discard(now) {
+        for number in LeafSet(self.backlogged.0 | self.giving_up.0).iter() {
+            let state = self.leaves.get_mut(number)?;
+            if state.quiet_until <= now {
+                if let Some(refusal) = state.leaf.discard(now) {
                     self.touch(ClassId(number as u8));
                     return Some(refusal);
                 }
-                known.quiet_until = leaf.wake().unwrap_or(Instant::NEVER);
+                state.quiet_until = state.leaf.wake().unwrap_or(Instant::NEVER);
             }
-            quiet_until = quiet_until.min(known.quiet_until);
+            quiet_until = quiet_until.min(state.quiet_until);
         }
         self.quiet_until = quiet_until;
         None
@@ -420,15 +436,13 @@ impl Scheduler for Tree {
     }
 
     fn wake(&self) -> Option<Instant> {
-        if !self.is_backlogged() {
-            return None;
-        }
-        let moment = |(known, state): (&Known, &LeafState)| match known.quiet_until {
+        let moment = |state: &LeafState| match state.quiet_until {
             // It changed since it was last asked.
             Instant::ZERO => state.leaf.wake(),
             known => Some(known).filter(|known| *known < Instant::NEVER),
         };
-        let leaves = self.known.iter().zip(&self.leaves);
+        let leaves = self.backlogged.iter();
+        let leaves = leaves.filter_map(|number| self.leaves.get(number));
         leaves.filter_map(moment).min()
     }
 
@@ -469,10 +483,12 @@ impl Scheduler for Tree {
     }
 
     fn check(&self) {
-        for ((number, state), known) in (0..).zip(&self.leaves).zip(&self.known) {
-            state.leaf.check(ClassId(number));
-            assert_eq!(state.leaf.backlogged(), known.backlogged, "known above");
-            assert_eq!(state.leaf.gives_up(), known.gives_up, "known here");
+        for (number, state) in self.leaves.iter().enumerate() {
+            state.leaf.check(ClassId(number as u8));
+            let known = self.backlogged.contains(number);
+            assert_eq!(state.leaf.backlogged(), known, "known above");
+            let known = self.giving_up.contains(number);
+            assert_eq!(state.leaf.gives_up(), known, "known here");
         }
         for node in &self.nodes {
             match &node.kind {

@@ -275,8 +275,8 @@ fn a_request_doesnt_wait_behind_another_flows_queue_if_the_class_is_fair() {
         if fair {
             assert_eq!(
                 order[..5],
-                [0, 100, 1, 101, 2],
-                "in turn while both have packets"
+                [0, 1, 2, 100, 101],
+                "turns of 300 octets, three packets"
             );
         } else {
             assert_eq!(order, (0..50).chain(100..102).collect::<Vec<_>>());
@@ -289,6 +289,14 @@ fn a_request_doesnt_wait_behind_another_flows_queue_if_the_class_is_fair() {
 
 /// A TCP segment from 10.1.0.2:`port`: sequence number, acknowledgement number, data.
 fn segment(bench: &mut Bench, port: u16, seq: u32, ack: u32, data: &[u8]) -> Packet {
+    segment_at(bench, T, (port, seq, ack, data))
+}
+
+fn segment_at(
+    bench: &mut Bench,
+    now: Instant,
+    (port, seq, ack, data): (u16, u32, u32, &[u8]),
+) -> Packet {
     let mut bytes = vec![
         0x45,
         0,
@@ -316,7 +324,7 @@ fn segment(bench: &mut Bench, port: u16, seq: u32, ack: u32, data: &[u8]) -> Pac
     bytes.extend_from_slice(&ack.to_be_bytes());
     bytes.extend_from_slice(&[0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
     bytes.extend_from_slice(data);
-    bench.ledger.admit(T, bytes, Origin::Own).unwrap()
+    bench.ledger.admit(now, bytes, Origin::Own).unwrap()
 }
 
 #[test]
@@ -352,6 +360,34 @@ fn a_segment_whose_first_copy_waits_is_absorbed_and_no_other() {
     let again = segment(&mut bench, 1, u32::MAX, 7, b"one");
     bench.put(T, again);
     assert_eq!(bench.ledger.stats().absorbed, 2);
+}
+
+#[test]
+fn what_a_sender_repeats_is_wanted_for_longer_with_all_behind_it() {
+    for kind in ["fifo", "fair"] {
+        let absorbing = ClassConfig {
+            queue: queue(&format!("kind = '{kind}'\nabsorb_repeats = true")),
+            age: Some(Time(Duration::from_secs(60))),
+            ..class("a", 0, 1)
+        };
+        let mut bench = Bench::new(&[absorbing]);
+        for waiting in [(1, 1, 7, &b"one"[..]), (1, 4, 7, b"two"), (2, 1, 7, b"one")] {
+            let packet = segment_at(&mut bench, T, waiting);
+            assert_eq!(bench.put(T, packet), None);
+        }
+        let later = T + Duration::from_secs(50);
+        let again = segment_at(&mut bench, later, (1, 1, 7, b"one"));
+        assert_eq!(bench.put(later, again), None);
+        assert_eq!(bench.ledger.stats().absorbed, 1);
+        let end = T + Duration::from_secs(60);
+        assert_eq!(bench.expire(end), Some(ClassId(0)), "that of another");
+        assert_eq!(bench.expire(end), None);
+        let end = later + Duration::from_secs(60);
+        assert_eq!(bench.scheduler.wake(), Some(end));
+        assert_eq!(bench.expire(end - Duration::from_nanos(1)), None);
+        assert_eq!(bench.expire(end), Some(ClassId(0)));
+        assert_eq!(bench.expire(end), Some(ClassId(0)));
+    }
 }
 
 #[test]
