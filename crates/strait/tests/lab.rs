@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -60,8 +61,32 @@ struct Told {
     success: bool,
 }
 
-/// Runs a scenario, with its files in `folder`.
+/// Labs share the host's processors; one whose milliseconds are judged again has them alone.
+static HOST: RwLock<()> = RwLock::new(());
+
+/// Runs a scenario beside others, with its files in `folder`.
 fn lab(folder: &Path, scenario: &Path, options: &[&str]) -> Told {
+    let _beside = HOST.read().unwrap_or_else(PoisonError::into_inner);
+    run(folder, scenario, options)
+}
+
+/// Runs a scenario beside others, and again up to three times while no other lab runs, until
+/// `holds`: what a host with much else to do adds to delays is no part of what is judged.
+fn lab_that(scenario: &Path, options: &[&str], holds: impl Fn(&Told) -> bool) -> Told {
+    let again = || {
+        let folder = tempfile::tempdir().unwrap();
+        run(folder.path(), scenario, options)
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let first = lab(folder.path(), scenario, options);
+    if holds(&first) {
+        return first;
+    }
+    let _alone = HOST.write().unwrap_or_else(PoisonError::into_inner);
+    (0..2).map(|_| again()).find(holds).unwrap_or_else(again)
+}
+
+fn run(folder: &Path, scenario: &Path, options: &[&str]) -> Told {
     let output = Command::new(STRAIT)
         .args(["lab", "--json"])
         .args(options)
@@ -206,19 +231,12 @@ fn the_flows_of_a_script_are_the_same_live_and_simulated() {
 /// Runs one of the project's scenarios live and simulated.
 fn compared(name: &str) -> Told {
     let folder_of = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab");
-    let run = || {
-        let folder = tempfile::tempdir().unwrap();
-        lab(folder.path(), &folder_of.join(name), &["--with-sim"])
-    };
-    // Milliseconds of a question and octets of a stream are compared: a host that has much else
-    // to do at that moment is asked again.
-    let agrees = |told: &Told| {
+    lab_that(&folder_of.join(name), &["--with-sim"], |told| {
         let apart = |it: &serde_json::Value| {
             it["ok"] != true && it["id"].as_str().unwrap().starts_with("agree-")
         };
         !told.checks().iter().any(apart)
-    };
-    (0..3).map(|_| run()).find(agrees).unwrap_or_else(run)
+    })
 }
 
 #[test]
@@ -526,29 +544,22 @@ fn a_live_call_keeps_its_time_beside_data_on_a_pseudo_terminal() {
         ),
     ];
     let path = shortened(folder, "adapter.toml", &changes);
-    let told = lab(
-        folder,
-        &path,
-        &["--only", "voice,ping56,ping512,ping1400,fill"],
-    );
     let stretches = "stretches of voice";
-    let jitter = |row: &str| told.number(stretches, row, 5);
-    let p99 = |row: &str| told.number(stretches, row, 3);
-    // What gateways and hosts add. The line here is a pseudo-terminal and a process: how late the
-    // kernel wakes those on a busy machine is no part of it.
-    let own = jitter("whole, without that between gateways");
-    assert!(own <= 0.01, "{own} {:#}", told.table(stretches));
-    assert!(
-        p99("waiting in gateways") <= 0.005,
-        "{:#}",
-        told.table(stretches)
-    );
-    let kernel = told.number(stretches, "host to gateway: kernel", 2);
-    assert!(kernel <= 0.002, "{:#}", told.table(stretches));
-    // With a line that is on time, the whole keeps it too.
-    let line = jitter("between gateways, beyond that: kernel, emulator");
-    let whole = jitter("whole");
-    assert!(whole <= 0.01 || line > 0.005, "{:#}", told.table(stretches));
+    let keeps_time = |told: &Told| {
+        let jitter = |row: &str| told.number(stretches, row, 5);
+        let p99 = |row: &str| told.number(stretches, row, 3);
+        // What gateways and hosts add. The line here is a pseudo-terminal and a process: how late
+        // the kernel wakes those on a busy machine is no part of it.
+        let own = jitter("whole, without that between gateways") <= 0.01
+            && p99("waiting in gateways") <= 0.005
+            && told.number(stretches, "host to gateway: kernel", 2) <= 0.002;
+        // With a line that is on time, the whole keeps it too.
+        let line = jitter("between gateways, beyond that: kernel, emulator");
+        own && (jitter("whole") <= 0.01 || line > 0.005)
+    };
+    let options = ["--only", "voice,ping56,ping512,ping1400,fill"];
+    let told = lab_that(&path, &options, keeps_time);
+    assert!(keeps_time(&told), "{:#}", told.table(stretches));
     let lost = told.number("adapter", "voice.loss", 2);
     assert!(lost.abs() < f64::EPSILON, "{lost}");
 }
