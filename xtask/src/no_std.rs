@@ -45,8 +45,9 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let Some(target) = bare_target() else {
         return probe(root);
     };
+    let pure: Vec<String> = arrows::pure_crates().collect();
     let mut args = vec!["build", "--lib", "--quiet", "--target", target];
-    for name in arrows::pure_crates() {
+    for name in &pure {
         args.extend(["--package", name]);
     }
     cargo(root, &args)?;
@@ -56,7 +57,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
 /// Checks the probe crate on the host's target, and that it does refuse `std`.
 pub(crate) fn probe(root: &Path) -> Result<()> {
-    let pure: Vec<&str> = arrows::pure_crates().collect();
+    let pure: Vec<String> = arrows::pure_crates().collect();
     write_probe(root, "no-std-probe", &pure, "")?;
     ensure!(
         check_probe(root, "no-std-probe", true)?,
@@ -72,7 +73,7 @@ pub(crate) fn probe(root: &Path) -> Result<()> {
     Ok(())
 }
 
-fn write_probe(root: &Path, name: &str, pure: &[&str], extra: &str) -> Result<()> {
+fn write_probe(root: &Path, name: &str, pure: &[String], extra: &str) -> Result<()> {
     let dir = root.join("target").join(name);
     fs::create_dir_all(dir.join("src")).context("the probe's folder")?;
     fs::write(dir.join("Cargo.toml"), manifest(name, pure)).context("the probe's manifest")?;
@@ -98,7 +99,7 @@ fn check_probe(root: &Path, name: &str, show: bool) -> Result<bool> {
     Ok(output.status.success())
 }
 
-fn manifest(name: &str, pure: &[&str]) -> String {
+fn manifest(name: &str, pure: &[String]) -> String {
     let mut text = format!(
         "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
          # A workspace of its own.\n[workspace]\nresolver = \"3\"\n\n[dependencies]\n"
@@ -109,7 +110,7 @@ fn manifest(name: &str, pure: &[&str]) -> String {
     text
 }
 
-fn source(pure: &[&str], extra: &str) -> String {
+fn source(pure: &[String], extra: &str) -> String {
     let mut text = format!("#![no_std]\n{extra}");
     for name in pure {
         let _ = writeln!(text, "extern crate {};", name.replace('-', "_"));
@@ -126,12 +127,12 @@ mod tests {
 
     #[test]
     fn the_probe_names_every_crate_and_brings_a_panic_handler() {
-        let text = source(&["strait-wire", "strait-core"], "");
+        let text = source(&["strait-wire", "strait-core"].map(String::from), "");
         assert!(
             text.starts_with("#![no_std]\nextern crate strait_wire;\nextern crate strait_core;")
         );
         assert!(text.contains("#[panic_handler]"));
-        let text = manifest("probe", &["strait-wire"]);
+        let text = manifest("probe", &["strait-wire".into()]);
         assert!(text.ends_with("strait-wire = { path = \"../../crates/strait-wire\" }\n"));
     }
 }

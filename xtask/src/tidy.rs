@@ -165,6 +165,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 fn findings(tree: &Tree) -> Vec<Finding> {
     let rules = [
         arrows::check,
+        arrows::check_picture,
         words::check_code,
         words::check_sizes,
         words::check_machine_paths,

@@ -1,136 +1,137 @@
-//! Which crate may know which: arrows only point down, and siblings don't know each other.
+//! Which crate may know which: the picture in `ARCHITECTURE.md` says it, the manifests keep to it.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use super::{Finding, Tree, source};
 
-/// A crate and what it may depend on.
-struct Room {
-    name: &'static str,
-    /// `no_std` with `alloc`: no clock, socket, thread or file exists there to misuse.
-    pure: bool,
-    /// Crates below it.
-    below: &'static [&'static str],
+/// Where the picture is.
+const PAGE: &str = "ARCHITECTURE.md";
+
+static PICTURE: LazyLock<Picture<'_>> =
+    LazyLock::new(|| Picture::read(include_str!("../../../ARCHITECTURE.md")));
+
+/// The crates, by their names without `strait-`, and the arrows between them.
+#[derive(Default)]
+struct Picture<'a> {
+    /// Those that are `no_std` with `alloc`: no clock, socket, thread or file exists there to
+    /// misuse.
+    pure: BTreeSet<&'a str>,
+    /// From, to, and the line it stands in.
+    arrows: Vec<(&'a str, &'a str, usize)>,
 }
 
-const ROOMS: [Room; 12] = [
-    Room {
-        name: "strait-wire",
-        pure: true,
-        below: &[],
-    },
-    Room {
-        name: "strait-core",
-        pure: true,
-        below: &["strait-wire"],
-    },
-    Room {
-        name: "strait-qos",
-        pure: true,
-        below: &["strait-wire", "strait-core"],
-    },
-    Room {
-        name: "strait-link",
-        pure: true,
-        below: &["strait-wire", "strait-core"],
-    },
-    Room {
-        name: "strait-s5066",
-        pure: true,
-        below: &["strait-wire", "strait-core"],
-    },
-    Room {
-        name: "strait-channel",
-        pure: true,
-        below: &["strait-wire", "strait-core"],
-    },
-    // A node doesn't know media: what it learns of its line comes in by the contract.
-    Room {
-        name: "strait-node",
-        pure: true,
-        below: &[
-            "strait-wire",
-            "strait-core",
-            "strait-qos",
-            "strait-link",
-            "strait-s5066",
-        ],
-    },
-    // What a node says of itself, whichever node and whoever drives it.
-    Room {
-        name: "strait-status",
-        pure: true,
-        below: &["strait-wire", "strait-core"],
-    },
-    Room {
-        name: "strait-world",
-        pure: false,
-        below: BELOW_WORLD,
-    },
-    // Two worlds that never meet.
-    Room {
-        name: "strait-sim",
-        pure: false,
-        below: BELOW_BOTH,
-    },
-    Room {
-        name: "strait-live",
-        pure: false,
-        below: BELOW_BOTH,
-    },
-    Room {
-        name: "strait",
-        pure: false,
-        below: BELOW_STRAIT,
-    },
-];
+impl<'a> Picture<'a> {
+    /// Reads the first picture of a page: `a --> b & c`, in the subgraph `pure` or not.
+    fn read(page: &'a str) -> Self {
+        let mut picture = Self::default();
+        let mut inside_pure = false;
+        let lines = page.lines().enumerate();
+        let from = lines.skip_while(|(_, line)| line.trim() != "```mermaid");
+        for (index, line) in from.skip(1) {
+            let line = line.trim();
+            if line == "```" {
+                break;
+            }
+            inside_pure = line.starts_with("subgraph pure") || inside_pure && line != "end";
+            let Some((from, to)) = line.split_once(" --> ") else {
+                continue;
+            };
+            for to in to.split(" & ") {
+                picture.arrows.push((from, to, index + 1));
+                if inside_pure {
+                    picture.pure.extend([from, to]);
+                }
+            }
+        }
+        picture
+    }
 
-const BELOW_WORLD: &[&str] = &[
-    "strait-wire",
-    "strait-core",
-    "strait-qos",
-    "strait-link",
-    "strait-s5066",
-    "strait-channel",
-    "strait-node",
-    "strait-status",
-];
+    fn has(&self, name: &str) -> bool {
+        let mut arrows = self.arrows.iter();
+        arrows.any(|(from, to, _)| *from == name || *to == name)
+    }
 
-const BELOW_BOTH: &[&str] = &[
-    "strait-wire",
-    "strait-core",
-    "strait-qos",
-    "strait-link",
-    "strait-s5066",
-    "strait-channel",
-    "strait-node",
-    "strait-status",
-    "strait-world",
-];
-
-const BELOW_STRAIT: &[&str] = &[
-    "strait-wire",
-    "strait-core",
-    "strait-qos",
-    "strait-link",
-    "strait-s5066",
-    "strait-channel",
-    "strait-node",
-    "strait-status",
-    "strait-world",
-    "strait-sim",
-    "strait-live",
-];
-
-/// The crates that need no `std`, lowest first.
-pub(crate) fn pure_crates() -> impl Iterator<Item = &'static str> {
-    ROOMS.iter().filter(|room| room.pure).map(|room| room.name)
+    /// Whether a way of arrows leads from one to the other.
+    fn leads(&self, from: &str, to: &str) -> bool {
+        let mut reached = BTreeSet::from([from]);
+        loop {
+            let ends = self.arrows.iter().filter(|arrow| reached.contains(arrow.0));
+            let more: Vec<_> = ends.map(|arrow| arrow.1).collect();
+            let before = reached.len();
+            reached.extend(&more);
+            if more.contains(&to) || reached.len() == before {
+                return more.contains(&to);
+            }
+        }
+    }
 }
 
-/// The pure crate that the file at `path` belongs to.
-pub(super) fn pure_crate_of(path: &str) -> Option<&'static str> {
-    let name = path.strip_prefix("crates/")?.split('/').next()?;
-    pure_crates().find(|pure| *pure == name)
+/// A crate's name in the picture, if it is one of ours.
+fn short(name: &str) -> Option<&str> {
+    match name {
+        "strait" => Some(name),
+        _ => name.strip_prefix("strait-"),
+    }
+}
+
+/// The crates that need no `std`.
+pub(crate) fn pure_crates() -> impl Iterator<Item = String> {
+    PICTURE.pure.iter().map(|name| format!("strait-{name}"))
+}
+
+/// Whether the file at `path` belongs to a pure crate.
+pub(super) fn is_pure(path: &str) -> bool {
+    let dir = path.strip_prefix("crates/strait-");
+    let name = dir.and_then(|rest| rest.split('/').next());
+    name.is_some_and(|name| PICTURE.pure.contains(name))
+}
+
+/// Checks that the picture shows what is there: each arrow is in a manifest and leads down, each
+/// crate has its row below the picture.
+pub(super) fn check_picture(tree: &Tree) -> Vec<Finding> {
+    let Some(page) = tree.file(PAGE) else {
+        return vec![Finding::new(
+            "picture",
+            PAGE,
+            0,
+            "there is no picture of the crates",
+        )];
+    };
+    let picture = Picture::read(&page.text);
+    let mut findings = Vec::new();
+    let mut tell = |line, what: String| findings.push(Finding::new("picture", PAGE, line, what));
+    for (from, to, line) in &picture.arrows {
+        let manifests = tree.files.iter().filter(|file| file.name() == "Cargo.toml");
+        let mut own = manifests.filter(|file| crate_of(&file.path).and_then(short) == Some(from));
+        let known = own.any(|file| {
+            let mut all = dependencies(&file.text).into_iter();
+            all.any(|one| !one.test && short(one.name) == Some(to))
+        });
+        if !known {
+            tell(
+                *line,
+                format!("the manifest of `{from}` doesn't name `{to}`"),
+            );
+        }
+        if picture.leads(to, from) {
+            tell(
+                *line,
+                format!("the arrow from `{from}` to `{to}` is part of a circle"),
+            );
+        }
+    }
+    for name in tree.files.iter().filter_map(|file| crate_of(&file.path)) {
+        if !page.text.contains(&format!("\n| `{name}` | ")) {
+            tell(0, format!("`{name}` has no row in the table of crates"));
+        }
+    }
+    findings
+}
+
+/// The name of the crate whose manifest is at `path`.
+fn crate_of(path: &str) -> Option<&str> {
+    path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")
 }
 
 /// Checks the manifests, and the top of each crate.
@@ -152,8 +153,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn check_arrows(name: &str, text: &str, path: &str, findings: &mut Vec<Finding>) {
-    let Some(room) = ROOMS.iter().find(|room| room.name == name) else {
-        let what = "this crate has no row in the table of xtask's arrows.rs";
+    let Some(own) = short(name).filter(|own| PICTURE.has(own)) else {
+        let what = "this crate isn't in the picture of ARCHITECTURE.md";
         findings.push(Finding::new("arrows", path, 0, what));
         return;
     };
@@ -162,12 +163,12 @@ fn check_arrows(name: &str, text: &str, path: &str, findings: &mut Vec<Finding>)
             let what = format!("`{}` must come from the workspace's list", dependency.name);
             findings.push(Finding::new("dependency", path, dependency.line, what));
         }
-        if dependency.name != "strait" && !dependency.name.starts_with("strait-") {
+        let Some(other) = short(dependency.name) else {
             continue;
-        }
+        };
         // A pure crate's tests may put two siblings together; nothing else may.
-        let sibling = dependency.test && room.pure && pure_crates().any(|n| n == dependency.name);
-        if !sibling && !room.below.contains(&dependency.name) {
+        let sibling = dependency.test && [own, other].iter().all(|it| PICTURE.pure.contains(it));
+        if !sibling && !PICTURE.leads(own, other) {
             let what = format!("`{name}` must not know `{}`", dependency.name);
             findings.push(Finding::new("arrows", path, dependency.line, what));
         }
@@ -221,9 +222,7 @@ fn check_top(tree: &Tree, name: &str, findings: &mut Vec<Finding>) {
                 "a crate begins with its `//!`",
             ));
         }
-        if pure_crate_of(&root.path).is_some()
-            && !root.text.lines().any(|line| line == "#![no_std]")
-        {
+        if is_pure(&root.path) && !root.text.lines().any(|line| line == "#![no_std]") {
             findings.push(Finding::new(
                 "no-std",
                 &root.path,
@@ -235,7 +234,7 @@ fn check_top(tree: &Tree, name: &str, findings: &mut Vec<Finding>) {
     // Only sources: a crate's `tests` folder is a program on the host.
     let prefix = format!("crates/{name}/src/");
     let sources = tree.rust().filter(|file| file.path.starts_with(&prefix));
-    for file in sources.filter(|file| pure_crate_of(&file.path).is_some()) {
+    for file in sources.filter(|file| is_pure(&file.path)) {
         let lines = source::lines(&file.text);
         for (index, line) in lines.iter().enumerate() {
             let for_tests = index > 0 && lines[index - 1].code.trim() == "#[cfg(test)]";
@@ -417,17 +416,56 @@ mod tests {
     }
 
     #[test]
-    fn every_crate_below_has_a_room_and_stands_above_this_one() {
-        for (index, room) in ROOMS.iter().enumerate() {
-            for name in room.below {
-                let place = ROOMS.iter().position(|room| room.name == *name);
-                assert!(
-                    place.is_some_and(|place| place < index),
-                    "{} below {}",
-                    name,
-                    room.name
-                );
-            }
-        }
+    fn a_picture_that_shows_something_else_is_found() {
+        let page = "```mermaid\nsubgraph pure[\"p\"]\nb --> a\nend\nc --> b & a\n```\n\
+                    c --> d\n\n| `strait-a` | x |\n| `strait-b` | x |\n";
+        let of_a = ("crates/strait-a/Cargo.toml", "");
+        let of_b = (
+            "crates/strait-b/Cargo.toml",
+            "[dependencies]\nstrait-a.workspace = true\n",
+        );
+        let of_c = "[dependencies]\nstrait-b.workspace = true\n[dev-dependencies]\n\
+                    strait-a.workspace = true\n";
+        let found = |page: &str| {
+            let files = [
+                ("ARCHITECTURE.md", page),
+                of_a,
+                of_b,
+                ("crates/strait-c/Cargo.toml", of_c),
+            ];
+            let findings = check_picture(&Tree::of(&files)).into_iter();
+            findings
+                .map(|finding| (finding.line, finding.what))
+                .collect::<Vec<_>>()
+        };
+        let said = |line, what: &str| (line, what.to_owned());
+        let no_row = said(0, "`strait-c` has no row in the table of crates");
+        let no_name = said(5, "the manifest of `c` doesn't name `a`");
+        assert_eq!(found(page), [no_name, no_row.clone()]);
+        let arrow_less = found(&page.replace(" & a", ""));
+        assert_eq!(arrow_less, std::slice::from_ref(&no_row));
+        let circle = found(&page.replace("c --> b & a", "a --> b"));
+        let in_circle = |line, from, to| {
+            said(
+                line,
+                &format!("the arrow from `{from}` to `{to}` is part of a circle"),
+            )
+        };
+        let up = said(5, "the manifest of `a` doesn't name `b`");
+        assert_eq!(
+            circle,
+            [in_circle(3, "b", "a"), up, in_circle(5, "a", "b"), no_row]
+        );
+    }
+
+    #[test]
+    fn the_picture_is_read_to_its_end() {
+        let page =
+            "x --> y\n```mermaid\nsubgraph pure[\"p\"]\nb --> a\nend\nc --> b\n```\nd --> c\n";
+        let picture = Picture::read(page);
+        assert_eq!(picture.arrows, [("b", "a", 4), ("c", "b", 6)]);
+        assert_eq!(picture.pure, BTreeSet::from(["a", "b"]));
+        assert!(picture.leads("c", "a") && !picture.leads("a", "c") && !picture.leads("a", "a"));
+        assert!(picture.has("a") && picture.has("c") && !picture.has("d"));
     }
 }

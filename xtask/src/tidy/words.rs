@@ -35,7 +35,7 @@ fn check_file(file: &File) -> Vec<Finding> {
     if let Some(part) = empty_part(stem) {
         find("words", 0, format!("`{part}` names nothing"));
     }
-    let pure = arrows::pure_crate_of(&file.path).is_some();
+    let pure = arrows::is_pure(&file.path);
     // The word before the first name of a line stands on the line before.
     let mut before = String::new();
     for line in source::lines(&file.text) {
