@@ -23,10 +23,10 @@ use strait_core::tls::{TlsFault, TlsRole, TlsVersion};
 use strait_core::units::Share;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_sim::{Around, Attach, Cable, Fault, NodeIndex, TableChange};
+use strait_tcp::{TcpEndpoint, TcpError};
 use strait_world::host::{
     AppId, Application, ConnectionId, Event, Host, HostConfig, Stack, TcpOptions,
 };
-use strait_world::tcp::{TcpEndpoint, TcpError};
 use strait_world::tls::{self, Certificate, Profile};
 use strait_world::traffic::{FlowLog, Side};
 
@@ -174,7 +174,7 @@ impl Desk {
     }
 
     fn move_on(line: &mut Line, stack: &mut Stack) {
-        use strait_world::tcp::TcpState;
+        use strait_tcp::TcpState;
         let arrival = line.connection.and_then(|id| stack.arrival(id));
         line.marked = arrival.map_or(line.marked, |(_, dscp)| dscp);
         let Some(connection) = line.connection.and_then(|id| stack.connection(id)) else {

@@ -1,6 +1,5 @@
 //! What simulation and lab share: scenarios and their topologies, the applications that make
-//! traffic and the hosts they run on, TCP behind a seam, estimators, analyses of captures, tables
-//! and reports.
+//! traffic and the hosts they run on, estimators, analyses of captures, tables and reports.
 //!
 //! Nothing here reads a clock, starts a thread or depends on the order of an unordered map.
 
@@ -14,7 +13,6 @@ pub mod report;
 pub mod scenario;
 pub mod sweep;
 pub mod table;
-pub mod tcp;
 pub mod tls;
 pub mod topology;
 pub mod traffic;

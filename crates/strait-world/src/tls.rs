@@ -11,7 +11,7 @@ use strait_core::tls::{
 };
 use strait_node::config::{ClientCertificate, TlsConfig};
 
-use crate::tcp::TcpEndpoint;
+use strait_tcp::TcpEndpoint;
 
 /// Octets read from a connection at a time.
 const CHUNK_OCTETS: usize = 4096;

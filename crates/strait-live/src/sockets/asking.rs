@@ -21,11 +21,11 @@ use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 use strait_core::asked::Question;
 use strait_core::node::{Listen, Refusal, SocketId, StreamId, StreamOp};
 use strait_core::time::Instant;
+use strait_tcp::reset_for;
 use strait_wire::ip::{
     IcmpError, Syn, build_icmp_error, build_packet, complete_tcp_checksum, protocol,
     set_urgent_pointer,
 };
-use strait_world::tcp::reset_for;
 
 use super::options;
 use super::watch::{Place, Watch};

@@ -16,7 +16,7 @@ use strait_core::time::Instant;
 use strait_live::namespace::Namespace;
 use strait_live::port_io::PortIo;
 use strait_live::tun::{TunConfig, TunPort};
-use strait_world::tcp::{TcpError, TcpEventKind};
+use strait_tcp::{TcpError, TcpEventKind};
 
 use kernel::Kernel;
 use ours::{Ours, Outcome};

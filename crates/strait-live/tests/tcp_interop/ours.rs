@@ -14,10 +14,10 @@ use strait_core::time::{Duration, Instant};
 use strait_live::clock::Clock;
 use strait_live::port_io::{PortIo, Received, Sent};
 use strait_live::tun::TunPort;
-use strait_wire::pcapng::{self, linktype};
-use strait_world::tcp::{
+use strait_tcp::{
     TcpConfig, TcpCounters, TcpEndpoint, TcpError, TcpEventKind, TcpState, endpoint, reset_for,
 };
+use strait_wire::pcapng::{self, linktype};
 
 use super::plan::{Case, Plan, octet};
 

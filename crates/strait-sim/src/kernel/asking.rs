@@ -3,8 +3,8 @@
 use strait_core::Instant;
 use strait_core::asked::Question;
 use strait_core::node::{Listen, Refusal, SocketId, StreamId, StreamOp};
+use strait_tcp::reset_for;
 use strait_wire::ip::{IcmpError, Syn, build_icmp_error, verify_transport_checksum};
-use strait_world::tcp::reset_for;
 
 use super::streams::Ends;
 use super::{CONNECTION_RESET, Happening, Kernel, NO_BUFFERS, NOT_CONNECTED, Report, TIMED_OUT};

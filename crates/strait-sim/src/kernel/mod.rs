@@ -23,9 +23,9 @@ use strait_core::{
     TxMeta, Wake, WakeReason, Want,
 };
 use strait_node::Prefix;
+use strait_tcp::reset_for;
 use strait_wire::ip::{IcmpError, PacketInfo, Syn, parse_icmp_error, protocol, set_dscp};
 use strait_world::host::quoted_ends;
-use strait_world::tcp::reset_for;
 use strait_world::tls::{Profile, Secured};
 
 mod asking;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use strait_core::node::Held;
 use strait_core::tls::{RECORD_OCTETS_MAX, TlsFault};
 use strait_core::{Duration, Instant};
-use strait_world::tcp::TcpEndpoint;
+use strait_tcp::TcpEndpoint;
 use strait_world::tls::Session;
 
 /// Octets read from the endpoint at a time.

@@ -12,8 +12,8 @@ use strait_node::config::{LinkProfile, PortConfig, RouteConfig};
 use strait_node::config_text::ConfigError;
 use strait_node::{GatewayFactory, NodeConfig, Prefix, config_text};
 use strait_qos::PolicyConfig;
+use strait_tcp::TcpCounters;
 use strait_world::host::{Host, HostConfig};
-use strait_world::tcp::TcpCounters;
 use strait_world::traffic::{self, FlowLog, Ports, Side as End, TrafficConfig, Transfer};
 
 use crate::build::{BuildError, lan};

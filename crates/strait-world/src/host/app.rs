@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use strait_core::Instant;
 
 use super::Stack;
-use crate::tcp::TcpError;
 use crate::traffic::FlowLog;
+use strait_tcp::TcpError;
 
 /// An application, numbered in the order of installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

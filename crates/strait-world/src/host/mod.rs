@@ -23,8 +23,8 @@ pub use self::app::{AppId, Application, ConnectionId, Event};
 use self::schedule::Owner;
 use self::stack::Notice;
 pub use self::stack::{HostCounters, Stack, TcpOptions};
-use crate::tcp::TcpCounters;
 use crate::traffic::{Family, FlowLog};
+use strait_tcp::TcpCounters;
 
 /// What a host is made with.
 #[derive(Clone, Debug, PartialEq, Eq)]

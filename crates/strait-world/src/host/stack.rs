@@ -12,7 +12,7 @@ use strait_wire::ip::{self, Echo, EchoKind, PacketInfo, TcpFlags, tcp_header};
 
 use super::schedule::{Owner, Schedule};
 use super::{AppId, ConnectionId, HostConfig};
-use crate::tcp::{
+use strait_tcp::{
     TcpConfig, TcpCounters, TcpEndpoint, TcpError, TcpEvent, TcpState, endpoint, reset_for,
 };
 
@@ -22,7 +22,7 @@ const HOP_LIMIT: u8 = 64;
 /// How connections to a port are made, or one from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpOptions {
-    /// Profile of the endpoint, see [`crate::tcp::PROFILES`].
+    /// Profile of the endpoint, see [`strait_tcp::PROFILES`].
     pub profile: String,
     /// Octets of the send and the receive buffer.
     pub buffer_octets: usize,

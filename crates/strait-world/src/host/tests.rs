@@ -1,9 +1,9 @@
 use super::harness::{Pair, Pipe};
 use super::*;
-use crate::tcp::TcpState;
 use strait_core::id::NeighbourId;
 use strait_core::id::Neighbours;
 use strait_core::node::{DownCause, FrameMeta, PortState};
+use strait_tcp::TcpState;
 use strait_wire::ip::{TcpFlags, build_echo, build_icmp_error, build_udp, tcp_header};
 
 const PIPE: Pipe = Pipe::new(1_000_000, Duration::from_millis(10), 0.0);
@@ -121,7 +121,7 @@ fn a_segment_of_no_connection_is_reset_and_a_reset_is_not() {
     assert_eq!(pair.hosts[0].counters().resets_out, 0);
     let log = pair.hosts[0].logs().next().unwrap();
     let transfer = log.transfer.as_ref().unwrap();
-    assert_eq!(transfer.error, Some(crate::tcp::TcpError::Refused));
+    assert_eq!(transfer.error, Some(strait_tcp::TcpError::Refused));
     // One round trip of the SYN and its answer: no waiting for a timeout.
     assert!(transfer.finished_ns.unwrap() < 25_000_000);
 }
@@ -152,7 +152,7 @@ impl Application for Caller {
                     .connect(now, self.ends.0, self.ends.1, &options())
                     .unwrap();
                 let again = stack.connect(now, self.ends.0, self.ends.1, &options());
-                assert_eq!(again, Err(crate::tcp::TcpError::Misused));
+                assert_eq!(again, Err(strait_tcp::TcpError::Misused));
             }
             Event::Closed { error, .. } => {
                 self.log.transfer().error = error;
@@ -340,11 +340,11 @@ fn a_damaged_syn_leaves_no_connection_and_a_reset_ends_a_young_one() {
     assert!(host.wake().is_some());
     // Somebody else at the client's address knows nothing of it.
     let mut reset = Vec::new();
-    assert!(crate::tcp::reset_for(&answer, &mut reset));
+    assert!(strait_tcp::reset_for(&answer, &mut reset));
     host.handle(Instant::ZERO, frame(&reset));
     assert!(host.wants(PortId::HOST).is_none() && host.wake().is_none());
     let error = host.logs().next().unwrap().transfer.as_ref().unwrap().error;
-    assert_eq!(error, Some(crate::tcp::TcpError::Reset));
+    assert_eq!(error, Some(strait_tcp::TcpError::Reset));
 }
 
 /// Closes every connection that opens, and notes when one is gone.
@@ -370,13 +370,13 @@ impl Application for Door {
 }
 
 /// A client at port 4000 that asks for port 80, and what the host answers to its SYN.
-fn caller(seed: u64, host: &mut Host) -> (Box<dyn crate::tcp::TcpEndpoint>, Vec<u8>) {
+fn caller(seed: u64, host: &mut Host) -> (Box<dyn strait_tcp::TcpEndpoint>, Vec<u8>) {
     let [local, remote] = ["10.0.0.1:4000", "10.0.0.2:80"].map(|text| text.parse().unwrap());
-    let config = crate::tcp::TcpConfig {
+    let config = strait_tcp::TcpConfig {
         seed,
-        ..crate::tcp::TcpConfig::new(local, remote)
+        ..strait_tcp::TcpConfig::new(local, remote)
     };
-    let mut client = crate::tcp::endpoint("linux-reno", &config).unwrap();
+    let mut client = strait_tcp::endpoint("linux-reno", &config).unwrap();
     let mut packet = Vec::new();
     client.connect(Instant::ZERO).unwrap();
     assert!(client.poll_packet(Instant::ZERO, &mut packet));

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::timeline::Timeline;
 use super::wire::{Direction, Verdict};
-use crate::tcp::TcpError;
+use strait_tcp::TcpError;
 
 /// What a system knows of one end of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use strait_core::Instant;
 use super::content::Content;
 use super::log::FlowLog;
 use crate::host::{Application, ConnectionId, Event, Stack, TcpOptions};
-use crate::tcp::TcpState;
+use strait_tcp::TcpState;
 
 /// Octets that move between application and endpoint at once.
 pub(super) const CHUNK_OCTETS: usize = 16_384;
@@ -68,7 +68,7 @@ impl BulkSender {
         }
     }
 
-    fn fail(&mut self, error: crate::tcp::TcpError) {
+    fn fail(&mut self, error: strait_tcp::TcpError) {
         let transfer = self.log.transfer();
         transfer.error = Some(error);
         transfer.failed_connections += 1;

@@ -16,7 +16,7 @@ use crate::host::TcpOptions;
 use crate::measure::{Campaign, Direction};
 use crate::mgen::{Cloned, Script};
 use crate::pair::PairCampaign;
-use crate::tcp::{PROFILE_DEFAULT, PROFILES, default_buffer_octets};
+use strait_tcp::{PROFILE_DEFAULT, PROFILES, default_buffer_octets};
 
 /// One traffic as written. Keys that don't belong to its kind are errors of
 /// [`TrafficConfig::resolve`].

@@ -11,8 +11,8 @@ use super::content::{Content, datagram_payload, datagram_sequence, place, widen}
 use super::log::FlowLog;
 use super::{CallerTls, Family, Span, TrafficConfig};
 use crate::host::{Application, ConnectionId, Event, Stack, TcpOptions};
-use crate::tcp::{TcpEndpoint, TcpError, TcpState};
 use crate::tls::{Line, Profile};
+use strait_tcp::{TcpEndpoint, TcpError, TcpState};
 
 /// Where a traffic's host finds the service: by its name what `to` is has it, outside its own
 /// machine, in the traffic's family.

@@ -7,7 +7,7 @@ use strait_core::Instant;
 
 use crate::measure::TransferRecord;
 use crate::pair::PairRecord;
-use crate::tcp::{TcpCounters, TcpError, TcpEvent};
+use strait_tcp::{TcpCounters, TcpError, TcpEvent};
 
 /// Which end of a traffic a log is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

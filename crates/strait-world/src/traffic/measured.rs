@@ -9,7 +9,7 @@ use strait_core::time::nanos;
 use super::log::FlowLog;
 use crate::host::{Application, ConnectionId, Event, Stack, TcpOptions};
 use crate::measure::{Client, Due, Facts, Failure, Plan, Server, Verdict};
-use crate::tcp::{TcpEndpoint, TcpState};
+use strait_tcp::{TcpEndpoint, TcpState};
 
 /// All hosts of a simulation have the same clock.
 const CLOCK: u64 = 1;

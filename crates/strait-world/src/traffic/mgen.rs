@@ -10,7 +10,7 @@ use super::config::MgenTraffic;
 use super::log::FlowLog;
 use crate::host::{Application, ConnectionId, Event, Stack, TcpOptions};
 use crate::mgen::{Action, FlowOptions, Pattern, Player, Protocol, Script, What};
-use crate::tcp::TcpState;
+use strait_tcp::TcpState;
 
 /// The longest message in a datagram between hosts of a scenario: with its headers it fits 1500
 /// octets, as simulated hosts don't fragment.

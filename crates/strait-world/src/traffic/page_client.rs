@@ -10,7 +10,7 @@ use super::content::Content;
 use super::http::{RESPONSE_HEAD_OCTETS, object_place, request};
 use super::log::{FlowLog, ObjectMark};
 use crate::host::{Application, ConnectionId, Event, Stack, TcpOptions};
-use crate::tcp::TcpState;
+use strait_tcp::TcpState;
 
 /// Ports that a client may use: its connections and those that replace failed ones. When they are
 /// used up, the page stays incomplete.

@@ -11,7 +11,7 @@ use crate::measure::{TransferRecord, measurements, tables};
 use crate::pair::{PairRecord, PairSummary, figure};
 use crate::report::scatter::Figure;
 use crate::table::Table;
-use crate::tcp::TcpEventKind;
+use strait_tcp::TcpEventKind;
 
 /// What a traffic experienced.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -36,7 +36,7 @@ impl Draw {
     }
 
     fn endpoint(&mut self) -> String {
-        let profile = self.pick(&strait_world::tcp::PROFILES);
+        let profile = self.pick(&strait_tcp::PROFILES);
         format!("endpoint = \"{profile}\"\n")
     }
 

@@ -7,10 +7,10 @@ use strait_channel::{LinkConfig, Side};
 use strait_live::transfer::{self as live, KernelCounters, TransferConfig, Transferred};
 use strait_sim::study::tcp::{CellCase, TcpStudy};
 use strait_sim::study::transfer::{self as simulated, Case, Ended};
+use strait_tcp::TcpEventKind as Kind;
+use strait_tcp::profile::Profile;
 use strait_world::estimate::{mean_interval, percentile};
 use strait_world::table::{Cell, Check, Column, ResultSet, Table, significant};
-use strait_world::tcp::TcpEventKind as Kind;
-use strait_world::tcp::profile::Profile;
 
 use super::{Options, conserved, left_out, progress, write_captures};
 

@@ -73,7 +73,7 @@ struct Ecn {
 }
 
 /// One end of one connection.
-pub(in crate::tcp) struct Endpoint {
+pub(crate) struct Endpoint {
     profile: Profile,
     config: TcpConfig,
     state: State,
@@ -118,7 +118,7 @@ impl Endpoint {
     /// No window scale needs more.
     const BUFFER_MAX: usize = 1 << 28;
 
-    pub(in crate::tcp) fn new(config: &TcpConfig, profile: Profile) -> Self {
+    pub(crate) fn new(config: &TcpConfig, profile: Profile) -> Self {
         let mut config = *config;
         let least = if config.local.is_ipv4() {
             Self::MTU_MIN.0

@@ -3,12 +3,12 @@
 use strait_core::time::{Duration, Instant};
 use strait_wire::ip::TcpFlags;
 
-use super::super::congestion::{Ack, Window};
-use super::super::event::TcpEventKind;
-use super::super::recovery::Phase;
-use super::super::scoreboard::Sent;
-use super::super::segment::{Segment, unwrap_sequence};
 use super::{Endpoint, State};
+use crate::congestion::{Ack, Window};
+use crate::event::TcpEventKind;
+use crate::recovery::Phase;
+use crate::scoreboard::Sent;
+use crate::segment::{Segment, unwrap_sequence};
 
 /// How much of the window is in use, so that one that isn't doesn't grow.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,14 +2,14 @@
 
 use strait_core::Duration;
 
-use super::super::receive::Receiver;
-use super::super::ring::Ring;
 use super::timers::Alarm;
 use super::{Endpoint, State};
+use crate::receive::Receiver;
+use crate::ring::Ring;
 
 impl Endpoint {
     /// Asserts what must always hold, the limits of memory among it.
-    pub(in crate::tcp) fn check(&self) {
+    pub(crate) fn check(&self) {
         self.board.check(self.agreed.sack);
         if let Some(last) = self.board.queue.back() {
             assert_eq!(
@@ -33,30 +33,30 @@ impl Endpoint {
     }
 
     /// The number behind everything that was sent.
-    pub(in crate::tcp) const fn sent_to(&self) -> u64 {
+    pub(crate) const fn sent_to(&self) -> u64 {
         self.tx.next
     }
 
     /// Octets that the application may read.
-    pub(in crate::tcp) const fn unread(&self) -> usize {
+    pub(crate) const fn unread(&self) -> usize {
         self.rx.unread()
     }
 
     /// Whether the other end has every octet.
-    pub(in crate::tcp) const fn is_all_acked(&self) -> bool {
+    pub(crate) const fn is_all_acked(&self) -> bool {
         self.tx.una >= self.tx.end
     }
 
     /// Whether there is nothing to do but to hear from the other end or from the application: an
     /// open connection without a timer, if nothing asks for the other end's life.
-    pub(in crate::tcp) fn only_listens(&self) -> bool {
+    pub(crate) fn only_listens(&self) -> bool {
         let open = matches!(self.state, State::Established | State::CloseWait);
         open && !self.config.keep_alive && self.tx.una == self.stream_end()
     }
 
     /// For how long the other end may be silent before the connection ends, from when it was last
     /// heard or the application last did something; `None`: for ever.
-    pub(in crate::tcp) fn patience(&self) -> Option<Duration> {
+    pub(crate) fn patience(&self) -> Option<Duration> {
         let profile = &self.profile;
         let (most, give_up) = (profile.rto_max.0, self.give_up());
         // It is given up when a timer runs out after that, of which the first doesn't count.

@@ -2,12 +2,12 @@
 
 use strait_core::time::{Duration, Instant};
 
-use super::super::TcpError;
-use super::super::congestion::Window;
-use super::super::event::TcpEventKind;
-use super::super::profile::AckPolicy;
-use super::super::recovery::Phase;
 use super::{Endpoint, State, time_ns};
+use crate::TcpError;
+use crate::congestion::Window;
+use crate::event::TcpEventKind;
+use crate::profile::AckPolicy;
+use crate::recovery::Phase;
 
 /// What the sender's one timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,7 +204,7 @@ impl Endpoint {
 
     /// RFC 4821 section 7.7: smaller segments, each time half.
     fn suspect_black_hole(&mut self) {
-        let headers = super::super::segment::ip_header_octets(self.config.local.is_ipv4()) + 20;
+        let headers = crate::segment::ip_header_octets(self.config.local.is_ipv4()) + 20;
         let base = self.profile.black_hole_segment as usize;
         let now = self.full_segment();
         let smaller = if now > base {

@@ -3,12 +3,12 @@
 use strait_core::time::{Duration, Instant};
 use strait_wire::ip::TcpFlags;
 
-use super::super::TcpError;
-use super::super::event::TcpEventKind;
-use super::super::profile::{AckPolicy, Profile};
-use super::super::receive::Taken;
-use super::super::segment::{Segment, unwrap_sequence};
 use super::{Endpoint, State};
+use crate::TcpError;
+use crate::event::TcpEventKind;
+use crate::profile::{AckPolicy, Profile};
+use crate::receive::Taken;
+use crate::segment::{Segment, unwrap_sequence};
 
 /// Acknowledgements owed.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,11 +3,11 @@
 use strait_core::time::{Duration, Instant};
 use strait_wire::ip::TcpFlags;
 
-use super::super::TcpError;
-use super::super::event::TcpEventKind;
-use super::super::segment::SEQUENCE_BASE;
-use super::super::segment::{Options, Outgoing, Segment, unwrap_sequence};
 use super::{Endpoint, State};
+use crate::TcpError;
+use crate::event::TcpEventKind;
+use crate::segment::SEQUENCE_BASE;
+use crate::segment::{Options, Outgoing, Segment, unwrap_sequence};
 
 impl Endpoint {
     pub(super) fn begin_handshake(&mut self, now: Instant) {

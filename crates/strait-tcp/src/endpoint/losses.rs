@@ -2,10 +2,10 @@
 
 use strait_core::time::Instant;
 
-use super::super::profile::LossDetection;
-use super::super::recovery::{Phase, Recovery};
 use super::Endpoint;
 use super::ack::AckNews;
+use crate::profile::LossDetection;
+use crate::recovery::{Phase, Recovery};
 
 impl Endpoint {
     pub(super) fn uses_rack(&self) -> bool {
@@ -398,7 +398,7 @@ impl Endpoint {
         if self.control.rules() {
             return;
         }
-        let unlimited = self.window.threshold == super::super::congestion::Window::UNLIMITED;
+        let unlimited = self.window.threshold == crate::congestion::Window::UNLIMITED;
         let due = self.recovery.phase == Phase::Reduced || self.recovery.undo_from.is_some();
         if !unlimited && due {
             self.window.segments = self.window.threshold;

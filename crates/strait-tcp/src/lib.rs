@@ -1,4 +1,4 @@
-//! The seam between hosts and TCP: one connection, IP packets in and out, no clock and no socket.
+//! TCP as a machine: one connection, IP packets in and out, no clock and no socket.
 //!
 //! Which implementation a study used decides what its numbers mean, so endpoints are made by the
 //! name of a profile, and that name belongs beside every result.

@@ -2,10 +2,10 @@
 
 use strait_core::time::Instant;
 
-use super::super::event::TcpEventKind;
-use super::super::recovery::Phase;
 use super::Endpoint;
 use super::ack::AckNews;
+use crate::event::TcpEventKind;
+use crate::recovery::Phase;
 
 impl Endpoint {
     pub(super) fn begin_undo(&mut self) {

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use strait_core::chance::Stream;
 use strait_core::time::{Duration, Instant};
 
-use super::super::profile::Profile;
-use super::super::{Endpoint, TcpConfig, TcpCounters, TcpEndpoint, TcpError, TcpState, reset_for};
+use crate::profile::Profile;
+use crate::{Endpoint, TcpConfig, TcpCounters, TcpEndpoint, TcpError, TcpState, reset_for};
 
 /// Connections that a client makes.
 const CONNECTIONS: u64 = 4;

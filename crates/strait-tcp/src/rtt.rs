@@ -152,7 +152,7 @@ impl Rtt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::profile::CongestionKind;
+    use crate::profile::CongestionKind;
 
     fn measured(profile: &Profile, samples_ms: &[u64]) -> u64 {
         let mut rtt = Rtt::new(profile);

@@ -16,7 +16,7 @@ const BETA: (u64, u64) = (717, 1024);
 const UPDATE_EVERY: Duration = Duration::from_millis(31);
 
 #[derive(Debug)]
-pub(in crate::tcp) struct Cubic {
+pub(crate) struct Cubic {
     /// The window before the last reduction, 0 after a timeout.
     last_max: u32,
     last_window: u32,

@@ -3,13 +3,13 @@
 use strait_core::time::{Duration, Instant};
 use strait_wire::ip::TcpFlags;
 
-use super::super::event::TcpEventKind;
-use super::super::recovery::Phase;
-use super::super::ring::Ring;
-use super::super::scoreboard::Sent;
-use super::super::segment::{Options, Outgoing, SackBlocks};
 use super::timers::Alarm;
 use super::{Endpoint, State};
+use crate::event::TcpEventKind;
+use crate::recovery::Phase;
+use crate::ring::Ring;
+use crate::scoreboard::Sent;
+use crate::segment::{Options, Outgoing, SackBlocks};
 
 /// The sending side: the octets not yet acknowledged, and what is to be done.
 #[derive(Debug)]

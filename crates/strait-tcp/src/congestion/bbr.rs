@@ -8,8 +8,8 @@
 use strait_core::Instant;
 use strait_core::time::Duration;
 
-use super::super::recovery::Phase;
 use super::{Ack, Window};
+use crate::recovery::Phase;
 
 /// 2 / ln 2: doubles the rate each round trip.
 const GAIN_HIGH: f64 = 2885.0 / 1000.0;
@@ -36,7 +36,7 @@ enum Mode {
 }
 
 #[derive(Debug)]
-pub(in crate::tcp) struct Bbr {
+pub(crate) struct Bbr {
     mode: Mode,
     initial_window: u32,
     /// Best rates in segments a second with their rounds, best first.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use strait_core::{Duration, Instant};
+use strait_tcp::{TcpConfig, TcpEndpoint, TcpEventKind, TcpState, endpoint};
 use strait_wire::ip::{TcpFlags, tcp_header};
 use strait_wire::pcapng::{self, linktype};
-use strait_world::tcp::{TcpConfig, TcpEndpoint, TcpEventKind, TcpState, endpoint};
 
 /// What the line does to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
