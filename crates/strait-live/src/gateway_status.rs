@@ -1,7 +1,7 @@
 //! What a running gateway says of itself: as tables for people, as JSON for programs.
 
+use strait_report::status_text;
 use strait_status::{Late, Snapshot};
-use strait_world::report::status_text;
 
 use crate::node_loop::Recorder;
 use crate::service::View;

@@ -1,18 +1,15 @@
 //! What simulation and lab share: scenarios and their topologies, the applications that make
-//! traffic and the hosts they run on, estimators, analyses of captures, tables and reports.
+//! traffic and the hosts they run on, and analyses of captures.
 //!
 //! Nothing here reads a clock, starts a thread or depends on the order of an unordered map.
 
 pub mod analyse;
-pub mod estimate;
 pub mod host;
 pub mod measure;
 pub mod mgen;
 pub mod pair;
-pub mod report;
 pub mod scenario;
 pub mod sweep;
-pub mod table;
 pub mod tls;
 pub mod topology;
 pub mod traffic;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use strait_live::logs::{Logs, LogsEnd};
-use strait_world::table::ResultSet;
+use strait_report::table::ResultSet;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata};
 use tracing_subscriber::Layer;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use strait_channel::{ChannelStats, LinkConfig, LinkKind, LossCause, Side};
-use strait_world::table::{Cell, Column, Table};
+use strait_report::table::{Cell, Column, Table};
 
 /// What a link did, in both directions.
 #[derive(Clone, Debug, PartialEq, Serialize)]

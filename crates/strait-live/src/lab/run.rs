@@ -7,10 +7,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use strait_core::stats::ClassStats;
 use strait_core::time::Duration;
+use strait_report::table::Table;
+use strait_report::{counter_table, delay_table};
 use strait_status::{Class, Snapshot};
-use strait_world::report::{counter_table, delay_table};
 use strait_world::scenario::{FaultKind, local_metrics};
-use strait_world::table::Table;
 use strait_world::traffic::{FlowReport, Kind};
 
 use super::gateways::{GatewayProcess, delay_gap_s};

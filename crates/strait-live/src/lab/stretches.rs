@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strait_world::estimate::percentile_of_sorted;
-use strait_world::table::{Cell, Column, Table};
+use strait_report::estimate::percentile_of_sorted;
+use strait_report::table::{Cell, Column, Table};
 use strait_world::traffic::FlowLog;
 
 use crate::packets_file::PacketLine;

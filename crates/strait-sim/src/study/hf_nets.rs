@@ -6,7 +6,7 @@ use strait_core::Instant;
 use strait_core::hash::RunHash;
 use strait_core::units::{BitRate, Octets, Time};
 use strait_node::config_text::{self, ConfigError};
-use strait_world::estimate::percentile;
+use strait_report::estimate::percentile;
 use strait_world::scenario::{Loaded, Scenario};
 use toml::{Table, Value};
 

@@ -15,8 +15,8 @@ use strait_core::stats::Stats;
 use strait_core::units::Time;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_node::{GatewayFactory, NodeConfig, config_text};
+use strait_report::table::{Check, Column, ResultSet, Table};
 use strait_world::host::{Host, HostConfig};
-use strait_world::table::{Check, Column, ResultSet, Table};
 use strait_world::traffic::{self, Ports, TrafficConfig};
 
 use super::na_neighbours;

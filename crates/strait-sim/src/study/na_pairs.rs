@@ -1,10 +1,10 @@
 //! Packet pairs beside calls on a 9600 baud line, and what a backlog gets in the same run: the
 //! part `na-pairs` of the study `na`, from `scenarios/studies/na-pairs.toml`.
 
+use strait_report::scatter::{Figure, Marks};
+use strait_report::table::{Check, Column, Table};
 use strait_world::pair::figure;
-use strait_world::report::scatter::{Figure, Marks};
 use strait_world::scenario::Scenario;
-use strait_world::table::{Check, Column, Table};
 
 use crate::run::{Outcome, Run};
 

@@ -135,7 +135,7 @@ impl PolicingStudy {
 mod tests {
     use super::*;
     use crate::study::shares::{self, Share};
-    use strait_world::estimate::percentile;
+    use strait_report::estimate::percentile;
 
     /// Delays and loss of the limited flow.
     struct Paid {

@@ -6,9 +6,9 @@ use super::source::{Source, captures_table};
 use super::spread::Times;
 use super::volume::Volumes;
 use super::{LINES_MAX, Settings};
-use crate::report::{Curve, Report, Series};
-use crate::table::{Cell, Check, Column, ResultSet, Table};
 use crate::traffic::Dscp;
+use strait_report::table::{Cell, Check, Column, ResultSet, Table};
+use strait_report::{Curve, Report, Series};
 
 /// Points of a distribution's line; more than a screen has columns for.
 const CURVE_POINTS_MAX: usize = 400;

@@ -8,8 +8,8 @@ use strait_wire::rtp::{HEADER_OCTETS, RtpHeader};
 
 use super::rows::{Flow, Key};
 use super::source::Packet;
-use crate::table::{Cell, Column, Table};
 use crate::traffic::Dscp;
+use strait_report::table::{Cell, Column, Table};
 
 /// Streams that are followed; a busy exchange has a few thousand at a time.
 const STREAMS_MAX: usize = 8192;

@@ -6,7 +6,7 @@ use strait_wire::frame::{ip_packet, is_known};
 use strait_wire::ip::Captured;
 
 use super::capture::{Capture, Frame};
-use crate::table::{Cell, Column, Table};
+use strait_report::table::{Cell, Column, Table};
 
 /// A packet as a capture has it.
 #[derive(Clone, Copy, Debug)]

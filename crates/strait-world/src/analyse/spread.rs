@@ -187,7 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::estimate::percentile_of_sorted;
+    use strait_report::estimate::percentile_of_sorted;
 
     #[test]
     fn small_values_are_exact() {

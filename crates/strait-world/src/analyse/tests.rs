@@ -5,7 +5,7 @@ use strait_wire::pcapng::{self, linktype};
 use strait_wire::rtp::RtpHeader;
 
 use super::*;
-use crate::table::{Cell, Table};
+use strait_report::table::{Cell, Table};
 
 const MS: u64 = 1_000_000;
 

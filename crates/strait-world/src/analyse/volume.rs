@@ -5,8 +5,8 @@ use super::source::Packet;
 use super::spread::Sizes;
 use super::timeline::{Peak, Timeline};
 use super::{LINES_MAX, ROWS_MAX, Settings};
-use crate::report::Series;
-use crate::table::{Cell, Column, Table};
+use strait_report::Series;
+use strait_report::table::{Cell, Column, Table};
 
 /// What belongs to one row.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! A line through points that may be far off.
 
-use crate::estimate::{percentile_of_sorted, student_t_975};
+use strait_report::estimate::{percentile_of_sorted, student_t_975};
 
 /// An estimate with half the width of its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]

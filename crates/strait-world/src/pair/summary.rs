@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::PairRecord;
 use super::fit::{Estimate, Fit};
-use crate::estimate::{mean_interval, percentile_of_sorted};
-use crate::report::scatter::{Figure, Marks};
-use crate::table::{Cell, Column, Table};
+use strait_report::estimate::{mean_interval, percentile_of_sorted};
+use strait_report::scatter::{Figure, Marks};
+use strait_report::table::{Cell, Column, Table};
 
 /// The evaluated groups of one measurement.
 #[derive(Clone, Debug)]

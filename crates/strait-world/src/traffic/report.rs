@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::config::{Kind, Traffic, TrafficConfig};
 use super::log::{FlowLog, Mark, Transfer};
-use crate::estimate::{Jitter, percentile_of_sorted};
 use crate::measure::{TransferRecord, measurements, tables};
 use crate::pair::{PairRecord, PairSummary, figure};
-use crate::report::scatter::Figure;
-use crate::table::Table;
+use strait_report::estimate::{Jitter, percentile_of_sorted};
+use strait_report::scatter::Figure;
+use strait_report::table::Table;
 use strait_tcp::TcpEventKind;
 
 /// What a traffic experienced.
@@ -232,7 +232,7 @@ impl FlowReport {
             (!jitters.is_empty()).then_some(smoothed),
         );
         let rates: Vec<f64> = directions.iter().filter_map(|it| it.rate_bit_s).collect();
-        self.metric("rate_bit_s", crate::estimate::mean(&rates));
+        self.metric("rate_bit_s", strait_report::estimate::mean(&rates));
         for (label, direction) in ["delay", "delay back"].into_iter().zip(directions) {
             if direction.sent > 0 {
                 self.series.push(Series {

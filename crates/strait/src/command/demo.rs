@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use strait_report::estimate::mean;
+use strait_report::table::Check;
 use strait_sim::Outcome;
-use strait_world::estimate::mean;
 use strait_world::scenario::{Files, Loaded, Scenario};
-use strait_world::table::Check;
 
 use super::simulated::{self, Outputs};
 

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use anyhow::Context;
 use strait_core::time::Duration;
 use strait_live::lab::{Lab, LabError, LabOptions, Left, Outcome, Stop};
-use strait_world::report::scatter::Figure;
-use strait_world::report::{Report, Series, stations_of};
+use strait_report::scatter::Figure;
+use strait_report::table::{Cell, Check, Column, ResultSet, Table};
+use strait_report::{Report, Series, stations_of};
 use strait_world::scenario::{Loaded, Scenario, World, unit_of};
-use strait_world::table::{Cell, Check, Column, ResultSet, Table};
 
 use super::agreement::{Simulated, agreement};
 use crate::exit::{self, BadInput};

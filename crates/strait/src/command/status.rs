@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use strait_live::gateway::{STATUS_FOLDER, status_sockets};
 use strait_live::status::{self, Format};
-use strait_world::report::status_text;
+use strait_report::status_text;
 
 use crate::exit::BadInput;
 

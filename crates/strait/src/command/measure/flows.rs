@@ -15,9 +15,9 @@ use strait_live::flows::{Flows, Outcome, utc_offset_s};
 use strait_live::lab::Stop;
 use strait_live::voice::monotonic;
 use strait_node::config_text::ConfigError;
+use strait_report::table::{Cell, Column, ResultSet, Table};
 use strait_world::mgen::{Cloned, Script, What, read_capture};
 use strait_world::scenario::{DiskFiles, Files};
-use strait_world::table::{Cell, Column, ResultSet, Table};
 use strait_world::traffic::Dscp;
 
 use crate::exit::BadInput;

@@ -11,9 +11,9 @@ use strait_live::lab::Stop;
 use strait_live::measure_pair::{Listening, Outcome, PORT_DEFAULT, probe};
 use strait_live::signals::StopRequests;
 use strait_live::voice::monotonic;
+use strait_report::Report;
+use strait_report::table::{Check, ResultSet};
 use strait_world::pair::{PairCampaign, PairSummary, figure};
-use strait_world::report::Report;
-use strait_world::table::{Check, ResultSet};
 use strait_world::traffic::{Dscp, FlowLog, Side};
 
 use super::peer::{resolved, wait_until};

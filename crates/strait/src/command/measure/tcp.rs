@@ -11,8 +11,8 @@ use strait_live::lab::Stop;
 use strait_live::measure_tcp::{Limits, Listening, PORT_DEFAULT, transfer};
 use strait_live::signals::StopRequests;
 use strait_live::voice::monotonic;
+use strait_report::table::{Check, ResultSet};
 use strait_world::measure::{Campaign, Request, TransferRecord, tables};
-use strait_world::table::{Check, ResultSet};
 use strait_world::traffic::{Dscp, FlowLog, Side, Ways};
 
 use super::peer::{resolved, wait_until};

@@ -9,8 +9,8 @@ use strait_core::time::{Duration, Instant};
 use strait_core::units::{Octets, Time};
 use strait_live::lab::Stop;
 use strait_live::voice::{Voice, monotonic};
+use strait_report::table::{Column, ResultSet, Table};
 use strait_world::scenario::unit_of;
-use strait_world::table::{Column, ResultSet, Table};
 use strait_world::traffic::{Dscp, FlowLog, Side, TrafficConfig, report};
 
 use crate::exit::BadInput;

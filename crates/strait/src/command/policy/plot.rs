@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use strait_world::report::tree::{Branch, picture};
+use strait_report::tree::{Branch, picture};
 
 use super::Source;
 

@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 
 use anyhow::Context;
 use strait_core::hash::RunHash;
+use strait_report::estimate::{mean, median_interval, percentile};
+use strait_report::table::{Check, Column, ResultSet, Table};
 use strait_sim::study::hbh::{HbhCheck, HbhStudy, Quantity};
 use strait_sim::study::transfer::{self as simulated, Case, Ended};
-use strait_world::estimate::{mean, median_interval, percentile};
-use strait_world::table::{Check, Column, ResultSet, Table};
 
 use super::{Options, conserved, progress, write_captures};
 

@@ -3,12 +3,12 @@
 use anyhow::Context;
 use strait_core::hash::RunHash;
 use strait_core::units::BitRate;
+use strait_report::table::{Cell, Check, Column, ResultSet, Table};
 use strait_sim::study::hf::{ErrorRow, FACTOR, HfStudy, PingRow};
 use strait_sim::study::hf_calls::CallCells;
 use strait_sim::study::hf_ip::{Collapse, IpCell, IpRow, IpTable, SYSTEMS};
 use strait_sim::study::hf_nets::{NetCells, Nets, Rule};
 use strait_sim::study::hf_rate::{PathRow, RateCells, Rates};
-use strait_world::table::{Cell, Check, Column, ResultSet, Table};
 
 use super::{Options, progress, write_files};
 

@@ -2,9 +2,9 @@
 
 use strait_core::time::Duration;
 use strait_live::kernel::Came;
+use strait_report::table::{Check, Column, ResultSet, Table};
 use strait_sim::study::htb::HtbStudy;
 use strait_sim::study::shares::{self, ShareCase, ShareFlow, Shared};
-use strait_world::table::{Check, Column, ResultSet, Table};
 
 use super::{Options, halves};
 

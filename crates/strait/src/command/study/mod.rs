@@ -22,6 +22,7 @@ use clap::builder::PossibleValuesParser;
 use indicatif::ProgressBar;
 use strait_core::hash::RunHash;
 use strait_node::config_text::{self, ConfigError};
+use strait_report::table::{Check, Column, ResultSet, Table};
 use strait_sim::study::hbh::HbhStudy;
 use strait_sim::study::hf::HfStudy;
 use strait_sim::study::htb::HtbStudy;
@@ -30,7 +31,6 @@ use strait_sim::study::na_local::LocalStudy;
 use strait_sim::study::policing::PolicingStudy;
 use strait_sim::study::tcp::TcpStudy;
 use strait_sim::study::transfer::Ended;
-use strait_world::table::{Check, Column, ResultSet, Table};
 
 use crate::exit::BadInput;
 

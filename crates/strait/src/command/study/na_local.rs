@@ -1,7 +1,7 @@
 //! The study `na-local`: questions answered from stored replies.
 
+use strait_report::table::ResultSet;
 use strait_sim::study::na_local::LocalStudy;
-use strait_world::table::ResultSet;
 
 use super::Options;
 

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
+use strait_report::table::{Check, ResultSet};
 use strait_sim::study::na_pairs;
 use strait_sim::{Options as RunOptions, run_scenario};
 use strait_world::scenario::{Files, Scenario};
-use strait_world::table::{Check, ResultSet};
 
 use super::{Options, progress};
 

@@ -2,10 +2,10 @@
 
 use strait_core::time::Duration;
 use strait_live::kernel::Came;
+use strait_report::estimate::percentile;
+use strait_report::table::{Check, Column, ResultSet, Table};
 use strait_sim::study::policing::{Excess, Load, PolicingStudy, Way};
 use strait_sim::study::shares::{self, Share};
-use strait_world::estimate::percentile;
-use strait_world::table::{Check, Column, ResultSet, Table};
 
 use super::{Options, halves};
 

@@ -5,12 +5,12 @@ use std::thread;
 use anyhow::Context;
 use strait_channel::{LinkConfig, Side};
 use strait_live::transfer::{self as live, KernelCounters, TransferConfig, Transferred};
+use strait_report::estimate::{mean_interval, percentile};
+use strait_report::table::{Cell, Check, Column, ResultSet, Table, significant};
 use strait_sim::study::tcp::{CellCase, TcpStudy};
 use strait_sim::study::transfer::{self as simulated, Case, Ended};
 use strait_tcp::TcpEventKind as Kind;
 use strait_tcp::profile::Profile;
-use strait_world::estimate::{mean_interval, percentile};
-use strait_world::table::{Cell, Check, Column, ResultSet, Table, significant};
 
 use super::{Options, conserved, left_out, progress, write_captures};
 

@@ -9,12 +9,12 @@ use std::sync::Mutex;
 
 use anyhow::{Context, bail};
 use strait_core::hash::RunHash;
+use strait_report::estimate::{mean_interval, percentile};
+use strait_report::table::{Cell, Check, Column, ResultSet, Table};
 use strait_sim::sweep::{Job, Measured};
 use strait_wire::hash::hash64;
-use strait_world::estimate::{mean_interval, percentile};
 use strait_world::scenario::{Loaded, Scenario, unit_of};
 use strait_world::sweep::{Axis, Point, points};
-use strait_world::table::{Cell, Check, Column, ResultSet, Table};
 use toml::Value;
 
 use self::store::{Key, Store};

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
+use strait_report::scatter::{Figure, Marks};
 use strait_sim::study::hbh::{Quantity, Varied};
-use strait_world::report::scatter::{Figure, Marks};
 
 use super::Cells;
 use super::sweep::Cases;

@@ -8,10 +8,10 @@ use std::thread;
 
 use anyhow::Context;
 use strait_live::lab::{Lab, LabError, LabOptions, Outcome, Stop};
+use strait_report::estimate::percentile;
+use strait_report::table::{Check, Column, Table};
 use strait_sim::study::hbh::{HbhLive, HbhLiveCheck, Quantity};
-use strait_world::estimate::percentile;
 use strait_world::scenario::{Loaded, Scenario};
-use strait_world::table::{Check, Column, Table};
 use toml::Value;
 
 use super::super::{Options, left_out, progress};

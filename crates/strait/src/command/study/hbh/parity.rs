@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
+use strait_report::estimate::mean;
+use strait_report::table::{Check, Column, Table};
 use strait_sim::{Run, run_plain};
-use strait_world::estimate::mean;
 use strait_world::scenario::{Loaded, Scenario};
-use strait_world::table::{Check, Column, Table};
 use toml::Value;
 
 use super::pressure::{NoFiles, Part};

@@ -1,9 +1,9 @@
 //! The parts of the study `hbh` that vary one parameter of the published format.
 
+use strait_report::estimate::{mean, median_interval, percentile};
+use strait_report::table::{Cell, Column, Table};
 use strait_sim::study::hbh::{HbhStudy, Quantity, Varied};
 use strait_sim::study::transfer::{self as simulated, Case, Ended};
-use strait_world::estimate::{mean, median_interval, percentile};
-use strait_world::table::{Cell, Column, Table};
 
 use super::{finite, progress, quantity};
 

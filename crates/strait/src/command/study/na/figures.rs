@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
+use strait_report::scatter::{Figure, Marks};
 use strait_sim::study::na::Data;
-use strait_world::report::scatter::{Figure, Marks};
 
 use super::{Rows, WAIT_S, delays, line_through};
 

@@ -52,7 +52,7 @@ pub fn mean_interval(values: &[f64]) -> Option<Interval> {
 
 /// The 97.5 % quantile of Student's t distribution. Between the tabulated degrees of freedom the
 /// next smaller one counts, so that an interval is never too narrow.
-pub(crate) fn student_t_975(degrees: usize) -> f64 {
+pub fn student_t_975(degrees: usize) -> f64 {
     const SMALL: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
         2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,

@@ -8,11 +8,11 @@ use super::delay::{delay_bars, delay_table};
 use super::{Curve, Report, Series, downsample};
 use crate::table::{Bar, Cell, Check, Column, Table, significant};
 
-const UPLOT_JS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
-const UPLOT_CSS: &str = include_str!("../../assets/uplot/uPlot.min.css");
-const UPLOT_LICENCE: &str = include_str!("../../assets/uplot/LICENSE");
-const PAGE_CSS: &str = include_str!("../../assets/report.css");
-const PAGE_JS: &str = include_str!("../../assets/report.js");
+const UPLOT_JS: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
+const UPLOT_CSS: &str = include_str!("../assets/uplot/uPlot.min.css");
+const UPLOT_LICENCE: &str = include_str!("../assets/uplot/LICENSE");
+const PAGE_CSS: &str = include_str!("../assets/report.css");
+const PAGE_JS: &str = include_str!("../assets/report.js");
 
 /// Nothing may be loaded, sent or framed; only what stands in the page runs.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
@@ -324,7 +324,7 @@ mod tests {
     use strait_core::stats::ClassStats;
 
     use super::*;
-    use crate::report::scatter::Figure;
+    use crate::scatter::Figure;
     use crate::table::ResultSet;
 
     const HOSTILE: &str = "</script><img src=x onerror=\"alert('1')\">&\u{2028}";

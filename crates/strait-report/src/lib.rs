@@ -1,15 +1,19 @@
-//! A result as one HTML file that needs nothing else: tables, checks, plots, where the time went,
-//! and the configuration to repeat it.
+//! Results: how numbers are estimated ([`estimate`]), shown ([`table`], [`scatter`]) and judged
+//! ([`table::Check`]), and the page that holds all of it.
 //!
-//! Every text from outside is escaped; the page may load nothing and its own policy says so.
+//! A [`Report`] is one HTML file that needs nothing else: tables, checks, plots, where the time
+//! went, and the configuration to repeat it. Every text from outside is escaped; the page may load
+//! nothing and its own policy says so.
 
 mod counters;
 mod delay;
 mod downsample;
+pub mod estimate;
 mod page;
 pub mod scatter;
 mod stations;
 mod status;
+pub mod table;
 pub mod tree;
 
 use strait_core::stats::ClassStats;
