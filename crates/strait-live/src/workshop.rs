@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use strait_core::node::Ticket;
 use strait_core::work::{Waiting, Work, WorkError};
-use strait_world::work::perform;
+use strait_work::perform;
 
 use crate::worker::Worker;
 

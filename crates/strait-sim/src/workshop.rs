@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use strait_core::node::Ticket;
 use strait_core::work::{Waiting, Work, WorkError};
 use strait_core::{Duration, Instant};
-use strait_world::work::perform;
+use strait_work::perform;
 
 type Done = Result<Vec<u8>, WorkError>;
 

@@ -13,4 +13,3 @@ pub mod sweep;
 pub mod tls;
 pub mod topology;
 pub mod traffic;
-pub mod work;

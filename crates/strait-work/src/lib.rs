@@ -1,4 +1,7 @@
-//! Work that isn't for a node's thread ([`strait_core::work`]), done the same way in both worlds.
+//! The work that nodes give away ([`strait_core::work`]), done the same in both worlds.
+//!
+//! It is a crate of its own because simulation and gateways, which never meet, both need it, and
+//! because of its library in C, which no other crate should have.
 
 use std::io::{self, Read};
 
