@@ -3,11 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 
 use strait_core::time::{Duration, Instant};
+use strait_qos::Dscp;
 use strait_world::scenario::Loaded;
 use strait_world::topology::{Role, Topology};
 use strait_world::traffic::{
-    Dscp, Family, FlowLog, FlowReport, Kind, Ports, Side, Traffic, TrafficConfig, echo_service,
-    report,
+    Family, FlowLog, FlowReport, Kind, Ports, Side, Traffic, TrafficConfig, echo_service, report,
 };
 
 use super::call::Call;
@@ -191,7 +191,7 @@ impl Flow {
 
     /// The octet of the IP header that holds the code point.
     pub(super) const fn traffic_class(&self) -> u8 {
-        self.config.dscp.0 << 2
+        self.config.dscp.number() << 2
     }
 
     /// What its one program wrote as a log, and a note if it wrote none.

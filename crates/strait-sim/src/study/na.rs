@@ -6,8 +6,9 @@ use strait_core::stats::Stats;
 use strait_core::units::{BitRate, Octets, Time};
 use strait_core::{Duration, Fate, Instant};
 use strait_node::config_text::{self, ConfigError};
+use strait_qos::Dscp;
 use strait_world::scenario::{Loaded, Scenario};
-use strait_world::traffic::{self, Dscp, FlowReport, Kind, TrafficConfig};
+use strait_world::traffic::{self, FlowReport, Kind, TrafficConfig};
 
 use crate::build::{BuildError, Built, build};
 use crate::parallel::parallel;
@@ -261,7 +262,7 @@ impl NaStudy {
         let call = |number: usize| TrafficConfig {
             start: Time(self.call_start.0 + Duration::from_millis(7).saturating_mul(number as u32)),
             stop: Some(Time(stop)),
-            dscp: Dscp(46),
+            dscp: Dscp::EF,
             payload: Some(case.vocoder.payload),
             period: Some(case.vocoder.period),
             both_ways: Some(true),

@@ -1,12 +1,12 @@
 //! Tables, checks and plots of an analysis.
 
 use super::across::{Across, Crossing, Direction, Side};
+use super::rows::code_point;
 use super::rtp::Streams;
 use super::source::{Source, captures_table};
 use super::spread::Times;
 use super::volume::Volumes;
 use super::{LINES_MAX, Settings};
-use crate::traffic::Dscp;
 use strait_report::table::{Cell, Check, Column, ResultSet, Table};
 use strait_report::{Curve, Report, Series};
 
@@ -362,7 +362,10 @@ fn matrix(name: &str, marks: &std::collections::BTreeMap<(u8, u8), u64>) -> Tabl
     };
     let mut columns = vec![Column::new(format!("at {sender:?}"), "")];
     for to in &shown {
-        columns.push(Column::new(format!("{} at {receiver:?}", Dscp(*to)), ""));
+        columns.push(Column::new(
+            format!("{} at {receiver:?}", code_point(*to)),
+            "",
+        ));
     }
     if rare {
         columns.push(Column::new("others", ""));
@@ -372,7 +375,7 @@ fn matrix(name: &str, marks: &std::collections::BTreeMap<(u8, u8), u64>) -> Tabl
     senders.dedup();
     for from in senders {
         let count = |to: &u8| marks.get(&(from, *to)).copied().unwrap_or_default();
-        let mut row: Vec<Cell> = vec![Dscp(from).to_string().into()];
+        let mut row: Vec<Cell> = vec![code_point(from).to_string().into()];
         row.extend(shown.iter().map(|to| Cell::from(count(to) as f64)));
         let all: u64 = marks
             .iter()

@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
+use strait_qos::Dscp;
 use strait_wire::hash::hash64;
 use strait_wire::ip::{Captured, protocol};
 
-use crate::traffic::Dscp;
+/// The code point that a header's six bits are.
+pub(super) fn code_point(dscp: u8) -> Dscp {
+    Dscp::new(dscp).unwrap_or_default()
+}
 
 /// What a row is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -158,7 +162,7 @@ impl fmt::Display for Flow {
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Dscp(value) => write!(f, "{}", Dscp(*value)),
+            Self::Dscp(value) => write!(f, "{}", code_point(*value)),
             Self::Protocol(number) => f.write_str(&protocol_name(*number)),
             Self::Pair(src, dst) => write!(f, "{src} > {dst}"),
             Self::Flow(flow) => write!(f, "{flow}"),

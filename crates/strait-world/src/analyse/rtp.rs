@@ -6,9 +6,8 @@ use strait_wire::hash::hash64;
 use strait_wire::ip::Captured;
 use strait_wire::rtp::{HEADER_OCTETS, RtpHeader};
 
-use super::rows::{Flow, Key};
+use super::rows::{Flow, Key, code_point};
 use super::source::Packet;
-use crate::traffic::Dscp;
 use strait_report::table::{Cell, Column, Table};
 
 /// Streams that are followed; a busy exchange has a few thousand at a time.
@@ -323,7 +322,7 @@ impl Streams {
         vec![
             stream.flow.to_string().into(),
             format!("{:#010x}", stream.ssrc).into(),
-            Dscp(stream.dscp).to_string().into(),
+            code_point(stream.dscp).to_string().into(),
             f64::from(stream.payload_type).into(),
             clock_hz.map(f64::from).into(),
             from.into(),

@@ -93,8 +93,8 @@ fn packets_octets_rates_and_sizes_by_class() {
     assert_eq!(of("EF", "rate"), Some(4000.0));
     assert_eq!(of("EF", "rate peak"), Some(8000.0));
     assert_eq!(of("EF", "size p95"), Some(100.0));
-    assert_eq!(of("BE", "rate peak"), Some(8000.0));
-    assert_eq!(of("BE", "size mean"), Some(1000.0));
+    assert_eq!(of("DF", "rate peak"), Some(8000.0));
+    assert_eq!(of("DF", "size mean"), Some(1000.0));
     assert_eq!(check(&analysis, "whole"), Some(1.0));
     let rate = analysis.series.iter().find(|line| line.name == "EF");
     assert_eq!(rate.unwrap().points, [(0.0, 8000.0)]);
@@ -103,7 +103,7 @@ fn packets_octets_rates_and_sizes_by_class() {
         ..Settings::default()
     };
     let fine = looked_at(&file(&packets), &fine);
-    let peak = number(table(&fine, "by dscp"), "BE", "rate peak");
+    let peak = number(table(&fine, "by dscp"), "DF", "rate peak");
     assert_eq!(peak, Some(80_000.0));
 }
 
@@ -210,7 +210,7 @@ fn delay_loss_order_copies_and_remarking_between_two_places() {
     assert!((of("jitter p99").unwrap() / 0.02 - 1.0).abs() < 0.002);
     let matrix = table(&analysis, "A to B: code points");
     assert_eq!(number(matrix, "EF", "EF at B"), Some(6.0));
-    assert_eq!(number(matrix, "EF", "BE at B"), Some(1.0));
+    assert_eq!(number(matrix, "EF", "DF at B"), Some(1.0));
     assert!(!analysis.result.has_failed());
     let arrived = &analysis.series[1];
     assert_eq!(arrived.points, [(0.0, 7.0 * 800.0)]);
@@ -239,7 +239,7 @@ fn hop_limits_tell_the_direction_whatever_the_clocks_say() {
     };
     let analysis = compared(&a, &b, &settings);
     assert_eq!(forth_min(&analysis), Some(0.01));
-    let back = number(table(&analysis, "B to A by dscp: delay"), "BE", "min");
+    let back = number(table(&analysis, "B to A by dscp: delay"), "DF", "min");
     assert_eq!(back, Some(0.03));
     let clocks = table(&analysis, "clocks");
     assert_eq!(number(clocks, estimate, "B ahead of A"), Some(-0.11));
@@ -274,14 +274,14 @@ fn what_the_other_capture_could_not_see_is_not_lost() {
         .collect();
     let analysis = compared(&sent, &received, &Settings::default());
     let losses = table(&analysis, "A to B by dscp: loss and order");
-    let of = |column| number(losses, "BE", column);
+    let of = |column| number(losses, "DF", column);
     assert_eq!((of("lost"), of("not judged")), (Some(0.0), Some(4.0)));
     // Had B run on until 105 ms, three would be lost.
     let mut longer = received;
     longer.push((105, udp(9, 0, 0, 60)));
     let analysis = compared(&sent, &longer, &Settings::default());
     let losses = table(&analysis, "A to B by dscp: loss and order");
-    let of = |column| number(losses, "BE", column);
+    let of = |column| number(losses, "DF", column);
     assert_eq!((of("lost"), of("not judged")), (Some(3.0), Some(1.0)));
     let alone = table(&analysis, "not compared");
     let never = number(alone, "of addresses never seen at the other", "at B");
@@ -304,7 +304,7 @@ fn a_packet_later_than_the_window_is_lost() {
         ];
         let analysis = compared(&sent, &received, &settings);
         let losses = table(&analysis, "A to B by dscp: loss and order");
-        assert_eq!(number(losses, "BE", "lost"), Some(lost), "{delay_ms}");
+        assert_eq!(number(losses, "DF", "lost"), Some(lost), "{delay_ms}");
     }
 }
 
@@ -350,11 +350,11 @@ fn packets_cut_short_are_matched_by_fewer_octets() {
     );
     let analysis = run(64);
     let delays = table(&analysis, "A to B by dscp: delay");
-    assert_eq!(number(delays, "BE", "min"), Some(0.01));
+    assert_eq!(number(delays, "DF", "min"), Some(0.01));
     // Sizes are those that the packet had.
     let analysis = looked_at(&cut, &Settings::default());
     assert_eq!(
-        number(table(&analysis, "by dscp"), "BE", "octets"),
+        number(table(&analysis, "by dscp"), "DF", "octets"),
         Some(500.0)
     );
 }
@@ -391,7 +391,7 @@ fn a_file_that_breaks_off_counts_until_there() {
     let analysis = looked_at(&file[..file.len() - 1], &Settings::default());
     assert_eq!(check(&analysis, "whole"), Some(0.0));
     assert_eq!(
-        number(table(&analysis, "by dscp"), "BE", "packets"),
+        number(table(&analysis, "by dscp"), "DF", "packets"),
         Some(2.0)
     );
     let captures = table(&analysis, "captures");
@@ -404,7 +404,7 @@ fn a_file_that_breaks_off_counts_until_there() {
     let analysis = looked_at(&wrong, &Settings::default());
     assert_eq!(check(&analysis, "whole"), Some(0.0));
     assert_eq!(
-        number(table(&analysis, "by dscp"), "BE", "packets"),
+        number(table(&analysis, "by dscp"), "DF", "packets"),
         Some(3.0)
     );
 }

@@ -9,9 +9,10 @@ use strait_core::chance::Stream;
 use strait_core::time::nanos;
 use strait_core::tls::TlsVersion;
 use strait_core::units::{BitRate, Octets, Time};
+use strait_qos::Dscp;
 use strait_wire::mgen::UDP_OCTETS_MAX;
 
-use super::{Content, Dscp};
+use super::Content;
 use crate::host::TcpOptions;
 use crate::measure::{Campaign, Direction};
 use crate::mgen::{Cloned, Script};
@@ -703,7 +704,7 @@ impl TrafficConfig {
                 runs: runs as u32,
                 interval,
                 timeout: self.timeout.map_or(Campaign::TIMEOUT, |time| time.0),
-                dscp: self.dscp.0,
+                dscp: self.dscp.number(),
                 congestion: String::new(),
                 seed: 1,
             },
@@ -801,7 +802,7 @@ impl TrafficConfig {
             profile: profile.into(),
             buffer_octets: buffer_octets as usize,
             nagle,
-            dscp: self.dscp.0,
+            dscp: self.dscp.number(),
             mtu: mtu.map(|mtu| mtu as u32),
         })
     }
@@ -824,7 +825,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             (config.family, config.dscp, config.start.0.as_secs()),
-            (Family::V4, Dscp(46), 1)
+            (Family::V4, Dscp::EF, 1)
         );
         let voice = Traffic::Voice {
             payload_octets: 24,

@@ -9,7 +9,6 @@ mod chatter;
 mod config;
 mod content;
 mod dns;
-mod dscp;
 mod echo;
 mod flow;
 mod http;
@@ -41,7 +40,6 @@ pub use self::content::{
 };
 pub use self::dns::{DNS_PORT, DNS_ZONE, dns_name};
 use self::dns::{Lookups, NameServer};
-pub use self::dscp::Dscp;
 pub use self::echo::echo_service;
 use self::echo::{EchoAsker, EchoCaller, Safety};
 use self::flow::{Datagrams, Form, Pace};
@@ -250,7 +248,7 @@ pub fn install_echo(
             let asker = EchoAsker {
                 log,
                 ends,
-                dscp: config.dscp.0,
+                dscp: config.dscp.number(),
                 payload_octets,
                 period_ns: nanos(period),
                 count: count.unwrap_or(u64::MAX),
@@ -338,7 +336,7 @@ impl Job<'_> {
             pace,
             span: self.span,
             ends: (local, remote),
-            dscp: self.config.dscp.0,
+            dscp: self.config.dscp.number(),
             payload_octets,
             content: self.content(),
             gaps: self.stream(host, "gaps"),
@@ -377,7 +375,7 @@ impl Job<'_> {
             log: self.log(Side::From),
             ends: (self.ends.0.ip(), self.ends.1.ip()),
             ident,
-            dscp: self.config.dscp.0,
+            dscp: self.config.dscp.number(),
             payload_octets,
             period_ns: nanos(period),
             count: count.unwrap_or(u64::MAX),
@@ -403,7 +401,7 @@ impl Job<'_> {
         let lookups = Lookups {
             log: self.log(Side::From),
             ends: (near, far),
-            dscp: self.config.dscp.0,
+            dscp: self.config.dscp.number(),
             period_ns: nanos(period),
             count: count.unwrap_or(u64::MAX),
             span: self.span,
@@ -412,7 +410,7 @@ impl Job<'_> {
         let server = NameServer {
             log: self.log(Side::To),
             own: far,
-            dscp: self.config.dscp.0,
+            dscp: self.config.dscp.number(),
         };
         let mut bound = [true; 2];
         self.from.install(|stack| {
@@ -494,7 +492,7 @@ impl Job<'_> {
             traffic,
             (self.span.start, self.span.stop),
             (self.seed, &name),
-            self.config.dscp.0,
+            self.config.dscp.number(),
             (self.from.addresses().to_vec(), ports.clone()),
         );
         let receiver = MgenReceiver::new(self.log(Side::To));
@@ -547,7 +545,7 @@ impl Job<'_> {
             seed: self.seed.wrapping_add(campaign.seed),
             ..campaign.clone()
         };
-        let (begin, dscp) = (self.span.start, self.config.dscp.0);
+        let (begin, dscp) = (self.span.start, self.config.dscp.number());
         let prober = PairProber::new(self.log(Side::From), self.ends, dscp, &campaign, begin);
         let receiver = PairReceiver::new(self.log(Side::To), far, dscp);
         let mut bound = [true; 2];

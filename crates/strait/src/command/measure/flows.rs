@@ -15,10 +15,10 @@ use strait_live::flows::{Flows, Outcome, utc_offset_s};
 use strait_live::lab::Stop;
 use strait_live::voice::monotonic;
 use strait_node::config_text::ConfigError;
+use strait_qos::Dscp;
 use strait_report::table::{Cell, Column, ResultSet, Table};
 use strait_world::mgen::{Cloned, Script, What, read_capture};
 use strait_world::scenario::{DiskFiles, Files};
-use strait_world::traffic::Dscp;
 
 use crate::exit::BadInput;
 
@@ -101,7 +101,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         zero,
         until: until.unwrap_or(Instant::NEVER),
         checksum: args.checksum,
-        dscp: args.dscp.0,
+        dscp: args.dscp.number(),
     };
     let outcome = flows.run(&Stop::on_signals()?)?;
     for note in &outcome.notes {

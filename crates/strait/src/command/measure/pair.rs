@@ -11,10 +11,11 @@ use strait_live::lab::Stop;
 use strait_live::measure_pair::{Listening, Outcome, PORT_DEFAULT, probe};
 use strait_live::signals::StopRequests;
 use strait_live::voice::monotonic;
+use strait_qos::Dscp;
 use strait_report::Report;
 use strait_report::table::{Check, ResultSet};
 use strait_world::pair::{PairCampaign, PairSummary, figure};
-use strait_world::traffic::{Dscp, FlowLog, Side};
+use strait_world::traffic::{FlowLog, Side};
 
 use super::peer::{resolved, wait_until};
 use crate::exit::BadInput;
@@ -111,7 +112,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     wait_until(args.start_ns.map(Instant::from_nanos), &stop);
     let groups = campaign.groups().len();
     let bar = crate::output::progress(groups, &peer.to_string());
-    let outcome = probe(peer, args.dscp.0, &campaign, &stop, |done| {
+    let outcome = probe(peer, args.dscp.number(), &campaign, &stop, |done| {
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
@@ -204,7 +205,7 @@ impl Args {
 fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = StopRequests::new()?;
     let _signals = stop.on_signals()?;
-    let listening = Listening::bind(args.local, args.dscp.0)?;
+    let listening = Listening::bind(args.local, args.dscp.number())?;
     eprintln!("strait: packet pairs at {}", listening.address());
     let until = args.length.map(|length| monotonic() + length.0);
     let tally = listening.run(stop, until)?;

@@ -11,9 +11,10 @@ use strait_live::lab::Stop;
 use strait_live::measure_tcp::{Limits, Listening, PORT_DEFAULT, transfer};
 use strait_live::signals::StopRequests;
 use strait_live::voice::monotonic;
+use strait_qos::Dscp;
 use strait_report::table::{Check, ResultSet};
 use strait_world::measure::{Campaign, Request, TransferRecord, tables};
-use strait_world::traffic::{Dscp, FlowLog, Side, Ways};
+use strait_world::traffic::{FlowLog, Side, Ways};
 
 use super::peer::{resolved, wait_until};
 use crate::exit::BadInput;
@@ -209,7 +210,7 @@ impl Args {
             runs: self.runs,
             interval,
             timeout: self.timeout.0,
-            dscp: self.dscp.0,
+            dscp: self.dscp.number(),
             congestion,
             seed: self.seed,
         })

@@ -9,9 +9,10 @@ use strait_core::time::{Duration, Instant};
 use strait_core::units::{Octets, Time};
 use strait_live::lab::Stop;
 use strait_live::voice::{Voice, monotonic};
+use strait_qos::Dscp;
 use strait_report::table::{Column, ResultSet, Table};
 use strait_world::scenario::unit_of;
-use strait_world::traffic::{Dscp, FlowLog, Side, TrafficConfig, report};
+use strait_world::traffic::{FlowLog, Side, TrafficConfig, report};
 
 use crate::exit::BadInput;
 
@@ -121,7 +122,7 @@ fn talk(end: &End, side: Side, sends: bool) -> anyhow::Result<ExitCode> {
         side,
         local: end.local,
         peer: end.peer,
-        dscp: end.dscp.0,
+        dscp: end.dscp.number(),
         payload_octets: end.payload.0 as u32,
         period: end.period.0,
         sends: sends.then_some((start, stop)),
