@@ -245,7 +245,7 @@ fn capture() -> Vec<u8> {
 /// A capture of a few packets in the older format.
 fn made_up(delay_ns: u64) -> Vec<u8> {
     let mut file = Vec::new();
-    let mut made = strait_world::analyse::Synthetic::new(1, 12, 300, delay_ns);
+    let mut made = strait_capture::Synthetic::new(1, 12, 300, delay_ns);
     // Reading from memory can't fail.
     let _ = std::io::Read::read_to_end(&mut made, &mut file);
     file

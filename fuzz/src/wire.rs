@@ -13,7 +13,7 @@ use strait_wire::pcapng::{Decoder, Reader};
 use strait_wire::rtp::RtpHeader;
 use strait_wire::segment::{SegmentCheck, emit_segment, parse_segment};
 use strait_wire::urgent::{Interleaved, Shown, emit_urgent};
-use strait_world::analyse::{By, Capture, Settings, Source, one, two};
+use strait_capture::{By, Capture, Settings, Source, one, two};
 
 /// A packet: read, edited, cut, answered. Edits keep it a packet and its checksums right.
 pub fn ip_packet(data: &[u8]) {

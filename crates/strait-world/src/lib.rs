@@ -1,9 +1,8 @@
 //! What simulation and lab share: scenarios and their topologies, the applications that make
-//! traffic and the hosts they run on, and analyses of captures.
+//! traffic and the hosts they run on.
 //!
 //! Nothing here reads a clock, starts a thread or depends on the order of an unordered map.
 
-pub mod analyse;
 pub mod host;
 pub mod measure;
 pub mod mgen;

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use anyhow::{bail, ensure};
+use strait_capture::{Analysis, Capture, Settings, Source, Synthetic, bare_walk};
 use strait_core::Duration;
 use strait_core::units::{BitRate, Octets};
 use strait_link::load::{BATCH, Calls};
@@ -19,7 +20,6 @@ use strait_qos::plan::{Rate, ShapeKind};
 use strait_sim::bench::{BareCopy, Chain, Middle, Scale, Torus};
 use strait_sim::study::hbh::HbhStudy;
 use strait_sim::study::transfer;
-use strait_world::analyse::{self, Analysis, Capture, Settings, Source, Synthetic, bare_walk};
 
 use crate::exit;
 use crate::output::{print, progress};
@@ -406,10 +406,14 @@ fn pcap() -> anyhow::Result<Vec<Figure>> {
         let clock = Clock::start();
         black_box(bare_walk(&a));
         let bare_s = clock.now().as_secs_f64();
-        let one_s = seconds(&mut || Ok(analyse::one(source(&a[..])?, &settings, &mut || true)))?;
+        let one_s = seconds(&mut || {
+            Ok(strait_capture::one(source(&a[..])?, &settings, &mut || {
+                true
+            }))
+        })?;
         let two_s = seconds(&mut || {
             let (a, b) = (source(&a[..])?, source(&b[..])?);
-            Ok(analyse::two(a, b, &settings, &mut || true))
+            Ok(strait_capture::two(a, b, &settings, &mut || true))
         })?;
         let packets = CAPTURE_PACKETS as f64;
         let round = [

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
+use strait_capture::{Analysis, By, Capture, CaptureError, Settings, Source};
 use strait_core::prefix::Prefix;
 use strait_core::units::Time;
 use strait_live::lab::Stop;
-use strait_world::analyse::{self, Analysis, By, Capture, CaptureError, Settings, Source};
 
 use super::open::{Opened, open};
 use crate::exit::BadInput;
@@ -144,8 +144,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         !stop.is_asked()
     };
     let analysis = match b {
-        None => analyse::one(a, &settings, &mut go_on),
-        Some((b, _)) => analyse::two(a, b, &settings, &mut go_on),
+        None => strait_capture::one(a, &settings, &mut go_on),
+        Some((b, _)) => strait_capture::two(a, b, &settings, &mut go_on),
     };
     bar.finish_and_clear();
     finish(args, analysis)

@@ -3,7 +3,7 @@
 
 use std::io::{BufWriter, copy, stdout};
 
-use strait_world::analyse::Synthetic;
+use strait_capture::Synthetic;
 
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse().unwrap());
