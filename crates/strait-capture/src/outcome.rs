@@ -1,5 +1,8 @@
 //! Tables, checks and plots of an analysis.
 
+use strait_report::table::{Cell, Check, Column, ResultSet, Table};
+use strait_report::{Curve, Report, Series};
+
 use super::across::{Across, Crossing, Direction, Side};
 use super::rows::code_point;
 use super::rtp::Streams;
@@ -7,8 +10,6 @@ use super::source::{Source, captures_table};
 use super::spread::Times;
 use super::volume::Volumes;
 use super::{LINES_MAX, Settings};
-use strait_report::table::{Cell, Check, Column, ResultSet, Table};
-use strait_report::{Curve, Report, Series};
 
 /// Points of a distribution's line; more than a screen has columns for.
 const CURVE_POINTS_MAX: usize = 400;

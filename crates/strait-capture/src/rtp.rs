@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use strait_report::table::{Cell, Column, Table};
 use strait_wire::hash::hash64;
 use strait_wire::ip::Captured;
 use strait_wire::rtp::{HEADER_OCTETS, RtpHeader};
 
 use super::rows::{Flow, Key, code_point};
 use super::source::Packet;
-use strait_report::table::{Cell, Column, Table};
 
 /// Streams that are followed; a busy exchange has a few thousand at a time.
 const STREAMS_MAX: usize = 8192;

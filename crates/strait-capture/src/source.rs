@@ -2,11 +2,11 @@
 
 use std::io::Read;
 
+use strait_report::table::{Cell, Column, Table};
 use strait_wire::frame::{ip_packet, is_known};
 use strait_wire::ip::Captured;
 
 use super::capture::{Capture, Frame};
-use strait_report::table::{Cell, Column, Table};
 
 /// A packet as a capture has it.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,11 @@
 //! Small captures with literal figures.
 
+use strait_report::table::{Cell, Table};
 use strait_wire::ip::{build_udp, decrement_hop_limit, set_dscp};
 use strait_wire::pcapng::{self, linktype};
 use strait_wire::rtp::RtpHeader;
 
 use super::*;
-use strait_report::table::{Cell, Table};
 
 const MS: u64 = 1_000_000;
 

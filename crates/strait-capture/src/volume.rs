@@ -1,12 +1,13 @@
 //! How much of what passed one place: packets, octets, rates and sizes by row.
 
+use strait_report::Series;
+use strait_report::table::{Cell, Column, Table};
+
 use super::rows::{By, Fold, Key, Rows};
 use super::source::Packet;
 use super::spread::Sizes;
 use super::timeline::{Peak, Timeline};
 use super::{LINES_MAX, ROWS_MAX, Settings};
-use strait_report::Series;
-use strait_report::table::{Cell, Column, Table};
 
 /// What belongs to one row.
 #[derive(Debug, Default)]

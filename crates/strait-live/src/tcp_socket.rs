@@ -10,7 +10,7 @@ use nix::sys::time::TimeSpec;
 use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::chance::Stream;
 use strait_core::time::{Duration, nanos};
-use strait_world::measure::{Facts, Failure};
+use strait_traffic::measure::{Facts, Failure};
 
 use crate::tcp_info::TcpInfo;
 

@@ -12,8 +12,8 @@ use std::os::fd::AsFd;
 use nix::errno::Errno;
 use nix::time::{ClockId, clock_gettime};
 use strait_core::time::{Duration, Instant};
+use strait_traffic::{Content, FlowLog, Side, voice_packet, widen};
 use strait_wire::rtp::RtpHeader;
-use strait_world::traffic::{Content, FlowLog, Side, voice_packet, widen};
 
 use crate::error::{Doing, Error};
 use crate::lab::Stop;

@@ -9,11 +9,12 @@ use strait_node::config::{HostKind, LinkProfile, PortConfig, PortKind};
 use strait_node::config_text::ConfigError;
 use strait_node::{GatewayFactory, NodeConfig, Policies, Prefix};
 use strait_qos::Dscp;
+use strait_traffic::{Family, Kind, Ports};
 use strait_world::host::{Host, HostConfig};
 use strait_world::scenario::{FaultKind, Loaded};
 use strait_world::tls::Profile;
 use strait_world::topology::{CABLE_LENGTH, End, Lan, MemberId, Role, Topology, Via};
-use strait_world::traffic::{self, Family, InstallError, Kind, Ports};
+use strait_world::traffic::InstallError;
 
 use crate::kernel::{Around, Cable, FurtherSide, ports_at};
 use crate::router::Router;
@@ -706,11 +707,11 @@ impl Built {
                     Role::Gateway(index) => loaded.nodes[index].config.echo.as_ref(),
                     _ => None,
                 };
-                let ends = address(from).zip(traffic::echo_service(config, echo));
+                let ends = address(from).zip(strait_world::scenario::echo_service(config, echo));
                 let ends = ends.ok_or_else(|| wrong("there is no such service".into()))?;
                 let host = self.world.host_mut(self.nodes[from]);
                 let host = host.ok_or_else(|| wrong("comes from no host".into()))?;
-                traffic::install_echo(config, host, ends, ports, seed)?;
+                strait_world::traffic::install_echo(config, host, ends, ports, seed)?;
                 continue;
             }
             let (Some(from_address), Some(to_address)) = (address(from), address(to)) else {
@@ -719,7 +720,15 @@ impl Built {
             };
             let hosts = self.world.hosts_mut(self.nodes[from], self.nodes[to]);
             let (near, far) = hosts.ok_or_else(|| wrong("needs two different hosts".into()))?;
-            traffic::install(config, near, far, from_address, to_address, ports, seed)?;
+            strait_world::traffic::install(
+                config,
+                near,
+                far,
+                from_address,
+                to_address,
+                ports,
+                seed,
+            )?;
         }
         Ok(())
     }

@@ -9,9 +9,9 @@ use strait_core::stats::{ClassStats, Stats};
 use strait_core::time::Duration;
 use strait_report::Series;
 use strait_status::{Port, Snapshot};
+use strait_traffic::{FlowLog, FlowReport, Ports, Side, Traffic, TrafficConfig};
 use strait_world::scenario::{Loaded, Scenario, local_metrics};
 use strait_world::topology::Role;
-use strait_world::traffic::{self, FlowLog, FlowReport, Ports, Traffic};
 
 use crate::build::{BuildError, Built, build};
 use crate::parallel::parallel;
@@ -120,7 +120,8 @@ fn mgen_logs(loaded: &Loaded, seed: u64, built: &Built) -> BTreeMap<String, Stri
         let begins_ns = config.begins(seed).as_nanos() as u64;
         let first_port = Ports::nth(index as u16).from;
         let [from, to] = logs(config, built);
-        let written = traffic::text_logs(&mgen, (begins_ns, first_port), &addresses, &from, &to);
+        let written =
+            strait_traffic::text_logs(&mgen, (begins_ns, first_port), &addresses, &from, &to);
         for (end, text) in ["from", "to"].into_iter().zip(written) {
             texts.insert(format!("{}.{end}.drc", config.name), text);
         }
@@ -198,7 +199,7 @@ pub(crate) fn collect(
         .iter()
         .flat_map(|config| {
             let [from, to] = logs(config, built);
-            traffic::flow_reports(config, &from, &to)
+            strait_traffic::flow_reports(config, &from, &to)
         })
         .collect();
     let mut metrics = BTreeMap::new();
@@ -266,18 +267,15 @@ fn compression<'a>(node: &'a str, port: &'a Port) -> impl Iterator<Item = (Strin
 }
 
 /// What both hosts saw of a traffic.
-pub(crate) fn logs(config: &traffic::TrafficConfig, built: &Built) -> [FlowLog; 2] {
-    let log = |name: &str, side: traffic::Side| -> FlowLog {
+pub(crate) fn logs(config: &TrafficConfig, built: &Built) -> [FlowLog; 2] {
+    let log = |name: &str, side: Side| -> FlowLog {
         let member = built.topology.find(name);
         let host = member.and_then(|member| built.world.host(built.nodes[member]));
         let of = |log: &&FlowLog| log.traffic == config.name && log.side == side;
         let found = host.and_then(|host| host.logs().find(of).cloned());
         found.unwrap_or_else(|| FlowLog::new(&config.name, side))
     };
-    [
-        log(&config.from, traffic::Side::From),
-        log(&config.to, traffic::Side::To),
-    ]
+    [log(&config.from, Side::From), log(&config.to, Side::To)]
 }
 
 /// The paths' totals with the names of the classes in the first gateway.

@@ -24,11 +24,9 @@ use strait_core::units::Share;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_sim::{Around, Attach, Cable, Fault, NodeIndex, TableChange};
 use strait_tcp::{TcpEndpoint, TcpError};
-use strait_world::host::{
-    AppId, Application, ConnectionId, Event, Host, HostConfig, Stack, TcpOptions,
-};
+use strait_traffic::{FlowLog, Side, TcpOptions};
+use strait_world::host::{AppId, Application, ConnectionId, Event, Host, HostConfig, Stack};
 use strait_world::tls::{self, Certificate, Profile};
-use strait_world::traffic::{FlowLog, Side};
 
 use suite::tls::HostTls;
 use suite::{Accepted, State, Tcp, Udp, World};

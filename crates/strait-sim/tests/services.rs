@@ -74,8 +74,7 @@ fn hosts_on_both_sides_of_a_line_use_a_gateways_service() {
         assert_eq!(run.metrics[&format!("{name}.complete")], 1.0);
         assert_eq!(run.metrics[&format!("{name}.wrong")], 0.0);
     }
-    let remarked =
-        |flow: &strait_world::traffic::FlowReport| flow.counters.get("remarked").copied();
+    let remarked = |flow: &strait_traffic::FlowReport| flow.counters.get("remarked").copied();
     assert!(run.flows.iter().all(|flow| remarked(flow).is_none()));
 }
 
@@ -226,7 +225,7 @@ fn clients_that_are_not_allowed_have_no_connection() {
         // Silence is asked about again and again.
         assert_eq!(life.refused > 1, refuse == "silence", "{refuse}");
         let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
-        let failed = |flow: &strait_world::traffic::FlowReport| {
+        let failed = |flow: &strait_traffic::FlowReport| {
             flow.counters
                 .get("failed_connections")
                 .copied()

@@ -1,12 +1,9 @@
-//! What simulation and lab share: scenarios and their topologies, the applications that make
-//! traffic and the hosts they run on.
+//! What simulation and lab share: scenarios and their topologies, and the hosts that applications
+//! run on.
 //!
 //! Nothing here reads a clock, starts a thread or depends on the order of an unordered map.
 
 pub mod host;
-pub mod measure;
-pub mod mgen;
-pub mod pair;
 pub mod scenario;
 pub mod sweep;
 pub mod tls;

@@ -10,7 +10,6 @@ use strait_core::tls::{
     HANDSHAKE, HANDSHAKE_OCTETS_MAX, RECORD_OCTETS_MAX, TlsFault, TlsRole, TlsVersion,
 };
 use strait_node::config::{ClientCertificate, TlsConfig};
-
 use strait_tcp::TcpEndpoint;
 
 /// Octets read from a connection at a time.

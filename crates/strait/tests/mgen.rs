@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use strait_traffic::mgen::{Entry, Line};
 use strait_wire::mgen::FLAG_CONTINUES;
-use strait_world::mgen::{Entry, Line};
 
 /// By flow: number, octets and time of the day in us of each message.
 type Messages = BTreeMap<u32, Vec<(u32, u64, u64)>>;

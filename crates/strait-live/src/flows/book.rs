@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use strait_core::time::Duration;
+use strait_traffic::mgen::{Entry, Line, Protocol, Recv, Send, micros_of_day};
+use strait_traffic::{Arrival, arrivals_report, widen};
 use strait_wire::mgen::{FLAG_CONTINUES, FLAG_END, Message, MgenError, SentAt};
-use strait_world::mgen::{Entry, Line, Protocol, Recv, Send, micros_of_day};
-use strait_world::traffic::{Arrival, arrivals_report, widen};
 
 use super::{Outcome, Sent};
 use crate::error::{Doing, Error};

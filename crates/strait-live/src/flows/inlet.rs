@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::Socket;
+use strait_traffic::mgen::{Ending, Entry, Group, PortRange, Protocol, Script};
 use strait_wire::mgen::{FLAG_CONTINUES, Message, MgenError, SentAt, UDP_OCTETS_MAX, piece_octets};
-use strait_world::mgen::{Ending, Entry, Group, PortRange, Protocol, Script};
 
 use super::TURN;
 use super::book::Book;

@@ -19,8 +19,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use strait_core::time::{Duration, Instant};
-use strait_world::mgen::{Action, Cloned, Player, Script, Start, micros_of_day};
-use strait_world::traffic::FlowReport;
+use strait_traffic::FlowReport;
+use strait_traffic::mgen::{Action, Cloned, Player, Script, Start, micros_of_day};
 
 use self::book::Book;
 use self::inlet::Inlets;

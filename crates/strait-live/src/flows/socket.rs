@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 
 use nix::libc;
 use socket2::{Domain, Protocol as IpProtocol, Socket, Type};
-use strait_world::mgen::{FlowOptions, Protocol};
+use strait_traffic::mgen::{FlowOptions, Protocol};
 
 /// Any address of a family.
 pub(super) const fn any(ipv4: bool) -> IpAddr {

@@ -5,7 +5,7 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use strait_core::time::{Duration, Instant};
 use strait_core::units::Time;
-use strait_world::traffic::{FlowLog, Mark, Side, Traffic, report};
+use strait_traffic::{FlowLog, Mark, Side, Traffic, report};
 
 use super::process::Running;
 use super::programs::{Collected, Flow, Origin, Program};

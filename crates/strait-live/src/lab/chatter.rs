@@ -8,10 +8,8 @@ use std::thread;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::time::{Duration, Instant};
+use strait_traffic::{Family, FlowLog, Side, Traffic, chatter_round, hello_interval_s, report};
 use strait_wire::ip::{IPV4_HEADER_OCTETS, build_ospf_hello, protocol};
-use strait_world::traffic::{
-    Family, FlowLog, Side, Traffic, chatter_round, hello_interval_s, report,
-};
 
 use super::programs::{Collected, Flow, Origin, Program};
 use super::{LabError, Stage};

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use strait_world::traffic::Traffic;
+use strait_traffic::Traffic;
 
 use super::process::Running;
 use super::programs::{Collected, Flow, Origin, Program};

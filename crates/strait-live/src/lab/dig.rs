@@ -4,7 +4,7 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 use strait_core::time::{Duration, Instant};
-use strait_world::traffic::{DNS_PORT, DNS_ZONE, FlowLog, Side, Traffic, dns_name, report};
+use strait_traffic::{DNS_PORT, DNS_ZONE, FlowLog, Side, Traffic, dns_name, report};
 
 use super::net::is_bound;
 use super::process::{Running, require};

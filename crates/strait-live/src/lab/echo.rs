@@ -9,7 +9,7 @@ use std::thread;
 use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::time::{Duration, Instant};
 use strait_node::config::EchoConfig;
-use strait_world::traffic::{
+use strait_traffic::{
     CallerTls, Content, FlowLog, Side, Traffic, datagram_payload, datagram_sequence, widen,
 };
 

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use strait_core::time::{Duration, Instant};
-use strait_wire::ip::protocol;
-use strait_world::traffic::{
+use strait_traffic::{
     Content, FlowLog, Ports, Side, Traffic, association, esp_numbers, esp_payload, esp_wrong,
     report, widen,
 };
+use strait_wire::ip::protocol;
 
 use super::programs::{Collected, Flow, Origin, Program};
 use super::{LabError, Stage};

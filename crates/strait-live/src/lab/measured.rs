@@ -5,8 +5,8 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use strait_core::time::Duration;
 use strait_core::units::Time;
-use strait_world::measure::Campaign;
-use strait_world::traffic::{Traffic, Ways};
+use strait_traffic::measure::Campaign;
+use strait_traffic::{Traffic, Ways};
 
 use super::net::is_bound;
 use super::process::Running;

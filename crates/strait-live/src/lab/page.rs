@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use strait_core::time::Duration;
-use strait_world::traffic::{ObjectMark, Traffic, object_octets};
+use strait_traffic::{ObjectMark, Traffic, object_octets};
 
 use super::process::Running;
 use super::programs::{Collected, Flow, Origin, Program};

@@ -5,8 +5,8 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use strait_core::time::Duration;
 use strait_core::units::Time;
-use strait_world::pair::PairCampaign;
-use strait_world::traffic::Traffic;
+use strait_traffic::Traffic;
+use strait_traffic::pair::PairCampaign;
 
 use super::net::is_bound;
 use super::process::Running;

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 use strait_core::time::{Duration, Instant};
-use strait_world::traffic::{FlowLog, Side, Traffic, report};
+use strait_traffic::{FlowLog, Side, Traffic, report};
 
 use super::process::{Running, require};
 use super::programs::{Collected, Flow, Origin, Program};

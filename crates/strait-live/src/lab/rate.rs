@@ -6,7 +6,7 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use strait_core::time::Duration;
-use strait_world::traffic::{FlowReport, Kind, Traffic};
+use strait_traffic::{FlowReport, Kind, Traffic};
 
 use super::net::is_bound;
 use super::process::{Running, require};

@@ -5,9 +5,9 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 use strait_core::time::{Duration, Instant};
+use strait_traffic::mgen::{Entry, Line, Protocol, micros_of_day};
+use strait_traffic::{FlowLog, MgenTraffic, Side, Traffic, flow_key, flow_reports};
 use strait_wire::mgen::FLAG_CONTINUES;
-use strait_world::mgen::{Entry, Line, Protocol, micros_of_day};
-use strait_world::traffic::{FlowLog, MgenTraffic, Side, Traffic, flow_key, flow_reports};
 
 use super::process::Running;
 use super::programs::{Collected, Flow, Origin, Program};
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_written_capture_reads_back() {
         let frames = [(0, 100), (1_500_000_001, 28), (7, 8192)];
-        let read = strait_world::mgen::read_capture(&capture(&frames)).unwrap();
+        let read = strait_traffic::mgen::read_capture(&capture(&frames)).unwrap();
         let read: Vec<_> = read
             .iter()
             .map(|frame| (frame.gap_ns, frame.octets))

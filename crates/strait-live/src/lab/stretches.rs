@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use strait_report::estimate::percentile_of_sorted;
 use strait_report::table::{Cell, Column, Table};
-use strait_world::traffic::FlowLog;
+use strait_traffic::FlowLog;
 
 use crate::packets_file::PacketLine;
 
@@ -166,7 +166,7 @@ fn spread(directions: &[Vec<Way>], span: &dyn Fn(&Way) -> i64) -> Option<[f64; 5
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strait_world::traffic::Side;
+    use strait_traffic::Side;
 
     fn line(packet: &str, began_ns: u64, ended_ns: u64, line_ns: u64, fate: &str) -> PacketLine {
         PacketLine {

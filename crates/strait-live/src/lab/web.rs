@@ -6,7 +6,7 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 use strait_core::time::Duration;
-use strait_world::traffic::{FlowLog, FlowReport, Side, Transfer, report};
+use strait_traffic::{FlowLog, FlowReport, Side, Transfer, report};
 
 use super::measured::congestion;
 use super::net::is_bound;

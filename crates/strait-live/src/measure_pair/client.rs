@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use strait_core::chance::Stream;
 use strait_core::time::Duration;
-use strait_world::pair::{PairCampaign, PairRecord, Prober, header_octets};
+use strait_traffic::pair::{PairCampaign, PairRecord, Prober, header_octets};
 
 use crate::error::{Doing, Error};
 use crate::lab::Stop;

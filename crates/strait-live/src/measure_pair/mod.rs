@@ -1,4 +1,4 @@
-//! Packet pairs over real UDP sockets: the live half of [`strait_world::pair`].
+//! Packet pairs over real UDP sockets: the live half of [`strait_traffic::pair`].
 //!
 //! [`probe`] sends the groups and gathers what the other end tells; [`Listening`] is that end.
 //! When a packet came is what the kernel noted, so a busy host that reads it late changes nothing.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use strait_core::time::{Duration, Instant};
-use strait_world::pair::Receiver;
+use strait_traffic::pair::Receiver;
 
 use crate::error::{Doing, Error};
 use crate::signals::StopRequests;

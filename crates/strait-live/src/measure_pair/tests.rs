@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 
 use strait_core::time::Duration;
-use strait_world::pair::{PairCampaign, PairSummary};
+use strait_traffic::pair::{PairCampaign, PairSummary};
 
 use super::*;
 use crate::lab::Stop;

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use nix::poll::{PollFd, PollFlags};
 use strait_core::time::Duration;
-use strait_world::measure::{Client, Direction, Facts, Failure, Plan, TransferRecord};
+use strait_traffic::measure::{Client, Direction, Facts, Failure, Plan, TransferRecord};
 
 use crate::lab::Stop;
 use crate::tcp_socket::{Intake, Tcp, clock, failure, interest, wait};

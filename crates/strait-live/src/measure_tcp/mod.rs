@@ -1,4 +1,4 @@
-//! Measured transfers over real TCP sockets: the live half of [`strait_world::measure`].
+//! Measured transfers over real TCP sockets: the live half of [`strait_traffic::measure`].
 //!
 //! [`transfer`] makes one and gives its record, whatever happened; [`Listening`] serves them, on
 //! the calling thread or, by [`Listening::spawn`], on one of its own. Sockets belong to the

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use nix::poll::{PollFd, PollFlags};
 use socket2::Socket;
 use strait_core::time::{Duration, Instant};
-use strait_world::measure::{Campaign, Direction, Due, Server, Verdict};
+use strait_traffic::measure::{Campaign, Direction, Due, Server, Verdict};
 
 use crate::error::{Doing, Error};
 use crate::signals::{StopRequests, Stopper};

@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
 use strait_core::time::Duration;
-use strait_world::measure::{Campaign, Direction, Failure, Plan, Server, TransferRecord, Verdict};
+use strait_traffic::measure::{
+    Campaign, Direction, Failure, Plan, Server, TransferRecord, Verdict,
+};
 
 use super::*;
 use crate::lab::Stop;
@@ -69,7 +71,7 @@ fn both_directions_and_families_give_a_whole_record() {
                 let times: Vec<u64> = times.into_iter().map(Option::unwrap).collect();
                 assert!(times.is_sorted(), "{times:?}");
             }
-            let octets = |line: &strait_world::measure::Timeline| {
+            let octets = |line: &strait_traffic::measure::Timeline| {
                 line.bins.iter().map(|bin| bin.octets).sum::<u32>()
             };
             assert_eq!(octets(&record.sent), 3_000_000);

@@ -19,7 +19,7 @@ use nix::poll::{PollFd, PollFlags};
 use socket2::Socket;
 use strait_channel::LinkConfig;
 use strait_core::time::{Duration, Instant};
-use strait_world::traffic::Content;
+use strait_traffic::Content;
 
 pub use self::counters::KernelCounters;
 use crate::clock::Clock;

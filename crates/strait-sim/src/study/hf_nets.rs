@@ -349,7 +349,7 @@ fn run(loaded: &Loaded, seed: u64) -> Result<Outcome, BuildError> {
     // Every other station counts one that met another.
     let others = loaded.nodes.len().saturating_sub(1).max(1);
     let run = collect(loaded, Scenario::BASE, seed, &mut built, Vec::new());
-    let delays = |flow: &strait_world::traffic::FlowReport| {
+    let delays = |flow: &strait_traffic::FlowReport| {
         let delays = flow.series.iter().find(|series| series.label == "delay");
         delays.map_or_else(Vec::new, |series| series.points.clone())
     };

@@ -7,8 +7,8 @@ use strait_core::units::{BitRate, Octets, Time};
 use strait_core::{Duration, Fate, Instant};
 use strait_node::config_text::{self, ConfigError};
 use strait_qos::Dscp;
+use strait_traffic::{FlowReport, Kind, TrafficConfig};
 use strait_world::scenario::{Loaded, Scenario};
-use strait_world::traffic::{self, FlowReport, Kind, TrafficConfig};
 
 use crate::build::{BuildError, Built, build};
 use crate::parallel::parallel;
@@ -405,7 +405,7 @@ fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase) -> Result<NaRun, Buil
         let own = all.filter(|it| (it.kind == Kind::Voice) == voice);
         own.flat_map(|config| {
             let [from, to] = logs(config, &built);
-            traffic::flow_reports(config, &from, &to)
+            strait_traffic::flow_reports(config, &from, &to)
         })
         .collect()
     };

@@ -3,7 +3,7 @@
 
 use strait_report::scatter::{Figure, Marks};
 use strait_report::table::{Check, Column, Table};
-use strait_world::pair::figure;
+use strait_traffic::pair::figure;
 use strait_world::scenario::Scenario;
 
 use crate::run::{Outcome, Run};

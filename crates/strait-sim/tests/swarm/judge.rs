@@ -3,8 +3,8 @@
 use strait_core::Instant;
 use strait_link::hbh::Settings;
 use strait_sim::{Built, build, check};
+use strait_traffic::{FlowLog, FlowReport, Kind, Ports, Side, TrafficConfig};
 use strait_world::scenario::{Loaded, Scenario};
-use strait_world::traffic::{self, FlowLog, FlowReport, Kind, Ports, Side, TrafficConfig};
 
 use crate::draw::{Drawn, HEAL_MS};
 use crate::patience::Openings;
@@ -90,7 +90,7 @@ impl Trial<'_> {
 
     fn report(&self, built: &Built, config: &TrafficConfig) -> FlowReport {
         let [from, to] = logs(built, config);
-        traffic::report(config, &from, &to)
+        strait_traffic::report(config, &from, &to)
     }
 
     /// Whether every connection of a transfer that failed couldn't have been opened by anybody.

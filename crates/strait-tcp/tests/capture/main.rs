@@ -7,11 +7,11 @@ mod reading;
 use std::collections::BTreeSet;
 
 use strait_core::{Duration, Instant};
+use strait_tcp::TcpEventKind as Kind;
 use strait_wire::ip::TcpFlags;
 
 use line::{App, Capture, Does, Frame, Scene, play};
 use reading::{Flag, read};
-use strait_tcp::TcpEventKind as Kind;
 
 const PROFILES: [&str; 5] = [
     "linux-cubic",

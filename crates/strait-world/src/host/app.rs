@@ -3,10 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use strait_core::Instant;
+use strait_tcp::TcpError;
+use strait_traffic::FlowLog;
 
 use super::Stack;
-use crate::traffic::FlowLog;
-use strait_tcp::TcpError;
 
 /// An application, numbered in the order of installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -14,6 +14,8 @@ use strait_core::{
     ClassId, DropCause, Duration, Effect, Fate, Input, Instant, Node, PortId, Room, TxMeta, Wake,
     WakeReason, Want,
 };
+use strait_tcp::TcpCounters;
+use strait_traffic::{Family, FlowLog};
 use strait_wire::ip::{
     EchoKind, IPV6_HEADER_OCTETS, IcmpError, PacketInfo, Unreachable, parse_echo, parse_icmp_error,
     protocol, udp_payload,
@@ -22,9 +24,7 @@ use strait_wire::ip::{
 pub use self::app::{AppId, Application, ConnectionId, Event};
 use self::schedule::Owner;
 use self::stack::Notice;
-pub use self::stack::{HostCounters, Stack, TcpOptions};
-use crate::traffic::{Family, FlowLog};
-use strait_tcp::TcpCounters;
+pub use self::stack::{HostCounters, Stack};
 
 /// What a host is made with.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,31 +8,17 @@ use strait_core::fate::Origin;
 use strait_core::node::DatagramMeta;
 use strait_core::stats::Stats;
 use strait_core::{DropCause, Instant, Ledger, Packet};
+use strait_tcp::{
+    TcpConfig, TcpCounters, TcpEndpoint, TcpError, TcpEvent, TcpState, endpoint, reset_for,
+};
+use strait_traffic::TcpOptions;
 use strait_wire::ip::{self, Echo, EchoKind, PacketInfo, TcpFlags, tcp_header};
 
 use super::schedule::{Owner, Schedule};
 use super::{AppId, ConnectionId, HostConfig};
-use strait_tcp::{
-    TcpConfig, TcpCounters, TcpEndpoint, TcpError, TcpEvent, TcpState, endpoint, reset_for,
-};
 
 /// Hop limit of everything a host sends, as most systems have it.
 const HOP_LIMIT: u8 = 64;
-
-/// How connections to a port are made, or one from it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TcpOptions {
-    /// Profile of the endpoint, see [`strait_tcp::PROFILES`].
-    pub profile: String,
-    /// Octets of the send and the receive buffer.
-    pub buffer_octets: usize,
-    /// Hold back small segments (Nagle).
-    pub nagle: bool,
-    /// Code point of the packets.
-    pub dscp: u8,
-    /// The largest packet of the path if it is known to be below the host's own.
-    pub mtu: Option<u32>,
-}
 
 /// Counters of a host that aren't a packet's fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,11 @@
+use strait_tcp::TcpState;
+use strait_traffic::TcpOptions;
+
 use super::harness::{Pair, Pipe};
 use super::*;
 use strait_core::id::NeighbourId;
 use strait_core::id::Neighbours;
 use strait_core::node::{DownCause, FrameMeta, PortState};
-use strait_tcp::TcpState;
 use strait_wire::ip::{TcpFlags, build_echo, build_icmp_error, build_udp, tcp_header};
 
 const PIPE: Pipe = Pipe::new(1_000_000, Duration::from_millis(10), 0.0);
@@ -137,7 +139,7 @@ impl Caller {
     fn new(ends: (SocketAddr, SocketAddr)) -> Self {
         Self {
             ends,
-            log: FlowLog::new("caller", crate::traffic::Side::From),
+            log: FlowLog::new("caller", strait_traffic::Side::From),
             begun: false,
         }
     }
@@ -396,7 +398,7 @@ fn a_connection_that_waits_out_of_caution_makes_way_for_the_next() {
                 ..options()
             }
         ));
-        Door(FlowLog::new("door", crate::traffic::Side::To))
+        Door(FlowLog::new("door", strait_traffic::Side::To))
     });
     let (mut client, answer) = caller(1, &mut host);
     let first = tcp_header(&answer).unwrap().seq;

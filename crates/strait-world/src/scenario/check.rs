@@ -10,15 +10,16 @@ use strait_core::time::Duration;
 use strait_node::NodeConfig;
 use strait_node::config::{HostConfig, HostKind, PortConfig, PortKind};
 use strait_node::config_text::{self, ConfigError};
+use strait_traffic::measure::metric_labels;
+use strait_traffic::mgen::Script;
+use strait_traffic::{Family, Kind, Traffic, TrafficConfig, TrafficError};
 use toml::Table;
 
+use super::echo::echo_service;
 use super::load::Source;
 use super::{FaultKind, Link, LinkEnd, Loaded, LoadedNode, Scenario};
-use crate::measure::metric_labels;
-use crate::mgen::Script;
 use crate::sweep::Axis;
 use crate::topology::Topology;
-use crate::traffic::{Family, Kind, Traffic, TrafficConfig, TrafficError, echo_service};
 
 type Checked = Result<(), ConfigError>;
 

@@ -7,12 +7,12 @@ use strait_channel::{LinkConfig, LinkError};
 use strait_node::config::OwnDictionary;
 use strait_node::config_text::{self, ConfigError};
 use strait_node::{Gateway, NodeConfig};
+use strait_traffic::mgen::{Script, read_capture};
+use strait_traffic::{Kind, TrafficConfig};
 use toml::{Table, Value};
 
 use super::link::named_or_here;
 use super::{Membership, Scenario, check, medium};
-use crate::mgen::{Script, read_capture};
-use crate::traffic::{Kind, TrafficConfig};
 
 /// Where the text of files comes from.
 pub trait Files {

@@ -1,7 +1,8 @@
 use std::path::{Path, PathBuf};
 
+use strait_traffic::Traffic;
+
 use super::*;
-use crate::traffic::Traffic;
 
 /// A scenario with one script, and the script.
 struct Both<'a> {

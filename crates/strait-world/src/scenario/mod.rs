@@ -19,6 +19,7 @@
 //! Files are named relative to the file that names them.
 
 mod check;
+mod echo;
 mod link;
 mod load;
 mod medium;
@@ -37,10 +38,11 @@ use strait_channel::LinkConfig;
 use strait_core::prefix::Prefix;
 use strait_core::units::{Octets, Time};
 use strait_status::Snapshot;
+use strait_traffic::TrafficConfig;
 
 use crate::sweep::AxisConfig;
-use crate::traffic::TrafficConfig;
 
+pub use echo::echo_service;
 pub use link::load_link;
 pub use load::{DiskFiles, Files, Link, LinkEnd, Loaded, LoadedNode, load_node};
 pub use medium::Membership;

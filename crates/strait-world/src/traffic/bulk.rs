@@ -3,11 +3,10 @@
 use std::net::SocketAddr;
 
 use strait_core::Instant;
-
-use super::content::Content;
-use super::log::FlowLog;
-use crate::host::{Application, ConnectionId, Event, Stack, TcpOptions};
 use strait_tcp::TcpState;
+use strait_traffic::{Content, FlowLog, TcpOptions};
+
+use crate::host::{Application, ConnectionId, Event, Stack};
 
 /// Octets that move between application and endpoint at once.
 pub(super) const CHUNK_OCTETS: usize = 16_384;

@@ -3,22 +3,10 @@
 use std::net::SocketAddr;
 
 use strait_core::{Duration, Instant};
+use strait_traffic::{FlowLog, dns_name, widen};
 
 use super::Span;
-use super::log::FlowLog;
 use crate::host::{Application, Event, Stack};
-
-/// Where servers of names listen.
-pub const DNS_PORT: u16 = 53;
-
-/// The zone in which every name has an address, in the simulator and live.
-pub const DNS_ZONE: &str = "hf.example";
-
-/// The name that look-up `sequence` asks for: each another one, so that nobody knows the answer
-/// from before. All have one length.
-pub fn dns_name(sequence: u64) -> String {
-    format!("n{:05}.{DNS_ZONE}", sequence % 100_000)
-}
 
 /// Octets of a message's header.
 const HEADER_OCTETS: usize = 12;
@@ -89,7 +77,7 @@ impl Lookups {
     /// Takes an answer to one of the questions that can still be told apart.
     fn receive(&mut self, now: Instant, from: SocketAddr, payload: &[u8]) {
         let number = payload.first_chunk().map(|id| u16::from_be_bytes(*id));
-        let sequence = number.map(|low| super::content::widen(self.sent, low.into(), 16));
+        let sequence = number.map(|low| widen(self.sent, low.into(), 16));
         let expected = sequence.filter(|sequence| {
             let (mut asked, mut told) = (Vec::new(), Vec::new());
             question(*sequence, &mut asked);

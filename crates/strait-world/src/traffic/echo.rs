@@ -5,26 +5,15 @@ use std::net::SocketAddr;
 use strait_core::tls::{TlsFault, TlsRole};
 use strait_core::{Duration, Instant};
 use strait_node::config::EchoConfig;
-
-use super::bulk::{CHUNK_OCTETS, note};
-use super::content::{Content, datagram_payload, datagram_sequence, place, widen};
-use super::log::FlowLog;
-use super::{CallerTls, Family, Span, TrafficConfig};
-use crate::host::{Application, ConnectionId, Event, Stack, TcpOptions};
-use crate::tls::{Line, Profile};
 use strait_tcp::{TcpEndpoint, TcpError, TcpState};
+use strait_traffic::{
+    CallerTls, Content, FlowLog, TcpOptions, datagram_payload, datagram_sequence, place, widen,
+};
 
-/// Where a traffic's host finds the service: by its name what `to` is has it, outside its own
-/// machine, in the traffic's family.
-pub fn echo_service(config: &TrafficConfig, echo: Option<&EchoConfig>) -> Option<SocketAddr> {
-    let echo = echo?;
-    let socket = match config.octets {
-        Some(_) => echo.listen,
-        None => echo.datagrams,
-    };
-    let ipv4 = config.family == Family::V4;
-    socket.filter(|socket| socket.is_ipv4() == ipv4 && !socket.ip().is_loopback())
-}
+use super::Span;
+use super::bulk::{CHUNK_OCTETS, note};
+use crate::host::{Application, ConnectionId, Event, Stack};
+use crate::tls::{Line, Profile};
 
 /// Sends octets over a connection, ends its direction, and takes what comes back until that ends.
 pub(super) struct EchoCaller {

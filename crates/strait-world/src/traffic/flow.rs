@@ -4,14 +4,13 @@ use std::net::SocketAddr;
 
 use strait_core::chance::Stream;
 use strait_core::{Duration, Instant};
+use strait_traffic::{
+    Content, FlowLog, datagram_payload, datagram_sequence, esp_numbers, esp_payload, esp_wrong,
+    voice_packet, widen,
+};
 use strait_wire::rtp::RtpHeader;
 
 use super::Span;
-use super::content::{
-    Content, datagram_payload, datagram_sequence, esp_numbers, esp_payload, esp_wrong,
-    voice_packet, widen,
-};
-use super::log::FlowLog;
 use crate::host::{Application, Event, Stack};
 
 /// What the datagrams are.

@@ -5,32 +5,6 @@ pub(super) const REQUEST_OCTETS: usize = 300;
 /// Octets of each response's header.
 pub(super) const RESPONSE_HEAD_OCTETS: usize = 200;
 
-/// Sizes of the objects of a page, the first being the root.
-///
-/// The root has weight 4, the others 1, 2, 3, 4, 1, 2 … in turn; each gets its share of `octets`,
-/// cut so that all add up to exactly that.
-pub fn object_octets(objects: u32, octets: u64) -> Vec<u64> {
-    let weight = |index: u32| {
-        if index == 0 {
-            4
-        } else {
-            u64::from((index - 1) % 4) + 1
-        }
-    };
-    let all: u128 = (0..objects).map(|index| u128::from(weight(index))).sum();
-    let mut weights = 0;
-    let mut given = 0;
-    let share = |weights: u128| (u128::from(octets) * weights / all.max(1)) as u64;
-    (0..objects)
-        .map(|index| {
-            weights += u128::from(weight(index));
-            let size = share(weights) - given;
-            given += size;
-            size
-        })
-        .collect()
-}
-
 /// Fills a header up to `octets` with a field that nobody reads, and ends it.
 fn pad(mut head: String, octets: usize) -> Vec<u8> {
     head.push_str("X-Fill: ");
@@ -74,18 +48,6 @@ pub(super) const fn object_place(index: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_add_up_to_the_whole() {
-        let sizes = object_octets(20, 60_000);
-        assert_eq!(&sizes[..6], [4800, 1200, 2400, 3600, 4800, 1200]);
-        for (objects, octets) in [(20, 60_000), (1, 5), (7, 3), (10_000, 1), (3, u64::MAX)] {
-            let sizes = object_octets(objects, octets);
-            assert_eq!(sizes.len(), objects as usize);
-            assert_eq!(sizes.iter().sum::<u64>(), octets);
-        }
-        assert!(object_octets(0, 9).is_empty());
-    }
 
     #[test]
     fn messages_have_their_size_and_read_back() {

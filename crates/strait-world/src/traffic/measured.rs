@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 
 use strait_core::Instant;
 use strait_core::time::nanos;
-
-use super::log::FlowLog;
-use crate::host::{Application, ConnectionId, Event, Stack, TcpOptions};
-use crate::measure::{Client, Due, Facts, Failure, Plan, Server, Verdict};
 use strait_tcp::{TcpEndpoint, TcpState};
+use strait_traffic::measure::{Client, Due, Facts, Failure, Plan, Server, Verdict};
+use strait_traffic::{FlowLog, TcpOptions};
+
+use crate::host::{Application, ConnectionId, Event, Stack};
 
 /// All hosts of a simulation have the same clock.
 const CLOCK: u64 = 1;

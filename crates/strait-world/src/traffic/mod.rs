@@ -1,88 +1,43 @@
-//! Traffic: what a scenario's `[[traffic]]` says, the applications that make it, and what they
-//! measured.
-//!
-//! Every application logs on its own host with its own clock reading; [`report()`] joins the two
-//! logs afterwards. Logs of real programs on one host join the same way.
+//! The programs that make a traffic on its two hosts.
 
 mod bulk;
 mod chatter;
-mod config;
-mod content;
 mod dns;
 mod echo;
 mod flow;
 mod http;
-mod log;
 mod measured;
 mod mgen;
-mod mgen_report;
 mod page_client;
 mod page_server;
 mod pair;
 mod ping;
-mod report;
 
 use std::net::{IpAddr, SocketAddr};
 
 use strait_core::chance::Stream;
 use strait_core::time::nanos;
 use strait_core::{Duration, Instant};
+use strait_traffic::measure::Campaign;
+use strait_traffic::mgen::Protocol;
+use strait_traffic::pair::PairCampaign;
+use strait_traffic::{
+    Content, DNS_PORT, FlowLog, MgenTraffic, Ports, Side, TcpOptions, Traffic, TrafficConfig,
+    TrafficError, association, object_octets, source_ports,
+};
 
 use self::bulk::{BulkReceiver, BulkSender};
 use self::chatter::{ChatterSource, Speaker};
-pub use self::chatter::{chatter_round, hello_interval_s};
-pub use self::config::{
-    CallerTls, Family, Kind, MgenTraffic, NewestTls, Traffic, TrafficConfig, TrafficError, Ways,
-};
-pub use self::content::{
-    Content, datagram_payload, datagram_sequence, esp_numbers, esp_payload, esp_wrong,
-    voice_packet, widen,
-};
-pub use self::dns::{DNS_PORT, DNS_ZONE, dns_name};
 use self::dns::{Lookups, NameServer};
-pub use self::echo::echo_service;
 use self::echo::{EchoAsker, EchoCaller, Safety};
 use self::flow::{Datagrams, Form, Pace};
-pub use self::http::object_octets;
-pub use self::log::{FlowLog, Mark, ObjectMark, Side, Transfer};
 use self::measured::{MeasureClient, MeasureServer};
-pub use self::mgen::{DATAGRAM_OCTETS_MAX, flow_key, flow_of, source_ports};
 use self::mgen::{MgenReceiver, MgenSender};
-pub use self::mgen_report::{Arrival, arrivals_report, flow_reports, text_logs};
 use self::page_client::PageClient;
 use self::page_server::PageServer;
 use self::pair::{PairProber, PairReceiver};
 use self::ping::Ping;
-pub use self::report::{FlowReport, Series, report};
-use crate::host::{Application, Host, Stack, TcpOptions};
-use crate::measure::Campaign;
-use crate::mgen::Protocol;
-use crate::pair::PairCampaign;
-
-/// The ports of one traffic. A page's client uses up to 64 ports from `from` on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ports {
-    /// On the host that begins; for ping the echo identifier.
-    pub from: u16,
-    /// On the other.
-    pub to: u16,
-}
-
-impl Ports {
-    /// Ports for the traffic at this place of a scenario; those of the first 384 don't collide.
-    pub const fn nth(index: u16) -> Self {
-        Self {
-            from: 40_000 + (index % 384) * 64,
-            to: 5_000 + index % 384,
-        }
-    }
-}
-
-/// The index of the security association that a traffic's packets of ESP have.
-pub const fn association(ports: Ports) -> u32 {
-    // RFC 4303 section 2.1: those up to 255 are reserved.
-    0x1000_0000 | ports.to as u32
-}
+use crate::host::{Application, Host, Stack};
 
 /// Why a traffic can't be installed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

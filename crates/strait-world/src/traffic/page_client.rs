@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use strait_core::Instant;
-
-use super::content::Content;
-use super::http::{RESPONSE_HEAD_OCTETS, object_place, request};
-use super::log::{FlowLog, ObjectMark};
-use crate::host::{Application, ConnectionId, Event, Stack, TcpOptions};
 use strait_tcp::TcpState;
+use strait_traffic::{Content, FlowLog, ObjectMark, TcpOptions};
+
+use super::http::{RESPONSE_HEAD_OCTETS, object_place, request};
+use crate::host::{Application, ConnectionId, Event, Stack};
 
 /// Ports that a client may use: its connections and those that replace failed ones. When they are
 /// used up, the page stays incomplete.

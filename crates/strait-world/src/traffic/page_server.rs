@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use strait_core::Instant;
+use strait_traffic::{Content, FlowLog};
 
-use super::content::Content;
 use super::http::{REQUEST_OCTETS, object_place, parse_request, response_head};
-use super::log::FlowLog;
 use crate::host::{Application, ConnectionId, Event, Stack};
 
 /// Octets that move between application and endpoint at once.

@@ -3,10 +3,9 @@
 use std::net::IpAddr;
 
 use strait_core::{Duration, Instant};
+use strait_traffic::{Content, FlowLog, place, widen};
 
 use super::Span;
-use super::content::{Content, place, widen};
-use super::log::FlowLog;
 use crate::host::{Application, Event, Stack};
 
 pub(super) struct Ping {

@@ -14,8 +14,8 @@ use strait_live::voice::monotonic;
 use strait_qos::Dscp;
 use strait_report::Report;
 use strait_report::table::{Check, ResultSet};
-use strait_world::pair::{PairCampaign, PairSummary, figure};
-use strait_world::traffic::{FlowLog, Side};
+use strait_traffic::pair::{PairCampaign, PairSummary, figure};
+use strait_traffic::{FlowLog, Side};
 
 use super::peer::{resolved, wait_until};
 use crate::exit::BadInput;

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use strait_capture::{Analysis, By, Capture, CaptureError, Settings, Source};
+
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use strait_capture::{Analysis, By, Capture, CaptureError, Settings, Source};
 use strait_core::prefix::Prefix;
 use strait_core::units::Time;
 use strait_live::lab::Stop;

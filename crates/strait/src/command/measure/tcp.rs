@@ -13,8 +13,8 @@ use strait_live::signals::StopRequests;
 use strait_live::voice::monotonic;
 use strait_qos::Dscp;
 use strait_report::table::{Check, ResultSet};
-use strait_world::measure::{Campaign, Request, TransferRecord, tables};
-use strait_world::traffic::{FlowLog, Side, Ways};
+use strait_traffic::measure::{Campaign, Request, TransferRecord, tables};
+use strait_traffic::{FlowLog, Side, Ways};
 
 use super::peer::{resolved, wait_until};
 use crate::exit::BadInput;

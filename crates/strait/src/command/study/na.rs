@@ -6,8 +6,8 @@ use strait_core::hash::RunHash;
 use strait_report::estimate::{mean, percentile};
 use strait_report::table::{Check, Column, ResultSet, Table};
 use strait_sim::study::na::{self, Data, NaCase, NaRun, NaStudy};
+use strait_traffic::FlowReport;
 use strait_world::scenario::{Files, Loaded, Scenario};
-use strait_world::traffic::FlowReport;
 
 use super::{Options, joined, na_pairs, progress};
 

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::PairRecord;
-use super::fit::{Estimate, Fit};
 use strait_report::estimate::{mean_interval, percentile_of_sorted};
 use strait_report::scatter::{Figure, Marks};
 use strait_report::table::{Cell, Column, Table};
+
+use super::PairRecord;
+use super::fit::{Estimate, Fit};
 
 /// The evaluated groups of one measurement.
 #[derive(Clone, Debug)]

@@ -10,14 +10,16 @@ use strait_core::time::nanos;
 use strait_core::tls::TlsVersion;
 use strait_core::units::{BitRate, Octets, Time};
 use strait_qos::Dscp;
+use strait_tcp::{PROFILE_DEFAULT, PROFILES, default_buffer_octets};
 use strait_wire::mgen::UDP_OCTETS_MAX;
 
-use super::Content;
-use crate::host::TcpOptions;
+use crate::agreed::TcpOptions;
+use crate::content::Content;
 use crate::measure::{Campaign, Direction};
 use crate::mgen::{Cloned, Script};
 use crate::pair::PairCampaign;
-use strait_tcp::{PROFILE_DEFAULT, PROFILES, default_buffer_octets};
+
+mod pair;
 
 /// One traffic as written. Keys that don't belong to its kind are errors of
 /// [`TrafficConfig::resolve`].
@@ -585,7 +587,7 @@ impl TrafficConfig {
             message,
         };
         let script = Script::parse(text).map_err(|error| wrong(error.to_string()))?;
-        super::mgen::playable(&script).map_err(wrong)?;
+        crate::mgen_flows::playable(&script).map_err(wrong)?;
         let cloned = |(gap_ns, octets): &(u64, u32)| Cloned {
             gap_ns: *gap_ns,
             octets: (*octets).clamp(28, UDP_OCTETS_MAX as u32),

@@ -1,10 +1,10 @@
 //! What one transfer came to.
 
 use serde::{Deserialize, Serialize};
+use strait_tcp::TcpError;
 
 use super::timeline::Timeline;
 use super::wire::{Direction, Verdict};
-use strait_tcp::TcpError;
 
 /// What a system knows of one end of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

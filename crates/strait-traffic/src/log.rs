@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use strait_core::Instant;
+use strait_tcp::{TcpCounters, TcpError, TcpEvent};
 
 use crate::measure::TransferRecord;
 use crate::pair::PairRecord;
-use strait_tcp::{TcpCounters, TcpError, TcpEvent};
 
 /// Which end of a traffic a log is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use strait_core::Instant;
 
 use super::timeline::Timeline;
 use super::wire::Request;
-use crate::traffic::Content;
+use crate::content::Content;
 
 /// Octets of content made at once.
 const CHUNK_OCTETS: u64 = 16_384;

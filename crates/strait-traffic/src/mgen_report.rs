@@ -8,9 +8,9 @@ use strait_wire::mgen::Position;
 
 use super::config::{Kind, MgenTraffic, TrafficConfig};
 use super::log::{FlowLog, Mark, Side};
-use super::mgen::{flow_of, source_ports};
 use super::report::{FlowReport, report};
 use crate::mgen::{Entry, Line, Protocol, Recv, Send, What, micros_of_day};
+use crate::mgen_flows::{flow_of, source_ports};
 
 impl FlowReport {
     /// All flows together. Times between packets of different flows mean nothing, so there is no

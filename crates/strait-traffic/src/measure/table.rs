@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::record::{TransferRecord, seconds};
-use super::wire::Direction;
 use strait_report::estimate::mean;
 use strait_report::table::{Cell, Column, Table};
+
+use super::record::{TransferRecord, seconds};
+use super::wire::Direction;
 
 /// How transfers of a size and a direction are called in metrics: `10kB`, `10kB-down`.
 pub fn label(octets: u32, direction: Direction) -> String {

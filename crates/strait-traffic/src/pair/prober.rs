@@ -8,7 +8,7 @@ use strait_core::{Duration, Instant};
 
 use super::wire::{Datagram, HEAD_OCTETS, Head};
 use super::{Group, PairCampaign};
-use crate::traffic::Content;
+use crate::content::Content;
 
 /// What became of one group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

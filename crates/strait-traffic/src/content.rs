@@ -158,7 +158,7 @@ pub fn esp_wrong(content: &mut Content, sequence: u64, payload: &[u8]) -> u64 {
 }
 
 /// Where the content of a packet begins: right after the last one's, in whole words.
-pub(super) const fn place(sequence: u64, octets: u32) -> u64 {
+pub const fn place(sequence: u64, octets: u32) -> u64 {
     let words = (octets as u64).div_ceil(8);
     (sequence % (u64::MAX / 8 / (words + 1))) * words * 8
 }

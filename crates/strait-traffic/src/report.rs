@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use strait_report::estimate::{Jitter, percentile_of_sorted};
+use strait_report::scatter::Figure;
+use strait_report::table::Table;
+use strait_tcp::TcpEventKind;
 
 use super::config::{Kind, Traffic, TrafficConfig};
 use super::log::{FlowLog, Mark, Transfer};
 use crate::measure::{TransferRecord, measurements, tables};
 use crate::pair::{PairRecord, PairSummary, figure};
-use strait_report::estimate::{Jitter, percentile_of_sorted};
-use strait_report::scatter::Figure;
-use strait_report::table::Table;
-use strait_tcp::TcpEventKind;
 
 /// What a traffic experienced.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -406,3 +406,7 @@ impl FlowReport {
 fn span_s(from_ns: Option<u64>, to_ns: Option<u64>) -> Option<f64> {
     Some(to_ns?.saturating_sub(from_ns?) as f64 / 1e9)
 }
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;
