@@ -2,10 +2,10 @@
 
 use strait_channel::LinkConfig;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
+use strait_hosts::{Host, HostConfig};
 use strait_node::{GatewayFactory, NodeConfig, Prefix, config_text};
 use strait_traffic::{Ports, TrafficConfig};
 use strait_wire::hash::hash64;
-use strait_world::host::{Host, HostConfig};
 
 use crate::build::BuildError;
 use crate::router::Router;
@@ -121,7 +121,7 @@ impl Chain {
         let [left, right] = self.ends;
         if let Some((near, far)) = self.world.hosts_mut(left, right) {
             let (from, to) = (LEFT.into(), RIGHT.into());
-            strait_world::traffic::install(&config, near, far, from, to, Ports::nth(0), SEED)?;
+            strait_hosts::install(&config, near, far, from, to, Ports::nth(0), SEED)?;
         }
         Ok(())
     }

@@ -5,16 +5,15 @@ use std::net::IpAddr;
 
 use strait_channel::LinkConfig;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
+use strait_hosts::tls::Profile;
+use strait_hosts::{Host, HostConfig, InstallError};
 use strait_node::config::{HostKind, LinkProfile, PortConfig, PortKind};
 use strait_node::config_text::ConfigError;
 use strait_node::{GatewayFactory, NodeConfig, Policies, Prefix};
 use strait_qos::Dscp;
 use strait_traffic::{Family, Kind, Ports};
-use strait_world::host::{Host, HostConfig};
 use strait_world::scenario::{FaultKind, Loaded};
-use strait_world::tls::Profile;
 use strait_world::topology::{CABLE_LENGTH, End, Lan, MemberId, Role, Topology, Via};
-use strait_world::traffic::InstallError;
 
 use crate::kernel::{Around, Cable, FurtherSide, ports_at};
 use crate::router::Router;
@@ -711,7 +710,7 @@ impl Built {
                 let ends = ends.ok_or_else(|| wrong("there is no such service".into()))?;
                 let host = self.world.host_mut(self.nodes[from]);
                 let host = host.ok_or_else(|| wrong("comes from no host".into()))?;
-                strait_world::traffic::install_echo(config, host, ends, ports, seed)?;
+                strait_hosts::install_echo(config, host, ends, ports, seed)?;
                 continue;
             }
             let (Some(from_address), Some(to_address)) = (address(from), address(to)) else {
@@ -720,15 +719,7 @@ impl Built {
             };
             let hosts = self.world.hosts_mut(self.nodes[from], self.nodes[to]);
             let (near, far) = hosts.ok_or_else(|| wrong("needs two different hosts".into()))?;
-            strait_world::traffic::install(
-                config,
-                near,
-                far,
-                from_address,
-                to_address,
-                ports,
-                seed,
-            )?;
+            strait_hosts::install(config, near, far, from_address, to_address, ports, seed)?;
         }
         Ok(())
     }

@@ -14,8 +14,8 @@ use strait_core::work::Work;
 use strait_core::{
     Effect, Fate, Input, Instant, NeighbourId, Neighbours, Node, PortId, Room, TxMeta,
 };
+use strait_hosts::Host;
 use strait_wire::segment::SegmentCheck;
-use strait_world::host::Host;
 use strait_world::scenario::StorageEntry;
 
 use crate::capture::Captures;

@@ -22,11 +22,11 @@ use strait_core::prefix::Prefix;
 use strait_core::tls::{TlsFault, TlsRole, TlsVersion};
 use strait_core::units::Share;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
+use strait_hosts::tls::{self, Certificate, Profile};
+use strait_hosts::{AppId, Application, ConnectionId, Event, Host, HostConfig, Stack};
 use strait_sim::{Around, Attach, Cable, Fault, NodeIndex, TableChange};
 use strait_tcp::{TcpEndpoint, TcpError};
 use strait_traffic::{FlowLog, Side, TcpOptions};
-use strait_world::host::{AppId, Application, ConnectionId, Event, Host, HostConfig, Stack};
-use strait_world::tls::{self, Certificate, Profile};
 
 use suite::tls::HostTls;
 use suite::{Accepted, State, Tcp, Udp, World};

@@ -22,11 +22,11 @@ use strait_core::{
     ClassId, DropCause, Effect, Fate, Input, Instant, NeighbourId, Node, Packet, PortId, Room,
     TxMeta, Wake, WakeReason, Want,
 };
+use strait_hosts::quoted_ends;
+use strait_hosts::tls::{Profile, Secured};
 use strait_node::Prefix;
 use strait_tcp::reset_for;
 use strait_wire::ip::{IcmpError, PacketInfo, Syn, parse_icmp_error, protocol, set_dscp};
-use strait_world::host::quoted_ends;
-use strait_world::tls::{Profile, Secured};
 
 mod asking;
 mod secure;

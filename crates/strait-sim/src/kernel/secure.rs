@@ -1,12 +1,12 @@
-//! TLS of a gateway's connections, by the records of [`strait_world::tls`].
+//! TLS of a gateway's connections, by the records of [`strait_hosts::tls`].
 
 use std::collections::VecDeque;
 
 use strait_core::node::Held;
 use strait_core::tls::{RECORD_OCTETS_MAX, TlsFault};
 use strait_core::{Duration, Instant};
+use strait_hosts::tls::Session;
 use strait_tcp::TcpEndpoint;
-use strait_world::tls::Session;
 
 /// Octets read from the endpoint at a time.
 const CHUNK_OCTETS: usize = 4096;

@@ -7,9 +7,9 @@ use strait_core::chance::Stream as Chance;
 use strait_core::node::{Held, Listen, Owner, Side, SocketId, StreamId, StreamOp};
 use strait_core::tls::TlsFault;
 use strait_core::{Duration, Instant};
+use strait_hosts::tls::{Profile, Session};
 use strait_tcp::{PROFILE_DEFAULT, TcpConfig, TcpEndpoint, TcpError, TcpState, endpoint};
 use strait_wire::ip::{PacketInfo, TcpFlags, tcp_header};
-use strait_world::tls::{Profile, Session};
 
 use super::secure::Secure;
 use super::{

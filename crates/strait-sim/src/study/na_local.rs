@@ -14,10 +14,10 @@ use strait_core::local::Question;
 use strait_core::stats::Stats;
 use strait_core::units::Time;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
+use strait_hosts::{Host, HostConfig};
 use strait_node::{GatewayFactory, NodeConfig, config_text};
 use strait_report::table::{Check, Column, ResultSet, Table};
 use strait_traffic::{Ports, TrafficConfig};
-use strait_world::host::{Host, HostConfig};
 
 use super::na_neighbours;
 use crate::build::BuildError;
@@ -185,7 +185,7 @@ impl Run {
             if let Some((one, other)) = world.hosts_mut(left, right) {
                 let (from, to) = (address(NEAR[index]), address(FAR[index]));
                 let ports = Ports::nth(index as u16);
-                strait_world::traffic::install(&config, one, other, from, to, ports, SEED)?;
+                strait_hosts::install(&config, one, other, from, to, ports, SEED)?;
             }
         }
         let stored = Instant::ZERO + STARTS + ROUND;

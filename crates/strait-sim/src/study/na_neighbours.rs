@@ -8,9 +8,9 @@ use strait_channel::LinkConfig;
 use strait_core::hash::RunHash;
 use strait_core::local::Question;
 use strait_core::{Duration, Instant};
+use strait_hosts::{Host, HostConfig};
 use strait_node::{GatewayFactory, NodeConfig, Prefix, config_text};
 use strait_report::table::{Check, Column, Table};
-use strait_world::host::{Host, HostConfig};
 
 use super::na_local::{LocalStudy, Mishap, ROUND, SEED, STARTS, address, join, line_octets};
 use crate::build::BuildError;

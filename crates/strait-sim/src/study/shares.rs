@@ -5,11 +5,11 @@ use strait_channel::LinkConfig;
 use strait_core::hash::RunHash;
 use strait_core::units::{BitRate, Octets, Time};
 use strait_core::{Duration, Instant, NeighbourId, PortId};
+use strait_hosts::{Host, HostConfig};
 use strait_link::{SegmentCheck, frame_overhead_octets};
 use strait_node::{GatewayFactory, NodeConfig, config_text};
 use strait_qos::{Dscp, PolicyConfig};
 use strait_traffic::{FlowLog, Ports, Side, TrafficConfig};
-use strait_world::host::{Host, HostConfig};
 
 use crate::build::BuildError;
 use crate::parallel::parallel;
@@ -244,7 +244,7 @@ fn install(
             ..Ports::nth(index as u16)
         };
         let (from, to) = (LEFT.into(), RIGHT.into());
-        strait_world::traffic::install(&config, near, far, from, to, ports, SEED)?;
+        strait_hosts::install(&config, near, far, from, to, ports, SEED)?;
     }
     Ok(())
 }

@@ -8,13 +8,13 @@ use strait_core::hash::RunHash;
 use strait_core::stats::HopStats;
 use strait_core::units::Octets;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
+use strait_hosts::{Host, HostConfig};
 use strait_node::config::{LinkProfile, PortConfig, RouteConfig};
 use strait_node::config_text::ConfigError;
 use strait_node::{GatewayFactory, NodeConfig, Prefix, config_text};
 use strait_qos::PolicyConfig;
 use strait_tcp::TcpCounters;
 use strait_traffic::{FlowLog, Ports, Side as End, TrafficConfig, Transfer};
-use strait_world::host::{Host, HostConfig};
 
 use crate::build::{BuildError, lan};
 use crate::parallel::parallel;
@@ -191,7 +191,7 @@ fn build(case: &Case, seed: u64, world: &mut World) -> Result<[NodeIndex; 2], Bu
     let config = traffic_config(case)?;
     if let Some((near, far)) = world.hosts_mut(ends[0], ends[1]) {
         let (from, to) = (LEFT.into(), RIGHT.into());
-        strait_world::traffic::install(&config, near, far, from, to, Ports::nth(0), seed)?;
+        strait_hosts::install(&config, near, far, from, to, Ports::nth(0), seed)?;
     }
     Ok(ends)
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use strait_core::node::{SocketEvent, SocketId, SocketOp, StreamId, StreamOp};
 use strait_core::tls::TlsFault;
 use strait_core::{Input, Instant};
-use strait_world::tls::Profile;
+use strait_hosts::tls::Profile;
 
 use super::{Body, Fabric, NodeIndex, World};
 use crate::event::What;

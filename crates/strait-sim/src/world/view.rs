@@ -3,8 +3,8 @@
 use strait_channel::{ChannelStats, LinkConfig, Side};
 use strait_core::Instant;
 use strait_core::stats::Stats;
+use strait_hosts::Host;
 use strait_status::Snapshot;
-use strait_world::host::Host;
 
 use super::{Attach, Body, LinkIndex, NodeIndex, World};
 use crate::check::FateEntry;

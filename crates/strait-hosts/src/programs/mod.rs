@@ -157,7 +157,7 @@ pub fn install(
     }
 }
 
-/// Puts a traffic of kind [`Kind::Echo`] on its host: `from_addr` is the host's, `service` the echo
+/// Puts an echo's traffic on its host: `from_addr` is the host's, `service` the echo
 /// service's.
 ///
 /// # Errors
