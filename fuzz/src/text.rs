@@ -9,7 +9,7 @@ use strait_node::config_text::{self, ConfigError};
 use strait_node::{Gateway, NodeConfig};
 use strait_qos::{Policy, PolicyConfig};
 use strait_wire::ip::PacketInfo;
-use strait_world::scenario::{Files, Scenario};
+use strait_scenario::{Files, Scenario};
 
 fn parse<T: DeserializeOwned>(data: &[u8]) -> Option<T> {
     let text = str::from_utf8(data).ok()?;

@@ -11,9 +11,9 @@ use strait_node::config::{HostKind, LinkProfile, PortConfig, PortKind};
 use strait_node::config_text::ConfigError;
 use strait_node::{GatewayFactory, NodeConfig, Policies, Prefix};
 use strait_qos::Dscp;
+use strait_scenario::topology::{CABLE_LENGTH, End, Lan, MemberId, Role, Topology, Via};
+use strait_scenario::{FaultKind, Loaded};
 use strait_traffic::{Family, Kind, Ports};
-use strait_world::scenario::{FaultKind, Loaded};
-use strait_world::topology::{CABLE_LENGTH, End, Lan, MemberId, Role, Topology, Via};
 
 use crate::kernel::{Around, Cable, FurtherSide, ports_at};
 use crate::router::Router;
@@ -706,7 +706,7 @@ impl Built {
                     Role::Gateway(index) => loaded.nodes[index].config.echo.as_ref(),
                     _ => None,
                 };
-                let ends = address(from).zip(strait_world::scenario::echo_service(config, echo));
+                let ends = address(from).zip(strait_scenario::echo_service(config, echo));
                 let ends = ends.ok_or_else(|| wrong("there is no such service".into()))?;
                 let host = self.world.host_mut(self.nodes[from]);
                 let host = host.ok_or_else(|| wrong("comes from no host".into()))?;
@@ -724,7 +724,7 @@ impl Built {
         Ok(())
     }
 
-    fn break_down(&mut self, loaded: &Loaded, fault: &strait_world::scenario::Fault) {
+    fn break_down(&mut self, loaded: &Loaded, fault: &strait_scenario::Fault) {
         let pair = match fault.kind {
             FaultKind::Kill => {
                 let member = self.topology.find(&fault.node);

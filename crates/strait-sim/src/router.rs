@@ -16,7 +16,7 @@ use strait_core::{
     TxMeta, Wake, Want,
 };
 use strait_node::{Hop, Prefix, Routes};
-use strait_world::topology::OTHER_METRIC;
+use strait_scenario::topology::OTHER_METRIC;
 
 /// A router of the baseline.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use strait_core::id::{NeighbourId, PortId};
 use strait_core::node::RouteChange;
 use strait_core::time::Duration;
 use strait_node::config::Routing;
-use strait_world::scenario::Loaded;
-use strait_world::topology::{MemberId, Role, Topology};
+use strait_scenario::Loaded;
+use strait_scenario::topology::{MemberId, Role, Topology};
 
 /// Where each prefix lies.
 type Table = BTreeMap<(IpAddr, u8), (PortId, NeighbourId)>;
@@ -70,7 +70,7 @@ fn restarts<'a>(loaded: &'a Loaded, name: &'a str) -> impl Iterator<Item = Durat
 
 /// When everybody knows that a link is away: outages that last longer than it takes to learn of
 /// them, and as long after their end.
-fn known_cuts(link: &strait_world::scenario::Link, repair: Duration) -> Vec<(Duration, Duration)> {
+fn known_cuts(link: &strait_scenario::Link, repair: Duration) -> Vec<(Duration, Duration)> {
     let outages = link.channel.direction(Side::A).outage;
     let long = outages.into_iter().flatten();
     let long = long.filter(|outage| outage.lasts.0 > repair);

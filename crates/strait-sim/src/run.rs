@@ -8,10 +8,10 @@ use strait_core::hash::RunHash;
 use strait_core::stats::{ClassStats, Stats};
 use strait_core::time::Duration;
 use strait_report::Series;
+use strait_scenario::topology::Role;
+use strait_scenario::{Loaded, Scenario, local_metrics};
 use strait_status::{Port, Snapshot};
 use strait_traffic::{FlowLog, FlowReport, Ports, Side, Traffic, TrafficConfig};
-use strait_world::scenario::{Loaded, Scenario, local_metrics};
-use strait_world::topology::Role;
 
 use crate::build::{BuildError, Built, build};
 use crate::parallel::parallel;

@@ -6,7 +6,7 @@ use strait_core::chance::Stream;
 use strait_core::node::{StoreError, StoreOp, Ticket};
 use strait_core::storage::{Answer, Asked, Job, Waiting, chunk_octets};
 use strait_core::{Duration, Instant};
-use strait_world::scenario::StorageEntry;
+use strait_scenario::StorageEntry;
 
 /// Values by key, and what is asked of them.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use strait_world::scenario::Loaded;
+use strait_scenario::Loaded;
 
 use crate::build::BuildError;
 use crate::parallel::parallel;

@@ -15,8 +15,8 @@ use strait_core::{
     Effect, Fate, Input, Instant, NeighbourId, Neighbours, Node, PortId, Room, TxMeta,
 };
 use strait_hosts::Host;
+use strait_scenario::StorageEntry;
 use strait_wire::segment::SegmentCheck;
-use strait_world::scenario::StorageEntry;
 
 use crate::capture::Captures;
 use crate::check::FateEntry;

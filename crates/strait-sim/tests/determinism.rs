@@ -11,9 +11,9 @@ use std::process::Command;
 
 use strait_core::units::Time;
 use strait_core::{Duration, Instant};
+use strait_scenario::{Loaded, Scenario};
 use strait_sim::{Options, build, run_once, run_scenario};
 use strait_traffic::Kind;
-use strait_world::scenario::{Loaded, Scenario};
 
 /// A swarm scenario with four gateways, a shared port, a serial line, kills, outages, changes of
 /// the rate, loss in bursts, jitter, reordering, duplicates, bit errors, half duplex and

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use strait_core::Duration;
 use strait_core::units::{Octets, Share, Time};
+use strait_scenario::{Loaded, Scenario};
 use strait_sim::run_once;
 use strait_sim::study::fair::{self, FairCase};
-use strait_world::scenario::{Loaded, Scenario};
 
 /// The shipped chain with `count` files at once, every second one the other way if they cross, and
 /// no cut.

@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use strait_core::{Instant, PortId};
+use strait_scenario::{DiskFiles, Loaded, Scenario};
 use strait_sim::{Fault, build, check, run_once};
-use strait_world::scenario::{DiskFiles, Loaded, Scenario};
 
 fn two_hosts() -> Loaded {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab/two-hosts.toml");

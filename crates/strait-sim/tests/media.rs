@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use strait_core::Instant;
+use strait_scenario::{DiskFiles, Loaded, Scenario};
 use strait_sim::{Fault, LinkIndex, NodeIndex, World, build, check};
-use strait_world::scenario::{DiskFiles, Loaded, Scenario};
 
 /// Both links of the hub's port are unplugged one after the other, and one is plugged again.
 #[test]

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use strait_channel::LossCause;
 use strait_core::Instant;
+use strait_scenario::{Files, Loaded, Scenario};
 use strait_sim::{Fault, Options, build, check, run_scenario};
-use strait_world::scenario::{Files, Loaded, Scenario};
 
 fn load(name: &str) -> Loaded {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");

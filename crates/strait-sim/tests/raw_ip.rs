@@ -8,10 +8,10 @@ use std::process::Command;
 
 use strait_core::Duration;
 use strait_core::units::Time;
+use strait_scenario::Scenario;
 use strait_sim::{Run, run_once};
 use strait_wire::ip::{PacketInfo, header_checksum};
 use strait_wire::pcapng::{Block, Reader, linktype};
-use strait_world::scenario::Scenario;
 
 /// The shipped chain, for so many seconds.
 fn run(capture: bool, seconds: u64) -> Run {

@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 
 use strait_core::Instant;
+use strait_scenario::{Loaded, Scenario};
 use strait_sim::{Options, build, check, run_once, run_scenario};
 use strait_wire::pcapng::{Block, Reader};
-use strait_world::scenario::{Loaded, Scenario};
 
 fn load(name: &str) -> Loaded {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use strait_core::Instant;
 use strait_core::stats::AccessStats;
 use strait_s5066::d_pdu::parse;
+use strait_scenario::{Loaded, Scenario};
 use strait_sim::{Fault, LinkIndex, Options, build, check, run_scenario};
 use strait_wire::ip::{TcpFlags, tcp_header};
-use strait_world::scenario::{Loaded, Scenario};
 
 fn load() -> Loaded {
     load_file("hf/s5066-9600.toml")

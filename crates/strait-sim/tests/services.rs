@@ -9,8 +9,8 @@ use strait_core::stats::EchoStats;
 use strait_core::stream_ledger::ResetCause;
 use strait_core::tls::TlsFault;
 use strait_node::config_text::ConfigError;
+use strait_scenario::{Files, Loaded, Scenario};
 use strait_sim::{Fault, build, check, run_once};
-use strait_world::scenario::{Files, Loaded, Scenario};
 
 struct Disk;
 

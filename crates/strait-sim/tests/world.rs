@@ -10,9 +10,9 @@ use strait_channel::LinkConfig;
 use strait_core::node::{Boot, NodeFactory};
 use strait_core::{Duration, Instant, Node};
 use strait_node::{GatewayFactory, NodeConfig, config_text};
+use strait_scenario::{Files, Loaded, Scenario};
 use strait_sim::{Fault, World, build, check};
 use strait_wire::pcapng::{Block, Reader, linktype};
-use strait_world::scenario::{Files, Loaded, Scenario};
 
 struct Nothing;
 

@@ -10,8 +10,8 @@ use strait_core::node::{Boot, NodeFactory};
 use strait_core::time::Instant;
 use strait_live::service::{PortStatus, Rates, Timers, View};
 use strait_node::GatewayFactory;
+use strait_scenario::Scenario;
 use strait_status::{Local, Snapshot};
-use strait_world::scenario::Scenario;
 
 #[test]
 fn the_results_say_what_tcp_connections_met() {

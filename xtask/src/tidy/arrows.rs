@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn an_arrow_that_points_up_or_sideways_is_found() {
-        let manifest = "description = \"x\"\n[dependencies]\nstrait-world.workspace = true\n\
+        let manifest = "description = \"x\"\n[dependencies]\nstrait-scenario.workspace = true\n\
                         strait-live.workspace = true\n";
         assert_eq!(rules(&[(SIM, manifest)]), [("arrows", 4)]);
         let by_target = "description = \"x\"\n[target.'cfg(unix)'.dependencies]\n\

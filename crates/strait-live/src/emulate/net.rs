@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 use strait_channel::{LinkConfig, LinkKind};
 use strait_node::config_text::{self, ConfigError};
-use strait_world::scenario::{Files, load_link};
+use strait_scenario::{Files, load_link};
 
 use super::end::EndSpec;
 use super::{EmulateConfig, report};
@@ -229,7 +229,7 @@ mod tests {
             env!("CARGO_MANIFEST_DIR"),
             "/../../scenarios/nets/hf-three.toml"
         );
-        let net = NetConfig::load(&strait_world::scenario::DiskFiles, Path::new(file), 1).unwrap();
+        let net = NetConfig::load(&strait_scenario::DiskFiles, Path::new(file), 1).unwrap();
         assert_eq!((net.ends.len(), net.paths.len()), (3, 3));
     }
 

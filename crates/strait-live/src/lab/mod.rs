@@ -40,8 +40,8 @@ use nix::sys::signal::Signal;
 use nix::unistd::Uid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use strait_core::time::Duration;
-use strait_world::scenario::Loaded;
-use strait_world::topology::Topology;
+use strait_scenario::Loaded;
+use strait_scenario::topology::Topology;
 
 use self::gateways::GatewayProcess;
 pub use self::left::Left;

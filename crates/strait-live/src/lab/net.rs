@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use strait_core::id::PortId;
 use strait_core::prefix::Prefix;
 use strait_node::config::HostKind;
-use strait_world::scenario::Loaded;
-use strait_world::topology::{
+use strait_scenario::Loaded;
+use strait_scenario::topology::{
     CABLE_LENGTH, Cable, End, Lan, MemberId, OTHER_METRIC, Role, Topology, TopologyLink, Via,
     cable_addresses,
 };

@@ -4,11 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use strait_core::time::{Duration, Instant};
 use strait_qos::Dscp;
+use strait_scenario::topology::{Role, Topology};
+use strait_scenario::{Loaded, echo_service};
 use strait_traffic::{
     Family, FlowLog, FlowReport, Kind, Ports, Side, Traffic, TrafficConfig, report,
 };
-use strait_world::scenario::{Loaded, echo_service};
-use strait_world::topology::{Role, Topology};
 
 use super::call::Call;
 use super::chatter::Chatter;

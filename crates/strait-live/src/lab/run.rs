@@ -9,9 +9,9 @@ use strait_core::stats::ClassStats;
 use strait_core::time::Duration;
 use strait_report::table::Table;
 use strait_report::{counter_table, delay_table};
+use strait_scenario::{FaultKind, local_metrics};
 use strait_status::{Class, Snapshot};
 use strait_traffic::{FlowReport, Kind};
-use strait_world::scenario::{FaultKind, local_metrics};
 
 use super::gateways::{GatewayProcess, delay_gap_s};
 use super::programs::{Collected, Flow, Origin, Program};

@@ -12,8 +12,8 @@ use strait_node::NodeConfig;
 use strait_node::config::{
     HfModemConfig, ModemTransport, NeighbourConfig, PortAddress, PortConfig, PortKind,
 };
-use strait_world::scenario::Loaded;
-use strait_world::topology::{End, Member, Role, Topology, TopologyLink};
+use strait_scenario::Loaded;
+use strait_scenario::topology::{End, Member, Role, Topology, TopologyLink};
 
 use super::net::{Net, is_bound, link_interface, whole};
 use super::process::{Running, config_text};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use strait_core::Duration;
-use strait_world::scenario::{DiskFiles, Scenario};
+use strait_scenario::{DiskFiles, Scenario};
 
 use super::{Chain, Middle, Torus};
 use crate::build::{BuildError, Built, build};

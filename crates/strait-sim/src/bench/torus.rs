@@ -123,7 +123,7 @@ mod tests {
     use std::path::Path;
 
     use strait_core::Instant;
-    use strait_world::scenario::{DiskFiles, Scenario};
+    use strait_scenario::{DiskFiles, Scenario};
 
     use super::*;
     use crate::{build, check};

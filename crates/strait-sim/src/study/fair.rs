@@ -3,8 +3,8 @@
 
 use strait_core::Instant;
 use strait_core::units::Time;
+use strait_scenario::{Loaded, Scenario};
 use strait_traffic::{Kind, Side, TrafficConfig};
-use strait_world::scenario::{Loaded, Scenario};
 
 use crate::build::{BuildError, Built, build};
 use crate::run::{Run, collect};

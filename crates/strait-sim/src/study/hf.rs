@@ -7,7 +7,7 @@ use serde::Deserialize;
 use strait_core::Instant;
 use strait_core::units::{BitRate, Octets, Share, Time};
 use strait_node::config_text::{self, ConfigError};
-use strait_world::scenario::{Files, Loaded, Scenario};
+use strait_scenario::{Files, Loaded, Scenario};
 
 use super::hf_calls::Calls;
 use super::hf_ip::{Collapse, IpRow};

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use strait_core::units::BitRate;
 use strait_node::config_text::ConfigError;
-use strait_world::scenario::{Loaded, Scenario};
+use strait_scenario::{Loaded, Scenario};
 
 use super::hf::{HfStudy, load};
 use crate::build::BuildError;

@@ -7,7 +7,7 @@ use strait_core::hash::RunHash;
 use strait_core::units::{BitRate, Octets, Time};
 use strait_node::config_text::{self, ConfigError};
 use strait_report::estimate::percentile;
-use strait_world::scenario::{Loaded, Scenario};
+use strait_scenario::{Loaded, Scenario};
 use toml::{Table, Value};
 
 use super::hf::{HEADER_OCTETS, HfStudy, load};

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use strait_channel::hf::{Condition, HfChannel, Variation};
 use strait_core::units::{BitRate, Decibels};
 use strait_node::config_text::ConfigError;
-use strait_world::scenario::{Loaded, Scenario};
+use strait_scenario::{Loaded, Scenario};
 use toml::{Table, Value};
 
 use super::hf::{HfStudy, load};

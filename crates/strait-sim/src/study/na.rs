@@ -7,8 +7,8 @@ use strait_core::units::{BitRate, Octets, Time};
 use strait_core::{Duration, Fate, Instant};
 use strait_node::config_text::{self, ConfigError};
 use strait_qos::Dscp;
+use strait_scenario::{Loaded, Scenario};
 use strait_traffic::{FlowReport, Kind, TrafficConfig};
-use strait_world::scenario::{Loaded, Scenario};
 
 use crate::build::{BuildError, Built, build};
 use crate::parallel::parallel;

@@ -3,8 +3,8 @@
 
 use strait_report::scatter::{Figure, Marks};
 use strait_report::table::{Check, Column, Table};
+use strait_scenario::Scenario;
 use strait_traffic::pair::figure;
-use strait_world::scenario::Scenario;
 
 use crate::run::{Outcome, Run};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use strait_core::stats::{Drops, Stats};
 use strait_core::{DropCause, Duration, Instant};
-use strait_world::scenario::Loaded;
+use strait_scenario::Loaded;
 
 use crate::build::{BuildError, build};
 use crate::run::{Run, collect};

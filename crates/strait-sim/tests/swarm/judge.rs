@@ -2,9 +2,9 @@
 
 use strait_core::Instant;
 use strait_link::hbh::Settings;
+use strait_scenario::{Loaded, Scenario};
 use strait_sim::{Built, build, check};
 use strait_traffic::{FlowLog, FlowReport, Kind, Ports, Side, TrafficConfig};
-use strait_world::scenario::{Loaded, Scenario};
 
 use crate::draw::{Drawn, HEAL_MS};
 use crate::patience::Openings;

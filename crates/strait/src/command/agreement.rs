@@ -3,9 +3,9 @@
 use strait_live::lab::Outcome;
 use strait_report::estimate::{mean, percentile};
 use strait_report::table::Check;
+use strait_scenario::{Loaded, unit_of};
 use strait_sim::Run;
 use strait_traffic::{FlowReport, Kind, Traffic, TrafficConfig};
-use strait_world::scenario::{Loaded, unit_of};
 
 /// How far live and simulated may be apart: a share of the simulated one, and so many seconds for
 /// what the host itself takes.

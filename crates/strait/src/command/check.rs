@@ -7,7 +7,7 @@ use strait_live::emulate::NetConfig;
 use strait_live::gateway::{lacking, warnings};
 use strait_node::config_text::{self, ConfigError};
 use strait_qos::{Policy, PolicyConfig};
-use strait_world::scenario::{DiskFiles, Files, Scenario, load_link, load_node};
+use strait_scenario::{DiskFiles, Files, Scenario, load_link, load_node};
 
 use crate::exit::BAD_INPUT;
 

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use strait_report::estimate::mean;
 use strait_report::table::Check;
+use strait_scenario::{Files, Loaded, Scenario};
 use strait_sim::Outcome;
-use strait_world::scenario::{Files, Loaded, Scenario};
 
 use super::simulated::{self, Outputs};
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use strait_live::emulate::{EmulateConfig, EmulateError, EndSpec, EndSpecError, Medium, NetConfig};
 use strait_node::config_text::ConfigError;
-use strait_world::scenario::{DiskFiles, load_link};
+use strait_scenario::{DiskFiles, load_link};
 
 use crate::exit::BadInput;
 

@@ -9,7 +9,7 @@ use strait_live::lab::{Lab, LabError, LabOptions, Left, Outcome, Stop};
 use strait_report::scatter::Figure;
 use strait_report::table::{Cell, Check, Column, ResultSet, Table};
 use strait_report::{Report, Series, stations_of};
-use strait_world::scenario::{Loaded, Scenario, World, unit_of};
+use strait_scenario::{Loaded, Scenario, World, unit_of};
 
 use super::agreement::{Simulated, agreement};
 use crate::exit::{self, BadInput};
@@ -247,7 +247,7 @@ fn expected(loaded: &Loaded, args: &Args, outcome: &Outcome) -> Vec<Check> {
     let entries = loaded.scenario.expectations.iter();
     let ours =
         entries.filter(|entry| entry.applies_in(World::Lab) && entry.variant == args.variant);
-    let check = |entry: &strait_world::scenario::Expectation| {
+    let check = |entry: &strait_scenario::Expectation| {
         let value = outcome.metrics.get(&entry.metric).copied();
         Check::range(entry.id.as_str(), value, entry.unit(), entry.min, entry.max).failed()
     };

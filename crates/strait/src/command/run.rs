@@ -7,7 +7,7 @@ use strait_live::Clock;
 use strait_live::gateway::{LiveGateway, RunOptions, StartError};
 use strait_node::NodeConfig;
 use strait_node::config::{JournalConfig, PortAddress};
-use strait_world::scenario::{DiskFiles, load_node};
+use strait_scenario::{DiskFiles, load_node};
 
 use crate::exit::BadInput;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use strait_world::scenario::Scenario;
+use strait_scenario::Scenario;
 
 use super::simulated::{self, Outputs};
 

@@ -9,9 +9,9 @@ use strait_report::estimate::{mean, mean_interval};
 use strait_report::scatter::Figure;
 use strait_report::table::{Cell, Check, Column, ResultSet, Table};
 use strait_report::{Report, Series, delay_table, stations_of};
+use strait_scenario::{Loaded, Scenario, World, unit_of};
 use strait_sim::{Options, Outcome};
 use strait_status::{Class, Snapshot};
-use strait_world::scenario::{Loaded, Scenario, World, unit_of};
 
 /// Runs every variant and seed, with progress.
 pub(crate) fn run(loaded: &Loaded, options: &Options) -> anyhow::Result<Outcome> {

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use strait_core::chance::Stream;
 use strait_link::hbh::Settings;
-use strait_world::scenario::{Files, Loaded, Scenario};
+use strait_scenario::{Files, Loaded, Scenario};
 
 #[allow(unused_imports, reason = "the determinism test draws no mesh")]
 pub(crate) use self::mesh::draw_mesh;

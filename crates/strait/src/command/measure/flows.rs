@@ -17,8 +17,8 @@ use strait_live::voice::monotonic;
 use strait_node::config_text::ConfigError;
 use strait_qos::Dscp;
 use strait_report::table::{Cell, Column, ResultSet, Table};
+use strait_scenario::{DiskFiles, Files};
 use strait_traffic::mgen::{Cloned, Script, What, read_capture};
-use strait_world::scenario::{DiskFiles, Files};
 
 use crate::exit::BadInput;
 

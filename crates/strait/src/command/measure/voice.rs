@@ -11,8 +11,8 @@ use strait_live::lab::Stop;
 use strait_live::voice::{Voice, monotonic};
 use strait_qos::Dscp;
 use strait_report::table::{Column, ResultSet, Table};
+use strait_scenario::unit_of;
 use strait_traffic::{FlowLog, Side, TrafficConfig, report};
-use strait_world::scenario::unit_of;
 
 use crate::exit::BadInput;
 

@@ -18,7 +18,7 @@ use strait_qos::plan::{NodeRates, PlanNode};
 use strait_qos::wait::{Line, PACKET_OCTETS_MAX, WorstWait, worst_wait};
 use strait_qos::{Dscp, Policy, PolicyConfig};
 use strait_report::table::{Cell, Column, ResultSet, Table};
-use strait_world::scenario::{DiskFiles, Files};
+use strait_scenario::{DiskFiles, Files};
 
 /// Check, explain, draw and export a policy: who goes first on a link.
 #[derive(Debug, clap::Args)]

@@ -5,9 +5,9 @@ use std::path::Path;
 use strait_core::hash::RunHash;
 use strait_report::estimate::{mean, percentile};
 use strait_report::table::{Check, Column, ResultSet, Table};
+use strait_scenario::{Files, Loaded, Scenario};
 use strait_sim::study::na::{self, Data, NaCase, NaRun, NaStudy};
 use strait_traffic::FlowReport;
-use strait_world::scenario::{Files, Loaded, Scenario};
 
 use super::{Options, joined, na_pairs, progress};
 

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use anyhow::Context;
 use strait_report::table::{Check, ResultSet};
+use strait_scenario::{Files, Scenario};
 use strait_sim::study::na_pairs;
 use strait_sim::{Options as RunOptions, run_scenario};
-use strait_world::scenario::{Files, Scenario};
 
 use super::{Options, progress};
 

@@ -11,10 +11,10 @@ use anyhow::{Context, bail};
 use strait_core::hash::RunHash;
 use strait_report::estimate::{mean_interval, percentile};
 use strait_report::table::{Cell, Check, Column, ResultSet, Table};
+use strait_scenario::sweep::{Axis, Point, points};
+use strait_scenario::{Loaded, Scenario, unit_of};
 use strait_sim::sweep::{Job, Measured};
 use strait_wire::hash::hash64;
-use strait_world::scenario::{Loaded, Scenario, unit_of};
-use strait_world::sweep::{Axis, Point, points};
 use toml::Value;
 
 use self::store::{Key, Store};

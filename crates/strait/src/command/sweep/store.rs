@@ -9,9 +9,9 @@ use std::sync::Mutex;
 
 use anyhow::Context;
 use serde_json::{Value, json};
+use strait_scenario::sweep::Point;
 use strait_sim::sweep::Measured;
 use strait_wire::hash::hash64;
-use strait_world::sweep::Point;
 
 /// What tells runs apart: hashes of the program and of the scenario at the point, variant, seed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

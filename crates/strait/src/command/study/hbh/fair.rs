@@ -7,9 +7,9 @@ use strait_channel::{LinkConfig, Side};
 use strait_core::Duration;
 use strait_core::units::Time;
 use strait_report::table::{Check, Column, Table};
+use strait_scenario::{Loaded, Scenario};
 use strait_sim::study::fair::{self, FairCase, Shares};
 use strait_sim::{Run, run_plain};
-use strait_world::scenario::{Loaded, Scenario};
 use toml::Value;
 
 use super::pressure::NoFiles;

@@ -10,8 +10,8 @@ use anyhow::Context;
 use strait_live::lab::{Lab, LabError, LabOptions, Outcome, Stop};
 use strait_report::estimate::percentile;
 use strait_report::table::{Check, Column, Table};
+use strait_scenario::{Loaded, Scenario};
 use strait_sim::study::hbh::{HbhLive, HbhLiveCheck, Quantity};
-use strait_world::scenario::{Loaded, Scenario};
 use toml::Value;
 
 use super::super::{Options, left_out, progress};

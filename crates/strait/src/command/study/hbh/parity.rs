@@ -5,8 +5,8 @@ use std::path::Path;
 
 use strait_report::estimate::mean;
 use strait_report::table::{Check, Column, Table};
+use strait_scenario::{Loaded, Scenario};
 use strait_sim::{Run, run_plain};
-use strait_world::scenario::{Loaded, Scenario};
 use toml::Value;
 
 use super::pressure::{NoFiles, Part};

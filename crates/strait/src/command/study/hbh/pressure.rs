@@ -4,8 +4,8 @@ use std::path::Path;
 
 use strait_channel::{LinkConfig, Side};
 use strait_report::table::{Check, Column, Table};
+use strait_scenario::{Files, Loaded, Scenario};
 use strait_sim::study::pressure::{self, Pressed};
-use strait_world::scenario::{Files, Loaded, Scenario};
 use toml::Value;
 
 use super::progress;

@@ -6,8 +6,8 @@ use std::path::Path;
 use strait_core::hash::RunHash;
 use strait_report::estimate::percentile;
 use strait_report::table::{Check, ResultSet, Table};
+use strait_scenario::Scenario;
 use strait_sim::study::na::{self, Data, NaStudy};
-use strait_world::scenario::Scenario;
 
 use super::{OCTET_S, Own, ROUNDING_S, Rows, named, progress};
 

@@ -16,7 +16,8 @@
 //! file = "../links/serial-9600.toml"
 //! ```
 //!
-//! Files are named relative to the file that names them.
+//! Files are named relative to the file that names them. [`topology`] says who is attached to whom,
+//! [`sweep`] makes one scenario many.
 
 mod check;
 mod echo;
@@ -30,8 +31,10 @@ mod raw;
 #[cfg(test)]
 mod side_tests;
 mod stations;
+pub mod sweep;
 #[cfg(test)]
 mod tests;
+pub mod topology;
 
 use serde::{Deserialize, Serialize};
 use strait_channel::LinkConfig;

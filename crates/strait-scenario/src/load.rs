@@ -11,8 +11,8 @@ use strait_traffic::mgen::{Script, read_capture};
 use strait_traffic::{Kind, TrafficConfig};
 use toml::{Table, Value};
 
-use super::link::named_or_here;
-use super::{Membership, Scenario, check, medium};
+use crate::link::named_or_here;
+use crate::{Membership, Scenario, check, medium};
 
 /// Where the text of files comes from.
 pub trait Files {
@@ -270,7 +270,7 @@ fn load_nodes(
     source: &Source<'_>,
     scenario: &Scenario,
 ) -> Result<Vec<LoadedNode>, ConfigError> {
-    let load = |(index, entry): (usize, &super::NodeEntry)| {
+    let load = |(index, entry): (usize, &crate::NodeEntry)| {
         let (file, path, mut table) = match (&entry.file, &entry.config) {
             (Some(name), None) => {
                 let path = beside(source.path, name);
@@ -320,7 +320,7 @@ fn load_links(
     source: &Source<'_>,
     scenario: &Scenario,
 ) -> Result<Vec<Link>, ConfigError> {
-    let load = |(index, entry): (usize, &super::LinkEntry)| {
+    let load = |(index, entry): (usize, &crate::LinkEntry)| {
         let carried = usize::from(entry.over.is_some()) + usize::from(entry.stations.is_some());
         let place = format!("link.{index}");
         let own = match carried {

@@ -7,7 +7,7 @@ use strait_core::PortId;
 use strait_core::prefix::Prefix;
 use strait_node::NodeConfig;
 
-use crate::scenario::{HostEntry, Link, LinkEnd, Loaded};
+use crate::{HostEntry, Link, LinkEnd, Loaded};
 
 mod cables;
 

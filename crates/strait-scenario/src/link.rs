@@ -5,7 +5,7 @@ use std::path::Path;
 use strait_channel::LinkConfig;
 use strait_node::config_text::{self, ConfigError};
 
-use super::load::{Files, Source, beside, read, unreadable, wrong_link};
+use crate::load::{Files, Source, beside, read, unreadable, wrong_link};
 
 /// Loads a link file, with the trace that it names.
 ///

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use strait_node::config::{PortConfig, PortKind};
 use strait_node::config_text::ConfigError;
 
-use super::load::Source;
-use super::{LinkEnd, Loaded};
+use crate::load::Source;
+use crate::{LinkEnd, Loaded};
 
 /// A link by stations needs `hf-client` ports that have no other link, each with a station of its
 /// own that takes clients and leaves the access points of packets to them.

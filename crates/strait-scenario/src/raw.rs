@@ -4,8 +4,8 @@ use strait_node::NodeConfig;
 use strait_node::config::{PortConfig, PortKind};
 use strait_node::config_text::ConfigError;
 
-use super::Loaded;
-use super::load::Source;
+use crate::Loaded;
+use crate::load::Source;
 
 /// A link with such a port at one end has one with the same number at the other, and addresses of
 /// one family. `configs` are those of the gateways, in their order, under one variant.
@@ -52,7 +52,7 @@ pub(super) fn check(
 mod tests {
     use std::path::Path;
 
-    use super::super::{DiskFiles, Scenario};
+    use crate::{DiskFiles, Scenario};
 
     fn error(ports: [&str; 2], link: &str) -> Option<String> {
         let node = |name: &str, port: &str| {

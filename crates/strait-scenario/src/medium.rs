@@ -3,9 +3,9 @@
 use strait_channel::LinkConfig;
 use strait_node::config_text::ConfigError;
 
-use super::link::named_or_here;
-use super::load::{Files, Source};
-use super::{Link, LinkEnd, MediumEntry, Scenario};
+use crate::link::named_or_here;
+use crate::load::{Files, Source};
+use crate::{Link, LinkEnd, MediumEntry, Scenario};
 
 /// A path's place among those of a medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,8 +84,8 @@ pub(super) fn load(
 mod tests {
     use std::path::Path;
 
-    use super::super::{DiskFiles, Loaded, Scenario};
     use crate::topology::{End, Topology};
+    use crate::{DiskFiles, Loaded, Scenario};
 
     const CHANNEL: &str = "channel = { kind = \"hf\", rate = \"9600 bit/s\", hf = {} }";
 

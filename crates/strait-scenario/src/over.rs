@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use strait_node::config::PortKind;
 use strait_node::config_text::ConfigError;
 
-use super::load::Source;
-use super::{HostEntry, Link, Loaded};
+use crate::load::Source;
+use crate::{HostEntry, Link, Loaded};
 
 /// A link over two hosts needs `udp` ports that have no other link, and hosts that are nothing
 /// else, each behind a gateway that isn't an end itself, with addresses of one family.
@@ -83,8 +83,8 @@ fn has(host: &HostEntry, ipv4: bool) -> bool {
 mod tests {
     use std::path::Path;
 
-    use super::super::{DiskFiles, Scenario};
     use crate::topology::Topology;
+    use crate::{DiskFiles, Scenario};
 
     fn nested() -> String {
         let node = |name: &str, port: &str| {

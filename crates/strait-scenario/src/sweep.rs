@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use strait_node::config_text::{ConfigError, nearest};
 use toml::{Table, Value};
 
-use crate::scenario::{Files, Loaded, Scenario};
+use crate::{Files, Loaded, Scenario};
 
 /// An axis that a scenario brings along.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

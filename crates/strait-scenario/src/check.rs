@@ -15,11 +15,11 @@ use strait_traffic::mgen::Script;
 use strait_traffic::{Family, Kind, Traffic, TrafficConfig, TrafficError};
 use toml::Table;
 
-use super::echo::echo_service;
-use super::load::Source;
-use super::{FaultKind, Link, LinkEnd, Loaded, LoadedNode, Scenario};
+use crate::echo::echo_service;
+use crate::load::Source;
 use crate::sweep::Axis;
 use crate::topology::Topology;
+use crate::{FaultKind, Link, LinkEnd, Loaded, LoadedNode, Scenario};
 
 type Checked = Result<(), ConfigError>;
 
@@ -149,8 +149,8 @@ fn hosts(source: &Source<'_>, scenario: &Scenario) -> Checked {
 pub(super) fn references(source: &Source<'_>, loaded: &Loaded) -> Checked {
     behind(source, loaded)?;
     links(source, loaded)?;
-    super::over::check(source, loaded)?;
-    super::stations::check(source, loaded)?;
+    crate::over::check(source, loaded)?;
+    crate::stations::check(source, loaded)?;
     attachments(source, loaded)?;
     traffic(source, &loaded.scenario)?;
     services(source, loaded)?;
@@ -623,7 +623,7 @@ fn variants(source: &Source<'_>, loaded: &Loaded) -> Checked {
         let configs = loaded.nodes.iter();
         let configs = configs.map(|node| loaded.node_config(variant, node));
         let configs: Vec<NodeConfig> = configs.collect::<Result<_, _>>()?;
-        super::raw::check(source, loaded, &configs)?;
+        crate::raw::check(source, loaded, &configs)?;
     }
     Ok(())
 }
