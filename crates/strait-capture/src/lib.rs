@@ -31,8 +31,7 @@ use volume::Volumes;
 
 pub use capture::{Capture, CaptureError, Frame, Interface};
 pub use outcome::Analysis;
-pub use rows::{By, Flow, Key, protocol_name};
-pub use rtp::static_clock_hz;
+pub use rows::{By, Flow, Key};
 pub use source::Source;
 pub use spread::{Sizes, Spread, Times};
 pub use synthetic::{Synthetic, bare_walk};

@@ -120,7 +120,7 @@ impl Key {
 }
 
 /// A protocol by name, or `ip-NUMBER`.
-pub fn protocol_name(number: u8) -> String {
+fn protocol_name(number: u8) -> String {
     let name = match number {
         protocol::ICMP => "icmp",
         2 => "igmp",

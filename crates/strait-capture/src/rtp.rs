@@ -26,7 +26,7 @@ const USUAL_HZ: [u32; 6] = [8000, 16_000, 32_000, 44_100, 48_000, 90_000];
 const CLOCK_TOLERANCE: f64 = 0.1;
 
 /// The clock rate of a static payload type (RFC 3551 section 6).
-pub const fn static_clock_hz(payload_type: u8) -> Option<u32> {
+const fn static_clock_hz(payload_type: u8) -> Option<u32> {
     Some(match payload_type {
         0 | 3..=5 | 7..=9 | 12 | 13 | 15 | 18 => 8000,
         6 => 16_000,

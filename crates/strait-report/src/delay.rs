@@ -9,7 +9,7 @@ use super::page::escape;
 use crate::table::{Cell, Column, Table, significant};
 
 /// A part of the delay in words that say what the packet was doing.
-pub const fn part_title(part: DelayPart) -> &'static str {
+const fn part_title(part: DelayPart) -> &'static str {
     match part {
         DelayPart::Class => "in its class",
         DelayPart::Turn => "for its turn",

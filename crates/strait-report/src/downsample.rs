@@ -4,7 +4,7 @@
 /// time the least and the greatest value, in order of time. The first and the last point stay.
 ///
 /// Points have to be in order of time; those with a value that is no number are left out.
-pub fn downsample(points: &[(f64, f64)], limit: usize) -> Vec<(f64, f64)> {
+pub(super) fn downsample(points: &[(f64, f64)], limit: usize) -> Vec<(f64, f64)> {
     let points: Vec<(f64, f64)> = points
         .iter()
         .copied()

@@ -21,9 +21,8 @@ use strait_core::stats::ClassStats;
 use crate::table::ResultSet;
 
 pub use counters::counter_table;
-pub use delay::{delay_table, part_title};
-pub use downsample::downsample;
-pub use stations::{station_tables, stations_of};
+pub use delay::delay_table;
+pub use stations::stations_of;
 pub use status::status_text;
 
 /// What a report shows.

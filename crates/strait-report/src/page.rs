@@ -5,7 +5,8 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::delay::{delay_bars, delay_table};
-use super::{Curve, Report, Series, downsample};
+use super::downsample::downsample;
+use super::{Curve, Report, Series};
 use crate::table::{Bar, Cell, Check, Column, Table, significant};
 
 const UPLOT_JS: &str = include_str!("../assets/uplot/uPlot.iife.min.js");

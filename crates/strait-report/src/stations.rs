@@ -21,7 +21,7 @@ const fn access_state(access: &Access) -> &'static str {
     }
 }
 
-/// [`station_tables`] of all ports of some nodes; a place is `NODE.PORT`.
+/// The tables of the stations at all ports of some nodes; a place is `NODE.PORT`.
 pub fn stations_of(nodes: &[Snapshot]) -> Vec<Table> {
     let ports = nodes
         .iter()
@@ -40,7 +40,7 @@ pub fn stations_of(nodes: &[Snapshot]) -> Vec<Table> {
 
 /// What stations did, what their links are, and what their clients did: tables, none without a row.
 /// Each station comes with the name of its place.
-pub fn station_tables<'a>(
+pub(super) fn station_tables<'a>(
     stations: impl Iterator<Item = (&'a str, &'a Station)> + Clone,
 ) -> Vec<Table> {
     let own = stations.clone().filter(|(_, it)| !it.neighbours.is_empty());

@@ -8,7 +8,8 @@ use strait_core::time::Duration;
 use strait_status::{Class, FlowRow, JournalStatus, Late, Local, Packets, Port, Snapshot};
 
 use super::counters::counter_table;
-use super::{delay_table, station_tables};
+use super::delay_table;
+use super::stations::station_tables;
 use crate::table::{Cell, Column, Table};
 
 /// Characters in a line of the terminals that gateways are looked at from.

@@ -30,6 +30,6 @@ pub use self::content::{
     voice_packet, widen,
 };
 pub use self::log::{FlowLog, Mark, ObjectMark, Side, Transfer};
-pub use self::mgen_flows::{DATAGRAM_OCTETS_MAX, flow_key, flow_of, source_ports};
+pub use self::mgen_flows::{DATAGRAM_OCTETS_MAX, flow_key, source_ports};
 pub use self::mgen_report::{Arrival, arrivals_report, flow_reports, text_logs};
 pub use self::report::{FlowReport, Series, report};

@@ -17,7 +17,7 @@ pub const fn flow_key(flow: u32, sequence: u32) -> u64 {
 }
 
 /// The flow of a message in a [`FlowLog`](crate::FlowLog).
-pub const fn flow_of(key: u64) -> u32 {
+pub(crate) const fn flow_of(key: u64) -> u32 {
     (key >> 32) as u32
 }
 
