@@ -286,7 +286,7 @@ impl Profile {
             keep_alive_probes: 9,
             challenge_interval: ms(500),
             receive_window_initial: 65_535,
-            receive_octets: 6 << 20,
+            receive_octets: 32 << 20,
             send_octets: 4 << 20,
             autotuning: true,
         }

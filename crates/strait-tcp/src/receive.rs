@@ -69,12 +69,13 @@ impl Receiver {
     /// Ranges that may wait; more gaps than this in one window come from no sane path.
     const RANGES_MAX: usize = 256;
 
-    /// Begins at the sequence number after the other end's SYN.
-    pub(super) fn start(&mut self, next: u64, window_initial: usize) {
+    /// Begins at the sequence number after the other end's SYN. What an application takes in a
+    /// round trip is believed to be `first_flight` octets, until it takes more.
+    pub(super) fn start(&mut self, next: u64, window_initial: usize, first_flight: usize) {
         (self.first, self.next, self.acked) = (next, next, next);
         self.edge = next;
         self.open = window_initial;
-        self.tuning.space = window_initial as u64;
+        self.tuning.space = first_flight.min(window_initial) as u64;
     }
 
     /// Octets to read.
@@ -312,34 +313,31 @@ impl Receiver {
         }
     }
 
-    /// [`Self::tune`], if buffers grow.
-    pub(super) fn tune_if(&mut self, autotuning: bool, now: Instant) {
-        if autotuning {
-            self.tune(now);
+    /// Grows the buffer if the application took more in a round trip than in any before, leaving
+    /// out what it hasn't taken yet. Kernel: `tcp_rcv_space_adjust` of Linux 6.18.
+    pub(super) fn tune(&mut self, now: Instant) {
+        let tuning = &mut self.tuning;
+        let Some(rtt) = tuning.rtt else { return };
+        // The first octets that are taken only begin the measurement.
+        let whole = tuning.since.map(|since| now.since(since) >= rtt);
+        if whole == Some(false) {
+            return;
+        }
+        let taken = std::mem::take(&mut tuning.taken).saturating_sub(self.unread as u64);
+        tuning.since = Some(now);
+        if whole.is_some() && taken > tuning.space {
+            let before = std::mem::replace(&mut tuning.space, taken).max(1);
+            self.grow_buffer(4 * taken * (taken - before) / before);
         }
     }
 
-    /// Grows the buffer if the application took more in a round trip than in any before: twice
-    /// that, and as much more as the growth promises.
-    fn tune(&mut self, now: Instant) {
-        let tuning = &mut self.tuning;
-        let Some(rtt) = tuning.rtt else { return };
-        let since = *tuning.since.get_or_insert(now);
-        if now.since(since) < rtt {
-            return;
-        }
-        let taken = std::mem::take(&mut tuning.taken);
-        tuning.since = Some(now);
-        if taken > tuning.space {
-            let segment = self.segment_octets as u64;
-            let base = 2 * taken + 16 * segment;
-            let wanted = base + 2 * (base * (taken - tuning.space) / tuning.space.max(1));
-            let capacity = usize::try_from(wanted)
-                .unwrap_or(usize::MAX)
-                .min(self.capacity_max);
-            self.capacity = self.capacity.max(capacity);
-            tuning.space = taken;
-        }
+    /// Room for twice what the application takes in a round trip, as what comes doubles, for `more`
+    /// octets, and for what lies behind a gap. Kernel: `tcp_rcvbuf_grow`.
+    pub(super) fn grow_buffer(&mut self, more: u64) {
+        let behind_gap = self.highest() - self.next;
+        let wanted = 2 * self.tuning.space + more + behind_gap;
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        self.capacity = self.capacity.max(wanted.min(self.capacity_max));
     }
 }
 
@@ -354,7 +352,7 @@ mod tests {
             segment_octets: 10,
             ..Receiver::default()
         };
-        receiver.start(1000, capacity);
+        receiver.start(1000, capacity, capacity);
         receiver.edge = 1000 + capacity as u64;
         receiver
     }
@@ -430,6 +428,38 @@ mod tests {
         assert_eq!(receiver.window(), 0, "below a segment");
         receiver.take(&mut out[..1]);
         assert_eq!((receiver.window(), receiver.window_opened()), (10, true));
+    }
+
+    #[test]
+    fn a_steady_sender_below_the_first_window_gets_a_larger_one() {
+        let rtt = Duration::from_millis(560);
+        let mut receiver = receiver(65_535);
+        receiver.capacity_max = 1 << 20;
+        receiver.start(1000, 65_535, 14_600);
+        receiver.clock(Instant::ZERO, Some(rtt));
+        for round in 1..4 {
+            let octets = vec![0; 60_000];
+            receiver.edge = receiver.next + 60_000;
+            assert_eq!(receiver.put(receiver.next, &octets), Taken::InOrder);
+            receiver.take(&mut vec![0; 60_000]);
+            receiver.tune(Instant::ZERO + rtt * round);
+            assert_eq!(receiver.capacity > 65_535, round > 1);
+        }
+        // Twice what it takes, and twice as much again for the growth that it saw.
+        assert_eq!(
+            receiver.capacity,
+            120_000 + 4 * 60_000 * (60_000 - 14_600) / 14_600
+        );
+    }
+
+    #[test]
+    fn what_waits_behind_a_gap_has_room_beside_the_rest() {
+        let mut receiver = receiver(65_535);
+        receiver.capacity_max = 1 << 20;
+        receiver.edge = receiver.next + 65_535;
+        receiver.put(receiver.next + 60_000, &[0; 1000]);
+        receiver.grow_buffer(0);
+        assert_eq!(receiver.capacity, 2 * 65_535 + 61_000);
     }
 
     #[test]

@@ -148,6 +148,28 @@ fn the_file_of_a_study_can_be_checked() {
 }
 
 #[test]
+fn a_study_runs_with_a_file_of_ones_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let file = path.to_str().unwrap();
+    let refused = |text: &str, why: &str| {
+        std::fs::write(&path, text).unwrap();
+        let output = strait(&["study", file, "--sim-only"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(why), "{said}");
+    };
+    refused("name = \"x\"\n", "needs a line `study = ");
+    refused("study = \"udp\"\n", "mine.toml:1");
+    let text = include_str!("../../../scenarios/studies/policing.toml");
+    let known = "duration = \"60 s\"";
+    assert!(text.contains(known));
+    std::fs::write(&path, text.replace(known, "duration = \"30 s\"")).unwrap();
+    let [mine, theirs] = [file, "policing"].map(|it| json(&["study", it, "--sim-only", "--json"]));
+    assert_ne!(mine["run_hash"], theirs["run_hash"]);
+}
+
+#[test]
 fn packet_pairs_tell_what_a_backlog_gets() {
     let folder = std::env::temp_dir().join(format!("strait-na-{}", std::process::id()));
     let folder = folder.to_str().unwrap();

@@ -149,6 +149,12 @@ pub struct Cell {
     /// Whether the check looks at it.
     #[serde(default = "yes")]
     pub judged: bool,
+    /// Run by this host's kernel too; else what was recorded stands for that.
+    #[serde(default = "yes")]
+    pub live: bool,
+    /// The kernel's congestion controls that it is for; none named: those of the study.
+    #[serde(default)]
+    pub congestion: Vec<String>,
     /// Show what becomes of timeouts here.
     #[serde(default)]
     pub timeouts: bool,
@@ -186,6 +192,8 @@ pub struct CellCase {
     pub timeouts: bool,
     /// The kernel's congestion control.
     pub congestion: String,
+    /// Whether this host's kernel runs it.
+    pub live: bool,
     /// Times that a kernel took elsewhere, in s, if for the same file.
     pub reference_s: Vec<f64>,
     /// What is run.
@@ -228,13 +236,17 @@ impl TcpStudy {
     /// Every cell at every loss under every congestion control of a short or a full study.
     pub fn cell_cases(&self, full: bool) -> Vec<CellCase> {
         let kernel = &self.kernel;
-        let controls = kernel.controls.iter();
-        let controls = controls.filter(|control| full || control.judged);
         let mut cases = Vec::new();
-        for control in controls {
-            for cell in &kernel.cells {
+        for control in &kernel.controls {
+            let of_study = full || control.judged;
+            let takes = |cell: &&Cell| match &cell.congestion[..] {
+                [] => of_study,
+                named => named.contains(&control.congestion),
+            };
+            for cell in kernel.cells.iter().filter(takes) {
                 let losses = kernel.losses.iter();
-                cases.extend(losses.map(|loss| self.cell_case(control, cell, *loss, full)));
+                let cells = losses.map(|loss| self.cell_case(control, cell, *loss, full));
+                cases.extend(cells.filter(|it| it.live || !it.reference_s.is_empty()));
             }
         }
         cases
@@ -259,7 +271,8 @@ impl TcpStudy {
         CellCase {
             cell: cell.name.clone(),
             loss: loss.0,
-            judged: control.judged && cell.judged,
+            judged: (control.judged || !cell.congestion.is_empty()) && cell.judged,
+            live: cell.live,
             timeouts: control.judged && cell.timeouts,
             congestion: control.congestion.clone(),
             reference_s: known
@@ -317,11 +330,12 @@ mod tests {
         let study = study();
         let short = study.cell_cases(false);
         let full = study.cell_cases(true);
-        assert_eq!((short.len(), full.len()), (12, 36));
-        assert_eq!(short.iter().filter(|case| case.judged).count(), 9);
-        assert!(short.iter().all(|case| case.congestion == "cubic"));
-        // References are for the full sizes.
-        assert!(short.iter().all(|case| case.reference_s.is_empty()));
+        let live = |cases: &[CellCase]| cases.iter().filter(|it| it.live).count();
+        assert_eq!((live(&short), live(&full)), (15, 39));
+        assert_eq!(short.iter().filter(|it| it.live && it.judged).count(), 12);
+        // References are for the full sizes; what isn't run live has one.
+        let known = |it: &CellCase| !it.reference_s.is_empty();
+        assert!(short.iter().all(|it| it.live != known(it)));
         let known = full
             .iter()
             .find(|case| case.cell.contains("2 s") && case.loss == 0.05);

@@ -134,8 +134,8 @@ impl Endpoint {
             self.timestamp_recent = Some((value, now));
         }
         let start = SEQUENCE_BASE | u64::from(segment.seq);
-        let open = self.rx.open;
-        self.rx.start(start + 1, open);
+        let first_flight = 10 * self.full_segment();
+        self.rx.start(start + 1, self.rx.open, first_flight);
         self.tx.window = u64::from(segment.window);
         self.tx.window_max = self.tx.window;
         self.tx.window_from = start;

@@ -234,6 +234,9 @@ impl Endpoint {
             }
             Taken::Waiting => {
                 self.note_arrival(now, segment);
+                if self.profile.autotuning {
+                    self.rx.grow_buffer(0);
+                }
                 self.acks.urge();
             }
             Taken::Duplicate | Taken::Refused => {

@@ -222,8 +222,8 @@ impl Endpoint {
             self.write_handshake(now, out);
             return true;
         }
-        if std::mem::take(&mut self.tx.read) {
-            self.rx.tune_if(self.profile.autotuning, now);
+        if std::mem::take(&mut self.tx.read) && self.profile.autotuning {
+            self.rx.tune(now);
         }
         if !self.is_synchronised() {
             return self.acks.due > 0 && self.state == State::SynReceived && {

@@ -21,8 +21,11 @@ use super::{Options, conserved, progress, write_captures};
 const NAME: &str = "hbh";
 
 pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
-    let text = include_str!("../../../../../scenarios/studies/hbh.toml");
-    let study = HbhStudy::parse("scenarios/studies/hbh.toml", text)?;
+    let (file, text) = options.set_up(
+        "scenarios/studies/hbh.toml",
+        include_str!("../../../../../scenarios/studies/hbh.toml"),
+    );
+    let study = HbhStudy::parse(file, text)?;
     let cases = study.cases();
     let runs = cases.iter().map(|case| case.seeds.clone().count()).sum();
     let bar = progress(NAME, runs);

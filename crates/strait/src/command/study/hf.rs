@@ -15,8 +15,11 @@ use super::{Options, progress, write_files};
 const NAME: &str = "hf";
 
 pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
-    let text = include_str!("../../../../../scenarios/studies/hf.toml");
-    let study = HfStudy::parse("scenarios/studies/hf.toml", text)?;
+    let (file, text) = options.set_up(
+        "scenarios/studies/hf.toml",
+        include_str!("../../../../../scenarios/studies/hf.toml"),
+    );
+    let study = HfStudy::parse(file, text)?;
     let bar = progress(NAME, study.count());
     let bulk = study.run_bulk(|| bar.inc(1))?;
     let ping = study.run_ping(options.pcap.is_some(), || bar.inc(1))?;

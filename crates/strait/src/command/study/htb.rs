@@ -17,8 +17,11 @@ const TOLERANCE_EXPORTED: f64 = 0.05;
 const EDGE_PACKETS: f64 = 1.0;
 
 pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
-    let text = include_str!("../../../../../scenarios/studies/htb.toml");
-    let study = HtbStudy::parse("scenarios/studies/htb.toml", text)?;
+    let (file, text) = options.set_up(
+        "scenarios/studies/htb.toml",
+        include_str!("../../../../../scenarios/studies/htb.toml"),
+    );
+    let study = HtbStudy::parse(file, text)?;
     let cases = study.cases(options.full);
     let (simulated, live) = halves::run(NAME, &cases, options)?;
     let (written, drawn) = cases.split_at(study.cases.len());

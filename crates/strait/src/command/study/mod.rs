@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::builder::PossibleValuesParser;
 use indicatif::ProgressBar;
 use strait_core::hash::RunHash;
 use strait_node::config_text::{self, ConfigError};
@@ -43,11 +42,13 @@ use crate::exit::BadInput;
     after_help = "Examples:\n  strait study                     which studies there are\n  \
                         strait study tcp                 in less than a minute\n  \
                         strait study tcp --full --json   every run, as one JSON object\n  \
+                        strait study my-tcp.toml         a copy of scenarios/studies/tcp.toml, changed\n  \
                         strait study all --strict        exit status 1 if a check fails"
 )]
 pub(crate) struct Args {
-    /// Which one, or `all`; without a name, a list of them.
-    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(names()))]
+    /// Which one, or `all`, or a file of one's own with a line `study = "NAME"`; without a name, a
+    /// list of them.
+    #[arg(value_name = "NAME|FILE", value_hint = clap::ValueHint::FilePath)]
     name: Option<String>,
     /// One JSON object on stdout.
     #[arg(long)]
@@ -77,6 +78,15 @@ struct Options<'a> {
     live: bool,
     pcap: Option<&'a Path>,
     figures: Option<&'a Path>,
+    /// A file to take instead of the one that comes along: its name and its text.
+    own: Option<(&'a str, &'a str)>,
+}
+
+impl<'a> Options<'a> {
+    /// The study's file, of which these are the name and the text that come along.
+    fn set_up(&self, file: &'a str, text: &'a str) -> (&'a str, &'a str) {
+        self.own.unwrap_or((file, text))
+    }
 }
 
 struct Study {
@@ -133,29 +143,54 @@ const STUDIES: [Study; 7] = [
 ];
 const ALL: &str = "all";
 
-fn names() -> impl Iterator<Item = &'static str> {
-    STUDIES.iter().map(|study| study.name).chain([ALL])
+/// The study that a file sets up.
+fn named_by(file: &str, text: &str) -> anyhow::Result<String> {
+    let table: toml::Table = config_text::parse(file, text)?;
+    let Some(study) = table.get("study").and_then(toml::Value::as_str) else {
+        let names = STUDIES.map(|study| study.name).join(", ");
+        let message =
+            format!("{file}: sets up no study: it needs a line `study = \"NAME\"` ({names})");
+        return Err(BadInput(message).into());
+    };
+    check(study, file, text)?;
+    Ok(study.into())
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(name) = args.name.as_deref() else {
         return list(args);
     };
+    let is_known = name == ALL || STUDIES.iter().any(|study| study.name == name);
+    let own = if is_known { None } else { Some(read(name)?) };
+    let named = own.as_ref().map(|text| named_by(name, text)).transpose()?;
+    let chosen = named.as_deref().unwrap_or(name);
     let options = Options {
         full: args.full,
         live: !args.sim_only,
         pcap: args.pcap.as_deref(),
         figures: args.figures.as_deref(),
+        own: own.as_deref().map(|text| (name, text)),
     };
     for folder in options.pcap.into_iter().chain(options.figures) {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let chosen = STUDIES
+    let studies = STUDIES
         .iter()
-        .filter(|study| name == ALL || name == study.name);
-    let results: anyhow::Result<Vec<_>> = chosen.map(|study| (study.run)(&options)).collect();
+        .filter(|study| chosen == ALL || chosen == study.name);
+    let results: anyhow::Result<Vec<_>> = studies.map(|study| (study.run)(&options)).collect();
     let result = joined(results?);
     Ok(crate::output::result(&result, args.json, args.strict))
+}
+
+/// The text of a file that was named instead of a study.
+fn read(file: &str) -> anyhow::Result<String> {
+    fs::read_to_string(file).map_err(|error| {
+        let names = STUDIES.map(|study| study.name).join(", ");
+        BadInput(format!(
+            "{file}: no study has this name, and no file: {error} (studies: {names}, {ALL})"
+        ))
+        .into()
+    })
 }
 
 /// Checks the file of a study.

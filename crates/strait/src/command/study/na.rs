@@ -58,8 +58,11 @@ fn base() -> anyhow::Result<Loaded> {
 }
 
 pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
-    let text = include_str!("../../../../../scenarios/studies/na.toml");
-    let study = NaStudy::parse("scenarios/studies/na.toml", text)?;
+    let (file, text) = options.set_up(
+        "scenarios/studies/na.toml",
+        include_str!("../../../../../scenarios/studies/na.toml"),
+    );
+    let study = NaStudy::parse(file, text)?;
     let mut cases = study.cases();
     if !options.full {
         cases.retain(|case| case.calls < 2 || case.data != Data::Slope);

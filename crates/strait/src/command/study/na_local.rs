@@ -5,7 +5,10 @@ use strait_sim::study::na_local::LocalStudy;
 
 use super::Options;
 
-pub(super) fn run(_: &Options<'_>) -> anyhow::Result<ResultSet> {
-    let text = include_str!("../../../../../scenarios/studies/na-local.toml");
-    Ok(LocalStudy::parse("scenarios/studies/na-local.toml", text)?.run()?)
+pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
+    let (file, text) = options.set_up(
+        "scenarios/studies/na-local.toml",
+        include_str!("../../../../../scenarios/studies/na-local.toml"),
+    );
+    Ok(LocalStudy::parse(file, text)?.run()?)
 }

@@ -14,8 +14,11 @@ const NAME: &str = "policing";
 const WAIT_LEFT_MAX: f64 = 0.25;
 
 pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
-    let text = include_str!("../../../../../scenarios/studies/policing.toml");
-    let study = PolicingStudy::parse("scenarios/studies/policing.toml", text)?;
+    let (file, text) = options.set_up(
+        "scenarios/studies/policing.toml",
+        include_str!("../../../../../scenarios/studies/policing.toml"),
+    );
+    let study = PolicingStudy::parse(file, text)?;
     let cases = study.cases(options.full);
     let (simulated, live) = halves::run(NAME, &cases, options)?;
     let rows = study.pairs().enumerate().map(|(index, (load, way))| Row {

@@ -17,8 +17,11 @@ use super::{Options, conserved, left_out, progress, write_captures};
 const NAME: &str = "tcp";
 
 pub(super) fn run(options: &Options<'_>) -> anyhow::Result<ResultSet> {
-    let text = include_str!("../../../../../scenarios/studies/tcp.toml");
-    let study = TcpStudy::parse("scenarios/studies/tcp.toml", text)?;
+    let (file, text) = options.set_up(
+        "scenarios/studies/tcp.toml",
+        include_str!("../../../../../scenarios/studies/tcp.toml"),
+    );
+    let study = TcpStudy::parse(file, text)?;
     let cells = study.cell_cases(options.full);
     let chain = study.chain_cases();
     let cases = chain.iter().chain(cells.iter().map(|cell| &cell.case));
@@ -92,7 +95,7 @@ fn transfers(cells: &[CellCase]) -> Vec<TransferConfig> {
             limit: case.limit,
         })
     };
-    cells.iter().flat_map(of).collect()
+    cells.iter().filter(|cell| cell.live).flat_map(of).collect()
 }
 
 /// A cell with both its halves.
@@ -107,7 +110,11 @@ fn join(cells: Vec<CellCase>, simulated: Vec<Vec<Ended>>, live: Vec<Transferred>
     let mut live = live.into_iter();
     let halves = cells.into_iter().zip(simulated);
     let joined = halves.map(|(cell, simulated)| Joined {
-        live: live.by_ref().take(simulated.len()).collect(),
+        live: if cell.live {
+            live.by_ref().take(simulated.len()).collect()
+        } else {
+            Vec::new()
+        },
         cell,
         simulated,
     });
@@ -142,10 +149,15 @@ impl Joined {
             .into()
     }
 
-    /// Simulated median over live median.
+    /// Simulated median over that of a kernel, live or recorded. `None` if either isn't there.
     fn ratio(&self) -> Option<f64> {
-        let medians = quantile(&self.simulated_s(), 0.5).zip(quantile(&self.live_s(), 0.5));
-        medians.map(|(simulated, live)| simulated / live)
+        let real_s = if self.cell.live {
+            self.live_s()
+        } else {
+            self.cell.reference_s.clone()
+        };
+        let medians = quantile(&self.simulated_s(), 0.5).zip(quantile(&real_s, 0.5));
+        medians.map(|(simulated, real)| simulated / real)
     }
 }
 
