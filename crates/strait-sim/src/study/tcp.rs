@@ -261,8 +261,10 @@ impl TcpStudy {
     ) -> CellCase {
         let (octets, runs, limit) = if full {
             (cell.octets_full, cell.runs_full, self.kernel.limit_full)
-        } else {
+        } else if cell.live {
             (cell.octets, cell.runs, self.kernel.limit)
+        } else {
+            (cell.octets, cell.runs, self.kernel.limit_full)
         };
         let same = |it: &&CellReference| {
             octets == cell.octets_full && it.congestion == control.congestion && it.loss == loss
