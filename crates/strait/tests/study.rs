@@ -39,8 +39,6 @@ fn the_simulated_half_of_tcp_has_its_checks_and_repeats() {
         .collect();
     let expected = [
         "tcp-chain-0",
-        "tcp-chain-1",
-        "tcp-chain-5",
         "tcp-chain-many",
         "tcp-linux-error",
         "tcp-conserved",
@@ -51,12 +49,7 @@ fn the_simulated_half_of_tcp_has_its_checks_and_repeats() {
         assert_eq!(check["value"].is_null(), live, "{check}");
         assert_eq!(check["ok"].is_null(), live, "{check}");
     }
-    for exact in [
-        "tcp-chain-0",
-        "tcp-chain-5",
-        "tcp-chain-many",
-        "tcp-conserved",
-    ] {
+    for exact in ["tcp-chain-0", "tcp-chain-many", "tcp-conserved"] {
         let check = checks.iter().find(|check| check["id"] == exact);
         assert_eq!(check.unwrap()["ok"], true, "{exact}");
     }
@@ -162,9 +155,9 @@ fn a_study_runs_with_a_file_of_ones_own() {
     refused("name = \"x\"\n", "needs a line `study = ");
     refused("study = \"udp\"\n", "mine.toml:1");
     let text = include_str!("../../../scenarios/studies/policing.toml");
-    let known = "duration = \"60 s\"";
+    let known = "window = \"30 s\"";
     assert!(text.contains(known));
-    std::fs::write(&path, text.replace(known, "duration = \"30 s\"")).unwrap();
+    std::fs::write(&path, text.replace(known, "window = \"20 s\"")).unwrap();
     let [mine, theirs] = [file, "policing"].map(|it| json(&["study", it, "--sim-only", "--json"]));
     assert_ne!(mine["run_hash"], theirs["run_hash"]);
 }
