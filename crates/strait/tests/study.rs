@@ -146,7 +146,7 @@ fn a_study_runs_with_a_file_of_ones_own() {
     let path = folder.path().join("mine.toml");
     let file = path.to_str().unwrap();
     let refused = |text: &str, why: &str| {
-        std::fs::write(&path, text).unwrap();
+        fs::write(&path, text).unwrap();
         let output = strait(&["study", file, "--sim-only"]);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{said}");
@@ -157,7 +157,7 @@ fn a_study_runs_with_a_file_of_ones_own() {
     let text = include_str!("../../../scenarios/studies/policing.toml");
     let known = "window = \"30 s\"";
     assert!(text.contains(known));
-    std::fs::write(&path, text.replace(known, "window = \"20 s\"")).unwrap();
+    fs::write(&path, text.replace(known, "window = \"20 s\"")).unwrap();
     let [mine, theirs] = [file, "policing"].map(|it| json(&["study", it, "--sim-only", "--json"]));
     assert_ne!(mine["run_hash"], theirs["run_hash"]);
 }
