@@ -2,6 +2,7 @@
 
 pub(crate) mod arrows;
 mod conformance;
+mod libraries;
 mod links;
 mod source;
 mod words;
@@ -27,7 +28,9 @@ const MADE: [&str; 6] = [
 ];
 
 /// Endings of files that rules read.
-const TEXT: [&str; 9] = ["rs", "md", "toml", "py", "sh", "json", "yml", "html", "js"];
+const TEXT: [&str; 10] = [
+    "rs", "md", "toml", "lock", "py", "sh", "json", "yml", "html", "js",
+];
 
 /// A text file of the repository.
 pub(crate) struct File {
@@ -151,7 +154,9 @@ impl fmt::Display for Finding {
 /// Checks the repository at `root`.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let tree = Tree::read(root)?;
-    let findings = excused(findings(&tree), EXCEPTIONS);
+    let mut findings = findings(&tree);
+    findings.extend(libraries::check_licences(root)?);
+    let findings = excused(findings, EXCEPTIONS);
     if findings.is_empty() {
         println!("{} text files are tidy", tree.files.len());
         return Ok(());
@@ -166,6 +171,7 @@ fn findings(tree: &Tree) -> Vec<Finding> {
     let rules = [
         arrows::check,
         arrows::check_picture,
+        libraries::check_lock,
         words::check_code,
         words::check_sizes,
         words::check_machine_paths,
