@@ -140,6 +140,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     for manifest in tree.files.iter().filter(|file| file.name() == "Cargo.toml") {
         if manifest.path == "Cargo.toml" {
             findings.extend(check_reasons(&manifest.text));
+            findings.extend(check_list(tree, &manifest.text));
         } else if let Some(dir) = manifest.path.strip_suffix("/Cargo.toml") {
             check_description(&manifest.text, &manifest.path, &mut findings);
             check_use(tree, dir, &manifest.text, &manifest.path, &mut findings);
@@ -175,25 +176,50 @@ fn check_arrows(name: &str, text: &str, path: &str, findings: &mut Vec<Finding>)
     }
 }
 
-/// Each dependency is used. One that isn't costs compile time, and the `no-std` probe can't see it:
-/// the compiler never loads it.
+/// Each dependency is used, by more than tests unless it is for them. One that isn't costs compile
+/// time, and the `no-std` probe can't see it: the compiler never loads it.
 fn check_use(tree: &Tree, dir: &str, text: &str, path: &str, findings: &mut Vec<Finding>) {
-    let prefix = format!("{dir}/");
-    let files = tree.rust().filter(|file| file.path.starts_with(&prefix));
-    let lines = files.flat_map(|file| source::lines(&file.text));
-    let used: BTreeSet<String> = lines
-        .flat_map(|line| {
-            source::names(&line.code)
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        })
-        .collect();
+    let names = |folders: &[&str]| -> BTreeSet<String> {
+        let inside = |path: &str| {
+            let rest = path
+                .strip_prefix(dir)
+                .and_then(|rest| rest.strip_prefix('/'));
+            rest.is_some_and(|rest| !folders.iter().any(|folder| rest.starts_with(folder)))
+        };
+        let files = tree.rust().filter(|file| inside(&file.path));
+        let lines = files.flat_map(|file| source::lines(&file.text));
+        let names = |line: source::Line| source::names(&line.code).map(str::to_owned).collect();
+        lines.flat_map::<Vec<_>, _>(names).collect()
+    };
+    let (all, outside_tests) = (names(&[]), names(&["tests/", "benches/"]));
     for dependency in dependencies(text) {
+        let used = if dependency.test {
+            &all
+        } else {
+            &outside_tests
+        };
         if !used.contains(&dependency.name.replace('-', "_")) {
             let what = format!("`{}` is not used", dependency.name);
             findings.push(Finding::new("unused", path, dependency.line, what));
         }
     }
+}
+
+/// Each library in the workspace's list is named by a manifest.
+fn check_list(tree: &Tree, text: &str) -> Vec<Finding> {
+    let manifests = tree.files.iter().filter(|file| file.name() == "Cargo.toml");
+    let members = manifests.filter(|file| file.path != "Cargo.toml");
+    let named: BTreeSet<&str> = members
+        .flat_map(|file| dependencies(&file.text))
+        .map(|dependency| dependency.name)
+        .collect();
+    let idle = dependencies(text).into_iter();
+    idle.filter(|one| !named.contains(one.name))
+        .map(|one| {
+            let what = format!("no manifest names `{}`", one.name);
+            Finding::new("unused", "Cargo.toml", one.line, what)
+        })
+        .collect()
 }
 
 fn check_description(text: &str, path: &str, findings: &mut Vec<Finding>) {
@@ -405,14 +431,28 @@ mod tests {
     #[test]
     fn a_dependency_that_no_source_names_is_found() {
         let manifest = "[dependencies]\nlib-m.workspace = true\n[dev-dependencies]\ncrc = \"3\"\n";
-        let unused = |source| {
-            let files = [("fuzz/Cargo.toml", manifest), ("fuzz/src/a.rs", source)];
+        let list =
+            "[workspace.dependencies]\nlib-m = \"1\" # x\ncrc = \"3\" # x\ncsv = \"1\" # x\n";
+        let unused = |path, source| {
+            let files = [
+                ("x/Cargo.toml", manifest),
+                (path, source),
+                ("Cargo.toml", list),
+            ];
             let findings = check(&Tree::of(&files)).into_iter();
             let unused = findings.filter(|finding| finding.rule == "unused");
-            unused.map(|finding| finding.line).collect::<Vec<_>>()
+            unused.map(|one| (one.path, one.line)).collect::<Vec<_>>()
         };
-        assert_eq!(unused("use lib_m::a;\nfn b() { crc::c() }\n"), []);
-        assert_eq!(unused("// lib_m\nuse crc as _;\n"), [2]);
+        let idle = ("Cargo.toml".to_owned(), 4);
+        let named = "use lib_m::a;\nfn b() { crc::c() }\n";
+        assert_eq!(unused("x/src/a.rs", named), std::slice::from_ref(&idle));
+        let only_tests = [("x/Cargo.toml".to_owned(), 2), idle];
+        assert_eq!(unused("x/tests/a.rs", named), only_tests);
+        assert_eq!(
+            unused("x/src/a.rs", "// lib_m\nuse crc as _;\n"),
+            only_tests
+        );
+        assert_eq!(unused("xy/src/a.rs", named).len(), 3);
     }
 
     #[test]
