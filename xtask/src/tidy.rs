@@ -176,6 +176,7 @@ fn findings(tree: &Tree) -> Vec<Finding> {
         words::check_sizes,
         words::check_machine_paths,
         links::check_markdown,
+        links::check_glossary,
         links::check_scenarios,
         links::check_decisions,
         conformance::check,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{File, Finding, Tree};
+use super::{File, Finding, Tree, source};
 
 /// Folders that scenario files live in; beside them stand the scenarios that commands bring along.
 const SCENARIO_FOLDERS: [&str; 8] = [
@@ -55,6 +55,41 @@ fn markdown_links(text: &str) -> Vec<(usize, String)> {
         }
     }
     links
+}
+
+/// Where the project's words are explained.
+const GLOSSARY: &str = "docs/book/glossary.md";
+/// What declares a name.
+const DECLARE: [&str; 6] = ["fn", "struct", "enum", "trait", "type", "const"];
+
+/// Checks that each name in the glossary is declared in the file that it leads to.
+pub(super) fn check_glossary(tree: &Tree) -> Vec<Finding> {
+    let Some(page) = tree.file(GLOSSARY) else {
+        return vec![Finding::new("glossary", GLOSSARY, 0, "it is not there")];
+    };
+    let mut findings = Vec::new();
+    for (index, line) in page.text.lines().enumerate() {
+        for piece in line.split("[`").skip(1) {
+            let Some((name, rest)) = piece.split_once("`](") else {
+                continue;
+            };
+            let target = rest.split(')').next().unwrap_or_default();
+            let file = resolve(GLOSSARY, target).and_then(|path| tree.file(&path));
+            if !file.is_some_and(|file| declares(&file.text, name)) {
+                let what = format!("`{name}` is not declared in {target}");
+                findings.push(Finding::new("glossary", GLOSSARY, index + 1, what));
+            }
+        }
+    }
+    findings
+}
+
+fn declares(text: &str, name: &str) -> bool {
+    source::lines(text).iter().any(|line| {
+        let names: Vec<&str> = source::names(&line.code).collect();
+        let mut pairs = names.windows(2);
+        pairs.any(|pair| DECLARE.contains(&pair[0]) && pair[1] == name)
+    })
 }
 
 /// The path from the root that `target` means in the file at `from`; `None` if it is outside.
@@ -135,6 +170,20 @@ mod tests {
         findings
             .map(|finding| (finding.rule, finding.line))
             .collect()
+    }
+
+    #[test]
+    fn a_word_of_the_glossary_lives_where_it_says() {
+        let page = "| a | x | [`Room`](../../a.rs), [`settle`](../../a.rs) |\n\
+                    | b | x | [`Roo`](../../a.rs) and [`gone`](../../b.rs) |\n[c](../../a.rs)\n";
+        let code = "/// struct Roo\npub struct Room;\npub const fn settle(_: Roo) {}\n";
+        let files = [(GLOSSARY, page), ("a.rs", code)];
+        let found = check_glossary(&Tree::of(&files)).into_iter();
+        let found: Vec<_> = found.map(|one| (one.line, one.what)).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(found[0], (2, "`Roo` is not declared in ../../a.rs".into()));
+        assert_eq!(found[1], (2, "`gone` is not declared in ../../b.rs".into()));
+        assert_eq!(check_glossary(&Tree::of(&files[1..])).len(), 1);
     }
 
     #[test]
