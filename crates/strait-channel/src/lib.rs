@@ -66,6 +66,25 @@ impl Side {
 /// `now` never goes back for one side. It may lag behind the wall clock: a driver in real time that
 /// comes late asks for the moment when its octets were ready and the line was free, and so loses no
 /// line time.
+/// # Examples
+///
+/// ```
+/// use strait_channel::{Channel, Line, LinkConfig, Side};
+/// use strait_core::{Duration, Instant};
+///
+/// let config = LinkConfig::frames(8_000, Duration::from_millis(50));
+/// let mut line = Line::new(&config, "satellite", 1)?;
+/// let room = line.room(Instant::ZERO, Side::A).expect("a line that nobody uses");
+/// let mut frame = [0; 1000];
+/// assert!(frame.len() <= room.octets);
+/// let sent = line.transmit(Instant::ZERO, Side::A, &mut frame);
+/// // 1000 octets take a second; meanwhile the line says when to ask again.
+/// assert_eq!(sent.ends, Instant::from_secs(1));
+/// assert_eq!(sent.arrival, Some(Instant::from_millis(1050)));
+/// assert_eq!(line.room(Instant::from_millis(999), Side::A), Err(Some(sent.ends)));
+/// assert!(line.room(sent.ends, Side::A).is_ok());
+/// # Ok::<(), strait_channel::LinkError>(())
+/// ```
 pub trait Channel {
     /// What `side` may send now.
     ///

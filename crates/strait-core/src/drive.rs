@@ -45,6 +45,85 @@ pub const STEPS_MAX: u32 = 1_000_000;
 /// # Panics
 /// After [`ROUNDS_MAX`] rounds or [`STEPS_MAX`] effects and pulls, and when a node writes more
 /// octets than it was offered.
+/// # Examples
+///
+/// A node that sends each frame back, and a driver with one port that takes 100 octets at once:
+///
+/// ```
+/// use strait_core::drive::{Media, settle};
+/// use strait_core::stats::Stats;
+/// use strait_core::{
+///     ClassId, Effect, Input, Instant, NeighbourId, Neighbours, Node, PortId, Room, TxMeta, Wake,
+///     Want,
+/// };
+///
+/// #[derive(Default)]
+/// struct Mirror {
+///     waiting: Vec<Vec<u8>>,
+///     stats: Stats,
+/// }
+///
+/// impl Node for Mirror {
+///     fn handle(&mut self, _: Instant, input: Input<'_>) {
+///         if let Input::Frame { bytes, .. } = input {
+///             self.waiting.push(bytes.to_vec());
+///         }
+///     }
+///     fn wants(&self, _: PortId) -> Option<Want> {
+///         let octets = self.waiting.first()?.len() as u32;
+///         Some(Want { class: ClassId(0), octets, to: NeighbourId::PEER })
+///     }
+///     fn reads(&self, _: PortId) -> bool {
+///         self.waiting.len() < 10
+///     }
+///     fn poll_transmit(
+///         &mut self,
+///         _: Instant,
+///         _: PortId,
+///         room: Room,
+///         out: &mut Vec<u8>,
+///     ) -> Option<TxMeta> {
+///         self.waiting.first().filter(|frame| frame.len() <= room.octets)?;
+///         out.extend(self.waiting.remove(0));
+///         Some(TxMeta::to_peer(ClassId(0)))
+///     }
+///     fn poll_effect(&mut self) -> Option<Effect> {
+///         None
+///     }
+///     fn wake(&self) -> Option<Wake> {
+///         None
+///     }
+///     fn stats(&self) -> &Stats {
+///         &self.stats
+///     }
+///     fn check(&self) {}
+/// }
+///
+/// #[derive(Default)]
+/// struct OnePort {
+///     sent: Vec<Vec<u8>>,
+/// }
+///
+/// impl Media for OnePort {
+///     fn room(&mut self, now: Instant, _: PortId) -> Option<Room> {
+///         Some(Room { octets: 100, starts: now, until: None, to: Neighbours::ALL })
+///     }
+///     fn transmit(&mut self, _: Instant, _: PortId, _: Room, _: TxMeta, frame: &mut Vec<u8>) {
+///         self.sent.push(frame.clone());
+///     }
+///     fn effect(&mut self, _: Instant, _: Effect) {}
+/// }
+///
+/// let (mut node, mut media) = (Mirror::default(), OnePort::default());
+/// let (port, from, now) = (PortId(0), NeighbourId::PEER, Instant::ZERO);
+/// for bytes in [&b"one"[..], b"two"] {
+///     let meta = Default::default();
+///     node.handle(now, Input::Frame { port, from, bytes, meta });
+///     settle(&mut node, &mut media, now, 1, &mut Vec::new());
+///     assert!(node.wake().is_none(), "it has nothing to do until the next input");
+/// }
+/// assert_eq!(media.sent, [b"one", b"two"]);
+/// ```
 pub fn settle<N, M>(
     node: &mut N,
     media: &mut M,

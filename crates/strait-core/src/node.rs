@@ -29,7 +29,8 @@ use crate::work::{Work, WorkError};
 /// A gateway, a host, a relay: anything that has ports and a state.
 ///
 /// The module `echo` of `strait-node` is a small example of what a part of a node does with
-/// streams, datagrams and storage: it sends back what it gets.
+/// streams, datagrams and storage: it sends back what it gets. The smallest node, and what a driver
+/// does with one, is the example of [`settle`](crate::drive::settle).
 pub trait Node {
     /// Takes one input. `now` never goes back.
     fn handle(&mut self, now: Instant, input: Input<'_>);

@@ -58,6 +58,55 @@ pub type Refusal = (Packet, Fate);
 /// [`discard`](Self::discard) until `None`; then `head`, `take` (unless the class's packet is under
 /// way), `set_under_way` (unless packets leave whole) and `charge` follow one another with nothing
 /// in between. A scheduler destroys no packet: each comes out again.
+/// # Examples
+///
+/// A packet of a higher rank goes first, whichever came first:
+///
+/// ```
+/// use strait_core::fate::{Fate, Ledger, Origin};
+/// use strait_core::stats::Stats;
+/// use strait_core::{ClassId, Instant, NeighbourId, PortId};
+/// use strait_qos::{ClassConfig, Open, Policy, PolicyConfig, Scheduler, Site, Tree};
+///
+/// let class = |name, band| ClassConfig { band: Some(band), ..ClassConfig::new(name) };
+/// let config = PolicyConfig {
+///     classes: vec![class("voice", 0), class("data", 1)],
+///     default: Some("data".into()),
+///     ..PolicyConfig::default()
+/// };
+/// let mut tree = Tree::new(&Policy::compile(&config)?, Site::default());
+///
+/// let mut ledger = Ledger::new(Stats::default());
+/// let [src, dst] = ["10.1.0.2:4000", "10.2.0.2:5000"].map(|it| it.parse().expect("an address"));
+/// let now = Instant::ZERO;
+/// for class in [1, 0] {
+///     let mut octets = Vec::new();
+///     strait_wire::ip::build_udp(src, dst, 0, 64, 0, 0, b"hello", &mut octets);
+///     let mut packet = ledger.admit(now, octets, Origin::Port(PortId::HOST))?;
+///     packet.class = ClassId(class);
+///     if let Err((packet, fate)) = tree.enqueue(now, packet) {
+///         ledger.close(now, packet, fate);
+///     }
+/// }
+///
+/// let mut classes = Vec::new();
+/// tree.advance(now);
+/// while let Some((packet, fate)) = tree.discard(now) {
+///     ledger.close(now, packet, fate);
+/// }
+/// while let Some(head) = tree.head(&Open) {
+///     let Some(packet) = tree.take(now, head) else {
+///         continue;
+///     };
+///     tree.charge(packet.class, packet.octets() as u32);
+///     classes.push(packet.class.0);
+///     let (port, to) = (PortId(1), NeighbourId::PEER);
+///     ledger.close(now, packet, Fate::Forwarded { port, to });
+/// }
+/// assert_eq!(classes, [0, 1]);
+/// assert_eq!(ledger.held(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Scheduler: fmt::Debug {
     /// The time that [`head`](Self::head) goes by. Going back changes nothing.
     fn advance(&mut self, now: Instant);

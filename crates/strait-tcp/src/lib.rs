@@ -52,6 +52,41 @@ pub const PROFILE_DEFAULT: &str = "linux-cubic";
 /// After any call that may have changed something, call [`TcpEndpoint::poll_packet`] until it is
 /// false and then read [`TcpEndpoint::wake`]; at that time, `poll_packet` again. Time never goes
 /// back from call to call.
+/// # Examples
+///
+/// Two ends, with nothing between them that takes time or loses anything:
+///
+/// ```
+/// use strait_core::Instant;
+/// use strait_tcp::{TcpConfig, TcpEndpoint, TcpState, endpoint};
+///
+/// let [near, far] = ["10.0.0.1:4000", "10.0.0.2:80"].map(|it| it.parse().expect("an address"));
+/// let mut client = endpoint("linux-cubic", &TcpConfig::new(near, far))?;
+/// let mut server = endpoint("linux-cubic", &TcpConfig::new(far, near))?;
+/// let now = Instant::ZERO;
+/// server.accept(now)?;
+/// client.connect(now)?;
+/// let mut packet = Vec::new();
+/// // The handshake, then the octets and what acknowledges them: eight turns are plenty.
+/// let mut sent = 0;
+/// for _ in 0..8 {
+///     while client.poll_packet(now, &mut packet) {
+///         server.handle_packet(now, &packet);
+///     }
+///     while server.poll_packet(now, &mut packet) {
+///         client.handle_packet(now, &packet);
+///     }
+///     sent += client.send(&b"hello"[sent..]);
+/// }
+/// assert_eq!(server.state(), TcpState::Established);
+/// let mut buffer = [0; 16];
+/// assert_eq!(server.recv(&mut buffer), 5);
+/// assert_eq!(&buffer[..5], b"hello");
+/// // Nothing is left to do at this time: the next call is due when one of them says.
+/// assert!(!client.poll_packet(now, &mut packet));
+/// assert!([client.wake(), server.wake()].into_iter().flatten().all(|due| due > now));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait TcpEndpoint {
     /// Opens the connection from this end.
     ///
