@@ -457,8 +457,8 @@ impl Entry {
         match word {
             "START" => {
                 let version = fields.rest.trim();
-                let version = version.strip_prefix("Mgen Version ").unwrap_or(version);
-                Ok(Self::Start(version.into()))
+                let version = version.strip_prefix("Mgen Version").unwrap_or(version);
+                Ok(Self::Start(version.trim().into()))
             }
             "STOP" => Ok(Self::Stop),
             "LISTEN" => Ok(Self::Listen(fields.protocol()?, fields.number("port")?)),
@@ -555,6 +555,13 @@ mod tests {
             ((4 * 60 + 38) * 60 + 54) * 1_000_000 + 878_311
         );
         assert_eq!(recv.position, Some(Position::UNKNOWN));
+    }
+
+    #[test]
+    fn a_start_without_a_version_reads_as_it_is_written() {
+        let line = Line::parse("04:53:46.108348 START").unwrap().unwrap();
+        assert_eq!(line.entry, Entry::Start(String::new()));
+        assert_eq!(Line::parse(&line.to_string()), Ok(Some(line)));
     }
 
     #[test]
