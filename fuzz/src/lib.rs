@@ -49,24 +49,3 @@ pub const TARGETS: [Target; 27] = [
     ("segments", wire::segments),
     ("sis", sis::sis),
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_target_takes_its_seeds_and_noise() {
-        for (name, target) in TARGETS {
-            target(&[]);
-            let seeds = seeds::of(name);
-            assert!(!seeds.is_empty(), "{name} has no seeds");
-            for (_, seed) in &seeds {
-                target(seed);
-                target(&seed[..seed.len() / 2]);
-            }
-            for number in 0..50 {
-                target(&seeds::noise(number, 700));
-            }
-        }
-    }
-}

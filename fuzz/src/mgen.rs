@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use strait_core::{Duration, Instant};
-use strait_wire::mgen::{Message, piece_octets};
 use strait_traffic::mgen::{Action, Line, Player, Script, read_capture};
+use strait_wire::mgen::{Message, piece_octets};
 
 /// Messages: what is read can be written again, and then reads the same.
 pub fn message(data: &[u8]) {

@@ -8,8 +8,8 @@ use strait_core::node::Node;
 use strait_node::config_text::{self, ConfigError};
 use strait_node::{Gateway, NodeConfig};
 use strait_qos::{Policy, PolicyConfig};
-use strait_wire::ip::PacketInfo;
 use strait_scenario::{Files, Scenario};
+use strait_wire::ip::PacketInfo;
 
 fn parse<T: DeserializeOwned>(data: &[u8]) -> Option<T> {
     let text = str::from_utf8(data).ok()?;

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use strait_capture::{By, Capture, Settings, Source, one, two};
 use strait_link::{LinkSettings, Receiver};
 use strait_wire::ax25::UiFrame;
 use strait_wire::check::Crc32Sum;
@@ -13,7 +14,6 @@ use strait_wire::pcapng::{Decoder, Reader};
 use strait_wire::rtp::RtpHeader;
 use strait_wire::segment::{SegmentCheck, emit_segment, parse_segment};
 use strait_wire::urgent::{Interleaved, Shown, emit_urgent};
-use strait_capture::{By, Capture, Settings, Source, one, two};
 
 /// A packet: read, edited, cut, answered. Edits keep it a packet and its checksums right.
 pub fn ip_packet(data: &[u8]) {
