@@ -8,8 +8,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use strait_core::rate::LineRate;
 use strait_core::{ClassId, Duration};
 
+use crate::leaf::{QueueConfig, fair_stretch};
 use crate::plan::{Discipline, NodeIndex, NodeRates, Plan, PlanNode, Shape, ShapeKind};
 use crate::policy::Policy;
 use crate::tree::bands::turn_octets;
@@ -72,7 +74,14 @@ pub fn worst_wait(policy: &Policy, class: ClassId, line: Line) -> WorstWait {
     let mut because = Vec::new();
     let curve = book.curve(class, &mut because);
     let of_class = policy.classes().get(class.index());
-    let age = of_class.and_then(|class| class.age);
+    let age = of_class.and_then(|class| {
+        let rate = LineRate::new(line.bit_s, 8);
+        let stretch = match class.queue {
+            QueueConfig::Fair(_) => fair_stretch(rate, PACKET_OCTETS_MAX as u32),
+            _ => 1.0,
+        };
+        class.age.map(|age| age.mul_f64(stretch))
+    });
     let alone = curve.map(|curve| seconds(curve.latency_s));
     let queue_octets = of_class.map_or(0, |class| {
         let packets = u64::from(class.packets) * PACKET_OCTETS_MAX;

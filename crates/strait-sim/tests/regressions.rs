@@ -78,6 +78,11 @@ fn what_is_repeated_while_it_waits_goes() {
 }
 
 #[test]
+fn a_slow_line_keeps_what_its_queue_holds() {
+    holds("regressions/file-at-600-baud.toml");
+}
+
+#[test]
 fn a_capture_has_the_first_packet() {
     let name = "regressions/captured-from-the-start.toml";
     holds("regressions/captured-from-the-start.toml");

@@ -186,6 +186,21 @@ fn a_fair_queue_keeps_what_the_line_sends_in_30_s() {
 }
 
 #[test]
+fn a_fair_queue_of_a_slow_line_waits_longer_than_the_class_says() {
+    let mut bench = Bench::new(100, "kind = 'fair'");
+    bench.leaf.age_least = Some(Duration::from_secs(60));
+    bench.leaf.set_line_rate(LineRate::new(600, 10));
+    assert_eq!(bench.offer(T, 1, 1500, 1), None);
+    // Eight of the longest take 200 s, 6.7 times 30 s.
+    bench.discard(T + Duration::from_millis(399_999));
+    assert_eq!(bench.leaf.queued().packets, 1);
+    bench.discard(T + Duration::from_secs(400));
+    assert_eq!(bench.lost, [(1, Fate::Dropped(DropCause::Aged))]);
+    bench.leaf.set_line_rate(LineRate::new(9600, 10));
+    assert_eq!(bench.leaf.age, Some(Duration::from_secs(60)));
+}
+
+#[test]
 fn a_fair_flow_that_was_idle_goes_next() {
     let mut bench = Bench::new(100, "kind = 'fair'");
     for flow in 1..=6 {

@@ -37,6 +37,14 @@ pub(crate) const FAIR_QUANTUM: i64 = 300;
 pub(crate) const FAIR_WAIT: Duration = Duration::from_secs(30);
 const FAIR_PACKETS_LEAST: u64 = 8;
 
+/// How many times as long as [`FAIR_WAIT`] the least that a `fair` queue holds takes on the line,
+/// and so how many times its class's age a packet may wait there: else the queue of a very slow
+/// line would hold what grows too old in it.
+pub(crate) fn fair_stretch(rate: LineRate, mtu_octets: u32) -> f64 {
+    let least = rate.time_for(u64::from(mtu_octets) * FAIR_PACKETS_LEAST);
+    (least.as_secs_f64() / FAIR_WAIT.as_secs_f64()).max(1.0)
+}
+
 /// Packets that one overflow of `fq-codel` drops at most (Linux: `drop_batch`).
 const BATCH_MAX: usize = 64;
 
@@ -66,6 +74,8 @@ pub(crate) struct Leaf {
     /// Its class's limit, and what of it the line's rate leaves.
     octets_most: u64,
     octets_max: u64,
+    /// Its class's limit, and what of it holds at the line's rate.
+    age_least: Option<Duration>,
     age: Option<Duration>,
     absorbs_repeats: bool,
     thins_acks: bool,
@@ -176,6 +186,7 @@ impl Leaf {
             packets_max: class.packets,
             octets_most: class.octets.unwrap_or(u64::MAX),
             octets_max: class.octets.unwrap_or(u64::MAX),
+            age_least: class.age,
             age: class.age,
             absorbs_repeats: class.queue.absorbs_repeats(),
             thins_acks: class.queue.thins_acks(),
@@ -196,6 +207,8 @@ impl Leaf {
             Kind::Fair => {
                 let least = u64::from(self.mtu_octets) * FAIR_PACKETS_LEAST;
                 self.octets_max = rate.octets_in(FAIR_WAIT).max(least).min(self.octets_most);
+                let stretch = fair_stretch(rate, self.mtu_octets);
+                self.age = self.age_least.map(|age| age.mul_f64(stretch));
             }
             Kind::FqCodel(codel) => {
                 let (config, law) = &mut **codel;
