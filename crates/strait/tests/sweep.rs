@@ -42,8 +42,11 @@ fn means(result: &Value) -> Vec<f64> {
 fn every_point_has_its_own_result() {
     let result = json(&FEW);
     let means = means(&result);
-    assert_eq!(means.len(), 2);
-    assert!(means[1] > 1.5 * means[0], "loss costs nothing: {means:?}");
+    let [hops, plain, lossy_hops, lossy_plain] = means[..] else {
+        panic!("{means:?}");
+    };
+    assert!(lossy_plain > 1.5 * plain, "loss costs nothing: {means:?}");
+    assert!(lossy_hops < 1.2 * hops, "links repeat nothing: {means:?}");
     assert_eq!(result["seeds"].as_array().unwrap().len(), 3);
     assert_eq!(result["checks"][0]["ok"], true);
     // The number of threads changes nothing.
@@ -57,9 +60,9 @@ fn every_point_has_its_own_result() {
     let text = fs::read_to_string(csv).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "link.*.loss,variant,seed,file.time_s");
-    assert_eq!(lines.len(), 1 + 6);
+    assert_eq!(lines.len(), 1 + 12);
     let lossless: f64 = lines[1].rsplit(',').next().unwrap().parse().unwrap();
-    assert!((lossless - means[0]).abs() < 1e-9, "{}", lines[1]);
+    assert!((lossless - hops).abs() < 1e-9, "{}", lines[1]);
 }
 
 fn with_store(store: &Path, more: &[&str]) -> Value {
@@ -73,15 +76,15 @@ fn a_sweep_that_was_ended_goes_on_where_it_was() {
     let store: PathBuf = folder.path().join("results.jsonl");
     let whole = with_store(&store, &[]);
     let lines = |store: &Path| fs::read_to_string(store).unwrap().lines().count();
-    assert_eq!(lines(&store), 6);
+    assert_eq!(lines(&store), 12);
     // Again: nothing is run.
     assert_eq!(with_store(&store, &[])["run_hash"], whole["run_hash"]);
-    assert_eq!(lines(&store), 6);
+    assert_eq!(lines(&store), 12);
     // Killed while it wrote: the torn run is done again, the others aren't.
     let octets = fs::read(&store).unwrap();
     fs::write(&store, &octets[..octets.len() - 20]).unwrap();
     assert_eq!(with_store(&store, &[])["run_hash"], whole["run_hash"]);
-    assert_eq!(lines(&store), 7);
+    assert_eq!(lines(&store), 13);
     // What is stored is what is told: another result in its place shows.
     let text = fs::read_to_string(&store).unwrap();
     let forged: Vec<String> = text
@@ -93,7 +96,7 @@ fn a_sweep_that_was_ended_goes_on_where_it_was() {
         })
         .collect();
     fs::write(&store, forged.join("\n")).unwrap();
-    assert_eq!(means(&with_store(&store, &[])), [1000.0, 1000.0]);
+    assert_eq!(means(&with_store(&store, &[])), [1000.0; 4]);
     // One more seed: only that is run.
     let more = with_store(&store, &["--seed", "2"]);
     assert!(
