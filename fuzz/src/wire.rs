@@ -305,7 +305,7 @@ pub fn kiss(data: &[u8]) {
         frame.emit(&mut line);
         if let Some(ui) = UiFrame::parse(contents) {
             let mut out = Vec::new();
-            ui.emit(&mut out);
+            ui.emit(&[], &mut out);
             assert_eq!(UiFrame::parse(&out), Some(ui));
         }
     }

@@ -17,7 +17,7 @@ use strait_core::work::WorkError;
 use strait_status::JournalStatus;
 
 use crate::host_routes::{Interfaces, LedRoutes};
-use crate::port_io::{PortIo, Sent};
+use crate::port_io::{Found, PortIo, Sent};
 use crate::service::PortStatus;
 use crate::sockets::Sockets;
 use crate::storage::Storage;
@@ -69,6 +69,8 @@ pub(crate) struct Slot {
     pub(crate) problem: Option<String>,
     /// What was said last of what the ends of the link have agreed on.
     pub(crate) agreement: Agreement,
+    /// What was said last of what the port has found out of its device.
+    pub(crate) found: Option<Found>,
     /// It was said that a time to die was by another clock or calendar.
     pub(crate) misdated: bool,
 }
@@ -235,6 +237,7 @@ impl Bench {
         let status = |slot: &Slot| PortStatus {
             open: slot.open,
             problem: slot.problem.clone(),
+            found: slot.io.found().filter(|_| slot.open),
             counts: slot.io.counts(),
         };
         self.slots.iter().map(status).collect()

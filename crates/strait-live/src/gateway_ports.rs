@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use strait_core::prefix::Prefix;
 use strait_core::rate::LineRate;
-use strait_node::config::{HostConfig, HostKind, PortAddress, PortConfig, PortKind};
+use strait_node::config::{HostConfig, HostKind, LinkProfile, PortAddress, PortConfig, PortKind};
 use strait_node::{InvalidConfig, NodeConfig};
+use strait_wire::ax25;
 
 use crate::hf_modem::ModemPort;
-use crate::kiss::{KissConfig, KissPort};
+use crate::kiss::{Ax25, KissConfig, KissPort};
 use crate::no_medium::NoMedium;
 use crate::port_io::PortIo;
 use crate::raw_ip::RawIp;
@@ -172,7 +173,7 @@ fn udp(port: &PortConfig) -> Result<UdpConfig, InvalidConfig> {
 fn kiss(port: &PortConfig) -> Result<KissPort, InvalidConfig> {
     let modem = port.kiss.clone().unwrap_or_default();
     let line: Box<dyn PortIo> = match (modem.modem, &port.device) {
-        (Some(address), _) => Box::new(TcpLine::new(address)),
+        (Some(address), _) => Box::new(TcpLine::new(address).shallow()),
         (None, Some(_)) => Box::new(SerialPort::new(serial(port)?)),
         (None, None) => {
             let message = "needed on a host: the modem's address, such as 127.0.0.1:8001, \
@@ -187,8 +188,18 @@ fn kiss(port: &PortConfig) -> Result<KissPort, InvalidConfig> {
         radio: modem.radio,
         rate,
         frame_octets_max: u32::try_from(port.frame_octets_max()).unwrap_or(u32::MAX),
-        notice: modem.notice,
-        stations: modem.stations(),
+        // TNCs at serial lines take the same command for settings of their own.
+        asks_queue: modem.modem.is_some() && modem.notice != Some(false),
+        asks_notice: modem.notice == Some(true),
+        stations: modem.stations().map(|(own, peer)| Ax25 {
+            own,
+            peer,
+            via: modem.repeaters().unwrap_or_default(),
+            protocol: match port.profile {
+                LinkProfile::Ip => ax25::IP,
+                _ => ax25::NO_LAYER_3,
+            },
+        }),
     };
     Ok(KissPort::new(config, line))
 }

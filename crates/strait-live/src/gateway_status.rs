@@ -25,7 +25,9 @@ impl View<'_> {
         let mut snapshot = Snapshot::new(name, self.now, self.stats, self.flows);
         for (port, status) in snapshot.ports.iter_mut().zip(self.ports) {
             port.problem.clone_from(&status.problem);
+            port.found = status.found.map(|found| found.text.to_owned());
             port.strangers += status.counts.strangers;
+            port.refused = status.counts.refused;
         }
         let rates = self.rates.until(self.now, self.stats);
         let (ports, classes) = rates.split_at(snapshot.ports.len().min(rates.len()));

@@ -1,23 +1,25 @@
 //! A port over a KISS modem, at a serial line or a TCP address (Dire Wolf's is 8001).
 //!
-//! A modem takes frames faster than it sends them, and what it holds nobody can overtake. So at
-//! most `UNDER_WAY_MAX` frames are in its hands where it gives notice of each that it has sent,
-//! and otherwise the next one is asked for when the rate says that the one before has left.
+//! A modem takes frames faster than it sends them, and what it holds nobody can overtake. So the
+//! port finds out what the modem tells of its frames. Dire Wolf says how many octets wait in its
+//! queue: one frame waits there, behind the one on the air. Others give notice of each frame that
+//! they have sent (ACKMODE): at most `UNDER_WAY_MAX` frames are in their hands. For the rest, the
+//! next frame is asked for when the rate says that the one before has left.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use strait_core::id::NeighbourId;
-use strait_core::id::Neighbours;
+use strait_core::id::{ClassId, Neighbours};
 use strait_core::node::{PortState, Room, TxMeta};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::time::{Duration, Instant};
-use strait_wire::ax25::{NO_LAYER_3, Station, UI_OCTETS, UiFrame};
+use strait_wire::ax25::{REPEATERS_MAX, Station, UI_OCTETS, UiFrame};
 use strait_wire::kiss::{Command, KissError, KissFrame, KissReader};
 
 use crate::error::Error;
-use crate::port_io::{IoCounts, PortIo, Received, Sent};
+use crate::port_io::{Found, IoCounts, PortIo, Received, Sent};
 
 /// What a KISS port is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,10 +30,47 @@ pub struct KissConfig {
     pub rate: LineRate,
     /// The longest contents of a frame, in octets.
     pub frame_octets_max: u32,
-    /// The modem tells of each frame when it has been sent (ACKMODE).
-    pub notice: bool,
-    /// AX.25 addresses: ours and the other end's. Without, frames have no header.
-    pub stations: Option<(Station, Station)>,
+    /// The modem is asked for its queue.
+    pub asks_queue: bool,
+    /// A modem that doesn't tell its queue is asked for notices (ACKMODE).
+    pub asks_notice: bool,
+    /// How frames look. Without, they have no header.
+    pub stations: Option<Ax25>,
+}
+
+/// What stands in AX.25 headers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ax25 {
+    /// Ourselves.
+    pub own: Station,
+    /// The other end.
+    pub peer: Station,
+    /// Repeaters, in their order, [`REPEATERS_MAX`] at most.
+    pub via: Vec<Station>,
+    /// What the contents are, such as [`strait_wire::ax25::NO_LAYER_3`].
+    pub protocol: u8,
+}
+
+impl Ax25 {
+    /// Octets before the contents.
+    fn octets(&self) -> usize {
+        UI_OCTETS + self.via.len() * Station::OCTETS
+    }
+}
+
+/// What a modem tells of the frames in its hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tells {
+    /// It is asked for its queue.
+    Asked,
+    /// It tells its queue.
+    Queue,
+    /// One frame that wants a notice is in its hands, or the next one will be.
+    Tried,
+    /// It gives notice.
+    Notice,
+    /// Nothing.
+    Nothing,
 }
 
 /// A modem as a port.
@@ -40,9 +79,20 @@ pub struct KissPort {
     /// Octets to and from the modem.
     line: Box<dyn PortIo>,
     reader: KissReader,
-    /// Contents that came together and haven't been asked for, at most a buffer's worth.
+    /// Contents that came together and haven't been asked for.
     came: VecDeque<Vec<u8>>,
     pace: Burst,
+    tells: Tells,
+    /// It has given notice before: when it doesn't, it hangs.
+    noticed: bool,
+    /// A frame was given up that no notice came of when the first one was waited for.
+    lost: bool,
+    /// An answer about the queue has to come until then.
+    question: Option<Instant>,
+    /// When the next such question is due.
+    ask_at: Instant,
+    /// None of our frames waits in the modem's queue; else until when it is waited for.
+    waits: Option<Instant>,
     /// Frames without a notice so far: number, and when to wait no longer.
     under_way: VecDeque<(u16, Instant)>,
     number: u16,
@@ -59,6 +109,19 @@ const UNDER_WAY_MAX: usize = 2;
 /// at all (the modem was restarted) must not stop the port for good.
 const NOTICE_PATIENCE: Duration = Duration::from_secs(30);
 
+/// Dire Wolf looks for what a new program says once a second.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(3);
+/// A modem that told its queue before has as long: other work may hold its program up.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// Between questions, whatever the rate: Dire Wolf writes a line for each.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// The question, and what stands before the number in the answer (Dire Wolf, since 1.5).
+const QUEUE: &[u8] = b"TXBUF:";
+/// Digits of an answer: no queue is as long.
+const DIGITS_MAX: usize = 9;
+
 /// Beside contents, a frame on the air has flags and a check; the modem adds them.
 const AIR_OCTETS: u64 = 4;
 
@@ -66,16 +129,28 @@ const AIR_OCTETS: u64 = 4;
 /// lateness doesn't open gaps between frames.
 const AHEAD: Duration = Duration::from_micros(500);
 
+/// Frames that may have come and not been asked for: those of a read, and of some before the port
+/// was up.
+const CAME_MAX: usize = 4096;
+/// Octets of others' frames: no more than Dire Wolf takes.
+const FRAME_OCTETS_MAX: usize = 2048 + UI_OCTETS + REPEATERS_MAX * Station::OCTETS;
+/// Octets of a number before contents to be acknowledged.
+const NUMBER_OCTETS: usize = 2;
+
 impl KissPort {
     /// A port that isn't open yet, to a modem at the other end of `line`.
     pub fn new(config: KissConfig, line: Box<dyn PortIo>) -> Self {
-        let longest = config.frame_octets_max as usize + UI_OCTETS + NUMBER_OCTETS;
         Self {
-            // Repeaters' addresses may stand in what others send.
-            reader: KissReader::new(longest + REPEATERS_OCTETS),
+            reader: KissReader::new(FRAME_OCTETS_MAX),
             line,
             came: VecDeque::new(),
             pace: Burst::new(config.rate, Instant::ZERO),
+            tells: at_first(&config),
+            noticed: false,
+            lost: false,
+            question: None,
+            ask_at: Instant::ZERO,
+            waits: None,
             under_way: VecDeque::new(),
             number: 0,
             counts: IoCounts::default(),
@@ -84,99 +159,224 @@ impl KissPort {
         }
     }
 
+    const fn numbers(&self) -> bool {
+        matches!(self.tells, Tells::Tried | Tells::Notice)
+    }
+
+    /// Whether a protocol number of AX.25 is for such contents: there is none for IPv6.
+    fn carries(&self, octets: &[u8]) -> bool {
+        let ip = |it: &Ax25| it.protocol == strait_wire::ax25::IP;
+        let is_v4 = octets.first().is_some_and(|first| first >> 4 == 4);
+        is_v4 || !self.config.stations.as_ref().is_some_and(ip)
+    }
+
     /// The frame for the modem, and its octets on the air.
     fn frame(&mut self, octets: &[u8]) -> u64 {
-        let mut contents = Vec::with_capacity(octets.len() + UI_OCTETS + NUMBER_OCTETS);
-        if self.config.notice {
+        let stations = self.config.stations.as_ref();
+        let header = stations.map_or(0, Ax25::octets);
+        let mut contents = Vec::with_capacity(octets.len() + header + NUMBER_OCTETS);
+        let mut command = Command::Data;
+        if self.numbers() {
+            command = Command::Acknowledged;
             contents.extend_from_slice(&self.number.to_be_bytes());
         }
-        match self.config.stations {
+        match stations {
             None => contents.extend_from_slice(octets),
-            Some((source, destination)) => {
+            Some(stations) => {
                 let frame = UiFrame {
-                    destination,
-                    source,
-                    protocol: NO_LAYER_3,
+                    destination: stations.peer,
+                    source: stations.own,
+                    protocol: stations.protocol,
                     contents: octets,
                 };
-                frame.emit(&mut contents);
+                frame.emit(&stations.via, &mut contents);
             }
         }
-        let command = if self.config.notice {
-            Command::Acknowledged
-        } else {
-            Command::Data
-        };
-        self.scratch.clear();
-        KissFrame {
-            port: self.config.radio,
-            command,
-            contents: &contents,
-        }
-        .emit(&mut self.scratch);
-        let header = usize::from(self.config.stations.is_some()) * UI_OCTETS;
+        self.write_frame(command, &contents);
         (octets.len() + header) as u64 + AIR_OCTETS
+    }
+
+    fn write_frame(&mut self, command: Command, contents: &[u8]) {
+        let port = self.config.radio;
+        self.scratch.clear();
+        let frame = KissFrame {
+            port,
+            command,
+            contents,
+        };
+        frame.emit(&mut self.scratch);
+    }
+
+    /// Asks for the modem's queue; later, if the way there is full.
+    fn ask(&mut self, now: Instant) -> io::Result<()> {
+        self.ask_at = now + self.pause();
+        if self.line.room(now).is_err() {
+            return Ok(());
+        }
+        self.write_frame(Command::SetHardware, QUEUE);
+        let meta = TxMeta::to_peer(ClassId(0));
+        self.line.transmit(now, &meta, &self.scratch)?;
+        let patience = match self.tells {
+            Tells::Queue => SILENCE_MAX,
+            _ => ANSWER_PATIENCE,
+        };
+        self.question = Some(now + patience);
+        Ok(())
     }
 
     /// Takes in what the modem said.
     fn take(&mut self, octets: &[u8]) {
-        let Self {
-            config,
-            reader,
-            came,
-            under_way,
-            counts,
-            ..
-        } = self;
+        let mut reader = std::mem::replace(&mut self.reader, KissReader::new(0));
         reader.feed(octets, |frame| match frame {
-            Ok(frame) if frame.port != config.radio => counts.strangers += 1,
-            Ok(frame) => match frame.command {
-                Command::Data => match contents(config, frame.contents) {
-                    Some(contents) => came.push_back(contents.to_vec()),
-                    None => counts.strangers += 1,
-                },
-                Command::Acknowledged => {
-                    if let Some(number) = frame.contents.first_chunk() {
-                        let number = u16::from_be_bytes(*number);
-                        under_way.retain(|(other, _)| *other != number);
-                    }
-                }
-                _ => {}
-            },
-            Err(KissError::Escape | KissError::TooLong) => counts.strangers += 1,
+            Ok(frame) if frame.port == self.config.radio => self.take_frame(&frame),
+            Ok(_) | Err(KissError::Escape | KissError::TooLong) => self.counts.strangers += 1,
         });
+        self.reader = reader;
+    }
+
+    fn take_frame(&mut self, frame: &KissFrame<'_>) {
+        match frame.command {
+            Command::Data => match contents(&self.config, frame.contents) {
+                Some(contents) if self.came.len() < CAME_MAX => {
+                    self.came.push_back(contents.to_vec());
+                }
+                _ => self.counts.strangers += 1,
+            },
+            Command::Acknowledged => {
+                let number = frame.contents.first_chunk().copied();
+                let number = number.map(u16::from_be_bytes);
+                let before = self.under_way.len();
+                self.under_way.retain(|(other, _)| Some(*other) != number);
+                // A notice that comes after all is one, too.
+                let late = self.lost && number == Some(self.number.wrapping_sub(1));
+                if self.under_way.len() < before || late && self.tells == Tells::Nothing {
+                    self.tells = Tells::Notice;
+                    (self.noticed, self.lost) = (true, false);
+                }
+            }
+            Command::SetHardware => {
+                let Some(octets) = queue_octets(frame.contents) else {
+                    return;
+                };
+                // An answer that comes after all is one, too: the modem was held up. What nobody
+                // asked for may be of any time.
+                let late = matches!(self.tells, Tells::Tried | Tells::Nothing);
+                if self.question.take().is_some() {
+                    self.tells = Tells::Queue;
+                    self.waits = self.waits.filter(|_| octets > 0);
+                } else if late && self.config.asks_queue {
+                    self.tells = Tells::Queue;
+                    self.give_up_notices();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Nobody says any more whether these frames have been sent.
+    fn give_up_notices(&mut self) {
+        self.counts.refused += self.under_way.len() as u64;
+        self.under_way.clear();
     }
 
     fn forget_overdue(&mut self, now: Instant) {
-        while self
-            .under_way
-            .front()
-            .is_some_and(|(_, until)| *until <= now)
-        {
+        let overdue = |it: &(u16, Instant)| it.1 <= now;
+        while self.under_way.front().is_some_and(overdue) {
             self.under_way.pop_front();
             self.counts.refused += 1;
+            if self.tells == Tells::Tried && !self.noticed {
+                self.tells = Tells::Nothing;
+                self.lost = true;
+            }
         }
+    }
+
+    /// How long a modem may have a frame that takes so many octets on the air: twenty such frames
+    /// of others may go before it.
+    fn patience(&self, on_air: u64) -> Duration {
+        let frame = self.config.rate.time_for(on_air);
+        frame.saturating_mul(20).max(NOTICE_PATIENCE)
+    }
+
+    /// The time on the air of the longest frame.
+    fn longest(&self) -> Duration {
+        let header = self.config.stations.as_ref().map_or(0, Ax25::octets);
+        let octets = u64::from(self.config.frame_octets_max) + header as u64 + AIR_OCTETS;
+        self.config.rate.time_for(octets)
+    }
+
+    /// From a question to the next: often enough to have a frame ready when the last one leaves.
+    fn pause(&self) -> Duration {
+        (self.longest() / 4).clamp(PAUSE_MIN, PAUSE_MAX)
+    }
+
+    /// Whether the modem that told its queue before does so again.
+    fn answers_again(&mut self, now: Instant) -> io::Result<bool> {
+        if self.question.is_none() {
+            self.ask(now)?;
+        }
+        let mut buffer = [0; 4096];
+        for _ in 0..16 {
+            let Received::Frame { octets, .. } = self.line.receive(now, &mut buffer)? else {
+                break;
+            };
+            self.take(&buffer[..octets]);
+        }
+        Ok(self.question.is_none())
     }
 }
 
-/// Octets of a number before contents to be acknowledged.
-const NUMBER_OCTETS: usize = 2;
-/// Eight repeaters' addresses.
-const REPEATERS_OCTETS: usize = 8 * 7;
+/// What is asked of a modem that isn't known.
+const fn at_first(config: &KissConfig) -> Tells {
+    match (config.asks_queue, config.asks_notice) {
+        (true, _) => Tells::Asked,
+        (false, true) => Tells::Tried,
+        (false, false) => Tells::Nothing,
+    }
+}
+
+/// Octets in the modem's queue, if it says so.
+fn queue_octets(answer: &[u8]) -> Option<u32> {
+    let digits = answer.strip_prefix(QUEUE)?;
+    let fits = (1..=DIGITS_MAX).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(digits)
+        .ok()?
+        .parse()
+        .ok()
+        .filter(|_| fits)
+}
 
 /// What a frame carries for us; `None` if it is another's.
 fn contents<'a>(config: &KissConfig, octets: &'a [u8]) -> Option<&'a [u8]> {
-    let Some((own, peer)) = config.stations else {
+    let Some(stations) = &config.stations else {
         return Some(octets);
     };
     let frame = UiFrame::parse(octets)?;
-    let ours = frame.destination == own && frame.source == peer;
-    (ours && frame.protocol == NO_LAYER_3).then_some(frame.contents)
+    let ours = frame.destination == stations.own && frame.source == stations.peer;
+    (ours && frame.protocol == stations.protocol).then_some(frame.contents)
 }
 
 impl PortIo for KissPort {
     fn open(&mut self, now: Instant) -> Result<PortState, Error> {
         self.line.open(now)?;
+        if self.tells == Tells::Queue {
+            // Its silence means that it hangs, and frames would heap up in it.
+            match self.answers_again(now) {
+                Ok(true) => {}
+                Ok(false) => {
+                    let why = "it told its queue before and doesn't answer now: restart it, or \
+                               this gateway if it is another modem";
+                    return Err(Error::invalid("ask the modem for its queue", why));
+                }
+                Err(error) => {
+                    self.close();
+                    return Err(Error::invalid(
+                        "ask the modem for its queue",
+                        error.to_string(),
+                    ));
+                }
+            }
+        }
         Ok(PortState {
             tx_rate: self.config.rate,
             rx_rate: self.config.rate,
@@ -190,7 +390,12 @@ impl PortIo for KissPort {
         self.line.close();
         self.reader.reset();
         self.came.clear();
-        self.under_way.clear();
+        self.give_up_notices();
+        (self.question, self.waits) = (None, None);
+        // What comes next may be another modem.
+        if self.tells != Tells::Queue {
+            self.tells = at_first(&self.config);
+        }
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -199,16 +404,43 @@ impl PortIo for KissPort {
 
     fn room(&mut self, now: Instant) -> Result<Room, Option<Instant>> {
         let line = self.line.room(now)?;
+        self.forget_overdue(now);
         let mut starts = line.starts;
-        if self.config.notice {
-            self.forget_overdue(now);
-            if self.under_way.len() >= UNDER_WAY_MAX {
-                return Err(self.under_way.front().map(|(_, until)| *until));
+        match self.tells {
+            Tells::Asked => {
+                let until = self.question.unwrap_or(now + ANSWER_PATIENCE);
+                return Err(Some(until));
             }
-        } else {
-            starts = starts.max(self.pace.end());
-            if starts > now + AHEAD {
-                return Err(Some(starts - AHEAD));
+            Tells::Tried | Tells::Notice => {
+                let most = match self.tells {
+                    Tells::Tried => 1,
+                    _ => UNDER_WAY_MAX,
+                };
+                if self.under_way.len() >= most {
+                    return Err(self.under_way.front().map(|(_, until)| *until));
+                }
+            }
+            Tells::Queue => {
+                if self.question.is_some() {
+                    return Err(self.question);
+                }
+                if let Some(until) = self.waits.filter(|until| *until > now) {
+                    return Err(Some(until));
+                }
+                // A modem's sound card has a queue of its own, which it doesn't tell.
+                let next = self.pace.end();
+                if next > now + self.longest() {
+                    let longest = self.longest();
+                    return Err(Some(Instant::from_nanos(
+                        next.as_nanos() - longest.as_nanos() as u64,
+                    )));
+                }
+            }
+            Tells::Nothing => {
+                starts = starts.max(self.pace.end());
+                if starts > now + AHEAD {
+                    return Err(Some(starts - AHEAD));
+                }
             }
         }
         Ok(Room {
@@ -220,18 +452,24 @@ impl PortIo for KissPort {
     }
 
     fn transmit(&mut self, now: Instant, meta: &TxMeta, octets: &[u8]) -> io::Result<Sent> {
+        if !self.carries(octets) {
+            self.counts.refused += 1;
+            return Ok(Sent::Refused);
+        }
         let on_air = self.frame(octets);
         let sent = self.line.transmit(now, meta, &self.scratch)?;
         if sent == Sent::Refused {
             return Ok(sent);
         }
         self.pace.push(now, on_air);
-        if self.config.notice {
-            // Twenty such frames of others may go before it.
-            let frame = self.config.rate.time_for(on_air);
-            let patience = frame.saturating_mul(20).max(NOTICE_PATIENCE);
-            self.under_way.push_back((self.number, now + patience));
+        let until = now + self.patience(on_air);
+        if self.numbers() {
+            self.under_way.push_back((self.number, until));
             self.number = self.number.wrapping_add(1);
+        }
+        if self.tells == Tells::Queue {
+            self.waits = Some(until);
+            self.ask_at = now + self.pause();
         }
         Ok(sent)
     }
@@ -246,10 +484,9 @@ impl PortIo for KissPort {
 
     fn drained(&mut self, now: Instant) -> bool {
         self.forget_overdue(now);
-        let sent = if self.config.notice {
-            self.under_way.is_empty()
-        } else {
-            self.pace.end() <= now
+        let sent = match self.tells {
+            Tells::Tried | Tells::Notice => self.under_way.is_empty(),
+            _ => self.waits.is_none() && self.pace.end() <= now,
         };
         sent && self.line.drained(now)
     }
@@ -275,6 +512,51 @@ impl PortIo for KissPort {
         })
     }
 
+    fn wake(&self) -> Option<Instant> {
+        let asks = self.tells == Tells::Asked || self.waits.is_some();
+        self.question.or_else(|| asks.then_some(self.ask_at))
+    }
+
+    fn tick(&mut self, now: Instant) -> io::Result<()> {
+        match self.question {
+            Some(until) if until > now => {}
+            Some(_) if self.tells == Tells::Queue => {
+                let why = "the modem doesn't answer any more";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            Some(_) => {
+                self.question = None;
+                self.tells = match self.config.asks_notice {
+                    true => Tells::Tried,
+                    false => Tells::Nothing,
+                };
+            }
+            None if self.ask_at <= now => self.ask(now)?,
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn found(&self) -> Option<Found> {
+        if !self.config.asks_queue && !self.config.asks_notice {
+            return None;
+        }
+        let text = match self.tells {
+            Tells::Asked => "asks the modem for its queue",
+            Tells::Queue => "the modem tells its queue: one frame waits in it",
+            Tells::Tried if self.noticed => "the modem gives no notice any more: it may hang",
+            Tells::Tried => "waits for the modem's first notice",
+            Tells::Notice => "the modem gives notice: at most two frames are in its hands",
+            Tells::Nothing if self.lost => {
+                "the modem tells neither queue nor notice: frames go by the rate; the one that \
+                 wanted a notice may be lost"
+            }
+            Tells::Nothing => "the modem doesn't tell its queue: frames go by the rate",
+        };
+        let lacks = self.tells == Tells::Nothing || self.tells == Tells::Tried && self.noticed;
+        Some(Found { text, lacks })
+    }
+
     fn counts(&self) -> IoCounts {
         let line = self.line.counts();
         IoCounts {
@@ -286,153 +568,5 @@ impl PortIo for KissPort {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::cell::RefCell;
-    use std::rc::Rc;
-
-    use strait_core::id::ClassId;
-
-    use super::*;
-
-    /// What goes to a modem and comes from it.
-    #[derive(Clone, Default)]
-    struct Wire(Rc<RefCell<(Vec<u8>, Vec<u8>)>>);
-
-    impl PortIo for Wire {
-        fn open(&mut self, _: Instant) -> Result<PortState, Error> {
-            Err(Error::invalid("open", "nobody does"))
-        }
-
-        fn close(&mut self) {}
-
-        fn fd(&self) -> Option<BorrowedFd<'_>> {
-            None
-        }
-
-        fn room(&mut self, now: Instant) -> Result<Room, Option<Instant>> {
-            Ok(Room {
-                octets: usize::MAX,
-                starts: now,
-                until: None,
-                to: Neighbours::ALL,
-            })
-        }
-
-        fn transmit(&mut self, _: Instant, _: &TxMeta, octets: &[u8]) -> io::Result<Sent> {
-            self.0.borrow_mut().0.extend_from_slice(octets);
-            Ok(Sent::Taken)
-        }
-
-        fn holds(&self) -> bool {
-            false
-        }
-
-        fn flush(&mut self, _: Instant) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn drained(&mut self, _: Instant) -> bool {
-            true
-        }
-
-        fn receive(&mut self, _: Instant, buffer: &mut [u8]) -> io::Result<Received> {
-            let octets = std::mem::take(&mut self.0.borrow_mut().1);
-            buffer[..octets.len()].copy_from_slice(&octets);
-            Ok(match octets.len() {
-                0 => Received::Nothing,
-                octets => Received::Frame {
-                    from: NeighbourId::PEER,
-                    octets,
-                },
-            })
-        }
-
-        fn counts(&self) -> IoCounts {
-            IoCounts::default()
-        }
-    }
-
-    const RATE: LineRate = LineRate::new(8000, 8);
-
-    fn port(notice: bool, stations: Option<(&str, &str)>) -> (KissPort, Wire) {
-        let wire = Wire::default();
-        let station = |name: &str| name.parse().unwrap();
-        let config = KissConfig {
-            radio: 1,
-            rate: RATE,
-            frame_octets_max: 256,
-            notice,
-            stations: stations.map(|(own, peer)| (station(own), station(peer))),
-        };
-        (KissPort::new(config, Box::new(wire.clone())), wire)
-    }
-
-    fn send(port: &mut KissPort, now: Instant, octets: &[u8]) {
-        let meta = TxMeta::to_peer(ClassId(0));
-        assert_eq!(port.transmit(now, &meta, octets).unwrap(), Sent::Taken);
-    }
-
-    #[test]
-    fn two_frames_are_in_the_modems_hands_until_it_gives_notice() {
-        let (mut port, wire) = port(true, None);
-        let now = Instant::ZERO;
-        send(&mut port, now, b"a");
-        assert!(port.room(now).is_ok());
-        send(&mut port, now, b"b");
-        let patience = now + NOTICE_PATIENCE;
-        assert_eq!(port.room(now), Err(Some(patience)));
-        let sent = std::mem::take(&mut wire.0.borrow_mut().0);
-        assert_eq!(sent, *b"\xc0\x1c\0\0a\xc0\xc0\x1c\0\x01b\xc0");
-        // Of another radio; of a number that never was; then the right one.
-        for (notice, has_room) in [
-            (b"\xc0\x0c\0\0\xc0", false),
-            (b"\xc0\x1c\0\x09\xc0", false),
-            (b"\xc0\x1c\0\0\xc0", true),
-        ] {
-            wire.0.borrow_mut().1.extend_from_slice(notice);
-            let came = port.receive(now, &mut [0; 600]).unwrap();
-            assert_eq!(
-                (came, port.room(now).is_ok()),
-                (Received::Skipped, has_room)
-            );
-        }
-        assert!(!port.drained(now));
-        // The other's never comes.
-        send(&mut port, now, b"c");
-        let before = Instant::from_nanos(patience.as_nanos() - 1);
-        assert_eq!(port.room(before), Err(Some(patience)));
-        assert!(port.room(patience).is_ok());
-        assert_eq!((port.counts().refused, port.counts().strangers), (2, 1));
-    }
-
-    #[test]
-    fn without_notice_the_rate_paces() {
-        let (mut port, _) = port(false, None);
-        let now = Instant::ZERO;
-        send(&mut port, now, &[7; 96]);
-        // 96 octets and what the modem adds, at 1000 a second.
-        let next = now + Duration::from_millis(100) - AHEAD;
-        assert_eq!(port.room(now), Err(Some(next)));
-        assert!(port.room(next).is_ok());
-        assert!(!port.drained(next) && port.drained(next + AHEAD));
-    }
-
-    #[test]
-    fn only_what_the_peer_says_to_us_is_heard() {
-        let (mut a, to_a) = port(false, Some(("A-1", "B-2")));
-        let (mut b, to_b) = port(false, Some(("B-2", "A-1")));
-        send(&mut a, Instant::ZERO, b"hello");
-        let sent = to_a.0.borrow().0.clone();
-        to_b.0.borrow_mut().1.clone_from(&sent);
-        to_a.0.borrow_mut().1 = sent;
-        let mut buffer = [0; 600];
-        let heard = b.receive(Instant::ZERO, &mut buffer).unwrap();
-        let from = NeighbourId::PEER;
-        assert_eq!(
-            (heard, &buffer[..5]),
-            (Received::Frame { from, octets: 5 }, &b"hello"[..])
-        );
-        let own = a.receive(Instant::ZERO, &mut buffer).unwrap();
-        assert_eq!((own, a.counts().strangers), (Received::Skipped, 1));
-    }
-}
+#[path = "kiss_tests.rs"]
+mod tests;

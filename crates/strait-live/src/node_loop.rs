@@ -143,6 +143,7 @@ impl<N: Node + ?Sized> Runner<N> {
             retry_at: Some(Instant::ZERO),
             problem: None,
             agreement: Agreement::None,
+            found: None,
             misdated: false,
         });
         Ok(Self {
@@ -364,6 +365,7 @@ impl<N: Node + ?Sized> Runner<N> {
             if due && let Err(error) = slot.io.tick(now) {
                 self.take_down(now, index, &error);
             }
+            self.tell_found(index);
         }
         for news in self.bench.sockets.tick(now) {
             match news {
@@ -477,6 +479,21 @@ impl<N: Node + ?Sized> Runner<N> {
             tracing::warn!(port, agreed, "link");
         } else if agreement != Agreement::None {
             tracing::info!(port, agreed, "link");
+        }
+    }
+
+    /// Says what a port has found out of its device, when that changes.
+    fn tell_found(&mut self, index: usize) {
+        let slot = &mut self.bench.slots[index];
+        let found = slot.io.found().filter(|_| slot.open);
+        if mem::replace(&mut slot.found, found) != found
+            && let Some(found) = found
+        {
+            let (port, found, lacks) = (self.label(index), found.text, found.lacks);
+            match lacks {
+                true => tracing::warn!(port, found, "modem"),
+                false => tracing::info!(port, found, "modem"),
+            }
         }
     }
 

@@ -115,8 +115,22 @@ pub trait PortIo {
         None
     }
 
+    /// What it has found out of the device, in a few words.
+    fn found(&self) -> Option<Found> {
+        None
+    }
+
     /// What happened below the node's eyes.
     fn counts(&self) -> IoCounts;
+}
+
+/// What a port has found out of its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// In a few words.
+    pub text: &'static str,
+    /// Something is missing that would serve better.
+    pub lacks: bool,
 }
 
 /// What became of octets given to a medium.

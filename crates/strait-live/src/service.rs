@@ -9,7 +9,7 @@ use strait_core::time::{Duration, Instant, nanos};
 use strait_status::Tap;
 
 use crate::node_loop::Recorder;
-use crate::port_io::IoCounts;
+use crate::port_io::{Found, IoCounts};
 
 /// Something with descriptors of its own in a node's event loop. It must never block.
 pub trait Service {
@@ -148,6 +148,8 @@ pub struct PortStatus {
     pub open: bool,
     /// Why it isn't.
     pub problem: Option<String>,
+    /// What was found out of the device.
+    pub found: Option<Found>,
     /// What happened below the node.
     pub counts: IoCounts,
 }

@@ -24,8 +24,13 @@ pub struct TcpLine {
     stream: Option<TcpStream>,
     /// Octets that the socket had no space for.
     pending: Vec<u8>,
+    /// The kernel is to hold few octets.
+    shallow: bool,
     refused: u64,
 }
+
+/// Octets that a shallow line's kernel is to hold; it takes twice as many.
+const SHALLOW_OCTETS: usize = 4096;
 
 /// How long a call to open may hold the event loop up: enough on a LAN. What takes longer goes on,
 /// and is looked at again with the next call.
@@ -39,8 +44,15 @@ impl TcpLine {
             opening: None,
             stream: None,
             pending: Vec::new(),
+            shallow: false,
             refused: 0,
         }
+    }
+
+    /// One whose kernel holds few octets, so that a program that hangs has little to read later.
+    pub(crate) const fn shallow(mut self) -> Self {
+        self.shallow = true;
+        self
     }
 
     /// This end's address.
@@ -65,6 +77,9 @@ impl TcpLine {
                 let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
                 socket.set_nonblocking(true)?;
                 socket.set_tcp_nodelay(true)?;
+                if self.shallow {
+                    socket.set_send_buffer_size(SHALLOW_OCTETS)?;
+                }
                 match socket.connect(&self.peer.into()) {
                     Err(error) if error.raw_os_error() != Some(Errno::EINPROGRESS as i32) => {
                         return Err(error);

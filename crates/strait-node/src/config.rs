@@ -15,7 +15,6 @@ use strait_core::stats::NeighbourStats;
 use strait_core::units::{BitRate, Octets, Share, Time};
 use strait_link::{LinkSettings, SegmentCheck};
 use strait_qos::PolicyConfig;
-use strait_wire::ax25::Station;
 use strait_wire::ip::Chatter;
 
 use crate::answers::AnswersConfig;
@@ -35,6 +34,7 @@ mod hf_modem;
 mod hf_sis;
 mod host;
 mod host_sides;
+mod kiss;
 mod names;
 mod tls;
 
@@ -52,6 +52,7 @@ pub use self::hf_modem::{HfModem, HfModemConfig, ModemTransport};
 pub use self::hf_sis::{HardLinkConfig, SisConfig};
 pub use self::host::{HostConfig, HostKind, MacAddress};
 pub use self::host_sides::HostSides;
+pub use self::kiss::KissConfig;
 pub use self::tls::{ClientCertificate, OldestTls, TlsConfig};
 
 /// A gateway, as configured.
@@ -141,7 +142,8 @@ pub struct PortConfig {
     /// the packets' headers. KISS: the rate on the air.
     #[serde(default)]
     pub rate: Option<BitRate>,
-    /// UDP, IP, KISS: the largest frame, in octets; without it 1400, KISS 256.
+    /// UDP, IP: the largest frame, in octets; without it 1400. KISS: contents of a frame at most;
+    /// without it what takes a second or so, 64 to 256.
     #[serde(default)]
     pub frame: Option<Octets>,
     /// KISS: the modem.
@@ -304,35 +306,6 @@ pub enum PortKind {
     HfClient,
 }
 
-/// A KISS modem and its radio.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
-pub struct KissConfig {
-    /// Where its TCP server is; without one, it is at the port's `device`. Live only.
-    #[serde(default)]
-    pub modem: Option<SocketAddr>,
-    /// Which of its radios, 0 to 15.
-    #[serde(default)]
-    pub radio: u8,
-    /// It tells of each frame when it has been sent (ACKMODE).
-    #[serde(default)]
-    pub notice: bool,
-    /// Our station, for AX.25 frames; they go without header if absent.
-    #[serde(default)]
-    pub own: Option<String>,
-    /// The station at the other end.
-    #[serde(default)]
-    pub peer: Option<String>,
-}
-
-impl KissConfig {
-    /// Both stations, ours first, if they are named and names of such.
-    pub fn stations(&self) -> Option<(Station, Station)> {
-        let station = |name: &Option<String>| name.as_ref()?.parse().ok();
-        Some((station(&self.own)?, station(&self.peer)?))
-    }
-}
-
 /// How packets are carried across a port.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
@@ -347,6 +320,8 @@ pub enum LinkProfile {
     Adapter,
     /// Whole packets, each repeated on its link until the neighbour has it.
     Hbh,
+    /// IPv4 packets alone, one a frame, as others carry them over AX.25.
+    Ip,
 }
 
 /// A kind of background chatter, by its name.
@@ -666,6 +641,10 @@ impl PortConfig {
             let foreign = [("hf", self.hf.is_some()), ("neighbours hf", stations)];
             self.refuse(&foreign, "is for kind = \"hf\": remove it")?;
         }
+        if self.profile == LinkProfile::Ip && self.kind != PortKind::Kiss {
+            let message = "ip is for kind = \"kiss\"";
+            return Err(invalid(self.place("profile"), message));
+        }
         self.validate_own_rates()?;
         if self.kind != PortKind::HfClient {
             let foreign = [("client", self.client.is_some())];
@@ -690,38 +669,6 @@ impl PortConfig {
         if self.admission.is_some() && self.profile != LinkProfile::Adapter {
             let message = "is for profile = \"adapter\": remove it";
             return Err(invalid(self.place("admission"), message));
-        }
-        Ok(())
-    }
-
-    fn validate_kiss(&self) -> Result<(), InvalidConfig> {
-        let foreign = [
-            ("local", self.local.is_some()),
-            ("neighbours", !self.neighbours.is_empty()),
-        ];
-        self.refuse(&foreign, "is for kind = \"udp\" or \"ip\": remove it")?;
-        let foreign = [("protocol", self.protocol.is_some())];
-        self.refuse(&foreign, "is for kind = \"ip\": remove it")?;
-        if self.rate.is_none_or(|rate| rate.0 == 0) {
-            let message = "needed: the rate on the air, such as \"1200 bit/s\"";
-            return Err(invalid(self.place("rate"), message));
-        }
-        if self
-            .frame
-            .is_some_and(|frame| !(16..=2048).contains(&frame.0))
-        {
-            return Err(invalid(self.place("frame"), "must be 16 to 2048 octets"));
-        }
-        self.validate_framing()?;
-        let kiss = self.kiss.clone().unwrap_or_default();
-        if kiss.radio > 15 {
-            return Err(invalid(self.place("kiss.radio"), "must be 0 to 15"));
-        }
-        let named = kiss.own.is_some() || kiss.peer.is_some();
-        if named && kiss.stations().is_none() {
-            let message = "both are needed, each a call sign of 1 to 6 letters and digits, \
-                           perhaps with -0 to -15: `N0CALL-7`";
-            return Err(invalid(self.place("kiss.own, kiss.peer"), message));
         }
         Ok(())
     }
@@ -796,8 +743,7 @@ impl PortConfig {
             PortKind::Serial | PortKind::Hf | PortKind::HfClient => usize::MAX,
             _ if self.profile == LinkProfile::Hbh && self.frame.is_none() => self.hop_frame(),
             PortKind::Udp | PortKind::Ip => self.frame.map_or(1400, |frame| frame.0 as usize),
-            // What AX.25 stations agree on without negotiation.
-            PortKind::Kiss => self.frame.map_or(256, |frame| frame.0 as usize),
+            PortKind::Kiss => self.kiss_frame(),
         }
     }
 
@@ -822,6 +768,9 @@ impl PortConfig {
                 ..LinkSettings::plain(mtu)
             },
         };
+        if self.kind == PortKind::Kiss && self.profile != LinkProfile::Plain {
+            settings.segment_octets_max = self.kiss_frame().min(mtu);
+        }
         if let Some(segment) = self.segment.filter(|_| self.profile != LinkProfile::Plain) {
             settings.segment_octets_max = (segment.0 as usize).min(mtu);
         }

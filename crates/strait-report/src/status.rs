@@ -24,6 +24,9 @@ pub fn status_text(status: &Snapshot) -> String {
         if let Some(problem) = &port.problem {
             let _ = writeln!(text, "{}: {problem}", port.name);
         }
+        if let Some(found) = &port.found {
+            let _ = writeln!(text, "{}: {found}", port.name);
+        }
     }
     if let Some(journal) = &status.journal
         && let Some(why) = &journal.ended

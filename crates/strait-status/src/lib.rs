@@ -76,7 +76,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// What the node `name`, whose clock has run since zero, says of itself `now`. What only a
-    /// driver knows, it adds: problems of ports, strangers, timers, taps, journal.
+    /// driver knows, it adds: problems of ports, what they found, strangers, timers, taps, journal.
     pub fn new(name: &str, now: Instant, stats: &Stats, flows: &[Flow]) -> Self {
         let uptime_s = now.as_secs_f64();
         let ports = (0..).zip(&stats.ports).map(|(index, stats)| {

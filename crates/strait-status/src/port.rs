@@ -43,6 +43,8 @@ described! {
         up: bool = port.stats.up => gauge("port_up");
         /// Why it isn't up
         problem: Option<String> = None;
+        /// What its modem tells of the frames in its hands; null where nobody asked one
+        found: Option<String> = None;
         /// Rate towards the neighbour, of several the first; null where no line sets one
         rate_bit_s: Option<u64> = port.rate_bit_s() => gauge("port_rate_bit_s");
         /// Share of the time since the start in which it sent
@@ -88,6 +90,8 @@ described! {
         strangers: u64 = port.stats.strangers => counter("port_strangers");
         /// Transmissions that failed
         tx_failed: u64 = port.stats.tx_failed => counter("port_tx_failed");
+        /// Transmissions that its device refused, or gave no notice of
+        refused: u64 = 0 => counter("port_refused");
         /// Times the port went down
         downs: u64 = port.stats.downs => counter("port_downs");
         /// What concerns each of several neighbours; absent where there are not several

@@ -55,7 +55,7 @@ impl fmt::Display for Station {
 
 impl Station {
     /// Octets of an address.
-    const OCTETS: usize = 7;
+    pub const OCTETS: usize = 7;
 
     /// Appends the address; `mark` is the command or response bit.
     fn emit(self, mark: bool, last: bool, out: &mut Vec<u8>) {
@@ -97,38 +97,46 @@ pub struct UiFrame<'a> {
 pub const UI_OCTETS: usize = 2 * Station::OCTETS + 2;
 /// Contents of no listed protocol: ours.
 pub const NO_LAYER_3: u8 = 0xf0;
+/// Contents that are an IPv4 packet.
+pub const IP: u8 = 0xcc;
 /// Unnumbered information, no poll.
 const UI: u8 = 0x03;
 /// Poll or final bit of the control octet.
 const POLL: u8 = 0x10;
 /// Repeaters that a frame may name.
-const REPEATERS_MAX: usize = 8;
+pub const REPEATERS_MAX: usize = 8;
 
 impl<'a> UiFrame<'a> {
-    /// Appends the frame as a command, without repeaters.
-    pub fn emit(&self, out: &mut Vec<u8>) {
+    /// Appends the frame as a command that the repeaters `via` are to send on, one by one.
+    pub fn emit(&self, via: &[Station], out: &mut Vec<u8>) {
         self.destination.emit(true, false, out);
-        self.source.emit(false, true, out);
+        self.source.emit(false, via.is_empty(), out);
+        for (place, repeater) in via.iter().enumerate() {
+            repeater.emit(false, place + 1 == via.len(), out);
+        }
         out.extend_from_slice(&[UI, self.protocol]);
         out.extend_from_slice(self.contents);
     }
 
-    /// Reads a frame, over repeaters or not; `None` if it is none.
+    /// Reads a frame; `None` if it is none, or if a repeater has yet to send it on: what is heard
+    /// on its way there comes again.
     #[must_use]
     pub fn parse(octets: &'a [u8]) -> Option<Self> {
         let (destination, rest) = octets.split_first_chunk()?;
         let (source, mut rest) = rest.split_first_chunk()?;
         let (destination, alone) = Station::parse(destination)?;
         let (source, mut last) = Station::parse(source)?;
-        let mut repeaters = 0;
+        let (mut repeaters, mut arrived) = (0, true);
         while !last && repeaters < REPEATERS_MAX {
             let (repeater, behind) = rest.split_first_chunk()?;
             last = Station::parse(repeater)?.1;
+            // The mark of a repeater says that it has sent the frame on.
+            arrived = repeater[Station::OCTETS - 1] & 0x80 != 0;
             rest = behind;
             repeaters += 1;
         }
         let ([control, protocol], contents) = rest.split_first_chunk()?;
-        (!alone && last && control & !POLL == UI).then_some(Self {
+        (!alone && last && arrived && control & !POLL == UI).then_some(Self {
             destination,
             source,
             protocol: *protocol,
@@ -168,7 +176,7 @@ mod tests {
             contents: b"hi",
         };
         let mut out = Vec::new();
-        frame.emit(&mut out);
+        frame.emit(&[], &mut out);
         // The standard's example of an address, as a command.
         let expected = [
             0x9c, 0x94, 0x6e, 0xa0, 0x40, 0x40, 0xe0, 0x9c, 0x6e, 0x98, 0x8a, 0x9a, 0x40, 0x63,
@@ -183,24 +191,48 @@ mod tests {
     }
 
     #[test]
-    fn repeaters_are_passed_over_and_other_frames_are_none() {
+    fn frames_have_gone_over_all_their_repeaters_and_others_are_none() {
         let mut out = Vec::new();
         station("B").emit(true, false, &mut out);
         station("A").emit(false, false, &mut out);
         station("R-1").emit(true, false, &mut out);
-        station("R-2").emit(false, true, &mut out);
+        station("R-2").emit(true, true, &mut out);
         out.extend_from_slice(&[UI | POLL, 0xcc, 1]);
         let frame = UiFrame::parse(&out).unwrap();
         assert_eq!((frame.protocol, frame.contents), (0xcc, &[1][..]));
         let control = out.len() - 3;
-        // An information frame; an address with a low bit; a destination that is the last.
-        for (place, octet) in [(control, 0x00), (0, 0x85), (6, 0xe1)] {
+        // An information frame; an address with a low bit; a destination that is the last; a
+        // repeater that has yet to send it on.
+        for (place, octet) in [(control, 0x00), (0, 0x85), (6, 0xe1), (27, 0x65)] {
             let mut other = out.clone();
             other[place] = octet;
             assert_eq!(UiFrame::parse(&other), None, "{place}");
         }
         let endless = [0x82, 0x40, 0x40, 0x40, 0x40, 0x40, 0x60].repeat(12);
         assert_eq!(UiFrame::parse(&endless), None);
+    }
+
+    #[test]
+    fn repeaters_stand_behind_the_source_until_they_have_sent_it_on() {
+        let frame = UiFrame {
+            destination: station("B"),
+            source: station("A"),
+            protocol: IP,
+            contents: &[0x45],
+        };
+        let mut out = Vec::new();
+        frame.emit(&[station("R-1"), station("R-2")], &mut out);
+        let repeaters = [
+            0xa4, 0x40, 0x40, 0x40, 0x40, 0x40, 0x62, 0xa4, 0x40, 0x40, 0x40, 0x40, 0x40, 0x65,
+        ];
+        assert_eq!((out[13], &out[14..28]), (0x60, &repeaters[..]));
+        assert_eq!(out[28..], [UI, IP, 0x45]);
+        assert_eq!(UiFrame::parse(&out), None);
+        // The first repeater sends it on, then the second.
+        out[20] |= 0x80;
+        assert_eq!(UiFrame::parse(&out), None);
+        out[27] |= 0x80;
+        assert_eq!(UiFrame::parse(&out), Some(frame));
     }
 
     proptest::proptest! {
@@ -210,7 +242,7 @@ mod tests {
         ) {
             if let Some(frame) = UiFrame::parse(&octets) {
                 let mut out = Vec::new();
-                frame.emit(&mut out);
+                frame.emit(&[], &mut out);
                 assert_eq!(UiFrame::parse(&out), Some(frame));
             }
         }

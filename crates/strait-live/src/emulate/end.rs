@@ -31,8 +31,15 @@ pub enum EndSpec {
     Pty(PathBuf),
     /// `kiss:LINKPATH`: a KISS modem at a pseudo-terminal.
     KissPty(PathBuf),
-    /// `kiss:ADDR:PORT`: a KISS modem at a TCP address.
-    KissTcp(SocketAddr),
+    /// `kiss:ADDR:PORT[@NETNS]` or `direwolf:ADDR:PORT[@NETNS]`: a KISS modem at a TCP address.
+    KissTcp {
+        /// Where it listens.
+        address: SocketAddr,
+        /// A name in `/run/netns`, or a path; this namespace if absent.
+        namespace: Option<String>,
+        /// It tells its queue and gives no notice, as Dire Wolf does.
+        tells_queue: bool,
+    },
     /// `modem:ADDR:PORT` or `modem-udp:ADDR:PORT`: an HF modem with a data port.
     Modem(ModemSpec),
     /// `udp:LOCAL->PEER`: datagrams from and to one program.
@@ -137,8 +144,8 @@ impl FromStr for EndSpec {
     fn from_str(text: &str) -> Result<Self, EndSpecError> {
         let wrong = |why: &str| {
             EndSpecError(format!(
-                "`{text}` {why}: write pty:PATH, udp:LOCAL->PEER, kiss:PATH, kiss:ADDR:PORT, \
-                 modem:ADDR:PORT, modem-udp:ADDR:PORT or tun:NAME[@NETNS][,ADDR/LEN …]"
+                "`{text}` {why}: write pty:PATH, udp:LOCAL->PEER, kiss:PATH, \
+                 kiss:ADDR:PORT[@NETNS], direwolf:ADDR:PORT[@NETNS], modem:ADDR:PORT, modem-udp:ADDR:PORT or tun:NAME[@NETNS][,ADDR/LEN …]"
             ))
         };
         let (kind, rest) = text.split_once(':').ok_or_else(|| wrong("is no end"))?;
@@ -147,10 +154,21 @@ impl FromStr for EndSpec {
         }
         match kind {
             "pty" => Ok(Self::Pty(rest.into())),
-            "kiss" => Ok(match rest.parse() {
-                Ok(address) => Self::KissTcp(address),
-                Err(_) => Self::KissPty(rest.into()),
-            }),
+            "kiss" | "direwolf" => {
+                let (address, namespace) = match rest.split_once('@') {
+                    Some((address, namespace)) => (address, Some(namespace.to_owned())),
+                    None => (rest, None),
+                };
+                match address.parse() {
+                    Ok(address) => Ok(Self::KissTcp {
+                        address,
+                        namespace,
+                        tells_queue: kind == "direwolf",
+                    }),
+                    Err(_) if kind == "kiss" => Ok(Self::KissPty(rest.into())),
+                    Err(_) => Err(wrong("has an address that is not like 127.0.0.1:8001")),
+                }
+            }
             "modem" | "modem-udp" => ModemSpec::parse(rest, kind == "modem-udp")
                 .map(Self::Modem)
                 .ok_or_else(|| {
@@ -239,7 +257,17 @@ impl End {
                 link: link.clone(),
             }),
             EndSpec::KissPty(link) => Tnc::at_pty(link).map(Self::Modem),
-            EndSpec::KissTcp(address) => Tnc::at_tcp(*address).map(Self::Modem),
+            EndSpec::KissTcp {
+                address,
+                namespace,
+                tells_queue,
+            } => {
+                let tnc = match namespace {
+                    Some(name) => open_namespace(name)?.enter(|| Tnc::at_tcp(*address))??,
+                    None => Tnc::at_tcp(*address)?,
+                };
+                Ok(Self::Modem(tnc.telling_queue(*tells_queue)))
+            }
             EndSpec::Modem(modem) => {
                 let doing = format!("lay a line to modem:{}", modem.address);
                 Err(Error::invalid(doing, "it is for links of kind `hf`"))
@@ -440,7 +468,16 @@ mod tests {
         assert_eq!(spec("pty:/tmp/a"), Ok(EndSpec::Pty("/tmp/a".into())));
         assert_eq!(spec("kiss:/tmp/a"), Ok(EndSpec::KissPty("/tmp/a".into())));
         let address = ([127, 0, 0, 1], 8001).into();
-        assert_eq!(spec("kiss:127.0.0.1:8001"), Ok(EndSpec::KissTcp(address)));
+        let tcp = |namespace: Option<&str>, tells_queue| {
+            Ok(EndSpec::KissTcp {
+                address,
+                namespace: namespace.map(String::from),
+                tells_queue,
+            })
+        };
+        assert_eq!(spec("kiss:127.0.0.1:8001"), tcp(None, false));
+        assert_eq!(spec("direwolf:127.0.0.1:8001@far"), tcp(Some("far"), true));
+        assert!(spec("direwolf:/tmp/a").is_err());
         assert_eq!(
             spec("udp:127.0.0.1:1->127.0.0.1:2"),
             Ok(EndSpec::Udp {

@@ -86,6 +86,8 @@ pub struct DirectionReport {
 pub struct ModemCounts {
     /// Times that it told its program that a frame has been sent.
     pub notices: u64,
+    /// Times that it told its program how much waits in its queue.
+    pub answers: u64,
     /// Most frames that were in its hands at once.
     pub held_max: usize,
 }

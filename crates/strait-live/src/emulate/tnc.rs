@@ -1,5 +1,6 @@
 //! An end that is a KISS modem in software: what a program gives it goes on the air frame by
-//! frame, and it tells of each frame that wants so when it has left (ACKMODE).
+//! frame, and it tells of each frame that wants so when it has left (ACKMODE). Or, as Dire Wolf
+//! does, it says how many octets wait in its queue, and takes no frame that wants a notice.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -31,6 +32,9 @@ enum Line {
 /// Number of a frame that wants a notice.
 type Number = [u8; 2];
 
+/// What waits for the medium: its number, and its octets.
+type Frame = (Option<Number>, usize);
+
 /// The modem of one radio, number 0.
 pub(super) struct Tnc {
     line: Line,
@@ -38,11 +42,13 @@ pub(super) struct Tnc {
     /// Frames that came together and haven't been asked for: one read's worth.
     came: VecDeque<(Vec<u8>, Option<Number>)>,
     /// Frames that wait for the medium, in their order.
-    waiting: VecDeque<Option<Number>>,
+    waiting: VecDeque<Frame>,
     /// Notices, by when their frames have left.
     notices: VecDeque<(Instant, Number)>,
     /// What the program hasn't taken yet.
     pending: Vec<u8>,
+    /// It tells its queue and gives no notice.
+    tells_queue: bool,
     counts: ModemCounts,
 }
 
@@ -81,8 +87,15 @@ impl Tnc {
             waiting: VecDeque::new(),
             notices: VecDeque::new(),
             pending: Vec::new(),
+            tells_queue: false,
             counts: ModemCounts::default(),
         }
+    }
+
+    /// One that tells its queue and gives no notice.
+    pub(super) const fn telling_queue(mut self, tells: bool) -> Self {
+        self.tells_queue = tells;
+        self
     }
 
     pub(super) const fn counts(&self) -> ModemCounts {
@@ -114,29 +127,34 @@ impl Tnc {
             let octets_max = buffer.len().min(FRAME_OCTETS_MAX);
             let octets = self.read_line(&mut buffer[..octets_max])?;
             let came = &mut self.came;
-            self.reader.feed(&buffer[..octets], |frame| match frame {
-                Ok(KissFrame {
-                    command: Command::Data,
-                    contents,
-                    ..
-                }) => came.push_back((contents.to_vec(), None)),
-                Ok(KissFrame {
-                    command: Command::Acknowledged,
-                    contents,
-                    ..
-                }) => {
-                    if let Some((number, contents)) = contents.split_first_chunk() {
-                        came.push_back((contents.to_vec(), Some(*number)));
+            let before: usize = self.waiting.iter().map(|(_, octets)| octets).sum();
+            let mut answers = Vec::new();
+            self.reader.feed(&buffer[..octets], |frame| {
+                // Times of the radio, and what no modem understands, are nothing to it.
+                let Ok(frame) = frame else { return };
+                match (frame.command, self.tells_queue) {
+                    (Command::Data, _) => came.push_back((frame.contents.to_vec(), None)),
+                    (Command::Acknowledged, false) => {
+                        if let Some((number, contents)) = frame.contents.split_first_chunk() {
+                            came.push_back((contents.to_vec(), Some(*number)));
+                        }
                     }
+                    (Command::SetHardware, true) if frame.contents == b"TXBUF:" => {
+                        let came: usize = came.iter().map(|(contents, _)| contents.len()).sum();
+                        answers.push(format!("TXBUF:{}", before + came));
+                    }
+                    _ => {}
                 }
-                // Times of the radio, and what no modem understands.
-                _ => {}
             });
+            for answer in answers {
+                self.counts.answers += 1;
+                self.say(Command::SetHardware, answer.as_bytes())?;
+            }
         }
         let Some((contents, number)) = self.came.pop_front() else {
             return Ok(None);
         };
-        self.waiting.push_back(number);
+        self.waiting.push_back((number, contents.len()));
         let held = self.waiting.len() + self.notices.len();
         self.counts.held_max = self.counts.held_max.max(held);
         let octets = contents.len().min(buffer.len());
@@ -183,7 +201,7 @@ impl Tnc {
 
     /// The frame that waited longest has left by `at`.
     pub(super) fn left(&mut self, at: Instant) {
-        if let Some(Some(number)) = self.waiting.pop_front() {
+        if let Some((Some(number), _)) = self.waiting.pop_front() {
             self.notices.push_back((at, number));
         }
     }
@@ -200,22 +218,23 @@ impl Tnc {
 
     /// Hands over what came from the medium; false if nobody takes it.
     pub(super) fn write(&mut self, contents: &[u8]) -> io::Result<bool> {
+        self.say(Command::Data, contents)
+    }
+
+    /// Says something to the program; false if nobody listens.
+    fn say(&mut self, command: Command, contents: &[u8]) -> io::Result<bool> {
         let nobody = matches!(&self.line, Line::Tcp { stream: None, .. });
         if nobody || self.pending.len() > PENDING_OCTETS_MAX {
             return Ok(false);
         }
-        self.say(Command::Data, contents)?;
-        Ok(true)
-    }
-
-    fn say(&mut self, command: Command, contents: &[u8]) -> io::Result<()> {
         let frame = KissFrame {
             port: 0,
             command,
             contents,
         };
         frame.emit(&mut self.pending);
-        self.flush()
+        self.flush()?;
+        Ok(true)
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
@@ -304,6 +323,40 @@ mod tests {
             (Command::Data, b"far".to_vec()),
         ];
         assert_eq!(said(&buffer[..octets]), expected);
+    }
+
+    #[test]
+    fn one_like_dire_wolf_tells_its_queue_and_takes_nothing_that_wants_a_notice() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("tnc");
+        let mut tnc = Tnc::at_pty(&link).unwrap().telling_queue(true);
+        let options = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&link);
+        let mut program = options.unwrap();
+        let question = b"\xc0\x06TXBUF:\xc0";
+        program
+            .write_all(b"\xc0\x0c\x01\x02one\xc0\xc0\x00two\xc0")
+            .unwrap();
+        program.write_all(question).unwrap();
+        let mut buffer = [0; 100];
+        assert_eq!(tnc.read(&mut buffer).unwrap(), Some(3));
+        let octets = program.read(&mut buffer).unwrap();
+        let expected = [(Command::SetHardware, b"TXBUF:3".to_vec())];
+        assert_eq!(said(&buffer[..octets]), expected);
+        // It is on the air.
+        tnc.left(Instant::from_millis(5));
+        program.write_all(question).unwrap();
+        assert_eq!(tnc.read(&mut buffer).unwrap(), None);
+        let octets = program.read(&mut buffer).unwrap();
+        let expected = [(Command::SetHardware, b"TXBUF:0".to_vec())];
+        assert_eq!(said(&buffer[..octets]), expected);
+        assert_eq!((tnc.wake(), tnc.counts().answers), (None, 2));
+        // Who asks and asks and reads nothing is answered no more.
+        while tnc.say(Command::SetHardware, &[7; 1000]).unwrap() {
+            assert!(tnc.pending.len() < PENDING_OCTETS_MAX + 2048);
+        }
     }
 
     #[test]

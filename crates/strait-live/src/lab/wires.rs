@@ -45,7 +45,8 @@ struct WirePath {
 enum WireEnd {
     Pty(PathBuf),
     KissPty(PathBuf),
-    KissTcp(SocketAddr),
+    /// It tells its queue, or else gives notice.
+    KissTcp(SocketAddr, bool),
     /// A radio's, with its name: `NODE.PORT`.
     Modem(String, ModemSpec),
     Udp {
@@ -67,7 +68,8 @@ impl WireEnd {
         match self {
             Self::Pty(path) => format!("pty:{}", path.display()),
             Self::KissPty(path) => format!("kiss:{}", path.display()),
-            Self::KissTcp(address) => format!("kiss:{address}"),
+            Self::KissTcp(address, true) => format!("direwolf:{address}"),
+            Self::KissTcp(address, false) => format!("kiss:{address}"),
             Self::Modem(_, modem) => modem.to_string(),
             Self::Udp { local, peer } => format!("udp:{local}->{peer}"),
             Self::Tun {
@@ -88,7 +90,7 @@ impl WireEnd {
         match self {
             Self::Pty(path) | Self::KissPty(path) => Ok(fs::symlink_metadata(path).is_ok()),
             Self::Modem(_, modem) => is_bound(&net.links, !modem.datagrams, modem.address.port()),
-            Self::KissTcp(address) => is_bound(&net.links, true, address.port()),
+            Self::KissTcp(address, _) => is_bound(&net.links, true, address.port()),
             Self::Udp { local, .. } => is_bound(&net.links, false, local.port()),
             Self::Tun { name, role, .. } => {
                 let link = net.of(*role).netlink()?.link(name);
@@ -305,8 +307,9 @@ fn lay_end(
         PortKind::Kiss => {
             let [_, far] = stage.net.join_link(gateway, index, side)?;
             let modem = SocketAddr::new(far, far_port);
-            config.kiss.get_or_insert_default().modem = Some(modem);
-            Ok(WireEnd::KissTcp(modem))
+            let kiss = config.kiss.get_or_insert_default();
+            kiss.modem = Some(modem);
+            Ok(WireEnd::KissTcp(modem, kiss.notice != Some(true)))
         }
         PortKind::HfClient => {
             let message = format!("link `{}`: its port needs `stations`", link.name);

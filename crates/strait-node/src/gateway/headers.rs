@@ -243,7 +243,10 @@ impl Headers {
         real_time: u8,
         incarnation: u32,
     ) -> Self {
-        if matches!(config.profile, LinkProfile::Plain | LinkProfile::Hbh) {
+        if matches!(
+            config.profile,
+            LinkProfile::Plain | LinkProfile::Hbh | LinkProfile::Ip
+        ) {
             return Self::default();
         }
         let provisions = config.context.iter().map(ContextConfig::provision);

@@ -151,6 +151,7 @@ impl Port {
                 let seed = hash64(seed, &[id.0]);
                 Link::Hops(Box::new(Hops::new(config, policy, seed)))
             }
+            _ if config.profile == LinkProfile::Ip => Link::Host(None),
             PortKind::Serial => Link::Octets(Box::new((
                 OctetSender::new(settings),
                 Receiver::new(settings),
@@ -167,7 +168,7 @@ impl Port {
             },
             PortKind::HfClient => Link::Client(Box::new(HfClient::new(id, config, policy))),
         };
-        let mtu = config.mtu.0 as usize;
+        let mtu = config.mtu_octets();
         let queue = |_| Tree::new(policy, site(id, mtu, seed));
         let queues = (0..config.ways().max(1)).map(queue);
         let incarnation = hash64(seed, &[id.0]) as u32;
@@ -515,7 +516,7 @@ impl Port {
 
     /// Whether applications are behind it.
     pub(crate) const fn is_host(&self) -> bool {
-        matches!(self.link, Link::Host(_))
+        matches!(self.link, Link::Host(_)) && self.config.is_none()
     }
 
     /// Whether it has streams to a station's clients, or to a station.
@@ -806,7 +807,14 @@ impl Port {
             .first
             .burst
             .push(room.starts, u64::from(octets) + header as u64);
-        ledger.close_into(ended, packet, Fate::Delivered(self.id), out);
+        let fate = match self.is_host() {
+            true => Fate::Delivered(self.id),
+            false => Fate::Forwarded {
+                port: self.id,
+                to: NeighbourId::PEER,
+            },
+        };
+        ledger.close_into(ended, packet, fate, out);
         Some(TxMeta::to_peer(head.class))
     }
 }

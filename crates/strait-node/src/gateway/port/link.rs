@@ -15,7 +15,7 @@ use crate::gateway::lan::Lan;
 /// How packets cross the medium at a port.
 #[derive(Debug)]
 pub(super) enum Link {
-    /// The host side: IP packets as they are, or on an Ethernet.
+    /// IP packets as they are: the host side, perhaps on an Ethernet, or a link of profile `ip`.
     Host(Option<Box<Lan>>),
     /// An octet stream to one neighbour.
     Octets(Box<(OctetSender, Receiver)>),

@@ -1,0 +1,229 @@
+//! `[port.kiss]` of a node file: a KISS modem and its radio.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+use strait_wire::ax25::{REPEATERS_MAX, Station};
+
+use super::{Compression, InvalidConfig, LinkProfile, PayloadCompression, PortConfig, invalid};
+
+/// A KISS modem and its radio.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, default)]
+pub struct KissConfig {
+    /// Where its TCP server is; without one, it is at the port's `device`. Live only.
+    pub modem: Option<SocketAddr>,
+    /// Which of its radios, 0 to 15.
+    pub radio: u8,
+    /// Whether it is asked to tell of each frame when it has been sent (ACKMODE), if it doesn't
+    /// tell its queue. Over TCP it is asked for its queue unless this is false.
+    pub notice: Option<bool>,
+    /// Our station, for AX.25 frames; they go without header if absent.
+    pub own: Option<String>,
+    /// The other end's station.
+    pub peer: Option<String>,
+    /// Repeaters that send our frames on, in their order.
+    pub via: Vec<String>,
+}
+
+impl KissConfig {
+    /// Both stations, ours first, if they are named and names of such.
+    pub fn stations(&self) -> Option<(Station, Station)> {
+        let station = |name: &Option<String>| name.as_ref()?.parse().ok();
+        Some((station(&self.own)?, station(&self.peer)?))
+    }
+
+    /// The repeaters, if all are names of stations and not too many.
+    pub fn repeaters(&self) -> Option<Vec<Station>> {
+        let via: Option<Vec<Station>> = self.via.iter().map(|name| name.parse().ok()).collect();
+        via.filter(|via| via.len() <= REPEATERS_MAX)
+    }
+}
+
+/// The longest frames that Dire Wolf takes.
+const FRAME_OCTETS_MAX: u64 = 2048;
+/// What AX.25 stations agree on without negotiation, and other IP over AX.25 has by default.
+const FRAME_OCTETS: u64 = 256;
+/// RFC 791: every link carries packets of 68 octets.
+const IP_OCTETS_MIN: u64 = 68;
+
+impl PortConfig {
+    /// The longest contents of a frame over a KISS modem. Left to itself, a frame takes a second
+    /// or so: an urgent packet waits for one or two of them.
+    pub(super) fn kiss_frame(&self) -> usize {
+        let second = self.rate.map_or(FRAME_OCTETS, |rate| rate.0 / 8);
+        let usual = match second {
+            // What both ends remember has to fit into one.
+            _ if self.profile == LinkProfile::Ip || self.remember_flows => FRAME_OCTETS,
+            256.. => FRAME_OCTETS,
+            128.. => 128,
+            _ => 64,
+        };
+        self.frame.map_or(usual, |frame| frame.0) as usize
+    }
+
+    /// The longest packet that the port carries, as far as its file says.
+    pub(crate) fn mtu_octets(&self) -> usize {
+        let mtu = self.mtu.0 as usize;
+        match self.profile {
+            LinkProfile::Ip => mtu.min(self.kiss_frame()),
+            _ => mtu,
+        }
+    }
+
+    pub(super) fn validate_kiss(&self) -> Result<(), InvalidConfig> {
+        let foreign = [
+            ("local", self.local.is_some()),
+            ("neighbours", !self.neighbours.is_empty()),
+        ];
+        self.refuse(&foreign, "is for kind = \"udp\" or \"ip\": remove it")?;
+        let foreign = [("protocol", self.protocol.is_some())];
+        self.refuse(&foreign, "is for kind = \"ip\": remove it")?;
+        if self.rate.is_none_or(|rate| rate.0 == 0) {
+            let message = "needed: the rate on the air, such as \"1200 bit/s\"";
+            return Err(invalid(self.place("rate"), message));
+        }
+        let frame = self.frame.map_or(FRAME_OCTETS, |frame| frame.0);
+        if !(16..=FRAME_OCTETS_MAX).contains(&frame) {
+            let message = "must be 16 to 2048 octets; AX.25's own limit is 256";
+            return Err(invalid(self.place("frame"), message));
+        }
+        self.validate_framing()?;
+        let kiss = self.kiss.clone().unwrap_or_default();
+        if kiss.radio > 15 {
+            return Err(invalid(self.place("kiss.radio"), "must be 0 to 15"));
+        }
+        let named = kiss.own.is_some() || kiss.peer.is_some();
+        if named && kiss.stations().is_none() {
+            let message = "both are needed, each a call sign of 1 to 6 letters and digits, \
+                           perhaps with -0 to -15: `N0CALL-7`";
+            return Err(invalid(self.place("kiss.own, kiss.peer"), message));
+        }
+        if kiss.repeaters().is_none() || !kiss.via.is_empty() && !named {
+            let message = "must be call signs such as `N0CALL-7`, eight at most, beside `kiss.own` \
+                           and `kiss.peer`";
+            return Err(invalid(self.place("kiss.via"), message));
+        }
+        if self.profile == LinkProfile::Ip {
+            self.validate_ip(named, frame)?;
+        }
+        Ok(())
+    }
+
+    /// Other stacks know the packet alone.
+    fn validate_ip(&self, named: bool, frame: u64) -> Result<(), InvalidConfig> {
+        if !named {
+            let message = "needed with profile = \"ip\": the packets go in AX.25 frames";
+            return Err(invalid(self.place("kiss.own, kiss.peer"), message));
+        }
+        if frame < IP_OCTETS_MIN {
+            let message = "must be at least 68 octets with profile = \"ip\": packets are cut by \
+                           IPv4's own rules";
+            return Err(invalid(self.place("frame"), message));
+        }
+        let foreign = [
+            ("compression", self.compression != Compression::None),
+            ("payload", self.payload != PayloadCompression::None),
+            ("segment", self.segment.is_some()),
+            ("check", self.check.is_some()),
+            ("check_urgent", self.check_urgent.is_some()),
+        ];
+        let message = "is for strait at both ends: remove it, or profile = \"ip\"";
+        self.refuse(&foreign, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::{String, ToString};
+
+    use crate::config::NodeConfig;
+    use crate::config_text;
+
+    fn node(rate: &str, keys: &str) -> Result<NodeConfig, String> {
+        let text = format!(
+            "name = \"a\"\nhost = {{}}\n[[port]]\nname = \"radio\"\nkind = \"kiss\"\n\
+             rate = \"{rate}\"\n{keys}\n"
+        );
+        let config: NodeConfig =
+            config_text::parse("a.toml", &text).map_err(|it| it.to_string())?;
+        config.validate().map_err(|it| it.to_string())?;
+        Ok(config)
+    }
+
+    #[test]
+    fn a_frame_takes_a_second_or_so_and_holds_one_segment() {
+        for (rate, keys, octets) in [
+            ("300 bit/s", "", 64),
+            ("1200 bit/s", "", 128),
+            ("2047 bit/s", "", 128),
+            ("2048 bit/s", "", 256),
+            ("9600 bit/s", "", 256),
+            ("1200 bit/s", "frame = \"256 B\"", 256),
+            ("9600 bit/s", "frame = \"1024 B\"", 1024),
+            (
+                "1200 bit/s",
+                "compression = \"rohc\"\nremember_flows = true\n[state]\nfile = \"a.state\"",
+                256,
+            ),
+        ] {
+            let port = &node(rate, keys).unwrap().ports[0];
+            let segment = port.link_settings(port.line_rate()).segment_octets_max;
+            assert_eq!(
+                (port.frame_octets_max(), segment),
+                (octets, octets),
+                "{rate} {keys}"
+            );
+        }
+        let port = &node("9600 bit/s", "segment = \"100 B\"").unwrap().ports[0];
+        assert_eq!(port.link_settings(None).segment_octets_max, 100);
+    }
+
+    #[test]
+    fn repeaters_are_call_signs() {
+        let stations = "kiss.own = \"N0CALL-1\"\nkiss.peer = \"N0CALL-2\"\n";
+        let via = |via: &str| node("1200 bit/s", &format!("{stations}kiss.via = [{via}]"));
+        let good = via("\"R-1\", \"R-2\"").unwrap();
+        assert_eq!(
+            good.ports[0]
+                .kiss
+                .as_ref()
+                .unwrap()
+                .repeaters()
+                .unwrap()
+                .len(),
+            2
+        );
+        for bad in ["\"R-16\"", &"\"R\",".repeat(9)] {
+            assert!(via(bad).unwrap_err().contains("kiss.via"), "{bad}");
+        }
+        let lone = node("1200 bit/s", "kiss.via = [\"R\"]").unwrap_err();
+        assert!(lone.contains("beside `kiss.own`"), "{lone}");
+    }
+
+    #[test]
+    fn plain_ip_needs_stations_and_has_nothing_of_ours() {
+        let ip = "profile = \"ip\"\nkiss.own = \"A\"\nkiss.peer = \"B\"\n";
+        let port = &node("1200 bit/s", ip).unwrap().ports[0];
+        assert_eq!((port.frame_octets_max(), port.mtu_octets()), (256, 256));
+        for (keys, key) in [
+            ("profile = \"ip\"", "kiss.own"),
+            (&format!("{ip}frame = \"67 B\""), "frame"),
+            (&format!("{ip}compression = \"rohc\""), "compression"),
+            (&format!("{ip}check = 16"), "check"),
+        ] {
+            assert!(
+                node("1200 bit/s", keys).unwrap_err().contains(key),
+                "{keys}"
+            );
+        }
+        let serial = "name = \"a\"\nhost = {}\n[[port]]\nname = \"line\"\nkind = \"serial\"\n\
+                      baud = 9600\nprofile = \"ip\"\n";
+        let config: NodeConfig = config_text::parse("a.toml", serial).unwrap();
+        let refused = config.validate().unwrap_err().to_string();
+        assert!(refused.contains("profile"), "{refused}");
+    }
+}
