@@ -17,7 +17,7 @@ struct Tool {
     tests: &'static str,
 }
 
-const TOOLS: [Tool; 12] = [
+const TOOLS: [Tool; 13] = [
     Tool {
         program: "ip",
         package: "iproute2",
@@ -57,6 +57,11 @@ const TOOLS: [Tool; 12] = [
         program: "dnsmasq",
         package: "dnsmasq-base",
         tests: "live look-ups of names",
+    },
+    Tool {
+        program: "direwolf",
+        package: "direwolf",
+        tests: "gateways over two packet modems",
     },
     Tool {
         program: "iperf3",
