@@ -53,6 +53,10 @@ fn listen(mut stream: TcpStream, queue: &Sender<(Kiss, Vec<u8>)>, held: &AtomicU
     while let Ok(count @ 1..) = stream.read(&mut octets) {
         reader.feed(&octets[..count], |frame| {
             let frame = frame.unwrap();
+            // It is asked for its queue, and knows no answer.
+            if !matches!(frame.command, Kiss::Data | Kiss::Acknowledged) {
+                return;
+            }
             let held = held.fetch_add(1, Ordering::SeqCst) + 1;
             seen.held_max.fetch_max(held, Ordering::SeqCst);
             let _ = queue.send((frame.command, frame.contents.to_vec()));
@@ -204,4 +208,61 @@ fn pings_cross_modems_paced_by_the_rate() {
     let held = seen.held_max.load(Ordering::SeqCst);
     let frames = seen.frames.load(Ordering::SeqCst);
     assert!((1..frames / 4).contains(&held), "{held} of {frames}");
+}
+
+/// A station of somebody else's IP over AX.25, with its modem: it answers the packets of `ping`,
+/// and knows nothing of strait.
+fn other_station(listener: &TcpListener) {
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut reader = KissReader::new(4096);
+    let mut octets = [0; 4096];
+    while let Ok(count @ 1..) = stream.read(&mut octets) {
+        let mut answers = Vec::new();
+        reader.feed(&octets[..count], |frame| {
+            let frame = frame.unwrap();
+            let mut answer = frame.contents.to_vec();
+            // AX.25: from N0CALL-1 to N0CALL-2, unnumbered information, ARPA Internet Protocol.
+            let header = b"\x9c\x60\x86\x82\x98\x98\xe4\x9c\x60\x86\x82\x98\x98\x63\x03\xcc";
+            let is_echo = |packet: &[u8]| packet[0] == 0x45 && packet[9] == 1 && packet[20] == 8;
+            if !answer.starts_with(header) || !is_echo(&answer[16..]) {
+                return;
+            }
+            answer[6] = 0xe2;
+            answer[13] = 0x65;
+            let packet = &mut answer[16..];
+            packet[12..20].rotate_left(4);
+            packet[20] = 0;
+            // What the type has lost, the checksum gains.
+            let (sum, carry) = u16::from_be_bytes([packet[22], packet[23]]).overflowing_add(0x800);
+            packet[22..24].copy_from_slice(&(sum + u16::from(carry)).to_be_bytes());
+            KissFrame {
+                contents: &answer,
+                ..frame
+            }
+            .emit(&mut answers);
+        });
+        let _ = stream.write_all(&answers);
+    }
+}
+
+#[test]
+fn another_stack_of_ip_over_ax25_is_understood() {
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !is_root || Command::new("ping").arg("-V").output().is_err() {
+        eprintln!("kiss: skipped, this needs root and `ping`");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let a = Namespace::create("a").unwrap();
+    let listener = a.enter(|| TcpListener::bind("127.0.0.1:8001")).unwrap();
+    let listener = listener.unwrap();
+    thread::spawn(move || other_station(&listener));
+    let stations = ", own = \"N0CALL-1\", peer = \"N0CALL-2\"";
+    let port = format!("{stations} }}\nprofile = \"ip\" #");
+    let _gateway = gateway(&a, folder.path(), "a", &port);
+    let mut ping = inside(&a, std::process::id(), "ping");
+    ping.args(["-c", "2", "-W", "20", "10.9.0.2"]);
+    let output = ping.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains(" 0% packet loss"), "{told}");
 }

@@ -601,6 +601,19 @@ fn adapters_inside_adapters_carry_a_call_and_pings() {
     told.expect_all(&["nested-voice-live", "nested-ping1000-loss"]);
 }
 
+/// What the modems of a link did, by direction.
+fn modems(kept: &Path, link: &str) -> [serde_json::Value; 2] {
+    let text = fs::read_to_string(kept.join(format!("{link}.stats.json"))).unwrap();
+    let stats: serde_json::Value = serde_json::from_str(&text).unwrap();
+    [0, 1].map(|way| stats["directions"][way]["modem"].clone())
+}
+
+/// All else waits where it can be overtaken.
+fn held_at_most(modem: &serde_json::Value, most: u64) {
+    let held = modem["held_max"].as_u64().unwrap();
+    assert!((1..=most).contains(&held), "{modem}");
+}
+
 #[test]
 fn kiss_modems_by_tcp_and_by_a_device_carry_pings_and_a_call() {
     if !can_run("lab kiss") {
@@ -624,18 +637,45 @@ fn kiss_modems_by_tcp_and_by_a_device_carry_pings_and_a_call() {
     ];
     let told = lab(folder.path(), &path, &options);
     told.expect_all(&["kiss-ping56-loss", "kiss-ping512-loss", "kiss-voice-loss"]);
-    let modems = |link: &str| {
-        let text = fs::read_to_string(keep.join(format!("{link}.stats.json"))).unwrap();
-        let stats: serde_json::Value = serde_json::from_str(&text).unwrap();
-        [0, 1].map(|way| stats["directions"][way]["modem"].clone())
-    };
-    for modem in modems("link0") {
+    for modem in modems(&keep, "link0") {
+        assert!(modem["answers"].as_u64().unwrap() > 50, "{modem}");
+        assert_eq!(modem["notices"], 0, "{modem}");
+        held_at_most(&modem, 2);
+    }
+    for modem in modems(&keep, "link1") {
         assert!(modem["notices"].as_u64().unwrap() > 50, "{modem}");
-        // All else waits where it can be overtaken.
         assert_eq!(modem["held_max"], 2, "{modem}");
     }
-    for modem in modems("link1") {
-        assert_eq!(modem["notices"], 0, "{modem}");
+}
+
+#[test]
+fn kiss_radios_of_1200_and_9600_bit_s_carry_pings_and_a_file() {
+    if !can_run("lab kiss radios") {
+        return;
+    }
+    let slow = [
+        ("duration = \"60 s\"", "duration = \"45 s\""),
+        ("stop = \"45 s\"", "stop = \"28 s\""),
+        ("stop = \"20 s\"", "stop = \"14 s\""),
+    ];
+    let fast = [
+        ("duration = \"30 s\"", "duration = \"22 s\""),
+        ("stop = \"22 s\"", "stop = \"15 s\""),
+        ("stop = \"20 s\"", "stop = \"13 s\""),
+    ];
+    for (name, changes, tells) in [
+        ("kiss-1200", slow, "answers"),
+        ("kiss-9600", fast, "notices"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = shortened(folder.path(), &format!("{name}.toml"), &changes);
+        let keep = folder.path().join("kept");
+        let told = lab(folder.path(), &path, &["--keep", keep.to_str().unwrap()]);
+        told.expect_all(&[&format!("{name}-ping-loss")]);
+        for modem in modems(&keep, "link0") {
+            assert!(modem[tells].as_u64().unwrap() > 10, "{modem}");
+            held_at_most(&modem, 2);
+        }
     }
 }
 

@@ -47,6 +47,9 @@ fn scenarios_of_the_lab_hold_in_virtual_time() {
     for file in [
         "ethernet.toml",
         "hellos.toml",
+        "kiss.toml",
+        "kiss-1200.toml",
+        "kiss-9600.toml",
         "synchronous.toml",
         "dictionary.toml",
         "second-way.toml",
