@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
@@ -18,10 +18,11 @@ use std::time::{Duration, Instant};
 use strait_live::namespace::Namespace;
 
 const STRAIT: &str = env!("CARGO_BIN_EXE_strait");
-/// Samples a second, of two octets.
+/// Samples a second.
 const SAMPLES_S: usize = 48_000;
+const SAMPLE_OCTETS: usize = 2;
 /// Octets of samples that are passed on together: those of 10 ms.
-const TICK_OCTETS: usize = SAMPLES_S * 2 / 100;
+const TICK_OCTETS: usize = SAMPLES_S * SAMPLE_OCTETS / 100;
 const TICK: Duration = Duration::from_millis(10);
 /// Nothing takes longer than this.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -75,6 +76,19 @@ fn direwolf(namespace: &Namespace, folder: &Path, name: &str, baud: u32) -> (Run
     (Running(child), input)
 }
 
+/// The next samples, a tick's at most. Where silence follows half of a sample, all that comes after
+/// is noise: the other half is waited for.
+fn piece(from: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut piece = vec![0; TICK_OCTETS];
+    let mut octets = from.read(&mut piece)?;
+    if !octets.is_multiple_of(SAMPLE_OCTETS) {
+        from.read_exact(&mut piece[octets..=octets])?;
+        octets += 1;
+    }
+    piece.truncate(octets);
+    Ok(piece)
+}
+
 /// The samples that a modem sends, in pieces of a tick.
 fn samples(folder: &Path, name: &str) -> Receiver<Vec<u8>> {
     // Open for both, so that no end waits for the other, and none of it ever ends.
@@ -83,9 +97,8 @@ fn samples(folder: &Path, name: &str) -> Receiver<Vec<u8>> {
     let mut fifo = fifo.open(folder.join(format!("{name}.fifo"))).unwrap();
     let (sender, receiver) = mpsc::sync_channel(1);
     thread::spawn(move || {
-        let mut tick = vec![0; TICK_OCTETS];
-        while let Ok(octets @ 1..) = fifo.read(&mut tick) {
-            if sender.send(tick[..octets].to_vec()).is_err() {
+        while let Ok(piece) = piece(&mut fifo) {
+            if sender.send(piece).is_err() {
                 return;
             }
         }
@@ -253,6 +266,31 @@ fn crosses(baud: u32, keys: &str, octets: usize) {
     let keyed = keyed[0].load(Ordering::SeqCst);
     eprintln!("{baud} bit/s: {frames} frames in {keyed} transmissions");
     assert!(keyed < frames, "{frames} frames in {keyed} transmissions");
+}
+
+#[test]
+fn pieces_are_whole_samples_whatever_a_read_gives() {
+    /// Gives so many octets a read, of those that are left.
+    struct Reads<'a>(&'a [u8], std::vec::IntoIter<usize>);
+    impl Read for Reads<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let most = self.1.next().unwrap_or(usize::MAX);
+            let octets = most.min(buffer.len()).min(self.0.len());
+            buffer[..octets].copy_from_slice(&self.0[..octets]);
+            self.0 = &self.0[octets..];
+            Ok(octets)
+        }
+    }
+    let sent: Vec<u8> = (0..4 * TICK_OCTETS).map(|octet| octet as u8).collect();
+    let reads = vec![1, 1, TICK_OCTETS - 1, 1, TICK_OCTETS, 3, 1, 2];
+    let mut from = Reads(&sent, reads.into_iter());
+    let mut came = Vec::new();
+    while came.len() < sent.len() {
+        let piece = piece(&mut from).unwrap();
+        assert_eq!(piece.len() % SAMPLE_OCTETS, 0, "after {}", came.len());
+        came.extend(piece);
+    }
+    assert!(came == sent);
 }
 
 #[test]
