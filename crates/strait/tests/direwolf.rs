@@ -47,6 +47,14 @@ fn inside(namespace: &Namespace, program: &str) -> Command {
     command
 }
 
+/// What each thread of a modem waits for in the kernel: its sender sleeps while it waits for a
+/// clear channel, and is in a futex while it knows of nothing to send.
+fn waits(modem: &Running) -> Vec<String> {
+    let threads = fs::read_dir(format!("/proc/{}/task", modem.0.id())).unwrap();
+    let wait = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("wchan"));
+    threads.flatten().flat_map(wait).collect()
+}
+
 /// A modem at port 8001 of its namespace: samples come by its input and leave by a FIFO.
 fn direwolf(namespace: &Namespace, folder: &Path, name: &str, baud: u32) -> (Running, ChildStdin) {
     let file = |end: &str| folder.join(format!("{name}.{end}"));
@@ -232,8 +240,8 @@ fn crosses(baud: u32, keys: &str, octets: usize) {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let [a, b] = &["a", "b"].map(|name| Namespace::create(name).unwrap());
-    let (_modem_a, to_a) = direwolf(a, folder, "a", baud);
-    let (_modem_b, to_b) = direwolf(b, folder, "b", baud);
+    let (modem_a, to_a) = direwolf(a, folder, "a", baud);
+    let (modem_b, to_b) = direwolf(b, folder, "b", baud);
     let keyed = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
     air(samples(folder, "a"), to_b, Arc::clone(&keyed[0]));
     air(samples(folder, "b"), to_a, Arc::clone(&keyed[1]));
@@ -252,7 +260,9 @@ fn crosses(baud: u32, keys: &str, octets: usize) {
         let heard = ["a", "b"].map(|name| radio(folder, name)["frames_in"].clone());
         let logs = ["a.log", "b.log"].map(|name| fs::read(folder.join(name)).unwrap());
         let logs = logs.map(|log| String::from_utf8_lossy(&log).into_owned());
-        panic!("{told}heard: {heard:?}\n{}", logs.join("\n\n"));
+        let waits = [&modem_a, &modem_b].map(waits);
+        let logs = logs.join("\n\n");
+        panic!("{told}heard: {heard:?}, modems wait: {waits:?}\n{logs}");
     }
     transfer([a, b], octets);
     let radio = ["a", "b"].map(|name| radio(folder, name));
