@@ -132,7 +132,7 @@ const AHEAD: Duration = Duration::from_micros(500);
 /// Frames that may have come and not been asked for: those of a read, and of some before the port
 /// was up.
 const CAME_MAX: usize = 4096;
-/// Octets of others' frames: no more than Dire Wolf takes.
+/// Octets of a frame from the air: no more than Dire Wolf hears.
 const FRAME_OCTETS_MAX: usize = 2048 + UI_OCTETS + REPEATERS_MAX * Station::OCTETS;
 /// Octets of a number before contents to be acknowledged.
 const NUMBER_OCTETS: usize = 2;

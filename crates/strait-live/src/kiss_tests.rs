@@ -384,6 +384,28 @@ fn plain_ip_goes_over_repeaters_and_other_packets_dont() {
     );
 }
 
+/// The longest `frame` of a node file with eight repeaters, to the radio whose command is escaped.
+#[test]
+fn the_longest_frame_fits_into_dire_wolfs_2048_octets_even_if_all_is_escaped() {
+    let names = stations(("A", "B"), &["R"; REPEATERS_MAX], NO_LAYER_3);
+    let (mut port, wire) = port_of(false, true, Some(names));
+    port.config.radio = 12;
+    let text = "name = \"a\"\nhost = {}\n[[port]]\nname = \"p\"\nkind = \"kiss\"\n\
+                rate = \"9600 bit/s\"\nframe = \"LONG B\"\nkiss.own = \"A\"\n\
+                kiss.peer = \"B\"\nkiss.via = [VIA]\n";
+    let text = text.replace("VIA", &"\"R\",".repeat(REPEATERS_MAX));
+    let valid = |octets: &usize| {
+        let text = text.replace("LONG", &octets.to_string());
+        let config = strait_node::config_text::parse::<strait_node::NodeConfig>("a", &text);
+        config.unwrap().validate().is_ok()
+    };
+    let longest = (256..4096).rev().find(valid).unwrap();
+    port.number = 0xc0c0;
+    send(&mut port, Instant::ZERO, &vec![0xc0; longest]);
+    let octets = wire.sent().len();
+    assert!((1800..=2048).contains(&octets), "{octets}");
+}
+
 #[test]
 fn without_notice_the_rate_paces() {
     let (mut port, _) = port(false, None);

@@ -1,11 +1,12 @@
 //! `[port.kiss]` of a node file: a KISS modem and its radio.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
-use strait_wire::ax25::{REPEATERS_MAX, Station};
+use strait_wire::ax25::{REPEATERS_MAX, Station, UI_OCTETS};
 
 use super::{Compression, InvalidConfig, LinkProfile, PayloadCompression, PortConfig, invalid};
 
@@ -42,8 +43,15 @@ impl KissConfig {
     }
 }
 
-/// The longest frames that Dire Wolf takes.
-const FRAME_OCTETS_MAX: u64 = 2048;
+/// The longest contents of a frame: each octet of it may need an escape, and Dire Wolf keeps what
+/// comes from a program in 2048 octets, with all that stands around the contents.
+const fn frame_octets_max(repeaters: usize) -> u64 {
+    const BUFFER: usize = 2048;
+    const FENDS: usize = 2;
+    const COMMAND_AND_NUMBER: usize = 1 + 2;
+    let header = UI_OCTETS + repeaters * Station::OCTETS;
+    ((BUFFER - FENDS) / 2 - header - COMMAND_AND_NUMBER) as u64
+}
 /// What AX.25 stations agree on without negotiation, and other IP over AX.25 has by default.
 const FRAME_OCTETS: u64 = 256;
 /// RFC 791: every link carries packets of 68 octets.
@@ -85,11 +93,6 @@ impl PortConfig {
             let message = "needed: the rate on the air, such as \"1200 bit/s\"";
             return Err(invalid(self.place("rate"), message));
         }
-        let frame = self.frame.map_or(FRAME_OCTETS, |frame| frame.0);
-        if !(16..=FRAME_OCTETS_MAX).contains(&frame) {
-            let message = "must be 16 to 2048 octets; AX.25's own limit is 256";
-            return Err(invalid(self.place("frame"), message));
-        }
         self.validate_framing()?;
         let kiss = self.kiss.clone().unwrap_or_default();
         if kiss.radio > 15 {
@@ -105,6 +108,15 @@ impl PortConfig {
             let message = "must be call signs such as `N0CALL-7`, eight at most, beside `kiss.own` \
                            and `kiss.peer`";
             return Err(invalid(self.place("kiss.via"), message));
+        }
+        let frame = self.frame.map_or(FRAME_OCTETS, |frame| frame.0);
+        let most = frame_octets_max(kiss.via.len());
+        if !(16..=most).contains(&frame) {
+            let message = format!(
+                "must be 16 to {most} octets, so that Dire Wolf's buffer takes a frame whose \
+                 octets all need escapes; AX.25's own limit is 256"
+            );
+            return Err(invalid(self.place("frame"), message));
         }
         if self.profile == LinkProfile::Ip {
             self.validate_ip(named, frame)?;
@@ -163,7 +175,7 @@ mod tests {
             ("2048 bit/s", "", 256),
             ("9600 bit/s", "", 256),
             ("1200 bit/s", "frame = \"256 B\"", 256),
-            ("9600 bit/s", "frame = \"1024 B\"", 1024),
+            ("9600 bit/s", "frame = \"1004 B\"", 1004),
             (
                 "1200 bit/s",
                 "compression = \"rohc\"\nremember_flows = true\n[state]\nfile = \"a.state\"",
@@ -202,6 +214,20 @@ mod tests {
         }
         let lone = node("1200 bit/s", "kiss.via = [\"R\"]").unwrap_err();
         assert!(lone.contains("beside `kiss.own`"), "{lone}");
+    }
+
+    #[test]
+    fn a_frame_full_of_escapes_fits_into_dire_wolfs_buffer() {
+        let eight = "frame = \"948 B\"\nkiss.own = \"A\"\nkiss.peer = \"B\"\nkiss.via = [\"R\", \
+                     \"R\", \"R\", \"R\", \"R\", \"R\", \"R\", \"R\"]";
+        assert!(node("9600 bit/s", eight).is_ok());
+        for (keys, most) in [
+            ("frame = \"1005 B\"", "16 to 1004 octets"),
+            (&eight.replace("948", "949"), "16 to 948 octets"),
+        ] {
+            let refused = node("9600 bit/s", keys).unwrap_err();
+            assert!(refused.contains(most), "{refused}");
+        }
     }
 
     #[test]
