@@ -361,7 +361,10 @@ impl PortIo for KissPort {
         self.line.open(now)?;
         if self.tells == Tells::Queue {
             // Its silence means that it hangs, and frames would heap up in it.
-            match self.answers_again(now) {
+            let answers = self.answers_again(now);
+            // What was heard while the port was down is nobody's.
+            self.came.clear();
+            match answers {
                 Ok(true) => {}
                 Ok(false) => {
                     let why = "it told its queue before and doesn't answer now: restart it, or \
@@ -510,6 +513,10 @@ impl PortIo for KissPort {
             from: NeighbourId::PEER,
             octets,
         })
+    }
+
+    fn has_more(&self) -> bool {
+        !self.came.is_empty()
     }
 
     fn wake(&self) -> Option<Instant> {

@@ -285,11 +285,14 @@ fn a_modem_that_hangs_gets_nothing_more_however_often_it_is_connected_to() {
         assert!(port.open(at(second * 1000 + 1)).is_err());
         assert_eq!(wire.sent(), ASKED, "one question a connection");
     }
+    // What was heard meanwhile is of a link that has restarted since.
     wire.0
         .borrow_mut()
         .1
-        .extend_from_slice(b"\xc0\x16TXBUF:0\xc0");
+        .extend_from_slice(b"\xc0\x10stale\xc0\xc0\x16TXBUF:0\xc0");
     assert!(port.open(at(100_000)).is_ok());
+    let came = port.receive(at(100_000), &mut [0; 600]).unwrap();
+    assert_eq!(came, Received::Nothing);
     assert!(port.room(at(100_000)).is_ok());
 }
 

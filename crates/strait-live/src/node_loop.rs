@@ -524,9 +524,20 @@ impl<N: Node + ?Sized> Runner<N> {
         (until <= now).then_some(Ended::Cut)
     }
 
+    /// Ports that are read and have something to give that their descriptors don't tell of.
+    fn ports_with_more(&self) -> impl Iterator<Item = usize> {
+        let slots = self.bench.slots.iter().enumerate();
+        let reads = self.stopping.is_none();
+        slots
+            .filter(move |(index, slot)| {
+                reads && slot.open && slot.io.has_more() && self.node.reads(port_id(*index))
+            })
+            .map(|(index, _)| index)
+    }
+
     /// How long the loop may sleep; `None` for as long as nothing happens.
     fn deadline(&self) -> Option<Instant> {
-        if !self.bench.replies.is_empty() {
+        if !self.bench.replies.is_empty() || self.ports_with_more().next().is_some() {
             return Some(Instant::ZERO);
         }
         let slots = self.bench.slots.iter();
@@ -625,6 +636,10 @@ impl<N: Node + ?Sized> Runner<N> {
                 Ready::Routes => self.bench.routes.hear(self.clock.now()),
                 Ready::Service(_) => {}
             }
+        }
+        let more: Vec<usize> = self.ports_with_more().collect();
+        for index in more {
+            self.receive(index);
         }
         let now = self.clock.now();
         for index in 0..self.services.len() {

@@ -92,6 +92,11 @@ pub trait PortIo {
     /// The device is gone.
     fn receive(&mut self, now: Instant, buffer: &mut [u8]) -> io::Result<Received>;
 
+    /// Whether [`PortIo::receive`] has something to give that its descriptor doesn't tell of.
+    fn has_more(&self) -> bool {
+        false
+    }
+
     /// When [`PortIo::tick`] is to be called while it is open.
     fn wake(&self) -> Option<Instant> {
         None

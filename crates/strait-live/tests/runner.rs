@@ -17,7 +17,9 @@ use nix::time::{ClockId, clock_gettime};
 use strait_core::framing::Framing;
 use strait_core::id::PortId;
 use strait_core::node::{Input, PortEvent, Room, TxMeta};
+use strait_core::rate::LineRate;
 use strait_live::clock::Clock;
+use strait_live::kiss::{KissConfig, KissPort};
 use strait_live::node_loop::{Ended, Options, Recorder, Runner};
 use strait_live::port_io::PortIo;
 use strait_live::pty::PtyPair;
@@ -301,4 +303,38 @@ fn the_recorder_sees_inputs_and_pulls_in_order() {
     assert!(log.remove(1).starts_with("Wall("), "{log:?}");
     let expected = ["up", "frame 5", "pulled 5 from 0", "Command(Stop)"];
     assert_eq!(*log, expected);
+}
+
+/// They are more than the loop takes of a port at a time, and the modem says nothing more.
+#[test]
+fn all_frames_that_a_kiss_modem_gives_at_once_reach_the_node() {
+    let pair = PtyPair::open(None).unwrap();
+    let device = pair.slave_path().to_path_buf();
+    let (send, stopper) = std::sync::mpsc::channel();
+    let thread = thread::spawn(move || {
+        let config = KissConfig {
+            radio: 0,
+            rate: LineRate::new(9600, 8),
+            frame_octets_max: 256,
+            asks_queue: false,
+            asks_notice: false,
+            stations: None,
+        };
+        let port = KissPort::new(config, serial(&device, 115_200));
+        let mut runner = Runner::new(
+            Clock::start(),
+            Box::new(Echo::new()),
+            vec![Box::new(port) as Box<dyn PortIo>],
+        )
+        .unwrap();
+        assert!(runner.open_ports().is_empty());
+        send.send(runner.stopper()).unwrap();
+        runner.run().unwrap();
+        runner.node().stats.ports[0].octets_in
+    });
+    let stopper = stopper.recv().unwrap();
+    assert_eq!(pair.write(&b"\xc0\0x\xc0".repeat(100)).unwrap(), 400);
+    thread::sleep(Duration::from_millis(300));
+    stopper.stop();
+    assert_eq!(thread.join().unwrap(), 100);
 }
