@@ -83,7 +83,7 @@ pub struct KissPort {
     came: VecDeque<Vec<u8>>,
     pace: Burst,
     tells: Tells,
-    /// It has given notice before: when it doesn't, it hangs.
+    /// It has given notice since it was connected to: when it doesn't, it hangs.
     noticed: bool,
     /// A frame was given up that no notice came of when the first one was waited for.
     lost: bool,
@@ -284,9 +284,13 @@ impl KissPort {
         while self.under_way.front().is_some_and(overdue) {
             self.under_way.pop_front();
             self.counts.refused += 1;
-            if self.tells == Tells::Tried && !self.noticed {
-                self.tells = Tells::Nothing;
-                self.lost = true;
+            match self.tells {
+                Tells::Notice => self.tells = Tells::Tried,
+                Tells::Tried if !self.noticed => {
+                    self.tells = Tells::Nothing;
+                    self.lost = true;
+                }
+                _ => {}
             }
         }
     }
@@ -396,6 +400,7 @@ impl PortIo for KissPort {
         self.give_up_notices();
         (self.question, self.waits) = (None, None);
         // What comes next may be another modem.
+        (self.noticed, self.lost) = (false, false);
         if self.tells != Tells::Queue {
             self.tells = at_first(&self.config);
         }

@@ -160,7 +160,21 @@ fn two_frames_are_in_the_modems_hands_that_gives_notice() {
     assert_eq!(port.room(before), Err(Some(patience)));
     assert!(port.room(patience).is_ok());
     assert_eq!((port.counts().refused, port.counts().strangers), (2, 1));
-    assert!(port.found().unwrap().text.contains("gives notice"));
+    let found = port.found().unwrap();
+    assert!(found.text.contains("may hang") && found.lacks);
+}
+
+#[test]
+fn another_modem_that_gives_no_notice_gets_frames_by_the_rate() {
+    let (mut port, wire) = port(true, None);
+    send(&mut port, Instant::ZERO, b"a");
+    hear(&mut port, &wire, Instant::ZERO, b"\xc0\x1c\0\0\xc0");
+    port.close();
+    port.open(Instant::ZERO).unwrap();
+    send(&mut port, Instant::ZERO, b"b");
+    let patience = Instant::ZERO + NOTICE_PATIENCE;
+    assert!(port.room(patience).is_ok());
+    assert!(port.found().unwrap().text.contains("by the rate"));
 }
 
 #[test]
@@ -302,7 +316,6 @@ fn a_modem_that_gave_notice_and_hangs_gets_a_frame_in_each_half_minute() {
     port.tick(Instant::from_secs(3)).unwrap();
     send(&mut port, Instant::from_secs(3), b"a");
     hear(&mut port, &wire, Instant::from_secs(3), b"\xc0\x1c\0\0\xc0");
-    port.close();
     let mut frames = 0;
     for second in 10..1000 {
         let now = Instant::from_secs(second);
