@@ -93,6 +93,8 @@ pub struct KissPort {
     ask_at: Instant,
     /// None of our frames waits in the modem's queue; else until when it is waited for.
     waits: Option<Instant>,
+    /// Octets that the modem told of since that frame went to it, others' among them.
+    told: Option<u32>,
     /// Frames without a notice so far: number, and when to wait no longer.
     under_way: VecDeque<(u16, Instant)>,
     number: u16,
@@ -151,6 +153,7 @@ impl KissPort {
             question: None,
             ask_at: Instant::ZERO,
             waits: None,
+            told: None,
             under_way: VecDeque::new(),
             number: 0,
             counts: IoCounts::default(),
@@ -263,7 +266,10 @@ impl KissPort {
                 let late = matches!(self.tells, Tells::Tried | Tells::Nothing);
                 if self.question.take().is_some() {
                     self.tells = Tells::Queue;
-                    self.waits = self.waits.filter(|_| octets > 0);
+                    // Others' frames count, too, and may never be none: less than before means
+                    // that one has left. The rate keeps ours from heaping up behind them.
+                    let fell = self.told.replace(octets).is_some_and(|told| octets < told);
+                    self.waits = self.waits.filter(|_| octets > 0 && !fell);
                 } else if late && self.config.asks_queue {
                     self.tells = Tells::Queue;
                     self.give_up_notices();
@@ -477,6 +483,7 @@ impl PortIo for KissPort {
         }
         if self.tells == Tells::Queue {
             self.waits = Some(until);
+            self.told = None;
             self.ask_at = now + self.pause();
         }
         Ok(sent)

@@ -231,6 +231,30 @@ fn a_queue_that_stays_full_is_waited_for_no_longer_than_a_busy_channel() {
     assert!(port.room(at(30_000)).is_ok());
 }
 
+/// Another program keeps Dire Wolf's queue filled, and each second one of its frames leaves.
+#[test]
+fn others_frames_in_the_queue_dont_stop_ours() {
+    let (mut port, wire) = asking(false);
+    let at = Instant::from_millis;
+    hear(&mut port, &wire, at(0), b"\xc0\x16TXBUF:0\xc0");
+    let mut frames = 0;
+    for ms in 0..30_000 {
+        if port.room(at(ms)).is_ok() {
+            send(&mut port, at(ms), &[7; 196]);
+            frames += 1;
+        }
+        let _ = wire.sent();
+        if port.wake().is_some_and(|wake| wake <= at(ms)) {
+            port.tick(at(ms)).unwrap();
+            let octets = 9000 - ms % 1000;
+            let answer = format!("\u{c0}\x16TXBUF:{octets}\u{c0}");
+            let answer: Vec<u8> = answer.chars().map(|it| it as u8).collect();
+            hear(&mut port, &wire, at(ms), &answer);
+        }
+    }
+    assert!((30..=152).contains(&frames), "{frames}");
+}
+
 #[test]
 fn a_sound_card_that_swallows_frames_gets_no_more_than_it_can_have_sent_but_one() {
     let (mut port, wire) = asking(false);
