@@ -441,14 +441,6 @@ impl PortIo for KissPort {
                 if let Some(until) = self.waits.filter(|until| *until > now) {
                     return Err(Some(until));
                 }
-                // A modem's sound card has a queue of its own, which it doesn't tell.
-                let next = self.pace.end();
-                if next > now + self.longest() {
-                    let longest = self.longest();
-                    return Err(Some(Instant::from_nanos(
-                        next.as_nanos() - longest.as_nanos() as u64,
-                    )));
-                }
             }
             Tells::Nothing => {
                 starts = starts.max(self.pace.end());
@@ -456,6 +448,13 @@ impl PortIo for KissPort {
                     return Err(Some(starts - AHEAD));
                 }
             }
+        }
+        // A modem's sound card has a queue of its own, which it doesn't tell, and some give notice of
+        // what they have taken.
+        let (next, longest) = (self.pace.end(), self.longest());
+        if next > now + longest {
+            let at = next.as_nanos() - longest.as_nanos() as u64;
+            return Err(Some(Instant::from_nanos(at)));
         }
         Ok(Room {
             octets: self.config.frame_octets_max as usize,

@@ -279,6 +279,22 @@ fn a_sound_card_that_swallows_frames_gets_no_more_than_it_can_have_sent_but_one(
 }
 
 #[test]
+fn a_modem_that_gives_notice_at_once_gets_no_more_than_it_can_have_sent_but_one() {
+    let (mut port, wire) = port(true, None);
+    let at = Instant::from_millis;
+    let mut frames = 0_u16;
+    for ms in 0..2000 {
+        while port.room(at(ms)).is_ok() {
+            send(&mut port, at(ms), &[7; 196]);
+            let [_, number] = frames.to_be_bytes();
+            hear(&mut port, &wire, at(ms), &[0xc0, 0x1c, 0, number, 0xc0]);
+            frames += 1;
+        }
+    }
+    assert!((10..=12).contains(&frames), "{frames}");
+}
+
+#[test]
 fn a_modem_that_tells_nothing_costs_one_frame_and_that_is_said() {
     for notice in [false, true] {
         let (mut port, wire) = asking(notice);
