@@ -636,7 +636,12 @@ fn kiss_modems_by_tcp_and_by_a_device_carry_pings_and_a_call() {
         keep.to_str().unwrap(),
     ];
     let told = lab(folder.path(), &path, &options);
-    told.expect_all(&["kiss-ping56-loss", "kiss-ping512-loss", "kiss-voice-loss"]);
+    told.expect_all(&[
+        "kiss-ping56-loss",
+        "kiss-ping512-loss",
+        "kiss-voice-loss",
+        "kiss-voice-p99",
+    ]);
     for modem in modems(&keep, "link0") {
         assert!(modem["answers"].as_u64().unwrap() > 50, "{modem}");
         assert_eq!(modem["notices"], 0, "{modem}");
