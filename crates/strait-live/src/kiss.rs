@@ -449,8 +449,8 @@ impl PortIo for KissPort {
                 }
             }
         }
-        // A modem's sound card has a queue of its own, which it doesn't tell, and some give notice of
-        // what they have taken.
+        // A modem's sound card has a queue of its own, which it doesn't tell, and some modems give
+        // notice of what they have taken.
         let (next, longest) = (self.pace.end(), self.longest());
         if next > now + longest {
             let at = next.as_nanos() - longest.as_nanos() as u64;
