@@ -55,11 +55,13 @@ pub enum DropCause {
     Duplicate,
     /// Its source doesn't lie where it came from, or nobody has such an address.
     WrongSource,
+    /// The port that it had to leave by, or came by, carries no packets of its version of IP.
+    NotCarried,
 }
 
 impl DropCause {
     /// All causes, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Aged,
         Self::Crashed,
         Self::Filtered,
@@ -80,6 +82,7 @@ impl DropCause {
         Self::NotAdmitted,
         Self::Duplicate,
         Self::WrongSource,
+        Self::NotCarried,
     ];
 
     /// The word in tables, status and metrics.
@@ -105,6 +108,7 @@ impl DropCause {
             Self::NotAdmitted => "not-admitted",
             Self::Duplicate => "duplicate",
             Self::WrongSource => "wrong-source",
+            Self::NotCarried => "not-carried",
         }
     }
 }

@@ -569,6 +569,13 @@ impl NodeConfig {
                 let message = format!("`{}` has no IP client: ip_client = true", route.port);
                 return Err(invalid(place, message));
             }
+            if route.prefix.address.is_ipv6() && !port.carries_v6() {
+                let message = format!(
+                    "`{}` carries IPv4 alone, by profile = \"ip\": name another port, or remove it",
+                    route.port
+                );
+                return Err(invalid(place, message));
+            }
             match &route.via {
                 None if port.neighbours.len() > 1 => {
                     return Err(invalid(

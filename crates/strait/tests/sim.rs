@@ -63,6 +63,55 @@ fn scenarios_of_the_lab_hold_in_virtual_time() {
     }
 }
 
+#[test]
+fn ipv6_has_no_way_by_a_port_that_carries_ipv4_alone() {
+    let node = |name: &str, own: u8, peer: u8| {
+        format!(
+            "[[node]]\nname = \"{name}\"\n[node.config]\nname = \"{name}\"\n\
+             [node.config.host]\naddresses = [\"10.9.0.{own}/24\", \"fd00:9::{own}/64\"]\n\
+             [[node.config.port]]\nname = \"radio\"\nkind = \"kiss\"\nrate = \"9600 bit/s\"\n\
+             profile = \"ip\"\nkiss = {{ own = \"N0CALL-{own}\", peer = \"N0CALL-{peer}\" }}\n\
+             [[host]]\nname = \"h{name}\"\nbehind = \"{name}\"\n\
+             addresses = [\"10.{own}.0.2/24\", \"fd00:{own}::2/64\"]\n"
+        )
+    };
+    let ping = |family: u8| {
+        format!(
+            "[[traffic]]\nname = \"ping{family}\"\nkind = \"ping\"\nfrom = \"ha\"\nto = \"hb\"\n\
+             family = {family}\nstart = \"1 s\"\nstop = \"9 s\"\nperiod = \"1 s\"\n"
+        )
+    };
+    let text = [
+        "name = \"families\"\nabout = \"Both.\"\nduration = \"15 s\"\nseed = 1\n".into(),
+        node("a", 1, 2) + &node("b", 2, 1),
+        "[[link]]\nbetween = [\"a.radio\", \"b.radio\"]\n\
+         [link.channel]\nkind = \"frames\"\nrate = \"9600 bit/s\"\ndelay = \"1 ms\"\n"
+            .into(),
+        ping(4) + &ping(6),
+    ];
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sim-families");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("families.toml");
+    std::fs::write(&file, text.concat()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
+    command.arg("sim").arg(&file).arg("--status").arg(&folder);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = std::fs::read_to_string(folder.join("strait-a.json")).unwrap();
+    let status: Value = serde_json::from_str(&text).unwrap();
+    let dropped = &status["packets"]["dropped"];
+    assert_eq!(
+        *dropped,
+        serde_json::json!({ "not-carried": 8 }),
+        "{status}"
+    );
+    let radio = &status["ports"][1];
+    assert_eq!(
+        (&radio["frames_out"], &radio["frames_in"]),
+        (&8.into(), &8.into())
+    );
+}
+
 /// The names of all fields, by their path; of lists those of all elements together, and of maps by
 /// kind none.
 fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {

@@ -81,6 +81,11 @@ impl PortConfig {
         }
     }
 
+    /// Whether IPv6 crosses the port: AX.25 has no protocol number for it.
+    pub(crate) fn carries_v6(&self) -> bool {
+        self.profile != LinkProfile::Ip
+    }
+
     pub(super) fn validate_kiss(&self) -> Result<(), InvalidConfig> {
         let foreign = [
             ("local", self.local.is_some()),

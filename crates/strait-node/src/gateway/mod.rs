@@ -235,6 +235,9 @@ impl Gateway {
         if self.has_wrong_source(&packet, chatter, from) {
             return self.ledger.drop(now, packet, DropCause::WrongSource);
         }
+        if !self.carries(&packet, from.port) {
+            return self.ledger.drop(now, packet, DropCause::NotCarried);
+        }
         if self.is_for_station(&packet) {
             return self.take_own(now, packet, from);
         }
@@ -338,8 +341,19 @@ impl Gateway {
         }
     }
 
-    /// Queues a packet at the port it leaves by, cut or refused if it is too big for it.
+    /// Whether packets of this one's version of IP cross a port.
+    fn carries(&self, packet: &Packet, port: PortId) -> bool {
+        let config = self.ports[port.index()].config();
+        packet.info().dst.is_ipv4() || config.is_none_or(PortConfig::carries_v6)
+    }
+
+    /// Queues a packet at the port it leaves by, cut or refused if it is too big for it, and refused
+    /// if it isn't for such packets at all.
     fn send(&mut self, now: Instant, packet: Packet, hop: Hop, from: Hop) {
+        if !self.carries(&packet, hop.port) {
+            let error = IcmpError::Unreachable(Unreachable::NoRoute);
+            return self.refuse(now, packet, DropCause::NotCarried, error, from);
+        }
         let mtu = self.ports[hop.port.index()].mtu;
         if packet.octets() <= mtu {
             return self.enqueue(now, packet, hop.port);

@@ -19,6 +19,7 @@ use super::*;
 mod adapter;
 mod circles;
 mod echo;
+mod families;
 mod gaps;
 mod headers;
 mod hellos;
