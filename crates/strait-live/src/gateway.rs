@@ -155,7 +155,9 @@ pub fn lacking(config: &NodeConfig) -> Vec<InvalidConfig> {
 
 /// What an operator should know of a gateway that runs all the same.
 pub fn warnings(config: &NodeConfig) -> Vec<String> {
-    tls::warnings(&config.tls)
+    let mut warnings = tls::warnings(&config.tls);
+    warnings.extend(config.long_frames());
+    warnings
 }
 
 /// A line that shows each millisecond, or a radio's turns, which end if a block isn't full in time.

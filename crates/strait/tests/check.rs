@@ -83,6 +83,23 @@ fn certificates_and_keys_are_looked_at_beside_the_file_that_names_them() {
 }
 
 #[test]
+fn frames_that_calls_wait_long_for_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.toml");
+    let port = "[[port]]\nname = \"radio\"\nkind = \"kiss\"\nrate = \"1200 bit/s\"\n\
+                kiss.modem = \"127.0.0.1:8001\"\n";
+    for (frame, long) in [("128 B", false), ("1000 B", true)] {
+        let text = format!("name = \"a\"\nhost = {{}}\n{port}frame = \"{frame}\"\n");
+        fs::write(&file, text).unwrap();
+        let output = check(&[], std::slice::from_ref(&file));
+        assert!(output.status.success());
+        let told = self::text(&output.stdout);
+        let warning = "warning: [[port]] radio frame: a frame takes 6.7 s";
+        assert_eq!(told.contains(warning), long, "{told}");
+    }
+}
+
+#[test]
 fn one_bad_file_does_not_end_the_list_and_what_run_needs_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {

@@ -6,9 +6,14 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+use strait_core::time::Duration;
+use strait_qos::Policy;
 use strait_wire::ax25::{REPEATERS_MAX, Station, UI_OCTETS};
 
-use super::{Compression, InvalidConfig, LinkProfile, PayloadCompression, PortConfig, invalid};
+use super::{
+    Compression, InvalidConfig, LinkProfile, NodeConfig, PayloadCompression, PortConfig, PortKind,
+    invalid,
+};
 
 /// A KISS modem and its radio.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
@@ -18,8 +23,8 @@ pub struct KissConfig {
     pub modem: Option<SocketAddr>,
     /// Which of its radios, 0 to 15.
     pub radio: u8,
-    /// Whether it is asked to tell of each frame when it has been sent (ACKMODE), if it doesn't
-    /// tell its queue. Over TCP it is asked for its queue unless this is false.
+    /// Whether it is asked to tell of each frame when it has been sent (ACKMODE), or of nothing.
+    /// Without, a modem over TCP is asked for its queue.
     pub notice: Option<bool>,
     /// Our station, for AX.25 frames; they go without header if absent.
     pub own: Option<String>,
@@ -57,6 +62,35 @@ const FRAME_OCTETS: u64 = 256;
 /// RFC 791: every link carries packets of 68 octets.
 const IP_OCTETS_MIN: u64 = 68;
 
+/// A frame that takes longer on the air is worth a word where calls wait for it.
+const LONG_FRAME: Duration = Duration::from_millis(1500);
+
+impl NodeConfig {
+    /// Ports whose frames take so long that calls suffer, if the policy puts a class before others.
+    pub fn long_frames(&self) -> Vec<String> {
+        let ranks = |policy: Policy| -> Vec<u8> {
+            let classes = policy.classes().iter();
+            classes.map(|class| class.rank).collect()
+        };
+        let ranks = Policy::compile(&self.policy).map_or_else(|_| Vec::new(), ranks);
+        if !ranks.contains(&0) || ranks.iter().all(|rank| *rank == 0) {
+            return Vec::new();
+        }
+        let ports = self.ports.iter().filter(|it| it.kind == PortKind::Kiss);
+        let times = ports.filter_map(|port| Some((port, port.kiss_time()?)));
+        let long = times.filter(|(_, time)| *time > LONG_FRAME);
+        let warning = |(port, time): (&PortConfig, Duration)| {
+            format!(
+                "{}: a frame takes {:.1} s on the air, and an urgent packet may wait for two in the \
+                 modem's hands: give less, or less `segment`",
+                port.place("frame"),
+                time.as_secs_f64()
+            )
+        };
+        long.map(warning).collect()
+    }
+}
+
 impl PortConfig {
     /// The longest contents of a frame over a KISS modem. Left to itself, a frame takes a second
     /// or so: an urgent packet waits for one or two of them.
@@ -84,6 +118,16 @@ impl PortConfig {
     /// Whether IPv6 crosses the port: AX.25 has no protocol number for it.
     pub(crate) fn carries_v6(&self) -> bool {
         self.profile != LinkProfile::Ip
+    }
+
+    /// How long the longest frame is on the air.
+    fn kiss_time(&self) -> Option<Duration> {
+        let rate = self.line_rate()?;
+        let segment = self.link_settings(Some(rate)).segment_octets_max;
+        let kiss = self.kiss.as_ref().filter(|kiss| kiss.own.is_some());
+        let header = kiss.map_or(0, |kiss| UI_OCTETS + kiss.via.len() * Station::OCTETS);
+        let octets = segment.min(self.kiss_frame()) + header;
+        Some(rate.time_for(octets as u64))
     }
 
     pub(super) fn validate_kiss(&self) -> Result<(), InvalidConfig> {
@@ -197,6 +241,41 @@ mod tests {
         }
         let port = &node("9600 bit/s", "segment = \"100 B\"").unwrap().ports[0];
         assert_eq!(port.link_settings(None).segment_octets_max, 100);
+    }
+
+    #[test]
+    fn frames_that_calls_wait_long_for_are_told() {
+        let via = "kiss.own = \"A\"\nkiss.peer = \"B\"\nkiss.via = [\"R\", \"R\"]\n";
+        let fifo = "[policy]\npreset = \"fifo\"";
+        for (rate, keys, seconds) in [
+            ("1200 bit/s", "", None),
+            ("9600 bit/s", "frame = \"1004 B\"", None),
+            ("1200 bit/s", "frame = \"225 B\"", None),
+            ("1200 bit/s", "frame = \"226 B\"", Some("1.5 s")),
+            ("1200 bit/s", "frame = \"1004 B\"", Some("6.7 s")),
+            (
+                "1200 bit/s",
+                "frame = \"1004 B\"\nsegment = \"100 B\"",
+                None,
+            ),
+            (
+                "1200 bit/s",
+                &format!("frame = \"200 B\"\n{via}"),
+                Some("1.5 s"),
+            ),
+            ("1200 bit/s", &format!("frame = \"1004 B\"\n{fifo}"), None),
+        ] {
+            let told = node(rate, keys).unwrap().long_frames();
+            assert_eq!(
+                told.len(),
+                usize::from(seconds.is_some()),
+                "{keys} {told:?}"
+            );
+            for (told, seconds) in told.iter().zip(seconds) {
+                assert!(told.starts_with("[[port]] radio frame: "), "{told}");
+                assert!(told.contains(seconds), "{told}");
+            }
+        }
     }
 
     #[test]
