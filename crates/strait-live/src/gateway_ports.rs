@@ -10,7 +10,7 @@ use strait_node::{InvalidConfig, NodeConfig};
 use strait_wire::ax25;
 
 use crate::hf_modem::ModemPort;
-use crate::kiss::{Ax25, KissConfig, KissPort};
+use crate::kiss::{Asks, Ax25, KissConfig, KissPort};
 use crate::no_medium::NoMedium;
 use crate::port_io::PortIo;
 use crate::raw_ip::RawIp;
@@ -188,9 +188,12 @@ fn kiss(port: &PortConfig) -> Result<KissPort, InvalidConfig> {
         radio: modem.radio,
         rate,
         frame_octets_max: u32::try_from(port.frame_octets_max()).unwrap_or(u32::MAX),
-        // TNCs at serial lines take the same command for settings of their own.
-        asks_queue: modem.modem.is_some() && modem.notice != Some(false),
-        asks_notice: modem.notice == Some(true),
+        asks: match modem.notice {
+            Some(true) => Some(Asks::Notice),
+            // A TNC at a serial line isn't Dire Wolf.
+            None if modem.modem.is_some() => Some(Asks::Queue),
+            _ => None,
+        },
         stations: modem.stations().map(|(own, peer)| Ax25 {
             own,
             peer,

@@ -30,12 +30,20 @@ pub struct KissConfig {
     pub rate: LineRate,
     /// The longest contents of a frame, in octets.
     pub frame_octets_max: u32,
-    /// The modem is asked for its queue.
-    pub asks_queue: bool,
-    /// A modem that doesn't tell its queue is asked for notices (ACKMODE).
-    pub asks_notice: bool,
+    /// What the modem is asked for.
+    pub asks: Option<Asks>,
     /// How frames look. Without, they have no header.
     pub stations: Option<Ax25>,
+}
+
+/// What a modem is asked for, to know of the frames in its hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// For its queue, as Dire Wolf tells it. Other modems take the same command for settings of
+    /// their own.
+    Queue,
+    /// For a notice of each frame that it has sent (ACKMODE).
+    Notice,
 }
 
 /// What stands in AX.25 headers.
@@ -95,6 +103,8 @@ pub struct KissPort {
     waits: Option<Instant>,
     /// Octets that the modem told of since that frame went to it, others' among them.
     told: Option<u32>,
+    /// The line takes no more: until when that is waited for.
+    full: Option<Instant>,
     /// Frames without a notice so far: number, and when to wait no longer.
     under_way: VecDeque<(u16, Instant)>,
     number: u16,
@@ -154,6 +164,7 @@ impl KissPort {
             ask_at: Instant::ZERO,
             waits: None,
             told: None,
+            full: None,
             under_way: VecDeque::new(),
             number: 0,
             counts: IoCounts::default(),
@@ -164,13 +175,6 @@ impl KissPort {
 
     const fn numbers(&self) -> bool {
         matches!(self.tells, Tells::Tried | Tells::Notice)
-    }
-
-    /// Whether a protocol number of AX.25 is for such contents: there is none for IPv6.
-    fn carries(&self, octets: &[u8]) -> bool {
-        let ip = |it: &Ax25| it.protocol == strait_wire::ax25::IP;
-        let is_v4 = octets.first().is_some_and(|first| first >> 4 == 4);
-        is_v4 || !self.config.stations.as_ref().is_some_and(ip)
     }
 
     /// The frame for the modem, and its octets on the air.
@@ -210,21 +214,27 @@ impl KissPort {
         frame.emit(&mut self.scratch);
     }
 
-    /// Asks for the modem's queue; later, if the way there is full.
+    /// Asks for the modem's queue, behind what the line still holds: the modem has to take that, too.
     fn ask(&mut self, now: Instant) -> io::Result<()> {
         self.ask_at = now + self.pause();
-        if self.line.room(now).is_err() {
-            return Ok(());
-        }
         self.write_frame(Command::SetHardware, QUEUE);
         let meta = TxMeta::to_peer(ClassId(0));
         self.line.transmit(now, &meta, &self.scratch)?;
+        self.note_full(now);
         let patience = match self.tells {
             Tells::Queue => SILENCE_MAX,
             _ => ANSWER_PATIENCE,
         };
         self.question = Some(now + patience);
         Ok(())
+    }
+
+    /// Whether the line takes more may have changed. A modem that takes nothing for as long as
+    /// others may keep it from sending hangs, or is gone.
+    fn note_full(&mut self, now: Instant) {
+        let until = now + self.patience(self.longest());
+        let full = self.line.holds();
+        self.full = full.then(|| self.full.unwrap_or(until));
     }
 
     /// Takes in what the modem said.
@@ -263,16 +273,15 @@ impl KissPort {
                 };
                 // An answer that comes after all is one, too: the modem was held up. What nobody
                 // asked for may be of any time.
-                let late = matches!(self.tells, Tells::Tried | Tells::Nothing);
+                let late = self.tells == Tells::Nothing;
                 if self.question.take().is_some() {
                     self.tells = Tells::Queue;
                     // Others' frames count, too, and may never be none: less than before means
                     // that one has left. The rate keeps ours from heaping up behind them.
                     let fell = self.told.replace(octets).is_some_and(|told| octets < told);
                     self.waits = self.waits.filter(|_| octets > 0 && !fell);
-                } else if late && self.config.asks_queue {
+                } else if late && self.config.asks == Some(Asks::Queue) {
                     self.tells = Tells::Queue;
-                    self.give_up_notices();
                 }
             }
             _ => {}
@@ -301,10 +310,9 @@ impl KissPort {
         }
     }
 
-    /// How long a modem may have a frame that takes so many octets on the air: twenty such frames
-    /// of others may go before it.
-    fn patience(&self, on_air: u64) -> Duration {
-        let frame = self.config.rate.time_for(on_air);
+    /// How long a modem may have a frame that takes so long on the air: twenty such frames of others
+    /// may go before it.
+    fn patience(&self, frame: Duration) -> Duration {
         frame.saturating_mul(20).max(NOTICE_PATIENCE)
     }
 
@@ -338,10 +346,10 @@ impl KissPort {
 
 /// What is asked of a modem that isn't known.
 const fn at_first(config: &KissConfig) -> Tells {
-    match (config.asks_queue, config.asks_notice) {
-        (true, _) => Tells::Asked,
-        (false, true) => Tells::Tried,
-        (false, false) => Tells::Nothing,
+    match config.asks {
+        Some(Asks::Queue) => Tells::Asked,
+        Some(Asks::Notice) => Tells::Tried,
+        None => Tells::Nothing,
     }
 }
 
@@ -404,7 +412,7 @@ impl PortIo for KissPort {
         self.reader.reset();
         self.came.clear();
         self.give_up_notices();
-        (self.question, self.waits) = (None, None);
+        (self.question, self.waits, self.full) = (None, None, None);
         // What comes next may be another modem.
         (self.noticed, self.lost) = (false, false);
         if self.tells != Tells::Queue {
@@ -465,17 +473,14 @@ impl PortIo for KissPort {
     }
 
     fn transmit(&mut self, now: Instant, meta: &TxMeta, octets: &[u8]) -> io::Result<Sent> {
-        if !self.carries(octets) {
-            self.counts.refused += 1;
-            return Ok(Sent::Refused);
-        }
         let on_air = self.frame(octets);
         let sent = self.line.transmit(now, meta, &self.scratch)?;
         if sent == Sent::Refused {
             return Ok(sent);
         }
+        self.note_full(now);
         self.pace.push(now, on_air);
-        let until = now + self.patience(on_air);
+        let until = now + self.patience(self.config.rate.time_for(on_air));
         if self.numbers() {
             self.under_way.push_back((self.number, until));
             self.number = self.number.wrapping_add(1);
@@ -493,15 +498,14 @@ impl PortIo for KissPort {
     }
 
     fn flush(&mut self, now: Instant) -> io::Result<()> {
-        self.line.flush(now)
+        self.line.flush(now)?;
+        self.note_full(now);
+        Ok(())
     }
 
     fn drained(&mut self, now: Instant) -> bool {
-        self.forget_overdue(now);
-        let sent = match self.tells {
-            Tells::Tried | Tells::Notice => self.under_way.is_empty(),
-            _ => self.waits.is_none() && self.pace.end() <= now,
-        };
+        // Who stops hears no answer, and needs none: what the modem has it sends by itself.
+        let sent = self.tells != Tells::Nothing || self.pace.end() <= now;
         sent && self.line.drained(now)
     }
 
@@ -532,23 +536,21 @@ impl PortIo for KissPort {
 
     fn wake(&self) -> Option<Instant> {
         let asks = self.tells == Tells::Asked || self.waits.is_some();
-        self.question.or_else(|| asks.then_some(self.ask_at))
+        let answer = self.question.or_else(|| asks.then_some(self.ask_at));
+        answer.into_iter().chain(self.full).min()
     }
 
     fn tick(&mut self, now: Instant) -> io::Result<()> {
+        let hangs = |why| Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        if self.full.is_some_and(|until| until <= now) {
+            return hangs("the modem takes no more octets: it hangs, or is gone");
+        }
         match self.question {
             Some(until) if until > now => {}
             Some(_) if self.tells == Tells::Queue => {
-                let why = "the modem doesn't answer any more";
-                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+                return hangs("the modem doesn't answer any more");
             }
-            Some(_) => {
-                self.question = None;
-                self.tells = match self.config.asks_notice {
-                    true => Tells::Tried,
-                    false => Tells::Nothing,
-                };
-            }
+            Some(_) => (self.question, self.tells) = (None, Tells::Nothing),
             None if self.ask_at <= now => self.ask(now)?,
             None => {}
         }
@@ -556,18 +558,16 @@ impl PortIo for KissPort {
     }
 
     fn found(&self) -> Option<Found> {
-        if !self.config.asks_queue && !self.config.asks_notice {
-            return None;
-        }
+        let asks = self.config.asks?;
         let text = match self.tells {
             Tells::Asked => "asks the modem for its queue",
             Tells::Queue => "the modem tells its queue: one frame waits in it",
             Tells::Tried if self.noticed => "the modem gives no notice any more: it may hang",
             Tells::Tried => "waits for the modem's first notice",
             Tells::Notice => "the modem gives notice: at most two frames are in its hands",
-            Tells::Nothing if self.lost => {
-                "the modem tells neither queue nor notice: frames go by the rate; the one that \
-                 wanted a notice may be lost"
+            Tells::Nothing if asks == Asks::Notice => {
+                "the modem gives no notice: frames go by the rate; the one that wanted a notice may \
+                 be lost. Dire Wolf tells its queue: leave `notice` away"
             }
             Tells::Nothing => "the modem doesn't tell its queue: frames go by the rate",
         };

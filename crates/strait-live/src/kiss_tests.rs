@@ -1,15 +1,15 @@
 //! What a modem is asked for, and what becomes of its answers.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use strait_wire::ax25::{IP, NO_LAYER_3};
 
 use super::*;
 
-/// What goes to a modem and comes from it.
+/// What goes to a modem and comes from it, and whether the way there is full.
 #[derive(Clone, Default)]
-struct Wire(Rc<RefCell<(Vec<u8>, Vec<u8>)>>);
+struct Wire(Rc<RefCell<(Vec<u8>, Vec<u8>)>>, Rc<Cell<bool>>);
 
 impl PortIo for Wire {
     fn open(&mut self, _: Instant) -> Result<PortState, Error> {
@@ -23,6 +23,9 @@ impl PortIo for Wire {
     }
 
     fn room(&mut self, now: Instant) -> Result<Room, Option<Instant>> {
+        if self.1.get() {
+            return Err(None);
+        }
         Ok(Room {
             octets: usize::MAX,
             starts: now,
@@ -37,7 +40,7 @@ impl PortIo for Wire {
     }
 
     fn holds(&self) -> bool {
-        false
+        self.1.get()
     }
 
     fn flush(&mut self, _: Instant) -> io::Result<()> {
@@ -45,7 +48,7 @@ impl PortIo for Wire {
     }
 
     fn drained(&mut self, _: Instant) -> bool {
-        true
+        !self.1.get()
     }
 
     fn receive(&mut self, _: Instant, buffer: &mut [u8]) -> io::Result<Received> {
@@ -67,14 +70,13 @@ impl PortIo for Wire {
 
 const RATE: LineRate = LineRate::new(8000, 8);
 
-fn port_of(queue: bool, notice: bool, stations: Option<Ax25>) -> (KissPort, Wire) {
+fn port_of(asks: Option<Asks>, stations: Option<Ax25>) -> (KissPort, Wire) {
     let wire = Wire::default();
     let config = KissConfig {
         radio: 1,
         rate: RATE,
         frame_octets_max: 256,
-        asks_queue: queue,
-        asks_notice: notice,
+        asks,
         stations,
     };
     (KissPort::new(config, Box::new(wire.clone())), wire)
@@ -82,8 +84,7 @@ fn port_of(queue: bool, notice: bool, stations: Option<Ax25>) -> (KissPort, Wire
 
 fn port(notice: bool, names: Option<(&str, &str)>) -> (KissPort, Wire) {
     port_of(
-        false,
-        notice,
+        notice.then_some(Asks::Notice),
         names.map(|names| stations(names, &[], NO_LAYER_3)),
     )
 }
@@ -114,8 +115,8 @@ fn hear(port: &mut KissPort, wire: &Wire, now: Instant, octets: &[u8]) {
 const ASKED: &[u8] = b"\xc0\x16TXBUF:\xc0";
 
 /// A port that asks, open and asked.
-fn asking(notice: bool) -> (KissPort, Wire) {
-    let (mut port, wire) = port_of(true, notice, None);
+fn asking() -> (KissPort, Wire) {
+    let (mut port, wire) = port_of(Some(Asks::Queue), None);
     port.open(Instant::ZERO).unwrap();
     assert!(port.room(Instant::ZERO).is_err());
     assert_eq!(port.wake(), Some(Instant::ZERO));
@@ -147,13 +148,12 @@ fn two_frames_are_in_the_modems_hands_that_gives_notice() {
         hear(&mut port, &wire, now, notice);
         assert_eq!(port.room(now).is_ok(), has_room);
     }
-    assert!(port.drained(now));
     send(&mut port, now, b"b");
     assert!(port.room(now).is_ok());
     send(&mut port, now, b"c");
     assert_eq!(port.room(now), Err(Some(patience)));
     hear(&mut port, &wire, now, b"\xc0\x1c\0\x02\xc0");
-    assert!(port.room(now).is_ok() && !port.drained(now));
+    assert!(port.room(now).is_ok());
     send(&mut port, now, b"d");
     // Both are waited for in vain; it goes on, as the channel may have been busy.
     let before = Instant::from_nanos(patience.as_nanos() - 1);
@@ -179,7 +179,7 @@ fn another_modem_that_gives_no_notice_gets_frames_by_the_rate() {
 
 #[test]
 fn dire_wolf_is_asked_for_its_queue_and_one_frame_waits_there() {
-    let (mut port, wire) = asking(true);
+    let (mut port, wire) = asking();
     let at = Instant::from_millis;
     assert_eq!(port.room(at(1)), Err(Some(at(3000))));
     // Not an answer: of another radio, without a number, with too long a one.
@@ -199,7 +199,7 @@ fn dire_wolf_is_asked_for_its_queue_and_one_frame_waits_there() {
     send(&mut port, at(1), &[7; 96]);
     assert_eq!(wire.sent()[..2], [0xc0, 0x10], "no notice is asked for");
     // A quarter of the longest frame's 260 ms.
-    assert!(port.room(at(1)).is_err() && !port.drained(at(1)));
+    assert!(port.room(at(1)).is_err());
     assert_eq!(port.wake(), Some(at(66)));
     port.tick(at(66)).unwrap();
     assert_eq!(wire.sent(), ASKED);
@@ -213,12 +213,89 @@ fn dire_wolf_is_asked_for_its_queue_and_one_frame_waits_there() {
     assert!(port.room(at(67)).is_err());
     port.tick(at(131)).unwrap();
     hear(&mut port, &wire, at(132), b"\xc0\x16TXBUF:0\xc0");
-    assert!(port.room(at(132)).is_ok() && port.drained(at(132)));
+    assert!(port.room(at(132)).is_ok());
+}
+
+/// Who stops reads nothing more.
+#[test]
+fn no_answer_is_waited_for_to_stop() {
+    let (mut tells, wire) = asking();
+    hear(&mut tells, &wire, Instant::ZERO, b"\xc0\x16TXBUF:0\xc0");
+    for (mut port, wire) in [(tells, wire), port(true, None)] {
+        send(&mut port, Instant::ZERO, &[7; 96]);
+        wire.1.set(true);
+        assert!(!port.drained(Instant::ZERO));
+        wire.1.set(false);
+        assert!(port.drained(Instant::ZERO));
+    }
+}
+
+/// It stops to read in the midst of a frame.
+#[test]
+fn a_modem_that_takes_no_more_octets_is_found_out() {
+    let at = Instant::from_secs;
+    for notice in [None, Some(false), Some(true)] {
+        let (mut port, wire) = notice.map_or_else(asking, |notice| port(notice, None));
+        if notice.is_none() {
+            hear(&mut port, &wire, at(0), b"\xc0\x16TXBUF:0\xc0");
+        }
+        wire.1.set(true);
+        send(&mut port, at(1), b"a");
+        assert!(port.room(at(2)).is_err());
+        let mut silent = (2..40).filter_map(|second| {
+            port.flush(at(second)).unwrap();
+            let due = port.wake().is_some_and(|wake| wake <= at(second));
+            let error = due.then(|| port.tick(at(second)).err())??;
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            Some((second, error.to_string()))
+        });
+        let (second, why) = silent.next().unwrap();
+        match notice {
+            None => assert!(second == 12 && why.contains("answer"), "{second} {why}"),
+            Some(_) => assert!(second == 31 && why.contains("octets"), "{second} {why}"),
+        }
+        // Another connection has its own time.
+        port.close();
+        wire.1.set(false);
+        assert_eq!(port.open(at(50)).is_ok(), notice.is_some());
+        assert!(port.wake().is_none_or(|wake| wake > at(50)));
+    }
+    // What leaves in time is no reason.
+    let (mut port, wire) = port(false, None);
+    wire.1.set(true);
+    send(&mut port, at(1), b"a");
+    assert_eq!(port.wake(), Some(at(31)));
+    wire.1.set(false);
+    port.flush(at(30)).unwrap();
+    assert_eq!(port.wake(), None);
+}
+
+/// A program that was connected to and reads nothing.
+#[test]
+fn a_full_tcp_connection_is_found_out() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let line = crate::tcp_line::TcpLine::new(listener.local_addr().unwrap()).shallow();
+    let (mut port, _) = port_of(None, None);
+    port.line = Box::new(line);
+    port.open(Instant::ZERO).unwrap();
+    let mut now = Instant::ZERO;
+    while !port.holds() {
+        assert!(now < Instant::from_secs(10_000), "it takes all");
+        now += Duration::from_secs(1);
+        if port.room(now).is_ok() {
+            send(&mut port, now, &[7; 256]);
+        }
+    }
+    assert_eq!(port.room(now), Err(None));
+    let until = now + NOTICE_PATIENCE;
+    assert_eq!(port.wake(), Some(until));
+    let error = port.tick(until).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 }
 
 #[test]
 fn a_queue_that_stays_full_is_waited_for_no_longer_than_a_busy_channel() {
-    let (mut port, wire) = asking(false);
+    let (mut port, wire) = asking();
     let at = Instant::from_millis;
     hear(&mut port, &wire, at(0), b"\xc0\x16TXBUF:7\xc0");
     send(&mut port, at(0), b"a");
@@ -234,7 +311,7 @@ fn a_queue_that_stays_full_is_waited_for_no_longer_than_a_busy_channel() {
 /// Another program keeps Dire Wolf's queue filled, and each second one of its frames leaves.
 #[test]
 fn others_frames_in_the_queue_dont_stop_ours() {
-    let (mut port, wire) = asking(false);
+    let (mut port, wire) = asking();
     let at = Instant::from_millis;
     hear(&mut port, &wire, at(0), b"\xc0\x16TXBUF:0\xc0");
     let mut frames = 0;
@@ -257,7 +334,7 @@ fn others_frames_in_the_queue_dont_stop_ours() {
 
 #[test]
 fn a_sound_card_that_swallows_frames_gets_no_more_than_it_can_have_sent_but_one() {
-    let (mut port, wire) = asking(false);
+    let (mut port, wire) = asking();
     let at = Instant::from_millis;
     hear(&mut port, &wire, at(0), b"\xc0\x16TXBUF:0\xc0");
     let mut frames = 0;
@@ -295,13 +372,15 @@ fn a_modem_that_gives_notice_at_once_gets_no_more_than_it_can_have_sent_but_one(
 }
 
 #[test]
-fn a_modem_that_tells_nothing_costs_one_frame_and_that_is_said() {
+fn a_modem_that_gives_no_notice_costs_one_frame_and_that_is_said() {
     for notice in [false, true] {
-        let (mut port, wire) = asking(notice);
+        let (mut port, wire) = if notice { port(true, None) } else { asking() };
         let at = Instant::from_millis;
-        port.tick(at(2999)).unwrap();
-        assert!(port.room(at(2999)).is_err());
-        port.tick(at(3000)).unwrap();
+        if !notice {
+            port.tick(at(2999)).unwrap();
+            assert!(port.room(at(2999)).is_err());
+            port.tick(at(3000)).unwrap();
+        }
         assert!(port.room(at(3000)).is_ok());
         send(&mut port, at(3000), &[7; 96]);
         assert_eq!(wire.sent()[1], if notice { 0x1c } else { 0x10 });
@@ -323,7 +402,7 @@ fn a_modem_that_tells_nothing_costs_one_frame_and_that_is_said() {
 
 #[test]
 fn a_modem_that_hangs_gets_nothing_more_however_often_it_is_connected_to() {
-    let (mut port, wire) = asking(true);
+    let (mut port, wire) = asking();
     let at = Instant::from_millis;
     hear(&mut port, &wire, at(0), b"\xc0\x16TXBUF:0\xc0");
     send(&mut port, at(0), b"a");
@@ -352,8 +431,7 @@ fn a_modem_that_hangs_gets_nothing_more_however_often_it_is_connected_to() {
 
 #[test]
 fn a_modem_that_gave_notice_and_hangs_gets_a_frame_in_each_half_minute() {
-    let (mut port, wire) = asking(true);
-    port.tick(Instant::from_secs(3)).unwrap();
+    let (mut port, wire) = port(true, None);
     send(&mut port, Instant::from_secs(3), b"a");
     hear(&mut port, &wire, Instant::from_secs(3), b"\xc0\x1c\0\0\xc0");
     let mut frames = 0;
@@ -373,7 +451,7 @@ fn a_modem_that_gave_notice_and_hangs_gets_a_frame_in_each_half_minute() {
 
 #[test]
 fn another_modem_at_the_same_address_is_asked_anew() {
-    let (mut port, wire) = asking(false);
+    let (mut port, wire) = asking();
     port.tick(Instant::from_secs(3)).unwrap();
     assert!(port.found().unwrap().text.contains("by the rate"));
     port.close();
@@ -391,22 +469,18 @@ fn another_modem_at_the_same_address_is_asked_anew() {
 
 #[test]
 fn a_modem_that_was_held_up_is_known_by_its_late_answer() {
-    for notice in [false, true] {
-        let (mut port, wire) = asking(notice);
-        let at = Instant::from_millis;
-        port.tick(at(3000)).unwrap();
-        send(&mut port, at(3000), b"a");
-        hear(&mut port, &wire, at(3001), b"\xc0\x16TXBUF:0\xc0");
-        assert!(port.found().unwrap().text.contains("tells its queue"));
-        // The frame that wanted a notice gets none.
-        assert_eq!(port.counts().refused, u64::from(notice));
-        assert!(port.room(at(3001)).is_ok());
-    }
+    let (mut port, wire) = asking();
+    let at = Instant::from_millis;
+    port.tick(at(3000)).unwrap();
+    send(&mut port, at(3000), b"a");
+    hear(&mut port, &wire, at(3001), b"\xc0\x16TXBUF:0\xc0");
+    assert!(port.found().unwrap().text.contains("tells its queue"));
+    assert!(port.room(at(3001)).is_ok());
 }
 
 #[test]
 fn what_comes_unasked_is_limited() {
-    let (mut port, wire) = asking(false);
+    let (mut port, wire) = asking();
     let frames = b"\xc0\x10x\xc0".repeat(CAME_MAX + 7);
     wire.0.borrow_mut().1.extend_from_slice(&frames);
     let mut buffer = vec![0; frames.len()];
@@ -420,12 +494,9 @@ fn what_comes_unasked_is_limited() {
 }
 
 #[test]
-fn plain_ip_goes_over_repeaters_and_other_packets_dont() {
+fn plain_ip_goes_over_repeaters() {
     let names = stations(("A-1", "B-2"), &["R-3"], IP);
-    let (mut port, wire) = port_of(false, false, Some(names));
-    let meta = TxMeta::to_peer(ClassId(0));
-    let refused = port.transmit(Instant::ZERO, &meta, &[0x60]).unwrap();
-    assert_eq!((refused, port.counts().refused), (Sent::Refused, 1));
+    let (mut port, wire) = port_of(None, Some(names));
     send(&mut port, Instant::ZERO, &[0x45, 7]);
     let sent = wire.sent();
     assert_eq!(
@@ -444,7 +515,7 @@ fn plain_ip_goes_over_repeaters_and_other_packets_dont() {
 #[test]
 fn the_longest_frame_fits_into_dire_wolfs_2048_octets_even_if_all_is_escaped() {
     let names = stations(("A", "B"), &["R"; REPEATERS_MAX], NO_LAYER_3);
-    let (mut port, wire) = port_of(false, true, Some(names));
+    let (mut port, wire) = port_of(Some(Asks::Notice), Some(names));
     port.config.radio = 12;
     let text = "name = \"a\"\nhost = {}\n[[port]]\nname = \"p\"\nkind = \"kiss\"\n\
                 rate = \"9600 bit/s\"\nframe = \"LONG B\"\nkiss.own = \"A\"\n\

@@ -148,7 +148,10 @@ impl PortIo for TcpLine {
             self.refused += 1;
             return Ok(Sent::Refused);
         };
-        let written = Self::write(stream, octets)?;
+        let written = match self.pending.is_empty() {
+            true => Self::write(stream, octets)?,
+            false => 0,
+        };
         self.pending.extend_from_slice(&octets[written..]);
         Ok(Sent::Taken)
     }

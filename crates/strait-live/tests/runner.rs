@@ -316,8 +316,7 @@ fn all_frames_that_a_kiss_modem_gives_at_once_reach_the_node() {
             radio: 0,
             rate: LineRate::new(9600, 8),
             frame_octets_max: 256,
-            asks_queue: false,
-            asks_notice: false,
+            asks: None,
             stations: None,
         };
         let port = KissPort::new(config, serial(&device, 115_200));
