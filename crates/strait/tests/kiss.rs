@@ -29,6 +29,8 @@ struct Seen {
     frames: AtomicU64,
     noticed: AtomicU64,
     ui: AtomicU64,
+    /// Questions.
+    asked: AtomicU64,
     /// Most frames in one modem's hands.
     held_max: AtomicU64,
 }
@@ -53,8 +55,9 @@ fn listen(mut stream: TcpStream, queue: &Sender<(Kiss, Vec<u8>)>, held: &AtomicU
     while let Ok(count @ 1..) = stream.read(&mut octets) {
         reader.feed(&octets[..count], |frame| {
             let frame = frame.unwrap();
-            // It is asked for its queue, and knows no answer.
+            // It knows no answer.
             if !matches!(frame.command, Kiss::Data | Kiss::Acknowledged) {
+                seen.asked.fetch_add(1, Ordering::SeqCst);
                 return;
             }
             let held = held.fetch_add(1, Ordering::SeqCst) + 1;
@@ -191,6 +194,11 @@ fn pings_cross_modems_that_give_notice_in_ax25_frames() {
     assert_eq!(seen.ui.load(Ordering::SeqCst), frames);
     assert!(seen.noticed.load(Ordering::SeqCst) >= frames - 1);
     assert_eq!(
+        seen.asked.load(Ordering::SeqCst),
+        0,
+        "it may take them for settings"
+    );
+    assert_eq!(
         seen.held_max.load(Ordering::SeqCst),
         2,
         "all else waits where it can be overtaken"
@@ -204,6 +212,7 @@ fn pings_cross_modems_paced_by_the_rate() {
     };
     assert_eq!(seen.ui.load(Ordering::SeqCst), 0);
     assert_eq!(seen.noticed.load(Ordering::SeqCst), 0);
+    assert_eq!(seen.asked.load(Ordering::SeqCst), 2, "one each");
     // Without pace a flood would be in the modem at once. A busy host may hold the modem up.
     let held = seen.held_max.load(Ordering::SeqCst);
     let frames = seen.frames.load(Ordering::SeqCst);
