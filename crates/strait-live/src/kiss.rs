@@ -214,7 +214,8 @@ impl KissPort {
         frame.emit(&mut self.scratch);
     }
 
-    /// Asks for the modem's queue, behind what the line still holds: the modem has to take that, too.
+    /// Asks for the modem's queue, behind what the line still holds: the modem has to take that,
+    /// too.
     fn ask(&mut self, now: Instant) -> io::Result<()> {
         self.ask_at = now + self.pause();
         self.write_frame(Command::SetHardware, QUEUE);
@@ -310,8 +311,8 @@ impl KissPort {
         }
     }
 
-    /// How long a modem may have a frame that takes so long on the air: twenty such frames of others
-    /// may go before it.
+    /// How long a modem may have a frame that takes so long on the air: twenty such frames of
+    /// others may go before it.
     fn patience(&self, frame: Duration) -> Duration {
         frame.saturating_mul(20).max(NOTICE_PATIENCE)
     }

@@ -347,8 +347,8 @@ impl Gateway {
         packet.info().dst.is_ipv4() || config.is_none_or(PortConfig::carries_v6)
     }
 
-    /// Queues a packet at the port it leaves by, cut or refused if it is too big for it, and refused
-    /// if it isn't for such packets at all.
+    /// Queues a packet at the port it leaves by, cut or refused if it is too big for it, and
+    /// refused if it isn't for such packets at all.
     fn send(&mut self, now: Instant, packet: Packet, hop: Hop, from: Hop) {
         if !self.carries(&packet, hop.port) {
             let error = IcmpError::Unreachable(Unreachable::NoRoute);
