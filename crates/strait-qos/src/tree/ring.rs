@@ -15,9 +15,12 @@ const DEBT_MAX: i64 = UNITS << 17;
 /// credit is positive, and what is sent beyond it is a debt that the next turns pay first. So the
 /// shares hold whatever the sizes of packets, without knowing a size in advance.
 ///
+/// A node that was idle goes next: what sends little waits for what is leaving, not for the others'
+/// turns. It does so once a round: who has sent stays until its turn comes again, and only who has
+/// not sent since its last turn, and has no debt, leaves.
+///
 /// Between calls the front's credit is positive. A node that is passed over, because nothing of it
-/// may go, keeps what credit it has but gains none on top. A node without backlog leaves when its
-/// turn comes and its debt is paid; it takes no credit with it.
+/// may go, keeps what credit it has but gains none on top, and one without backlog keeps none.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     turns: Vec<Turn>,
@@ -28,6 +31,10 @@ struct Turn {
     slot: Slot,
     gain: i64,
     credit: i64,
+    /// It goes before those that were not idle.
+    new: bool,
+    /// It has sent since its turn began.
+    sent: bool,
 }
 
 impl Turn {
@@ -56,14 +63,15 @@ impl Ring {
     /// A node that has something to send now takes part. `gain` is its credit a turn, at least 1.
     pub(super) fn join(&mut self, slot: Slot, gain: i64) {
         if !self.holds(slot) {
-            self.turns.push(Turn {
+            let place = self.turns.iter().take_while(|turn| turn.new).count();
+            let turn = Turn {
                 slot,
                 gain,
-                credit: 0,
-            });
-            if let [only] = &mut self.turns[..] {
-                only.begin();
-            }
+                credit: gain,
+                new: true,
+                sent: false,
+            };
+            self.turns.insert(place, turn);
         }
     }
 
@@ -117,6 +125,7 @@ impl Ring {
         }
         if let Some(front) = self.turns.first_mut() {
             front.credit = front.credit.saturating_sub(amount).max(-DEBT_MAX);
+            front.sent = true;
         }
         while self.turns.first().is_some_and(|front| front.credit <= 0) {
             self.pass(&backlogged);
@@ -125,10 +134,15 @@ impl Ring {
 
     /// The front's turn ends and the next begins.
     fn pass(&mut self, backlogged: impl Fn(Slot) -> bool) {
-        let Some(front) = self.turns.first() else {
+        let Some(front) = self.turns.first_mut() else {
             return;
         };
-        if front.credit < 0 || backlogged(front.slot) {
+        let waits = backlogged(front.slot);
+        if waits || front.sent || front.credit < 0 {
+            if !waits {
+                front.credit = front.credit.min(0);
+            }
+            (front.new, front.sent) = (false, false);
             self.turns.rotate_left(1);
         } else {
             self.turns.remove(0);
@@ -230,20 +244,58 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_class_leaves_without_credit_but_pays_its_debt() {
+    fn who_was_idle_goes_next() {
+        let mut ring = Ring::default();
+        ring.join(A, 1000);
+        ring.charge(A, 1100, all);
+        ring.join(B, 100);
+        ring.join(C, 100);
+        let mut order = Vec::new();
+        for _ in 0..4 {
+            let class = turn_of(&ring).unwrap();
+            order.push(class);
+            ring.charge(class, 100, all);
+            ring.check();
+        }
+        assert_eq!(order, [B, C, A, A], "in the order in which they came");
+    }
+
+    /// B is empty after each packet and comes back at once: what it gets is its share.
+    #[test]
+    fn who_is_idle_again_and_again_gets_no_more_than_its_share() {
+        let mut ring = Ring::default();
+        ring.join(A, 300);
+        let mut sent = [0i64; 2];
+        for _ in 0..4000 {
+            ring.join(B, 100);
+            let class = turn_of(&ring).unwrap();
+            let octets = if class == A { 20 } else { 70 };
+            sent[class] += octets;
+            ring.charge(class, octets, |class| class == A);
+            ring.check();
+        }
+        assert!(sent[0] >= 3 * sent[1] - 300, "{sent:?}");
+        assert!(sent[1] > 10_000, "{sent:?}");
+    }
+
+    #[test]
+    fn an_empty_class_stays_for_a_round_without_credit_and_pays_its_debt() {
         let mut ring = Ring::default();
         ring.join(A, 100);
         ring.join(B, 100);
         ring.charge(A, 10, all);
-        // A has nothing more: its turn ends with 90 octets of credit unused, and it leaves.
+        // A has nothing more: its turn ends with 90 octets of credit unused.
+        ring.charge(B, 100, |class| class == B);
+        assert!(ring.holds(A), "it has sent");
         ring.charge(B, 100, |class| class == B);
         assert!(!ring.holds(A));
         ring.join(A, 100);
-        ring.charge(A, 150, |class| class == B);
-        assert!(ring.holds(A), "in debt");
-        ring.charge(B, 100, |class| class == B);
-        ring.charge(B, 100, |class| class == B);
-        ring.check();
+        ring.charge(A, 250, |class| class == B);
+        for _ in 0..3 {
+            assert!(ring.holds(A), "in debt");
+            ring.charge(B, 100, |class| class == B);
+            ring.check();
+        }
         assert!(!ring.holds(A));
     }
 
