@@ -726,6 +726,12 @@ impl PortConfig {
         rates.map(|rate| LineRate::new(rate.0, 8))
     }
 
+    /// Whether unmarked calls are looked for: not where a turn of the channel takes longer than a
+    /// word may.
+    pub(crate) const fn observes_calls(&self) -> bool {
+        matches!(self.kind, PortKind::Serial | PortKind::Udp | PortKind::Ip)
+    }
+
     /// How many ways of their own lead to neighbours; none where all share one.
     pub(crate) fn ways(&self) -> usize {
         self.own_rates().count()

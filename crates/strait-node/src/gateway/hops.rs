@@ -4,11 +4,11 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use strait_core::{ClassId, DropCause, Instant, NeighbourId, Packet, PortId};
+use strait_core::{DropCause, Instant, NeighbourId, Packet, PortId};
 use strait_wire::hash::hash64;
 use strait_wire::hbh::TAGS;
 
-use super::port::Port;
+use super::port::{Outlet, Port};
 use super::{Gateway, HOST};
 use crate::route::Hop;
 
@@ -63,51 +63,24 @@ impl Egress {
 impl Gateway {
     /// Whether a packet that is about to leave the network of reliable hops left it before.
     pub(super) fn is_second(&mut self, packet: &Packet, hop: Hop) -> bool {
-        let stays = self.ports[hop.port.index()].is_hops();
+        let stays = self.reliable.contains(hop.port);
         match &mut self.egress {
             Some(egress) if !stays => egress.is_second(packet),
             _ => false,
         }
     }
 
-    pub(super) fn take_hop_frame(
-        &mut self,
-        now: Instant,
-        port: PortId,
-        from: NeighbourId,
-        bytes: &[u8],
-    ) {
-        let Self { ports, ledger, .. } = self;
-        let mut refused = 0u8;
-        if let Some(entry) = ports.get(port.index()) {
-            let (_, depth) = entry.stop_depths();
-            for mark in 0..TAGS as u8 {
-                let full = |(hop, class): (Hop, ClassId)| {
-                    ports[hop.port.index()].refuses(hop.to, class, depth)
-                };
-                refused |= u8::from(entry.outlets(from, mark).any(full)) << mark;
-            }
+    /// Marks, a bit each, of which nothing more is taken from a neighbour: there is no room where its
+    /// packets went last.
+    pub(super) fn refused(&self, port: PortId, from: NeighbourId) -> u8 {
+        if !self.reliable.contains(port) {
+            return 0;
         }
-        if let Some(entry) = ports.get_mut(port.index()) {
-            entry.hear_hop(now, from, bytes, ledger, |mark| {
-                refused >> (mark & 7) & 1 == 0
-            });
-        }
-    }
-
-    /// Ends and begins what frames and time have brought about.
-    pub(super) fn settle_hops(&mut self, now: Instant) {
-        if self.egress.is_none() {
-            return;
-        }
-        let mut came = Vec::new();
-        for port in &mut self.ports {
-            port.settle_hops(now, &mut self.ledger, &mut came);
-        }
-        for (packet, from) in came {
-            self.take_admitted(now, packet, from);
-        }
-        self.set_stops();
+        let entry = &self.ports[port.index()];
+        let (_, depth) = entry.stop_depths();
+        let full = |out: Outlet| self.ports[out.way.port.index()].refuses(out, depth);
+        let marks = (0..TAGS as u8).filter(|mark| entry.outlets(from, *mark).any(full));
+        marks.fold(0, |refused, mark| refused | 1 << mark)
     }
 
     /// Takes note of where a packet goes that came from a neighbour on such a port.
@@ -125,11 +98,8 @@ impl Gateway {
         if self.egress.is_none() {
             return;
         }
-        for index in 1..self.ports.len() {
-            let (port, id) = (&self.ports[index], PortId(index as u8));
-            if !port.is_hops() {
-                continue;
-            }
+        for id in self.reliable {
+            let port = &self.ports[id.index()];
             let neighbours = (0..)
                 .map(NeighbourId)
                 .take_while(|to| port.has_neighbour(*to));
@@ -138,7 +108,7 @@ impl Gateway {
                 .map(|(to, from)| (to, self.stops_of(port, from)))
                 .collect();
             for (from, stop) in stops {
-                self.ports[index].set_stop(from, stop);
+                self.ports[id.index()].set_stop(from, stop);
             }
         }
     }
@@ -149,9 +119,8 @@ impl Gateway {
         let mut stop = 0;
         for mark in 0..TAGS as u8 {
             let stopped = before >> mark & 1 == 1;
-            let full = |(hop, class): (Hop, ClassId)| {
-                self.ports[hop.port.index()].stops((hop.to, class), depth, from, stopped)
-            };
+            let full =
+                |out: Outlet| self.ports[out.way.port.index()].stops(out, depth, from, stopped);
             stop |= u8::from(port.outlets(from.to, mark).any(full)) << mark;
         }
         stop
@@ -161,17 +130,13 @@ impl Gateway {
     /// known, goes the new way. What has none at the moment stays: a routing protocol finds out
     /// that a way is lost before it finds another.
     pub(super) fn route_anew(&mut self, now: Instant) {
-        if self.egress.is_none() {
-            return;
-        }
-        for index in 1..self.ports.len() {
+        for port in self.reliable {
             let (routes, default) = (&self.routes, self.default);
-            let port = PortId(index as u8);
             let leaves = |packet: &Packet| {
                 let hop = routes.lookup(packet.info().dst).or(default);
                 hop.is_some_and(|hop| (hop.port, hop.to) != (port, packet.to))
             };
-            let taken = self.ports[index].take_for_routing(&mut self.ledger, leaves);
+            let taken = self.ports[port.index()].take_back(&mut self.ledger, leaves);
             for mut packet in taken {
                 let Some(hop) = self.way(&packet, HOST) else {
                     self.ledger.drop(now, packet, DropCause::NoRoute);

@@ -273,7 +273,7 @@ impl Gateway {
     /// Whether a link is there: else the gateway is no router to turn to.
     fn leads_out(&self) -> bool {
         let mut ports = self.ports.iter();
-        ports.any(|port| port.is_up() && !port.is_host())
+        ports.any(|port| port.is_up() && !self.hosts.contains(port.id))
     }
 
     fn count_crowded(&mut self) {

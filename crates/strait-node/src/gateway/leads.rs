@@ -9,7 +9,6 @@ use strait_core::stats::LedStats;
 use strait_core::{Duration, Effect, Instant, PortId};
 
 use super::Gateway;
-use super::port::Port;
 use crate::config::HostConfig;
 use crate::route::{Hop, Prefix};
 
@@ -171,12 +170,5 @@ impl Gateway {
     pub(super) fn hear_routed(&mut self, prefix: Prefix, event: RouteEvent) {
         self.leads.hear(prefix, event);
         self.ledger.stats_mut().led = self.leads.stats();
-    }
-}
-
-impl Port {
-    /// Whether somebody can be reached, as far as the medium tells.
-    fn reaches(&self, to: strait_core::NeighbourId) -> bool {
-        self.is_up() && !self.is_away(to)
     }
 }

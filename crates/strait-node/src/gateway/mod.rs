@@ -45,7 +45,7 @@ pub(crate) use self::headers::{GROWTH_OCTETS_MAX, NOTE_OCTETS_MAX};
 use self::hops::Egress;
 use self::lan::Lan;
 use self::leads::Leads;
-use self::port::{Port, Told};
+use self::port::{Arrival, Frame, Port, Settles, Told};
 use self::port_set::PortSet;
 use crate::answers::Answers;
 use crate::config::{HostConfig, HostKind, InvalidConfig, NodeConfig, PortConfig, Routing};
@@ -83,8 +83,12 @@ pub struct Gateway {
     lans: Vec<PortId>,
     /// Ports that may have something to do. The others are at rest: nothing looks at them.
     busy: PortSet,
-    /// Ports with streams to a station's clients, or to a station.
-    stations: PortSet,
+    /// Ports that are asked what came of an input, by when; see [`Settles`].
+    settle_first: PortSet,
+    settle_once: PortSet,
+    settle_until_quiet: PortSet,
+    /// Ports whose links are made reliable.
+    reliable: PortSet,
     /// Where packets from the host side go that no route matches.
     default: Option<Hop>,
     /// The host sides' addresses: the node's own.
@@ -148,8 +152,12 @@ impl Gateway {
             own.map(move |own| (own, id))
         };
         let is_stored = |key: &[u8]| stored.binary_search_by(|it| (*it.0).cmp(key)).is_ok();
-        let loads = ports.iter_mut().flat_map(|port| port.load(is_stored));
+        let loads = ports.iter_mut().flat_map(|port| port.load(&is_stored));
         let stores: VecDeque<Effect> = loads.collect();
+        let such = |is: &dyn Fn(&Port) -> bool| -> PortSet {
+            let such = ports.iter().filter(|port| is(port));
+            such.map(|port| port.id).collect()
+        };
         Ok(Self {
             ledger: Ledger::new(stats(config, &policy)),
             routes: routes(config)?,
@@ -159,11 +167,10 @@ impl Gateway {
             }),
             policy,
             busy: PortSet::first(ports.len()),
-            stations: ports
-                .iter()
-                .filter(|port| port.has_streams())
-                .map(|port| port.id)
-                .collect(),
+            settle_first: such(&|port| port.settles() == Settles::First),
+            settle_once: such(&|port| port.settles() == Settles::Once),
+            settle_until_quiet: such(&|port| port.settles() == Settles::UntilQuiet),
+            reliable: such(&Port::is_reliable),
             hosts: sides.clone().map(|(id, _)| id).collect(),
             has_several_hosts: !config.host.further.is_empty(),
             lans: ports
@@ -343,8 +350,7 @@ impl Gateway {
 
     /// Whether packets of this one's version of IP cross a port.
     fn carries(&self, packet: &Packet, port: PortId) -> bool {
-        let config = self.ports[port.index()].config();
-        packet.info().dst.is_ipv4() || config.is_none_or(PortConfig::carries_v6)
+        packet.info().dst.is_ipv4() || self.ports[port.index()].carries_v6()
     }
 
     /// Queues a packet at the port it leaves by, cut or refused if it is too big for it, and
@@ -354,7 +360,7 @@ impl Gateway {
             let error = IcmpError::Unreachable(Unreachable::NoRoute);
             return self.refuse(now, packet, DropCause::NotCarried, error, from);
         }
-        let mtu = self.ports[hop.port.index()].mtu;
+        let mtu = self.ports[hop.port.index()].mtu();
         if packet.octets() <= mtu {
             return self.enqueue(now, packet, hop.port);
         }
@@ -441,14 +447,15 @@ impl Gateway {
         if self.hosts.contains(port) && self.hear_station(now, port, bytes) {
             return;
         }
-        if self.ports.get(port.index()).is_some_and(Port::is_hops) {
-            return self.take_hop_frame(now, port, from, bytes);
-        }
-        if let Some(entry) = self.ports.get_mut(port.index()).filter(|it| it.is_hf()) {
-            return entry.hear_hf(now, bytes, meta, &mut self.ledger);
-        }
+        let refused = self.refused(port, from);
         if let Some(entry) = self.ports.get_mut(port.index()) {
-            entry.receive(now, from, bytes, &mut self.ledger, Ledger::put_by);
+            let frame = Frame {
+                from,
+                bytes,
+                meta,
+                refused,
+            };
+            entry.hear(now, frame, &mut self.ledger);
         }
         let mut arrived = self.ledger.take_put_by();
         for packet in arrived.drain(..) {
@@ -460,48 +467,39 @@ impl Gateway {
         }
     }
 
-    /// Ends and begins what radios and time have brought about.
-    fn settle_hf(&mut self, now: Instant) {
-        let mut came = Vec::new();
-        for id in self.stations {
-            let port = &mut self.ports[id.index()];
-            if port.is_hf() {
-                port.settle_hf(now, &mut self.ledger, &mut came);
-            }
-        }
-        for (packet, from) in came {
-            self.take_packet(now, packet, from);
-        }
+    /// Ends and begins what frames, streams and time have brought about at links.
+    fn settle_links(&mut self, now: Instant) {
+        self.settle_ports(now, self.settle_first);
+        self.set_stops();
+        self.settle_ports(now, self.settle_once);
+        while self.settle_ports(now, self.settle_until_quiet) {}
     }
 
-    /// Hears what nodes of others say to their clients here, and hands over what they take.
-    fn settle_clients(&mut self, now: Instant) {
-        loop {
-            let mut came = Vec::new();
-            for id in self.stations {
-                let port = &mut self.ports[id.index()];
-                if port.settle_client(now, &mut self.ledger, &mut came) {
-                    self.forget_beyond(id, NeighbourId::ALL);
-                    self.tell_stations(now, id);
-                    self.look_for_ways(now);
-                }
-            }
-            if came.is_empty() {
-                return;
-            }
-            // They may leave by another client.
-            for (packet, from) in came {
-                self.take_packet(now, packet, from);
+    /// The same at some ports; whether anything came by them.
+    fn settle_ports(&mut self, now: Instant, ports: PortSet) -> bool {
+        let mut came = Vec::new();
+        for id in ports {
+            if self.ports[id.index()].settle(now, &mut self.ledger, &mut came) {
+                self.forget_beyond(id, NeighbourId::ALL);
+                self.tell_stations(now, id);
+                self.look_for_ways(now);
             }
         }
+        let any = !came.is_empty();
+        for (arrival, from) in came {
+            match arrival {
+                Arrival::Admitted(packet) => self.take_admitted(now, packet, from),
+                Arrival::Octets(bytes) => self.take_packet(now, bytes, from),
+            }
+        }
+        any
     }
 
     fn take_port_event(&mut self, now: Instant, id: PortId, event: PortEvent) {
         let Some(port) = self.ports.get_mut(id.index()) else {
             return;
         };
-        if port.is_hf_client() {
-            // It has no medium of its own: its node says whether it is up.
+        if !port.follows_medium() {
             return;
         }
         let stats = &mut self.ledger.stats_mut().ports[id.index()];
@@ -523,13 +521,14 @@ impl Gateway {
                 self.forget_beyond(id, NeighbourId::ALL);
             }
             PortEvent::NeighbourRate(to, rate) => {
-                port.set_neighbour_rate(to, rate);
+                port.set_rate(to, rate);
                 port.show_rates(&mut stats.neighbours);
             }
-            PortEvent::Neighbour(to, true) => port.neighbour_came(now, to),
-            PortEvent::Neighbour(to, false) => {
-                port.neighbour_went(now, to, &mut self.ledger);
-                self.forget_beyond(id, to);
+            PortEvent::Neighbour(to, there) => {
+                port.set_neighbour(now, to, there, &mut self.ledger);
+                if !there {
+                    self.forget_beyond(id, to);
+                }
             }
             PortEvent::Carrier(_) | PortEvent::Drained => port.hear_medium(now, event),
         }
@@ -574,7 +573,7 @@ impl Gateway {
     fn settle_services(&mut self, now: Instant) {
         let Some(echo) = &mut self.echo else { return };
         let ports = self.ledger.stats().ports.iter().zip(&self.ports);
-        let links = ports.filter(|(stats, port)| stats.up && !port.is_host());
+        let links = ports.filter(|(stats, port)| stats.up && !self.hosts.contains(port.id));
         let rates = links.flat_map(|(stats, _)| {
             let neighbours = stats.neighbours.iter().filter_map(|it| it.tx_rate);
             stats.tx_rate.into_iter().chain(neighbours)
@@ -675,9 +674,7 @@ impl Node for Gateway {
             | Input::Loaded { .. }
             | Input::Worked { .. } => self.take_owned(now, &input),
         }
-        self.settle_hops(now);
-        self.settle_hf(now);
-        self.settle_clients(now);
+        self.settle_links(now);
         self.settle_services(now);
         if self.leads.wake().is_some_and(|at| at <= now) {
             self.look_for_ways(now);
@@ -722,8 +719,8 @@ impl Node for Gateway {
         if let Some(record) = self.ledger.poll() {
             return Some(Effect::Fate(record));
         }
-        let mut stations = self.stations.into_iter();
-        let said = stations.find_map(|id| self.ports[id.index()].poll_client());
+        let mut ports = self.settle_once.union(self.settle_until_quiet).into_iter();
+        let said = ports.find_map(|id| self.ports[id.index()].poll_effect());
         if said.is_some() {
             return said;
         }

@@ -23,6 +23,11 @@ impl PortSet {
     pub(super) const fn contains(self, port: PortId) -> bool {
         self.0[port.index() / 64] >> (port.index() % 64) & 1 == 1
     }
+
+    /// Those of either.
+    pub(super) fn union(self, other: Self) -> Self {
+        Self(core::array::from_fn(|word| self.0[word] | other.0[word]))
+    }
 }
 
 impl FromIterator<PortId> for PortSet {

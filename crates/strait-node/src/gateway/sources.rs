@@ -9,7 +9,6 @@ use strait_core::{Packet, PortId};
 use strait_wire::ip::Chatter;
 
 use super::Gateway;
-use super::port::Port;
 use crate::config::{HostConfig, HostKind};
 use crate::route::{Hop, Prefix, is_of_the_link};
 
@@ -175,12 +174,5 @@ fn is_nobodys_v6(address: Ipv6Addr) -> bool {
             is_nobodys_v4(v4(high, low))
         }
         _ => address.is_multicast(),
-    }
-}
-
-impl Port {
-    /// Whether its sources aren't held to what routes tell.
-    fn takes_any_source(&self) -> bool {
-        self.config().is_none_or(|config| config.any_source)
     }
 }

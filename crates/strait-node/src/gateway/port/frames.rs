@@ -1,166 +1,322 @@
-//! A port with frames: each takes the next piece of the best packet.
+//! Frames to each neighbour: each takes the next piece of the best packet.
 
 use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
-use strait_core::node::TxMeta;
-use strait_core::{Fate, Instant, NeighbourId, Neighbours, Room};
-use strait_link::FrameSender;
-use strait_qos::{Head, Scheduler};
+use strait_core::node::{Effect, PortState, Ticket, TxMeta, Want};
+use strait_core::rate::LineRate;
+use strait_core::stats::Agreement;
+use strait_core::{
+    ClassId, DropCause, Fate, Instant, NeighbourId, Neighbours, Packet, PortId, Room,
+};
+use strait_link::{FrameSender, Receiver};
+use strait_qos::{Head, Policy, Scheduler};
 
+use super::NOTE_CLASS;
 use super::gaps::Fit;
-use super::{Link, NOTE_CLASS, Port, Treatment, octets_on_line};
+use super::link::{Frame, Link};
+use super::queue::{Queue, Treatment, want};
+use super::segments::{Intake, Segments};
+use crate::config::PortConfig;
 use crate::gateway::headers::Leaving;
 
-impl Port {
-    pub(super) fn pull_frame(
-        &mut self,
-        now: Instant,
-        room: Room,
-        out: &mut Vec<u8>,
-        ledger: &mut Ledger,
-    ) -> Option<TxMeta> {
-        let Link::Frames {
-            frame_octets_max, ..
-        } = self.link
-        else {
-            return None;
-        };
-        let octets_max = room.octets.min(frame_octets_max);
-        if octets_max < FrameSender::ROOM_MIN {
-            return None;
+/// Frames to each neighbour.
+#[derive(Debug)]
+pub(super) struct Frames {
+    others: Vec<(FrameSender, Receiver)>,
+    frame_octets_max: usize,
+    segments: Segments,
+}
+
+impl Frames {
+    pub(super) fn new(id: PortId, config: &PortConfig, policy: &Policy, seed: u64) -> Self {
+        let settings = config.link_settings(config.line_rate());
+        let other = |_| (FrameSender::new(settings), Receiver::new(settings));
+        Self {
+            others: (0..config.neighbours.len().max(1)).map(other).collect(),
+            frame_octets_max: config.frame_octets_max(),
+            segments: Segments::new(id, config, policy, seed),
         }
-        let mut some = room.to;
-        while let Some(head) = self.head_to(some) {
-            let starts = self.paths.starts(room.starts, head.to);
-            let meta = self.pull_piece((now, starts), head, octets_max, out, ledger);
-            if meta.is_some() {
-                self.paths.had_turn(head.to);
-                return meta;
-            }
-            // What its way has to wait for is nothing to others.
-            if !self.paths.are_apart() {
-                return None;
-            }
-            some = some.without(head.to);
+    }
+
+    /// Cuts and checks by what is so now.
+    fn adjust(&mut self, queue: &Queue) {
+        for (number, (sender, receiver)) in self.others.iter_mut().enumerate() {
+            let (settings, short, urgent) = self.segments.cut(queue, number);
+            sender.set_settings(settings);
+            receiver.set_checks(short, urgent);
         }
-        let to = self.note_to(some)?;
-        let starts = self.paths.starts(room.starts, to);
-        self.pull_note(starts, to, octets_max, out, ledger)
+    }
+
+    pub(super) fn sender(&self, to: NeighbourId) -> Option<&FrameSender> {
+        Some(&self.others.get(to.index())?.0)
+    }
+
+    fn sender_mut(&mut self, to: NeighbourId) -> Option<&mut FrameSender> {
+        Some(&mut self.others.get_mut(to.index())?.0)
+    }
+
+    /// The one of some neighbours that a note may go to now.
+    fn note_to(&self, queue: &Queue, some: Neighbours) -> Option<NeighbourId> {
+        let there = |to| some.contains(to) && !queue.is_away(to);
+        let to = self.segments.headers.owed(there)?;
+        self.sender(to)?.takes_note().then_some(to)
     }
 
     /// The next piece of the packet that goes first by a way.
     fn pull_piece(
         &mut self,
+        queue: &mut Queue,
         (now, starts): (Instant, Instant),
         head: Head,
         octets_max: usize,
         out: &mut Vec<u8>,
         ledger: &mut Ledger,
     ) -> Option<TxMeta> {
-        let Treatment { stream, whole, .. } = *self.classes.get(head.class.index())?;
+        let Treatment { stream, whole, .. } = *queue.classes.get(head.class.index())?;
         let (octets_max, fit) = if whole {
             (octets_max, Fit::Free)
         } else {
-            self.fit(starts, head.to, octets_max)?
+            self.fit(queue, starts, head.to, octets_max)?
         };
-        let begins = self.link.under_way(head.to, stream).is_none();
-        if begins
-            && self.headers.is_ahead(starts, head.to)
-            && let Some(meta) = self.pull_note(starts, head.to, octets_max, out, ledger)
-        {
-            return Some(meta);
-        }
-        let fresh = if begins {
-            Some(self.take(now, head, usize::MAX, ledger)?)
-        } else {
-            None
-        };
-        let leaving = fresh.as_ref().filter(|_| !self.headers.is_plain());
-        let leaving = leaving.map(|packet| Leaving {
-            stream: self.context_stream(packet, stream),
-            real_time: whole,
-            alone: whole && self.foresees,
-            half_sent: self.half_sent(head.to),
-        });
-        let Link::Frames { neighbours, .. } = &mut self.link else {
-            return None;
-        };
-        let (sender, _) = neighbours.get_mut(head.to.index())?;
-        if let Some(packet) = fresh {
-            let stats = &mut ledger.stats_mut().ports[self.id.index()];
-            let headers = &mut self.headers;
-            let carried = leaving.and_then(|it| headers.carry(starts, head.to, it, &packet, stats));
-            if let Some(flows) = &mut self.paths.to_mut(head.to).flows {
-                flows.carried(packet.info(), octets_on_line(&packet, carried.as_deref()));
+        if self.sender(head.to)?.under_way(stream).is_none() {
+            if self.segments.headers.is_ahead(starts, head.to)
+                && let Some(meta) = self.pull_note(queue, starts, head.to, octets_max, out, ledger)
+            {
+                return Some(meta);
             }
-            sender.begin(stream, packet, carried);
+            let packet = queue.take(self, now, head, usize::MAX, ledger)?;
+            self.begin(queue, starts, (stream, whole), packet, ledger)?;
         }
+        let sender = self.sender_mut(head.to)?;
         let progress = sender.cut(starts, stream, whole, octets_max, out)?;
-        self.paths.to_mut(head.to).queue.set_under_way(
-            head.class,
-            head.to,
-            progress.octets_left as u32,
-        );
-        self.charge(head.class, head.to, progress.octets as u32);
-        let ended = self.leaves(starts, head.to, progress.octets);
-        let Link::Frames { neighbours, .. } = &mut self.link else {
-            return None;
-        };
-        let (sender, _) = neighbours.get_mut(head.to.index())?;
+        let left = progress.octets_left as u32;
+        let tree = &mut queue.paths.to_mut(head.to).queue;
+        tree.set_under_way(head.class, head.to, left);
+        queue.charge(head.class, head.to, progress.octets as u32);
+        let ended = queue.leaves(starts, head.to, progress.octets);
+        let (port, to) = (queue.id, head.to);
         if let Some(packet) = sender.finish(ended, stream) {
-            let fate = Fate::Forwarded {
-                port: self.id,
-                to: head.to,
-            };
-            let bytes = ledger.close(ended, packet, fate);
+            let bytes = ledger.close(ended, packet, Fate::Forwarded { port, to });
             ledger.keep_spare(bytes);
         }
-        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
-        if progress.octets_left > 0 {
-            self.count_fit(fit, ledger);
+        queue.stats(ledger).frames_out += 1;
+        if left > 0 {
+            fit.count(queue, ledger);
         }
-        self.plan_rest(ended, head.to, ledger);
+        self.plan_rest(queue, ended, head.to, ledger);
         Some(TxMeta {
-            to: head.to,
+            to,
             ..TxMeta::to_peer(head.class)
         })
     }
 
-    /// The one of some neighbours that a note may go to now.
-    pub(super) fn note_to(&self, some: Neighbours) -> Option<NeighbourId> {
-        let there = |to| some.contains(to) && !self.is_away(to);
-        let to = self.headers.owed(there)?;
-        let takes = match &self.link {
-            Link::Host(_) | Link::Hops(_) | Link::Hf(_) | Link::Client(_) => false,
-            Link::Octets(ends) => ends.0.takes_note(),
-            Link::Frames { neighbours, .. } => neighbours.get(to.index())?.0.takes_note(),
-        };
-        takes.then_some(to)
+    /// Begins a packet on a stream.
+    fn begin(
+        &mut self,
+        queue: &mut Queue,
+        starts: Instant,
+        (stream, whole): (usize, bool),
+        packet: Packet,
+        ledger: &mut Ledger,
+    ) -> Option<()> {
+        let (sender, _) = self.others.get_mut(packet.to.index())?;
+        let minds = !self.segments.headers.is_plain();
+        let leaving = minds.then(|| Leaving {
+            stream: queue.context_stream(&packet, stream),
+            real_time: whole,
+            alone: whole && queue.calls.foresees,
+            half_sent: Segments::half_sent(queue, |stream| sender.under_way(stream)),
+        });
+        let segments = &mut self.segments;
+        let carried = segments.carry(queue, starts, leaving, &packet, ledger);
+        sender.begin(stream, packet, carried);
+        Some(())
     }
 
     /// Sends a note in a frame of its own.
     fn pull_note(
         &mut self,
+        queue: &mut Queue,
         starts: Instant,
         to: NeighbourId,
         octets_max: usize,
         out: &mut Vec<u8>,
         ledger: &mut Ledger,
     ) -> Option<TxMeta> {
-        if octets_max < self.note_room() {
+        if octets_max < self.segments.note_room() {
             return None;
         }
-        let note = self.headers.note(starts, to)?;
-        let Link::Frames { neighbours, .. } = &mut self.link else {
-            return None;
-        };
-        let octets = neighbours.get_mut(to.index())?.0.cut_note(&note, out)?;
-        self.leaves(starts, to, octets);
-        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+        let note = self.segments.headers.note(starts, to)?;
+        let octets = self.sender_mut(to)?.cut_note(&note, out)?;
+        queue.leaves(starts, to, octets);
+        queue.stats(ledger).frames_out += 1;
         Some(TxMeta {
             to,
             ..TxMeta::to_peer(NOTE_CLASS)
         })
+    }
+}
+
+impl Link for Frames {
+    fn neighbours(&self) -> usize {
+        self.others.len()
+    }
+
+    fn held(&self) -> usize {
+        self.others.iter().map(|(sender, _)| sender.held()).sum()
+    }
+
+    fn abandon(&mut self, _: Instant) -> Vec<Packet> {
+        let senders = self.others.iter_mut();
+        senders.flat_map(|(sender, _)| sender.abandon()).collect()
+    }
+
+    fn is_at_rest(&self) -> bool {
+        true
+    }
+
+    fn owes_word(&self) -> bool {
+        self.segments.headers.owed(|_| true).is_some()
+    }
+
+    fn set_up(&mut self, queue: &mut Queue, _: Instant, _: PortState) {
+        self.adjust(queue);
+    }
+
+    fn set_down(&mut self, queue: &mut Queue, now: Instant, ledger: &mut Ledger) {
+        self.segments.headers.reset();
+        queue.abandon(self, now, DropCause::PortDown, ledger);
+        let receivers = self.others.iter_mut();
+        receivers.for_each(|(_, receiver)| receiver.reset());
+    }
+
+    fn set_neighbour(
+        &mut self,
+        queue: &mut Queue,
+        now: Instant,
+        to: NeighbourId,
+        there: bool,
+        ledger: &mut Ledger,
+    ) {
+        if there {
+            return;
+        }
+        self.segments.headers.reset_one(to);
+        if let Some((sender, receiver)) = self.others.get_mut(to.index()) {
+            let tree = &mut queue.paths.to_mut(to).queue;
+            sender.abandon().for_each(|packet: Packet| {
+                tree.set_under_way(packet.class, to, 0);
+                ledger.drop(now, packet, DropCause::PortDown);
+            });
+            receiver.reset();
+        }
+        self.adjust(queue);
+    }
+
+    fn set_rate(&mut self, queue: &mut Queue, to: NeighbourId, rate: LineRate) {
+        queue.set_rate(to, rate);
+        self.adjust(queue);
+    }
+
+    fn eligible(&self, _: &Queue, to: NeighbourId, class: ClassId, treatment: &Treatment) -> bool {
+        // Classes that share a stream have no two packets under way.
+        let leaving = self
+            .sender(to)
+            .and_then(|it| it.under_way(treatment.stream));
+        leaving.is_none_or(|packet| packet.class == class)
+    }
+
+    fn queued(&mut self, queue: &mut Queue, now: Instant, to: NeighbourId, ledger: &mut Ledger) {
+        let at = now.max(queue.paths.to(to).burst.end());
+        self.plan_rest(queue, at, to, ledger);
+    }
+
+    fn any_leaving(&self, to: NeighbourId, stream: usize, such: &dyn Fn(&Packet) -> bool) -> bool {
+        let leaving = self.sender(to).and_then(|it| it.under_way(stream));
+        leaving.is_some_and(such)
+    }
+
+    fn is_congested(&self, queue: &Queue, to: NeighbourId) -> bool {
+        if !queue.paths.are_apart() {
+            return self.held() > 0 || queue.waiting() > 0;
+        }
+        let under_way = self.sender(to).is_some_and(|sender| sender.held() > 0);
+        under_way || queue.paths.to(to).queue.total().packets > 0
+    }
+
+    fn longest_piece(&mut self, _: &Queue, rate: LineRate) -> usize {
+        self.segments.longest_piece(rate)
+    }
+
+    fn wants(&self, queue: &Queue) -> Option<Want> {
+        let note = || {
+            self.segments
+                .wants_note(self.note_to(queue, Neighbours::ALL)?)
+        };
+        queue.head(self).map(want).or_else(note)
+    }
+
+    fn pull(
+        &mut self,
+        queue: &mut Queue,
+        now: Instant,
+        room: Room,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta> {
+        let octets_max = room.octets.min(self.frame_octets_max);
+        if octets_max < FrameSender::ROOM_MIN {
+            return None;
+        }
+        let mut some = room.to;
+        while let Some(head) = queue.head_to(self, some) {
+            let starts = queue.paths.starts(room.starts, head.to);
+            let meta = self.pull_piece(queue, (now, starts), head, octets_max, out, ledger);
+            if meta.is_some() {
+                queue.paths.had_turn(head.to);
+                return meta;
+            }
+            // What its way has to wait for is nothing to others.
+            if !queue.paths.are_apart() {
+                return None;
+            }
+            some = some.without(head.to);
+        }
+        let to = self.note_to(queue, some)?;
+        let starts = queue.paths.starts(room.starts, to);
+        self.pull_note(queue, starts, to, octets_max, out, ledger)
+    }
+
+    fn hear(&mut self, queue: &mut Queue, now: Instant, frame: Frame<'_>, ledger: &mut Ledger) {
+        let Self {
+            others, segments, ..
+        } = self;
+        let mut intake = Intake::new(false);
+        match others.get_mut(frame.from.index()) {
+            Some((_, receiver)) => receiver.feed_frame(frame.bytes, |read| {
+                segments.take(now, frame.from, read, &mut intake, ledger);
+            }),
+            None => queue.stats(ledger).strangers += 1,
+        }
+        if segments.taken(queue, now, &frame, &intake, ledger) {
+            self.adjust(queue);
+        }
+    }
+
+    fn agreement(&self) -> Agreement {
+        self.segments.headers.agreement()
+    }
+
+    fn take_store(&mut self, now: Instant) -> Option<(Vec<u8>, Vec<u8>)> {
+        self.segments.headers.take_store(now)
+    }
+
+    fn load(&mut self, queue: &Queue, is_stored: &dyn Fn(&[u8]) -> bool) -> Vec<Effect> {
+        self.segments.load(queue.id, is_stored)
+    }
+
+    fn loaded(&mut self, ticket: Ticket, value: &[u8]) {
+        self.segments.headers.loaded(ticket, value);
     }
 }

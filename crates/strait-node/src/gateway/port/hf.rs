@@ -6,7 +6,9 @@ use core::net::SocketAddr;
 
 use strait_core::delay::DelayPart;
 use strait_core::fate::Ledger;
-use strait_core::node::{FrameMeta, PortEvent, PortState, TxMeta, WallTime, Want};
+use strait_core::node::{
+    Effect, PortEvent, PortState, StreamEvent, StreamId, TxMeta, WallTime, Want,
+};
 use strait_core::stats::{HfPeer, HfRate, HfStats};
 use strait_core::time::nanos;
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, Room, Wake, WakeReason};
@@ -20,8 +22,10 @@ use strait_wire::hash::hash64;
 use self::clients::{Client, Ticket};
 use self::probe::Probe;
 use self::search::Search;
+use super::NOTE_CLASS;
 use super::ip_client::IpClient;
-use super::{Link, NOTE_CLASS, Port, count_queued};
+use super::link::{Arrival, Frame, Link, Settles};
+use super::queue::{Queue, Treatment, want};
 use crate::config::PortConfig;
 use crate::route::Hop;
 
@@ -49,7 +53,7 @@ pub(super) struct Hf {
     /// Client data went last, not a packet.
     client_last: bool,
     /// How packets become its clients' data.
-    pub(super) ip: IpClient,
+    ip: IpClient,
     /// How it finds the next of them, if that takes time.
     search: Option<Search>,
     /// Links lost, as far as this was heeded.
@@ -83,28 +87,12 @@ impl Hf {
         })
     }
 
-    pub(super) fn neighbours(&self) -> usize {
-        self.ip.neighbours()
-    }
-
     /// For whom a transmission is: one for a station that isn't a neighbour is for whoever hears.
     fn neighbour(&self, to: usize) -> NeighbourId {
         match to < self.station.peers() {
             true => NeighbourId(to as u16),
             false => NeighbourId::ALL,
         }
-    }
-
-    /// Packets that the station holds.
-    pub(super) fn held(&self) -> usize {
-        self.packets
-    }
-
-    pub(super) fn eligible(&self, to: NeighbourId, class: ClassId) -> bool {
-        let found = self.search.as_ref().is_none_or(|it| it.found() > 0);
-        found
-            && self.lets_packets(to.index())
-            && self.station.takes(to.index(), self.ip.repeats(to, class))
     }
 
     /// Whether a hard link lets packets go to a neighbour: of which client they are, each says.
@@ -114,7 +102,7 @@ impl Hf {
     }
 
     /// Looks for packets that the station may have, of those that wait.
-    pub(super) fn look(&mut self, now: Instant) {
+    fn look(&mut self, now: Instant) {
         if let Some(search) = &mut self.search {
             search.advance(now, self.ip.all_waiting());
         }
@@ -140,23 +128,6 @@ impl Hf {
         unlinked.map(|peer| NeighbourId(peer as u16)).collect()
     }
 
-    pub(super) fn set_up(&mut self, now: Instant, state: PortState) {
-        self.station.set_up(now, state);
-        self.sis.set_up(now, true);
-    }
-
-    /// Calendar time is known, or was set.
-    pub(super) const fn set_calendar(&mut self, now: Instant, wall: WallTime) {
-        self.sis.set_calendar(now, wall);
-    }
-
-    pub(super) fn advance(&mut self, now: Instant) {
-        self.look(now);
-        self.station.advance(now);
-        self.tend_clients(now);
-        self.end_calls();
-    }
-
     /// Ends calls that nothing waits for any more.
     fn end_calls(&mut self) {
         for to in 0..self.station.places() {
@@ -166,23 +137,14 @@ impl Hf {
         }
     }
 
-    pub(super) fn wake(&self) -> Option<Wake> {
-        let why = WakeReason::Turn;
-        let found = self.search.as_ref().and_then(Search::wake);
-        let all = [self.station.wake(), self.sis.wake(), found];
-        let probes = self.probes.iter().filter_map(Probe::wake);
-        let at = all.into_iter().flatten().chain(probes).min();
-        at.map(|at| Wake { at, why })
-    }
-
     /// When what the station has for a neighbour that doesn't answer is as old as a queue may be,
     /// and whose it is.
-    pub(super) fn handed_expires(&self) -> Option<(Instant, NeighbourId)> {
+    fn handed_expires(&self) -> Option<(Instant, NeighbourId)> {
         self.ip.handed_expires(|to| !self.station.is_answered(to))
     }
 
     /// Takes from the station what is that old. `true` if there was any.
-    pub(super) fn give_up_unanswered(&mut self, now: Instant) -> bool {
+    fn give_up_unanswered(&mut self, now: Instant) -> bool {
         let due = self.handed_expires().filter(|(at, _)| *at <= now);
         if due.is_none() {
             return false;
@@ -199,22 +161,6 @@ impl Hf {
             }
         }
         true
-    }
-
-    /// What the station has under way, when the medium is gone.
-    pub(super) fn set_down(&mut self, now: Instant) -> Vec<Packet> {
-        self.station.set_down();
-        self.sis.set_up(now, false);
-        let mut packets = Vec::new();
-        while let Some(outcome) = self.station.poll_outcome() {
-            match outcome.ticket {
-                Ticket::Packet(packet) => packets.push(packet),
-                Ticket::Client(number) => self.sis.decide(now, number, false),
-            }
-        }
-        self.packets = 0;
-        self.ip.forget_handed();
-        packets
     }
 
     /// Brings what is told of the station up to this moment.
@@ -275,131 +221,10 @@ const fn tell_rate(view: &LinkView) -> HfRate {
     }
 }
 
-impl Port {
-    const fn hf(&self) -> Option<&Hf> {
-        match &self.link {
-            Link::Hf(hf) => Some(hf),
-            _ => None,
-        }
-    }
-
-    const fn hf_mut(&mut self) -> Option<&mut Hf> {
-        match &mut self.link {
-            Link::Hf(hf) => Some(hf),
-            _ => None,
-        }
-    }
-
-    /// Calendar time is known, or was set.
-    pub(crate) const fn set_calendar(&mut self, now: Instant, wall: WallTime) {
-        if let Some(hf) = self.hf_mut() {
-            hf.set_calendar(now, wall);
-        }
-    }
-
-    /// Whether it has a radio.
-    pub(crate) const fn is_hf(&self) -> bool {
-        matches!(self.link, Link::Hf(_))
-    }
-
-    /// Octets from the air.
-    pub(crate) fn hear_hf(
-        &mut self,
-        now: Instant,
-        bytes: &[u8],
-        meta: FrameMeta,
-        ledger: &mut Ledger,
-    ) {
-        let stats = &mut ledger.stats_mut().ports[self.id.index()];
-        stats.frames_in += 1;
-        stats.octets_in += bytes.len() as u64;
-        if let Some(hf) = self.hf_mut() {
-            hf.station.measure(meta);
-            hf.station.hear(now, bytes);
-        }
-    }
-
-    /// What the medium says of turns.
-    pub(crate) fn hear_medium(&mut self, now: Instant, event: PortEvent) {
-        let Some(hf) = self.hf_mut() else { return };
-        match event {
-            PortEvent::Carrier(on) => hf.station.hear_carrier(now, on),
-            PortEvent::Drained => hf.station.drained(now),
-            PortEvent::Up(_)
-            | PortEvent::Changed(_)
-            | PortEvent::Neighbour(..)
-            | PortEvent::NeighbourRate(..)
-            | PortEvent::Down(_) => {}
-        }
-    }
-
-    /// Ends the stay of packets that neighbours have by now, or never get, and gives those that
-    /// came, with who sent them.
-    pub(crate) fn settle_hf(
-        &mut self,
-        now: Instant,
-        ledger: &mut Ledger,
-        came: &mut Vec<(Vec<u8>, Hop)>,
-    ) {
-        self.end_stays(now, ledger);
-        let lost = self.hf_mut().map(Hf::take_lost).unwrap_or_default();
-        for to in lost {
-            self.give_up_queue(now, to, DropCause::Undelivered, ledger);
-        }
-        let port = self.id;
-        let Some(hf) = self.hf_mut() else { return };
-        while let Some(received) = hf.station.poll_received() {
-            let Some(CPdu::Data(s_pdu)) = CPdu::parse(&received.c_pdu) else {
-                continue;
-            };
-            let data = DataSPdu::parse(s_pdu);
-            let Some(data) = data.filter(|data| hf.own_packets && s_pdu::is_packet(data)) else {
-                hf.arrive(now, &received, s_pdu);
-                continue;
-            };
-            // A packet comes by a route's neighbour.
-            let from = received.from.filter(|from| *from < hf.station.peers());
-            let Some(from) = from else { continue };
-            if hf.sis.is_late(now, &data) {
-                continue;
-            }
-            let whole = received.damaged.is_empty() && received.missing.is_empty();
-            let Some(packet) = s_pdu::packet(&data).filter(|_| whole) else {
-                ledger.stats_mut().ports[port.index()].invalid += 1;
-                continue;
-            };
-            let mut copy = ledger.spare();
-            copy.extend_from_slice(packet);
-            let to = NeighbourId(from as u16);
-            came.push((copy, Hop { port, to }));
-        }
-        hf.tend_clients(now);
-        let counts = *hf.station.stats();
-        let stats = &mut ledger.stats_mut().ports[port.index()];
-        hf.tell(&mut stats.hf);
-        stats.damaged = counts.damaged;
-        stats.strangers = counts.strangers;
-    }
-
-    /// Drops all that waits for a neighbour.
-    pub(super) fn give_up_queue(
-        &mut self,
-        now: Instant,
-        to: NeighbourId,
-        cause: DropCause,
-        ledger: &mut Ledger,
-    ) {
-        while let Some(packet) = self.paths.first.queue.drain_to(now, to) {
-            self.link.count_waiting(&packet, -1);
-            count_queued(ledger, &packet, -1);
-            ledger.drop(now, packet, cause);
-        }
-    }
-
-    pub(super) fn end_stays(&mut self, now: Instant, ledger: &mut Ledger) {
-        let port = self.id;
-        let Some(hf) = self.hf_mut() else { return };
-        while let Some(outcome) = hf.station.poll_outcome() {
+impl Hf {
+    /// Ends the stay of packets that neighbours have by now, or never get.
+    fn end_stays(&mut self, queue: &Queue, now: Instant, ledger: &mut Ledger) {
+        while let Some(outcome) = self.station.poll_outcome() {
             let Outcome {
                 to,
                 ticket,
@@ -411,17 +236,17 @@ impl Port {
             let mut packet = match ticket {
                 Ticket::Packet(packet) => packet,
                 Ticket::Client(number) => {
-                    hf.sis.decide(now, number, delivered);
+                    self.sis.decide(now, number, delivered);
                     continue;
                 }
             };
-            hf.packets -= 1;
-            hf.ip.count_handed(&packet, -1);
-            let old = hf.ip.is_too_old(now, &packet);
+            self.packets -= 1;
+            self.ip.count_handed(&packet, -1);
+            let old = self.ip.is_too_old(now, &packet);
             packet.enter(began, DelayPart::Line);
             packet.enter(sent, DelayPart::Repeat);
             if delivered {
-                let to = NeighbourId(to as u16);
+                let (port, to) = (queue.id, NeighbourId(to as u16));
                 let bytes = ledger.close(left, packet, Fate::Forwarded { port, to });
                 ledger.keep_spare(bytes);
             } else if old {
@@ -432,132 +257,287 @@ impl Port {
         }
     }
 
-    pub(super) fn wants_hf(&self) -> Option<Want> {
-        let hf = self.hf()?;
-        if !hf.station.may_transmit() {
+    /// Plans a turn: for whom the head packet is, or to whom the station has something to say.
+    fn begin_turn(&mut self, queue: &Queue, now: Instant, room: Room) -> Option<()> {
+        let head = queue.head(self);
+        if let Some(head) = head.filter(|head| self.ip.repeats(head.to, head.class)) {
+            self.station.link(head.to.index());
+        }
+        let next = self.sis.next_for(&self.station);
+        if let Some(next) = next.filter(|next| next.arq) {
+            self.station.link(next.to);
+        }
+        let others = head.map(|head| head.to.index()).into_iter();
+        let others: Vec<_> = others.chain(next.map(|next| next.to)).collect();
+        let to = self.station.to_whom(&others)?;
+        let (octets, count) = self.ready(to);
+        let clients = self.sis.waiting(to);
+        let waiting = (octets + clients.0, count + clients.1);
+        let began = self.station.begin(now, to, room, waiting);
+        began.then_some(())
+    }
+
+    /// Hands the head packet to the station; whether there was one.
+    fn offer(&mut self, queue: &mut Queue, now: Instant, head: Head, ledger: &mut Ledger) -> bool {
+        let Some(packet) = queue.take(self, now, head, usize::MAX, ledger) else {
+            return false;
+        };
+        let urgent = queue.goes_whole(head);
+        let tree = &mut queue.paths.first.queue;
+        tree.charge(head.class, packet.info().octets);
+        let mut c_pdu = Vec::with_capacity(packet.octets() + s_pdu::AROUND_OCTETS_MAX);
+        s_pdu::put_packet(packet.bytes(), packet.info().dscp, &mut c_pdu);
+        self.packets += 1;
+        self.ip.count_handed(&packet, 1);
+        self.client_last = false;
+        if let Some(search) = &mut self.search {
+            search.take();
+        }
+        self.station.offer(Offer {
+            to: head.to.index(),
+            c_pdu,
+            arq: self.ip.repeats(head.to, head.class),
+            expedited: false,
+            urgent,
+            in_order: self.ip.in_order,
+            copies: self.ip.copies(head.to, head.class),
+            ticket: Ticket::Packet(packet),
+        });
+        true
+    }
+}
+
+impl Link for Hf {
+    fn neighbours(&self) -> usize {
+        self.ip.neighbours()
+    }
+
+    fn has_neighbour(&self, to: NeighbourId) -> bool {
+        self.own_packets && to.index() < self.neighbours()
+    }
+
+    fn held(&self) -> usize {
+        self.packets
+    }
+
+    /// What the station has under way, when the medium is gone.
+    fn abandon(&mut self, now: Instant) -> Vec<Packet> {
+        self.station.set_down();
+        self.sis.set_up(now, false);
+        let mut packets = Vec::new();
+        while let Some(outcome) = self.station.poll_outcome() {
+            match outcome.ticket {
+                Ticket::Packet(packet) => packets.push(packet),
+                Ticket::Client(number) => self.sis.decide(now, number, false),
+            }
+        }
+        self.packets = 0;
+        self.ip.forget_handed();
+        packets
+    }
+
+    fn settles(&self) -> Settles {
+        Settles::Once
+    }
+
+    fn advance(&mut self, now: Instant) {
+        self.look(now);
+        self.station.advance(now);
+        self.tend_clients(now);
+        self.end_calls();
+    }
+
+    fn wake(&self) -> Option<Wake> {
+        let why = WakeReason::Turn;
+        let found = self.search.as_ref().and_then(Search::wake);
+        let all = [self.station.wake(), self.sis.wake(), found];
+        let probes = self.probes.iter().filter_map(Probe::wake);
+        let at = all.into_iter().flatten().chain(probes).min();
+        at.map(|at| Wake { at, why })
+    }
+
+    fn expires(&self) -> Option<Instant> {
+        let both = [self.ip.expires(), self.handed_expires()];
+        both.into_iter().flatten().map(|(at, _)| at).min()
+    }
+
+    fn check(&self) {
+        self.check_clients();
+    }
+
+    fn set_up(&mut self, _: &mut Queue, now: Instant, state: PortState) {
+        self.station.set_up(now, state);
+        self.sis.set_up(now, true);
+    }
+
+    fn hear_medium(&mut self, now: Instant, event: PortEvent) {
+        match event {
+            PortEvent::Carrier(on) => self.station.hear_carrier(now, on),
+            PortEvent::Drained => self.station.drained(now),
+            PortEvent::Up(_)
+            | PortEvent::Changed(_)
+            | PortEvent::Neighbour(..)
+            | PortEvent::NeighbourRate(..)
+            | PortEvent::Down(_) => {}
+        }
+    }
+
+    fn eligible(&self, _: &Queue, to: NeighbourId, class: ClassId, _: &Treatment) -> bool {
+        let found = self.search.as_ref().is_none_or(|it| it.found() > 0);
+        let repeats = || self.ip.repeats(to, class);
+        found && self.lets_packets(to.index()) && self.station.takes(to.index(), repeats())
+    }
+
+    fn count(&mut self, packet: &Packet, packets: isize) {
+        self.ip.count(packet, packets);
+    }
+
+    fn overflows(&self, packet: &Packet) -> bool {
+        self.ip.overflows(packet)
+    }
+
+    fn queued(&mut self, _: &mut Queue, now: Instant, _: NeighbourId, _: &mut Ledger) {
+        self.look(now);
+    }
+
+    fn discard(&mut self, queue: &mut Queue, now: Instant, ledger: &mut Ledger) -> bool {
+        let mut any = false;
+        while let Some(to) = self.ip.too_old(now) {
+            queue.give_up(self, now, to, DropCause::Aged, ledger);
+            any = true;
+        }
+        if self.give_up_unanswered(now) {
+            self.end_stays(queue, now, ledger);
+            any = true;
+        }
+        queue.discard(self, now, ledger) || any
+    }
+
+    fn wants(&self, queue: &Queue) -> Option<Want> {
+        if !self.station.may_transmit() {
             return None;
         }
-        if let Some(head) = self.head() {
-            return Some(Want {
-                class: head.class,
-                octets: head.octets,
-                to: head.to,
-            });
+        if let Some(head) = queue.head(self) {
+            return Some(want(head));
         }
-        if let Some(next) = hf.sis.next_for(&hf.station) {
-            return Some(Want {
-                class: NOTE_CLASS,
-                octets: D_PDU_OCTETS,
-                to: hf.neighbour(next.to),
-            });
-        }
-        let to = hf.station.on_air_to().or_else(|| hf.station.to_whom(&[]))?;
+        let next = self.sis.next_for(&self.station).map(|next| next.to);
+        let own = || {
+            self.station
+                .on_air_to()
+                .or_else(|| self.station.to_whom(&[]))
+        };
         Some(Want {
             class: NOTE_CLASS,
             octets: D_PDU_OCTETS,
-            to: hf.neighbour(to),
+            to: self.neighbour(next.or_else(own)?),
         })
     }
 
     /// Sends the next D_PDU, beginning a turn first if none is under way.
-    pub(super) fn pull_hf(
+    fn pull(
         &mut self,
+        queue: &mut Queue,
         now: Instant,
         room: Room,
         out: &mut Vec<u8>,
         ledger: &mut Ledger,
     ) -> Option<TxMeta> {
-        if self.hf()?.station.on_air_to().is_none() {
-            self.begin_turn(now, room)?;
+        if self.station.on_air_to().is_none() {
+            self.begin_turn(queue, now, room)?;
         }
-        let to = self.hf()?.station.on_air_to()?;
+        let to = self.station.on_air_to()?;
         let mut class = None;
         loop {
-            let head = self.head();
-            let Some(hf) = self.hf_mut() else { break };
-            if hf.offer_of_clients(head.is_some()) {
+            let head = queue.head(self);
+            if self.offer_of_clients(head.is_some()) {
                 class = class.or(Some(NOTE_CLASS));
                 continue;
             }
             let Some(head) = head else { break };
             class = class.or(Some(head.class));
-            if !self.offer(now, head, ledger) {
+            if !self.offer(queue, now, head, ledger) {
                 break;
             }
         }
         let before = out.len();
-        let hf = self.hf_mut()?;
-        let written = hf.station.write(room, out);
+        let written = self.station.write(room, out);
         // What was taken from the queue can't be put back: an empty transmission says so.
-        let idle = || class.and_then(|_| hf.station.idle_turn());
+        let idle = || class.and_then(|_| self.station.idle_turn());
         let turn = written.or_else(idle)?;
-        let to = hf.neighbour(to);
-        self.paths
-            .first
-            .burst
-            .push(room.starts, (out.len() - before) as u64);
-        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
-        self.end_stays(now, ledger);
+        let octets = (out.len() - before) as u64;
+        queue.paths.first.burst.push(room.starts, octets);
+        queue.stats(ledger).frames_out += 1;
+        self.end_stays(queue, now, ledger);
         Some(TxMeta {
-            to,
+            to: self.neighbour(to),
             turn: Some(turn),
             ..TxMeta::to_peer(class.unwrap_or(NOTE_CLASS))
         })
     }
 
-    /// Plans a turn: for whom the head packet is, or to whom the station has something to say.
-    fn begin_turn(&mut self, now: Instant, room: Room) -> Option<()> {
-        let head = self.head();
-        let hf = self.hf_mut()?;
-        if let Some(head) = head.filter(|head| hf.ip.repeats(head.to, head.class)) {
-            hf.station.link(head.to.index());
-        }
-        let next = hf.sis.next_for(&hf.station);
-        if let Some(next) = next.filter(|next| next.arq) {
-            hf.station.link(next.to);
-        }
-        let others = head.map(|head| head.to.index()).into_iter();
-        let others: Vec<_> = others.chain(next.map(|next| next.to)).collect();
-        let to = hf.station.to_whom(&others)?;
-        let (octets, count) = hf.ready(to);
-        let clients = hf.sis.waiting(to);
-        let waiting = (octets + clients.0, count + clients.1);
-        let began = hf.station.begin(now, to, room, waiting);
-        began.then_some(())
+    fn hear(&mut self, queue: &mut Queue, now: Instant, frame: Frame<'_>, ledger: &mut Ledger) {
+        let stats = queue.stats(ledger);
+        stats.frames_in += 1;
+        stats.octets_in += frame.bytes.len() as u64;
+        self.station.measure(frame.meta);
+        self.station.hear(now, frame.bytes);
     }
 
-    /// Hands the head packet to the station; whether there was one.
-    fn offer(&mut self, now: Instant, head: Head, ledger: &mut Ledger) -> bool {
-        let Some(packet) = self.take(now, head, usize::MAX, ledger) else {
-            return false;
-        };
-        let urgent = self.goes_whole(head);
-        self.paths
-            .first
-            .queue
-            .charge(head.class, packet.info().octets);
-        let Some(hf) = self.hf_mut() else {
-            ledger.drop(now, packet, DropCause::Undelivered);
-            return false;
-        };
-        let mut c_pdu = Vec::with_capacity(packet.octets() + s_pdu::AROUND_OCTETS_MAX);
-        s_pdu::put_packet(packet.bytes(), packet.info().dscp, &mut c_pdu);
-        hf.packets += 1;
-        hf.ip.count_handed(&packet, 1);
-        hf.client_last = false;
-        if let Some(search) = &mut hf.search {
-            search.take();
+    fn settle(
+        &mut self,
+        queue: &mut Queue,
+        now: Instant,
+        ledger: &mut Ledger,
+        came: &mut Vec<(Arrival, Hop)>,
+    ) -> bool {
+        self.end_stays(queue, now, ledger);
+        for to in self.take_lost() {
+            queue.give_up(self, now, to, DropCause::Undelivered, ledger);
         }
-        hf.station.offer(Offer {
-            to: head.to.index(),
-            c_pdu,
-            arq: hf.ip.repeats(head.to, head.class),
-            expedited: false,
-            urgent,
-            in_order: hf.ip.in_order,
-            copies: hf.ip.copies(head.to, head.class),
-            ticket: Ticket::Packet(packet),
-        });
-        true
+        let port = queue.id;
+        while let Some(received) = self.station.poll_received() {
+            let Some(CPdu::Data(s_pdu)) = CPdu::parse(&received.c_pdu) else {
+                continue;
+            };
+            let data = DataSPdu::parse(s_pdu);
+            let Some(data) = data.filter(|data| self.own_packets && s_pdu::is_packet(data)) else {
+                self.arrive(now, &received, s_pdu);
+                continue;
+            };
+            // A packet comes by a route's neighbour.
+            let from = received.from.filter(|from| *from < self.station.peers());
+            let Some(from) = from else { continue };
+            if self.sis.is_late(now, &data) {
+                continue;
+            }
+            let whole = received.damaged.is_empty() && received.missing.is_empty();
+            let Some(packet) = s_pdu::packet(&data).filter(|_| whole) else {
+                queue.stats(ledger).invalid += 1;
+                continue;
+            };
+            let mut copy = ledger.spare();
+            copy.extend_from_slice(packet);
+            let to = NeighbourId(from as u16);
+            came.push((Arrival::Octets(copy), Hop { port, to }));
+        }
+        self.tend_clients(now);
+        let counts = *self.station.stats();
+        let stats = queue.stats(ledger);
+        self.tell(&mut stats.hf);
+        stats.damaged = counts.damaged;
+        stats.strangers = counts.strangers;
+        false
+    }
+
+    fn hear_stream(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
+        self.hear_client(now, id, event);
+    }
+
+    fn poll_effect(&mut self, queue: &Queue) -> Option<Effect> {
+        self.poll_client(queue.id)
+    }
+
+    fn set_calendar(&mut self, now: Instant, wall: WallTime) {
+        self.sis.set_calendar(now, wall);
     }
 }

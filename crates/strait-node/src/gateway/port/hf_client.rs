@@ -8,10 +8,13 @@ use core::net::SocketAddr;
 
 use strait_core::delay::DelayPart;
 use strait_core::fate::Ledger;
-use strait_core::node::{Effect, Held, Owner, PortState, Side, StreamEvent, StreamId, StreamOp};
+use strait_core::node::{
+    Effect, Held, Owner, PortState, Side, StreamEvent, StreamId, StreamOp, TxMeta, Want,
+};
 use strait_core::rate::LineRate;
 use strait_core::{
-    ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Packet, PortId, Wake, WakeReason,
+    ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Packet, PortId, Room, Wake,
+    WakeReason,
 };
 use strait_qos::{Head, Policy, Scheduler};
 use strait_s5066::Address;
@@ -22,7 +25,8 @@ use strait_s5066::sis::{
 };
 
 use super::ip_client::IpClient;
-use super::{Link, Port, RATE_UNKNOWN};
+use super::link::{Arrival, Frame, Link, Settles};
+use super::queue::{Queue, RATE_UNKNOWN, Treatment};
 use crate::config::PortConfig;
 use crate::route::Hop;
 
@@ -36,7 +40,7 @@ pub(super) struct HfClient {
     server: SocketAddr,
     /// By neighbour.
     addresses: Vec<Address>,
-    pub(super) ip: IpClient,
+    ip: IpClient,
     /// IPv4's and the Ether client's, in this order.
     accesses: [Access<Packet>; 2],
     /// The channel's, as it is configured: shares of it are reckoned by it.
@@ -59,42 +63,6 @@ impl HfClient {
             rate: config.line_rate().unwrap_or(RATE_UNKNOWN),
             mtu: config.mtu.0 as usize,
         }
-    }
-
-    pub(super) fn neighbours(&self) -> usize {
-        self.addresses.len()
-    }
-
-    /// Packets that the node hasn't confirmed.
-    pub(super) fn held(&self) -> usize {
-        self.accesses.iter().map(Access::under_way).sum()
-    }
-
-    /// Whether the packet that would be next may be taken from the queue: the node takes it, or
-    /// has refused its kind of packets.
-    pub(super) fn eligible(&self, to: NeighbourId, class: ClassId, front: Option<&Packet>) -> bool {
-        let access = front.map(|packet| &self.accesses[place(packet.bytes())]);
-        let repeats = self.ip.repeats(to, class);
-        access.is_some_and(|it| it.is_refused() || it.takes(repeats))
-    }
-
-    pub(super) fn advance(&mut self, now: Instant) {
-        for access in &mut self.accesses {
-            access.advance(now);
-        }
-    }
-
-    pub(super) fn wake(&self) -> Option<Wake> {
-        let why = WakeReason::Retransmit;
-        let at = self.accesses.iter().filter_map(Access::wake).min();
-        at.map(|at| Wake { at, why })
-    }
-
-    /// Gives up what the node hasn't confirmed.
-    pub(super) fn take_all(&mut self) -> Vec<Packet> {
-        let accesses = self.accesses.iter_mut();
-        let all = accesses.flat_map(Access::abandon);
-        all.collect()
     }
 
     /// The longest packet that all bound access points take; `None` without any.
@@ -126,38 +94,6 @@ impl HfClient {
         let mut all = self.addresses.iter();
         let place = all.position(|it| *it == address && !it.is_group())?;
         Some(NeighbourId(place as u16))
-    }
-
-    fn hear(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
-        let Some(which) = self.which(id) else { return };
-        let access = &mut self.accesses[which];
-        match *event {
-            // It listens nowhere.
-            StreamEvent::Asked { .. } | StreamEvent::Secured { .. } => {}
-            StreamEvent::Opened { .. } => access.opened(now),
-            StreamEvent::Data(bytes) => access.hear(now, bytes),
-            StreamEvent::Writable(octets) => access.give_credit(octets as usize),
-            StreamEvent::Fin => access.ended(now),
-            StreamEvent::Reset(_) => access.closed(now),
-        }
-    }
-
-    fn poll(&mut self) -> Option<Effect> {
-        let (which, op) = (0..self.accesses.len())
-            .find_map(|which| Some((which, self.accesses[which].poll()?)))?;
-        let op = match op {
-            AccessOp::Connect => StreamOp::Connect {
-                src: None,
-                dst: self.server,
-                dscp: 0,
-                held: Held::ORDINARY,
-            },
-            AccessOp::Send(octets) => StreamOp::Send(octets),
-            AccessOp::Credit(octets) => StreamOp::Credit(octets),
-            AccessOp::Cut => StreamOp::Reset(ABORTED),
-        };
-        let id = self.stream(which);
-        Some(Effect::Stream { id, op })
     }
 
     /// How packets of a class are carried to a neighbour.
@@ -219,78 +155,31 @@ fn place(packet: &[u8]) -> usize {
     usize::from(s_pdu::sap(packet) == SAP_ETHER)
 }
 
-impl Port {
-    fn client_mut(&mut self) -> Option<&mut HfClient> {
-        match &mut self.link {
-            Link::Client(client) => Some(client),
-            _ => None,
-        }
-    }
-
-    /// Whether its station is somebody else's.
-    pub(crate) const fn is_hf_client(&self) -> bool {
-        matches!(self.link, Link::Client(_))
-    }
-
-    /// Something happened on a connection to the node.
-    pub(super) fn hear_access(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
-        if let Some(client) = self.client_mut() {
-            client.hear(now, id, event);
-        }
-    }
-
-    /// The next thing to do to a connection.
-    pub(super) fn poll_access(&mut self) -> Option<Effect> {
-        self.client_mut()?.poll()
-    }
-
-    /// Ends the stay of packets that the node told of, gives those that came, and hands over what
-    /// the node takes. Whether the port came up or went down.
-    pub(crate) fn settle_client(
+impl HfClient {
+    fn hear_words(
         &mut self,
+        queue: &mut Queue,
         now: Instant,
         ledger: &mut Ledger,
-        came: &mut Vec<(Vec<u8>, Hop)>,
-    ) -> bool {
-        if !self.is_hf_client() {
-            return false;
-        }
-        self.hear_words(now, ledger, came);
-        let turned = self.follow_binding(ledger);
-        while let Some(head) = self.state.and_then(|_| self.head()) {
-            if !self.hand_over(now, head, ledger) {
-                break;
-            }
-        }
-        let port = self.id.index();
-        if let Some(client) = self.client_mut() {
-            client.tell(&mut ledger.stats_mut().ports[port].client);
-        }
-        turned
-    }
-
-    fn hear_words(&mut self, now: Instant, ledger: &mut Ledger, came: &mut Vec<(Vec<u8>, Hop)>) {
-        let port = self.id;
-        for which in 0..2 {
-            loop {
-                let Some(client) = self.client_mut() else {
-                    return;
-                };
-                let sap = client.accesses[which].sap();
-                match client.accesses[which].poll_word() {
-                    None => break,
-                    Some(Word::Decided(packet, outcome)) => {
-                        self.decide(now, packet, outcome, ledger);
+        came: &mut Vec<(Arrival, Hop)>,
+    ) {
+        let port = queue.id;
+        for which in 0..self.accesses.len() {
+            let sap = self.accesses[which].sap();
+            while let Some(word) = self.accesses[which].poll_word() {
+                match word {
+                    Word::Decided(packet, outcome) => {
+                        self.decide(queue, now, packet, outcome, ledger);
                     }
-                    Some(Word::Came(from, u_pdu)) => {
-                        let from = client.neighbour(from);
+                    Word::Came(from, u_pdu) => {
+                        let from = self.neighbour(from);
                         let packet = s_pdu::packet_of(sap, &u_pdu);
-                        let stats = &mut ledger.stats_mut().ports[port.index()];
+                        let stats = queue.stats(ledger);
                         stats.octets_in += u_pdu.len() as u64;
                         stats.strangers += u64::from(from.is_none());
                         stats.invalid += u64::from(packet.is_none());
                         if let (Some(to), Some(packet)) = (from, packet) {
-                            came.push((packet.to_vec(), Hop { port, to }));
+                            came.push((Arrival::Octets(packet.to_vec()), Hop { port, to }));
                         }
                     }
                 }
@@ -301,12 +190,13 @@ impl Port {
     /// The node said what became of a packet, or will never.
     fn decide(
         &mut self,
+        queue: &mut Queue,
         now: Instant,
         packet: Packet,
         outcome: Result<(), Option<u8>>,
         ledger: &mut Ledger,
     ) {
-        let (port, to) = (self.id, packet.to);
+        let (port, to) = (queue.id, packet.to);
         match outcome {
             Ok(()) => {
                 let bytes = ledger.close(now, packet, Fate::Forwarded { port, to });
@@ -316,60 +206,53 @@ impl Port {
             Err(reason) => {
                 ledger.drop(now, packet, DropCause::Undelivered);
                 let lost = reason == Some(NOT_RESPONDING);
-                let heeds = self
-                    .link
-                    .ip_client()
-                    .is_some_and(IpClient::gives_up_lost_links);
-                if lost && heeds {
-                    self.give_up_queue(now, to, DropCause::Undelivered, ledger);
+                if lost && self.ip.gives_up_lost_links() {
+                    queue.give_up(self, now, to, DropCause::Undelivered, ledger);
                 }
             }
         }
     }
 
     /// The port is up while the node has an access point for it.
-    fn follow_binding(&mut self, ledger: &mut Ledger) -> bool {
-        let Some(client) = self.client_mut() else {
-            return false;
-        };
-        let (mtu, rate) = (client.bound_mtu(), client.rate);
+    fn follow_binding(&self, queue: &mut Queue, ledger: &mut Ledger) -> bool {
+        let (mtu, rate) = (self.bound_mtu(), self.rate);
         let up = mtu.is_some();
-        let turned = up != self.state.is_some();
-        self.mtu = mtu.unwrap_or(self.mtu);
+        let turned = up != queue.state.is_some();
+        queue.mtu = mtu.unwrap_or(queue.mtu);
         if turned {
-            let stats = &mut ledger.stats_mut().ports[self.id.index()];
+            let stats = queue.stats(ledger);
             stats.up = up;
             stats.downs += u64::from(!up);
             stats.tx_rate = up.then_some(rate);
-            self.state = up.then_some(PortState {
+            queue.state = up.then_some(PortState {
                 tx_rate: rate,
                 rx_rate: rate,
                 frame_octets_max: u32::MAX,
                 block: Duration::ZERO,
                 latency: Duration::ZERO,
             });
-            self.paths.first.queue.set_line_rate(rate);
+            queue.paths.first.queue.set_line_rate(rate);
         }
         turned
     }
 
     /// Hands the head packet to the node; whether there was one.
-    fn hand_over(&mut self, now: Instant, head: Head, ledger: &mut Ledger) -> bool {
-        let Some(mut packet) = self.take(now, head, usize::MAX, ledger) else {
+    fn hand_over(
+        &mut self,
+        queue: &mut Queue,
+        now: Instant,
+        head: Head,
+        ledger: &mut Ledger,
+    ) -> bool {
+        let Some(mut packet) = queue.take(self, now, head, usize::MAX, ledger) else {
             return false;
         };
-        self.paths
-            .first
-            .queue
-            .charge(head.class, packet.info().octets);
-        let (port, to) = (self.id, packet.to);
+        let tree = &mut queue.paths.first.queue;
+        tree.charge(head.class, packet.info().octets);
+        let (port, to) = (queue.id, packet.to);
         let octets = packet.octets() as u64;
         packet.enter(now, DelayPart::Line);
-        let Some(client) = self.client_mut() else {
-            ledger.drop(now, packet, DropCause::PortDown);
-            return false;
-        };
-        let left = match client.submit(now, packet) {
+        let left = match self.submit(now, packet) {
             Err(packet) => {
                 ledger.drop(now, packet, DropCause::PortDown);
                 return true;
@@ -380,8 +263,148 @@ impl Port {
             let bytes = ledger.close(now, packet, Fate::Forwarded { port, to });
             ledger.keep_spare(bytes);
         }
-        let stats = &mut ledger.stats_mut().ports[port.index()];
-        stats.octets_out += octets;
+        queue.stats(ledger).octets_out += octets;
         true
+    }
+}
+
+impl Link for HfClient {
+    fn neighbours(&self) -> usize {
+        self.addresses.len()
+    }
+
+    /// Packets that the node hasn't confirmed.
+    fn held(&self) -> usize {
+        self.accesses.iter().map(Access::under_way).sum()
+    }
+
+    fn abandon(&mut self, _: Instant) -> Vec<Packet> {
+        let accesses = self.accesses.iter_mut();
+        accesses.flat_map(Access::abandon).collect()
+    }
+
+    fn settles(&self) -> Settles {
+        Settles::UntilQuiet
+    }
+
+    /// It has no medium of its own: its node says whether it is up.
+    fn follows_medium(&self) -> bool {
+        false
+    }
+
+    fn advance(&mut self, now: Instant) {
+        for access in &mut self.accesses {
+            access.advance(now);
+        }
+    }
+
+    fn wake(&self) -> Option<Wake> {
+        let why = WakeReason::Retransmit;
+        let at = self.accesses.iter().filter_map(Access::wake).min();
+        at.map(|at| Wake { at, why })
+    }
+
+    fn expires(&self) -> Option<Instant> {
+        self.ip.expires().map(|(at, _)| at)
+    }
+
+    /// Whether the packet that would be next may be taken from the queue: the node takes it, or
+    /// has refused its kind of packets.
+    fn eligible(&self, queue: &Queue, to: NeighbourId, class: ClassId, _: &Treatment) -> bool {
+        let front = queue.paths.first.queue.front(class, to);
+        let access = front.map(|packet| &self.accesses[place(packet.bytes())]);
+        let repeats = self.ip.repeats(to, class);
+        access.is_some_and(|it| it.is_refused() || it.takes(repeats))
+    }
+
+    fn count(&mut self, packet: &Packet, packets: isize) {
+        self.ip.count(packet, packets);
+    }
+
+    fn overflows(&self, packet: &Packet) -> bool {
+        self.ip.overflows(packet)
+    }
+
+    fn discard(&mut self, queue: &mut Queue, now: Instant, ledger: &mut Ledger) -> bool {
+        let mut any = false;
+        while let Some(to) = self.ip.too_old(now) {
+            queue.give_up(self, now, to, DropCause::Aged, ledger);
+            any = true;
+        }
+        queue.discard(self, now, ledger) || any
+    }
+
+    /// Its medium is a stream.
+    fn wants(&self, _: &Queue) -> Option<Want> {
+        None
+    }
+
+    fn pull(
+        &mut self,
+        _: &mut Queue,
+        _: Instant,
+        _: Room,
+        _: &mut Vec<u8>,
+        _: &mut Ledger,
+    ) -> Option<TxMeta> {
+        None
+    }
+
+    /// Octets come by streams alone.
+    fn hear(&mut self, queue: &mut Queue, _: Instant, frame: Frame<'_>, ledger: &mut Ledger) {
+        let stats = queue.stats(ledger);
+        stats.frames_in += 1;
+        stats.octets_in += frame.bytes.len() as u64;
+    }
+
+    /// Hands over what the node takes, beside what each link does.
+    fn settle(
+        &mut self,
+        queue: &mut Queue,
+        now: Instant,
+        ledger: &mut Ledger,
+        came: &mut Vec<(Arrival, Hop)>,
+    ) -> bool {
+        self.hear_words(queue, now, ledger, came);
+        let turned = self.follow_binding(queue, ledger);
+        while let Some(head) = queue.state.and_then(|_| queue.head(self)) {
+            if !self.hand_over(queue, now, head, ledger) {
+                break;
+            }
+        }
+        self.tell(&mut queue.stats(ledger).client);
+        turned
+    }
+
+    fn hear_stream(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
+        let Some(which) = self.which(id) else { return };
+        let access = &mut self.accesses[which];
+        match *event {
+            // It listens nowhere.
+            StreamEvent::Asked { .. } | StreamEvent::Secured { .. } => {}
+            StreamEvent::Opened { .. } => access.opened(now),
+            StreamEvent::Data(bytes) => access.hear(now, bytes),
+            StreamEvent::Writable(octets) => access.give_credit(octets as usize),
+            StreamEvent::Fin => access.ended(now),
+            StreamEvent::Reset(_) => access.closed(now),
+        }
+    }
+
+    fn poll_effect(&mut self, _: &Queue) -> Option<Effect> {
+        let (which, op) = (0..self.accesses.len())
+            .find_map(|which| Some((which, self.accesses[which].poll()?)))?;
+        let op = match op {
+            AccessOp::Connect => StreamOp::Connect {
+                src: None,
+                dst: self.server,
+                dscp: 0,
+                held: Held::ORDINARY,
+            },
+            AccessOp::Send(octets) => StreamOp::Send(octets),
+            AccessOp::Credit(octets) => StreamOp::Credit(octets),
+            AccessOp::Cut => StreamOp::Reset(ABORTED),
+        };
+        let id = self.stream(which);
+        Some(Effect::Stream { id, op })
     }
 }

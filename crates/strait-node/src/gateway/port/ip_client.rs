@@ -115,7 +115,13 @@ impl IpClient {
         self.first(&self.came, |_| true)
     }
 
-    /// The same of what the station has for neighbours that are `such`.
+    /// The neighbour whose whole queue is too old to be of use by now.
+    pub(super) fn too_old(&self, now: Instant) -> Option<NeighbourId> {
+        let (at, to) = self.expires()?;
+        (at <= now).then_some(to)
+    }
+
+    /// When what the station has becomes so, for neighbours that are `such`.
     pub(super) fn handed_expires(
         &self,
         such: impl Fn(usize) -> bool,

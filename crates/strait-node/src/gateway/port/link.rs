@@ -1,81 +1,312 @@
-//! How packets cross the medium at a port.
+//! How packets cross the medium at a port: what each kind of link does, behind one dispatch.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 
-use strait_core::{NeighbourId, Packet};
-use strait_link::{FrameSender, OctetSender, Receiver};
+use strait_core::fate::Ledger;
+use strait_core::node::{
+    Effect, FrameMeta, PortEvent, PortState, StreamEvent, StreamId, Ticket, TxMeta, WallTime, Want,
+};
+use strait_core::rate::LineRate;
+use strait_core::stats::Agreement;
+use strait_core::{ClassId, Instant, NeighbourId, Packet, Room, Wake};
 
-use super::hf::Hf;
-use super::hf_client::HfClient;
-use super::hop::Hops;
-use super::ip_client::IpClient;
+use super::queue::{Queue, Treatment};
 use crate::gateway::lan::Lan;
+use crate::hop_config::Depth;
+use crate::route::Hop;
 
-/// How packets cross the medium at a port.
-#[derive(Debug)]
-pub(super) enum Link {
-    /// IP packets as they are: the host side, perhaps on an Ethernet, or a link of profile `ip`.
-    Host(Option<Box<Lan>>),
-    /// An octet stream to one neighbour.
-    Octets(Box<(OctetSender, Receiver)>),
-    /// Frames to each neighbour.
-    Frames {
-        neighbours: Vec<(FrameSender, Receiver)>,
-        frame_octets_max: usize,
-    },
-    /// Frames to each neighbour that are repeated until they have come.
-    Hops(Box<Hops>),
-    /// A radio's turns, with stations that repeat what got lost.
-    Hf(Box<Hf>),
-    /// A station of somebody else's, by its socket.
-    Client(Box<HfClient>),
+/// What came from a neighbour.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame<'a> {
+    pub(crate) from: NeighbourId,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) meta: FrameMeta,
+    /// Marks, a bit each, of which nothing more is taken: there is no room for them.
+    pub(crate) refused: u8,
 }
 
-impl Link {
+/// A packet that a link has made whole, behind what came.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    /// Its account has been open since it came.
+    Admitted(Packet),
+    Octets(Vec<u8>),
+}
+
+/// When a link is asked what came of an input, beside the frames that it brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settles {
+    /// Never: what comes is told at once.
+    Never,
+    /// First, as it holds packets that others' senders may have to stop for.
+    First,
+    /// Once.
+    Once,
+    /// Again, until no link has anything: what one brings, another may take.
+    UntilQuiet,
+}
+
+/// Where packets with a mark from one neighbour went last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outlet {
+    pub(crate) way: Hop,
+    pub(crate) class: ClassId,
+}
+
+/// A kind of link at a port, with all that it does. A port is a [`Queue`] and one of these; what a
+/// kind has no part in stays as it is here.
+///
+/// Methods whose beginnings are here call each other by their own type, so one call through a
+/// `dyn Link` is all that a port pays for not knowing it.
+pub(super) trait Link: fmt::Debug {
     /// How many others there are at the other end.
-    pub(super) fn neighbours(&self) -> usize {
-        match self {
-            Self::Host(_) | Self::Octets(_) => 1,
-            Self::Frames { neighbours, .. } => neighbours.len(),
-            Self::Hops(hops) => hops.neighbours(),
-            Self::Hf(hf) => hf.neighbours(),
-            Self::Client(client) => client.neighbours(),
-        }
+    fn neighbours(&self) -> usize;
+
+    /// Packets that it holds beside the queue.
+    fn held(&self) -> usize;
+
+    /// Gives up every packet that it holds.
+    fn abandon(&mut self, now: Instant) -> Vec<Packet>;
+
+    /// What the port would send first. It is up.
+    fn wants(&self, queue: &Queue) -> Option<Want>;
+
+    /// Fills `room`; see [`strait_core::Node::poll_transmit`]. It is up, and the queue holds
+    /// nothing that is too old.
+    fn pull(
+        &mut self,
+        queue: &mut Queue,
+        now: Instant,
+        room: Room,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta>;
+
+    /// Takes in what came. Whole packets are put by in the ledger, or told by [`Link::settle`].
+    fn hear(&mut self, queue: &mut Queue, now: Instant, frame: Frame<'_>, ledger: &mut Ledger);
+
+    // What is asked once, when a gateway is made.
+
+    fn settles(&self) -> Settles {
+        Settles::Never
     }
 
-    /// Counts a packet that comes into the queue (1) or leaves it (-1), where that matters.
-    pub(super) fn count_waiting(&mut self, packet: &Packet, packets: isize) {
-        match self {
-            Self::Hf(hf) => hf.ip.count(packet, packets),
-            Self::Client(client) => client.ip.count(packet, packets),
-            _ => {}
-        }
+    /// Whether its links are made reliable: packets stay in one network from one to the next, and
+    /// senders are told to stop.
+    fn is_reliable(&self) -> bool {
+        false
     }
 
-    /// What decides on packets as client data of STANAG 5066.
-    pub(super) fn ip_client(&self) -> Option<&IpClient> {
-        match self {
-            Self::Hf(hf) => Some(&hf.ip),
-            Self::Client(client) => Some(&client.ip),
-            _ => None,
-        }
+    /// Whether a medium says that it is up, or it does so itself.
+    fn follows_medium(&self) -> bool {
+        true
     }
 
-    /// Whether packets of the first rank go as urgent frames, on no stream.
-    pub(super) fn has_urgent(&self) -> bool {
-        matches!(self, Self::Octets(ends) if ends.0.has_urgent())
+    // Time, and what there is to do.
+
+    /// Whether it has nothing to do before something comes to it, whatever the time.
+    fn is_at_rest(&self) -> bool {
+        false
     }
 
-    /// The packet that has begun to leave to a neighbour on a stream.
-    pub(super) fn under_way(&self, to: NeighbourId, stream: usize) -> Option<&Packet> {
-        match self {
-            Self::Host(_) | Self::Hops(_) | Self::Hf(_) | Self::Client(_) => None,
-            Self::Octets(ends) => ends.0.under_way(stream),
-            Self::Frames { neighbours, .. } => {
-                let (sender, _) = neighbours.get(to.index())?;
-                sender.under_way(stream)
-            }
-        }
+    /// Whether a neighbour waits for a word from it.
+    fn owes_word(&self) -> bool {
+        false
+    }
+
+    /// Its limits go by this time from now on.
+    fn advance(&mut self, _now: Instant) {}
+
+    /// When it has something to do by itself, and why.
+    fn wake(&self) -> Option<Wake> {
+        None
+    }
+
+    /// When what waits, or what it has taken, is too old to be of use as a whole.
+    fn expires(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Asserts its invariants.
+    fn check(&self) {}
+
+    // The medium.
+
+    /// The medium is there, or offers something else than before.
+    fn set_up(&mut self, _queue: &mut Queue, _now: Instant, _state: PortState) {}
+
+    /// The medium is gone. Packets that had begun to leave are lost; those that wait go on waiting.
+    fn set_down(&mut self, queue: &mut Queue, now: Instant, ledger: &mut Ledger) {
+        queue.abandon(self, now, strait_core::DropCause::PortDown, ledger);
+    }
+
+    /// A neighbour is there again, or gone. Packets that had begun to leave for it are lost.
+    fn set_neighbour(
+        &mut self,
+        _queue: &mut Queue,
+        _now: Instant,
+        _to: NeighbourId,
+        _there: bool,
+        _ledger: &mut Ledger,
+    ) {
+    }
+
+    /// The medium tells of the rate towards a neighbour.
+    fn set_rate(&mut self, queue: &mut Queue, to: NeighbourId, rate: LineRate) {
+        queue.set_rate(to, rate);
+    }
+
+    /// What the medium says of turns.
+    fn hear_medium(&mut self, _now: Instant, _event: PortEvent) {}
+
+    // Packets to send.
+
+    /// Whether somebody whom packets may go to is at the other end under this number.
+    fn has_neighbour(&self, to: NeighbourId) -> bool {
+        to.index() < self.neighbours()
+    }
+
+    /// Takes a packet that is to leave.
+    fn enqueue(&mut self, queue: &mut Queue, now: Instant, packet: Packet, ledger: &mut Ledger) {
+        queue.enqueue(self, now, packet, ledger);
+    }
+
+    /// Takes those that waited for what is known by now.
+    fn release(&mut self, _queue: &mut Queue, _now: Instant, _ledger: &mut Ledger) {}
+
+    /// Whether a packet of a class, carried so, may go to a neighbour now.
+    fn eligible(&self, _queue: &Queue, _to: NeighbourId, _class: ClassId, _: &Treatment) -> bool {
+        true
+    }
+
+    /// Counts a packet that comes into the queue (1) or leaves it (-1).
+    fn count(&mut self, _packet: &Packet, _packets: isize) {}
+
+    /// Whether a packet more makes the queue for its neighbour too long to be of use.
+    fn overflows(&self, _packet: &Packet) -> bool {
+        false
+    }
+
+    /// A packet for a neighbour was queued, or found no place.
+    fn queued(&mut self, _queue: &mut Queue, _now: Instant, _to: NeighbourId, _: &mut Ledger) {}
+
+    /// Gives the packets that aren't to go any more their fates, and says whether there were any.
+    fn discard(&mut self, queue: &mut Queue, now: Instant, ledger: &mut Ledger) -> bool {
+        queue.discard(self, now, ledger)
+    }
+
+    /// Whether any packet that is leaving to a neighbour on a stream is such.
+    fn any_leaving(
+        &self,
+        _to: NeighbourId,
+        _stream: usize,
+        _such: &dyn Fn(&Packet) -> bool,
+    ) -> bool {
+        false
+    }
+
+    /// Whether a packet to a neighbour would have to wait.
+    fn is_congested(&self, queue: &Queue, _to: NeighbourId) -> bool {
+        self.held() > 0 || queue.waiting() > 0
+    }
+
+    /// Octets of the longest piece of a packet at this rate.
+    fn longest_piece(&mut self, queue: &Queue, _rate: LineRate) -> usize {
+        queue.mtu
+    }
+
+    /// Octets that nothing goes before any more.
+    fn committed_octets(&self) -> usize {
+        0
+    }
+
+    // What came of what was heard, and of time.
+
+    /// Ends the stay of packets that neighbours have by now, or never get, and gives those that
+    /// came, with who sent them. Whether the port came up or went down.
+    fn settle(
+        &mut self,
+        _queue: &mut Queue,
+        _now: Instant,
+        _ledger: &mut Ledger,
+        _came: &mut Vec<(Arrival, Hop)>,
+    ) -> bool {
+        false
+    }
+
+    /// What is agreed with the other end.
+    fn agreement(&self) -> Agreement {
+        Agreement::None
+    }
+
+    // Streams, storage, the calendar.
+
+    /// Something happened on a stream of the port's.
+    fn hear_stream(&mut self, _now: Instant, _id: StreamId, _event: &StreamEvent<'_>) {}
+
+    /// The next thing to do to a stream or socket of the port's.
+    fn poll_effect(&mut self, _queue: &Queue) -> Option<Effect> {
+        None
+    }
+
+    /// Calendar time is known, or was set.
+    fn set_calendar(&mut self, _now: Instant, _wall: WallTime) {}
+
+    /// Key and value that are to go to stable storage.
+    fn take_store(&mut self, _now: Instant) -> Option<(Vec<u8>, Vec<u8>)> {
+        None
+    }
+
+    /// Asks for what it remembers, where storage has the key.
+    fn load(&mut self, _queue: &Queue, _is_stored: &dyn Fn(&[u8]) -> bool) -> Vec<Effect> {
+        Vec::new()
+    }
+
+    /// What was stored has come.
+    fn loaded(&mut self, _ticket: Ticket, _value: &[u8]) {}
+
+    // Networks on which the gateway is a station of its own.
+
+    fn lan(&self) -> Option<&Lan> {
+        None
+    }
+
+    fn lan_mut(&mut self) -> Option<&mut Lan> {
+        None
+    }
+
+    // Links that are made reliable: senders are told to stop before anything has to be dropped.
+
+    /// Where a neighbour's packets with a mark went last.
+    fn outlets(&self, _from: NeighbourId, _mark: u8) -> &[Option<Outlet>] {
+        &[]
+    }
+
+    /// Takes note of where a packet goes that came from a neighbour.
+    fn note_outlet(&mut self, _queue: &Queue, _from: NeighbourId, _packet: &Packet, _way: Hop) {}
+
+    /// How much of a class may wait before senders are told to stop, and before nothing is taken.
+    fn stop_depths(&self) -> (Depth, Depth) {
+        (Depth::Octets(u64::MAX), Depth::Octets(u64::MAX))
+    }
+
+    /// Marks of which a neighbour is told to send nothing new.
+    fn stop(&self, _from: NeighbourId) -> u8 {
+        0
+    }
+
+    /// Tells a neighbour so.
+    fn set_stop(&mut self, _from: NeighbourId, _stop: u8) {}
+
+    /// Takes out all that waits, and of what is sent and not acknowledged, what is to go another
+    /// way.
+    fn take_back(
+        &mut self,
+        _queue: &mut Queue,
+        _ledger: &mut Ledger,
+        _leaves: &mut dyn FnMut(&Packet) -> bool,
+    ) -> Vec<Packet> {
+        Vec::new()
     }
 }

@@ -1,74 +1,85 @@
-//! What leaves by an octet stream, a few octets at a time.
+//! An octet stream to one neighbour: segments leave a few octets at a time.
 
 use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
-use strait_core::node::TxMeta;
-use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Neighbours, Room};
-use strait_qos::{Head, Scheduler};
+use strait_core::node::{Effect, PortState, Ticket, TxMeta, Want};
+use strait_core::rate::LineRate;
+use strait_core::stats::Agreement;
+use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, PortId, Room};
+use strait_link::{OctetSender, Receiver};
+use strait_qos::{Head, Policy, Scheduler};
 
-use super::super::headers::{GROWTH_OCTETS_MAX, Leaving};
-use super::{Link, NOTE_CLASS, Port, Treatment, octets_on_line};
+use super::NOTE_CLASS;
+use super::link::{Frame, Link};
+use super::queue::{Queue, Treatment, want};
+use super::segments::{Intake, Segments};
+use crate::config::PortConfig;
+use crate::gateway::headers::{GROWTH_OCTETS_MAX, Leaving};
 
-impl Port {
-    pub(super) fn pull_octets(
-        &mut self,
-        now: Instant,
-        room: Room,
-        out: &mut Vec<u8>,
-        ledger: &mut Ledger,
-    ) -> Option<TxMeta> {
-        let before = out.len();
-        let mut class = None;
-        while out.len() - before < room.octets {
-            let at = room.starts.max(self.paths.first.burst.end());
-            let Some(sent) =
-                self.next_octets(now, at, room.octets - (out.len() - before), out, ledger)
-            else {
-                break;
-            };
-            class = class.or(Some(sent));
+/// An octet stream to one neighbour.
+#[derive(Debug)]
+pub(super) struct Octets {
+    sender: OctetSender,
+    receiver: Receiver,
+    segments: Segments,
+}
+
+impl Octets {
+    pub(super) fn new(id: PortId, config: &PortConfig, policy: &Policy, seed: u64) -> Self {
+        let settings = config.link_settings(config.line_rate());
+        Self {
+            sender: OctetSender::new(settings),
+            receiver: Receiver::new(settings),
+            segments: Segments::new(id, config, policy, seed),
         }
-        class.map(TxMeta::to_peer)
+    }
+
+    /// Cuts and checks by what is so now.
+    fn adjust(&mut self, queue: &Queue) {
+        let (settings, short, urgent) = self.segments.cut(queue, 0);
+        self.sender.set_settings(settings);
+        self.receiver.set_checks(short, urgent);
+    }
+
+    /// To whom a note may go now.
+    fn note_to(&self, queue: &Queue) -> Option<NeighbourId> {
+        let to = self.segments.headers.owed(|to| !queue.is_away(to))?;
+        self.sender.takes_note().then_some(to)
+    }
+
+    fn half_sent(&self, queue: &Queue) -> u32 {
+        Segments::half_sent(queue, |stream| self.sender.under_way(stream))
     }
 
     /// Appends octets of one segment, cutting it first if none is leaving. `at` is when the first
     /// of them leaves.
     fn next_octets(
         &mut self,
-        now: Instant,
-        at: Instant,
+        queue: &mut Queue,
+        (now, at): (Instant, Instant),
         room: usize,
         out: &mut Vec<u8>,
         ledger: &mut Ledger,
     ) -> Option<ClassId> {
-        let Link::Octets(ends) = &self.link else {
-            return None;
-        };
-        let class = match ends.0.leaving() {
-            Some((class, _)) => self.pre_empt(now, at, ledger).unwrap_or(class),
-            None => match self.head() {
-                Some(head) => match self.note_first(at, head) {
-                    Some(to) => self.cut_note(at, to, ledger)?,
+        let class = match self.sender.leaving() {
+            Some((class, _)) => self.pre_empt(queue, (now, at), ledger).unwrap_or(class),
+            None => match queue.head(self) {
+                Some(head) => match self.note_first(queue, at, head) {
+                    Some(to) => self.cut_note(queue, at, to, ledger)?,
                     None => {
-                        self.cut_octets(now, at, head, ledger)?;
+                        self.cut_packet(queue, (now, at), head, ledger)?;
                         head.class
                     }
                 },
-                None => self.cut_note(at, self.note_to(Neighbours::ALL)?, ledger)?,
+                None => self.cut_note(queue, at, self.note_to(queue)?, ledger)?,
             },
         };
-        let Link::Octets(ends) = &mut self.link else {
-            return None;
-        };
-        let length = ends.0.pull(room, out);
-        let ended = self.paths.first.burst.push(at, length as u64);
-        if let Some(packet) = ends.0.finish(ended) {
-            let fate = Fate::Forwarded {
-                port: self.id,
-                to: NeighbourId::PEER,
-            };
-            let bytes = ledger.close(ended, packet, fate);
+        let length = self.sender.pull(room, out);
+        let ended = queue.paths.first.burst.push(at, length as u64);
+        if let Some(packet) = self.sender.finish(ended) {
+            let (port, to) = (queue.id, NeighbourId::PEER);
+            let bytes = ledger.close(ended, packet, Fate::Forwarded { port, to });
             ledger.keep_spare(bytes);
         }
         Some(class)
@@ -77,30 +88,29 @@ impl Port {
     /// Lets what is more urgent go before the rest of the segment that is leaving: a packet of the
     /// first rank at once, inside it; a packet of a better rank, or feedback, by cutting the
     /// segment short. Gives the class that goes now, if it is another.
-    fn pre_empt(&mut self, now: Instant, at: Instant, ledger: &mut Ledger) -> Option<ClassId> {
-        let Link::Octets(ends) = &self.link else {
-            return None;
-        };
-        if !ends.0.takes_urgent(0) {
+    fn pre_empt(
+        &mut self,
+        queue: &mut Queue,
+        (now, at): (Instant, Instant),
+        ledger: &mut Ledger,
+    ) -> Option<ClassId> {
+        if !self.sender.takes_urgent(0) {
             return None;
         }
-        let leaving = ends.0.leaving_stream();
-        let head = self.head()?;
-        let Treatment { rank, whole, .. } = *self.classes.get(head.class.index())?;
+        let leaving = self.sender.leaving_stream();
+        let head = queue.head(self)?;
+        let Treatment { rank, whole, .. } = *queue.classes.get(head.class.index())?;
         if whole {
-            self.begin_urgent(now, at, head, ledger)?;
+            self.begin_urgent(queue, (now, at), head, ledger)?;
             return Some(head.class);
         }
-        let class = self.link.under_way(NeighbourId::PEER, leaving?)?.class;
-        let better = rank < self.classes.get(class.index())?.rank;
-        if (better || self.note_to(Neighbours::ALL).is_some())
-            && let Link::Octets(ends) = &mut self.link
-            && let Some((_, octets_left)) = ends.0.shorten()
+        let class = self.sender.under_way(leaving?)?.class;
+        let better = rank < queue.classes.get(class.index())?.rank;
+        if (better || self.note_to(queue).is_some())
+            && let Some((_, octets_left)) = self.sender.shorten()
         {
-            self.paths
-                .first
-                .queue
-                .set_under_way(class, NeighbourId::PEER, octets_left as u32);
+            let tree = &mut queue.paths.first.queue;
+            tree.set_under_way(class, NeighbourId::PEER, octets_left as u32);
         }
         None
     }
@@ -108,59 +118,49 @@ impl Port {
     /// To whom a note goes before the head packet: a hello before the packet begins, or feedback
     /// before the rest of one. That can't take it along any more, and without it the other end
     /// sends whole headers.
-    fn note_first(&self, at: Instant, head: Head) -> Option<NeighbourId> {
-        let Link::Octets(ends) = &self.link else {
-            return None;
-        };
-        let stream = self.classes.get(head.class.index())?.stream;
-        if !ends.0.takes_note() {
+    fn note_first(&self, queue: &Queue, at: Instant, head: Head) -> Option<NeighbourId> {
+        let stream = queue.classes.get(head.class.index())?.stream;
+        if !self.sender.takes_note() {
             return None;
         }
-        if !ends.0.is_under_way(stream) {
-            return self.headers.is_ahead(at, head.to).then_some(head.to);
+        if !self.sender.is_under_way(stream) {
+            let is_ahead = self.segments.headers.is_ahead(at, head.to);
+            return is_ahead.then_some(head.to);
         }
-        self.note_to(Neighbours::ALL)
-            .filter(|_| ends.0.has_urgent())
+        self.note_to(queue).filter(|_| self.sender.has_urgent())
     }
 
     /// Begins an urgent frame with the head packet.
     fn begin_urgent(
         &mut self,
-        now: Instant,
-        at: Instant,
+        queue: &mut Queue,
+        (now, at): (Instant, Instant),
         head: Head,
         ledger: &mut Ledger,
     ) -> Option<()> {
-        let Link::Octets(ends) = &self.link else {
-            return None;
-        };
-        if !ends
-            .0
-            .takes_urgent(head.octets as usize + GROWTH_OCTETS_MAX)
-        {
+        let octets_max = head.octets as usize + GROWTH_OCTETS_MAX;
+        if !self.sender.takes_urgent(octets_max) {
             return None;
         }
-        let stream = self.classes.get(head.class.index())?.stream;
-        let packet = self.take(now, head, usize::MAX, ledger)?;
-        let stats = &mut ledger.stats_mut().ports[self.id.index()];
+        let stream = queue.classes.get(head.class.index())?.stream;
+        let packet = queue.take(self, now, head, usize::MAX, ledger)?;
         let leaving = Leaving {
             stream,
             real_time: true,
             alone: true,
-            half_sent: self.half_sent(head.to),
+            half_sent: self.half_sent(queue),
         };
-        let carried = self.headers.carry(at, head.to, leaving, &packet, stats);
-        let Link::Octets(ends) = &mut self.link else {
-            return None;
-        };
-        let suspends = ends.0.leaving().is_some();
+        let stats = queue.stats(ledger);
+        let headers = &mut self.segments.headers;
+        let carried = headers.carry(at, head.to, leaving, &packet, stats);
+        let suspends = self.sender.leaving().is_some();
         let info = *packet.info();
-        match ends.0.begin_urgent(at, packet, carried.as_deref()) {
+        match self.sender.begin_urgent(at, packet, carried.as_deref()) {
             Ok(octets) => {
                 stats.frames_out += 1;
                 stats.urgent.count(octets as u32, suspends);
-                self.paths.first.queue.charge(head.class, octets as u32);
-                if let Some(flows) = &mut self.paths.first.flows {
+                queue.paths.first.queue.charge(head.class, octets as u32);
+                if let Some(flows) = &mut queue.paths.first.flows {
                     flows.carried(&info, octets);
                 }
                 Some(())
@@ -174,70 +174,185 @@ impl Port {
     }
 
     /// Cuts a note as a segment of its own.
-    fn cut_note(&mut self, at: Instant, to: NeighbourId, ledger: &mut Ledger) -> Option<ClassId> {
-        let note = self.headers.note(at, to)?;
-        let Link::Octets(ends) = &mut self.link else {
-            return None;
-        };
-        ends.0.cut_note(at, &note)?;
-        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+    fn cut_note(
+        &mut self,
+        queue: &Queue,
+        at: Instant,
+        to: NeighbourId,
+        ledger: &mut Ledger,
+    ) -> Option<ClassId> {
+        let note = self.segments.headers.note(at, to)?;
+        self.sender.cut_note(at, &note)?;
+        queue.stats(ledger).frames_out += 1;
         Some(NOTE_CLASS)
     }
 
-    fn cut_octets(
+    /// Cuts the next segment of the head packet.
+    fn cut_packet(
         &mut self,
-        now: Instant,
-        at: Instant,
+        queue: &mut Queue,
+        (now, at): (Instant, Instant),
         head: Head,
         ledger: &mut Ledger,
     ) -> Option<()> {
-        let Treatment { stream, whole, .. } = *self.classes.get(head.class.index())?;
-        let Link::Octets(ends) = &self.link else {
-            return None;
-        };
-        if whole
-            && ends
-                .0
-                .takes_urgent(head.octets as usize + GROWTH_OCTETS_MAX)
-        {
-            return self.begin_urgent(now, at, head, ledger);
+        let Treatment { stream, whole, .. } = *queue.classes.get(head.class.index())?;
+        let octets_max = head.octets as usize + GROWTH_OCTETS_MAX;
+        if whole && self.sender.takes_urgent(octets_max) {
+            return self.begin_urgent(queue, (now, at), head, ledger);
         }
-        let fresh = if ends.0.is_under_way(stream) {
-            None
-        } else {
-            Some(self.take(now, head, usize::MAX, ledger)?)
-        };
-        let context = fresh
-            .as_ref()
-            .map(|packet| self.context_stream(packet, stream));
-        let half_sent = fresh.as_ref().map_or(0, |_| self.half_sent(head.to));
-        let Link::Octets(ends) = &mut self.link else {
-            return None;
-        };
-        if let (Some(packet), Some(context)) = (fresh, context) {
-            let stats = &mut ledger.stats_mut().ports[self.id.index()];
+        if !self.sender.is_under_way(stream) {
+            let packet = queue.take(self, now, head, usize::MAX, ledger)?;
             let leaving = Leaving {
-                stream: context,
+                stream: queue.context_stream(&packet, stream),
                 real_time: whole,
                 alone: false,
-                half_sent,
+                half_sent: self.half_sent(queue),
             };
-            let carried = self.headers.carry(at, head.to, leaving, &packet, stats);
-            if let Some(flows) = &mut self.paths.first.flows {
-                flows.carried(packet.info(), octets_on_line(&packet, carried.as_deref()));
-            }
-            ends.0.begin(stream, packet, carried);
+            let segments = &mut self.segments;
+            let carried = segments.carry(queue, at, Some(leaving), &packet, ledger);
+            self.sender.begin(stream, packet, carried);
         }
-        let progress = ends.0.cut(at, stream, whole)?;
-        self.paths
-            .first
-            .queue
-            .set_under_way(head.class, head.to, progress.octets_left as u32);
-        self.paths
-            .first
-            .queue
-            .charge(head.class, progress.octets as u32);
-        ledger.stats_mut().ports[self.id.index()].frames_out += 1;
+        let progress = self.sender.cut(at, stream, whole)?;
+        let tree = &mut queue.paths.first.queue;
+        tree.set_under_way(head.class, head.to, progress.octets_left as u32);
+        tree.charge(head.class, progress.octets as u32);
+        queue.stats(ledger).frames_out += 1;
         Some(())
+    }
+}
+
+impl Link for Octets {
+    fn neighbours(&self) -> usize {
+        1
+    }
+
+    fn held(&self) -> usize {
+        self.sender.held()
+    }
+
+    fn abandon(&mut self, _: Instant) -> Vec<Packet> {
+        self.sender.abandon().collect()
+    }
+
+    fn owes_word(&self) -> bool {
+        self.segments.headers.owed(|_| true).is_some()
+    }
+
+    fn set_up(&mut self, queue: &mut Queue, _: Instant, _: PortState) {
+        self.adjust(queue);
+    }
+
+    fn set_down(&mut self, queue: &mut Queue, now: Instant, ledger: &mut Ledger) {
+        self.segments.headers.reset();
+        queue.abandon(self, now, DropCause::PortDown, ledger);
+        self.receiver.reset();
+    }
+
+    fn set_neighbour(
+        &mut self,
+        queue: &mut Queue,
+        _: Instant,
+        to: NeighbourId,
+        there: bool,
+        _: &mut Ledger,
+    ) {
+        if !there {
+            self.segments.headers.reset_one(to);
+            self.adjust(queue);
+        }
+    }
+
+    fn set_rate(&mut self, queue: &mut Queue, to: NeighbourId, rate: LineRate) {
+        queue.set_rate(to, rate);
+        self.adjust(queue);
+    }
+
+    fn eligible(&self, _: &Queue, _: NeighbourId, class: ClassId, treatment: &Treatment) -> bool {
+        // What goes inside what is leaving goes on no stream.
+        if treatment.whole && self.sender.has_urgent() {
+            return true;
+        }
+        // Classes that share a stream have no two packets under way.
+        let leaving = self.sender.under_way(treatment.stream);
+        leaving.is_none_or(|packet| packet.class == class)
+    }
+
+    fn any_leaving(&self, _: NeighbourId, stream: usize, such: &dyn Fn(&Packet) -> bool) -> bool {
+        self.sender.under_way(stream).is_some_and(such)
+    }
+
+    fn longest_piece(&mut self, _: &Queue, rate: LineRate) -> usize {
+        self.segments.longest_piece(rate)
+    }
+
+    fn wants(&self, queue: &Queue) -> Option<Want> {
+        if let Some((class, octets)) = self.sender.leaving() {
+            return Some(Want {
+                class,
+                octets: octets as u32,
+                to: NeighbourId::PEER,
+            });
+        }
+        let note = || self.segments.wants_note(self.note_to(queue)?);
+        queue.head(self).map(want).or_else(note)
+    }
+
+    fn committed_octets(&self) -> usize {
+        self.sender.urgent_octets()
+    }
+
+    fn pull(
+        &mut self,
+        queue: &mut Queue,
+        now: Instant,
+        room: Room,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta> {
+        let before = out.len();
+        let mut class = None;
+        while out.len() - before < room.octets {
+            let at = room.starts.max(queue.paths.first.burst.end());
+            let left = room.octets - (out.len() - before);
+            let Some(sent) = self.next_octets(queue, (now, at), left, out, ledger) else {
+                break;
+            };
+            class = class.or(Some(sent));
+        }
+        class.map(TxMeta::to_peer)
+    }
+
+    fn hear(&mut self, queue: &mut Queue, now: Instant, frame: Frame<'_>, ledger: &mut Ledger) {
+        let Self {
+            receiver, segments, ..
+        } = self;
+        let mut intake = Intake::new(receiver.misses_urgent(frame.bytes));
+        receiver.feed_octets(frame.bytes, |read| {
+            segments.take(now, frame.from, read, &mut intake, ledger);
+        });
+        if segments.taken(queue, now, &frame, &intake, ledger) {
+            self.adjust(queue);
+        }
+        let came = self.receiver.urgent();
+        let stats = queue.stats(ledger);
+        stats.urgent.frames_in = came.frames;
+        stats.urgent.damaged = came.damaged;
+        stats.urgent.resumed = came.resumed;
+    }
+
+    fn agreement(&self) -> Agreement {
+        self.segments.headers.agreement()
+    }
+
+    fn take_store(&mut self, now: Instant) -> Option<(Vec<u8>, Vec<u8>)> {
+        self.segments.headers.take_store(now)
+    }
+
+    fn load(&mut self, queue: &Queue, is_stored: &dyn Fn(&[u8]) -> bool) -> Vec<Effect> {
+        self.segments.load(queue.id, is_stored)
+    }
+
+    fn loaded(&mut self, ticket: Ticket, value: &[u8]) {
+        self.segments.headers.loaded(ticket, value);
     }
 }

@@ -12,7 +12,8 @@ use strait_core::stats::NeighbourStats;
 use strait_core::{ClassId, Duration, Fate, Instant, NeighbourId, Neighbours, Packet};
 use strait_qos::{Head, Policers, Policy, Scheduler, Tree};
 
-use super::{Link, Port};
+use super::link::Link;
+use super::queue::{Open, Queue};
 use crate::flows::Flows;
 
 /// A way by which a port sends.
@@ -151,18 +152,19 @@ impl Paths {
     }
 }
 
-impl Port {
+impl Queue {
     /// What goes first to any of some neighbours. Ways of their own have turns: where something
     /// else than their rates is narrow, none takes all of it.
-    pub(super) fn head_to(&self, some: Neighbours) -> Option<Head> {
+    pub(super) fn head_to<L: Link + ?Sized>(&self, link: &L, some: Neighbours) -> Option<Head> {
+        let open = Open(self, link);
         if !self.paths.are_apart() {
-            return self.paths.first.queue.head(self);
+            return self.paths.first.queue.head(&open);
         }
         let next = self.paths.next as u16;
         let count = self.paths.others.len() as u16 + 1;
         let ways = (next..count).chain(0..next).map(NeighbourId);
         let mut ways = ways.filter(|to| some.contains(*to));
-        ways.find_map(|to| self.paths.to(to).queue.head(self))
+        ways.find_map(|to| self.paths.to(to).queue.head(&open))
     }
 
     /// The rate towards a neighbour.
@@ -181,40 +183,25 @@ impl Port {
         }
     }
 
-    /// Whether a packet to a neighbour would have to wait, as others do before its way.
-    pub(super) fn is_congested(&self, to: NeighbourId) -> bool {
-        let Link::Frames { neighbours, .. } = &self.link else {
-            return self.held() > 0;
-        };
-        if !self.paths.are_apart() {
-            return self.held() > 0;
-        }
-        let under_way = neighbours.get(to.index());
-        under_way.is_some_and(|(sender, _)| sender.held() > 0)
-            || self.paths.to(to).queue.total().packets > 0
-    }
-
     /// The medium tells of the rate towards a neighbour.
-    pub(crate) fn set_neighbour_rate(&mut self, to: NeighbourId, rate: LineRate) {
-        let neighbours = self.link.neighbours();
-        if to.index() >= neighbours || matches!(self.link, Link::Host(_)) {
+    pub(super) fn set_rate(&mut self, to: NeighbourId, rate: LineRate) {
+        if to.index() >= self.neighbours() {
             return;
         }
-        self.rates.resize(neighbours, None);
+        self.rates.resize(self.neighbours(), None);
         self.rates[to.index()] = Some(rate);
         self.settle_rates();
-        self.settle_link();
     }
 
     /// The rates towards all neighbours, as they are shown.
-    pub(crate) fn show_rates(&self, neighbours: &mut [NeighbourStats]) {
+    pub(super) fn show_rates(&self, neighbours: &mut [NeighbourStats]) {
         for (to, neighbour) in (0..).map(NeighbourId).zip(neighbours) {
             neighbour.tx_rate = Some(self.rate_to(to));
         }
     }
 
     /// Each way goes by the rate of whom it leads to. What several share goes by the port's, and
-    /// what each of them gets is counted by its time ([`Port::leaves`]).
+    /// what each of them gets is counted by its time ([`Queue::leaves`]).
     pub(super) fn settle_rates(&mut self) {
         let Some(common) = self.state.map(|state| state.tx_rate) else {
             return;
@@ -226,7 +213,7 @@ impl Port {
             }
             return self.paths.first.queue.set_line_rate(common);
         }
-        let ways = (0..).map(NeighbourId).take(self.link.neighbours());
+        let ways = (0..).map(NeighbourId).take(self.neighbours());
         for to in ways {
             let rate = self.rate_to(to);
             self.paths.to_mut(to).set_rate(rate);

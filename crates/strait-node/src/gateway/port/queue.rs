@@ -1,53 +1,466 @@
-//! Neighbours of a shared port that come and go, while the port stays up.
+//! What every port has, whatever its link: packets that wait for each way, what limits them, and
+//! what the medium said of itself.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
-use strait_core::{DropCause, Instant, NeighbourId, Packet};
-use strait_qos::Scheduler;
+use strait_core::node::{PortState, Want};
+use strait_core::rate::{Burst, LineRate};
+use strait_core::stats::PortStats;
+use strait_core::{
+    ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Neighbours, Packet, PortId, Wake,
+    WakeReason,
+};
+use strait_link::STREAMS;
+use strait_qos::{Class, Eligibility, Head, Policy, Scheduler, Site, Tree, repeats};
+use strait_wire::hash::hash64;
+use strait_wire::ip::Chatter;
 
-use super::{Link, Port};
+use super::calls::Calls;
+use super::link::{Link, Outlet};
+use super::path::{Path, Paths};
+use crate::config::{ChatterKind, HostConfig, PortConfig};
+use crate::hop_config::Depth;
+use crate::route::Hop;
 
-impl Port {
+/// How a port carries the packets of a class.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Treatment {
+    /// Which stream of the link it uses, possibly with others.
+    pub(super) stream: usize,
+    /// Strict rank: what has a lower one goes first.
+    pub(super) rank: u8,
+    /// It has the first rank: nothing goes before its packets, so cutting them would only cost
+    /// octets.
+    pub(super) whole: bool,
+    /// It leaves out what repeats a packet that hasn't left yet.
+    absorbs_repeats: bool,
+    /// Packets that may wait.
+    packets_max: u32,
+    /// Octets that may wait.
+    octets_max: u64,
+    /// How long one may wait.
+    pub(super) age: Option<Duration>,
+}
+
+impl Treatment {
+    pub(super) fn of(class: &Class) -> Self {
+        Self {
+            stream: usize::from(class.stream) % STREAMS,
+            rank: class.rank,
+            whole: class.rank == 0,
+            absorbs_repeats: class.queue.absorbs_repeats(),
+            packets_max: class.packets,
+            octets_max: class.octets.unwrap_or(u64::MAX),
+            age: class.age,
+        }
+    }
+}
+
+/// A port without its link. Each packet meets most of it, so what is large and rarely asked lies
+/// elsewhere.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(super) id: PortId,
+    /// The largest packet in octets.
+    pub(super) mtu: usize,
+    /// The largest packet that the configuration allows.
+    pub(super) mtu_max: usize,
+    /// What the medium offers; `None` while the port is down.
+    pub(super) state: Option<PortState>,
+    /// Neighbours that the medium says aren't there; no others than those configured.
+    pub(super) away: BTreeSet<NeighbourId>,
+    /// How what it sends leaves.
+    pub(super) paths: Paths,
+    /// By neighbour, the rate that the medium has told of, if it is another one for each.
+    pub(super) rates: Vec<Option<LineRate>>,
+    neighbours: usize,
+    /// By class.
+    pub(super) classes: Vec<Treatment>,
+    /// Which calls its line takes.
+    pub(super) calls: Calls,
+    /// Applications are behind it.
+    pub(super) is_host: bool,
+    clamps_mss: bool,
+    pub(super) carries_v6: bool,
+    takes_any_source: bool,
+    /// Kinds of background chatter that may cross; all, without a list.
+    passes: Option<Vec<ChatterKind>>,
+}
+
+/// A rate for the moment before the medium has named its own.
+pub(super) const RATE_UNKNOWN: LineRate = LineRate::new(9600, 8);
+
+impl Queue {
+    /// A host side's. Nothing is narrow behind it: limits are for links.
+    pub(super) fn of_host(id: PortId, side: &HostConfig, policy: &Policy, seed: u64) -> Self {
+        let mtu = side.mtu.0 as usize;
+        let queue = Tree::unlimited(policy, site(id, mtu, seed));
+        let path = Path::new(queue, burst(0), false, policy);
+        Self {
+            id,
+            mtu,
+            mtu_max: mtu,
+            state: None,
+            away: BTreeSet::new(),
+            paths: Paths::new(core::iter::once(path)),
+            rates: Vec::new(),
+            neighbours: 1,
+            classes: policy.classes().iter().map(Treatment::of).collect(),
+            calls: Calls::default(),
+            is_host: true,
+            clamps_mss: true,
+            carries_v6: true,
+            takes_any_source: true,
+            passes: None,
+        }
+    }
+
+    /// A link port's, with so many neighbours.
+    pub(super) fn of_link(
+        id: PortId,
+        config: &PortConfig,
+        neighbours: usize,
+        policy: &Policy,
+        seed: u64,
+    ) -> Self {
+        let mtu = config.mtu_octets();
+        let calls = Calls::new(config, policy);
+        let path = |_| {
+            let queue = Tree::new(policy, site(id, mtu, seed));
+            let burst = burst(config.header_octets());
+            Path::new(queue, burst, calls.tells_flows(policy), policy)
+        };
+        Self {
+            paths: Paths::new((0..config.ways().max(1)).map(path)),
+            calls,
+            id,
+            mtu,
+            mtu_max: mtu,
+            state: None,
+            away: BTreeSet::new(),
+            rates: Vec::new(),
+            neighbours,
+            classes: policy.classes().iter().map(Treatment::of).collect(),
+            is_host: false,
+            clamps_mss: config.clamp_mss,
+            carries_v6: config.carries_v6(),
+            takes_any_source: config.any_source,
+            passes: Some(config.pass_chatter.clone()),
+        }
+    }
+
+    /// What is counted of the port.
+    pub(super) fn stats<'a>(&self, ledger: &'a mut Ledger) -> &'a mut PortStats {
+        &mut ledger.stats_mut().ports[self.id.index()]
+    }
+
+    pub(super) const fn neighbours(&self) -> usize {
+        self.neighbours
+    }
+
+    /// Whether this kind of background chatter may cross.
+    pub(super) fn passes(&self, kind: Chatter) -> bool {
+        let passes = self.passes.as_ref();
+        passes.is_none_or(|kinds| kinds.contains(&ChatterKind(kind)))
+    }
+
+    /// Whether its sources aren't held to what routes tell.
+    pub(super) const fn takes_any_source(&self) -> bool {
+        self.takes_any_source
+    }
+
+    /// The largest segment size a TCP connection over this port may announce, by IP version.
+    pub(super) fn mss_max(&self, v6: bool) -> Option<u16> {
+        let headers = if v6 { 60 } else { 40 };
+        let mss = || u16::try_from(self.mtu - headers).unwrap_or(u16::MAX);
+        self.clamps_mss.then(mss)
+    }
+
     /// Whether the medium says that a neighbour isn't there.
-    pub(in crate::gateway) fn is_away(&self, to: NeighbourId) -> bool {
+    pub(super) fn is_away(&self, to: NeighbourId) -> bool {
         !self.away.is_empty() && self.away.contains(&to)
     }
 
-    /// The port comes up: who isn't there will be told, and who has another rate.
-    pub(crate) fn all_there(&mut self) {
-        self.away.clear();
-        self.rates.clear();
+    /// Packets that wait.
+    pub(super) fn waiting(&self) -> u64 {
+        let waiting = self.paths.iter().map(|path| path.queue.total().packets);
+        waiting.map(u64::from).sum()
     }
 
-    /// A neighbour is there again: what waits for it may go.
-    pub(crate) fn neighbour_came(&mut self, now: Instant, to: NeighbourId) {
-        if !self.away.remove(&to) {
+    /// Queues a packet, or destroys it if its class's policer or queue doesn't take it.
+    pub(super) fn enqueue<L: Link + ?Sized>(
+        &mut self,
+        link: &mut L,
+        now: Instant,
+        mut packet: Packet,
+        ledger: &mut Ledger,
+    ) {
+        // What is too old takes no place, whether or not a pull found it before: a pull that is
+        // answered by nothing must leave no trace.
+        link.discard(self, now, ledger);
+        if !self.polices(link, now, &mut packet, ledger) {
+            return ledger.drop(now, packet, DropCause::Policed);
+        }
+        if self.absorbs(link, &packet) {
+            ledger.close(now, packet, Fate::Absorbed);
             return;
         }
-        if let Link::Hops(hops) = &mut self.link {
-            hops.set_neighbour(now, to, true);
+        if link.overflows(&packet) {
+            self.give_up(link, now, packet.to, DropCause::QueueOctets, ledger);
+        }
+        count(link, ledger, &packet, 1);
+        let to = packet.to;
+        if let Err(refused) = self.paths.to_mut(to).queue.enqueue(now, packet) {
+            let (packet, fate) = refused;
+            count(link, ledger, &packet, -1);
+            ledger.close(now, packet, fate);
+        }
+        // Others may have made room for it.
+        link.discard(self, now, ledger);
+        link.queued(self, now, to, ledger);
+    }
+
+    /// Whether the class's policer lets the packet in, perhaps with another code point.
+    fn polices<L: Link + ?Sized>(
+        &mut self,
+        link: &L,
+        now: Instant,
+        packet: &mut Packet,
+        ledger: &mut Ledger,
+    ) -> bool {
+        let to = packet.to;
+        let path = self.paths.to(to);
+        let congested =
+            path.policers.asks_for_congestion(packet.class) && link.is_congested(self, to);
+        let policers = &mut self.paths.to_mut(to).policers;
+        let Some((colour, passes)) = policers.judge(now, congested, packet) else {
+            return true;
+        };
+        if let Some(class) = ledger.stats_mut().classes.get_mut(packet.class.index()) {
+            class.colours[colour as usize] += 1;
+        }
+        passes
+    }
+
+    /// Whether the packet that is leaving says all that this one says. The queue asks the same of
+    /// those that wait.
+    fn absorbs<L: Link + ?Sized>(&self, link: &L, packet: &Packet) -> bool {
+        let class = self.classes.get(packet.class.index());
+        class.is_some_and(|class| {
+            let such = |leaving: &Packet| repeats(packet, leaving);
+            class.absorbs_repeats && link.any_leaving(packet.to, class.stream, &such)
+        })
+    }
+
+    /// Gives the packets that aren't to go any more their fates, and says whether there were any.
+    pub(super) fn discard<L: Link + ?Sized>(
+        &mut self,
+        link: &mut L,
+        now: Instant,
+        ledger: &mut Ledger,
+    ) -> bool {
+        let mut any = false;
+        while let Some((packet, fate)) = self.paths.discard(now) {
+            count(link, ledger, &packet, -1);
+            let bytes = ledger.close(now, packet, fate);
+            ledger.keep_spare(bytes);
+            any = true;
+        }
+        any
+    }
+
+    /// Drops all that waits for a neighbour.
+    pub(super) fn give_up<L: Link + ?Sized>(
+        &mut self,
+        link: &mut L,
+        now: Instant,
+        to: NeighbourId,
+        cause: DropCause,
+        ledger: &mut Ledger,
+    ) {
+        while let Some(packet) = self.paths.first.queue.drain_to(now, to) {
+            count(link, ledger, &packet, -1);
+            ledger.drop(now, packet, cause);
         }
     }
 
-    /// A neighbour is gone. Packets that had begun to leave for it are lost; those that wait go on
-    /// waiting, and those of others go by.
-    pub(crate) fn neighbour_went(&mut self, now: Instant, to: NeighbourId, ledger: &mut Ledger) {
-        if !self.has_neighbour(to) || !self.away.insert(to) {
-            return;
+    /// Drops what the link holds.
+    pub(super) fn abandon<L: Link + ?Sized>(
+        &mut self,
+        link: &mut L,
+        now: Instant,
+        cause: DropCause,
+        ledger: &mut Ledger,
+    ) {
+        for packet in link.abandon(now) {
+            ledger.drop(now, packet, cause);
         }
-        if let Link::Hops(hops) = &mut self.link {
-            return hops.set_neighbour(now, to, false);
+        for class in 0..self.classes.len() {
+            for path in self.paths.iter_mut() {
+                path.queue
+                    .set_under_way(ClassId(class as u8), NeighbourId::PEER, 0);
+            }
         }
-        self.headers.reset_one(to);
-        if let Link::Frames { neighbours, .. } = &mut self.link
-            && let Some((sender, receiver)) = neighbours.get_mut(to.index())
-        {
-            let queue = &mut self.paths.to_mut(to).queue;
-            sender.abandon().for_each(|packet: Packet| {
-                queue.set_under_way(packet.class, to, 0);
-                ledger.drop(now, packet, DropCause::PortDown);
-            });
-            receiver.reset();
+    }
+
+    /// Takes out any packet that waits.
+    pub(super) fn drain<L: Link + ?Sized>(
+        &mut self,
+        link: &mut L,
+        ledger: &mut Ledger,
+    ) -> Option<Packet> {
+        let packet = self.paths.iter_mut().find_map(|path| path.queue.drain())?;
+        count(link, ledger, &packet, -1);
+        Some(packet)
+    }
+
+    /// What goes first.
+    pub(super) fn head<L: Link + ?Sized>(&self, link: &L) -> Option<Head> {
+        self.head_to(link, Neighbours::ALL)
+    }
+
+    /// Takes the head packet out of the queue, or the one behind it if the queue gives it up.
+    /// `None` if that is longer than `octets_max`.
+    pub(super) fn take<L: Link + ?Sized>(
+        &mut self,
+        link: &mut L,
+        now: Instant,
+        mut head: Head,
+        octets_max: usize,
+        ledger: &mut Ledger,
+    ) -> Option<Packet> {
+        while head.octets as usize <= octets_max {
+            if let Some(packet) = self.paths.to_mut(head.to).queue.take(now, head) {
+                count(link, ledger, &packet, -1);
+                return Some(packet);
+            }
+            if !link.discard(self, now, ledger) {
+                return None;
+            }
+            let (class, to) = (head.class, head.to);
+            let next = self.paths.to(to).queue.head(&Open(self, link));
+            head = next.filter(|next| (next.class, next.to) == (class, to))?;
         }
-        self.settle_link();
+        None
+    }
+
+    /// When it has something to do by itself, and why; `expires` is when the link gives something
+    /// up.
+    pub(super) fn wake<L: Link + ?Sized>(&self, link: &L) -> Option<Wake> {
+        let wake = |at: Option<Instant>, why| at.map(|at| Wake { at, why });
+        let ages = self.paths.iter().filter_map(|path| path.queue.wake());
+        let age = wake(
+            link.expires().into_iter().chain(ages).min(),
+            WakeReason::Age,
+        );
+        // While it is down, nothing could leave.
+        let up = || self.paths.iter().filter(|_| self.state.is_some());
+        let open = Open(self, link);
+        let starts = up().filter_map(|path| path.queue.starts(&open)).min();
+        let shaper = wake(starts, WakeReason::Shaper);
+        let rests = up().filter_map(|path| {
+            let until = path.rests_until?;
+            let head = path.queue.head(&open)?;
+            (!self.goes_whole(head)).then_some(until)
+        });
+        let rest = wake(rests.min(), WakeReason::Gap);
+        age.into_iter()
+            .chain(shaper)
+            .chain(rest)
+            .min_by_key(|it| it.at)
+    }
+
+    /// Octets and packets of a class for a neighbour behind which no more are wanted, as shares of
+    /// its limits; or packets as they are told.
+    fn fills(&self, to: NeighbourId, class: ClassId, depth: Depth, share: u64) -> bool {
+        // What waits for a host side that is down holds nobody up: nothing joins it.
+        if self.is_host && self.state.is_none() {
+            return false;
+        }
+        let queued = self.paths.to(to).queue.queued(class);
+        let Some(treatment) = self.classes.get(class.index()) else {
+            return true;
+        };
+        let octets = match depth {
+            Depth::Octets(octets) => octets,
+            Depth::Packets(packets) => {
+                return queued.packets >= packets.min(treatment.packets_max).max(1);
+            }
+        };
+        let octets = octets.min(treatment.octets_max / 4 * share);
+        let packets = u64::from(treatment.packets_max) * share / 4;
+        // Nothing is never too much.
+        queued.octets >= octets.max(1) || u64::from(queued.packets) >= packets.max(1)
+    }
+
+    /// Whether so much of a class waits for a neighbour that its senders are to stop; less is
+    /// enough to let a stopped one go on.
+    ///
+    /// A sender whose flows have less waiting than others' goes on until twice as much waits:
+    /// flows have equal shares only as long as something of each waits.
+    pub(super) fn stops(&self, out: Outlet, depth: Depth, from: Hop, stopped: bool) -> bool {
+        let (to, class) = (out.way.to, out.class);
+        let Depth::Octets(octets) = depth else {
+            return self.fills(to, class, depth, 1);
+        };
+        let least = if stopped { octets / 2 } else { octets };
+        let has_share = || {
+            self.paths
+                .to(to)
+                .queue
+                .has_share(class, (from.port, from.to))
+        };
+        self.fills(to, class, Depth::Octets(least), 1)
+            && (has_share() || self.fills(to, class, Depth::Octets(octets.saturating_mul(2)), 2))
+    }
+
+    /// Whether nothing more of a class for a neighbour is taken from another, told to stop or not.
+    pub(super) fn refuses(&self, out: Outlet, depth: Depth) -> bool {
+        self.fills(out.way.to, out.class, depth, 3)
+    }
+}
+
+/// What goes first, as the driver is told of it.
+pub(super) fn want(head: Head) -> Want {
+    Want {
+        class: head.class,
+        octets: head.octets,
+        to: head.to,
+    }
+}
+
+fn burst(header_octets: usize) -> Burst {
+    Burst::new(RATE_UNKNOWN, Instant::ZERO).with_headers(header_octets as u64)
+}
+
+/// What its scheduler knows of a port.
+fn site(id: PortId, mtu: usize, seed: u64) -> Site {
+    Site {
+        mtu_octets: mtu as u32,
+        seed: hash64(seed, &[id.0]),
+    }
+}
+
+/// Who may be sent to, as the link has it.
+pub(super) struct Open<'a, L: ?Sized>(pub(super) &'a Queue, pub(super) &'a L);
+
+impl<L: Link + ?Sized> Eligibility for Open<'_, L> {
+    fn eligible(&self, to: NeighbourId, class: ClassId) -> bool {
+        let Self(queue, link) = self;
+        let treatment = queue.classes.get(class.index());
+        treatment.is_some_and(|it| !queue.is_away(to) && link.eligible(queue, to, class, it))
+    }
+}
+
+/// Counts a packet that comes into the queue (1) or leaves it (-1): for the link, and by class over
+/// all ports.
+fn count<L: Link + ?Sized>(link: &mut L, ledger: &mut Ledger, packet: &Packet, packets: i64) {
+    link.count(packet, packets as isize);
+    if let Some(class) = ledger.stats_mut().classes.get_mut(packet.class.index()) {
+        let octets = packets * packet.octets() as i64;
+        class.queued_packets = class.queued_packets.saturating_add_signed(packets);
+        class.queued_octets = class.queued_octets.saturating_add_signed(octets);
     }
 }

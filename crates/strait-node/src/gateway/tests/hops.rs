@@ -137,7 +137,7 @@ fn parity_of_the_longest_packet_goes() {
         let text = END.replace("\"hbh\"", &format!("\"hbh\"\ncheck = {check}\n{keys}"));
         let mut nodes = [node(&text, 1), node(&text, 2)];
         talk(ms(0), &mut nodes, &PAIR);
-        let bytes = udp("10.1.0.2", "10.2.0.2", nodes[0].ports[1].mtu, 0);
+        let bytes = udp("10.1.0.2", "10.2.0.2", nodes[0].ports[1].mtu(), 0);
         for _ in 0..4 {
             nodes[0].handle(ms(1), frame(PortId::HOST, &bytes));
         }
@@ -359,7 +359,7 @@ fn a_packet_that_its_frames_cannot_hold_is_refused_with_the_size_that_they_can()
             }),
         },
     );
-    let most = a.ports[1].mtu;
+    let most = a.ports[1].mtu();
     assert_eq!(most, 1400 - strait_wire::hbh::OVERHEAD_OCTETS_MAX);
 }
 

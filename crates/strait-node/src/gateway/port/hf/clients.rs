@@ -4,11 +4,11 @@ use strait_core::node::{
     Effect, Listen, Owner, Side, SocketId, SocketOp, StreamEvent, StreamId, StreamOp,
 };
 use strait_core::stats::ClientStats;
-use strait_core::{Instant, Packet};
+use strait_core::{Instant, Packet, PortId};
 use strait_s5066::sis::{Arrived, Op};
 use strait_s5066::{Offer, Received};
 
-use super::{Hf, Port};
+use super::Hf;
 
 /// What the station gives back with an outcome.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl Hf {
     }
 
     /// Asserts that nothing of a client was lost uncounted.
-    pub(crate) fn check_clients(&self) {
+    pub(super) fn check_clients(&self) {
         self.sis.check();
     }
 
@@ -120,36 +120,24 @@ impl Hf {
             cut: counts.cut,
         }
     }
-}
 
-impl Port {
-    /// Something happened on a stream of the port's: that of a client of its station, or of its
-    /// own to a station of somebody else's.
-    pub(crate) fn hear_stream(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
-        if self.is_hf_client() {
-            return self.hear_access(now, id, event);
-        }
-        let Some(hf) = self.hf_mut() else { return };
+    /// Something happened on a stream of a client.
+    pub(super) fn hear_client(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
         let client = Client::Program(id.n);
         match *event {
             // Its listener doesn't ask, and nothing is secured.
             StreamEvent::Asked { .. } | StreamEvent::Secured { .. } => {}
-            StreamEvent::Opened { src, .. } => hf.sis.open(now, client, Some(src.ip())),
-            StreamEvent::Data(bytes) => hf.sis.hear(now, client, bytes),
-            StreamEvent::Writable(octets) => hf.sis.give_credit(client, octets as usize),
-            StreamEvent::Fin => hf.sis.finish(now, client),
-            StreamEvent::Reset(_) => hf.sis.close(now, client),
+            StreamEvent::Opened { src, .. } => self.sis.open(now, client, Some(src.ip())),
+            StreamEvent::Data(bytes) => self.sis.hear(now, client, bytes),
+            StreamEvent::Writable(octets) => self.sis.give_credit(client, octets as usize),
+            StreamEvent::Fin => self.sis.finish(now, client),
+            StreamEvent::Reset(_) => self.sis.close(now, client),
         }
     }
 
     /// The next thing to do to a client's stream, or for clients to come.
-    pub(crate) fn poll_client(&mut self) -> Option<Effect> {
-        if self.is_hf_client() {
-            return self.poll_access();
-        }
-        let port = self.id;
-        let hf = self.hf_mut()?;
-        if let Some(address) = hf.listens.take() {
+    pub(super) fn poll_client(&mut self, port: PortId) -> Option<Effect> {
+        if let Some(address) = self.listens.take() {
             return Some(Effect::Socket {
                 id: SocketId {
                     owner: Owner::port(port),
@@ -159,11 +147,11 @@ impl Port {
             });
         }
         let (id, op) = loop {
-            match hf.sis.poll()? {
+            match self.sis.poll()? {
                 (Client::Program(id), op) => break (id, op),
                 (Client::Probe(number), op) => {
-                    if let Some(probe) = hf.probes.get_mut(number) {
-                        probe.take(&op, &mut hf.sis);
+                    if let Some(probe) = self.probes.get_mut(number) {
+                        probe.take(&op, &mut self.sis);
                     }
                 }
             }
