@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use strait_core::id::PortId;
 use strait_core::node::{Boot, Node, NodeFactory};
-use strait_node::config::{PortKind, Routing};
+use strait_node::config::{Plug, Routing};
 use strait_node::{GatewayFactory, InvalidConfig, NodeConfig};
 
 use crate::clock::Clock;
@@ -163,7 +163,7 @@ pub fn warnings(config: &NodeConfig) -> Vec<String> {
 /// A line that shows each millisecond, or a radio's turns, which end if a block isn't full in time.
 fn has_hard_times(config: &NodeConfig) -> bool {
     let mut ports = config.ports.iter();
-    ports.any(|port| matches!(port.kind, PortKind::Serial | PortKind::Hf))
+    ports.any(|port| matches!(port.kind.plug(), Plug::Octets | Plug::Radio))
 }
 
 /// The node's storage, where it is to have any.

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use strait_core::prefix::Prefix;
 use strait_core::rate::LineRate;
-use strait_node::config::{HostConfig, HostKind, LinkProfile, PortAddress, PortConfig, PortKind};
+use strait_node::config::{
+    self, HostConfig, HostKind, LineConfig, LinkProfile, NeighbourConfig, PortAddress, PortConfig,
+    PortKind,
+};
 use strait_node::{InvalidConfig, NodeConfig};
 use strait_wire::ax25;
 
@@ -59,24 +62,27 @@ fn interface(config: &NodeConfig, side: &HostConfig) -> TunPort {
 
 /// A port as a device or socket that isn't open yet; code points for its tunnel are `marks`.
 fn open_later(port: &PortConfig, marks: &[u8]) -> Result<Box<dyn PortIo>, InvalidConfig> {
-    Ok(match port.kind {
-        PortKind::Serial => Box::new(SerialPort::new(serial(port)?)),
-        PortKind::Udp => Box::new(UdpPort::new(udp(port)?).marked(marks.to_vec())),
-        PortKind::Ip => {
-            let raw = RawIp {
-                protocol: port.ip_protocol(),
-                device: port.device.clone(),
-            };
-            let io = UdpPort::new(udp(port)?).over_ip(raw);
+    Ok(match &port.kind {
+        PortKind::Serial(line) => Box::new(SerialPort::new(serial(port, line)?)),
+        PortKind::Udp(_) => {
+            let io = UdpPort::new(udp(port, "0.0.0.0:7001")?);
             Box::new(io.marked(marks.to_vec()))
         }
-        PortKind::Kiss => Box::new(kiss(port)?),
-        PortKind::Hf => {
+        PortKind::Ip(ip) => {
+            let raw = RawIp {
+                protocol: ip.protocol.unwrap_or(PortConfig::PROTOCOL),
+                device: ip.device.clone(),
+            };
+            let io = UdpPort::new(udp(port, "10.0.0.1")?).over_ip(raw);
+            Box::new(io.marked(marks.to_vec()))
+        }
+        PortKind::Kiss(own) => Box::new(kiss(port, own)?),
+        PortKind::Hf(_) => {
             let modem = port.hf_modem();
             let modem = modem.map_err(|(key, message)| invalid(port, key, message))?;
             Box::new(ModemPort::new(modem))
         }
-        PortKind::HfClient => Box::new(NoMedium),
+        PortKind::HfClient(_) => Box::new(NoMedium),
     })
 }
 
@@ -91,7 +97,7 @@ pub(crate) fn lacking(config: &NodeConfig) -> Vec<InvalidConfig> {
 
 /// A modem without a control can't be told by which rate to send.
 fn warn_of_fixed_rate(port: &PortConfig) {
-    let fixed = port.hf.as_ref().filter(|hf| hf.adapt.is_some());
+    let fixed = port.hf().filter(|hf| hf.adapt.is_some());
     let modem = fixed.and_then(|hf| hf.modem.as_ref());
     if modem.is_some_and(|modem| !modem.takes_rates()) {
         tracing::warn!(
@@ -109,7 +115,7 @@ fn invalid(port: &PortConfig, key: &str, message: impl Into<String>) -> InvalidC
     }
 }
 
-fn serial(port: &PortConfig) -> Result<SerialConfig, InvalidConfig> {
+fn serial(port: &PortConfig, line: &LineConfig) -> Result<SerialConfig, InvalidConfig> {
     let missing = || {
         let example = format!(
             "needed on a host: /dev/ttyUSB0, or --device {}=PATH",
@@ -117,9 +123,9 @@ fn serial(port: &PortConfig) -> Result<SerialConfig, InvalidConfig> {
         );
         invalid(port, "device", example)
     };
-    let baud = port.baud.and_then(|baud| u32::try_from(baud).ok());
+    let baud = line.baud.and_then(|baud| u32::try_from(baud).ok());
     Ok(SerialConfig {
-        device: PathBuf::from(port.device.as_ref().ok_or_else(missing)?),
+        device: PathBuf::from(line.device.as_ref().ok_or_else(missing)?),
         baud: baud.ok_or_else(|| invalid(port, "baud", "no device has such a rate"))?,
         framing: port.framing(),
         hardware_flow_control: false,
@@ -132,12 +138,9 @@ fn socket(address: PortAddress) -> SocketAddr {
     address.socket().unwrap_or(lone)
 }
 
-fn udp(port: &PortConfig) -> Result<UdpConfig, InvalidConfig> {
-    let local = port.local.map(socket).ok_or_else(|| {
-        let example = match port.kind {
-            PortKind::Ip => "10.0.0.1",
-            _ => "0.0.0.0:7001",
-        };
+/// Sockets with a local address like the `example`.
+fn udp(port: &PortConfig, example: &str) -> Result<UdpConfig, InvalidConfig> {
+    let local = port.local().map(socket).ok_or_else(|| {
         let message = format!("needed on a host: {example}, or --local {}=ADDR", port.name);
         invalid(port, "local", message)
     })?;
@@ -145,7 +148,7 @@ fn udp(port: &PortConfig) -> Result<UdpConfig, InvalidConfig> {
         let message = "needed on a host: who is at the other end, with name and address";
         return Err(invalid(port, "neighbours", message));
     }
-    let address = |neighbour: &strait_node::config::NeighbourConfig| {
+    let address = |neighbour: &NeighbourConfig| {
         let address = neighbour.address.map(socket).ok_or_else(|| {
             let name = &neighbour.name;
             let message = format!(
@@ -170,11 +173,11 @@ fn udp(port: &PortConfig) -> Result<UdpConfig, InvalidConfig> {
     })
 }
 
-fn kiss(port: &PortConfig) -> Result<KissPort, InvalidConfig> {
-    let modem = port.kiss.clone().unwrap_or_default();
-    let line: Box<dyn PortIo> = match (modem.modem, &port.device) {
+fn kiss(port: &PortConfig, own: &config::KissPort) -> Result<KissPort, InvalidConfig> {
+    let modem = &own.modem;
+    let line: Box<dyn PortIo> = match (modem.modem, &own.line.device) {
         (Some(address), _) => Box::new(TcpLine::new(address).shallow()),
-        (None, Some(_)) => Box::new(SerialPort::new(serial(port)?)),
+        (None, Some(_)) => Box::new(SerialPort::new(serial(port, &own.line)?)),
         (None, None) => {
             let message = "needed on a host: the modem's address, such as 127.0.0.1:8001, \
                            or `device` and `baud`";
@@ -209,29 +212,26 @@ fn kiss(port: &PortConfig) -> Result<KissPort, InvalidConfig> {
 
 /// What a port attaches to, in a few words.
 pub(crate) fn describe(port: &PortConfig) -> String {
-    let local = || {
-        port.local
-            .map_or_else(String::new, |local| local.to_string())
-    };
-    match port.kind {
-        PortKind::Serial => format!(
+    let local = |local: &Option<PortAddress>| local.map_or_else(String::new, |it| it.to_string());
+    match &port.kind {
+        PortKind::Serial(line) => format!(
             "{} {} baud",
-            port.device.as_deref().unwrap_or_default(),
-            port.baud.unwrap_or_default()
+            line.device.as_deref().unwrap_or_default(),
+            line.baud.unwrap_or_default()
         ),
-        PortKind::Kiss => {
-            let modem = port.kiss.as_ref().and_then(|kiss| kiss.modem);
-            let device = || port.device.clone().unwrap_or_default();
+        PortKind::Kiss(kiss) => {
+            let device = || kiss.line.device.clone().unwrap_or_default();
+            let modem = kiss.modem.modem;
             let modem = modem.map_or_else(device, |modem| modem.to_string());
             format!("KISS {modem}")
         }
-        PortKind::Hf => format!(
-            "HF station {}",
-            port.hf.as_ref().map_or("", |hf| hf.address.as_str())
-        ),
-        PortKind::HfClient => format!("HF client of {}", port.hf_client().server),
-        PortKind::Udp => local(),
-        PortKind::Ip => format!("{} protocol {}", local(), port.ip_protocol()),
+        PortKind::Hf(hf) => format!("HF station {}", hf.address),
+        PortKind::HfClient(client) => format!("HF client of {}", client.server),
+        PortKind::Udp(own) => local(own),
+        PortKind::Ip(ip) => {
+            let protocol = ip.protocol.unwrap_or(PortConfig::PROTOCOL);
+            format!("{} protocol {protocol}", local(&ip.local))
+        }
     }
 }
 
@@ -292,10 +292,6 @@ mod tests {
         assert_eq!(
             complaint(&format!("{rate}kiss.radio = 16")),
             place("kiss.radio")
-        );
-        assert_eq!(
-            complaint(&format!("{rate}local = \"[::1]:1\"")),
-            place("local")
         );
         let lone = format!("{rate}kiss.own = \"N0CALL\"");
         assert_eq!(complaint(&lone), place("kiss.own, kiss.peer"));

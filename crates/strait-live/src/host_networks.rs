@@ -87,7 +87,7 @@ fn is_network(prefix: Prefix) -> bool {
 fn media(config: &NodeConfig) -> Vec<IpAddr> {
     let ends = |port: &strait_node::config::PortConfig| {
         let neighbours = port.neighbours.iter().filter_map(|it| it.address);
-        let ends: Vec<_> = neighbours.chain(port.local).map(|it| it.ip()).collect();
+        let ends: Vec<_> = neighbours.chain(port.local()).map(|it| it.ip()).collect();
         ends
     };
     config.ports.iter().flat_map(ends).collect()

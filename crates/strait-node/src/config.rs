@@ -34,6 +34,7 @@ mod hf_modem;
 mod hf_sis;
 mod host;
 mod host_sides;
+mod kind;
 mod kiss;
 mod names;
 mod tls;
@@ -52,6 +53,7 @@ pub use self::hf_modem::{HfModem, HfModemConfig, ModemTransport};
 pub use self::hf_sis::{HardLinkConfig, SisConfig};
 pub use self::host::{HostConfig, HostKind, MacAddress};
 pub use self::host_sides::HostSides;
+pub use self::kind::{IpConfig, KissPort, LineConfig, Plug, PortConfig, PortKeys, PortKind};
 pub use self::kiss::KissConfig;
 pub use self::tls::{ClientCertificate, OldestTls, TlsConfig};
 
@@ -112,126 +114,6 @@ const fn default_mtu() -> Octets {
     Octets(1500)
 }
 
-/// A link port.
-#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub struct PortConfig {
-    /// The port's name in status, routes and scenarios.
-    pub name: String,
-    /// What it attaches to.
-    pub kind: PortKind,
-    /// Serial: the device or pty. IP: the interface to send and to hear by. Live only.
-    #[serde(default)]
-    pub device: Option<String>,
-    /// Serial: symbols each second, one bit each.
-    #[serde(default)]
-    pub baud: Option<u64>,
-    /// Serial: data bits, parity, stop bits, such as `8N1`; or `sync` for a line with a clock.
-    #[serde(default)]
-    pub framing: Option<Framing>,
-    /// UDP: the local address and port. IP: the local address. Live only.
-    #[serde(default)]
-    pub local: Option<PortAddress>,
-    /// IP: the number in the packets' headers; 253 if absent. Both ends need the same.
-    #[serde(default)]
-    pub protocol: Option<u8>,
-    /// UDP, IP: who is at the other end. Without a list, one neighbour that the medium knows.
-    #[serde(default)]
-    pub neighbours: Vec<NeighbourConfig>,
-    /// UDP: the rate that frames are sent at; as fast as they come if absent. IP: the same, with
-    /// the packets' headers. KISS: the rate on the air.
-    #[serde(default)]
-    pub rate: Option<BitRate>,
-    /// UDP, IP: the largest frame, in octets; without it 1400. KISS: contents of a frame at most;
-    /// without it what takes a second or so, 64 to 256.
-    #[serde(default)]
-    pub frame: Option<Octets>,
-    /// KISS: the modem.
-    #[serde(default)]
-    pub kiss: Option<KissConfig>,
-    /// HF: the station.
-    #[serde(default)]
-    pub hf: Option<HfConfig>,
-    /// HF client: the node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client: Option<HfClientConfig>,
-    /// How packets are carried.
-    #[serde(default)]
-    pub profile: LinkProfile,
-    /// Profile `hbh`: how links are made reliable.
-    #[serde(default)]
-    pub hbh: Option<HopConfig>,
-    /// How packets' headers are compressed, if both ends do.
-    #[serde(default)]
-    pub compression: Compression,
-    /// What becomes of transport checksums with `compression`. Both ends need the same.
-    #[serde(default)]
-    pub checksums: Checksums,
-    /// Flows over UDP that both ends know beforehand, for links below some 2400 bit/s. Both ends
-    /// need the same, in the same order.
-    #[serde(default)]
-    pub context: Vec<ContextConfig>,
-    /// UDP, IP: frames arrive in the order in which they were sent, if they do. Then compressed
-    /// headers have two octets less, if both ends say so.
-    #[serde(default)]
-    pub keeps_order: bool,
-    /// Compressed packets say their number in their flow, two octets, although frames keep their
-    /// order: so no header is told wrongly behind a long loss. If both ends say so.
-    #[serde(default)]
-    pub count_packets: bool,
-    /// When refused packets make what is known of a flow doubtful; by the medium if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub doubt: Option<DoubtConfig>,
-    /// Flows over UDP that last are remembered in the node's `[state]`, and known beforehand after
-    /// a start, if both ends remember them. For links below some 2400 bit/s.
-    #[serde(default)]
-    pub remember_flows: bool,
-    /// How what is behind them is compressed, if both ends do.
-    #[serde(default)]
-    pub payload: PayloadCompression,
-    /// What this site's applications say again and again, behind the built-in dictionary, if both
-    /// ends have the same.
-    #[serde(default)]
-    pub dictionary: Option<OwnDictionary>,
-    /// A file with those octets; whoever reads the configuration replaces this by its content.
-    #[serde(default)]
-    pub dictionary_file: Option<String>,
-    /// The most payload octets in a segment; about 67 ms of line time if absent.
-    #[serde(default)]
-    pub segment: Option<Octets>,
-    /// Bits of the check on packets that fit one segment: 16 or 32, as also without the key
-    /// (profile `plain`: 16). 16 if both ends have it; `plain` and `hbh` need the same at both.
-    #[serde(default)]
-    pub check: Option<u8>,
-    /// Bits of the check on real-time packets, 16 (also without the key) or 32. 16 if both ends
-    /// have it, and one of them has asked.
-    #[serde(default)]
-    pub check_urgent: Option<u8>,
-    /// The other end can be heard. Without a way back it is taken to be set up the same.
-    #[serde(default = "yes")]
-    pub way_back: bool,
-    /// Profile `adapter`: which calls the line takes. As [`AdmissionConfig::default`] without.
-    #[serde(default)]
-    pub admission: Option<AdmissionConfig>,
-    /// The largest packet, in octets (1280 … 65535).
-    #[serde(default = "default_mtu")]
-    pub mtu: Octets,
-    /// Lower the segment size that TCP connections announce to what fits `mtu`.
-    #[serde(default = "yes")]
-    pub clamp_mss: bool,
-    /// Kinds of background chatter that may cross by this port, in both directions. All others are
-    /// dropped and counted: they mean nothing beyond the network on which they were said.
-    #[serde(default)]
-    pub pass_chatter: Vec<ChatterKind>,
-    /// Packets may come by this port from sources that routes lead to elsewhere: the way back is
-    /// another one.
-    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub any_source: bool,
-    /// A pause after which the line gets a flag ahead of the next frame.
-    #[serde(default)]
-    pub flag_after_idle: Option<Time>,
-}
-
 /// Which calls a line takes.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -285,25 +167,6 @@ pub enum Refuse {
 
 const fn yes() -> bool {
     true
-}
-
-/// What a port attaches to.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub enum PortKind {
-    /// An octet stream: an asynchronous serial line or a pty.
-    Serial,
-    /// Frames in UDP datagrams.
-    Udp,
-    /// Frames in IP packets with a protocol number of their own.
-    Ip,
-    /// Frames of a KISS modem.
-    Kiss,
-    /// A STANAG 5066 station with an HF modem and a radio.
-    Hf,
-    /// A client of a STANAG 5066 station of anybody's, by its socket.
-    #[serde(rename = "hf-client")]
-    HfClient,
 }
 
 /// How packets are carried across a port.
@@ -519,8 +382,8 @@ impl NodeConfig {
     /// Whether it has sockets of its own: for services, for clients of a station, or as a client of
     /// somebody else's.
     pub fn has_sockets(&self) -> bool {
-        let serves = |port: &PortConfig| port.hf.as_ref().is_some_and(|hf| hf.sis.is_some());
-        let has = |port: &PortConfig| serves(port) || port.kind == PortKind::HfClient;
+        let serves = |port: &PortConfig| port.hf().is_some_and(|hf| hf.sis.is_some());
+        let has = |port: &PortConfig| serves(port) || port.kind.plug() == Plug::Sockets;
         self.echo.is_some() || self.ports.iter().any(has)
     }
 
@@ -619,44 +482,24 @@ impl PortConfig {
             return Err(invalid("[[port]] name", "is empty: give the port a name"));
         }
         check_mtu(&format!("[[port]] {}", self.name), self.mtu)?;
-        match self.kind {
-            PortKind::Serial => {
-                if self.baud.is_none_or(|baud| baud == 0) {
-                    return Err(invalid(
-                        self.place("baud"),
-                        "needed: the line's rate, such as 9600",
-                    ));
+        match &self.kind {
+            PortKind::Serial(line) => {
+                if line.baud.is_none_or(|baud| baud == 0) {
+                    let message = "needed: the line's rate, such as 9600";
+                    return Err(invalid(self.place("baud"), message));
                 }
                 self.validate_framing()?;
-                let foreign = [
-                    ("local", self.local.is_some()),
-                    ("protocol", self.protocol.is_some()),
-                    ("neighbours", !self.neighbours.is_empty()),
-                    ("rate", self.rate.is_some()),
-                    ("frame", self.frame.is_some()),
-                    ("kiss", self.kiss.is_some()),
-                ];
-                self.refuse(&foreign, "is for other kinds of port: remove it")?;
             }
-            PortKind::Udp | PortKind::Ip => self.validate_packets()?,
-            PortKind::Kiss => self.validate_kiss()?,
-            PortKind::Hf => self.validate_hf()?,
-            PortKind::HfClient => self.validate_hf_client()?,
+            PortKind::Udp(_) | PortKind::Ip(_) => self.validate_packets()?,
+            PortKind::Kiss(kiss) => self.validate_kiss(&kiss.modem)?,
+            PortKind::Hf(hf) => self.validate_hf(hf)?,
+            PortKind::HfClient(client) => self.validate_hf_client(client)?,
         }
-        if !matches!(self.kind, PortKind::Hf | PortKind::HfClient) {
-            let stations = self.neighbours.iter().any(|it| it.hf.is_some());
-            let foreign = [("hf", self.hf.is_some()), ("neighbours hf", stations)];
-            self.refuse(&foreign, "is for kind = \"hf\": remove it")?;
-        }
-        if self.profile == LinkProfile::Ip && self.kind != PortKind::Kiss {
+        if self.profile == LinkProfile::Ip && self.kiss().is_none() {
             let message = "ip is for kind = \"kiss\"";
             return Err(invalid(self.place("profile"), message));
         }
         self.validate_own_rates()?;
-        if self.kind != PortKind::HfClient {
-            let foreign = [("client", self.client.is_some())];
-            self.refuse(&foreign, "is for kind = \"hf-client\": remove it")?;
-        }
         if let Some((key, message)) = compression::fault(self) {
             return Err(invalid(self.place(key), message));
         }
@@ -678,13 +521,6 @@ impl PortConfig {
             return Err(invalid(self.place("admission"), message));
         }
         Ok(())
-    }
-
-    fn refuse(&self, keys: &[(&str, bool)], message: &str) -> Result<(), InvalidConfig> {
-        match keys.iter().find(|(_, present)| *present) {
-            Some((key, _)) => Err(invalid(self.place(key), message)),
-            None => Ok(()),
-        }
     }
 
     fn validate_neighbours(&self) -> Result<(), InvalidConfig> {
@@ -710,14 +546,12 @@ impl PortConfig {
     /// The rate that the configuration gives; a driver's [`strait_core::node::PortState`]
     /// overrules it.
     pub fn line_rate(&self) -> Option<LineRate> {
-        match self.kind {
-            PortKind::Serial => Some(LineRate::new(self.baud?, self.framing().bits_per_octet())),
-            PortKind::Udp | PortKind::Ip | PortKind::Kiss | PortKind::Hf | PortKind::HfClient => {
-                let own = || self.neighbours.first().and_then(|it| it.rate);
-                let rate = self.rate.or_else(own);
-                rate.map(|rate| LineRate::new(rate.0, 8))
-            }
+        if let PortKind::Serial(line) = &self.kind {
+            return Some(LineRate::new(line.baud?, self.framing().bits_per_octet()));
         }
+        let own = || self.neighbours.first().and_then(|it| it.rate);
+        let rate = self.rate.or_else(own);
+        rate.map(|rate| LineRate::new(rate.0, 8))
     }
 
     /// By neighbour, the rates of the ways that lead to each alone; none where all share one.
@@ -729,7 +563,7 @@ impl PortConfig {
     /// Whether unmarked calls are looked for: not where a turn of the channel takes longer than a
     /// word may.
     pub(crate) const fn observes_calls(&self) -> bool {
-        matches!(self.kind, PortKind::Serial | PortKind::Udp | PortKind::Ip)
+        matches!(self.kind, PortKind::Serial(_)) || self.kind.is_packets()
     }
 
     /// How many ways of their own lead to neighbours; none where all share one.
@@ -739,8 +573,7 @@ impl PortConfig {
 
     /// What is counted of each of several neighbours that get frames.
     pub(crate) fn neighbour_stats(&self) -> Vec<NeighbourStats> {
-        let frames = matches!(self.kind, PortKind::Udp | PortKind::Ip);
-        if !frames || self.neighbours.len() < 2 {
+        if !self.kind.is_packets() || self.neighbours.len() < 2 {
             return Vec::new();
         }
         let named = |neighbour: &NeighbourConfig| NeighbourStats {
@@ -752,18 +585,21 @@ impl PortConfig {
 
     /// Frames that this port may send: nothing limits an octet stream.
     pub fn frame_octets_max(&self) -> usize {
-        match self.kind {
-            PortKind::Serial | PortKind::Hf | PortKind::HfClient => usize::MAX,
-            _ if self.profile == LinkProfile::Hbh && self.frame.is_none() => self.hop_frame(),
-            PortKind::Udp | PortKind::Ip => self.frame.map_or(1400, |frame| frame.0 as usize),
-            PortKind::Kiss => self.kiss_frame(),
+        if self.kind.plug() != Plug::Frames {
+            return usize::MAX;
         }
+        let usual = match self.kind {
+            _ if self.profile == LinkProfile::Hbh => self.hop_frame(),
+            PortKind::Kiss(_) => self.kiss_frame(),
+            _ => 1400,
+        };
+        self.frame.map_or(usual, |frame| frame.0 as usize)
     }
 
     /// The check of real-time packets that go inside what is leaving, where they may and the other
     /// end wants no longer one.
     pub fn urgent_check(&self) -> Option<SegmentCheck> {
-        let urgent = self.profile == LinkProfile::Adapter && self.kind == PortKind::Serial;
+        let urgent = self.profile == LinkProfile::Adapter && self.kind.plug() == Plug::Octets;
         urgent.then_some(match self.check_urgent {
             Some(32) => SegmentCheck::Long,
             _ => SegmentCheck::Short,
@@ -781,7 +617,7 @@ impl PortConfig {
                 ..LinkSettings::plain(mtu)
             },
         };
-        if self.kind == PortKind::Kiss && self.profile != LinkProfile::Plain {
+        if self.kiss().is_some() && self.profile != LinkProfile::Plain {
             settings.segment_octets_max = self.kiss_frame().min(mtu);
         }
         if let Some(segment) = self.segment.filter(|_| self.profile != LinkProfile::Plain) {
@@ -794,7 +630,7 @@ impl PortConfig {
             settings.alone = SegmentCheck::Long;
         }
         settings.marks = self.urgent_check().is_some();
-        if self.kind == PortKind::Serial && self.framing() == Framing::Sync {
+        if self.kind.plug() == Plug::Octets && self.framing() == Framing::Sync {
             // What filled any pause at all would begin the next frame.
             settings.flag_after_idle = Duration::from_nanos(1);
         }

@@ -13,7 +13,7 @@ use strait_wire::hbh::OVERHEAD_OCTETS_MAX;
 use strait_wire::ip::protocol;
 
 use crate::config::{
-    Compression, InvalidConfig, LinkProfile, NodeConfig, PayloadCompression, PortConfig, PortKind,
+    Compression, InvalidConfig, LinkProfile, NodeConfig, PayloadCompression, Plug, PortConfig,
 };
 
 /// How the links of a port are made reliable.
@@ -297,8 +297,11 @@ impl NodeConfig {
         for port in &self.ports {
             let reliability = port.hbh.iter().flat_map(|config| &config.reliability);
             let reliability = reliability.map(|entry| ("hbh.reliability", &entry.class));
-            let without_arq = port.hf.iter().flat_map(|config| &config.without_arq);
-            let clients = port.client.iter().flat_map(|config| &config.without_arq);
+            let without_arq = port.hf().into_iter().flat_map(|config| &config.without_arq);
+            let clients = port
+                .client()
+                .into_iter()
+                .flat_map(|config| &config.without_arq);
             let clients = clients.map(|class| ("client.without_arq", class));
             let stations = without_arq.map(|class| ("hf.without_arq", class));
             let mut named = reliability.chain(stations).chain(clients);
@@ -321,7 +324,7 @@ impl PortConfig {
 
     /// The check of each frame. The media that have frames check them as well; but of 16 bits, one
     /// of 65,536 frames is right that somebody only guesses.
-    pub(crate) const fn hop_check(&self) -> SegmentCheck {
+    pub(crate) fn hop_check(&self) -> SegmentCheck {
         match self.check {
             Some(16) => SegmentCheck::Short,
             _ => SegmentCheck::Long,
@@ -341,7 +344,7 @@ impl PortConfig {
                 None => Ok(()),
             };
         }
-        if self.kind == PortKind::Serial {
+        if self.kind.plug() != Plug::Frames {
             return invalid(
                 "profile",
                 "hbh needs frames: kind = \"udp\", \"ip\" or \"kiss\"",

@@ -8,7 +8,7 @@ use strait_channel::hf::KeyedBy;
 use strait_core::prefix::Prefix;
 use strait_core::time::Duration;
 use strait_node::NodeConfig;
-use strait_node::config::{HostConfig, HostKind, PortConfig, PortKind};
+use strait_node::config::{HostConfig, HostKind, Plug, PortConfig};
 use strait_node::config_text::{self, ConfigError};
 use strait_traffic::measure::metric_labels;
 use strait_traffic::mgen::Script;
@@ -299,24 +299,17 @@ fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortConfig, path: &
     }
     let port_name = format!("port `{node}.{}`", port.name);
     let fits = match link.channel.kind {
-        LinkKind::Serial => port.kind == PortKind::Serial,
-        LinkKind::Frames => matches!(port.kind, PortKind::Udp | PortKind::Ip | PortKind::Kiss),
+        LinkKind::Serial => port.kind.plug() == Plug::Octets,
+        LinkKind::Frames => port.kind.plug() == Plug::Frames,
         LinkKind::Hf => keyed_right(source, link, port, &port_name, path)?,
     };
     if !fits {
-        let mine = match port.kind {
-            PortKind::Serial => "serial",
-            PortKind::Udp => "udp",
-            PortKind::Ip => "ip",
-            PortKind::Kiss => "kiss",
-            PortKind::Hf => "hf",
-            PortKind::HfClient => "hf-client",
-        };
+        let mine = port.kind_word();
         let theirs = link.channel.kind.name();
         let message = format!("{port_name} is of kind `{mine}`, the link of kind `{theirs}`");
         return Err(source.error(path, &message));
     }
-    if let (Some(mine), Some(theirs)) = (port.baud, link.channel.baud)
+    if let (Some(mine), Some(theirs)) = (port.line().and_then(|it| it.baud), link.channel.baud)
         && mine != theirs
     {
         let message = format!("{port_name} has {mine} baud, the link {theirs}");
@@ -341,20 +334,20 @@ fn keyed_right(
     path: &str,
 ) -> Result<bool, ConfigError> {
     let keyed_by = link.channel.hf.as_ref().map(|hf| hf.keyed_by);
-    if port.kind == PortKind::Serial && keyed_by == Some(KeyedBy::Node) {
+    if port.kind.plug() == Plug::Octets && keyed_by == Some(KeyedBy::Node) {
         let message = format!(
             "{name} is of kind `serial` and keys no transmitter: write keyed_by = \"data\" in the \
              link's [hf]"
         );
         return Err(source.error(path, &message));
     }
-    if port.kind == PortKind::Hf && keyed_by == Some(KeyedBy::Data) {
+    if port.kind.plug() == Plug::Radio && keyed_by == Some(KeyedBy::Data) {
         let message = format!(
             "{name} is of kind `hf` and plans its turns: remove keyed_by from the link's [hf]"
         );
         return Err(source.error(path, &message));
     }
-    Ok(matches!(port.kind, PortKind::Serial | PortKind::Hf))
+    Ok(matches!(port.kind.plug(), Plug::Octets | Plug::Radio))
 }
 
 /// Of a port: the media that it is a station of, and the links that end at it.

@@ -566,7 +566,7 @@ impl Loaded {
             };
             let link = self.links.iter().find(ends_here);
             let channel = link.and_then(|link| link.channel.hf.as_ref());
-            if let (Some(radio), Some(channel)) = (&mut port.hf, channel)
+            if let (Some(radio), Some(channel)) = (port.hf_mut(), channel)
                 && radio.adapt.is_some()
             {
                 let modem = radio.modem.get_or_insert_default();

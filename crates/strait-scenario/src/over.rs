@@ -62,7 +62,7 @@ fn ports(
             let mut ports = node.config.ports.iter();
             ports.find(|port| Some(&port.name) == other.port.as_ref())
         });
-        if port.is_none_or(|port| port.kind != PortKind::Udp) {
+        if !port.is_some_and(|port| matches!(port.kind, PortKind::Udp(_))) {
             return Err(source.error(&path, "a link over hosts ends at ports of kind `udp`"));
         }
         let ends = loaded.links.iter().flat_map(|link| &link.ends);

@@ -1,7 +1,7 @@
 //! Links of ports that send IP packets with a protocol number of their own: do their ends fit?
 
 use strait_node::NodeConfig;
-use strait_node::config::{PortConfig, PortKind};
+use strait_node::config::PortConfig;
 use strait_node::config_text::ConfigError;
 
 use crate::Loaded;
@@ -20,10 +20,7 @@ pub(super) fn check(
             let mut ports = configs.get(node)?.ports.iter();
             ports.find(|port| Some(&port.name) == end.port.as_ref())
         });
-        let number = |port: Option<&PortConfig>| {
-            let port = port.filter(|port| port.kind == PortKind::Ip)?;
-            Some(port.ip_protocol())
-        };
+        let number = |port: Option<&PortConfig>| port?.ip_protocol();
         let numbers = ports.map(number);
         if numbers == [None, None] {
             continue;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use strait_node::config::{PortConfig, PortKind};
+use strait_node::config::PortConfig;
 use strait_node::config_text::ConfigError;
 
 use crate::load::Source;
@@ -15,7 +15,7 @@ pub(super) fn check(source: &Source<'_>, loaded: &Loaded) -> Result<(), ConfigEr
     for (index, link) in loaded.links.iter().enumerate() {
         for (end, client) in link.ends.iter().enumerate() {
             let path = link.place_of_end(index, end);
-            let is_client = port(loaded, client).is_some_and(|it| it.kind == PortKind::HfClient);
+            let is_client = port(loaded, client).is_some_and(|it| it.client().is_some());
             if is_client != link.stations.is_some() {
                 let message = match is_client {
                     true => "a port of kind `hf-client` needs the link's `stations`",
@@ -26,7 +26,7 @@ pub(super) fn check(source: &Source<'_>, loaded: &Loaded) -> Result<(), ConfigEr
         }
         for (end, station) in link.stations.iter().flatten().enumerate() {
             let path = format!("link.{index}.stations.{end}");
-            let found = port(loaded, station).and_then(|port| port.hf.as_ref());
+            let found = port(loaded, station).and_then(PortConfig::hf);
             let Some(hf) = found else {
                 let message = "names no port of kind `hf`: NODE.PORT";
                 return Err(source.error(&path, message));

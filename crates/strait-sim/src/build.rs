@@ -7,7 +7,7 @@ use strait_channel::LinkConfig;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_hosts::tls::Profile;
 use strait_hosts::{Host, HostConfig, InstallError};
-use strait_node::config::{HostKind, LinkProfile, PortConfig, PortKind};
+use strait_node::config::{HostKind, LinkProfile, Plug, PortConfig, PortKind};
 use strait_node::config_text::ConfigError;
 use strait_node::{GatewayFactory, NodeConfig, Policies, Prefix};
 use strait_qos::Dscp;
@@ -163,8 +163,8 @@ fn place_ports(loaded: &Loaded, topology: &Topology, gateway: MemberId, config: 
             let port = end.port.and_then(|port| port.index().checked_sub(1));
             let port = port.filter(|_| end.member == gateway);
             let port = port.and_then(|port| config.ports.get_mut(port));
-            if let Some(port) = port.filter(|port| port.kind == PortKind::Ip) {
-                port.local = Some(address.address.into());
+            if let Some(PortKind::Ip(ip)) = port.map(|port| &mut port.kind) {
+                ip.local = Some(address.address.into());
             }
         }
     }
@@ -180,7 +180,7 @@ struct Packing {
 
 impl Packing {
     fn of(config: &NodeConfig) -> Self {
-        let number = |port: &PortConfig| (port.kind == PortKind::Ip).then(|| port.ip_protocol());
+        let number = |port: &PortConfig| port.ip_protocol();
         Self {
             marks: config.policy.tunnel_code_points().unwrap_or_default(),
             numbers: config.ports.iter().map(number).collect(),
@@ -484,7 +484,7 @@ impl Built {
     /// Ports that repeat what is lost.
     fn set_repeats(&mut self, loaded: &Loaded, variant: &str) -> Result<(), BuildError> {
         let repeats = |port: &PortConfig| {
-            let stations = matches!(port.kind, PortKind::Hf | PortKind::HfClient);
+            let stations = matches!(port.kind.plug(), Plug::Radio | Plug::Sockets);
             port.profile == LinkProfile::Hbh || stations
         };
         for (node, port) in self.link_ports(loaded, variant, repeats)? {

@@ -180,7 +180,7 @@ fn carry(
             let message = format!("link `{}` ends at no port", link.name);
             return Err(LabError::Scenario(message));
         };
-        config.local = Some(sockets[side].into());
+        config.kind = PortKind::Udp(Some(sockets[side].into()));
         attach(&mut config.neighbours, other, sockets[1 - side].into());
     }
     Ok(())
@@ -272,70 +272,68 @@ fn lay_end(
         .scratch
         .file(&format!("link{index}-{}", ["a", "b"][side]));
     let far_port = PORTS_FROM + (index * 2 + side) as u16;
-    match config.kind {
-        PortKind::Ip => {
+    let lone = config.neighbours.len() <= 1;
+    let name = format!("{}.{}", member.name, config.name);
+    match &mut config.kind {
+        PortKind::Ip(ip) => {
             let Some(pair) = addresses else {
                 let message = format!("link `{}` needs `addresses`", link.name);
                 return Err(LabError::Scenario(message));
             };
-            config.local = Some(pair[side].address.into());
+            ip.local = Some(pair[side].address.into());
             // By the link's own interface, where the port has no other.
-            let lone = config.neighbours.len() <= 1;
-            config.device = lone.then(|| link_interface(index));
+            ip.device = lone.then(|| link_interface(index));
             attach(&mut config.neighbours, other, pair[1 - side].address.into());
             Ok(stage.interface(index, member.role, vec![pair[side]]))
         }
-        PortKind::Udp if addresses.is_some() => {
+        PortKind::Udp(local) if addresses.is_some() => {
             let Some(pair) = addresses else {
                 unreachable!("the guard says so")
             };
             let number = |end: &End| PORTS_FROM + end.port.map_or(0, |port| u16::from(port.0));
             let any = IpAddr::from([0; 4]);
-            config.local = Some(SocketAddr::new(any, number(end)).into());
+            *local = Some(SocketAddr::new(any, number(end)).into());
             let far = SocketAddr::new(pair[1 - side].address, number(&link.ends[1 - side]));
             attach(&mut config.neighbours, other, far.into());
             Ok(stage.interface(index, member.role, vec![pair[side]]))
         }
-        PortKind::Serial => {
-            config.device = Some(path.display().to_string());
+        PortKind::Serial(line) => {
+            line.device = Some(path.display().to_string());
             Ok(WireEnd::Pty(path))
         }
-        PortKind::Kiss if config.device.is_some() => {
-            config.device = Some(path.display().to_string());
+        PortKind::Kiss(kiss) if kiss.line.device.is_some() => {
+            kiss.line.device = Some(path.display().to_string());
             Ok(WireEnd::KissPty(path))
         }
-        PortKind::Kiss => {
+        PortKind::Kiss(kiss) => {
             let [_, far] = stage.net.join_link(gateway, index, side)?;
             let modem = SocketAddr::new(far, far_port);
-            let kiss = config.kiss.get_or_insert_default();
-            kiss.modem = Some(modem);
-            Ok(WireEnd::KissTcp(modem, kiss.notice != Some(true)))
+            kiss.modem.modem = Some(modem);
+            Ok(WireEnd::KissTcp(modem, kiss.modem.notice != Some(true)))
         }
-        PortKind::HfClient => {
+        PortKind::HfClient(_) => {
             let message = format!("link `{}`: its port needs `stations`", link.name);
             Err(LabError::Scenario(message))
         }
-        PortKind::Hf => {
-            let name = format!("{}.{}", member.name, config.name);
+        PortKind::Hf(hf) => {
             // A radio that is there already has this link, too.
-            let modem = config.hf.as_ref().and_then(|hf| hf.modem.as_ref());
-            if let Some(modem) = modem.and_then(spec) {
+            if let Some(modem) = hf.modem.as_ref().and_then(spec) {
                 return Ok(WireEnd::Modem(name, modem));
             }
             let [_, far] = stage.net.join_link(gateway, index, side)?;
             let at = [far_port, far_port + CONTROLS_ABOVE].map(|port| SocketAddr::new(far, port));
             plug(config, channel, Side::BOTH[side], at);
-            let modem = config.hf.as_ref().and_then(|hf| hf.modem.as_ref());
+            let modem = config.hf().and_then(|hf| hf.modem.as_ref());
             let modem = modem
                 .and_then(spec)
                 .unwrap_or_else(|| ModemSpec::tcp(at[0]));
             Ok(WireEnd::Modem(name, modem))
         }
-        PortKind::Udp => {
+        PortKind::Udp(local) => {
             let [near, far] = stage.net.join_link(gateway, index, side)?;
             // One socket serves all neighbours on a port, whichever cable leads to them.
             let own = PORTS_FROM + u16::from(port.0);
-            config.local = Some(SocketAddr::from(([0, 0, 0, 0], own)).into());
+            *local = Some(SocketAddr::from(([0, 0, 0, 0], own)).into());
             let local = SocketAddr::new(far, far_port);
             attach(&mut config.neighbours, other, local.into());
             Ok(WireEnd::Udp {
@@ -397,9 +395,9 @@ fn spec(modem: &HfModemConfig) -> Option<ModemSpec> {
 /// and control are at two addresses.
 fn plug(port: &mut PortConfig, channel: &LinkConfig, side: Side, at: [SocketAddr; 2]) {
     port.rate = channel.direction(side).rate;
-    let modem = port.hf.as_ref().and_then(|hf| hf.modem.as_ref());
+    let modem = port.hf().and_then(|hf| hf.modem.as_ref());
     let transport = modem.map_or_else(ModemTransport::default, |modem| modem.transport);
-    if let (Some(station), Some(hf)) = (&mut port.hf, &channel.hf) {
+    if let (Some(station), Some(hf)) = (port.hf_mut(), &channel.hf) {
         station.modem = Some(HfModemConfig {
             address: Some(at[0]),
             transport,

@@ -92,33 +92,28 @@ impl PortConfig {
     pub const PROTOCOL: u8 = 253;
 
     /// The IP protocol number of a port of kind `ip`.
-    pub fn ip_protocol(&self) -> u8 {
-        self.protocol.unwrap_or(Self::PROTOCOL)
+    pub fn ip_protocol(&self) -> Option<u8> {
+        let PortKind::Ip(ip) = &self.kind else {
+            return None;
+        };
+        Some(ip.protocol.unwrap_or(Self::PROTOCOL))
     }
 
     /// Octets that the medium adds to each frame and that its rate counts. An IPv4 header where no
     /// address says which it is.
     pub fn header_octets(&self) -> usize {
         let others = self.neighbours.iter().filter_map(|it| it.address);
-        let address = self.local.into_iter().chain(others).next();
+        let address = self.local().into_iter().chain(others).next();
         match self.kind {
-            PortKind::Ip if address.is_some_and(|it| it.ip().is_ipv6()) => IPV6_HEADER_OCTETS,
-            PortKind::Ip => IPV4_HEADER_OCTETS,
+            PortKind::Ip(_) if address.is_some_and(|it| it.ip().is_ipv6()) => IPV6_HEADER_OCTETS,
+            PortKind::Ip(_) => IPV4_HEADER_OCTETS,
             _ => 0,
         }
     }
 
     /// What kinds `udp` and `ip` are to have, and not to have.
     pub(super) fn validate_packets(&self) -> Result<(), InvalidConfig> {
-        let raw = self.kind == PortKind::Ip;
-        let foreign = [
-            ("device", self.device.is_some() && !raw),
-            ("protocol", self.protocol.is_some() && !raw),
-            ("baud", self.baud.is_some()),
-            ("framing", self.framing.is_some()),
-            ("kiss", self.kiss.is_some()),
-        ];
-        self.refuse(&foreign, "is for other kinds of port: remove it")?;
+        let raw = matches!(self.kind, PortKind::Ip(_));
         if self
             .frame
             .is_some_and(|frame| !(16..=65_507).contains(&frame.0))
@@ -127,7 +122,7 @@ impl PortConfig {
         }
         let theirs = self.neighbours.iter().filter_map(|it| it.address);
         let theirs = theirs.map(|address| ("neighbours", address));
-        let own = self.local.map(|address| ("local", address));
+        let own = self.local().map(|address| ("local", address));
         for (key, address) in own.into_iter().chain(theirs) {
             let message = match address {
                 PortAddress::Ip(_) if !raw => "needs a UDP port",
@@ -138,7 +133,10 @@ impl PortConfig {
         }
         // Numbers that the host's own traffic has, or that stand for parts of an IPv6 header.
         let taken = [0, 1, 2, 6, 17, 43, 44, 50, 51, 58, 59, 60, 89, 135, 255];
-        if self.protocol.is_some_and(|number| taken.contains(&number)) {
+        if self
+            .ip_protocol()
+            .is_some_and(|number| taken.contains(&number))
+        {
             let message = "others have this number: take 253 or 254, which are for experiments";
             return Err(invalid(self.place("protocol"), message));
         }
@@ -151,7 +149,7 @@ impl PortConfig {
         if ways == 0 {
             return Ok(());
         }
-        let message = if !matches!(self.kind, PortKind::Udp | PortKind::Ip) {
+        let message = if !self.kind.is_packets() {
             "is for kind = \"udp\" or \"ip\": remove it"
         } else if self.profile == LinkProfile::Hbh {
             "is not for profile = \"hbh\", whose neighbours share one way: set the port's `rate`"
@@ -216,9 +214,7 @@ mod tests {
             );
         }
         assert_eq!(number(254), None);
-        assert_eq!(config("kind = \"ip\"").ports[0].ip_protocol(), 253);
-        let udp = complaint("kind = \"udp\"\nprotocol = 253").unwrap();
-        assert!(udp.contains("for other kinds"), "{udp}");
+        assert_eq!(config("kind = \"ip\"").ports[0].ip_protocol(), Some(253));
     }
 
     #[test]

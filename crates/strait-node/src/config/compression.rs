@@ -83,12 +83,10 @@ pub struct DoubtConfig {
 impl PortConfig {
     /// When its contexts are doubted: at once where damaged frames don't pass for whole ones.
     pub(crate) fn contexts_doubt(&self) -> Doubt {
-        match (self.doubt, self.kind) {
+        match (self.doubt, &self.kind) {
             (Some(DoubtConfig { refused, among }), _) => Doubt { refused, among },
-            (None, PortKind::Serial | PortKind::Kiss) => Doubt::PATIENT,
-            (None, PortKind::Udp | PortKind::Ip | PortKind::Hf | PortKind::HfClient) => {
-                Doubt::AT_ONCE
-            }
+            (None, PortKind::Serial(_) | PortKind::Kiss(_)) => Doubt::PATIENT,
+            (None, _) => Doubt::AT_ONCE,
         }
     }
 }
@@ -142,11 +140,7 @@ pub(crate) fn fault(port: &PortConfig) -> Option<(&'static str, String)> {
             return Some(("remember_flows", message.into()));
         }
         let least = NOTE_OCTETS_MAX + FrameSender::ROOM_MIN;
-        if !matches!(
-            port.kind,
-            PortKind::Serial | PortKind::Hf | PortKind::HfClient
-        ) && port.frame_octets_max() < least
-        {
+        if port.frame_octets_max() < least {
             let message = format!("needs frames of {least} octets: see the key frame");
             return Some(("remember_flows", message));
         }

@@ -7,13 +7,14 @@ use super::{InvalidConfig, PortConfig, PortKind, invalid};
 impl PortConfig {
     /// How a serial port carries octets: 8N1 if nothing is said.
     pub fn framing(&self) -> Framing {
-        self.framing.unwrap_or(Framing::ASYNC_8N1)
+        let framing = self.line().and_then(|line| line.framing);
+        framing.unwrap_or(Framing::ASYNC_8N1)
     }
 
     pub(super) fn validate_framing(&self) -> Result<(), InvalidConfig> {
         let message = if self.framing().data_bits() < 8 {
             "IP needs octets whole: set both ends to 8 data bits, such as \"8N1\""
-        } else if self.framing() == Framing::Sync && self.kind == PortKind::Kiss {
+        } else if self.framing() == Framing::Sync && matches!(self.kind, PortKind::Kiss(_)) {
             "a KISS modem is spoken to in characters, such as \"8N1\""
         } else {
             return Ok(());

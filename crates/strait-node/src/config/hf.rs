@@ -15,9 +15,7 @@ use strait_s5066::{Adapt, Address, Settings, sis};
 
 use super::hf_access::{AccessConfig, SlotsConfig};
 use super::hf_sis::SisConfig;
-use crate::config::{
-    HfModemConfig, InvalidConfig, IpRules, PayloadCompression, PortConfig, invalid,
-};
+use crate::config::{HfModemConfig, InvalidConfig, IpRules, PortConfig, invalid};
 
 /// A STANAG 5066 station.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
@@ -501,15 +499,14 @@ impl HfConfig {
 
 impl PortConfig {
     /// The station's settings and the addresses of its neighbours, in their order.
-    pub(crate) fn station(&self) -> Option<(Settings, Vec<Address>)> {
-        let hf = self.hf.as_ref()?;
+    pub(crate) fn station(&self, hf: &HfConfig) -> (Settings, Vec<Address>) {
         let named = |names: &[String]| names.iter().map(|name| self.station_of(name)).collect();
         let settings = Settings {
             edition_3: named(&hf.edition_3),
             without_calls: named(&hf.without_calls),
             ..hf.settings()
         };
-        Some((settings, self.stations()))
+        (settings, self.stations())
     }
 
     /// The address of a neighbour's station.
@@ -526,7 +523,7 @@ impl PortConfig {
             name: name.clone(),
             ..HfPeer::default()
         };
-        let peers = self.hf.iter().flat_map(|_| &self.neighbours);
+        let peers = self.hf().into_iter().flat_map(|_| &self.neighbours);
         HfStats {
             peers: peers.map(|peer| named(&peer.name)).collect(),
             ..HfStats::default()
@@ -534,24 +531,7 @@ impl PortConfig {
     }
 
     /// Checks a port with a radio.
-    pub(super) fn validate_hf(&self) -> Result<(), InvalidConfig> {
-        let foreign = [
-            ("device", self.device.is_some()),
-            ("baud", self.baud.is_some()),
-            ("framing", self.framing.is_some()),
-            ("frame", self.frame.is_some()),
-            ("kiss", self.kiss.is_some()),
-            ("segment", self.segment.is_some()),
-            ("check", self.check.is_some()),
-            ("hbh", self.hbh.is_some()),
-            ("payload", self.payload != PayloadCompression::default()),
-            ("context", !self.context.is_empty()),
-        ];
-        self.refuse(&foreign, "is for other kinds of port: remove it")?;
-        let Some(hf) = &self.hf else {
-            let message = "needed: the station's address, such as { address = \"0.0.0.1\" }";
-            return Err(invalid(self.place("hf"), message));
-        };
+    pub(super) fn validate_hf(&self, hf: &HfConfig) -> Result<(), InvalidConfig> {
         if let Some((key, message)) = hf.fault() {
             return Err(invalid(self.place(key), message));
         }
@@ -618,7 +598,8 @@ mod tests {
         );
         let config: NodeConfig = config_text::parse("a.toml", &text).map_err(|e| e.to_string())?;
         config.validate().map_err(|e| e.to_string())?;
-        let settings = config.ports[0].station().map(|station| station.0);
+        let port = &config.ports[0];
+        let settings = port.hf().map(|hf| port.station(hf).0);
         settings.ok_or_else(String::new)
     }
 

@@ -220,7 +220,8 @@ mod tests {
         );
         let config: NodeConfig = config_text::parse("a.toml", &text).map_err(|e| e.to_string())?;
         config.validate().map_err(|e| e.to_string())?;
-        let settings = config.ports[0].station().map(|station| station.0);
+        let port = &config.ports[0];
+        let settings = port.hf().map(|hf| port.station(hf).0);
         settings.map(|it| it.access).ok_or_else(String::new)
     }
 

@@ -14,8 +14,7 @@ use strait_s5066::s_pdu::{SAP_ETHER, SAP_IP};
 use strait_s5066::sis::{AccessSettings, MODE_ARQ, Service};
 
 use super::hf::{MTU_MAX, first_fault};
-use super::{Compression, GiveUpConfig, HfOrder, InvalidConfig, LinkProfile, PayloadCompression};
-use super::{PortConfig, PortKind, invalid};
+use super::{Compression, GiveUpConfig, HfOrder, InvalidConfig, LinkProfile, PortConfig, invalid};
 
 /// A client of a STANAG 5066 node of anybody's, by its subnetwork interface.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
@@ -123,14 +122,9 @@ impl HfClientConfig {
 }
 
 impl PortConfig {
-    /// The client's table, all of whose keys may be left out.
-    pub fn hf_client(&self) -> HfClientConfig {
-        self.client.clone().unwrap_or_default()
-    }
-
     /// Whether packets can leave by it: not by a station whose access points are for others.
     pub(crate) fn carries_packets(&self) -> bool {
-        self.hf.as_ref().is_none_or(|hf| hf.ip_client)
+        self.hf().is_none_or(|hf| hf.ip_client)
     }
 
     /// The addresses of its neighbours' stations, in their order.
@@ -147,31 +141,15 @@ impl PortConfig {
             sap,
             ..AccessStats::default()
         });
-        let has = self.kind == PortKind::HfClient;
+        let has = self.client().is_some();
         HfClientStats {
             accesses: saps.into_iter().filter(|_| has).collect(),
         }
     }
 
     /// Checks a port that is a client.
-    pub(super) fn validate_hf_client(&self) -> Result<(), InvalidConfig> {
-        let foreign = [
-            ("device", self.device.is_some()),
-            ("baud", self.baud.is_some()),
-            ("framing", self.framing.is_some()),
-            ("local", self.local.is_some()),
-            ("protocol", self.protocol.is_some()),
-            ("frame", self.frame.is_some()),
-            ("kiss", self.kiss.is_some()),
-            ("hf", self.hf.is_some()),
-            ("segment", self.segment.is_some()),
-            ("check", self.check.is_some()),
-            ("hbh", self.hbh.is_some()),
-            ("payload", self.payload != PayloadCompression::default()),
-            ("context", !self.context.is_empty()),
-        ];
-        self.refuse(&foreign, "is for other kinds of port: remove it")?;
-        if let Some((key, message)) = self.hf_client().fault() {
+    pub(super) fn validate_hf_client(&self, client: &HfClientConfig) -> Result<(), InvalidConfig> {
+        if let Some((key, message)) = client.fault() {
             return Err(invalid(self.place(key), message));
         }
         self.validate_carriage()?;

@@ -103,7 +103,7 @@ impl PortConfig {
     /// # Errors
     /// The key that lacks, or has no possible value, and the remedy.
     pub fn hf_modem(&self) -> Result<HfModem, (&'static str, String)> {
-        let keys = self.hf.as_ref().and_then(|hf| hf.modem.clone());
+        let keys = self.hf().and_then(|hf| hf.modem.clone());
         let keys = keys.unwrap_or_default();
         let Some(address) = keys.address else {
             let message = "needed on a host: the modem's data port, such as 127.0.0.1:3000";

@@ -221,7 +221,7 @@ mod tests {
     fn what_the_standard_wants_configurable_of_links_is() {
         let keys = "calls = 2\nanswer_margin = \"5 s\"\nidle = \"3 s\"";
         let config = node(keys, "");
-        let settings = config.ports[0].hf.as_ref().expect("a station").settings();
+        let settings = config.ports[0].hf().expect("a station").settings();
         let seconds = Duration::from_secs;
         assert_eq!(
             (settings.calls_max, settings.answer_margin, settings.idle),
@@ -246,7 +246,7 @@ mod tests {
                     { answer = \"1 min\", client = \"20 s\", end = \"30 s\", rank = 7 } }";
         let config = node(keys, "");
         assert_eq!(config.validate(), Ok(()));
-        let hf = config.ports[0].hf.as_ref().expect("a station");
+        let hf = config.ports[0].hf().expect("a station");
         let seconds = Duration::from_secs;
         let own = Address::new(1);
         let expected = sis::Settings {
@@ -267,7 +267,7 @@ mod tests {
         };
         assert_eq!(hf.interface(own, &[]), expected);
         let hf = node("ip_client = false", "");
-        let usual = hf.ports[0].hf.as_ref().expect("a station");
+        let usual = hf.ports[0].hf().expect("a station");
         let settings = sis::Settings::new(own, alloc::vec![]);
         assert_eq!(usual.interface(own, &[]), settings);
         for (wrong, key) in [
@@ -295,7 +295,7 @@ mod tests {
         let mtu = |keys: &str| {
             let config = node(keys, "");
             assert_eq!(config.validate(), Ok(()), "{keys}");
-            let hf = config.ports[0].hf.as_ref().expect("a station");
+            let hf = config.ports[0].hf().expect("a station");
             hf.interface(Address::new(1), &[]).mtu
         };
         let only = "ip_client = false\nbroadcast_only = true\n";

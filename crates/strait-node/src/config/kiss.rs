@@ -76,7 +76,8 @@ impl NodeConfig {
         if !ranks.contains(&0) || ranks.iter().all(|rank| *rank == 0) {
             return Vec::new();
         }
-        let ports = self.ports.iter().filter(|it| it.kind == PortKind::Kiss);
+        let is_kiss = |port: &&PortConfig| matches!(port.kind, PortKind::Kiss(_));
+        let ports = self.ports.iter().filter(is_kiss);
         let times = ports.filter_map(|port| Some((port, port.kiss_time()?)));
         let long = times.filter(|(_, time)| *time > LONG_FRAME);
         let warning = |(port, time): (&PortConfig, Duration)| {
@@ -124,26 +125,18 @@ impl PortConfig {
     fn kiss_time(&self) -> Option<Duration> {
         let rate = self.line_rate()?;
         let segment = self.link_settings(Some(rate)).segment_octets_max;
-        let kiss = self.kiss.as_ref().filter(|kiss| kiss.own.is_some());
+        let kiss = self.kiss().filter(|kiss| kiss.own.is_some());
         let header = kiss.map_or(0, |kiss| UI_OCTETS + kiss.via.len() * Station::OCTETS);
         let octets = segment.min(self.kiss_frame()) + header;
         Some(rate.time_for(octets as u64))
     }
 
-    pub(super) fn validate_kiss(&self) -> Result<(), InvalidConfig> {
-        let foreign = [
-            ("local", self.local.is_some()),
-            ("neighbours", !self.neighbours.is_empty()),
-        ];
-        self.refuse(&foreign, "is for kind = \"udp\" or \"ip\": remove it")?;
-        let foreign = [("protocol", self.protocol.is_some())];
-        self.refuse(&foreign, "is for kind = \"ip\": remove it")?;
+    pub(super) fn validate_kiss(&self, kiss: &KissConfig) -> Result<(), InvalidConfig> {
         if self.rate.is_none_or(|rate| rate.0 == 0) {
             let message = "needed: the rate on the air, such as \"1200 bit/s\"";
             return Err(invalid(self.place("rate"), message));
         }
         self.validate_framing()?;
-        let kiss = self.kiss.clone().unwrap_or_default();
         if kiss.radio > 15 {
             return Err(invalid(self.place("kiss.radio"), "must be 0 to 15"));
         }
@@ -192,7 +185,10 @@ impl PortConfig {
             ("check_urgent", self.check_urgent.is_some()),
         ];
         let message = "is for strait at both ends: remove it, or profile = \"ip\"";
-        self.refuse(&foreign, message)
+        match foreign.into_iter().find(|(_, given)| *given) {
+            Some((key, _)) => Err(invalid(self.place(key), message)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -283,16 +279,7 @@ mod tests {
         let stations = "kiss.own = \"N0CALL-1\"\nkiss.peer = \"N0CALL-2\"\n";
         let via = |via: &str| node("1200 bit/s", &format!("{stations}kiss.via = [{via}]"));
         let good = via("\"R-1\", \"R-2\"").unwrap();
-        assert_eq!(
-            good.ports[0]
-                .kiss
-                .as_ref()
-                .unwrap()
-                .repeaters()
-                .unwrap()
-                .len(),
-            2
-        );
+        assert_eq!(good.ports[0].kiss().unwrap().repeaters().unwrap().len(), 2);
         for bad in ["\"R-16\"", &"\"R\",".repeat(9)] {
             assert!(via(bad).unwrap_err().contains("kiss.via"), "{bad}");
         }

@@ -57,13 +57,12 @@ impl NodeConfig {
             return Err(invalid("[status] socket", message));
         }
         for port in &self.ports {
-            let Some(device) = &port.device else {
-                continue;
-            };
-            let place = port.place("device");
-            match port.kind {
-                PortKind::Ip => check_interface(place, device)?,
-                _ => check_path(&place, device)?,
+            let line = port.line().and_then(|line| line.device.as_deref());
+            line.map_or(Ok(()), |device| check_path(&port.place("device"), device))?;
+            if let PortKind::Ip(ip) = &port.kind
+                && let Some(device) = &ip.device
+            {
+                check_interface(port.place("device"), device)?;
             }
         }
         Ok(())

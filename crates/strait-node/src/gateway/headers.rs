@@ -16,7 +16,7 @@ use super::agree::{Agreed, Offer, Terms};
 use super::remember::Memory;
 
 use crate::config::{
-    Checksums, Compression, ContextConfig, LinkProfile, PayloadCompression, PortConfig, PortKind,
+    Checksums, Compression, ContextConfig, LinkProfile, PayloadCompression, PortConfig,
 };
 
 /// The highest number of a context.
@@ -547,7 +547,7 @@ fn offer(config: &PortConfig, payload: Option<u32>, real_time: u8, known: u32) -
 
 /// Whether the port's medium may deliver frames in another order.
 fn may_reorder(config: &PortConfig) -> bool {
-    matches!(config.kind, PortKind::Udp | PortKind::Ip) && !config.keeps_order
+    config.kind.is_packets() && !config.keeps_order
 }
 
 fn first_of(others: &[Other]) -> Agreement {

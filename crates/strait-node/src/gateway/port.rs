@@ -63,18 +63,19 @@ pub(super) struct Port {
 /// The link of a port, by its kind and profile: the only place that knows of each.
 fn link(id: PortId, config: &PortConfig, policy: &Policy, seed: u64) -> Box<dyn Link> {
     let own_seed = hash64(seed, &[id.0]);
-    match config.kind {
-        _ if config.profile == LinkProfile::Hbh => Box::new(Hops::new(config, policy, own_seed)),
-        _ if config.profile == LinkProfile::Ip => Box::new(Packets(None)),
-        PortKind::Serial => Box::new(Octets::new(id, config, policy, seed)),
-        PortKind::Udp | PortKind::Ip | PortKind::Kiss => {
+    if config.profile == LinkProfile::Hbh {
+        return Box::new(Hops::new(config, policy, own_seed));
+    }
+    if config.profile == LinkProfile::Ip {
+        return Box::new(Packets(None));
+    }
+    match &config.kind {
+        PortKind::Serial(_) => Box::new(Octets::new(id, config, policy, seed)),
+        PortKind::Udp(_) | PortKind::Ip(_) | PortKind::Kiss(_) => {
             Box::new(Frames::new(id, config, policy, seed))
         }
-        PortKind::Hf => match Hf::new(config, policy, own_seed) {
-            Some(hf) => Box::new(hf),
-            None => unreachable!("a port of kind hf has been checked for its station"),
-        },
-        PortKind::HfClient => Box::new(HfClient::new(id, config, policy)),
+        PortKind::Hf(hf) => Box::new(Hf::new(config, hf, policy, own_seed)),
+        PortKind::HfClient(client) => Box::new(HfClient::new(id, config, client, policy)),
     }
 }
 

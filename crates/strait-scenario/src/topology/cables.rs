@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use strait_node::NodeConfig;
-use strait_node::config::PortConfig;
+use strait_node::config::{PortConfig, PortKind};
 
 use super::{End, MemberId, Topology};
 
@@ -59,10 +59,14 @@ impl Topology {
                 let Some(port) = port_of(config, end).filter(|_| end.member == gateway) else {
                     continue;
                 };
-                if side == 0 {
-                    port.client.get_or_insert_default().server = station;
-                } else if let Some(sis) = port.hf.as_mut().and_then(|hf| hf.sis.as_mut()) {
-                    (sis.listen, sis.anywhere) = (station, true);
+                match &mut port.kind {
+                    PortKind::HfClient(client) if side == 0 => client.server = station,
+                    PortKind::Hf(hf) if side == 1 => {
+                        if let Some(sis) = &mut hf.sis {
+                            (sis.listen, sis.anywhere) = (station, true);
+                        }
+                    }
+                    _ => {}
                 }
             }
         }

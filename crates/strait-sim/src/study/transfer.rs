@@ -260,9 +260,10 @@ fn join(
 impl Gateways {
     /// The gateway with this number of those in a row of so many links.
     fn node(&self, name: &str, number: usize, links: usize) -> Result<NodeConfig, ConfigError> {
-        let port = |name: &str| PortConfig {
-            name: name.into(),
-            ..self.port.clone()
+        let port = |name: &str| {
+            let mut port = self.port.clone();
+            port.name = name.into();
+            port
         };
         let route = |address: [u8; 4], port: &str| RouteConfig {
             prefix: Prefix {

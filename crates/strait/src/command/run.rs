@@ -76,10 +76,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Puts the options of the command line in place of the file's keys.
 fn override_keys(config: &mut NodeConfig, args: &Args) -> Result<(), BadInput> {
     for (name, device) in &args.device {
-        port(config, "--device", name)?.device = Some(device.clone());
+        let kind = "one of kind serial, ip or kiss";
+        let place = port(config, "--device", name)?.device_mut();
+        *place.ok_or_else(|| misplaced("--device", name, kind))? = Some(device.clone());
     }
     for (name, text) in &args.local {
-        port(config, "--local", name)?.local = Some(address("--local", text)?);
+        let place = port(config, "--local", name)?.local_mut();
+        let kind = "one of kind udp or ip";
+        *place.ok_or_else(|| misplaced("--local", name, kind))? = Some(address("--local", text)?);
     }
     for (name, text) in &args.peer {
         let Some((port_name, neighbour_name)) = name.split_once('.') else {
@@ -127,6 +131,10 @@ fn port<'a>(
     let unknown = unknown(option, "port", name, &known);
     let mut ports = config.ports.iter_mut();
     ports.find(|port| port.name == name).ok_or(unknown)
+}
+
+fn misplaced(option: &str, name: &str, kind: &str) -> BadInput {
+    BadInput(format!("{option} {name}: the port has none; name {kind}"))
 }
 
 fn unknown(option: &str, what: &str, name: &str, known: &[&str]) -> BadInput {

@@ -26,7 +26,7 @@ use super::NOTE_CLASS;
 use super::ip_client::IpClient;
 use super::link::{Arrival, Frame, Link, Settles};
 use super::queue::{Queue, Treatment, want};
-use crate::config::PortConfig;
+use crate::config::{HfConfig, PortConfig};
 use crate::route::Hop;
 
 mod clients;
@@ -61,12 +61,11 @@ pub(super) struct Hf {
 }
 
 impl Hf {
-    /// The station of a port, if it is configured as one.
-    pub(super) fn new(config: &PortConfig, policy: &Policy, seed: u64) -> Option<Self> {
-        let (settings, peers) = config.station()?;
-        let hf = config.hf.as_ref()?;
+    /// The station of a port.
+    pub(super) fn new(config: &PortConfig, hf: &HfConfig, policy: &Policy, seed: u64) -> Self {
+        let (settings, peers) = config.station(hf);
         let sis = Sis::new(hf.interface(settings.own, &peers), hash64(seed, b"sis"));
-        Some(Self {
+        Self {
             sis,
             listens: hf.sis.as_ref().map(|sis| sis.listen),
             probes: Probe::all(&hf.probe, |name| config.station_of(name)),
@@ -84,7 +83,7 @@ impl Hf {
             ),
             own_packets: hf.ip_client,
             station: Station::new(settings, &peers, hash64(seed, b"hf")),
-        })
+        }
     }
 
     /// For whom a transmission is: one for a station that isn't a neighbour is for whoever hears.

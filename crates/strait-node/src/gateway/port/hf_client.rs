@@ -27,7 +27,7 @@ use strait_s5066::sis::{
 use super::ip_client::IpClient;
 use super::link::{Arrival, Frame, Link, Settles};
 use super::queue::{Queue, RATE_UNKNOWN, Treatment};
-use crate::config::PortConfig;
+use crate::config::{HfClientConfig, PortConfig};
 use crate::route::Hop;
 
 /// The error of a connection that is ended at once: ECONNABORTED.
@@ -50,8 +50,12 @@ pub(super) struct HfClient {
 }
 
 impl HfClient {
-    pub(super) fn new(port: PortId, config: &PortConfig, policy: &Policy) -> Self {
-        let client = config.hf_client();
+    pub(super) fn new(
+        port: PortId,
+        config: &PortConfig,
+        client: &HfClientConfig,
+        policy: &Policy,
+    ) -> Self {
         let addresses = config.stations();
         let groups = addresses.iter().map(|it| it.is_group()).collect();
         Self {
