@@ -77,8 +77,8 @@ impl Gateway {
             return 0;
         }
         let entry = &self.ports[port.index()];
-        let (_, depth) = entry.stop_depths();
-        let full = |out: Outlet| self.ports[out.way.port.index()].refuses(out, depth);
+        let (_, depth) = entry.link.stop_depths();
+        let full = |out: Outlet| self.ports[out.way.port.index()].queue.refuses(out, depth);
         let marks = (0..TAGS as u8).filter(|mark| entry.outlets(from, *mark).any(full));
         marks.fold(0, |refused, mark| refused | 1 << mark)
     }
@@ -102,25 +102,28 @@ impl Gateway {
             let port = &self.ports[id.index()];
             let neighbours = (0..)
                 .map(NeighbourId)
-                .take_while(|to| port.has_neighbour(*to));
+                .take_while(|to| port.link.has_neighbour(*to));
             let stops: Vec<(NeighbourId, u8)> = neighbours
                 .map(|to| (to, Hop { port: id, to }))
                 .map(|(to, from)| (to, self.stops_of(port, from)))
                 .collect();
             for (from, stop) in stops {
-                self.ports[id.index()].set_stop(from, stop);
+                self.ports[id.index()].link.set_stop(from, stop);
             }
         }
     }
 
     fn stops_of(&self, port: &Port, from: Hop) -> u8 {
-        let (depth, _) = port.stop_depths();
-        let before = port.stop(from.to);
+        let (depth, _) = port.link.stop_depths();
+        let before = port.link.stop(from.to);
         let mut stop = 0;
         for mark in 0..TAGS as u8 {
             let stopped = before >> mark & 1 == 1;
-            let full =
-                |out: Outlet| self.ports[out.way.port.index()].stops(out, depth, from, stopped);
+            let full = |out: Outlet| {
+                self.ports[out.way.port.index()]
+                    .queue
+                    .stops(out, depth, from, stopped)
+            };
             stop |= u8::from(port.outlets(from.to, mark).any(full)) << mark;
         }
         stop

@@ -10,7 +10,6 @@ use strait_core::local::Question;
 use strait_core::{DropCause, Duration, Fate, Instant, Packet, PortId};
 use strait_wire::ip::{self, EchoKind, IcmpError, Unreachable, build_echo, parse_echo};
 
-use super::port::Port;
 use super::port_set::PortSet;
 use super::{Gateway, host_side, own_address_at};
 use crate::NodeConfig;
@@ -207,12 +206,15 @@ impl Gateway {
             return false;
         }
         let leads = self.leads_out();
-        let others = self.ports.iter().filter(|it| it.is_up() && it.id != side);
+        let others = self
+            .ports
+            .iter()
+            .filter(|it| it.queue.is_up() && it.id != side);
         let up = others.map(|port| port.id).collect();
         let Some(host) = self.ports.get_mut(side.index()) else {
             return false;
         };
-        let Some(lan) = host.lan_mut() else {
+        let Some(lan) = host.link.lan_mut() else {
             return false;
         };
         let ways = Ways {
@@ -266,19 +268,19 @@ impl Gateway {
     /// Whether an address is the gateway's own on an Ethernet.
     pub(super) fn is_of_station(&self, address: IpAddr) -> bool {
         let lans = self.lans.iter();
-        let mut lans = lans.filter_map(|side| self.ports[side.index()].lan());
+        let mut lans = lans.filter_map(|side| self.ports[side.index()].link.lan());
         lans.any(|lan| lan.is_own(address))
     }
 
     /// Whether a link is there: else the gateway is no router to turn to.
     fn leads_out(&self) -> bool {
         let mut ports = self.ports.iter();
-        ports.any(|port| port.is_up() && !self.hosts.contains(port.id))
+        ports.any(|port| port.queue.is_up() && !self.hosts.contains(port.id))
     }
 
     fn count_crowded(&mut self) {
         let lans = self.lans.iter();
-        let lans = lans.filter_map(|side| self.ports[side.index()].lan());
+        let lans = lans.filter_map(|side| self.ports[side.index()].link.lan());
         let crowded = lans.map(|lan| lan.station.crowded()).sum();
         self.ledger.stats_mut().local.crowded = crowded;
     }
@@ -336,7 +338,7 @@ impl Gateway {
     pub(super) fn vouch(&mut self, now: Instant, address: IpAddr) {
         // Octets of an ARP message in a frame, and of a solicitation with its option.
         let octets = if address.is_ipv4() { 42 } else { 86 };
-        for lan in self.ports.iter_mut().filter_map(Port::lan_mut) {
+        for lan in self.ports.iter_mut().filter_map(|port| port.link.lan_mut()) {
             if let Some(question) = lan.station.vouch(now, address) {
                 self.ledger.stats_mut().local.count_answer(question, octets);
             }
@@ -350,7 +352,7 @@ impl Gateway {
         }
         let leads = self.leads_out();
         let mut given_up = Vec::new();
-        for lan in self.ports.iter_mut().filter_map(Port::lan_mut) {
+        for lan in self.ports.iter_mut().filter_map(|port| port.link.lan_mut()) {
             let next = lan.advertisements.as_ref().and_then(|it| it.next);
             if next.is_some_and(|next| now >= next) {
                 lan.tell_all(now, leads);
@@ -369,9 +371,11 @@ impl Gateway {
             return;
         }
         let leads = self.leads_out();
-        for host in self.ports.iter_mut().filter(|host| host.is_up()) {
+        for host in self.ports.iter_mut().filter(|host| host.queue.is_up()) {
             let id = host.id;
-            let Some(lan) = host.lan_mut() else { continue };
+            let Some(lan) = host.link.lan_mut() else {
+                continue;
+            };
             let led = lan.advertisements.as_ref().is_some_and(|it| it.led);
             if leads != led || (leads && port == id) {
                 lan.tell_all(now, leads);

@@ -149,7 +149,7 @@ impl Gateway {
         let reaches = |hop: Hop| {
             ports
                 .get(hop.port.index())
-                .is_some_and(|it| it.reaches(hop.to))
+                .is_some_and(|it| it.queue.reaches(hop.to))
         };
         self.leads.look(now, |prefix, side| {
             // What another host side has of it says nothing of the rest.

@@ -24,7 +24,7 @@ impl Gateway {
         let Some(kind) = kind.filter(|_| !is_host()) else {
             return Some(packet);
         };
-        if side.is_some_and(|side| self.ports[side.port.index()].passes(kind)) {
+        if side.is_some_and(|side| self.ports[side.port.index()].queue.passes(kind)) {
             return Some(packet);
         }
         let octets = packet.info().octets;

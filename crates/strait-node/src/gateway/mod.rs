@@ -167,15 +167,15 @@ impl Gateway {
             }),
             policy,
             busy: PortSet::first(ports.len()),
-            settle_first: such(&|port| port.settles() == Settles::First),
-            settle_once: such(&|port| port.settles() == Settles::Once),
-            settle_until_quiet: such(&|port| port.settles() == Settles::UntilQuiet),
-            reliable: such(&Port::is_reliable),
+            settle_first: such(&|port| port.link.settles() == Settles::First),
+            settle_once: such(&|port| port.link.settles() == Settles::Once),
+            settle_until_quiet: such(&|port| port.link.settles() == Settles::UntilQuiet),
+            reliable: such(&|port| port.link.is_reliable()),
             hosts: sides.clone().map(|(id, _)| id).collect(),
             has_several_hosts: !config.host.further.is_empty(),
             lans: ports
                 .iter()
-                .filter(|port| port.lan().is_some())
+                .filter(|port| port.link.lan().is_some())
                 .map(|port| port.id)
                 .collect(),
             ports,
@@ -208,7 +208,7 @@ impl Gateway {
             return;
         }
         for port in &mut self.ports {
-            if let Some((key, value)) = port.take_store(now) {
+            if let Some((key, value)) = port.link.take_store(now) {
                 self.tickets += 1;
                 self.stores.push_back(Effect::Store {
                     ticket: Ticket {
@@ -312,7 +312,8 @@ impl Gateway {
             Some((_, side)) => Some(host_side(*side)),
             None => self.routes.lookup_often(dst).or(unrouted),
         };
-        let is_there = |hop: &Hop| !self.is_host(*hop) || self.ports[hop.port.index()].is_up();
+        let is_there =
+            |hop: &Hop| !self.is_host(*hop) || self.ports[hop.port.index()].queue.is_up();
         hop.filter(|hop| *hop != from && is_there(hop))
     }
 
@@ -342,7 +343,7 @@ impl Gateway {
         let v6 = packet.info().src.is_ipv6();
         let sides = [from, to]
             .into_iter()
-            .filter_map(|port| self.ports[port.index()].mss_max(v6));
+            .filter_map(|port| self.ports[port.index()].queue.mss_max(v6));
         if let Some(mss_max) = sides.min() {
             packet.clamp_mss(mss_max);
         }
@@ -350,7 +351,7 @@ impl Gateway {
 
     /// Whether packets of this one's version of IP cross a port.
     fn carries(&self, packet: &Packet, port: PortId) -> bool {
-        packet.info().dst.is_ipv4() || self.ports[port.index()].carries_v6()
+        packet.info().dst.is_ipv4() || self.ports[port.index()].queue.carries_v6
     }
 
     /// Queues a packet at the port it leaves by, cut or refused if it is too big for it, and
@@ -360,7 +361,7 @@ impl Gateway {
             let error = IcmpError::Unreachable(Unreachable::NoRoute);
             return self.refuse(now, packet, DropCause::NotCarried, error, from);
         }
-        let mtu = self.ports[hop.port.index()].mtu();
+        let mtu = self.ports[hop.port.index()].queue.mtu;
         if packet.octets() <= mtu {
             return self.enqueue(now, packet, hop.port);
         }
@@ -387,7 +388,7 @@ impl Gateway {
     /// Destroys a packet of a call that the line can't carry.
     fn turn_away(&mut self, now: Instant, packet: Packet, hop: Hop, from: Hop) {
         let cause = DropCause::NotAdmitted;
-        if !self.ports[hop.port.index()].tells_callers() {
+        if !self.ports[hop.port.index()].queue.calls.tells_callers() {
             return self.ledger.drop(now, packet, cause);
         }
         let error = IcmpError::Unreachable(Unreachable::AdminProhibited);
@@ -462,7 +463,11 @@ impl Gateway {
             self.take_packet(now, packet, Hop { port, to: from });
         }
         self.ledger.keep_list(arrived);
-        if self.ports.get(port.index()).is_some_and(Port::owes_word) {
+        if self
+            .ports
+            .get(port.index())
+            .is_some_and(|it| it.link.owes_word())
+        {
             self.busy.insert(port);
         }
     }
@@ -499,7 +504,7 @@ impl Gateway {
         let Some(port) = self.ports.get_mut(id.index()) else {
             return;
         };
-        if !port.follows_medium() {
+        if !port.link.follows_medium() {
             return;
         }
         let stats = &mut self.ledger.stats_mut().ports[id.index()];
@@ -510,9 +515,9 @@ impl Gateway {
                 }
                 stats.up = true;
                 stats.tx_rate = Some(state.tx_rate);
-                stats.agreement = port.agreement();
+                stats.agreement = port.link.agreement();
                 port.set_up(now, state);
-                port.show_rates(&mut stats.neighbours);
+                port.queue.show_rates(&mut stats.neighbours);
             }
             PortEvent::Down(_) => {
                 stats.up = false;
@@ -522,7 +527,7 @@ impl Gateway {
             }
             PortEvent::NeighbourRate(to, rate) => {
                 port.set_rate(to, rate);
-                port.show_rates(&mut stats.neighbours);
+                port.queue.show_rates(&mut stats.neighbours);
             }
             PortEvent::Neighbour(to, there) => {
                 port.set_neighbour(now, to, there, &mut self.ledger);
@@ -530,7 +535,7 @@ impl Gateway {
                     self.forget_beyond(id, to);
                 }
             }
-            PortEvent::Carrier(_) | PortEvent::Drained => port.hear_medium(now, event),
+            PortEvent::Carrier(_) | PortEvent::Drained => port.link.hear_medium(now, event),
         }
         self.tell_stations(now, id);
         if !matches!(event, PortEvent::Carrier(_) | PortEvent::Drained) {
@@ -559,10 +564,11 @@ impl Gateway {
             return;
         };
         match *input {
-            Input::Stream { id, ref event } => port.hear_stream(now, id, event),
+            Input::Stream { id, ref event } => port.link.hear_stream(now, id, event),
             // What can't be read is as if it had never been stored.
             Input::Loaded { ticket, result } => {
-                port.loaded(ticket, result.ok().flatten().unwrap_or_default());
+                port.link
+                    .loaded(ticket, result.ok().flatten().unwrap_or_default());
             }
             // A port's listeners come when they can, and it waits for nothing to be stored.
             _ => {}
@@ -603,7 +609,7 @@ impl Gateway {
                 via,
             } => {
                 // A way that this node doesn't have leads nowhere.
-                let known = |entry: &Port| entry.has_neighbour(via);
+                let known = |entry: &Port| entry.link.has_neighbour(via);
                 let known = self.ports.get(port.index()).is_some_and(known);
                 if let Some(prefix) = Prefix::new(prefix, length).filter(|_| known) {
                     self.routes.add(prefix, Hop { port, to: via });
@@ -665,7 +671,7 @@ impl Node for Gateway {
             Input::Command(command) => self.take_command(now, command),
             Input::Wall(wall) => {
                 let ports = self.ports.iter_mut();
-                ports.for_each(|port| port.set_calendar(now, wall));
+                ports.for_each(|port| port.link.set_calendar(now, wall));
             }
             Input::Stream { .. }
             | Input::Socket { .. }
@@ -693,7 +699,7 @@ impl Node for Gateway {
     fn committed_octets(&self, port: PortId) -> usize {
         self.ports
             .get(port.index())
-            .map_or(0, Port::committed_octets)
+            .map_or(0, |port| port.link.committed_octets())
     }
 
     fn reads(&self, _port: PortId) -> bool {
@@ -759,7 +765,10 @@ impl Node for Gateway {
     }
 
     fn flows(&self) -> Vec<Flow> {
-        self.ports.iter().flat_map(Port::flows).collect()
+        self.ports
+            .iter()
+            .flat_map(|port| port.queue.flows())
+            .collect()
     }
 
     fn check(&self) {

@@ -4,20 +4,14 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
-use strait_core::flow::Flow;
-use strait_core::node::{
-    Effect, PortEvent, PortState, StreamEvent, StreamId, Ticket, TxMeta, WallTime, Want,
-};
+use strait_core::node::{Effect, PortState, TxMeta, Want};
 use strait_core::rate::LineRate;
-use strait_core::stats::{Agreement, NeighbourStats};
 use strait_core::{ClassId, DropCause, Instant, NeighbourId, Packet, PortId, Room, Wake};
 use strait_qos::Policy;
 use strait_wire::hash::hash64;
-use strait_wire::ip::Chatter;
 
 use super::lan::Lan;
 use crate::config::{HostConfig, LinkProfile, PortConfig, PortKind};
-use crate::hop_config::Depth;
 use crate::route::Hop;
 
 mod calls;
@@ -54,8 +48,8 @@ const NOTE_CLASS: ClassId = ClassId(0);
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) id: PortId,
-    queue: Queue,
-    link: Box<dyn Link>,
+    pub(super) queue: Queue,
+    pub(super) link: Box<dyn Link>,
     /// Transmissions so far: the number of the last one.
     transmissions: u64,
 }
@@ -107,71 +101,6 @@ impl Port {
         }
     }
 
-    /// The largest packet in octets.
-    pub(super) const fn mtu(&self) -> usize {
-        self.queue.mtu
-    }
-
-    /// When its link is asked what came of an input.
-    pub(super) fn settles(&self) -> Settles {
-        self.link.settles()
-    }
-
-    /// Whether its links are made reliable.
-    pub(super) fn is_reliable(&self) -> bool {
-        self.link.is_reliable()
-    }
-
-    /// Whether somebody is at the other end under this number.
-    pub(super) fn has_neighbour(&self, to: NeighbourId) -> bool {
-        self.link.has_neighbour(to)
-    }
-
-    /// Whether the medium is there.
-    pub(super) const fn is_up(&self) -> bool {
-        self.queue.state.is_some()
-    }
-
-    /// Whether somebody can be reached, as far as the medium tells.
-    pub(super) fn reaches(&self, to: NeighbourId) -> bool {
-        self.is_up() && !self.queue.is_away(to)
-    }
-
-    /// Whether this kind of background chatter may cross.
-    pub(super) fn passes(&self, kind: Chatter) -> bool {
-        self.queue.passes(kind)
-    }
-
-    /// Whether its sources aren't held to what routes tell.
-    pub(super) const fn takes_any_source(&self) -> bool {
-        self.queue.takes_any_source()
-    }
-
-    /// Whether IPv6 crosses it.
-    pub(super) const fn carries_v6(&self) -> bool {
-        self.queue.carries_v6
-    }
-
-    /// The largest segment size a TCP connection over this port may announce, by IP version.
-    pub(super) fn mss_max(&self, v6: bool) -> Option<u16> {
-        self.queue.mss_max(v6)
-    }
-
-    /// What is agreed with the other end.
-    pub(super) fn agreement(&self) -> Agreement {
-        self.link.agreement()
-    }
-
-    /// The rates towards all neighbours, as they are shown.
-    pub(super) fn show_rates(&self, neighbours: &mut [NeighbourStats]) {
-        self.queue.show_rates(neighbours);
-    }
-
-    /// Whether its medium says that it is up.
-    pub(super) fn follows_medium(&self) -> bool {
-        self.link.follows_medium()
-    }
-
     /// The port comes up: who isn't there will be told, and who has another rate.
     pub(super) fn all_there(&mut self) {
         self.queue.away.clear();
@@ -215,11 +144,6 @@ impl Port {
         self.link.set_rate(&mut self.queue, to, rate);
     }
 
-    /// What the medium says of turns.
-    pub(super) fn hear_medium(&mut self, now: Instant, event: PortEvent) {
-        self.link.hear_medium(now, event);
-    }
-
     /// Gives every packet that the port holds its fate.
     pub(super) fn clear(&mut self, now: Instant, cause: DropCause, ledger: &mut Ledger) {
         let link = &mut *self.link;
@@ -242,16 +166,6 @@ impl Port {
         self.queue.admits(link, now, packet, told, ledger)
     }
 
-    /// Whether callers are told that their call can't be carried.
-    pub(super) fn tells_callers(&self) -> bool {
-        self.queue.calls.tells_callers()
-    }
-
-    /// The flows that leave here.
-    pub(super) fn flows(&self) -> Vec<Flow> {
-        self.queue.flows()
-    }
-
     /// Queues a packet, or destroys it if it may not wait.
     pub(super) fn enqueue(&mut self, now: Instant, packet: Packet, ledger: &mut Ledger) {
         self.link.enqueue(&mut self.queue, now, packet, ledger);
@@ -271,11 +185,6 @@ impl Port {
     /// whatever the time.
     pub(super) fn is_at_rest(&self) -> bool {
         self.queue.paths.are_at_rest() && self.link.is_at_rest() && !self.link.owes_word()
-    }
-
-    /// Whether a neighbour waits for a word from it.
-    pub(super) fn owes_word(&self) -> bool {
-        self.link.owes_word()
     }
 
     /// The port's limits go by this time from now on.
@@ -311,11 +220,6 @@ impl Port {
     pub(super) fn wants(&self) -> Option<Want> {
         self.queue.state?;
         self.link.wants(&self.queue)
-    }
-
-    /// Octets that nothing goes before any more.
-    pub(super) fn committed_octets(&self) -> usize {
-        self.link.committed_octets()
     }
 
     /// Fills `room`; see [`strait_core::Node::poll_transmit`].
@@ -356,43 +260,14 @@ impl Port {
         self.link.settle(&mut self.queue, now, ledger, came)
     }
 
-    /// Something happened on a stream of the port's.
-    pub(super) fn hear_stream(&mut self, now: Instant, id: StreamId, event: &StreamEvent<'_>) {
-        self.link.hear_stream(now, id, event);
-    }
-
     /// The next thing to do to a stream or socket of the port's.
     pub(super) fn poll_effect(&mut self) -> Option<Effect> {
         self.link.poll_effect(&self.queue)
     }
 
-    /// Calendar time is known, or was set.
-    pub(super) fn set_calendar(&mut self, now: Instant, wall: WallTime) {
-        self.link.set_calendar(now, wall);
-    }
-
-    /// Key and value that are to go to stable storage.
-    pub(super) fn take_store(&mut self, now: Instant) -> Option<(Vec<u8>, Vec<u8>)> {
-        self.link.take_store(now)
-    }
-
     /// Asks for what is stored of what its links remember, where storage has the key.
     pub(super) fn load(&mut self, is_stored: &dyn Fn(&[u8]) -> bool) -> Vec<Effect> {
         self.link.load(&self.queue, is_stored)
-    }
-
-    /// What was stored has come.
-    pub(super) fn loaded(&mut self, ticket: Ticket, value: &[u8]) {
-        self.link.loaded(ticket, value);
-    }
-
-    /// The Ethernet on which the gateway is a station.
-    pub(super) fn lan(&self) -> Option<&Lan> {
-        self.link.lan()
-    }
-
-    pub(super) fn lan_mut(&mut self) -> Option<&mut Lan> {
-        self.link.lan_mut()
     }
 
     /// Where a neighbour's packets with a mark went last.
@@ -403,31 +278,6 @@ impl Port {
     /// Takes note of where a packet goes that came from a neighbour.
     pub(super) fn note_outlet(&mut self, from: NeighbourId, packet: &Packet, way: Hop) {
         self.link.note_outlet(&self.queue, from, packet, way);
-    }
-
-    /// How much of a class may wait before senders are told to stop, and before nothing is taken.
-    pub(super) fn stop_depths(&self) -> (Depth, Depth) {
-        self.link.stop_depths()
-    }
-
-    /// Marks of which a neighbour is told to send nothing new.
-    pub(super) fn stop(&self, from: NeighbourId) -> u8 {
-        self.link.stop(from)
-    }
-
-    /// Tells a neighbour so.
-    pub(super) fn set_stop(&mut self, from: NeighbourId, stop: u8) {
-        self.link.set_stop(from, stop);
-    }
-
-    /// Whether so much waits for an outlet that those who send to it are to stop.
-    pub(super) fn stops(&self, out: Outlet, depth: Depth, from: Hop, stopped: bool) -> bool {
-        self.queue.stops(out, depth, from, stopped)
-    }
-
-    /// Whether nothing more is taken for an outlet, told to stop or not.
-    pub(super) fn refuses(&self, out: Outlet, depth: Depth) -> bool {
-        self.queue.refuses(out, depth)
     }
 
     /// Takes out all that waits, and of what is sent and not acknowledged, what is to go another

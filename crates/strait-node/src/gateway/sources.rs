@@ -37,7 +37,7 @@ impl Gateway {
 
     /// Whether routes tell that an address doesn't lie behind the port that it came by.
     fn lies_elsewhere(&self, src: IpAddr, by: PortId) -> bool {
-        if self.ports[by.index()].takes_any_source() || is_of_the_link(src) {
+        if self.ports[by.index()].queue.takes_any_source() || is_of_the_link(src) {
             return false;
         }
         if self.is_near(src) {

@@ -24,7 +24,7 @@ pub(crate) struct Told {
 
 /// Which calls a port's line takes.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(in crate::gateway) struct Calls {
     /// The best class behind the first rank, if there is one: then what has the first rank is
     /// real-time.
     behind: Option<ClassId>,
@@ -53,7 +53,7 @@ impl Calls {
     }
 
     /// Whether callers are told that their call can't be carried.
-    pub(super) fn tells_callers(&self) -> bool {
+    pub(in crate::gateway) fn tells_callers(&self) -> bool {
         self.admission.refuse == Refuse::Icmp
     }
 }
@@ -132,7 +132,7 @@ impl Queue {
     }
 
     /// The flows that leave here.
-    pub(super) fn flows(&self) -> Vec<Flow> {
+    pub(in crate::gateway) fn flows(&self) -> Vec<Flow> {
         let flows = self.paths.iter().filter_map(|path| path.flows.as_ref());
         let rows = flows.flat_map(|flows| flows.rows(self.id));
         rows.collect()

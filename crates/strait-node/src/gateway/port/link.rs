@@ -59,7 +59,7 @@ pub(crate) struct Outlet {
 ///
 /// Methods whose beginnings are here call each other by their own type, so one call through a
 /// `dyn Link` is all that a port pays for not knowing it.
-pub(super) trait Link: fmt::Debug {
+pub(in crate::gateway) trait Link: fmt::Debug {
     /// How many others there are at the other end.
     fn neighbours(&self) -> usize;
 

@@ -194,7 +194,7 @@ impl Queue {
     }
 
     /// The rates towards all neighbours, as they are shown.
-    pub(super) fn show_rates(&self, neighbours: &mut [NeighbourStats]) {
+    pub(in crate::gateway) fn show_rates(&self, neighbours: &mut [NeighbourStats]) {
         for (to, neighbour) in (0..).map(NeighbourId).zip(neighbours) {
             neighbour.tx_rate = Some(self.rate_to(to));
         }

@@ -26,7 +26,7 @@ use crate::route::Hop;
 
 /// How a port carries the packets of a class.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Treatment {
+pub(in crate::gateway) struct Treatment {
     /// Which stream of the link it uses, possibly with others.
     pub(super) stream: usize,
     /// Strict rank: what has a lower one goes first.
@@ -64,7 +64,7 @@ impl Treatment {
 pub(crate) struct Queue {
     pub(super) id: PortId,
     /// The largest packet in octets.
-    pub(super) mtu: usize,
+    pub(in crate::gateway) mtu: usize,
     /// The largest packet that the configuration allows.
     pub(super) mtu_max: usize,
     /// What the medium offers; `None` while the port is down.
@@ -79,11 +79,12 @@ pub(crate) struct Queue {
     /// By class.
     pub(super) classes: Vec<Treatment>,
     /// Which calls its line takes.
-    pub(super) calls: Calls,
+    pub(in crate::gateway) calls: Calls,
     /// Applications are behind it.
     pub(super) is_host: bool,
     clamps_mss: bool,
-    pub(super) carries_v6: bool,
+    /// IPv6 crosses it.
+    pub(in crate::gateway) carries_v6: bool,
     takes_any_source: bool,
     /// Kinds of background chatter that may cross; all, without a list.
     passes: Option<Vec<ChatterKind>>,
@@ -161,18 +162,18 @@ impl Queue {
     }
 
     /// Whether this kind of background chatter may cross.
-    pub(super) fn passes(&self, kind: Chatter) -> bool {
+    pub(in crate::gateway) fn passes(&self, kind: Chatter) -> bool {
         let passes = self.passes.as_ref();
         passes.is_none_or(|kinds| kinds.contains(&ChatterKind(kind)))
     }
 
     /// Whether its sources aren't held to what routes tell.
-    pub(super) const fn takes_any_source(&self) -> bool {
+    pub(in crate::gateway) const fn takes_any_source(&self) -> bool {
         self.takes_any_source
     }
 
     /// The largest segment size a TCP connection over this port may announce, by IP version.
-    pub(super) fn mss_max(&self, v6: bool) -> Option<u16> {
+    pub(in crate::gateway) fn mss_max(&self, v6: bool) -> Option<u16> {
         let headers = if v6 { 60 } else { 40 };
         let mss = || u16::try_from(self.mtu - headers).unwrap_or(u16::MAX);
         self.clamps_mss.then(mss)
@@ -181,6 +182,16 @@ impl Queue {
     /// Whether the medium says that a neighbour isn't there.
     pub(super) fn is_away(&self, to: NeighbourId) -> bool {
         !self.away.is_empty() && self.away.contains(&to)
+    }
+
+    /// Whether the medium is there.
+    pub(in crate::gateway) const fn is_up(&self) -> bool {
+        self.state.is_some()
+    }
+
+    /// Whether somebody can be reached, as far as the medium tells.
+    pub(in crate::gateway) fn reaches(&self, to: NeighbourId) -> bool {
+        self.is_up() && !self.is_away(to)
     }
 
     /// Packets that wait.
@@ -400,7 +411,13 @@ impl Queue {
     ///
     /// A sender whose flows have less waiting than others' goes on until twice as much waits:
     /// flows have equal shares only as long as something of each waits.
-    pub(super) fn stops(&self, out: Outlet, depth: Depth, from: Hop, stopped: bool) -> bool {
+    pub(in crate::gateway) fn stops(
+        &self,
+        out: Outlet,
+        depth: Depth,
+        from: Hop,
+        stopped: bool,
+    ) -> bool {
         let (to, class) = (out.way.to, out.class);
         let Depth::Octets(octets) = depth else {
             return self.fills(to, class, depth, 1);
@@ -417,7 +434,7 @@ impl Queue {
     }
 
     /// Whether nothing more of a class for a neighbour is taken from another, told to stop or not.
-    pub(super) fn refuses(&self, out: Outlet, depth: Depth) -> bool {
+    pub(in crate::gateway) fn refuses(&self, out: Outlet, depth: Depth) -> bool {
         self.fills(out.way.to, out.class, depth, 3)
     }
 }

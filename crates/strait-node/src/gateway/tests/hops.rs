@@ -137,7 +137,7 @@ fn parity_of_the_longest_packet_goes() {
         let text = END.replace("\"hbh\"", &format!("\"hbh\"\ncheck = {check}\n{keys}"));
         let mut nodes = [node(&text, 1), node(&text, 2)];
         talk(ms(0), &mut nodes, &PAIR);
-        let bytes = udp("10.1.0.2", "10.2.0.2", nodes[0].ports[1].mtu(), 0);
+        let bytes = udp("10.1.0.2", "10.2.0.2", nodes[0].ports[1].queue.mtu, 0);
         for _ in 0..4 {
             nodes[0].handle(ms(1), frame(PortId::HOST, &bytes));
         }
@@ -309,11 +309,11 @@ fn a_host_side_that_is_not_there_holds_nobody_up() {
         nodes[0].handle(ms(1), frame(PortId::HOST, &bytes));
         talk(ms(1 + number), &mut nodes, &PAIR);
     }
-    let told = nodes[1].ports[1].stop(NeighbourId::PEER);
+    let told = nodes[1].ports[1].link.stop(NeighbourId::PEER);
     assert_ne!(told, 0);
     nodes[1].handle(ms(70), Input::Port { port, event });
     talk(ms(75), &mut nodes, &PAIR);
-    assert_eq!(nodes[1].ports[1].stop(NeighbourId::PEER), 0);
+    assert_eq!(nodes[1].ports[1].link.stop(NeighbourId::PEER), 0);
     let before = nodes[1].stats().dropped.by(DropCause::NoRoute);
     for number in 0..400 {
         let bytes = udp("10.1.0.2", "10.2.0.2", 100 + number, 0);
@@ -359,7 +359,7 @@ fn a_packet_that_its_frames_cannot_hold_is_refused_with_the_size_that_they_can()
             }),
         },
     );
-    let most = a.ports[1].mtu();
+    let most = a.ports[1].queue.mtu;
     assert_eq!(most, 1400 - strait_wire::hbh::OVERHEAD_OCTETS_MAX);
 }
 
@@ -488,7 +488,7 @@ fn senders_stop_for_the_neighbour_whose_own_way_is_full() {
         nodes[0].handle(ms(number), frame(PortId::HOST, &bytes));
         talk(ms(number), &mut nodes, &CHAIN[..1]);
     }
-    assert_ne!(nodes[1].ports[1].stop(NeighbourId::PEER), 0);
+    assert_ne!(nodes[1].ports[1].link.stop(NeighbourId::PEER), 0);
     let held = nodes[1].stats().held();
     assert!((10..100).contains(&held), "{held}");
     assert_eq!(nodes[1].stats().dropped.total(), 0);
@@ -500,5 +500,5 @@ fn senders_stop_for_the_neighbour_whose_own_way_is_full() {
         while !pull(&mut nodes[1], RIGHT, ms(now), 1400).is_empty() {}
         talk(ms(now), &mut nodes, &CHAIN[..1]);
     }
-    assert_eq!(nodes[1].ports[1].stop(NeighbourId::PEER), 0);
+    assert_eq!(nodes[1].ports[1].link.stop(NeighbourId::PEER), 0);
 }
