@@ -482,19 +482,7 @@ impl PortConfig {
             return Err(invalid("[[port]] name", "is empty: give the port a name"));
         }
         check_mtu(&format!("[[port]] {}", self.name), self.mtu)?;
-        match &self.kind {
-            PortKind::Serial(line) => {
-                if line.baud.is_none_or(|baud| baud == 0) {
-                    let message = "needed: the line's rate, such as 9600";
-                    return Err(invalid(self.place("baud"), message));
-                }
-                self.validate_framing()?;
-            }
-            PortKind::Udp(_) | PortKind::Ip(_) => self.validate_packets()?,
-            PortKind::Kiss(kiss) => self.validate_kiss(&kiss.modem)?,
-            PortKind::Hf(hf) => self.validate_hf(hf)?,
-            PortKind::HfClient(client) => self.validate_hf_client(client)?,
-        }
+        self.validate_kind()?;
         if self.profile == LinkProfile::Ip && self.kiss().is_none() {
             let message = "ip is for kind = \"kiss\"";
             return Err(invalid(self.place("profile"), message));

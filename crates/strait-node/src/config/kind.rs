@@ -16,8 +16,8 @@ use strait_core::units::{BitRate, Octets, Time};
 
 use super::{
     AdmissionConfig, ChatterKind, Checksums, Compression, ContextConfig, DoubtConfig,
-    HfClientConfig, HfConfig, HopConfig, KissConfig, LinkProfile, NeighbourConfig, OwnDictionary,
-    PayloadCompression, PortAddress, default_mtu, yes,
+    HfClientConfig, HfConfig, HopConfig, InvalidConfig, KissConfig, LinkProfile, NeighbourConfig,
+    OwnDictionary, PayloadCompression, PortAddress, default_mtu, invalid, yes,
 };
 
 /// A link port.
@@ -255,7 +255,7 @@ impl KindWord {
 
 impl PortKeys {
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [(&'static str, bool, &'static [KindWord]); 17] {
+    fn particular(&self) -> [(&'static str, bool, &'static [KindWord]); 18] {
         let stations = self.neighbours.iter().any(|it| it.hf.is_some());
         let cut: &[KindWord] = &[Serial, Udp, Ip, Kiss];
         [
@@ -277,6 +277,7 @@ impl PortKeys {
             ("client", self.client.is_some(), &[HfClient]),
             ("segment", self.segment.is_some(), cut),
             ("check", self.check.is_some(), cut),
+            ("check_urgent", self.check_urgent.is_some(), cut),
             ("hbh", self.hbh.is_some(), cut),
             (
                 "payload",
@@ -383,6 +384,21 @@ impl PortKind {
 }
 
 impl PortConfig {
+    /// Checks what the kind needs.
+    pub(super) fn validate_kind(&self) -> Result<(), InvalidConfig> {
+        match &self.kind {
+            PortKind::Serial(line) if line.baud.is_none_or(|baud| baud == 0) => {
+                let message = "needed: the line's rate, such as 9600";
+                Err(invalid(self.place("baud"), message))
+            }
+            PortKind::Serial(_) => self.validate_framing(),
+            PortKind::Udp(_) | PortKind::Ip(_) => self.validate_packets(),
+            PortKind::Kiss(kiss) => self.validate_kiss(&kiss.modem),
+            PortKind::Hf(hf) => self.validate_hf(hf),
+            PortKind::HfClient(client) => self.validate_hf_client(client),
+        }
+    }
+
     /// Its kind, as a node file has it.
     pub const fn kind_word(&self) -> &'static str {
         self.keys.kind.text()

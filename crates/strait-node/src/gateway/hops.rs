@@ -70,8 +70,8 @@ impl Gateway {
         }
     }
 
-    /// Marks, a bit each, of which nothing more is taken from a neighbour: there is no room where its
-    /// packets went last.
+    /// Marks, a bit each, of which nothing more is taken from a neighbour: there is no room where
+    /// its packets went last.
     pub(super) fn refused(&self, port: PortId, from: NeighbourId) -> u8 {
         if !self.reliable.contains(port) {
             return 0;

@@ -11,7 +11,7 @@ use strait_qos::Policy;
 use strait_wire::hash::hash64;
 
 use super::lan::Lan;
-use crate::config::{HostConfig, LinkProfile, PortConfig, PortKind};
+use crate::config::{HostConfig, LinkProfile, Plug, PortConfig, PortKind};
 use crate::route::Hop;
 
 mod calls;
@@ -54,7 +54,8 @@ pub(super) struct Port {
     transmissions: u64,
 }
 
-/// The link of a port, by its kind and profile: the only place that knows of each.
+/// The link of a port, by its profile, its kind, and what carries its octets: the only place that
+/// knows of each.
 fn link(id: PortId, config: &PortConfig, policy: &Policy, seed: u64) -> Box<dyn Link> {
     let own_seed = hash64(seed, &[id.0]);
     if config.profile == LinkProfile::Hbh {
@@ -63,13 +64,11 @@ fn link(id: PortId, config: &PortConfig, policy: &Policy, seed: u64) -> Box<dyn 
     if config.profile == LinkProfile::Ip {
         return Box::new(Packets(None));
     }
-    match &config.kind {
-        PortKind::Serial(_) => Box::new(Octets::new(id, config, policy, seed)),
-        PortKind::Udp(_) | PortKind::Ip(_) | PortKind::Kiss(_) => {
-            Box::new(Frames::new(id, config, policy, seed))
-        }
-        PortKind::Hf(hf) => Box::new(Hf::new(config, hf, policy, own_seed)),
-        PortKind::HfClient(client) => Box::new(HfClient::new(id, config, client, policy)),
+    match (&config.kind, config.kind.plug()) {
+        (PortKind::Hf(hf), _) => Box::new(Hf::new(config, hf, policy, own_seed)),
+        (PortKind::HfClient(own), _) => Box::new(HfClient::new(id, config, own, policy)),
+        (_, Plug::Octets) => Box::new(Octets::new(id, config, policy, seed)),
+        _ => Box::new(Frames::new(id, config, policy, seed)),
     }
 }
 
