@@ -27,7 +27,7 @@ use strait_core::fate::{Ledger, Memory, Origin};
 use strait_core::flow::Flow;
 use strait_core::node::{Boot, Command, FrameMeta, Owner, PortEvent, RouteChange, StoreOp, Ticket};
 use strait_core::prefix::Prefix;
-use strait_core::stats::{ClassStats, PortStats, Stats};
+use strait_core::stats::{Agreement, ClassStats, PortStats, Stats};
 use strait_core::{
     DropCause, Effect, Fate, Input, Instant, NeighbourId, Node, Packet, PortId, Room, TxMeta, Wake,
     WakeReason, Want,
@@ -152,7 +152,10 @@ impl Gateway {
             own.map(move |own| (own, id))
         };
         let is_stored = |key: &[u8]| stored.binary_search_by(|it| (*it.0).cmp(key)).is_ok();
-        let loads = ports.iter_mut().flat_map(|port| port.load(&is_stored));
+        let loads = ports.iter_mut().flat_map(|port| {
+            let segments = port.link.segments_mut();
+            segments.map_or_else(Vec::new, |it| it.load(port.id, is_stored))
+        });
         let stores: VecDeque<Effect> = loads.collect();
         let such = |is: &dyn Fn(&Port) -> bool| -> PortSet {
             let such = ports.iter().filter(|port| is(port));
@@ -208,7 +211,8 @@ impl Gateway {
             return;
         }
         for port in &mut self.ports {
-            if let Some((key, value)) = port.link.take_store(now) {
+            let segments = port.link.segments_mut();
+            if let Some((key, value)) = segments.and_then(|it| it.headers.take_store(now)) {
                 self.tickets += 1;
                 self.stores.push_back(Effect::Store {
                     ticket: Ticket {
@@ -463,11 +467,7 @@ impl Gateway {
             self.take_packet(now, packet, Hop { port, to: from });
         }
         self.ledger.keep_list(arrived);
-        if self
-            .ports
-            .get(port.index())
-            .is_some_and(|it| it.link.owes_word())
-        {
+        if self.ports.get(port.index()).is_some_and(Port::owes_word) {
             self.busy.insert(port);
         }
     }
@@ -515,7 +515,8 @@ impl Gateway {
                 }
                 stats.up = true;
                 stats.tx_rate = Some(state.tx_rate);
-                stats.agreement = port.link.agreement();
+                let segments = port.link.segments();
+                stats.agreement = segments.map_or(Agreement::None, |it| it.headers.agreement());
                 port.set_up(now, state);
                 port.queue.show_rates(&mut stats.neighbours);
             }
@@ -567,8 +568,10 @@ impl Gateway {
             Input::Stream { id, ref event } => port.link.hear_stream(now, id, event),
             // What can't be read is as if it had never been stored.
             Input::Loaded { ticket, result } => {
-                port.link
-                    .loaded(ticket, result.ok().flatten().unwrap_or_default());
+                let value = result.ok().flatten().unwrap_or_default();
+                if let Some(segments) = port.link.segments_mut() {
+                    segments.headers.loaded(ticket, value);
+                }
             }
             // A port's listeners come when they can, and it waits for nothing to be stored.
             _ => {}

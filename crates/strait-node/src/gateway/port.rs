@@ -39,6 +39,7 @@ use self::octets::Octets;
 use self::packets::Packets;
 use self::path::Path;
 use self::queue::Queue;
+use self::segments::Segments;
 
 /// The class that notes between the ends of a link go by: they are few and short, and sent when no
 /// packet waits that could take them along.
@@ -183,7 +184,12 @@ impl Port {
     /// Whether the port has nothing to do, to send or to give up before something comes to it,
     /// whatever the time.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.queue.paths.are_at_rest() && self.link.is_at_rest() && !self.link.owes_word()
+        self.queue.paths.are_at_rest() && self.link.is_at_rest() && !self.owes_word()
+    }
+
+    /// Whether a neighbour waits for a word from it.
+    pub(super) fn owes_word(&self) -> bool {
+        self.link.segments().is_some_and(Segments::owes_word)
     }
 
     /// The port's limits go by this time from now on.
@@ -262,11 +268,6 @@ impl Port {
     /// The next thing to do to a stream or socket of the port's.
     pub(super) fn poll_effect(&mut self) -> Option<Effect> {
         self.link.poll_effect(&self.queue)
-    }
-
-    /// Asks for what is stored of what its links remember, where storage has the key.
-    pub(super) fn load(&mut self, is_stored: &dyn Fn(&[u8]) -> bool) -> Vec<Effect> {
-        self.link.load(&self.queue, is_stored)
     }
 
     /// Where a neighbour's packets with a mark went last.

@@ -3,9 +3,8 @@
 use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
-use strait_core::node::{Effect, PortState, Ticket, TxMeta, Want};
+use strait_core::node::{PortState, TxMeta, Want};
 use strait_core::rate::LineRate;
-use strait_core::stats::Agreement;
 use strait_core::{
     ClassId, DropCause, Fate, Instant, NeighbourId, Neighbours, Packet, PortId, Room,
 };
@@ -176,10 +175,6 @@ impl Link for Frames {
         true
     }
 
-    fn owes_word(&self) -> bool {
-        self.segments.headers.owed(|_| true).is_some()
-    }
-
     fn set_up(&mut self, queue: &mut Queue, _: Instant, _: PortState) {
         self.adjust(queue);
     }
@@ -304,19 +299,11 @@ impl Link for Frames {
         }
     }
 
-    fn agreement(&self) -> Agreement {
-        self.segments.headers.agreement()
+    fn segments(&self) -> Option<&Segments> {
+        Some(&self.segments)
     }
 
-    fn take_store(&mut self, now: Instant) -> Option<(Vec<u8>, Vec<u8>)> {
-        self.segments.headers.take_store(now)
-    }
-
-    fn load(&mut self, queue: &Queue, is_stored: &dyn Fn(&[u8]) -> bool) -> Vec<Effect> {
-        self.segments.load(queue.id, is_stored)
-    }
-
-    fn loaded(&mut self, ticket: Ticket, value: &[u8]) {
-        self.segments.headers.loaded(ticket, value);
+    fn segments_mut(&mut self) -> Option<&mut Segments> {
+        Some(&mut self.segments)
     }
 }

@@ -5,13 +5,13 @@ use core::fmt;
 
 use strait_core::fate::Ledger;
 use strait_core::node::{
-    Effect, FrameMeta, PortEvent, PortState, StreamEvent, StreamId, Ticket, TxMeta, WallTime, Want,
+    Effect, FrameMeta, PortEvent, PortState, StreamEvent, StreamId, TxMeta, WallTime, Want,
 };
 use strait_core::rate::LineRate;
-use strait_core::stats::Agreement;
 use strait_core::{ClassId, Instant, NeighbourId, Packet, Room, Wake};
 
 use super::queue::{Queue, Treatment};
+use super::segments::Segments;
 use crate::gateway::lan::Lan;
 use crate::hop_config::Depth;
 use crate::route::Hop;
@@ -107,11 +107,6 @@ pub(in crate::gateway) trait Link: fmt::Debug {
 
     /// Whether it has nothing to do before something comes to it, whatever the time.
     fn is_at_rest(&self) -> bool {
-        false
-    }
-
-    /// Whether a neighbour waits for a word from it.
-    fn owes_word(&self) -> bool {
         false
     }
 
@@ -235,12 +230,16 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         false
     }
 
-    /// What is agreed with the other end.
-    fn agreement(&self) -> Agreement {
-        Agreement::None
+    /// What it agrees with its neighbours, and remembers of them, if it does.
+    fn segments(&self) -> Option<&Segments> {
+        None
     }
 
-    // Streams, storage, the calendar.
+    fn segments_mut(&mut self) -> Option<&mut Segments> {
+        None
+    }
+
+    // Streams, and the calendar.
 
     /// Something happened on a stream of the port's.
     fn hear_stream(&mut self, _now: Instant, _id: StreamId, _event: &StreamEvent<'_>) {}
@@ -252,19 +251,6 @@ pub(in crate::gateway) trait Link: fmt::Debug {
 
     /// Calendar time is known, or was set.
     fn set_calendar(&mut self, _now: Instant, _wall: WallTime) {}
-
-    /// Key and value that are to go to stable storage.
-    fn take_store(&mut self, _now: Instant) -> Option<(Vec<u8>, Vec<u8>)> {
-        None
-    }
-
-    /// Asks for what it remembers, where storage has the key.
-    fn load(&mut self, _queue: &Queue, _is_stored: &dyn Fn(&[u8]) -> bool) -> Vec<Effect> {
-        Vec::new()
-    }
-
-    /// What was stored has come.
-    fn loaded(&mut self, _ticket: Ticket, _value: &[u8]) {}
 
     // Networks on which the gateway is a station of its own.
 

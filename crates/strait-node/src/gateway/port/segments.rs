@@ -21,9 +21,9 @@ use crate::gateway::headers::{Headers, Leaving};
 
 /// How packets become segments at a port.
 #[derive(Debug)]
-pub(super) struct Segments {
+pub(in crate::gateway) struct Segments {
     config: Box<PortConfig>,
-    pub(super) headers: Headers,
+    pub(in crate::gateway) headers: Headers,
     /// The longest piece of a packet, in octets, at the rate that was asked for last.
     longest: Option<(LineRate, usize)>,
 }
@@ -62,6 +62,11 @@ impl Segments {
             config: Box::new(config.clone()),
             longest: None,
         }
+    }
+
+    /// Whether a neighbour waits for a word.
+    pub(super) fn owes_word(&self) -> bool {
+        self.headers.owed(|_| true).is_some()
     }
 
     /// The room for a note between the ends, with the segment around it.
@@ -192,7 +197,11 @@ impl Segments {
     }
 
     /// Asks for what the neighbours remember, where storage has the key.
-    pub(super) fn load(&mut self, id: PortId, is_stored: &dyn Fn(&[u8]) -> bool) -> Vec<Effect> {
+    pub(in crate::gateway) fn load(
+        &mut self,
+        id: PortId,
+        is_stored: impl Fn(&[u8]) -> bool,
+    ) -> Vec<Effect> {
         let owner = Owner::port(id);
         let memories = self.headers.memories();
         let memories = memories.filter(|memory| is_stored(memory.key()));
