@@ -141,6 +141,55 @@ fn the_file_of_a_study_can_be_checked() {
 }
 
 #[test]
+fn numbers_that_nothing_can_hold_are_named_with_their_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    for (text, known, large) in [
+        (
+            include_str!("../../../scenarios/studies/tcp.toml"),
+            "\nruns = 11",
+            "\nruns = 99999999999",
+        ),
+        (
+            include_str!("../../../scenarios/studies/hbh.toml"),
+            "\nseeds = 20",
+            "\nseeds = 99999999999",
+        ),
+        (
+            include_str!("../../../scenarios/studies/htb.toml"),
+            "\ncases = 16",
+            "\ncases = 99999999999",
+        ),
+        (
+            include_str!("../../../scenarios/studies/na.toml"),
+            "count = 20",
+            "count = 99999999999",
+        ),
+    ] {
+        let at = text.find(known).expect("it stands there");
+        let line = text[..=at].matches('\n').count() + 1;
+        let path = folder.path().join("mine.toml");
+        fs::write(&path, text.replacen(known, large, 1)).unwrap();
+        let output = strait(&["study", path.to_str().unwrap(), "--sim-only"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("mine.toml:{line}: ")), "{said}");
+        assert!(
+            said.contains("has to be between ") && said.contains(" and 100000"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_is_called_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = strait(&["study", folder.path().to_str().unwrap()]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("is a directory: name a file in it"), "{said}");
+}
+
+#[test]
 fn a_study_runs_with_a_file_of_ones_own() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");

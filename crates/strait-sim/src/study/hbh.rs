@@ -5,9 +5,10 @@ use serde::Deserialize;
 use strait_channel::LinkConfig;
 use strait_core::units::{Octets, Share, Time};
 use strait_node::config::{PaperConfig, PortConfig};
-use strait_node::config_text::{self, ConfigError};
+use strait_node::config_text::ConfigError;
 use strait_qos::PolicyConfig;
 
+use super::limits;
 use super::transfer::{Case, Gateways};
 
 /// The file of the study.
@@ -195,7 +196,7 @@ impl HbhStudy {
     /// # Errors
     /// What is wrong with it, with its place.
     pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
-        let study: Self = config_text::parse(file, text)?;
+        let study: Self = limits::parse(file, text)?;
         let wrong = |error| ConfigError::of_file(file, format!("link: {error}"));
         study.link.validate().map_err(wrong)?;
         if study.swept().is_none() {

@@ -6,13 +6,14 @@ use std::path::Path;
 use serde::Deserialize;
 use strait_core::Instant;
 use strait_core::units::{BitRate, Octets, Share, Time};
-use strait_node::config_text::{self, ConfigError};
+use strait_node::config_text::ConfigError;
 use strait_scenario::{Files, Loaded, Scenario};
 
 use super::hf_calls::Calls;
 use super::hf_ip::{Collapse, IpRow};
 use super::hf_nets::Nets;
 use super::hf_rate::Rates;
+use super::limits;
 use crate::build::{BuildError, build};
 use crate::parallel::parallel;
 use crate::run::{Run, run_once};
@@ -100,7 +101,7 @@ impl HfStudy {
     /// # Errors
     /// What is wrong with it, with its place.
     pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
-        config_text::parse(file, text)
+        limits::parse(file, text)
     }
 
     /// Bulk with long numbers and with Edition 3's, row by row.

@@ -4,10 +4,11 @@ use serde::Deserialize;
 use strait_core::Duration;
 use strait_core::chance::Stream;
 use strait_core::units::{BitRate, Octets, Time};
-use strait_node::config_text::{self, ConfigError};
+use strait_node::config_text::ConfigError;
 use strait_qos::plan::{Discipline, Rate};
 use strait_qos::{ClassConfig, Dscp, PolicyConfig, PortRange, RuleConfig};
 
+use super::limits;
 use super::shares::{ShareCase, ShareFlow};
 
 /// The file of the study.
@@ -67,7 +68,7 @@ impl HtbStudy {
     /// # Errors
     /// What is wrong in it, and where.
     pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
-        config_text::parse(file, text)
+        limits::parse(file, text)
     }
 
     /// The written cases, then those by chance.

@@ -10,6 +10,7 @@ pub mod hf_nets;
 pub mod hf_rate;
 mod hf_wait;
 pub mod htb;
+mod limits;
 pub mod na;
 pub mod na_local;
 mod na_neighbours;

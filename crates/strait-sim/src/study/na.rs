@@ -10,6 +10,7 @@ use strait_qos::Dscp;
 use strait_scenario::{Loaded, Scenario};
 use strait_traffic::{FlowReport, Kind, TrafficConfig};
 
+use super::limits;
 use crate::build::{BuildError, Built, build};
 use crate::parallel::parallel;
 use crate::run::logs;
@@ -192,7 +193,7 @@ impl NaStudy {
     /// # Errors
     /// What is wrong in it, and where.
     pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
-        config_text::parse(file, text)
+        limits::parse(file, text)
     }
 
     /// Every case: for each number of calls of a vocoder first the calls alone.

@@ -19,7 +19,7 @@ use strait_node::{GatewayFactory, NodeConfig, config_text};
 use strait_report::table::{Check, Column, ResultSet, Table};
 use strait_traffic::{Ports, TrafficConfig};
 
-use super::na_neighbours;
+use super::{limits, na_neighbours};
 use crate::build::BuildError;
 use crate::world::{Attach, Fault, LinkIndex, NodeIndex, World};
 
@@ -81,7 +81,7 @@ impl LocalStudy {
     /// # Errors
     /// What is wrong in it, and where.
     pub fn parse(file: &str, text: &str) -> Result<Self, config_text::ConfigError> {
-        config_text::parse(file, text)
+        limits::parse(file, text)
     }
 
     /// Runs the three worlds.

@@ -2,12 +2,13 @@
 
 use serde::Deserialize;
 use strait_core::units::{BitRate, Time};
-use strait_node::config_text::{self, ConfigError};
+use strait_node::config_text::ConfigError;
 use strait_qos::PolicyConfig;
 use strait_qos::config::ShapeConfig;
 use strait_qos::plan::Rate;
 use strait_qos::police::PoliceConfig;
 
+use super::limits;
 use super::shares::{ShareCase, ShareFlow};
 
 /// The file of the study.
@@ -107,7 +108,7 @@ impl PolicingStudy {
     /// # Errors
     /// What is wrong in it, and where.
     pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
-        config_text::parse(file, text)
+        limits::parse(file, text)
     }
 
     /// Every way with every load, in the order of [`Self::pairs`]; the first flow is limited.

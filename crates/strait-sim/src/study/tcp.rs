@@ -4,8 +4,9 @@ use serde::Deserialize;
 use strait_channel::LinkConfig;
 use strait_core::Duration;
 use strait_core::units::{Octets, Share, Time};
-use strait_node::config_text::{self, ConfigError};
+use strait_node::config_text::ConfigError;
 
+use super::limits;
 use super::transfer::Case;
 
 /// The file of the study.
@@ -206,7 +207,7 @@ impl TcpStudy {
     /// # Errors
     /// What is wrong with it, with its place.
     pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
-        let study: Self = config_text::parse(file, text)?;
+        let study: Self = limits::parse(file, text)?;
         let cells = study.kernel.cells.iter();
         let cells = cells.map(|cell| (cell.name.as_str(), &cell.link));
         for (name, link) in cells.chain([("chain", &study.chain.link)]) {

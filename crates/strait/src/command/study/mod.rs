@@ -186,10 +186,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn read(file: &str) -> anyhow::Result<String> {
     fs::read_to_string(file).map_err(|error| {
         let names = STUDIES.map(|study| study.name).join(", ");
-        BadInput(format!(
-            "{file}: no study has this name, and no file: {error} (studies: {names}, {ALL})"
-        ))
-        .into()
+        let why = if Path::new(file).is_dir() {
+            "is a directory: name a file in it, or a study".into()
+        } else {
+            format!("no study has this name, and no file: {error}")
+        };
+        BadInput(format!("{file}: {why} (studies: {names}, {ALL})")).into()
     })
 }
 
