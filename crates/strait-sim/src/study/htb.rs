@@ -1,78 +1,76 @@
 //! The set-up of the study `htb`: our token buckets against a Linux kernel's.
 
+use std::mem::take;
+
 use serde::Deserialize;
 use strait_core::Duration;
 use strait_core::chance::Stream;
 use strait_core::units::{BitRate, Octets, Time};
-use strait_node::config_text::ConfigError;
 use strait_qos::plan::{Discipline, Rate};
 use strait_qos::{ClassConfig, Dscp, PolicyConfig, PortRange, RuleConfig};
 
-use super::limits;
-use super::shares::{ShareCase, ShareFlow};
+use super::shares::{self, Share, ShareCase, ShareFlow, Shared};
+use super::shown::{Expect, Row, TableShape};
+use super::{Asked, Measured, SetUp, StudyError};
 
 /// The file of the study.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HtbStudy {
+pub(super) struct HtbStudy {
     /// Which study the file is of: `htb`.
-    pub study: String,
+    study: String,
     /// How long flows run before they are counted.
-    pub warm_up: Time,
+    warm_up: Time,
     /// How long they are counted.
-    pub window: Time,
+    window: Time,
     /// How long a full study counts.
-    pub window_full: Time,
+    window_full: Time,
     /// What the line behind the classes carries: more than they may send.
-    pub line: BitRate,
+    line: BitRate,
     /// Trees that share in ways that surprise.
     #[serde(rename = "case")]
-    pub cases: Vec<HtbCase>,
+    cases: Vec<HtbCase>,
     /// Trees and flows by chance.
-    pub swarm: Swarm,
+    swarm: Swarm,
+    #[serde(default, rename = "table")]
+    tables: Vec<TableShape>,
+    #[serde(default, rename = "expect")]
+    expected: Vec<Expect>,
 }
 
 /// A policy and its flows.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HtbCase {
+struct HtbCase {
     /// Its name in the table.
-    pub name: String,
+    name: String,
     /// Which check it belongs to.
-    pub check: String,
+    check: String,
     /// The policy.
-    pub policy: PolicyConfig,
+    policy: PolicyConfig,
     /// The line, if it isn't the study's.
     #[serde(default)]
-    pub line: Option<BitRate>,
+    line: Option<BitRate>,
     /// Its flows.
     #[serde(rename = "flow")]
-    pub flows: Vec<ShareFlow>,
+    flows: Vec<ShareFlow>,
 }
 
 /// How many trees by chance.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Swarm {
+struct Swarm {
     /// In a short study.
-    pub cases: u64,
+    cases: u64,
     /// In a full one.
-    pub cases_full: u64,
+    cases_full: u64,
     /// Seed of the first; the next ones follow.
-    pub seed: u64,
+    seed: u64,
 }
 
 impl HtbStudy {
-    /// Reads the file of the study.
-    ///
-    /// # Errors
-    /// What is wrong in it, and where.
-    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
-        limits::parse(file, text)
-    }
-
     /// The written cases, then those by chance.
-    pub fn cases(&self, full: bool) -> Vec<ShareCase> {
+    fn cases(&self, full: bool) -> Vec<ShareCase> {
         let window = if full { self.window_full } else { self.window };
         let case =
             |name: String, policy: PolicyConfig, line: BitRate, flows: Vec<ShareFlow>| ShareCase {
@@ -98,6 +96,68 @@ impl HtbStudy {
             case(format!("swarm {seed}"), policy, self.line, flows)
         });
         written.chain(drawn).collect()
+    }
+}
+
+/// Packets more or less at the ends of the time that is counted.
+const EDGE_PACKETS: f64 = 1.0;
+
+/// What each flow of a case got in both halves, and how far apart they are as a share of the
+/// kernel's: all of it, and without what packets at the ends of the time explain.
+fn rows(case: &ShareCase, own: &Shared, live: Option<&Vec<Share>>) -> Vec<Row> {
+    let flows = case.flows.iter().enumerate().map(|(index, flow)| {
+        let bits = flow.octets.0 as f64 * 8.0;
+        let packet_bit_s = bits / case.window.as_secs_f64();
+        let [simulated, kernel] =
+            [Some(&own.shares), live].map(|shares| Some(shares?.get(index)?.rate_bit_s));
+        let apart = |edge: f64| {
+            let (simulated, kernel) = (simulated?, kernel?);
+            let apart = ((simulated - kernel).abs() - edge * packet_bit_s).max(0.0);
+            Some(apart / kernel.max(packet_bit_s))
+        };
+        Row::default()
+            .with("case", case.name.as_str())
+            .with("flow", f64::from(flow.port))
+            .with("packet_octets", flow.octets.0)
+            .with(
+                "offered_bit_s",
+                flow.gap.map(|gap| bits / gap.0.as_secs_f64()),
+            )
+            .with("reference_bit_s", flow.reference.map(|rate| rate.0 as f64))
+            .with("simulated_bit_s", simulated)
+            .with("kernel_bit_s", kernel)
+            .with("error", apart(0.0))
+            .with("judged_error", apart(EDGE_PACKETS))
+    });
+    flows.collect()
+}
+
+impl SetUp for HtbStudy {
+    const PARTS: &'static [&'static str] = &["written", "drawn", "runs"];
+
+    fn shown(&mut self) -> (Vec<TableShape>, Vec<Expect>) {
+        (take(&mut self.tables), take(&mut self.expected))
+    }
+
+    fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
+        let cases = self.cases(asked.full);
+        let (simulated, live) = shares::both("htb", &cases, asked)?;
+        let drawn = (cases.len() - self.cases.len()) as u64;
+        let runs = simulated.iter();
+        let runs = runs.map(|run| Row::default().with("unexplained", run.unexplained));
+        let seeds = self.swarm.seed..self.swarm.seed + drawn;
+        let mut measured = Measured::of("runs", runs.collect(), seeds);
+        measured.fold(simulated.iter().map(|run| run.hash));
+        measured.parts.insert("drawn", Vec::new());
+        for (index, (case, own)) in cases.iter().zip(&simulated).enumerate() {
+            let rows = rows(case, own, live.get(index));
+            let known = self.cases.get(index).map(|case| case.check.as_str());
+            let part = if known.is_some() { "written" } else { "drawn" };
+            let check = known.map(String::from);
+            let rows = rows.into_iter().map(|row| row.with("check", check.clone()));
+            measured.parts.entry(part).or_default().extend(rows);
+        }
+        Ok(measured)
     }
 }
 

@@ -1,5 +1,7 @@
-//! The simulated halves of studies: what runs in virtual time, from set-ups in
-//! `scenarios/studies/`. Who joins them with live halves makes the tables.
+//! Studies: references, what runs in virtual time, and what this host gives live, side by side.
+//!
+//! A study is a file in `scenarios/studies/`, which the program brings along, and a type that reads
+//! it and makes rows of named values of it. Tables and checks of these rows are the file's.
 
 pub mod fair;
 pub mod hbh;
@@ -9,14 +11,259 @@ pub mod hf_ip;
 pub mod hf_nets;
 pub mod hf_rate;
 mod hf_wait;
-pub mod htb;
+mod htb;
 mod limits;
 pub mod na;
 pub mod na_local;
 mod na_neighbours;
 pub mod na_pairs;
-pub mod policing;
+mod policing;
 pub mod pressure;
-pub mod shares;
+mod shares;
+mod shown;
 pub mod tcp;
 pub mod transfer;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::de::DeserializeOwned;
+use strait_core::hash::RunHash;
+use strait_node::config_text::ConfigError;
+use strait_report::table::ResultSet;
+use strait_scenario::{Loaded, Scenario};
+
+use crate::build::BuildError;
+use crate::parallel::parallel;
+
+pub use self::shares::{Share, ShareCase, ShareFlow};
+use self::shown::{Expect, Parts, Row, Shown, TableShape};
+pub use self::transfer::Case;
+
+/// How a study is run.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// Every run and the whole sizes.
+    pub full: bool,
+    /// With what runs live.
+    pub live: bool,
+    /// With captures of the first run of each case.
+    pub captures: bool,
+    /// Whoever waits for it.
+    pub outside: &'a dyn Outside,
+}
+
+/// What a study needs from outside of virtual time.
+pub trait Outside: Sync {
+    /// So many runs of a part begin.
+    fn begins(&self, part: &str, runs: usize);
+    /// One of them has ended.
+    fn done(&self);
+    /// What each flow of each case gets of this kernel's queues; nothing where there are none.
+    fn shares(&self, study: &str, cases: &[ShareCase]) -> Vec<Vec<Share>>;
+    /// One live transfer for each seed of each of these cases, with a congestion control each;
+    /// nothing where there can be none.
+    fn transfers(&self, study: &str, cases: &[(Case, String)]) -> Vec<Sent>;
+    /// The traffic `file` of each of these scenarios, so many at a time; nothing where there can be
+    /// none.
+    ///
+    /// # Errors
+    /// What has failed where labs can be.
+    fn labs(&self, study: &str, labs: Vec<Loaded>, together: usize) -> Result<Vec<Sent>, String>;
+}
+
+/// A file sent live.
+#[derive(Clone, Debug, Default)]
+pub struct Sent {
+    /// The time in s; infinite if it didn't come in time.
+    pub time_s: f64,
+    /// Which congestion control the sending socket had.
+    pub congestion: String,
+    /// What was counted, by name.
+    pub counts: BTreeMap<&'static str, f64>,
+}
+
+/// Why a study has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    /// Its file, or a scenario.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A live half.
+    #[error("{0}")]
+    Live(String),
+}
+
+impl From<ConfigError> for StudyError {
+    fn from(error: ConfigError) -> Self {
+        Self::Build(error.into())
+    }
+}
+
+/// What a study gives.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Tables and checks.
+    pub result: ResultSet,
+    /// Figures as SVG, by file name.
+    pub figures: Vec<(String, String)>,
+    /// Captures, by file name.
+    pub captures: Vec<(String, Vec<u8>)>,
+}
+
+/// What was measured.
+#[derive(Default)]
+struct Measured {
+    parts: Parts,
+    hash: RunHash,
+    seeds: BTreeSet<u64>,
+    figures: Vec<(String, String)>,
+    captures: Vec<(String, Vec<u8>)>,
+}
+
+impl Measured {
+    /// One part's rows.
+    fn of(part: &'static str, rows: Vec<Row>, seeds: impl IntoIterator<Item = u64>) -> Self {
+        Self {
+            parts: Parts::from([(part, rows)]),
+            seeds: seeds.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    fn fold(&mut self, hashes: impl IntoIterator<Item = u64>) {
+        hashes.into_iter().for_each(|hash| self.hash.fold(hash));
+    }
+}
+
+/// The file of a study.
+trait SetUp: DeserializeOwned {
+    /// The parts that rows are in.
+    const PARTS: &'static [&'static str];
+
+    /// The file's tables and checks.
+    fn shown(&mut self) -> (Vec<TableShape>, Vec<Expect>);
+
+    /// What has the right type but can't be right.
+    fn check(&self, _file: &str) -> Result<(), ConfigError> {
+        Ok(())
+    }
+
+    fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError>;
+}
+
+/// A study that there is.
+pub struct Study {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is about.
+    pub about: &'static str,
+    own: (&'static str, &'static str),
+    check: fn(&str, &str) -> Result<(), ConfigError>,
+    run: fn(&Study, (&str, &str), &Asked<'_>) -> Result<Found, StudyError>,
+}
+
+macro_rules! studies {
+    ($($name:literal, $set_up:ty, $about:literal;)*) => {
+        /// All studies.
+        pub const STUDIES: &[Study] = &[$(Study {
+            name: $name,
+            about: $about,
+            own: (
+                concat!("scenarios/studies/", $name, ".toml"),
+                include_str!(concat!("../../../../scenarios/studies/", $name, ".toml")),
+            ),
+            check: |file, text| read::<$set_up>(file, text).map(drop),
+            run: run::<$set_up>,
+        }),*];
+    };
+}
+
+studies! {
+    "htb", htb::HtbStudy, "our token buckets against this kernel's, under one policy";
+    "policing", policing::PolicingStudy,
+        "ways to hold an urgent class to its rate, and what its packets pay";
+}
+
+impl Study {
+    /// Checks a file that sets this study up.
+    ///
+    /// # Errors
+    /// What is wrong with it, with its place.
+    pub fn check(&self, file: &str, text: &str) -> Result<(), ConfigError> {
+        (self.check)(file, text)
+    }
+
+    /// Runs it, by the name and the text of a file of one's own if there is one.
+    ///
+    /// # Errors
+    /// What can't be built, and what failed live.
+    pub fn run(&self, own: Option<(&str, &str)>, asked: &Asked<'_>) -> Result<Found, StudyError> {
+        (self.run)(self, own.unwrap_or(self.own), asked)
+    }
+}
+
+fn read<'a, S: SetUp>(file: &'a str, text: &'a str) -> Result<(S, Shown<'a>), ConfigError> {
+    let mut study: S = limits::parse(file, text)?;
+    study.check(file)?;
+    let (tables, expected) = study.shown();
+    let shown = Shown {
+        file,
+        text,
+        tables,
+        expected,
+    };
+    shown.check_parts(S::PARTS)?;
+    Ok((study, shown))
+}
+
+fn run<S: SetUp>(
+    of: &Study,
+    (file, text): (&str, &str),
+    asked: &Asked<'_>,
+) -> Result<Found, StudyError> {
+    let (study, shown) = read::<S>(file, text)?;
+    let (_, usual) = read::<S>(of.own.0, of.own.1)?;
+    let measured = study.run(asked)?;
+    // A file without tables, or without checks, has those that come along.
+    let usual = usual.of(&measured.parts)?;
+    let own = shown.of(&measured.parts)?;
+    Ok(Found {
+        result: ResultSet {
+            run_hash: Some(measured.hash.value().into()),
+            seeds: measured.seeds.into_iter().collect(),
+            tables: if shown.tables.is_empty() {
+                usual.0
+            } else {
+                own.0
+            },
+            checks: if shown.expected.is_empty() {
+                usual.1
+            } else {
+                own.1
+            },
+        },
+        figures: measured.figures,
+        captures: measured.captures,
+    })
+}
+
+/// Does all jobs of a part, several at a time, with their results in order.
+fn run_all<J: Sync, R: Send>(
+    asked: &Asked<'_>,
+    part: &str,
+    jobs: &[J],
+    run: impl Fn(&J) -> Result<R, BuildError> + Sync,
+) -> Result<Vec<R>, BuildError> {
+    if jobs.len() as u64 > Scenario::RUNS_MAX {
+        let (runs, most) = (jobs.len(), Scenario::RUNS_MAX);
+        let message = format!("{runs} runs are more than {most}: take fewer seeds or values");
+        return Err(ConfigError::of_file(part, message).into());
+    }
+    asked.outside.begins(part, jobs.len());
+    let results = parallel(jobs, None, |job| {
+        let result = run(job);
+        asked.outside.done();
+        result
+    });
+    results.into_iter().collect()
+}

@@ -1,79 +1,73 @@
 //! The set-up of the study `policing`: ways to hold a class to its rate, and what its packets pay.
 
+use std::mem::take;
+
 use serde::Deserialize;
 use strait_core::units::{BitRate, Time};
-use strait_node::config_text::ConfigError;
 use strait_qos::PolicyConfig;
 use strait_qos::config::ShapeConfig;
 use strait_qos::plan::Rate;
 use strait_qos::police::PoliceConfig;
 
-use super::limits;
-use super::shares::{ShareCase, ShareFlow};
+use super::shares::{self, Share, ShareCase, ShareFlow};
+use super::shown::{Expect, Row, TableShape};
+use super::{Asked, Measured, SetUp, StudyError};
 
 /// The file of the study.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PolicingStudy {
+pub(super) struct PolicingStudy {
     /// Which study the file is of: `policing`.
-    pub study: String,
+    study: String,
     /// How long flows run before they are counted.
-    pub warm_up: Time,
+    warm_up: Time,
     /// How long they are counted.
-    pub window: Time,
+    window: Time,
     /// How long a full study counts.
-    pub window_full: Time,
+    window_full: Time,
     /// What the line behind the classes carries: more than they may send.
-    pub line: BitRate,
+    line: BitRate,
     /// The policy without a limit on the class.
-    pub policy: PolicyConfig,
+    policy: PolicyConfig,
     /// Ways to limit it.
     #[serde(rename = "way")]
-    pub ways: Vec<Way>,
+    ways: Vec<Way>,
     /// What is offered.
     #[serde(rename = "load")]
-    pub loads: Vec<Load>,
+    loads: Vec<Load>,
+    #[serde(default, rename = "table")]
+    tables: Vec<TableShape>,
+    #[serde(default, rename = "expect")]
+    expected: Vec<Expect>,
 }
 
 /// The class that is limited.
-pub const LIMITED: &str = "ef";
+const LIMITED: &str = "ef";
 
 /// A way to hold the class to its rate: keys of the class [`LIMITED`].
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Way {
+struct Way {
     /// Its name in the table.
-    pub name: String,
+    name: String,
     /// It may borrow no more than this.
     #[serde(default)]
-    pub ceil: Option<Rate>,
+    ceil: Option<Rate>,
     /// A shaper of its own.
     #[serde(default)]
-    pub shape: Option<ShapeConfig>,
+    shape: Option<ShapeConfig>,
     /// A policer before its queue.
     #[serde(default)]
-    pub police: Option<PoliceConfig>,
-}
-
-/// What becomes of packets that are too much.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Excess {
-    /// They go.
-    Goes,
-    /// They wait.
-    Waits,
-    /// They are dropped.
-    IsDropped,
+    police: Option<PoliceConfig>,
 }
 
 impl Way {
-    /// What it does with what is too much.
-    #[must_use]
-    pub const fn excess(&self) -> Excess {
+    /// What becomes of packets that are too much.
+    const fn excess(&self) -> &'static str {
         match (&self.police, &self.shape, self.ceil) {
-            (Some(_), _, _) => Excess::IsDropped,
-            (None, None, None) => Excess::Goes,
-            _ => Excess::Waits,
+            (Some(_), _, _) => "is dropped",
+            (None, None, None) => "goes",
+            _ => "waits",
         }
     }
 
@@ -93,26 +87,18 @@ impl Way {
 /// What is offered.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Load {
+struct Load {
     /// Its name in the table.
-    pub name: String,
+    name: String,
     /// The flow of the class that is limited.
-    pub ef: ShareFlow,
+    ef: ShareFlow,
     /// The flow of the others.
-    pub rest: ShareFlow,
+    rest: ShareFlow,
 }
 
 impl PolicingStudy {
-    /// Reads the file of the study.
-    ///
-    /// # Errors
-    /// What is wrong in it, and where.
-    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
-        limits::parse(file, text)
-    }
-
     /// Every way with every load, in the order of [`Self::pairs`]; the first flow is limited.
-    pub fn cases(&self, full: bool) -> Vec<ShareCase> {
+    fn cases(&self, full: bool) -> Vec<ShareCase> {
         let window = if full { self.window_full } else { self.window };
         let cases = self.pairs().map(|(load, way)| ShareCase {
             name: format!("{}, {}", load.name, way.name),
@@ -126,16 +112,57 @@ impl PolicingStudy {
     }
 
     /// All loads, and for each all ways.
-    pub fn pairs(&self) -> impl Iterator<Item = (&Load, &Way)> {
+    fn pairs(&self) -> impl Iterator<Item = (&Load, &Way)> {
         let loads = self.loads.iter();
         loads.flat_map(|load| self.ways.iter().map(move |way| (load, way)))
+    }
+}
+
+impl SetUp for PolicingStudy {
+    const PARTS: &'static [&'static str] = &["policing"];
+
+    fn shown(&mut self) -> (Vec<TableShape>, Vec<Expect>) {
+        (take(&mut self.tables), take(&mut self.expected))
+    }
+
+    fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
+        let cases = self.cases(asked.full);
+        let (simulated, live) = shares::both("policing", &cases, asked)?;
+        let crowded = self.loads.last().map(|load| &load.name);
+        let rows = self.pairs().enumerate().flat_map(|(index, (load, way))| {
+            let own = simulated.get(index);
+            let worlds = [
+                ("simulation", own.map(|run| &run.shares[..])),
+                ("kernel", live.get(index).map(Vec::as_slice)),
+            ];
+            worlds.map(|(world, shares)| {
+                let pair = shares.and_then(|shares| <&[Share; 2]>::try_from(shares).ok());
+                let most = Some(&load.name) == crowded;
+                let delays_s = pair.map(|[limited, _]| limited.delays_s.clone());
+                Row::default()
+                    .with("load", load.name.as_str())
+                    .with("offered", if most { "most" } else { "less" })
+                    .with("way", way.name.as_str())
+                    .with("excess", way.excess())
+                    .with("world", world)
+                    .with("rate_bit_s", pair.map(|[limited, _]| limited.rate_bit_s))
+                    .with("loss", pair.map(|[limited, _]| limited.loss()))
+                    .with("delay_s", delays_s)
+                    .with("rest_bit_s", pair.map(|[_, rest]| rest.rate_bit_s))
+                    .with("unexplained", own.map(|run| run.unexplained as f64))
+            })
+        });
+        let mut measured = Measured::of("policing", rows.collect(), [1]);
+        measured.fold(simulated.iter().map(|run| run.hash));
+        Ok(measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::shares::{self, Share};
+    use crate::parallel::parallel;
+    use strait_node::config_text;
     use strait_report::estimate::percentile;
 
     /// Delays and loss of the limited flow.
@@ -160,8 +187,9 @@ mod tests {
     #[test]
     fn excess_that_waits_makes_all_wait_and_excess_that_is_dropped_none() {
         let text = include_str!("../../../../scenarios/studies/policing.toml");
-        let study = PolicingStudy::parse("policing.toml", text).unwrap();
-        let runs = shares::run(&study.cases(false), || {}).unwrap();
+        let study: PolicingStudy = config_text::parse("policing.toml", text).unwrap();
+        let cases = study.cases(false);
+        let runs = parallel(&cases, None, |case| shares::run_once(case).unwrap());
         let limited = |load: &str, way: &str| {
             let place = study
                 .pairs()

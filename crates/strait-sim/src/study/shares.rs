@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use strait_channel::LinkConfig;
-use strait_core::hash::RunHash;
 use strait_core::units::{BitRate, Octets, Time};
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_hosts::{Host, HostConfig};
@@ -11,8 +10,8 @@ use strait_node::{GatewayFactory, NodeConfig, config_text};
 use strait_qos::{Dscp, PolicyConfig};
 use strait_traffic::{FlowLog, Ports, Side, TrafficConfig};
 
+use super::{Asked, run_all};
 use crate::build::BuildError;
-use crate::parallel::parallel;
 use crate::world::{Attach, NodeIndex, World};
 
 /// Flows of UDP that pass one gateway with a policy, and then a line.
@@ -75,7 +74,7 @@ impl Share {
 
 /// How a case went.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shared {
+pub(super) struct Shared {
     /// Of each flow.
     pub shares: Vec<Share>,
     /// Packets without a fate: a bug unless 0.
@@ -92,27 +91,22 @@ const LEFT: [u8; 4] = [10, 0, 0, 1];
 const RIGHT: [u8; 4] = [10, 0, 9, 1];
 const SEED: u64 = 1;
 
-/// Runs all cases in parallel.
-///
-/// # Errors
-/// A policy that can't be.
-pub fn run(cases: &[ShareCase], done: impl Fn() + Sync) -> Result<Vec<Shared>, BuildError> {
-    let runs = parallel(cases, None, |case| {
-        let shared = run_once(case);
-        done();
-        shared
-    });
-    runs.into_iter().collect()
+/// The same, and before it what this kernel's queues make of them, one case after the other.
+pub(super) fn both(
+    study: &str,
+    cases: &[ShareCase],
+    asked: &Asked<'_>,
+) -> Result<(Vec<Shared>, Vec<Vec<Share>>), BuildError> {
+    // Senders that wait for a processor would be part of what is measured.
+    let live = if asked.live {
+        asked.outside.shares(study, cases)
+    } else {
+        Vec::new()
+    };
+    Ok((run_all(asked, study, cases, run_once)?, live))
 }
 
-/// Hash over the hashes of all runs.
-pub fn hash(results: &[Shared]) -> u64 {
-    let mut hash = RunHash::default();
-    results.iter().for_each(|run| hash.fold(run.hash));
-    hash.value()
-}
-
-fn run_once(case: &ShareCase) -> Result<Shared, BuildError> {
+pub(super) fn run_once(case: &ShareCase) -> Result<Shared, BuildError> {
     let mut world = World::new(SEED);
     world.trace_paths();
     let [left, right] = build(case, &mut world)?;
@@ -277,7 +271,7 @@ mod tests {
             warm_up: Duration::from_secs(1),
             window: Duration::from_secs(4),
         };
-        let runs = run(&[case.clone(), case], || {}).unwrap();
+        let runs = [run_once(&case).unwrap(), run_once(&case).unwrap()];
         assert_eq!(runs[0], runs[1]);
         let [a, b] = &runs[0].shares[..] else {
             panic!("two flows");

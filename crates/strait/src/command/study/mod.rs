@@ -3,14 +3,12 @@
 //! A study is a file with a function that makes its [`ResultSet`], and a line in [`STUDIES`]. Its
 //! set-up is a file in `scenarios/studies/` that the program brings along.
 
-mod halves;
 mod hbh;
 mod hf;
-mod htb;
+mod live;
 mod na;
 mod na_local;
 mod na_pairs;
-mod policing;
 mod tcp;
 
 use std::fs;
@@ -22,14 +20,14 @@ use indicatif::ProgressBar;
 use strait_core::hash::RunHash;
 use strait_node::config_text::{self, ConfigError};
 use strait_report::table::{Check, Column, ResultSet, Table};
+use strait_sim::BuildError;
 use strait_sim::study::hbh::HbhStudy;
 use strait_sim::study::hf::HfStudy;
-use strait_sim::study::htb::HtbStudy;
 use strait_sim::study::na::NaStudy;
 use strait_sim::study::na_local::LocalStudy;
-use strait_sim::study::policing::PolicingStudy;
 use strait_sim::study::tcp::TcpStudy;
 use strait_sim::study::transfer::Ended;
+use strait_sim::study::{self, Asked, StudyError};
 
 use crate::exit::BadInput;
 
@@ -97,7 +95,7 @@ struct Study {
     check: fn(&str, &str) -> Result<(), ConfigError>,
 }
 
-const STUDIES: [Study; 7] = [
+const STUDIES: [Study; 5] = [
     Study {
         name: "hbh",
         about: "a transfer over four lossy links: end to end, and with each link made reliable",
@@ -109,12 +107,6 @@ const STUDIES: [Study; 7] = [
         about: "STANAG 5066 over HF: data transfer over bit errors, and what a ping costs",
         run: hf::run,
         check: |file, text| HfStudy::parse(file, text).map(drop),
-    },
-    Study {
-        name: "htb",
-        about: "our token buckets against this kernel's, under one policy",
-        run: htb::run,
-        check: |file, text| HtbStudy::parse(file, text).map(drop),
     },
     Study {
         name: "na",
@@ -129,12 +121,6 @@ const STUDIES: [Study; 7] = [
         check: |file, text| LocalStudy::parse(file, text).map(drop),
     },
     Study {
-        name: "policing",
-        about: "ways to hold an urgent class to its rate, and what its packets pay",
-        run: policing::run,
-        check: |file, text| PolicingStudy::parse(file, text).map(drop),
-    },
-    Study {
         name: "tcp",
         about: "the simulated TCP endpoint against a network simulator's and this kernel's",
         run: tcp::run,
@@ -143,11 +129,25 @@ const STUDIES: [Study; 7] = [
 ];
 const ALL: &str = "all";
 
+/// The names of all studies.
+fn names() -> Vec<&'static str> {
+    let old = STUDIES.iter().map(|study| study.name);
+    let mut names: Vec<&str> = old
+        .chain(study::STUDIES.iter().map(|study| study.name))
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+fn of_name(name: &str) -> Option<&'static study::Study> {
+    study::STUDIES.iter().find(|study| study.name == name)
+}
+
 /// The study that a file sets up.
 fn named_by(file: &str, text: &str) -> anyhow::Result<String> {
     let table: toml::Table = config_text::parse(file, text)?;
     let Some(study) = table.get("study").and_then(toml::Value::as_str) else {
-        let names = STUDIES.map(|study| study.name).join(", ");
+        let names = names().join(", ");
         let message =
             format!("{file}: sets up no study: it needs a line `study = \"NAME\"` ({names})");
         return Err(BadInput(message).into());
@@ -160,7 +160,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(name) = args.name.as_deref() else {
         return list(args);
     };
-    let is_known = name == ALL || STUDIES.iter().any(|study| study.name == name);
+    let names = names();
+    let is_known = name == ALL || names.contains(&name);
     let own = if is_known { None } else { Some(read(name)?) };
     let named = own.as_ref().map(|text| named_by(name, text)).transpose()?;
     let chosen = named.as_deref().unwrap_or(name);
@@ -174,18 +175,58 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for folder in options.pcap.into_iter().chain(options.figures) {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let studies = STUDIES
-        .iter()
-        .filter(|study| chosen == ALL || chosen == study.name);
-    let results: anyhow::Result<Vec<_>> = studies.map(|study| (study.run)(&options)).collect();
-    let result = joined(results?);
+    let names = names
+        .into_iter()
+        .filter(|name| [ALL, name].contains(&chosen));
+    let results = names.map(|name| match of_name(name) {
+        Some(study) => one(study, &options),
+        None => {
+            let study = STUDIES.iter().find(|study| study.name == name);
+            study.map_or(Ok(ResultSet::default()), |study| (study.run)(&options))
+        }
+    });
+    let result = joined(results.collect::<anyhow::Result<_>>()?);
     Ok(crate::output::result(&result, args.json, args.strict))
+}
+
+fn one(study: &study::Study, options: &Options<'_>) -> anyhow::Result<ResultSet> {
+    let host = live::Host::default();
+    let asked = Asked {
+        full: options.full,
+        live: options.live,
+        captures: options.pcap.is_some(),
+        outside: &host,
+    };
+    let found = study
+        .run(options.own, &asked)
+        .map_err(|error| match error {
+            StudyError::Build(BuildError::Config(error)) => error.into(),
+            other => anyhow::Error::from(other),
+        })?;
+    let figures = found
+        .figures
+        .iter()
+        .map(|(name, svg)| (name, svg.as_bytes()));
+    let captures = found
+        .captures
+        .iter()
+        .map(|(name, octets)| (name, &octets[..]));
+    for (folder, files) in [
+        (options.figures, figures.collect::<Vec<_>>()),
+        (options.pcap, captures.collect()),
+    ] {
+        for (name, octets) in folder.into_iter().flat_map(|_| &files) {
+            let path = folder.unwrap_or(Path::new("")).join(name);
+            fs::write(&path, octets).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    Ok(found.result)
 }
 
 /// The text of a file that was named instead of a study.
 fn read(file: &str) -> anyhow::Result<String> {
     fs::read_to_string(file).map_err(|error| {
-        let names = STUDIES.map(|study| study.name).join(", ");
+        let names = names().join(", ");
         let why = if Path::new(file).is_dir() {
             "is a directory: name a file in it, or a study".into()
         } else {
@@ -196,15 +237,19 @@ fn read(file: &str) -> anyhow::Result<String> {
 }
 
 /// Checks the file of a study.
-pub(super) fn check(study: &str, file: &str, text: &str) -> Result<(), ConfigError> {
-    let known = STUDIES.iter().find(|it| it.name == study);
-    let Some(known) = known else {
-        let names = STUDIES.map(|study| study.name);
-        return Err(config_text::unknown_name(
-            file, text, "study", "study", study, &names,
-        ));
-    };
-    (known.check)(file, text)
+pub(super) fn check(name: &str, file: &str, text: &str) -> Result<(), ConfigError> {
+    if let Some(known) = of_name(name) {
+        return known.check(file, text);
+    }
+    match STUDIES.iter().find(|it| it.name == name) {
+        Some(known) => (known.check)(file, text),
+        None => {
+            let names = names();
+            Err(config_text::unknown_name(
+                file, text, "study", "study", name, &names,
+            ))
+        }
+    }
 }
 
 fn list(args: &Args) -> anyhow::Result<ExitCode> {
@@ -214,8 +259,11 @@ fn list(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let columns = ["study", "what it lays side by side"].map(|name| Column::new(name, ""));
     let mut table = Table::new("studies", columns.into());
-    for study in &STUDIES {
-        table.push(vec![study.name.into(), study.about.into()]);
+    for name in names() {
+        let old = STUDIES.iter().find(|study| study.name == name);
+        let about = of_name(name).map(|study| study.about);
+        let about = about.or(old.map(|study| study.about));
+        table.push(vec![name.into(), about.unwrap_or_default().into()]);
     }
     crate::output::print(&table.to_text());
     Ok(ExitCode::SUCCESS)
