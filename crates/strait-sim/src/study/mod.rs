@@ -21,7 +21,7 @@ mod policing;
 pub mod pressure;
 mod shares;
 mod shown;
-pub mod tcp;
+mod tcp;
 pub mod transfer;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -182,6 +182,8 @@ studies! {
     "htb", htb::HtbStudy, "our token buckets against this kernel's, under one policy";
     "policing", policing::PolicingStudy,
         "ways to hold an urgent class to its rate, and what its packets pay";
+    "tcp", tcp::TcpStudy,
+        "the simulated TCP endpoint against a network simulator's and this kernel's";
 }
 
 impl Study {
@@ -254,16 +256,24 @@ fn run_all<J: Sync, R: Send>(
     jobs: &[J],
     run: impl Fn(&J) -> Result<R, BuildError> + Sync,
 ) -> Result<Vec<R>, BuildError> {
-    if jobs.len() as u64 > Scenario::RUNS_MAX {
-        let (runs, most) = (jobs.len(), Scenario::RUNS_MAX);
-        let message = format!("{runs} runs are more than {most}: take fewer seeds or values");
-        return Err(ConfigError::of_file(part, message).into());
-    }
-    asked.outside.begins(part, jobs.len());
+    begins(asked, part, jobs.len() as u64)?;
     let results = parallel(jobs, None, |job| {
         let result = run(job);
         asked.outside.done();
         result
     });
     results.into_iter().collect()
+}
+
+/// So many runs begin, if they aren't too many.
+fn begins(asked: &Asked<'_>, part: &str, runs: u64) -> Result<(), ConfigError> {
+    if runs > Scenario::RUNS_MAX {
+        let message = format!(
+            "{runs} runs are more than {}: take fewer seeds or values",
+            Scenario::RUNS_MAX
+        );
+        return Err(ConfigError::of_file(part, message));
+    }
+    asked.outside.begins(part, runs as usize);
+    Ok(())
 }

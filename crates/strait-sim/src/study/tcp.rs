@@ -1,84 +1,97 @@
-//! The set-up of the study `tcp`: the simulated TCP endpoint against independent references.
+//! The study `tcp`: the simulated TCP endpoint against independent references.
+
+use std::collections::BTreeSet;
+use std::mem::take;
+use std::thread;
 
 use serde::Deserialize;
-use strait_channel::LinkConfig;
+use strait_channel::{LinkConfig, Side};
 use strait_core::Duration;
 use strait_core::units::{Octets, Share, Time};
 use strait_node::config_text::ConfigError;
+use strait_report::estimate::{mean_interval, percentile};
+use strait_report::table::significant;
+use strait_tcp::TcpEventKind as Kind;
+use strait_tcp::profile::Profile;
 
-use super::limits;
-use super::transfer::Case;
+use super::shown::{Expect, Row, TableShape};
+use super::transfer::{self, Case, Ended};
+use super::{Asked, Measured, Sent, SetUp, StudyError, begins};
 
 /// The file of the study.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TcpStudy {
+pub(super) struct TcpStudy {
     /// Which study the file is of: `tcp`.
-    pub study: String,
+    study: String,
     /// A chain of links, with references of a network simulator.
-    pub chain: Chain,
+    chain: Chain,
     /// One link, with a Linux kernel as the reference.
-    pub kernel: Kernel,
+    kernel: Kernel,
+    #[serde(default, rename = "table")]
+    tables: Vec<TableShape>,
+    #[serde(default, rename = "expect")]
+    expected: Vec<Expect>,
 }
 
 /// A chain of links.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Chain {
+struct Chain {
     /// How many.
-    pub links: usize,
+    links: usize,
     /// Octets of the file.
-    pub octets: Octets,
+    octets: Octets,
     /// Octets of the endpoints' buffers.
-    pub buffer: Octets,
+    buffer: Octets,
     /// How long a run may take.
-    pub limit: Time,
+    limit: Time,
     /// Each link.
-    pub link: LinkConfig,
+    link: LinkConfig,
     /// What is run over them.
     #[serde(rename = "case")]
-    pub cases: Vec<ChainCase>,
+    cases: Vec<ChainCase>,
 }
 
 /// One endpoint at one rate of loss, and what the reference needed.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ChainCase {
+struct ChainCase {
     /// Which check it belongs to; shown only if absent.
-    pub check: Option<String>,
+    check: Option<String>,
     /// Profile of both endpoints.
-    pub endpoint: String,
+    endpoint: String,
     /// Loss of each link, in each direction.
-    pub loss: Share,
+    loss: Share,
     /// How many seeds.
-    pub seeds: u64,
+    seeds: u64,
     /// Time to the last octet.
-    pub time: Reference<Time>,
+    time: Reference<Time>,
     /// Packets on all links.
-    pub packets: Reference<f64>,
+    packets: Reference<f64>,
     /// How far from the mean a value may be where the reference has no interval.
-    pub tolerance: Option<Share>,
+    tolerance: Option<Share>,
     /// How many runs the reference is the mean of.
-    pub reference_runs: u64,
+    reference_runs: u64,
     /// Both means are of enough runs for their 95 % intervals to have to overlap; else ours has to
     /// lie in the reference's.
     #[serde(default)]
-    pub overlap: bool,
+    overlap: bool,
 }
 
 /// A mean that others measured, and half the width of its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Reference<T> {
+struct Reference<T> {
     /// The mean.
-    pub mean: T,
+    mean: T,
     /// Half the interval; none where chance had no part.
-    pub half_interval: Option<T>,
+    half_interval: Option<T>,
 }
 
 impl Reference<Time> {
     /// The same in seconds.
-    pub fn seconds(&self) -> Reference<f64> {
+    fn seconds(&self) -> Reference<f64> {
         Reference {
             mean: self.mean.0.as_secs_f64(),
             half_interval: self.half_interval.map(|half| half.0.as_secs_f64()),
@@ -90,7 +103,7 @@ impl Reference<f64> {
     /// How far a value is from the mean: in halves of the interval, or as a share of the mean
     /// where there is no interval. A value that has an interval of its own to overlap with may be
     /// farther by `own_half`.
-    pub fn distance(&self, value: f64, own_half: f64) -> f64 {
+    fn distance(&self, value: f64, own_half: f64) -> f64 {
         let half = self.half_interval.map(|half| half + own_half);
         (value - self.mean).abs() / half.unwrap_or(self.mean)
     }
@@ -99,69 +112,69 @@ impl Reference<f64> {
 /// What a kernel is compared on.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kernel {
+struct Kernel {
     /// Loss of frames, in each direction.
-    pub losses: Vec<Share>,
+    losses: Vec<Share>,
     /// By how much medians may differ.
-    pub tolerance: Share,
+    tolerance: Share,
     /// When transfers begin, by the link's time.
-    pub start: Time,
+    start: Time,
     /// How long a transfer of a short study may take.
-    pub limit: Time,
+    limit: Time,
     /// How long one of a full study may take.
-    pub limit_full: Time,
+    limit_full: Time,
     /// Ways to control congestion.
     #[serde(rename = "control")]
-    pub controls: Vec<CongestionControl>,
+    controls: Vec<CongestionControl>,
     /// Links.
     #[serde(rename = "cell")]
-    pub cells: Vec<Cell>,
+    cells: Vec<Cell>,
 }
 
 /// A profile and the kernel's algorithm that it stands for.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CongestionControl {
+struct CongestionControl {
     /// The simulated one.
-    pub profile: String,
+    profile: String,
     /// The kernel's.
-    pub congestion: String,
+    congestion: String,
     /// Judged, and part of a short study too.
     #[serde(default)]
-    pub judged: bool,
+    judged: bool,
 }
 
 /// A link that a kernel is compared on.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cell {
+struct Cell {
     /// Its name in the table.
-    pub name: String,
+    name: String,
     /// The file of a short study.
-    pub octets: Octets,
+    octets: Octets,
     /// That of a full study.
-    pub octets_full: Octets,
+    octets_full: Octets,
     /// Transfers of a short study.
-    pub runs: u64,
+    runs: u64,
     /// Those of a full study.
-    pub runs_full: u64,
+    runs_full: u64,
     /// The link; loss is added.
-    pub link: LinkConfig,
+    link: LinkConfig,
     /// Whether the check looks at it.
     #[serde(default = "yes")]
-    pub judged: bool,
+    judged: bool,
     /// Run by this host's kernel too; else what was recorded stands for that.
     #[serde(default = "yes")]
-    pub live: bool,
+    live: bool,
     /// The kernel's congestion controls that it is for; none named: those of the study.
     #[serde(default)]
-    pub congestion: Vec<String>,
+    congestion: Vec<String>,
     /// Show what becomes of timeouts here.
     #[serde(default)]
-    pub timeouts: bool,
+    timeouts: bool,
     /// What others measured with files of the full size.
     #[serde(default)]
-    pub reference: Vec<CellReference>,
+    reference: Vec<CellReference>,
 }
 
 const fn yes() -> bool {
@@ -171,54 +184,39 @@ const fn yes() -> bool {
 /// Times that a kernel took elsewhere.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CellReference {
+struct CellReference {
     /// Its congestion control.
-    pub congestion: String,
+    congestion: String,
     /// Loss in each direction.
-    pub loss: Share,
+    loss: Share,
     /// Each transfer's time.
-    pub times: Vec<Time>,
+    times: Vec<Time>,
 }
 
 /// One cell at one rate of loss under one congestion control: run simulated, and live.
 #[derive(Clone, Debug)]
-pub struct CellCase {
+struct CellCase {
     /// The cell's name.
-    pub cell: String,
+    cell: String,
     /// Loss in each direction.
-    pub loss: f64,
+    loss: f64,
     /// Whether it counts for the check.
-    pub judged: bool,
+    judged: bool,
     /// Whether it is shown what becomes of timeouts.
-    pub timeouts: bool,
+    timeouts: bool,
     /// The kernel's congestion control.
-    pub congestion: String,
+    congestion: String,
     /// Whether this host's kernel runs it.
-    pub live: bool,
+    live: bool,
     /// Times that a kernel took elsewhere, in s, if for the same file.
-    pub reference_s: Vec<f64>,
+    reference_s: Vec<f64>,
     /// What is run.
-    pub case: Case,
+    case: Case,
 }
 
 impl TcpStudy {
-    /// Reads the study's file.
-    ///
-    /// # Errors
-    /// What is wrong with it, with its place.
-    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
-        let study: Self = limits::parse(file, text)?;
-        let cells = study.kernel.cells.iter();
-        let cells = cells.map(|cell| (cell.name.as_str(), &cell.link));
-        for (name, link) in cells.chain([("chain", &study.chain.link)]) {
-            let wrong = |error| ConfigError::of_file(file, format!("link of `{name}`: {error}"));
-            link.validate().map_err(wrong)?;
-        }
-        Ok(study)
-    }
-
     /// Every case of the chain, in the file's order.
-    pub fn chain_cases(&self) -> Vec<Case> {
+    fn chain_cases(&self) -> Vec<Case> {
         let chain = &self.chain;
         let case = |case: &ChainCase| Case {
             link: lossy(&chain.link, case.loss),
@@ -235,7 +233,7 @@ impl TcpStudy {
     }
 
     /// Every cell at every loss under every congestion control of a short or a full study.
-    pub fn cell_cases(&self, full: bool) -> Vec<CellCase> {
+    fn cell_cases(&self, full: bool) -> Vec<CellCase> {
         let kernel = &self.kernel;
         let mut cases = Vec::new();
         for control in &kernel.controls {
@@ -303,13 +301,239 @@ fn lossy(link: &LinkConfig, loss: Share) -> LinkConfig {
     }
 }
 
+/// The least time that the links allow if nothing is lost: handshake, way, and each octet once, in
+/// packets as the endpoint makes them. `None` for a rate that changes.
+fn limit_s(case: &Case) -> Option<f64> {
+    // IPv4, TCP, timestamps.
+    const HEADERS: u64 = 20 + 20 + 12;
+    let link = &case.link;
+    if link.change.is_some() {
+        return None;
+    }
+    let links = case.links as f64;
+    let rate = link.line_rate(Side::A).bit_s() as f64;
+    let frame = link.frame_octets_max;
+    let frame = u64::from(frame.unwrap_or(LinkConfig::FRAME_OCTETS_MAX));
+    let own = Profile::named(&case.endpoint).and_then(|profile| profile.segment_octets);
+    let payload = own.map_or_else(|| frame.saturating_sub(HEADERS).max(1), u64::from);
+    let octets = case.octets + case.octets.div_ceil(payload) * HEADERS;
+    let delay_s = link.delay.map_or(0.0, |delay| delay.0.as_secs_f64());
+    let packet_s = ((payload + HEADERS) * 8) as f64 / rate;
+    Some(3.0 * links * delay_s + (octets * 8) as f64 / rate + (links - 1.0) * packet_s)
+}
+
+impl ChainCase {
+    /// Time and packets of a case's runs, each beside its reference.
+    fn rows(&self, case: &Case, runs: &[Ended]) -> [Row; 2] {
+        let complete = runs.iter().all(|run| run.time_s.is_some());
+        let times: Vec<f64> = runs.iter().filter_map(|run| run.time_s).collect();
+        let packets: Vec<f64> = runs.iter().map(|run| run.packets as f64).collect();
+        [
+            ("time, s", limit_s(case), self.time.seconds(), times),
+            ("packets", None, self.packets, packets),
+        ]
+        .map(|(quantity, limit, reference, values)| {
+            let interval = mean_interval(&values).filter(|_| complete);
+            let distance = interval.map(|interval| {
+                let own_half = interval.half_width.filter(|_| self.overlap);
+                reference.distance(interval.mean, own_half.unwrap_or(0.0))
+            });
+            Row::default()
+                .with("check", self.check.as_deref().unwrap_or_default())
+                .with("loss", self.loss.0)
+                .with("endpoint", self.endpoint.as_str())
+                .with("runs", runs.len())
+                .with("quantity", quantity)
+                .with("limit", limit)
+                .with("reference_runs", self.reference_runs)
+                .with("reference", reference.mean)
+                .with("reference_half", reference.half_interval)
+                .with("simulated", complete.then_some(values))
+                .with("distance", distance)
+                .with("tolerance", self.tolerance.map_or(1.0, |share| share.0))
+        })
+    }
+}
+
+/// Each time; what wasn't reached is infinite.
+fn times_s(runs: &[Ended]) -> Vec<f64> {
+    let times = runs.iter().map(|run| run.time_s.unwrap_or(f64::INFINITY));
+    times.collect()
+}
+
+impl CellCase {
+    /// Times over a single link.
+    fn row(&self, simulated: &[Ended], live: &[Sent]) -> Row {
+        let simulated_s = times_s(simulated);
+        let live_s: Vec<f64> = live.iter().map(|run| run.time_s).collect();
+        let late = simulated_s
+            .iter()
+            .chain(&live_s)
+            .filter(|it| it.is_infinite());
+        let late = late.count();
+        // Of a kernel, live or recorded.
+        let real_s = if self.live {
+            &live_s
+        } else {
+            &self.reference_s
+        };
+        let median = |times: &[f64]| percentile(times, 0.5).filter(|it| it.is_finite());
+        let ratio = median(&simulated_s).zip(median(real_s));
+        let ratio = ratio.map(|(simulated, real)| simulated / real);
+        let known: Vec<String> = self.reference_s.iter().map(|it| significant(*it)).collect();
+        let really: BTreeSet<&str> = live.iter().map(|run| &*run.congestion).collect();
+        let listed = |words: Vec<String>| (!words.is_empty()).then(|| words.join(", "));
+        Row::default()
+            .with("link", self.cell.as_str())
+            .with("loss", self.loss)
+            .with("octets", self.case.octets)
+            .with("runs", simulated.len())
+            .with("profile", self.case.endpoint.as_str())
+            .with(
+                "live",
+                listed(really.into_iter().map(String::from).collect()),
+            )
+            .with("limit_s", limit_s(&self.case))
+            .with("reference_s", listed(known))
+            .with("simulated_s", simulated_s)
+            .with("live_s", (!live_s.is_empty()).then_some(live_s))
+            .with("late", late)
+            .with("ratio", ratio)
+            .with("apart", ratio.map(|ratio| (ratio - 1.0).abs()))
+            .with("judged", if self.judged { "yes" } else { "no" })
+    }
+
+    /// What senders go through where round trips are longer than timeouts: sums over all transfers
+    /// of what both count, and the medians of their times.
+    fn timeouts(&self, simulated: &[Ended], live: &[Sent]) -> [Row; 5] {
+        let sum = |of: &dyn Fn(&Ended) -> u64| simulated.iter().map(of).sum::<u64>() as f64;
+        let events = |kind| sum(&|run| run.tcp.events.of(kind));
+        let syns = simulated.len() as f64 + events(Kind::RepeatedHandshake);
+        // Nothing without live transfers, and of what the kernel doesn't tell.
+        let counted = |name: &str| {
+            let counts = live.iter().map(|run| run.counts.get(name).copied());
+            let counts = counts.collect::<Option<Vec<f64>>>();
+            counts?.into_iter().reduce(|sum, it| sum + it)
+        };
+        let live_s: Vec<f64> = live.iter().map(|run| run.time_s).collect();
+        let median = |times: &[f64]| percentile(times, 0.5).filter(|it| it.is_finite());
+        let again = sum(&|run| run.tcp.retransmissions);
+        [
+            ("SYNs", Some(syns), counted("syns")),
+            (
+                "timeouts",
+                Some(events(Kind::TimedOut)),
+                counted("timeouts"),
+            ),
+            (
+                "recoveries taken back",
+                Some(events(Kind::Undone)),
+                counted("undone"),
+            ),
+            (
+                "segments sent again",
+                Some(again),
+                counted("retransmissions"),
+            ),
+            (
+                "median time, s",
+                median(&times_s(simulated)),
+                median(&live_s),
+            ),
+        ]
+        .map(|(quantity, simulated, live)| {
+            Row::default()
+                .with("link", self.cell.as_str())
+                .with("loss", self.loss)
+                .with("profile", self.case.endpoint.as_str())
+                .with("quantity", quantity)
+                .with("simulated", simulated)
+                .with("live", live)
+        })
+    }
+}
+
+/// What captures of a case are called.
+fn stem(case: &Case) -> String {
+    let rate = case.link.line_rate(Side::A).bit_s();
+    let loss = case.link.loss.map_or(0.0, |loss| loss.0) * 100.0;
+    let delay = case.link.delay.map_or(0.0, |delay| delay.0.as_secs_f64());
+    let (links, endpoint) = (case.links, &case.endpoint);
+    format!("tcp-{links}x{rate}-{delay}s-{loss}%-{endpoint}")
+}
+
+impl SetUp for TcpStudy {
+    const PARTS: &'static [&'static str] = &["chain", "cells", "timeouts", "runs"];
+
+    fn shown(&mut self) -> (Vec<TableShape>, Vec<Expect>) {
+        (take(&mut self.tables), take(&mut self.expected))
+    }
+
+    fn check(&self, file: &str) -> Result<(), ConfigError> {
+        let cells = self.kernel.cells.iter();
+        let cells = cells.map(|cell| (cell.name.as_str(), &cell.link));
+        for (name, link) in cells.chain([("chain", &self.chain.link)]) {
+            let wrong = |error| ConfigError::of_file(file, format!("link of `{name}`: {error}"));
+            link.validate().map_err(wrong)?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
+        let cells = self.cell_cases(asked.full);
+        let mut cases = self.chain_cases();
+        cases.extend(cells.iter().map(|cell| cell.case.clone()));
+        let live = cells.iter().filter(|cell| cell.live && asked.live);
+        let live: Vec<(Case, String)> = live
+            .map(|cell| (cell.case.clone(), cell.congestion.clone()))
+            .collect();
+        let transfers = transfer::count(live.iter().map(|it| &it.0));
+        begins(asked, "tcp", transfers + transfer::count(&cases))?;
+        let (sent, results) = thread::scope(|scope| {
+            let sent = scope.spawn(|| asked.outside.transfers("tcp", &live));
+            let results = transfer::run(&cases, asked.captures, || asked.outside.done());
+            (sent.join(), results)
+        });
+        let sent = sent.map_err(|_| StudyError::Live("the live half has failed".into()))?;
+        let mut results = results?;
+        let odd = |run: &Ended| (run.unexplained + run.wrong_octets) as f64;
+        let odd: Vec<f64> = results.iter().flatten().map(odd).collect();
+        let seeds = cases.iter().flat_map(|case| case.seeds.clone());
+        let mut measured = Measured::of("runs", vec![Row::default().with("odd", odd)], seeds);
+        measured.fold(results.iter().flatten().map(|run| run.hash));
+        for (case, runs) in cases.iter().zip(&mut results) {
+            let captures = runs.iter_mut().flat_map(|run| take(&mut run.captures));
+            let named = captures.map(|(name, octets)| (format!("{}-{name}", stem(case)), octets));
+            measured.captures.extend(named);
+        }
+        let (chain, singles) = results.split_at(self.chain.cases.len());
+        let known = self.chain.cases.iter().zip(&cases).zip(chain);
+        let rows = known.flat_map(|((known, case), runs)| known.rows(case, runs));
+        measured.parts.insert("chain", rows.collect());
+        let (mut rows, mut timeouts, mut sent) = (Vec::new(), Vec::new(), sent.into_iter());
+        for (cell, simulated) in cells.iter().zip(singles) {
+            let live = if cell.live { simulated.len() } else { 0 };
+            let live: Vec<Sent> = sent.by_ref().take(live).collect();
+            let row = cell.row(simulated, &live);
+            rows.push(row.with("tolerance", self.kernel.tolerance.0));
+            if cell.timeouts {
+                timeouts.extend(cell.timeouts(simulated, &live));
+            }
+        }
+        measured.parts.insert("cells", rows);
+        measured.parts.insert("timeouts", timeouts);
+        Ok(measured)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::read;
     use super::*;
 
     fn study() -> TcpStudy {
         let text = include_str!("../../../../scenarios/studies/tcp.toml");
-        TcpStudy::parse("tcp.toml", text).unwrap()
+        read::<TcpStudy>("tcp.toml", text).unwrap().0
     }
 
     #[test]
@@ -354,9 +578,10 @@ mod tests {
     fn a_link_that_is_no_medium_is_named() {
         let text = include_str!("../../../../scenarios/studies/tcp.toml");
         let wrong = text.replace("loss = \"5 %\", t", "lost = \"5 %\", t");
-        assert!(TcpStudy::parse("tcp.toml", &wrong).is_err());
+        assert!(read::<TcpStudy>("tcp.toml", &wrong).is_err());
         let wrong = text.replace("delay = \"8 s\", ", "delay = \"8 s\", baud = 9600, ");
-        let error = TcpStudy::parse("tcp.toml", &wrong).unwrap_err().to_string();
+        let error = read::<TcpStudy>("tcp.toml", &wrong);
+        let error = error.map(drop).unwrap_err().to_string();
         assert!(error.contains("9600 bit/s, 8 s"), "{error}");
     }
 

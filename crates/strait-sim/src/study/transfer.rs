@@ -114,6 +114,13 @@ pub fn run(
     Ok(results)
 }
 
+/// How many runs they have.
+pub(super) fn count<'a>(cases: impl IntoIterator<Item = &'a Case>) -> u64 {
+    let runs = cases.into_iter();
+    let runs = runs.map(|case| case.seeds.end.saturating_sub(case.seeds.start));
+    runs.fold(0, u64::saturating_add)
+}
+
 /// Hash over the hashes of all runs.
 pub fn hash(results: &[Vec<Ended>]) -> u64 {
     let mut hash = RunHash::default();

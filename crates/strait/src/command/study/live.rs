@@ -78,7 +78,7 @@ impl Outside for Host {
             case.seeds.clone().map(config).collect::<Vec<_>>()
         };
         let configs: Vec<TransferConfig> = cases.iter().flat_map(of).collect();
-        let sent = or_left_out(study, transfer::run_all(&configs, || ()));
+        let sent = or_left_out(study, transfer::run_all(&configs, || self.done()));
         sent.into_iter().map(transferred).collect()
     }
 

@@ -9,7 +9,6 @@ mod live;
 mod na;
 mod na_local;
 mod na_pairs;
-mod tcp;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +24,6 @@ use strait_sim::study::hbh::HbhStudy;
 use strait_sim::study::hf::HfStudy;
 use strait_sim::study::na::NaStudy;
 use strait_sim::study::na_local::LocalStudy;
-use strait_sim::study::tcp::TcpStudy;
 use strait_sim::study::transfer::Ended;
 use strait_sim::study::{self, Asked, StudyError};
 
@@ -95,7 +93,7 @@ struct Study {
     check: fn(&str, &str) -> Result<(), ConfigError>,
 }
 
-const STUDIES: [Study; 5] = [
+const STUDIES: [Study; 4] = [
     Study {
         name: "hbh",
         about: "a transfer over four lossy links: end to end, and with each link made reliable",
@@ -119,12 +117,6 @@ const STUDIES: [Study; 5] = [
         about: "what crosses a line, and what is answered, while stored replies are valid and after",
         run: na_local::run,
         check: |file, text| LocalStudy::parse(file, text).map(drop),
-    },
-    Study {
-        name: "tcp",
-        about: "the simulated TCP endpoint against a network simulator's and this kernel's",
-        run: tcp::run,
-        check: |file, text| TcpStudy::parse(file, text).map(drop),
     },
 ];
 const ALL: &str = "all";
