@@ -1,73 +1,89 @@
-//! The set-up of the study `hbh`: a transfer over a chain of lossy links, end to end and with each
-//! link made reliable.
+//! The study `hbh`: who repeats what a chain of links loses. A transfer over a chain of lossy links,
+//! end to end and with each link made reliable.
+
+mod figures;
+mod parts;
+
+use std::mem::take;
 
 use serde::Deserialize;
-use strait_channel::LinkConfig;
+use strait_channel::{LinkConfig, Side};
+use strait_core::hash::RunHash;
 use strait_core::units::{Octets, Share, Time};
 use strait_node::config::{PaperConfig, PortConfig};
 use strait_node::config_text::ConfigError;
 use strait_qos::PolicyConfig;
+use toml::Value;
 
-use super::limits;
-use super::transfer::{Case, Gateways};
+use super::scenario::Part;
+use super::shown::{Expect, Row, TableShape};
+use super::transfer::{self, Case, Ended, Gateways};
+use super::{Asked, Measured, SetUp, StudyError, begins, read};
 
 /// The file of the study.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HbhStudy {
+pub(super) struct HbhStudy {
     /// Which study the file is of: `hbh`.
-    pub study: String,
+    study: String,
     /// Links in the chain.
-    pub links: usize,
+    links: usize,
     /// Octets of the file.
-    pub octets: Octets,
+    octets: Octets,
     /// Octets of the endpoints' buffers.
-    pub buffer: Octets,
+    buffer: Octets,
     /// When the transfer begins.
-    pub start: Time,
+    start: Time,
     /// How long it may take.
-    pub limit: Time,
+    limit: Time,
     /// Each link.
-    pub link: LinkConfig,
+    link: LinkConfig,
     /// Losses of each link, in each direction.
-    pub losses: Vec<Share>,
+    losses: Vec<Share>,
     /// Runs at each.
-    pub seeds: u64,
+    seeds: u64,
     /// What is laid side by side.
     #[serde(rename = "column")]
-    pub columns: Vec<HbhColumn>,
+    columns: Vec<HbhColumn>,
     /// What it is judged by.
     #[serde(rename = "check")]
-    pub checks: Vec<HbhCheck>,
+    checks: Vec<HbhCheck>,
     /// The published format with other parameters.
-    pub sweep: HbhSweep,
+    sweep: HbhSweep,
     /// What this host's own TCP sends, if all is to be run.
-    pub live: HbhLive,
+    live: HbhLive,
+    /// Scenarios beside the chain.
+    #[serde(default, rename = "part")]
+    parts: Vec<Part>,
+    #[serde(default, rename = "table")]
+    tables: Vec<TableShape>,
+    #[serde(default, rename = "expect")]
+    expected: Vec<Expect>,
 }
 
 /// One parameter of the published format after the other.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HbhSweep {
+struct HbhSweep {
     /// The column with those that stay as they are.
-    pub column: String,
+    column: String,
     /// Losses of each link, in each direction.
-    pub losses: Vec<Share>,
+    losses: Vec<Share>,
     /// Runs at each.
-    pub seeds: u64,
+    seeds: u64,
     /// The same if all is to be run.
-    pub seeds_full: u64,
+    seeds_full: u64,
     /// Values of R, for each link and for the whole path.
-    pub retries: Vec<u8>,
+    retries: Vec<u8>,
     /// Values of W, fixed and grown to from the least of them.
-    pub windows: Vec<u16>,
+    windows: Vec<u16>,
     /// Fixed RTOs, beside the one that follows the round trips.
-    pub timeouts: Vec<Time>,
+    timeouts: Vec<Time>,
 }
 
 /// A value of one parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Varied {
+enum Varied {
     /// R, and whether it is for the whole path.
     Retries(u8, bool),
     /// W, and whether it is only grown to.
@@ -78,7 +94,7 @@ pub enum Varied {
 
 impl HbhSweep {
     /// All values of each parameter.
-    pub fn varied(&self) -> [Vec<Varied>; 3] {
+    fn varied(&self) -> [Vec<Varied>; 3] {
         let ways = [false, true];
         let retries = ways.map(|path| {
             self.retries
@@ -113,60 +129,60 @@ impl Varied {
 /// One file by this system's TCP, over reliable links and over the kernel's routers.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HbhLive {
+struct HbhLive {
     /// Runs of each.
-    pub runs: u64,
+    runs: u64,
     /// Labs at the same time.
-    pub together: usize,
+    together: usize,
     /// Losses of each link, in each direction.
-    pub losses: Vec<Share>,
+    losses: Vec<Share>,
     /// Likenesses of this system's congestion controls.
-    pub endpoints: Vec<String>,
+    endpoints: Vec<String>,
     /// What it is judged by.
     #[serde(rename = "check")]
-    pub checks: Vec<HbhLiveCheck>,
+    checks: Vec<HbhLiveCheck>,
 }
 
 /// A bar for the median over reliable links, as a share of that over the kernel's routers.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HbhLiveCheck {
+struct HbhLiveCheck {
     /// The check's name.
-    pub id: String,
+    id: String,
     /// What is judged.
-    pub quantity: Quantity,
+    quantity: Quantity,
     /// At which loss.
-    pub loss: Share,
+    loss: Share,
     /// Who sends over reliable links.
-    pub endpoint: String,
+    endpoint: String,
     /// Who sends over the kernel's routers.
-    pub against: String,
+    against: String,
     /// The most that it may be.
-    pub max: f64,
+    max: f64,
 }
 
 /// A bar for a median.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HbhCheck {
+struct HbhCheck {
     /// The check's name.
-    pub id: String,
+    id: String,
     /// What is judged.
-    pub quantity: Quantity,
+    quantity: Quantity,
     /// At which loss.
-    pub loss: Share,
+    loss: Share,
     /// The column.
-    pub column: String,
+    column: String,
     /// The column that it is set in proportion to.
-    pub against: Option<String>,
+    against: Option<String>,
     /// The most that it may be.
-    pub max: f64,
+    max: f64,
 }
 
 /// What a transfer costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Quantity {
+enum Quantity {
     /// Seconds to the last octet.
     Time,
     /// Frames on all links.
@@ -175,39 +191,35 @@ pub enum Quantity {
     Octets,
 }
 
+impl Quantity {
+    /// What rows call it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time_s",
+            Self::Frames => "frames",
+            Self::Octets => "octets",
+        }
+    }
+}
+
 /// Who sends, and what stands between the links.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HbhColumn {
+struct HbhColumn {
     /// Its name in tables.
-    pub name: String,
+    name: String,
     /// Profile of both endpoints.
-    pub endpoint: String,
+    endpoint: String,
     /// Gateways with such ports; plain routers if absent.
-    pub port: Option<PortConfig>,
+    port: Option<PortConfig>,
     /// What those ports go by.
     #[serde(default)]
-    pub policy: PolicyConfig,
+    policy: PolicyConfig,
 }
 
 impl HbhStudy {
-    /// Reads the study's file.
-    ///
-    /// # Errors
-    /// What is wrong with it, with its place.
-    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
-        let study: Self = limits::parse(file, text)?;
-        let wrong = |error| ConfigError::of_file(file, format!("link: {error}"));
-        study.link.validate().map_err(wrong)?;
-        if study.swept().is_none() {
-            let message = "sweep.column: names no column with reliable hops";
-            return Err(ConfigError::of_file(file, message));
-        }
-        Ok(study)
-    }
-
     /// Every column at every loss, column by column.
-    pub fn cases(&self) -> Vec<Case> {
+    fn cases(&self) -> Vec<Case> {
         let columns = self.columns.iter();
         let cases = columns.flat_map(|column| {
             let losses = self.losses.iter();
@@ -217,7 +229,7 @@ impl HbhStudy {
     }
 
     /// The column that the sweep begins with, and its parameters.
-    fn swept(&self) -> Option<(&HbhColumn, PaperConfig)> {
+    fn base(&self) -> Option<(&HbhColumn, PaperConfig)> {
         let mut columns = self.columns.iter();
         let column = columns.find(|column| column.name == self.sweep.column)?;
         let hbh = column.port.as_ref()?.hbh.as_ref()?;
@@ -225,13 +237,13 @@ impl HbhStudy {
     }
 
     /// The sweep's cases for these values, value by value at each loss, with all runs or fewer.
-    pub fn sweep_cases(&self, values: &[Varied], full: bool) -> Vec<Case> {
+    fn sweep_cases(&self, values: &[Varied], full: bool) -> Vec<Case> {
         let most = if full {
             self.sweep.seeds_full
         } else {
             self.sweep.seeds
         };
-        let Some((column, paper)) = self.swept() else {
+        let Some((column, paper)) = self.base() else {
             return Vec::new();
         };
         let least_window = self.sweep.windows.iter().min().copied().unwrap_or(1);
@@ -278,6 +290,210 @@ impl HbhStudy {
     }
 }
 
+impl Varied {
+    /// What is told of it: its number, and what kind it is; then, in figures, which of the lines it
+    /// belongs to.
+    fn told(self) -> (Option<f64>, [&'static str; 2]) {
+        match self {
+            Self::Retries(retries, false) => (Some(retries.into()), ["on each link", "link"]),
+            Self::Retries(retries, true) => (Some(retries.into()), ["on the path", "path"]),
+            Self::Window(window, false) => (Some(window.into()), ["fixed", "fixed"]),
+            Self::Window(window, true) => (Some(window.into()), ["the most of AIMD", "AIMD"]),
+            Self::Timeout(None) => (None, ["adaptive", "by RTT"]),
+            Self::Timeout(Some(timeout)) => (Some(timeout.0.as_secs_f64()), ["fixed", "fixed"]),
+        }
+    }
+}
+
+/// A row with what each of some runs cost.
+fn with_runs(row: Row, runs: &[Ended]) -> Row {
+    let of = |value: fn(&Ended) -> u64| -> Vec<f64> {
+        runs.iter().map(|run| value(run) as f64).collect()
+    };
+    // What wasn't reached took longer than all that was.
+    let times = runs.iter().map(|run| run.time_s.unwrap_or(f64::INFINITY));
+    row.with("time_s", times.collect::<Vec<f64>>())
+        .with("frames", of(|run| run.packets))
+        .with("octets", of(|run| run.octets))
+        .with("segments_again", of(|run| run.tcp.retransmissions))
+        .with("frames_again", of(|run| run.hop.repeated))
+        .with("needless", of(|run| run.hop.needless))
+        .with("copies", of(|run| run.hop.copied))
+        .with("control", of(|run| run.hop.control))
+        .with("duplicates", of(|run| run.hop.duplicates))
+        .with("dropped", of(|run| run.dropped))
+        .with("odd", of(|run| run.unexplained + run.wrong_octets))
+}
+
+/// The transfers of some columns of the study as it comes along, with all seeds at every loss.
+///
+/// # Errors
+/// None: it is in order.
+pub fn cases_of(columns: &[&str]) -> Result<Vec<Case>, ConfigError> {
+    let text = include_str!("../../../../scenarios/studies/hbh.toml");
+    let (mut study, _) = read::<HbhStudy>("scenarios/studies/hbh.toml", text)?;
+    study
+        .columns
+        .retain(|it| columns.contains(&it.name.as_str()));
+    let mut cases = study.cases();
+    for case in &mut cases {
+        case.seeds = 1..1 + study.seeds;
+    }
+    Ok(cases)
+}
+
+impl HbhStudy {
+    /// The least time if nobody but the physics took any: each octet once, as often as it is lost,
+    /// and the way.
+    fn limit_s(&self, loss: Share) -> f64 {
+        let rate = self.link.line_rate(Side::A).bit_s() as f64;
+        let delay_s = self.link.delay.map_or(0.0, |delay| delay.0.as_secs_f64());
+        let octets_s = (self.octets.0 * 8) as f64 / (rate * (1.0 - loss.0));
+        octets_s + self.links as f64 * delay_s
+    }
+
+    /// Every column at every loss, loss by loss.
+    fn cells(&self, measured: &mut Measured, runs: &mut [Vec<Ended>]) {
+        let mut rows = Vec::new();
+        for (place, loss) in self.losses.iter().enumerate() {
+            for (number, column) in self.columns.iter().enumerate() {
+                let row = Row::default()
+                    .with("loss", loss.0)
+                    .with("column", column.name.as_str())
+                    .with("endpoint", column.endpoint.as_str())
+                    .with("limit_s", self.limit_s(*loss));
+                let runs = &mut runs[number * self.losses.len() + place];
+                rows.push(with_runs(row, runs));
+                for (name, octets) in runs.iter_mut().flat_map(|run| take(&mut run.captures)) {
+                    let (column, loss) = (column.name.replace(' ', "-"), loss.0 * 100.0);
+                    let name = format!("hbh-{column}-{loss}%-{name}");
+                    measured.captures.push((name, octets));
+                }
+            }
+        }
+        measured.parts.insert("cells", rows);
+    }
+
+    /// Every value of each parameter at each loss.
+    fn swept(&self, asked: &Asked<'_>, measured: &mut Measured) -> Result<Vec<u64>, StudyError> {
+        let varied = self.sweep.varied();
+        let cases = varied
+            .iter()
+            .flat_map(|it| self.sweep_cases(it, asked.full));
+        let cases: Vec<Case> = cases.collect();
+        begins(asked, "hbh-sweep", transfer::count(&cases))?;
+        let runs = transfer::run(&cases, false, || asked.outside.done())?;
+        let hashes = runs.iter().flatten().map(|run| run.hash).collect();
+        let mut runs = runs.iter();
+        for (part, values) in ["retries", "window", "rto"].into_iter().zip(varied) {
+            let losses = self.sweep.losses.iter();
+            let keys = losses.flat_map(|loss| values.iter().map(move |value| (loss.0, value)));
+            let rows = keys.zip(runs.by_ref()).map(|((loss, value), runs)| {
+                let (number, [kind, line]) = value.told();
+                let row = Row::default().with("loss", loss).with("value", number);
+                with_runs(row.with("kind", kind).with("line", line), runs)
+            });
+            measured.parts.insert(part, rows.collect());
+        }
+        Ok(hashes)
+    }
+}
+
+impl SetUp for HbhStudy {
+    const PARTS: &'static [&'static str] = &[
+        "cells",
+        "retries",
+        "window",
+        "rto",
+        "runs",
+        "pressure",
+        "fair",
+        "voice",
+        "fair-runs",
+        "parity",
+        "live",
+    ];
+
+    fn shown(&mut self) -> (Vec<TableShape>, Vec<Expect>) {
+        (take(&mut self.tables), take(&mut self.expected))
+    }
+
+    fn check(&self, file: &str) -> Result<(), ConfigError> {
+        let wrong = |error| ConfigError::of_file(file, format!("link: {error}"));
+        self.link.validate().map_err(wrong)?;
+        if self.base().is_none() {
+            let message = "sweep.column: names no column with reliable hops";
+            return Err(ConfigError::of_file(file, message));
+        }
+        Ok(())
+    }
+
+    fn around(&self) -> [Vec<Expect>; 2] {
+        let before = self.checks.iter().map(|it| {
+            let only = |column: &String| {
+                [
+                    ("loss", Value::Float(it.loss.0)),
+                    ("column", Value::String(column.clone())),
+                ]
+            };
+            let against = it.against.as_ref().map(only);
+            let against = against.as_ref().map(|it| &it[..]);
+            let names = [&it.id, "cells", it.quantity.name()];
+            let unit = if against.is_none() { "s" } else { "" };
+            let mut expect = Expect::median(names, &only(&it.column), against, it.max);
+            expect.unit = unit.into();
+            expect
+        });
+        // Reliable links under one sender, in proportion to the kernel's routers under another.
+        let behind = self.live.checks.iter().map(|it| {
+            let only = |endpoint: &String, carrier: &str| {
+                let loss = ("loss", Value::Float(it.loss.0));
+                let endpoint = ("endpoint", Value::String(endpoint.clone()));
+                [loss, endpoint, ("carrier", Value::String(carrier.into()))]
+            };
+            let against = only(&it.against, "kernel");
+            let names = [&it.id, "live", it.quantity.name()];
+            let own = only(&it.endpoint, "strait");
+            let mut expect = Expect::median(names, &own, Some(&against), it.max);
+            expect.needs = Some("time_s".into());
+            expect
+        });
+        [before.collect(), behind.collect()]
+    }
+
+    fn inherit(&mut self, usual: Self) {
+        if self.parts.is_empty() {
+            self.parts = usual.parts;
+        }
+    }
+
+    fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
+        let cases = self.cases();
+        begins(asked, "hbh", transfer::count(&cases))?;
+        let mut runs = transfer::run(&cases, asked.captures, || asked.outside.done())?;
+        let mut hash = RunHash::default();
+        runs.iter().flatten().for_each(|run| hash.fold(run.hash));
+        let seeds = cases.iter().flat_map(|case| case.seeds.clone());
+        let mut measured = Measured::of("runs", Vec::new(), seeds);
+        measured.hash.fold(hash.value());
+        self.cells(&mut measured, &mut runs);
+        let swept = self.swept(asked, &mut measured)?;
+        measured.fold(swept);
+        let parts = ["cells", "retries", "window", "rto"];
+        let all = parts.iter().filter_map(|part| measured.parts.get(part));
+        let all = all.flatten().cloned().collect();
+        measured.parts.insert("runs", all);
+        if asked.figures {
+            measured.figures = figures::all(self, &measured.parts);
+        }
+        parts::pressure(&self.parts, asked, &mut measured)?;
+        parts::fair(&self.parts, asked, &mut measured)?;
+        parts::parity(&self.parts, asked, &mut measured)?;
+        parts::live(&self.live, asked, &mut measured)?;
+        Ok(measured)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,7 +501,7 @@ mod tests {
     #[test]
     fn each_column_meets_each_loss() {
         let text = include_str!("../../../../scenarios/studies/hbh.toml");
-        let study = HbhStudy::parse("hbh.toml", text).unwrap();
+        let study = read::<HbhStudy>("hbh.toml", text).unwrap().0;
         let cases = study.cases();
         assert_eq!(cases.len(), study.columns.len() * study.losses.len());
         for (column, cases) in study.columns.iter().zip(cases.chunks(study.losses.len())) {
@@ -302,7 +518,7 @@ mod tests {
     #[test]
     fn a_sweep_changes_one_parameter_of_its_column() {
         let text = include_str!("../../../../scenarios/studies/hbh.toml");
-        let study = HbhStudy::parse("hbh.toml", text).unwrap();
+        let study = read::<HbhStudy>("hbh.toml", text).unwrap().0;
         let paper = |case: &Case| {
             let port = &case.gateways.as_ref().unwrap().port;
             port.hbh.as_ref().unwrap().paper.clone().unwrap()
@@ -335,7 +551,8 @@ mod tests {
             }
         }
         let nobody = text.replace("column = \"paper\"", "column = \"nobody\"");
-        let fault = HbhStudy::parse("hbh.toml", &nobody).unwrap_err();
+        let fault = read::<HbhStudy>("hbh.toml", &nobody);
+        let fault = fault.map(drop).unwrap_err();
         assert!(fault.to_string().contains("sweep.column"), "{fault}");
     }
 }

@@ -4,7 +4,7 @@
 //! it and makes rows of named values of it. Tables and checks of these rows are the file's.
 
 pub mod fair;
-pub mod hbh;
+mod hbh;
 pub mod hf;
 pub mod hf_calls;
 pub mod hf_ip;
@@ -18,7 +18,8 @@ pub mod na_local;
 mod na_neighbours;
 pub mod na_pairs;
 mod policing;
-pub mod pressure;
+mod pressure;
+mod scenario;
 mod shares;
 mod shown;
 mod tcp;
@@ -29,12 +30,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::DeserializeOwned;
 use strait_core::hash::RunHash;
 use strait_node::config_text::ConfigError;
-use strait_report::table::ResultSet;
+use strait_report::table::{Check, ResultSet};
 use strait_scenario::{Loaded, Scenario};
 
 use crate::build::BuildError;
 use crate::parallel::parallel;
 
+pub use self::hbh::cases_of;
 pub use self::shares::{Share, ShareCase, ShareFlow};
 use self::shown::{Expect, Parts, Row, Shown, TableShape};
 pub use self::transfer::Case;
@@ -48,6 +50,8 @@ pub struct Asked<'a> {
     pub live: bool,
     /// With captures of the first run of each case.
     pub captures: bool,
+    /// With figures.
+    pub figures: bool,
     /// Whoever waits for it.
     pub outside: &'a dyn Outside,
 }
@@ -148,6 +152,14 @@ trait SetUp: DeserializeOwned {
         Ok(())
     }
 
+    /// Checks of its own, before and behind those of the file.
+    fn around(&self) -> [Vec<Expect>; 2] {
+        Default::default()
+    }
+
+    /// What a file may leave out is as in the one that comes along.
+    fn inherit(&mut self, _usual: Self) {}
+
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError>;
 }
 
@@ -179,6 +191,8 @@ macro_rules! studies {
 }
 
 studies! {
+    "hbh", hbh::HbhStudy,
+        "a transfer over four lossy links: end to end, and with each link made reliable";
     "htb", htb::HtbStudy, "our token buckets against this kernel's, under one policy";
     "policing", policing::PolicingStudy,
         "ways to hold an urgent class to its rate, and what its packets pay";
@@ -223,12 +237,24 @@ fn run<S: SetUp>(
     (file, text): (&str, &str),
     asked: &Asked<'_>,
 ) -> Result<Found, StudyError> {
-    let (study, shown) = read::<S>(file, text)?;
-    let (_, usual) = read::<S>(of.own.0, of.own.1)?;
+    let (mut study, shown) = read::<S>(file, text)?;
+    let (whole, usual) = read::<S>(of.own.0, of.own.1)?;
+    study.inherit(whole);
     let measured = study.run(asked)?;
     // A file without tables, or without checks, has those that come along.
     let usual = usual.of(&measured.parts)?;
     let own = shown.of(&measured.parts)?;
+    let checks = |all: Vec<Expect>| -> Vec<Check> {
+        all.iter()
+            .flat_map(|it| it.checks(&measured.parts))
+            .collect()
+    };
+    let [before, behind] = study.around().map(checks);
+    let expected = if shown.expected.is_empty() {
+        usual.1
+    } else {
+        own.1
+    };
     Ok(Found {
         result: ResultSet {
             run_hash: Some(measured.hash.value().into()),
@@ -238,11 +264,7 @@ fn run<S: SetUp>(
             } else {
                 own.0
             },
-            checks: if shown.expected.is_empty() {
-                usual.1
-            } else {
-                own.1
-            },
+            checks: [before, expected, behind].concat(),
         },
         figures: measured.figures,
         captures: measured.captures,

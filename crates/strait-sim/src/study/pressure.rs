@@ -12,17 +12,17 @@ use crate::run::{Run, collect};
 
 /// A run, and what was seen on the way.
 #[derive(Clone, Debug)]
-pub struct Pressed {
+pub(super) struct Pressed {
     /// The run.
-    pub run: Run,
+    pub(super) run: Run,
     /// Packets dropped by gateways with hosts that send, before they entered the path.
-    pub dropped_before: u64,
+    pub(super) dropped_before: u64,
     /// Packets dropped by all others, but for those of the next number.
-    pub dropped_inside: u64,
+    pub(super) dropped_inside: u64,
     /// Packets that others gave up as too old.
-    pub aged_inside: u64,
+    pub(super) aged_inside: u64,
     /// The most octets that a gateway without hosts held at once.
-    pub held_octets_max: u64,
+    pub(super) held_octets_max: u64,
 }
 
 /// How often it is looked at who holds what.
@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// Why the scenario can't be built.
-pub fn run(loaded: &Loaded, variant: &str) -> Result<Pressed, BuildError> {
+pub(super) fn run(loaded: &Loaded, variant: &str) -> Result<Pressed, BuildError> {
     let seed = loaded.scenario.seed;
     let mut built = build(loaded, variant, seed)?;
     let end = Instant::ZERO + loaded.scenario.duration.0;

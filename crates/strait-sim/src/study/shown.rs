@@ -55,6 +55,22 @@ impl Row {
         self
     }
 
+    /// The median of its numbers, if that was reached.
+    pub(super) fn median(&self, name: &str) -> Option<f64> {
+        match self.find(name)? {
+            Entry::Numbers(numbers) => Estimate::Percentile(0.5).of(numbers),
+            _ => None,
+        }
+    }
+
+    /// A word.
+    pub(super) fn word(&self, name: &str) -> Option<&str> {
+        match self.find(name)? {
+            Entry::Word(word) => Some(word),
+            _ => None,
+        }
+    }
+
     fn find(&self, name: &str) -> Option<&Entry> {
         self.0.iter().find(|(own, _)| own == name).map(|it| &it.1)
     }
@@ -326,15 +342,45 @@ pub(super) struct Expect {
     #[serde(default)]
     take: Take,
     #[serde(default)]
-    unit: String,
+    pub(super) unit: String,
     min: Option<Bar>,
     max: Option<Bar>,
     /// A value that one of the rows has to have: else there is nothing to judge.
-    needs: Option<String>,
+    pub(super) needs: Option<String>,
 }
 
 impl Expect {
-    fn checks(&self, parts: &Parts) -> Vec<Check> {
+    /// A bar for a median of those rows, or for the proportion of it to that of others.
+    pub(super) fn median(
+        [id, of, value]: [&str; 3],
+        only_of: &[(&str, Value)],
+        against: Option<&[(&str, Value)]>,
+        max: f64,
+    ) -> Self {
+        let only = |keys: &[(&str, Value)]| {
+            let keys = keys
+                .iter()
+                .map(|(key, value)| ((*key).into(), value.clone()));
+            keys.collect()
+        };
+        Self {
+            id: Some(id.into()),
+            of: of.into(),
+            only: only(only_of),
+            value: Figure {
+                term: Term(value.into(), Estimate::Percentile(0.5)),
+                over: None,
+            },
+            against: against.map(only),
+            take: Take::Max,
+            unit: String::new(),
+            min: None,
+            max: Some(Bar::Number(max)),
+            needs: None,
+        }
+    }
+
+    pub(super) fn checks(&self, parts: &Parts) -> Vec<Check> {
         let Some(all) = parts.get(self.of.as_str()) else {
             return Vec::new();
         };
@@ -344,10 +390,10 @@ impl Expect {
         }
         let mut named: Vec<(&str, Vec<&Row>)> = Vec::new();
         for row in chosen {
-            let Some(Entry::Word(id)) = row.find("check") else {
+            let Some(id) = row.word("check").filter(|id| !id.is_empty()) else {
                 continue;
             };
-            match named.iter_mut().find(|(name, _)| name == id) {
+            match named.iter_mut().find(|(name, _)| *name == id) {
                 Some((_, rows)) => rows.push(row),
                 None => named.push((id, vec![row])),
             }

@@ -18,8 +18,7 @@ use strait_qos::export::{Queues, export};
 use strait_qos::load::{self, BareQueue, Load};
 use strait_qos::plan::{Rate, ShapeKind};
 use strait_sim::bench::{BareCopy, Chain, Middle, Scale, Torus};
-use strait_sim::study::hbh::HbhStudy;
-use strait_sim::study::transfer;
+use strait_sim::study::{cases_of, transfer};
 
 use crate::exit;
 use crate::output::{print, progress};
@@ -179,13 +178,7 @@ const SWEPT: [&str; 2] = ["end to end", "strait"];
 /// Seconds for all losses of the study `hbh`, each with all of its seeds, without repairs and with
 /// reliable hops, on all cores; and what a bare copy of as many octets makes of them on one.
 fn sim_sweep() -> anyhow::Result<Vec<Figure>> {
-    let text = include_str!("../../../../scenarios/studies/hbh.toml");
-    let mut study = HbhStudy::parse("scenarios/studies/hbh.toml", text)?;
-    study.columns.retain(|it| SWEPT.contains(&it.name.as_str()));
-    let mut cases = study.cases();
-    for case in &mut cases {
-        case.seeds = 1..1 + study.seeds;
-    }
+    let cases = cases_of(&SWEPT)?;
     let clock = Clock::start();
     let runs = transfer::run(&cases, false, || {})?;
     let seconds = clock.now().as_secs_f64();

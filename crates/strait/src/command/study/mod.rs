@@ -3,7 +3,6 @@
 //! A study is a file with a function that makes its [`ResultSet`], and a line in [`STUDIES`]. Its
 //! set-up is a file in `scenarios/studies/` that the program brings along.
 
-mod hbh;
 mod hf;
 mod live;
 mod na;
@@ -18,13 +17,11 @@ use anyhow::Context;
 use indicatif::ProgressBar;
 use strait_core::hash::RunHash;
 use strait_node::config_text::{self, ConfigError};
-use strait_report::table::{Check, Column, ResultSet, Table};
+use strait_report::table::{Column, ResultSet, Table};
 use strait_sim::BuildError;
-use strait_sim::study::hbh::HbhStudy;
 use strait_sim::study::hf::HfStudy;
 use strait_sim::study::na::NaStudy;
 use strait_sim::study::na_local::LocalStudy;
-use strait_sim::study::transfer::Ended;
 use strait_sim::study::{self, Asked, StudyError};
 
 use crate::exit::BadInput;
@@ -93,13 +90,7 @@ struct Study {
     check: fn(&str, &str) -> Result<(), ConfigError>,
 }
 
-const STUDIES: [Study; 4] = [
-    Study {
-        name: "hbh",
-        about: "a transfer over four lossy links: end to end, and with each link made reliable",
-        run: hbh::run,
-        check: |file, text| HbhStudy::parse(file, text).map(drop),
-    },
+const STUDIES: [Study; 3] = [
     Study {
         name: "hf",
         about: "STANAG 5066 over HF: data transfer over bit errors, and what a ping costs",
@@ -187,6 +178,7 @@ fn one(study: &study::Study, options: &Options<'_>) -> anyhow::Result<ResultSet>
         full: options.full,
         live: options.live,
         captures: options.pcap.is_some(),
+        figures: options.figures.is_some(),
         outside: &host,
     };
     let found = study
@@ -287,17 +279,6 @@ fn progress(name: &str, runs: usize) -> ProgressBar {
     crate::output::progress(runs, &format!("study {name}"))
 }
 
-/// Says why a live half isn't there.
-fn left_out(study: &str, why: &dyn std::fmt::Display) {
-    eprintln!("strait: study {study}: the live half is left out: {why}");
-}
-
-/// Writes the captures of a case's first run.
-fn write_captures(folder: &Path, case: &str, runs: &[Ended]) -> anyhow::Result<()> {
-    runs.iter()
-        .try_for_each(|run| write_files(folder, case, &run.captures))
-}
-
 /// Writes files, each with `case` before its name.
 fn write_files<'a>(
     folder: &Path,
@@ -309,11 +290,4 @@ fn write_files<'a>(
         fs::write(&path, octets).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
-}
-
-/// Every packet had one fate, and every octet that came was right, in all simulated runs.
-fn conserved<'a>(study: &str, runs: impl Iterator<Item = &'a Ended>) -> Check {
-    let odd: u64 = runs.map(|run| run.unexplained + run.wrong_octets).sum();
-    let id = format!("{study}-conserved");
-    Check::range(id, Some(odd as f64), "", None, Some(0.0))
 }
