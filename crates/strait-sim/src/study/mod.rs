@@ -13,10 +13,10 @@ pub mod hf_rate;
 mod hf_wait;
 mod htb;
 mod limits;
-pub mod na;
+mod na;
 pub mod na_local;
 mod na_neighbours;
-pub mod na_pairs;
+mod na_pairs;
 mod policing;
 mod pressure;
 mod scenario;
@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::DeserializeOwned;
 use strait_core::hash::RunHash;
 use strait_node::config_text::ConfigError;
-use strait_report::table::{Check, ResultSet};
+use strait_report::table::{Check, ResultSet, RunHashText};
 use strait_scenario::{Loaded, Scenario};
 
 use crate::build::BuildError;
@@ -125,6 +125,19 @@ struct Measured {
 }
 
 impl Measured {
+    /// Folds in the hash of a part that is a result of its own.
+    fn fold_text(&mut self, hash: u64) {
+        let text = format!("{:?}", RunHashText::from(hash));
+        self.hash.fold_bytes(text.as_bytes());
+    }
+
+    /// Folds in those of a part's runs in the same way.
+    fn fold_whole(&mut self, hashes: impl Iterator<Item = u64>) {
+        let mut whole = RunHash::default();
+        hashes.for_each(|hash| whole.fold(hash));
+        self.fold_text(whole.value());
+    }
+
     /// One part's rows.
     fn of(part: &'static str, rows: Vec<Row>, seeds: impl IntoIterator<Item = u64>) -> Self {
         Self {
@@ -194,6 +207,8 @@ studies! {
     "hbh", hbh::HbhStudy,
         "a transfer over four lossy links: end to end, and with each link made reliable";
     "htb", htb::HtbStudy, "our token buckets against this kernel's, under one policy";
+    "na", na::NaStudy,
+        "calls beside data on a line of 9600 baud, as the profile `adapter` carries them";
     "policing", policing::PolicingStudy,
         "ways to hold an urgent class to its rate, and what its packets pay";
     "tcp", tcp::TcpStudy,

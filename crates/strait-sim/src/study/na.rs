@@ -1,70 +1,81 @@
-//! The set-up of the study `na`, and what runs of it: calls beside data on one narrow line.
+//! The study `na`: calls beside data on one narrow line, as a network adapter carries them.
+
+mod figures;
+mod rows;
+
+use std::mem::take;
 
 use serde::Deserialize;
 use strait_core::delay::DelayPart;
 use strait_core::stats::Stats;
 use strait_core::units::{BitRate, Octets, Time};
 use strait_core::{Duration, Fate, Instant};
-use strait_node::config_text::{self, ConfigError};
+use strait_node::config_text;
 use strait_qos::Dscp;
 use strait_scenario::{Loaded, Scenario};
 use strait_traffic::{FlowReport, Kind, TrafficConfig};
 
-use super::limits;
+use self::rows::Rows;
+use super::scenario::load;
+use super::shown::{Expect, TableShape};
+use super::{Asked, Measured, SetUp, StudyError, na_pairs, run_all};
 use crate::build::{BuildError, Built, build};
-use crate::parallel::parallel;
 use crate::run::logs;
 
 /// The file of the study.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NaStudy {
+pub(super) struct NaStudy {
     /// Which study the file is of: `na`.
-    pub study: String,
+    study: String,
     /// When calls begin.
-    pub call_start: Time,
+    call_start: Time,
     /// When data begins.
-    pub data_start: Time,
+    data_start: Time,
     /// When nothing new is sent any more.
-    pub stop: Time,
+    stop: Time,
     /// Length of a run.
-    pub duration: Time,
+    duration: Time,
     /// Octets of echo requests beside calls.
-    pub ping_payloads: Vec<Octets>,
+    ping_payloads: Vec<Octets>,
     /// Time between two of them.
-    pub ping_period: Time,
+    ping_period: Time,
     /// Octets of echo requests whose time is set against their size.
-    pub slope_payloads: Vec<Octets>,
+    slope_payloads: Vec<Octets>,
     /// How many of each.
-    pub slope_count: u64,
+    slope_count: u64,
     /// Time between two of them: longer than the longest takes.
-    pub slope_period: Time,
+    slope_period: Time,
     /// Octets of datagrams that fill the line.
-    pub bulk_payload: Octets,
+    bulk_payload: Octets,
     /// Their rate.
-    pub bulk_rate: BitRate,
+    bulk_rate: BitRate,
     /// Octets of a file.
-    pub tcp_octets: Octets,
+    tcp_octets: Octets,
     /// What calls are made of.
     #[serde(rename = "vocoder")]
-    pub vocoders: Vec<Vocoder>,
+    vocoders: Vec<Vocoder>,
+    #[serde(default, rename = "table")]
+    tables: Vec<TableShape>,
+    #[serde(default, rename = "expect")]
+    expected: Vec<Expect>,
 }
 
 /// What a call's packets are.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Vocoder {
+struct Vocoder {
     /// Its name in tables.
-    pub name: String,
+    name: String,
     /// Octets behind the RTP header.
-    pub payload: Octets,
+    payload: Octets,
     /// Time between packets.
-    pub period: Time,
+    period: Time,
 }
 
 /// What goes beside calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Data {
+enum Data {
     /// Nothing.
     Nothing,
     /// Nothing either, and one side of the call talks at a time.
@@ -97,12 +108,12 @@ const STORM_PERIOD: Time = Time(Duration::from_millis(100));
 
 impl Data {
     /// Calls are alone.
-    pub const fn is_nothing(self) -> bool {
+    const fn is_nothing(self) -> bool {
         matches!(self, Self::Nothing | Self::TalkSpurts | Self::Rebuilt)
     }
 
     /// The words in tables.
-    pub fn name(self) -> String {
+    fn name(self) -> String {
         match self {
             Self::Nothing => "nothing".into(),
             Self::TalkSpurts => "nothing, in turns".into(),
@@ -120,62 +131,62 @@ impl Data {
 
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NaCase {
+struct NaCase {
     /// What calls are made of.
-    pub vocoder: Vocoder,
+    vocoder: Vocoder,
     /// Calls at a time.
-    pub calls: usize,
+    calls: usize,
     /// What goes beside them.
-    pub data: Data,
+    data: Data,
 }
 
 /// A call's packet as the line carried it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OnLine {
+struct OnLine {
     /// Which end sent it: 0 or 1.
-    pub end: usize,
+    end: usize,
     /// When its last octet had left, in s.
-    pub ended_s: f64,
+    ended_s: f64,
     /// Octets on the line, framing in.
-    pub octets: f64,
+    octets: f64,
 }
 
 /// What came of a case.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NaRun {
+struct NaRun {
     /// Each call.
-    pub calls: Vec<FlowReport>,
+    calls: Vec<FlowReport>,
     /// Each traffic beside them.
-    pub data: Vec<FlowReport>,
+    data: Vec<FlowReport>,
     /// When every side of the calls had talked for a second, in s.
-    pub settled_s: f64,
+    settled_s: f64,
     /// When datagrams arrived, in s.
-    pub bulk_s: Vec<f64>,
+    bulk_s: Vec<f64>,
     /// Every packet of a call at both ends, in order.
-    pub line: Vec<OnLine>,
+    line: Vec<OnLine>,
     /// Octets of compressed headers for each packet after the calls' first second, checksum in.
-    pub header_octets: Option<f64>,
+    header_octets: Option<f64>,
     /// What became of predictions at both ends.
-    pub gaps: Gaps,
+    gaps: Gaps,
     /// Packets without a fate: a bug unless 0.
-    pub unexplained: u64,
+    unexplained: u64,
     /// The run hash.
-    pub hash: u64,
+    hash: u64,
 }
 
 /// Predictions of the time from one packet of a call to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Gaps {
+struct Gaps {
     /// How many were predicted.
-    pub predicted: u64,
+    predicted: u64,
     /// Packets that nothing was predicted of.
-    pub unforeseen: u64,
+    unforeseen: u64,
     /// How far off 95 of 100 predictions were at most, in s.
-    pub error_p95_s: Option<f64>,
+    error_p95_s: Option<f64>,
     /// Pieces of other packets that were cut to fit a gap.
-    pub fitted: u64,
+    fitted: u64,
     /// Pieces of the least size.
-    pub least: u64,
+    least: u64,
 }
 
 /// What [`Data::Rebuilt`] changes in both nodes.
@@ -188,16 +199,8 @@ const ENDS: [&str; 2] = ["a", "b"];
 const HOSTS: [&str; 2] = ["ha", "hb"];
 
 impl NaStudy {
-    /// Reads the file of the study.
-    ///
-    /// # Errors
-    /// What is wrong in it, and where.
-    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
-        limits::parse(file, text)
-    }
-
     /// Every case: for each number of calls of a vocoder first the calls alone.
-    pub fn cases(&self) -> Vec<NaCase> {
+    fn cases(&self) -> Vec<NaCase> {
         let mut cases = Vec::new();
         for vocoder in &self.vocoders {
             for calls in [1, 2] {
@@ -358,22 +361,56 @@ fn traffic(name: &str, kind: Kind, [from, to]: [usize; 2]) -> TrafficConfig {
     }
 }
 
-/// Runs all cases in parallel; `base` has the nodes and the line.
-///
-/// # Errors
-/// A base that can't be.
-pub fn run(
-    study: &NaStudy,
-    base: &Loaded,
-    cases: &[NaCase],
-    done: impl Fn() + Sync,
-) -> Result<Vec<NaRun>, BuildError> {
-    let runs = parallel(cases, None, |case| {
-        let run = run_once(study, base, case);
-        done();
-        run
-    });
-    runs.into_iter().collect()
+impl SetUp for NaStudy {
+    const PARTS: &'static [&'static str] = &["calls", "sizes", "slopes", "gap", "pairs"];
+
+    fn shown(&mut self) -> (Vec<TableShape>, Vec<Expect>) {
+        (take(&mut self.tables), take(&mut self.expected))
+    }
+
+    fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
+        let mut cases = self.cases();
+        if !asked.full {
+            cases.retain(|case| case.calls < 2 || case.data != Data::Slope);
+        }
+        let mut measured = Measured::of("calls", Vec::new(), [SEED]);
+        let runs = self.run_cases(asked, "na", &load("lab/adapter.toml")?, &cases)?;
+        measured.fold_whole(runs.iter().map(|run| run.hash));
+        let rows = Rows {
+            study: self,
+            runs: cases.iter().zip(&runs).collect(),
+        };
+        measured.parts.insert("calls", rows.calls());
+        measured.parts.insert("sizes", rows.sizes());
+        measured.parts.insert("slopes", rows.straights());
+        if asked.figures {
+            measured.figures = figures::all(&rows);
+        }
+        // The same on a link for frames, where nothing can be suspended.
+        cases = self.cases();
+        cases.retain(|case| case.data != Data::Slope);
+        let runs = self.run_cases(asked, "na-gap", &load("lab/adapter-frames.toml")?, &cases)?;
+        measured.fold_whole(runs.iter().map(|run| run.hash));
+        let rows = Rows {
+            study: self,
+            runs: cases.iter().zip(&runs).collect(),
+        };
+        measured.parts.insert("gap", rows.calls());
+        na_pairs::run(asked, &mut measured)?;
+        Ok(measured)
+    }
+}
+
+impl NaStudy {
+    fn run_cases(
+        &self,
+        asked: &Asked<'_>,
+        part: &str,
+        base: &Loaded,
+        cases: &[NaCase],
+    ) -> Result<Vec<NaRun>, BuildError> {
+        run_all(asked, part, cases, |case| run_once(self, base, case))
+    }
 }
 
 fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase) -> Result<NaRun, BuildError> {
@@ -491,7 +528,7 @@ mod tests {
     #[test]
     fn every_case_comes_after_its_calls_alone_and_calls_have_even_places() {
         let text = include_str!("../../../../scenarios/studies/na.toml");
-        let study = NaStudy::parse("na.toml", text).unwrap();
+        let study = config_text::parse::<NaStudy>("na.toml", text).unwrap();
         let cases = study.cases();
         assert_eq!(cases.len(), 2 * 2 * 10 + 6);
         for case in &cases {

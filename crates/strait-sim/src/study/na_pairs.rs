@@ -1,12 +1,17 @@
 //! Packet pairs beside calls on a 9600 baud line, and what a backlog gets in the same run: the
 //! part `na-pairs` of the study `na`, from `scenarios/studies/na-pairs.toml`.
 
+use std::mem::take;
+
 use strait_report::scatter::{Figure, Marks};
-use strait_report::table::{Check, Column, Table};
 use strait_scenario::Scenario;
 use strait_traffic::pair::figure;
 
+use super::scenario::load;
+use super::shown::Row;
+use super::{Asked, Measured, StudyError};
 use crate::run::{Outcome, Run};
+use crate::{Options, run_scenario};
 
 /// Gradients of the white paper in bit/s with no, one and two calls, how far off they may be, and
 /// the rate that it expected.
@@ -17,29 +22,19 @@ const PAPER: [(f64, f64, f64); 3] = [
 ];
 /// Octets of the IP packets of the backlog, and of their UDP payload.
 const BACKLOG_OCTETS: (f64, f64) = (1400.0, 1352.0);
-/// How far pairs and backlog may be apart.
-const ERROR_MAX: f64 = 0.01;
 
-/// A row for each number of calls, and the check that pairs tell what the backlog gets.
-pub fn table(outcome: &Outcome) -> (Table, Check) {
-    let columns = [
-        ("calls", ""),
-        ("pairs", "bit/s"),
-        ("±", "bit/s"),
-        ("trains", "bit/s"),
-        ("gradient", "bit/s"),
-        ("±", "bit/s"),
-        ("paper, gradient", "bit/s"),
-        ("± ", "bit/s"),
-        ("paper, expected", "bit/s"),
-        ("backlog", "bit/s"),
-        ("error", ""),
-    ];
-    let columns = columns.map(|(name, unit)| Column::new(name, unit));
-    let mut table = Table::new("na-pairs", columns.into());
-    let mut worst: Option<f64> = Some(0.0);
+/// A row for each number of calls.
+pub(super) fn run(asked: &Asked<'_>, measured: &mut Measured) -> Result<(), StudyError> {
+    let options = Options {
+        capture: asked.captures,
+        ..Options::default()
+    };
+    asked.outside.begins("na-pairs", 1);
+    let mut outcome = run_scenario(&load("studies/na-pairs.toml")?, &options, |_, _| {
+        asked.outside.done();
+    })?;
     let run = outcome.of(Scenario::BASE).next();
-    for (calls, paper) in PAPER.into_iter().enumerate() {
+    let rows = PAPER.into_iter().enumerate().map(|(calls, paper)| {
         let metric = |traffic: &str, name: &str| {
             let name = format!("{traffic}-{calls}.{name}");
             run.and_then(|run| run.metrics.get(&name)).copied()
@@ -50,29 +45,43 @@ pub fn table(outcome: &Outcome) -> (Table, Check) {
         let error = pairs
             .zip(backlog)
             .map(|(pairs, backlog)| pairs / backlog - 1.0);
-        worst = worst
-            .zip(error)
-            .map(|(worst, error)| worst.max(error.abs()));
-        table.push(vec![
-            (calls as f64).into(),
-            pairs.into(),
-            metric("pairs", "rate_half_width_bit_s").into(),
-            metric("pairs", "train_bit_s").into(),
-            metric("pairs", "gradient_bit_s").into(),
-            metric("pairs", "gradient_half_width_bit_s").into(),
-            paper.0.into(),
-            paper.1.into(),
-            paper.2.into(),
-            backlog.into(),
-            error.into(),
-        ]);
+        Row::default()
+            .with("calls", calls)
+            .with("pairs_bit_s", pairs)
+            .with("pairs_half_bit_s", metric("pairs", "rate_half_width_bit_s"))
+            .with("trains_bit_s", metric("pairs", "train_bit_s"))
+            .with("gradient_bit_s", metric("pairs", "gradient_bit_s"))
+            .with(
+                "gradient_half_bit_s",
+                metric("pairs", "gradient_half_width_bit_s"),
+            )
+            .with("paper_bit_s", paper.0)
+            .with("paper_half_bit_s", paper.1)
+            .with("paper_expected_bit_s", paper.2)
+            .with("backlog_bit_s", backlog)
+            .with("error", error)
+            .with("off", error.map(f64::abs))
+            .with("unexplained", run.map(|run| run.unexplained as f64))
+    });
+    measured.parts.insert("pairs", rows.collect());
+    if asked.figures {
+        let svg = picture(&outcome).to_svg();
+        measured.figures.push(("na-pairs.svg".into(), svg));
     }
-    let check = Check::range("na-pairs-error", worst, "", None, Some(ERROR_MAX));
-    (table, check.failed())
+    measured.fold_text(outcome.hash());
+    measured.seeds.extend(&outcome.seeds);
+    for (name, octets) in outcome
+        .runs
+        .iter_mut()
+        .flat_map(|run| take(&mut run.captures))
+    {
+        measured.captures.push((format!("na-pairs-{name}"), octets));
+    }
+    Ok(())
 }
 
 /// Separation against size beside no, one and two calls.
-pub fn picture(outcome: &Outcome) -> Figure {
+fn picture(outcome: &Outcome) -> Figure {
     let run = outcome.of(Scenario::BASE).next();
     let names = ["no call", "one call", "two calls"];
     let marks = names.into_iter().enumerate().filter_map(|(calls, name)| {

@@ -5,9 +5,7 @@
 
 mod hf;
 mod live;
-mod na;
 mod na_local;
-mod na_pairs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +18,6 @@ use strait_node::config_text::{self, ConfigError};
 use strait_report::table::{Column, ResultSet, Table};
 use strait_sim::BuildError;
 use strait_sim::study::hf::HfStudy;
-use strait_sim::study::na::NaStudy;
 use strait_sim::study::na_local::LocalStudy;
 use strait_sim::study::{self, Asked, StudyError};
 
@@ -90,18 +87,12 @@ struct Study {
     check: fn(&str, &str) -> Result<(), ConfigError>,
 }
 
-const STUDIES: [Study; 3] = [
+const STUDIES: [Study; 2] = [
     Study {
         name: "hf",
         about: "STANAG 5066 over HF: data transfer over bit errors, and what a ping costs",
         run: hf::run,
         check: |file, text| HfStudy::parse(file, text).map(drop),
-    },
-    Study {
-        name: "na",
-        about: "calls beside data on a line of 9600 baud, as the profile `adapter` carries them",
-        run: na::run,
-        check: |file, text| NaStudy::parse(file, text).map(drop),
     },
     Study {
         name: "na-local",

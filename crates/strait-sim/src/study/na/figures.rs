@@ -1,26 +1,18 @@
 //! The study `na` as pictures: calls over time, and pings against their size.
 
-use std::fs;
-use std::path::Path;
-
-use anyhow::Context;
 use strait_report::scatter::{Figure, Marks};
-use strait_sim::study::na::Data;
 
-use super::{Rows, WAIT_S, delays, line_through};
+use super::Data;
+use super::rows::{Rows, WAIT_S, delays, line_through};
 
 /// What is drawn beside one call of the first vocoder.
 const BESIDE: [Data; 4] = [Data::Ping(64), Data::Ping(1400), Data::Bulk, Data::TwoFiles];
 
-/// Writes the figures into `folder`.
-pub(super) fn write(rows: &Rows<'_>, folder: &Path) -> anyhow::Result<()> {
-    let figures = [("na-jitter", jitter(rows)), ("na-ping", ping(rows))];
-    for (name, figure) in figures {
-        let path = folder.join(format!("{name}.svg"));
-        fs::write(&path, figure.to_svg())
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+/// All of them, as SVG by file name.
+pub(super) fn all(rows: &Rows<'_>) -> Vec<(String, String)> {
+    let figures = [("na-jitter.svg", jitter(rows)), ("na-ping.svg", ping(rows))];
+    let named = figures.map(|(name, figure)| (name.into(), figure.to_svg()));
+    named.into()
 }
 
 /// How much later than alone each packet of one side of a call is, over time.
