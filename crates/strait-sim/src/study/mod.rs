@@ -14,7 +14,7 @@ mod hf_wait;
 mod htb;
 mod limits;
 mod na;
-pub mod na_local;
+mod na_local;
 mod na_neighbours;
 mod na_pairs;
 mod policing;
@@ -209,6 +209,8 @@ studies! {
     "htb", htb::HtbStudy, "our token buckets against this kernel's, under one policy";
     "na", na::NaStudy,
         "calls beside data on a line of 9600 baud, as the profile `adapter` carries them";
+    "na-local", na_local::LocalStudy,
+        "what crosses a line, and what is answered, while stored replies are valid and after";
     "policing", policing::PolicingStudy,
         "ways to hold an urgent class to its rate, and what its packets pay";
     "tcp", tcp::TcpStudy,
@@ -313,4 +315,68 @@ fn begins(asked: &Asked<'_>, part: &str, runs: u64) -> Result<(), ConfigError> {
     }
     asked.outside.begins(part, runs as usize);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody waits, and nothing is live.
+    struct Nobody;
+
+    impl Outside for Nobody {
+        fn begins(&self, _: &str, _: usize) {}
+
+        fn done(&self) {}
+
+        fn shares(&self, _: &str, _: &[ShareCase]) -> Vec<Vec<Share>> {
+            Vec::new()
+        }
+
+        fn transfers(&self, _: &str, _: &[(Case, String)]) -> Vec<Sent> {
+            Vec::new()
+        }
+
+        fn labs(&self, _: &str, _: Vec<Loaded>, _: usize) -> Result<Vec<Sent>, String> {
+            Ok(Vec::new())
+        }
+    }
+
+    fn run_file(name: &str, own: Option<&str>) -> Result<ResultSet, StudyError> {
+        let mut studies = STUDIES.iter();
+        let study = studies.find(|it| it.name == name).expect("a study");
+        let asked = Asked {
+            full: false,
+            live: false,
+            captures: false,
+            figures: false,
+            outside: &Nobody,
+        };
+        let own = own.map(|text| ("mine.toml", text));
+        study.run(own, &asked).map(|found| found.result)
+    }
+
+    /// What a study gives in virtual time.
+    pub(super) fn found(name: &str) -> ResultSet {
+        run_file(name, None).expect("it runs")
+    }
+
+    #[test]
+    fn a_file_without_tables_and_checks_has_those_that_come_along() {
+        let whole = found("na-local");
+        let set_up = "study = \"na-local\"\nbaud = 9600\nvalid = \"10 s\"\nperiod = \"1 s\"\n";
+        assert_eq!(run_file("na-local", Some(set_up)).expect("it runs"), whole);
+        let own = format!(
+            "{set_up}[[expect]]\nid = \"mine\"\nof = \"replies\"\nvalue = \"answered\"\nmin = 1\n"
+        );
+        let mine = run_file("na-local", Some(&own)).expect("it runs");
+        assert_eq!(mine.tables, whole.tables);
+        assert_eq!(mine.checks.len(), 1);
+        let odd = own.replace("\"answered\"", "\"anwered\"");
+        let error = run_file("na-local", Some(&odd))
+            .expect_err("no such value")
+            .to_string();
+        assert!(error.starts_with("mine.toml:8: "), "{error}");
+        assert!(error.contains("did you mean `answered`?"), "{error}");
+    }
 }

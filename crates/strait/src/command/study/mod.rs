@@ -5,7 +5,6 @@
 
 mod hf;
 mod live;
-mod na_local;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +17,6 @@ use strait_node::config_text::{self, ConfigError};
 use strait_report::table::{Column, ResultSet, Table};
 use strait_sim::BuildError;
 use strait_sim::study::hf::HfStudy;
-use strait_sim::study::na_local::LocalStudy;
 use strait_sim::study::{self, Asked, StudyError};
 
 use crate::exit::BadInput;
@@ -87,20 +85,12 @@ struct Study {
     check: fn(&str, &str) -> Result<(), ConfigError>,
 }
 
-const STUDIES: [Study; 2] = [
-    Study {
-        name: "hf",
-        about: "STANAG 5066 over HF: data transfer over bit errors, and what a ping costs",
-        run: hf::run,
-        check: |file, text| HfStudy::parse(file, text).map(drop),
-    },
-    Study {
-        name: "na-local",
-        about: "what crosses a line, and what is answered, while stored replies are valid and after",
-        run: na_local::run,
-        check: |file, text| LocalStudy::parse(file, text).map(drop),
-    },
-];
+const STUDIES: [Study; 1] = [Study {
+    name: "hf",
+    about: "STANAG 5066 over HF: data transfer over bit errors, and what a ping costs",
+    run: hf::run,
+    check: |file, text| HfStudy::parse(file, text).map(drop),
+}];
 const ALL: &str = "all";
 
 /// The names of all studies.
