@@ -1,115 +1,162 @@
-//! The set-up of the study `hf`, and its runs: what data transfer over an HF channel makes of bit
-//! errors, and what a ping costs.
+//! The study `hf`: what data transfer of STANAG 5066 over an HF channel makes of bit errors, and what
+//! a ping costs.
 
-use std::path::Path;
+use std::mem::take;
 
 use serde::Deserialize;
 use strait_core::Instant;
 use strait_core::units::{BitRate, Octets, Share, Time};
-use strait_node::config_text::ConfigError;
-use strait_scenario::{Files, Loaded, Scenario};
+use strait_scenario::{Loaded, Scenario};
 
 use super::hf_calls::Calls;
 use super::hf_ip::{Collapse, IpRow};
 use super::hf_nets::Nets;
 use super::hf_rate::Rates;
-use super::limits;
+use super::scenario::load;
+use super::shown::{Expect, Row, TableShape};
+use super::{Asked, Measured, SetUp, StudyError, run_all};
 use crate::build::{BuildError, build};
-use crate::parallel::parallel;
-use crate::run::{Run, run_once};
+use crate::run::{run_once, run_plain};
 use crate::world::World;
 
 /// The file of the study.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HfStudy {
+pub(super) struct HfStudy {
     /// Which study the file is of: `hf`.
-    pub study: String,
+    study: String,
     /// How long bulk runs before it is counted.
-    pub warm_up: Time,
+    warm_up: Time,
     /// How long it is counted.
-    pub window: Time,
+    window: Time,
     /// Bit errors that bulk meets.
-    pub errors: Vec<ErrorRow>,
+    errors: Vec<ErrorRow>,
     /// Rates at which a ping is measured.
-    pub ping: Vec<PingRow>,
+    ping: Vec<PingRow>,
     /// IP as others measured it.
-    pub ip: Vec<IpRow>,
+    pub(super) ip: Vec<IpRow>,
     /// Their transfer that went on and on.
-    pub collapse: Option<Collapse>,
+    pub(super) collapse: Option<Collapse>,
     /// Data rates over paths that change.
-    pub rates: Option<Rates>,
+    rates: Option<Rates>,
     /// Data with calls, and confirmations.
-    pub calls: Option<Calls>,
+    pub(super) calls: Option<Calls>,
     /// Nets of many, by rule of access.
-    pub nets: Option<Nets>,
+    pub(super) nets: Option<Nets>,
     /// How many of their figures are to be met within the factor of [`FACTOR`].
-    pub cells: Option<f64>,
+    pub(super) cells: Option<f64>,
+    #[serde(default, rename = "table")]
+    tables: Vec<TableShape>,
+    #[serde(default, rename = "expect")]
+    expected: Vec<Expect>,
 }
 
 /// Bulk over one bit error rate.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ErrorRow {
+struct ErrorRow {
     /// The share of bits that are wrong.
-    pub bits: f64,
+    bits: f64,
     /// What others measured, as a share of the rate.
-    pub measured: f64,
+    measured: f64,
     /// The check of long numbers.
-    pub id: Option<String>,
+    id: Option<String>,
     /// Its bar.
-    pub min: Option<f64>,
+    min: Option<f64>,
 }
 
 /// Ping at one rate.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PingRow {
+struct PingRow {
     /// The channel's rate.
-    pub rate: BitRate,
+    rate: BitRate,
     /// What others measured.
-    pub measured_s: Option<f64>,
+    measured_s: Option<f64>,
     /// The check of the median.
-    pub id: Option<String>,
+    id: Option<String>,
     /// Its bar.
-    pub max_s: Option<f64>,
+    max_s: Option<f64>,
 }
 
 /// The variant of bulk with numbers of Edition 3.
-pub const EDITION_3: &str = "edition-3";
-
-/// What became of bulk.
-#[derive(Clone, Copy, Debug)]
-pub struct Bulk {
-    /// Octets of its packets at the far gateway, as a share of the channel's rate.
-    pub share: f64,
-    /// Hash of the run.
-    pub hash: u64,
-    /// Packets that can't be explained.
-    pub unexplained: u64,
-}
+const EDITION_3: &str = "edition-3";
 
 /// Octets of IPv4 and UDP headers.
 pub(super) const HEADER_OCTETS: u64 = 28;
 
 /// How far from a figure of others the likeness of their stations may be.
-pub const FACTOR: f64 = 1.5;
+pub(super) const FACTOR: f64 = 1.5;
 
-impl HfStudy {
-    /// Reads the study's file.
-    ///
-    /// # Errors
-    /// What is wrong with it, with its place.
-    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
-        limits::parse(file, text)
+/// What runs of a part came to: rows, the hashes that count, and what is unexplained.
+#[derive(Default)]
+pub(super) struct Came {
+    pub(super) rows: Vec<Row>,
+    pub(super) hashes: Vec<u64>,
+    pub(super) unexplained: Vec<f64>,
+}
+
+impl Came {
+    /// Notes one run's hash, and what of it is unexplained.
+    pub(super) fn note(&mut self, hash: u64, unexplained: u64) {
+        self.hashes.push(hash);
+        self.unexplained.push(unexplained as f64);
+    }
+}
+
+impl SetUp for HfStudy {
+    const PARTS: &'static [&'static str] = &[
+        "bulk", "ping", "ip", "collapse", "mixed", "calls", "rates", "nets", "runs",
+    ];
+
+    fn shown(&mut self) -> (Vec<TableShape>, Vec<Expect>) {
+        (take(&mut self.tables), take(&mut self.expected))
     }
 
-    /// Bulk with long numbers and with Edition 3's, row by row.
-    fn bulk_worlds(&self) -> Result<Vec<(Loaded, &'static str)>, ConfigError> {
-        let bulk = load(
-            "bulk.toml",
-            include_str!("../../../../scenarios/hf/bulk.toml"),
-        )?;
+    fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
+        let mut measured = Measured::of("runs", Vec::new(), [1]);
+        let mut came = vec![
+            ("bulk", self.bulk(asked)?),
+            ("ping", self.pings(asked, &mut measured)?),
+        ];
+        let (ip, long) = self.run_ip(asked)?;
+        came.push(("ip", ip));
+        if self.collapse.is_some() {
+            measured.parts.insert("collapse", long);
+        }
+        came.push(("mixed", mixed()?));
+        for (part, optional) in [
+            (
+                "calls",
+                self.calls.as_ref().map(|of| of.run(asked)).transpose()?,
+            ),
+            (
+                "rates",
+                self.rates.as_ref().map(|of| of.run(asked)).transpose()?,
+            ),
+            (
+                "nets",
+                self.nets.as_ref().map(|of| of.run(asked)).transpose()?,
+            ),
+        ] {
+            came.extend(optional.map(|came| (part, came)));
+        }
+        let mut unexplained = Vec::new();
+        for (part, came) in came {
+            measured.fold(came.hashes);
+            measured.parts.insert(part, came.rows);
+            unexplained.extend(came.unexplained);
+        }
+        let runs = vec![Row::default().with("unexplained", unexplained)];
+        measured.parts.insert("runs", runs);
+        Ok(measured)
+    }
+}
+
+impl HfStudy {
+    /// Bulk, row by row, each with long numbers and with Edition 3's.
+    fn bulk(&self, asked: &Asked<'_>) -> Result<Came, StudyError> {
+        let bulk = load("hf/bulk.toml")?;
         let mut worlds = Vec::new();
         for row in &self.errors {
             for variant in [Scenario::BASE, EDITION_3] {
@@ -120,40 +167,29 @@ impl HfStudy {
                 worlds.push((world, variant));
             }
         }
-        Ok(worlds)
-    }
-
-    /// Pings, row by row.
-    fn ping_worlds(&self) -> Result<Vec<Loaded>, ConfigError> {
-        let ping = load(
-            "ping.toml",
-            include_str!("../../../../scenarios/hf/ping.toml"),
-        )?;
-        let world = |row: &PingRow| {
-            let mut world = ping.clone();
-            for link in &mut world.links {
-                link.channel.rate = Some(row.rate);
-            }
-            world
-        };
-        Ok(self.ping.iter().map(world).collect())
-    }
-
-    /// Bulk, row by row, each with long numbers and with Edition 3's.
-    ///
-    /// # Errors
-    /// If a world can't be built.
-    pub fn run_bulk(&self, done: impl Fn() + Sync) -> Result<Vec<Bulk>, BuildError> {
-        let worlds = self.bulk_worlds()?;
-        let runs = parallel(&worlds, None, |(world, variant)| {
-            let run = self.bulk(world, variant);
-            done();
-            run
+        let runs = run_all(asked, "hf", &worlds, |(world, variant)| {
+            self.share(world, variant)
+        })?;
+        let mut came = Came::default();
+        runs.iter().for_each(|run| came.note(run.1, run.2));
+        let rows = self.errors.iter().zip(runs.chunks(2)).map(|(row, pair)| {
+            let [long, short] = [0, 1].map(|it| pair.get(it).map(|run| run.0));
+            Row::default()
+                .with("check", row.id.as_deref().unwrap_or_default())
+                .with("bits", row.bits)
+                .with("measured", row.measured)
+                .with("short", short)
+                .with("long", long)
+                .with("min", row.min)
+                .with("multiple", short.unwrap_or(0.0) / row.measured)
         });
-        runs.into_iter().collect()
+        came.rows = rows.collect();
+        Ok(came)
     }
 
-    fn bulk(&self, loaded: &Loaded, variant: &str) -> Result<Bulk, BuildError> {
+    /// Octets of bulk's packets at the far gateway, as a share of the channel's rate; the run's hash,
+    /// and what is unexplained.
+    fn share(&self, loaded: &Loaded, variant: &str) -> Result<(f64, u64, u64), BuildError> {
         let mut built = build(loaded, variant, 1)?;
         let world = built.world_mut();
         let begin = Instant::ZERO + self.warm_up.0;
@@ -166,72 +202,65 @@ impl HfStudy {
         let octets = payload.unwrap_or(Octets(0)).0 + HEADER_OCTETS;
         let rate = loaded.links.iter().filter_map(|link| link.channel.rate);
         let bits = rate.map(|rate| rate.0 as f64).sum::<f64>() * self.window.0.as_secs_f64();
-        Ok(Bulk {
-            share: (packets * octets * 8) as f64 / bits,
-            hash: world.hash(),
-            unexplained: world.unexplained(),
-        })
+        let share = (packets * octets * 8) as f64 / bits;
+        Ok((share, world.hash(), world.unexplained()))
     }
 
     /// Pings, row by row.
-    ///
-    /// # Errors
-    /// If a world can't be built.
-    pub fn run_ping(&self, capture: bool, done: impl Fn() + Sync) -> Result<Vec<Run>, BuildError> {
-        let worlds = self.ping_worlds()?;
-        let runs = parallel(&worlds, None, |world| {
-            let run = run_once(world, Scenario::BASE, 1, capture);
-            done();
-            run
-        });
-        runs.into_iter().collect()
+    fn pings(&self, asked: &Asked<'_>, measured: &mut Measured) -> Result<Came, StudyError> {
+        let ping = load("hf/ping.toml")?;
+        let runs = run_all(asked, "hf-ping", &self.ping, |row| {
+            let mut world = ping.clone();
+            for link in &mut world.links {
+                link.channel.rate = Some(row.rate);
+            }
+            run_once(&world, Scenario::BASE, 1, asked.captures)
+        })?;
+        let mut came = Came::default();
+        for (place, (row, run)) in self.ping.iter().zip(runs).enumerate() {
+            came.note(run.hash, run.unexplained);
+            let captures = run.captures.into_iter();
+            let captures = captures.map(|(name, it)| (format!("hf-ping-{place}-{name}"), it));
+            measured.captures.extend(captures);
+            let metric = |name: &str| run.metrics.get(name).copied();
+            let told = Row::default()
+                .with("check", row.id.as_deref().unwrap_or_default())
+                .with("rate", row.rate.0)
+                .with("measured_s", row.measured_s)
+                .with("least_s", metric("ping.rtt_min_s"))
+                .with("median_s", metric("ping.rtt_p50_s"))
+                .with("lost", metric("ping.loss"))
+                .with("max_s", row.max_s);
+            came.rows.push(told);
+        }
+        Ok(came)
     }
+}
 
-    /// How many runs it has.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        let own = self.errors.len() * 2 + self.ping.len() + self.call_count();
-        own + self.ip_count() + 1 + self.rate_count() + self.net_count()
-    }
+/// What becomes of short urgent messages against the stream: the most that one took, and the bulk as
+/// a share of the rate.
+fn mixed() -> Result<Came, StudyError> {
+    let mixed = load("hf/mixed.toml")?;
+    let run = run_plain(&mixed, Scenario::BASE, 1)?;
+    let metric = |name: &str| run.metrics.get(name).copied();
+    let lost = metric("flash.loss").is_none_or(|loss| loss > 0.0);
+    let longest_s = metric("flash.delay_max_s").filter(|_| !lost);
+    let payload = mixed.scenario.traffic.first().and_then(|it| it.payload);
+    let payload = payload.map_or(0.0, |octets| octets.0 as f64);
+    let rate = mixed.links.iter().find_map(|link| link.channel.rate);
+    let share = metric("bulk.rate_bit_s")
+        .zip(rate)
+        .map(|(bit_s, rate)| bit_s * (payload + HEADER_OCTETS as f64) / payload / rate.0 as f64);
+    let row = Row::default().with("flash_s", longest_s);
+    Ok(Came {
+        rows: vec![row.with("bulk", share)],
+        hashes: vec![run.hash],
+        unexplained: Vec::new(),
+    })
 }
 
 /// Packets that the far gateway gave to its hosts.
 fn delivered(world: &World) -> u64 {
     let far = world.stats().find(|(name, _)| *name == "b");
     far.map_or(0, |(_, stats)| stats.delivered)
-}
-
-/// The files that the scenarios name.
-struct Embedded;
-
-impl Files for Embedded {
-    fn read(&self, path: &Path) -> Result<String, String> {
-        let name = path.file_name().and_then(|name| name.to_str());
-        Ok(match name {
-            Some("hf-a.toml") => include_str!("../../../../scenarios/nodes/hf-a.toml").into(),
-            Some("hf-b.toml") => include_str!("../../../../scenarios/nodes/hf-b.toml").into(),
-            Some("adaptive.csv") => include_str!("../../../../scenarios/hf/adaptive.csv").into(),
-            _ => return Err(format!("{} isn't there", path.display())),
-        })
-    }
-}
-
-pub(super) fn load(name: &str, text: &str) -> Result<Loaded, ConfigError> {
-    let path = Path::new("scenarios/hf").join(name);
-    Scenario::load_text(&Embedded, &path, text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_row_has_its_worlds() {
-        let text = include_str!("../../../../scenarios/studies/hf.toml");
-        let study = HfStudy::parse("hf.toml", text).expect("it is in order");
-        let bulk = study.bulk_worlds().expect("they load").len();
-        let ping = study.ping_worlds().expect("they load").len();
-        let others = study.ip_count() + 1 + study.rate_count() + study.call_count();
-        assert_eq!(bulk + ping + others + study.net_count(), study.count());
-    }
 }

@@ -6,105 +6,90 @@ use strait_core::units::BitRate;
 use strait_node::config_text::ConfigError;
 use strait_scenario::{Loaded, Scenario};
 
-use super::hf::{HfStudy, load};
+use super::hf::Came;
+use super::scenario::load;
+use super::shown::Row;
+use super::{Asked, StudyError, run_all};
 use crate::build::BuildError;
-use crate::parallel::parallel;
 use crate::run::run_plain;
 
 /// At which rates it is measured.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Calls {
+pub(super) struct Calls {
     /// The channel's rates.
-    pub rates: Vec<BitRate>,
+    rates: Vec<BitRate>,
     /// The least that data with a call may save of a ping over a link that isn't there yet, at the
     /// first of these rates.
-    pub saves_min: f64,
+    saves_min: f64,
+}
+
+/// The two worlds, and the variant of each that has it as the standard does.
+const WORLDS: [(&str, &str); 2] = [
+    ("hf/calls.toml", "after-the-answer"),
+    ("hf/confirmed.toml", "standards-own"),
+];
+
+impl Calls {
+    /// Calls and confirmations, rate by rate.
+    pub(super) fn run(&self, asked: &Asked<'_>) -> Result<Came, StudyError> {
+        let world = |rate: &BitRate, (name, _): (&str, &str)| {
+            let mut world = load(name)?;
+            for link in &mut world.links {
+                link.channel.rate = Some(*rate);
+            }
+            Ok::<_, ConfigError>(world)
+        };
+        let worlds = self.rates.iter();
+        let worlds = worlds.map(|rate| Ok([world(rate, WORLDS[0])?, world(rate, WORLDS[1])?]));
+        let worlds = worlds.collect::<Result<Vec<_>, ConfigError>>()?;
+        let cells = run_all(asked, "hf-calls", &worlds, cells)?;
+        let mut came = Came::default();
+        for (place, (rate, cells)) in self.rates.iter().zip(cells).enumerate() {
+            came.note(cells.hash, cells.unexplained);
+            let [after, with] = cells.ping_s;
+            let saved = after.zip(with).map(|(after, with)| 1.0 - with / after);
+            let row = Row::default()
+                .with("place", place)
+                .with("rate", rate.0)
+                .with("ping_after_s", after)
+                .with("ping_with_s", with)
+                .with("saved", saved)
+                .with("saves_min", self.saves_min)
+                .with("confirm_standard_s", cells.confirm_s[0])
+                .with("confirm_numbers_s", cells.confirm_s[1])
+                .with("answer_standard_s", cells.answer_s[0])
+                .with("answer_numbers_s", cells.answer_s[1]);
+            came.rows.push(row);
+        }
+        Ok(came)
+    }
 }
 
 /// One rate's figures, each as the standard has it and between stations of ours.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct CallCells {
+struct CallCells {
     /// The median of pings that need a call.
-    pub ping_s: [Option<f64>; 2],
+    ping_s: [Option<f64>; 2],
     /// The mean time from a client's request to its confirmation by the other client.
-    pub confirm_s: [Option<f64>; 2],
+    confirm_s: [Option<f64>; 2],
     /// Time on the air of the confirming station for each of them, acknowledgements included.
-    pub answer_s: [Option<f64>; 2],
+    answer_s: [Option<f64>; 2],
     /// Hash of all runs.
-    pub hash: u64,
+    hash: u64,
     /// Packets that can't be explained.
-    pub unexplained: u64,
-}
-
-impl CallCells {
-    /// The share of a ping's time that data with the call saves.
-    #[must_use]
-    pub fn saved(&self) -> Option<f64> {
-        let [after, with] = self.ping_s;
-        Some(1.0 - with? / after?)
-    }
-}
-
-/// The two worlds, and the variant of each that has it as the standard does.
-const WORLDS: [(&str, &str, &str); 2] = [
-    (
-        "calls.toml",
-        include_str!("../../../../scenarios/hf/calls.toml"),
-        "after-the-answer",
-    ),
-    (
-        "confirmed.toml",
-        include_str!("../../../../scenarios/hf/confirmed.toml"),
-        "standards-own",
-    ),
-];
-
-impl HfStudy {
-    /// How many runs it takes.
-    pub(super) fn call_count(&self) -> usize {
-        self.calls.as_ref().map_or(0, |it| it.rates.len())
-    }
-
-    fn call_worlds(&self) -> Result<Vec<[Loaded; 2]>, ConfigError> {
-        let rates = self.calls.iter().flat_map(|calls| &calls.rates);
-        let of = |rate: &BitRate| {
-            let world = |(name, text, _)| {
-                let mut world = load(name, text)?;
-                for link in &mut world.links {
-                    link.channel.rate = Some(*rate);
-                }
-                Ok(world)
-            };
-            Ok([world(WORLDS[0])?, world(WORLDS[1])?])
-        };
-        rates.map(of).collect()
-    }
-
-    /// Calls and confirmations, rate by rate.
-    ///
-    /// # Errors
-    /// If a world can't be built.
-    pub fn run_calls(&self, done: impl Fn() + Sync) -> Result<Vec<CallCells>, BuildError> {
-        let worlds = self.call_worlds()?;
-        let runs = parallel(&worlds, None, |worlds| {
-            let cells = cells(worlds);
-            done();
-            cells
-        });
-        runs.into_iter().collect()
-    }
+    unexplained: u64,
 }
 
 fn cells([calls, confirmed]: &[Loaded; 2]) -> Result<CallCells, BuildError> {
     let mut cells = CallCells::default();
     for place in 0..2 {
         let variant = |standard| [standard, Scenario::BASE][place];
-        let run = run_plain(calls, variant(WORLDS[0].2), 1)?;
+        let run = run_plain(calls, variant(WORLDS[0].1), 1)?;
         cells.ping_s[place] = run.metrics.get("ping.rtt_p50_s").copied();
         cells.unexplained += run.unexplained;
         cells.hash = cells.hash.rotate_left(1) ^ run.hash;
-        let run = run_plain(confirmed, variant(WORLDS[1].2), 1)?;
+        let run = run_plain(confirmed, variant(WORLDS[1].1), 1)?;
         cells.unexplained += run.unexplained;
         cells.hash = cells.hash.rotate_left(1) ^ run.hash;
         let station = |name: &str| {
@@ -120,18 +105,4 @@ fn cells([calls, confirmed]: &[Loaded; 2]) -> Result<CallCells, BuildError> {
         cells.answer_s[place] = both.map(|(air_s, clients)| air_s / clients.confirmed as f64);
     }
     Ok(cells)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_rate_has_its_worlds() {
-        let text = include_str!("../../../../scenarios/studies/hf.toml");
-        let study = HfStudy::parse("hf.toml", text).expect("it is in order");
-        let worlds = study.call_worlds().expect("they load");
-        assert_eq!(worlds.len(), study.call_count());
-        assert_eq!(worlds.len(), 4);
-    }
 }

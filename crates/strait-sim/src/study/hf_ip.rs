@@ -6,15 +6,17 @@ use strait_core::units::{BitRate, Octets, Share, Time};
 use strait_node::config_text::ConfigError;
 use strait_scenario::{Loaded, Scenario};
 
-use super::hf::{HEADER_OCTETS, HfStudy, load};
+use super::hf::{Came, FACTOR, HfStudy};
+use super::scenario::load;
+use super::shown::Row;
+use super::{Asked, StudyError, run_all};
 use crate::build::BuildError;
-use crate::parallel::parallel;
 use crate::run::run_plain;
 
 /// What of IP is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum IpTable {
+enum IpTable {
     /// Echo, median.
     Ping,
     /// The look-up of a name, median.
@@ -28,6 +30,17 @@ pub enum IpTable {
 }
 
 impl IpTable {
+    /// The word in files.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ping => "ping",
+            Self::Dns => "dns",
+            Self::Tcp => "tcp",
+            Self::Ber => "ber",
+            Self::Web => "web",
+        }
+    }
+
     /// The traffic that stands for it, and the metric that is told.
     const fn traffic(self) -> (&'static str, &'static str) {
         match self {
@@ -42,7 +55,7 @@ impl IpTable {
 /// How packets were carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Carried {
+enum Carried {
     /// With ARQ, in order.
     #[default]
     InOrder,
@@ -63,8 +76,7 @@ impl Carried {
     }
 
     /// In words.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
+    const fn words(self) -> &'static str {
         match self {
             Self::InOrder => "ARQ in order",
             Self::AnyOrder => "ARQ any order",
@@ -76,66 +88,66 @@ impl Carried {
 /// One cell that others measured.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct IpRow {
+pub(super) struct IpRow {
     /// Of which table.
-    pub table: IpTable,
+    table: IpTable,
     /// The channel's rate.
-    pub rate: BitRate,
+    rate: BitRate,
     /// Octets of a transfer or page.
-    pub octets: Option<Octets>,
+    octets: Option<Octets>,
     /// Objects of a page.
-    pub objects: Option<u32>,
+    objects: Option<u32>,
     /// The share of bits that are wrong.
     #[serde(default)]
-    pub bits: f64,
+    bits: f64,
     /// How packets were carried.
     #[serde(default)]
-    pub carried: Carried,
+    carried: Carried,
     /// The time in s, or the share of the rate; absent where theirs failed.
-    pub measured: Option<f64>,
+    measured: Option<f64>,
     /// The time to connect in s.
-    pub connect_s: Option<f64>,
+    connect_s: Option<f64>,
 }
 
 /// How far the long transfer of others had come.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ProgressRow {
+struct ProgressRow {
     /// Octets that had arrived.
-    pub octets: u64,
+    octets: u64,
     /// After so many seconds.
-    pub measured_s: f64,
+    measured_s: f64,
 }
 
 /// The transfer that goes on and on.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Collapse {
+pub(super) struct Collapse {
     /// The channel's rate.
-    pub rate: BitRate,
+    rate: BitRate,
     /// Octets of the transfer.
-    pub octets: Octets,
+    octets: Octets,
     /// How far it had come.
-    pub points: Vec<ProgressRow>,
+    points: Vec<ProgressRow>,
 }
 
 /// What a system made of a row.
 #[derive(Clone, Debug, Default)]
-pub struct IpCell {
+struct IpCell {
     /// In the row's unit; `None` if it didn't come to an end.
-    pub value: Option<f64>,
+    value: Option<f64>,
     /// The time to connect in s.
-    pub connect_s: Option<f64>,
+    connect_s: Option<f64>,
     /// Time in s and octets there.
-    pub progress: Vec<(f64, f64)>,
+    progress: Vec<(f64, f64)>,
     /// Hash of the run.
-    pub hash: u64,
+    hash: u64,
     /// Packets that can't be explained.
-    pub unexplained: u64,
+    unexplained: u64,
 }
 
 /// What others had: the likeness of their stations, and ours.
-pub const SYSTEMS: usize = 2;
+const SYSTEMS: usize = 2;
 
 /// How long a transfer may take: theirs took more than an hour.
 const PATIENCE_S: u64 = 30_000;
@@ -150,7 +162,7 @@ impl HfStudy {
     /// The worlds of the rows of IP, each with stations like theirs and with ours, then those of
     /// the long transfer.
     fn ip_worlds(&self) -> Result<Vec<(Loaded, &'static str, IpRow)>, ConfigError> {
-        let base = load("ip.toml", include_str!("../../../../scenarios/hf/ip.toml"))?;
+        let base = load("hf/ip.toml")?;
         let collapse = self.collapse.iter().map(|collapse| IpRow {
             table: IpTable::Tcp,
             rate: collapse.rate,
@@ -170,20 +182,45 @@ impl HfStudy {
         Ok(worlds)
     }
 
-    /// Row by row, theirs and ours; the long transfers last.
-    ///
-    /// # Errors
-    /// If a world can't be built.
-    pub fn run_ip(&self, done: impl Fn() + Sync) -> Result<Vec<IpCell>, BuildError> {
+    /// What others measured beside stations like theirs and ours, row by row; and how far the long
+    /// transfer had come.
+    pub(super) fn run_ip(&self, asked: &Asked<'_>) -> Result<(Came, Vec<Row>), StudyError> {
         let worlds = self.ip_worlds()?;
-        let cells = parallel(&worlds, None, |(world, variant, row)| {
-            let cell = cell(world, variant, row);
-            done();
-            cell
-        });
-        let mut cells: Vec<IpCell> = cells.into_iter().collect::<Result<_, _>>()?;
+        let mut cells = run_all(asked, "hf-ip", &worlds, |(world, variant, row)| {
+            cell(world, variant, row)
+        })?;
         self.add_look_ups(&mut cells);
-        Ok(cells)
+        let mut came = Came::default();
+        cells
+            .iter()
+            .for_each(|cell| came.note(cell.hash, cell.unexplained));
+        let (pairs, _) = cells.as_chunks::<SYSTEMS>();
+        let rows = self.ip.iter().zip(pairs).map(|(row, [theirs, ours])| {
+            let ratio = theirs
+                .value
+                .zip(row.measured)
+                .map(|(own, measured)| own / measured);
+            Row::default()
+                .with("table", row.table.word())
+                .with("rate", row.rate.0)
+                .with("carried", row.carried.words())
+                .with("size_octets", row.octets.map(|octets| octets.0 as f64))
+                .with("bits", row.bits)
+                .with("connect_measured_s", row.connect_s)
+                .with("connect_theirs_s", theirs.connect_s)
+                .with("connect_ours_s", ours.connect_s)
+                .with("measured", row.measured)
+                .with("theirs", theirs.value)
+                .with("ours", ours.value)
+                .with("ratio", ratio)
+                .with("judged", if row.measured.is_some() { "yes" } else { "no" })
+                .with("met", is_alike(ratio))
+                .with("met_min", self.cells)
+        });
+        came.rows = rows.collect();
+        let long = self.collapse.iter().zip(pairs.last());
+        let long = long.flat_map(|(collapse, pair)| collapse.rows(pair, self.cells));
+        Ok((came, long.collect()))
     }
 
     /// A page begins with the look-up of a name.
@@ -201,34 +238,42 @@ impl HfStudy {
             }
         }
     }
+}
 
-    /// How many runs that is.
-    #[must_use]
-    pub const fn ip_count(&self) -> usize {
-        (self.ip.len() + self.collapse.is_some() as usize) * SYSTEMS
-    }
+/// 1 if a likeness's figure is near enough to the one measured.
+fn is_alike(ratio: Option<f64>) -> f64 {
+    let near = ratio.is_some_and(|ratio| (1.0 / FACTOR..=FACTOR).contains(&ratio));
+    f64::from(u8::from(near))
+}
 
-    /// What becomes of a short urgent message against the stream: the most that one took, and the
-    /// bulk as a share of the rate.
-    ///
-    /// # Errors
-    /// If the world can't be built.
-    pub fn run_mixed(&self) -> Result<(Option<f64>, Option<f64>, u64), BuildError> {
-        let mixed = load(
-            "mixed.toml",
-            include_str!("../../../../scenarios/hf/mixed.toml"),
-        )?;
-        let run = run_plain(&mixed, Scenario::BASE, 1)?;
-        let metric = |name: &str| run.metrics.get(name).copied();
-        let lost = metric("flash.loss").is_none_or(|loss| loss > 0.0);
-        let longest_s = metric("flash.delay_max_s").filter(|_| !lost);
-        let payload = mixed.scenario.traffic.first().and_then(|it| it.payload);
-        let payload = payload.map_or(0.0, |octets| octets.0 as f64);
-        let rate = mixed.links.iter().find_map(|link| link.channel.rate);
-        let share = metric("bulk.rate_bit_s").zip(rate).map(|(bit_s, rate)| {
-            bit_s * (payload + HEADER_OCTETS as f64) / payload / rate.0 as f64
+impl Collapse {
+    /// How far the long transfer had come, and when.
+    fn rows(&self, [theirs, ours]: &[IpCell; SYSTEMS], met_min: Option<f64>) -> Vec<Row> {
+        let points = self.points.iter().map(|point| {
+            let octets = point.octets as f64;
+            let arrived = |cell: &IpCell| {
+                let mut points = cell.progress.iter();
+                points
+                    .find(|(_, there)| *there >= octets)
+                    .map(|(at_s, _)| *at_s)
+            };
+            let used = |at_s: f64| octets * 8.0 / at_s / self.rate.0 as f64;
+            let (theirs_s, ours_s) = (arrived(theirs), arrived(ours));
+            Row::default()
+                .with("arrived", octets)
+                .with("measured_s", point.measured_s)
+                .with("theirs_s", theirs_s)
+                .with("ours_s", ours_s)
+                .with("measured_use", used(point.measured_s))
+                .with("theirs_use", theirs_s.map(used))
+                .with("ours_use", ours_s.map(used))
+                .with(
+                    "met",
+                    is_alike(theirs_s.map(|at_s| at_s / point.measured_s)),
+                )
+                .with("met_min", met_min)
         });
-        Ok((longest_s, share, run.hash))
+        points.collect()
     }
 }
 
@@ -294,13 +339,14 @@ fn cell(world: &Loaded, variant: &str, row: &IpRow) -> Result<IpCell, BuildError
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strait_node::config_text;
 
     #[test]
     fn every_row_has_its_worlds() {
         let text = include_str!("../../../../scenarios/studies/hf.toml");
-        let study = HfStudy::parse("hf.toml", text).expect("it is in order");
+        let study: HfStudy = config_text::parse("hf.toml", text).expect("it is in order");
         let worlds = study.ip_worlds().expect("they load");
-        assert_eq!(worlds.len(), study.ip_count());
+        assert_eq!(worlds.len(), (study.ip.len() + 1) * SYSTEMS);
         assert!(
             worlds
                 .iter()

@@ -6,14 +6,15 @@ use strait_core::Instant;
 use strait_core::hash::RunHash;
 use strait_core::units::{BitRate, Octets, Time};
 use strait_node::config_text::{self, ConfigError};
-use strait_report::estimate::percentile;
 use strait_scenario::{Loaded, Scenario};
 use toml::{Table, Value};
 
-use super::hf::{HEADER_OCTETS, HfStudy, load};
+use super::hf::{Came, HEADER_OCTETS};
 use super::hf_wait::{TURN_BLOCKS, answered_s, others_s, sent_s};
+use super::scenario::{load_text, text};
+use super::shown::Row;
+use super::{Asked, StudyError, run_all};
 use crate::build::{BuildError, build};
-use crate::parallel::parallel;
 use crate::run::collect;
 
 /// Seeds of each world, which decide what is drawn and when messages come.
@@ -22,7 +23,7 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
 /// A rule of access, as files have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Rule {
+pub(super) enum Rule {
     /// Turns by the end of each transmission.
     Turns,
     /// Fixed slots of 3 s, as stations in use have them.
@@ -37,8 +38,7 @@ pub enum Rule {
 
 impl Rule {
     /// The word in files and tables.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
+    const fn word(self) -> &'static str {
         match self {
             Self::Turns => "turns",
             Self::Slots => "slots",
@@ -52,27 +52,27 @@ impl Rule {
 /// Nets to measure.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Nets {
+pub(super) struct Nets {
     /// How many stations they have: the first of those in `scenarios/hf/net.toml`.
-    pub stations: Vec<usize>,
+    stations: Vec<usize>,
     /// The rules.
-    pub access: Vec<Rule>,
+    access: Vec<Rule>,
     /// Bulk runs so long before it is counted,
-    pub warm_up: Time,
+    warm_up: Time,
     /// and so long while it is, and so long come messages.
-    pub window: Time,
+    window: Time,
     /// Octets of a datagram of bulk.
-    pub bulk: Octets,
+    bulk: Octets,
     /// What each station has of it, for the next one: more than the air takes.
-    pub rate: BitRate,
+    rate: BitRate,
     /// Octets of a short message.
-    pub message: Octets,
+    message: Octets,
     /// The mean time from one of a station's messages, for the next one, to another.
-    pub period: Time,
+    period: Time,
     /// Of the air, what data has at least in the largest net with turns by addresses.
-    pub share_min: f64,
+    share_min: f64,
     /// How even its stations' shares are at least, by Jain's index.
-    pub fair_min: f64,
+    fair_min: f64,
 }
 
 /// What is to be sent.
@@ -80,62 +80,6 @@ pub struct Nets {
 enum Load {
     Bulk,
     Messages,
-}
-
-/// One net with one rule.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NetCells {
-    /// How many stations.
-    pub stations: usize,
-    /// How they share the air.
-    pub access: Rule,
-    /// Bulk: octets of packets that arrived, as a share of the channel's rate. Mean of the seeds.
-    pub share: f64,
-    /// Bulk: Jain's index over what arrived from each station. Mean of the seeds.
-    pub fairness: f64,
-    /// The share of transmissions that met another: with bulk, with messages.
-    pub met: [f64; 2],
-    /// Bulk: from each second to the next packet that arrives from a station, by all of them, of
-    /// all seeds.
-    pub waits_s: Vec<f64>,
-    /// Messages: from sending to arrival, of all seeds.
-    pub delays_s: Vec<f64>,
-    /// Messages that didn't arrive.
-    pub lost: u64,
-    /// Hash of all runs.
-    pub hash: u64,
-    /// Packets that can't be explained.
-    pub unexplained: u64,
-}
-
-impl NetCells {
-    /// A percentile of the messages' delays.
-    #[must_use]
-    pub fn delay_s(&self, share: f64) -> Option<f64> {
-        percentile(&self.delays_s, share)
-    }
-
-    /// A percentile of the waits for a turn.
-    #[must_use]
-    pub fn wait_s(&self, share: f64) -> Option<f64> {
-        percentile(&self.waits_s, share)
-    }
-
-    /// How long a station of bulk is silent by the rule, 95 times of a hundred, if the rule says:
-    /// its last turn is answered, others have turns as long as can be, and its first packet comes,
-    /// which takes two blocks.
-    #[must_use]
-    pub fn wait_by_rule_s(&self) -> Option<f64> {
-        let others_s = others_s(self.access, self.stations, TURN_BLOCKS)?;
-        Some(answered_s() + others_s + sent_s(2))
-    }
-
-    /// How long a message takes by the rule, if it says, where each other station says one before:
-    /// each fits one block.
-    #[must_use]
-    pub fn delay_by_rule_s(&self) -> Option<f64> {
-        Some(others_s(self.access, self.stations, 1)? + sent_s(1))
-    }
 }
 
 /// What one run came to.
@@ -152,9 +96,8 @@ struct Outcome {
 
 impl Nets {
     fn world(&self, stations: usize, rule: Rule, of: Load) -> Result<Loaded, ConfigError> {
-        let name = "net.toml";
-        let text = include_str!("../../../../scenarios/hf/net.toml");
-        let mut world: Table = config_text::parse(name, text)?;
+        let name = "hf/net.toml";
+        let mut world: Table = config_text::parse(name, text(name)?)?;
         let nodes = tables(&mut world, "node").filter_map(|node| named(node, "name"));
         let nodes: Vec<String> = nodes.take(stations).collect();
         let is_in = |name: Option<String>| name.is_some_and(|name| nodes.contains(&name));
@@ -187,7 +130,7 @@ impl Nets {
         }
         let duration = self.end().as_secs_f64();
         world.insert("duration".into(), format!("{duration} s").into());
-        load(name, &config_text::write(name, &world)?)
+        load_text(name, &config_text::write(name, &world)?)
     }
 
     /// What each host has for the next one.
@@ -226,36 +169,43 @@ impl Nets {
         Instant::ZERO + self.warm_up.0 + self.window.0
     }
 
-    fn cells(&self, stations: usize, access: Rule, runs: &[Outcome]) -> NetCells {
+    /// One net with one rule.
+    fn row(&self, stations: usize, access: Rule, runs: &[Outcome]) -> Row {
         let (bulk, messages) = runs.split_at(runs.len() / 2);
         let seeds = bulk.len().max(1) as f64;
-        let mut cells = NetCells {
-            stations,
-            access,
-            share: 0.0,
-            fairness: 0.0,
-            met: [bulk, messages].map(met),
-            waits_s: bulk.iter().flat_map(|run| self.waits(run)).collect(),
-            delays_s: Vec::new(),
-            lost: 0,
-            hash: 0,
-            unexplained: runs.iter().map(|run| run.unexplained).sum(),
-        };
+        let (mut share, mut even) = (0.0, 0.0);
         for run in bulk {
             let shares = self.shares(run);
-            cells.share += shares.iter().sum::<f64>() / seeds;
-            cells.fairness += fairness(&shares) / seeds;
+            share += shares.iter().sum::<f64>() / seeds;
+            even += fairness(&shares) / seeds;
         }
-        for run in messages {
-            let delays = run.arrived.iter().flatten().map(|(_, delay_s)| *delay_s);
-            let before = cells.delays_s.len();
-            cells.delays_s.extend(delays);
-            cells.lost += run.sent - (cells.delays_s.len() - before) as u64;
-        }
-        let mut hash = RunHash::default();
-        runs.iter().for_each(|run| hash.fold(run.hash));
-        cells.hash = hash.value();
-        cells
+        let waits_s: Vec<f64> = bulk.iter().flat_map(|run| self.waits(run)).collect();
+        let arrived = messages.iter().flat_map(|run| &run.arrived).flatten();
+        let delays_s: Vec<f64> = arrived.map(|(_, delay_s)| *delay_s).collect();
+        let sent: u64 = messages.iter().map(|run| run.sent).sum();
+        // How long a station of bulk is silent by the rule, 95 times of a hundred, if the rule says:
+        // its last turn is answered, others have turns as long as can be, and its first packet comes,
+        // which takes two blocks.
+        let others = others_s(access, stations, TURN_BLOCKS);
+        let wait_by_rule_s = others.map(|others_s| answered_s() + others_s + sent_s(2));
+        // Where each other station says a message before: each fits one block.
+        let delay_by_rule_s = others_s(access, stations, 1).map(|it| it + sent_s(1));
+        let largest = self.stations.iter().max() == Some(&stations);
+        Row::default()
+            .with("stations", stations)
+            .with("largest", if largest { "yes" } else { "no" })
+            .with("access", access.word())
+            .with("share", share)
+            .with("share_min", self.share_min)
+            .with("fairness", even)
+            .with("fair_min", self.fair_min)
+            .with("bulk_met", met(bulk))
+            .with("wait_s", waits_s)
+            .with("wait_by_rule_s", wait_by_rule_s)
+            .with("lost", sent - delays_s.len() as u64)
+            .with("delay_s", delays_s)
+            .with("delay_by_rule_s", delay_by_rule_s)
+            .with("messages_met", met(messages))
     }
 
     /// What arrived from each station while it was counted, as a share of the channel's rate.
@@ -367,52 +317,40 @@ fn run(loaded: &Loaded, seed: u64) -> Result<Outcome, BuildError> {
     })
 }
 
-impl HfStudy {
-    /// How many runs nets take.
-    pub(super) fn net_count(&self) -> usize {
-        self.nets.as_ref().map_or(0, |nets| {
-            nets.stations.len() * nets.access.len() * 2 * SEEDS.count()
-        })
-    }
-
+impl Nets {
     /// Nets, each by every rule.
-    ///
-    /// # Errors
-    /// If a world can't be built.
-    pub fn run_nets(&self, done: impl Fn() + Sync) -> Result<Vec<NetCells>, BuildError> {
-        let Some(nets) = &self.nets else {
-            return Ok(Vec::new());
-        };
-        let rows = nets.stations.iter();
-        let rows = rows.flat_map(|count| nets.access.iter().map(|rule| (*count, *rule)));
+    pub(super) fn run(&self, asked: &Asked<'_>) -> Result<Came, StudyError> {
+        let rows = self.stations.iter();
+        let rows = rows.flat_map(|count| self.access.iter().map(|rule| (*count, *rule)));
         let rows: Vec<(usize, Rule)> = rows.collect();
         let mut worlds = Vec::new();
         for (stations, rule) in &rows {
             for of in [Load::Bulk, Load::Messages] {
-                let world = nets.world(*stations, *rule, of)?;
+                let world = self.world(*stations, *rule, of)?;
                 worlds.extend(SEEDS.map(|seed| (world.clone(), seed)));
             }
         }
-        let runs = parallel(&worlds, None, |(world, seed)| {
-            let run = run(world, *seed);
-            done();
-            run
-        });
-        let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let rows = rows.iter().zip(runs.chunks(2 * SEEDS.count()));
-        let cells = rows.map(|((stations, rule), runs)| nets.cells(*stations, *rule, runs));
-        Ok(cells.collect())
+        let runs = run_all(asked, "hf-nets", &worlds, |(world, seed)| run(world, *seed))?;
+        let mut came = Came::default();
+        for ((stations, rule), runs) in rows.iter().zip(runs.chunks(2 * SEEDS.count())) {
+            let mut hash = RunHash::default();
+            runs.iter().for_each(|run| hash.fold(run.hash));
+            came.note(hash.value(), runs.iter().map(|run| run.unexplained).sum());
+            came.rows.push(self.row(*stations, *rule, runs));
+        }
+        Ok(came)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::hf::HfStudy;
     use super::*;
 
     #[test]
     fn a_net_has_as_many_stations_as_it_says_and_each_has_data_for_the_next() {
         let text = include_str!("../../../../scenarios/studies/hf.toml");
-        let study = HfStudy::parse("hf.toml", text).expect("it is in order");
+        let study: HfStudy = config_text::parse("hf.toml", text).expect("it is in order");
         let nets = study.nets.expect("it has nets");
         for (stations, links) in [(2, 1), (3, 3), (5, 10)] {
             let world = nets.world(stations, Rule::Slots, Load::Bulk);

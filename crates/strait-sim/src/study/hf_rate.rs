@@ -2,14 +2,16 @@
 
 use serde::Deserialize;
 use strait_channel::hf::{Condition, HfChannel, Variation};
+use strait_core::hash::RunHash;
 use strait_core::units::{BitRate, Decibels};
 use strait_node::config_text::ConfigError;
 use strait_scenario::{Loaded, Scenario};
 use toml::{Table, Value};
 
-use super::hf::{HfStudy, load};
-use crate::build::BuildError;
-use crate::parallel::parallel;
+use super::hf::Came;
+use super::scenario::load;
+use super::shown::Row;
+use super::{Asked, StudyError, run_all};
 use crate::run::{Run, run_once};
 
 /// Seeds of each world, whose mean is told.
@@ -18,52 +20,32 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
 /// A path that changes.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PathRow {
+struct PathRow {
     /// What it is like.
-    pub name: String,
+    name: String,
     /// Its mean ratio; that of `scenarios/hf/adaptive.toml`, which fades out and comes back, if
     /// absent.
-    pub snr: Option<Decibels>,
+    snr: Option<Decibels>,
     /// How its two paths fade; not at all if absent.
-    pub condition: Option<Condition>,
+    condition: Option<Condition>,
     /// How the mean wanders.
-    pub variation: Option<Variation>,
+    variation: Option<Variation>,
     /// The check of the changing rate's figure over the best fixed one.
-    pub id: Option<String>,
+    id: Option<String>,
     /// Its bar.
-    pub min: Option<f64>,
+    min: Option<f64>,
 }
 
 /// Fixed rates and paths.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rates {
+pub(super) struct Rates {
     /// The fixed rates.
-    pub fixed: Vec<BitRate>,
+    fixed: Vec<BitRate>,
     /// The rate that the changing one begins with.
-    pub begins: BitRate,
+    begins: BitRate,
     /// The paths.
-    pub path: Vec<PathRow>,
-}
-
-/// What arrived over one path, in bit/s of the whole run: where a link ends early, nothing comes
-/// for the rest of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RateCells {
-    /// By each fixed rate.
-    pub fixed: Vec<f64>,
-    /// By one that follows what arrives.
-    pub follows: f64,
-    /// The same without advice by signal-to-noise ratios.
-    pub unadvised: f64,
-}
-
-impl RateCells {
-    /// The best by a fixed rate.
-    #[must_use]
-    pub fn best(&self) -> f64 {
-        self.fixed.iter().copied().fold(0.0, f64::max)
-    }
+    path: Vec<PathRow>,
 }
 
 /// How a station's rate is chosen.
@@ -81,8 +63,7 @@ impl Rates {
     }
 
     fn world(&self, path: &PathRow, choice: Choice) -> Result<Loaded, ConfigError> {
-        let text = include_str!("../../../../scenarios/hf/adaptive.toml");
-        let mut world = load("adaptive.toml", text)?;
+        let mut world = load("hf/adaptive.toml")?;
         for link in &mut world.links {
             let channel = &mut link.channel;
             channel.rate = Some(match choice {
@@ -143,54 +124,49 @@ fn arrived_bit_s(world: &Loaded, run: &Run) -> f64 {
     bits.sum::<u64>() as f64 / world.scenario.duration.0.as_secs_f64()
 }
 
-impl HfStudy {
-    /// What arrives over each path, and a hash of all runs.
-    ///
-    /// # Errors
-    /// If a world can't be built.
-    pub fn run_rates(&self, done: impl Fn() + Sync) -> Result<Vec<(RateCells, u64)>, BuildError> {
-        let Some(rates) = &self.rates else {
-            return Ok(Vec::new());
-        };
-        let choices = rates.choices();
+impl Rates {
+    /// What arrives over each path, in bit/s of the whole run: where a link ends early, nothing comes
+    /// for the rest of it.
+    pub(super) fn run(&self, asked: &Asked<'_>) -> Result<Came, StudyError> {
+        let choices = self.choices();
         let mut worlds = Vec::new();
-        for path in &rates.path {
+        for path in &self.path {
             for choice in &choices {
-                let world = rates.world(path, *choice)?;
+                let world = self.world(path, *choice)?;
                 worlds.extend(SEEDS.map(|seed| (world.clone(), seed)));
             }
         }
-        let runs = parallel(&worlds, None, |(world, seed)| {
+        let runs = run_all(asked, "hf-rate", &worlds, |(world, seed)| {
             let run = run_once(world, Scenario::BASE, *seed, false)?;
-            done();
-            Ok::<_, BuildError>((arrived_bit_s(world, &run), run.hash))
-        });
-        let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
+            Ok((arrived_bit_s(world, &run), run.hash))
+        })?;
         let seeds = SEEDS.count();
-        let rows = runs.chunks(choices.len() * seeds).map(|row| {
-            let mean = |runs: &[(f64, u64)]| {
+        let mut came = Came::default();
+        for (path, runs) in self.path.iter().zip(runs.chunks(choices.len() * seeds)) {
+            let mut hash = RunHash::default();
+            runs.iter().for_each(|(_, run)| hash.fold(*run));
+            came.hashes.push(hash.value());
+            let means = runs.chunks(seeds).map(|runs| {
                 let sum: f64 = runs.iter().map(|(arrived, _)| arrived).sum();
                 sum / runs.len() as f64
-            };
-            let mut means = row.chunks(seeds).map(mean);
-            let fixed = means.by_ref().take(rates.fixed.len()).collect();
-            let cells = RateCells {
-                fixed,
-                follows: means.next().unwrap_or(0.0),
-                unadvised: means.next().unwrap_or(0.0),
-            };
-            let mut hash = strait_core::hash::RunHash::default();
-            row.iter().for_each(|(_, run)| hash.fold(*run));
-            (cells, hash.value())
-        });
-        Ok(rows.collect())
-    }
-
-    /// How many runs that takes.
-    #[must_use]
-    pub fn rate_count(&self) -> usize {
-        self.rates.as_ref().map_or(0, |rates| {
-            rates.path.len() * rates.choices().len() * SEEDS.count()
-        })
+            });
+            let means: Vec<f64> = means.collect();
+            let (fixed, others) = means.split_at(self.fixed.len());
+            let row = Row::default()
+                .with("check", path.id.as_deref().unwrap_or_default())
+                .with("path", path.name.as_str())
+                .with("min", path.min);
+            let named = self.fixed.iter().zip(fixed);
+            let row = named.fold(row, |row, (rate, arrived)| {
+                row.with(format!("fixed {} bit/s", rate.0), *arrived)
+            });
+            let row = row.with("best", fixed.iter().copied().fold(0.0, f64::max));
+            let names = ["follows", "unadvised"].into_iter();
+            let row = names
+                .zip(others)
+                .fold(row, |row, (name, arrived)| row.with(name, *arrived));
+            came.rows.push(row);
+        }
+        Ok(came)
     }
 }

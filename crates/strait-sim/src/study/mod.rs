@@ -5,11 +5,11 @@
 
 pub mod fair;
 mod hbh;
-pub mod hf;
-pub mod hf_calls;
-pub mod hf_ip;
-pub mod hf_nets;
-pub mod hf_rate;
+mod hf;
+mod hf_calls;
+mod hf_ip;
+mod hf_nets;
+mod hf_rate;
 mod hf_wait;
 mod htb;
 mod limits;
@@ -206,6 +206,7 @@ macro_rules! studies {
 studies! {
     "hbh", hbh::HbhStudy,
         "a transfer over four lossy links: end to end, and with each link made reliable";
+    "hf", hf::HfStudy, "STANAG 5066 over HF: data transfer over bit errors, and what a ping costs";
     "htb", htb::HtbStudy, "our token buckets against this kernel's, under one policy";
     "na", na::NaStudy,
         "calls beside data on a line of 9600 baud, as the profile `adapter` carries them";
