@@ -16,7 +16,7 @@ use strait_qos::PolicyConfig;
 use toml::Value;
 
 use super::scenario::Part;
-use super::shown::{Expect, Row, TableShape};
+use super::shown::{Expect, Row, Shapes};
 use super::transfer::{self, Case, Ended, Gateways};
 use super::{Asked, Measured, SetUp, StudyError, begins, read};
 
@@ -55,10 +55,9 @@ pub(super) struct HbhStudy {
     /// Scenarios beside the chain.
     #[serde(default, rename = "part")]
     parts: Vec<Part>,
-    #[serde(default, rename = "table")]
-    tables: Vec<TableShape>,
-    #[serde(default, rename = "expect")]
-    expected: Vec<Expect>,
+    /// Tables and checks.
+    #[serde(default)]
+    shown: Shapes,
 }
 
 /// One parameter of the published format after the other.
@@ -414,8 +413,8 @@ impl SetUp for HbhStudy {
         "live",
     ];
 
-    fn shown(&mut self) -> (Vec<TableShape>, Vec<Expect>) {
-        (take(&mut self.tables), take(&mut self.expected))
+    fn shown(&mut self) -> &mut Shapes {
+        &mut self.shown
     }
 
     fn check(&self, file: &str) -> Result<(), ConfigError> {

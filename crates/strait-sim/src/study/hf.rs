@@ -1,8 +1,6 @@
 //! The study `hf`: what data transfer of STANAG 5066 over an HF channel makes of bit errors, and what
 //! a ping costs.
 
-use std::mem::take;
-
 use serde::Deserialize;
 use strait_core::Instant;
 use strait_core::units::{BitRate, Octets, Share, Time};
@@ -13,7 +11,7 @@ use super::hf_ip::{Collapse, IpRow};
 use super::hf_nets::Nets;
 use super::hf_rate::Rates;
 use super::scenario::load;
-use super::shown::{Expect, Row, TableShape};
+use super::shown::{Row, Shapes};
 use super::{Asked, Measured, SetUp, StudyError, run_all};
 use crate::build::{BuildError, build};
 use crate::run::{run_once, run_plain};
@@ -45,10 +43,9 @@ pub(super) struct HfStudy {
     pub(super) nets: Option<Nets>,
     /// How many of their figures are to be met within the factor of [`FACTOR`].
     pub(super) cells: Option<f64>,
-    #[serde(default, rename = "table")]
-    tables: Vec<TableShape>,
-    #[serde(default, rename = "expect")]
-    expected: Vec<Expect>,
+    /// Tables and checks.
+    #[serde(default)]
+    shown: Shapes,
 }
 
 /// Bulk over one bit error rate.
@@ -109,8 +106,8 @@ impl SetUp for HfStudy {
         "bulk", "ping", "ip", "collapse", "mixed", "calls", "rates", "nets", "runs",
     ];
 
-    fn shown(&mut self) -> (Vec<TableShape>, Vec<Expect>) {
-        (take(&mut self.tables), take(&mut self.expected))
+    fn shown(&mut self) -> &mut Shapes {
+        &mut self.shown
     }
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {

@@ -1,7 +1,5 @@
 //! The set-up of the study `htb`: our token buckets against a Linux kernel's.
 
-use std::mem::take;
-
 use serde::Deserialize;
 use strait_core::Duration;
 use strait_core::chance::Stream;
@@ -10,7 +8,7 @@ use strait_qos::plan::{Discipline, Rate};
 use strait_qos::{ClassConfig, Dscp, PolicyConfig, PortRange, RuleConfig};
 
 use super::shares::{self, Share, ShareCase, ShareFlow, Shared};
-use super::shown::{Expect, Row, TableShape};
+use super::shown::{Row, Shapes};
 use super::{Asked, Measured, SetUp, StudyError};
 
 /// The file of the study.
@@ -32,10 +30,9 @@ pub(super) struct HtbStudy {
     cases: Vec<HtbCase>,
     /// Trees and flows by chance.
     swarm: Swarm,
-    #[serde(default, rename = "table")]
-    tables: Vec<TableShape>,
-    #[serde(default, rename = "expect")]
-    expected: Vec<Expect>,
+    /// Tables and checks.
+    #[serde(default)]
+    shown: Shapes,
 }
 
 /// A policy and its flows.
@@ -135,8 +132,8 @@ fn rows(case: &ShareCase, own: &Shared, live: Option<&Vec<Share>>) -> Vec<Row> {
 impl SetUp for HtbStudy {
     const PARTS: &'static [&'static str] = &["written", "drawn", "runs"];
 
-    fn shown(&mut self) -> (Vec<TableShape>, Vec<Expect>) {
-        (take(&mut self.tables), take(&mut self.expected))
+    fn shown(&mut self) -> &mut Shapes {
+        &mut self.shown
     }
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {

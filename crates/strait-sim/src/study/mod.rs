@@ -26,6 +26,7 @@ mod tcp;
 pub mod transfer;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 
 use serde::de::DeserializeOwned;
 use strait_core::hash::RunHash;
@@ -38,7 +39,7 @@ use crate::parallel::parallel;
 
 pub use self::hbh::cases_of;
 pub use self::shares::{Share, ShareCase, ShareFlow};
-use self::shown::{Expect, Parts, Row, Shown, TableShape};
+use self::shown::{Expect, Parts, Row, Shapes, Shown};
 pub use self::transfer::Case;
 
 /// How a study is run.
@@ -158,7 +159,7 @@ trait SetUp: DeserializeOwned {
     const PARTS: &'static [&'static str];
 
     /// The file's tables and checks.
-    fn shown(&mut self) -> (Vec<TableShape>, Vec<Expect>);
+    fn shown(&mut self) -> &mut Shapes;
 
     /// What has the right type but can't be right.
     fn check(&self, _file: &str) -> Result<(), ConfigError> {
@@ -239,13 +240,8 @@ impl Study {
 fn read<'a, S: SetUp>(file: &'a str, text: &'a str) -> Result<(S, Shown<'a>), ConfigError> {
     let mut study: S = limits::parse(file, text)?;
     study.check(file)?;
-    let (tables, expected) = study.shown();
-    let shown = Shown {
-        file,
-        text,
-        tables,
-        expected,
-    };
+    let shapes = take(study.shown());
+    let shown = Shown { file, text, shapes };
     shown.check_parts(S::PARTS)?;
     Ok((study, shown))
 }
@@ -268,7 +264,7 @@ fn run<S: SetUp>(
             .collect()
     };
     let [before, behind] = study.around().map(checks);
-    let expected = if shown.expected.is_empty() {
+    let expected = if shown.shapes.expect.is_empty() {
         usual.1
     } else {
         own.1
@@ -277,7 +273,7 @@ fn run<S: SetUp>(
         result: ResultSet {
             run_hash: Some(measured.hash.value().into()),
             seeds: measured.seeds.into_iter().collect(),
-            tables: if shown.tables.is_empty() {
+            tables: if shown.shapes.tables.is_empty() {
                 usual.0
             } else {
                 own.0
@@ -368,7 +364,7 @@ mod tests {
         let set_up = "study = \"na-local\"\nbaud = 9600\nvalid = \"10 s\"\nperiod = \"1 s\"\n";
         assert_eq!(run_file("na-local", Some(set_up)).expect("it runs"), whole);
         let own = format!(
-            "{set_up}[[expect]]\nid = \"mine\"\nof = \"replies\"\nvalue = \"answered\"\nmin = 1\n"
+            "{set_up}[[shown.expect]]\nid = \"mine\"\nof = \"replies\"\nvalue = \"answered\"\nmin = 1\n"
         );
         let mine = run_file("na-local", Some(&own)).expect("it runs");
         assert_eq!(mine.tables, whole.tables);

@@ -3,8 +3,6 @@
 mod figures;
 mod rows;
 
-use std::mem::take;
-
 use serde::Deserialize;
 use strait_core::delay::DelayPart;
 use strait_core::stats::Stats;
@@ -17,7 +15,7 @@ use strait_traffic::{FlowReport, Kind, TrafficConfig};
 
 use self::rows::Rows;
 use super::scenario::load;
-use super::shown::{Expect, TableShape};
+use super::shown::Shapes;
 use super::{Asked, Measured, SetUp, StudyError, na_pairs, run_all};
 use crate::build::{BuildError, Built, build};
 use crate::run::logs;
@@ -55,10 +53,9 @@ pub(super) struct NaStudy {
     /// What calls are made of.
     #[serde(rename = "vocoder")]
     vocoders: Vec<Vocoder>,
-    #[serde(default, rename = "table")]
-    tables: Vec<TableShape>,
-    #[serde(default, rename = "expect")]
-    expected: Vec<Expect>,
+    /// Tables and checks.
+    #[serde(default)]
+    shown: Shapes,
 }
 
 /// What a call's packets are.
@@ -364,8 +361,8 @@ fn traffic(name: &str, kind: Kind, [from, to]: [usize; 2]) -> TrafficConfig {
 impl SetUp for NaStudy {
     const PARTS: &'static [&'static str] = &["calls", "sizes", "slopes", "gap", "pairs"];
 
-    fn shown(&mut self) -> (Vec<TableShape>, Vec<Expect>) {
-        (take(&mut self.tables), take(&mut self.expected))
+    fn shown(&mut self) -> &mut Shapes {
+        &mut self.shown
     }
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {

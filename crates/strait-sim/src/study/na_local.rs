@@ -5,7 +5,6 @@
 //! tells the near one; the line is unplugged, which its port sees. The same with questions for
 //! neighbours and routers, of hosts on Ethernets.
 
-use std::mem::take;
 use std::net::IpAddr;
 
 use serde::Deserialize;
@@ -19,7 +18,7 @@ use strait_node::config_text::ConfigError;
 use strait_node::{GatewayFactory, NodeConfig, config_text};
 use strait_traffic::{Ports, TrafficConfig};
 
-use super::shown::{Expect, Row, TableShape};
+use super::shown::{Row, Shapes};
 use super::{Asked, Measured, SetUp, StudyError, na_neighbours, run_all};
 use crate::build::BuildError;
 use crate::world::{Attach, Fault, LinkIndex, NodeIndex, World};
@@ -36,10 +35,9 @@ pub(super) struct LocalStudy {
     pub(super) valid: Time,
     /// Time between two pings of one family.
     pub(super) period: Time,
-    #[serde(default, rename = "table")]
-    tables: Vec<TableShape>,
-    #[serde(default, rename = "expect")]
-    expected: Vec<Expect>,
+    /// Tables and checks.
+    #[serde(default)]
+    shown: Shapes,
 }
 
 /// What happens while stored replies are valid.
@@ -94,8 +92,8 @@ const FAR: [&str; 2] = ["10.2.0.2", "fd00:2::2"];
 impl SetUp for LocalStudy {
     const PARTS: &'static [&'static str] = &["replies", "neighbours"];
 
-    fn shown(&mut self) -> (Vec<TableShape>, Vec<Expect>) {
-        (take(&mut self.tables), take(&mut self.expected))
+    fn shown(&mut self) -> &mut Shapes {
+        &mut self.shown
     }
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {

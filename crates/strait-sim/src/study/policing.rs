@@ -1,7 +1,5 @@
 //! The set-up of the study `policing`: ways to hold a class to its rate, and what its packets pay.
 
-use std::mem::take;
-
 use serde::Deserialize;
 use strait_core::units::{BitRate, Time};
 use strait_qos::PolicyConfig;
@@ -10,7 +8,7 @@ use strait_qos::plan::Rate;
 use strait_qos::police::PoliceConfig;
 
 use super::shares::{self, Share, ShareCase, ShareFlow};
-use super::shown::{Expect, Row, TableShape};
+use super::shown::{Row, Shapes};
 use super::{Asked, Measured, SetUp, StudyError};
 
 /// The file of the study.
@@ -35,10 +33,9 @@ pub(super) struct PolicingStudy {
     /// What is offered.
     #[serde(rename = "load")]
     loads: Vec<Load>,
-    #[serde(default, rename = "table")]
-    tables: Vec<TableShape>,
-    #[serde(default, rename = "expect")]
-    expected: Vec<Expect>,
+    /// Tables and checks.
+    #[serde(default)]
+    shown: Shapes,
 }
 
 /// The class that is limited.
@@ -121,8 +118,8 @@ impl PolicingStudy {
 impl SetUp for PolicingStudy {
     const PARTS: &'static [&'static str] = &["policing"];
 
-    fn shown(&mut self) -> (Vec<TableShape>, Vec<Expect>) {
-        (take(&mut self.tables), take(&mut self.expected))
+    fn shown(&mut self) -> &mut Shapes {
+        &mut self.shown
     }
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {

@@ -453,12 +453,19 @@ impl Expect {
     }
 }
 
+/// What a file says of tables and checks.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Shapes {
+    pub(super) tables: Vec<TableShape>,
+    pub(super) expect: Vec<Expect>,
+}
+
 /// Tables and checks of a study's file, which is named where something is wrong in it.
 pub(super) struct Shown<'a> {
     pub(super) file: &'a str,
     pub(super) text: &'a str,
-    pub(super) tables: Vec<TableShape>,
-    pub(super) expected: Vec<Expect>,
+    pub(super) shapes: Shapes,
 }
 
 impl Shown<'_> {
@@ -467,12 +474,12 @@ impl Shown<'_> {
     /// # Errors
     /// One that isn't, with its place.
     pub(super) fn check_parts(&self, valid: &[&str]) -> Result<(), ConfigError> {
-        let tables = self.tables.iter().map(|it| &it.of).enumerate();
-        let expected = self.expected.iter().map(|it| &it.of).enumerate();
-        let tables = tables.map(|it| ("table", it));
+        let tables = self.shapes.tables.iter().map(|it| &it.of).enumerate();
+        let expected = self.shapes.expect.iter().map(|it| &it.of).enumerate();
+        let tables = tables.map(|it| ("tables", it));
         for (key, (place, of)) in tables.chain(expected.map(|it| ("expect", it))) {
             if !valid.contains(&of.as_str()) {
-                let path = format!("{key}.{place}.of");
+                let path = format!("shown.{key}.{place}.of");
                 return Err(self.unknown(&path, "part", of, valid));
             }
         }
@@ -484,9 +491,9 @@ impl Shown<'_> {
     /// # Errors
     /// A name that no row has, with its place.
     pub(super) fn of(&self, parts: &Parts) -> Result<(Vec<Table>, Vec<Check>), ConfigError> {
-        let tables = self.tables.iter().map(|it| (&it.of, it.names()));
-        let expected = self.expected.iter().map(|it| (&it.of, it.names()));
-        let tables = tables.enumerate().map(|it| ("table", it));
+        let tables = self.shapes.tables.iter().map(|it| (&it.of, it.names()));
+        let expected = self.shapes.expect.iter().map(|it| (&it.of, it.names()));
+        let tables = tables.enumerate().map(|it| ("tables", it));
         for (key, (place, (of, names))) in
             tables.chain(expected.enumerate().map(|it| ("expect", it)))
         {
@@ -502,11 +509,24 @@ impl Shown<'_> {
                         valid.push(name);
                     }
                 }
-                return Err(self.unknown(&format!("{key}.{place}.{path}"), "value", odd, &valid));
+                return Err(self.unknown(
+                    &format!("shown.{key}.{place}.{path}"),
+                    "value",
+                    odd,
+                    &valid,
+                ));
             }
         }
-        let tables = self.tables.iter().filter_map(|table| table.table(parts));
-        let checks = self.expected.iter().flat_map(|expect| expect.checks(parts));
+        let tables = self
+            .shapes
+            .tables
+            .iter()
+            .filter_map(|table| table.table(parts));
+        let checks = self
+            .shapes
+            .expect
+            .iter()
+            .flat_map(|expect| expect.checks(parts));
         Ok((tables.collect(), checks.collect()))
     }
 
@@ -521,19 +541,15 @@ mod tests {
 
     #[derive(Deserialize)]
     struct File {
-        #[serde(default)]
-        table: Vec<TableShape>,
-        #[serde(default)]
-        expect: Vec<Expect>,
+        shown: Shapes,
     }
 
     fn shown(text: &str) -> Result<(Vec<Table>, Vec<Check>), ConfigError> {
-        let file: File = config_text::parse("x.toml", text)?;
+        let File { shown: shapes } = config_text::parse("x.toml", text)?;
         let shown = Shown {
             file: "x.toml",
             text,
-            tables: file.table,
-            expected: file.expect,
+            shapes,
         };
         shown.check_parts(&["cells", "none"])?;
         let row = |who: &str, check: &str, times: [f64; 3]| {
@@ -555,10 +571,10 @@ mod tests {
     #[test]
     fn a_table_has_the_figures_of_its_columns() {
         let (tables, _) = shown(
-            "[[table]]\nid = \"t\"\nof = \"cells\"\ncolumns = [\"who\", \"± [s] = median(time_s)\", \
+            "[[shown.tables]]\nid = \"t\"\nof = \"cells\"\ncolumns = [\"who\", \"± [s] = median(time_s)\", \
              \"late = late(time_s)\", \"ratio = p0(time_s) / bar_s\", \"* bit/s [s] = at *\", \
-             \"live_s\"]\n[[table]]\nid = \"u\"\nof = \"cells\"\nneeds = \"live_s\"\ncolumns = []\n\
-             [[table]]\nid = \"v\"\nof = \"none\"\ncolumns = []\n",
+             \"live_s\"]\n[[shown.tables]]\nid = \"u\"\nof = \"cells\"\nneeds = \"live_s\"\ncolumns = []\n\
+             [[shown.tables]]\nid = \"v\"\nof = \"none\"\ncolumns = []\n",
         )
         .unwrap();
         let text = "who  ± [s]  late   ratio  9600 bit/s [s]  75 bit/s [s]  live_s\n\
@@ -572,7 +588,7 @@ mod tests {
     #[test]
     fn a_check_is_the_worst_of_its_rows_and_fails_without_a_value() {
         let expect = |more: &str| {
-            let text = format!("[[expect]]\nof = \"cells\"\nvalue = \"max(time_s)\"\n{more}");
+            let text = format!("[[shown.expect]]\nof = \"cells\"\nvalue = \"max(time_s)\"\n{more}");
             let checks = shown(&text).unwrap().1;
             let told = |it: &Check| (it.id.clone(), it.value, it.ok);
             checks.iter().map(told).collect::<Vec<_>>()
@@ -592,7 +608,7 @@ mod tests {
             ("two".into(), None, Some(false)),
         ];
         assert_eq!(expect("max = 3"), both);
-        let least = "[[expect]]\nid = \"x\"\nof = \"cells\"\nvalue = \"min(time_s)\"\n";
+        let least = "[[shown.expect]]\nid = \"x\"\nof = \"cells\"\nvalue = \"min(time_s)\"\n";
         let of = |more: &str| shown(&format!("{least}{more}")).unwrap().1[0].value;
         assert_eq!(of(""), Some(2.0));
         assert_eq!(of("take = \"all\""), Some(1.0));
@@ -626,7 +642,7 @@ mod tests {
                 "`columns`",
             ),
         ] {
-            let message = shown(&format!("[[table]]\n{text}"))
+            let message = shown(&format!("[[shown.tables]]\n{text}"))
                 .unwrap_err()
                 .to_string();
             assert!(
@@ -634,7 +650,7 @@ mod tests {
                 "{message}"
             );
         }
-        let text = "[[expect]]\nid = \"x\"\nof = \"cells\"\nvalue = \"who\"\nmax = \"bars\"";
+        let text = "[[shown.expect]]\nid = \"x\"\nof = \"cells\"\nvalue = \"who\"\nmax = \"bars\"";
         let message = shown(text).unwrap_err().to_string();
         assert!(
             message.starts_with("x.toml:5") && message.contains("`bar_s`"),

@@ -14,7 +14,7 @@ use strait_report::table::significant;
 use strait_tcp::TcpEventKind as Kind;
 use strait_tcp::profile::Profile;
 
-use super::shown::{Expect, Row, TableShape};
+use super::shown::{Row, Shapes};
 use super::transfer::{self, Case, Ended};
 use super::{Asked, Measured, Sent, SetUp, StudyError, begins};
 
@@ -28,10 +28,9 @@ pub(super) struct TcpStudy {
     chain: Chain,
     /// One link, with a Linux kernel as the reference.
     kernel: Kernel,
-    #[serde(default, rename = "table")]
-    tables: Vec<TableShape>,
-    #[serde(default, rename = "expect")]
-    expected: Vec<Expect>,
+    /// Tables and checks.
+    #[serde(default)]
+    shown: Shapes,
 }
 
 /// A chain of links.
@@ -465,8 +464,8 @@ fn stem(case: &Case) -> String {
 impl SetUp for TcpStudy {
     const PARTS: &'static [&'static str] = &["chain", "cells", "timeouts", "runs"];
 
-    fn shown(&mut self) -> (Vec<TableShape>, Vec<Expect>) {
-        (take(&mut self.tables), take(&mut self.expected))
+    fn shown(&mut self) -> &mut Shapes {
+        &mut self.shown
     }
 
     fn check(&self, file: &str) -> Result<(), ConfigError> {
