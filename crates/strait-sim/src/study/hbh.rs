@@ -8,7 +8,6 @@ use std::mem::take;
 
 use serde::Deserialize;
 use strait_channel::{LinkConfig, Side};
-use strait_core::hash::RunHash;
 use strait_core::units::{Octets, Share, Time};
 use strait_node::config::{PaperConfig, PortConfig};
 use strait_node::config_text::ConfigError;
@@ -470,11 +469,9 @@ impl SetUp for HbhStudy {
         let cases = self.cases();
         begins(asked, "hbh", transfer::count(&cases))?;
         let mut runs = transfer::run(&cases, asked.captures, || asked.outside.done())?;
-        let mut hash = RunHash::default();
-        runs.iter().flatten().for_each(|run| hash.fold(run.hash));
         let seeds = cases.iter().flat_map(|case| case.seeds.clone());
         let mut measured = Measured::of("runs", Vec::new(), seeds);
-        measured.hash.fold(hash.value());
+        measured.hash.fold(transfer::hash(&runs));
         self.cells(&mut measured, &mut runs);
         let swept = self.swept(asked, &mut measured)?;
         measured.fold(swept);

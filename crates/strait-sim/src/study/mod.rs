@@ -177,6 +177,9 @@ trait SetUp: DeserializeOwned {
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError>;
 }
 
+/// Runs a study by one of its files: name and text.
+type Runs = fn(&Study, (&str, &str), &Asked<'_>) -> Result<Found, StudyError>;
+
 /// A study that there is.
 pub struct Study {
     /// Its name.
@@ -185,7 +188,7 @@ pub struct Study {
     pub about: &'static str,
     own: (&'static str, &'static str),
     check: fn(&str, &str) -> Result<(), ConfigError>,
-    run: fn(&Study, (&str, &str), &Asked<'_>) -> Result<Found, StudyError>,
+    run: Runs,
 }
 
 macro_rules! studies {

@@ -131,15 +131,13 @@ fn one(study: &Study, own: Option<(&str, &str)>, args: &Args) -> anyhow::Result<
         StudyError::Build(BuildError::Config(error)) => error.into(),
         other => anyhow::Error::from(other),
     })?;
-    let write = |folder: &Option<PathBuf>, name: &str, octets: &[u8]| {
-        let path = folder.as_deref().unwrap_or(Path::new(".")).join(name);
-        fs::write(&path, octets).with_context(|| format!("cannot write {}", path.display()))
-    };
-    for (name, svg) in &found.figures {
-        write(&args.figures, name, svg.as_bytes())?;
-    }
-    for (name, octets) in &found.captures {
-        write(&args.pcap, name, octets)?;
+    let figures = found.figures.into_iter();
+    let figures = figures.map(|(name, svg)| (&args.figures, name, svg.into_bytes()));
+    let captures = found.captures.into_iter();
+    let captures = captures.map(|(name, octets)| (&args.pcap, name, octets));
+    for (folder, name, octets) in figures.chain(captures) {
+        let path = folder.iter().collect::<PathBuf>().join(name);
+        fs::write(&path, octets).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(found.result)
 }
