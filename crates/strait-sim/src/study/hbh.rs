@@ -1,5 +1,5 @@
-//! The study `hbh`: who repeats what a chain of links loses. A transfer over a chain of lossy links,
-//! end to end and with each link made reliable.
+//! The study `hbh`: who repeats what a chain of lossy links loses. A transfer end to end, and with
+//! each link made reliable.
 
 mod figures;
 mod parts;

@@ -1,5 +1,5 @@
-//! The study `hf`: what data transfer of STANAG 5066 over an HF channel makes of bit errors, and what
-//! a ping costs.
+//! The study `hf`: what data transfer of STANAG 5066 over an HF channel makes of bit errors, and
+//! what a ping costs.
 
 use serde::Deserialize;
 use strait_core::Instant;
@@ -184,8 +184,8 @@ impl HfStudy {
         Ok(came)
     }
 
-    /// Octets of bulk's packets at the far gateway, as a share of the channel's rate; the run's hash,
-    /// and what is unexplained.
+    /// Octets of bulk's packets at the far gateway, as a share of the channel's rate; the run's
+    /// hash, and what is unexplained.
     fn share(&self, loaded: &Loaded, variant: &str) -> Result<(f64, u64, u64), BuildError> {
         let mut built = build(loaded, variant, 1)?;
         let world = built.world_mut();
@@ -234,8 +234,8 @@ impl HfStudy {
     }
 }
 
-/// What becomes of short urgent messages against the stream: the most that one took, and the bulk as
-/// a share of the rate.
+/// What becomes of short urgent messages against the stream: the most that one took, and the bulk
+/// as a share of the rate.
 fn mixed() -> Result<Came, StudyError> {
     let mixed = load("hf/mixed.toml")?;
     let run = run_plain(&mixed, Scenario::BASE, 1)?;

@@ -183,8 +183,8 @@ impl Nets {
         let arrived = messages.iter().flat_map(|run| &run.arrived).flatten();
         let delays_s: Vec<f64> = arrived.map(|(_, delay_s)| *delay_s).collect();
         let sent: u64 = messages.iter().map(|run| run.sent).sum();
-        // How long a station of bulk is silent by the rule, 95 times of a hundred, if the rule says:
-        // its last turn is answered, others have turns as long as can be, and its first packet comes,
+        // How long a station of bulk is silent by the rule, 95 times of a hundred, if it says: its
+        // last turn is answered, others have turns as long as can be, and its first packet comes,
         // which takes two blocks.
         let others = others_s(access, stations, TURN_BLOCKS);
         let wait_by_rule_s = others.map(|others_s| answered_s() + others_s + sent_s(2));

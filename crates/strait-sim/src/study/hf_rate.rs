@@ -125,8 +125,8 @@ fn arrived_bit_s(world: &Loaded, run: &Run) -> f64 {
 }
 
 impl Rates {
-    /// What arrives over each path, in bit/s of the whole run: where a link ends early, nothing comes
-    /// for the rest of it.
+    /// What arrives over each path, in bit/s of the whole run: where a link ends early, nothing
+    /// comes for the rest of it.
     pub(super) fn run(&self, asked: &Asked<'_>) -> Result<Came, StudyError> {
         let choices = self.choices();
         let mut worlds = Vec::new();

@@ -192,14 +192,14 @@ pub struct Study {
 }
 
 macro_rules! studies {
-    ($($name:literal, $set_up:ty, $about:literal;)*) => {
+    ($($name:literal, $file:literal, $set_up:ty, $about:literal;)*) => {
         /// All studies.
         pub const STUDIES: &[Study] = &[$(Study {
             name: $name,
             about: $about,
             own: (
-                concat!("scenarios/studies/", $name, ".toml"),
-                include_str!(concat!("../../../../scenarios/studies/", $name, ".toml")),
+                concat!("scenarios/", $file),
+                include_str!(concat!("../../../../scenarios/", $file)),
             ),
             check: |file, text| read::<$set_up>(file, text).map(drop),
             run: run::<$set_up>,
@@ -208,17 +208,19 @@ macro_rules! studies {
 }
 
 studies! {
-    "hbh", hbh::HbhStudy,
+    "hbh", "studies/hbh.toml", hbh::HbhStudy,
         "a transfer over four lossy links: end to end, and with each link made reliable";
-    "hf", hf::HfStudy, "STANAG 5066 over HF: data transfer over bit errors, and what a ping costs";
-    "htb", htb::HtbStudy, "our token buckets against this kernel's, under one policy";
-    "na", na::NaStudy,
+    "hf", "studies/hf.toml", hf::HfStudy,
+        "STANAG 5066 over HF: data transfer over bit errors, and what a ping costs";
+    "htb", "studies/htb.toml", htb::HtbStudy,
+        "our token buckets against this kernel's, under one policy";
+    "na", "studies/na.toml", na::NaStudy,
         "calls beside data on a line of 9600 baud, as the profile `adapter` carries them";
-    "na-local", na_local::LocalStudy,
+    "na-local", "studies/na-local.toml", na_local::LocalStudy,
         "what crosses a line, and what is answered, while stored replies are valid and after";
-    "policing", policing::PolicingStudy,
+    "policing", "studies/policing.toml", policing::PolicingStudy,
         "ways to hold an urgent class to its rate, and what its packets pay";
-    "tcp", tcp::TcpStudy,
+    "tcp", "studies/tcp.toml", tcp::TcpStudy,
         "the simulated TCP endpoint against a network simulator's and this kernel's";
 }
 

@@ -1,5 +1,5 @@
-//! The parts of the study `hbh` beside its chain: a slow link in the middle of a path, flows that are
-//! alike, calls, and this kernel's own TCP.
+//! The parts of the study `hbh` beside its chain: a slow link in the middle of a path, flows that
+//! are alike, calls, and this kernel's own TCP.
 
 use strait_channel::{LinkConfig, Side};
 use strait_core::Duration;
