@@ -24,7 +24,10 @@ const STATIONS_MAX: u64 = 5;
 /// What isn't the study's own: its keys have their own limits.
 const OTHERS: [&str; 6] = ["link", "port", "policy", "shape", "police", "node"];
 const OCTETS: [&str; 5] = ["octets", "octets_full", "buffer", "tcp_octets", "bulk"];
-const TIMES: [&str; 19] = [
+const TIMES: [&str; 22] = [
+    "delay",
+    "time",
+    "time_max",
     "start",
     "limit",
     "limit_full",
@@ -49,9 +52,8 @@ const TIMES: [&str; 19] = [
 /// Numbers of what is counted, each with the least and the most that it may be.
 const fn counted(key: &str) -> Option<[u64; 2]> {
     Some(match key.as_bytes() {
-        b"seeds" | b"seeds_full" | b"runs" | b"runs_full" | b"slope_count" => {
-            [1, Scenario::RUNS_MAX]
-        }
+        b"seeds" | b"seeds_full" | b"worlds" | b"packets" | b"runs" | b"runs_full"
+        | b"slope_count" => [1, Scenario::RUNS_MAX],
         b"cases" | b"cases_full" => [0, Scenario::RUNS_MAX],
         b"seed" => [0, SEED_MAX],
         b"together" => [1, TOGETHER_MAX],

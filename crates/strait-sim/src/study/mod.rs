@@ -4,6 +4,7 @@
 //! it and makes rows of named values of it. Tables and checks of these rows are the file's.
 
 pub mod fair;
+mod grid;
 mod hbh;
 mod hf;
 mod hf_calls;
@@ -53,6 +54,8 @@ pub struct Asked<'a> {
     pub captures: bool,
     /// With figures.
     pub figures: bool,
+    /// What a study draws follows from this instead of its file's seed.
+    pub seed: Option<u64>,
     /// Whoever waits for it.
     pub outside: &'a dyn Outside,
 }
@@ -113,6 +116,8 @@ pub struct Found {
     pub figures: Vec<(String, String)>,
     /// Captures, by file name.
     pub captures: Vec<(String, Vec<u8>)>,
+    /// Scenario files that are worth a look, by file name.
+    pub scenarios: Vec<(String, String)>,
 }
 
 /// What was measured.
@@ -123,6 +128,7 @@ struct Measured {
     seeds: BTreeSet<u64>,
     figures: Vec<(String, String)>,
     captures: Vec<(String, Vec<u8>)>,
+    scenarios: Vec<(String, String)>,
 }
 
 impl Measured {
@@ -208,6 +214,8 @@ macro_rules! studies {
 }
 
 studies! {
+    "grid", "studies/grid.toml", grid::GridStudy,
+        "worlds drawn by chance: is a simple alternative better in one of them? Some minutes";
     "hbh", "studies/hbh.toml", hbh::HbhStudy,
         "a transfer over four lossy links: end to end, and with each link made reliable";
     "hf", "studies/hf.toml", hf::HfStudy,
@@ -287,6 +295,7 @@ fn run<S: SetUp>(
         },
         figures: measured.figures,
         captures: measured.captures,
+        scenarios: measured.scenarios,
     })
 }
 
@@ -352,6 +361,7 @@ mod tests {
             live: false,
             captures: false,
             figures: false,
+            seed: None,
             outside: &Nobody,
         };
         let own = own.map(|text| ("mine.toml", text));

@@ -25,11 +25,12 @@ use crate::exit::BadInput;
                         strait study tcp                 in less than a minute\n  \
                         strait study tcp --full --json   every run, as one JSON object\n  \
                         strait study my-tcp.toml         a copy of scenarios/studies/tcp.toml, changed\n  \
+                        strait study grid --seed 7       worlds of another seed, for minutes\n  \
                         strait study all --strict        exit status 1 if a check fails"
 )]
 pub(crate) struct Args {
-    /// Which one, or `all`, or a file of one's own with a line `study = "NAME"`; without a name, a
-    /// list of them.
+    /// Which one, or `all` but `grid`, or a file of one's own with a line `study = "NAME"`; without
+    /// a name, a list of them.
     #[arg(value_name = "NAME|FILE", value_hint = clap::ValueHint::FilePath)]
     name: Option<String>,
     /// One JSON object on stdout.
@@ -51,9 +52,20 @@ pub(crate) struct Args {
     /// Write the figures, as SVG, into this folder.
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
+    /// Another seed, for the worlds that the study `grid` draws.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Write the scenarios that the study `grid` finds worth a look into this folder.
+    #[arg(long, value_name = "DIR")]
+    worlds: Option<PathBuf>,
+    /// The same as FILE, with the study's name beside it.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
 }
 
+/// All studies that take no minutes.
 const ALL: &str = "all";
+const LONG: &str = "grid";
 
 fn names() -> Vec<&'static str> {
     STUDIES.iter().map(|study| study.name).collect()
@@ -63,20 +75,29 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(name) = args.name.as_deref() else {
         return list(args);
     };
-    let chosen = STUDIES.iter().filter(|it| [ALL, it.name].contains(&name));
-    let mut chosen: Vec<&Study> = chosen.collect();
-    let own = if chosen.is_empty() {
-        Some(read(name)?)
-    } else {
-        None
-    };
-    if let Some(text) = &own {
-        chosen.push(named_by(name, text)?);
+    let is_chosen = |it: &&Study| it.name == name || name == ALL && it.name != LONG;
+    let mut chosen: Vec<&Study> = STUDIES.iter().filter(is_chosen).collect();
+    let named = args.file.as_ref().map(|file| file.display().to_string());
+    let file = named.or_else(|| chosen.is_empty().then(|| name.to_owned()));
+    let own = file.map(|file| read(&file).map(|text| (file, text)));
+    let own = own.transpose()?;
+    if let Some((file, text)) = &own {
+        let study = named_by(file, text)?;
+        if args.file.is_some() && study.name != name {
+            let message = format!("{file}: sets up the study {}, not {name}", study.name);
+            return Err(BadInput(message).into());
+        }
+        chosen = vec![study];
     }
-    for folder in [&args.pcap, &args.figures].into_iter().flatten() {
+    for folder in [&args.pcap, &args.figures, &args.worlds]
+        .into_iter()
+        .flatten()
+    {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let own = own.as_deref().map(|text| (name, text));
+    let own = own
+        .as_ref()
+        .map(|(file, text)| (file.as_str(), text.as_str()));
     let results = chosen.into_iter().map(|study| one(study, own, args));
     let result = joined(results.collect::<anyhow::Result<_>>()?);
     Ok(crate::output::result(&result, args.json, args.strict))
@@ -125,6 +146,7 @@ fn one(study: &Study, own: Option<(&str, &str)>, args: &Args) -> anyhow::Result<
         live: !args.sim_only,
         captures: args.pcap.is_some(),
         figures: args.figures.is_some(),
+        seed: args.seed,
         outside: &live::Host::default(),
     };
     let found = study.run(own, &asked).map_err(|error| match error {
@@ -135,7 +157,10 @@ fn one(study: &Study, own: Option<(&str, &str)>, args: &Args) -> anyhow::Result<
     let figures = figures.map(|(name, svg)| (&args.figures, name, svg.into_bytes()));
     let captures = found.captures.into_iter();
     let captures = captures.map(|(name, octets)| (&args.pcap, name, octets));
-    for (folder, name, octets) in figures.chain(captures) {
+    let scenarios = found.scenarios.into_iter();
+    let scenarios = scenarios.filter(|_| args.worlds.is_some());
+    let scenarios = scenarios.map(|(name, text)| (&args.worlds, name, text.into_bytes()));
+    for (folder, name, octets) in figures.chain(captures).chain(scenarios) {
         let path = folder.iter().collect::<PathBuf>().join(name);
         fs::write(&path, octets).with_context(|| format!("cannot write {}", path.display()))?;
     }

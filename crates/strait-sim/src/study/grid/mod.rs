@@ -1,0 +1,385 @@
+//! Worlds drawn from a distribution, with the gateways' defaults and with simple alternatives: is
+//! there one in which an alternative is better for somebody and hardly worse for anybody?
+
+mod judge;
+mod world;
+
+use serde::Deserialize;
+use strait_core::hash::RunHash;
+use strait_core::units::{BitRate, Share, Time};
+use strait_node::config_text::ConfigError;
+
+use super::shown::{Row, Shapes};
+use super::{Asked, Measured, SetUp, StudyError, run_all};
+use crate::build::BuildError;
+use crate::run::run_plain;
+
+use judge::{Figure, Verdict};
+use world::World;
+
+/// The file of the study.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GridStudy {
+    /// Which study the file is of: `grid`.
+    study: String,
+    /// What the worlds follow from.
+    seed: u64,
+    /// How many there are.
+    worlds: u64,
+    /// Runs of each world each way, with paired seeds.
+    runs: u64,
+    /// The line's delay one way, drawn log-uniformly.
+    delay: [Time; 2],
+    /// Flows of a world, both included.
+    flows: [u64; 2],
+    /// Share of the worlds whose calls and datagrams carry code points.
+    marked: Share,
+    /// What sends by TCP; one for all transfers of a world, or in the share `mixed` one for each.
+    endpoints: Vec<String>,
+    mixed: Share,
+    /// For how long the transfers of a world fill the line: so long, or as long as so many of the
+    /// longest packets take, but not longer than `time_max`.
+    time: Time,
+    packets: u64,
+    time_max: Time,
+    #[serde(rename = "line")]
+    lines: Vec<Line>,
+    /// What stands beside the gateways' defaults.
+    #[serde(rename = "alternative")]
+    alternatives: Vec<Alternative>,
+    /// Tables and checks.
+    #[serde(default)]
+    shown: Shapes,
+}
+
+/// A kind of line.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    name: String,
+    /// Worlds have it in proportion to this.
+    weight: u64,
+    kind: Kind,
+    /// Drawn log-uniformly. Of a serial line the signalling rate, of ten bits an octet.
+    rate: [BitRate; 2],
+    /// Of the port, one drawn for each world.
+    profiles: Vec<String>,
+    /// Share of the frames that are lost, one drawn for each world.
+    #[serde(default)]
+    losses: Vec<Share>,
+    /// Share of the worlds whose losses come in bursts.
+    #[serde(default = "never")]
+    bursts: Share,
+}
+
+const fn never() -> Share {
+    Share(0.0)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Serial,
+    Frames,
+}
+
+/// What one could have instead: a line without compression and profile, under another policy.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Alternative {
+    /// Its name in tables.
+    name: String,
+    /// Keys of both gateways' files.
+    node: toml::Table,
+    /// What sends by TCP; as in the world if absent.
+    endpoint: Option<String>,
+    /// Kinds of line that have it; all if absent.
+    lines: Option<Vec<String>>,
+}
+
+/// Flows of a world.
+const FLOWS_MAX: u64 = 64;
+/// Worlds that are tried when the file is read.
+const TRIED: u64 = 16;
+/// A ratio above which an alternative counts as better, and below whose inverse as worse.
+const DIFFERS: f64 = 1.05;
+
+impl SetUp for GridStudy {
+    const PARTS: &'static [&'static str] = &["worlds", "calls", "alternatives", "dominated"];
+
+    fn shown(&mut self) -> &mut Shapes {
+        &mut self.shown
+    }
+
+    fn check(&self, file: &str) -> Result<(), ConfigError> {
+        let [fewest, most] = self.flows;
+        let lines = self.lines.iter();
+        let mut wrong_lines = lines.filter(|it| {
+            it.rate[0].0 == 0 || it.rate[0].0 > it.rate[1].0 || it.profiles.is_empty()
+        });
+        let why = if fewest == 0 || fewest > most || most > FLOWS_MAX {
+            format!("`flows` has to be two numbers of 1 to {FLOWS_MAX}, the smaller first")
+        } else if self.delay[0].0.is_zero() || self.delay[0].0 > self.delay[1].0 {
+            "`delay` has to be two times above 0, the shorter first".into()
+        } else if let Some(line) = wrong_lines.next() {
+            format!(
+                "[[line]] {}: needs two rates, the lower first, and `profiles`",
+                line.name
+            )
+        } else if self.endpoints.is_empty() {
+            "`endpoints` has to name one".into()
+        } else if self.lines.iter().all(|line| line.weight == 0) {
+            "a [[line]] has to have a `weight` above 0".into()
+        } else {
+            return self.try_some();
+        };
+        Err(ConfigError::of_file(file, why))
+    }
+
+    fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
+        let mut study = self.clone();
+        study.seed = asked.seed.unwrap_or(self.seed);
+        let numbers: Vec<u64> = (0..study.worlds).collect();
+        let judged = run_all(asked, "grid", &numbers, |number| study.run_world(*number))?;
+        let worlds = judged.iter().map(Judged::row).collect();
+        let mut measured = Measured::of("worlds", worlds, 1..=study.runs);
+        let calls = judged.iter().filter_map(|it| it.voice_loss);
+        let calls = calls.map(|loss| Row::default().with("beyond_chance", loss));
+        measured.parts.insert("calls", calls.collect());
+        measured.fold(judged.iter().map(|it| it.hash));
+        measured
+            .parts
+            .insert("alternatives", study.of_alternatives(&judged));
+        let dominated = judged.iter().flat_map(|it| it.dominated(&study)).collect();
+        measured.parts.insert("dominated", dominated);
+        let scenarios = judged.iter().flat_map(|it| it.scenarios(&study));
+        measured.scenarios = scenarios.collect();
+        Ok(measured)
+    }
+}
+
+impl GridStudy {
+    /// Some worlds have to be right, as they are and with each alternative.
+    fn try_some(&self) -> Result<(), ConfigError> {
+        for number in 0..TRIED.min(self.worlds) {
+            let world = self.world(number);
+            world.scenario(self, None)?;
+            for alternative in self.alternatives.iter().filter(|it| world.may_have(it)) {
+                world.scenario(self, Some(alternative))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn world(&self, number: u64) -> World {
+        World::draw(self, number)
+    }
+
+    fn run_world(&self, number: u64) -> Result<Judged, BuildError> {
+        let world = self.world(number);
+        let mut hash = RunHash::default();
+        let mut unexplained = 0;
+        let mut column = |alternative: Option<&Alternative>| -> Result<_, BuildError> {
+            let loaded = world.scenario(self, alternative)?;
+            let seeds = 1..=self.runs;
+            let runs = seeds.map(|seed| {
+                let run = run_plain(&loaded, "strait", seed)?;
+                hash.fold(run.hash);
+                unexplained += run.unexplained;
+                Ok(world.figures(&run.metrics))
+            });
+            runs.collect::<Result<Vec<Vec<f64>>, BuildError>>()
+        };
+        let own = column(None)?;
+        let mut verdicts = Vec::new();
+        for (place, alternative) in self.alternatives.iter().enumerate() {
+            if world.may_have(alternative) {
+                let other = column(Some(alternative))?;
+                verdicts.push((place, judge::judge(&world, &own, &other)));
+            }
+        }
+        let voice_loss = world.voice_loss(&own);
+        Ok(Judged {
+            world,
+            verdicts,
+            voice_loss,
+            unexplained,
+            hash: hash.value(),
+        })
+    }
+}
+
+/// A world and what came of it.
+struct Judged {
+    world: World,
+    /// What each alternative is worth, by its place among all.
+    verdicts: Vec<(usize, Verdict)>,
+    /// The greatest loss of a marked call beyond what the line loses by chance, mean of the runs.
+    voice_loss: Option<f64>,
+    /// Packets without a fate: a bug unless 0.
+    unexplained: u64,
+    /// Hash over all runs.
+    hash: u64,
+}
+
+impl Judged {
+    fn dominating(&self) -> impl Iterator<Item = (usize, &Verdict)> {
+        let verdicts = self
+            .verdicts
+            .iter()
+            .map(|(place, verdict)| (*place, verdict));
+        verdicts.filter(|(_, verdict)| verdict.dominates)
+    }
+
+    fn row(&self) -> Row {
+        let best = self.dominating().filter_map(|it| it.1.best.as_ref());
+        let worst = best.map(|it| it.ratio).fold(1.0, f64::max);
+        Row::default()
+            .with(
+                "dominated",
+                f64::from(u8::from(self.dominating().next().is_some())),
+            )
+            .with("ratio", worst)
+            .with("unexplained", self.unexplained)
+    }
+
+    /// A row for each alternative that dominates it.
+    fn dominated(&self, study: &GridStudy) -> Vec<Row> {
+        let row = |(place, verdict): (usize, &Verdict)| {
+            let [best, worst] = [&verdict.best, &verdict.worst].map(Option::as_ref);
+            let metric = |it: Option<&Figure>| it.map(|it| it.metric.clone());
+            Row::default()
+                .with(
+                    "world",
+                    format!("{}: {}", self.world.number, self.world.about()),
+                )
+                .with("alternative", study.alternatives[place].name.as_str())
+                .with("better", metric(best))
+                .with("own", best.map(|it| it.own))
+                .with("other", best.map(|it| it.other))
+                .with("ratio", best.map(|it| it.ratio))
+                .with("worse", metric(worst))
+                .with("worse_ratio", worst.map(|it| it.ratio))
+        };
+        self.dominating().map(row).collect()
+    }
+
+    /// The scenario files of a world that is dominated: as it is, and with the alternative.
+    fn scenarios(&self, study: &GridStudy) -> Vec<(String, String)> {
+        let of = |(place, _): (usize, &Verdict)| {
+            let other = &study.alternatives[place];
+            let number = self.world.number;
+            let word = other.name.replace(", ", "-");
+            [
+                (format!("world-{number}.toml"), self.world.text(study, None)),
+                (
+                    format!("world-{number}-{word}.toml"),
+                    self.world.text(study, Some(other)),
+                ),
+            ]
+        };
+        self.dominating().flat_map(of).collect()
+    }
+}
+
+impl GridStudy {
+    /// In how many worlds each alternative is better or worse for someone, and dominates.
+    fn of_alternatives(&self, judged: &[Judged]) -> Vec<Row> {
+        let row = |(place, alternative): (usize, &Alternative)| {
+            let verdicts = judged.iter().flat_map(|it| &it.verdicts);
+            let verdicts: Vec<_> = verdicts
+                .filter(|it| it.0 == place)
+                .map(|it| &it.1)
+                .collect();
+            let count = |what: fn(&Verdict) -> bool| verdicts.iter().filter(|it| what(it)).count();
+            let better = |it: &Verdict| it.best.as_ref().is_some_and(|it| it.ratio > DIFFERS);
+            let worse = |it: &Verdict| it.worst.as_ref().is_some_and(|it| it.ratio < 1.0 / DIFFERS);
+            Row::default()
+                .with("alternative", alternative.name.as_str())
+                .with("worlds", verdicts.len())
+                .with("better", count(better))
+                .with("worse", count(worse))
+                .with("dominates", count(|it| it.dominates))
+        };
+        self.alternatives.iter().enumerate().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = include_str!("../../../../../scenarios/studies/grid.toml");
+
+    fn study() -> GridStudy {
+        super::super::read::<GridStudy>("grid.toml", TEXT)
+            .unwrap()
+            .0
+    }
+
+    #[test]
+    fn worlds_lie_in_the_ranges_and_follow_from_the_seed() {
+        let study = study();
+        let mut other = study.clone();
+        other.seed += 1;
+        let mut differ = 0;
+        for number in 0..300 {
+            let world = study.world(number);
+            world.assert_within(&study);
+            let text = world.text(&study, None);
+            assert_eq!(text, study.world(number).text(&study, None));
+            differ += u32::from(text != other.world(number).text(&study, None));
+        }
+        assert_eq!(differ, 300);
+    }
+
+    #[test]
+    fn an_alternative_changes_nothing_but_the_gateways_and_senders() {
+        let study = study();
+        let world = (0..99).map(|number| study.world(number));
+        let world = world
+            .clone()
+            .find(|it| it.about().contains("lossy"))
+            .unwrap();
+        let table = |alternative| -> toml::Table {
+            let mut table: toml::Table = world.text(&study, alternative).parse().unwrap();
+            table.remove("node");
+            table
+        };
+        assert_eq!(table(None), table(Some(&study.alternatives[0])));
+        let others = [2, 3].map(|place| table(Some(&study.alternatives[place])));
+        assert_ne!(others[0], others[1]);
+    }
+
+    #[test]
+    fn a_run_is_repeated_to_the_event() {
+        let mut study = study();
+        study.runs = 2;
+        let hashes = || -> Vec<u64> {
+            let worlds = (0..3).map(|number| study.run_world(number).unwrap());
+            let worlds: Vec<Judged> = worlds.collect();
+            assert!(worlds.iter().all(|it| it.unexplained == 0));
+            worlds.iter().map(|it| it.hash).collect()
+        };
+        assert_eq!(hashes(), hashes());
+    }
+
+    #[test]
+    fn wrong_numbers_are_told() {
+        for (right, wrong, told) in [
+            ("worlds = 200", "worlds = 0", "`worlds`"),
+            ("runs = 10 ", "runs = 0 ", "`runs`"),
+            ("flows = [1, 12]", "flows = [12, 1]", "`flows`"),
+            ("\"1 ms\", \"600 ms\"", "\"1 s\", \"600 ms\"", "`delay`"),
+            ("\"linux-cubic\"\nlines", "\"cubic\"\nlines", "endpoint"),
+        ] {
+            assert!(TEXT.contains(right), "{right}");
+            let text = TEXT.replace(right, wrong);
+            let error = super::super::read::<GridStudy>("my.toml", &text)
+                .map(drop)
+                .unwrap_err();
+            assert!(error.to_string().contains(told), "{error}");
+        }
+    }
+}
