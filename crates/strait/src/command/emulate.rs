@@ -13,8 +13,8 @@ use crate::exit::BadInput;
 /// Emulate a link between two ports of this host, in real time, until SIGINT or SIGTERM.
 ///
 /// A serial link's ends are pseudo-terminals (pty:PATH), those of a link for frames are UDP
-/// sockets (udp:LOCAL->PEER), KISS modems (kiss:PATH, kiss:ADDR:PORT[@NETNS], and
-/// direwolf:ADDR:PORT[@NETNS], which tells its queue as Dire Wolf does) or TUN interfaces
+/// sockets (udp:LOCAL->PEER), KISS modems (kiss:PATH, kiss:ADDR:PORT(@NETNS), and
+/// direwolf:ADDR:PORT(@NETNS), which tells its queue as Dire Wolf does) or TUN interfaces
 /// (tun:NAME[@NETNS][,ADDRESS/LENGTH ...]). The medium is the simulator's: rate, delay, jitter,
 /// queue, bit errors, loss, duplicates, reordering, half duplex, outages. An HF channel's ends are
 /// modems: with a data port over TCP (modem:ADDR:PORT, MIL-STD-188-110D Appendix A) or in
