@@ -382,7 +382,8 @@ mod tests {
     /// no other.
     #[test]
     fn a_gateway_starts_without_its_modem() {
-        for port in ["kind = \"hf\"", "kind = \"kiss\"\nrate = \"1200 bit/s\""] {
+        let station = "kind = \"hf\"\nhf = { address = \"0.0.0.1\" }";
+        for port in [station, "kind = \"kiss\"\nrate = \"1200 bit/s\""] {
             let text = format!("name = \"a\"\nhost = {{}}\n[[port]]\nname = \"p\"\n{port}\n");
             let config: NodeConfig = parse("a.toml", &text).unwrap();
             for error in [

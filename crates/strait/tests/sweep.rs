@@ -22,7 +22,7 @@ fn json(args: &[&str]) -> Value {
 
 const FEW: [&str; 7] = [
     "--set",
-    "link.*.loss=0,0.02",
+    "link.*.loss=0,0.05",
     "--seeds",
     "3",
     "--metric",
@@ -46,7 +46,7 @@ fn every_point_has_its_own_result() {
         panic!("{means:?}");
     };
     assert!(lossy_plain > 1.5 * plain, "loss costs nothing: {means:?}");
-    assert!(lossy_hops < 1.2 * hops, "links repeat nothing: {means:?}");
+    assert!(lossy_hops < 1.5 * hops, "links repeat nothing: {means:?}");
     assert_eq!(result["seeds"].as_array().unwrap().len(), 3);
     assert_eq!(result["checks"][0]["ok"], true);
     // The number of threads changes nothing.
