@@ -62,6 +62,8 @@ const FRAME_OCTETS: u64 = 256;
 /// RFC 791: every link carries packets of 68 octets.
 const IP_OCTETS_MIN: u64 = 68;
 
+/// Octets of the longest frame of a reliable hop, as of before.
+const WHOLE_OCTETS_MAX: u64 = 2048;
 /// A frame that takes longer on the air is worth a word where calls wait for it.
 const LONG_FRAME: Duration = Duration::from_millis(1500);
 
@@ -152,7 +154,11 @@ impl PortConfig {
             return Err(invalid(self.place("kiss.via"), message));
         }
         let frame = self.frame.map_or(FRAME_OCTETS, |frame| frame.0);
-        let most = frame_octets_max(kiss.via.len());
+        // Reliable hops cut no packets: their frames hold IPv6's 1280 octets, and few need escapes.
+        let most = match self.profile {
+            LinkProfile::Hbh => WHOLE_OCTETS_MAX,
+            _ => frame_octets_max(kiss.via.len()),
+        };
         if !(16..=most).contains(&frame) {
             let message = format!(
                 "must be 16 to {most} octets, so that Dire Wolf's buffer takes a frame whose \

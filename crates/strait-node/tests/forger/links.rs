@@ -92,7 +92,7 @@ pub(crate) const LINKS: &[Link] = &[
         "kiss, hbh",
         Kiss,
         LONG,
-        "profile = \"hbh\"\nframe = \"1004 B\"",
+        "profile = \"hbh\"\nframe = \"1600 B\"",
     ),
     link("one-way plain frames", Udp, SEGMENTS, PLAIN).one_way(),
     link("one-way frames", Udp, SEGMENTS, DEFLATED).one_way(),
