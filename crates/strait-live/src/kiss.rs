@@ -146,6 +146,8 @@ const AHEAD: Duration = Duration::from_micros(500);
 const CAME_MAX: usize = 4096;
 /// Octets of a frame from the air: no more than Dire Wolf hears.
 const FRAME_OCTETS_MAX: usize = 2048 + UI_OCTETS + REPEATERS_MAX * Station::OCTETS;
+/// Octets of a frame to the modem, escapes and all: Dire Wolf's buffer. More overruns it.
+const MODEM_OCTETS_MAX: usize = 2048;
 /// Octets of a number before contents to be acknowledged.
 const NUMBER_OCTETS: usize = 2;
 
@@ -475,6 +477,10 @@ impl PortIo for KissPort {
 
     fn transmit(&mut self, now: Instant, meta: &TxMeta, octets: &[u8]) -> io::Result<Sent> {
         let on_air = self.frame(octets);
+        if self.scratch.len() > MODEM_OCTETS_MAX {
+            self.counts.refused += 1;
+            return Ok(Sent::Refused);
+        }
         let sent = self.line.transmit(now, meta, &self.scratch)?;
         if sent == Sent::Refused {
             return Ok(sent);

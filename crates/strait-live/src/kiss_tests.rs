@@ -533,6 +533,20 @@ fn the_longest_frame_fits_into_dire_wolfs_2048_octets_even_if_all_is_escaped() {
     assert!((1800..=2048).contains(&octets), "{octets}");
 }
 
+/// A reliable hop's frames are longer; few of them need so many escapes.
+#[test]
+fn a_frame_that_overruns_the_modem_by_its_escapes_is_refused() {
+    let (mut port, wire) = port(false, None);
+    let meta = TxMeta::to_peer(ClassId(0));
+    let mut transmit = |octets: &[u8]| port.transmit(Instant::ZERO, &meta, octets).unwrap();
+    // Two ends and a command beside the contents.
+    assert_eq!(transmit(&[0xc0; 1023]), Sent::Refused);
+    assert!(wire.sent().is_empty());
+    assert_eq!(transmit(&[&[0xc0; 1022][..], &[1]].concat()), Sent::Taken);
+    assert_eq!(wire.sent().len(), 2048);
+    assert_eq!(port.counts().refused, 1);
+}
+
 #[test]
 fn without_notice_the_rate_paces() {
     let (mut port, _) = port(false, None);

@@ -48,22 +48,20 @@ impl KissConfig {
     }
 }
 
-/// The longest contents of a frame: each octet of it may need an escape, and Dire Wolf keeps what
-/// comes from a program in 2048 octets, with all that stands around the contents.
-const fn frame_octets_max(repeaters: usize) -> u64 {
+/// The longest contents of a frame, each octet of which may take so many: Dire Wolf keeps what comes
+/// from a program in 2048 octets, with escapes and all that stands around the contents.
+const fn frame_octets_max(repeaters: usize, each: usize) -> u64 {
     const BUFFER: usize = 2048;
     const FENDS: usize = 2;
     const COMMAND_AND_NUMBER: usize = 1 + 2;
     let header = UI_OCTETS + repeaters * Station::OCTETS;
-    ((BUFFER - FENDS) / 2 - header - COMMAND_AND_NUMBER) as u64
+    ((BUFFER - FENDS) / each - header - COMMAND_AND_NUMBER) as u64
 }
+
 /// What AX.25 stations agree on without negotiation, and other IP over AX.25 has by default.
 const FRAME_OCTETS: u64 = 256;
 /// RFC 791: every link carries packets of 68 octets.
 const IP_OCTETS_MIN: u64 = 68;
-
-/// Octets of the longest frame of a reliable hop, as of before.
-const WHOLE_OCTETS_MAX: u64 = 2048;
 /// A frame that takes longer on the air is worth a word where calls wait for it.
 const LONG_FRAME: Duration = Duration::from_millis(1500);
 
@@ -154,15 +152,17 @@ impl PortConfig {
             return Err(invalid(self.place("kiss.via"), message));
         }
         let frame = self.frame.map_or(FRAME_OCTETS, |frame| frame.0);
-        // Reliable hops cut no packets: their frames hold IPv6's 1280 octets, and few need escapes.
-        let most = match self.profile {
-            LinkProfile::Hbh => WHOLE_OCTETS_MAX,
-            _ => frame_octets_max(kiss.via.len()),
+        // Reliable hops cut no packets, so a frame has to hold IPv6's 1280 octets. One with so many
+        // escapes that it doesn't fit isn't sent.
+        let (each, why) = match self.profile {
+            LinkProfile::Hbh => (1, ""),
+            _ => (2, " whose octets all need escapes"),
         };
+        let most = frame_octets_max(kiss.via.len(), each);
         if !(16..=most).contains(&frame) {
             let message = format!(
-                "must be 16 to {most} octets, so that Dire Wolf's buffer takes a frame whose \
-                 octets all need escapes; AX.25's own limit is 256"
+                "must be 16 to {most} octets, so that Dire Wolf's buffer takes a frame{why}; \
+                 AX.25's own limit is 256"
             );
             return Err(invalid(self.place("frame"), message));
         }
@@ -300,6 +300,7 @@ mod tests {
         assert!(node("9600 bit/s", eight).is_ok());
         for (keys, most) in [
             ("frame = \"1005 B\"", "16 to 1004 octets"),
+            ("frame = \"2028 B\"\nprofile = \"hbh\"", "16 to 2027 octets"),
             (&eight.replace("948", "949"), "16 to 948 octets"),
         ] {
             let refused = node("9600 bit/s", keys).unwrap_err();
