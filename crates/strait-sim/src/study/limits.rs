@@ -11,7 +11,7 @@ use toml::{Table, Value};
 /// The longest time: a year.
 const TIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// The longest file.
-const OCTETS_MAX: u64 = 1_000_000_000;
+pub(super) const OCTETS_MAX: u64 = 1_000_000_000;
 /// Seeds begin at the latest here.
 const SEED_MAX: u64 = u32::MAX as u64;
 /// Labs that run at the same time.
@@ -56,6 +56,7 @@ const fn counted(key: &str) -> Option<[u64; 2]> {
         | b"slope_count" => [1, Scenario::RUNS_MAX],
         b"cases" | b"cases_full" => [0, Scenario::RUNS_MAX],
         b"seed" => [0, SEED_MAX],
+        b"weight" => [0, Scenario::RUNS_MAX],
         b"together" => [1, TOGETHER_MAX],
         b"links" => [1, LINKS_MAX],
         b"stations" => [2, STATIONS_MAX],

@@ -6,9 +6,11 @@ mod world;
 
 use serde::Deserialize;
 use strait_core::hash::RunHash;
-use strait_core::units::{BitRate, Share, Time};
+use strait_core::units::{BitRate, Octets, Share, Time};
 use strait_node::config_text::ConfigError;
+use strait_scenario::Scenario;
 
+use super::limits::OCTETS_MAX;
 use super::shown::{Row, Shapes};
 use super::{Asked, Measured, SetUp, StudyError, run_all};
 use crate::build::BuildError;
@@ -114,11 +116,23 @@ impl SetUp for GridStudy {
 
     fn check(&self, file: &str) -> Result<(), ConfigError> {
         let [fewest, most] = self.flows;
+        let longest_s = self.time.0.max(self.time_max.0).as_secs_f64();
+        let fills = |line: &Line| line.rate[1].0 as f64 / 8.0 * longest_s;
         let lines = self.lines.iter();
+        let mut known = self
+            .alternatives
+            .iter()
+            .flat_map(|it| it.lines.iter().flatten());
+        let unknown = known.find(|name| self.lines.iter().all(|line| line.name != **name));
         let mut wrong_lines = lines.filter(|it| {
             it.rate[0].0 == 0 || it.rate[0].0 > it.rate[1].0 || it.profiles.is_empty()
         });
-        let why = if fewest == 0 || fewest > most || most > FLOWS_MAX {
+        let why = if self.runs < 2 || self.worlds.saturating_mul(self.runs) > Scenario::RUNS_MAX {
+            format!(
+                "`runs` has to be 2 at least, as one has no interval, and `worlds` times `runs` {} at most",
+                Scenario::RUNS_MAX
+            )
+        } else if fewest == 0 || fewest > most || most > FLOWS_MAX {
             format!("`flows` has to be two numbers of 1 to {FLOWS_MAX}, the smaller first")
         } else if self.delay[0].0.is_zero() || self.delay[0].0 > self.delay[1].0 {
             "`delay` has to be two times above 0, the shorter first".into()
@@ -127,6 +141,15 @@ impl SetUp for GridStudy {
                 "[[line]] {}: needs two rates, the lower first, and `profiles`",
                 line.name
             )
+        } else if let Some(line) = self.lines.iter().find(|it| fills(it) > OCTETS_MAX as f64) {
+            format!(
+                "[[line]] {}: the transfers of a world would be longer than {}: take a lower \
+                 `rate`, or less `time` and `time_max`",
+                line.name,
+                Octets(OCTETS_MAX)
+            )
+        } else if let Some(name) = unknown {
+            format!("[[alternative]] `lines`: there is no [[line]] `{name}`")
         } else if self.endpoints.is_empty() {
             "`endpoints` has to name one".into()
         } else if self.lines.iter().all(|line| line.weight == 0) {
@@ -369,7 +392,15 @@ mod tests {
     fn wrong_numbers_are_told() {
         for (right, wrong, told) in [
             ("worlds = 200", "worlds = 0", "`worlds`"),
-            ("runs = 10 ", "runs = 0 ", "`runs`"),
+            ("runs = 10 ", "runs = 1 ", "2 at least"),
+            ("worlds = 200", "worlds = 50000", "100000 at most"),
+            ("\"10 Mbit/s\"]", "\"10 Gbit/s\"]", "would be longer than"),
+            ("weight = 4", "weight = 9000000", "`weight`"),
+            (
+                "lines = [\"lossy\"]",
+                "lines = [\"losy\"]",
+                "no [[line]] `losy`",
+            ),
             ("flows = [1, 12]", "flows = [12, 1]", "`flows`"),
             ("\"1 ms\", \"600 ms\"", "\"1 s\", \"600 ms\"", "`delay`"),
             ("\"linux-cubic\"\nlines", "\"cubic\"\nlines", "endpoint"),
