@@ -48,8 +48,8 @@ impl KissConfig {
     }
 }
 
-/// The longest contents of a frame, each octet of which may take so many: Dire Wolf keeps what comes
-/// from a program in 2048 octets, with escapes and all that stands around the contents.
+/// The longest contents of a frame, each octet of which may take so many: Dire Wolf keeps what
+/// comes from a program in 2048 octets, with escapes and all that stands around the contents.
 const fn frame_octets_max(repeaters: usize, each: usize) -> u64 {
     const BUFFER: usize = 2048;
     const FENDS: usize = 2;
