@@ -187,6 +187,13 @@ pub enum LinkProfile {
     Ip,
 }
 
+impl LinkProfile {
+    /// Whether a packet that is leaving can be interrupted.
+    pub(crate) const fn cuts_packets(self) -> bool {
+        matches!(self, Self::Segments | Self::Adapter)
+    }
+}
+
 /// A kind of background chatter, by its name.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(try_from = "String", into = "String")]

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use strait_core::rate::LineRate;
 use strait_core::{ClassId, Duration};
 
-use crate::leaf::{QueueConfig, fair_stretch};
+use crate::leaf::{QueueConfig, Site, age_on};
 use crate::plan::{Discipline, NodeIndex, NodeRates, Plan, PlanNode, Shape, ShapeKind};
 use crate::policy::Policy;
 use crate::tree::bands::turn_octets;
@@ -75,12 +75,18 @@ pub fn worst_wait(policy: &Policy, class: ClassId, line: Line) -> WorstWait {
     let curve = book.curve(class, &mut because);
     let of_class = policy.classes().get(class.index());
     let age = of_class.and_then(|class| {
-        let rate = LineRate::new(line.bit_s, 8);
-        let stretch = match class.queue {
-            QueueConfig::Fair(_) => fair_stretch(rate, PACKET_OCTETS_MAX as u32),
-            _ => 1.0,
+        let is_fair = matches!(class.queue, QueueConfig::Fair(_));
+        let is_whole = line.unit_octets >= PACKET_OCTETS_MAX;
+        let site = Site {
+            unit_octets: if is_whole {
+                PACKET_OCTETS_MAX as u32
+            } else {
+                0
+            },
+            ..Site::default()
         };
-        class.age.map(|age| age.mul_f64(stretch))
+        let rate = LineRate::new(line.bit_s, 8);
+        class.age.map(|age| age_on(age, is_fair, rate, site))
     });
     let alone = curve.map(|curve| seconds(curve.latency_s));
     let queue_octets = of_class.map_or(0, |class| {

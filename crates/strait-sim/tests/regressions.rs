@@ -83,6 +83,11 @@ fn a_slow_line_keeps_what_its_queue_holds() {
 }
 
 #[test]
+fn a_call_is_late_but_not_lost_where_nothing_interrupts_a_packet() {
+    holds("regressions/call-beside-whole-packets.toml");
+}
+
+#[test]
 fn a_capture_has_the_first_packet() {
     let name = "regressions/captured-from-the-start.toml";
     holds("regressions/captured-from-the-start.toml");

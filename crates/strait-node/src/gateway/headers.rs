@@ -15,9 +15,7 @@ use strait_wire::ip::is_packet;
 use super::agree::{Agreed, Offer, Terms};
 use super::remember::Memory;
 
-use crate::config::{
-    Checksums, Compression, ContextConfig, LinkProfile, PayloadCompression, PortConfig,
-};
+use crate::config::{Checksums, Compression, ContextConfig, PayloadCompression, PortConfig};
 
 /// The highest number of a context.
 const CIDS_MAX: u8 = 15;
@@ -243,10 +241,7 @@ impl Headers {
         real_time: u8,
         incarnation: u32,
     ) -> Self {
-        if matches!(
-            config.profile,
-            LinkProfile::Plain | LinkProfile::Hbh | LinkProfile::Ip
-        ) {
+        if !config.profile.cuts_packets() {
             return Self::default();
         }
         let provisions = config.context.iter().map(ContextConfig::provision);

@@ -201,6 +201,24 @@ fn a_fair_queue_of_a_slow_line_waits_longer_than_the_class_says() {
 }
 
 #[test]
+fn no_packet_grows_too_old_behind_one_that_nothing_interrupts() {
+    let mut bench = Bench::new(100, "kind = 'fifo'");
+    bench.leaf.age_least = Some(Duration::from_millis(500));
+    bench.leaf.set_line_rate(LineRate::new(20_000, 8));
+    assert_eq!(bench.leaf.age, Some(Duration::from_millis(500)));
+    bench.leaf.site.unit_octets = 1500;
+    bench.leaf.set_line_rate(LineRate::new(20_000, 8));
+    // Each takes 600 ms.
+    assert_eq!(bench.offer(T, 1, 60, 1), None);
+    bench.discard(T + Duration::from_millis(1199));
+    assert_eq!(bench.leaf.queued().packets, 1);
+    bench.discard(T + Duration::from_millis(1200));
+    assert_eq!(bench.lost, [(1, Fate::Dropped(DropCause::Aged))]);
+    bench.leaf.set_line_rate(LineRate::new(64_000, 8));
+    assert_eq!(bench.leaf.age, Some(Duration::from_millis(500)));
+}
+
+#[test]
 fn a_fair_flow_that_was_idle_goes_next() {
     let mut bench = Bench::new(100, "kind = 'fair'");
     for flow in 1..=6 {

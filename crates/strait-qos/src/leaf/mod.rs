@@ -40,9 +40,21 @@ const FAIR_PACKETS_LEAST: u64 = 8;
 /// How many times as long as [`FAIR_WAIT`] the least that a `fair` queue holds takes on the line,
 /// and so how many times its class's age a packet may wait there: else the queue of a very slow
 /// line would hold what grows too old in it.
-pub(crate) fn fair_stretch(rate: LineRate, mtu_octets: u32) -> f64 {
+fn fair_stretch(rate: LineRate, mtu_octets: u32) -> f64 {
     let least = rate.time_for(u64::from(mtu_octets) * FAIR_PACKETS_LEAST);
     (least.as_secs_f64() / FAIR_WAIT.as_secs_f64()).max(1.0)
+}
+
+/// A class's limit of age on a line: no less than two packets take that nothing interrupts, else
+/// what is due next would be given up while one leaves that came before.
+pub(crate) fn age_on(age: Duration, is_fair: bool, rate: LineRate, site: Site) -> Duration {
+    let stretch = if is_fair {
+        fair_stretch(rate, site.mtu_octets)
+    } else {
+        1.0
+    };
+    let whole = rate.time_for(2 * u64::from(site.unit_octets));
+    age.mul_f64(stretch).max(whole)
 }
 
 /// Packets that one overflow of `fq-codel` drops at most (Linux: `drop_batch`).
@@ -53,6 +65,9 @@ const BATCH_MAX: usize = 64;
 pub struct Site {
     /// Octets of the largest packet of the port.
     pub mtu_octets: u32,
+    /// Octets that leave without interruption and take long enough to count: those of the largest
+    /// packet if the link cuts none, else none.
+    pub unit_octets: u32,
     /// What its chance follows from.
     pub seed: u64,
 }
@@ -61,6 +76,7 @@ impl Default for Site {
     fn default() -> Self {
         Self {
             mtu_octets: 1500,
+            unit_octets: 0,
             seed: 0,
         }
     }
@@ -79,7 +95,7 @@ pub(crate) struct Leaf {
     age: Option<Duration>,
     absorbs_repeats: bool,
     thins_acks: bool,
-    mtu_octets: u32,
+    site: Site,
     kind: Kind,
     hashing: Hashing,
     flows: Flows,
@@ -190,7 +206,7 @@ impl Leaf {
             age: class.age,
             absorbs_repeats: class.queue.absorbs_repeats(),
             thins_acks: class.queue.thins_acks(),
-            mtu_octets: site.mtu_octets,
+            site,
             kind,
             hashing: Hashing { buckets, salt },
             flows,
@@ -202,17 +218,18 @@ impl Leaf {
 
     /// The line's present rate: waiting times that are fine follow it.
     pub(crate) fn set_line_rate(&mut self, rate: LineRate) {
+        let is_fair = matches!(self.kind, Kind::Fair);
+        let age = |least| age_on(least, is_fair, rate, self.site);
+        self.age = self.age_least.map(age);
         match &mut self.kind {
             Kind::Tail | Kind::Sfq(_) => {}
             Kind::Fair => {
-                let least = u64::from(self.mtu_octets) * FAIR_PACKETS_LEAST;
+                let least = u64::from(self.site.mtu_octets) * FAIR_PACKETS_LEAST;
                 self.octets_max = rate.octets_in(FAIR_WAIT).max(least).min(self.octets_most);
-                let stretch = fair_stretch(rate, self.mtu_octets);
-                self.age = self.age_least.map(|age| age.mul_f64(stretch));
             }
             Kind::FqCodel(codel) => {
                 let (config, law) = &mut **codel;
-                *law = Law::new(config, Some(rate), self.mtu_octets);
+                *law = Law::new(config, Some(rate), self.site.mtu_octets);
             }
             Kind::Wred(wred) => wred.set_line_rate(rate),
         }
