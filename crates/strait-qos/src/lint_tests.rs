@@ -7,6 +7,7 @@ fn lints(text: &str, bit_s: Option<u64>) -> Vec<Lint> {
     let line = bit_s.map(|bit_s| Line {
         bit_s,
         unit_octets: 1500,
+        cuts_packets: false,
     });
     lint(&Policy::compile(&config).unwrap(), line)
 }

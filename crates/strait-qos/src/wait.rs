@@ -30,6 +30,8 @@ pub struct Line {
     /// Octets that can't be interrupted once they are leaving: a segment, or a whole packet where
     /// the link has no segments.
     pub unit_octets: u64,
+    /// The link has segments: limits of age don't allow for a packet that is leaving.
+    pub cuts_packets: bool,
 }
 
 /// What a class can count on.
@@ -76,17 +78,18 @@ pub fn worst_wait(policy: &Policy, class: ClassId, line: Line) -> WorstWait {
     let of_class = policy.classes().get(class.index());
     let age = of_class.and_then(|class| {
         let is_fair = matches!(class.queue, QueueConfig::Fair(_));
-        let is_whole = line.unit_octets >= PACKET_OCTETS_MAX;
+        let fair = is_fair.then(|| class.octets.unwrap_or(u64::MAX));
+        let uncut = if line.cuts_packets {
+            0
+        } else {
+            line.unit_octets
+        };
         let site = Site {
-            unit_octets: if is_whole {
-                PACKET_OCTETS_MAX as u32
-            } else {
-                0
-            },
+            unit_octets: uncut.min(PACKET_OCTETS_MAX) as u32,
             ..Site::default()
         };
         let rate = LineRate::new(line.bit_s, 8);
-        class.age.map(|age| age_on(age, is_fair, rate, site))
+        class.age.map(|age| age_on(age, fair, rate, site))
     });
     let alone = curve.map(|curve| seconds(curve.latency_s));
     let queue_octets = of_class.map_or(0, |class| {

@@ -5,7 +5,12 @@ fn wait(text: &str, class: &str, bit_s: u64, unit_octets: u64) -> WorstWait {
     let config: PolicyConfig = toml::from_str(text).unwrap();
     let policy = Policy::compile(&config).unwrap();
     let class = policy.class_named(class).unwrap();
-    worst_wait(&policy, class, Line { bit_s, unit_octets })
+    let line = Line {
+        bit_s,
+        unit_octets,
+        cuts_packets: true,
+    };
+    worst_wait(&policy, class, line)
 }
 
 fn s(seconds: f64) -> Option<Duration> {
@@ -116,4 +121,23 @@ fn a_shaper_without_room_loses_what_it_is_held_up() {
     let bucket = wait(&text("token-bucket"), "a", 100_000, 1500);
     let longest = 12_000.0 / (0.12 - 800.0 / 9600.0 + 12_000.0 / 9600.0);
     assert_eq!(bucket.rate_bit_s, Some(longest as u64));
+}
+
+#[test]
+fn a_packet_that_nothing_interrupts_comes_on_top_of_the_age() {
+    let text = "default = \"a\"\nclass = [{ name = \"a\", age = \"500 ms\" }]";
+    let config: PolicyConfig = toml::from_str(text).unwrap();
+    let policy = Policy::compile(&config).unwrap();
+    let class = policy.class_named("a").unwrap();
+    let full = |unit_octets, cuts_packets| {
+        let line = Line {
+            bit_s: 9600,
+            unit_octets,
+            cuts_packets,
+        };
+        worst_wait(&policy, class, line).full
+    };
+    assert_eq!(full(576, true), s(0.5));
+    assert_eq!(full(576, false), s(0.98));
+    assert_eq!(full(1500, false), s(1.75));
 }

@@ -37,24 +37,25 @@ pub(crate) const FAIR_QUANTUM: i64 = 300;
 pub(crate) const FAIR_WAIT: Duration = Duration::from_secs(30);
 const FAIR_PACKETS_LEAST: u64 = 8;
 
-/// How many times as long as [`FAIR_WAIT`] the least that a `fair` queue holds takes on the line,
-/// and so how many times its class's age a packet may wait there: else the queue of a very slow
-/// line would hold what grows too old in it.
-fn fair_stretch(rate: LineRate, mtu_octets: u32) -> f64 {
-    let least = rate.time_for(u64::from(mtu_octets) * FAIR_PACKETS_LEAST);
-    (least.as_secs_f64() / FAIR_WAIT.as_secs_f64()).max(1.0)
+/// How many times its class's age a packet may wait in a `fair` queue: as many times as what the
+/// queue holds at least takes [`FAIR_WAIT`] on the line, else the queue of a very slow line would
+/// hold what grows too old in it. An age below that wait says how long a packet is of use, and
+/// stays.
+fn fair_stretch(age: Duration, octets_most: u64, rate: LineRate, mtu_octets: u32) -> f64 {
+    if age < FAIR_WAIT {
+        return 1.0;
+    }
+    let held = (u64::from(mtu_octets) * FAIR_PACKETS_LEAST).min(octets_most);
+    (rate.time_for(held).as_secs_f64() / FAIR_WAIT.as_secs_f64()).max(1.0)
 }
 
-/// A class's limit of age on a line: no less than two packets take that nothing interrupts, else
-/// what is due next would be given up while one leaves that came before.
-pub(crate) fn age_on(age: Duration, is_fair: bool, rate: LineRate, site: Site) -> Duration {
-    let stretch = if is_fair {
-        fair_stretch(rate, site.mtu_octets)
-    } else {
-        1.0
-    };
-    let whole = rate.time_for(2 * u64::from(site.unit_octets));
-    age.mul_f64(stretch).max(whole)
+/// A class's limit of age on a line. The time of a packet that nothing interrupts comes on top,
+/// else what is due next would be given up while one leaves that came before. `fair` is the class's
+/// limit of octets, if its queue is of that kind.
+pub(crate) fn age_on(age: Duration, fair: Option<u64>, rate: LineRate, site: Site) -> Duration {
+    let stretch = |octets| fair_stretch(age, octets, rate, site.mtu_octets);
+    let uncut = rate.time_for(u64::from(site.unit_octets));
+    age.mul_f64(fair.map_or(1.0, stretch)) + uncut
 }
 
 /// Packets that one overflow of `fq-codel` drops at most (Linux: `drop_batch`).
@@ -218,8 +219,8 @@ impl Leaf {
 
     /// The line's present rate: waiting times that are fine follow it.
     pub(crate) fn set_line_rate(&mut self, rate: LineRate) {
-        let is_fair = matches!(self.kind, Kind::Fair);
-        let age = |least| age_on(least, is_fair, rate, self.site);
+        let fair = matches!(self.kind, Kind::Fair).then_some(self.octets_most);
+        let age = |least| age_on(least, fair, rate, self.site);
         self.age = self.age_least.map(age);
         match &mut self.kind {
             Kind::Tail | Kind::Sfq(_) => {}

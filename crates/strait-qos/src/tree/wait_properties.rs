@@ -240,6 +240,7 @@ fn waited(policy: &Policy, class: ClassId, traffic: &Traffic) -> Option<(Duratio
     let line = Line {
         bit_s: traffic.line_bit_s,
         unit_octets: PACKET_OCTETS_MAX,
+        cuts_packets: true,
     };
     let said = worst_wait(policy, class, line);
     let said = if traffic.at_once == 1 {

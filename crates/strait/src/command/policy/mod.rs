@@ -98,6 +98,7 @@ enum Profile {
     /// After the next segment.
     Segments,
     /// After the packet.
+    #[value(aliases = ["hbh", "ip"])]
     Plain,
 }
 
@@ -159,6 +160,7 @@ fn check(args: &Check) -> anyhow::Result<ExitCode> {
     let line = args.source.bit_s(&config, &policy).map(|bit_s| Line {
         bit_s,
         unit_octets: PACKET_OCTETS_MAX,
+        cuts_packets: false,
     });
     let lints = lint(&policy, line);
     let mut table = Table::new("lints", [Column::new("lint", "")].into());
@@ -324,7 +326,12 @@ fn waiting(
     let unit_octets = args
         .unit
         .map_or_else(|| args.profile.unit_octets(first, bit_s), |octets| octets.0);
-    let wait = worst_wait(policy, class, Line { bit_s, unit_octets });
+    let line = Line {
+        bit_s,
+        unit_octets,
+        cuts_packets: !matches!(args.profile, Profile::Plain),
+    };
+    let wait = worst_wait(policy, class, line);
     let seconds = |wait: Option<Duration>| match wait {
         Some(wait) => format!("{:.3} s at most", wait.as_secs_f64()),
         None => String::from("without bound"),
