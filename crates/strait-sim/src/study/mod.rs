@@ -265,10 +265,16 @@ fn run<S: SetUp>(
     asked: &Asked<'_>,
 ) -> Result<Found, StudyError> {
     let (mut study, shown) = read::<S>(file, text)?;
-    let (whole, usual) = read::<S>(of.own.0, of.own.1)?;
+    let (whole, mut usual) = read::<S>(of.own.0, of.own.1)?;
     study.inherit(whole);
     let measured = study.run(asked)?;
     // A file without tables, or without checks, has those that come along.
+    if !shown.shapes.tables.is_empty() {
+        usual.shapes.tables.clear();
+    }
+    if !shown.shapes.expect.is_empty() {
+        usual.shapes.expect.clear();
+    }
     let usual = usual.of(&measured.parts)?;
     let own = shown.of(&measured.parts)?;
     let checks = |all: Vec<Expect>| -> Vec<Check> {
@@ -277,21 +283,12 @@ fn run<S: SetUp>(
             .collect()
     };
     let [before, behind] = study.around().map(checks);
-    let expected = if shown.shapes.expect.is_empty() {
-        usual.1
-    } else {
-        own.1
-    };
     Ok(Found {
         result: ResultSet {
             run_hash: Some(measured.hash.value().into()),
             seeds: measured.seeds.into_iter().collect(),
-            tables: if shown.shapes.tables.is_empty() {
-                usual.0
-            } else {
-                own.0
-            },
-            checks: [before, expected, behind].concat(),
+            tables: [own.0, usual.0].concat(),
+            checks: [before, own.1, usual.1, behind].concat(),
         },
         figures: measured.figures,
         captures: measured.captures,

@@ -306,11 +306,10 @@ fn is_lacking(needed: Option<&str>, rows: &[&Row]) -> bool {
 }
 
 /// How the values of several rows become one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Take {
     /// The greatest, of all that should have one.
-    #[default]
     Max,
     /// The least, of the same.
     Min,
@@ -339,8 +338,8 @@ pub(super) struct Expect {
     value: Figure,
     /// Rows to whose value it is set in proportion; where they are several, so that it is worst.
     against: Option<Only>,
-    #[serde(default)]
-    take: Take,
+    /// The worst if absent: the least where there is only `min`, else the greatest.
+    take: Option<Take>,
     #[serde(default)]
     pub(super) unit: String,
     min: Option<Bar>,
@@ -372,7 +371,7 @@ impl Expect {
                 over: None,
             },
             against: against.map(only),
-            take: Take::Max,
+            take: None,
             unit: String::new(),
             min: None,
             max: Some(Bar::Number(max)),
@@ -403,10 +402,15 @@ impl Expect {
     }
 
     fn check(&self, id: &str, own: &[&Row], all: &[Row]) -> Check {
-        let mut value = self.value(own, self.take);
+        let usual = match (&self.min, &self.max) {
+            (Some(_), None) => Take::Min,
+            _ => Take::Max,
+        };
+        let take = self.take.unwrap_or(usual);
+        let mut value = self.value(own, take);
         if let Some(only) = &self.against {
             let others = all.iter().filter(|row| row.is(only));
-            let take = match self.take {
+            let take = match take {
                 Take::Max => Take::Min,
                 Take::Min => Take::Max,
                 Take::All => Take::All,
@@ -414,13 +418,18 @@ impl Expect {
             let other = self.value(&others.collect::<Vec<_>>(), take);
             value = value.zip(other).map(|(own, other)| own / other);
         }
-        let bar = |bar: &Option<Bar>| match bar.as_ref()? {
+        // Of the bars of several rows, the strictest.
+        let bar = |bar: &Option<Bar>, strictest: fn(f64, f64) -> f64| match bar.as_ref()? {
             Bar::Number(number) => Some(*number),
-            Bar::Figure(figure) => own.iter().find_map(|row| figure.of(&[row])),
+            Bar::Figure(figure) => {
+                let bars = own.iter().filter_map(|row| figure.of(&[row]));
+                bars.reduce(strictest)
+            }
         };
+        let (min, max) = (bar(&self.min, f64::max), bar(&self.max, f64::min));
         let lacking = is_lacking(self.needs.as_deref(), own);
         let value = value.filter(|it| it.is_finite() && !lacking);
-        let check = Check::range(id, value, &*self.unit, bar(&self.min), bar(&self.max));
+        let check = Check::range(id, value, &*self.unit, min, max);
         if lacking { check } else { check.failed() }
     }
 
@@ -428,6 +437,7 @@ impl Expect {
         let fold = match take {
             Take::Max => f64::max,
             Take::Min => f64::min,
+            Take::All if rows.is_empty() => return None,
             Take::All => return self.value.of(rows),
         };
         let values = rows.iter().map(|row| self.value.of(&[row]));
@@ -564,6 +574,8 @@ mod tests {
         let rows = vec![
             row("a", "one", [1.0, 2.0, 3.0]),
             row("b", "two", [2.0, f64::INFINITY, 6.0]),
+            row("c", "three", [5.5, 5.5, 5.5]),
+            row("d", "three", [4.0, 4.0, 4.0]),
         ];
         shown.of(&Parts::from([("cells", rows)]))
     }
@@ -580,7 +592,9 @@ mod tests {
         let text = "who  ± [s]  late   ratio  9600 bit/s [s]  75 bit/s [s]  live_s\n\
                     ---  -----  ----  ------  --------------  ------------  ------\n\
                     a        2     0     0.5               1             2  -\n\
-                    b        6     1  0.6667               1             2  -\n";
+                    b        6     1  0.6667               1             2  -\n\
+                    c      5.5     0  0.8462               1             2  -\n\
+                    d        4     0     0.8               1             2  -\n";
         assert_eq!(tables.len(), 1);
         assert_eq!(tables[0].to_text(), text);
     }
@@ -606,11 +620,20 @@ mod tests {
         let both = vec![
             ("one".into(), Some(3.0), Some(true)),
             ("two".into(), None, Some(false)),
+            ("three".into(), Some(5.5), Some(false)),
         ];
         assert_eq!(expect("max = 3"), both);
+        // Each row has to pass, and by its own bar.
+        let third = |more| expect(more)[2].clone();
+        let three = |value, ok| ("three".into(), Some(value), Some(ok));
+        assert_eq!(third("max = \"bar_s\""), three(5.5, false));
+        assert_eq!(third("max = 5.5"), three(5.5, true));
+        assert_eq!(third("min = 4.5"), three(4.0, false));
         let least = "[[shown.expect]]\nid = \"x\"\nof = \"cells\"\nvalue = \"min(time_s)\"\n";
         let of = |more: &str| shown(&format!("{least}{more}")).unwrap().1[0].value;
-        assert_eq!(of(""), Some(2.0));
+        assert_eq!(of(""), Some(5.5));
+        assert_eq!(of("min = 1"), Some(1.0));
+        assert_eq!(of("only = { who = \"e\" }\ntake = \"all\""), None);
         assert_eq!(of("take = \"all\""), Some(1.0));
         assert_eq!(
             of("only = { who = \"b\" }\nagainst = { who = [\"a\", \"c\"] }"),
