@@ -1,6 +1,6 @@
 //! Is an alternative better for somebody, and hardly worse for anybody?
 
-use strait_report::estimate::{mean_interval, percentile};
+use strait_report::estimate::mean_interval;
 
 use super::world::World;
 
@@ -9,7 +9,7 @@ use super::world::World;
 pub(super) enum Quantity {
     /// Of a transfer: from its beginning to its last octet, in s.
     Time,
-    /// Of packets: the 99th percentile of their delays, in s, those counted that never came.
+    /// Of packets: the 99th percentile of their delays, in s.
     Delay,
     /// Of packets: the share that didn't come.
     Loss,
@@ -26,8 +26,7 @@ pub(super) struct Figure {
     pub(super) other: f64,
     /// Median of the paired runs' ratios; above 1 the alternative is better.
     pub(super) ratio: f64,
-    /// The mean of the ratios' logarithms is above 0 by more than its 95 % interval, and what
-    /// packets gain is more than one longest packet's time.
+    /// The mean of the ratios' logarithms is above 0 by more than its 95 % interval.
     sure: bool,
 }
 
@@ -44,8 +43,8 @@ pub(super) struct Verdict {
 
 /// What counts as better.
 const BETTER: f64 = 1.05;
-/// Shares of packets that are lost are compared with so much added: a hundredth more or less is
-/// what nobody notices.
+/// Shares of packets that are lost are equal if they are no further apart, and are compared with so
+/// much added: a hundredth more or less is what nobody notices.
 const LOSS_UNIT: f64 = 0.01;
 
 /// Judges an alternative by the figures of paired runs.
@@ -68,30 +67,35 @@ fn figure(
     metric: String,
     pairs: &[(f64, f64)],
 ) -> Option<Figure> {
-    let unit = match quantity {
-        Quantity::Loss => LOSS_UNIT,
-        Quantity::Time | Quantity::Delay => 0.0,
+    // How far apart two values are equal, and what is added to both.
+    let (equal, unit) = match quantity {
+        Quantity::Loss => (LOSS_UNIT, LOSS_UNIT),
+        Quantity::Delay => (world.longest_s(), 0.0),
+        Quantity::Time => (0.0, 0.0),
     };
-    let ratios = pairs
-        .iter()
-        .map(|(own, other)| (own + unit) / (other + unit));
-    let ratios: Vec<f64> = ratios.collect();
-    let logarithms: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
+    let logarithms = pairs.iter().map(|(own, other)| {
+        if (own - other).abs() <= equal {
+            return 0.0;
+        }
+        ((own + unit) / (other + unit)).ln()
+    });
+    let logarithms: Vec<f64> = logarithms.collect();
     let interval = mean_interval(&logarithms)?;
-    let median = |values: Vec<f64>| percentile(&values, 0.5);
-    let own = median(pairs.iter().map(|pair| pair.0).collect())?;
-    let other = median(pairs.iter().map(|pair| pair.1).collect())?;
-    let least = match quantity {
-        Quantity::Delay => world.longest_s(),
-        Quantity::Time | Quantity::Loss => 0.0,
-    };
     Some(Figure {
         metric,
-        own,
-        other,
-        ratio: median(ratios)?,
-        sure: interval.mean > interval.half_width? && own - other > least,
+        own: median(pairs.iter().map(|pair| pair.0).collect())?,
+        other: median(pairs.iter().map(|pair| pair.1).collect())?,
+        ratio: median(logarithms)?.exp(),
+        sure: interval.mean > interval.half_width?,
     })
+}
+
+/// The middle one, or the mean of both that are.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let above = *values.get(values.len() / 2)?;
+    let below = *values.get((values.len() - 1) / 2)?;
+    Some(f64::midpoint(below, above))
 }
 
 fn verdict(figures: &[Figure]) -> Verdict {
@@ -119,6 +123,13 @@ mod tests {
             ratio,
             sure,
         }
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_is_between_both_in_the_middle() {
+        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        assert_eq!(median(vec![4.0, 1.0, 3.0]), Some(3.0));
+        assert_eq!(median(vec![]), None);
     }
 
     #[test]

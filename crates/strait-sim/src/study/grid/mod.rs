@@ -73,6 +73,9 @@ struct Line {
     /// Share of the worlds whose losses come in bursts.
     #[serde(default = "never")]
     bursts: Share,
+    /// Share of the bits that are wrong, one drawn for each world.
+    #[serde(default)]
+    bit_errors: Vec<Share>,
 }
 
 const fn never() -> Share {
@@ -86,7 +89,7 @@ enum Kind {
     Frames,
 }
 
-/// What one could have instead: a line without compression and profile, under another policy.
+/// What one could have instead: another policy, on a link of whole packets as they are.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Alternative {
@@ -94,6 +97,9 @@ struct Alternative {
     name: String,
     /// Keys of both gateways' files.
     node: toml::Table,
+    /// The port's profile and compression stay those of the world.
+    #[serde(default)]
+    keeps_link: bool,
     /// What sends by TCP; as in the world if absent.
     endpoint: Option<String>,
     /// Kinds of line that have it; all if absent.
@@ -238,7 +244,7 @@ struct Judged {
     world: World,
     /// What each alternative is worth, by its place among all.
     verdicts: Vec<(usize, Verdict)>,
-    /// The greatest loss of a marked call beyond what the line loses by chance, mean of the runs.
+    /// The greatest loss of a call beyond what the line loses by chance, mean of the runs.
     voice_loss: Option<f64>,
     /// Packets without a fate: a bug unless 0.
     unexplained: u64,
@@ -370,8 +376,11 @@ mod tests {
             table.remove("node");
             table
         };
-        assert_eq!(table(None), table(Some(&study.alternatives[0])));
-        let others = [2, 3].map(|place| table(Some(&study.alternatives[place])));
+        let named = |name: &str| study.alternatives.iter().find(|it| it.name == name);
+        for name in ["fifo", "fq-codel", "fq-codel, same link"] {
+            assert_eq!(table(None), table(Some(named(name).unwrap())));
+        }
+        let others = ["fifo, cubic", "fifo, bbr"].map(|name| table(named(name)));
         assert_ne!(others[0], others[1]);
     }
 
@@ -397,13 +406,17 @@ mod tests {
             ("\"10 Mbit/s\"]", "\"10 Gbit/s\"]", "would be longer than"),
             ("weight = 4", "weight = 9000000", "`weight`"),
             (
-                "lines = [\"lossy\"]",
-                "lines = [\"losy\"]",
+                "endpoint = \"linux-bbr\"",
+                "endpoint = \"linux-bbr\"\nlines = [\"losy\"]",
                 "no [[line]] `losy`",
             ),
             ("flows = [1, 12]", "flows = [12, 1]", "`flows`"),
             ("\"1 ms\", \"600 ms\"", "\"1 s\", \"600 ms\"", "`delay`"),
-            ("\"linux-cubic\"\nlines", "\"cubic\"\nlines", "endpoint"),
+            (
+                "endpoint = \"linux-cubic\"",
+                "endpoint = \"cubic\"",
+                "endpoint",
+            ),
         ] {
             assert!(TEXT.contains(right), "{right}");
             let text = TEXT.replace(right, wrong);

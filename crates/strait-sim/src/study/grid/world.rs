@@ -11,15 +11,22 @@ use toml::{Table, Value, toml};
 use super::judge::Quantity;
 use super::{Alternative, GridStudy, Kind, Line};
 
-/// Octets of the longest packet, and of a call's with all its headers.
+/// Octets of the longest frame, and of the longest packet on lines of frames: with the most that any
+/// profile puts beside it, it is one frame.
 const PACKET_OCTETS: u64 = 1500;
+const FRAME_MTU: &str = "1466 B";
+/// Octets of a call's packet with all its headers.
 const CALL_OCTETS: f64 = 79.0;
+/// What a line puts around it: a header, a check, flags.
+const FRAMING_OCTETS: f64 = 7.0;
 /// A call's packets, each so often.
 const CALL_PAYLOAD: &str = "31 B";
 const CALL_PERIOD_S: f64 = 0.2;
 /// Calls take at most this share of a line, each and all together: what is too much isn't carried.
-const CALL_SHARE: f64 = 0.2;
+/// Without a mark, several are let go first up to a third of a line.
+const CALL_SHARE: f64 = 0.45;
 const CALLS_SHARE: f64 = 0.6;
+const UNMARKED_CALLS_SHARE: f64 = 0.33;
 /// Flows begin within this share of the time that the transfers take.
 const SPREAD: f64 = 0.3;
 /// A run ends after so many times that.
@@ -43,6 +50,7 @@ pub(super) struct World {
     delay_s: f64,
     loss: f64,
     bursts: bool,
+    bit_errors: f64,
     marked: bool,
     flows: Vec<Flow>,
     span_s: f64,
@@ -63,6 +71,13 @@ enum What {
     Datagrams { octets: u64, bit_s: u64 },
     Call,
     Ping,
+}
+
+impl Flow {
+    /// What a call is called in the other direction.
+    fn name_back(&self) -> String {
+        format!("{}-back", self.name)
+    }
 }
 
 impl World {
@@ -91,6 +106,7 @@ impl World {
             delay_s: logarithmic(&mut chance, least, most),
             loss: pick(&mut chance, &line.losses).map_or(0.0, |loss| loss.0),
             bursts: chance.happens(line.bursts.0),
+            bit_errors: pick(&mut chance, &line.bit_errors).map_or(0.0, |errors| errors.0),
             marked: chance.happens(study.marked.0),
             flows: Vec::new(),
             span_s: span_s.max(study.time.0.as_secs_f64()),
@@ -116,7 +132,12 @@ impl World {
                 true => pick(chance, &study.endpoints).cloned().unwrap_or_default(),
                 false => common.clone(),
             };
-            let fits = call <= CALL_SHARE && calls + call <= CALLS_SHARE;
+            let most = match (self.marked, calls > 0.0) {
+                (true, _) => CALLS_SHARE,
+                (false, true) => UNMARKED_CALLS_SHARE,
+                (false, false) => CALL_SHARE,
+            };
+            let fits = call <= CALL_SHARE && calls + call <= most;
             let what = match kind {
                 // Weights until all are known.
                 0 => What::Transfer {
@@ -185,6 +206,9 @@ impl World {
                 if self.bursts { " in bursts" } else { "" }
             );
         }
+        if self.bit_errors > 0.0 {
+            about += &format!(", bit errors {:e}", self.bit_errors);
+        }
         if self.marked {
             about += ", marked";
         }
@@ -207,6 +231,12 @@ impl World {
 
     fn run_s(&self) -> f64 {
         60.0 + RUN_TIMES * self.span_s + 200.0 * self.delay_s
+    }
+
+    /// Share of a call's packets that the line loses by chance.
+    fn chance_loss(&self) -> f64 {
+        let whole = (1.0 - self.bit_errors).powf((CALL_OCTETS + FRAMING_OCTETS) * 8.0);
+        1.0 - (1.0 - self.loss) * whole
     }
 
     pub(super) fn may_have(&self, alternative: &Alternative) -> bool {
@@ -242,10 +272,10 @@ impl World {
                 gateway_addresses = [(format!("10.{own}.0.1/24")), (format!("fd00:{own}::1/64"))]
             })
         });
-        let traffic = self
-            .flows
-            .iter()
-            .map(|flow| Value::Table(self.traffic(flow, alternative)));
+        let traffic = self.flows.iter().flat_map(|flow| {
+            let both = self.traffic(flow, alternative);
+            both.into_iter().map(Value::Table)
+        });
         let mut scenario = toml! {
             name = (format!("world-{}", self.number))
             about = (self.about())
@@ -283,6 +313,9 @@ impl World {
         } else if self.loss > 0.0 {
             channel.insert("loss".into(), self.loss.into());
         }
+        if self.bit_errors > 0.0 {
+            channel.insert("bit_errors".into(), self.bit_errors.into());
+        }
         channel
     }
 
@@ -299,18 +332,19 @@ impl World {
                 baud = (self.rate_bit_s as i64)
                 framing = "8N1"
             },
-            Kind::Frames => toml! { kind = "udp" rate = (format!("{} bit/s", self.rate_bit_s)) },
+            Kind::Frames => toml! {
+                kind = "udp"
+                rate = (format!("{} bit/s", self.rate_bit_s))
+                frame = (format!("{PACKET_OCTETS} B"))
+                mtu = (FRAME_MTU)
+            },
         };
         let profile = match alternative {
-            Some(_) => "plain",
-            None => &self.profile,
+            Some(other) if !other.keeps_link => "plain",
+            _ => &self.profile,
         };
         port.insert("name".into(), "line".into());
         port.insert("profile".into(), profile.into());
-        if profile == "hbh" {
-            // Its headers go beside the packet in a frame of 1500 octets.
-            port.insert("mtu".into(), "1466 B".into());
-        }
         if matches!(profile, "adapter" | "segments") {
             port.insert("compression".into(), "rohc".into());
         }
@@ -330,7 +364,8 @@ impl World {
         toml! { name = (name) config = (config) }
     }
 
-    fn traffic(&self, flow: &Flow, alternative: Option<&Alternative>) -> Table {
+    /// A flow as traffic; a call is one each way, judged apart.
+    fn traffic(&self, flow: &Flow, alternative: Option<&Alternative>) -> Vec<Table> {
         let (from, to) = if flow.back {
             ("hb", "ha")
         } else {
@@ -374,7 +409,6 @@ impl World {
                     kind = "voice"
                     payload = (CALL_PAYLOAD)
                     period = (seconds(CALL_PERIOD_S))
-                    both_ways = true
                     stop = (stop)
                 };
                 (own, Some("EF"))
@@ -388,7 +422,15 @@ impl World {
         if let Some(dscp) = dscp.filter(|_| self.marked) {
             traffic.insert("dscp".into(), dscp.into());
         }
-        traffic
+        let mut both = vec![traffic];
+        if matches!(flow.what, What::Call) {
+            let mut back = both[0].clone();
+            back.insert("name".into(), flow.name_back().into());
+            back.insert("from".into(), to.into());
+            back.insert("to".into(), from.into());
+            both.push(back);
+        }
+        both
     }
 
     #[cfg(test)]
@@ -417,13 +459,20 @@ impl World {
     pub(super) fn quantities(&self) -> Vec<(Quantity, String)> {
         let of = |flow: &Flow| {
             let metric = |end: &str| format!("{}.{end}", flow.name);
+            let back = |end: &str| format!("{}.{end}", flow.name_back());
             match flow.what {
                 What::Transfer { .. } | What::Page { .. } => {
                     vec![(Quantity::Time, metric("time_s"))]
                 }
-                What::Datagrams { .. } | What::Call => vec![
+                What::Datagrams { .. } => vec![
                     (Quantity::Delay, metric("delay_p99_s")),
                     (Quantity::Loss, metric("loss")),
+                ],
+                What::Call => vec![
+                    (Quantity::Delay, metric("delay_p99_s")),
+                    (Quantity::Loss, metric("loss")),
+                    (Quantity::Delay, back("delay_p99_s")),
+                    (Quantity::Loss, back("loss")),
                 ],
                 What::Ping => vec![
                     (Quantity::Delay, metric("rtt_p99_s")),
@@ -434,8 +483,9 @@ impl World {
         self.flows.iter().flat_map(of).collect()
     }
 
-    /// The values of [`World::quantities`] in a run. What didn't end took the whole run, and so did
-    /// the slowest hundredth of packets of which more than that were lost.
+    /// The values of [`World::quantities`] in a run. What didn't end took the whole run. Of packets
+    /// of which more than the slowest hundredth were lost, that hundredth took twice what the
+    /// slowest took that came: the losses themselves are a figure of their own.
     pub(super) fn figures(&self, metrics: &BTreeMap<String, f64>) -> Vec<f64> {
         let value = |name: &str| metrics.get(name).copied().filter(|it| it.is_finite());
         let figures = self.quantities().into_iter().map(|(quantity, name)| {
@@ -443,7 +493,10 @@ impl World {
             let flow = name.split('.').next().unwrap_or_default();
             let loss = value(&format!("{flow}.loss")).unwrap_or(0.0);
             match quantity {
-                Quantity::Delay if loss > SLOWEST => self.run_s(),
+                Quantity::Delay if loss > SLOWEST => {
+                    let slowest = value(&name.replace("_p99_", "_max_"));
+                    slowest.map_or_else(|| self.run_s(), |slowest| 2.0 * slowest)
+                }
                 Quantity::Time | Quantity::Delay => found.unwrap_or_else(|| self.run_s()),
                 Quantity::Loss => found.unwrap_or(0.0),
             }
@@ -451,11 +504,8 @@ impl World {
         figures.collect()
     }
 
-    /// The greatest mean loss of a marked call beyond the line's own.
+    /// The greatest mean loss of a call, each way by itself, beyond the line's own.
     pub(super) fn voice_loss(&self, runs: &[Vec<f64>]) -> Option<f64> {
-        if !self.marked {
-            return None;
-        }
         let quantities = self.quantities();
         let calls = quantities
             .iter()
@@ -465,7 +515,7 @@ impl World {
             });
         let means = calls.map(|(place, _)| {
             let losses: f64 = runs.iter().map(|run| run[place]).sum();
-            losses / runs.len() as f64 - self.loss
+            losses / runs.len() as f64 - self.chance_loss()
         });
         means.reduce(f64::max)
     }
