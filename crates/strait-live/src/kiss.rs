@@ -565,7 +565,10 @@ impl PortIo for KissPort {
     }
 
     fn found(&self) -> Option<Found> {
-        let asks = self.config.asks?;
+        let Some(asks) = self.config.asks else {
+            let text = "the modem isn't asked for anything: frames go by the rate";
+            return Some(Found { text, lacks: false });
+        };
         let text = match self.tells {
             Tells::Asked => "asks the modem for its queue",
             Tells::Queue => "the modem tells its queue: one frame waits in it",

@@ -266,6 +266,7 @@ impl fmt::Display for Tnc {
                 write!(f, "kiss:{} ({slave})", link.display())
             }
             Line::Tcp { listener, .. } => match listener.local_addr() {
+                Ok(address) if self.tells_queue => write!(f, "direwolf:{address}"),
                 Ok(address) => write!(f, "kiss:{address}"),
                 Err(_) => f.write_str("kiss"),
             },

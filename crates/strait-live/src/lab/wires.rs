@@ -303,6 +303,7 @@ fn lay_end(
         }
         PortKind::Kiss(kiss) if kiss.line.device.is_some() => {
             kiss.line.device = Some(path.display().to_string());
+            kiss.modem.modem = None;
             Ok(WireEnd::KissPty(path))
         }
         PortKind::Kiss(kiss) => {

@@ -11,8 +11,8 @@ use strait_qos::Policy;
 use strait_wire::ax25::{REPEATERS_MAX, Station, UI_OCTETS};
 
 use super::{
-    Compression, InvalidConfig, LinkProfile, NodeConfig, PayloadCompression, PortConfig, PortKind,
-    invalid,
+    Checksums, Compression, InvalidConfig, LinkProfile, NodeConfig, PayloadCompression, PortConfig,
+    PortKind, invalid,
 };
 
 /// A KISS modem and its radio.
@@ -81,9 +81,13 @@ impl NodeConfig {
         let times = ports.filter_map(|port| Some((port, port.kiss_time()?)));
         let long = times.filter(|(_, time)| *time > LONG_FRAME);
         let warning = |(port, time): (&PortConfig, Duration)| {
+            let or_segment = match port.profile.cuts_packets() {
+                true => ", or less `segment`",
+                false => "",
+            };
             format!(
                 "{}: a frame takes {:.1} s on the air, and an urgent packet may wait for two in the \
-                 modem's hands: give less, or less `segment`",
+                 modem's hands: give less{or_segment}",
                 port.place("frame"),
                 time.as_secs_f64()
             )
@@ -124,11 +128,27 @@ impl PortConfig {
     /// How long the longest frame is on the air.
     fn kiss_time(&self) -> Option<Duration> {
         let rate = self.line_rate()?;
-        let segment = self.link_settings(Some(rate)).segment_octets_max;
         let kiss = self.kiss().filter(|kiss| kiss.own.is_some());
         let header = kiss.map_or(0, |kiss| UI_OCTETS + kiss.via.len() * Station::OCTETS);
-        let octets = segment.min(self.kiss_frame()) + header;
-        Some(rate.time_for(octets as u64))
+        let frame = match self.profile.cuts_packets() {
+            true => {
+                let segment = self.link_settings(Some(rate)).segment_octets_max;
+                segment.min(self.kiss_frame())
+            }
+            false => self.frame_octets_max(),
+        };
+        Some(rate.time_for((frame + header) as u64))
+    }
+
+    /// Octets that leave without interruption, as far as they may take longer than a class's age:
+    /// a whole packet where none is cut; of a KISS modem the two frames that it may have in hand.
+    pub(crate) fn uncut_octets(&self) -> usize {
+        let packet = match self.profile.cuts_packets() {
+            true => 0,
+            false => self.mtu_octets(),
+        };
+        let frames = self.kiss().map_or(0, |_| 2 * self.frame_octets_max());
+        packet.max(frames)
     }
 
     pub(super) fn validate_kiss(&self, kiss: &KissConfig) -> Result<(), InvalidConfig> {
@@ -136,11 +156,19 @@ impl PortConfig {
             let message = "needed: the rate on the air, such as \"1200 bit/s\"";
             return Err(invalid(self.place("rate"), message));
         }
+        let named = kiss.own.is_some() || kiss.peer.is_some();
+        if self.profile == LinkProfile::Ip {
+            self.validate_ip(named)?;
+        }
         self.validate_framing()?;
+        let has_device = matches!(&self.kind, PortKind::Kiss(port) if port.line.device.is_some());
+        if kiss.modem.is_some() && has_device {
+            let message = "a modem is at a TCP address or at a `device`: remove one of them";
+            return Err(invalid(self.place("kiss.modem"), message));
+        }
         if kiss.radio > 15 {
             return Err(invalid(self.place("kiss.radio"), "must be 0 to 15"));
         }
-        let named = kiss.own.is_some() || kiss.peer.is_some();
         if named && kiss.stations().is_none() {
             let message = "both are needed, each a call sign of 1 to 6 letters and digits, \
                            perhaps with -0 to -15: `N0CALL-7`";
@@ -151,7 +179,7 @@ impl PortConfig {
                            and `kiss.peer`";
             return Err(invalid(self.place("kiss.via"), message));
         }
-        let frame = self.frame.map_or(FRAME_OCTETS, |frame| frame.0);
+        let frame = self.frame_octets_max() as u64;
         // Reliable hops cut no packets, so a frame has to hold IPv6's 1280 octets. One with so many
         // escapes that it doesn't fit isn't sent.
         let (each, why) = match self.profile {
@@ -166,19 +194,16 @@ impl PortConfig {
             );
             return Err(invalid(self.place("frame"), message));
         }
-        if self.profile == LinkProfile::Ip {
-            self.validate_ip(named, frame)?;
-        }
         Ok(())
     }
 
     /// Other stacks know the packet alone.
-    fn validate_ip(&self, named: bool, frame: u64) -> Result<(), InvalidConfig> {
+    fn validate_ip(&self, named: bool) -> Result<(), InvalidConfig> {
         if !named {
             let message = "needed with profile = \"ip\": the packets go in AX.25 frames";
             return Err(invalid(self.place("kiss.own, kiss.peer"), message));
         }
-        if frame < IP_OCTETS_MIN {
+        if (self.kiss_frame() as u64) < IP_OCTETS_MIN {
             let message = "must be at least 68 octets with profile = \"ip\": packets are cut by \
                            IPv4's own rules";
             return Err(invalid(self.place("frame"), message));
@@ -189,6 +214,13 @@ impl PortConfig {
             ("segment", self.segment.is_some()),
             ("check", self.check.is_some()),
             ("check_urgent", self.check_urgent.is_some()),
+            ("checksums", self.checksums != Checksums::default()),
+            ("context", !self.context.is_empty()),
+            ("keeps_order", self.keeps_order),
+            ("count_packets", self.count_packets),
+            ("doubt", self.doubt.is_some()),
+            ("remember_flows", self.remember_flows),
+            ("way_back", !self.way_back),
         ];
         let message = "is for strait at both ends: remove it, or profile = \"ip\"";
         match foreign.into_iter().find(|(_, given)| *given) {
@@ -266,6 +298,7 @@ mod tests {
                 Some("1.5 s"),
             ),
             ("1200 bit/s", &format!("frame = \"1004 B\"\n{fifo}"), None),
+            ("1200 bit/s", "profile = \"hbh\"", Some("10.2 s")),
         ] {
             let told = node(rate, keys).unwrap().long_frames();
             assert_eq!(
@@ -278,6 +311,29 @@ mod tests {
                 assert!(told.contains(seconds), "{told}");
             }
         }
+    }
+
+    #[test]
+    fn what_a_modem_has_in_hand_is_not_interrupted() {
+        for (keys, octets) in [
+            ("", 256),
+            ("frame = \"64 B\"", 128),
+            ("profile = \"plain\"", 1500),
+            ("profile = \"hbh\"", 3068),
+        ] {
+            let port = &node("1200 bit/s", keys).unwrap().ports[0];
+            assert_eq!(port.uncut_octets(), octets, "{keys}");
+        }
+    }
+
+    #[test]
+    fn a_modem_is_in_one_place() {
+        let both = "kiss.modem = \"127.0.0.1:8001\"\ndevice = \"/dev/ttyUSB0\"\nbaud = 9600";
+        let refused = node("1200 bit/s", both).unwrap_err();
+        assert!(
+            refused.contains("kiss.modem") && refused.contains("`device`"),
+            "{refused}"
+        );
     }
 
     #[test]
@@ -301,6 +357,7 @@ mod tests {
         for (keys, most) in [
             ("frame = \"1005 B\"", "16 to 1004 octets"),
             ("frame = \"2028 B\"\nprofile = \"hbh\"", "16 to 2027 octets"),
+            ("mtu = \"3000 B\"\nprofile = \"hbh\"", "16 to 2027 octets"),
             (&eight.replace("948", "949"), "16 to 948 octets"),
         ] {
             let refused = node("9600 bit/s", keys).unwrap_err();
@@ -318,6 +375,9 @@ mod tests {
             (&format!("{ip}frame = \"67 B\""), "frame"),
             (&format!("{ip}compression = \"rohc\""), "compression"),
             (&format!("{ip}check = 16"), "check"),
+            (&format!("{ip}remember_flows = true"), "remember_flows"),
+            (&format!("{ip}way_back = false"), "way_back"),
+            (&format!("{ip}keeps_order = true"), "keeps_order"),
         ] {
             assert!(
                 node("1200 bit/s", keys).unwrap_err().contains(key),

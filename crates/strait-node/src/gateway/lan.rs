@@ -272,10 +272,12 @@ impl Gateway {
         lans.any(|lan| lan.is_own(address))
     }
 
-    /// Whether a link is there: else the gateway is no router to turn to.
+    /// Whether a link is there that carries IPv6: else the gateway is no router to advertise.
     fn leads_out(&self) -> bool {
         let mut ports = self.ports.iter();
-        ports.any(|port| port.queue.is_up() && !self.hosts.contains(port.id))
+        ports.any(|port| {
+            port.queue.is_up() && port.queue.carries_v6 && !self.hosts.contains(port.id)
+        })
     }
 
     fn count_crowded(&mut self) {

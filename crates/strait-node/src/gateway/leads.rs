@@ -146,12 +146,14 @@ impl Gateway {
     pub(super) fn look_for_ways(&mut self, now: Instant) {
         let (routes, default, ports) = (&self.routes, self.default, &self.ports);
         let hosts = self.hosts;
-        let reaches = |hop: Hop| {
-            ports
-                .get(hop.port.index())
-                .is_some_and(|it| it.queue.reaches(hop.to))
-        };
         self.leads.look(now, |prefix, side| {
+            let reaches = |hop: Hop| {
+                let port = ports.get(hop.port.index());
+                port.is_some_and(|it| {
+                    let carries = it.queue.carries_v6 || prefix.address.is_ipv4();
+                    carries && it.queue.reaches(hop.to)
+                })
+            };
             // What another host side has of it says nothing of the rest.
             let ways = routes.ways(prefix).filter(|(to, hop)| {
                 hop.port != side && (!hosts.contains(hop.port) || to.length <= prefix.length)

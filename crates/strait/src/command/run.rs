@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use strait_live::Clock;
 use strait_live::gateway::{LiveGateway, RunOptions, StartError};
 use strait_node::NodeConfig;
-use strait_node::config::{JournalConfig, PortAddress};
+use strait_node::config::{JournalConfig, PortAddress, PortKind};
 use strait_scenario::{DiskFiles, load_node};
 
 use crate::exit::BadInput;
@@ -79,6 +79,9 @@ fn override_keys(config: &mut NodeConfig, args: &Args) -> Result<(), BadInput> {
         let kind = "one of kind serial, ip or kiss";
         let place = port(config, "--device", name)?.device_mut();
         *place.ok_or_else(|| misplaced("--device", name, kind))? = Some(device.clone());
+        if let PortKind::Kiss(kiss) = &mut port(config, "--device", name)?.kind {
+            kiss.modem.modem = None;
+        }
     }
     for (name, text) in &args.local {
         let place = port(config, "--local", name)?.local_mut();

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use strait_core::delay::DelayPart;
 use strait_core::fate::Ledger;
-use strait_core::node::{TxMeta, Want};
+use strait_core::node::{PortState, TxMeta, Want};
 use strait_core::rate::LineRate;
 use strait_core::{DropCause, Fate, Instant, NeighbourId, Packet, Room, Wake, WakeReason};
 use strait_qos::Scheduler;
@@ -86,6 +86,13 @@ impl Link for Packets {
         let at = self.0.as_ref()?.wake()?;
         let why = WakeReason::Local;
         Some(Wake { at, why })
+    }
+
+    /// A link may carry less than the file says.
+    fn set_up(&mut self, queue: &mut Queue, _: Instant, state: PortState) {
+        if !queue.is_host {
+            queue.mtu = queue.mtu_max.min(state.frame_octets_max as usize);
+        }
     }
 
     /// Whoever is there has one rate.

@@ -128,11 +128,7 @@ impl Queue {
     ) -> Self {
         let mtu = config.mtu_octets();
         let calls = Calls::new(config, policy);
-        let unit = if config.profile.cuts_packets() {
-            0
-        } else {
-            mtu
-        };
+        let unit = config.uncut_octets();
         let path = |_| {
             let queue = Tree::new(policy, site(id, mtu, unit, seed));
             let burst = burst(config.header_octets());
