@@ -88,6 +88,11 @@ fn a_call_is_late_but_not_lost_where_nothing_interrupts_a_packet() {
 }
 
 #[test]
+fn packets_are_cut_to_what_the_link_takes() {
+    holds("regressions/frames-shorter-than-the-port.toml");
+}
+
+#[test]
 fn a_capture_has_the_first_packet() {
     let name = "regressions/captured-from-the-start.toml";
     holds("regressions/captured-from-the-start.toml");

@@ -193,3 +193,15 @@ fn what_the_host_says_is_counted() {
     (expected.there, expected.refusals) = (0, 2);
     assert_eq!(say(&mut gateway, WHOLE, RouteEvent::Failed(17)), expected);
 }
+
+#[test]
+fn a_link_of_ipv4_alone_leads_to_no_ipv6() {
+    let mut gateway = gateway(
+        "name = \"a\"\n[host]\nroutes = [\"10.2.0.0/16\", \"fd00:2::/32\"]\nmetric = 7\n\
+         withdraw_after = \"2 s\"\n[[port]]\nname = \"radio\"\nkind = \"kiss\"\n\
+         rate = \"1200 bit/s\"\nprofile = \"ip\"\nkiss = { own = \"A\", peer = \"B\" }\n",
+    );
+    asked(&mut gateway);
+    turn(&mut gateway, 0, LINE, true);
+    assert_eq!(due_at(&mut gateway, 2000), [withdraw("fd00:2::/32")]);
+}
