@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use nix::libc;
+use nix::time::{ClockId, clock_gettime};
 use strait_core::node::WallTime;
 use strait_core::time::{Duration, Instant};
 
@@ -38,6 +40,29 @@ impl Clock {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         u64::try_from(since.as_nanos()).ok().map(WallTime)
     }
+}
+
+/// The kernel's monotonic clock, the same for all processes of this host.
+pub fn monotonic() -> Instant {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
+    Instant::ZERO + now
+}
+
+/// How far local time is from UTC now, in seconds, by this host's time zone.
+pub fn utc_offset_s() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    local_offset_s(since.map_or(0, |since| since.as_secs()))
+}
+
+#[allow(unsafe_code, reason = "the time zone has no safe wrapper")]
+fn local_offset_s(at_s: u64) -> i64 {
+    let at = i64::try_from(at_s).unwrap_or(0);
+    // SAFETY: all zeros are a valid `tm`, which is plain numbers and a pointer that may be null.
+    let mut local: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to values of our own that live until the call returns; no other
+    // thread of ours changes the environment.
+    let known = unsafe { libc::localtime_r(&raw const at, &raw mut local) };
+    if known.is_null() { 0 } else { local.tm_gmtoff }
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use nix::poll::{PollFd, PollFlags};
 use strait_core::drive;
 use strait_core::id::{NeighbourId, PortId};
 use strait_core::node::{
@@ -24,6 +23,7 @@ use crate::bench::{Bench, Slot, reply_input};
 use crate::clock::Clock;
 use crate::error::{Doing, Error};
 use crate::host_routes::LedRoutes;
+use crate::poll;
 use crate::port_io::{PortIo, Received};
 use crate::schedule;
 use crate::service::{Rates, Service, Timers, View};
@@ -599,10 +599,7 @@ impl<N: Node + ?Sized> Runner<N> {
         }
         let deadline = self.deadline();
         let patience = deadline.map(|at| self.clock.until(at));
-        match ppoll(&mut fds, patience.map(TimeSpec::from_duration), None) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error),
-        }
+        poll::wait(&mut fds, patience)?;
         let now = self.clock.now();
         if let Some(at) = deadline.filter(|at| *at <= now && patience > Some(Duration::ZERO)) {
             self.timers.record(now.since(at).as_nanos() as u64);

@@ -10,10 +10,10 @@ use strait_core::fate::{Fate, FateRecord};
 use strait_core::time::{Duration, Instant};
 
 use crate::clock::Clock;
+use crate::clock::monotonic;
 use crate::error::{Doing, Error};
 use crate::own_file;
 use crate::taps::Taps;
-use crate::voice::monotonic;
 
 /// A packet's stay in a gateway, as a line of JSON. Times are of the kernel's monotonic clock, so
 /// those of all gateways of a host are of one.

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use signal_hook::SigId;
@@ -30,6 +31,48 @@ pub struct Stopper(Arc<UnixStream>);
 /// these signals are ignored: a process that goes on needs its own handlers.
 #[derive(Debug)]
 pub struct SignalGuard(Vec<SigId>);
+
+/// Requests to stop a program that looks for them now and then.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    /// SIGINT, which a terminal sends to all its programs.
+    interrupted: Arc<AtomicBool>,
+    /// SIGTERM or SIGHUP, which are meant for us.
+    terminated: Arc<AtomicBool>,
+}
+
+impl Stop {
+    /// From now on these signals are requests, until the process ends.
+    ///
+    /// # Errors
+    /// The handlers can't be set.
+    pub fn on_signals() -> Result<Self, Error> {
+        let stop = Self::default();
+        let register = |signal, flag: &Arc<AtomicBool>| {
+            signal_hook::flag::register(signal, Arc::clone(flag))
+                .doing(|| "set the signal handlers")
+        };
+        register(SIGINT, &stop.interrupted)?;
+        register(SIGTERM, &stop.terminated)?;
+        register(SIGHUP, &stop.terminated)?;
+        Ok(stop)
+    }
+
+    /// Asks, from inside.
+    pub fn ask(&self) {
+        self.terminated.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether anybody has asked.
+    pub fn is_asked(&self) -> bool {
+        self.is_terminated() || self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Whether anybody has asked otherwise than by the keyboard.
+    pub fn is_terminated(&self) -> bool {
+        self.terminated.load(Ordering::Relaxed)
+    }
+}
 
 impl StopRequests {
     /// None so far.

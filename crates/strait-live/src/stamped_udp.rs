@@ -5,7 +5,6 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
 };
@@ -13,6 +12,8 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::time::{Duration, Instant};
+
+use crate::sockets::options::mark;
 
 /// Octets kept for what has come and isn't read: a train of the longest packets of a measurement.
 const BUFFER_OCTETS: usize = 1 << 20;
@@ -44,13 +45,10 @@ impl Udp {
     pub(crate) fn bind(local: SocketAddr, dscp: u8) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_nonblocking(true)?;
-        let class = u32::from(dscp) << 2;
         if local.is_ipv6() {
             socket.set_only_v6(true)?;
-            socket.set_tclass_v6(class)?;
-        } else {
-            socket.set_tos_v4(class)?;
         }
+        mark(&socket, local, dscp)?;
         socket.set_recv_buffer_size(BUFFER_OCTETS)?;
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
         socket.bind(&local.into())?;
@@ -135,14 +133,4 @@ fn instant(time: TimeSpec) -> Instant {
 
 fn calendar() -> Instant {
     clock_gettime(ClockId::CLOCK_REALTIME).map_or(Instant::ZERO, instant)
-}
-
-/// Waits until something can be read or `patience` has passed. A signal ends the wait.
-pub(crate) fn wait(descriptors: &[BorrowedFd<'_>], patience: Duration) -> io::Result<()> {
-    let of = |descriptor| PollFd::new(descriptor, PollFlags::POLLIN);
-    let mut ready: Vec<PollFd<'_>> = descriptors.iter().copied().map(of).collect();
-    match ppoll(&mut ready, Some(TimeSpec::from(patience)), None) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -5,13 +5,13 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use nix::poll::PollFlags;
 use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::chance::Stream;
 use strait_core::time::{Duration, nanos};
 use strait_traffic::measure::{Facts, Failure};
 
+use crate::sockets::options::mark;
 use crate::tcp_info::TcpInfo;
 
 /// Octets read at once, and reads before the other direction has its turn.
@@ -22,7 +22,7 @@ const READS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Tcp {
     socket: Socket,
-    is_v6: bool,
+    peer: SocketAddr,
     buffer: Vec<u8>,
 }
 
@@ -87,7 +87,7 @@ impl Tcp {
         socket.set_nonblocking(true)?;
         Ok(Self {
             socket,
-            is_v6: peer.is_ipv6(),
+            peer,
             buffer: vec![0; READ_OCTETS],
         })
     }
@@ -110,15 +110,7 @@ impl Tcp {
 
     /// Sets the code point of what is sent, and the congestion control unless it's empty.
     pub(crate) fn mark(&self, dscp: u8, congestion: &str) -> io::Result<()> {
-        let class = u32::from(dscp) << 2;
-        if self.is_v6 {
-            self.socket.set_tclass_v6(class)?;
-        }
-        // An IPv6 socket may carry IPv4: that has its own octet.
-        let marked = self.socket.set_tos_v4(class);
-        if !self.is_v6 {
-            marked?;
-        }
+        mark(&self.socket, self.peer, dscp)?;
         if congestion.is_empty() {
             return Ok(());
         }
@@ -208,14 +200,6 @@ impl Tcp {
 impl AsFd for Tcp {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-/// Waits until one of the descriptors is ready or `patience` has passed. A signal ends the wait.
-pub(crate) fn wait(descriptors: &mut [PollFd<'_>], patience: Duration) -> io::Result<()> {
-    match ppoll(descriptors, Some(TimeSpec::from(patience)), None) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(error) => Err(error.into()),
     }
 }
 

@@ -16,6 +16,7 @@ use strait_wire::ip::{IPV4_HEADER_OCTETS, IPV6_HEADER_OCTETS};
 use crate::error::{Doing, Error};
 use crate::port_io::{IoCounts, PortIo, Received, Sent, is_not_now};
 use crate::raw_ip::RawIp;
+use crate::sockets::options::mark;
 
 /// What a UDP port is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,12 +99,7 @@ impl UdpPort {
             return;
         };
         let socket = SockRef::from(socket);
-        let octet = u32::from(wanted) << 2;
-        let marked = if self.config.local.is_ipv4() {
-            socket.set_tos_v4(octet)
-        } else {
-            socket.set_tclass_v6(octet)
-        };
+        let marked = mark(&socket, self.config.local, wanted);
         // Without the mark a frame is worth sending too.
         if marked.is_ok() {
             self.code_point = wanted;

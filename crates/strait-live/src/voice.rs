@@ -10,15 +10,16 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use nix::errno::Errno;
-use nix::time::{ClockId, clock_gettime};
 use strait_core::time::{Duration, Instant};
 use strait_traffic::{Content, FlowLog, Side, voice_packet, widen};
 use strait_wire::rtp::RtpHeader;
 
+use crate::clock::monotonic;
 use crate::error::{Doing, Error};
-use crate::lab::Stop;
+use crate::poll::wait_to_read;
 use crate::schedule;
-use crate::stamped_udp::{Udp, wait};
+use crate::signals::Stop;
+use crate::stamped_udp::Udp;
 
 /// One end of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +45,6 @@ pub struct Voice {
     pub until: Instant,
     /// Seed of what the packets contain.
     pub seed: u64,
-}
-
-/// The kernel's monotonic clock, the same for all processes of this host.
-pub fn monotonic() -> Instant {
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
-    Instant::ZERO + now
 }
 
 impl Voice {
@@ -86,7 +81,7 @@ impl Voice {
             let wake = next.unwrap_or(Instant::NEVER).min(self.until);
             // A signal that comes right before the wait is seen after it.
             let patience = wake.since(now).min(Duration::from_millis(200));
-            wait(&[socket.as_fd()], patience).doing(doing)?;
+            wait_to_read(&[socket.as_fd()], patience).doing(doing)?;
             call.receive(&mut socket).doing(doing)?;
         }
         Ok(call.log)

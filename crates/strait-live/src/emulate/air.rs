@@ -12,8 +12,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use nix::poll::{PollFd, PollFlags};
 use strait_channel::hf::{Air, KeyedBy};
 use strait_channel::{Heard, LinkConfig, MediumEvent, PathId, Side, StationId};
 use strait_core::node::Turn;
@@ -27,6 +26,7 @@ use super::report::{AirCounts, DirectionReport, EmulateReport};
 use super::{BUFFER_OCTETS, EmulateError, report};
 use crate::clock::Clock;
 use crate::error::{Doing, Error};
+use crate::poll;
 use crate::port_io::is_not_now;
 use crate::pty::PtyPair;
 use crate::schedule;
@@ -218,10 +218,7 @@ impl AirEmulator {
         let ends = self.ends.iter().filter_map(AirEnd::wake);
         let deadline = ends.chain(self.air.next_event()).min();
         let timeout = deadline.map(|at| self.clock.until(at));
-        match ppoll(&mut fds, timeout.map(TimeSpec::from_duration), None) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error),
-        }
+        poll::wait(&mut fds, timeout)?;
         let is_ready = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
         let ends = who.into_iter().zip(&fds[1..]);
         let ready = ends.filter(|(_, fd)| is_ready(fd)).map(|(end, _)| end);

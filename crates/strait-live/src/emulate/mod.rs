@@ -19,8 +19,7 @@ use std::collections::BinaryHeap;
 use std::os::fd::AsFd;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use nix::poll::{PollFd, PollFlags};
 use strait_channel::{Channel, Line, LinkConfig, LinkError, Side};
 use strait_core::time::{Duration, Instant};
 
@@ -34,6 +33,7 @@ use self::end::End;
 use self::flow::Flow;
 use crate::clock::Clock;
 use crate::error::{Doing, Error};
+use crate::poll;
 use crate::schedule;
 use crate::signals::{SignalGuard, StopRequests, Stopper};
 
@@ -226,10 +226,7 @@ impl Emulator {
             }
         }
         let timeout = self.deadline().map(|at| self.clock.until(at));
-        match ppoll(&mut fds, timeout.map(TimeSpec::from_duration), None) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error),
-        }
+        poll::wait(&mut fds, timeout)?;
         let mut ready = [false; 3];
         for (who, fd) in who.into_iter().zip(&fds) {
             ready[who] = fd.any().unwrap_or(true);

@@ -15,9 +15,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use nix::poll::{PollFd, PollFlags};
 use strait_core::time::{Duration, Instant};
 use strait_traffic::FlowReport;
 use strait_traffic::mgen::{Action, Cloned, Player, Script, Start, micros_of_day};
@@ -25,9 +23,10 @@ use strait_traffic::mgen::{Action, Cloned, Player, Script, Start, micros_of_day}
 use self::book::Book;
 use self::inlet::Inlets;
 use self::outlet::Outlets;
+use crate::clock::{monotonic, utc_offset_s};
 use crate::error::{Doing, Error};
-use crate::lab::Stop;
-use crate::voice::monotonic;
+use crate::poll;
+use crate::signals::Stop;
 
 /// What to do.
 pub struct Flows {
@@ -83,22 +82,6 @@ pub struct Outcome {
     pub late_s: Option<[f64; 3]>,
     /// What the user should know.
     pub notes: Vec<String>,
-}
-
-/// How far local time is from UTC now, in seconds, by this host's time zone.
-pub fn utc_offset_s() -> i64 {
-    local_offset_s(book::wall_ns() / 1_000_000_000)
-}
-
-#[allow(unsafe_code, reason = "the time zone has no safe wrapper")]
-fn local_offset_s(at_s: u64) -> i64 {
-    let at = i64::try_from(at_s).unwrap_or(0);
-    // SAFETY: all zeros are a valid `tm`, which is plain numbers and a pointer that may be null.
-    let mut local: nix::libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to values of our own that live until the call returns; no other
-    // thread of ours changes the environment.
-    let known = unsafe { nix::libc::localtime_r(&raw const at, &raw mut local) };
-    if known.is_null() { 0 } else { local.tm_gmtoff }
 }
 
 /// When a script's START is, by [`monotonic`]; `None` if it is over for today.
@@ -263,11 +246,7 @@ impl Desk {
         if !patience.is_zero() {
             self.book.flush_if_idle(patience)?;
         }
-        match ppoll(&mut fds, Some(TimeSpec::from(patience)), None) {
-            Ok(0) | Err(Errno::EINTR) => return Ok(()),
-            Ok(_) => {}
-            Err(error) => return Err(error).doing(|| "wait for sockets"),
-        }
+        poll::wait(&mut fds, Some(patience)).doing(|| "wait for sockets")?;
         let ready: Vec<Ready> = who
             .into_iter()
             .zip(&fds)
@@ -279,6 +258,9 @@ impl Desk {
                 })
             })
             .collect();
+        if ready.is_empty() {
+            return Ok(());
+        }
         drop(fds);
         for ready in ready {
             match ready {

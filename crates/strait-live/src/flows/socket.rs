@@ -2,11 +2,11 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::os::fd::AsRawFd;
 
-use nix::libc;
 use socket2::{Domain, Protocol as IpProtocol, Socket, Type};
 use strait_traffic::mgen::{FlowOptions, Protocol};
+
+use crate::sockets::options::send_flow_label;
 
 /// Any address of a family.
 pub(super) const fn any(ipv4: bool) -> IpAddr {
@@ -96,31 +96,6 @@ pub(super) fn labelled(dst: SocketAddr, options: &FlowOptions) -> SocketAddr {
             SocketAddrV6::new(*v6.ip(), v6.port(), label.to_be(), v6.scope_id()).into()
         }
         _ => dst,
-    }
-}
-
-/// From now on the flow label of the address goes into packets (`IPV6_FLOWINFO_SEND`).
-#[allow(unsafe_code, reason = "this socket option has no safe wrapper")]
-fn send_flow_label(socket: &Socket) -> io::Result<()> {
-    /// `linux/in6.h`; the C library doesn't have it.
-    const IPV6_FLOWINFO_SEND: libc::c_int = 33;
-    let on: libc::c_int = 1;
-    let octets = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the descriptor is open as long as `socket` is lent, and the kernel reads `octets`
-    // octets of `on`, which is as long and lives until the call returns.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_IPV6,
-            IPV6_FLOWINFO_SEND,
-            (&raw const on).cast(),
-            octets,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
     }
 }
 

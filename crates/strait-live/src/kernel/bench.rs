@@ -10,18 +10,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
 use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::chance::Stream;
 use strait_core::time::{Duration, Instant};
 use strait_wire::ip::PacketInfo;
 
+use crate::clock::monotonic;
 use crate::error::{Doing, Error};
 use crate::namespace::Namespace;
+use crate::poll;
 use crate::port_io::{PortIo, Received};
 use crate::tun::{TunConfig, TunPort};
-use crate::voice::monotonic;
 
 /// Octets of an IPv4 and a UDP header.
 const HEADERS_OCTETS: u32 = 28;
@@ -196,11 +195,7 @@ impl QueueBench {
         let Some(fd) = self.tun.fd() else {
             return Err(Errno::ENODEV.into());
         };
-        let mut ready = [PollFd::new(fd, PollFlags::POLLIN)];
-        match ppoll(&mut ready, Some(TimeSpec::from(patience)), None) {
-            Ok(_) | Err(Errno::EINTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        Ok(poll::wait_to_read(&[fd], patience)?)
     }
 }
 

@@ -18,11 +18,11 @@ use strait_wire::ip::PacketInfo;
 
 use super::apply::{self, apply};
 use super::bench::INTERFACE;
+use crate::clock::monotonic;
 use crate::error::{Doing, Error};
 use crate::namespace::Namespace;
 use crate::port_io::{PortIo, Received};
 use crate::tun::{TunConfig, TunPort};
-use crate::voice::monotonic;
 
 /// Octets of an IPv6 and a UDP header.
 const HEADERS_OCTETS: usize = 48;

@@ -13,8 +13,8 @@ use strait_wire::ip::{IPV4_HEADER_OCTETS, build_ospf_hello, protocol};
 
 use super::programs::{Collected, Flow, Origin, Program};
 use super::{LabError, Stage};
+use crate::clock::monotonic;
 use crate::error::Doing;
-use crate::voice::monotonic;
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::process::Running;
 use super::programs::{Collected, Flow, Origin, Program};
 use super::web::{WebServer, joined, stop, unfinished};
 use super::{LabError, Stage};
-use crate::voice::monotonic;
+use crate::clock::monotonic;
 
 /// A server at the host that begins, as the data flows from it, and `curl` at the other.
 #[derive(Debug)]

@@ -15,8 +15,8 @@ use strait_traffic::{
 
 use super::programs::{Collected, Flow, Origin, Program};
 use super::{LabError, Stage, tls};
+use crate::clock::monotonic;
 use crate::error::Doing;
-use crate::voice::monotonic;
 
 /// Octets read or written at a time.
 const CHUNK_OCTETS: usize = 16_384;

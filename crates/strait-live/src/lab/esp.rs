@@ -17,9 +17,9 @@ use strait_wire::ip::protocol;
 
 use super::programs::{Collected, Flow, Origin, Program};
 use super::{LabError, Stage};
+use crate::clock::monotonic;
+use crate::poll::wait_to_read;
 use crate::raw_ip::RawIp;
-use crate::stamped_udp::wait;
-use crate::voice::monotonic;
 
 /// How long a receiver that hears nothing takes to notice its end.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -127,7 +127,7 @@ impl Tunnel {
         let mut buffer = vec![0; usize::from(u16::MAX)];
         let mut next = 0;
         while !over.load(Ordering::Relaxed) {
-            wait(&[socket.as_fd()], PATIENCE)?;
+            wait_to_read(&[socket.as_fd()], PATIENCE)?;
             let (octets, from) = match socket.recv_from(&mut buffer) {
                 Ok(came) => came,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,

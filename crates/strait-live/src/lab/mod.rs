@@ -32,13 +32,10 @@ mod wires;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use strait_core::time::Duration;
 use strait_scenario::Loaded;
 use strait_scenario::topology::Topology;
@@ -53,6 +50,7 @@ use self::scratch::Scratch;
 use self::wires::Wire;
 use crate::error::{Doing, Error};
 use crate::namespace::Nursery;
+use crate::signals::Stop;
 
 /// Why there is no lab, or no result.
 #[derive(Debug)]
@@ -80,51 +78,6 @@ impl std::error::Error for LabError {}
 impl From<Error> for LabError {
     fn from(error: Error) -> Self {
         Self::Host(error)
-    }
-}
-
-/// Requests of the user to stop, by signals.
-#[derive(Clone, Debug, Default)]
-pub struct Stop {
-    /// SIGINT, which a terminal sends to all its programs.
-    interrupted: Arc<AtomicBool>,
-    /// SIGTERM or SIGHUP, which are meant for us.
-    terminated: Arc<AtomicBool>,
-}
-
-impl Stop {
-    /// From now on these signals are requests, until the process ends.
-    ///
-    /// # Errors
-    /// The handlers can't be set.
-    pub fn on_signals() -> Result<Self, Error> {
-        let stop = Self::default();
-        let register = |signal, flag: &Arc<AtomicBool>| {
-            signal_hook::flag::register(signal, Arc::clone(flag))
-                .doing(|| "set the signal handlers")
-        };
-        register(SIGINT, &stop.interrupted)?;
-        register(SIGTERM, &stop.terminated)?;
-        register(SIGHUP, &stop.terminated)?;
-        Ok(stop)
-    }
-
-    /// Asks, from inside.
-    pub fn ask(&self) {
-        self.terminated.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether anybody has asked.
-    pub fn is_asked(&self) -> bool {
-        let flags = [&self.interrupted, &self.terminated];
-        flags.iter().any(|flag| flag.load(Ordering::Relaxed))
-    }
-
-    fn check(&self) -> Result<(), LabError> {
-        if self.is_asked() {
-            return Err(LabError::Stopped);
-        }
-        Ok(())
     }
 }
 
@@ -319,7 +272,7 @@ impl Lab {
             if let Some(status) = ended {
                 return Ok(status);
             }
-            if stop.terminated.load(Ordering::Relaxed) {
+            if stop.is_terminated() {
                 return Err(LabError::Stopped);
             }
             thread::sleep(Duration::from_millis(20));
@@ -372,6 +325,14 @@ fn stop_each<'a>(
     }
 }
 
+/// An error once the user has asked to stop.
+fn check(stop: &Stop) -> Result<(), LabError> {
+    if stop.is_asked() {
+        return Err(LabError::Stopped);
+    }
+    Ok(())
+}
+
 /// Waits for a condition.
 fn wait_for(
     stop: &Stop,
@@ -380,7 +341,7 @@ fn wait_for(
 ) -> Result<(), LabError> {
     let end = std::time::Instant::now() + START_PATIENCE;
     while !condition()? {
-        stop.check()?;
+        check(stop)?;
         if std::time::Instant::now() > end {
             return Err(Error::invalid(what, "it took too long").into());
         }

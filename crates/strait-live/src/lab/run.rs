@@ -16,8 +16,9 @@ use strait_traffic::{FlowReport, Kind};
 use super::gateways::{GatewayProcess, delay_gap_s};
 use super::programs::{Collected, Flow, Origin, Program};
 use super::stretches::{self, Seen};
-use super::{Lab, LabError, Stop, TICK, Wire, wait_for};
-use crate::voice::monotonic;
+use super::{Lab, LabError, TICK, Wire, check, wait_for};
+use crate::clock::monotonic;
+use crate::signals::Stop;
 
 /// What came of a run.
 #[derive(Clone, Debug, Default)]
@@ -93,7 +94,7 @@ impl Lab {
             }
             if now.since(watched) >= WATCH {
                 watched = now;
-                stop.check()?;
+                check(stop)?;
                 self.expect_alive()?;
                 progress(end.since(now));
                 let over = |(_, program): &(_, Box<dyn Program>)| program.is_over();

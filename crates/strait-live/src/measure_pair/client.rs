@@ -8,10 +8,11 @@ use strait_core::chance::Stream;
 use strait_core::time::Duration;
 use strait_traffic::pair::{PairCampaign, PairRecord, Prober, header_octets};
 
+use crate::clock::monotonic;
 use crate::error::{Doing, Error};
-use crate::lab::Stop;
-use crate::stamped_udp::{Udp, wait};
-use crate::voice::monotonic;
+use crate::poll::wait_to_read;
+use crate::signals::Stop;
+use crate::stamped_udp::Udp;
 
 /// How long a request to stop may stay unseen if no signal comes with it.
 const STOP_PATIENCE: Duration = Duration::from_millis(200);
@@ -60,7 +61,7 @@ pub fn probe(
         }
         let left = prober.wake().map(|wake| wake.since(monotonic()));
         let patience = left.unwrap_or(Duration::ZERO).min(STOP_PATIENCE);
-        wait(&[socket.as_fd()], patience).doing(|| format!("wait for UDP {peer}"))?;
+        wait_to_read(&[socket.as_fd()], patience).doing(|| format!("wait for UDP {peer}"))?;
         take_in(&mut socket, &mut prober, &mut outcome);
         if prober.records().len() > told {
             told = prober.records().len();

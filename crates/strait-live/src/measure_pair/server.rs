@@ -6,10 +6,11 @@ use std::os::fd::AsFd;
 use strait_core::time::{Duration, Instant};
 use strait_traffic::pair::Receiver;
 
+use crate::clock::monotonic;
 use crate::error::{Doing, Error};
+use crate::poll::wait_to_read;
 use crate::signals::StopRequests;
-use crate::stamped_udp::{Udp, wait};
-use crate::voice::monotonic;
+use crate::stamped_udp::Udp;
 
 /// What a receiver has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +71,8 @@ impl Listening {
             // An hour, so that the system's times don't overflow.
             let left = until.map_or(Duration::MAX, |until| until.since(now));
             let patience = left.min(Duration::from_secs(3600));
-            wait(&[stop.as_fd(), self.socket.as_fd()], patience).doing(|| "wait for datagrams")?;
+            wait_to_read(&[stop.as_fd(), self.socket.as_fd()], patience)
+                .doing(|| "wait for datagrams")?;
             for _ in 0..DATAGRAMS_AT_ONCE {
                 if !self.take(&mut answer) {
                     break;

@@ -7,7 +7,7 @@ use strait_core::time::Duration;
 use strait_traffic::pair::{PairCampaign, PairSummary};
 
 use super::*;
-use crate::lab::Stop;
+use crate::signals::Stop;
 use crate::signals::StopRequests;
 
 fn campaign() -> PairCampaign {

@@ -8,9 +8,10 @@ use nix::poll::{PollFd, PollFlags};
 use strait_core::time::Duration;
 use strait_traffic::measure::{Client, Direction, Facts, Failure, Plan, TransferRecord};
 
-use crate::lab::Stop;
-use crate::tcp_socket::{Intake, Tcp, clock, failure, interest, wait};
-use crate::voice::monotonic;
+use crate::clock::monotonic;
+use crate::poll::wait;
+use crate::signals::Stop;
+use crate::tcp_socket::{Intake, Tcp, clock, failure, interest};
 
 /// How long a request to stop may stay unseen if no signal comes with it.
 const STOP_PATIENCE: Duration = Duration::from_millis(200);
@@ -59,7 +60,7 @@ fn step(client: &mut Client, socket: &mut Tcp, stop: &Stop) -> io::Result<()> {
     let writes = client.is_connecting() || !client.pending().is_empty();
     let left = client.deadline().since(monotonic());
     let mut ready = [PollFd::new(socket.as_fd(), interest(writes))];
-    wait(&mut ready, left.min(STOP_PATIENCE))?;
+    wait(&mut ready, Some(left.min(STOP_PATIENCE)))?;
     let events = ready[0].revents().unwrap_or(PollFlags::empty());
     let now = monotonic();
     if stop.is_asked() {

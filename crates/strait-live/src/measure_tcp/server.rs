@@ -9,10 +9,11 @@ use socket2::Socket;
 use strait_core::time::{Duration, Instant};
 use strait_traffic::measure::{Campaign, Direction, Due, Server, Verdict};
 
+use crate::clock::monotonic;
 use crate::error::{Doing, Error};
+use crate::poll::wait;
 use crate::signals::{StopRequests, Stopper};
-use crate::tcp_socket::{Intake, Tcp, clock, interest, listen, wait};
-use crate::voice::monotonic;
+use crate::tcp_socket::{Intake, Tcp, clock, interest, listen};
 
 /// What a server allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +192,7 @@ impl Listening {
         }
         // An hour, so that the system's times don't overflow.
         let patience = wake.since(now).min(Duration::from_secs(3600));
-        wait(&mut descriptors, patience)
+        Ok(wait(&mut descriptors, Some(patience))?)
     }
 
     fn accept(&mut self, now: Instant) {

@@ -10,7 +10,7 @@ use strait_traffic::measure::{
 };
 
 use super::*;
-use crate::lab::Stop;
+use crate::signals::Stop;
 
 const V4: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const V6: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0);
@@ -171,8 +171,8 @@ fn a_peer_that_vanishes_is_told() {
         let mut octets = [0; 1000];
         let count = stream.read(&mut octets).unwrap();
         let mut server = Server::new(1, u32::MAX);
-        server.receive(crate::voice::monotonic(), &octets[..count]);
-        server.answer(crate::voice::monotonic(), Verdict::Admitted);
+        server.receive(crate::clock::monotonic(), &octets[..count]);
+        server.answer(crate::clock::monotonic(), Verdict::Admitted);
         stream.write_all(&server.pending()[..500]).unwrap();
     });
     let record = measured(address, &plan(1000, Direction::Down));

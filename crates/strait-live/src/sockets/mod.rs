@@ -10,7 +10,7 @@ mod asking;
 mod connection;
 mod datagrams;
 mod listener;
-mod options;
+pub mod options;
 mod secure;
 mod tried;
 mod watch;

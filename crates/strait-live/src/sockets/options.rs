@@ -14,14 +14,28 @@ use strait_core::node::Held;
 /// acknowledgement of the last one.
 const FLIGHT_MIN: u32 = 16 * 1024;
 
-/// Marks all that a socket sends. An IPv6 socket may carry IPv4, which has its own octet.
-pub(super) fn mark(socket: &Socket, address: SocketAddr, dscp: u8) -> io::Result<()> {
+/// Marks all that a socket sends from or to such an address. An IPv6 socket may carry IPv4, which
+/// has its own octet.
+///
+/// # Errors
+/// The system's.
+pub fn mark(socket: &Socket, address: SocketAddr, dscp: u8) -> io::Result<()> {
     let class = u32::from(dscp) << 2;
     if address.is_ipv6() {
         socket.set_tclass_v6(class)?;
     }
     let marked = socket.set_tos_v4(class);
     if address.is_ipv4() { marked } else { Ok(()) }
+}
+
+/// From now on the flow label of the address goes into packets (`IPV6_FLOWINFO_SEND`).
+///
+/// # Errors
+/// The system's.
+pub fn send_flow_label(socket: &Socket) -> io::Result<()> {
+    /// `linux/in6.h`; the C library doesn't have it.
+    const IPV6_FLOWINFO_SEND: libc::c_int = 33;
+    set(socket, libc::IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1)
 }
 
 /// Octets that the kernel is given at a time, when it has sent nearly all that it was given before:

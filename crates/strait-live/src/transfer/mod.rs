@@ -26,8 +26,9 @@ use crate::clock::Clock;
 use crate::emulate::{EmulateConfig, EmulateError, Emulator, EndSpec};
 use crate::error::{Doing, Error};
 use crate::namespace::Namespace;
+use crate::poll::wait;
 use crate::signals::Stopper;
-use crate::tcp_socket::{Intake, Tcp, listen, wait};
+use crate::tcp_socket::{Intake, Tcp, listen};
 
 /// A transfer.
 #[derive(Clone, Debug)]
@@ -272,7 +273,7 @@ impl Transfer {
             PollFd::new(self.sender.as_fd(), PollFlags::POLLOUT),
         ];
         let count = if self.taken < self.octets { 2 } else { 1 };
-        wait(&mut fds[..count], clock.until(self.limit))?;
+        wait(&mut fds[..count], Some(clock.until(self.limit)))?;
         let ready = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
         Ok([count == 2 && ready(&fds[1]), ready(&fds[0])])
     }

@@ -11,7 +11,7 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use strait_core::prefix::Prefix;
 use strait_core::units::Time;
-use strait_live::lab::Stop;
+use strait_live::signals::Stop;
 
 use super::open::{Opened, open};
 use crate::exit::BadInput;

@@ -5,8 +5,8 @@ use std::thread;
 
 use anyhow::Context;
 use strait_core::time::{Duration, Instant};
-use strait_live::lab::Stop;
-use strait_live::voice::monotonic;
+use strait_live::clock::monotonic;
+use strait_live::signals::Stop;
 
 /// `host`, `host:port`, `192.0.2.1`, `2001:db8::1`, `[2001:db8::1]:5211`; without a port, `port`.
 pub(super) fn resolved(text: &str, port: u16) -> anyhow::Result<SocketAddr> {
