@@ -26,7 +26,7 @@ use crate::udp::{UdpConfig, UdpPort};
 ///
 /// # Errors
 /// A port lacks what a node file for the simulator may leave out: its device or its addresses.
-pub(crate) fn ports(config: &NodeConfig) -> Result<Vec<Box<dyn PortIo>>, InvalidConfig> {
+pub fn ports(config: &NodeConfig) -> Result<Vec<Box<dyn PortIo>>, InvalidConfig> {
     // A policy that isn't one is complained about where it is used.
     let marks = config.policy.tunnel_code_points().unwrap_or_default();
     let marks: Vec<u8> = marks.iter().map(|dscp| dscp.number()).collect();

@@ -85,7 +85,7 @@ impl Control {
 
 /// The modem's end: one connection at a time has control.
 #[derive(Debug)]
-pub(crate) struct ControlPort {
+pub struct ControlPort {
     listener: TcpListener,
     stream: Option<TcpStream>,
     held: Vec<u8>,
@@ -93,7 +93,7 @@ pub(crate) struct ControlPort {
 
 /// What happened to a modem's control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Controlled {
+pub enum Controlled {
     /// A terminal at this address has it.
     Taken(SocketAddr),
     /// It let go.
@@ -103,7 +103,11 @@ pub(crate) enum Controlled {
 }
 
 impl ControlPort {
-    pub(crate) fn open(address: SocketAddr) -> Result<Self, Error> {
+    /// Listens for terminals.
+    ///
+    /// # Errors
+    /// The address can't be had.
+    pub fn open(address: SocketAddr) -> Result<Self, Error> {
         let listen = || -> io::Result<TcpListener> {
             let listener = TcpListener::bind(address)?;
             listener.set_nonblocking(true)?;
@@ -116,17 +120,22 @@ impl ControlPort {
         })
     }
 
-    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    /// What to wait on for [`ControlPort::serve`].
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let stream = self.stream.as_ref().map(AsFd::as_fd);
         [self.listener.as_fd()].into_iter().chain(stream)
     }
 
     /// What happened since it was asked last.
-    pub(crate) fn serve(&mut self) -> Vec<Controlled> {
+    pub fn serve(&mut self) -> Vec<Controlled> {
         let mut told = Vec::new();
         self.read(&mut told);
         // A second terminal is turned away.
@@ -140,7 +149,7 @@ impl ControlPort {
     }
 
     /// Ends the connection.
-    pub(crate) fn hang_up(&mut self) {
+    pub fn hang_up(&mut self) {
         self.stream = None;
         self.held.clear();
     }

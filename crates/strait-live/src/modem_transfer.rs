@@ -28,7 +28,7 @@ pub(crate) fn fit(mode: Mode) -> (Code, usize, bool) {
 
 /// A transmission that is given.
 #[derive(Debug)]
-pub(crate) struct Outbound {
+pub struct Outbound {
     transfer: u16,
     /// Of the next packet.
     number: u16,
@@ -41,7 +41,7 @@ pub(crate) struct Outbound {
 
 impl Outbound {
     /// A transmission by `mode`; `received`: the modem gives what it receives by it.
-    pub(crate) fn new(transfer: u16, mode: Mode, received: bool) -> Self {
+    pub fn new(transfer: u16, mode: Mode, received: bool) -> Self {
         let (code, share, _) = fit(mode);
         Self {
             transfer,
@@ -55,7 +55,7 @@ impl Outbound {
     }
 
     /// Gives octets, as far as they fill sets.
-    pub(crate) fn give(&mut self, stamp_ms: u32, octets: &[u8], emit: &mut impl FnMut(Share<'_>)) {
+    pub fn give(&mut self, stamp_ms: u32, octets: &[u8], emit: &mut impl FnMut(Share<'_>)) {
         self.waiting.extend_from_slice(octets);
         let set = self.code.set_octets(self.share);
         while self.waiting.len() >= set {
@@ -65,7 +65,7 @@ impl Outbound {
     }
 
     /// Gives what is left, and the end mark.
-    pub(crate) fn end(mut self, stamp_ms: u32, emit: &mut impl FnMut(Share<'_>)) {
+    pub fn end(mut self, stamp_ms: u32, emit: &mut impl FnMut(Share<'_>)) {
         let rest = [&std::mem::take(&mut self.waiting)[..], &END_MARK].concat();
         let set = self.code.set_octets(self.share);
         let sets = rest.len().div_ceil(set);
@@ -101,16 +101,18 @@ impl Outbound {
 
 /// What came of a transmission.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Came {
+pub enum Came {
+    /// These octets.
     Octets(Vec<u8>),
     /// A set lacks too many packets.
     Lost,
+    /// It is over.
     Ended,
 }
 
 /// A transmission that is taken.
 #[derive(Debug, Default)]
-pub(crate) struct Inbound {
+pub struct Inbound {
     transfer: Option<u16>,
     /// The one before it.
     before: Option<u16>,
@@ -124,7 +126,7 @@ pub(crate) struct Inbound {
     /// The last octets may be the beginning of an end mark.
     tail: Vec<u8>,
     /// Packets that never came, or too late.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
 }
 
 #[derive(Debug)]
@@ -137,12 +139,12 @@ struct Set {
 
 impl Inbound {
     /// The transmission that is taken, or was last.
-    pub(crate) const fn transfer(&self) -> Option<u16> {
+    pub const fn transfer(&self) -> Option<u16> {
         self.transfer
     }
 
     /// Takes a packet; `rate_bit_s` is that of the transmission.
-    pub(crate) fn take(&mut self, now: Instant, share: &Share<'_>, rate_bit_s: u32) -> Vec<Came> {
+    pub fn take(&mut self, now: Instant, share: &Share<'_>, rate_bit_s: u32) -> Vec<Came> {
         let mut came = Vec::new();
         if self.transfer != Some(share.transfer) {
             // One that begins is taken whatever its number: a stray number silences none.
@@ -203,13 +205,14 @@ impl Inbound {
     }
 
     /// It is `now`: what lacks packets is given up.
-    pub(crate) fn tick(&mut self, now: Instant) -> Vec<Came> {
+    pub fn tick(&mut self, now: Instant) -> Vec<Came> {
         let mut came = Vec::new();
         self.proceed(now, &mut came);
         came
     }
 
-    pub(crate) fn wake(&self) -> Option<Instant> {
+    /// When [`Inbound::tick`] has something to do.
+    pub fn wake(&self) -> Option<Instant> {
         self.sets.get(&self.next).map(|set| set.until)
     }
 
@@ -240,7 +243,7 @@ impl Inbound {
     }
 
     /// No more of it is taken.
-    pub(crate) fn finish(&mut self, came: &mut Vec<Came>) {
+    pub fn finish(&mut self, came: &mut Vec<Came>) {
         if self.transfer.is_none() || std::mem::replace(&mut self.over, true) {
             return;
         }
@@ -255,7 +258,7 @@ impl Inbound {
 }
 
 /// A number that nobody guesses by chance.
-pub(crate) fn any_number() -> u64 {
+pub fn any_number() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()
 }

@@ -66,7 +66,7 @@ pub enum Ended {
 }
 
 /// Frames taken from one port before the others have their turn.
-pub(crate) const BATCH: u32 = 64;
+pub const BATCH: u32 = 64;
 
 /// A node that wants to be woken at once, although it was just settled, is woken after this: a
 /// bug of the node must not take the whole processor.

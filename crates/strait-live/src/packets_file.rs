@@ -18,21 +18,21 @@ use crate::taps::Taps;
 /// A packet's stay in a gateway, as a line of JSON. Times are of the kernel's monotonic clock, so
 /// those of all gateways of a host are of one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PacketLine {
+pub struct PacketLine {
     /// The same at each gateway on its path, and another for another packet; in hexadecimal.
-    pub(crate) packet: String,
+    pub packet: String,
     /// When the gateway had it whole.
-    pub(crate) began_ns: u64,
+    pub began_ns: u64,
     /// When its last octet had left, by the line's rate.
-    pub(crate) ended_ns: u64,
+    pub ended_ns: u64,
     /// Of the IP packet.
-    pub(crate) octets: u32,
+    pub octets: u32,
     /// Position of its class in the policy.
-    pub(crate) class: u8,
+    pub class: u8,
     /// `delivered`, `forwarded` and so on; for a dropped packet, the cause.
-    pub(crate) fate: String,
+    pub fate: String,
     /// On the line, by its rate.
-    pub(crate) line_ns: u64,
+    pub line_ns: u64,
 }
 
 impl PacketLine {
@@ -83,7 +83,7 @@ pub(crate) fn start(clock: Clock, path: &Path, taps: &mut Taps) -> Result<(), Er
 }
 
 /// The lines of such a file; one that a killed gateway left torn is left out.
-pub(crate) fn read(path: &Path) -> Vec<PacketLine> {
+pub fn read(path: &Path) -> Vec<PacketLine> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let lines = text
         .lines()

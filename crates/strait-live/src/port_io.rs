@@ -179,7 +179,7 @@ pub struct IoCounts {
 }
 
 /// Whether an error of a read or write means «not now».
-pub(crate) fn is_not_now(error: &io::Error) -> bool {
+pub fn is_not_now(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted

@@ -23,7 +23,10 @@ pub struct RawIp {
 
 impl RawIp {
     /// A socket at an address, whose port means nothing. Its payloads have no port either.
-    pub(crate) fn bind(&self, local: SocketAddr, buffer_octets: usize) -> Result<UdpSocket, Error> {
+    ///
+    /// # Errors
+    /// The system's: it takes root, or `CAP_NET_RAW`.
+    pub fn bind(&self, local: SocketAddr, buffer_octets: usize) -> Result<UdpSocket, Error> {
         let doing = || {
             format!(
                 "send IP packets of protocol {} from {}",
@@ -70,7 +73,7 @@ impl RawIp {
     /// Takes the header away from the packet at the beginning of `buffer`, which such a socket
     /// gives with IPv4 packets only. Gives the length of what is left; `None` if it is no packet of
     /// this protocol.
-    pub(crate) fn strip(&self, ipv4: bool, buffer: &mut [u8], octets: usize) -> Option<usize> {
+    pub fn strip(&self, ipv4: bool, buffer: &mut [u8], octets: usize) -> Option<usize> {
         if !ipv4 {
             return Some(octets);
         }

@@ -6,7 +6,7 @@ use nix::sys::prctl;
 
 /// Asks for timers that ring when they are due: the kernel may otherwise add 50 µs to each wait,
 /// to save power.
-pub(crate) fn exact_timers() {
+pub fn exact_timers() {
     // Without it a program is a little late, no worse.
     let _ = prctl::set_timerslack(1);
 }

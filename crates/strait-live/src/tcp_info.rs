@@ -10,32 +10,35 @@ use strait_core::time::Duration;
 /// As much of `struct tcp_info` (Linux `uapi/linux/tcp.h`) as this kernel has. The structure only
 /// ever grows at its end, so a field is where it always was or isn't there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TcpInfo(Vec<u8>);
+pub struct TcpInfo(Vec<u8>);
 
 impl TcpInfo {
     /// Of a connection, or of what may become one.
-    pub(crate) fn read(socket: &Socket) -> Result<Self, Errno> {
+    ///
+    /// # Errors
+    /// The kernel doesn't tell.
+    pub fn read(socket: &Socket) -> Result<Self, Errno> {
         tcp_info(socket.as_raw_fd()).map(Self)
     }
 
     /// The smoothed round-trip time; zero before the first measurement.
-    pub(crate) fn rtt(&self) -> Option<Duration> {
+    pub fn rtt(&self) -> Option<Duration> {
         let rtt_us = self.u32_at(68)?;
         Some(Duration::from_micros(rtt_us.into()))
     }
 
     /// Segments sent again, SYNs too.
-    pub(crate) fn total_retrans(&self) -> Option<u32> {
+    pub fn total_retrans(&self) -> Option<u32> {
         self.u32_at(100)
     }
 
     /// Segments sent, those without data too (since Linux 4.2).
-    pub(crate) fn segs_out(&self) -> Option<u32> {
+    pub fn segs_out(&self) -> Option<u32> {
         self.u32_at(136)
     }
 
     /// Times that the retransmission timer ran out (since Linux 6.7).
-    pub(crate) fn total_rto(&self) -> Option<u16> {
+    pub fn total_rto(&self) -> Option<u16> {
         let field = self.0.get(240..)?.first_chunk()?;
         Some(u16::from_ne_bytes(*field))
     }

@@ -26,6 +26,7 @@ use self::outlet::Outlets;
 use crate::clock::{monotonic, utc_offset_s};
 use crate::error::{Doing, Error};
 use crate::poll;
+use crate::schedule;
 use crate::signals::Stop;
 
 /// What to do.
@@ -107,8 +108,7 @@ impl Flows {
     /// # Errors
     /// A port can't be listened to, or the log can't be written.
     pub fn run(self, stop: &Stop) -> Result<Outcome, Error> {
-        // The default lets the kernel wake us up to 50 us late, to save power.
-        let _ = nix::sys::prctl::set_timerslack(1);
+        schedule::exact_timers();
         let player = Player::new(
             &self.script,
             self.captures,

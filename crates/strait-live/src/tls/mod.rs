@@ -224,8 +224,11 @@ fn private_key(file: &str) -> Result<PrivateKeyDer<'static>, String> {
     })
 }
 
-/// Those who may issue other sides' certificates.
-pub(crate) fn roots(file: &str) -> Result<Arc<RootCertStore>, String> {
+/// Those who may issue other sides' certificates, of a file.
+///
+/// # Errors
+/// Why it is no file of certificates.
+pub fn roots(file: &str) -> Result<Arc<RootCertStore>, String> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file)? {
         let wrong = |error| format!("{file} has a certificate that can't be trusted: {error}");
@@ -234,7 +237,8 @@ pub(crate) fn roots(file: &str) -> Result<Arc<RootCertStore>, String> {
     Ok(Arc::new(roots))
 }
 
-pub(crate) fn provider() -> Arc<CryptoProvider> {
+/// What does the arithmetic of TLS.
+pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
