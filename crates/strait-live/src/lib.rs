@@ -9,12 +9,9 @@
 //! ([`schedule`]), and the moment between `fork` and `exec` ([`namespace`]).
 
 mod bench;
-pub mod bench_tun;
 pub mod clock;
-pub mod emulate;
 mod entropy;
 pub mod error;
-pub mod flows;
 pub mod gateway;
 pub mod gateway_ports;
 pub mod gateway_status;
@@ -22,16 +19,10 @@ mod hf_modem;
 mod host_networks;
 mod host_routes;
 pub mod journal_file;
-pub mod kernel;
 mod kernel_routes;
 pub mod kiss;
-pub mod lab;
 pub mod logs;
-pub mod measure_pair;
-pub mod measure_tcp;
 pub mod metrics;
-#[cfg(test)]
-mod modem_by_hand;
 pub mod modem_control;
 pub mod modem_transfer;
 pub mod namespace;
@@ -50,18 +41,14 @@ pub mod server;
 pub mod service;
 pub mod signals;
 pub mod sockets;
-mod stamped_udp;
 pub mod status;
 pub mod storage;
 pub mod taps;
 pub mod tcp_info;
 pub mod tcp_line;
-mod tcp_socket;
 pub mod tls;
-pub mod transfer;
 pub mod tun;
 pub mod udp;
-pub mod voice;
 mod worker;
 mod workshop;
 

@@ -9,8 +9,9 @@ use strait_core::node::Turn;
 use strait_core::waveform::{self, Bandwidth, Family, Interleaver};
 
 use super::*;
-use crate::modem_by_hand as hand;
 
+#[path = "../../tests/suite/modem_by_hand.rs"]
+mod hand;
 mod udp;
 
 fn at(ms: u64) -> Instant {

@@ -587,6 +587,4 @@ fn number(error: &io::Error) -> i32 {
 #[cfg(test)]
 mod network_tests;
 #[cfg(test)]
-mod stations_tests;
-#[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! How well live and simulated agree.
 
-use strait_live::lab::Outcome;
+use strait_lab::Outcome;
 use strait_report::estimate::{mean, percentile};
 use strait_report::table::Check;
 use strait_scenario::{Loaded, unit_of};

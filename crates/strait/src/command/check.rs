@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use strait_live::emulate::NetConfig;
+use strait_emulate::NetConfig;
 use strait_live::gateway::{lacking, warnings};
 use strait_node::config_text::{self, ConfigError};
 use strait_qos::{Policy, PolicyConfig};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use strait_live::emulate::{EmulateConfig, EmulateError, EndSpec, EndSpecError, Medium, NetConfig};
+use strait_emulate::{EmulateConfig, EmulateError, EndSpec, EndSpecError, Medium, NetConfig};
 use strait_node::config_text::ConfigError;
 use strait_scenario::{DiskFiles, load_link};
 

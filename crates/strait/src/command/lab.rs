@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use strait_core::time::Duration;
-use strait_live::lab::{Lab, LabError, LabOptions, Left, Outcome};
+use strait_lab::{Lab, LabError, LabOptions, Left, Outcome};
 use strait_live::signals::Stop;
 use strait_report::scatter::Figure;
 use strait_report::table::{Cell, Check, Column, ResultSet, Table};

@@ -13,8 +13,8 @@ use strait_core::time::Instant;
 use strait_core::units::Time;
 use strait_live::clock::monotonic;
 use strait_live::clock::utc_offset_s;
-use strait_live::flows::{Flows, Outcome};
 use strait_live::signals::Stop;
+use strait_measure::flows::{Flows, Outcome};
 use strait_node::config_text::ConfigError;
 use strait_qos::Dscp;
 use strait_report::table::{Cell, Column, ResultSet, Table};
@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     warn(&args.script, &script);
     let zero = match (args.start_ns, script.globals.start) {
         (Some(ns), _) => Instant::from_nanos(ns),
-        (None, Some(start)) => strait_live::flows::time_of_day(start).ok_or_else(|| {
+        (None, Some(start)) => strait_measure::flows::time_of_day(start).ok_or_else(|| {
             let message =
                 "the script's START is over for today: leave START away, or start earlier";
             BadInput(message.into())
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn the_rate_sent_is_that_of_the_gaps() {
         let mut outcome = Outcome::default();
-        let sent_flow = strait_live::flows::Sent {
+        let sent_flow = strait_measure::flows::Sent {
             messages: 11,
             octets: 1100,
             not_sent: 2,

@@ -9,7 +9,7 @@ use strait_core::time::{Duration, Instant};
 use strait_core::units::{Octets, Time};
 use strait_live::clock::monotonic;
 use strait_live::signals::Stop;
-use strait_live::voice::Voice;
+use strait_measure::voice::Voice;
 use strait_qos::Dscp;
 use strait_report::table::{Column, ResultSet, Table};
 use strait_scenario::unit_of;

@@ -7,11 +7,11 @@ use std::thread;
 
 use anyhow::Context;
 use indicatif::ProgressBar;
+use strait_lab::kernel::{Came, Offered, Pace, QueueBench, apply, bench::INTERFACE, remove};
+use strait_lab::transfer::{self, TransferConfig, Transferred};
+use strait_lab::{Lab, LabError, LabOptions, Outcome};
 use strait_live::error::Error;
-use strait_live::kernel::{Came, Offered, Pace, QueueBench, apply, bench::INTERFACE, remove};
-use strait_live::lab::{Lab, LabError, LabOptions, Outcome};
 use strait_live::signals::Stop;
-use strait_live::transfer::{self, TransferConfig, Transferred};
 use strait_qos::export::{Export, Queues, export};
 use strait_scenario::{Loaded, Scenario};
 use strait_sim::study::{Case, Outside, Sent, Share, ShareCase, ShareFlow};

@@ -1,0 +1,75 @@
+//! Any medium that can be emulated.
+
+use strait_channel::LinkKind;
+use strait_live::error::Error;
+use strait_live::signals::SignalGuard;
+
+use super::{AirEmulator, EmulateConfig, EmulateError, EmulateReport, Emulator, NetConfig};
+
+/// A line, or an HF channel.
+pub enum Medium {
+    /// A line.
+    Line(Box<Emulator>),
+    /// An HF channel.
+    Air(Box<AirEmulator>),
+}
+
+impl Medium {
+    /// Opens both ends of what the link is. Its time begins now.
+    ///
+    /// # Errors
+    /// The link or an end can't work, or the host refuses something.
+    pub fn open(config: EmulateConfig) -> Result<Self, EmulateError> {
+        Ok(if config.link.kind == LinkKind::Hf {
+            Self::open_net(config.into())?
+        } else {
+            Self::Line(Box::new(Emulator::open(config)?))
+        })
+    }
+
+    /// Opens all modems of an HF net. Its time begins now.
+    ///
+    /// # Errors
+    /// A link or an end can't work, or the host refuses something.
+    pub fn open_net(config: NetConfig) -> Result<Self, EmulateError> {
+        Ok(Self::Air(Box::new(AirEmulator::open(config)?)))
+    }
+
+    /// Lets SIGINT, SIGTERM and SIGHUP end the run.
+    ///
+    /// # Errors
+    /// The handlers can't be set.
+    pub fn stop_on_signals(&self) -> Result<SignalGuard, Error> {
+        match self {
+            Self::Line(line) => line.stop_on_signals(),
+            Self::Air(air) => air.stop_on_signals(),
+        }
+    }
+
+    /// One line that says what is up.
+    pub fn ready_line(&self) -> String {
+        match self {
+            Self::Line(line) => line.ready_line(),
+            Self::Air(air) => air.ready_line(),
+        }
+    }
+
+    /// Runs until asked to stop. What is under way then is lost.
+    ///
+    /// # Errors
+    /// An end's device is gone, or the system can't wait for descriptors any more.
+    pub fn run(&mut self) -> Result<(), Error> {
+        match self {
+            Self::Line(line) => line.run(),
+            Self::Air(air) => air.run(),
+        }
+    }
+
+    /// What happened so far.
+    pub fn report(&self) -> EmulateReport {
+        match self {
+            Self::Line(line) => line.report(),
+            Self::Air(air) => air.report(),
+        }
+    }
+}

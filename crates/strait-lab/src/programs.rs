@@ -1,0 +1,261 @@
+//! The scenario's traffic, made by real programs in the hosts' namespaces.
+
+use std::net::{IpAddr, SocketAddr};
+
+use strait_core::time::{Duration, Instant};
+use strait_live::namespace::Namespace;
+use strait_qos::Dscp;
+use strait_scenario::topology::{Role, Topology};
+use strait_scenario::{Loaded, echo_service};
+use strait_traffic::{
+    Family, FlowLog, FlowReport, Kind, Ports, Side, Traffic, TrafficConfig, report,
+};
+
+use super::call::Call;
+use super::chatter::Chatter;
+use super::curl::Curl;
+use super::dig::Dig;
+use super::echo::Echo;
+use super::esp::Esp;
+use super::measured::Measured;
+use super::page::Page;
+use super::pairs::Pairs;
+use super::ping::Ping;
+use super::process::Running;
+use super::rate::Rate;
+use super::script::Script;
+
+use super::{LabError, Stage};
+
+/// A traffic and the place of its two ends.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    pub(super) config: TrafficConfig,
+    pub(super) traffic: Traffic,
+    /// Indices of the hosts, the beginning one first.
+    pub(super) hosts: [usize; 2],
+    /// The gateways that these are behind.
+    pub(super) gateways: [String; 2],
+    /// Their addresses, with a port for each.
+    pub(super) ends: [SocketAddr; 2],
+    /// When it begins, since the beginning of the run.
+    pub(super) start: Duration,
+    /// When nothing new is sent any more.
+    pub(super) stop: Duration,
+}
+
+/// A traffic's programs.
+pub(super) trait Program {
+    /// Starts what has to wait for the beginning.
+    fn prepare(&mut self, _stage: &Stage<'_>, _flow: &Flow) -> Result<(), LabError> {
+        Ok(())
+    }
+
+    /// Whether that is waiting by now.
+    fn is_prepared(&self, _stage: &Stage<'_>, _flow: &Flow) -> Result<bool, LabError> {
+        Ok(true)
+    }
+
+    /// How long before its time it is to be started, because it keeps the time itself.
+    fn lead(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Starts it.
+    fn start(&mut self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Result<(), LabError>;
+
+    /// What runs on the host that begins, if it comes to an end by itself.
+    fn client(&self) -> Option<&Running> {
+        None
+    }
+
+    /// Whether it has come to an end by itself.
+    fn is_over(&self) -> bool {
+        self.client().and_then(Running::ended).is_some()
+    }
+
+    /// Asks it to come to an end and to say what it has seen.
+    fn finish(&mut self);
+
+    /// What it saw, after it and the gateways have ended.
+    fn collect(&self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Collected;
+
+    /// A log of each end, if the packets' ways are to be shown.
+    fn logs(&self, _stage: &Stage<'_>, _flow: &Flow) -> Option<[FlowLog; 2]> {
+        None
+    }
+}
+
+/// What a traffic's programs saw.
+#[derive(Debug)]
+pub(super) struct Collected {
+    pub(super) reports: Vec<FlowReport>,
+    /// For ping: when each answered request was sent, and its answer came, in s of the run.
+    pub(super) answers: Vec<(f64, f64)>,
+    /// Why something is missing.
+    pub(super) notes: Vec<String>,
+}
+
+/// The beginning of a run, by two clocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    /// By the kernel's monotonic clock.
+    pub(super) at: Instant,
+    /// By the calendar, in nanoseconds since 1970.
+    pub(super) wall_ns: u64,
+}
+
+impl Origin {
+    /// A moment of the calendar as one of the run.
+    pub(super) const fn of_wall(&self, wall_ns: u64) -> u64 {
+        wall_ns.saturating_sub(self.wall_ns)
+    }
+}
+
+impl Flow {
+    fn new(
+        loaded: &Loaded,
+        topology: &Topology,
+        index: usize,
+        config: &TrafficConfig,
+    ) -> Result<Self, LabError> {
+        let wrong = |why: &str| LabError::Scenario(format!("traffic `{}`: {why}", config.name));
+        let traffic = config
+            .resolve()
+            .map_err(|error| wrong(&error.to_string()))?;
+        let ports = Ports::nth(index as u16);
+        let end = |name: &str, port: u16| -> Result<(usize, SocketAddr), LabError> {
+            let member = topology.find(name).map(|id| &topology.members[id]);
+            let Some(Role::Host(host)) = member.map(|member| member.role) else {
+                return Err(wrong("its ends are no hosts"));
+            };
+            let ipv4 = config.family == Family::V4;
+            let addresses = member.into_iter().flat_map(|member| &member.addresses);
+            let mut addresses = addresses.map(|prefix| prefix.address);
+            // A script names its own addresses: there, any of the host's stands for it.
+            let any = config.kind == Kind::Mgen;
+            let address = addresses.find(|address| any || address.is_ipv4() == ipv4);
+            let address =
+                address.ok_or_else(|| wrong("both hosts need an address of its family"))?;
+            Ok((host, SocketAddr::new(address, port)))
+        };
+        let (near, from) = end(&config.from, ports.from)?;
+        let (far, to) = if config.kind == Kind::Echo {
+            let node = loaded.nodes.iter().find(|node| node.name == config.to);
+            let echo = node.and_then(|node| node.config.echo.as_ref());
+            let service = echo_service(config, echo);
+            (
+                near,
+                service.ok_or_else(|| wrong("there is no such service"))?,
+            )
+        } else {
+            end(&config.to, ports.to)?
+        };
+        let duration = loaded.scenario.duration.0;
+        Ok(Self {
+            config: config.clone(),
+            traffic,
+            hosts: [near, far],
+            gateways: [near, far].map(|host| {
+                let behind = loaded.scenario.hosts[host].behind.clone();
+                behind.unwrap_or_default()
+            }),
+            ends: [from, to],
+            start: config.begins(loaded.scenario.seed),
+            stop: config.stop.map_or(duration, |stop| stop.0.min(duration)),
+        })
+    }
+
+    /// The namespace of the host that begins, or of the other.
+    pub(super) fn host<'a>(&self, stage: &Stage<'a>, end: usize) -> &'a Namespace {
+        &stage.net.hosts[self.hosts[end]]
+    }
+
+    /// The address of one end.
+    pub(super) const fn address(&self, end: usize) -> IpAddr {
+        self.ends[end].ip()
+    }
+
+    /// `-4` or `-6`.
+    pub(super) const fn family_option(&self) -> &'static str {
+        match self.config.family {
+            Family::V4 => "-4",
+            Family::V6 => "-6",
+        }
+    }
+
+    /// How long it sends.
+    pub(super) fn span(&self) -> Duration {
+        self.stop.saturating_sub(self.start)
+    }
+
+    /// The octet of the IP header that holds the code point.
+    pub(super) const fn traffic_class(&self) -> u8 {
+        self.config.dscp.number() << 2
+    }
+
+    /// What its one program wrote as a log, and a note if it wrote none.
+    pub(super) fn written(&self, stage: &Stage<'_>, file: &str) -> (FlowLog, Vec<String>) {
+        let name = &self.config.name;
+        let text = std::fs::read_to_string(stage.scratch.file(file)).unwrap_or_default();
+        match serde_json::from_str(&text) {
+            Ok(log) => (log, Vec::new()),
+            Err(_) => {
+                let note = format!("{name}: the measurement left no log");
+                (FlowLog::new(name, Side::From), vec![note])
+            }
+        }
+    }
+
+    /// What a program of its complained about, as a note.
+    pub(super) fn complaints(&self, program: Option<&Running>) -> Option<String> {
+        let text = program.map(Running::complaints)?;
+        let name = &self.config.name;
+        (!text.is_empty()).then(|| format!("{name}: {text}"))
+    }
+
+    /// The result of a flow that one program measured.
+    pub(super) fn collected(&self, log: &FlowLog, notes: Vec<String>) -> Collected {
+        let far = FlowLog::new(&self.config.name, Side::To);
+        Collected {
+            reports: vec![report(&self.config, log, &far)],
+            answers: Vec::new(),
+            notes,
+        }
+    }
+
+    pub(super) fn wrong(&self, why: &str) -> LabError {
+        LabError::Scenario(format!("traffic `{}`: live, {why}", self.config.name))
+    }
+}
+
+/// A traffic and what makes it.
+pub(super) type Part = (Flow, Box<dyn Program>);
+
+/// All traffic of a scenario with the programs that make it.
+pub(super) fn cast(loaded: &Loaded, topology: &Topology) -> Result<Vec<Part>, LabError> {
+    let traffic = loaded.scenario.traffic.iter().enumerate();
+    traffic
+        .map(|(index, config)| {
+            let flow = Flow::new(loaded, topology, index, config)?;
+            let program: Box<dyn Program> = match config.kind {
+                Kind::Ping => Box::new(Ping::new(&flow)?),
+                Kind::Dns => Box::new(Dig::new(&flow)?),
+                Kind::Chatter | Kind::Hello => Box::new(Chatter::new(&flow)?),
+                Kind::Voice => Box::new(Call::default()),
+                Kind::Udp => Box::new(Rate::new(&flow)?),
+                Kind::Esp => Box::new(Esp::new(&flow, index)?),
+                Kind::Mgen => Box::new(Script::new(&flow)?),
+                Kind::Pair => Box::new(Pairs::new(&flow)?),
+                Kind::Echo => Box::new(Echo::new(&flow)?),
+                Kind::Tcp if config.sizes.is_some() => Box::new(Measured::new(&flow)?),
+                Kind::Tcp | Kind::Page if config.dscp != Dscp::default() => {
+                    return Err(flow.wrong("the web server marks nothing: leave `dscp` away"));
+                }
+                Kind::Tcp => Box::new(Curl::new(&flow)?),
+                Kind::Page => Box::new(Page::new(&flow)?),
+            };
+            Ok((flow, program))
+        })
+        .collect()
+}

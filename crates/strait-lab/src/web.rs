@@ -1,0 +1,173 @@
+//! A real HTTP server with the content of a transfer or a page.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use strait_core::time::Duration;
+use strait_live::error::Doing;
+use strait_traffic::{FlowLog, FlowReport, Side, Transfer, report};
+
+use super::measured::congestion;
+use super::net::is_bound;
+use super::process::{Running, require};
+use super::programs::Flow;
+use super::{LabError, Stage};
+
+/// `python3 -m http.server` where the data is.
+#[derive(Debug)]
+pub(super) struct WebServer {
+    /// On which end of the traffic it is.
+    end: usize,
+    /// Octets of each object.
+    pub(super) sizes: Vec<u64>,
+    running: Option<Running>,
+}
+
+/// Octets that all objects together may have: they are files of the scratch folder.
+const OCTETS_MAX: u64 = 1 << 30;
+
+/// `http.server` as servers in use are: a response's header and its body leave together and at
+/// once.
+const SERVER: &str = "import http.server, runpy, socket, socketserver\n\
+     socketserver.StreamRequestHandler.disable_nagle_algorithm = True\n\
+     socketserver.StreamRequestHandler.wbufsize = 1 << 20\n";
+const SERVE: &str = "runpy.run_module('http.server', run_name='__main__')\n";
+
+/// Connections get a congestion control of their own: the one of the route counts unless a program
+/// chooses for the connection.
+fn by_congestion(control: &str) -> String {
+    format!(
+        "accept = socketserver.TCPServer.get_request\n\
+         def get_request(self):\n\
+         \x20   connection, address = accept(self)\n\
+         \x20   connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'{control}')\n\
+         \x20   return connection, address\n\
+         socketserver.TCPServer.get_request = get_request\n"
+    )
+}
+
+/// Where in the content of a traffic an object begins.
+const fn place(index: usize) -> u64 {
+    (index as u64) << 32
+}
+
+impl WebServer {
+    pub(super) fn new(flow: &Flow, end: usize, sizes: Vec<u64>) -> Result<Self, LabError> {
+        if sizes.iter().sum::<u64>() > OCTETS_MAX {
+            return Err(flow.wrong("`octets` must be at most 1 GiB"));
+        }
+        require("curl", "curl")?;
+        require("python3", "python3")?;
+        Ok(Self {
+            end,
+            sizes,
+            running: None,
+        })
+    }
+
+    pub(super) fn start(&mut self, stage: &Stage<'_>, flow: &Flow) -> Result<(), LabError> {
+        let mut content = flow.config.content(stage.seed);
+        for (index, octets) in self.sizes.iter().enumerate() {
+            let mut file = Vec::new();
+            content.append(place(index), *octets as usize, &mut file);
+            let name = format!("{}.served/{index}", flow.config.name);
+            stage.scratch.write(&name, &file)?;
+        }
+        let folder = Self::fetched(stage, flow);
+        fs::create_dir_all(&folder).doing(|| format!("create folder {}", folder.display()))?;
+        let control = flow.config.endpoint.as_deref().and_then(congestion);
+        let control = control.map(by_congestion).unwrap_or_default();
+        let mut command = Command::new("python3");
+        command.args(["-c", &format!("{SERVER}{control}{SERVE}")]);
+        command.arg(Self::port(flow).to_string());
+        // Both families, and connections that stay open for the next object.
+        command.args(["--bind", "::", "--protocol", "HTTP/1.1", "--directory"]);
+        command.arg(stage.scratch.file(&format!("{}.served", flow.config.name)));
+        let name = format!("{}-server", flow.config.name);
+        self.running = Some(stage.start(flow.host(stage, self.end), &name, command)?);
+        Ok(())
+    }
+
+    pub(super) fn is_ready(&self, stage: &Stage<'_>, flow: &Flow) -> Result<bool, LabError> {
+        let running = self.running.as_ref();
+        running.map_or(Ok(()), Running::expect_alive)?;
+        Ok(is_bound(
+            flow.host(stage, self.end),
+            true,
+            Self::port(flow),
+        )?)
+    }
+
+    pub(super) fn stop(&self) {
+        stop(self.running.as_ref());
+    }
+
+    /// Its port: that of the traffic's other end, whichever host it is on.
+    const fn port(flow: &Flow) -> u16 {
+        flow.ends[1].port()
+    }
+
+    /// `HOST:PORT`, as in a URL.
+    pub(super) fn authority(&self, flow: &Flow) -> String {
+        std::net::SocketAddr::new(flow.address(self.end), Self::port(flow)).to_string()
+    }
+
+    /// The folder for what is fetched, each object named by its number.
+    pub(super) fn fetched(stage: &Stage<'_>, flow: &Flow) -> PathBuf {
+        stage.scratch.file(&format!("{}.fetched", flow.config.name))
+    }
+
+    /// How much was fetched, and whether it is what was served.
+    pub(super) fn compared(&self, stage: &Stage<'_>, flow: &Flow) -> Transfer {
+        let mut content = flow.config.content(stage.seed);
+        let mut transfer = Transfer::default();
+        for index in 0..self.sizes.len() {
+            let path = Self::fetched(stage, flow).join(index.to_string());
+            let Ok(file) = fs::read(&path) else { continue };
+            transfer.octets += file.len() as u64;
+            transfer.wrong_octets += content.count_wrong(place(index), &file);
+        }
+        transfer
+    }
+
+    /// Whether all that is served was fetched.
+    pub(super) fn has_all(&self, transfer: &Transfer) -> bool {
+        transfer.octets == self.sizes.iter().sum::<u64>()
+    }
+}
+
+/// Asks a program to end, if it still runs.
+pub(super) fn stop(running: Option<&Running>) {
+    if let Some(running) = running {
+        running.signal(Signal::SIGTERM);
+        running.wait(Duration::from_millis(500));
+    }
+}
+
+/// The report, from a client that knows both ends of its transfers.
+pub(super) fn joined(flow: &Flow, transfer: &Transfer) -> FlowReport {
+    let log = |side| FlowLog {
+        transfer: Some(transfer.clone()),
+        ..FlowLog::new(&flow.config.name, side)
+    };
+    report(&flow.config, &log(Side::From), &log(Side::To))
+}
+
+/// A note if the client didn't come to its end.
+pub(super) fn unfinished(
+    flow: &Flow,
+    transfer: &Transfer,
+    client: Option<&Running>,
+) -> Option<String> {
+    let complaints = client.map(Running::complaints);
+    let complaints = complaints.filter(|text| !text.is_empty());
+    transfer.finished_ns.is_none().then(|| {
+        format!(
+            "{}: curl didn't fetch everything: {}",
+            flow.config.name,
+            complaints.unwrap_or_else(|| String::from("it didn't end in time"))
+        )
+    })
+}
