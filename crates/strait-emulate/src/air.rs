@@ -20,10 +20,10 @@ use strait_core::time::{Duration, Instant};
 use strait_core::units::Time;
 use strait_live::clock::Clock;
 use strait_live::error::{Doing, Error};
+use strait_live::kernel::schedule;
 use strait_live::poll;
-use strait_live::port_io::is_not_now;
-use strait_live::pty::PtyPair;
-use strait_live::schedule;
+use strait_live::ports::is_not_now;
+use strait_live::ports::pty::PtyPair;
 use strait_live::signals::{SignalGuard, StopRequests, Stopper};
 
 use super::data_port::{DataPort, DataPortConfig, Wish};

@@ -15,11 +15,11 @@ use strait_core::node::TxMeta;
 use strait_core::prefix::Prefix;
 use strait_core::time::Instant;
 use strait_live::error::Error;
-use strait_live::namespace::Namespace;
-use strait_live::port_io::{PortIo, Received, Sent, is_not_now};
-use strait_live::pty::PtyPair;
-use strait_live::tun::{TunConfig, TunPort};
-use strait_live::udp::{UdpConfig, UdpPort};
+use strait_live::kernel::namespace::Namespace;
+use strait_live::ports::pty::PtyPair;
+use strait_live::ports::tun::{TunConfig, TunPort};
+use strait_live::ports::udp::{UdpConfig, UdpPort};
+use strait_live::ports::{PortIo, Received, Sent, is_not_now};
 
 use super::report::ModemCounts;
 use super::tnc::Tnc;

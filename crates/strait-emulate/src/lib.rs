@@ -24,8 +24,8 @@ use strait_channel::{Channel, Line, LinkConfig, LinkError, Side};
 use strait_core::time::{Duration, Instant};
 use strait_live::clock::Clock;
 use strait_live::error::{Doing, Error};
+use strait_live::kernel::schedule;
 use strait_live::poll;
-use strait_live::schedule;
 use strait_live::signals::{SignalGuard, StopRequests, Stopper};
 
 pub use air::AirEmulator;

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use strait_core::time::Instant;
 use strait_live::error::{Doing, Error};
-use strait_live::port_io::is_not_now;
-use strait_live::pty::PtyPair;
+use strait_live::ports::is_not_now;
+use strait_live::ports::pty::PtyPair;
 use strait_wire::kiss::{Command, KissFrame, KissReader};
 
 use super::report::ModemCounts;

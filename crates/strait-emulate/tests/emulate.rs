@@ -21,7 +21,7 @@ use strait_channel::{Channel, Line, LinkConfig, Side};
 use strait_core::time::Instant;
 use strait_core::units::{Share, Time};
 use strait_emulate::{EmulateConfig, EmulateReport, Emulator, EndSpec};
-use strait_live::namespace::{Namespace, Nursery, capture};
+use strait_live::kernel::namespace::{Namespace, Nursery, capture};
 use strait_live::signals::Stopper;
 
 const PATIENCE: Duration = Duration::from_secs(10);

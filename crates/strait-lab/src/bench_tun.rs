@@ -19,12 +19,12 @@ use strait_core::node::{Boot, NodeFactory};
 use strait_core::time::{Duration, Instant};
 use strait_live::clock::Clock;
 use strait_live::error::{Doing, Error};
-use strait_live::namespace::Namespace;
+use strait_live::kernel::namespace::Namespace;
 use strait_live::node_loop::{BATCH, Runner};
-use strait_live::port_io::PortIo;
+use strait_live::ports::PortIo;
+use strait_live::ports::tun::{TunConfig, TunPort};
+use strait_live::ports::udp::{UdpConfig, UdpPort};
 use strait_live::signals::Stopper;
-use strait_live::tun::{TunConfig, TunPort};
-use strait_live::udp::{UdpConfig, UdpPort};
 use strait_node::{GatewayFactory, NodeConfig, config_text};
 
 /// Octets of UDP payload in each packet.

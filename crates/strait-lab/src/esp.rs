@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use strait_core::time::{Duration, Instant};
 use strait_live::clock::monotonic;
 use strait_live::poll::wait_to_read;
-use strait_live::raw_ip::RawIp;
+use strait_live::ports::raw_ip::RawIp;
 use strait_traffic::{
     Content, FlowLog, Ports, Side, Traffic, association, esp_numbers, esp_payload, esp_wrong,
     report, widen,

@@ -6,8 +6,8 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use strait_core::id::PortId;
 use strait_core::time::Duration;
-use strait_live::namespace::Namespace;
-use strait_live::packets_file::{self, PacketLine};
+use strait_live::files::packets::{self, PacketLine};
+use strait_live::kernel::namespace::Namespace;
 use strait_live::status::{self, Format};
 use strait_node::NodeConfig;
 use strait_node::config::HostKind;
@@ -112,7 +112,7 @@ impl GatewayProcess {
     pub(super) fn packets(&self, stage: &Stage<'_>) -> Vec<PacketLine> {
         let files = (0..self.incarnation).map(|nth| format!("{}-{nth}.packets", self.name));
         files
-            .flat_map(|file| packets_file::read(&stage.scratch.file(&file)))
+            .flat_map(|file| packets::read(&stage.scratch.file(&file)))
             .collect()
     }
 

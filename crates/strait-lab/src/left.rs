@@ -27,7 +27,7 @@ pub(super) struct Traces {
 
 impl Traces {
     pub(super) fn of(ground: &Ground) -> Self {
-        let link = |namespace: &strait_live::namespace::Namespace| {
+        let link = |namespace: &strait_live::kernel::namespace::Namespace| {
             let found = fstat(namespace.as_fd()).ok()?;
             Some(format!("net:[{}]", found.st_ino))
         };

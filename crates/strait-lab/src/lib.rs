@@ -3,7 +3,7 @@
 //! Every gateway, router and host has a namespace. Gateways are `strait run`, routers the kernel
 //! itself, links `strait emulate`, and the traffic is made by the programs that people use for it:
 //! `ping`, `curl`, `iperf3`, and our own generator for voice. Nothing of it has a name in this
-//! host's own namespace, and nothing outlives the lab: see [`strait_live::namespace`].
+//! host's own namespace, and nothing outlives the lab: see [`strait_live::kernel::namespace`].
 
 pub mod bench_tun;
 mod call;
@@ -33,7 +33,7 @@ mod web;
 mod wires;
 
 use strait_live::error::{Doing, Error};
-use strait_live::namespace::Nursery;
+use strait_live::kernel::namespace::Nursery;
 use strait_live::signals::Stop;
 
 use std::fmt;

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use strait_core::id::PortId;
 use strait_core::prefix::Prefix;
 use strait_live::error::Error;
-use strait_live::namespace::Namespace;
-use strait_live::netlink::Netlink;
+use strait_live::kernel::namespace::Namespace;
+use strait_live::kernel::netlink::Netlink;
 use strait_node::config::HostKind;
 use strait_scenario::Loaded;
 use strait_scenario::topology::{

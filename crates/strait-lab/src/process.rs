@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use serde::Serialize;
 use strait_core::time::Duration;
 use strait_live::error::Error;
-use strait_live::namespace::{Namespace, Process, capture};
+use strait_live::kernel::namespace::{Namespace, Process, capture};
 
 use super::{LabError, Stage};
 

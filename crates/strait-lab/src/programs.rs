@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use strait_core::time::{Duration, Instant};
-use strait_live::namespace::Namespace;
+use strait_live::kernel::namespace::Namespace;
 use strait_qos::Dscp;
 use strait_scenario::topology::{Role, Topology};
 use strait_scenario::{Loaded, echo_service};

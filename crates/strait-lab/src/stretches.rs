@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strait_live::packets_file::PacketLine;
+use strait_live::files::packets::PacketLine;
 use strait_report::estimate::percentile_of_sorted;
 use strait_report::table::{Cell, Column, Table};
 use strait_traffic::FlowLog;

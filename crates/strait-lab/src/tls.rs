@@ -11,7 +11,7 @@ use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection};
 use strait_core::tls::TlsVersion;
-use strait_live::tls::{provider, roots};
+use strait_live::sockets::tls::{provider, roots};
 use strait_traffic::CallerTls;
 
 /// A session that begins.

@@ -31,13 +31,13 @@ use strait_core::prefix::Prefix;
 use strait_core::rate::LineRate;
 use strait_core::tls::{TlsFault, TlsVersion};
 use strait_live::clock::Clock;
-use strait_live::namespace::Namespace;
+use strait_live::kernel::namespace::Namespace;
 use strait_live::node_loop::{Options, Runner};
-use strait_live::port_io::PortIo;
+use strait_live::ports::PortIo;
+use strait_live::ports::tun::{TunConfig, TunPort};
+use strait_live::ports::udp::{UdpConfig, UdpPort};
 use strait_live::signals::Stopper;
-use strait_live::tls::TlsProfiles;
-use strait_live::tun::{TunConfig, TunPort};
-use strait_live::udp::{UdpConfig, UdpPort};
+use strait_live::sockets::tls::TlsProfiles;
 
 use suite::tls::HostTls;
 use suite::{Accepted, State, Tcp, Udp, World};

@@ -16,10 +16,10 @@ use strait_core::id::ClassId;
 use strait_core::local::Question;
 use strait_core::node::{PortState, TxMeta};
 use strait_core::time::Instant;
-use strait_live::namespace::{Namespace, Nursery, capture};
-use strait_live::netlink::{Address, LedRoute, Route};
-use strait_live::port_io::{PortIo, Received, Sent};
-use strait_live::tun::{TunConfig, TunPort};
+use strait_live::kernel::namespace::{Namespace, Nursery, capture};
+use strait_live::kernel::netlink::{Address, LedRoute, Route};
+use strait_live::ports::tun::{TunConfig, TunPort};
+use strait_live::ports::{PortIo, Received, Sent};
 use strait_node::ethernet::{Claim, Heard, Station};
 use strait_wire::ethernet::Mac;
 

@@ -19,11 +19,11 @@ use strait_core::id::PortId;
 use strait_core::node::{Input, PortEvent, Room, TxMeta};
 use strait_core::rate::LineRate;
 use strait_live::clock::Clock;
-use strait_live::kiss::{KissConfig, KissPort};
 use strait_live::node_loop::{Ended, Options, Recorder, Runner};
-use strait_live::port_io::PortIo;
-use strait_live::pty::PtyPair;
-use strait_live::serial::{SerialConfig, SerialPort};
+use strait_live::ports::PortIo;
+use strait_live::ports::kiss::{KissConfig, KissPort};
+use strait_live::ports::pty::PtyPair;
+use strait_live::ports::serial::{SerialConfig, SerialPort};
 use strait_live::signals::Stopper;
 
 /// What a runner's thread leaves behind.

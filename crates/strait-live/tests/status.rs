@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use common::Echo;
 use strait_live::clock::Clock;
-use strait_live::gateway_status;
-use strait_live::metrics::MetricsServer;
 use strait_live::node_loop::Runner;
 use strait_live::signals::Stopper;
+use strait_live::status::metrics::MetricsServer;
+use strait_live::status::snapshot;
 use strait_live::status::{self, Format, StatusServer, request};
 
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -27,7 +27,7 @@ fn server(path: PathBuf) -> (Stopper, u16, JoinHandle<()>) {
     let thread = thread::spawn(move || {
         let clock = Clock::start();
         let mut runner = Runner::new(clock, Box::new(Echo::new()), Vec::new()).unwrap();
-        let content = |format: Format, view: &strait_live::service::View<'_>| {
+        let content = |format: Format, view: &strait_live::node_loop::service::View<'_>| {
             format!("{} {}", format.name(), view.stats.ports.len())
         };
         runner.add_service(Box::new(
@@ -98,7 +98,7 @@ fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let (stopper, _, thread) = server(path.clone());
-    let content = |_: Format, _: &strait_live::service::View<'_>| String::new();
+    let content = |_: Format, _: &strait_live::node_loop::service::View<'_>| String::new();
     let error = StatusServer::bind(&path, Box::new(content)).unwrap_err();
     assert!(
         error.to_string().contains("a running gateway uses it"),
@@ -111,7 +111,7 @@ fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     assert!(error.to_string().contains("is a gateway"), "{error}");
 
     fs::write(&path, "precious").unwrap();
-    let content = |_: Format, _: &strait_live::service::View<'_>| String::new();
+    let content = |_: Format, _: &strait_live::node_loop::service::View<'_>| String::new();
     assert!(StatusServer::bind(&path, Box::new(content)).is_err());
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
 }
@@ -124,7 +124,7 @@ fn a_stream_has_snapshots_until_the_gateway_ends() {
     let socket = path.clone();
     let thread = thread::spawn(move || {
         let mut runner = Runner::new(Clock::start(), Box::new(Echo::new()), Vec::new()).unwrap();
-        let content = gateway_status::content("a".into());
+        let content = snapshot::content("a".into());
         let server = StatusServer::bind(&socket, content).unwrap();
         runner.add_service(Box::new(server));
         send.send(runner.stopper()).unwrap();

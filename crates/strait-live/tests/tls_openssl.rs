@@ -13,7 +13,7 @@ use strait_core::node::{Boot, NodeFactory};
 use strait_live::clock::Clock;
 use strait_live::node_loop::{Options, Runner};
 use strait_live::signals::Stopper;
-use strait_live::tls::TlsProfiles;
+use strait_live::sockets::tls::TlsProfiles;
 use strait_node::config_text::parse;
 use strait_node::{GatewayFactory, NodeConfig};
 

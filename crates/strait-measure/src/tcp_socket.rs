@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::chance::Stream;
 use strait_core::time::{Duration, nanos};
 use strait_live::sockets::options::mark;
-use strait_live::tcp_info::TcpInfo;
+use strait_live::sockets::tcp_info::TcpInfo;
 use strait_traffic::measure::{Facts, Failure};
 
 /// Octets read at once, and reads before the other direction has its turn.

@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use strait_live::namespace::Namespace;
+use strait_live::kernel::namespace::Namespace;
 
 const STRAIT: &str = env!("CARGO_BIN_EXE_strait");
 /// Samples a second.

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use strait_live::namespace::Namespace;
+use strait_live::kernel::namespace::Namespace;
 use strait_wire::ax25::UiFrame;
 use strait_wire::kiss::{Command as Kiss, KissFrame, KissReader};
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 use strait_core::node::{Boot, NodeFactory};
 use strait_core::time::Instant;
-use strait_live::service::{PortStatus, Rates, Timers, View};
+use strait_live::node_loop::service::{PortStatus, Rates, Timers, View};
 use strait_node::GatewayFactory;
 use strait_scenario::Scenario;
 use strait_status::{Local, Snapshot};

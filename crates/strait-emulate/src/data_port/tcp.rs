@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use strait_core::time::{Duration, Instant};
 use strait_live::error::{Doing, Error};
-use strait_live::modem_control::{ControlPort, Controlled};
-use strait_live::port_io::is_not_now;
+use strait_live::ports::hf_modem::control::{ControlPort, Controlled};
+use strait_live::ports::is_not_now;
 use strait_wire::modem_port::{
     DATA_OCTETS_MAX, InitialSetup, ModemPacket, ModemReader, NackCause, Order, PacketId, TxState,
     TxStatus, VERSION,

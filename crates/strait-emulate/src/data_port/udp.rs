@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use strait_core::time::{Duration, Instant};
 use strait_live::error::{Doing, Error};
-use strait_live::modem_control::{ControlPort, Controlled};
-use strait_live::modem_transfer::{Came, Inbound, Outbound, any_number};
+use strait_live::ports::hf_modem::control::{ControlPort, Controlled};
+use strait_live::ports::hf_modem::transfer::{Came, Inbound, Outbound, any_number};
 use strait_wire::modem_port::udp::{Datagram, Errors, Share, Status, UdpPacket, UdpTxState};
 
 use super::radio::{QUEUE_OCTETS_MAX, Radio};

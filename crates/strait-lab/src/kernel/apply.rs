@@ -7,7 +7,7 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use strait_live::error::{Doing, Error};
-use strait_live::namespace::Namespace;
+use strait_live::kernel::namespace::Namespace;
 use strait_qos::export::Export;
 
 /// What was found before, so that an error leaves things as they were.

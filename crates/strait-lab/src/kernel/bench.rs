@@ -15,10 +15,10 @@ use strait_core::chance::Stream;
 use strait_core::time::{Duration, Instant};
 use strait_live::clock::monotonic;
 use strait_live::error::{Doing, Error};
-use strait_live::namespace::Namespace;
+use strait_live::kernel::namespace::Namespace;
 use strait_live::poll;
-use strait_live::port_io::{PortIo, Received};
-use strait_live::tun::{TunConfig, TunPort};
+use strait_live::ports::tun::{TunConfig, TunPort};
+use strait_live::ports::{PortIo, Received};
 use strait_wire::ip::PacketInfo;
 
 /// Octets of an IPv4 and a UDP header.

@@ -15,9 +15,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::time::Duration;
 use strait_live::clock::monotonic;
 use strait_live::error::{Doing, Error};
-use strait_live::namespace::Namespace;
-use strait_live::port_io::{PortIo, Received};
-use strait_live::tun::{TunConfig, TunPort};
+use strait_live::kernel::namespace::Namespace;
+use strait_live::ports::tun::{TunConfig, TunPort};
+use strait_live::ports::{PortIo, Received};
 use strait_qos::export::Export;
 use strait_wire::ip::PacketInfo;
 

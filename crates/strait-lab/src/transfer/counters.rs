@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 
 use strait_live::error::{Doing, Error};
-use strait_live::namespace::Namespace;
+use strait_live::kernel::namespace::Namespace;
 use strait_measure::tcp_socket::Tcp;
 
 /// What the kernel counted for one connection, which is the only one in its namespace.

@@ -22,7 +22,7 @@ use strait_core::time::{Duration, Instant};
 use strait_emulate::{EmulateConfig, EmulateError, Emulator, EndSpec};
 use strait_live::clock::Clock;
 use strait_live::error::{Doing, Error};
-use strait_live::namespace::Namespace;
+use strait_live::kernel::namespace::Namespace;
 use strait_live::poll::wait;
 use strait_live::signals::Stopper;
 use strait_measure::tcp_socket::{Intake, Tcp, listen};

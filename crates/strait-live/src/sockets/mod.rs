@@ -12,6 +12,8 @@ mod datagrams;
 mod listener;
 pub mod options;
 mod secure;
+pub mod tcp_info;
+pub mod tls;
 mod tried;
 mod watch;
 
@@ -42,8 +44,8 @@ use secure::Secure;
 use tried::{At, Tried};
 use watch::Watch;
 
-use crate::entropy::entropy;
-use crate::tls::TlsProfiles;
+use self::tls::TlsProfiles;
+use crate::kernel::entropy::entropy;
 
 /// Pause after an accept that failed for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

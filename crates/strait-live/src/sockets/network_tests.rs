@@ -11,7 +11,7 @@ use strait_core::node::Held;
 
 use super::tests::{LONG, NOW, SOCKET, Watched, asked};
 use super::*;
-use crate::namespace::Namespace;
+use crate::kernel::namespace::Namespace;
 
 /// Two hosts with one wire, in both families. What is none of the two's addresses goes to `here`.
 struct Hosts {

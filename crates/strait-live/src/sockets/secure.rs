@@ -269,7 +269,7 @@ mod tests {
     use strait_node::config::TlsConfig;
 
     use super::*;
-    use crate::tls::{TlsProfiles, provider, roots};
+    use crate::sockets::tls::{TlsProfiles, provider, roots};
 
     const TIME: Duration = Duration::from_secs(60);
 

@@ -13,9 +13,9 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use strait_core::time::Instant;
-use strait_live::namespace::Namespace;
-use strait_live::port_io::PortIo;
-use strait_live::tun::{TunConfig, TunPort};
+use strait_live::kernel::namespace::Namespace;
+use strait_live::ports::PortIo;
+use strait_live::ports::tun::{TunConfig, TunPort};
 use strait_tcp::{TcpError, TcpEventKind};
 
 use kernel::Kernel;

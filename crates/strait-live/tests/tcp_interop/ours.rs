@@ -12,8 +12,8 @@ use strait_core::id::ClassId;
 use strait_core::node::TxMeta;
 use strait_core::time::{Duration, Instant};
 use strait_live::clock::Clock;
-use strait_live::port_io::{PortIo, Received, Sent};
-use strait_live::tun::TunPort;
+use strait_live::ports::tun::TunPort;
+use strait_live::ports::{PortIo, Received, Sent};
 use strait_tcp::{
     TcpConfig, TcpCounters, TcpEndpoint, TcpError, TcpEventKind, TcpState, endpoint, reset_for,
 };

@@ -2,8 +2,9 @@
 //!
 //! [`transfer`] makes one and gives its record, whatever happened; [`Listening`] serves them, on
 //! the calling thread or, by [`Listening::spawn`], on one of its own. Sockets belong to the
-//! network namespace of the thread that makes them, so use [`strait_live::namespace::Namespace::enter`]
-//! around [`transfer`] and [`Listening::bind`]; a server may then run anywhere.
+//! network namespace of the thread that makes them, so use
+//! [`Namespace::enter`](strait_live::kernel::namespace::Namespace::enter) around [`transfer`] and
+//! [`Listening::bind`]; a server may then run anywhere.
 
 mod client;
 mod server;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use strait_core::units::BitRate;
 use strait_lab::kernel::{self, Applied};
-use strait_live::namespace::Namespace;
+use strait_live::kernel::namespace::Namespace;
 use strait_qos::export::{Export, Queues, export};
 
 use super::Source;

@@ -1,0 +1,257 @@
+//! The status socket: how an operator asks a running gateway how it is.
+//!
+//! A client sends one line, `status text` or `status json`, and reads the answer to the end. With
+//! `status stream SECONDS` it gets a line of JSON at once and after each such period, until it
+//! hangs up; one that doesn't read is cut.
+
+pub mod metrics;
+pub mod server;
+pub mod snapshot;
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use nix::sys::stat::{Mode, fchmod};
+use socket2::{Domain, SockAddr, Socket, Type};
+use strait_core::node::Command;
+use strait_core::time::{Duration, Instant};
+use strait_status::Snapshot;
+
+use self::server::{Answer, Answerer, Listener, Server};
+use crate::error::{Doing, Error};
+use crate::node_loop::service::{Service, View};
+
+/// How status is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One JSON object.
+    Json,
+    /// The same on one line.
+    Line,
+}
+
+impl Format {
+    /// The word in a request.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+            Self::Line => "line",
+        }
+    }
+}
+
+/// Clients that may wait for their turn.
+const BACKLOG: i32 = 16;
+
+/// Writes the status.
+pub type Content = Box<dyn FnMut(Format, &View<'_>) -> String>;
+
+/// The status socket of a running gateway. Only its owner may connect (mode 0600). The file goes
+/// with the server; one that a killed process left behind is replaced.
+#[derive(Debug)]
+pub struct StatusServer {
+    server: Server,
+    path: PathBuf,
+}
+
+impl StatusServer {
+    /// Listens at `path`, whose directory is made if it is missing.
+    ///
+    /// # Errors
+    /// A live process listens there, something else than a socket is there, or the system says no.
+    pub fn bind(path: &Path, content: Content) -> Result<Self, Error> {
+        let doing = || format!("listen on status socket `{}`", path.display());
+        if let Some(directory) = path.parent().filter(|path| !path.as_os_str().is_empty()) {
+            fs::create_dir_all(directory).doing(doing)?;
+        }
+        clear_stale(path)?;
+        let listener = bind_private(path).doing(doing)?;
+        let server = Server::new(Listener::Unix(listener), answerer(content)).doing(doing)?;
+        Ok(Self {
+            server,
+            path: path.to_path_buf(),
+        })
+    }
+}
+
+/// Removes a socket file that nobody listens on.
+fn clear_stale(path: &Path) -> Result<(), Error> {
+    let doing = || format!("listen on status socket `{}`", path.display());
+    let Ok(found) = fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    if !found.file_type().is_socket() {
+        let error = Error::invalid(doing(), "a file that is no socket is there");
+        return Err(error.with_remedy("choose another path"));
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).doing(doing)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::new(doing(), error)),
+        Ok(_) => {
+            let error = io::Error::new(io::ErrorKind::AddrInUse, "a running gateway uses it");
+            let remedy = "stop that gateway or choose another path";
+            Err(Error::new(doing(), error).with_remedy(remedy))
+        }
+    }
+}
+
+/// Binds so that the file never has wider rights, not even for a moment: it takes over those
+/// that its socket has.
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(BACKLOG)?;
+    Ok(OwnedFd::from(socket).into())
+}
+
+fn answerer(mut content: Content) -> Answerer {
+    Box::new(move |request, view| {
+        let Some(end) = request.iter().position(|octet| *octet == b'\n') else {
+            return Answer::Incomplete;
+        };
+        let answer = match request[..end].trim_ascii() {
+            b"status text" => content(Format::Text, view),
+            b"status json" => content(Format::Json, view),
+            request => match stream_period(request) {
+                Some(period) => {
+                    return Answer::Every(period, content(Format::Line, view).into_bytes());
+                }
+                None => ASK.to_owned(),
+            },
+        };
+        Answer::Full(answer.into_bytes())
+    })
+}
+
+const ASK: &str = "error: ask `status text`, `status json` or `status stream SECONDS`\n";
+
+/// The period that a stream is asked for with.
+fn stream_period(request: &[u8]) -> Option<Duration> {
+    let seconds = request.strip_prefix(b"status stream ")?;
+    period(std::str::from_utf8(seconds).ok()?).ok()
+}
+
+/// A time between two snapshots, in seconds.
+///
+/// # Errors
+/// It is no number, or no such time.
+pub fn period(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "is no number of seconds")?;
+    if !(0.1..=86_400.0).contains(&seconds) {
+        return Err("choose 0.1 to 86400 seconds".into());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+impl Service for StatusServer {
+    fn interests(&self) -> Vec<(BorrowedFd<'_>, bool)> {
+        self.server.interests()
+    }
+
+    fn serve(&mut self, view: &View<'_>) {
+        self.server.serve(view);
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.server.wake()
+    }
+
+    fn poll_command(&mut self) -> Option<Command> {
+        self.server.poll_command()
+    }
+}
+
+impl Drop for StatusServer {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Longest answer that a client believes.
+const ANSWER_OCTETS_MAX: u64 = 16 << 20;
+
+/// Asks the gateway behind the socket at `path` for its status.
+///
+/// # Errors
+/// Nobody listens there, or no whole answer came within `patience`.
+pub fn request(path: &Path, format: Format, patience: Duration) -> Result<String, Error> {
+    let stream = ask(path, &format!("status {}\n", format.name()), patience)?;
+    let mut answer = String::new();
+    let mut stream = stream.take(ANSWER_OCTETS_MAX);
+    let read = stream.read_to_string(&mut answer);
+    read.doing(|| doing(path))?;
+    Ok(answer)
+}
+
+/// What the gateway behind the socket at `path` says of itself, at once and after each `period`.
+///
+/// # Errors
+/// Nobody listens there.
+pub fn stream(path: &Path, period: Duration, patience: Duration) -> Result<Stream, Error> {
+    let line = format!("status stream {}\n", period.as_secs_f64());
+    let stream = ask(path, &line, period + patience)?;
+    Ok(Stream {
+        lines: BufReader::new(stream),
+        path: path.to_path_buf(),
+    })
+}
+
+/// A status that comes again and again.
+#[derive(Debug)]
+pub struct Stream {
+    lines: BufReader<UnixStream>,
+    path: PathBuf,
+}
+
+impl Stream {
+    /// The next snapshot, and the line that it came as; `None` when the gateway ended the stream.
+    ///
+    /// # Errors
+    /// None came for too long, or what came is none.
+    pub fn next_snapshot(&mut self) -> Result<Option<(Snapshot, String)>, Error> {
+        let doing = || doing(&self.path);
+        let mut line = String::new();
+        let mut lines = (&mut self.lines).take(ANSWER_OCTETS_MAX);
+        let octets = lines.read_line(&mut line).doing(doing)?;
+        if octets == 0 || !line.ends_with('\n') {
+            return Ok(None);
+        }
+        if let Some(why) = line.strip_prefix("error: ") {
+            return Err(Error::invalid(doing(), why.trim_end()));
+        }
+        let snapshot = serde_json::from_str(&line).map_err(io::Error::from);
+        Ok(Some((snapshot.doing(doing)?, line)))
+    }
+}
+
+fn doing(path: &Path) -> String {
+    format!("ask for status at `{}`", path.display())
+}
+
+fn ask(path: &Path, line: &str, patience: Duration) -> Result<UnixStream, Error> {
+    let doing = || doing(path);
+    let mut stream =
+        UnixStream::connect(path)
+            .doing(doing)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                    error.with_remedy("is a gateway with this status socket running?")
+                }
+                _ => error,
+            })?;
+    stream.set_read_timeout(Some(patience)).doing(doing)?;
+    stream.set_write_timeout(Some(patience)).doing(doing)?;
+    stream.write_all(line.as_bytes()).doing(doing)?;
+    Ok(stream)
+}
