@@ -13,17 +13,17 @@ use strait_node::NodeConfig;
 use strait_node::config::HostKind;
 use strait_status::{Class, Snapshot};
 
-use super::net::bridge;
-use super::process::{Running, config_text};
-use super::{LabError, Stage};
+use crate::ground::net::bridge;
+use crate::ground::process::{Running, config_text};
+use crate::{LabError, Stage};
 
 /// How long a gateway may take for its answer to a status request.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A gateway of the lab.
 #[derive(Debug)]
-pub(super) struct GatewayProcess {
-    pub(super) name: String,
+pub(crate) struct GatewayProcess {
+    pub(crate) name: String,
     index: usize,
     file: PathBuf,
     socket: PathBuf,
@@ -35,7 +35,7 @@ pub(super) struct GatewayProcess {
 
 impl GatewayProcess {
     /// Writes its node file, with what the lab wants otherwise than the scenario.
-    pub(super) fn new(
+    pub(crate) fn new(
         stage: &Stage<'_>,
         index: usize,
         mut config: NodeConfig,
@@ -82,7 +82,7 @@ impl GatewayProcess {
     }
 
     /// Starts it, again or for the first time.
-    pub(super) fn start(&mut self, stage: &Stage<'_>) -> Result<(), LabError> {
+    pub(crate) fn start(&mut self, stage: &Stage<'_>) -> Result<(), LabError> {
         let mut command = Command::new(stage.program);
         command.arg("run").arg(&self.file);
         let name = format!("run-{}-{}", self.name, self.incarnation);
@@ -94,22 +94,22 @@ impl GatewayProcess {
     }
 
     /// The namespace that it runs in.
-    pub(super) fn namespace<'a>(&self, stage: &Stage<'a>) -> &'a Namespace {
+    pub(crate) fn namespace<'a>(&self, stage: &Stage<'a>) -> &'a Namespace {
         &stage.net.gateways[self.index]
     }
 
     /// Whether it answers.
-    pub(super) fn is_ready(&self) -> Result<bool, LabError> {
+    pub(crate) fn is_ready(&self) -> Result<bool, LabError> {
         self.expect_alive()?;
         Ok(self.socket.exists() && self.status().is_some())
     }
 
-    pub(super) fn expect_alive(&self) -> Result<(), LabError> {
+    pub(crate) fn expect_alive(&self) -> Result<(), LabError> {
         self.running.as_ref().map_or(Ok(()), Running::expect_alive)
     }
 
     /// The packets that ended in it, in all its incarnations; whole once it has ended.
-    pub(super) fn packets(&self, stage: &Stage<'_>) -> Vec<PacketLine> {
+    pub(crate) fn packets(&self, stage: &Stage<'_>) -> Vec<PacketLine> {
         let files = (0..self.incarnation).map(|nth| format!("{}-{nth}.packets", self.name));
         files
             .flat_map(|file| packets::read(&stage.scratch.file(&file)))
@@ -117,26 +117,26 @@ impl GatewayProcess {
     }
 
     /// Ends it at once, without warning.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(running) = self.running.take() {
             running.signal(Signal::SIGKILL);
             running.wait(ANSWER_PATIENCE);
         }
     }
 
-    pub(super) fn running(&self) -> Option<&Running> {
+    pub(crate) fn running(&self) -> Option<&Running> {
         self.running.as_ref()
     }
 
     /// What it says of itself.
-    pub(super) fn status(&self) -> Option<Snapshot> {
+    pub(crate) fn status(&self) -> Option<Snapshot> {
         self.running.as_ref()?;
         let answer = status::request(&self.socket, Format::Json, ANSWER_PATIENCE).ok()?;
         serde_json::from_str(&answer).ok()
     }
 
     /// What it left in its namespace and in the file system, after it has ended.
-    pub(super) fn left(&self, stage: &Stage<'_>) -> Vec<String> {
+    pub(crate) fn left(&self, stage: &Stage<'_>) -> Vec<String> {
         let mut left = Vec::new();
         if self.socket.exists() {
             left.push(format!("the status socket of `{}`", self.name));
@@ -152,7 +152,7 @@ impl GatewayProcess {
 }
 
 /// By how much the parts of a class's delay differ from the whole, at most, in seconds.
-pub(super) fn delay_gap_s(status: &Snapshot) -> f64 {
+pub(crate) fn delay_gap_s(status: &Snapshot) -> f64 {
     let gap = |class: &Class| seconds(class.delay_parts_s.total_ns()) - class.delay_s;
     let gaps = status.classes.iter().map(gap);
     gaps.map(f64::abs).fold(0.0, f64::max)

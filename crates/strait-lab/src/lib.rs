@@ -6,35 +6,13 @@
 //! host's own namespace, and nothing outlives the lab: see [`strait_live::kernel::namespace`].
 
 pub mod bench_tun;
-mod call;
-mod chatter;
-mod curl;
-mod dig;
-mod echo;
-mod esp;
 mod gateways;
+mod ground;
 pub mod kernel;
-mod left;
-mod measured;
-mod net;
-mod page;
-mod pairs;
-mod ping;
-mod process;
 mod programs;
-mod rate;
 mod run;
-mod scratch;
-mod script;
-mod stretches;
-mod tls;
 pub mod transfer;
-mod web;
 mod wires;
-
-use strait_live::error::{Doing, Error};
-use strait_live::kernel::namespace::Nursery;
-use strait_live::signals::Stop;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -44,16 +22,19 @@ use std::thread;
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
 use strait_core::time::Duration;
+use strait_live::error::{Doing, Error};
+use strait_live::kernel::namespace::Nursery;
+use strait_live::signals::Stop;
 use strait_scenario::Loaded;
 use strait_scenario::topology::Topology;
 
 use self::gateways::GatewayProcess;
-pub use self::left::Left;
-use self::net::Net;
-use self::process::Running;
+pub use self::ground::left::Left;
+use self::ground::net::Net;
+use self::ground::process::Running;
+use self::ground::scratch::Scratch;
 use self::programs::Part;
 pub use self::run::Outcome;
-use self::scratch::Scratch;
 use self::wires::Wire;
 
 /// Why there is no lab, or no result.
@@ -227,7 +208,7 @@ impl Lab {
             else {
                 continue;
             };
-            process::require(program, program)?;
+            ground::process::require(program, program)?;
             let mut command = Command::new(program);
             command.args(arguments);
             let name = format!("daemon-{}-{number}", daemon.node);
@@ -305,7 +286,7 @@ impl Lab {
     /// Ends everything, and looks for what is left.
     pub fn tear_down(mut self) -> Left {
         let mut left = self.stop_all();
-        let traces = left::Traces::of(&self.ground);
+        let traces = ground::left::Traces::of(&self.ground);
         drop(self);
         left.extend(traces.found());
         Left(left)

@@ -17,15 +17,15 @@ use strait_node::config::{
 use strait_scenario::Loaded;
 use strait_scenario::topology::{End, Member, Role, Topology, TopologyLink};
 
-use super::net::{Net, is_bound, link_interface, whole};
-use super::process::{Running, config_text};
-use super::{END_PATIENCE, LabError, Stage};
+use crate::ground::net::{Net, is_bound, link_interface, whole};
+use crate::ground::process::{Running, config_text};
+use crate::{END_PATIENCE, LabError, Stage};
 
 /// The emulator of one link, or of all links between radios that share a channel.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     /// The link's name, or that of the net.
-    pub(super) name: String,
+    pub(crate) name: String,
     paths: Vec<WirePath>,
     stats: PathBuf,
     ends: Vec<WireEnd>,
@@ -106,7 +106,7 @@ const PORTS_FROM: u16 = 7000;
 const CONTROLS_ABOVE: u16 = 1000;
 
 /// Lays all links of a scenario, and writes what they attach to into the gateways' node files.
-pub(super) fn lay(
+pub(crate) fn lay(
     stage: &Stage<'_>,
     loaded: &Loaded,
     topology: &Topology,
@@ -434,7 +434,7 @@ fn attach(neighbours: &mut Vec<NeighbourConfig>, name: &str, address: PortAddres
 
 impl Wire {
     /// Starts the emulator.
-    pub(super) fn start(&mut self, stage: &Stage<'_>) -> Result<(), LabError> {
+    pub(crate) fn start(&mut self, stage: &Stage<'_>) -> Result<(), LabError> {
         let mut command = Command::new(stage.program);
         command.arg("emulate");
         // The names of its random streams: what befalls a frame is what befalls it simulated.
@@ -455,7 +455,7 @@ impl Wire {
     }
 
     /// Whether both of its ends are there.
-    pub(super) fn is_ready(&self, stage: &Stage<'_>) -> Result<bool, LabError> {
+    pub(crate) fn is_ready(&self, stage: &Stage<'_>) -> Result<bool, LabError> {
         self.expect_alive()?;
         for end in &self.ends {
             if !end.is_ready(stage.net)? {
@@ -507,7 +507,7 @@ impl Wire {
 
     /// Lets the hosts of gateways whose interface the link is speak over it as over others: with
     /// multicast, and an address that is good on the link alone.
-    pub(super) fn open_to_hosts(&self, net: &Net) -> Result<(), Error> {
+    pub(crate) fn open_to_hosts(&self, net: &Net) -> Result<(), Error> {
         for (end, number) in self.ends.iter().zip(1..) {
             let WireEnd::Tun {
                 name,
@@ -527,24 +527,24 @@ impl Wire {
     }
 
     /// An emulator that ended is an error of the whole lab.
-    pub(super) fn expect_alive(&self) -> Result<(), LabError> {
+    pub(crate) fn expect_alive(&self) -> Result<(), LabError> {
         self.running.as_ref().map_or(Ok(()), Running::expect_alive)
     }
 
     /// Takes the medium from both ends at once.
-    pub(super) fn unplug(&mut self) {
+    pub(crate) fn unplug(&mut self) {
         if let Some(running) = self.running.take() {
             running.signal(Signal::SIGKILL);
             running.wait(END_PATIENCE);
         }
     }
 
-    pub(super) fn running(&self) -> Option<&Running> {
+    pub(crate) fn running(&self) -> Option<&Running> {
         self.running.as_ref()
     }
 
     /// What the emulator counted, once it has ended.
-    pub(super) fn stats(&self) -> Option<serde_json::Value> {
+    pub(crate) fn stats(&self) -> Option<serde_json::Value> {
         serde_json::from_str(&fs::read_to_string(&self.stats).ok()?).ok()
     }
 }

@@ -13,8 +13,8 @@ use strait_live::error::Doing;
 use strait_traffic::{Family, FlowLog, Side, Traffic, chatter_round, hello_interval_s, report};
 use strait_wire::ip::{IPV4_HEADER_OCTETS, build_ospf_hello, protocol};
 
-use super::programs::{Collected, Flow, Origin, Program};
-use super::{LabError, Stage};
+use super::{Collected, Flow, Origin, Program};
+use crate::{LabError, Stage};
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ enum Speaker {
 
 /// A thread that sends a round each period.
 #[derive(Debug)]
-pub(super) struct Chatter {
+pub(crate) struct Chatter {
     speaker: Speaker,
     period: Duration,
     sent: Arc<AtomicU64>,
@@ -33,7 +33,7 @@ pub(super) struct Chatter {
 }
 
 impl Chatter {
-    pub(super) fn new(flow: &Flow) -> Result<Self, LabError> {
+    pub(crate) fn new(flow: &Flow) -> Result<Self, LabError> {
         let (speaker, period) = match flow.traffic {
             Traffic::Chatter { period } => (Speaker::Computer, period),
             Traffic::Hello { period } => (Speaker::Router, period),

@@ -8,14 +8,14 @@ use serde_json::Value;
 use strait_core::time::Duration;
 use strait_traffic::{FlowReport, Kind, Traffic};
 
-use super::net::is_bound;
-use super::process::{Running, require};
-use super::programs::{Collected, Flow, Origin, Program};
-use super::{LabError, Stage};
+use super::{Collected, Flow, Origin, Program};
+use crate::ground::net::is_bound;
+use crate::ground::process::{Running, require};
+use crate::{LabError, Stage};
 
 /// An `iperf3` server for one test on the receiving host, and its client on the other.
 #[derive(Debug)]
-pub(super) struct Rate {
+pub(crate) struct Rate {
     payload_octets: u32,
     rate_bit_s: u64,
     seconds: u64,
@@ -29,7 +29,7 @@ const PAYLOAD_MIN: u32 = 16;
 const MARGIN: Duration = Duration::from_secs(3);
 
 impl Rate {
-    pub(super) fn new(flow: &Flow) -> Result<Self, LabError> {
+    pub(crate) fn new(flow: &Flow) -> Result<Self, LabError> {
         let Traffic::Udp {
             payload_octets,
             rate_bit_s,

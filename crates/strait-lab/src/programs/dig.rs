@@ -6,14 +6,14 @@ use nix::sys::signal::Signal;
 use strait_core::time::{Duration, Instant};
 use strait_traffic::{DNS_PORT, DNS_ZONE, FlowLog, Side, Traffic, dns_name, report};
 
-use super::net::is_bound;
-use super::process::{Running, require};
-use super::programs::{Collected, Flow, Origin, Program};
-use super::{LabError, Stage};
+use super::{Collected, Flow, Origin, Program};
+use crate::ground::net::is_bound;
+use crate::ground::process::{Running, require};
+use crate::{LabError, Stage};
 
 /// `dig` once for each look-up on the host that begins, and a server on the other.
 #[derive(Debug)]
-pub(super) struct Dig {
+pub(crate) struct Dig {
     period: Duration,
     count: u64,
     server: Option<Running>,
@@ -21,7 +21,7 @@ pub(super) struct Dig {
 }
 
 impl Dig {
-    pub(super) fn new(flow: &Flow) -> Result<Self, LabError> {
+    pub(crate) fn new(flow: &Flow) -> Result<Self, LabError> {
         let Traffic::Dns { period, count } = flow.traffic else {
             return Err(flow.wrong("it is no dns"));
         };

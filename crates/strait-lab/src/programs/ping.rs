@@ -6,13 +6,13 @@ use nix::sys::signal::Signal;
 use strait_core::time::{Duration, Instant};
 use strait_traffic::{FlowLog, Side, Traffic, report};
 
-use super::process::{Running, require};
-use super::programs::{Collected, Flow, Origin, Program};
-use super::{LabError, Stage};
+use super::{Collected, Flow, Origin, Program};
+use crate::ground::process::{Running, require};
+use crate::{LabError, Stage};
 
 /// `ping` on the host that begins.
 #[derive(Debug)]
-pub(super) struct Ping {
+pub(crate) struct Ping {
     payload_octets: u32,
     period: Duration,
     count: u64,
@@ -23,7 +23,7 @@ pub(super) struct Ping {
 const PAYLOAD_MIN: u32 = 16;
 
 impl Ping {
-    pub(super) fn new(flow: &Flow) -> Result<Self, LabError> {
+    pub(crate) fn new(flow: &Flow) -> Result<Self, LabError> {
         let Traffic::Ping {
             payload_octets,
             period,

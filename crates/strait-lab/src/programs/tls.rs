@@ -15,7 +15,7 @@ use strait_live::sockets::tls::{provider, roots};
 use strait_traffic::CallerTls;
 
 /// A session that begins.
-pub(super) fn caller(tls: &CallerTls) -> Result<ClientConnection, String> {
+pub(crate) fn caller(tls: &CallerTls) -> Result<ClientConnection, String> {
     let versions: &[_] = match tls.newest.version() {
         TlsVersion::V1_2 => &[&TLS12],
         TlsVersion::V1_3 => &[&TLS12, &TLS13],
@@ -31,7 +31,7 @@ pub(super) fn caller(tls: &CallerTls) -> Result<ClientConnection, String> {
 }
 
 /// Moves records both ways, as far as that goes now; whether the other side has said all.
-pub(super) fn move_records(
+pub(crate) fn move_records(
     session: &mut ClientConnection,
     mut stream: &TcpStream,
 ) -> io::Result<bool> {
@@ -52,7 +52,7 @@ pub(super) fn move_records(
 }
 
 /// Waits until something can be moved.
-pub(super) fn wait(session: &ClientConnection, stream: &TcpStream) -> io::Result<()> {
+pub(crate) fn wait(session: &ClientConnection, stream: &TcpStream) -> io::Result<()> {
     let mut flags = PollFlags::POLLIN;
     flags.set(PollFlags::POLLOUT, session.wants_write());
     poll(&mut [PollFd::new(stream.as_fd(), flags)], PollTimeout::NONE)?;

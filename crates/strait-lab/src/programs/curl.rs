@@ -5,21 +5,21 @@ use std::process::Command;
 use strait_live::clock::monotonic;
 use strait_traffic::Traffic;
 
-use super::process::Running;
-use super::programs::{Collected, Flow, Origin, Program};
 use super::web::{WebServer, joined, stop, unfinished};
-use super::{LabError, Stage};
+use super::{Collected, Flow, Origin, Program};
+use crate::ground::process::Running;
+use crate::{LabError, Stage};
 
 /// A server at the host that begins, as the data flows from it, and `curl` at the other.
 #[derive(Debug)]
-pub(super) struct Curl {
+pub(crate) struct Curl {
     server: WebServer,
     client: Option<Running>,
     started_ns: Option<u64>,
 }
 
 impl Curl {
-    pub(super) fn new(flow: &Flow) -> Result<Self, LabError> {
+    pub(crate) fn new(flow: &Flow) -> Result<Self, LabError> {
         let Traffic::Tcp { octets, .. } = flow.traffic else {
             return Err(flow.wrong("it is no tcp"));
         };

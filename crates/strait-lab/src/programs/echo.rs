@@ -15,8 +15,9 @@ use strait_traffic::{
     CallerTls, Content, FlowLog, Side, Traffic, datagram_payload, datagram_sequence, widen,
 };
 
-use super::programs::{Collected, Flow, Origin, Program};
-use super::{LabError, Stage, tls};
+use super::tls;
+use super::{Collected, Flow, Origin, Program};
+use crate::{LabError, Stage};
 
 /// Octets read or written at a time.
 const CHUNK_OCTETS: usize = 16_384;
@@ -25,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// A thread that asks, and what it saw.
 #[derive(Debug)]
-pub(super) struct Echo {
+pub(crate) struct Echo {
     log: Arc<Mutex<FlowLog>>,
     stopped: Arc<AtomicBool>,
     worker: Option<thread::JoinHandle<io::Result<()>>>,
@@ -44,7 +45,7 @@ struct Worker {
 }
 
 impl Echo {
-    pub(super) fn new(flow: &Flow) -> Result<Self, LabError> {
+    pub(crate) fn new(flow: &Flow) -> Result<Self, LabError> {
         if !matches!(
             flow.traffic,
             Traffic::EchoStream { .. } | Traffic::EchoDatagrams { .. }

@@ -8,14 +8,14 @@ use strait_core::units::Time;
 use strait_traffic::measure::Campaign;
 use strait_traffic::{Traffic, Ways};
 
-use super::net::is_bound;
-use super::process::Running;
-use super::programs::{Collected, Flow, Origin, Program};
-use super::{LabError, Stage};
+use super::{Collected, Flow, Origin, Program};
+use crate::ground::net::is_bound;
+use crate::ground::process::Running;
+use crate::{LabError, Stage};
 
 /// A server where the other host is, and a client that makes all transfers.
 #[derive(Debug)]
-pub(super) struct Measured {
+pub(crate) struct Measured {
     campaign: Campaign,
     server: Option<Running>,
     client: Option<Running>,
@@ -25,7 +25,7 @@ pub(super) struct Measured {
 const LEAD: Duration = Duration::from_millis(300);
 
 /// The congestion control of this system that an endpoint is the likeness of, if it is one's.
-pub(super) fn congestion(profile: &str) -> Option<&str> {
+pub(crate) fn congestion(profile: &str) -> Option<&str> {
     profile.strip_prefix("linux-")
 }
 
@@ -34,7 +34,7 @@ fn log_name(flow: &Flow) -> String {
 }
 
 impl Measured {
-    pub(super) fn new(flow: &Flow) -> Result<Self, LabError> {
+    pub(crate) fn new(flow: &Flow) -> Result<Self, LabError> {
         let Traffic::Measured {
             campaign, options, ..
         } = &flow.traffic

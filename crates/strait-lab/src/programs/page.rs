@@ -5,17 +5,17 @@ use std::process::Command;
 use strait_core::time::Duration;
 use strait_traffic::{ObjectMark, Traffic, object_octets};
 
-use super::process::Running;
-use super::programs::{Collected, Flow, Origin, Program};
 use super::web::{WebServer, joined, stop, unfinished};
-use super::{LabError, Stage};
+use super::{Collected, Flow, Origin, Program};
+use crate::ground::process::Running;
+use crate::{LabError, Stage};
 
 /// What drives the library: `curl` itself asks for all objects at once, or for one after another.
 const BROWSER: &str = include_str!("page.py");
 
 /// A server at the host that doesn't begin, and the browser at the other.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(crate) struct Page {
     connections: u32,
     server: WebServer,
     client: Option<Running>,
@@ -25,7 +25,7 @@ pub(super) struct Page {
 const LEAD: Duration = Duration::from_millis(500);
 
 impl Page {
-    pub(super) fn new(flow: &Flow) -> Result<Self, LabError> {
+    pub(crate) fn new(flow: &Flow) -> Result<Self, LabError> {
         let Traffic::Page {
             objects,
             octets,

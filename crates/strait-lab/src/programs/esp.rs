@@ -18,8 +18,8 @@ use strait_traffic::{
 };
 use strait_wire::ip::protocol;
 
-use super::programs::{Collected, Flow, Origin, Program};
-use super::{LabError, Stage};
+use super::{Collected, Flow, Origin, Program};
+use crate::{LabError, Stage};
 
 /// How long a receiver that hears nothing takes to notice its end.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -28,7 +28,7 @@ const BUFFER_OCTETS: usize = 1 << 20;
 
 /// A thread that sends and one that receives.
 #[derive(Debug)]
-pub(super) struct Esp {
+pub(crate) struct Esp {
     tunnel: Tunnel,
     over: Arc<AtomicBool>,
     sender: Option<JoinHandle<FlowLog>>,
@@ -52,7 +52,7 @@ const RAW: RawIp = RawIp {
 };
 
 impl Esp {
-    pub(super) fn new(flow: &Flow, index: usize) -> Result<Self, LabError> {
+    pub(crate) fn new(flow: &Flow, index: usize) -> Result<Self, LabError> {
         let Traffic::Esp {
             payload_octets,
             rate_bit_s,

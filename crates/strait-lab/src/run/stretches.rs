@@ -25,13 +25,13 @@ const STRETCHES: [&str; 5] = [
 type Way = [i64; STRETCHES.len()];
 
 /// The gateways' packets, by what they are called, in the order of time.
-pub(super) struct Seen<'a> {
+pub(crate) struct Seen<'a> {
     by_packet: BTreeMap<&'a str, Vec<(&'a str, &'a PacketLine)>>,
 }
 
 impl<'a> Seen<'a> {
     /// What each gateway wrote.
-    pub(super) fn new(gateways: &'a [(String, Vec<PacketLine>)]) -> Self {
+    pub(crate) fn new(gateways: &'a [(String, Vec<PacketLine>)]) -> Self {
         let mut by_packet: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for (gateway, lines) in gateways {
             for line in lines {
@@ -48,7 +48,7 @@ impl<'a> Seen<'a> {
     /// The ways of what `from` sent and `to` received, which entered at `gateway`. A packet is the
     /// first of its length that the gateway had after it was sent, and that wasn't delivered after
     /// it came.
-    pub(super) fn ways(
+    pub(crate) fn ways(
         &self,
         gateway: &str,
         from: &FlowLog,
@@ -116,7 +116,7 @@ const STAND_IN: usize = 3;
 
 /// The ways of each direction as a table; `None` without any. A jitter is by how much the time of a
 /// packet differs from that of the one before.
-pub(super) fn table(directions: &[Vec<Way>]) -> Option<Table> {
+pub(crate) fn table(directions: &[Vec<Way>]) -> Option<Table> {
     let heads = [
         ("stretch", ""),
         ("min", "s"),

@@ -1,5 +1,7 @@
 //! The run itself: everything at its time, then what came of it.
 
+mod stretches;
+
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,10 +17,10 @@ use strait_scenario::{FaultKind, local_metrics};
 use strait_status::{Class, Snapshot};
 use strait_traffic::{FlowReport, Kind};
 
-use super::gateways::{GatewayProcess, delay_gap_s};
-use super::programs::{Collected, Flow, Origin, Program};
-use super::stretches::{self, Seen};
-use super::{Lab, LabError, TICK, Wire, check, wait_for};
+use self::stretches::Seen;
+use crate::gateways::{GatewayProcess, delay_gap_s};
+use crate::programs::{Collected, Flow, Origin, Program};
+use crate::{Lab, LabError, TICK, Wire, check, wait_for};
 
 /// What came of a run.
 #[derive(Clone, Debug, Default)]
@@ -180,7 +182,7 @@ impl Lab {
             .try_for_each(GatewayProcess::expect_alive)?;
         self.daemons
             .iter()
-            .try_for_each(super::Running::expect_alive)?;
+            .try_for_each(crate::Running::expect_alive)?;
         self.wires.iter().try_for_each(Wire::expect_alive)
     }
 

@@ -11,11 +11,11 @@ use strait_core::time::Duration;
 use strait_live::error::Error;
 use strait_live::kernel::namespace::{Namespace, Process, capture};
 
-use super::{LabError, Stage};
+use crate::{LabError, Stage};
 
 /// A running program.
 #[derive(Clone, Debug)]
-pub(super) struct Running {
+pub(crate) struct Running {
     name: String,
     process: Process,
     out: PathBuf,
@@ -25,7 +25,7 @@ pub(super) struct Running {
 impl Stage<'_> {
     /// Starts a program in a namespace, without a terminal: in a process group of its own, so
     /// that an interrupt from the keyboard reaches only us, and we end them in order.
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
         namespace: &Namespace,
         name: &str,
@@ -45,35 +45,35 @@ impl Stage<'_> {
 
 impl Running {
     /// What it printed so far.
-    pub(super) fn output(&self) -> String {
+    pub(crate) fn output(&self) -> String {
         let octets = fs::read(&self.out).unwrap_or_default();
         String::from_utf8_lossy(&octets).into_owned()
     }
 
     /// What it complained about so far.
-    pub(super) fn complaints(&self) -> String {
+    pub(crate) fn complaints(&self) -> String {
         let octets = fs::read(&self.err).unwrap_or_default();
         String::from_utf8_lossy(&octets).trim().to_owned()
     }
 
     /// How it ended, if it has.
-    pub(super) fn ended(&self) -> Option<ExitStatus> {
+    pub(crate) fn ended(&self) -> Option<ExitStatus> {
         self.process.try_wait().ok().flatten()
     }
 
     /// Sends a signal, if it still runs.
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         // It may have ended meanwhile, which is what most signals are about.
         let _ = self.process.signal(signal);
     }
 
     /// Waits for its end; false if it still runs after `patience`.
-    pub(super) fn wait(&self, patience: Duration) -> bool {
+    pub(crate) fn wait(&self, patience: Duration) -> bool {
         matches!(self.process.wait(patience), Ok(Some(_)))
     }
 
     /// An end before its time is an error, told with the last of its complaints.
-    pub(super) fn expect_alive(&self) -> Result<(), LabError> {
+    pub(crate) fn expect_alive(&self) -> Result<(), LabError> {
         match self.ended() {
             None => Ok(()),
             Some(status) => {
@@ -87,13 +87,13 @@ impl Running {
 }
 
 /// A configuration as a file of its own.
-pub(super) fn config_text<T: Serialize>(config: &T, name: &str) -> Result<String, LabError> {
+pub(crate) fn config_text<T: Serialize>(config: &T, name: &str) -> Result<String, LabError> {
     toml::to_string(config)
         .map_err(|error| LabError::Scenario(format!("the configuration of `{name}`: {error}")))
 }
 
 /// Complains about a program that isn't there.
-pub(super) fn require(program: &str, package: &str) -> Result<(), Error> {
+pub(crate) fn require(program: &str, package: &str) -> Result<(), Error> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());
     if found {

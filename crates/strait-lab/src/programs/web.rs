@@ -9,19 +9,19 @@ use strait_core::time::Duration;
 use strait_live::error::Doing;
 use strait_traffic::{FlowLog, FlowReport, Side, Transfer, report};
 
+use super::Flow;
 use super::measured::congestion;
-use super::net::is_bound;
-use super::process::{Running, require};
-use super::programs::Flow;
-use super::{LabError, Stage};
+use crate::ground::net::is_bound;
+use crate::ground::process::{Running, require};
+use crate::{LabError, Stage};
 
 /// `python3 -m http.server` where the data is.
 #[derive(Debug)]
-pub(super) struct WebServer {
+pub(crate) struct WebServer {
     /// On which end of the traffic it is.
     end: usize,
     /// Octets of each object.
-    pub(super) sizes: Vec<u64>,
+    pub(crate) sizes: Vec<u64>,
     running: Option<Running>,
 }
 
@@ -54,7 +54,7 @@ const fn place(index: usize) -> u64 {
 }
 
 impl WebServer {
-    pub(super) fn new(flow: &Flow, end: usize, sizes: Vec<u64>) -> Result<Self, LabError> {
+    pub(crate) fn new(flow: &Flow, end: usize, sizes: Vec<u64>) -> Result<Self, LabError> {
         if sizes.iter().sum::<u64>() > OCTETS_MAX {
             return Err(flow.wrong("`octets` must be at most 1 GiB"));
         }
@@ -67,7 +67,7 @@ impl WebServer {
         })
     }
 
-    pub(super) fn start(&mut self, stage: &Stage<'_>, flow: &Flow) -> Result<(), LabError> {
+    pub(crate) fn start(&mut self, stage: &Stage<'_>, flow: &Flow) -> Result<(), LabError> {
         let mut content = flow.config.content(stage.seed);
         for (index, octets) in self.sizes.iter().enumerate() {
             let mut file = Vec::new();
@@ -90,7 +90,7 @@ impl WebServer {
         Ok(())
     }
 
-    pub(super) fn is_ready(&self, stage: &Stage<'_>, flow: &Flow) -> Result<bool, LabError> {
+    pub(crate) fn is_ready(&self, stage: &Stage<'_>, flow: &Flow) -> Result<bool, LabError> {
         let running = self.running.as_ref();
         running.map_or(Ok(()), Running::expect_alive)?;
         Ok(is_bound(
@@ -100,7 +100,7 @@ impl WebServer {
         )?)
     }
 
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         stop(self.running.as_ref());
     }
 
@@ -110,17 +110,17 @@ impl WebServer {
     }
 
     /// `HOST:PORT`, as in a URL.
-    pub(super) fn authority(&self, flow: &Flow) -> String {
+    pub(crate) fn authority(&self, flow: &Flow) -> String {
         std::net::SocketAddr::new(flow.address(self.end), Self::port(flow)).to_string()
     }
 
     /// The folder for what is fetched, each object named by its number.
-    pub(super) fn fetched(stage: &Stage<'_>, flow: &Flow) -> PathBuf {
+    pub(crate) fn fetched(stage: &Stage<'_>, flow: &Flow) -> PathBuf {
         stage.scratch.file(&format!("{}.fetched", flow.config.name))
     }
 
     /// How much was fetched, and whether it is what was served.
-    pub(super) fn compared(&self, stage: &Stage<'_>, flow: &Flow) -> Transfer {
+    pub(crate) fn compared(&self, stage: &Stage<'_>, flow: &Flow) -> Transfer {
         let mut content = flow.config.content(stage.seed);
         let mut transfer = Transfer::default();
         for index in 0..self.sizes.len() {
@@ -133,13 +133,13 @@ impl WebServer {
     }
 
     /// Whether all that is served was fetched.
-    pub(super) fn has_all(&self, transfer: &Transfer) -> bool {
+    pub(crate) fn has_all(&self, transfer: &Transfer) -> bool {
         transfer.octets == self.sizes.iter().sum::<u64>()
     }
 }
 
 /// Asks a program to end, if it still runs.
-pub(super) fn stop(running: Option<&Running>) {
+pub(crate) fn stop(running: Option<&Running>) {
     if let Some(running) = running {
         running.signal(Signal::SIGTERM);
         running.wait(Duration::from_millis(500));
@@ -147,7 +147,7 @@ pub(super) fn stop(running: Option<&Running>) {
 }
 
 /// The report, from a client that knows both ends of its transfers.
-pub(super) fn joined(flow: &Flow, transfer: &Transfer) -> FlowReport {
+pub(crate) fn joined(flow: &Flow, transfer: &Transfer) -> FlowReport {
     let log = |side| FlowLog {
         transfer: Some(transfer.clone()),
         ..FlowLog::new(&flow.config.name, side)
@@ -156,7 +156,7 @@ pub(super) fn joined(flow: &Flow, transfer: &Transfer) -> FlowReport {
 }
 
 /// A note if the client didn't come to its end.
-pub(super) fn unfinished(
+pub(crate) fn unfinished(
     flow: &Flow,
     transfer: &Transfer,
     client: Option<&Running>,

@@ -8,14 +8,14 @@ use strait_core::units::Time;
 use strait_traffic::Traffic;
 use strait_traffic::pair::PairCampaign;
 
-use super::net::is_bound;
-use super::process::Running;
-use super::programs::{Collected, Flow, Origin, Program};
-use super::{LabError, Stage};
+use super::{Collected, Flow, Origin, Program};
+use crate::ground::net::is_bound;
+use crate::ground::process::Running;
+use crate::{LabError, Stage};
 
 /// A receiver where the other host is, and the prober.
 #[derive(Debug)]
-pub(super) struct Pairs {
+pub(crate) struct Pairs {
     campaign: PairCampaign,
     receiver: Option<Running>,
     prober: Option<Running>,
@@ -29,7 +29,7 @@ fn log_name(flow: &Flow) -> String {
 }
 
 impl Pairs {
-    pub(super) fn new(flow: &Flow) -> Result<Self, LabError> {
+    pub(crate) fn new(flow: &Flow) -> Result<Self, LabError> {
         let Traffic::Pair(campaign) = &flow.traffic else {
             return Err(flow.wrong("it is no pair"));
         };

@@ -9,14 +9,14 @@ use strait_traffic::mgen::{Entry, Line, Protocol, micros_of_day};
 use strait_traffic::{FlowLog, MgenTraffic, Side, Traffic, flow_key, flow_reports};
 use strait_wire::mgen::FLAG_CONTINUES;
 
-use super::process::Running;
-use super::programs::{Collected, Flow, Origin, Program};
-use super::{LabError, Stage};
+use super::{Collected, Flow, Origin, Program};
+use crate::ground::process::Running;
+use crate::{LabError, Stage};
 
 /// `strait measure flows` on both hosts: the script on the first, on the second one that listens
 /// to every port that the script sends to.
 #[derive(Debug)]
-pub(super) struct Script {
+pub(crate) struct Script {
     traffic: Box<MgenTraffic>,
     /// The end that sends, and the other.
     running: Vec<Running>,
@@ -27,7 +27,7 @@ const LEAD: Duration = Duration::from_millis(300);
 const WORDS: [&str; 2] = ["from", "to"];
 
 impl Script {
-    pub(super) fn new(flow: &Flow) -> Result<Self, LabError> {
+    pub(crate) fn new(flow: &Flow) -> Result<Self, LabError> {
         let Traffic::Mgen(traffic) = &flow.traffic else {
             return Err(flow.wrong("it is no script"));
         };

@@ -1,5 +1,20 @@
 //! The scenario's traffic, made by real programs in the hosts' namespaces.
 
+mod call;
+mod chatter;
+mod curl;
+mod dig;
+mod echo;
+mod esp;
+mod measured;
+mod page;
+mod pairs;
+mod ping;
+mod rate;
+mod script;
+mod tls;
+mod web;
+
 use std::net::{IpAddr, SocketAddr};
 
 use strait_core::time::{Duration, Instant};
@@ -11,41 +26,41 @@ use strait_traffic::{
     Family, FlowLog, FlowReport, Kind, Ports, Side, Traffic, TrafficConfig, report,
 };
 
-use super::call::Call;
-use super::chatter::Chatter;
-use super::curl::Curl;
-use super::dig::Dig;
-use super::echo::Echo;
-use super::esp::Esp;
-use super::measured::Measured;
-use super::page::Page;
-use super::pairs::Pairs;
-use super::ping::Ping;
-use super::process::Running;
-use super::rate::Rate;
-use super::script::Script;
+use self::call::Call;
+use self::chatter::Chatter;
+use self::curl::Curl;
+use self::dig::Dig;
+use self::echo::Echo;
+use self::esp::Esp;
+use self::measured::Measured;
+use self::page::Page;
+use self::pairs::Pairs;
+use self::ping::Ping;
+use self::rate::Rate;
+use self::script::Script;
+use crate::ground::process::Running;
 
-use super::{LabError, Stage};
+use crate::{LabError, Stage};
 
 /// A traffic and the place of its two ends.
 #[derive(Clone, Debug)]
-pub(super) struct Flow {
-    pub(super) config: TrafficConfig,
-    pub(super) traffic: Traffic,
+pub(crate) struct Flow {
+    pub(crate) config: TrafficConfig,
+    pub(crate) traffic: Traffic,
     /// Indices of the hosts, the beginning one first.
-    pub(super) hosts: [usize; 2],
+    pub(crate) hosts: [usize; 2],
     /// The gateways that these are behind.
-    pub(super) gateways: [String; 2],
+    pub(crate) gateways: [String; 2],
     /// Their addresses, with a port for each.
-    pub(super) ends: [SocketAddr; 2],
+    pub(crate) ends: [SocketAddr; 2],
     /// When it begins, since the beginning of the run.
-    pub(super) start: Duration,
+    pub(crate) start: Duration,
     /// When nothing new is sent any more.
-    pub(super) stop: Duration,
+    pub(crate) stop: Duration,
 }
 
 /// A traffic's programs.
-pub(super) trait Program {
+pub(crate) trait Program {
     /// Starts what has to wait for the beginning.
     fn prepare(&mut self, _stage: &Stage<'_>, _flow: &Flow) -> Result<(), LabError> {
         Ok(())
@@ -88,26 +103,26 @@ pub(super) trait Program {
 
 /// What a traffic's programs saw.
 #[derive(Debug)]
-pub(super) struct Collected {
-    pub(super) reports: Vec<FlowReport>,
+pub(crate) struct Collected {
+    pub(crate) reports: Vec<FlowReport>,
     /// For ping: when each answered request was sent, and its answer came, in s of the run.
-    pub(super) answers: Vec<(f64, f64)>,
+    pub(crate) answers: Vec<(f64, f64)>,
     /// Why something is missing.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// The beginning of a run, by two clocks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Origin {
+pub(crate) struct Origin {
     /// By the kernel's monotonic clock.
-    pub(super) at: Instant,
+    pub(crate) at: Instant,
     /// By the calendar, in nanoseconds since 1970.
-    pub(super) wall_ns: u64,
+    pub(crate) wall_ns: u64,
 }
 
 impl Origin {
     /// A moment of the calendar as one of the run.
-    pub(super) const fn of_wall(&self, wall_ns: u64) -> u64 {
+    pub(crate) const fn of_wall(&self, wall_ns: u64) -> u64 {
         wall_ns.saturating_sub(self.wall_ns)
     }
 }
@@ -167,17 +182,17 @@ impl Flow {
     }
 
     /// The namespace of the host that begins, or of the other.
-    pub(super) fn host<'a>(&self, stage: &Stage<'a>, end: usize) -> &'a Namespace {
+    pub(crate) fn host<'a>(&self, stage: &Stage<'a>, end: usize) -> &'a Namespace {
         &stage.net.hosts[self.hosts[end]]
     }
 
     /// The address of one end.
-    pub(super) const fn address(&self, end: usize) -> IpAddr {
+    pub(crate) const fn address(&self, end: usize) -> IpAddr {
         self.ends[end].ip()
     }
 
     /// `-4` or `-6`.
-    pub(super) const fn family_option(&self) -> &'static str {
+    pub(crate) const fn family_option(&self) -> &'static str {
         match self.config.family {
             Family::V4 => "-4",
             Family::V6 => "-6",
@@ -185,17 +200,17 @@ impl Flow {
     }
 
     /// How long it sends.
-    pub(super) fn span(&self) -> Duration {
+    pub(crate) fn span(&self) -> Duration {
         self.stop.saturating_sub(self.start)
     }
 
     /// The octet of the IP header that holds the code point.
-    pub(super) const fn traffic_class(&self) -> u8 {
+    pub(crate) const fn traffic_class(&self) -> u8 {
         self.config.dscp.number() << 2
     }
 
     /// What its one program wrote as a log, and a note if it wrote none.
-    pub(super) fn written(&self, stage: &Stage<'_>, file: &str) -> (FlowLog, Vec<String>) {
+    pub(crate) fn written(&self, stage: &Stage<'_>, file: &str) -> (FlowLog, Vec<String>) {
         let name = &self.config.name;
         let text = std::fs::read_to_string(stage.scratch.file(file)).unwrap_or_default();
         match serde_json::from_str(&text) {
@@ -208,14 +223,14 @@ impl Flow {
     }
 
     /// What a program of its complained about, as a note.
-    pub(super) fn complaints(&self, program: Option<&Running>) -> Option<String> {
+    pub(crate) fn complaints(&self, program: Option<&Running>) -> Option<String> {
         let text = program.map(Running::complaints)?;
         let name = &self.config.name;
         (!text.is_empty()).then(|| format!("{name}: {text}"))
     }
 
     /// The result of a flow that one program measured.
-    pub(super) fn collected(&self, log: &FlowLog, notes: Vec<String>) -> Collected {
+    pub(crate) fn collected(&self, log: &FlowLog, notes: Vec<String>) -> Collected {
         let far = FlowLog::new(&self.config.name, Side::To);
         Collected {
             reports: vec![report(&self.config, log, &far)],
@@ -224,16 +239,16 @@ impl Flow {
         }
     }
 
-    pub(super) fn wrong(&self, why: &str) -> LabError {
+    pub(crate) fn wrong(&self, why: &str) -> LabError {
         LabError::Scenario(format!("traffic `{}`: live, {why}", self.config.name))
     }
 }
 
 /// A traffic and what makes it.
-pub(super) type Part = (Flow, Box<dyn Program>);
+pub(crate) type Part = (Flow, Box<dyn Program>);
 
 /// All traffic of a scenario with the programs that make it.
-pub(super) fn cast(loaded: &Loaded, topology: &Topology) -> Result<Vec<Part>, LabError> {
+pub(crate) fn cast(loaded: &Loaded, topology: &Topology) -> Result<Vec<Part>, LabError> {
     let traffic = loaded.scenario.traffic.iter().enumerate();
     traffic
         .map(|(index, config)| {

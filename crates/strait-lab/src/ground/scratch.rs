@@ -18,7 +18,7 @@ const YOUNG: Duration = Duration::from_secs(60);
 
 /// A folder that goes with its lab, unless it is to be kept.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     path: PathBuf,
     keep: bool,
     _lock: Option<Flock<File>>,
@@ -27,7 +27,7 @@ pub(super) struct Scratch {
 impl Scratch {
     /// A folder of its own below the system's folder for temporary files, or `keep`, which stays.
     /// Folders of labs that were killed are removed first.
-    pub(super) fn create(keep: Option<&Path>) -> Result<Self, Error> {
+    pub(crate) fn create(keep: Option<&Path>) -> Result<Self, Error> {
         let parent = std::env::temp_dir();
         sweep(&parent);
         if let Some(path) = keep {
@@ -51,20 +51,20 @@ impl Scratch {
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    pub(super) fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         self.keep
     }
 
     /// Writes a file and says where it is.
-    pub(super) fn write(&self, name: &str, octets: &[u8]) -> Result<PathBuf, Error> {
+    pub(crate) fn write(&self, name: &str, octets: &[u8]) -> Result<PathBuf, Error> {
         let path = self.file(name);
         let doing = || format!("write {}", path.display());
         if let Some(folder) = path.parent() {

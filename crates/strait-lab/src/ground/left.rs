@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use nix::sys::stat::fstat;
 
-use super::Ground;
 use super::net::own_interfaces;
+use crate::Ground;
 
 /// What was found after a lab had ended, in words. Empty if all is as it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Left(pub Vec<String>);
 
 /// By what the parts of a lab are recognised after its end.
 #[derive(Debug)]
-pub(super) struct Traces {
+pub(crate) struct Traces {
     /// Links of `/proc/PID/ns/net` that stand for the lab's namespaces.
     namespaces: BTreeSet<String>,
     /// Interfaces of the host's own namespace, where the lab makes none.
@@ -26,7 +26,7 @@ pub(super) struct Traces {
 }
 
 impl Traces {
-    pub(super) fn of(ground: &Ground) -> Self {
+    pub(crate) fn of(ground: &Ground) -> Self {
         let link = |namespace: &strait_live::kernel::namespace::Namespace| {
             let found = fstat(namespace.as_fd()).ok()?;
             Some(format!("net:[{}]", found.st_ino))
@@ -40,7 +40,7 @@ impl Traces {
     }
 
     /// Everything that is still there.
-    pub(super) fn found(&self) -> Vec<String> {
+    pub(crate) fn found(&self) -> Vec<String> {
         let mut found = self.processes();
         let interfaces = own_interfaces().unwrap_or_default();
         let new = interfaces

@@ -7,13 +7,13 @@ use strait_core::time::{Duration, Instant};
 use strait_core::units::Time;
 use strait_traffic::{FlowLog, Mark, Side, Traffic, report};
 
-use super::process::Running;
-use super::programs::{Collected, Flow, Origin, Program};
-use super::{LabError, Stage};
+use super::{Collected, Flow, Origin, Program};
+use crate::ground::process::Running;
+use crate::{LabError, Stage};
 
 /// `strait measure voice` on both hosts.
 #[derive(Debug, Default)]
-pub(super) struct Call {
+pub(crate) struct Call {
     /// The end that begins, and the other.
     running: Vec<Running>,
 }

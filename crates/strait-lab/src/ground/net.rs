@@ -15,19 +15,19 @@ use strait_scenario::topology::{
     cable_addresses,
 };
 
-use super::LabError;
+use crate::LabError;
 
 /// Every namespace of a lab.
 #[derive(Debug)]
-pub(super) struct Net {
+pub(crate) struct Net {
     /// In the scenario's order.
-    pub(super) gateways: Vec<Namespace>,
+    pub(crate) gateways: Vec<Namespace>,
     /// In the scenario's order.
-    pub(super) hosts: Vec<Namespace>,
+    pub(crate) hosts: Vec<Namespace>,
     /// Plain routers: this kernel forwards. In the scenario's order.
     routers: Vec<Namespace>,
     /// Where the link emulators run.
-    pub(super) links: Namespace,
+    pub(crate) links: Namespace,
     /// For hosts at whose addresses a link ends: the gateway that is there.
     ends: BTreeMap<usize, usize>,
 }
@@ -38,7 +38,7 @@ pub(super) struct Net {
 const CONGESTION_CONTROL: &str = "cubic";
 
 /// The bridge of a gateway's host side that is on an Ethernet.
-pub(super) fn bridge(side: PortId) -> String {
+pub(crate) fn bridge(side: PortId) -> String {
     format!("br{}", side.0)
 }
 
@@ -52,7 +52,7 @@ fn cable(side: PortId, host: usize) -> String {
 
 impl Net {
     /// Makes the namespaces and the LANs between gateways and hosts.
-    pub(super) fn create(loaded: &Loaded, topology: &Topology) -> Result<Self, LabError> {
+    pub(crate) fn create(loaded: &Loaded, topology: &Topology) -> Result<Self, LabError> {
         let gateways = loaded.nodes.iter().map(|node| gateway(&node.name));
         let hosts = loaded.scenario.hosts.iter();
         let hosts = hosts.map(|entry| Namespace::create(&entry.name));
@@ -98,7 +98,7 @@ impl Net {
     }
 
     /// The namespace of a member.
-    pub(super) fn of(&self, role: Role) -> &Namespace {
+    pub(crate) fn of(&self, role: Role) -> &Namespace {
         match role {
             Role::Gateway(index) => &self.gateways[index],
             Role::Host(index) => &self.hosts[index],
@@ -108,7 +108,7 @@ impl Net {
 
     /// Gives routers, and hosts at which a link ends, their routes over links; so do machines of
     /// gateways, behind what these lead them to. The links' interfaces have to be there.
-    pub(super) fn add_routes(&self, topology: &Topology) -> Result<(), Error> {
+    pub(crate) fn add_routes(&self, topology: &Topology) -> Result<(), Error> {
         for member in &topology.members {
             let behind = matches!(member.role, Role::Gateway(_)).then_some(OTHER_METRIC);
             let mut netlink = self.of(member.role).netlink()?;
@@ -200,7 +200,7 @@ impl Net {
 
     /// A cable between a gateway and the emulator of a link, for a port that speaks UDP: the
     /// address of each end.
-    pub(super) fn join_link(
+    pub(crate) fn join_link(
         &self,
         gateway: usize,
         link: usize,
@@ -215,7 +215,7 @@ impl Net {
     }
 
     /// A cable between the gateways of a client and of its station.
-    pub(super) fn join_gateways(&self, topology: &Topology, cable: &Cable) -> Result<(), Error> {
+    pub(crate) fn join_gateways(&self, topology: &Topology, cable: &Cable) -> Result<(), Error> {
         let ends = cable
             .ends
             .map(|end| self.of(topology.members[end.member].role));
@@ -225,7 +225,7 @@ impl Net {
     }
 
     /// Every namespace.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Namespace> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Namespace> {
         let links = std::iter::once(&self.links);
         let members = self.gateways.iter().chain(&self.hosts);
         members.chain(&self.routers).chain(links)
@@ -257,11 +257,11 @@ fn ends(topology: &Topology, link: &TopologyLink) -> Vec<(usize, usize)> {
 }
 
 /// What a link's interface is called in the namespace of a router or host.
-pub(super) fn link_interface(link: usize) -> String {
+pub(crate) fn link_interface(link: usize) -> String {
     format!("link{link}")
 }
 
-pub(super) const fn whole(address: IpAddr) -> u8 {
+pub(crate) const fn whole(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
@@ -295,7 +295,7 @@ fn gateway_addresses(
 }
 
 /// Whether anybody in `namespace` has a socket bound to a port: TCP sockets that listen, or UDP.
-pub(super) fn is_bound(namespace: &Namespace, is_tcp: bool, port: u16) -> Result<bool, Error> {
+pub(crate) fn is_bound(namespace: &Namespace, is_tcp: bool, port: u16) -> Result<bool, Error> {
     let files = if is_tcp {
         ["tcp", "tcp6"]
     } else {
@@ -317,7 +317,7 @@ pub(super) fn is_bound(namespace: &Namespace, is_tcp: bool, port: u16) -> Result
 }
 
 /// Interfaces of the calling thread's own namespace, by name.
-pub(super) fn own_interfaces() -> Result<Vec<String>, Error> {
+pub(crate) fn own_interfaces() -> Result<Vec<String>, Error> {
     let links = Netlink::open()?.links()?;
     Ok(links.into_iter().map(|link| link.name).collect())
 }
