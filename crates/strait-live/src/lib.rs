@@ -10,8 +10,8 @@
 //! between `fork` and `exec` ([`kernel::namespace`]).
 //!
 //! A [`gateway`] is what a node file says, made of all others: the event loop ([`node_loop`]) with
-//! its [`ports`], the node's own [`sockets`] and [`files`], what the [`kernel`] does for it, and what
-//! an operator asks ([`status`], [`logs`]).
+//! its [`ports`], the node's own [`sockets`] and [`files`], what the [`kernel`] does for it, and
+//! what an operator asks ([`status`], [`logs`]).
 
 pub mod clock;
 pub mod error;
