@@ -5,15 +5,12 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage as Message;
 use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
-use netlink_sys::Socket;
-use netlink_sys::protocols::NETLINK_ROUTE;
-use nix::errno::Errno;
 use nix::libc;
 use strait_core::prefix::Prefix;
 
-use super::{MAIN, Netlink, read_route, route_message};
+use super::{Events, MAIN, Netlink, read_route, route_message};
 use crate::error::{Doing, Error};
 
 /// What such routes have as their origin: `proto 57` of `ip route`. No file `rt_protos` gives it
@@ -92,26 +89,9 @@ impl Netlink {
     pub fn led(&mut self, link: u32) -> Result<Vec<LedRoute>, Error> {
         // A kernel that doesn't know to choose gives all.
         let _ = self.socket.set_netlink_get_strict_chk(true);
-        let mut routes = Vec::new();
-        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
-            let mut request = RouteMessage::default();
-            request.header.address_family = family;
-            let table = RouteAttribute::Table(MAIN);
-            request
-                .attributes
-                .extend([table, RouteAttribute::Oif(link)]);
-            let replies = match self.dump(Message::GetRoute(request)) {
-                // A kernel without that family, or with no route of the kind yet.
-                Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => continue,
-                replies => replies.doing(|| "list the routes")?,
-            };
-            for reply in replies {
-                if let Message::NewRoute(message) = reply {
-                    routes.extend(read(&message, link));
-                }
-            }
-        }
-        Ok(routes)
+        let attributes = [RouteAttribute::Table(MAIN), RouteAttribute::Oif(link)];
+        let led = self.list_routes(&attributes, |message| read(message, link));
+        led.doing(|| "list the routes")
     }
 }
 
@@ -134,11 +114,11 @@ fn read(message: &RouteMessage, link: u32) -> Option<LedRoute> {
 
 /// Hears of what may have taken such routes, in the calling thread's namespace.
 #[derive(Debug)]
-pub struct LedEvents(Socket);
+pub struct LedEvents(Events);
 
 impl LedEvents {
-    /// Groups of `rtnetlink`: interfaces, addresses of IPv4, routes of IPv4 and IPv6. With an
-    /// interface's last address the kernel takes its routes of IPv4 and doesn't say so.
+    /// Interfaces, addresses of IPv4, routes of IPv4 and IPv6. With an interface's last address the
+    /// kernel takes its routes of IPv4 and doesn't say so.
     const GROUPS: [u32; 4] = [1, 5, 7, 11];
 
     /// Begins to listen.
@@ -146,38 +126,21 @@ impl LedEvents {
     /// # Errors
     /// The kernel gives no netlink socket.
     pub fn open() -> Result<Self, Error> {
-        let listen = || -> io::Result<Socket> {
-            let mut socket = Socket::new(NETLINK_ROUTE)?;
-            socket.bind_auto()?;
-            for group in Self::GROUPS {
-                socket.add_membership(group)?;
-            }
-            socket.set_non_blocking(true)?;
-            Ok(socket)
-        };
-        let doing = || "listen to changes of the routing table";
-        listen().doing(doing).map(Self)
+        Events::open(&Self::GROUPS).map(Self)
     }
 
     /// Takes what was said, and tells whether it is worth a look: an interface changed or lost an
     /// address, such a route was removed, one to a network that `is_ours` was replaced, or some was
     /// left unsaid. A host's table may change often, and no more of that is read.
     pub fn drain(&mut self, is_ours: impl Fn(Prefix) -> bool) -> bool {
-        let mut any = false;
-        loop {
-            match self.0.recv_from_full() {
-                Ok((datagram, _)) => any |= messages(&datagram).any(|it| matters(it, &is_ours)),
-                Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => any = true,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return any,
-            }
-        }
+        let said = |datagram: &[u8]| messages(datagram).any(|it| matters(it, &is_ours));
+        self.0.drain(said)
     }
 }
 
 impl AsFd for LedEvents {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.0.0.as_fd()
     }
 }
 

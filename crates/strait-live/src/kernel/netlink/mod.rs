@@ -103,12 +103,11 @@ impl Netlink {
     /// The kernel's.
     pub fn links(&mut self) -> Result<Vec<Link>, Error> {
         let request = Message::GetLink(LinkMessage::default());
-        let replies = self.dump(request).doing(|| "list the interfaces")?;
-        let links = replies.into_iter().filter_map(|reply| match reply {
+        let links = self.list(request, |reply| match reply {
             Message::NewLink(message) => Some(read_link(&message)),
             _ => None,
         });
-        Ok(links.collect())
+        links.doing(|| "list the interfaces")
     }
 
     /// The interface with a name.
@@ -144,8 +143,7 @@ impl Netlink {
     }
 
     fn set_flag(&mut self, index: u32, flag: LinkFlags, on: bool) -> io::Result<()> {
-        let mut message = LinkMessage::default();
-        message.header.index = index;
+        let mut message = link_message(index, None);
         message.header.change_mask = flag;
         if on {
             message.header.flags = flag;
@@ -158,9 +156,7 @@ impl Netlink {
     /// # Errors
     /// The kernel's.
     pub fn set_mtu(&mut self, index: u32, name: &str, mtu: u32) -> Result<(), Error> {
-        let mut message = LinkMessage::default();
-        message.header.index = index;
-        message.attributes.push(LinkAttribute::Mtu(mtu));
+        let message = link_message(index, Some(LinkAttribute::Mtu(mtu)));
         self.change(Message::SetLink(message), 0)
             .doing(|| format!("set the MTU of interface `{name}` to {mtu}"))
     }
@@ -175,10 +171,8 @@ impl Netlink {
         name: &str,
         namespace: BorrowedFd<'_>,
     ) -> Result<(), Error> {
-        let mut message = LinkMessage::default();
-        message.header.index = index;
         let descriptor = LinkAttribute::NetNsFd(namespace.as_raw_fd());
-        message.attributes.push(descriptor);
+        let message = link_message(index, Some(descriptor));
         self.change(Message::SetLink(message), 0)
             .doing(|| format!("move interface `{name}` to another namespace"))
     }
@@ -206,7 +200,7 @@ impl Netlink {
             LinkInfo::Kind(InfoKind::Veth),
             LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other))),
         ]));
-        self.change(Message::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+        self.create(Message::NewLink(message))
             .doing(|| format!("create interfaces `{name}` and `{peer}`"))
     }
 
@@ -219,7 +213,7 @@ impl Netlink {
         message.attributes.push(LinkAttribute::IfName(name.into()));
         let kind = LinkInfo::Kind(InfoKind::Bridge);
         message.attributes.push(LinkAttribute::LinkInfo(vec![kind]));
-        self.change(Message::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+        self.create(Message::NewLink(message))
             .doing(|| format!("create bridge `{name}`"))
     }
 
@@ -231,10 +225,7 @@ impl Netlink {
         let found = self.link(bridge).map_err(|error| {
             error.with_remedy(format!("make it first: ip link add {bridge} type bridge"))
         })?;
-        let mut message = LinkMessage::default();
-        message.header.index = index;
-        let controller = LinkAttribute::Controller(found.index);
-        message.attributes.push(controller);
+        let message = link_message(index, Some(LinkAttribute::Controller(found.index)));
         self.change(Message::SetLink(message), 0)
             .doing(|| format!("make interface `{name}` a port of bridge `{bridge}`"))
     }
@@ -244,8 +235,7 @@ impl Netlink {
     /// # Errors
     /// The kernel's.
     pub fn delete_link(&mut self, index: u32, name: &str) -> Result<(), Error> {
-        let mut message = LinkMessage::default();
-        message.header.index = index;
+        let message = link_message(index, None);
         self.change(Message::DelLink(message), 0)
             .doing(|| format!("remove interface `{name}`"))
     }
@@ -263,8 +253,7 @@ impl Netlink {
         length: u8,
     ) -> Result<(), Error> {
         let message = address_message(index, address, length);
-        let flags = NLM_F_CREATE | NLM_F_EXCL;
-        unless_exists(self.change(Message::NewAddress(message), flags))
+        unless_exists(self.create(Message::NewAddress(message)))
             .doing(|| format!("add address {address}/{length} to interface `{name}`"))
     }
 
@@ -290,12 +279,11 @@ impl Netlink {
     /// The kernel's.
     pub fn addresses(&mut self) -> Result<Vec<Address>, Error> {
         let request = Message::GetAddress(AddressMessage::default());
-        let replies = self.dump(request).doing(|| "list the addresses")?;
-        let addresses = replies.into_iter().filter_map(|reply| match reply {
+        let addresses = self.list(request, |reply| match reply {
             Message::NewAddress(message) => read_address(&message),
             _ => None,
         });
-        Ok(addresses.collect())
+        addresses.doing(|| "list the addresses")
     }
 
     /// Adds a route to the main table, by a gateway, an interface, or both. One that is there
@@ -311,8 +299,7 @@ impl Netlink {
         link: Option<u32>,
     ) -> Result<(), Error> {
         let message = route_message(prefix, length, gateway, link);
-        let flags = NLM_F_CREATE | NLM_F_EXCL;
-        unless_exists(self.change(Message::NewRoute(message), flags))
+        unless_exists(self.create(Message::NewRoute(message)))
             .doing(|| format!("add a route to {prefix}/{length}"))
     }
 
@@ -328,11 +315,8 @@ impl Netlink {
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
         let mut message = route_message(any, 0, Some(gateway), None);
-        let metric = RouteMetric::CcAlgo(congestion.into());
-        message
-            .attributes
-            .push(RouteAttribute::Metrics(vec![metric]));
-        self.change(Message::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
+        message.attributes.push(control(congestion));
+        self.create(Message::NewRoute(message))
             .doing(|| format!("add a route by {gateway}, with {congestion} for TCP"))
     }
 
@@ -352,11 +336,8 @@ impl Netlink {
         let mut message = route_message(prefix, length, None, Some(link));
         let priority = metric.map(RouteAttribute::Priority);
         message.attributes.extend(priority);
-        let metric = RouteMetric::CcAlgo(congestion.into());
-        message
-            .attributes
-            .push(RouteAttribute::Metrics(vec![metric]));
-        self.change(Message::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
+        message.attributes.push(control(congestion));
+        self.create(Message::NewRoute(message))
             .doing(|| format!("add a route to {prefix}/{length}, with {congestion} for TCP"))
     }
 
@@ -391,15 +372,29 @@ impl Netlink {
     /// # Errors
     /// The kernel's.
     pub fn all_routes(&mut self) -> Result<Vec<(u32, Route)>, Error> {
+        let all = self.list_routes(&[], read_route);
+        all.doing(|| "list the routes")
+    }
+
+    /// What `read` makes of the routes of both families that the kernel gives for such attributes.
+    fn list_routes<T>(
+        &mut self,
+        attributes: &[RouteAttribute],
+        read: impl Fn(&RouteMessage) -> Option<T>,
+    ) -> io::Result<Vec<T>> {
         let mut routes = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let mut request = RouteMessage::default();
             request.header.address_family = family;
-            let request = Message::GetRoute(request);
-            for reply in self.dump(request).doing(|| "list the routes")? {
-                if let Message::NewRoute(message) = reply {
-                    routes.extend(read_route(&message));
-                }
+            request.attributes = attributes.to_vec();
+            let listed = self.list(Message::GetRoute(request), |reply| match reply {
+                Message::NewRoute(message) => read(&message),
+                _ => None,
+            });
+            match listed {
+                // A kernel without that family, or with no route of the kind yet.
+                Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => {}
+                listed => routes.extend(listed?),
             }
         }
         Ok(routes)
@@ -421,8 +416,7 @@ impl Netlink {
         message.header.table = RouteHeader::RT_TABLE_UNSPEC;
         message.attributes.push(RouteAttribute::Table(table));
         let result = if there {
-            let flags = NLM_F_CREATE | NLM_F_EXCL;
-            unless_exists(self.change(Message::NewRoute(message), flags))
+            unless_exists(self.create(Message::NewRoute(message)))
         } else {
             self.change(Message::DelRoute(message), 0)
         };
@@ -444,8 +438,7 @@ impl Netlink {
         table: Option<u32>,
     ) -> Result<(), Error> {
         let message = rule_message(ipv4, place, interface, any_but, table);
-        let flags = NLM_F_CREATE | NLM_F_EXCL;
-        unless_exists(self.change(Message::NewRule(message), flags))
+        unless_exists(self.create(Message::NewRule(message)))
             .doing(|| format!("add routing rule {place}"))
     }
 
@@ -473,13 +466,11 @@ impl Netlink {
     pub fn detached_rules(&mut self, ipv4: bool, place: u32) -> Result<Vec<String>, Error> {
         let mut request = RuleMessage::default();
         request.header.family = rule_family(ipv4);
-        let rules = self.dump(Message::GetRule(request));
-        let interface = |reply| match reply {
+        let interfaces = self.list(Message::GetRule(request), |reply| match reply {
             Message::NewRule(rule) => detached_at(&rule, place),
             _ => None,
-        };
-        let rules = rules.doing(|| "list the routing rules")?.into_iter();
-        Ok(rules.filter_map(interface).collect())
+        });
+        interfaces.doing(|| "list the routing rules")
     }
 
     fn change(&mut self, message: Message, flags: u16) -> io::Result<()> {
@@ -487,8 +478,19 @@ impl Netlink {
             .map(drop)
     }
 
-    fn dump(&mut self, message: Message) -> io::Result<Vec<Message>> {
-        self.exchange(message, NLM_F_REQUEST | NLM_F_DUMP)
+    /// Changes what isn't there yet.
+    fn create(&mut self, message: Message) -> io::Result<()> {
+        self.change(message, NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// All that the kernel has of what `request` names, as `read` takes it.
+    fn list<T>(
+        &mut self,
+        request: Message,
+        read: impl FnMut(Message) -> Option<T>,
+    ) -> io::Result<Vec<T>> {
+        let replies = self.exchange(request, NLM_F_REQUEST | NLM_F_DUMP)?;
+        Ok(replies.into_iter().filter_map(read).collect())
     }
 
     /// Sends a request and collects what comes before its end: an acknowledgement, an error or,
@@ -553,39 +555,32 @@ impl Netlink {
     }
 }
 
-/// Hears of changes of routes, rules and interfaces in the calling thread's namespace.
-pub struct RouteEvents(Socket);
+/// Hears what the kernel says to groups of `rtnetlink`, in the calling thread's namespace.
+#[derive(Debug)]
+struct Events(Socket);
 
-impl RouteEvents {
-    /// Groups of `rtnetlink`: interfaces, routes and rules of IPv4, routes and rules of IPv6.
-    const GROUPS: [u32; 5] = [1, 7, 8, 11, 19];
-
-    /// Begins to listen.
-    ///
-    /// # Errors
-    /// The kernel gives no netlink socket.
-    pub fn open() -> Result<Self, Error> {
+impl Events {
+    fn open(groups: &[u32]) -> Result<Self, Error> {
         let listen = || -> io::Result<Socket> {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
             socket.bind_auto()?;
-            for group in Self::GROUPS {
-                socket.add_membership(group)?;
+            for group in groups {
+                socket.add_membership(*group)?;
             }
             socket.set_non_blocking(true)?;
             Ok(socket)
         };
-        listen()
-            .doing(|| "listen to changes of the routing table")
-            .map(Self)
+        let doing = || "listen to changes of the routing table";
+        listen().doing(doing).map(Self)
     }
 
-    /// Takes what was said, and tells whether anything was. What was said isn't read: after too
-    /// many changes at once the kernel leaves some away, and says only that it did.
-    pub fn drain(&mut self) -> bool {
+    /// Takes what was said, and tells whether any of it matters. After too many changes at once the
+    /// kernel leaves some away, and says only that it did: that does.
+    fn drain(&self, matters: impl Fn(&[u8]) -> bool) -> bool {
         let mut any = false;
         loop {
             match self.0.recv_from_full() {
-                Ok(_) => any = true,
+                Ok((datagram, _)) => any |= matters(&datagram),
                 Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => any = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return any,
@@ -594,9 +589,30 @@ impl RouteEvents {
     }
 }
 
+/// Hears of changes of routes, rules and interfaces in the calling thread's namespace.
+pub struct RouteEvents(Events);
+
+impl RouteEvents {
+    /// Interfaces, routes and rules of IPv4, routes and rules of IPv6.
+    const GROUPS: [u32; 5] = [1, 7, 8, 11, 19];
+
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// The kernel gives no netlink socket.
+    pub fn open() -> Result<Self, Error> {
+        Events::open(&Self::GROUPS).map(Self)
+    }
+
+    /// Takes what was said, and tells whether anything was.
+    pub fn drain(&mut self) -> bool {
+        self.0.drain(|_| true)
+    }
+}
+
 impl AsFd for RouteEvents {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.0.0.as_fd()
     }
 }
 
@@ -659,6 +675,13 @@ const fn family(address: IpAddr) -> AddressFamily {
     }
 }
 
+fn link_message(index: u32, attribute: Option<LinkAttribute>) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.attributes.extend(attribute);
+    message
+}
+
 fn address_message(index: u32, address: IpAddr, length: u8) -> AddressMessage {
     let mut message = AddressMessage::default();
     message.header.family = family(address);
@@ -672,6 +695,11 @@ fn address_message(index: u32, address: IpAddr, length: u8) -> AddressMessage {
         AddressAttribute::Address(address),
     ];
     message
+}
+
+/// What TCP controls congestion by over a route.
+fn control(congestion: &str) -> RouteAttribute {
+    RouteAttribute::Metrics(vec![RouteMetric::CcAlgo(congestion.into())])
 }
 
 fn route_message(
