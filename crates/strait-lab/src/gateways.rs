@@ -119,8 +119,7 @@ impl GatewayProcess {
     /// Ends it at once, without warning.
     pub(crate) fn kill(&mut self) {
         if let Some(running) = self.running.take() {
-            running.signal(Signal::SIGKILL);
-            running.wait(ANSWER_PATIENCE);
+            running.end_by(Signal::SIGKILL, ANSWER_PATIENCE);
         }
     }
 

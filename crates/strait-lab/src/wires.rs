@@ -534,8 +534,7 @@ impl Wire {
     /// Takes the medium from both ends at once.
     pub(crate) fn unplug(&mut self) {
         if let Some(running) = self.running.take() {
-            running.signal(Signal::SIGKILL);
-            running.wait(END_PATIENCE);
+            running.end_by(Signal::SIGKILL, END_PATIENCE);
         }
     }
 

@@ -37,8 +37,7 @@ impl Clock {
 
     /// Calendar time; `None` if the host's clock stands before 1970.
     pub fn wall(&self) -> Option<WallTime> {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-        u64::try_from(since.as_nanos()).ok().map(WallTime)
+        Some(wall_ns()).filter(|ns| *ns > 0).map(WallTime)
     }
 }
 
@@ -48,10 +47,15 @@ pub fn monotonic() -> Instant {
     Instant::ZERO + now
 }
 
+/// Nanoseconds of calendar time since 1970; zero if the host's clock stands before.
+pub fn wall_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
 /// How far local time is from UTC now, in seconds, by this host's time zone.
 pub fn utc_offset_s() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    local_offset_s(since.map_or(0, |since| since.as_secs()))
+    local_offset_s(wall_ns() / 1_000_000_000)
 }
 
 #[allow(unsafe_code, reason = "the time zone has no safe wrapper")]

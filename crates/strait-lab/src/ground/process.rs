@@ -72,6 +72,12 @@ impl Running {
         matches!(self.process.wait(patience), Ok(Some(_)))
     }
 
+    /// Sends a signal and waits for its end, as [`Running::wait`] does.
+    pub(crate) fn end_by(&self, signal: Signal, patience: Duration) -> bool {
+        self.signal(signal);
+        self.wait(patience)
+    }
+
     /// An end before its time is an error, told with the last of its complaints.
     pub(crate) fn expect_alive(&self) -> Result<(), LabError> {
         match self.ended() {
@@ -83,6 +89,16 @@ impl Running {
                 Err(Error::invalid(format!("keep `{}` running", self.name), why).into())
             }
         }
+    }
+}
+
+/// Asks all of them to end, and then waits so long for each.
+pub(crate) fn end_together(all: &[Running], patience: Duration) {
+    for running in all {
+        running.signal(Signal::SIGTERM);
+    }
+    for running in all {
+        running.wait(patience);
     }
 }
 

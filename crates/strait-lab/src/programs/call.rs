@@ -2,13 +2,12 @@
 
 use std::process::Command;
 
-use nix::sys::signal::Signal;
 use strait_core::time::{Duration, Instant};
 use strait_core::units::Time;
 use strait_traffic::{FlowLog, Mark, Side, Traffic, report};
 
 use super::{Collected, Flow, Origin, Program};
-use crate::ground::process::Running;
+use crate::ground::process::{Running, end_together};
 use crate::{LabError, Stage};
 
 /// `strait measure voice` on both hosts.
@@ -71,12 +70,7 @@ impl Program for Call {
     }
 
     fn finish(&mut self) {
-        for running in &self.running {
-            running.signal(Signal::SIGTERM);
-        }
-        for running in &self.running {
-            running.wait(Duration::from_secs(1));
-        }
+        end_together(&self.running, Duration::from_secs(1));
     }
 
     fn logs(&self, stage: &Stage<'_>, flow: &Flow) -> Option<[FlowLog; 2]> {
@@ -94,10 +88,7 @@ impl Program for Call {
         });
         let [from, to] = logs.map(|log| since(log, origin.at));
         for running in &self.running {
-            let complaints = running.complaints();
-            if !complaints.is_empty() {
-                notes.push(format!("{}: {complaints}", flow.config.name));
-            }
+            notes.extend(flow.complaints(Some(running)));
         }
         Collected {
             reports: vec![report(&flow.config, &from, &to)],

@@ -99,8 +99,7 @@ impl Program for Dig {
 
     fn finish(&mut self) {
         for running in [&self.client, &self.server].into_iter().flatten() {
-            running.signal(Signal::SIGTERM);
-            running.wait(Duration::from_millis(500));
+            running.end_by(Signal::SIGTERM, Duration::from_millis(500));
         }
     }
 

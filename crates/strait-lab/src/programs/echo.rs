@@ -10,6 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::time::{Duration, Instant};
 use strait_live::clock::monotonic;
 use strait_live::error::Doing;
+use strait_live::sockets::options::mark;
 use strait_node::config::EchoConfig;
 use strait_traffic::{
     CallerTls, Content, FlowLog, Side, Traffic, datagram_payload, datagram_sequence, widen,
@@ -62,17 +63,14 @@ impl Echo {
     }
 }
 
-fn socket(service: SocketAddr, kind: Type, class: u8) -> io::Result<Socket> {
+fn socket(service: SocketAddr, kind: Type, dscp: u8) -> io::Result<Socket> {
     let protocol = if kind == Type::STREAM {
         Protocol::TCP
     } else {
         Protocol::UDP
     };
     let socket = Socket::new(Domain::for_address(service), kind, Some(protocol))?;
-    match service {
-        SocketAddr::V4(_) => socket.set_tos_v4(class.into())?,
-        SocketAddr::V6(_) => socket.set_tclass_v6(class.into())?,
-    }
+    mark(&socket, service, dscp)?;
     Ok(socket)
 }
 
@@ -251,8 +249,8 @@ impl Program for Echo {
             Traffic::EchoStream { .. } => Type::STREAM,
             _ => Type::DGRAM,
         };
-        let class = flow.traffic_class();
-        let socket = flow.host(stage, 0).enter(|| socket(service, kind, class))?;
+        let dscp = flow.config.dscp.number();
+        let socket = flow.host(stage, 0).enter(|| socket(service, kind, dscp))?;
         let socket = socket.doing(|| "open a socket for an echo")?;
         let content = flow.config.content(stage.seed);
         let worker = Worker {

@@ -114,8 +114,7 @@ impl Program for Measured {
     fn finish(&mut self) {
         // The client first: what it says of a transfer that it had to end is then its own.
         for running in self.client.iter().chain(&self.server) {
-            running.signal(Signal::SIGTERM);
-            running.wait(Duration::from_secs(1));
+            running.end_by(Signal::SIGTERM, Duration::from_secs(1));
         }
     }
 

@@ -93,8 +93,7 @@ impl Program for Pairs {
 
     fn finish(&mut self) {
         for running in self.prober.iter().chain(&self.receiver) {
-            running.signal(Signal::SIGTERM);
-            running.wait(Duration::from_secs(1));
+            running.end_by(Signal::SIGTERM, Duration::from_secs(1));
         }
     }
 

@@ -70,8 +70,7 @@ impl Program for Ping {
 
     fn finish(&mut self) {
         if let Some(running) = &self.running {
-            running.signal(Signal::SIGINT);
-            running.wait(Duration::from_millis(500));
+            running.end_by(Signal::SIGINT, Duration::from_millis(500));
         }
     }
 

@@ -96,8 +96,7 @@ impl Program for Rate {
 
     fn finish(&mut self) {
         for running in self.client.iter().chain(&self.server) {
-            running.signal(Signal::SIGTERM);
-            running.wait(Duration::from_millis(500));
+            running.end_by(Signal::SIGTERM, Duration::from_millis(500));
         }
     }
 

@@ -3,14 +3,13 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
-use nix::sys::signal::Signal;
 use strait_core::time::{Duration, Instant};
 use strait_traffic::mgen::{Entry, Line, Protocol, micros_of_day};
 use strait_traffic::{FlowLog, MgenTraffic, Side, Traffic, flow_key, flow_reports};
 use strait_wire::mgen::FLAG_CONTINUES;
 
 use super::{Collected, Flow, Origin, Program};
-use crate::ground::process::Running;
+use crate::ground::process::{Running, end_together};
 use crate::{LabError, Stage};
 
 /// `strait measure flows` on both hosts: the script on the first, on the second one that listens
@@ -117,12 +116,7 @@ impl Program for Script {
     }
 
     fn finish(&mut self) {
-        for running in &self.running {
-            running.signal(Signal::SIGTERM);
-        }
-        for running in &self.running {
-            running.wait(Duration::from_secs(1));
-        }
+        end_together(&self.running, Duration::from_secs(1));
     }
 
     fn collect(&self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Collected {
@@ -138,10 +132,7 @@ impl Program for Script {
             read(&text, FlowLog::new(name, side), origin)
         });
         for running in &self.running {
-            let complaints = running.complaints();
-            if !complaints.is_empty() {
-                notes.push(format!("{name}: {complaints}"));
-            }
+            notes.extend(flow.complaints(Some(running)));
         }
         Collected {
             reports: flow_reports(&flow.config, &from, &to),

@@ -141,8 +141,7 @@ impl WebServer {
 /// Asks a program to end, if it still runs.
 pub(crate) fn stop(running: Option<&Running>) {
     if let Some(running) = running {
-        running.signal(Signal::SIGTERM);
-        running.wait(Duration::from_millis(500));
+        running.end_by(Signal::SIGTERM, Duration::from_millis(500));
     }
 }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write as _};
 use std::net::SocketAddr;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use strait_core::time::Duration;
+use strait_live::clock::wall_ns;
 use strait_live::error::{Doing, Error};
 use strait_traffic::mgen::{Entry, Line, Protocol, Recv, Send, micros_of_day};
 use strait_traffic::{Arrival, arrivals_report, widen};
@@ -40,12 +40,6 @@ pub(super) struct Book {
     marks: usize,
     late_ns: Vec<u32>,
     outcome: Outcome,
-}
-
-/// The calendar, in nanoseconds since 1970.
-pub(super) fn wall_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
 }
 
 impl Book {

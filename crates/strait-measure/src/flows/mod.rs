@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use nix::poll::{PollFd, PollFlags};
 use strait_core::time::{Duration, Instant};
-use strait_live::clock::{monotonic, utc_offset_s};
+use strait_live::clock::{monotonic, utc_offset_s, wall_ns};
 use strait_live::error::{Doing, Error};
 use strait_live::kernel::schedule;
 use strait_live::poll;
@@ -87,7 +87,7 @@ pub struct Outcome {
 
 /// When a script's START is, by [`monotonic`]; `None` if it is over for today.
 pub fn time_of_day(start: Start) -> Option<Instant> {
-    let now_ns = book::wall_ns();
+    let now_ns = wall_ns();
     let offset_s = if start.gmt { 0 } else { utc_offset_s() };
     let since_midnight_us = micros_of_day(now_ns.saturating_add_signed(offset_s * 1_000_000_000));
     let wait = start

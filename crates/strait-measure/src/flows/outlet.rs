@@ -6,10 +6,11 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::poll::PollFlags;
+use strait_live::clock::wall_ns;
 use strait_traffic::mgen::{Entry, FlowOptions, Protocol, Script, Send, What};
 use strait_wire::mgen::{FLAG_CHECKSUM, FLAG_LAST_BUFFER, Message, SentAt, UDP_OCTETS_MAX, pieces};
 
-use super::book::{Book, wall_ns};
+use super::book::Book;
 use super::inlet::Inlets;
 use super::socket;
 
