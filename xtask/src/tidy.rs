@@ -5,6 +5,7 @@ mod conformance;
 mod libraries;
 mod links;
 mod source;
+mod types;
 mod words;
 
 use std::collections::BTreeSet;
@@ -175,6 +176,7 @@ fn findings(tree: &Tree) -> Vec<Finding> {
         words::check_code,
         words::check_sizes,
         words::check_machine_paths,
+        types::check,
         links::check_markdown,
         links::check_glossary,
         links::check_scenarios,
