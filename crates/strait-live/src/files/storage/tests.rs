@@ -90,7 +90,9 @@ fn it_does_what_storage_does() {
 /// Runs one of the tests below alone in a process of its own, which has `folder`.
 fn child(name: &str, folder: &Path) -> Child {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", &format!("storage::tests::{name}"), "--nocapture"]);
+    // Tests are named from the crate on.
+    let place = module_path!().split_once("::").unwrap().1;
+    command.args(["--exact", &format!("{place}::{name}"), "--nocapture"]);
     command.env(FOLDER, folder).stdout(Stdio::null());
     command.spawn().unwrap()
 }

@@ -11,8 +11,8 @@ use toml::{Table, Value, toml};
 use super::judge::Quantity;
 use super::{Alternative, GridStudy, Kind, Line};
 
-/// Octets of the longest frame, and of the longest packet on lines of frames: with the most that any
-/// profile puts beside it, it is one frame.
+/// Octets of the longest frame, and of the longest packet on lines of frames: with the most that
+/// any profile puts beside it, it is one frame.
 const PACKET_OCTETS: u64 = 1500;
 const FRAME_MTU: &str = "1466 B";
 /// Octets of a call's packet with all its headers.
