@@ -177,7 +177,7 @@ impl Link {
         let hop = &mut self.ends[at].hop;
         match seq {
             Some(seq) => {
-                hop.transmit(now, now, seq, false, &mut out)?;
+                hop.transmit(now, now, (seq, false), usize::MAX, &mut out)?;
                 hop.left(now);
             }
             None => hop.control(now, &mut out)?,
@@ -193,7 +193,7 @@ impl Link {
         if let Heard::Packet(header, octets) = heard {
             let octets = octets.into_owned();
             let packet = self.ledger.admit(now, octets, Origin::Own).ok();
-            self.ends[at].hop.accept(now, &header, packet);
+            self.ends[at].hop.accept(now, &header, packet, Some(1));
         }
         self.settle(at);
     }

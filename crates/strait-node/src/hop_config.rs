@@ -10,7 +10,7 @@ use strait_link::SegmentCheck;
 use strait_link::hbh::{AnySettings, Reliability, Settings, paper};
 use strait_qos::Policy;
 use strait_wire::hbh::OVERHEAD_OCTETS_MAX;
-use strait_wire::ip::protocol;
+use strait_wire::ip::{PacketInfo, TcpFlags, protocol};
 
 use crate::config::{
     Compression, InvalidConfig, LinkProfile, NodeConfig, PayloadCompression, Plug, PortConfig,
@@ -24,8 +24,8 @@ pub struct HopConfig {
     pub format: HopFormat,
     /// The published format's own keys. Of the others, `reliability` is for it as well.
     pub paper: Option<PaperConfig>,
-    /// Packets that may be unacknowledged, 1 to 96.
-    pub window: u16,
+    /// Packets that may be unacknowledged, 1 to 2048; without it, by rate and round trip.
+    pub window: Option<u16>,
     /// Packets after which an acknowledgement doesn't wait any longer for one that takes it along.
     pub ack_every: u16,
     /// How long one waits at most. Both ends need the same.
@@ -194,18 +194,23 @@ impl HopConfig {
         })
     }
 
-    /// Whether flows of a protocol are told apart: all, or those that are kept in order.
-    pub(crate) fn tells_apart(&self, protocol: u8) -> bool {
-        self.format == HopFormat::Paper || self.in_order.contains(&protocol)
+    /// Whether a packet's flow matters: always, or if it is kept in order. Bare acknowledgements of
+    /// TCP aren't: each says all that those before it say, and one that is lost would hold up
+    /// every later one for a round trip.
+    pub(crate) fn tells_apart(&self, info: &PacketInfo) -> bool {
+        let bare = info.tcp_bare == Some(TcpFlags::ACK);
+        self.format == HopFormat::Paper || (self.in_order.contains(&info.protocol) && !bare)
     }
 
-    /// What may wait before neighbours are told to stop, and before nothing is taken.
-    pub(crate) fn stop_depths(&self) -> (Depth, Depth) {
+    /// What may wait before neighbours are told to stop, and before nothing is taken; `least` for
+    /// the former on a line where less leaves it idle.
+    pub(crate) fn stop_depths(&self, least: u64) -> (Depth, Depth) {
         if self.format == HopFormat::Paper {
             let paper = self.paper.clone().unwrap_or_default();
             return (Depth::Packets(paper.notify), Depth::Packets(paper.limit));
         }
-        (Depth::Octets(self.stop.0), Depth::Octets(self.stop.0 * 4))
+        let stop = self.stop.0.max(least);
+        (Depth::Octets(stop), Depth::Octets(stop.saturating_mul(4)))
     }
 
     /// Which key is given that the format has no use for.
@@ -255,8 +260,9 @@ impl HopConfig {
         if let Some(fault) = self.paper.as_ref().and_then(PaperConfig::fault) {
             return Some(fault);
         }
-        if !(1..=Settings::WINDOW_MAX).contains(&self.window) {
-            return Some(("window", "must be 1 to 96 packets"));
+        let window = self.window.unwrap_or(Settings::WINDOW_MIN);
+        if !(1..=Settings::WINDOW_MAX).contains(&window) {
+            return Some(("window", "must be 1 to 2048 packets"));
         }
         if self.ack_every == 0 {
             return Some(("ack_every", "must be at least 1"));

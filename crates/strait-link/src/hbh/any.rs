@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::{Drain, Vec};
 
 use strait_core::{ClassId, Instant, Packet, Wake};
-use strait_wire::hbh::{DataHeader, OVERHEAD_OCTETS_MAX, TAGS, paper as wire};
+use strait_wire::hbh::{DataHeader, TAGS, paper as wire};
 
 use super::{Again, Counts, Done, Heard, Hop, Manner, Settings, paper};
 
@@ -76,10 +76,10 @@ impl AnyHop {
         }
     }
 
-    /// The most octets of a frame without packet.
-    pub const fn control_octets_max(&self) -> usize {
+    /// The most octets of a frame without packet that would go now.
+    pub fn control_octets_max(&self) -> usize {
         match self {
-            Self::Strait(_) => OVERHEAD_OCTETS_MAX,
+            Self::Strait(hop) => hop.control_octets_max(),
             Self::Paper(_) => paper::Hop::CONTROL_OCTETS_MAX,
         }
     }
@@ -108,6 +108,38 @@ impl AnyHop {
         match self {
             Self::Strait(hop) => hop.takes(tag),
             Self::Paper(hop) => flow().is_some_and(|flow| hop.takes(flow as u16)),
+        }
+    }
+
+    /// See [`Hop::set_rate`].
+    pub fn set_rate(&mut self, rate_bit_s: Option<u64>) {
+        match self {
+            Self::Strait(hop) => hop.set_rate(rate_bit_s),
+            Self::Paper(_) => {}
+        }
+    }
+
+    /// See [`Hop::is_wide`].
+    pub const fn is_wide(&self) -> bool {
+        match self {
+            Self::Strait(hop) => hop.is_wide(),
+            Self::Paper(_) => false,
+        }
+    }
+
+    /// See [`Hop::trip_octets`].
+    pub fn trip_octets(&self, rate_bit_s: u64) -> usize {
+        match self {
+            Self::Strait(hop) => hop.trip_octets(rate_bit_s),
+            Self::Paper(_) => 0,
+        }
+    }
+
+    /// See [`Hop::held_octets_max`]; the published format knows no such limit.
+    pub fn held_octets_max(&self) -> Option<usize> {
+        match self {
+            Self::Strait(hop) => Some(hop.held_octets_max()),
+            Self::Paper(_) => None,
         }
     }
 
@@ -167,20 +199,21 @@ impl AnyHop {
         }
     }
 
-    /// Appends the frame of a packet; `last`: nothing waits behind it. See [`Hop::transmit`].
+    /// Appends the frame of a packet, of so many octets at most; `last`: nothing waits behind it. See
+    /// [`Hop::transmit`].
     pub fn transmit(
         &mut self,
         now: Instant,
         starts: Instant,
-        number: u32,
-        last: bool,
+        (number, last): (u32, bool),
+        octets_max: usize,
         out: &mut Vec<u8>,
     ) -> Option<()> {
         match self {
             Self::Strait(hop) if number & PARITY != 0 => {
                 hop.transmit_parity(ClassId(number as u8), out)
             }
-            Self::Strait(hop) => hop.transmit(now, starts, number as u16, out),
+            Self::Strait(hop) => hop.transmit(now, starts, number as u16, octets_max, out),
             Self::Paper(hop) => hop.transmit(starts, number, last, out),
         }
     }
@@ -198,7 +231,7 @@ impl AnyHop {
     /// Whether that goes by itself in any case: no packet takes it along.
     pub fn has_own_control(&self, now: Instant) -> bool {
         match self {
-            Self::Strait(hop) => hop.has_hello(now),
+            Self::Strait(hop) => hop.has_own_control(now),
             Self::Paper(hop) => hop.has_control(now),
         }
     }
@@ -229,10 +262,16 @@ impl AnyHop {
         }
     }
 
-    /// Takes a new packet in, or nothing in its place.
-    pub fn accept(&mut self, now: Instant, header: &Header, packet: Option<Packet>) {
+    /// Takes a new packet in, or nothing in its place; see [`Hop::accept`].
+    pub fn accept(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        packet: Option<Packet>,
+        flow: Option<u32>,
+    ) {
         match (self, header) {
-            (Self::Strait(hop), Header::Strait(header)) => hop.accept(now, header, packet),
+            (Self::Strait(hop), Header::Strait(header)) => hop.accept(now, header, packet, flow),
             (Self::Paper(hop), _) => hop.accept(packet),
             (Self::Strait(_), Header::Paper(_)) => {}
         }

@@ -14,10 +14,12 @@
 //! packet out of its queue, and pulls frames; nothing in here decides who goes first.
 
 mod any;
+mod chains;
 mod known;
 pub mod paper;
 mod parity;
 mod receive;
+mod seen;
 mod send;
 mod session;
 #[cfg(test)]
@@ -28,22 +30,26 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use strait_core::{ClassId, Duration, Instant, Packet, Wake, WakeReason};
-use strait_wire::hbh::{self, Ack, Content, DataHeader, Format, Frame, FrameError, Parity, TAGS};
+use strait_wire::hbh::{
+    self, Ack, Content, DataHeader, Format, Frame, FrameError, Ingress, Parity, TAGS,
+};
 use strait_wire::segment::SegmentCheck;
 
 pub use self::any::{AnyHop, AnySettings, Header};
 pub use self::send::{Again, Manner, Reliability};
 
-use self::receive::{Place, Receiver};
-use self::send::Sender;
+use self::chains::Place;
+use self::receive::{Judged, Receiver};
+use self::send::{Sender, Window};
 use self::session::{Doubts, Life, Session};
 use self::timing::RoundTrip;
 
 /// How a link is made reliable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Packets that may be on their way unacknowledged, [`Settings::WINDOW_MAX`] at most.
-    pub window: u16,
+    /// Packets that may be on their way unacknowledged, [`Settings::WINDOW_MAX`] at most; without
+    /// it, as many octets as the line takes in a round trip, and what repairs need beside.
+    pub window: Option<u16>,
     /// The check of each frame; both ends need the same.
     pub check: SegmentCheck,
     /// Packets after which an acknowledgement doesn't wait any longer.
@@ -59,13 +65,17 @@ pub struct Settings {
 
 impl Settings {
     /// What an acknowledgement can tell of.
-    pub const WINDOW_MAX: u16 = hbh::Map::BITS_MAX as u16;
+    pub const WINDOW_MAX: u16 = hbh::Map::BITS_MAX;
+    /// What any end's can, also one that hasn't said that it reads longer ones.
+    pub const WINDOW_NARROW: u16 = 32 * hbh::Map::NARROW_WORDS as u16;
+    /// As long as nobody knows how fast the line is.
+    pub const WINDOW_MIN: u16 = 64;
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            window: 64,
+            window: None,
             check: SegmentCheck::Long,
             ack_every: 16,
             ack_delay_max: Duration::from_millis(350),
@@ -141,6 +151,8 @@ pub struct Hop {
     sender: Sender,
     receiver: Receiver,
     trip: RoundTrip,
+    /// How fast the line is, if that is known.
+    rate_bit_s: Option<u64>,
     now: Instant,
     up: bool,
     /// Tags of which the other end wants no new packets, and since when.
@@ -175,6 +187,7 @@ impl Hop {
             sender: Sender::new(&settings),
             receiver: Receiver::new(&settings),
             trip: RoundTrip::default(),
+            rate_bit_s: None,
             now: Instant::ZERO,
             up: false,
             stopped: 0,
@@ -208,6 +221,61 @@ impl Hop {
     pub const fn set_down(&mut self) {
         self.up = false;
         self.session.set_down();
+    }
+
+    /// Says how fast the line is.
+    pub fn set_rate(&mut self, rate_bit_s: Option<u64>) {
+        self.rate_bit_s = rate_bit_s;
+        self.set_window();
+    }
+
+    /// Octets that a line with this rate takes in a round trip to this neighbour, as far as known.
+    pub fn trip_octets(&self, rate_bit_s: u64) -> usize {
+        let trip_ns = self.trip.mean().map_or(0, |trip| trip.as_nanos());
+        let octets = u128::from(rate_bit_s) * trip_ns / 8_000_000_000;
+        usize::try_from(octets).unwrap_or(usize::MAX)
+    }
+
+    /// Octets that a node holds for this neighbour at most, unacknowledged and not sent yet: what
+    /// the line takes in two round trips, or [`Self::HELD_MIN`].
+    pub fn held_octets_max(&self) -> usize {
+        let trip = self.trip_octets(self.rate_bit_s.unwrap_or(0));
+        trip.saturating_mul(2).max(Self::HELD_MIN)
+    }
+
+    /// A slow line's share of a relay.
+    const HELD_MIN: usize = 64_000;
+
+    /// Three quarters of what is held may be unacknowledged: the line's own round trip, and half of
+    /// one for what is repeated and for acknowledgements that wait.
+    fn set_window(&mut self) {
+        let wide = self.session.is_wide();
+        let most = if wide {
+            Settings::WINDOW_MAX
+        } else {
+            Settings::WINDOW_NARROW
+        };
+        let window = match (self.settings.window, self.rate_bit_s) {
+            (Some(packets), _) => Window {
+                packets: packets.min(most),
+                octets: usize::MAX,
+            },
+            (None, None) => Window {
+                packets: Settings::WINDOW_MIN,
+                octets: usize::MAX,
+            },
+            (None, Some(_)) => Window {
+                packets: most,
+                octets: self.held_octets_max() / 4 * 3,
+            },
+        };
+        self.sender.set_window(window);
+        self.sender.set_wide(wide);
+    }
+
+    /// Whether the other end keeps the order of flows as it was where they came into the network.
+    pub const fn is_wide(&self) -> bool {
+        self.session.is_wide()
     }
 
     /// Whether both ends know each other.
@@ -251,7 +319,7 @@ impl Hop {
             restored: self.restored,
             control: self.control,
             forged: self.sender.forged,
-            impatient: self.receiver.impatient,
+            impatient: self.receiver.impatient(),
             renewals: self.renewals,
             other_format: self.other_format,
             other_check: self.other_check,
@@ -296,19 +364,21 @@ impl Hop {
         self.sender.copy().filter(|_| self.up && self.is_known())
     }
 
-    /// Appends a frame with a packet of the window, which leaves from `starts` on. What the other
-    /// end has to know goes along. [`Hop::left`] is to be called with the moment at which it has
-    /// left.
+    /// Appends a frame of so many octets at most with a packet of the window, which leaves from
+    /// `starts` on. What the other end has to know goes along. [`Hop::left`] is to be called with
+    /// the moment at which it has left.
     pub fn transmit(
         &mut self,
         now: Instant,
         starts: Instant,
         seq: u16,
+        octets_max: usize,
         out: &mut Vec<u8>,
     ) -> Option<()> {
         let names = self.session.outbound()?;
         let rides = self.receiver.rides(now, self.trip.mean()) || self.stop != self.stop_told;
-        let mut content = self.content(now, rides.then_some(true));
+        let words = hbh::map_words_max(octets_max, self.sender.packet_octets(seq)?);
+        let mut content = self.content(now, rides.then_some(true), words);
         content.data = Some(self.sender.transmit(starts, seq)?);
         content.emit(self.settings.check, names, out);
         Some(())
@@ -329,12 +399,17 @@ impl Hop {
     }
 
     /// What stands before a packet, with an acknowledgement or without.
-    fn content(&mut self, now: Instant, ack: Option<bool>) -> Content<'static> {
+    fn content(&mut self, now: Instant, ack: Option<bool>, words: usize) -> Content<'static> {
+        let words = if self.session.is_wide() {
+            words
+        } else {
+            hbh::Map::NARROW_WORDS
+        };
         if ack.is_some() {
             self.stop_told = self.stop;
         }
         Content {
-            ack: ack.map(|rides| self.receiver.ack(now, rides)),
+            ack: ack.map(|rides| self.receiver.ack(now, rides, words)),
             stop: ack.map(|_| self.stop).filter(|stop| *stop != 0),
             base: self.sender.skip(),
             data: None,
@@ -355,9 +430,20 @@ impl Hop {
         self.up && self.control_at().is_some_and(|at| at <= now)
     }
 
-    /// Whether that is a hello, which goes by itself in any case.
-    pub fn has_hello(&self, now: Instant) -> bool {
-        self.up && self.session.wake().is_some_and(|at| at <= now)
+    /// Whether that goes by itself in any case: a hello, or an acknowledgement that a packet took
+    /// along in part only.
+    pub fn has_own_control(&self, now: Instant) -> bool {
+        let hello = self.session.wake().is_some_and(|at| at <= now);
+        self.up && (hello || (self.receiver.is_cut() && self.has_control(now)))
+    }
+
+    /// The most octets of a frame without packet that would go now.
+    pub fn control_octets_max(&self) -> usize {
+        if self.receiver.span() <= Settings::WINDOW_NARROW {
+            hbh::OVERHEAD_OCTETS_MAX
+        } else {
+            hbh::CONTROL_OCTETS_MAX
+        }
     }
 
     /// Appends a frame without packet, if one is to go.
@@ -371,7 +457,7 @@ impl Hop {
             return Some(());
         }
         let names = self.session.outbound()?;
-        let mut content = self.content(now, Some(false));
+        let mut content = self.content(now, Some(false), usize::MAX);
         if core::mem::take(&mut self.poke) {
             content.base = Some(self.sender.base());
         }
@@ -405,6 +491,7 @@ impl Hop {
                 if heard.renewed {
                     self.restart(now);
                 }
+                self.set_window();
                 Heard::Nothing
             }
             Ok(Frame::Content(content)) => {
@@ -437,6 +524,7 @@ impl Hop {
         let forged = self.sender.forged;
         let trip = &mut self.trip;
         self.sender.acknowledge(now, ack, trip, &mut self.done);
+        self.set_window();
         if self.doubts.note(self.sender.forged > forged) {
             self.life.renew(now, &mut self.session);
         }
@@ -502,33 +590,52 @@ impl Hop {
     fn take_data<'a>(
         &mut self,
         now: Instant,
-        header: DataHeader,
+        mut header: DataHeader,
         packet: &'a [u8],
         takes: impl FnOnce(u8, usize) -> bool,
     ) -> Heard<'a> {
+        if self.session.is_wide() {
+            header.read_ordered();
+        }
         if !takes(header.tag, packet.len()) {
             return Heard::Refused;
         }
         match self.receiver.judge(now, &header) {
-            Place::New => match self.receiver.whole(now, &header, packet) {
+            Judged::New => match self.receiver.whole(now, &header, packet) {
                 Some(packet) => Heard::Packet(header, packet),
                 None => Heard::Invalid,
             },
-            Place::Duplicate => {
+            Judged::Duplicate => {
                 if self.receiver.contradicts(&header, packet) {
                     self.life.renew(now, &mut self.session);
                 }
                 Heard::Duplicate
             }
-            Place::Beyond => Heard::Invalid,
+            Judged::Beyond => Heard::Invalid,
         }
     }
 
     /// Takes a new packet in; without one, as nothing of worth stood in the frame, the number
-    /// counts as come if that happens twice.
-    pub fn accept(&mut self, now: Instant, header: &DataHeader, packet: Option<Packet>) {
+    /// counts as come if that happens twice. If it leaves the network of such links here, it is of
+    /// this flow, which may have an order.
+    pub fn accept(
+        &mut self,
+        now: Instant,
+        header: &DataHeader,
+        packet: Option<Packet>,
+        flow: Option<u32>,
+    ) {
+        let Ingress {
+            node,
+            serial,
+            ordered,
+        } = header.ingress;
+        let place = flow.filter(|_| ordered).map(|flow| Place {
+            flow: u64::from(node) << 32 | u64::from(flow),
+            number: serial,
+        });
         self.receiver
-            .accept(now, header, packet, &mut self.released);
+            .accept(now, header, packet, place, &mut self.released);
     }
 
     /// The next packet to hand on.

@@ -9,13 +9,15 @@ use strait_wire::hbh::{Ack, DataHeader, Headers, Map, Order, Parity};
 use strait_wire::ip::verify_transport_checksum;
 
 use super::Settings;
+use super::chains::{Chains, Place};
 use super::known::Known;
 use super::parity::Recent;
+use super::seen::Seen;
 use super::timing::{LossShare, Spacing};
 
 /// What becomes of a packet that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Judged {
     /// It is new.
     New,
     /// It came before.
@@ -33,15 +35,29 @@ struct Held {
     until: Instant,
 }
 
+/// Whether what a packet follows has been handed on: all before `next` has, and some behind it.
+fn is_free(held: &Held, next: u16, released: &Seen) -> bool {
+    let behind = |seq: u16| (seq.wrapping_sub(next) as i16) < 0;
+    match held.order {
+        Order::Any => true,
+        Order::After(near) => {
+            let before = held.seq.wrapping_sub(near.into());
+            behind(before) || released.has(before)
+        }
+        Order::AfterAll => behind(held.seq.wrapping_sub(Order::FAR)),
+    }
+}
+
 /// The receiving side of one neighbour.
-///
-/// Bits count from `next`, the number of the first packet that is missing.
 #[derive(Debug)]
 pub(crate) struct Receiver {
+    /// The number of the first packet that is missing.
     next: u16,
-    received: u128,
-    /// Those that don't wait any more.
-    released: u128,
+    /// Those behind it that came, and the last of all.
+    received: Seen,
+    last: u16,
+    /// Those behind it that don't wait any more.
+    released: Seen,
     newest: u16,
     newest_at: Instant,
     /// The last serial that was further ahead than losses explain.
@@ -53,6 +69,8 @@ pub(crate) struct Receiver {
     /// In the order of their numbers.
     held: Vec<Held>,
     hold_max: Duration,
+    /// What waits for the order that it had where it came into the network.
+    chains: Chains,
     known: Known,
     recent: Recent,
     loss: LossShare,
@@ -67,15 +85,17 @@ pub(crate) struct Receiver {
     urgent: Option<Instant>,
     /// Acknowledgements that went alone since one last went along with a packet.
     alone: u8,
+    /// The last one didn't tell of all: a packet that takes it along leaves it no room.
+    cut: bool,
     ack_every: u16,
     ack_delay_max: Duration,
     /// Packets that were handed on although an earlier one was missing, after a wait.
-    pub(crate) impatient: u64,
+    impatient: u64,
 }
 
 impl Receiver {
     /// Numbers that a sender may be ahead: what a map tells of, and the missing one.
-    const AHEAD_MAX: u16 = Map::BITS_MAX as u16 + 1;
+    const AHEAD_MAX: u16 = Map::BITS_MAX + 1;
     /// Transmissions that an outage may swallow: a window, sent again for a minute or more. What is
     /// further ahead counts when a second one says so.
     const SERIALS_MAX: u16 = 1024;
@@ -89,8 +109,9 @@ impl Receiver {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
             next: 0,
-            received: 0,
-            released: 0,
+            received: Seen::new(),
+            last: u16::MAX,
+            released: Seen::new(),
             newest: u16::MAX,
             newest_at: Instant::ZERO,
             far: None,
@@ -98,7 +119,8 @@ impl Receiver {
             worthless: None,
             held: Vec::new(),
             hold_max: settings.order_hold,
-            known: Known::of_receiver(),
+            chains: Chains::new(settings.order_hold),
+            known: Known::new(),
             recent: Recent::new(settings.check),
             loss: LossShare::default(),
             spacing: Spacing::default(),
@@ -107,6 +129,7 @@ impl Receiver {
             told_at: None,
             urgent: None,
             alone: 0,
+            cut: false,
             ack_every: settings.ack_every,
             ack_delay_max: settings.ack_delay_max,
             impatient: 0,
@@ -115,26 +138,36 @@ impl Receiver {
 
     /// Packets that wait for their order.
     pub(crate) fn held(&self) -> usize {
-        self.held.len()
+        self.packets().count()
+    }
+
+    fn packets(&self) -> impl Iterator<Item = &Packet> {
+        let held = self.held.iter().map(|held| &held.packet);
+        held.chain(self.chains.packets())
+    }
+
+    /// Packets that were handed on although an earlier one was missing, after a wait.
+    pub(crate) const fn impatient(&self) -> u64 {
+        self.impatient + self.chains.impatient
     }
 
     /// Their octets.
     pub(crate) fn octets(&self) -> usize {
-        self.held.iter().map(|held| held.packet.octets()).sum()
+        self.packets().map(Packet::octets).sum()
     }
 
     /// Judges a packet that came, and takes note of its transmission.
-    pub(crate) fn judge(&mut self, now: Instant, header: &DataHeader) -> Place {
+    pub(crate) fn judge(&mut self, now: Instant, header: &DataHeader) -> Judged {
         let ahead = header.seq.wrapping_sub(self.next);
         if (ahead as i16) >= Self::AHEAD_MAX as i16 {
-            return Place::Beyond;
+            return Judged::Beyond;
         }
         self.note_serial(now, header.serial);
-        if (ahead as i16) < 0 || self.received >> ahead & 1 == 1 {
+        if self.has(header.seq) {
             self.urge(now);
-            return Place::Duplicate;
+            return Judged::Duplicate;
         }
-        Place::New
+        Judged::New
     }
 
     /// Takes note of a transmission. What is missing before it was lost.
@@ -181,9 +214,18 @@ impl Receiver {
     }
 
     /// Whether a packet came, or never comes.
-    const fn has(&self, seq: u16) -> bool {
-        let ahead = seq.wrapping_sub(self.next);
-        (ahead as i16) < 0 || (ahead < 128 && self.received >> ahead & 1 == 1)
+    fn has(&self, seq: u16) -> bool {
+        self.is_behind(seq) || (self.ahead(seq) < Self::AHEAD_MAX && self.received.has(seq))
+    }
+
+    /// How many numbers it is ahead of the first that is missing, if it is.
+    const fn ahead(&self, seq: u16) -> u16 {
+        seq.wrapping_sub(self.next)
+    }
+
+    /// Whether it is before the first that is missing.
+    const fn is_behind(&self, seq: u16) -> bool {
+        (self.ahead(seq) as i16) < 0
     }
 
     /// The packet that stands in a frame, perhaps relative to an earlier one; `None` if that isn't
@@ -198,6 +240,7 @@ impl Receiver {
         let Some(distance) = Headers::distance(line) else {
             return Some(Cow::Borrowed(line));
         };
+        self.known.reach(distance);
         let packet = self.restored(header.seq, distance, line);
         if packet.is_none() {
             self.urge(now);
@@ -230,20 +273,21 @@ impl Receiver {
 
     /// Takes a new packet in; it, and what waited for it, go to `out` in order. Without a packet,
     /// as nothing of worth stood in the frame, the number counts as come if a second frame has it:
-    /// one alone may be somebody else's.
+    /// one alone may be somebody else's. What leaves the network here has a place in the order that
+    /// it had where it came in.
     pub(crate) fn accept(
         &mut self,
         now: Instant,
         header: &DataHeader,
         packet: Option<Packet>,
+        place: Option<Place>,
         out: &mut Vec<Packet>,
     ) {
         if packet.is_none() && self.worthless.replace(header.seq) != Some(header.seq) {
             self.urge(now);
             return;
         }
-        let ahead = header.seq.wrapping_sub(self.next);
-        self.received |= 1 << ahead;
+        self.receive(header.seq);
         if self.untold == 0 {
             self.untold_since = now;
         }
@@ -252,23 +296,40 @@ impl Receiver {
             Some(mut packet) => {
                 self.known.note(header.seq, packet.bytes());
                 packet.enter(now, DelayPart::Order);
-                let at = |held: &Held| (held.seq.wrapping_sub(header.seq) as i16) < 0;
-                let place = self.held.partition_point(at);
-                self.held.insert(
-                    place,
-                    Held {
-                        seq: header.seq,
-                        order: header.order,
-                        packet,
-                        until: now + self.hold_max,
-                    },
-                );
+                if let Some(place) = place {
+                    self.released.insert(header.seq);
+                    self.chains.insert(now, place, packet, out);
+                } else {
+                    self.hold(now, header, packet);
+                }
             }
-            None => self.released |= 1 << ahead,
+            None => self.released.insert(header.seq),
         }
         self.release(now, out);
         self.advance_next();
         self.release(now, out);
+    }
+
+    /// Holds a packet until those before it are handed on.
+    fn hold(&mut self, now: Instant, header: &DataHeader, packet: Packet) {
+        let at = |held: &Held| (held.seq.wrapping_sub(header.seq) as i16) < 0;
+        let place = self.held.partition_point(at);
+        self.held.insert(
+            place,
+            Held {
+                seq: header.seq,
+                order: header.order,
+                packet,
+                until: now + self.hold_max,
+            },
+        );
+    }
+
+    fn receive(&mut self, seq: u16) {
+        self.received.insert(seq);
+        if self.is_behind(self.last) || self.ahead(seq) > self.ahead(self.last) {
+            self.last = seq;
+        }
     }
 
     /// Hears that what is missing before `base` never comes. That may be beyond what a window
@@ -287,11 +348,14 @@ impl Receiver {
     /// Learns that what is missing before `base` never comes.
     fn skip(&mut self, now: Instant, base: u16, out: &mut Vec<Packet>) {
         loop {
-            let ahead = base.wrapping_sub(self.next);
+            let ahead = self.ahead(base);
             if (ahead as i16) <= 0 {
                 return;
             }
-            self.received |= (1u128 << ahead.min(Self::AHEAD_MAX)) - 1;
+            let first = self.next;
+            for ahead in 0..ahead.min(Self::AHEAD_MAX) {
+                self.receive(first.wrapping_add(ahead));
+            }
             self.advance_next();
             self.release(now, out);
         }
@@ -299,43 +363,32 @@ impl Receiver {
 
     /// Moves `next` behind all that came in a row.
     fn advance_next(&mut self) {
-        let row = self.received.trailing_ones().min(127);
-        self.next = self.next.wrapping_add(row as u16);
-        self.received >>= row;
-        self.released >>= row;
+        while self.received.has(self.next) {
+            self.received.remove(self.next);
+            self.released.remove(self.next);
+            self.next = self.next.wrapping_add(1);
+        }
     }
 
     /// Hands on what doesn't wait any more, in order.
     fn release(&mut self, now: Instant, out: &mut Vec<Packet>) {
-        let mut place = 0;
-        while let Some(held) = self.held.get(place) {
+        let (next, released) = (self.next, &mut self.released);
+        let free = self.held.extract_if(.., |held| {
             let impatient = held.until <= now;
-            if !impatient && !self.is_free(held.seq, held.order) {
-                place += 1;
-                continue;
+            let is_free = is_free(held, next, released);
+            if !impatient && !is_free {
+                return false;
             }
             self.impatient += u64::from(impatient);
-            let mut held = self.held.remove(place);
-            let ahead = held.seq.wrapping_sub(self.next);
-            if (ahead as i16) >= 0 {
-                self.released |= 1 << ahead;
+            if (held.seq.wrapping_sub(next) as i16) >= 0 {
+                released.insert(held.seq);
             }
+            true
+        });
+        out.extend(free.map(|mut held| {
             held.packet.enter(now, DelayPart::Class);
-            out.push(held.packet);
-        }
-    }
-
-    /// Whether what a packet follows has been handed on.
-    const fn is_free(&self, seq: u16, order: Order) -> bool {
-        let before = match order {
-            Order::Any => return true,
-            Order::After(near) => seq.wrapping_sub(near as u16),
-            Order::AfterAll => {
-                return (seq.wrapping_sub(Order::FAR).wrapping_sub(self.next) as i16) < 0;
-            }
-        };
-        let ahead = before.wrapping_sub(self.next);
-        (ahead as i16) < 0 || self.released >> (ahead & 127) & 1 == 1
+            held.packet
+        }));
     }
 
     /// How long an acknowledgement waits for a packet that takes it along. Where none has done so
@@ -354,7 +407,7 @@ impl Receiver {
         let longest = self.ack_delay_max;
         let silence = self.loss.silence(longest, trip, self.spacing);
         let urgent = self.urgent.map(|since| since + silence / 8);
-        let missing = self.received != 0 && self.untold > 0;
+        let missing = !self.received.is_empty() && self.untold > 0;
         let soon = if missing {
             (silence * 3 / 2).min(longest)
         } else {
@@ -377,7 +430,7 @@ impl Receiver {
         let soon = |at| at <= now + pause || self.told_at.is_none_or(|told| told + pause <= now);
         self.untold >= 2
             || self.urgent.is_some()
-            || self.received != 0
+            || !self.received.is_empty()
             || self.ack_at(trip).is_some_and(soon)
     }
 
@@ -386,9 +439,30 @@ impl Receiver {
         self.urgent.get_or_insert(now);
     }
 
-    /// The acknowledgement that goes now, along with a packet or alone.
-    pub(crate) fn ack(&mut self, now: Instant, rides: bool) -> Ack {
-        (self.urgent, self.untold) = (None, 0);
+    /// Whether a packet would take only a part of the acknowledgement along.
+    pub(crate) const fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// How many numbers behind the first that is missing the last is that came.
+    pub(crate) const fn span(&self) -> u16 {
+        if self.received.is_empty() {
+            0
+        } else {
+            self.ahead(self.last)
+        }
+    }
+
+    /// The acknowledgement that goes now, along with a packet or alone, in so many words of a map at
+    /// the most. If that isn't all, there is still something to tell.
+    pub(crate) fn ack(&mut self, now: Instant, rides: bool, words_max: usize) -> Ack {
+        let last = self.span();
+        let came = |ahead| self.received.has(self.next.wrapping_add(ahead));
+        let map = Map::of(last, words_max, came);
+        self.cut = map.is_cut();
+        if !self.cut {
+            (self.urgent, self.untold) = (None, 0);
+        }
         self.told_at = Some(now);
         self.alone = if rides {
             0
@@ -398,30 +472,35 @@ impl Receiver {
         Ack {
             next: self.next,
             newest: self.newest,
-            map: Map::new(self.received >> 1),
+            map,
             prompt: now.since(self.newest_at) <= Self::PROMPT,
         }
     }
 
     /// When a packet isn't held any longer for its order.
     pub(crate) fn hold_until(&self) -> Option<Instant> {
-        self.held.iter().map(|held| held.until).min()
+        let held = self.held.iter().map(|held| held.until);
+        held.chain(self.chains.hold_until()).min()
     }
 
     /// Hands on what has waited long enough.
     pub(crate) fn expire(&mut self, now: Instant, out: &mut Vec<Packet>) {
         if self.hold_until().is_some_and(|until| until <= now) {
             self.release(now, out);
+            self.chains.release(now, out);
         }
     }
 
     /// The other end has begun anew: hands on all that waits, and forgets what came.
     pub(crate) fn restart(&mut self, now: Instant, out: &mut Vec<Packet>) {
-        for mut held in self.held.drain(..) {
-            held.packet.enter(now, DelayPart::Class);
-            out.push(held.packet);
-        }
-        (self.next, self.received, self.released) = (0, 0, 0);
+        let held = self.held.drain(..).map(|held| held.packet);
+        out.extend(held.chain(self.chains.take_all()).map(|mut packet| {
+            packet.enter(now, DelayPart::Class);
+            packet
+        }));
+        (self.next, self.last, self.cut) = (0, u16::MAX, false);
+        self.received.clear();
+        self.released.clear();
         (self.newest, self.untold, self.urgent) = (u16::MAX, 0, None);
         (self.far, self.base, self.worthless) = (None, None, None);
         self.known.clear();
@@ -430,13 +509,15 @@ impl Receiver {
 
     /// Gives every packet back that waits.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Packet> + '_ {
-        self.held.drain(..).map(|held| held.packet)
+        let held = self.held.drain(..).map(|held| held.packet);
+        held.chain(self.chains.take_all())
     }
 
     /// Asserts what holds between calls.
     pub(crate) fn check(&self) {
-        assert_eq!(self.received & 1, 0, "the next one is missing");
+        assert!(!self.received.has(self.next), "the next one is missing");
         assert!(self.held.len() <= usize::from(Self::AHEAD_MAX));
+        assert!(self.chains.packets().count() <= Chains::HELD_MAX);
         let rising = self
             .held
             .is_sorted_by_key(|held| held.seq.wrapping_sub(self.next) as i16);

@@ -8,7 +8,7 @@ use strait_core::{ClassId, Duration, Instant, Packet};
 use strait_wire::hbh::{Ack, DataHeader, Headers, Lifetime, Order, Parity};
 use strait_wire::ip::verify_transport_checksum;
 
-use super::known::Known;
+use super::known::Acknowledged;
 use super::parity::Groups;
 use super::timing::{LossShare, RoundTrip, Spacing};
 use super::{Done, Outcome, Settings};
@@ -85,10 +85,22 @@ const fn before(one: u16, other: u16) -> bool {
     (one.wrapping_sub(other) as i16) < 0
 }
 
+/// What may be unacknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// Numbers from the first that isn't acknowledged.
+    pub(crate) packets: u16,
+    /// Octets of packets. The last one may go beyond.
+    pub(crate) octets: usize,
+}
+
 /// The sending side of one neighbour.
 #[derive(Debug)]
 pub(crate) struct Sender {
-    window: u16,
+    window: Window,
+    /// Octets of the packets in the window.
+    octets: usize,
+    wide: bool,
     /// The number of the first entry.
     base: u16,
     entries: VecDeque<Entry>,
@@ -120,7 +132,7 @@ pub(crate) struct Sender {
     pub(crate) copied: u64,
     /// The entry whose transmission is leaving.
     leaving: Option<u16>,
-    known: Known,
+    known: Acknowledged,
     /// What stands for the packet that is leaving.
     line: Vec<u8>,
     parity: Groups,
@@ -141,7 +153,12 @@ impl Sender {
 
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
-            window: settings.window,
+            window: Window {
+                packets: settings.window.unwrap_or(Settings::WINDOW_MIN),
+                octets: usize::MAX,
+            },
+            octets: 0,
+            wide: false,
             base: 0,
             entries: VecDeque::new(),
             serial: u16::MAX,
@@ -160,7 +177,7 @@ impl Sender {
             repeated: 0,
             copied: 0,
             leaving: None,
-            known: Known::of_sender(),
+            known: Acknowledged::new(),
             line: Vec::new(),
             parity: Groups::new(settings.check),
             parities: 0,
@@ -169,7 +186,23 @@ impl Sender {
 
     /// Whether the window takes another packet.
     pub(crate) fn has_room(&self) -> bool {
-        self.entries.len() < usize::from(self.window)
+        self.entries.len() < usize::from(self.window.packets) && self.octets < self.window.octets
+    }
+
+    /// Says what may be unacknowledged. What is beyond that stays.
+    pub(crate) const fn set_window(&mut self, window: Window) {
+        self.window = window;
+    }
+
+    /// Says whether the other end reads headers that are told relative to any packet, and keeps the
+    /// order of flows as it was where they came into the network.
+    pub(crate) const fn set_wide(&mut self, wide: bool) {
+        self.wide = wide;
+        self.known.set_distance_max(if wide {
+            Headers::DISTANCE_MAX
+        } else {
+            Headers::NEAR_MAX
+        });
     }
 
     /// Packets in the window.
@@ -178,8 +211,8 @@ impl Sender {
     }
 
     /// Their octets.
-    pub(crate) fn octets(&self) -> usize {
-        self.packets().map(Packet::octets).sum()
+    pub(crate) const fn octets(&self) -> usize {
+        self.octets
     }
 
     fn entry(&self, seq: u16) -> Option<&Entry> {
@@ -195,10 +228,16 @@ impl Sender {
         self.base.wrapping_add(place as u16)
     }
 
+    /// Octets of a packet in the window.
+    pub(crate) fn packet_octets(&self, seq: u16) -> Option<usize> {
+        self.entry(seq)?.packet.as_ref().map(Packet::octets)
+    }
+
     /// Takes a packet into the window, which must have room, and gives its number.
     pub(crate) fn begin(&mut self, packet: Packet, manner: Manner) -> u16 {
         let place = self.entries.len();
         let order = self.order_at(place, manner.flow);
+        self.octets += packet.octets();
         self.entries.push_back(Entry {
             packet: Some(packet),
             manner,
@@ -288,13 +327,19 @@ impl Sender {
         } else {
             Lifetime::of(packet.expires.since(starts))
         };
+        let mut ingress = packet.ingress.unwrap_or_default();
+        ingress.ordered &= self.wide;
         let header = DataHeader {
             seq,
             serial,
             tag: entry.manner.tag,
-            order: entry.order,
+            order: if self.wide {
+                entry.order.beside_ordered()
+            } else {
+                entry.order
+            },
             lifetime,
-            ingress: packet.ingress.unwrap_or_default(),
+            ingress,
         };
         let line = match relative_to {
             Some(_) => &self.line,
@@ -424,7 +469,7 @@ impl Sender {
         for place in 0..self.entries.len() {
             let seq = self.number(place);
             let behind = seq.wrapping_sub(ack.next);
-            let came = before(seq, ack.next) || (behind as i16 > 0 && ack.map.has(behind));
+            let came = before(seq, ack.next) || ack.map.tells(behind) == Some(true);
             let Some(entry) = self.entries.get_mut(place).filter(|_| came) else {
                 continue;
             };
@@ -432,7 +477,7 @@ impl Sender {
             if entry.transmissions == 0 {
                 continue;
             }
-            let Some(packet) = entry.packet.take() else {
+            let Some(packet) = entry.end(&mut self.octets) else {
                 continue;
             };
             progress = true;
@@ -457,22 +502,25 @@ impl Sender {
             self.skip_to = None;
             progress = true;
         }
-        progress |= self.find_losses(ack.newest, now, done);
+        progress |= self.find_losses(ack, now, done);
         if progress {
             self.probes = 0;
         }
         self.shorten();
     }
 
-    /// Takes for lost what left before the newest transmission that came.
-    fn find_losses(&mut self, newest: u16, now: Instant, done: &mut Vec<Done>) -> bool {
+    /// Takes for lost what left before the newest transmission that came, as far as the receiver
+    /// tells of it.
+    fn find_losses(&mut self, ack: &Ack, now: Instant, done: &mut Vec<Done>) -> bool {
         let mut any = false;
         for place in 0..self.entries.len() {
-            let untold = self.parity.has(self.number(place));
+            let seq = self.number(place);
+            let behind = seq.wrapping_sub(ack.next);
+            let untold = self.parity.has(seq) || (behind > 0 && ack.map.tells(behind).is_none());
             let Some(entry) = self.entries.get_mut(place) else {
                 continue;
             };
-            let age = newest.wrapping_sub(entry.judged) as i16;
+            let age = ack.newest.wrapping_sub(entry.judged) as i16;
             let in_flight = entry.packet.is_some() && !entry.lost && entry.transmissions > 0;
             if in_flight && !untold && age > self.tolerance as i16 {
                 any = true;
@@ -496,7 +544,7 @@ impl Sender {
         };
         entry.lost = true;
         if entry.transmissions > retries
-            && let Some(packet) = entry.packet.take()
+            && let Some(packet) = entry.end(&mut self.octets)
         {
             entry.given_up = true;
             self.known.fail(entry.relative_to, entry.transmissions > 1);
@@ -589,7 +637,7 @@ impl Sender {
     /// When the next packet in the window is too old to be sent again.
     pub(crate) fn expires(&self, trip: &RoundTrip) -> Option<Instant> {
         let pause = self.longest(trip);
-        let ends = self.entries.iter().filter_map(|it| it.end(pause));
+        let ends = self.entries.iter().filter_map(|it| it.expires(pause));
         ends.min().filter(|end| *end < Instant::NEVER)
     }
 
@@ -597,8 +645,8 @@ impl Sender {
     pub(crate) fn discard(&mut self, now: Instant, trip: &RoundTrip, done: &mut Vec<Done>) {
         let pause = self.longest(trip);
         for entry in &mut self.entries {
-            if entry.end(pause).is_some_and(|end| end <= now)
-                && let Some(packet) = entry.packet.take()
+            if entry.expires(pause).is_some_and(|end| end <= now)
+                && let Some(packet) = entry.end(&mut self.octets)
             {
                 entry.given_up = true;
                 self.known.fail(entry.relative_to, entry.transmissions > 1);
@@ -639,7 +687,7 @@ impl Sender {
         for entry in &mut self.entries {
             if entry.packet.as_ref().is_some_and(&mut leaves) {
                 entry.given_up = true;
-                taken.extend(entry.packet.take());
+                taken.extend(entry.end(&mut self.octets));
             }
         }
         // What goes another way isn't made again here.
@@ -658,9 +706,11 @@ impl Sender {
     /// Asserts what holds between calls.
     pub(crate) fn check(&self) {
         assert!(
-            self.entries.len() <= usize::from(self.window),
+            self.entries.len() <= usize::from(Settings::WINDOW_MAX),
             "a full window"
         );
+        let octets: usize = self.packets().map(Packet::octets).sum();
+        assert_eq!(octets, self.octets, "octets in the window");
         let first = self.entries.front();
         assert!(
             first.is_none_or(|entry| entry.packet.is_some()),
@@ -670,6 +720,13 @@ impl Sender {
 }
 
 impl Entry {
+    /// Takes the packet out, of so many octets in the window.
+    fn end(&mut self, octets: &mut usize) -> Option<Packet> {
+        let packet = self.packet.take()?;
+        *octets -= packet.octets();
+        Some(packet)
+    }
+
     /// When one of its last two transmissions had left.
     fn left(&self, serial: u16) -> Option<Instant> {
         let earlier = self.earlier.filter(|(it, _)| *it == serial);
@@ -679,7 +736,7 @@ impl Entry {
 
     /// When there is no more use in it: what is to be sent again, at its end; what is on its way,
     /// when its acknowledgement is overdue.
-    fn end(&self, pause: Duration) -> Option<Instant> {
+    fn expires(&self, pause: Duration) -> Option<Instant> {
         let packet = self.packet.as_ref()?;
         Some(if self.lost {
             packet.expires

@@ -22,6 +22,8 @@ pub(crate) struct Session {
     format: Format,
     /// The incarnation of the other end that frames are for, once one was heard.
     peer: Option<u32>,
+    /// Every hello of that one says that it reads wide frames.
+    wide: bool,
     /// It has named ours. What is believed gives way only to another that names ours.
     believed: bool,
     /// The incarnation that the other end named last, believed or not; zero if none.
@@ -99,6 +101,7 @@ impl Session {
             // Zero stands for nobody.
             own: incarnation.max(1),
             peer: None,
+            wide: false,
             believed: false,
             heard: 0,
             named: None,
@@ -144,6 +147,12 @@ impl Session {
         })
     }
 
+    /// Whether it reads maps and distances of any length. Nobody changes that by a hello of his own:
+    /// all of them have to say so.
+    pub(crate) const fn is_wide(&self) -> bool {
+        self.wide
+    }
+
     /// The same for frames from it.
     pub(crate) fn inbound(&self) -> Option<Names> {
         self.peer.map(|sender| Names {
@@ -162,6 +171,15 @@ impl Session {
 
     /// Takes a hello in.
     pub(crate) fn hear(&mut self, now: Instant, hello: Hello) -> Heard {
+        let before = self.peer;
+        let heard = self.take(now, hello);
+        if self.peer == Some(hello.incarnation) {
+            self.wide = hello.wide && (self.wide || before != self.peer);
+        }
+        heard
+    }
+
+    fn take(&mut self, now: Instant, hello: Hello) -> Heard {
         let named = self.named.filter(|(_, at)| now.since(*at) < Self::PAUSE);
         let mut heard = Heard::default();
         let answers = self
@@ -231,6 +249,7 @@ impl Session {
             incarnation: self.own,
             heard: self.heard,
             asks,
+            wide: self.format == Format::Strait,
             format: self.format,
         })
     }
@@ -326,6 +345,7 @@ mod tests {
             incarnation,
             heard,
             asks: true,
+            wide: true,
             format: Format::Strait,
         };
         a.hear(ms(600), other(99, 0));
@@ -373,6 +393,7 @@ mod tests {
             incarnation: 99,
             heard: 0,
             asks: true,
+            wide: true,
             format: Format::Strait,
         };
         assert_eq!(a.hear(ms(10), forged), Heard::default());
@@ -390,6 +411,7 @@ mod tests {
             incarnation: 99,
             heard: 1,
             asks: true,
+            wide: true,
             format: Format::Strait,
         };
         assert_eq!(a.hear(ms(1010), forged), Heard::default());

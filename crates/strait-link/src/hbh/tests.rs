@@ -12,6 +12,7 @@ use super::*;
 
 mod forged;
 mod parity;
+mod wide;
 
 const MS: Duration = Duration::from_millis(1);
 /// One way over the link.
@@ -21,7 +22,7 @@ fn ms(ms: u64) -> Instant {
     Instant::from_millis(ms)
 }
 
-fn packet(now: Instant, number: u16) -> Packet {
+pub(super) fn packet(now: Instant, number: u16) -> Packet {
     let socket = |last| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), 7);
     let mut octets = Vec::new();
     let payload = number.to_be_bytes();
@@ -43,7 +44,7 @@ fn packet(now: Instant, number: u16) -> Packet {
 }
 
 /// What a packet of [`packet`] was numbered.
-fn number(octets: &[u8]) -> u16 {
+pub(super) fn number(octets: &[u8]) -> u16 {
     u16::from_be_bytes([octets[28], octets[29]])
 }
 
@@ -90,7 +91,7 @@ impl End {
     /// The next frame, if the end has one.
     fn pull(&mut self, now: Instant) -> Option<Vec<u8>> {
         let mut out = Vec::new();
-        if self.hop.has_hello(now) {
+        if self.hop.has_own_control(now) {
             self.hop.control(now, &mut out)?;
             return Some(out);
         }
@@ -116,7 +117,7 @@ impl End {
                 return Some(out);
             }
         };
-        self.hop.transmit(now, now, seq, &mut out)?;
+        self.hop.transmit(now, now, seq, usize::MAX, &mut out)?;
         self.hop.left(now);
         self.sent += 1;
         Some(out)
@@ -127,7 +128,7 @@ impl End {
         if let Heard::Packet(header, octets) = self.hop.hear(now, frame, |_, _| true) {
             let packet = packet(now, number(&octets));
             self.wrong += usize::from(*packet.bytes() != *octets);
-            self.hop.accept(now, &header, Some(packet));
+            self.hop.accept(now, &header, Some(packet), Some(1));
         }
         self.collect();
     }
@@ -268,7 +269,7 @@ fn nobody_waits_for_an_earlier_packet_longer_than_he_is_to() {
         ingress: hbh::Ingress::default(),
     };
     let late = header(1, hbh::Order::After(1));
-    hop.accept(ms(0), &late, Some(packet(ms(0), 1)));
+    hop.accept(ms(0), &late, Some(packet(ms(0), 1)), Some(1));
     assert_eq!(hop.released().count(), 0);
     let end = ms(0) + settings.order_hold;
     hop.advance(end - Duration::from_nanos(1));
@@ -277,10 +278,15 @@ fn nobody_waits_for_an_earlier_packet_longer_than_he_is_to() {
     assert_eq!(hop.released().count(), 1);
     // The next of its flow doesn't wait for the missing one.
     let next = header(2, hbh::Order::After(1));
-    hop.accept(end, &next, Some(packet(end, 2)));
+    hop.accept(end, &next, Some(packet(end, 2)), Some(1));
     assert_eq!(hop.released().count(), 1);
     // The missing one still counts.
-    hop.accept(end, &header(0, hbh::Order::Any), Some(packet(end, 0)));
+    hop.accept(
+        end,
+        &header(0, hbh::Order::Any),
+        Some(packet(end, 0)),
+        Some(1),
+    );
     assert_eq!(hop.released().count(), 1);
 }
 
@@ -316,7 +322,9 @@ fn on_a_lossy_link_copies_follow_what_is_sent_again() {
     let (needless, again) = (end.hop.counts().needless, end.pull(due).unwrap());
     let (seq, _) = end.hop.copy().unwrap();
     let mut copy = Vec::new();
-    end.hop.transmit(due, due, seq, &mut copy).unwrap();
+    end.hop
+        .transmit(due, due, seq, usize::MAX, &mut copy)
+        .unwrap();
     end.hop.left(due);
     assert_eq!((end.hop.copy(), end.hop.counts().copied), (None, 1));
     // The first of the two comes alone: the second wasn't sent for nothing, as far as is known.
@@ -408,7 +416,9 @@ fn what_waits_too_long_for_room_holds_no_probe_back() {
             sent.expires = now + 10_000 * MS;
         }
         let seq = end.hop.begin(sent, Manner::default());
-        end.hop.transmit(now, now, seq, &mut out).unwrap();
+        end.hop
+            .transmit(now, now, seq, usize::MAX, &mut out)
+            .unwrap();
         end.hop.left(now);
     }
     // The first is to be sent again, and there is no room until it is too old.
@@ -490,7 +500,9 @@ fn a_packet_ends_with_its_age() {
     let end = &mut pair.ends[0];
     let seq = end.hop.begin(old, Manner::default());
     let mut out = Vec::new();
-    end.hop.transmit(now, now, seq, &mut out).unwrap();
+    end.hop
+        .transmit(now, now, seq, usize::MAX, &mut out)
+        .unwrap();
     end.hop.left(now);
     pair.run(
         5000,
@@ -518,7 +530,9 @@ fn a_receiver_follows_a_sender_that_gave_up_more_than_a_window() {
             old.expires = now + 400 * MS;
             let seq = end.hop.begin(old, Manner::default());
             let mut out = Vec::new();
-            end.hop.transmit(now, now, seq, &mut out).unwrap();
+            end.hop
+                .transmit(now, now, seq, usize::MAX, &mut out)
+                .unwrap();
             end.hop.left(now);
         }
         pair.run(

@@ -77,8 +77,13 @@ impl Gateway {
             return 0;
         }
         let entry = &self.ports[port.index()];
-        let (_, depth) = entry.link.stop_depths();
-        let full = |out: Outlet| self.ports[out.way.port.index()].queue.refuses(out, depth);
+        let full = |out: Outlet| {
+            let port = &self.ports[out.way.port.index()];
+            let rate = port.queue.rate_to(out.way.to);
+            let depths = entry.link.stop_depths(from, rate);
+            let is_full = port.link.is_full(&port.queue, out.way.to);
+            port.queue.refuses(out, depths, is_full)
+        };
         let marks = (0..TAGS as u8).filter(|mark| entry.outlets(from, *mark).any(full));
         marks.fold(0, |refused, mark| refused | 1 << mark)
     }
@@ -114,15 +119,14 @@ impl Gateway {
     }
 
     fn stops_of(&self, port: &Port, from: Hop) -> u8 {
-        let (depth, _) = port.link.stop_depths();
         let before = port.link.stop(from.to);
         let mut stop = 0;
         for mark in 0..TAGS as u8 {
             let stopped = before >> mark & 1 == 1;
             let full = |out: Outlet| {
-                self.ports[out.way.port.index()]
-                    .queue
-                    .stops(out, depth, from, stopped)
+                let queue = &self.ports[out.way.port.index()].queue;
+                let (depth, _) = port.link.stop_depths(from.to, queue.rate_to(out.way.to));
+                queue.stops(out, depth, from, stopped)
             };
             stop |= u8::from(port.outlets(from.to, mark).any(full)) << mark;
         }
@@ -175,7 +179,11 @@ mod tests {
         };
         let mut egress = Egress::default();
         let mut leaves = |serial| {
-            packet.ingress = Some(Ingress { node: 7, serial });
+            packet.ingress = Some(Ingress {
+                node: 7,
+                serial,
+                ordered: false,
+            });
             !egress.is_second(&packet)
         };
         for serial in 0..10_000 {

@@ -45,7 +45,7 @@ pub(crate) use self::headers::{GROWTH_OCTETS_MAX, NOTE_OCTETS_MAX};
 use self::hops::Egress;
 use self::lan::Lan;
 use self::leads::Leads;
-use self::port::{Arrival, Frame, Port, Settles, Told};
+use self::port::{Arrival, Frame, Onward, Port, Settles, Told};
 use self::port_set::PortSet;
 use crate::answers::Answers;
 use crate::config::{HostConfig, HostKind, InvalidConfig, NodeConfig, PortConfig, Routing};
@@ -453,12 +453,18 @@ impl Gateway {
             return;
         }
         let refused = self.refused(port, from);
+        let wide = |id: &PortId| self.ports[id.index()].link.is_wide();
+        let onward = Onward {
+            routes: &self.routes,
+            ports: self.reliable.into_iter().filter(wide).collect(),
+        };
         if let Some(entry) = self.ports.get_mut(port.index()) {
             let frame = Frame {
                 from,
                 bytes,
                 meta,
                 refused,
+                onward,
             };
             entry.hear(now, frame, &mut self.ledger);
         }

@@ -34,7 +34,7 @@ use self::hf::Hf;
 use self::hf_client::HfClient;
 use self::hop::Hops;
 use self::link::Link;
-pub(super) use self::link::{Arrival, Frame, Outlet, Settles};
+pub(super) use self::link::{Arrival, Frame, Onward, Outlet, Settles};
 use self::octets::Octets;
 use self::packets::Packets;
 use self::path::Path;

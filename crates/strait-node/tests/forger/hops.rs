@@ -72,6 +72,7 @@ impl<'a> Known<'a> {
             incarnation: self.incarnation(dice, from),
             heard: self.incarnation(dice, 1 - from),
             asks: dice.one_in(2),
+            wide: dice.one_in(2),
             format: formats[dice.below(formats.len())],
         };
         hello.emit(self.check, &mut out);
@@ -133,6 +134,16 @@ fn told(known: &Known<'_>, from: usize) -> (Option<(DataHeader, Vec<u8>)>, Optio
     (data, ack)
 }
 
+fn map(dice: &mut Dice) -> Map {
+    let bits = [0, 1, u128::MAX, u128::from(dice.0.draw())][dice.below(4)];
+    if dice.one_in(2) {
+        return Map::new(bits);
+    }
+    let last = dice.below(usize::from(Map::BITS_MAX) + 2) as u16;
+    let words = dice.below(Map::WORDS_MAX + 1);
+    Map::of(last, words, |it| bits >> (it % 128) & 1 == 1)
+}
+
 fn content(dice: &mut Dice, known: &Known<'_>, from: usize) -> Vec<u8> {
     let (data, ack) = told(known, from);
     let (other, _) = told(known, 1 - from);
@@ -144,7 +155,7 @@ fn content(dice: &mut Dice, known: &Known<'_>, from: usize) -> Vec<u8> {
         content.ack = Some(Ack {
             next: dice.short(next),
             newest: dice.short(serial),
-            map: Map::new([0, 1, u128::MAX, u128::from(dice.0.draw())][dice.below(4)]),
+            map: map(dice),
             prompt: dice.one_in(2),
         });
         content.stop = dice.one_in(3).then(|| dice.octet(0));
@@ -173,6 +184,7 @@ fn content(dice: &mut Dice, known: &Known<'_>, from: usize) -> Vec<u8> {
             ingress: Ingress {
                 node: dice.0.draw() as u16,
                 serial: dice.0.draw() as u16,
+                ordered: dice.one_in(2),
             },
         };
         content.data = Some((header, &line));

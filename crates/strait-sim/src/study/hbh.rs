@@ -2,6 +2,7 @@
 //! each link made reliable.
 
 mod figures;
+mod off_grid;
 mod parts;
 
 use std::mem::take;
@@ -14,6 +15,7 @@ use strait_node::config_text::ConfigError;
 use strait_qos::PolicyConfig;
 use toml::Value;
 
+use self::off_grid::OffGrid;
 use super::scenario::Part;
 use super::shown::{Expect, Row, Shapes};
 use super::transfer::{self, Case, Ended, Gateways};
@@ -51,6 +53,8 @@ pub(super) struct HbhStudy {
     sweep: HbhSweep,
     /// What this host's own TCP sends, if all is to be run.
     live: HbhLive,
+    /// Chains unlike that one.
+    off_grid: Option<OffGrid>,
     /// Scenarios beside the chain.
     #[serde(default, rename = "part")]
     parts: Vec<Part>,
@@ -403,6 +407,8 @@ impl SetUp for HbhStudy {
         "retries",
         "window",
         "rto",
+        "off-grid",
+        "off-grid-runs",
         "runs",
         "pressure",
         "fair",
@@ -463,6 +469,7 @@ impl SetUp for HbhStudy {
         if self.parts.is_empty() {
             self.parts = usual.parts;
         }
+        self.off_grid = self.off_grid.take().or(usual.off_grid);
     }
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
@@ -481,6 +488,9 @@ impl SetUp for HbhStudy {
         measured.parts.insert("runs", all);
         if asked.figures {
             measured.figures = figures::all(self, &measured.parts);
+        }
+        if let Some(off_grid) = &self.off_grid {
+            off_grid.run(asked, &mut measured)?;
         }
         parts::pressure(&self.parts, asked, &mut measured)?;
         parts::fair(&self.parts, asked, &mut measured)?;

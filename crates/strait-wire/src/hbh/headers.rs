@@ -1,7 +1,7 @@
 //! A packet's headers, said by what tells them from those of a packet that the receiver has.
 //!
 //! ```text
-//!   1 distance, 7   so many sequence numbers before
+//!   1 distance, 7   so many sequence numbers before; 0: it follows in two octets
 //!   same, 4  other, 4  octets …   so many octets are as there, then so many aren't: these
 //!   0x00   all the rest is as there; left out if there is no rest
 //! ```
@@ -63,8 +63,10 @@ const V6_OCTETS: usize = 40;
 const RELATIVE: u8 = 0x80;
 
 impl Headers {
-    /// The longest distance that can be said.
-    pub const DISTANCE_MAX: u16 = 127;
+    /// The longest distance that any end reads.
+    pub const NEAR_MAX: u16 = 127;
+    /// The longest distance.
+    pub const DISTANCE_MAX: u16 = 4095;
 
     /// Those of a packet, and how many octets they are; `None` for one whose headers don't follow
     /// from what is told: with options, fragments, wrong lengths or checksums.
@@ -144,7 +146,12 @@ impl Headers {
     /// Appends these relative to `known`, which is like them and `distance` sequence numbers
     /// before.
     pub fn emit(&self, known: &Self, distance: u16, out: &mut Vec<u8>) {
-        out.push(RELATIVE | (distance & Self::DISTANCE_MAX) as u8);
+        if distance <= Self::NEAR_MAX {
+            out.push(RELATIVE | distance as u8);
+        } else {
+            out.push(RELATIVE);
+            out.extend_from_slice(&distance.to_be_bytes());
+        }
         let same = |place: usize| self.told.get(place) == known.told.get(place);
         let mut place = 0;
         while place < self.told.len() {
@@ -169,14 +176,18 @@ impl Headers {
     #[must_use]
     pub fn distance(line: &[u8]) -> Option<u16> {
         let first = line.first().filter(|first| **first & RELATIVE != 0)?;
-        Some(u16::from(first & !RELATIVE))
+        match first & !RELATIVE {
+            0 => Some(u16_at(line, 1).unwrap_or(0)),
+            near => Some(near.into()),
+        }
     }
 
     /// The packet that `line` stands for; `None` if nobody says it like that.
     #[must_use]
     pub fn restore(&self, line: &[u8]) -> Option<Vec<u8>> {
         let mut headers = self.clone();
-        let mut rest = line.get(1..)?;
+        let is_near = *line.first()? != RELATIVE;
+        let mut rest = line.get(if is_near { 1 } else { 3 }..)?;
         let mut place = 0;
         while place < headers.told.len() {
             let (&token, behind) = rest.split_first()?;

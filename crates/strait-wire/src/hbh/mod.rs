@@ -9,6 +9,8 @@
 //! - `A`, an acknowledgement: the sequence number expected next (2), the newest serial received
 //!   (2), and `W` words (4 each) of a map of what came behind the next one. `P`: it wasn't held
 //!   back, so it measures the round trip.
+//!   Longer maps, and those that are cut, go to ends only whose hello says that they read them:
+//!   without `A`, `W` is 1, and before the map stands an octet: its words, and 0x80 if it is cut.
 //! - `S`: a set of tags of which no new packets are wanted now (1).
 //! - `B`: the oldest sequence number that is still sent (2); what is missing before never comes.
 //! - `D`, a packet: sequence number (2), serial of this transmission (2), tag and order (1),
@@ -42,12 +44,16 @@ use crate::segment::SegmentCheck;
 const HELLO: u8 = 0x0b;
 /// Flag of a hello: an answer is wanted.
 const ASKS: u8 = 0x01;
+/// Flag of a hello: the sender reads maps of any length, and distances of any.
+const WIDE: u8 = 0x02;
 
 const CONTENT: u8 = 0x80;
 const PROMPT: u8 = 0x40;
 const DATA: u8 = 0x20;
 const ACK: u8 = 0x10;
 const WORDS: u8 = 0x0c;
+/// In the place of words, without [`ACK`]: an acknowledgement with a map of any length.
+const LONG_MAP: u8 = 0x04;
 const STOP: u8 = 0x02;
 const BASE: u8 = 0x01;
 
@@ -56,8 +62,25 @@ const HELLO_OCTETS: usize = 11;
 /// Octets of what stands before a packet.
 const DATA_OCTETS: usize = 4 + DataHeader::REST_OCTETS;
 
-/// The most octets that a frame has beside its packet.
-pub const OVERHEAD_OCTETS_MAX: usize = 1 + 4 + 4 * Map::WORDS_MAX + 1 + 2 + DATA_OCTETS + 4;
+/// Octets that a frame with all parts has beside its packet and the words of a map.
+const WORDLESS_OCTETS: usize = 1 + 4 + 1 + 2 + DATA_OCTETS + 4;
+
+/// The most octets that a frame has beside its packet, with a map that any end reads.
+pub const OVERHEAD_OCTETS_MAX: usize = WORDLESS_OCTETS + 4 * Map::NARROW_WORDS;
+
+/// The most octets of a frame without packet.
+pub const CONTROL_OCTETS_MAX: usize = WORDLESS_OCTETS - DATA_OCTETS + 1 + 4 * Map::WORDS_MAX;
+
+/// The most words of a map that goes along with a packet of so many octets in a frame of so many.
+#[must_use]
+pub const fn map_words_max(frame_octets: usize, packet_octets: usize) -> usize {
+    let words = frame_octets.saturating_sub(packet_octets + WORDLESS_OCTETS + 1) / 4;
+    if words < Map::WORDS_MAX {
+        words
+    } else {
+        Map::WORDS_MAX
+    }
+}
 
 /// Tags that packets may have.
 pub const TAGS: usize = 8;
@@ -112,6 +135,8 @@ pub struct Hello {
     pub heard: u32,
     /// The sender wants an answer.
     pub asks: bool,
+    /// It reads maps of any length, and headers told relative to packets at any distance.
+    pub wide: bool,
     /// How it speaks.
     pub format: Format,
 }
@@ -154,6 +179,19 @@ impl Order {
         }
     }
 
+    /// In the place of [`Self::After`] with this distance, to ends that read it, stands the order
+    /// that packets had where they came into the network.
+    const ORDERED: u8 = 30;
+
+    /// The same without that distance.
+    #[must_use]
+    pub const fn beside_ordered(self) -> Self {
+        match self {
+            Self::After(Self::ORDERED) => Self::AfterAll,
+            other => other,
+        }
+    }
+
     const fn code(self) -> u8 {
         match self {
             Self::Any => 0,
@@ -188,6 +226,8 @@ pub struct Ingress {
     pub node: u16,
     /// The packet's number there.
     pub serial: u16,
+    /// Its flow has numbers of its own, and it follows the packet with the one before.
+    pub ordered: bool,
 }
 
 /// A frame with content.
@@ -250,7 +290,7 @@ impl Hello {
         out.extend_from_slice(&[
             HELLO,
             self.format.version(),
-            if self.asks { ASKS } else { 0 },
+            if self.asks { ASKS } else { 0 } | if self.wide { WIDE } else { 0 },
         ]);
         out.extend_from_slice(&self.incarnation.to_be_bytes());
         out.extend_from_slice(&self.heard.to_be_bytes());
@@ -290,6 +330,7 @@ impl Hello {
             incarnation: u32_at(bytes, 3).filter(|incarnation| *incarnation != 0)?,
             heard: u32_at(bytes, 7)?,
             asks: flags & ASKS != 0,
+            wide: flags & WIDE != 0,
         })
     }
 }
@@ -302,6 +343,7 @@ impl Content<'_> {
         if let Some(ack) = &self.ack {
             out.extend_from_slice(&ack.next.to_be_bytes());
             out.extend_from_slice(&ack.newest.to_be_bytes());
+            out.extend((!ack.map.is_narrow()).then(|| ack.map.head()));
             ack.map.emit(out);
         }
         out.extend(self.stop);
@@ -316,12 +358,15 @@ impl Content<'_> {
 
     fn flags(&self) -> u8 {
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
-        let words = self.ack.map_or(0, |ack| ack.map.words() as u8) << 2;
+        let ack = match &self.ack {
+            None => 0,
+            Some(ack) if ack.map.is_narrow() => ACK | (ack.map.words() as u8) << 2,
+            Some(_) => LONG_MAP,
+        };
         CONTENT
             | flag(self.ack.is_some_and(|ack| ack.prompt), PROMPT)
             | flag(self.data.is_some(), DATA)
-            | flag(self.ack.is_some(), ACK)
-            | words
+            | ack
             | flag(self.stop.is_some(), STOP)
             | flag(self.base.is_some(), BASE)
     }
@@ -341,7 +386,12 @@ impl DataHeader {
     pub const fn rest(&self) -> [u8; Self::REST_OCTETS] {
         let [node, node_low] = self.ingress.node.to_be_bytes();
         let [serial, serial_low] = self.ingress.serial.to_be_bytes();
-        let tag_order = self.tag << 5 | self.order.code();
+        let order = if self.ingress.ordered {
+            Order::ORDERED
+        } else {
+            self.order.code()
+        };
+        let tag_order = self.tag << 5 | order;
         let lifetime = self.lifetime.code();
         [tag_order, lifetime, node, node_low, serial, serial_low]
     }
@@ -358,8 +408,16 @@ impl DataHeader {
             ingress: Ingress {
                 node: u16_at(bytes, 2)?,
                 serial: u16_at(bytes, 4)?,
+                ordered: false,
             },
         })
+    }
+
+    /// It came from an end that tells orders of where packets came into the network.
+    pub fn read_ordered(&mut self) {
+        if self.order == Order::After(Order::ORDERED) {
+            (self.order, self.ingress.ordered) = (Order::Any, true);
+        }
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
@@ -403,9 +461,14 @@ fn parse_content(body: &[u8]) -> Option<Content<'_>> {
     let (&flags, mut rest) = body.split_first()?;
     let mut content = Content::default();
     let words = usize::from((flags & WORDS) >> 2);
-    if flags & ACK != 0 {
+    let is_long = flags & (ACK | WORDS) == LONG_MAP;
+    if flags & ACK != 0 || is_long {
         let (fixed, map) = rest.split_at_checked(4)?;
-        let (map, behind) = Map::parse(map, words)?;
+        let (map, behind) = if is_long {
+            Map::parse_wide(map)?
+        } else {
+            Map::parse(map, words)?
+        };
         content.ack = Some(Ack {
             next: u16_at(fixed, 0)?,
             newest: u16_at(fixed, 2)?,

@@ -96,6 +96,7 @@ fn a_hello_tells_the_format() {
         incarnation: 1,
         heard: 2,
         asks: false,
+        wide: false,
         format: super::super::Format::Paper,
     };
     let mut frame = Vec::new();

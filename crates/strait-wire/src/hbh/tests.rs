@@ -22,6 +22,7 @@ const HEADER: DataHeader = DataHeader {
     ingress: Ingress {
         node: 0x5566,
         serial: 0x7788,
+        ordered: false,
     },
 };
 
@@ -36,6 +37,7 @@ fn a_hello_literally() {
         incarnation: 0x0102_0304,
         heard: 0xa0b0_c0d0,
         asks: true,
+        wide: false,
         format: Format::Strait,
     };
     let mut octets = Vec::new();
@@ -61,6 +63,7 @@ fn a_hello_with_a_check_of_another_length_is_known_for_one() {
             incarnation: 7,
             heard: 0,
             asks: true,
+            wide: false,
             format: Format::Strait,
         };
         hello.emit(other, &mut octets);
@@ -111,6 +114,28 @@ fn all_that_a_frame_can_hold_literally() {
     let parsed = parse(&octets, SHORT, Some(SESSION));
     assert_eq!(parsed, Ok(Frame::Content(content)));
     assert!(octets.len() - 1 < OVERHEAD_OCTETS_MAX);
+}
+
+#[test]
+fn an_order_of_another_node_stands_in_the_place_of_a_distance() {
+    let told = |header: DataHeader| {
+        let mut read = DataHeader::with_rest(header.seq, header.serial, &header.rest()).unwrap();
+        read.read_ordered();
+        read
+    };
+    let mut header = HEADER;
+    header.ingress.ordered = true;
+    let read = told(header);
+    assert_eq!((read.order, read.ingress), (Order::Any, header.ingress));
+    for (distance, order) in [
+        (29, Order::After(29)),
+        (30, Order::AfterAll),
+        (31, Order::AfterAll),
+    ] {
+        header = HEADER;
+        header.order = Order::after(distance).beside_ordered();
+        assert_eq!(told(header).order, order, "{distance}");
+    }
 }
 
 #[test]
@@ -189,16 +214,97 @@ fn a_map_has_as_many_words_as_it_needs() {
         assert_eq!(Map::new(bits).words(), words, "{bits:x}");
     }
     let map = Map::new(1 | 1 << 95);
-    let came: Vec<u16> = (0..200).filter(|distance| map.has(*distance)).collect();
+    let came: Vec<u16> = (0..200).filter(|it| map.tells(*it) == Some(true)).collect();
     assert_eq!(came, [1, 96]);
 }
 
+#[test]
+fn a_map_tells_nothing_of_what_is_cut_off() {
+    let map = |last, words| Map::of(last, words, |distance| distance == last || distance == 1);
+    let told = |map: Map| [1, 32, 33, 64, 65].map(|distance| map.tells(distance));
+    let [yes, no] = [Some(true), Some(false)];
+    assert_eq!(told(map(64, 2)), [yes, no, no, yes, no]);
+    assert_eq!(told(map(65, 2)), [yes, no, no, no, None]);
+    assert_eq!(told(map(65, 0)), [None; 5]);
+    let all = map(Map::BITS_MAX, Map::WORDS_MAX);
+    assert_eq!((all.is_cut(), all.tells(Map::BITS_MAX)), (false, yes));
+    assert!(map(Map::BITS_MAX + 1, usize::MAX).is_cut());
+}
+
+#[test]
+fn a_map_that_not_every_end_reads_literally() {
+    let content = |map| Content {
+        ack: Some(Ack {
+            next: 0x0a0b,
+            newest: 0x0c0d,
+            map,
+            prompt: true,
+        }),
+        ..Content::default()
+    };
+    let cut = content(Map::of(33, 1, |distance| distance != 2));
+    let long = content(Map::of(97, 64, |distance| distance == 97));
+    let none = content(Map::of(1, 0, |_| true));
+    let head = [0xc4, 0x0a, 0x0b, 0x0c, 0x0d];
+    let words = |words: [u8; 4]| [[0; 4], [0; 4], [0; 4], words].concat();
+    for (content, map) in [
+        (cut, [&[0x81][..], &[0xff, 0xff, 0xff, 0xfd]].concat()),
+        (long, [&[0x04][..], &words([0, 0, 0, 1])].concat()),
+        (none, vec![0x80]),
+    ] {
+        let mut octets = Vec::new();
+        content.emit(SHORT, SESSION, &mut octets);
+        assert_eq!(body(&octets), [&head[..], &map].concat());
+        let parsed = parse(&octets, SHORT, Some(SESSION));
+        assert_eq!(parsed, Ok(Frame::Content(content)));
+    }
+}
+
+#[test]
+fn the_longest_map_fits_the_frame_that_has_room_for_it() {
+    for (frame, words) in [(1534, 2), (1535, 3), (1538, 3), (1539, 4), (9000, 64)] {
+        assert_eq!(map_words_max(frame, 1500), words, "{frame}");
+        let content = Content {
+            ack: Some(Ack {
+                next: 0,
+                newest: 0,
+                map: Map::of(Map::BITS_MAX, words, |_| true),
+                prompt: false,
+            }),
+            stop: Some(1),
+            base: Some(1),
+            data: Some((HEADER, &[0x60; 1500])),
+        };
+        let mut octets = Vec::new();
+        content.emit(SegmentCheck::Long, SESSION, &mut octets);
+        assert!(octets.len() <= frame);
+        let alone = Content {
+            data: None,
+            ..content
+        };
+        octets.clear();
+        alone.emit(SegmentCheck::Long, SESSION, &mut octets);
+        assert!(octets.len() <= CONTROL_OCTETS_MAX);
+    }
+    assert_eq!([map_words_max(1499, 1500), map_words_max(0, 0)], [0, 0]);
+}
+
 fn content() -> impl Strategy<Value = (Content<'static>, Vec<u8>)> {
-    let ack = (any::<u16>(), any::<u16>(), any::<u128>(), any::<bool>());
-    let ack = ack.prop_map(|(next, newest, bits, prompt)| Ack {
+    let ack = (
+        any::<u16>(),
+        any::<u16>(),
+        any::<u128>(),
+        0..3000u16,
+        0..80usize,
+        any::<bool>(),
+    );
+    let ack = ack.prop_map(|(next, newest, bits, last, words, prompt)| Ack {
         next,
         newest,
-        map: Map::new(bits),
+        map: match last {
+            0..1500 => Map::new(bits),
+            _ => Map::of(last, words, |it| it == last || bits >> (it % 128) & 1 == 1),
+        },
         prompt,
     });
     let numbers = (
@@ -219,6 +325,7 @@ fn content() -> impl Strategy<Value = (Content<'static>, Vec<u8>)> {
             ingress: Ingress {
                 node: (origin >> 16) as u16,
                 serial: origin as u16,
+                ordered: false,
             },
         },
     );
@@ -248,7 +355,9 @@ proptest! {
         let check = if long { SegmentCheck::Long } else { SHORT };
         let mut octets = Vec::new();
         content.emit(check, SESSION, &mut octets);
-        prop_assert!(octets.len() <= packet.len() + OVERHEAD_OCTETS_MAX);
+        let narrow = content.ack.is_none_or(|ack| ack.map.is_narrow());
+        let most = if narrow { OVERHEAD_OCTETS_MAX } else { CONTROL_OCTETS_MAX + 10 };
+        prop_assert!(octets.len() <= packet.len() + most);
         prop_assert_eq!(parse(&octets, check, Some(SESSION)), Ok(Frame::Content(content)));
     }
 

@@ -25,7 +25,7 @@ use strait_wire::segment::SegmentCheck;
 
 use self::receive::Receiver;
 use self::send::Sender;
-use super::receive::Place;
+use super::receive::Judged;
 use super::session::{Life, Session};
 use super::{Counts, Done, Heard, Manner};
 
@@ -264,9 +264,9 @@ impl Hop {
                     Heard::Refused
                 } else {
                     match self.receiver.judge(now, &data) {
-                        Place::New => Heard::Packet(data, Cow::Owned(packet)),
-                        Place::Duplicate => Heard::Duplicate,
-                        Place::Beyond => Heard::Invalid,
+                        Judged::New => Heard::Packet(data, Cow::Owned(packet)),
+                        Judged::Duplicate => Heard::Duplicate,
+                        Judged::Beyond => Heard::Invalid,
                     }
                 }
             }

@@ -7,7 +7,7 @@ use strait_core::{Duration, Instant};
 use strait_wire::hbh::TAGS;
 use strait_wire::hbh::paper::{Ack, Data, SPAN_MAX};
 
-use super::super::receive::Place;
+use super::super::receive::Judged;
 
 /// The receiving side of one flow. Bits count from `next`.
 #[derive(Clone, Copy, Debug)]
@@ -53,17 +53,17 @@ impl Flow {
     }
 
     /// Takes a number in, and says what becomes of its packet.
-    fn take(&mut self, seq: u8) -> Place {
+    fn take(&mut self, seq: u8) -> Judged {
         let ahead = ahead(self.next, seq);
         if ahead > SPAN_MAX as i8 {
-            return Place::Beyond;
+            return Judged::Beyond;
         }
         if ahead < 0 || self.received >> ahead & 1 == 1 {
-            return Place::Duplicate;
+            return Judged::Duplicate;
         }
         self.received |= 1 << ahead;
         self.slide();
-        Place::New
+        Judged::New
     }
 
     /// First and last numbers of what came behind the missing one.
@@ -102,7 +102,7 @@ impl Receiver {
 
     /// Takes a packet's number in, and says what becomes of the packet. One further ahead than can
     /// be told of comes again when its base is believed.
-    pub(super) fn judge(&mut self, now: Instant, data: &Data) -> Place {
+    pub(super) fn judge(&mut self, now: Instant, data: &Data) -> Judged {
         if !self.flows.contains_key(&data.flow) {
             self.make_room();
         }

@@ -72,7 +72,7 @@ fn behind_an_outage_one_frame_tells_of_all_that_was_lost() {
     for (lost, newest) in [(1023, 1023), (1024, u16::MAX)] {
         let mut receiver = Receiver::new(&Settings::default());
         receiver.judge(ms(1), &header(0, lost));
-        assert_eq!(receiver.ack(ms(1), false).newest, newest);
+        assert_eq!(receiver.ack(ms(1), false, 64).newest, newest);
     }
 }
 
@@ -117,7 +117,7 @@ fn a_packet_in_anothers_place_ends_the_life_of_numbers() {
     let mut ledger = Ledger::default();
     let other = ledger.admit(ms(0), other, Origin::Own).ok();
     let receiver = &mut pair.ends[1].hop;
-    receiver.accept(ms(pair.now_ms), &header(20, 20), other);
+    receiver.accept(ms(pair.now_ms), &header(20, 20), other, Some(1));
     pair.ends[0].queue(20..21, None);
     pair.run(1000, |_, _, _| vec![0]);
     for end in &pair.ends {
@@ -157,15 +157,15 @@ fn one_frame_without_anything_of_worth_takes_no_packets_place() {
     pair.ends[0].queue(0..20, Some(1));
     pair.run(500, |_, _, _| vec![0]);
     let receiver = &mut pair.ends[1].hop;
-    receiver.accept(ms(pair.now_ms), &header(20, 20), None);
+    receiver.accept(ms(pair.now_ms), &header(20, 20), None, Some(1));
     pair.ends[0].queue(20..40, Some(1));
     pair.run(1000, |_, _, _| vec![0]);
     assert!(pair.ends[1].came.iter().copied().eq(0..40));
     // Who sends nothing else isn't asked for it for ever.
     let receiver = &mut pair.ends[1].hop;
     for (serial, next) in [(100, 40), (101, 41)] {
-        receiver.accept(ms(pair.now_ms), &header(40, serial), None);
-        assert_eq!(receiver.receiver.ack(ms(pair.now_ms), false).next, next);
+        receiver.accept(ms(pair.now_ms), &header(40, serial), None, Some(1));
+        assert_eq!(receiver.receiver.ack(ms(pair.now_ms), false, 64).next, next);
     }
 }
 
@@ -199,7 +199,7 @@ fn in_the_place_of_a_lost_one(last: u8, hops: u8, retries: u16) -> (usize, usize
     let mut ledger = Ledger::default();
     let other = ledger.admit(ms(0), other, Origin::Own).ok();
     let receiver = &mut pair.ends[1].hop;
-    receiver.accept(ms(pair.now_ms), &header(20, 20), other);
+    receiver.accept(ms(pair.now_ms), &header(20, 20), other, Some(1));
     queue(&mut pair, 20..21);
     let is_it = |frame: &[u8]| frame.len() > 20 && frame[1..3] == [0, 20];
     pair.run(1000, |from, _, frame| {

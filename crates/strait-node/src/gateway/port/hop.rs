@@ -1,12 +1,14 @@
 //! A port whose links are made reliable: packets stay in the node's hands until the neighbour has
 //! them.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use strait_core::fate::{Ledger, Origin};
 use strait_core::node::{PortState, TxMeta, Want};
+use strait_core::rate::LineRate;
 use strait_core::stats::HopStats;
-use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, Room, Wake};
+use strait_core::{ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Packet, Room, Wake};
 use strait_link::hbh::{AnyHop, Heard, Manner, Outcome, Reliability};
 use strait_qos::{Policy, Scheduler};
 use strait_wire::hash::hash64;
@@ -45,6 +47,42 @@ impl Other {
     }
 }
 
+/// The numbers of flows that come into the network here.
+#[derive(Debug)]
+struct Numbers {
+    flows: BTreeMap<u32, (u16, Instant)>,
+    /// After a pause as long a flow may begin anew: nobody waits for what was before.
+    forgets_after: Duration,
+}
+
+impl Numbers {
+    /// Flows at once. What there are more is kept in order by each link for itself.
+    const FLOWS_MAX: usize = 1024;
+
+    /// Longer than anybody waits for the order of a flow.
+    fn new(order_hold: Duration) -> Self {
+        Self {
+            flows: BTreeMap::new(),
+            forgets_after: order_hold * 2,
+        }
+    }
+
+    /// The number of a flow's next packet.
+    fn next(&mut self, now: Instant, flow: u32) -> Option<u16> {
+        if self.flows.len() >= Self::FLOWS_MAX && !self.flows.contains_key(&flow) {
+            let after = self.forgets_after;
+            self.flows.retain(|_, (_, last)| now.since(*last) <= after);
+            if self.flows.len() >= Self::FLOWS_MAX {
+                return None;
+            }
+        }
+        let (next, last) = self.flows.entry(flow).or_insert((0, now));
+        *last = now;
+        *next = next.wrapping_add(1);
+        Some(*next)
+    }
+}
+
 /// The neighbours of a port whose links are made reliable.
 #[derive(Debug)]
 pub(super) struct Hops {
@@ -55,6 +93,7 @@ pub(super) struct Hops {
     /// How this port names itself to packets that come into the network here.
     node: u16,
     serial: u16,
+    numbers: Numbers,
     frame_octets_max: usize,
     now: Instant,
     refused: u64,
@@ -75,6 +114,7 @@ impl Hops {
             stop: 0,
         };
         let classes = policy.classes().iter();
+        let numbers = Numbers::new(hop_config.order_hold.0);
         Self {
             others: (0..config.neighbours.len().max(1)).map(other).collect(),
             reliability: classes
@@ -83,6 +123,7 @@ impl Hops {
             config: hop_config,
             node: (seed >> 32) as u16,
             serial: 0,
+            numbers,
             frame_octets_max: config.frame_octets_max(),
             now: Instant::ZERO,
             refused: 0,
@@ -108,6 +149,18 @@ impl Hops {
         };
         frame.saturating_sub(OVERHEAD_OCTETS_MAX)
     }
+
+    /// Each neighbour's repairs go by the rate towards it.
+    fn settle_rates(&mut self, queue: &Queue) {
+        for (to, other) in (0..).map(NeighbourId).zip(&mut self.others) {
+            let rate_bit_s = queue.rate_to(to).payload_bit_s();
+            let known = Some(rate_bit_s).filter(|rate_bit_s| *rate_bit_s < Self::UNLIMITED_BIT_S);
+            other.hop.set_rate(known);
+        }
+    }
+
+    /// A port tells of this rate, or a higher one, when nobody has said how fast its line is.
+    const UNLIMITED_BIT_S: u64 = 1_000_000_000;
 
     /// The neighbour that is to get a frame without packet before anything goes to `next`.
     fn control_to(&self, now: Instant, next: Option<NeighbourId>) -> Option<NeighbourId> {
@@ -138,7 +191,7 @@ impl Hops {
     /// How a packet of a class is sent.
     fn manner(&self, packet: &Packet, tag: usize) -> Manner {
         let info = packet.info();
-        let flow = self.config.tells_apart(info.protocol).then(|| flow(info));
+        let flow = self.config.tells_apart(info).then(|| flow(info));
         let class = packet.class.index();
         let (reliability, parity) = self.reliability.get(class).copied().unwrap_or_default();
         Manner {
@@ -253,7 +306,9 @@ impl Hops {
         }
         let before = out.len();
         let other = self.other_mut(to)?;
-        other.hop.transmit(now, room.starts, seq, false, out)?;
+        other
+            .hop
+            .transmit(now, room.starts, (seq, false), octets_max, out)?;
         let ended = queue.leaves(room.starts, to, out.len() - before);
         other.hop.left(ended);
         queue.stats(ledger).frames_out += 1;
@@ -264,15 +319,23 @@ impl Hops {
     }
 
     /// Puts a packet from the queue into a neighbour's window.
-    fn begin(&mut self, queue: &Queue, to: NeighbourId, mut packet: Packet) -> Option<u32> {
+    fn begin(
+        &mut self,
+        queue: &Queue,
+        now: Instant,
+        to: NeighbourId,
+        mut packet: Packet,
+    ) -> Option<u32> {
+        let manner = self.manner(&packet, usize::from(tag(queue, packet.class)));
         if packet.ingress.is_none() {
+            let number = manner.flow.and_then(|flow| self.numbers.next(now, flow));
             self.serial = self.serial.wrapping_add(1);
             packet.ingress = Some(Ingress {
                 node: self.node,
-                serial: self.serial,
+                serial: number.unwrap_or(self.serial),
+                ordered: number.is_some(),
             });
         }
-        let manner = self.manner(&packet, usize::from(tag(queue, packet.class)));
         Some(self.other_mut(to)?.hop.begin(packet, manner))
     }
 }
@@ -325,6 +388,12 @@ impl Link for Hops {
                 other.hop.set_up(now);
             }
         }
+        self.settle_rates(queue);
+    }
+
+    fn set_rate(&mut self, queue: &mut Queue, to: NeighbourId, rate: LineRate) {
+        queue.set_rate(to, rate);
+        self.settle_rates(queue);
     }
 
     /// What neighbours haven't acknowledged goes on waiting.
@@ -414,12 +483,14 @@ impl Link for Hops {
             None => {
                 let packet_max = octets_max.checked_sub(OVERHEAD_OCTETS_MAX)?;
                 let packet = queue.take(self, now, head, packet_max, ledger)?;
-                self.begin(queue, head.to, packet)?
+                self.begin(queue, now, head.to, packet)?
             }
         };
         let last = queue.paths.first.queue.queued(head.class).packets == 0;
         let other = self.other_mut(head.to)?;
-        other.hop.transmit(now, room.starts, seq, last, out)?;
+        other
+            .hop
+            .transmit(now, room.starts, (seq, last), octets_max, out)?;
         let octets = out.len() - before;
         let ended = queue.leaves(room.starts, head.to, octets);
         other.hop.left(ended);
@@ -458,7 +529,10 @@ impl Link for Hops {
                     header.mark(now, &mut packet);
                     packet
                 });
-                other.hop.accept(now, &header, packet);
+                // What goes on by such links waits for its order where it leaves them.
+                let leaves = |packet: &&Packet| !frame.onward.has(packet.info().dst);
+                let flow = packet.as_ref().filter(leaves).map(|it| flow(it.info()));
+                other.hop.accept(now, &header, packet, flow);
             }
         }
     }
@@ -508,8 +582,28 @@ impl Link for Hops {
         }
     }
 
-    fn stop_depths(&self) -> (Depth, Depth) {
-        self.config.stop_depths()
+    /// What waits while the senders don't know yet that they may go on is for half a round trip: a
+    /// link on which nothing waits is idle.
+    fn stop_depths(&self, from: NeighbourId, out: LineRate) -> (Depth, Depth) {
+        let rate_bit_s = out.payload_bit_s();
+        let trip = match self.other(from) {
+            Some(other) if rate_bit_s < Self::UNLIMITED_BIT_S => other.hop.trip_octets(rate_bit_s),
+            _ => 0,
+        };
+        self.config.stop_depths(trip as u64 / 2)
+    }
+
+    fn is_wide(&self) -> bool {
+        self.others.iter().all(|other| other.hop.is_wide())
+    }
+
+    fn is_full(&self, queue: &Queue, to: NeighbourId) -> bool {
+        let waiting = queue.paths.to(to).queue.total().octets;
+        self.other(to).is_some_and(|it| {
+            let [window, _] = it.hop.octets();
+            let most = it.hop.held_octets_max();
+            most.is_some_and(|most| window as u64 + waiting >= most as u64)
+        })
     }
 
     fn stop(&self, from: NeighbourId) -> u8 {

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::net::IpAddr;
 
 use strait_core::fate::Ledger;
 use strait_core::node::{
@@ -13,8 +14,9 @@ use strait_core::{ClassId, Instant, NeighbourId, Packet, Room, Wake};
 use super::queue::{Queue, Treatment};
 use super::segments::Segments;
 use crate::gateway::lan::Lan;
+use crate::gateway::port_set::PortSet;
 use crate::hop_config::Depth;
-use crate::route::Hop;
+use crate::route::{Hop, Routes};
 
 /// What came from a neighbour.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +26,23 @@ pub(crate) struct Frame<'a> {
     pub(crate) meta: FrameMeta,
     /// Marks, a bit each, of which nothing more is taken: there is no room for them.
     pub(crate) refused: u8,
+    pub(crate) onward: Onward<'a>,
+}
+
+/// Where packets stay in the network of reliable links, so that nobody waits for their order yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Onward<'a> {
+    pub(crate) routes: &'a Routes,
+    /// Ports behind which everybody keeps the order that packets had where they came in.
+    pub(crate) ports: PortSet,
+}
+
+impl Onward<'_> {
+    /// Whether a packet to this address goes on by such a port.
+    pub(super) fn has(&self, dst: IpAddr) -> bool {
+        let way = self.routes.lookup(dst);
+        way.is_some_and(|way| self.ports.contains(way.port))
+    }
 }
 
 /// A packet that a link has made whole, behind what came.
@@ -272,9 +291,20 @@ pub(in crate::gateway) trait Link: fmt::Debug {
     /// Takes note of where a packet goes that came from a neighbour.
     fn note_outlet(&mut self, _queue: &Queue, _from: NeighbourId, _packet: &Packet, _way: Hop) {}
 
-    /// How much of a class may wait before senders are told to stop, and before nothing is taken.
-    fn stop_depths(&self) -> (Depth, Depth) {
+    /// How much of a class of a neighbour's packets may wait for a line of this rate before that is
+    /// told to stop, and before nothing is taken.
+    fn stop_depths(&self, _from: NeighbourId, _out: LineRate) -> (Depth, Depth) {
         (Depth::Octets(u64::MAX), Depth::Octets(u64::MAX))
+    }
+
+    /// Whether all neighbours keep the order that packets had where they came into the network.
+    fn is_wide(&self) -> bool {
+        false
+    }
+
+    /// Whether as much as may be is held for a neighbour, sent or not.
+    fn is_full(&self, _queue: &Queue, _to: NeighbourId) -> bool {
+        false
     }
 
     /// Marks of which a neighbour is told to send nothing new.

@@ -168,7 +168,7 @@ impl Queue {
     }
 
     /// The rate towards a neighbour.
-    pub(super) fn rate_to(&self, to: NeighbourId) -> LineRate {
+    pub(in crate::gateway) fn rate_to(&self, to: NeighbourId) -> LineRate {
         let told = self.rates.get(to.index()).copied().flatten();
         let common = || self.state.map(|state| state.tx_rate);
         told.or_else(common)

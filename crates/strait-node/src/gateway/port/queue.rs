@@ -434,9 +434,16 @@ impl Queue {
             && (has_share() || self.fills(to, class, Depth::Octets(octets.saturating_mul(2)), 2))
     }
 
-    /// Whether nothing more of a class for a neighbour is taken from another, told to stop or not.
-    pub(in crate::gateway) fn refuses(&self, out: Outlet, depth: Depth) -> bool {
-        self.fills(out.way.to, out.class, depth, 3)
+    /// Whether nothing more of a class for a neighbour is taken from another, told to stop or not:
+    /// too much of it waits, or as much as it takes for a stop and there is no more room for all.
+    pub(in crate::gateway) fn refuses(
+        &self,
+        out: Outlet,
+        (stop, most): (Depth, Depth),
+        is_full: bool,
+    ) -> bool {
+        let (to, class) = (out.way.to, out.class);
+        self.fills(to, class, most, 3) || (is_full && self.fills(to, class, stop, 1))
     }
 }
 
