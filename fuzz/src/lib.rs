@@ -20,7 +20,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 27] = [
+pub const TARGETS: [Target; 28] = [
     ("analyse", wire::analyse),
     ("ethernet", ethernet::ethernet),
     ("gateway_handle", gateway::gateway_handle),
@@ -41,6 +41,7 @@ pub const TARGETS: [Target; 27] = [
     ("pcap", wire::pcap),
     ("pcapng", wire::pcapng),
     ("policy_config", text::policy_config),
+    ("repairs", wire::repairs),
     ("rohc_decompress", rohc::rohc_decompress),
     ("rohc_pair", rohc::rohc_pair),
     ("rtp", wire::rtp),

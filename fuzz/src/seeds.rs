@@ -7,6 +7,19 @@ use std::path::{Path, PathBuf};
 /// A name and its octets.
 pub type Seed = (String, Vec<u8>);
 
+/// Pieces of a packet with numbers, out of order, and notes between them.
+fn numbered_pieces() -> Vec<u8> {
+    let orders: [&[u8]; 6] = [
+        &[9, 0xb0, 0, b'a', b' '],
+        &[9, 0x72, 2, b'c', b'd'],
+        &[10, 0x97, 0, 3, 0, 2],
+        &[9, 0x31, 1, b'b', b'c'],
+        &[6, 0x12, 5, 9],
+        &[0xff],
+    ];
+    orders.concat()
+}
+
 /// The first corpus of a target.
 pub fn of(target: &str) -> Vec<Seed> {
     match target {
@@ -14,6 +27,7 @@ pub fn of(target: &str) -> Vec<Seed> {
         "ethernet" => crate::ethernet::seeds(),
         "payload" => crate::payload::seeds(),
         "segments" => vectors("link/segments.txt"),
+        "repairs" => vec![("pieces".into(), numbered_pieces())],
         "hbh" => vec![("orders".into(), crate::hbh::orders())],
         "s5066" => vec![("exchange".into(), crate::s5066::exchange())],
         "sis" => vec![("exchange".into(), crate::sis::exchange())],

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use strait_capture::{By, Capture, Settings, Source, one, two};
-use strait_link::{LinkSettings, Receiver};
+use strait_core::{Duration, Instant};
+use strait_link::repair::{Repairs, When};
+use strait_link::{LinkSettings, OctetSender, Receiver};
 use strait_wire::ax25::UiFrame;
 use strait_wire::check::Crc32Sum;
 use strait_wire::ip::{self, IcmpError, PacketInfo, Unreachable};
@@ -11,6 +13,7 @@ use strait_wire::kiss::{KissFrame, KissReader};
 use strait_wire::octets::{FLAG, Stuffing, Unstuffer};
 use strait_wire::pcap::{FILE_HEADER_OCTETS, FileHeader, RECORD_HEADER_OCTETS};
 use strait_wire::pcapng::{Decoder, Reader};
+use strait_wire::repair::{MARK, NOTE_OCTETS_MAX, Note, emit_numbered, parse_numbered};
 use strait_wire::rtp::RtpHeader;
 use strait_wire::segment::{SegmentCheck, emit_segment, parse_segment};
 use strait_wire::urgent::{Interleaved, Shown, emit_urgent};
@@ -166,6 +169,7 @@ fn urgent_frames(at: usize, bytes: &[u8]) {
 
 /// Segments, one from all octets, then as frames that their first octet gives the length of.
 pub fn segments(data: &[u8]) {
+    let _ = parse_numbered(data, SegmentCheck::Long);
     for alone in [SegmentCheck::Short, SegmentCheck::Long] {
         if let Ok(segment) = parse_segment(data, alone) {
             assert!(segment.payload.len() < data.len());
@@ -199,6 +203,52 @@ pub fn segments(data: &[u8]) {
         receiver.feed_frame(&frame, |packet| {
             assert!(packet.is_ok_and(|packet| packet.len() <= 1280) || packet.is_err());
         });
+    }
+}
+
+/// Segments with numbers, and notes about them, whose checks are right: what an end keeps has
+/// limits, and what it says can be read.
+pub fn repairs(data: &[u8]) {
+    let octet = Duration::from_millis(1);
+    let settings = LinkSettings::plain(1280);
+    let mut sender = OctetSender::new(settings);
+    let mut receiver = Receiver::new(settings);
+    let mut repairs = Repairs::new(When::Always, octet);
+    receiver.set_numbered(true);
+    repairs.agree(true, true);
+    let mut now = Instant::ZERO;
+    let mut rest = data;
+    while let Some((&octets, after)) = rest.split_first() {
+        let (frame, after) = after.split_at(usize::from(octets >> 1).min(after.len()));
+        rest = after;
+        now += octet * u32::from(octets);
+        repairs.advance(now);
+        let told = |read: Result<&[u8], _>| {
+            assert!(read.is_err() || read.is_ok_and(|it| it.len() <= 1280))
+        };
+        if octets & 1 == 0 {
+            let note = [&[MARK], frame].concat();
+            repairs.hear(&note, &mut sender, &mut receiver, told);
+        } else if let [header, number, payload @ ..] = frame {
+            let header = strait_wire::segment::SegmentHeader::parse(*header);
+            let (sum, short) = (&mut Crc32Sum::new(), SegmentCheck::Short);
+            let (mut segment, mut line) = (Vec::new(), Vec::new());
+            emit_numbered(header, *number, payload, short, sum, &mut segment);
+            Stuffing::default().stuff_into(&segment, &mut line);
+            line.push(FLAG);
+            receiver.feed_octets(&line, told);
+        }
+        repairs.lose_patience(&mut receiver, told);
+        repairs.came(frame.len(), &mut receiver);
+        assert!(receiver.row_counts().1 <= 64 * 1024);
+        if let Some(note) = repairs.note(&sender, &receiver) {
+            assert!(note.len() <= NOTE_OCTETS_MAX);
+            assert!(Note::parse(&note).is_some());
+        }
+        assert!(repairs.wake(&sender, &receiver).is_none_or(|at| at > now));
+        if octets == 0xff {
+            repairs.restart(&mut sender, &mut receiver);
+        }
     }
 }
 

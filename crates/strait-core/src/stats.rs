@@ -315,6 +315,8 @@ pub struct PortStats {
     pub tx_rate: Option<LineRate>,
     /// Of these frames, the urgent ones.
     pub urgent: UrgentStats,
+    /// What of its octet stream is sent again, where that is agreed.
+    pub repairs: RepairStats,
     /// The repairs of its links, where they are made reliable.
     pub hop: HopStats,
     /// Its station, where it has a radio.
@@ -331,6 +333,37 @@ pub struct PortStats {
     pub tx_failed: u64,
     /// Times the port went down.
     pub downs: u64,
+}
+
+/// Repairs of an octet stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RepairStats {
+    /// What it sends can be sent again.
+    pub sends: bool,
+    /// It wants the other end to do so.
+    pub wishes: bool,
+    /// Segments sent again.
+    pub repeated: u64,
+    /// Their octets, before octet stuffing.
+    pub repeated_octets: u64,
+    /// Segments received that can be asked for again.
+    pub segments_in: u64,
+    /// Of these, those that had come before.
+    pub duplicates: u64,
+    /// Of these, those for which there was no room.
+    pub refused: u64,
+    /// Missing ones that weren't waited for any longer.
+    pub skipped: u64,
+    /// Notes sent.
+    pub notes: u64,
+    /// Their octets, before framing.
+    pub notes_octets: u64,
+    /// Notes of what was never sent.
+    pub forged: u64,
+    /// Octets of the segments that are sent and not acknowledged now.
+    pub window_octets: u64,
+    /// Octets of the segments that wait for an earlier one now.
+    pub held_octets: u64,
 }
 
 /// Counters of one of several neighbours on a port.

@@ -11,6 +11,7 @@ pub mod load;
 mod octet;
 pub mod payload;
 mod receive;
+pub mod repair;
 pub mod rohc;
 mod send;
 

@@ -6,10 +6,12 @@ use strait_core::delay::DelayPart;
 use strait_core::{ClassId, Instant, Packet};
 use strait_wire::check::crc16;
 use strait_wire::octets::{ESCAPE, FLAG, Stuffing};
-use strait_wire::segment::STREAMS;
+use strait_wire::repair;
+use strait_wire::segment::{HEADER_OCTETS, STREAMS, SegmentHeader};
 use strait_wire::urgent::{URGENT_OCTETS_MAX, emit_urgent};
 
 use crate::LinkSettings;
+use crate::repair::{Done, Window, WindowCounts};
 use crate::send::{CHECK_OCTETS, Progress, Segmenter};
 
 /// An urgent frame that is leaving.
@@ -18,6 +20,17 @@ struct Urgent {
     packet: Packet,
     line: Vec<u8>,
     at: usize,
+}
+
+/// What is leaving.
+#[derive(Clone, Copy, Debug)]
+enum Leaving {
+    /// A segment of a packet, and whether it ends it.
+    Piece { stream: usize, last: bool },
+    /// A note, which belongs to no packet.
+    Note,
+    /// A segment that is sent again.
+    Repeat { class: ClassId, packet: u64 },
 }
 
 /// Sends packets on an octet stream: segments with octet stuffing, each ended by a flag.
@@ -33,8 +46,8 @@ pub struct OctetSender {
     /// The same as it goes on the line.
     line: Vec<u8>,
     at: usize,
-    /// The stream of that segment, and whether it ends its packet.
-    leaving: Option<(usize, bool)>,
+    /// What that segment is.
+    leaving: Option<Leaving>,
     /// How much of `line` is a flag ahead of the segment.
     lead: usize,
     /// An urgent frame, which goes before the rest of the segment.
@@ -43,6 +56,8 @@ pub struct OctetSender {
     ahead: [usize; STREAMS],
     /// When the last octet of a segment pulled so far has left.
     idle_since: Option<Instant>,
+    /// Segments with numbers.
+    window: Window,
 }
 
 /// Payload octets that a shortened segment leaves to a later one at least: as many as that costs.
@@ -61,7 +76,16 @@ impl OctetSender {
             urgent: None,
             ahead: [0; STREAMS],
             idle_since: None,
+            window: Window::new(),
         }
+    }
+
+    pub(crate) const fn window(&self) -> &Window {
+        &self.window
+    }
+
+    pub(crate) const fn window_mut(&mut self) -> &mut Window {
+        &mut self.window
     }
 
     fn stuffing(&self) -> Stuffing {
@@ -88,10 +112,12 @@ impl OctetSender {
         if let Some(urgent) = &self.urgent {
             return Some((urgent.packet.class, urgent.line.len() - urgent.at));
         }
-        let (stream, _) = self.leaving?;
-        // A note belongs to no class: it goes by the first.
-        let packet = self.under_way(stream);
-        let class = packet.map_or(ClassId(0), |packet| packet.class);
+        let class = match self.leaving? {
+            Leaving::Piece { stream, .. } => self.under_way(stream)?.class,
+            Leaving::Repeat { class, .. } => class,
+            // It belongs to no class, and goes by the first.
+            Leaving::Note => ClassId(0),
+        };
         Some((class, self.pending_octets()))
     }
 
@@ -114,12 +140,17 @@ impl OctetSender {
 
     /// Whether a note finds a stream with nothing under way.
     pub fn takes_note(&self) -> bool {
-        self.held() < STREAMS
+        self.begun() < STREAMS
     }
 
-    /// Packets under way.
-    pub fn held(&self) -> usize {
+    /// Packets that have begun to leave, and not ended.
+    pub fn begun(&self) -> usize {
         self.segmenter.held() + usize::from(self.urgent.is_some())
+    }
+
+    /// Packets under way, and those that are kept until they have come.
+    pub fn held(&self) -> usize {
+        self.begun() + self.window.held()
     }
 
     /// Whether the stream has urgent frames.
@@ -127,9 +158,15 @@ impl OctetSender {
         self.segmenter.settings.urgent.is_some()
     }
 
-    /// The stream whose segment is leaving, or suspended.
-    pub fn leaving_stream(&self) -> Option<usize> {
-        self.leaving.map(|(stream, _)| stream)
+    /// The class of the segment that is leaving, or suspended, where it could be cut short.
+    pub fn shortens(&self) -> Option<ClassId> {
+        match self.leaving? {
+            Leaving::Piece {
+                stream,
+                last: false,
+            } => self.under_way(stream).map(|packet| packet.class),
+            _ => None,
+        }
     }
 
     /// Whether a packet of so many octets may begin as an urgent frame now: the stream has such,
@@ -172,10 +209,9 @@ impl OctetSender {
 
     /// The time of the packet whose segment is leaving goes to `part` from `now` on.
     fn suspended(&mut self, now: Instant, part: DelayPart) {
-        let way = self
-            .leaving
-            .and_then(|(stream, _)| self.segmenter.streams[stream].as_mut());
-        if let Some(way) = way {
+        if let Some(Leaving::Piece { stream, .. }) = self.leaving
+            && let Some(way) = &mut self.segmenter.streams[stream]
+        {
             way.packet.enter(now, part);
         }
     }
@@ -184,14 +220,26 @@ impl OctetSender {
     /// price, so that another packet may begin sooner. Gives the stream and the payload octets of
     /// its packet that are left. A packet's last segment goes on.
     pub fn shorten(&mut self) -> Option<(usize, usize)> {
-        let (stream, last) = self.leaving?;
-        if last || self.urgent.is_some() {
+        let Some(Leaving::Piece {
+            stream,
+            last: false,
+        }) = self.leaving
+        else {
+            return None;
+        };
+        if self.urgent.is_some() {
             return None;
         }
+        let numbered = self.segmenter.kept_as(stream).is_some();
+        let head = if numbered {
+            repair::HEAD_OCTETS
+        } else {
+            HEADER_OCTETS
+        };
         let payload_end = self.segment.len() - CHECK_OCTETS;
         let (mut position, mut kept) = (self.lead, 0);
         // A header alone is no segment.
-        while position < self.at || kept < 2 {
+        while position < self.at || kept <= head {
             position += 1 + usize::from(self.line[position] == ESCAPE);
             kept += 1;
         }
@@ -199,14 +247,18 @@ impl OctetSender {
             return None;
         }
         self.segmenter
-            .uncut(stream, &self.segment[1..kept], payload_end - kept);
+            .uncut(stream, &self.segment[head..kept], payload_end - kept);
         let before = self.line.len();
         self.segment.truncate(kept);
-        let check = crc16(&self.segment).to_le_bytes();
+        let check = crc16(&self.segment);
+        let check = if numbered { !check } else { check }.to_le_bytes();
         self.line.truncate(position);
         self.stuffing().stuff_into(&check, &mut self.line);
         self.line.push(FLAG);
         self.segment.extend_from_slice(&check);
+        if numbered {
+            self.window.shortened(&self.segment);
+        }
         self.ahead[stream] += before - self.line.len();
         Some((stream, self.segmenter.octets_left(stream)))
     }
@@ -214,7 +266,80 @@ impl OctetSender {
     /// Puts a packet on a stream, which must be free; `carried` goes in its place, if there is
     /// such.
     pub fn begin(&mut self, stream: usize, packet: Packet, carried: Option<Vec<u8>>) {
-        self.segmenter.begin(stream, packet, carried);
+        self.segmenter.begin(stream, packet, carried, None);
+    }
+
+    /// The same with numbered segments, each kept until it has come.
+    pub fn begin_numbered(&mut self, stream: usize, packet: Packet, carried: Option<Vec<u8>>) {
+        let number = self.window.begin();
+        self.segmenter.begin(stream, packet, carried, Some(number));
+    }
+
+    /// Whether segments of a stream's packet go with numbers: of the one that is under way, else of
+    /// the next one. What has none doesn't overtake what has.
+    pub fn goes_numbered(&self, stream: usize, numbers: bool) -> bool {
+        if self.is_under_way(stream) {
+            return self.segmenter.kept_as(stream).is_some();
+        }
+        numbers || self.window.has_stream(stream)
+    }
+
+    /// Whether another numbered segment may go before more is heard of those that have gone.
+    pub fn has_window(&self) -> bool {
+        self.window.has_room()
+    }
+
+    /// What of a class is to be sent again before anything new of it: octets on the line, about.
+    pub fn again(&self, class: ClassId) -> Option<usize> {
+        self.window.again(class).map(|(_, octets)| octets)
+    }
+
+    /// Sends a segment of a class again, from `now` on; says how many octets it takes. Nothing may
+    /// be pending.
+    pub fn repeat(&mut self, now: Instant, class: ClassId) -> Option<usize> {
+        debug_assert_eq!(self.pending_octets(), 0, "a segment leaves whole");
+        let (place, _) = self.window.again(class)?;
+        let (packet, bytes) = self.window.repeat(place)?;
+        self.segment.clear();
+        self.segment.extend_from_slice(bytes);
+        self.put_on_line(now);
+        self.leaving = Some(Leaving::Repeat { class, packet });
+        Some(self.line.len())
+    }
+
+    /// Packets whose segments had numbers and that are kept no longer.
+    pub fn done(&mut self) -> impl Iterator<Item = Done> + '_ {
+        self.window.done()
+    }
+
+    /// Whether there are such packets.
+    pub const fn has_done(&self) -> bool {
+        self.window.has_done()
+    }
+
+    /// When the next packet that is kept grows too old.
+    pub fn expires(&self) -> Option<Instant> {
+        self.window.expires()
+    }
+
+    /// Keeps none that is too old.
+    pub fn age(&mut self, now: Instant) {
+        self.window.age(now);
+    }
+
+    /// Packets of which all has left, and that are kept.
+    pub fn kept(&self) -> impl Iterator<Item = &Packet> {
+        self.window.kept()
+    }
+
+    /// What the window counts, and the octets in it.
+    pub fn window_counts(&self) -> (WindowCounts, usize) {
+        (self.window.counts, self.window.octets())
+    }
+
+    /// Payload octets of the packet under way that are left.
+    pub fn octets_left(&self, stream: usize) -> usize {
+        self.segmenter.octets_left(stream)
     }
 
     /// Cuts the next segment of `stream`, to leave from `now` on; all that is left of its packet,
@@ -223,11 +348,15 @@ impl OctetSender {
         debug_assert_eq!(self.pending_octets(), 0, "a segment leaves whole");
         let payload_max = self.payload_max(stream, whole);
         self.segment.clear();
-        let (header, octets_left) =
-            self.segmenter
-                .cut(stream, payload_max, now, &mut self.segment)?;
+        let (header, octets_left) = match self.segmenter.kept_as(stream) {
+            None => self
+                .segmenter
+                .cut(stream, payload_max, now, &mut self.segment)?,
+            Some(packet) => self.cut_numbered(now, stream, payload_max, packet)?,
+        };
         self.put_on_line(now);
-        self.leaving = Some((stream, header.last));
+        let last = header.last;
+        self.leaving = Some(Leaving::Piece { stream, last });
         let ahead = &mut self.ahead[stream];
         let told = self.line.len().min(*ahead);
         *ahead -= told;
@@ -237,15 +366,38 @@ impl OctetSender {
         })
     }
 
+    fn cut_numbered(
+        &mut self,
+        now: Instant,
+        stream: usize,
+        payload_max: usize,
+        packet: u64,
+    ) -> Option<(SegmentHeader, usize)> {
+        let class = self.under_way(stream)?.class;
+        let numbers = self.window.next(stream);
+        let segment = &mut self.segment;
+        let cut = self
+            .segmenter
+            .cut_numbered(stream, payload_max, now, numbers, segment)?;
+        self.window.sent(stream, class, packet, &self.segment);
+        Some(cut)
+    }
+
     /// Where urgent packets needn't wait for a segment's end, all but the last segment of a packet
-    /// is one: that can be shortened, the last can't.
+    /// is one: that can be shortened, the last can't. With numbers, pieces have the size that the
+    /// line's errors make best, all of a packet about the same.
     fn payload_max(&self, stream: usize, whole: bool) -> usize {
         let payload_max = self.segmenter.payload_max(whole);
+        let left = self.segmenter.octets_left(stream);
+        let best = match self.segmenter.kept_as(stream) {
+            None => usize::MAX,
+            Some(_) => left.div_ceil(left.div_ceil(self.window.piece_octets()).max(1)),
+        };
         if !self.has_urgent() {
-            return payload_max;
+            return payload_max.min(best);
         }
-        let but_last = self.segmenter.octets_left(stream).checked_sub(payload_max);
-        but_last.map_or(payload_max, |octets| octets.max(payload_max))
+        let but_last = left.checked_sub(payload_max);
+        but_last.map_or(payload_max, |octets| octets.max(payload_max).min(best))
     }
 
     /// Cuts a segment that holds `note`, which belongs to no packet, to leave from `now` on; says
@@ -254,9 +406,9 @@ impl OctetSender {
     pub fn cut_note(&mut self, now: Instant, note: &[u8]) -> Option<usize> {
         debug_assert_eq!(self.pending_octets(), 0, "a segment leaves whole");
         self.segment.clear();
-        let stream = self.segmenter.cut_note(note, &mut self.segment)?;
+        self.segmenter.cut_note(note, &mut self.segment)?;
         self.put_on_line(now);
-        self.leaving = Some((stream, true));
+        self.leaving = Some(Leaving::Note);
         Some(self.line.len())
     }
 
@@ -305,12 +457,22 @@ impl OctetSender {
             return None;
         }
         self.idle_since = Some(ended);
-        let (stream, last) = self.leaving.take()?;
-        if last {
-            return self.segmenter.take(stream);
-        }
-        if let Some(way) = &mut self.segmenter.streams[stream] {
-            way.packet.enter(ended, DelayPart::Class);
+        match self.leaving.take()? {
+            Leaving::Note => {}
+            Leaving::Repeat { packet, .. } => self.window.repeated(ended, packet),
+            Leaving::Piece { stream, last: true } => {
+                let number = self.segmenter.kept_as(stream);
+                let packet = self.segmenter.take(stream)?;
+                let Some(number) = number else {
+                    return Some(packet);
+                };
+                self.window.keep(ended, number, packet);
+            }
+            Leaving::Piece { stream, .. } => {
+                if let Some(way) = &mut self.segmenter.streams[stream] {
+                    way.packet.enter(ended, DelayPart::Class);
+                }
+            }
         }
         None
     }
@@ -325,6 +487,7 @@ impl OctetSender {
         let urgent = self.urgent.take().map(|urgent| urgent.packet);
         let ways = self.segmenter.streams.iter_mut();
         let ways = ways.filter_map(|way| way.take().map(|way| way.packet));
-        urgent.into_iter().chain(ways)
+        let kept = self.window.abandon();
+        urgent.into_iter().chain(ways).chain(kept)
     }
 }

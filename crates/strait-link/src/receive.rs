@@ -3,13 +3,15 @@
 use alloc::vec::Vec;
 
 use strait_wire::check::Crc32Sum;
-use strait_wire::octets::{FrameFault, MARK, Unstuffed};
+use strait_wire::octets::{FrameFault, MARK};
+use strait_wire::repair::parse_numbered;
 use strait_wire::segment::{
     HEADER_OCTETS, STREAMS, Segment, SegmentCheck, SegmentError, SegmentHeader, parse_segment,
 };
 use strait_wire::urgent::{Interleaved, Shown};
 
 use crate::LinkSettings;
+use crate::repair::{Arrived, Row, RowCounts};
 
 /// Why received octets gave no packet. Each is counted by its own counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +22,19 @@ pub enum Refused {
     Invalid,
     /// A piece of a packet was missing, so its other pieces are worth nothing.
     Incomplete,
-    /// A whole packet with a short check on a stream that has a long one: the other end holds for
-    /// agreed what this end doesn't know of.
+    /// A whole packet with a short check on a stream that has a long one, or a segment with a
+    /// number: the other end holds for agreed what this end doesn't know of.
     Unagreed,
+}
+
+impl Refused {
+    /// All of them, in order.
+    pub const ALL: [Self; 4] = [
+        Self::Damaged,
+        Self::Invalid,
+        Self::Incomplete,
+        Self::Unagreed,
+    ];
 }
 
 /// A packet whose pieces come in on one stream.
@@ -51,7 +63,8 @@ type Tell<'a> = dyn FnMut(Result<&[u8], Refused>) + 'a;
 /// Makes packets of one neighbour whole again.
 ///
 /// It holds at most one unfinished packet per stream, one frame and one urgent frame, so its memory
-/// is bounded by [`STREAMS`] + 2 packets. Pieces that lead to nothing are replaced by the next
+/// is bounded by [`STREAMS`] + 2 packets; with numbered segments by twice as many, and the 64 kB
+/// that may wait for their order. Pieces that lead to nothing are replaced by the next
 /// packet's first piece; a splice of two packets fails the check over the whole packet.
 #[derive(Debug)]
 pub struct Receiver {
@@ -59,6 +72,25 @@ pub struct Receiver {
     framing: Interleaved,
     streams: [Reassembly; STREAMS],
     urgent: UrgentReceived,
+    numbered: Numbered,
+}
+
+/// Segments with numbers. A packet of theirs may go on while others pass on its stream.
+#[derive(Debug)]
+struct Numbered {
+    /// There may be such.
+    taken: bool,
+    row: Row,
+    streams: [Reassembly; STREAMS],
+    arrivals: Arrivals,
+}
+
+/// What came of segments with numbers since somebody asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrivals {
+    pub(crate) segments: u32,
+    /// Their sender should know soon.
+    pub(crate) urgent: bool,
 }
 
 /// Urgent frames that came in.
@@ -81,7 +113,57 @@ impl Receiver {
             framing: Interleaved::new(longest, settings.urgent),
             streams: core::array::from_fn(|_| Reassembly::default()),
             urgent: UrgentReceived::default(),
+            numbered: Numbered {
+                taken: false,
+                row: Row::new(),
+                streams: core::array::from_fn(|_| Reassembly::default()),
+                arrivals: Arrivals::default(),
+            },
         }
+    }
+
+    /// Takes segments with numbers from now on, or none.
+    pub const fn set_numbered(&mut self, taken: bool) {
+        self.numbered.taken = taken;
+    }
+
+    /// What came of them since this was asked before.
+    pub(crate) fn take_arrivals(&mut self) -> Arrivals {
+        core::mem::take(&mut self.numbered.arrivals)
+    }
+
+    pub(crate) const fn row(&self) -> &Row {
+        &self.numbered.row
+    }
+
+    /// What their row counts, and the octets that wait in it.
+    pub const fn row_counts(&self) -> (RowCounts, usize) {
+        (self.numbered.row.counts, self.numbered.row.held_octets())
+    }
+
+    /// Their numbers begin anew.
+    pub(crate) fn restart_row(&mut self) {
+        self.numbered.restart();
+    }
+
+    /// The sender says which number may still come first, and which is next.
+    pub(crate) fn told(&mut self, sent: (u8, u8), mut tell: impl FnMut(Result<&[u8], Refused>)) {
+        let Self {
+            settings, numbered, ..
+        } = self;
+        let Numbered { row, streams, .. } = numbered;
+        row.told(sent, &mut |segment| {
+            join(settings, streams, segment, &mut tell);
+        });
+    }
+
+    /// The first missing one isn't waited for any longer.
+    pub(crate) fn skip_first(&mut self, mut tell: impl FnMut(Result<&[u8], Refused>)) {
+        let Self {
+            settings, numbered, ..
+        } = self;
+        let Numbered { row, streams, .. } = numbered;
+        row.skip_first(&mut |segment| join(settings, streams, segment, &mut tell));
     }
 
     /// Urgent frames that came in since the receiver was made.
@@ -95,6 +177,7 @@ impl Receiver {
         self.streams.iter_mut().for_each(|stream| {
             stream.give_up();
         });
+        self.numbered.restart();
     }
 
     /// Takes short checks on these streams from now on, and urgent frames with this check.
@@ -120,16 +203,21 @@ impl Receiver {
             framing,
             streams,
             urgent,
+            numbered,
         } = self;
-        let mut take = |outcome: Unstuffed<'_>, tell: &mut Tell<'_>| match outcome {
-            Ok(frame) => take_frame(settings, streams, frame, tell),
-            Err(FrameFault::Abort | FrameFault::BadEscape | FrameFault::TooLong) => {
+        framing.feed(bytes, |shown| match shown {
+            Shown::Frame(frame) => {
+                if numbered.take(settings, frame, &mut tell) {
+                    return;
+                }
+                if numbered.taken && follows_nothing(streams, frame) {
+                    return tell(Err(Refused::Damaged));
+                }
+                take_frame(settings, streams, frame, &mut tell);
+            }
+            Shown::Fault(FrameFault::Abort | FrameFault::BadEscape | FrameFault::TooLong) => {
                 tell(Err(Refused::Invalid));
             }
-        };
-        framing.feed(bytes, |shown| match shown {
-            Shown::Frame(frame) => take(Ok(frame), &mut tell),
-            Shown::Fault(fault) => take(Err(fault), &mut tell),
             Shown::Damaged => {
                 urgent.damaged += 1;
                 tell(Err(Refused::Damaged));
@@ -151,6 +239,55 @@ impl Receiver {
     }
 }
 
+impl Numbered {
+    fn restart(&mut self) {
+        self.row.restart(0);
+        self.arrivals = Arrivals::default();
+        self.streams.iter_mut().for_each(|stream| {
+            stream.give_up();
+        });
+    }
+
+    /// Takes a segment with a number, and says whether it is one.
+    fn take(&mut self, settings: &LinkSettings, frame: &[u8], tell: &mut Tell<'_>) -> bool {
+        if !self.taken {
+            return false;
+        }
+        let Some((number, segment)) = numbered_segment(settings, frame) else {
+            return false;
+        };
+        let Self { row, streams, .. } = self;
+        let arrived = row.take(number, &segment, &mut |segment| {
+            join(settings, streams, segment, tell);
+        });
+        self.arrivals.segments += 1;
+        self.arrivals.urgent |= matches!(arrived, Arrived::Gap | Arrived::Needless);
+        true
+    }
+}
+
+/// Whether a frame would be the end of a packet of which nothing is here. Only the check of the
+/// packet covers such a segment; so where segments have numbers, a damaged one looks like it.
+fn follows_nothing(streams: &[Reassembly; STREAMS], frame: &[u8]) -> bool {
+    frame.first().is_some_and(|octet| {
+        let header = SegmentHeader::parse(*octet);
+        let next = streams[usize::from(header.stream)].next;
+        header.last && !header.first && next.is_none()
+    })
+}
+
+/// A segment with a number, if a frame is one.
+fn numbered_segment<'a>(settings: &LinkSettings, frame: &'a [u8]) -> Option<(u8, Segment<'a>)> {
+    let header = SegmentHeader::parse(*frame.first()?);
+    let long = parse_numbered(frame, settings.alone);
+    let short = || parse_numbered(frame, SegmentCheck::Short);
+    let alone = header.first && header.last;
+    match long {
+        Err(_) if alone && settings.is_short(header.stream) => short().ok(),
+        read => read.ok(),
+    }
+}
+
 fn take_frame(
     settings: &LinkSettings,
     streams: &mut [Reassembly; STREAMS],
@@ -162,10 +299,23 @@ fn take_frame(
         Err(error) => match short_segment(frame) {
             Some(segment) if settings.is_short(segment.header.stream) => segment,
             Some(_) => return tell(Err(Refused::Unagreed)),
+            None if numbered_segment(settings, frame).is_some() => {
+                return tell(Err(Refused::Unagreed));
+            }
             None if error == SegmentError::Truncated => return tell(Err(Refused::Invalid)),
             None => return tell(Err(Refused::Damaged)),
         },
     };
+    join(settings, streams, &segment, tell);
+}
+
+/// Joins a segment to those of its packet before it.
+fn join(
+    settings: &LinkSettings,
+    streams: &mut [Reassembly; STREAMS],
+    segment: &Segment<'_>,
+    tell: &mut Tell<'_>,
+) {
     let header = segment.header;
     let stream = &mut streams[usize::from(header.stream)];
     if header.first {

@@ -1,10 +1,12 @@
 //! The sending side.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use strait_core::delay::DelayPart;
 use strait_core::{Instant, Packet};
 use strait_wire::check::Crc32Sum;
+use strait_wire::repair::emit_numbered;
 use strait_wire::segment::{HEADER_OCTETS, STREAMS, SegmentHeader, emit_segment};
 
 use crate::LinkSettings;
@@ -23,6 +25,8 @@ pub(crate) struct UnderWay {
     sum: Crc32Sum,
     /// The sum before the segment cut last.
     sum_before: Crc32Sum,
+    /// Where its segments have numbers: its own in the window that keeps them.
+    pub(crate) kept_as: Option<u64>,
 }
 
 impl UnderWay {
@@ -36,6 +40,27 @@ impl UnderWay {
 
     fn octets_left(&self) -> usize {
         self.bytes().len() - self.cut
+    }
+
+    /// The header of the next segment, with at most `payload_max` octets of payload, and where
+    /// these stand.
+    fn next(
+        &mut self,
+        stream: usize,
+        sequence: u8,
+        payload_max: usize,
+    ) -> (SegmentHeader, Range<usize>) {
+        let length = self.octets_left().min(payload_max.max(1));
+        let header = SegmentHeader {
+            first: self.cut == 0,
+            last: length == self.octets_left(),
+            stream: stream as u8,
+            sequence,
+        };
+        let payload = self.cut..self.cut + length;
+        self.sum_before = self.sum;
+        self.cut += length;
+        (header, payload)
     }
 }
 
@@ -65,7 +90,13 @@ impl Segmenter {
         }
     }
 
-    pub(crate) fn begin(&mut self, stream: usize, packet: Packet, carried: Option<Vec<u8>>) {
+    pub(crate) fn begin(
+        &mut self,
+        stream: usize,
+        packet: Packet,
+        carried: Option<Vec<u8>>,
+        kept_as: Option<u64>,
+    ) {
         let stream = &mut self.streams[stream];
         assert!(stream.is_none(), "a stream carries one packet at a time");
         *stream = Some(UnderWay {
@@ -74,6 +105,7 @@ impl Segmenter {
             cut: 0,
             sum: Crc32Sum::new(),
             sum_before: Crc32Sum::new(),
+            kept_as,
         });
     }
 
@@ -86,22 +118,33 @@ impl Segmenter {
         now: Instant,
         out: &mut Vec<u8>,
     ) -> Option<(SegmentHeader, usize)> {
-        let way = self.streams[stream].as_mut()?;
-        let length = way.octets_left().min(payload_max.max(1));
-        let header = SegmentHeader {
-            first: way.cut == 0,
-            last: length == way.octets_left(),
-            stream: stream as u8,
-            sequence: self.sequences[stream],
-        };
-        self.sequences[stream] = (self.sequences[stream] + 1) % 8;
-        let mut sum = way.sum;
-        way.sum_before = sum;
-        let payload = &way.bytes()[way.cut..way.cut + length];
         let alone = self.settings.check(stream);
-        emit_segment(header, payload, alone, &mut sum, out);
+        let way = self.streams[stream].as_mut()?;
+        let sequence = &mut self.sequences[stream];
+        let (header, payload) = way.next(stream, *sequence, payload_max);
+        *sequence = (*sequence + 1) % 8;
+        let mut sum = way.sum;
+        emit_segment(header, &way.bytes()[payload], alone, &mut sum, out);
         way.sum = sum;
-        way.cut += length;
+        way.packet.enter(now, DelayPart::Line);
+        Some((header, way.octets_left()))
+    }
+
+    /// The same with a number, and with the sequence of those that have one.
+    pub(crate) fn cut_numbered(
+        &mut self,
+        stream: usize,
+        payload_max: usize,
+        now: Instant,
+        (sequence, number): (u8, u8),
+        out: &mut Vec<u8>,
+    ) -> Option<(SegmentHeader, usize)> {
+        let alone = self.settings.check(stream);
+        let way = self.streams[stream].as_mut()?;
+        let (header, payload) = way.next(stream, sequence, payload_max);
+        let mut sum = way.sum;
+        emit_numbered(header, number, &way.bytes()[payload], alone, &mut sum, out);
+        way.sum = sum;
         way.packet.enter(now, DelayPart::Line);
         Some((header, way.octets_left()))
     }
@@ -147,6 +190,11 @@ impl Segmenter {
 
     pub(crate) fn take(&mut self, stream: usize) -> Option<Packet> {
         self.streams[stream].take().map(|way| way.packet)
+    }
+
+    /// Where the segments of the packet under way have numbers: its own in their window.
+    pub(crate) fn kept_as(&self, stream: usize) -> Option<u64> {
+        self.streams[stream].as_ref()?.kept_as
     }
 
     pub(crate) fn held(&self) -> usize {
@@ -198,7 +246,7 @@ impl FrameSender {
     /// Puts a packet on a stream, which must be free; `carried` goes in its place, if there is
     /// such.
     pub fn begin(&mut self, stream: usize, packet: Packet, carried: Option<Vec<u8>>) {
-        self.segmenter.begin(stream, packet, carried);
+        self.segmenter.begin(stream, packet, carried, None);
     }
 
     /// The least room in octets in which a segment makes sense.

@@ -13,6 +13,7 @@ use strait_core::prefix::Prefix;
 use strait_core::rate::LineRate;
 use strait_core::stats::NeighbourStats;
 use strait_core::units::{BitRate, Octets, Share, Time};
+use strait_link::repair::When;
 use strait_link::{LinkSettings, SegmentCheck};
 use strait_qos::PolicyConfig;
 use strait_wire::ip::Chatter;
@@ -192,6 +193,19 @@ impl LinkProfile {
     pub(crate) const fn cuts_packets(self) -> bool {
         matches!(self, Self::Segments | Self::Adapter)
     }
+}
+
+/// When what a line loses is repeated on it.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum RepairConfig {
+    /// While it has errors.
+    #[default]
+    Errors,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// A kind of background chatter, by its name.
@@ -511,6 +525,14 @@ impl PortConfig {
             let message = "is for the profiles `segments` and `adapter`: use `check`";
             return Err(invalid(self.place("check_urgent"), message));
         }
+        if self.repair.is_some() && !self.profile.cuts_packets() {
+            let message = "is for the profiles `segments` and `adapter`: remove it";
+            return Err(invalid(self.place("repair"), message));
+        }
+        if self.repair == Some(RepairConfig::Always) && !self.way_back {
+            let message = "nobody tells what was lost with `way_back = false`: remove it";
+            return Err(invalid(self.place("repair"), message));
+        }
         if self.admission.is_some() && self.profile != LinkProfile::Adapter {
             let message = "is for profile = \"adapter\": remove it";
             return Err(invalid(self.place("admission"), message));
@@ -599,6 +621,17 @@ impl PortConfig {
             Some(32) => SegmentCheck::Long,
             _ => SegmentCheck::Short,
         })
+    }
+
+    /// When what the line loses is repeated, where it may be.
+    pub fn repairs(&self) -> Option<When> {
+        let can = self.kind.plug() == Plug::Octets && self.profile.cuts_packets() && self.way_back;
+        match self.repair.unwrap_or_default() {
+            _ if !can => None,
+            RepairConfig::Never => None,
+            RepairConfig::Errors => Some(When::Errors),
+            RepairConfig::Always => Some(When::Always),
+        }
     }
 
     /// How the link cuts and checks at `rate`, before anything is agreed with the other end.

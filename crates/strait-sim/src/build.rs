@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use strait_channel::LinkConfig;
+use strait_channel::{LinkConfig, Side};
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_hosts::tls::Profile;
 use strait_hosts::{Host, HostConfig, InstallError};
+use strait_link::repair::When;
 use strait_node::config::{HostKind, LinkProfile, Plug, PortConfig, PortKind};
 use strait_node::config_text::ConfigError;
 use strait_node::{GatewayFactory, NodeConfig, Policies, Prefix};
@@ -15,6 +16,7 @@ use strait_scenario::topology::{CABLE_LENGTH, End, Lan, MemberId, Role, Topology
 use strait_scenario::{FaultKind, Loaded};
 use strait_traffic::{Family, Kind, Ports};
 
+use crate::check::is_clean;
 use crate::kernel::{Around, Cable, FurtherSide, ports_at};
 use crate::router::Router;
 use crate::segment::{Seat, Segment};
@@ -481,16 +483,34 @@ impl Built {
         Ok(found)
     }
 
-    /// Ports that repeat what is lost.
+    /// Ports that repeat what is lost. Octet lines do so where anything may happen to them.
     fn set_repeats(&mut self, loaded: &Loaded, variant: &str) -> Result<(), BuildError> {
+        let mends = |port: &PortConfig| port.repairs().is_some();
+        for (node, port) in self.link_ports(loaded, variant, mends)? {
+            if !loaded.scenario.faults.is_empty() || !self.is_clean(node, port) {
+                self.world.set_repeats(node, port);
+            }
+        }
         let repeats = |port: &PortConfig| {
             let stations = matches!(port.kind.plug(), Plug::Radio | Plug::Sockets);
-            port.profile == LinkProfile::Hbh || stations
+            let always = port.repairs() == Some(When::Always);
+            port.profile == LinkProfile::Hbh || stations || always
         };
         for (node, port) in self.link_ports(loaded, variant, repeats)? {
             self.world.set_repeats(node, port);
         }
         Ok(())
+    }
+
+    /// Whether nothing can happen to what goes either way by a port's links.
+    fn is_clean(&self, node: NodeIndex, port: PortId) -> bool {
+        let links = (0..self.world.links().count()).map(LinkIndex);
+        links
+            .map(|link| self.world.link(link))
+            .all(|(ends, config)| {
+                let own = ends.iter().any(|end| (end.node, end.port) == (node, port));
+                !own || Side::BOTH.into_iter().all(|side| is_clean(config, side))
+            })
     }
 
     /// Ports with a way to each neighbour.

@@ -11,6 +11,7 @@ use strait_channel::{ChannelStats, LinkConfig, Side};
 use strait_core::delay::DelayParts;
 use strait_core::stats::Stats;
 use strait_core::time::nanos;
+use strait_core::units::Share;
 use strait_core::{DropCause, Duration, Fate, FateRecord, Instant, NeighbourId, PortId};
 use strait_link::hbh::Settings;
 
@@ -44,18 +45,34 @@ struct Way {
     repeats: bool,
 }
 
+fn some(share: Option<Share>) -> bool {
+    share.is_some_and(|it| it.0 > 0.0)
+}
+
+fn has_outages(config: &LinkConfig, side: Side) -> bool {
+    let outages = config.direction(side).outage;
+    outages.is_some_and(|outages| !outages.is_empty())
+}
+
+/// Whether nothing can happen to what a link carries one way.
+pub(crate) fn is_clean(config: &LinkConfig, side: Side) -> bool {
+    let keys = config.direction(side);
+    let lossy = config.kind.is_lossy()
+        || some(keys.loss)
+        || keys.burst_loss.is_some()
+        || some(keys.bit_errors);
+    // A piece of a packet that another overtakes is lost with all of the packet.
+    let disturbed = some(keys.duplicate) || some(keys.reorder);
+    !lossy && !has_outages(config, side) && !disturbed
+}
+
 impl Way {
     fn new(to: NodeIndex, config: &LinkConfig, side: Side) -> Self {
         let keys = config.direction(side);
-        let some = |share: Option<strait_core::units::Share>| share.is_some_and(|it| it.0 > 0.0);
         let (least, most) = config.way_delay(side);
         let (ns_min, ns_max) = (nanos(least), nanos(most));
-        let outages = keys.outage.is_some_and(|outages| !outages.is_empty());
+        let outages = has_outages(config, side);
         let serial = config.carries_octets();
-        let lossy = config.kind.is_lossy()
-            || some(keys.loss)
-            || keys.burst_loss.is_some()
-            || some(keys.bit_errors);
         Self {
             to,
             ns_min,
@@ -67,8 +84,7 @@ impl Way {
             },
             serial,
             copies: 1 + u32::from(some(keys.duplicate)),
-            // A piece of a packet that another overtakes is lost with all of the packet.
-            clean: !lossy && !outages && !some(keys.duplicate) && !some(keys.reorder),
+            clean: is_clean(config, side),
             repeats: false,
         }
     }

@@ -3,7 +3,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use strait_core::stats::{FlowStats, HopStats, NeighbourStats, PortStats, UrgentStats};
+use strait_core::stats::{
+    FlowStats, HopStats, NeighbourStats, PortStats, RepairStats, UrgentStats,
+};
 
 use crate::describe::{column, counter, described, gauge};
 use crate::hf::Station;
@@ -102,6 +104,9 @@ described! {
         /// Real-time packets that go inside others; absent where there were none
         #[serde(skip_serializing_if = "Option::is_none")]
         urgent: Option<Urgent> = Urgent::of(&port.stats.urgent);
+        /// What of its octet stream is sent again; absent where nothing was
+        #[serde(skip_serializing_if = "Option::is_none")]
+        repairs: Option<Repairs> = Repairs::of(&port.stats.repairs);
         /// What repairs cost and hold; null where nothing is repaired
         hop: Option<Hop> = Hop::of(&port.stats.hop);
         /// Its station on a radio, with its links; absent where there is none
@@ -183,6 +188,47 @@ described! {
 impl Urgent {
     fn of(stats: &UrgentStats) -> Option<Self> {
         (*stats != UrgentStats::default()).then(|| Self::new(stats))
+    }
+}
+
+described! {
+    /// What of an octet stream is sent again where it was lost.
+    pub struct Repairs from stats: &RepairStats {
+        /// Whether it repeats what the other end misses
+        sends: bool = stats.sends;
+        /// Whether it has seen errors, and wants the other end to repeat
+        wishes: bool = stats.wishes;
+        /// Segments sent again
+        repeated: u64 = stats.repeated => counter("port_repairs_repeated").head("sent again");
+        /// Their octets
+        repeated_octets: u64 = stats.repeated_octets
+            => counter("port_repairs_repeated_octets").head("their octets");
+        /// Segments received that can be asked for again
+        segments_in: u64 = stats.segments_in => counter("port_repairs_segments_in").head("received");
+        /// Segments received again
+        duplicates: u64 = stats.duplicates => counter("port_repairs_duplicates").head("again");
+        /// Segments not taken for want of room
+        refused: u64 = stats.refused => counter("port_repairs_refused").head("refused");
+        /// Missing segments that weren't waited for any longer
+        skipped: u64 = stats.skipped => counter("port_repairs_skipped").head("given up");
+        /// Notes about repairs sent
+        notes: u64 = stats.notes => counter("port_repairs_notes").head("notes");
+        /// Their octets
+        notes_octets: u64 = stats.notes_octets
+            => counter("port_repairs_notes_octets").head("octets of notes");
+        /// Notes of what was never sent
+        forged: u64 = stats.forged => counter("port_repairs_forged").head("forged");
+        /// Octets of the segments that are sent and not acknowledged now
+        window_octets: u64 = stats.window_octets
+            => gauge("port_repairs_window_octets").head("on their way");
+        /// Octets of the segments that wait for an earlier one now
+        held_octets: u64 = stats.held_octets => gauge("port_repairs_held_octets").head("waiting");
+    }
+}
+
+impl Repairs {
+    fn of(stats: &RepairStats) -> Option<Self> {
+        (*stats != RepairStats::default()).then(|| Self::new(stats))
     }
 }
 

@@ -64,6 +64,9 @@ fn ports(snapshot: &Snapshot, text: &mut String) {
     let urgent = ports.iter();
     let urgent = urgent.map(|(labels, port)| (of(labels), port.urgent.as_ref().unwrap_or(&none)));
     family(text, &urgent.collect::<Vec<_>>());
+    let repairs = ports.iter();
+    let repairs = repairs.filter_map(|(labels, port)| Some((of(labels), port.repairs.as_ref()?)));
+    family(text, &repairs.collect::<Vec<_>>());
     let hops = ports.iter();
     let hops = hops.filter_map(|(labels, port)| Some((of(labels), port.hop.as_ref()?)));
     family(text, &hops.collect::<Vec<_>>());

@@ -42,6 +42,7 @@ const FIELD_REMEMBERED: u8 = 4;
 const REAL_TIME_SHORT: u8 = 0x01;
 const OTHERS_SHORT: u8 = 0x02;
 const URGENT: u8 = 0x04;
+const REPAIRS: u8 = 0x08;
 
 /// How an end checks what it sends, and wants to have checked what it takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub struct Checks {
     pub others_short: bool,
     /// It reads and sends urgent frames.
     pub urgent: bool,
+    /// It reads and sends segments with numbers, and repeats those that are lost.
+    pub repairs: bool,
     /// The streams on which it sends real-time packets, the lowest bit for stream 0.
     pub real_time_streams: u8,
 }
@@ -133,7 +136,8 @@ impl Hello {
         let checks = self.checks;
         let bits = flag(checks.real_time_short, REAL_TIME_SHORT)
             | flag(checks.others_short, OTHERS_SHORT)
-            | flag(checks.urgent, URGENT);
+            | flag(checks.urgent, URGENT)
+            | flag(checks.repairs, REPAIRS);
         put_field(FIELD_CHECKS, &[bits, checks.real_time_streams], out);
         if self.known != KnownFlows::default() {
             let [a, b, c, d] = self.known.sent.to_be_bytes();
@@ -223,6 +227,7 @@ impl Hello {
                     real_time_short: bits & REAL_TIME_SHORT != 0,
                     others_short: bits & OTHERS_SHORT != 0,
                     urgent: bits & URGENT != 0,
+                    repairs: bits & REPAIRS != 0,
                     real_time_streams,
                 };
             }
@@ -300,6 +305,7 @@ mod tests {
             real_time_short: true,
             others_short: false,
             urgent: true,
+            repairs: true,
             real_time_streams: 0x81,
         },
         known: KnownFlows {
@@ -322,9 +328,9 @@ mod tests {
     #[test]
     fn a_hello_literally() {
         let expected = [
-            0xf9, 2, 1, 0x85, 15, 1, 2, 3, 4, 0xa0, 0xb0, 0xc0, 0xd0, 0x05, 0xdc, 1, 2, 5, 0x81, 2,
-            8, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 3, 4, 10, 11, 12, 13, 4, 13, 1, 1,
-            2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
+            0xf9, 2, 1, 0x85, 15, 1, 2, 3, 4, 0xa0, 0xb0, 0xc0, 0xd0, 0x05, 0xdc, 1, 2, 13, 0x81,
+            2, 8, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 3, 4, 10, 11, 12, 13, 4, 13, 1,
+            1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
         ];
         let mut octets = octets();
         assert_eq!(octets, expected);

@@ -19,6 +19,7 @@ pub mod modem_port;
 pub mod octets;
 pub mod pcap;
 pub mod pcapng;
+pub mod repair;
 pub mod rtp;
 pub mod segment;
 pub mod urgent;

@@ -177,7 +177,7 @@ impl Segment<'_> {
 }
 
 /// The packet's check: over its payload octets and the header octet of its last segment.
-fn packet_check(mut payloads: Crc32Sum, header: u8) -> u32 {
+pub(crate) fn packet_check(mut payloads: Crc32Sum, header: u8) -> u32 {
     payloads.update(&[header]).finish()
 }
 

@@ -31,6 +31,10 @@ local f = {
     last = ProtoField.bool("strait.last", "LAST, the packet ends here", 8, nil, 0x40),
     stream = ProtoField.uint8("strait.stream", "Stream", base.DEC, nil, 0x38),
     sequence = ProtoField.uint8("strait.sequence", "Sequence", base.DEC, nil, 0x07),
+    number = ProtoField.uint8("strait.number", "Number"),
+    again = ProtoField.bool("strait.again", "Came before"),
+    sum = ProtoField.uint32("strait.sum", "Check over the packet", base.HEX),
+    sum_ok = ProtoField.bool("strait.sum_ok", "Check over the packet is right"),
     payload = ProtoField.bytes("strait.payload", "Payload"),
     check = ProtoField.uint32("strait.check", "Check", base.HEX),
     check_bits = ProtoField.uint8("strait.check_bits", "Bits of the check"),
@@ -60,6 +64,7 @@ local h = {
         "16 bits for real-time packets", 8, nil, 0x01),
     short_others = ProtoField.bool("strait.hello.short_others", "16 bits for others", 8, nil, 0x02),
     urgent = ProtoField.bool("strait.hello.urgent", "Has urgent frames", 8, nil, 0x04),
+    repairs = ProtoField.bool("strait.hello.repairs", "Repeats what is lost", 8, nil, 0x08),
     streams = ProtoField.uint8("strait.hello.streams", "Streams of real-time packets", base.HEX),
     sent = ProtoField.uint32("strait.hello.known_sent", "Known flows sent", base.HEX),
     received = ProtoField.uint32("strait.hello.known_received", "Known flows received", base.HEX),
@@ -68,6 +73,16 @@ local h = {
     again_received = ProtoField.uint32("strait.hello.remembered_received",
         "Remembered flow received", base.HEX),
     field = ProtoField.bytes("strait.hello.field", "Another field"),
+}
+local n = {
+    wish = ProtoField.bool("strait.note.wish", "Wants segments with numbers", 8, nil, 0x01),
+    asks = ProtoField.uint8("strait.note.asks", "Asks question", base.DEC, nil, 0x30),
+    answers = ProtoField.uint8("strait.note.answers", "Answers question", base.DEC, nil, 0xc0),
+    from = ProtoField.uint8("strait.note.from", "Oldest number that may still come"),
+    next = ProtoField.uint8("strait.note.next", "Next number"),
+    base = ProtoField.uint8("strait.note.base", "First number missing"),
+    last = ProtoField.uint8("strait.note.last", "Number that came last"),
+    came = ProtoField.uint8("strait.note.came", "Came beyond it"),
 }
 local e = {
     short = ProtoExpert.new("strait.short", "Shorter than header and check",
@@ -85,7 +100,8 @@ local e = {
     payload = ProtoExpert.new("strait.payload_unreadable", "Compressed payload can't be read",
         expert.group.MALFORMED, expert.severity.ERROR),
 }
-segments.fields = { f.header, f.first, f.last, f.stream, f.sequence, f.payload, f.check, f.check_bits,
+segments.fields = { f.header, f.first, f.last, f.stream, f.sequence, f.number, f.again, f.sum, f.sum_ok, f.payload,
+    n.wish, n.asks, n.answers, n.from, n.next, n.base, n.last, n.came, h.repairs, f.check, f.check_bits,
     f.check_ok, f.octets, f.packet, f.began, f.pieces, f.kind, f.inflated, h.newest, h.oldest, h.flags,
     h.compresses, h.was_heard, h.counts, h.rebuilds, h.far, h.contexts, h.incarnation, h.heard, h.mtu, h.checks,
     h.short_real_time, h.short_others, h.urgent, h.streams, h.sent, h.received, h.dictionary,
@@ -172,16 +188,91 @@ end
 
 -- Packets under way ---------------------------------------------------------------------------
 
--- By capture interface and stream, what has come of a packet; and by frame number and place in it,
--- what was found out when it was seen for the first time.
-local under_way, found = {}, {}
+-- By capture interface and stream, what has come of a packet; by capture interface, segments with
+-- numbers; and by frame number and place in it, what was found out when it was seen for the first
+-- time.
+local under_way, rows, found = {}, {}, {}
 
 function segments.init()
-    under_way, found = {}, {}
+    under_way, rows, found = {}, {}, {}
+end
+
+-- The piece of a stream that stands before a number, or behind it, where none of between is known to
+-- be missing: pieces of a stream have sequences that follow each other.
+local function neighbour(row, number, piece, step)
+    for distance = 1, 120 do
+        local other = row[(number + step * distance) % 256]
+        if other and other.stream == piece.stream then
+            local follows = other.sequence == (piece.sequence + step) % 8
+            return follows and (number + step * distance) % 256 or nil
+        end
+    end
+end
+
+-- The packet that a segment with a number completes, if it does.
+local function completed(row, number)
+    local from, to = number, number
+    while from and not row[from].first do from = neighbour(row, from, row[from], -1) end
+    while to and not row[to].last do to = neighbour(row, to, row[to], 1) end
+    if not from or not to then return end
+    local packet, sums, pieces, at = ByteArray.new(), ByteArray.new(), 0, from
+    local last = row[to]
+    local began = row[from].frame
+    while true do
+        packet:append(row[at].payload)
+        pieces = pieces + 1
+        row[at].done = true
+        if at == to then break end
+        at = neighbour(row, at, row[at], 1)
+        if not at then return end
+    end
+    sums:append(packet)
+    return packet, began, pieces, last.sum and last.sum == crc(CRC32, sums, last.header)
+end
+
+-- Reads a segment with a number; its check is sent inverted. Nil, if it is none.
+local function read_numbered(bytes, key, number)
+    local function own(octets, kind)
+        if bytes:len() < 2 + octets then return false end
+        local sent = sent_check(bytes, octets)
+        return sent == bxor(crc(kind, bytes:subset(0, bytes:len() - octets)), kind.ones), sent
+    end
+    local header = bytes:get_index(0)
+    local first, last = header >= 0x80, band(header, 0x40) ~= 0
+    local octets, ok, value = 2, own(2, CRC16)
+    if first and last and not ok then octets, ok, value = 4, own(4, CRC32) end
+    if not ok then return nil end
+    local it = {
+        first = first, last = last, stream = band(rshift(header, 3), 7), sequence = band(header, 7),
+        number = bytes:get_index(1), check_octets = octets, check_value = value, check_ok = true,
+        sum_octets = (last and not first) and 4 or 0,
+    }
+    it.payload_octets = bytes:len() - 2 - octets - it.sum_octets
+    if it.payload_octets < 0 then return nil end
+    local row = rows[key] or {}
+    rows[key] = row
+    local piece = row[it.number]
+    it.again = piece ~= nil and piece.bytes == bytes:tohex()
+    if it.again and piece.done then return it end
+    row[it.number] = {
+        first = first, last = last, stream = it.stream, sequence = it.sequence, frame = number,
+        bytes = bytes:tohex(), header = bytes:subset(0, 1),
+        payload = it.payload_octets > 0 and bytes:subset(2, it.payload_octets) or ByteArray.new(),
+        sum = it.sum_octets > 0 and sent_check(bytes:subset(0, bytes:len() - octets), 4) or nil,
+    }
+    -- What is half a row of numbers away is another round.
+    row[(it.number + 128) % 256] = nil
+    local sum_ok
+    it.packet, it.began, it.pieces, sum_ok = completed(row, it.number)
+    if it.sum_octets > 0 then it.sum_value = row[it.number].sum end
+    if it.packet and it.pieces > 1 then it.sum_ok = sum_ok end
+    return it
 end
 
 -- Reads one segment: header, check, and the packet if it ends here.
 local function read(bytes, key, number)
+    local numbered = read_numbered(bytes, key, number)
+    if numbered then return numbered end
     local header = bytes:get_index(0)
     local it = {
         first = header >= 0x80,
@@ -395,7 +486,7 @@ end
 local HELLO_FIELDS = {
     [1] = { 2, function(value, tree)
         local checks = tree:add(h.checks, value(0, 1))
-        for _, it in ipairs({ h.short_real_time, h.short_others, h.urgent }) do checks:add(it, value(0, 1)) end
+        for _, it in ipairs({ h.short_real_time, h.short_others, h.urgent, h.repairs }) do checks:add(it, value(0, 1)) end
         tree:add(h.streams, value(1, 1))
     end },
     [2] = { 8, function(value, tree)
@@ -435,6 +526,31 @@ local function show_hello(whole, tree)
     if at ~= whole:len() then tree:add_proto_expert_info(e.hello) end
 end
 
+-- Notes about repairs -------------------------------------------------------------------------
+
+local function show_note(whole, tree)
+    local flags = whole(1, 1):uint()
+    for _, it in ipairs({ n.wish, n.asks, n.answers }) do tree:add(it, whole(1, 1)) end
+    local at = 2
+    for _, pair in ipairs({ { 0x02, n.from, n.next }, { 0x04, n.base, n.last } }) do
+        if band(flags, pair[1]) ~= 0 and at + 2 <= whole:len() then
+            tree:add(pair[2], whole(at, 1))
+            tree:add(pair[3], whole(at + 1, 1))
+            at = at + 2
+        end
+    end
+    local base = at - 2
+    if band(flags, 0x04) == 0 then return end
+    for place = at, whole:len() - 1 do
+        for bit = 0, 7 do
+            if band(rshift(whole(place, 1):uint(), bit), 1) == 1 then
+                local number = (whole(base, 1):uint() + 1 + (place - at) * 8 + bit) % 256
+                tree:add(n.came, whole(place, 1), number)
+            end
+        end
+    end
+end
+
 -- What a packet is ----------------------------------------------------------------------------
 
 -- Each kind: a name, the dissector that reads it, and whether octets are of this kind. To teach the
@@ -463,6 +579,11 @@ local KINDS = {
         name = "hello",
         show = show_hello,
         fits = function(bytes) return bytes:len() >= 15 and bytes:get_index(0) == 0xf9 end,
+    },
+    {
+        name = "note about repairs",
+        show = show_note,
+        fits = function(bytes) return bytes:len() >= 2 and bytes:get_index(0) == 0xfa end,
     },
     {
         name = "compressed payload",
@@ -525,8 +646,22 @@ local function show(tvb, pinfo, root, it)
         tree:add_proto_expert_info(e.short)
         return
     end
-    if it.payload_octets > 0 then tree:add(f.payload, tvb(1, it.payload_octets)) end
-    local check = tree:add_le(f.check, tvb(1 + it.payload_octets, it.check_octets))
+    local at = 1
+    if it.number then
+        tree:add(f.number, tvb(1, 1))
+        tree:append_text(string.format(", number %d", it.number))
+        pinfo.cols.info:append(string.format(" number %d", it.number))
+        if it.again then tree:add(f.again, true):set_generated() end
+        at = 2
+    end
+    if it.payload_octets > 0 then tree:add(f.payload, tvb(at, it.payload_octets)) end
+    at = at + it.payload_octets
+    if it.number and it.sum_octets > 0 then
+        local sum = tree:add_le(f.sum, tvb(at, 4))
+        if it.sum_ok ~= nil then sum:add(f.sum_ok, it.sum_ok):set_generated() end
+        at = at + 4
+    end
+    local check = tree:add_le(f.check, tvb(at, it.check_octets))
     check:add(f.check_bits, it.check_octets * 8):set_generated()
     check:add(f.check_ok, it.check_ok):set_generated()
     if not it.check_ok then check:add_proto_expert_info(e.check) end

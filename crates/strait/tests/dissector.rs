@@ -15,6 +15,7 @@ const STRAIT: &str = env!("CARGO_BIN_EXE_strait");
 const SEGMENTS: &str = include_str!("../../../vectors/link/segments.txt");
 const LINES: &str = include_str!("../../../vectors/link/lines.txt");
 const URGENT: &str = include_str!("../../../vectors/link/urgent.txt");
+const REPAIRS: &str = include_str!("../../../vectors/link/repairs.txt");
 /// Octets of a serial line as they are.
 const USER1: u16 = 148;
 
@@ -77,6 +78,47 @@ fn capture(path: &Path, linktype: u16, frames: &[Vec<u8>]) {
         pcapng::packet(&mut file, 0, time_ns, frame, length, None);
     }
     fs::write(path, file).unwrap();
+}
+
+#[test]
+fn segments_with_numbers_are_read_in_whatever_order() {
+    if !has_tshark("the dissector") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for text in REPAIRS.lines().filter(|line| line.contains(" -> ")) {
+        let (name, rest) = text.split_once(": ").unwrap();
+        let (line, packets) = rest.split_once(" -> ").unwrap();
+        let expected: Vec<&str> = packets.split(' ').filter(|hex| *hex != "-").collect();
+        let path = folder.path().join(format!("{name}.pcapng"));
+        capture(&path, USER1, &[octets(line)]);
+        let rows = fields(
+            folder.path(),
+            &path,
+            &["strait.packet", "strait.number"],
+            &[],
+        );
+        let came: Vec<&str> = rows[0][0].split(',').collect();
+        assert_eq!(came, expected, "{name}");
+        let numbers = match name {
+            "late" => "0,2,1",
+            "passing" => "0,2,3,1",
+            "note" => "",
+            _ => continue,
+        };
+        assert_eq!(rows[0][1], numbers, "{name}");
+    }
+    let note = REPAIRS.lines().find_map(|line| line.strip_prefix("note: "));
+    let (line, _) = note.unwrap().split_once(" -> ").unwrap();
+    let path = folder.path().join("told.pcapng");
+    capture(&path, USER1, &[octets(line)]);
+    let names = [
+        "wish", "asks", "answers", "from", "next", "base", "last", "came",
+    ];
+    let names = names.map(|name| format!("strait.note.{name}"));
+    let names = names.each_ref().map(String::as_str);
+    let rows = fields(folder.path(), &path, &names, &[]);
+    assert_eq!(rows, [["1", "1", "2", "250", "3", "7", "10", "9,10"]]);
 }
 
 #[test]

@@ -42,7 +42,7 @@ use self::chains::Place;
 use self::receive::{Judged, Receiver};
 use self::send::{Sender, Window};
 use self::session::{Doubts, Life, Session};
-use self::timing::RoundTrip;
+pub(crate) use self::timing::RoundTrip;
 
 /// How a link is made reliable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

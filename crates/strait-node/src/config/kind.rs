@@ -17,7 +17,7 @@ use strait_core::units::{BitRate, Octets, Time};
 use super::{
     AdmissionConfig, ChatterKind, Checksums, Compression, ContextConfig, DoubtConfig,
     HfClientConfig, HfConfig, HopConfig, InvalidConfig, KissConfig, LinkProfile, NeighbourConfig,
-    OwnDictionary, PayloadCompression, PortAddress, default_mtu, invalid, yes,
+    OwnDictionary, PayloadCompression, PortAddress, RepairConfig, default_mtu, invalid, yes,
 };
 
 /// A link port.
@@ -140,6 +140,10 @@ pub struct PortKeys {
     /// have it, and one of them has asked.
     #[serde(default)]
     pub check_urgent: Option<u8>,
+    /// Serial: when what the line loses is repeated, calls apart: `errors` (while there are any, as
+    /// also without the key), `always` or `never`. Only if both ends do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<RepairConfig>,
     /// The other end can be heard. Without a way back it is taken to be set up the same.
     #[serde(default = "yes")]
     pub way_back: bool,
@@ -255,7 +259,7 @@ impl KindWord {
 
 impl PortKeys {
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [(&'static str, bool, &'static [KindWord]); 18] {
+    fn particular(&self) -> [(&'static str, bool, &'static [KindWord]); 19] {
         let stations = self.neighbours.iter().any(|it| it.hf.is_some());
         let cut: &[KindWord] = &[Serial, Udp, Ip, Kiss];
         [
@@ -278,6 +282,7 @@ impl PortKeys {
             ("segment", self.segment.is_some(), cut),
             ("check", self.check.is_some(), cut),
             ("check_urgent", self.check_urgent.is_some(), cut),
+            ("repair", self.repair.is_some(), &[Serial]),
             ("hbh", self.hbh.is_some(), cut),
             (
                 "payload",

@@ -61,6 +61,10 @@ pub(super) struct Agreed {
     pub(super) urgent_sent: Option<SegmentCheck>,
     /// Check of urgent frames that are taken, if any are.
     pub(super) urgent_taken: Option<SegmentCheck>,
+    /// Segments that are sent may have numbers.
+    pub(super) repairs_sent: bool,
+    /// Segments that are taken may have numbers.
+    pub(super) repairs_taken: bool,
 }
 
 /// What header compression does beyond the standard.
@@ -208,9 +212,11 @@ impl Terms {
         } else {
             SegmentCheck::Long
         });
+        let repairs = self.both(own.repairs, |other| other.checks.repairs);
         let taken = Agreed {
             short_taken: short_streams(real_time, others, other_streams),
             urgent_taken: urgent,
+            repairs_taken: repairs,
             ..Agreed::default()
         };
         if !self.is_known() {
@@ -219,6 +225,7 @@ impl Terms {
         Agreed {
             short_sent: short_streams(real_time, others, own.real_time_streams),
             urgent_sent: urgent,
+            repairs_sent: repairs,
             ..taken
         }
     }
@@ -306,6 +313,12 @@ impl Terms {
     pub(super) const fn are_indifferent(&self) -> bool {
         let heard = self.other.is_some() || self.doubted.is_some();
         !self.own.asks && self.own.way_back && !heard && !self.due
+    }
+
+    /// This end wants something from now on that it offers.
+    pub(super) const fn ask(&mut self) {
+        self.due |= !self.own.asks;
+        self.own.asks = true;
     }
 
     /// Whether a hello goes at `now` before the next packet begins.

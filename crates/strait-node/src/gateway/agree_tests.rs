@@ -14,6 +14,7 @@ fn offer(compresses: bool) -> Offer {
             real_time_short: true,
             others_short: false,
             urgent: false,
+            repairs: false,
             real_time_streams: 0b1,
         },
         counts: false,
@@ -340,6 +341,7 @@ fn checks(own: [bool; 3], other: [bool; 3]) -> (Agreed, Agreed) {
             real_time_short,
             others_short,
             urgent,
+            repairs: urgent,
             real_time_streams,
         };
         let offer = Offer {
@@ -366,6 +368,14 @@ fn the_longer_check_holds_and_what_one_sends_the_other_takes() {
         assert_eq!(b.short_sent, a.short_taken);
         assert_eq!(a.urgent_sent, b.urgent_taken);
         assert_eq!(b.urgent_sent, a.urgent_taken);
+        let repairs = own[2] && other[2];
+        let agreed = [
+            a.repairs_sent,
+            a.repairs_taken,
+            b.repairs_sent,
+            b.repairs_taken,
+        ];
+        assert_eq!(agreed, [repairs; 4]);
         let real_time = if own[0] && other[0] { 0b0001 } else { 0 };
         let others = if own[1] && other[1] { 0b1111_1110 } else { 0 };
         assert_eq!(a.short_sent, real_time | others);
@@ -376,6 +386,22 @@ fn the_longer_check_holds_and_what_one_sends_the_other_takes() {
         });
         assert_eq!(a.urgent_sent, urgent);
     }
+}
+
+#[test]
+fn an_end_that_comes_to_want_something_says_so_then() {
+    let [mut a, mut b] = [7, 8].map(|number| {
+        let mut offer = offer(false);
+        offer.checks.repairs = true;
+        Terms::new(offer, number)
+    });
+    assert!(!a.owes() && !b.owes());
+    a.ask();
+    meet(&mut a, &mut b);
+    assert!(a.agreed().repairs_sent && b.agreed().repairs_sent);
+    // Once is enough.
+    a.ask();
+    assert!(!a.owes());
 }
 
 #[test]

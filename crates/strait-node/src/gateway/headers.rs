@@ -8,6 +8,7 @@ use strait_core::node::Ticket;
 use strait_core::stats::{Agreement, PayloadStats, PortStats};
 use strait_core::{Duration, Instant, NeighbourId, Packet};
 use strait_link::payload::{self, Deflater, Inflater, Payload};
+use strait_link::repair::When;
 use strait_link::rohc::{Beyond, Cids, Peer, Provision, Received, Settings};
 use strait_wire::hello::{self, Checks, Hello, KnownFlows};
 use strait_wire::ip::is_packet;
@@ -48,6 +49,8 @@ struct Other {
     memory: Option<Memory>,
     /// Those of header compression, but for what is agreed.
     settings: Settings,
+    /// Another number each time that either end has begun anew.
+    life: u32,
 }
 
 impl Other {
@@ -62,6 +65,7 @@ impl Other {
             news = self.terms.hear(hello);
         }
         let after = terms(&self.terms);
+        self.life = self.life.wrapping_add(u32::from(news.restarted));
         if let Some(own) = &mut self.peer {
             if before != after {
                 own.renew(Settings {
@@ -111,6 +115,7 @@ impl Other {
 
     /// Another incarnation, with what is remembered now.
     fn begin_anew(&mut self) {
+        self.life = self.life.wrapping_add(1);
         self.terms.reset(self.memory.as_mut().map(Memory::tell));
     }
 
@@ -261,6 +266,7 @@ impl Headers {
                 peer: own.compresses.then(|| Peer::new(settings)),
                 memory,
                 settings,
+                life: 0,
             }
         };
         let mut others: Vec<Other> = (0..neighbours).map(other).collect();
@@ -469,6 +475,19 @@ impl Headers {
         Some(other.terms.agreed())
     }
 
+    /// Another number each time that either end has begun anew, with one neighbour.
+    pub(super) fn life(&self, with: NeighbourId) -> u32 {
+        self.others.get(with.index()).map_or(0, |other| other.life)
+    }
+
+    /// Asks a neighbour for what this end offers and hasn't asked for so far.
+    pub(super) fn ask(&mut self, with: NeighbourId) {
+        if let Some(other) = self.others.get_mut(with.index()) {
+            other.terms.ask();
+            self.settle_minds();
+        }
+    }
+
     /// The largest packet that every neighbour takes, if it is less than `mtu`.
     pub(super) fn mtu(&self, mtu: usize) -> usize {
         let told = self.others.iter().filter_map(|other| other.terms.mtu());
@@ -522,6 +541,7 @@ fn offer(config: &PortConfig, payload: Option<u32>, real_time: u8, known: u32) -
             real_time_short: config.check_urgent != Some(32),
             others_short,
             urgent,
+            repairs: config.repairs().is_some(),
             real_time_streams: real_time,
         },
         counts: config.way_back && (config.count_packets || may_reorder(config)),
@@ -535,6 +555,7 @@ fn offer(config: &PortConfig, payload: Option<u32>, real_time: u8, known: u32) -
             || payload.is_some()
             || others_short
             || config.check_urgent.is_some()
+            || config.repairs() == Some(When::Always)
             || urgent,
         way_back: config.way_back,
     }

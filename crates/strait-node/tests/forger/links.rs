@@ -54,6 +54,8 @@ const REMEMBERING: &str =
     "compression = \"rohc\"\nremember_flows = true\n[state]\nfile = \"state\"";
 const REBUILDING: &str = "compression = \"rohc\"\nchecksums = \"rebuild\"\ncheck = 16";
 const ADAPTING: &str = "profile = \"adapter\"\ncompression = \"rohc\"\npayload = \"deflate\"";
+const MENDING: &str = "compression = \"rohc\"\nrepair = \"always\"";
+const MENDING_ADAPTER: &str = "profile = \"adapter\"\ncompression = \"rohc\"\nrepair = \"always\"";
 const COUNTING: &str = "compression = \"rohc\"\ncount_packets = true\npayload = \"deflate\"";
 const KNOWN: &str = "compression = \"rohc\"\n[[port.context]]\nsrc = \"10.1.0.2\"\ndst = \"10.2.0.2\"\nsrc_port = 5004\ndst_port = 5004\n[[port.context]]\nsrc = \"10.2.0.2\"\ndst = \"10.1.0.2\"\nsrc_port = 5004\ndst_port = 5004";
 
@@ -76,6 +78,8 @@ pub(crate) const LINKS: &[Link] = &[
     link("rebuilding frames", Udp, SEGMENTS, REBUILDING),
     link("bare adapter", Serial, MARKED, ADAPTER),
     link("adapter line", Serial, MARKED, ADAPTING),
+    link("mending line", Serial, SEGMENTS, MENDING),
+    link("mending adapter", Serial, MARKED, MENDING_ADAPTER),
     link("adapter frames", Udp, SEGMENTS, ADAPTING),
     link("hbh", Udp, LONG, HBH_PARITY),
     link("hbh, 16 bits", Udp, SHORT, "profile = \"hbh\"\ncheck = 16"),

@@ -3,6 +3,7 @@
 use strait_wire::check::{Crc32Sum, crc16};
 use strait_wire::hello::{Checks, Hello, KnownFlows, MARK, NUMBERS_MAX, Remembered};
 use strait_wire::octets::{FLAG, Stuffing, Unstuffer};
+use strait_wire::repair::{Came, Note, emit_numbered, parse_numbered};
 use strait_wire::segment::{SegmentCheck, SegmentHeader, emit_segment};
 use strait_wire::urgent::{Interleaved, Shown, emit_urgent};
 
@@ -97,7 +98,7 @@ pub(crate) fn forge(
         .filter_map(|it| Some(apart(it)?.1))
         .chain(urgent)
         .collect();
-    let frame = match dice.below(14) {
+    let frame = match dice.below(18) {
         0 => dice.pick(&own).unwrap_or_default(),
         1 => dice.pick(&others).unwrap_or_default(),
         2 | 3 => {
@@ -134,7 +135,13 @@ pub(crate) fn forge(
             let header = whole(dice);
             segment(dice, header, &carried)
         }
-        12 if marks => {
+        12 | 13 => {
+            let carried = note(dice);
+            let header = whole(dice);
+            segment_long(header, &carried)
+        }
+        14 | 15 => numbered(dice, &own),
+        16 if marks => {
             let mut carried = dice.pick(&packets).unwrap_or_default();
             dice.mutate(&mut carried);
             let mut line = Vec::new();
@@ -206,6 +213,7 @@ fn hello(dice: &mut Dice, own: &[Vec<u8>], others: &[Vec<u8>]) -> Vec<u8> {
                     real_time_short: dice.one_in(2),
                     others_short: dice.one_in(2),
                     urgent: dice.one_in(2),
+                    repairs: dice.one_in(2),
                     real_time_streams: dice.octet(1),
                 };
             }
@@ -222,6 +230,49 @@ fn hello(dice: &mut Dice, own: &[Vec<u8>], others: &[Vec<u8>]) -> Vec<u8> {
     }
     let mut out = Vec::new();
     hello.emit(&mut out);
+    out
+}
+
+/// A note about repairs: any questions, answers and numbers.
+fn note(dice: &mut Dice) -> Vec<u8> {
+    let mut octet = || dice.octet(0);
+    let (flags, numbers) = (octet(), [octet(), octet(), octet(), octet()]);
+    let map = [octet(), octet(), octet()];
+    let [from, next, base, last] = numbers.map(|number| number % 64);
+    let note = Note {
+        wish: flags & 1 == 1,
+        asks: flags >> 1 & 3,
+        answers: flags >> 3 & 3,
+        sent: (flags & 0x20 != 0).then_some((from, next)),
+        came: (flags & 0x40 != 0).then(|| Came {
+            base,
+            last,
+            map: map[..usize::from(flags >> 7) * 3].to_vec(),
+        }),
+    };
+    let mut out = Vec::new();
+    note.emit(&mut out);
+    out
+}
+
+/// A segment with a number, like one seen, where there is any: another number, or another content.
+fn numbered(dice: &mut Dice, own: &[Vec<u8>]) -> Vec<u8> {
+    let read = |frame: &Vec<u8>| {
+        let (number, segment) = parse_numbered(frame, SegmentCheck::Long).ok()?;
+        Some((number, segment.header, segment.payload.to_vec()))
+    };
+    let seen: Vec<_> = own.iter().filter_map(read).collect();
+    let like = (!seen.is_empty()).then(|| seen[dice.below(seen.len())].clone());
+    let (mut number, mut header, mut payload) =
+        like.unwrap_or_else(|| (0, whole(dice), dice.octets(40)));
+    match dice.below(3) {
+        0 => number = number.wrapping_add(dice.octet(0) % 16),
+        1 => header = SegmentHeader::parse(dice.octet(0)),
+        _ => dice.mutate(&mut payload),
+    }
+    let mut out = Vec::new();
+    let sum = &mut Crc32Sum::new();
+    emit_numbered(header, number, &payload, SegmentCheck::Long, sum, &mut out);
     out
 }
 

@@ -1,14 +1,18 @@
 //! An octet stream to one neighbour: segments leave a few octets at a time.
 
+mod repairs;
+
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
 use strait_core::node::{PortState, TxMeta, Want};
 use strait_core::rate::LineRate;
-use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, PortId, Room};
+use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, PortId, Room, Wake};
 use strait_link::{OctetSender, Receiver};
 use strait_qos::{Head, Policy, Scheduler};
 
+use self::repairs::Mending;
 use super::NOTE_CLASS;
 use super::link::{Frame, Link};
 use super::queue::{Queue, Treatment, want};
@@ -22,6 +26,8 @@ pub(super) struct Octets {
     sender: OctetSender,
     receiver: Receiver,
     segments: Segments,
+    /// What the line loses is sent again, where both ends do so.
+    mending: Option<Box<Mending>>,
 }
 
 impl Octets {
@@ -31,6 +37,7 @@ impl Octets {
             sender: OctetSender::new(settings),
             receiver: Receiver::new(settings),
             segments: Segments::new(id, config, policy, seed),
+            mending: Mending::new(config, policy).map(Box::new),
         }
     }
 
@@ -39,6 +46,7 @@ impl Octets {
         let (settings, short, urgent) = self.segments.cut(queue, 0);
         self.sender.set_settings(settings);
         self.receiver.set_checks(short, urgent);
+        self.adjust_repairs(queue);
     }
 
     /// To whom a note may go now.
@@ -66,12 +74,16 @@ impl Octets {
             None => match queue.head(self) {
                 Some(head) => match self.note_first(queue, at, head) {
                     Some(to) => self.cut_note(queue, at, to, ledger)?,
+                    None if self.tells_first(queue, head) => self.tell(queue, at, ledger)?,
                     None => {
                         self.cut_packet(queue, (now, at), head, ledger)?;
                         head.class
                     }
                 },
-                None => self.cut_note(queue, at, self.note_to(queue)?, ledger)?,
+                None => match self.note_to(queue) {
+                    Some(to) => self.cut_note(queue, at, to, ledger)?,
+                    None => self.tell(queue, at, ledger)?,
+                },
             },
         };
         let length = self.sender.pull(room, out);
@@ -96,20 +108,18 @@ impl Octets {
         if !self.sender.takes_urgent(0) {
             return None;
         }
-        let leaving = self.sender.leaving_stream();
         let head = queue.head(self)?;
         let Treatment { rank, whole, .. } = *queue.classes.get(head.class.index())?;
         if whole {
             self.begin_urgent(queue, (now, at), head, ledger)?;
             return Some(head.class);
         }
-        let class = self.sender.under_way(leaving?)?.class;
+        let class = self.sender.shortens()?;
         let better = rank < queue.classes.get(class.index())?.rank;
         if (better || self.note_to(queue).is_some())
             && let Some((_, octets_left)) = self.sender.shorten()
         {
-            let tree = &mut queue.paths.first.queue;
-            tree.set_under_way(class, NeighbourId::PEER, octets_left as u32);
+            self.set_under_way(queue, class, octets_left);
         }
         None
     }
@@ -199,6 +209,9 @@ impl Octets {
         if whole && self.sender.takes_urgent(octets_max) {
             return self.begin_urgent(queue, (now, at), head, ledger);
         }
+        if let Some(octets) = self.repeat(at, head.class) {
+            return self.has_cut(queue, head.class, (octets, 0), ledger);
+        }
         if !self.sender.is_under_way(stream) {
             let packet = queue.take(self, now, head, usize::MAX, ledger)?;
             let leaving = Leaving {
@@ -209,12 +222,27 @@ impl Octets {
             };
             let segments = &mut self.segments;
             let carried = segments.carry(queue, at, Some(leaving), &packet, ledger);
-            self.sender.begin(stream, packet, carried);
+            if self.goes_numbered(stream) {
+                self.sender.begin_numbered(stream, packet, carried);
+            } else {
+                self.sender.begin(stream, packet, carried);
+            }
         }
         let progress = self.sender.cut(at, stream, whole)?;
-        let tree = &mut queue.paths.first.queue;
-        tree.set_under_way(head.class, head.to, progress.octets_left as u32);
-        tree.charge(head.class, progress.octets as u32);
+        let octets = (progress.octets, progress.octets_left);
+        self.has_cut(queue, head.class, octets, ledger)
+    }
+
+    /// A segment of a class begins to leave: its octets, and those that its packet has left.
+    fn has_cut(
+        &self,
+        queue: &mut Queue,
+        class: ClassId,
+        (octets, octets_left): (usize, usize),
+        ledger: &mut Ledger,
+    ) -> Option<()> {
+        self.set_under_way(queue, class, octets_left);
+        queue.paths.first.queue.charge(class, octets as u32);
         queue.stats(ledger).frames_out += 1;
         Some(())
     }
@@ -233,6 +261,29 @@ impl Link for Octets {
         self.sender.abandon().collect()
     }
 
+    fn advance(&mut self, now: Instant) {
+        if let Some(mending) = &mut self.mending {
+            mending.repairs.advance(now);
+        }
+    }
+
+    fn wake(&self) -> Option<Wake> {
+        self.repairs_wake()
+    }
+
+    fn expires(&self) -> Option<Instant> {
+        self.sender.expires()
+    }
+
+    fn discard(&mut self, queue: &mut Queue, now: Instant, ledger: &mut Ledger) -> bool {
+        self.age(queue, now, ledger);
+        queue.discard(self, now, ledger)
+    }
+
+    fn is_congested(&self, queue: &Queue, _: NeighbourId) -> bool {
+        self.sender.begun() > 0 || queue.waiting() > 0
+    }
+
     fn set_up(&mut self, queue: &mut Queue, _: Instant, _: PortState) {
         self.adjust(queue);
     }
@@ -241,6 +292,7 @@ impl Link for Octets {
         self.segments.headers.reset();
         queue.abandon(self, now, DropCause::PortDown, ledger);
         self.receiver.reset();
+        self.adjust_repairs(queue);
     }
 
     fn set_neighbour(
@@ -267,13 +319,18 @@ impl Link for Octets {
         if treatment.whole && self.sender.has_urgent() {
             return true;
         }
+        if self.again(class).is_some() {
+            return true;
+        }
         // Classes that share a stream have no two packets under way.
         let leaving = self.sender.under_way(treatment.stream);
-        leaving.is_none_or(|packet| packet.class == class)
+        leaving.is_none_or(|packet| packet.class == class) && !self.is_shut(treatment.stream)
     }
 
+    /// Whether any packet of a stream that is under way, or hasn't come as far as this end knows,
+    /// is such.
     fn any_leaving(&self, _: NeighbourId, stream: usize, such: &dyn Fn(&Packet) -> bool) -> bool {
-        self.sender.under_way(stream).is_some_and(such)
+        self.sender.under_way(stream).is_some_and(such) || self.sender.kept().any(such)
     }
 
     fn longest_piece(&mut self, _: &Queue, rate: LineRate) -> usize {
@@ -289,7 +346,8 @@ impl Link for Octets {
             });
         }
         let note = || self.segments.wants_note(self.note_to(queue)?);
-        queue.head(self).map(want).or_else(note)
+        let head = queue.head(self).map(want).or_else(note);
+        head.or_else(|| self.wants_tell())
     }
 
     fn committed_octets(&self) -> usize {
@@ -325,9 +383,12 @@ impl Link for Octets {
         receiver.feed_octets(frame.bytes, |read| {
             segments.take(now, frame.from, read, &mut intake, ledger);
         });
-        if segments.taken(queue, now, &frame, &intake, ledger) {
+        self.take_notes(queue, now, &frame, &mut intake, ledger);
+        if self.segments.taken(queue, now, &frame, &intake, ledger) {
             self.adjust(queue);
         }
+        self.age(queue, now, ledger);
+        self.count_repairs(queue, ledger);
         let came = self.receiver.urgent();
         let stats = queue.stats(ledger);
         stats.urgent.frames_in = came.frames;

@@ -12,6 +12,7 @@ use strait_core::{NeighbourId, Packet, PortId};
 use strait_link::{FrameSender, LinkSettings, Refused, STREAMS, SegmentCheck};
 use strait_qos::Policy;
 use strait_wire::hash::hash64;
+use strait_wire::repair::MARK;
 
 use super::NOTE_CLASS;
 use super::link::Frame;
@@ -26,6 +27,8 @@ pub(in crate::gateway) struct Segments {
     pub(in crate::gateway) headers: Headers,
     /// The longest piece of a packet, in octets, at the rate that was asked for last.
     longest: Option<(LineRate, usize)>,
+    /// Segments may have numbers, if both ends have such.
+    repairs: bool,
 }
 
 /// What a frame or some octets brought.
@@ -36,9 +39,16 @@ pub(super) struct Intake {
     undecompressed: u64,
     /// There is something that can't be read, whatever it is.
     unread: bool,
+    /// What is told of repairs.
+    pub(super) notes: Vec<Vec<u8>>,
 }
 
 impl Intake {
+    /// Why segments were refused, each.
+    pub(super) fn refused(&self) -> impl Iterator<Item = (Refused, u64)> {
+        Refused::ALL.into_iter().zip(self.refused)
+    }
+
     pub(super) fn new(unread: bool) -> Self {
         Self {
             unread,
@@ -61,6 +71,7 @@ impl Segments {
             headers: Headers::new(config, neighbours, real_time, incarnation),
             config: Box::new(config.clone()),
             longest: None,
+            repairs: config.repairs().is_some(),
         }
     }
 
@@ -100,6 +111,12 @@ impl Segments {
         })
     }
 
+    /// Whether segments with numbers are agreed with a neighbour: those taken, and those sent.
+    pub(super) fn repairs(&self, with: NeighbourId) -> (bool, bool) {
+        let agreed = self.headers.agreed(with);
+        agreed.map_or((false, false), |it| (it.repairs_taken, it.repairs_sent))
+    }
+
     /// Octets of the longest piece of a packet at this rate.
     pub(super) fn longest_piece(&mut self, rate: LineRate) -> usize {
         let asked = self.longest.filter(|(asked, _)| *asked == rate);
@@ -123,6 +140,9 @@ impl Segments {
         ledger: &mut Ledger,
     ) {
         match read {
+            Ok(carried) if self.repairs && carried.first() == Some(&MARK) => {
+                intake.notes.push(carried.to_vec());
+            }
             Ok(carried) => {
                 let headers = &mut self.headers;
                 let whole = headers.restore(now, from, carried, |packet| ledger.put_by(packet));
@@ -130,6 +150,12 @@ impl Segments {
             }
             Err(why) => intake.refused[why as usize] += 1,
         }
+    }
+
+    /// A note about repairs can't be read.
+    pub(super) fn unreadable(&mut self, now: Instant, from: NeighbourId, intake: &mut Intake) {
+        intake.undecompressed += 1;
+        self.headers.object(now, from);
     }
 
     /// Counts what a frame or some octets brought, and asks about what can't be read. Says whether
