@@ -1,5 +1,6 @@
 //! The study `na`: calls beside data on one narrow line, as a network adapter carries them.
 
+mod errors;
 mod figures;
 mod rows;
 
@@ -14,7 +15,7 @@ use strait_scenario::{Loaded, Scenario};
 use strait_traffic::{FlowReport, Kind, TrafficConfig};
 
 use self::rows::Rows;
-use super::scenario::load;
+use super::scenario::{Part, load};
 use super::shown::Shapes;
 use super::{Asked, Measured, SetUp, StudyError, na_pairs, run_all};
 use crate::build::{BuildError, Built, build};
@@ -53,6 +54,9 @@ pub(super) struct NaStudy {
     /// What calls are made of.
     #[serde(rename = "vocoder")]
     vocoders: Vec<Vocoder>,
+    /// Scenarios at points: `errors`.
+    #[serde(default, rename = "part")]
+    parts: Vec<Part>,
     /// Tables and checks.
     #[serde(default)]
     shown: Shapes,
@@ -359,10 +363,16 @@ fn traffic(name: &str, kind: Kind, [from, to]: [usize; 2]) -> TrafficConfig {
 }
 
 impl SetUp for NaStudy {
-    const PARTS: &'static [&'static str] = &["calls", "sizes", "slopes", "gap", "pairs"];
+    const PARTS: &'static [&'static str] = &["calls", "sizes", "slopes", "gap", "pairs", "errors"];
 
     fn shown(&mut self) -> &mut Shapes {
         &mut self.shown
+    }
+
+    fn inherit(&mut self, usual: Self) {
+        if self.parts.is_empty() {
+            self.parts = usual.parts;
+        }
     }
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
@@ -394,6 +404,7 @@ impl SetUp for NaStudy {
         };
         measured.parts.insert("gap", rows.calls());
         na_pairs::run(asked, &mut measured)?;
+        errors::run(&self.parts, asked, &mut measured)?;
         Ok(measured)
     }
 }

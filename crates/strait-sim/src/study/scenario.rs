@@ -108,6 +108,22 @@ pub(super) fn run(
     part: &str,
     places: &[Place],
 ) -> Result<(Vec<Row>, Vec<u64>), BuildError> {
+    let runs = run_places(asked, part, places)?;
+    let hashes = runs.iter().flatten().map(|run| run.hash).collect();
+    let rows = places.iter().zip(&runs);
+    let rows = rows.map(|(place, runs)| with_metrics(place.row.clone(), runs));
+    Ok((rows.collect(), hashes))
+}
+
+/// The runs of each place, one for each of its seeds.
+///
+/// # Errors
+/// A scenario that can't be built.
+pub(super) fn run_places(
+    asked: &Asked<'_>,
+    part: &str,
+    places: &[Place],
+) -> Result<Vec<Vec<Run>>, BuildError> {
     let each = |place| move |seed: &u64| (place, *seed);
     let jobs = places
         .iter()
@@ -116,13 +132,9 @@ pub(super) fn run(
     let runs = run_all(asked, part, &jobs, |(place, seed)| {
         run_plain(&place.loaded, &place.variant, *seed)
     })?;
-    let hashes = runs.iter().map(|run| run.hash).collect();
     let mut left = runs.into_iter();
-    let rows = places.iter().map(|place| {
-        let runs: Vec<Run> = left.by_ref().take(place.seeds.len()).collect();
-        with_metrics(place.row.clone(), &runs)
-    });
-    Ok((rows.collect(), hashes))
+    let of = |place: &Place| left.by_ref().take(place.seeds.len()).collect();
+    Ok(places.iter().map(of).collect())
 }
 
 /// A row with the metrics of its runs. Without one of some run, it has none of all.
@@ -169,6 +181,7 @@ files! {
     "studies/hbh-live-kernel.toml"
     "studies/hbh-live.toml"
     "studies/hbh-pressure.toml"
+    "studies/na-errors.toml"
     "studies/na-pairs.toml"
 }
 
