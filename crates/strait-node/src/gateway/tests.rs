@@ -35,6 +35,7 @@ mod payload;
 mod queues;
 mod rates;
 mod remember;
+mod repairs;
 mod sources;
 mod tree;
 
