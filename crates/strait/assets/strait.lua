@@ -215,7 +215,7 @@ local function completed(row, number)
     while from and not row[from].first do from = neighbour(row, from, row[from], -1) end
     while to and not row[to].last do to = neighbour(row, to, row[to], 1) end
     if not from or not to then return end
-    local packet, sums, pieces, at = ByteArray.new(), ByteArray.new(), 0, from
+    local packet, pieces, at = ByteArray.new(), 0, from
     local last = row[to]
     local began = row[from].frame
     while true do
@@ -226,8 +226,7 @@ local function completed(row, number)
         at = neighbour(row, at, row[at], 1)
         if not at then return end
     end
-    sums:append(packet)
-    return packet, began, pieces, last.sum and last.sum == crc(CRC32, sums, last.header)
+    return packet, began, pieces, last.sum and last.sum == crc(CRC32, packet, last.header)
 end
 
 -- Reads a segment with a number; its check is sent inverted. Nil, if it is none.

@@ -44,6 +44,10 @@ pub(super) fn run(
             // A file that isn't there at the end never came.
             .with("time_s", figure("file.time_s", f64::INFINITY))
             .with("limit_s", limit_s(octets_s, bit_errors * bits))
+            .with(
+                "delay_s",
+                figure("voice.settled_delay_p99_s", f64::INFINITY),
+            )
             .with("lost", lost)
             .with("chance", chance)
             .with("beyond_chance", beyond)
