@@ -16,7 +16,9 @@ use crate::tls::TlsFault;
 
 mod hf;
 
-pub use self::hf::{AccessStats, ClientStats, HfClientStats, HfPeer, HfRate, HfStats, PRIORITIES};
+pub use self::hf::{
+    AccessStats, ClientStats, HfClientStats, HfCounts, HfLink, HfPeer, HfRate, HfStats, PRIORITIES,
+};
 
 /// Packets destroyed, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -96,21 +96,26 @@ pub(super) fn station_tables<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strait_core::stats::{AccessStats, HfPeer, HfStats, PortStats};
+    use strait_core::stats::{AccessStats, HfCounts, HfLink, HfPeer, HfStats, PortStats};
 
     #[test]
     fn a_station_has_a_row_and_each_of_its_links_one() {
         let mut port = PortStats::default();
         assert_eq!(Station::of(&port), None);
         port.hf = HfStats {
-            turns: 3,
-            others_ns: 1_500_000_000,
+            counts: HfCounts {
+                turns: 3,
+                others_ns: 1_500_000_000,
+                ..HfCounts::default()
+            },
             peers: vec![HfPeer {
                 name: "b".into(),
-                linked: true,
-                window: 128,
-                sent_ns: 2_000_000_000,
-                ..HfPeer::default()
+                link: HfLink {
+                    linked: true,
+                    window: 128,
+                    sent_ns: 2_000_000_000,
+                    ..HfLink::default()
+                },
             }],
             ..HfStats::default()
         };

@@ -29,6 +29,4 @@ pub mod stream;
 
 pub use address::Address;
 pub use rate::Adapt;
-pub use station::{
-    Access, Csma, LinkView, Offer, Order, Outcome, Received, Settings, Slots, Station, StationStats,
-};
+pub use station::{Access, Csma, Offer, Order, Outcome, Received, Settings, Slots, Station};

@@ -110,7 +110,7 @@ fn captures_hold_one_d_pdu_a_record() {
     world.run_until(Instant::from_secs(60));
     let stats: Vec<u64> = world
         .stats()
-        .filter_map(|(_, stats)| stats.ports.get(1).map(|port| port.hf.d_pdus_out))
+        .filter_map(|(_, stats)| stats.ports.get(1).map(|port| port.hf.counts.d_pdus_out))
         .collect();
     let files = world.take_captures();
     let counted: Vec<u64> = ["a.pcapng", "b.pcapng"]
@@ -450,7 +450,7 @@ fn clients_of_stations_that_list_nobody_reach_each_other_on_one_medium() {
         .filter(|(name, _)| ["sa", "sb", "sc", "sd"].contains(name))
     {
         let radio = &stats.ports[1];
-        assert!(radio.hf.links_made > 0, "{name}");
+        assert!(radio.hf.counts.links_made > 0, "{name}");
         // What the other pair says.
         assert!(radio.hf.peers.is_empty(), "{name}");
     }

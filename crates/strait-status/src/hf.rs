@@ -25,33 +25,35 @@ described! {
     /// A station on a radio.
     pub struct Station from stats: &HfStats {
         /// Transmissions of a station
-        turns: u64 = stats.turns => counter("hf_turns").head("turns");
+        turns: u64 = stats.counts.turns => counter("hf_turns").head("turns");
         /// D_PDUs sent
-        d_pdus_out: u64 = stats.d_pdus_out => counter("hf_d_pdus_out").head("D_PDUs out");
+        d_pdus_out: u64 = stats.counts.d_pdus_out => counter("hf_d_pdus_out").head("D_PDUs out");
         /// D_PDUs received
-        d_pdus_in: u64 = stats.d_pdus_in => counter("hf_d_pdus_in").head("D_PDUs in");
+        d_pdus_in: u64 = stats.counts.d_pdus_in => counter("hf_d_pdus_in").head("D_PDUs in");
         /// Frames sent again
-        repeated: u64 = stats.repeated => counter("hf_repeated").head("repeats");
+        repeated: u64 = stats.counts.repeated => counter("hf_repeated").head("repeats");
         /// Transmissions without an answer
-        unanswered: u64 = stats.unanswered
+        unanswered: u64 = stats.counts.unanswered
             => counter("hf_unanswered").unit("turns").head("unanswered");
         /// Transmissions that nothing was understood of
-        garbled: u64 = stats.garbled => counter("hf_garbled").unit("turns").head("garbled");
+        garbled: u64 = stats.counts.garbled => counter("hf_garbled").unit("turns").head("garbled");
         /// Links made, by either end
-        links_made: u64 = stats.links_made => counter("hf_links_made").head("links made");
+        links_made: u64 = stats.counts.links_made => counter("hf_links_made").head("links made");
         /// Links taken for lost
-        links_lost: u64 = stats.links_lost => counter("hf_links_lost").head("links lost");
+        links_lost: u64 = stats.counts.links_lost => counter("hf_links_lost").head("links lost");
         /// Times that both ends began anew
-        resets: u64 = stats.resets => counter("hf_resets").head("resets");
+        resets: u64 = stats.counts.resets => counter("hf_resets").head("resets");
         /// Warnings sent and received
-        warnings: u64 = stats.warnings => counter("hf_warnings").head("warnings");
+        warnings: u64 = stats.counts.warnings_in + stats.counts.warnings_out
+            => counter("hf_warnings").head("warnings");
         /// Management messages sent and received
-        messages: u64 = stats.messages => counter("hf_messages");
+        messages: u64 = stats.counts.messages_in + stats.counts.messages_out
+            => counter("hf_messages");
         /// U_PDUs that wait, by priority
         queued: Counts = queued(stats)
             => gauge("hf_queued").by("priority", &PRIORITY).head("queued by priority");
         /// Transmissions of stations that aren't neighbours
-        others_s: f64 = seconds(stats.others_ns)
+        others_s: f64 = seconds(stats.counts.others_ns)
             => counter("hf_air_others").unit("s").head("others on the air");
         /// Programs that use it beside the gateway
         clients: Clients = Clients::new(&stats.clients);
@@ -124,25 +126,25 @@ described! {
         /// The configuration's name for the other one
         name: String = peer.name.clone();
         /// Whether there is a link
-        linked: bool = peer.linked => gauge("hf_linked");
+        linked: bool = peer.link.linked => gauge("hf_linked");
         /// With frame numbers of 16 bits
-        long: bool = peer.long;
+        long: bool = peer.link.long;
         /// Frames of the window
-        under_way: u64 = peer.under_way => gauge("hf_frames_under_way").head("frames under way");
+        under_way: u64 = peer.link.under_way => gauge("hf_frames_under_way").head("frames under way");
         /// The most of them
-        window: u64 = peer.window => column("window");
+        window: u64 = peer.link.window => column("window");
         /// Octets of a new segment
-        segment_octets: u64 = peer.segment_octets
+        segment_octets: u64 = peer.link.segment_octets
             => gauge("hf_segment_octets").unit("octets").head("segment");
         /// Of the frames sent last, the share that got lost
-        lost: f64 = peer.lost => gauge("hf_lost_per_million").scale(1e6).head("frames lost, share");
+        lost: f64 = peer.link.lost => gauge("hf_lost_per_million").scale(1e6).head("frames lost, share");
         /// Own transmissions, by neighbour
-        sent_s: f64 = seconds(peer.sent_ns) => counter("hf_air_sent").unit("s").head("own air");
+        sent_s: f64 = seconds(peer.link.sent_ns) => counter("hf_air_sent").unit("s").head("own air");
         /// Transmissions of a neighbour
-        heard_s: f64 = seconds(peer.heard_ns) => counter("hf_air_heard").unit("s").head("its air");
+        heard_s: f64 = seconds(peer.link.heard_ns) => counter("hf_air_heard").unit("s").head("its air");
         /// How its data rate is chosen, if it changes
         #[serde(skip_serializing_if = "Option::is_none")]
-        rate: Option<Rate> = peer.rate.as_ref().map(Rate::new);
+        rate: Option<Rate> = peer.link.rate.as_ref().map(Rate::new);
     }
 }
 

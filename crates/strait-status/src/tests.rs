@@ -5,7 +5,8 @@ use strait_core::delay::DelayPart;
 use strait_core::fate::DropCause;
 use strait_core::rate::LineRate;
 use strait_core::stats::{
-    ClassStats, EchoStats, HfPeer, HfStats, LedStats, NeighbourStats, PortStats, Stats,
+    ClassStats, EchoStats, HfCounts, HfLink, HfPeer, HfStats, LedStats, NeighbourStats, PortStats,
+    Stats,
 };
 use strait_core::stream_ledger::ResetCause;
 use strait_core::time::Instant;
@@ -43,12 +44,17 @@ fn stats() -> Stats {
         strangers: 2,
         busy_ns: 250_000_000,
         hf: HfStats {
-            turns: 5,
+            counts: HfCounts {
+                turns: 5,
+                ..HfCounts::default()
+            },
             peers: vec![HfPeer {
                 name: "b".into(),
-                lost: 0.25,
-                sent_ns: 2_500_000_000,
-                ..HfPeer::default()
+                link: HfLink {
+                    lost: 0.25,
+                    sent_ns: 2_500_000_000,
+                    ..HfLink::default()
+                },
             }],
             ..HfStats::default()
         },

@@ -8,37 +8,50 @@ use serde::{Deserialize, Serialize};
 /// Priorities of STANAG 5066, 15 the most urgent.
 pub const PRIORITIES: usize = 16;
 
-/// What a station on a radio did, and has.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct HfStats {
+/// What a station on a radio counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HfCounts {
     /// Transmissions.
     pub turns: u64,
     /// D_PDUs sent.
     pub d_pdus_out: u64,
     /// D_PDUs received, for this station or others.
     pub d_pdus_in: u64,
+    /// Of these, with a wrong check of the segment.
+    pub damaged: u64,
+    /// D_PDUs for this station from stations that it doesn't know.
+    pub strangers: u64,
     /// Frames sent again.
     pub repeated: u64,
     /// Transmissions that weren't answered.
     pub unanswered: u64,
     /// Transmissions of others of which nothing was understood: where others collide, and noise.
     pub garbled: u64,
-    /// Stations that it has a link with now.
-    pub links: u64,
     /// Links made, by either end.
     pub links_made: u64,
     /// Links taken for lost, and calls given up.
     pub links_lost: u64,
-    /// Times that both ends began anew.
+    /// Resets begun, by either end.
     pub resets: u64,
-    /// Warnings sent and received.
-    pub warnings: u64,
-    /// Management messages sent and received, repeats not counted.
-    pub messages: u64,
-    /// By priority: U_PDUs that wait, of the gateway and of clients.
-    pub queued: [u64; PRIORITIES],
+    /// Warnings sent.
+    pub warnings_out: u64,
+    /// Warnings received.
+    pub warnings_in: u64,
+    /// Management messages sent, repeats not counted.
+    pub messages_out: u64,
+    /// Management messages received, repeats not counted.
+    pub messages_in: u64,
     /// Time on the air of stations that aren't neighbours, or couldn't be told, in nanoseconds.
     pub others_ns: u64,
+}
+
+/// What a station on a radio did, and has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HfStats {
+    /// What it counted.
+    pub counts: HfCounts,
+    /// By priority: U_PDUs that wait, of the gateway and of clients.
+    pub queued: [u64; PRIORITIES],
     /// Programs that use the station beside the gateway.
     pub clients: ClientStats,
     /// By neighbour, in the order of the configuration.
@@ -61,7 +74,7 @@ pub struct ClientStats {
     /// U_PDUs that are with the other node, or have left without ARQ, and whose clients wanted no
     /// word of it.
     pub unasked: u64,
-    /// U_PDUs whose clients left before an outcome was known.
+    /// U_PDUs whose clients left, or lost their access points, before an outcome was known.
     pub forgotten: u64,
     /// U_PDUs of clients that didn't stop when they were told to; dropped.
     pub flooded: u64,
@@ -120,11 +133,18 @@ pub struct AccessStats {
     pub invalid: u64,
 }
 
-/// How a link with another station stands, and what it cost.
+/// A neighbour of a station.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HfPeer {
     /// The configuration's name for it.
     pub name: String,
+    /// The link with it.
+    pub link: HfLink,
+}
+
+/// How a link with another station stands, and what it cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HfLink {
     /// There is a link.
     pub linked: bool,
     /// With frame numbers of 16 bits.

@@ -4,6 +4,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use strait_core::stats::AccessStats;
 use strait_core::{Duration, Instant};
 
 use super::primitive::{MODE_ARQ, Primitive, Reader, Request, Service};
@@ -82,27 +83,6 @@ pub enum Word<T> {
 pub const NOT_RESPONDING: u8 = 3;
 /// The reason of a node that rejects data: its time to live is over.
 pub const TTL_EXPIRED: u8 = 1;
-
-/// What an access point counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AccessStats {
-    /// U_PDUs given to the node.
-    pub requests: u64,
-    /// U_PDUs that it confirmed.
-    pub confirmed: u64,
-    /// U_PDUs that it rejected, or said nothing about.
-    pub rejected: u64,
-    /// U_PDUs that it delivered.
-    pub indications: u64,
-    /// Times that it told the client to stop.
-    pub stops: u64,
-    /// Bindings that it refused.
-    pub refused: u64,
-    /// Bindings that were lost.
-    pub lost: u64,
-    /// Primitives that made no sense.
-    pub invalid: u64,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -196,8 +176,15 @@ impl<T> Access<T> {
 
     /// What it counted.
     #[must_use]
-    pub const fn stats(&self) -> AccessStats {
-        self.stats
+    pub fn stats(&self) -> AccessStats {
+        AccessStats {
+            sap: self.settings.sap,
+            bound: self.state == State::Bound,
+            stopped: self.stopped,
+            under_way: self.under_way() as u64,
+            mtu: self.mtu().map_or(0, u64::from),
+            ..self.stats
+        }
     }
 
     /// Its number.

@@ -11,7 +11,7 @@ mod numbers;
 mod primitive;
 
 pub use self::access::{
-    Access, AccessData, AccessOp, AccessSettings, AccessStats, NOT_RESPONDING, TTL_EXPIRED, Word,
+    Access, AccessData, AccessOp, AccessSettings, NOT_RESPONDING, TTL_EXPIRED, Word,
 };
 pub use self::data::{Arrived, Next, Taken};
 pub use self::hard::HardSettings;
@@ -26,6 +26,7 @@ use core::net::IpAddr;
 
 use strait_core::chance::Stream;
 use strait_core::node::WallTime;
+use strait_core::stats::ClientStats;
 use strait_core::{Duration, Instant};
 
 use self::data::{Submission, Undecided};
@@ -142,43 +143,6 @@ pub enum Op {
     Cut,
 }
 
-/// What an interface counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SisStats {
-    /// Clients that have an access point now.
-    pub bound: u64,
-    /// U_PDUs taken from clients.
-    pub requests: u64,
-    /// U_PDUs given to clients.
-    pub indications: u64,
-    /// U_PDUs that were confirmed to their clients.
-    pub confirmed: u64,
-    /// U_PDUs that were rejected.
-    pub rejected: u64,
-    /// U_PDUs that are with the other node, or have left without ARQ, and whose clients wanted no
-    /// word of it.
-    pub unasked: u64,
-    /// U_PDUs whose clients left, or lost their access points, before an outcome was known.
-    pub forgotten: u64,
-    /// U_PDUs of clients that didn't stop when they were told to; dropped.
-    pub flooded: u64,
-    /// Words of this node's own for which there was no room; dropped.
-    pub unsaid: u64,
-    /// U_PDUs for access points that no client has.
-    pub unbound: u64,
-    /// U_PDUs that arrived after their time to die, of clients and of the gateway; dropped.
-    pub expired: u64,
-    /// U_PDUs whose time to die says that its sender's clock or calendar is another: they came more
-    /// than an hour after it, or it is on a day that isn't near. They are delivered.
-    pub misdated: u64,
-    /// From the request to the confirmation of all that were confirmed, in nanoseconds.
-    pub confirm_ns: u64,
-    /// Primitives that made no sense.
-    pub invalid: u64,
-    /// Clients cut off: they didn't read, didn't answer, or sent what nobody understands.
-    pub cut: u64,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Binding {
     sap: u8,
@@ -240,7 +204,7 @@ pub struct Sis<C = u64> {
     hard: Option<Hard<C>>,
     /// What takes its place once its other end knows that it is over.
     next_hard: Option<Hard<C>>,
-    stats: SisStats,
+    stats: ClientStats,
 }
 
 impl<C: Copy + Ord> Sis<C> {
@@ -269,15 +233,15 @@ impl<C: Copy + Ord> Sis<C> {
             numbers: Numbers::new(first as u16),
             hard: None,
             next_hard: None,
-            stats: SisStats::default(),
+            stats: ClientStats::default(),
         }
     }
 
     /// What it counted.
     #[must_use]
-    pub fn stats(&self) -> SisStats {
+    pub fn stats(&self) -> ClientStats {
         let bound = self.clients.iter().filter(|it| it.binding.is_some());
-        SisStats {
+        ClientStats {
             bound: bound.count() as u64,
             ..self.stats
         }

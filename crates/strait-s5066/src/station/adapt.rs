@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use strait_core::node::{FrameMeta, PortState};
 use strait_core::rate::LineRate;
+use strait_core::stats::HfRate;
 use strait_core::waveform::{Mode, Waveform};
 use strait_core::{Duration, Instant, Room};
 
@@ -16,7 +17,7 @@ use crate::eow::{
     RATE_FIXED, Response, high_rate, high_rate_of, rate_code,
 };
 use crate::management::{Message, News};
-use crate::rate::{Adapt, Rate, Reason};
+use crate::rate::{Adapt, Changes, Rate, Reason};
 
 /// Octets of a management D_PDU, beside addresses and message.
 const MANAGEMENT: usize = SYNC.len() + 4 + 2 + 2;
@@ -347,16 +348,25 @@ impl<T> Station<T> {
     }
 
     /// Whether rates change.
-    #[must_use]
-    pub const fn adapts(&self) -> bool {
+    pub(super) const fn adapts(&self) -> bool {
         self.settings.adapt.is_some()
     }
 
-    /// The rate that a peer advises.
-    pub(super) fn advised(&self, number: usize) -> Option<u64> {
+    /// How the rate towards a peer is chosen, if it changes.
+    pub(super) fn rate_view(&self, number: usize) -> Option<HfRate> {
         let adapt = self.settings.adapt.as_ref()?;
-        let place = self.peers[number].towards.rate.advice?;
-        Some(u64::from(adapt.rate(place)))
+        let towards = &self.peers[number].towards;
+        let Changes { up, down, silent } = towards.rate.changes;
+        Some(HfRate {
+            bit_s: self.pace(number).bit_s(),
+            up,
+            down,
+            silent,
+            reason: towards.rate.reason.text(),
+            advised_bit_s: towards.rate.advice.map(|at| u64::from(adapt.rate(at))),
+            heard_bit_s: towards.heard_bit_s,
+            snr_centi_db: towards.snr_centi_db,
+        })
     }
 
     /// What a D_PDU for a peer says on its order wire.

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use strait_core::time::nanos;
 use strait_core::{Duration, Instant};
 
 use super::{Access, Phase, Received, Station};
@@ -54,7 +55,7 @@ impl<T> Station<T> {
         let speaker = self.speaker.take();
         match speaker {
             Some(number) => self.peers[number].air.1 += lasted,
-            None => self.others += lasted,
+            None => self.stats.others_ns += nanos(lasted),
         }
         self.stats.garbled += u64::from(self.share.understood != Some(true));
         let owed = self.spoke.filter(|number| self.owes(*number));

@@ -14,6 +14,8 @@ use alloc::vec::Vec;
 
 use strait_core::chance::Stream;
 use strait_core::node::PortState;
+use strait_core::stats::{HfCounts, HfLink};
+use strait_core::time::nanos;
 use strait_core::{Duration, Instant};
 
 use crate::address::Address;
@@ -25,7 +27,6 @@ use crate::management::Management;
 use crate::non_arq::Assembler;
 use crate::non_arq::numbers::PlainNumbers;
 use crate::quality::Quality;
-use crate::rate::{Changes, Reason};
 use crate::reset::ResetExchange;
 use crate::stream::Finder;
 
@@ -93,39 +94,6 @@ pub struct Received {
     pub damaged: Vec<(u16, u16)>,
     /// The same of what didn't come.
     pub missing: Vec<(u16, u16)>,
-}
-
-/// What a station counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StationStats {
-    /// Transmissions.
-    pub turns: u64,
-    /// D_PDUs sent.
-    pub d_pdus_out: u64,
-    /// D_PDUs received, for this station or others.
-    pub d_pdus_in: u64,
-    /// Of these, with a wrong check of the segment.
-    pub damaged: u64,
-    /// D_PDUs for this station from stations that it doesn't know.
-    pub strangers: u64,
-    /// Turns of ours that weren't answered.
-    pub unanswered: u64,
-    /// Transmissions of others of which nothing was understood: others' collisions, and noise.
-    pub garbled: u64,
-    /// Links made, by either end.
-    pub links_made: u64,
-    /// Links taken for lost, and calls given up.
-    pub links_lost: u64,
-    /// Warnings sent.
-    pub warnings_out: u64,
-    /// Warnings received.
-    pub warnings_in: u64,
-    /// Resets begun, by either end.
-    pub resets: u64,
-    /// Management messages sent, repeats not counted.
-    pub messages_out: u64,
-    /// Management messages received, repeats not counted.
-    pub messages_in: u64,
 }
 
 #[derive(Debug)]
@@ -262,39 +230,6 @@ impl<T> Peer<T> {
     }
 }
 
-/// How a link stands, and what it cost.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LinkView {
-    /// There is a link.
-    pub linked: bool,
-    /// With long numbers.
-    pub long: bool,
-    /// Frames from the lowest that isn't acknowledged to the last sent.
-    pub under_way: usize,
-    /// The most of them.
-    pub window: u32,
-    /// Octets of a new segment.
-    pub segment_octets: usize,
-    /// Of the frames sent last, the share that got lost.
-    pub lost: f64,
-    /// Time of our transmissions for the peer.
-    pub sent: Duration,
-    /// Time of the peer's transmissions, whoever they were for.
-    pub heard: Duration,
-    /// The rate of data towards the peer, in bit/s.
-    pub rate_bit_s: u64,
-    /// How often it was changed, and why it was last.
-    pub changes: Changes,
-    /// Why it was changed last.
-    pub reason: Reason,
-    /// The rate that the peer advises, in bit/s.
-    pub advised_bit_s: Option<u64>,
-    /// The rate of what the peer sent last, in bit/s, where the modem tells.
-    pub heard_bit_s: Option<u32>,
-    /// Signal-to-noise ratio of what the peer sent, in hundredths of a decibel.
-    pub snr_centi_db: Option<i16>,
-}
-
 /// Who is on the air.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -351,8 +286,6 @@ pub struct Station<T> {
     heard_bit_s: Option<u32>,
     /// What it knows of the others' use of the air.
     share: Share,
-    /// Time on the air of stations that aren't peers.
-    others: Duration,
     /// The only peer that is served, where a link is kept for it alone.
     exclusive: Option<usize>,
     /// That link is renewed when it is idle.
@@ -370,7 +303,7 @@ pub struct Station<T> {
     chance: Stream,
     /// Draws what silences it waits for.
     silences: Stream,
-    stats: StationStats,
+    stats: HfCounts,
 }
 
 impl<T> Station<T> {
@@ -407,7 +340,6 @@ impl<T> Station<T> {
             snr: (0, 0),
             heard_bit_s: None,
             share: Share::default(),
-            others: Duration::ZERO,
             exclusive: None,
             keeps: false,
             to_answer: None,
@@ -422,50 +354,36 @@ impl<T> Station<T> {
             chance,
             silences: Stream::new(seed, "s5066 silences"),
             settings,
-            stats: StationStats::default(),
+            stats: HfCounts::default(),
         }
     }
 
     /// What it counted.
     #[must_use]
-    pub const fn stats(&self) -> &StationStats {
-        &self.stats
-    }
-
-    /// Time on the air of stations that aren't peers, or couldn't be told.
-    #[must_use]
-    pub const fn others(&self) -> Duration {
-        self.others
+    pub fn stats(&self) -> HfCounts {
+        let now: u64 = self.peers.iter().map(|peer| peer.send.repeated()).sum();
+        HfCounts {
+            repeated: self.repeated_before + now,
+            ..self.stats
+        }
     }
 
     /// How the link with a peer stands.
     #[must_use]
-    pub fn link_view(&self, number: usize) -> Option<LinkView> {
+    pub fn link_view(&self, number: usize) -> Option<HfLink> {
         let peer = self.peers.get(number)?;
         let (sent, heard) = peer.air;
-        Some(LinkView {
+        Some(HfLink {
             linked: peer.link.is_made(),
             long: peer.link.is_long(),
-            under_way: peer.send.under_way(),
-            window: peer.send.window(),
-            segment_octets: self.segment_octets(number),
+            under_way: peer.send.under_way() as u64,
+            window: peer.send.window().into(),
+            segment_octets: self.segment_octets(number) as u64,
             lost: peer.quality.lost(),
-            sent,
-            heard,
-            rate_bit_s: self.pace(number).bit_s(),
-            changes: peer.towards.rate.changes,
-            reason: peer.towards.rate.reason,
-            advised_bit_s: self.advised(number),
-            heard_bit_s: peer.towards.heard_bit_s,
-            snr_centi_db: peer.towards.snr_centi_db,
+            sent_ns: nanos(sent),
+            heard_ns: nanos(heard),
+            rate: self.rate_view(number),
         })
-    }
-
-    /// Frames sent again.
-    #[must_use]
-    pub fn repeated(&self) -> u64 {
-        let now: u64 = self.peers.iter().map(|peer| peer.send.repeated()).sum();
-        self.repeated_before + now
     }
 
     /// C_PDUs offered whose outcome isn't known.

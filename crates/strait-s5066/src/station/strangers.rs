@@ -1,5 +1,6 @@
 //! Stations that aren't peers, and what they are told.
 
+use strait_core::time::nanos;
 use strait_core::{Duration, Instant};
 
 use super::{Peer, Station};
@@ -82,7 +83,7 @@ impl<T> Station<T> {
         let fresh = Peer::new(address, numbering, self.settings.segment_octets_max);
         let gone = core::mem::replace(&mut self.peers[place], fresh);
         self.repeated_before += gone.send.repeated();
-        self.others += gone.air.1;
+        self.stats.others_ns += nanos(gone.air.1);
         for number in [&mut self.spoke, &mut self.speaker, &mut self.to_answer] {
             number.take_if(|number| *number == place);
         }

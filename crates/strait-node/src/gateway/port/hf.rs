@@ -9,14 +9,14 @@ use strait_core::fate::Ledger;
 use strait_core::node::{
     Effect, PortEvent, PortState, StreamEvent, StreamId, TxMeta, WallTime, Want,
 };
-use strait_core::stats::{HfPeer, HfRate, HfStats};
+use strait_core::stats::HfStats;
 use strait_core::time::nanos;
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, Room, Wake, WakeReason};
 use strait_qos::{Head, Policy, Scheduler};
 use strait_s5066::c_pdu::CPdu;
 use strait_s5066::s_pdu::{self, DataSPdu};
 use strait_s5066::sis::Sis;
-use strait_s5066::{LinkView, Offer, Outcome, Station};
+use strait_s5066::{Offer, Outcome, Station};
 use strait_wire::hash::hash64;
 
 use self::clients::{Client, Ticket};
@@ -164,59 +164,13 @@ impl Hf {
 
     /// Brings what is told of the station up to this moment.
     fn tell(&self, stats: &mut HfStats) {
-        let counts = self.station.stats();
-        let peers = core::mem::take(&mut stats.peers);
-        *stats = HfStats {
-            turns: counts.turns,
-            d_pdus_out: counts.d_pdus_out,
-            d_pdus_in: counts.d_pdus_in,
-            repeated: self.station.repeated(),
-            unanswered: counts.unanswered,
-            garbled: counts.garbled,
-            links: 0,
-            links_made: counts.links_made,
-            links_lost: counts.links_lost,
-            resets: counts.resets,
-            warnings: counts.warnings_in + counts.warnings_out,
-            messages: counts.messages_in + counts.messages_out,
-            queued: self.ip.queued,
-            others_ns: nanos(self.station.others()),
-            clients: self.tell_clients(),
-            peers,
-        };
+        stats.counts = self.station.stats();
+        stats.queued = self.ip.queued;
+        stats.clients = self.sis.stats();
         for (number, peer) in stats.peers.iter_mut().enumerate() {
-            let Some(view) = self.station.link_view(number) else {
-                continue;
-            };
-            *peer = HfPeer {
-                name: core::mem::take(&mut peer.name),
-                linked: view.linked,
-                long: view.long,
-                under_way: view.under_way as u64,
-                window: u64::from(view.window),
-                segment_octets: view.segment_octets as u64,
-                lost: view.lost,
-                sent_ns: nanos(view.sent),
-                heard_ns: nanos(view.heard),
-                rate: self.station.adapts().then(|| tell_rate(&view)),
-            };
-            stats.links += u64::from(view.linked);
+            peer.link = self.station.link_view(number).unwrap_or_default();
         }
         self.sis.count_queued(&mut stats.queued);
-    }
-}
-
-/// The rate towards a peer, as it is told of.
-const fn tell_rate(view: &LinkView) -> HfRate {
-    HfRate {
-        bit_s: view.rate_bit_s,
-        up: view.changes.up,
-        down: view.changes.down,
-        silent: view.changes.silent,
-        reason: view.reason.text(),
-        advised_bit_s: view.advised_bit_s,
-        heard_bit_s: view.heard_bit_s,
-        snr_centi_db: view.snr_centi_db,
     }
 }
 
@@ -520,11 +474,10 @@ impl Link for Hf {
             came.push((Arrival::Octets(copy), Hop { port, to }));
         }
         self.tend_clients(now);
-        let counts = *self.station.stats();
         let stats = queue.stats(ledger);
         self.tell(&mut stats.hf);
-        stats.damaged = counts.damaged;
-        stats.strangers = counts.strangers;
+        stats.damaged = stats.hf.counts.damaged;
+        stats.strangers = stats.hf.counts.strangers;
         false
     }
 

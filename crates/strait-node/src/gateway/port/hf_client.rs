@@ -134,22 +134,7 @@ impl HfClient {
 
     fn tell(&self, stats: &mut strait_core::stats::HfClientStats) {
         for (access, stats) in self.accesses.iter().zip(&mut stats.accesses) {
-            let counts = access.stats();
-            *stats = strait_core::stats::AccessStats {
-                sap: stats.sap,
-                bound: access.mtu().is_some(),
-                stopped: access.is_stopped(),
-                under_way: access.under_way() as u64,
-                mtu: access.mtu().map_or(0, u64::from),
-                requests: counts.requests,
-                confirmed: counts.confirmed,
-                rejected: counts.rejected,
-                indications: counts.indications,
-                stops: counts.stops,
-                refused: counts.refused,
-                lost: counts.lost,
-                invalid: counts.invalid,
-            };
+            *stats = access.stats();
         }
     }
 }

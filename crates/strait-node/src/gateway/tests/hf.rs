@@ -160,7 +160,7 @@ fn a_call_that_nobody_answers_costs_the_whole_queue_where_that_is_wanted() {
             calls.len() > 1 && calls.iter().all(|it| it.body.kind() == 8),
             "{calls:?}"
         );
-        assert!(a.stats().ports[1].hf.links_lost > 0);
+        assert!(a.stats().ports[1].hf.counts.links_lost > 0);
         assert_eq!(
             a.stats().dropped.by(DropCause::Undelivered),
             dropped,
@@ -298,7 +298,7 @@ fn a_station_that_is_no_neighbour_is_told_that_its_call_is_rejected() {
         let segment = first.and_then(|it| it.body.segment());
         assert_eq!(segment.map(|it| it.octets[0]), octets, "{keys}");
         assert_eq!(a.stats().ports[1].strangers, 1);
-        assert_eq!(a.stats().ports[1].hf.links_made, 0);
+        assert_eq!(a.stats().ports[1].hf.counts.links_made, 0);
     }
     let node = NODE.replace("KEYS", "strangers = \"link\"");
     let told = config_text::parse::<NodeConfig>("test.toml", &node).unwrap_err();

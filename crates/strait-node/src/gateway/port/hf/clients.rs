@@ -3,7 +3,6 @@
 use strait_core::node::{
     Effect, Listen, Owner, Side, SocketId, SocketOp, StreamEvent, StreamId, StreamOp,
 };
-use strait_core::stats::ClientStats;
 use strait_core::{Instant, Packet, PortId};
 use strait_s5066::sis::{Arrived, Op};
 use strait_s5066::{Offer, Received};
@@ -98,27 +97,6 @@ impl Hf {
     /// Asserts that nothing of a client was lost uncounted.
     pub(super) fn check_clients(&self) {
         self.sis.check();
-    }
-
-    pub(super) fn tell_clients(&self) -> ClientStats {
-        let counts = self.sis.stats();
-        ClientStats {
-            bound: counts.bound,
-            requests: counts.requests,
-            indications: counts.indications,
-            confirmed: counts.confirmed,
-            rejected: counts.rejected,
-            unasked: counts.unasked,
-            forgotten: counts.forgotten,
-            flooded: counts.flooded,
-            unsaid: counts.unsaid,
-            unbound: counts.unbound,
-            expired: counts.expired,
-            misdated: counts.misdated,
-            confirm_ns: counts.confirm_ns,
-            invalid: counts.invalid,
-            cut: counts.cut,
-        }
     }
 
     /// Something happened on a stream of a client.
