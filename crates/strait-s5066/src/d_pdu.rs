@@ -26,6 +26,9 @@ pub const SELECTIVE_OCTETS_MAX: usize = 16;
 /// The bare data D_PDU around its segment and addresses: sync, front, three octets, both checks.
 pub(crate) const DATA_OVERHEAD: usize = 2 + FRONT + 3 + 2 + 4;
 
+/// Octets around a segment without ARQ, beside the addresses.
+pub(crate) const NON_ARQ_OVERHEAD: usize = 2 + FRONT + 9 + 2 + 4;
+
 /// A D_PDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DPdu<'a> {
@@ -140,6 +143,177 @@ pub struct NonArq<'a> {
     pub segment: Segment<'a>,
 }
 
+/// The type of a D_PDU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Type 0: data.
+    Data,
+    /// Type 1: an acknowledgement.
+    Ack,
+    /// Type 2: both.
+    DataAck,
+    /// Type 3: a reset of the numbers of frames.
+    Reset,
+    /// Type 4: expedited data.
+    ExpeditedData,
+    /// Type 5: its acknowledgement.
+    ExpeditedAck,
+    /// Type 6: management.
+    Management,
+    /// Type 7: data without ARQ.
+    NonArq,
+    /// Type 8: the same, expedited.
+    ExpeditedNonArq,
+    /// Type 9: data with a long number. Ours.
+    LongData,
+    /// Type 10: an acknowledgement of long numbers. Ours.
+    LongAck,
+    /// Type 15: a warning.
+    Warning,
+    /// Another one.
+    Other(u8),
+}
+
+impl Kind {
+    /// Those that have a name, by their numbers from 0 on.
+    const NAMED: [Self; 11] = [
+        Self::Data,
+        Self::Ack,
+        Self::DataAck,
+        Self::Reset,
+        Self::ExpeditedData,
+        Self::ExpeditedAck,
+        Self::Management,
+        Self::NonArq,
+        Self::ExpeditedNonArq,
+        Self::LongData,
+        Self::LongAck,
+    ];
+
+    /// The type with a number, of which the lower four bits count.
+    #[must_use]
+    pub const fn of(number: u8) -> Self {
+        match number & 15 {
+            15 => Self::Warning,
+            number if (number as usize) < Self::NAMED.len() => Self::NAMED[number as usize],
+            number => Self::Other(number),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Data => 0,
+            Self::Ack => 1,
+            Self::DataAck => 2,
+            Self::Reset => 3,
+            Self::ExpeditedData => 4,
+            Self::ExpeditedAck => 5,
+            Self::Management => 6,
+            Self::NonArq => 7,
+            Self::ExpeditedNonArq => 8,
+            Self::LongData => 9,
+            Self::LongAck => 10,
+            Self::Warning => 15,
+            Self::Other(number) => number & 15,
+        }
+    }
+
+    /// Whether it has long numbers.
+    pub(crate) const fn is_long(self) -> bool {
+        matches!(self, Self::LongData | Self::LongAck)
+    }
+
+    /// Whether Edition 3 has it among those of data.
+    pub(crate) const fn is_of_edition_3(self) -> bool {
+        self.number() <= Self::ExpeditedNonArq.number()
+    }
+
+    /// Whether it goes by a link.
+    pub(crate) const fn needs_link(self) -> bool {
+        self.is_long() || self.number() <= Self::ExpeditedAck.number()
+    }
+
+    /// Whether it goes by a link with `long` numbers, or without.
+    pub(crate) const fn goes_by(self, long: bool) -> bool {
+        let either = matches!(self, Self::Reset | Self::ExpeditedData | Self::ExpeditedAck);
+        either || self.needs_link() && self.is_long() == long
+    }
+
+    /// Whether it brings data by a link of Edition 3.
+    pub(crate) const fn has_data(self) -> bool {
+        matches!(self, Self::Data | Self::DataAck | Self::ExpeditedData)
+    }
+
+    /// Whether it has the segment's check even if the segment is empty (C.3.2.11).
+    const fn is_checked(self) -> bool {
+        let plain = matches!(self, Self::NonArq | Self::ExpeditedNonArq | Self::LongData);
+        self.has_data() || plain
+    }
+}
+
+/// What is wrong with a D_PDU that was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// 0: its type isn't known.
+    Unrecognised,
+    /// 1: there is no link that it could go by.
+    NotConnected,
+    /// 2: it makes no sense.
+    Invalid,
+    /// 3: it makes none in the state of the link.
+    WrongForState,
+    /// One that the standard doesn't have.
+    Other(u8),
+}
+
+impl Fault {
+    /// The fault with a number, of which the lower four bits count.
+    #[must_use]
+    pub const fn of(number: u8) -> Self {
+        match number & 15 {
+            0 => Self::Unrecognised,
+            1 => Self::NotConnected,
+            2 => Self::Invalid,
+            3 => Self::WrongForState,
+            number => Self::Other(number),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Unrecognised => 0,
+            Self::NotConnected => 1,
+            Self::Invalid => 2,
+            Self::WrongForState => 3,
+            Self::Other(number) => number & 15,
+        }
+    }
+}
+
+/// What type 15 says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The type that was received.
+    pub received: Kind,
+    /// What was wrong with it.
+    pub fault: Fault,
+}
+
+impl Warning {
+    /// Of a type and a fault with these numbers.
+    #[must_use]
+    pub const fn of(received: u8, fault: u8) -> Self {
+        Self {
+            received: Kind::of(received),
+            fault: Fault::of(fault),
+        }
+    }
+}
+
 /// The part that differs by type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
@@ -184,15 +358,10 @@ pub enum Body<'a> {
     /// Type 10: an acknowledgement of long numbers. Ours.
     LongAck(LongAck<'a>),
     /// Type 15.
-    Warning {
-        /// The type that was received.
-        received: u8,
-        /// What was wrong with it: 0 unknown, 1 not connected, 2 invalid, 3 wrong for the state.
-        reason: u8,
-    },
+    Warning(Warning),
     /// A type that this node doesn't know, or one whose own part has no length that it can have.
     /// Where it ends isn't known, either.
-    Unknown(u8),
+    Unknown(Kind),
 }
 
 /// Why no D_PDU stands at the beginning of some octets.
@@ -213,21 +382,22 @@ pub enum NoDPdu {
 }
 
 impl Body<'_> {
-    /// The number of its type.
+    /// Its type.
     #[must_use]
-    pub const fn kind(&self) -> u8 {
+    pub const fn kind(&self) -> Kind {
         match self {
-            Self::Data(_, None) => 0,
-            Self::Ack(_) => 1,
-            Self::Data(_, Some(_)) => 2,
-            Self::Reset(_) => 3,
-            Self::ExpeditedData { .. } => 4,
-            Self::ExpeditedAck(_) => 5,
-            Self::Management { .. } => 6,
-            Self::NonArq(non_arq) => 7 + non_arq.expedited as u8,
-            Self::LongData(_) => 9,
-            Self::LongAck(_) => 10,
-            Self::Warning { .. } => 15,
+            Self::Data(_, None) => Kind::Data,
+            Self::Ack(_) => Kind::Ack,
+            Self::Data(_, Some(_)) => Kind::DataAck,
+            Self::Reset(_) => Kind::Reset,
+            Self::ExpeditedData { .. } => Kind::ExpeditedData,
+            Self::ExpeditedAck(_) => Kind::ExpeditedAck,
+            Self::Management { .. } => Kind::Management,
+            Self::NonArq(non_arq) if non_arq.expedited => Kind::ExpeditedNonArq,
+            Self::NonArq(_) => Kind::NonArq,
+            Self::LongData(_) => Kind::LongData,
+            Self::LongAck(_) => Kind::LongAck,
+            Self::Warning(_) => Kind::Warning,
             Self::Unknown(kind) => *kind,
         }
     }
@@ -243,11 +413,6 @@ impl Body<'_> {
             _ => None,
         }
     }
-}
-
-/// Whether a type has the segment's check even if the segment is empty (C.3.2.11).
-const fn is_checked(kind: u8) -> bool {
-    matches!(kind, 0 | 2 | 4 | 7..=9)
 }
 
 fn bits(flags: &[bool]) -> u8 {
@@ -292,7 +457,7 @@ impl DPdu<'_> {
         let segment = &whole[..whole.len().min(SEGMENT_OCTETS_MAX)];
         out.extend_from_slice(&SYNC);
         let begins = out.len();
-        out.push(self.body.kind() << 4 | (self.eow >> 8) as u8 & 15);
+        out.push(self.body.kind().number() << 4 | (self.eow >> 8) as u8 & 15);
         out.push(self.eow as u8);
         out.push(self.eot);
         let field = field_octets(self.to, self.from);
@@ -303,7 +468,7 @@ impl DPdu<'_> {
         out[begins + 3] = (field as u8) << 5 | header as u8 & 31;
         let check = crc16(&out[begins..]);
         out.extend_from_slice(&check.to_le_bytes());
-        if !segment.is_empty() || is_checked(self.body.kind()) {
+        if !segment.is_empty() || self.body.kind().is_checked() {
             out.extend_from_slice(segment);
             out.extend_from_slice(&crc32(segment).to_le_bytes());
         }
@@ -364,7 +529,9 @@ impl DPdu<'_> {
                 }
                 out.extend_from_slice(&sized(0, ack.selective.octets.len()));
             }
-            Body::Warning { received, reason } => out.push(received << 4 | reason & 15),
+            Body::Warning(Warning { received, fault }) => {
+                out.push(received.number() << 4 | fault.number());
+            }
             Body::Unknown(_) => {}
         }
     }
@@ -392,38 +559,36 @@ fn data<'a>(own: &[u8], number: u16, segment: Segment<'a>) -> Data<'a> {
 
 /// Octets of segment that follow a header, or `None` if the type's own part isn't as long as it
 /// has to be.
-fn segment_octets(kind: u8, own: &[u8]) -> Option<usize> {
-    let size = || usize::from(word(own, 0) & 0x3ff);
+fn segment_octets(kind: Kind, own: &[u8]) -> Option<usize> {
     let fits = match kind {
-        0 | 4 => own.len() == 3,
-        1 | 5 => (1..=1 + SELECTIVE_OCTETS_MAX).contains(&own.len()),
-        2 => (4..=4 + SELECTIVE_OCTETS_MAX).contains(&own.len()),
-        3 => own.len() == 3,
-        6 => (2..=25).contains(&own.len()),
-        7 | 8 => own.len() == 9,
-        9 => own.len() == 4,
-        10 => own.len() == 6,
-        15 => own.len() == 1,
-        _ => true,
+        Kind::Data | Kind::ExpeditedData | Kind::Reset => own.len() == 3,
+        Kind::Ack | Kind::ExpeditedAck => (1..=1 + SELECTIVE_OCTETS_MAX).contains(&own.len()),
+        Kind::DataAck => (4..=4 + SELECTIVE_OCTETS_MAX).contains(&own.len()),
+        Kind::Management => (2..=25).contains(&own.len()),
+        Kind::NonArq | Kind::ExpeditedNonArq => own.len() == 9,
+        Kind::LongData => own.len() == 4,
+        Kind::LongAck => own.len() == 6,
+        Kind::Warning => own.len() == 1,
+        Kind::Other(_) => true,
     };
     fits.then(|| match kind {
-        0 | 2 | 4 | 7 | 8 | 9 => size(),
-        10 => usize::from(word(own, 4) & 0x3ff),
+        Kind::LongAck => usize::from(word(own, 4) & 0x3ff),
+        _ if kind.is_checked() => usize::from(word(own, 0) & 0x3ff),
         _ => 0,
     })
 }
 
-fn body<'a>(kind: u8, own: &'a [u8], segment: Segment<'a>) -> Body<'a> {
+fn body<'a>(kind: Kind, own: &'a [u8], segment: Segment<'a>) -> Body<'a> {
     let flag = |at: usize, bit: u8| own[at] >> bit & 1 != 0;
     let ack = |at: usize| Ack {
         lower: own[at],
         selective: &own[at + 1..],
     };
     match kind {
-        0 => Body::Data(data(own, u16::from(own[2]), segment), None),
-        1 => Body::Ack(ack(0)),
-        2 => Body::Data(data(own, u16::from(own[2]), segment), Some(ack(3))),
-        3 => Body::Reset(Reset {
+        Kind::Data => Body::Data(data(own, u16::from(own[2]), segment), None),
+        Kind::Ack => Body::Ack(ack(0)),
+        Kind::DataAck => Body::Data(data(own, u16::from(own[2]), segment), Some(ack(3))),
+        Kind::Reset => Body::Reset(Reset {
             full: flag(0, 3),
             request: flag(0, 2),
             command: flag(0, 1),
@@ -431,23 +596,23 @@ fn body<'a>(kind: u8, own: &'a [u8], segment: Segment<'a>) -> Body<'a> {
             lower: own[1],
             frame: own[2],
         }),
-        4 => Body::ExpeditedData {
+        Kind::ExpeditedData => Body::ExpeditedData {
             start: flag(0, 7),
             end: flag(0, 6),
             c_pdu: own[0] >> 2 & 15,
             number: own[2],
             segment,
         },
-        5 => Body::ExpeditedAck(ack(0)),
-        6 => Body::Management {
+        Kind::ExpeditedAck => Body::ExpeditedAck(ack(0)),
+        Kind::Management => Body::Management {
             extended: flag(0, 2),
             valid: flag(0, 1),
             ack: flag(0, 0),
             frame: own[1],
             message: &own[2..],
         },
-        7 | 8 => Body::NonArq(NonArq {
-            expedited: kind == 8,
+        Kind::NonArq | Kind::ExpeditedNonArq => Body::NonArq(NonArq {
+            expedited: kind == Kind::ExpeditedNonArq,
             c_pdu: u16::from(own[0] >> 4) << 8 | u16::from(own[2]),
             in_order: flag(0, 3),
             group: flag(0, 2),
@@ -456,17 +621,14 @@ fn body<'a>(kind: u8, own: &'a [u8], segment: Segment<'a>) -> Body<'a> {
             window: word(own, 7),
             segment,
         }),
-        9 => Body::LongData(data(own, word(own, 2), segment)),
-        10 => Body::LongAck(LongAck {
+        Kind::LongData => Body::LongData(data(own, word(own, 2), segment)),
+        Kind::LongAck => Body::LongAck(LongAck {
             lower: word(own, 0),
             first: word(own, 2),
             selective: segment,
         }),
-        15 => Body::Warning {
-            received: own[0] >> 4,
-            reason: own[0] & 15,
-        },
-        _ => Body::Unknown(kind),
+        Kind::Warning => Body::Warning(Warning::of(own[0] >> 4, own[0])),
+        Kind::Other(_) => Body::Unknown(kind),
     }
 }
 
@@ -486,7 +648,7 @@ pub fn parse(bytes: &[u8], ended: bool) -> Result<(DPdu<'_>, usize), NoDPdu> {
     if field == 0 || header < FRONT + 2 {
         return Err(NoDPdu::Sizes);
     }
-    let kind = rest[0] >> 4;
+    let kind = Kind::of(rest[0] >> 4);
     let header_end = field + header;
     let Some(header) = rest.get(..header_end) else {
         return Err(NoDPdu::Incomplete);
@@ -499,7 +661,7 @@ pub fn parse(bytes: &[u8], ended: bool) -> Result<(DPdu<'_>, usize), NoDPdu> {
     let octets = segment_octets(kind, own);
     let after = &rest[header_end..];
     let (segment, total) = match octets {
-        Some(0) if is_checked(kind) => (Segment::whole(&[]), empty_check(after, ended)?),
+        Some(0) if kind.is_checked() => (Segment::whole(&[]), empty_check(after, ended)?),
         octets => read_segment(after, octets.unwrap_or(0), ended)?,
     };
     let (to, from) = read_field(&checked[FRONT..FRONT + field]);

@@ -50,7 +50,7 @@ fn plain(to: Address, from: Address, body: Body<'_>) -> DPdu<'_> {
 #[test]
 fn d_pdus_are_these_octets() {
     let (a, b) = (Address::new(0x0121_2121), Address::new(0x0212_1212));
-    let warning = |received, reason| Body::Warning { received, reason };
+    let warning = |received, fault| Body::Warning(Warning::of(received, fault));
     let hello = b"\x00\x00\x99\x00HELLO";
     let data = Data {
         start: true,
@@ -109,13 +109,7 @@ fn others_octets_are_read() {
     let warning = hex("90EB F00000E7 12121212121212 02 98C9");
     let (read, octets) = parse(&warning, false).expect("a warning");
     assert_eq!(octets, warning.len());
-    assert_eq!(
-        read.body,
-        Body::Warning {
-            received: 0,
-            reason: 2
-        }
-    );
+    assert_eq!(read.body, Body::Warning(Warning::of(0, 2)));
     let ack = hex("90EB 100000E7 12121212121212 01 63D1");
     let (read, _) = parse(&ack, false).expect("an acknowledgement");
     assert_eq!(
@@ -285,7 +279,7 @@ proptest! {
             }),
             9 => Body::LongData(data(number)),
             10 => Body::LongAck(LongAck { lower: number, first: words[0], selective: segment }),
-            _ => Body::Warning { received: number as u8 & 15, reason: words[0] as u8 & 15 },
+            _ => Body::Warning(Warning::of(number as u8 & 15, words[0] as u8 & 15)),
         };
         let d_pdu = DPdu { eow, eot, to: Address::new(to), from: Address::new(from), body };
         let mut out = Vec::new();

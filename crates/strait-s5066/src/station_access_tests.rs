@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::c_pdu::{CPdu, Ours};
-use crate::d_pdu::Body;
+use crate::d_pdu::{Body, Warning};
 use alloc::vec;
 
 const SLOT: Duration = Duration::from_millis(600);
@@ -29,10 +29,7 @@ fn net(count: usize, csma: Csma) -> World {
 
 /// A warning from one station to another: short, and of no consequence for who overhears it.
 fn word(from: usize, to: usize) -> Vec<u8> {
-    let body = Body::Warning {
-        received: 15,
-        reason: 0,
-    };
+    let body = Body::Warning(Warning::of(15, 0));
     of([from, to], body)
 }
 

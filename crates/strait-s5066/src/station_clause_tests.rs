@@ -360,7 +360,13 @@ fn pieces(
                     ..
                 }) = d_pdu.body
             {
-                pieces.push((room.starts, d_pdu.body.kind(), c_pdu, offset, window));
+                pieces.push((
+                    room.starts,
+                    d_pdu.body.kind().number(),
+                    c_pdu,
+                    offset,
+                    window,
+                ));
             }
             room.starts += LineRate::new(9600, 8).time_for(one.len() as u64);
             let on_air = station.on_air.expect("it is on the air");

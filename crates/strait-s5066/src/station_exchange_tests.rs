@@ -1,7 +1,7 @@
 //! What a station of Edition 3 answers to what it hears, D_PDU by D_PDU.
 
 use super::*;
-use crate::d_pdu::{Ack, Body, DPdu, Data, NonArq, Reset, Segment};
+use crate::d_pdu::{Ack, Body, DPdu, Data, NonArq, Reset, Segment, Warning};
 use strait_core::Neighbours;
 
 pub(super) const OWN: Address = Address::new(0x0123_4568);
@@ -93,7 +93,7 @@ fn answer(station: &mut Station<u32>, heard: &[u8]) -> (Vec<u8>, Vec<u8>) {
         station.write(room(1 << 16), &mut first);
         station.drained(now + Duration::from_secs(1));
     }
-    let kind = parse(&first, true).map(|(d_pdu, _)| d_pdu.body.kind());
+    let kind = parse(&first, true).map(|(d_pdu, _)| d_pdu.body.kind().number());
     (kind.into_iter().collect(), first)
 }
 
@@ -106,7 +106,10 @@ fn the_exchanges_that_the_standard_expects_are_these() {
     let Body::NonArq(piece) = d_pdu.body else {
         unreachable!("{d_pdu:?}")
     };
-    assert_eq!((d_pdu.body.kind(), piece.segment.octets), (8, &[0x20][..]));
+    assert_eq!(
+        (d_pdu.body.kind().number(), piece.segment.octets),
+        (8, &[0x20][..])
+    );
     // Data, one frame with a wrong check, one behind it.
     let ack = |station: &mut Station<u32>, heard: &[u8]| {
         let (_, octets) = answer(station, heard);
@@ -146,17 +149,14 @@ fn the_exchanges_that_the_standard_expects_are_these() {
 fn warning(heard: &[u8]) -> Option<(u8, u8)> {
     let (_, octets) = answer(&mut listener(), heard);
     match parse(&octets, true).ok()?.0.body {
-        Body::Warning { received, reason } => Some((received, reason)),
+        Body::Warning(it) => Some((it.received.number(), it.fault.number())),
         _ => None,
     }
 }
 
 /// The D_PDU with another type and an own part of other octets, its check right.
 pub(super) fn twisted(kind: u8, own: &[u8]) -> Vec<u8> {
-    let plain = said(Body::Warning {
-        received: 0,
-        reason: 0,
-    });
+    let plain = said(Body::Warning(Warning::of(0, 0)));
     let mut out = plain[..2 + 4 + 7].to_vec();
     out[2] = kind << 4;
     out[5] = 7 << 5 | (6 + own.len()) as u8;
@@ -213,10 +213,7 @@ fn what_is_unknown_not_connected_or_makes_no_sense_is_warned_of_and_warnings_nev
 
 /// Lets station 0 of a world hear that 1 doesn't know what 1 was sent by long numbers.
 fn deny(world: &mut World) {
-    let unknown = Body::Warning {
-        received: 9,
-        reason: 0,
-    };
+    let unknown = Body::Warning(Warning::of(9, 0));
     let bytes = of([1, 0], unknown);
     world.stations[0].hear(world.now, &bytes);
     world.kinds.clear();
@@ -293,13 +290,7 @@ fn breaks_of_a_link_that_is_being_called_for_leave_the_rest_between_calls() {
 fn who_was_sent_no_long_numbers_has_nothing_to_say_of_them() {
     let mut station = Station::<u32>::new(Settings::new(OWN), &[PEER], 1);
     station.set_up(Instant::ZERO, listener().state.expect("it is up"));
-    answer(
-        &mut station,
-        &said(Body::Warning {
-            received: 9,
-            reason: 0,
-        }),
-    );
+    answer(&mut station, &said(Body::Warning(Warning::of(9, 0))));
     assert!(station.knows_ours(0));
     assert_eq!(station.stats().links_lost, 0);
 }
@@ -331,7 +322,7 @@ fn nothing_is_taken_or_confirmed_while_a_reset_is_not_answered() {
     let mut kinds = Vec::new();
     let mut rest = &all[..];
     while let Ok((d_pdu, octets)) = parse(rest, false) {
-        kinds.push(d_pdu.body.kind());
+        kinds.push(d_pdu.body.kind().number());
         rest = &rest[octets..];
     }
     assert!(kinds.contains(&3) && !kinds.contains(&1), "{kinds:?}");
@@ -449,10 +440,7 @@ fn an_acceptance_that_nobody_asked_for_is_asked_about() {
     answer(&mut station, &data(0));
     let (kinds, _) = answer(&mut station, &control(&[0x20]));
     assert_eq!((kinds, station.is_linked(0)), (Vec::from([1]), true));
-    let warning = Body::Warning {
-        received: 1,
-        reason: 1,
-    };
+    let warning = Body::Warning(Warning::of(1, 1));
     answer(&mut station, &said(warning));
     assert!(!station.is_linked(0));
 }

@@ -4,7 +4,8 @@
 
 use super::*;
 use crate::c_pdu::{CPdu, Ours};
-use crate::d_pdu::{Ack, Body, DPdu, Data, LongAck, NonArq, Reset, Segment};
+use crate::d_pdu::Kind;
+use crate::d_pdu::{Ack, Body, DPdu, Data, LongAck, NonArq, Reset, Segment, Warning};
 use crate::sis::{HardLink, Primitive};
 
 /// What one frame may cost, behind which all is as before.
@@ -136,11 +137,8 @@ fn forged(
             first: near(chance, lower),
             selective: Segment::whole(&bits),
         }),
-        11 => Body::Warning {
-            received: chance.below(16) as u8,
-            reason: chance.below(4) as u8,
-        },
-        12 => Body::Unknown(11 + chance.below(4) as u8),
+        11 => Body::Warning(Warning::of(chance.below(16) as u8, chance.below(4) as u8)),
+        12 => Body::Unknown(Kind::of(11 + chance.below(4) as u8)),
         // What makes links and ends them most of all.
         _ => Body::NonArq(NonArq {
             expedited: true,
@@ -717,7 +715,7 @@ fn what_waited_for_a_turn_goes_before_its_link_is_broken_as_idle() {
     for world in [&mut world, &mut other] {
         world.run(used + idle);
         // Two others speak, and whoever hears that draws.
-        world.forge(&of([5, 6], Body::Unknown(15)));
+        world.forge(&of([5, 6], Body::Unknown(Kind::of(15))));
     }
     world.run(world.now + Duration::from_millis(500));
     world.offer(0, 1, 84, true);
@@ -735,13 +733,7 @@ fn a_warning_of_what_does_not_go_by_a_link_does_not_end_it() {
     for (long_numbers, kinds) in [(false, [9, 10, 6]), (true, [0, 1, 2])] {
         let mut world = linked(long_numbers);
         for received in kinds {
-            world.forge(&of(
-                [1, 0],
-                Body::Warning {
-                    received,
-                    reason: 1,
-                },
-            ));
+            world.forge(&of([1, 0], Body::Warning(Warning::of(received, 1))));
             assert!(world.stations[0].is_linked(1), "{long_numbers}: {received}");
         }
     }

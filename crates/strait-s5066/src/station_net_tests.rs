@@ -6,6 +6,7 @@
 use core::ops::Range;
 
 use super::*;
+use crate::d_pdu::Warning;
 
 /// How the stations of a net share the air.
 fn drawn(chance: &mut Stream) -> Access {
@@ -482,10 +483,7 @@ fn who_is_kept_from_answering_is_not_taken_for_lost_as_soon() {
     world.run(Instant::from_secs(30));
     world.deaf[1][0] = true;
     world.offer(0, 1, 300, true);
-    let word = Body::Warning {
-        received: 0,
-        reason: 0,
-    };
+    let word = Body::Warning(Warning::of(0, 0));
     let turns = 2 * world.stations[0].settings.unanswered_max - 1;
     for turn in 0..turns {
         while !matches!(world.stations[0].phase, Phase::Awaiting(_)) {
@@ -765,10 +763,7 @@ fn a_caller_that_others_kept_from_answering_is_asked_again() {
             }
             world.run(world.now + Duration::from_millis(500));
             let now = world.now;
-            let word = Body::Warning {
-                received: 15,
-                reason: 0,
-            };
+            let word = Body::Warning(Warning::of(15, 0));
             world.stations[1].hear_carrier(now, true);
             world.stations[1].hear(now, &of([2, 0], word));
             world.stations[1].hear_carrier(now, false);

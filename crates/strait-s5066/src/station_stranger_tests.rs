@@ -49,7 +49,11 @@ fn speak(station: &mut Station<u32>, now: Instant) -> Vec<(Address, u8, Vec<u8>)
         while station.write(room, &mut one).is_some() && !one.is_empty() {
             let (d_pdu, _) = parse(&one, true).expect("a D_PDU");
             let octets = d_pdu.body.segment().map(|it| Vec::from(it.octets));
-            all.push((d_pdu.to, d_pdu.body.kind(), octets.unwrap_or_default()));
+            all.push((
+                d_pdu.to,
+                d_pdu.body.kind().number(),
+                octets.unwrap_or_default(),
+            ));
             one.clear();
         }
         station.drained(now + Duration::from_secs(1));

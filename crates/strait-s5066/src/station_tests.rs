@@ -495,7 +495,7 @@ impl World {
             return;
         };
         assert_eq!(octets, bytes.len());
-        *self.kinds.entry(d_pdu.body.kind()).or_default() += 1;
+        *self.kinds.entry(d_pdu.body.kind().number()).or_default() += 1;
         let left = (keyed.starts + self.air.block * keyed.blocks).since(starts);
         let half_seconds = left.as_nanos().div_ceil(500_000_000);
         assert_eq!(u128::from(d_pdu.eot), half_seconds);

@@ -12,7 +12,7 @@ use strait_core::rate::LineRate;
 use strait_core::waveform::{self, Bandwidth, Family, Interleaver};
 use strait_core::{Duration, Instant, Room};
 use strait_s5066::c_pdu::{CPdu, Ours};
-use strait_s5066::d_pdu::{Ack, Body, DPdu, Data, NonArq, Reset, Segment, parse};
+use strait_s5066::d_pdu::{Ack, Body, DPdu, Data, NonArq, Reset, Segment, Warning, parse};
 use strait_s5066::eow::{CAN_ADAPT, Eow, HAS_HIGH_RATES, Purpose, RATE_FIXED, Response, high_rate};
 use strait_s5066::sis::{
     HardLink, Indication, MODE_ARQ, MODE_WITH_ERRORS, Primitive, Request, Service, Told,
@@ -127,10 +127,7 @@ fn another_decoder_finds_every_type_in_order() {
         },
         Body::NonArq(non_arq(false, b"\x00\x02\x99\x00sent once", true)),
         Body::NonArq(accepted),
-        Body::Warning {
-            received: 9,
-            reason: 0,
-        },
+        Body::Warning(Warning::of(9, 0)),
     ];
     let d_pdus: Vec<Vec<u8>> = bodies
         .iter()
@@ -567,13 +564,7 @@ fn another_decoder_finds_all_in_order_that_stations_of_edition_3_say() {
     // Without a link; then a type that nobody has.
     pair.hear(1, &foreign(Eow::None, Body::Data(data, None)));
     pair.run(2, |_| ());
-    let mut unknown = foreign(
-        Eow::None,
-        Body::Warning {
-            received: 0,
-            reason: 0,
-        },
-    );
+    let mut unknown = foreign(Eow::None, Body::Warning(Warning::of(0, 0)));
     unknown[2] = 0xb0;
     let check = strait_s5066::check::crc16(&unknown[2..unknown.len() - 2]).to_le_bytes();
     let end = unknown.len();
@@ -631,7 +622,7 @@ fn another_decoder_finds_all_in_order_that_stations_of_edition_3_say() {
     let mut segments = 0;
     for octets in &said {
         let (d_pdu, _) = parse(octets, false).expect("a D_PDU");
-        *kinds.entry(d_pdu.body.kind()).or_insert(0) += 1;
+        *kinds.entry(d_pdu.body.kind().number()).or_insert(0) += 1;
         *orders.entry(d_pdu.eow >> 8).or_insert(0) += 1;
         segments += usize::from(d_pdu.body.segment().is_some_and(|it| !it.octets.is_empty()));
     }

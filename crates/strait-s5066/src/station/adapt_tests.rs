@@ -265,7 +265,7 @@ impl Pair {
         let Ok((d_pdu, _)) = parse(&bytes[before..], false) else {
             return;
         };
-        all.push((d_pdu.body.kind(), Eow::parse(d_pdu.eow)));
+        all.push((d_pdu.body.kind().number(), Eow::parse(d_pdu.eow)));
         let lost = (self.lost)(number, &d_pdu, self.sent[number]);
         self.sent[number] += 1;
         if lost {
@@ -523,7 +523,7 @@ fn a_change_is_confirmed_whatever_of_it_was_lost_on_the_way() {
                 0 => matches!(eow, Eow::HighRate { .. }),
                 1 => eow == answer(Response::Accept),
                 2 => eow == answer(Response::Confirm),
-                _ => d_pdu.body.kind() == 6 && eow == Eow::None,
+                _ => d_pdu.body.kind().number() == 6 && eow == Eow::None,
             };
             let fits = number == who && matches && hit.get() == 0;
             hit.set(hit.get() + u32::from(fits));
@@ -607,7 +607,7 @@ fn a_lost_request_or_answer_is_said_again() {
                 0 => matches!(eow, Eow::HighRate { .. }),
                 1 => eow == answer(Response::Accept),
                 2 => eow == answer(Response::Confirm),
-                _ => d_pdu.body.kind() == 6 && eow == Eow::None,
+                _ => d_pdu.body.kind().number() == 6 && eow == Eow::None,
             };
             let fits = number == who && matches && hit.get() == 0;
             hit.set(hit.get() + u32::from(fits));
@@ -627,7 +627,8 @@ fn a_lost_request_or_answer_is_said_again() {
 
 #[test]
 fn an_answer_that_never_comes_leaves_the_rate_as_it_is() {
-    let answers = |number: usize, d_pdu: &DPdu<'_>, _| number == 1 && d_pdu.body.kind() == 6;
+    let answers =
+        |number: usize, d_pdu: &DPdu<'_>, _| number == 1 && d_pdu.body.kind().number() == 6;
     let mut pair = agreeing(answers, Some(adapt()));
     pair.run(at(1000));
     assert!(pair.came.len() > 100);

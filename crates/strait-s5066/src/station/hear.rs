@@ -9,7 +9,7 @@ use super::{Access, Phase, Received, Station};
 use crate::address::Address;
 use crate::arq::OutOfSync;
 use crate::c_pdu::CPdu;
-use crate::d_pdu::{Ack, Body, DPdu, Data, LongAck, NonArq, Reset};
+use crate::d_pdu::{Ack, Body, DPdu, Data, Fault, Kind, LongAck, NonArq, Reset, Warning};
 use crate::quality::Quality;
 use crate::s_pdu::HARD_LINK;
 
@@ -128,7 +128,8 @@ impl<T> Station<T> {
 
     fn take(&mut self, now: Instant, d_pdu: &DPdu<'_>) {
         self.stats.d_pdus_in += 1;
-        let plain = d_pdu.body.kind() == 7;
+        let kind = d_pdu.body.kind();
+        let plain = kind == Kind::NonArq;
         self.share.note(d_pdu.from, d_pdu.to, plain);
         let damaged = d_pdu.body.segment().is_some_and(|segment| !segment.intact);
         self.stats.damaged += u64::from(damaged);
@@ -137,7 +138,7 @@ impl<T> Station<T> {
         let ours = d_pdu.to == self.settings.own;
         let group = d_pdu.to == Address::BROADCAST || self.settings.groups.contains(&d_pdu.to);
         if let Some(number) = from {
-            self.peers[number].seen_ours |= matches!(d_pdu.body.kind(), 9 | 10);
+            self.peers[number].seen_ours |= kind.is_long();
         }
         if !ours && !group {
             if let Body::NonArq(piece) = &d_pdu.body {
@@ -153,18 +154,18 @@ impl<T> Station<T> {
             self.spoke = Some(number);
             let peer = &mut self.peers[number];
             (peer.silent, peer.rows, peer.rests_until) = (false, 0, None);
-            if d_pdu.body.kind() != 6 {
+            if kind != Kind::Management {
                 self.take_order(number, d_pdu.eow);
             }
         }
-        if self.peers[number].early.deaf && matches!(d_pdu.body.kind(), 0..=5 | 9 | 10) {
+        if self.peers[number].early.deaf && kind.needs_link() {
             return;
         }
         match &d_pdu.body {
             Body::NonArq(piece) => self.take_non_arq(now, number, d_pdu.to, piece),
             _ if !ours => {}
             Body::Data(data, ack) => {
-                if self.is_connected(now, number, d_pdu.body.kind(), false) {
+                if self.is_connected(now, number, kind, false) {
                     if let Some(ack) = ack {
                         self.take_ack(number, *ack);
                     }
@@ -172,33 +173,31 @@ impl<T> Station<T> {
                 }
             }
             Body::Ack(ack) => {
-                if self.is_connected(now, number, 1, false) {
+                if self.is_connected(now, number, kind, false) {
                     self.take_ack(number, *ack);
                 }
             }
             Body::LongData(_) | Body::LongAck(_) if !self.knows_ours(number) => {
-                self.warn(number, d_pdu.body.kind(), 0);
+                self.warn(number, kind, Fault::Unrecognised);
             }
             Body::LongData(data) => {
-                if self.is_connected(now, number, 9, true) {
+                if self.is_connected(now, number, kind, true) {
                     self.peers[number].used_long = true;
                     self.take_data(number, data);
                 }
             }
             Body::LongAck(ack) => {
-                if self.is_connected(now, number, 10, true) {
+                if self.is_connected(now, number, kind, true) {
                     self.peers[number].used_long = true;
                     self.take_long_ack(number, *ack);
                 }
             }
             Body::Reset(reset) => {
-                if self.is_connected(now, number, 3, self.peers[number].link.is_long()) {
+                if self.is_connected(now, number, kind, self.peers[number].link.is_long()) {
                     self.take_reset(number, *reset);
                 }
             }
-            Body::Warning { received, reason } => {
-                self.take_warning(now, number, *received, *reason);
-            }
+            Body::Warning(warning) => self.take_warning(now, number, *warning),
             Body::ExpeditedData {
                 start,
                 end,
@@ -216,14 +215,14 @@ impl<T> Station<T> {
                     number: u16::from(*frame),
                     segment: *segment,
                 };
-                if self.is_linked_with(now, number, 4)
+                if self.is_linked_with(now, number, kind)
                     && let Some(whole) = self.peers[number].expedited.take(*c_pdu, &data)
                 {
                     self.take_c_pdu(number, whole, true);
                 }
             }
             Body::ExpeditedAck(ack) => {
-                if self.is_linked_with(now, number, 5) {
+                if self.is_linked_with(now, number, kind) {
                     self.take_expedited_ack(number, *ack);
                 }
             }
@@ -235,18 +234,19 @@ impl<T> Station<T> {
                 ..
             } => self.take_management(number, d_pdu.eow, (*valid, *ack, *frame), message),
             // One that should be known makes no sense; a warning is never answered.
-            Body::Unknown(15) => {}
-            Body::Unknown(kind @ 0..=8) => self.warn(number, *kind, 2),
-            Body::Unknown(kind) => self.warn(number, *kind, 0),
+            Body::Unknown(Kind::Warning) => {}
+            Body::Unknown(_) if kind.is_of_edition_3() => self.warn(number, kind, Fault::Invalid),
+            Body::Unknown(_) => self.warn(number, kind, Fault::Unrecognised),
         }
     }
 
-    fn warn(&mut self, number: usize, kind: u8, reason: u8) {
-        self.peers[number].warning.get_or_insert((kind, reason));
+    fn warn(&mut self, number: usize, received: Kind, fault: Fault) {
+        let warning = &mut self.peers[number].warning;
+        warning.get_or_insert(Warning { received, fault });
     }
 
     /// Whether there is a link, with long numbers or not; without one the other end is told so.
-    fn is_connected(&mut self, now: Instant, number: usize, kind: u8, long: bool) -> bool {
+    fn is_connected(&mut self, now: Instant, number: usize, kind: Kind, long: bool) -> bool {
         if self.peers[number].link.is_long() == long {
             return self.is_linked_with(now, number, kind);
         }
@@ -258,7 +258,7 @@ impl<T> Station<T> {
     }
 
     /// The same whatever its numbers are.
-    fn is_linked_with(&mut self, now: Instant, number: usize, kind: u8) -> bool {
+    fn is_linked_with(&mut self, now: Instant, number: usize, kind: Kind) -> bool {
         self.take_given(now, number);
         let peer = &mut self.peers[number];
         if peer.link.is_there() {
@@ -270,11 +270,11 @@ impl<T> Station<T> {
         false
     }
 
-    fn warn_of_no_link(&mut self, number: usize, kind: u8) {
+    fn warn_of_no_link(&mut self, number: usize, kind: Kind) {
         // Who is being called hears of that anyway, and a caller whose answer is under way knows.
         let link = &self.peers[number].link;
         if link.says.is_none() && !link.is_calling() {
-            self.warn(number, kind, 1);
+            self.warn(number, kind, Fault::NotConnected);
         }
     }
 
@@ -488,19 +488,17 @@ impl<T> Station<T> {
         }
     }
 
-    fn take_warning(&mut self, now: Instant, number: usize, received: u8, reason: u8) {
+    fn take_warning(&mut self, now: Instant, number: usize, warning: Warning) {
+        let Warning { received, fault } = warning;
         self.stats.warnings_in += 1;
         self.peers[number].answered = true;
         // It has forgotten the link, or never had it; unless it was sent what doesn't go by this
         // one, which somebody else sent in our name.
         let link = &self.peers[number].link;
-        let used = match link.is_long() {
-            true => matches!(received, 3..=5 | 9 | 10),
-            false => received <= 5,
-        };
-        if reason == 1 && used && link.is_made() {
+        let used = received.goes_by(link.is_long());
+        if fault == Fault::NotConnected && used && link.is_made() {
             // Who counts on such a link sends again what the warning answers (B.3 (3.1)).
-            if link.is_given() && matches!(received, 0 | 2 | 4) {
+            if link.is_given() && received.has_data() {
                 let peer = &mut self.peers[number];
                 peer.send.not_taken(peer.turn_at);
                 peer.expedited.not_taken(peer.turn_at);
@@ -509,7 +507,7 @@ impl<T> Station<T> {
         }
         // It knows no long numbers, whatever was agreed. If it used them itself, it has become
         // another kind of station, as its answer to the next call will say, or isn't who says so.
-        if reason == 0 && matches!(received, 9 | 10) && self.peers[number].link.is_long() {
+        if fault == Fault::Unrecognised && received.is_long() && self.peers[number].link.is_long() {
             let peer = &mut self.peers[number];
             if !peer.used_long {
                 peer.plain_until = Some(now + PLAIN_TIME);

@@ -20,7 +20,7 @@ use strait_core::{Duration, Instant};
 
 use crate::address::Address;
 use crate::arq::{Expedited, Numbering, Receiver, Sender};
-use crate::d_pdu::Reset;
+use crate::d_pdu::{Fault, Reset, Warning};
 use crate::early::Early;
 use crate::link::{Link, State};
 use crate::management::Management;
@@ -147,8 +147,8 @@ struct Peer<T> {
     used_long: bool,
     /// It has no long numbers until then, whatever it says.
     plain_until: Option<Instant>,
-    /// The type and reason of a warning to send.
-    warning: Option<(u8, u8)>,
+    /// To be sent.
+    warning: Option<Warning>,
     /// Time on the air: ours for it, and its own.
     air: (Duration, Duration),
     /// When the last turn for it began that was more than a brief answer.
@@ -196,7 +196,8 @@ impl<T> Peer<T> {
     /// A call or an acceptance says what a warning that there is no link would, and makes one:
     /// behind it, the warning would end it.
     fn forget_warning(&mut self) {
-        self.warning = self.warning.filter(|(_, reason)| *reason != 1);
+        self.warning
+            .take_if(|warning| warning.fault == Fault::NotConnected);
     }
 
     /// A link is made: messages and resets are numbered anew.

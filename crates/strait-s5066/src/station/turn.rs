@@ -12,8 +12,8 @@ use super::{Offer, Outcome, Phase, Station};
 use crate::address::{Address, field_octets};
 use crate::c_pdu::{CONTROL_OCTETS_MAX, CPdu};
 use crate::d_pdu::{
-    Ack, Body, DATA_OVERHEAD, DPdu, LongAck, NonArq, OCTETS_MAX, SELECTIVE_OCTETS_MAX, SYNC,
-    Segment,
+    Ack, Body, DATA_OVERHEAD, DPdu, LongAck, NON_ARQ_OVERHEAD, NonArq, OCTETS_MAX,
+    SELECTIVE_OCTETS_MAX, SYNC, Segment,
 };
 
 /// The unit of the time in each D_PDU after which the transmission ends.
@@ -21,9 +21,6 @@ const EOT_UNIT: Duration = Duration::from_millis(500);
 
 /// The longest time that it can tell.
 pub(super) const EOT_MAX: Duration = Duration::from_millis(127_500);
-
-/// Octets around a segment without ARQ, beside the addresses.
-const NON_ARQ_OVERHEAD: usize = 2 + 4 + 9 + 2 + 4;
 
 /// Octets of a D_PDU with neither addresses nor anything of its own.
 const EMPTY: usize = SYNC.len() + 4 + 2;
@@ -443,12 +440,12 @@ impl<T> Station<T> {
         if self.write_management(on_air, room, eot, out) {
             return true;
         }
-        if let Some((received, reason)) = self.peers[number].warning.take() {
+        if let Some(warning) = self.peers[number].warning.take() {
             self.stats.warnings_out += 1;
             self.put(
                 number,
                 (self.order(number), eot),
-                Body::Warning { received, reason },
+                Body::Warning(warning),
                 out,
             );
             return true;

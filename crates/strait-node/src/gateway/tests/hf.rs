@@ -117,7 +117,7 @@ fn multicast_goes_to_its_group_without_arq_and_repeated() {
     let octets = send_into_the_void(&mut a, Instant::from_secs(30));
     let sent = d_pdus(&octets);
     let to_group = sent.iter().filter(|it| it.to.to_string() == "16.0.0.1");
-    let kinds: Vec<u8> = to_group.map(|it| it.body.kind()).collect();
+    let kinds: Vec<u8> = to_group.map(|it| it.body.kind().number()).collect();
     // Each copy is one segment; nobody was called for it.
     assert_eq!(kinds, [7, 7, 7]);
     assert_eq!((a.stats().forwarded, a.stats().held()), (1, 0));
@@ -157,7 +157,7 @@ fn a_call_that_nobody_answers_costs_the_whole_queue_where_that_is_wanted() {
         let sent = send_into_the_void(&mut a, Instant::from_secs(200));
         let calls = d_pdus(&sent);
         assert!(
-            calls.len() > 1 && calls.iter().all(|it| it.body.kind() == 8),
+            calls.len() > 1 && calls.iter().all(|it| it.body.kind().number() == 8),
             "{calls:?}"
         );
         assert!(a.stats().ports[1].hf.counts.links_lost > 0);
@@ -292,7 +292,7 @@ fn a_station_that_is_no_neighbour_is_told_that_its_call_is_rejected() {
         let sent = answer(&mut a, &of_stranger("0.0.0.1", true, &[0x10]));
         let said = d_pdus(&sent);
         let first = said.first();
-        let told = first.map(|it| (it.to.to_string(), it.body.kind()));
+        let told = first.map(|it| (it.to.to_string(), it.body.kind().number()));
         let expected = octets.map(|_| (String::from("7.8.9.10"), 8));
         assert_eq!(told, expected, "{keys}");
         let segment = first.and_then(|it| it.body.segment());
@@ -400,7 +400,10 @@ fn a_station_without_links_says_so_to_clients_and_callers_and_sends_without_arq(
     let packet = udp("10.1.0.2", "10.2.0.2", 300, 0);
     a.handle(Instant::ZERO, frame(PortId::HOST, &packet));
     let octets = send_into_the_void(&mut a, Instant::from_secs(30));
-    let kinds: Vec<u8> = d_pdus(&octets).iter().map(|it| it.body.kind()).collect();
+    let kinds: Vec<u8> = d_pdus(&octets)
+        .iter()
+        .map(|it| it.body.kind().number())
+        .collect();
     assert_eq!(kinds, [7, 7, 7]);
     assert_eq!((a.stats().forwarded, a.stats().held()), (1, 0));
     // Who asks for ARQ isn't served; others have U_PDUs of 4096 octets.
@@ -419,7 +422,10 @@ fn a_station_without_links_says_so_to_clients_and_callers_and_sends_without_arq(
     a.handle(Instant::ZERO, Input::Stream { id, event });
     let octets = send_into_the_void(&mut a, Instant::from_secs(30));
     let sent = d_pdus(&octets);
-    assert!(sent.iter().all(|it| it.body.kind() == 7 && it.eot > 0));
+    assert!(
+        sent.iter()
+            .all(|it| it.body.kind().number() == 7 && it.eot > 0)
+    );
     let segments = sent.iter().filter_map(|it| it.body.segment());
     // The C_PDU's octet and three of the S_PDU are ahead.
     assert_eq!(segments.map(|it| it.octets.len()).sum::<usize>(), 4096 + 4);
