@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use crate::s_pdu::HARD_LINK;
+
 /// What nodes of ours say beside the standard, by bits that Edition 3 reserves: they have long
 /// numbers, and client data may go with a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,6 +104,19 @@ impl<'a> CPdu<'a> {
             Self::Break(reason) => 0x40 | reason & 15,
             Self::BreakConfirm => 0x50,
         }
+    }
+
+    /// Whether it is client data that asks for a hard link.
+    pub(crate) fn asks_hard_link(&self) -> bool {
+        matches!(self, Self::Data([first, ..]) if first >> 4 == HARD_LINK)
+    }
+
+    /// Its octets.
+    #[must_use]
+    pub fn octets(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(CONTROL_OCTETS_MAX);
+        self.put(&mut out);
+        out
     }
 
     /// Appends it.

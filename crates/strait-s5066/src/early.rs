@@ -10,10 +10,10 @@
 use crate::c_pdu::Ours;
 
 /// What is known of a peer that is one of ours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Early {
     /// Its life, if it is known to take data with calls.
-    pub(crate) life: Option<u16>,
+    life: Option<u16>,
     /// The epoch of our frames; none while none may have left ahead of an answer.
     sending: Option<u16>,
     /// Calls that have left under it.
@@ -25,7 +25,7 @@ pub(crate) struct Early {
     /// Our link was lost, and frames may have been taken as its own whose call wasn't heard.
     doubt: bool,
     /// Frames that follow in this transmission aren't taken: they belong to what was forgotten.
-    pub(crate) deaf: bool,
+    deaf: bool,
 }
 
 /// What a node does about a call.
@@ -53,6 +53,44 @@ impl Verdict {
 }
 
 impl Early {
+    /// Of a peer that nothing is known of.
+    pub(crate) const fn new() -> Self {
+        Self {
+            life: None,
+            sending: None,
+            calls: 0,
+            receiving: None,
+            heard: None,
+            doubt: false,
+            deaf: false,
+        }
+    }
+
+    /// Its life, if it is known to take data with calls.
+    pub(crate) const fn life(&self) -> Option<u16> {
+        self.life
+    }
+
+    /// It said what its life is, or that it takes none.
+    pub(crate) const fn learn_life(&mut self, life: Option<u16>) {
+        self.life = life;
+    }
+
+    /// Whether what it says answers our call with data.
+    pub(crate) fn is_answered_by(&self, ours: &Ours) -> bool {
+        ours.epoch.is_some() && ours.life == self.life
+    }
+
+    /// Whether frames that follow in this transmission aren't taken.
+    pub(crate) const fn is_deaf(&self) -> bool {
+        self.deaf
+    }
+
+    /// The transmission is over.
+    pub(crate) const fn end_hearing(&mut self) {
+        self.deaf = false;
+    }
+
     /// Whether frames may have left under an epoch that no answer has told of.
     pub(crate) const fn is_sending(&self) -> bool {
         self.sending.is_some()
@@ -163,7 +201,7 @@ mod tests {
     fn known() -> Early {
         Early {
             life: Some(THEIRS),
-            ..Early::default()
+            ..Early::new()
         }
     }
 
@@ -176,9 +214,9 @@ mod tests {
 
     #[test]
     fn a_caller_that_is_not_known_gets_no_data_and_learns_whom_to_send_it_to() {
-        let mut caller = Early::default();
+        let mut caller = Early::new();
         assert_eq!(caller.call(1), None);
-        let mut called = Early::default();
+        let mut called = Early::new();
         let verdict = called.hear_call(Ours::default(), false, OWN, 9);
         assert_eq!(verdict, Verdict::anew(OWN));
         assert!(!called.deaf && !called.is_sending());

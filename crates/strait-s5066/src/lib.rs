@@ -29,4 +29,7 @@ pub mod stream;
 
 pub use address::Address;
 pub use rate::Adapt;
-pub use station::{Access, Csma, Offer, Order, Outcome, Received, Settings, Slots, Station};
+pub use station::{
+    Access, Csma, Exclusive, Offer, Order, Outcome, Peer, Received, Settings, Slots, Station,
+    Waiting,
+};

@@ -63,9 +63,9 @@ pub(crate) struct Terms {
 /// One link, and what is to be said about it.
 #[derive(Debug)]
 pub(crate) struct Link {
-    pub(crate) state: State,
+    state: State,
     /// The C_PDU to send in the next turn.
-    pub(crate) says: Option<CPdu<'static>>,
+    says: Option<CPdu<'static>>,
     /// Calls of a row that goes on with the next one, though there is none now.
     crossed: u32,
     /// When it was used last.
@@ -89,6 +89,41 @@ impl Link {
             renews: false,
             made: Instant::ZERO,
         }
+    }
+
+    /// Where it stands.
+    pub(crate) const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Whether something is to be said about it.
+    pub(crate) const fn has_to_say(&self) -> bool {
+        self.says.is_some()
+    }
+
+    /// Octets of that.
+    pub(crate) fn says_octets(&self) -> Option<usize> {
+        self.says.map(|says| says.octets().len())
+    }
+
+    /// Whether that is that the other end's call is accepted.
+    pub(crate) const fn says_accepted(&self) -> bool {
+        matches!(self.says, Some(CPdu::Accepted { .. }))
+    }
+
+    /// That leaves.
+    pub(crate) const fn say(&mut self) -> Option<CPdu<'static>> {
+        self.says.take()
+    }
+
+    /// Says that the other end's call is rejected.
+    pub(crate) const fn reject(&mut self, reason: u8) {
+        self.says = Some(CPdu::Rejected(reason));
+    }
+
+    /// Whether there is none, and nothing to be said of one.
+    pub(crate) const fn is_vacant(&self) -> bool {
+        matches!(self.state, State::Idle) && self.says.is_none()
     }
 
     /// Notes that data went either way.

@@ -57,7 +57,24 @@ pub(crate) struct Management {
     acks: Option<u8>,
 }
 
+impl Message {
+    /// One that its order wire says.
+    pub(crate) const fn of(eow: Eow) -> Self {
+        let more = Vec::new();
+        Self { eow, more }
+    }
+}
+
 impl Management {
+    pub(crate) const fn new() -> Self {
+        Self {
+            next: 0,
+            waiting: VecDeque::new(),
+            heard: None,
+            acks: None,
+        }
+    }
+
     /// Takes a message; answers go before what waits.
     pub(crate) fn say(&mut self, message: Message, answers: bool) {
         if answers

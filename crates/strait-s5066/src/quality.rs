@@ -8,14 +8,32 @@ const SEGMENT_OCTETS_MIN: usize = 24;
 /// Frames after which older ones count half.
 const MEMORY: f64 = 300.0;
 
+/// Frames that an answer told of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// How many.
+    pub frames: u32,
+    /// Of these, how many were lost.
+    pub lost: u32,
+}
+
+/// Frames that a later answer told of than that to their turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Late {
+    /// How many.
+    pub frames: u32,
+    /// Of these, how many had come.
+    pub came: u32,
+}
+
 /// Estimates how often an octet is damaged, from frames that arrived and frames that didn't.
 #[derive(Clone, Debug)]
 pub struct Quality {
     frames: f64,
     octets: f64,
     lost: f64,
-    /// Frames, and lost ones, that [`Quality::take_news`] hasn't told of.
-    news: (u32, u32),
+    /// What [`Quality::take_news`] hasn't told of.
+    news: Told,
 }
 
 impl Default for Quality {
@@ -26,7 +44,7 @@ impl Default for Quality {
             frames: 4.0,
             octets: 800.0,
             lost: 0.1,
-            news: (0, 0),
+            news: Told::default(),
         }
     }
 }
@@ -42,12 +60,12 @@ impl Quality {
         self.frames += 1.0;
         self.octets += octets as f64;
         self.lost += if came { 0.0 } else { 1.0 };
-        self.news.0 += 1;
-        self.news.1 += u32::from(!came);
+        self.news.frames += 1;
+        self.news.lost += u32::from(!came);
     }
 
-    /// Frames told of since this was asked last, and how many of them were lost.
-    pub fn take_news(&mut self) -> (u32, u32) {
+    /// Frames told of since this was asked last.
+    pub fn take_news(&mut self) -> Told {
         core::mem::take(&mut self.news)
     }
 

@@ -17,6 +17,8 @@ use alloc::vec::Vec;
 use strait_core::waveform::Waveform;
 use strait_core::{Duration, Instant};
 
+use crate::quality::{Late, Told};
+
 /// Frames that are enough to judge a rate by; when it finds back, half of that.
 const ENOUGH: u32 = 4;
 
@@ -138,15 +140,15 @@ struct Trial {
 pub(crate) struct Rate {
     at: usize,
     /// It doesn't fall below this place, though it would to the one wanted.
-    pub(crate) least: usize,
+    least: usize,
     wanted: usize,
     trial: Option<Trial>,
     /// The place before a fall.
     known: usize,
     /// It fell, or tried in vain, since the beginning.
     fell: bool,
-    /// Frames told of, and lost ones, since the last judgement.
-    tally: (u32, u32),
+    /// Frames told of since the last judgement.
+    tally: Told,
     /// Judgements in a row that speak for a lower rate.
     worse: u32,
     silent: u32,
@@ -157,9 +159,9 @@ pub(crate) struct Rate {
     not_before: Instant,
     pause: Duration,
     /// What the peer thinks that it could receive.
-    pub(crate) advice: Option<usize>,
-    pub(crate) changes: Changes,
-    pub(crate) reason: Reason,
+    advice: Option<usize>,
+    changes: Changes,
+    reason: Reason,
 }
 
 impl Rate {
@@ -171,7 +173,7 @@ impl Rate {
             trial: None,
             known: at,
             fell: false,
-            tally: (0, 0),
+            tally: Told { frames: 0, lost: 0 },
             worse: 0,
             silent: 0,
             lost: 0,
@@ -192,6 +194,26 @@ impl Rate {
         self.at
     }
 
+    /// How often it was changed.
+    pub(crate) const fn changes(&self) -> Changes {
+        self.changes
+    }
+
+    /// Why it was changed last.
+    pub(crate) const fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// What the peer thinks that it could receive.
+    pub(crate) const fn advice(&self) -> Option<usize> {
+        self.advice
+    }
+
+    /// The peer says so.
+    pub(crate) const fn advise(&mut self, advice: Option<usize>) {
+        self.advice = advice;
+    }
+
     /// Where it would be, if it could fall so low.
     pub(crate) const fn wanted(&self) -> usize {
         self.wanted
@@ -210,7 +232,7 @@ impl Rate {
     fn change(&mut self, to: usize, reason: Reason) {
         self.wanted = to;
         let to = to.max(self.least.min(self.at));
-        (self.tally, self.worse, self.lost) = ((0, 0), 0, 0);
+        (self.tally, self.worse, self.lost) = (Told::default(), 0, 0);
         if to != self.at {
             self.calm = 0;
             let count = match reason {
@@ -247,8 +269,9 @@ impl Rate {
         adapt.place(adapt.rate(place) / 2).min(place)
     }
 
-    /// Nothing was heard of a transmission.
-    pub(crate) fn miss(&mut self, now: Instant, adapt: &Adapt) {
+    /// Nothing was heard of a transmission; it doesn't fall below `least`.
+    pub(crate) fn miss(&mut self, now: Instant, adapt: &Adapt, least: usize) {
+        self.least = least;
         self.silent += 1;
         if let Some(trial) = self.trial.take() {
             self.wait(now);
@@ -264,9 +287,9 @@ impl Rate {
         self.change(to, Reason::Silence);
     }
 
-    /// An answer was heard, whatever it said.
-    pub(crate) fn hear(&mut self) {
-        self.silent = 0;
+    /// An answer was heard, whatever it said; it doesn't fall below `least`.
+    pub(crate) fn hear(&mut self, least: usize) {
+        (self.silent, self.least) = (0, least);
     }
 
     /// The other station was heard by a rate of this place. Where the own one fell as nothing was
@@ -278,10 +301,10 @@ impl Rate {
         }
     }
 
-    /// Learns late of frames that went at a place before the rate fell as nothing was heard, and of
-    /// how many came. If most did, only the answer was lost. If not, that rate isn't where it finds
-    /// back to.
-    pub(crate) fn hear_late(&mut self, now: Instant, used: usize, (frames, came): (u32, u32)) {
+    /// Learns late of frames that went at a place before the rate fell as nothing was heard. If most
+    /// came, only the answer was lost. If not, that rate isn't where it finds back to.
+    pub(crate) fn hear_late(&mut self, now: Instant, used: usize, late: Late) {
+        let Late { frames, came } = late;
         if used <= self.at || frames < 2 {
             return;
         }
@@ -296,14 +319,15 @@ impl Rate {
     /// Learns late of frames that went at a place of which nothing was heard, though that lowered
     /// no rate: they may have met others. By chance that ends; if it doesn't, and what went slower
     /// is heard, it is the rate.
-    pub(crate) fn hear_met(&mut self, now: Instant, adapt: &Adapt, used: usize, news: (u32, u32)) {
-        let (frames, came) = news;
+    pub(crate) fn hear_met(&mut self, now: Instant, adapt: &Adapt, used: usize, late: Late) {
+        let Late { frames, came } = late;
         if used != self.at {
             return;
         }
         if came * 4 >= frames {
             // It was the answer that met another.
-            return self.learn(now, adapt, used, (frames, frames - came));
+            let lost = frames - came;
+            return self.learn(now, adapt, used, Told { frames, lost });
         }
         self.lost += 1;
         if self.lost > self.met_max() {
@@ -311,9 +335,9 @@ impl Rate {
         }
     }
 
-    /// Learns of frames that went at a place of the ladder, and how many of them were lost.
-    pub(crate) fn learn(&mut self, now: Instant, adapt: &Adapt, used: usize, news: (u32, u32)) {
-        let (frames, lost) = news;
+    /// Learns of frames that went at a place of the ladder.
+    pub(crate) fn learn(&mut self, now: Instant, adapt: &Adapt, used: usize, told: Told) {
+        let Told { frames, lost } = told;
         if used > self.at {
             return;
         }
@@ -328,13 +352,13 @@ impl Rate {
         }
         // Much of what goes by it comes: it isn't kept up by long frames alone.
         (self.lost, self.wanted) = (0, self.at);
-        self.tally.0 += frames;
-        self.tally.1 += lost;
+        self.tally.frames += frames;
+        self.tally.lost += lost;
         let finding = self.trial.map_or(self.at, |trial| trial.from) < self.known;
         let enough = if finding { ENOUGH / 2 } else { ENOUGH };
-        if self.tally.0 >= enough {
-            let news = core::mem::take(&mut self.tally);
-            self.judge(now, adapt, news);
+        if self.tally.frames >= enough {
+            let told = core::mem::take(&mut self.tally);
+            self.judge(now, adapt, told);
         }
     }
 
@@ -369,7 +393,7 @@ impl Rate {
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 
-    fn judge(&mut self, now: Instant, adapt: &Adapt, (frames, lost): (u32, u32)) {
+    fn judge(&mut self, now: Instant, adapt: &Adapt, Told { frames, lost }: Told) {
         let delivered = |rate: u32| {
             let came = u64::from(frames - lost.min(frames));
             (u64::from(rate) * came / u64::from(frames.max(1))) as u32
@@ -446,13 +470,17 @@ mod tests {
         }
     }
 
+    const fn told((frames, lost): (u32, u32)) -> Told {
+        Told { frames, lost }
+    }
+
     /// A rate at so many bit/s, and what it is after `frames` of which `lost` were lost.
     fn after(start: u32, news: &[(u32, u32)]) -> (u32, Rate) {
         let adapt = adapt();
         let mut rate = Rate::new(adapt.place(start));
         for news in news {
             let used = rate.at();
-            rate.learn(Instant::ZERO, &adapt, used, *news);
+            rate.learn(Instant::ZERO, &adapt, used, told(*news));
         }
         (adapt.rate(rate.at()), rate)
     }
@@ -501,16 +529,16 @@ mod tests {
         let before = Instant::from_nanos(end.as_nanos() - 1);
         for (now, expected) in [(before, 4800), (end, 6400)] {
             let at = rate.at();
-            rate.learn(now, &adapt, at, (100, 0));
+            rate.learn(now, &adapt, at, told((100, 0)));
             assert_eq!(adapt.rate(rate.at()), expected);
         }
         // The next pause is twice as long.
         let at = rate.at();
-        rate.learn(end, &adapt, at, (100, 60));
+        rate.learn(end, &adapt, at, told((100, 60)));
         let at = rate.at();
-        rate.learn(end + PAUSE, &adapt, at, (100, 0));
+        rate.learn(end + PAUSE, &adapt, at, told((100, 0)));
         assert_eq!(adapt.rate(rate.at()), 4800);
-        rate.learn(end + PAUSE * 2, &adapt, at, (100, 0));
+        rate.learn(end + PAUSE * 2, &adapt, at, told((100, 0)));
         assert_eq!(adapt.rate(rate.at()), 6400);
         assert_eq!((rate.changes.up, rate.changes.down), (3, 2));
     }
@@ -521,16 +549,16 @@ mod tests {
         let (_, mut rate) = after(9600, &[]);
         let mut heard = Vec::new();
         for _ in 0..5 {
-            rate.miss(Instant::ZERO, &adapt);
+            rate.miss(Instant::ZERO, &adapt, 0);
             heard.push(adapt.rate(rate.at()));
         }
         assert_eq!(heard, [4800, 2400, 75, 75, 75]);
         assert_eq!(rate.changes.silent, 3);
-        rate.hear();
+        rate.hear(0);
         heard.clear();
         for _ in 0..6 {
             let at = rate.at();
-            rate.learn(Instant::ZERO, &adapt, at, (2, 0));
+            rate.learn(Instant::ZERO, &adapt, at, told((2, 0)));
             heard.push(adapt.rate(rate.at()));
         }
         // From 9600, as far as it was before, it goes on by single steps, judged by four frames.
@@ -543,9 +571,10 @@ mod tests {
         for (came, expected) in [(75, 9600), (74, 4800)] {
             let (_, mut rate) = after(9600, &[]);
             let used = rate.at();
-            rate.miss(Instant::ZERO, &adapt);
-            rate.hear();
-            rate.hear_late(Instant::ZERO, used, (100, came));
+            rate.miss(Instant::ZERO, &adapt, 0);
+            rate.hear(0);
+            let late = Late { frames: 100, came };
+            rate.hear_late(Instant::ZERO, used, late);
             assert_eq!(adapt.rate(rate.at()), expected);
         }
     }
@@ -556,7 +585,8 @@ mod tests {
         let rates = |rate: &mut Rate, news: &[(u32, u32)]| {
             let after = |news| {
                 let used = rate.at();
-                rate.hear_met(Instant::ZERO, &adapt, used, news);
+                let (frames, came) = news;
+                rate.hear_met(Instant::ZERO, &adapt, used, Late { frames, came });
                 adapt.rate(rate.at())
             };
             news.iter().copied().map(after).collect::<Vec<_>>()
@@ -568,14 +598,18 @@ mod tests {
         let (_, mut rate) = after(9600, &[]);
         assert_eq!(rates(&mut rate, &[(20, 0), (20, 0)]), [9600, 9600]);
         let used = rate.at();
-        rate.learn(Instant::ZERO, &adapt, used, (20, 4));
+        rate.learn(Instant::ZERO, &adapt, used, told((20, 4)));
         assert_eq!(rates(&mut rate, &[(20, 0), (20, 0)]), [9600, 9600]);
         // Where only the answer met another, what came is learnt from.
         assert_eq!(rates(&mut rate, &[(20, 20), (20, 0)]), [12_000, 12_000]);
         // A rate that is tried has less credit.
         assert_eq!(rates(&mut rate, &[(20, 0)]), [9600]);
         // What went by a slower one says nothing.
-        rate.hear_met(Instant::ZERO, &adapt, used - 1, (20, 0));
+        let late = Late {
+            frames: 20,
+            came: 0,
+        };
+        rate.hear_met(Instant::ZERO, &adapt, used - 1, late);
         assert_eq!((rate.at(), rate.lost), (used, 0));
     }
 
@@ -585,11 +619,11 @@ mod tests {
         for (heard, expected) in [(75, 75), (1200, 600), (9600, 2400)] {
             let (_, mut rate) = after(2400, &[]);
             for _ in 0..3 {
-                rate.miss(Instant::ZERO, &adapt);
+                rate.miss(Instant::ZERO, &adapt, 0);
             }
             rate.hear_at(&adapt, adapt.place(heard));
             assert_eq!(adapt.rate(rate.at()), 75, "not while nothing answers");
-            rate.hear();
+            rate.hear(0);
             rate.hear_at(&adapt, adapt.place(heard));
             assert_eq!(adapt.rate(rate.at()), expected);
         }
@@ -600,12 +634,12 @@ mod tests {
         let adapt = adapt();
         let (_, mut rate) = after(4800, &[(100, 0)]);
         assert_eq!(adapt.rate(rate.at()), 6400);
-        rate.miss(Instant::ZERO, &adapt);
+        rate.miss(Instant::ZERO, &adapt, 0);
         assert_eq!(adapt.rate(rate.at()), 4800);
         let at = rate.at();
-        rate.learn(Instant::ZERO, &adapt, at, (100, 0));
+        rate.learn(Instant::ZERO, &adapt, at, told((100, 0)));
         assert_eq!(adapt.rate(rate.at()), 4800, "not at once again");
-        rate.miss(Instant::ZERO, &adapt);
+        rate.miss(Instant::ZERO, &adapt, 0);
         assert_eq!(adapt.rate(rate.at()), 2400);
     }
 
@@ -616,7 +650,7 @@ mod tests {
             let mut rate = Rate::new(adapt.place(600));
             rate.advice = Some(adapt.place(advice));
             let at = rate.at();
-            rate.learn(Instant::ZERO, &adapt, at, (10, 0));
+            rate.learn(Instant::ZERO, &adapt, at, told((10, 0)));
             adapt.rate(rate.at())
         };
         assert_eq!([600, 1200, 9600].map(with), [600, 1200, 2400]);

@@ -8,13 +8,13 @@ use crate::d_pdu::Reset;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResetExchange {
     /// Ours, not answered yet.
-    pub(crate) open: Option<Reset>,
+    open: Option<Reset>,
     /// The number of our next one.
     next: u8,
     /// Answers to theirs, at most two.
-    pub(crate) says: Vec<Reset>,
+    says: Vec<Reset>,
     /// The number of theirs that was heard last, until data goes on behind it.
-    pub(crate) heard: Option<u8>,
+    heard: Option<u8>,
 }
 
 impl ResetExchange {
@@ -29,8 +29,68 @@ impl ResetExchange {
         true
     }
 
+    /// Ours that isn't answered yet.
+    pub(crate) const fn open(&self) -> Option<Reset> {
+        self.open
+    }
+
+    pub(crate) const fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Whether that tells the other end a lower edge.
+    pub(crate) fn commands(&self) -> bool {
+        self.open.is_some_and(|open| open.command)
+    }
+
+    /// Ours is answered, or isn't needed any more.
+    pub(crate) const fn cancel(&mut self) {
+        self.open = None;
+    }
+
+    /// Ours that the answer with a number is for.
+    pub(crate) fn answered(&self, frame: u8, long: bool) -> Option<Reset> {
+        let fits = |open: &Reset| open.frame == frame || open.full && frame == 0 && !long;
+        self.open.filter(fits)
+    }
+
     /// Hears the number of one of theirs; whether it is a new one, and no repeat.
     pub(crate) fn hear(&mut self, frame: u8) -> bool {
         self.heard.replace(frame) != Some(frame)
+    }
+
+    /// Data goes on, or a link is made.
+    pub(crate) const fn go_on(&mut self) {
+        self.heard = None;
+    }
+
+    /// Says that theirs was done. The answer to a full one has number 0 (C.6.5 (12)); one with its
+    /// number goes behind, for those that look for it.
+    pub(crate) fn answer(&mut self, reset: Reset, long: bool) {
+        let answer = |frame| Reset {
+            ack: true,
+            frame,
+            ..Reset::default()
+        };
+        self.says.clear();
+        self.says.push(answer(reset.frame));
+        if reset.full && reset.frame != 0 && !long {
+            self.says.push(answer(0));
+        }
+    }
+
+    /// Answers to be sent.
+    pub(crate) const fn answers(&self) -> usize {
+        self.says.len()
+    }
+
+    /// The next of them.
+    pub(crate) fn next_answer(&mut self) -> Option<Reset> {
+        self.says.pop()
+    }
+
+    /// Nobody waits for them.
+    pub(crate) fn forget_answers(&mut self) {
+        self.says.clear();
     }
 }

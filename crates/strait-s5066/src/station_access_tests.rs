@@ -3,7 +3,6 @@
 use super::*;
 use crate::c_pdu::{CPdu, Ours};
 use crate::d_pdu::{Body, Warning};
-use alloc::vec;
 
 const SLOT: Duration = Duration::from_millis(600);
 const NS: Duration = Duration::from_nanos(1);
@@ -42,69 +41,14 @@ fn overhear(station: &mut Station<u32>, end: Instant, bytes: &[u8]) {
 
 /// How long a station keeps quiet after `end`, checked to the nanosecond.
 fn quiet(station: &mut Station<u32>, end: Instant) -> Duration {
-    let Phase::Quiet(at) = station.phase else {
-        panic!("{:?}", station.phase);
+    let Phase::Quiet(at) = station.access.phase() else {
+        panic!("{:?}", station.access.phase());
     };
     station.advance(at - NS);
     assert!(!station.may_transmit());
     station.advance(at);
     assert!(station.may_transmit());
     at.since(end)
-}
-
-#[test]
-fn by_address_the_turn_goes_round_from_who_spoke_last() {
-    let mut end = Instant::from_secs(10);
-    // By own number, and who spoke: how many slots after the answer's.
-    for (own, spoke, to, slots) in [
-        (0, 3, 1, 0),
-        (1, 3, 0, 1),
-        (2, 3, 0, 2),
-        (2, 1, 3, 0),
-        (0, 1, 3, 2),
-    ] {
-        let mut world = net(4, csma(Order::Address));
-        let station = &mut world.stations[own];
-        overhear(station, end, &word(spoke, to));
-        assert_eq!(
-            quiet(station, end),
-            SLOT * (1 + slots),
-            "{own} after {spoke}"
-        );
-        // Nobody knows whose that was: the lowest address begins.
-        end += Duration::from_secs(20);
-        overhear(station, end, &[]);
-        assert_eq!(quiet(station, end), SLOT * (1 + own as u32));
-    }
-}
-
-#[test]
-fn who_can_not_understand_a_fast_transmission_knows_by_its_answers_whose_turn_it_was() {
-    let (there, back, fast) = (word(0, 1), word(1, 0), Vec::new());
-    let in_time = Duration::from_millis(500);
-    // What the third station hears, the pause before each, and how many slots it waits at the end
-    // after the answer's: none behind the second one's turn, one behind the first one's, and two if
-    // it doesn't know.
-    for (heard, pause, slots) in [
-        (vec![&fast], in_time, 2),
-        (vec![&fast, &back], in_time, 1),
-        (vec![&fast, &fast, &there], in_time, 1),
-        (vec![&fast, &back, &fast, &back], in_time, 1),
-        (vec![&back, &fast], in_time, 0),
-        (vec![&back, &fast, &back], in_time, 0),
-        // They met.
-        (vec![&back, &fast], SLOT + LEAD, 2),
-        (vec![&fast, &back], SLOT + LEAD, 0),
-    ] {
-        let mut world = net(3, csma(Order::Address));
-        let station = &mut world.stations[2];
-        let mut end = Instant::from_secs(10);
-        for bytes in &heard {
-            end += pause + Duration::from_secs(2);
-            overhear(station, end, bytes);
-        }
-        assert_eq!(quiet(station, end), SLOT * (1 + slots), "{heard:?}");
-    }
 }
 
 #[test]
@@ -119,7 +63,7 @@ fn by_chance_whole_slots_are_drawn_and_more_of_them_after_collisions() {
             let bytes = if garbled { Vec::new() } else { word(1, 2) };
             overhear(station, end, &bytes);
             let slots = quiet(station, end).as_nanos() / SLOT.as_nanos();
-            assert_eq!(station.now, end + SLOT * slots as u32);
+            assert_eq!(station.access.now(), end + SLOT * slots as u32);
             drawn.push(slots);
             end += Duration::from_secs(60);
         }
@@ -135,22 +79,6 @@ fn by_chance_whole_slots_are_drawn_and_more_of_them_after_collisions() {
         assert!(quiet(station, end) <= SLOT * slots);
         end += Duration::from_secs(60);
     }
-}
-
-#[test]
-fn jitter_is_any_time_behind_the_answers_slot() {
-    let mut world = net(3, csma(Order::Jitter));
-    let station = &mut world.stations[0];
-    let mut end = Instant::from_secs(10);
-    let mut between = 0;
-    for _ in 0..50 {
-        overhear(station, end, &word(1, 2));
-        let waited = quiet(station, end);
-        assert!((SLOT..SLOT * 9).contains(&waited), "{waited:?}");
-        between += u32::from(!waited.as_nanos().is_multiple_of(SLOT.as_nanos()));
-        end += Duration::from_secs(60);
-    }
-    assert_eq!(between, 50);
 }
 
 #[test]
@@ -328,7 +256,9 @@ fn who_heard_nothing_of_a_turn_counts_from_its_end_like_whoever_it_met() {
     for (number, margin_ms) in (0..5).flat_map(|number| [0, 700, 2300].map(|it| (number, it))) {
         let mut world = net(5, csma(Order::Address));
         let station = &mut world.stations[number];
-        station.settings.answer_margin = Duration::from_millis(margin_ms);
+        configure(station, |it| {
+            it.answer_margin = Duration::from_millis(margin_ms);
+        });
         let to = (number + 1) % 5;
         world.deaf[to][number] = true;
         world.offer(number, to, 100, true);
@@ -343,7 +273,7 @@ fn who_heard_nothing_of_a_turn_counts_from_its_end_like_whoever_it_met() {
             late.as_nanos().is_multiple_of(round),
             "{number}: {waited:?}"
         );
-        assert!(late < world.stations[number].answer_time() + SLOT * 5);
+        assert!(late < world.stations[number].access.answer_time() + SLOT * 5);
     }
 }
 
@@ -389,17 +319,20 @@ fn a_caller_that_vanished_is_waited_for_until_all_had_a_turn_for_each_other() {
             exclusive: false,
             ours: None,
         };
-        station.take_control(asked, 1, call);
-        station.peers[1].link.says = None;
+        station.advance(asked);
+        station.hear_control(1, call);
+        station.peers[1].calls.say();
         // An exchange, its last transmission and the answer, and the slots behind it.
-        let turn = Duration::from_secs(exchange + 10) + station.answer_time() + station.round();
-        let latest = asked + station.patience() + turn * (4 * 3) * turns;
+        let turn = Duration::from_secs(exchange + 10)
+            + station.access.answer_time()
+            + station.access.round();
+        let latest = asked + station.access.patience() + turn * (4 * 3) * turns;
         let mut end = asked;
         while end < latest {
             end += Duration::from_secs(3);
             overhear(station, end, &word(2, 3));
         }
-        let link = &station.peers[1].link;
+        let link = &station.peers[1].calls.link();
         assert!(!link.wants_call(latest - NS), "{access:?}");
         assert!(link.wants_call(latest), "{access:?}");
     }
@@ -419,14 +352,15 @@ fn a_caller_of_ours_is_asked_or_called_soon_whatever_others_say() {
             let [from, to] = if calls { [2, 1] } else { [1, 2] };
             world.offer(from, to, 100, true);
             world.run(world.now + Duration::from_secs(200));
-            assert!(!world.stations[2].is_linked(1));
+            assert!(!world.stations[2].peer(1).is_some_and(Peer::is_linked));
             world.deaf[1][2] = true;
-            let (now, life) = (world.now, Some(7));
+            let life = Some(7);
             let call = CPdu::Request {
                 exclusive,
                 ours: says.then_some(Ours { life, epoch: None }),
             };
-            world.stations[2].take_control(now, 1, call);
+            world.stations[2].advance(world.now);
+            world.stations[2].hear_control(1, call);
             world.settle(2);
             for _ in 0..10 {
                 world.run(world.now + Duration::from_secs(10));
@@ -518,9 +452,9 @@ fn a_round_has_slots_that_are_long_enough_to_hear_in() {
     };
     let world = net(3, short);
     let station = &world.stations[0];
-    let slot = station.lead + station.settings.guard;
+    let slot = station.access.lead() + station.settings.guard;
     assert!(slot > short.slot);
-    assert_eq!(station.round(), slot * 3);
+    assert_eq!(station.access.round(), slot * 3);
 }
 
 #[test]
@@ -533,8 +467,8 @@ fn where_waits_are_drawn_two_do_not_take_one_silence_for_theirs() {
             ..settings(number)
         };
         let mut world = World::new(Air::at(9600, 0.0), (0..3).map(station).collect());
-        let round = world.stations[0].round();
-        let silences = world.stations.iter_mut().map(Station::silence);
+        let round = world.stations[0].access.round();
+        let silences = world.stations.iter_mut().map(|it| it.access.silence());
         let silences: BTreeSet<Duration> = silences.collect();
         let drawn = access != orders[0];
         assert_eq!(silences.len(), if drawn { 3 } else { 1 }, "{access:?}");
@@ -546,15 +480,22 @@ fn where_waits_are_drawn_two_do_not_take_one_silence_for_theirs() {
 fn an_exclusive_link_is_not_held_open_by_what_others_say() {
     for exclusive in [true, false] {
         let mut world = net(2, csma(Order::Address));
-        world.stations[0].set_exclusive(exclusive.then_some(1), false);
+        world.stations[0].set_exclusive(exclusive.then_some(Exclusive {
+            peer: 1,
+            keeps: false,
+        }));
         world.offer(0, 1, 84, true);
         world.run(world.now + Duration::from_secs(20));
-        assert!(world.stations[1].is_linked(0));
+        assert!(world.stations[1].peer(0).is_some_and(Peer::is_linked));
         // The caller is gone, and the air is never silent for long.
         let station = &mut world.stations[1];
-        station.silent_at = world.now + Duration::from_secs(3600);
-        let breaks = station.breaks_at(0).unwrap();
-        assert_eq!(breaks < station.silent_at, exclusive);
+        station
+            .access
+            .wait_for_silence(world.now + Duration::from_secs(3600));
+        let breaks = station.peers[0]
+            .breaks_at(&station.access, station.settings.idle)
+            .unwrap();
+        assert_eq!(breaks < station.access.silent_at(), exclusive);
     }
 }
 
@@ -567,19 +508,22 @@ fn an_idle_link_that_keeps_others_out_is_broken_in_the_own_slot_behind_what_wait
             ..settings(number)
         };
         let mut world = World::new(Air::at(9600, 0.0), (0..2).map(station).collect());
-        world.stations[0].set_exclusive(Some(1), false);
+        world.stations[0].set_exclusive(Some(Exclusive {
+            peer: 1,
+            keeps: false,
+        }));
         world.offer(0, 1, 100, true);
         world.run(Instant::from_secs(20));
         let station = &mut world.stations[1];
         let idle = station.settings.idle;
-        let end = station.peers[0].link.idle_at(idle).expect("a link");
+        let end = station.peers[0].calls.link().idle_at(idle).expect("a link");
         overhear(station, end, &word(5, 6));
-        let Phase::Quiet(at) = station.phase else {
-            panic!("{:?}", station.phase);
+        let Phase::Quiet(at) = station.access.phase() else {
+            panic!("{:?}", station.access.phase());
         };
         station.advance(at);
-        assert!(station.takes(0, true) && !station.peers[0].link.is_leaving());
+        assert!(station.takes(0, true) && !station.peers[0].calls.link().is_leaving());
         station.advance(at + NS);
-        assert!(station.peers[0].link.is_leaving(), "{access:?}");
+        assert!(station.peers[0].calls.link().is_leaving(), "{access:?}");
     }
 }

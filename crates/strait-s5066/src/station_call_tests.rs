@@ -9,7 +9,11 @@ fn known_pair(air: Air) -> World {
     for station in [0, 1] {
         world.offer(station, 1 - station, 100, true);
         world.run(world.now + Duration::from_secs(200));
-        assert!(!world.stations[station].is_linked(1 - station));
+        assert!(
+            !world.stations[station]
+                .peer(1 - station)
+                .is_some_and(Peer::is_linked)
+        );
     }
     assert_eq!(
         (world.marks(1), world.marks(0)),
@@ -38,14 +42,17 @@ fn data_goes_with_the_call_to_a_station_that_is_known() {
     assert!(first > one_turn * 3, "{first:?}");
     let mut world = known_pair(Air::at(9600, 0.0));
     assert_eq!(takes(&mut world, 0), one_turn);
-    assert!(world.stations[0].is_linked(1) && world.stations[1].is_linked(0));
+    assert!(
+        world.stations[0].peer(1).is_some_and(Peer::is_linked)
+            && world.stations[1].peer(0).is_some_and(Peer::is_linked)
+    );
     // One that doesn't send it still takes it.
     let plain = |number| Settings {
         early_data: false,
         ..settings(number)
     };
     let mut world = known_pair(Air::at(9600, 0.0));
-    world.stations[0].settings = plain(0);
+    configure(&mut world.stations[0], |it| *it = plain(0));
     assert_eq!(takes(&mut world, 0), first);
     world.run(world.now + Duration::from_secs(200));
     assert_eq!(takes(&mut world, 1), one_turn);
@@ -71,7 +78,7 @@ fn nobody_gets_data_with_calls_who_was_not_heard_since_the_last_were_given_up() 
     assert_eq!(marks, [0, 2, 3, 4]);
     // It was heard: the next call has data with it, as soon as the link is idle.
     world.run(begins + Duration::from_secs(700));
-    assert!(!world.stations[0].is_linked(1));
+    assert!(!world.stations[0].peer(1).is_some_and(Peer::is_linked));
     let one_turn = LEAD + Duration::from_millis(480) * 2 + DELAY;
     assert_eq!(takes(&mut world, 0), one_turn);
 }
@@ -137,18 +144,18 @@ fn what_left_with_a_lost_call_is_kept_when_the_other_calls_that_does_not_know_of
 #[test]
 fn what_left_with_a_call_that_is_refused_is_kept_though_another_call_was_to_follow() {
     let mut world = known_pair(Air::at(9600, 0.0));
-    let life = Some(world.stations[1].life);
+    let life = Some(world.stations[1].identity.life());
     // It lives anew, and takes nothing of what was meant for its life before.
-    world.stations[1].life ^= 1;
+    world.stations[1].identity.live_anew();
     world.offer(0, 1, 100, true);
-    while !matches!(world.stations[0].phase, Phase::Awaiting(_)) {
+    while !matches!(world.stations[0].access.phase(), Phase::Awaiting(_)) {
         let next = world.next_event().expect("the end of the call");
         world.run(next);
     }
     let (now, ours) = (world.now, Some(Ours { life, epoch: None }));
     let exclusive = false;
     let call = CPdu::Request { exclusive, ours };
-    world.stations[0].take_control(now, 1, call);
+    world.stations[0].hear_control(1, call);
     world.run(now + Duration::from_secs(60));
     assert_eq!(world.outcomes[0], [(0, true), (2, true)]);
     assert_eq!(world.marks(1), [0, 2]);
@@ -209,7 +216,10 @@ fn a_station_that_became_another_kind_is_called_as_the_standard_has_it() {
     // What went with the call wasn't taken by that one, and comes by the standard's numbers.
     assert_eq!(world.outcomes[0].last(), Some(&(2, true)));
     assert_eq!(
-        (world.marks(1), world.stations[0].is_ours(1)),
+        (
+            world.marks(1),
+            world.stations[0].peer(1).is_some_and(Peer::is_ours)
+        ),
         (Vec::from([0, 2]), false)
     );
     world.run(world.now + Duration::from_secs(200));
@@ -228,10 +238,13 @@ fn a_link_broken_in_vain_leaves_nothing_that_the_next_call_goes_on_with() {
     // The caller breaks it, and isn't heard; the called breaks it later.
     world.deaf[1][0] = true;
     world.run(world.now + Duration::from_secs(150));
-    assert!(!world.stations[0].is_linked(1) && world.stations[1].is_linked(0));
+    assert!(
+        !world.stations[0].peer(1).is_some_and(Peer::is_linked)
+            && world.stations[1].peer(0).is_some_and(Peer::is_linked)
+    );
     world.deaf[1][0] = false;
     world.run(world.now + Duration::from_secs(200));
-    assert!(!world.stations[1].is_linked(0));
+    assert!(!world.stations[1].peer(0).is_some_and(Peer::is_linked));
     for _ in 0..2 {
         world.offer(0, 1, 84, true);
         world.run(world.now + Duration::from_secs(30));
@@ -286,7 +299,10 @@ fn a_call_is_not_followed_by_word_that_there_is_no_link() {
         world.deaf[1][0] = true;
         world.run(world.now + Duration::from_secs(150));
         world.deaf[1][0] = false;
-        assert!(!world.stations[0].is_linked(1) && world.stations[1].is_linked(0));
+        assert!(
+            !world.stations[0].peer(1).is_some_and(Peer::is_linked)
+                && world.stations[1].peer(0).is_some_and(Peer::is_linked)
+        );
         // The other sends by it, to one who has forgotten it and has something to say as well.
         world.offer(1, 0, 84, true);
         world.run(world.now + Duration::from_millis(after_ms));
@@ -333,7 +349,7 @@ fn who_breaks_a_link_is_answered_before_it_is_called() {
     let mut world = known_pair(Air::at(9600, 0.0));
     world.offer(0, 1, 84, true);
     world.run(world.now + Duration::from_secs(10));
-    while world.stations[1].is_linked(0) {
+    while world.stations[1].peer(0).is_some_and(Peer::is_linked) {
         world.run(world.now + Duration::from_millis(10));
     }
     // With what is expedited under way, nobody can say that none of it was taken.
@@ -354,14 +370,17 @@ fn what_goes_with_a_call_over_a_break_whose_confirmation_was_lost_comes() {
         let mut world = known_pair(Air::at(9600, 0.0));
         world.offer(0, 1, 84, true);
         world.run(world.now + Duration::from_secs(10));
-        while world.stations[1].is_linked(0) {
+        while world.stations[1].peer(0).is_some_and(Peer::is_linked) {
             world.run(world.now + Duration::from_millis(10));
         }
         // It has heard of the break, and its answer isn't heard: the other holds on to the link.
         world.deaf[0][1] = true;
         world.run(world.now + Duration::from_millis(1800));
         world.deaf[0][1] = false;
-        assert!(!world.stations[0].is_linked(1) && world.stations[0].peers[1].link.is_there());
+        assert!(
+            !world.stations[0].peer(1).is_some_and(Peer::is_linked)
+                && world.stations[0].peers[1].calls.link().is_there()
+        );
         let mark = world.tickets;
         if expedited {
             world.stations[1].link(0);
@@ -388,13 +407,13 @@ fn spoil(world: &mut World, octets: core::ops::Range<usize>) {
 /// call, which alone isn't heard. All the while 0 hears nobody.
 fn taken_by_an_old_link() -> World {
     let mut world = known_pair(Air::at(9600, 0.0));
-    world.stations[0].settings.calls_max = 1000;
+    configure(&mut world.stations[0], |it| it.calls_max = 1000);
     world.deaf[0][1] = true;
     world.offer(0, 1, 84, true);
     // The call, and none of its data.
     spoil(&mut world, 40..500);
     world.run(world.now + Duration::from_secs(3));
-    assert!(world.stations[1].is_linked(0));
+    assert!(world.stations[1].peer(0).is_some_and(Peer::is_linked));
     let (now, state) = (world.now, world.state());
     world.stations[0].set_down();
     world.fall_silent(0);
@@ -432,7 +451,7 @@ fn what_a_lost_link_took_is_not_taken_again_when_its_call_is_repeated() {
     let (now, state) = (world.now, world.state());
     world.stations[1].set_down();
     world.stations[1].set_up(now, state);
-    assert!(!world.stations[1].is_linked(0));
+    assert!(!world.stations[1].peer(0).is_some_and(Peer::is_linked));
     expect_taken_once(world);
 }
 
@@ -440,12 +459,14 @@ fn what_a_lost_link_took_is_not_taken_again_when_its_call_is_repeated() {
 fn what_a_link_being_broken_took_is_not_taken_again_when_its_call_is_repeated() {
     // Found by the swarm: the called was about to break the link, which took the data as its own.
     let mut world = taken_by_an_old_link();
-    world.stations[1].peers[0].link.break_off();
-    while world.stations[1].peers[0].link.is_there() && !world.stations[1].is_linked(0) {
+    world.stations[1].peers[0].calls.break_off();
+    while world.stations[1].peers[0].calls.link().is_there()
+        && !world.stations[1].peer(0).is_some_and(Peer::is_linked)
+    {
         world.run(world.now + Duration::from_millis(100));
     }
     // It heard the next call before it was done.
-    assert!(world.stations[1].is_linked(0));
+    assert!(world.stations[1].peer(0).is_some_and(Peer::is_linked));
     expect_taken_once(world);
 }
 
@@ -453,7 +474,9 @@ fn what_a_link_being_broken_took_is_not_taken_again_when_its_call_is_repeated() 
 fn a_late_answer_to_a_call_with_data_has_the_data_repeated() {
     // Found by the swarm: the called answers later than its caller waits.
     let mut world = known_pair(Air::at(9600, 0.0));
-    world.stations[1].settings.guard = Duration::from_secs(4);
+    configure(&mut world.stations[1], |it| {
+        it.guard = Duration::from_secs(4);
+    });
     for after_s in [0, 100] {
         world.run(world.now + Duration::from_secs(after_s));
         world.offer(0, 1, 84, true);
@@ -470,19 +493,28 @@ fn a_link_is_made_data_come_and_the_link_is_broken_when_it_is_idle() {
     world.run(Instant::from_secs(20));
     assert_eq!(world.marks(1), [0]);
     assert_eq!(world.outcomes[0], [(0, true)]);
-    assert!(world.stations[0].is_linked(1) && world.stations[1].is_linked(0));
+    assert!(
+        world.stations[0].peer(1).is_some_and(Peer::is_linked)
+            && world.stations[1].peer(0).is_some_and(Peer::is_linked)
+    );
     world.run(Instant::from_secs(160));
-    assert!(!world.stations[0].is_linked(1) && !world.stations[1].is_linked(0));
+    assert!(
+        !world.stations[0].peer(1).is_some_and(Peer::is_linked)
+            && !world.stations[1].peer(0).is_some_and(Peer::is_linked)
+    );
     assert_eq!(world.collisions, 0);
 }
 
 /// Three stations, of which the third has a link with the first for themselves alone.
 fn kept_for_the_third() -> World {
     let mut world = World::new(Air::at(9600, 0.0), (0..3).map(settings).collect());
-    world.stations[2].set_exclusive(Some(0), false);
+    world.stations[2].set_exclusive(Some(Exclusive {
+        peer: 0,
+        keeps: false,
+    }));
     world.offer(2, 0, 100, true);
     world.run(Instant::from_secs(20));
-    assert!(world.stations[0].is_linked(2));
+    assert!(world.stations[0].peer(2).is_some_and(Peer::is_linked));
     world
 }
 
@@ -498,7 +530,7 @@ fn calls_that_cross_under_an_exclusive_link_are_made_again_behind_it() {
         // Nobody wants what the second has any more: it calls no more.
         world.stations[1].give_up(0, |_| true);
         world.queues[1].clear();
-        world.stations[2].set_exclusive(None, false);
+        world.stations[2].set_exclusive(None);
         world.run(world.now + Duration::from_secs(600));
         assert_eq!(world.marks(1), [1], "{after_ms}");
     }
@@ -510,19 +542,22 @@ fn a_call_that_is_refused_ends_the_link_that_its_caller_has_forgotten() {
     let mut world = World::new(Air::at(9600, 0.0), (0..3).map(settings).collect());
     world.offer(1, 0, 3000, true);
     world.run(Instant::from_millis(8000));
-    assert!(world.stations[0].is_linked(1));
+    assert!(world.stations[0].peer(1).is_some_and(Peer::is_linked));
     world.deaf[1][0] = true;
     world.run(world.now + Duration::from_secs(80));
-    world.stations[2].set_exclusive(Some(0), false);
+    world.stations[2].set_exclusive(Some(Exclusive {
+        peer: 0,
+        keeps: false,
+    }));
     world.offer(2, 0, 100, true);
     world.run(world.now + Duration::from_secs(20));
-    assert!(world.stations[0].is_linked(2));
+    assert!(world.stations[0].peer(2).is_some_and(Peer::is_linked));
     world.deaf[1][0] = false;
     for _ in 0..4 {
         world.offer(1, 0, 100, true);
         world.run(world.now + Duration::from_secs(20));
     }
-    world.stations[2].set_exclusive(None, false);
+    world.stations[2].set_exclusive(None);
     world.run(world.now + Duration::from_secs(900));
     let came = world.marks(0);
     // What was under way when the fade came may have arrived, and isn't known to have.
@@ -548,17 +583,23 @@ fn a_break_is_said_again_behind_a_silence_or_turns_where_the_other_cannot_take_i
         world.offer(0, 1, 100, true);
         world.run(Instant::from_secs(20));
         world.deaf[1][0] = true;
-        while world.stations[0].peers[1].link.again_at().is_none() {
+        while world.stations[0].peers[1].calls.link().again_at().is_none() {
             world.run(world.now + Duration::from_millis(100));
         }
         // A third has been talking for an hour.
         let station = &mut world.stations[0];
-        station.silent_at = world.now + Duration::from_secs(3600);
-        let silent = station.silent_at;
-        let again = |station: &Station<u32>| station.breaks_at(1).unwrap();
+        station
+            .access
+            .wait_for_silence(world.now + Duration::from_secs(3600));
+        let silent = station.access.silent_at();
+        let again = |station: &Station<u32>| {
+            station.peers[1]
+                .breaks_at(&station.access, station.settings.idle)
+                .unwrap()
+        };
         assert_eq!(again(station) >= silent, !long_numbers);
         // What it says never keeps a link from being known to be over.
-        (0..station.turns_for_all()).for_each(|_| station.peers[1].link.pass_turn());
+        (0..station.access.turns_for_all()).for_each(|_| station.peers[1].calls.pass_turn());
         assert!(again(station) < silent);
     }
 }
@@ -594,14 +635,16 @@ fn what_was_acknowledged_behind_a_gap_comes_when_its_link_ends_in_order_and_once
     type End = fn(&mut World);
     let ends: [(&str, End); 4] = [
         ("a fade", |world| {
-            while world.stations[0].is_linked(1) || world.stations[1].is_linked(0) {
+            while world.stations[0].peer(1).is_some_and(Peer::is_linked)
+                || world.stations[1].peer(0).is_some_and(Peer::is_linked)
+            {
                 world.run(world.now + Duration::from_secs(1));
             }
         }),
         ("a new life of the sender", |world| {
             world.restart(0, settings(0));
         }),
-        ("a reset", |world| world.stations[1].begin_reset(0)),
+        ("a reset", |world| begin_reset(&mut world.stations[1], 0)),
         ("the receiver's modem", |world| {
             world.stations[1].set_down();
             world.settle(1);
@@ -665,5 +708,5 @@ fn with_some_peers_all_is_as_in_edition_3_and_long_numbers_with_the_others() {
     // Whoever calls, and whatever the other one says of itself.
     assert_eq!([long(0, 1), long(1, 0)], [Some((true, false)); 2]);
     assert_eq!([long(0, 2), long(2, 0)], [Some((true, true)); 2]);
-    assert!(!world.stations[0].is_ours(1));
+    assert!(!world.stations[0].peer(1).is_some_and(Peer::is_ours));
 }

@@ -10,7 +10,7 @@ const OWN_PART: usize = 2 + 4 + 7;
 
 /// Each D_PDU that a station says after it has heard a transmission, from its sync on.
 pub(super) fn turn(station: &mut Station<u32>, heard: &[u8]) -> Vec<Vec<u8>> {
-    let now = station.now + Duration::from_secs(1);
+    let now = station.access.now() + Duration::from_secs(1);
     station.hear_carrier(now, true);
     station.hear(now, heard);
     station.hear_carrier(now, false);
@@ -27,7 +27,7 @@ pub(super) fn speak(station: &mut Station<u32>, now: Instant) -> Vec<Vec<u8>> {
         to: Neighbours::ALL,
     };
     let mut all = Vec::new();
-    if station.to_whom(&[]).is_some() && station.begin(now, 0, room, (0, 0)) {
+    if station.to_whom(&[]).is_some() && station.begin(now, 0, room, Waiting::default()) {
         let mut one = Vec::new();
         while station.write(room, &mut one).is_some() && !one.is_empty() {
             all.push(core::mem::take(&mut one));
@@ -191,8 +191,8 @@ fn a_full_reset_is_answered_by_an_acknowledgement_with_nothing_else() {
 fn a_full_reset_of_ours_ends_by_an_answer_with_its_number_or_none() {
     let mut station = linked();
     for (frame, answer) in [(0, 0), (1, 0), (2, 2), (3, 0)] {
-        station.begin_reset(0);
-        let now = station.now + Duration::from_secs(30);
+        begin_reset(&mut station, 0);
+        let now = station.access.now() + Duration::from_secs(30);
         let says = speak(&mut station, now);
         assert_eq!(owns(&says), [(3, Vec::from([8, 0, frame]))]);
         let ack = |frame| Reset {
@@ -202,9 +202,9 @@ fn a_full_reset_of_ours_ends_by_an_answer_with_its_number_or_none() {
         };
         // Of another one.
         turn(&mut station, &said(Body::Reset(ack(9))));
-        assert!(station.peers[0].reset.open.is_some());
+        assert!(station.peers[0].transfer.is_resetting());
         turn(&mut station, &said(Body::Reset(ack(answer))));
-        assert!(station.peers[0].reset.open.is_none(), "{frame}");
+        assert!(!station.peers[0].transfer.is_resetting(), "{frame}");
     }
 }
 
@@ -216,7 +216,7 @@ fn a_request_to_resynchronise_is_answered_by_a_command_that_waits_for_its_answer
     for ticket in 0..4 {
         offer(&mut station, 10, false, ticket);
     }
-    let now = station.now + Duration::from_secs(30);
+    let now = station.access.now() + Duration::from_secs(30);
     let says = speak(&mut station, now);
     let numbers = |says: &[Vec<u8>]| {
         let data = owns(says).into_iter().filter(|(kind, _)| *kind == 0);
@@ -335,7 +335,7 @@ fn pieces(
 ) -> Vec<(Instant, u8, u16, u16, u16)> {
     let mut pieces = Vec::new();
     for _ in 0..turns {
-        let now = station.now + pause;
+        let now = station.access.now() + pause;
         station.advance(now);
         let mut room = Room {
             octets: 1 << 20,
@@ -343,7 +343,7 @@ fn pieces(
             until: None,
             to: Neighbours::ALL,
         };
-        if station.to_whom(&[]).is_none() || !station.begin(now, 0, room, (0, 0)) {
+        if station.to_whom(&[]).is_none() || !station.begin(now, 0, room, Waiting::default()) {
             break;
         }
         room.octets = usize::MAX;
@@ -370,7 +370,7 @@ fn pieces(
             }
             room.starts += LineRate::new(9600, 8).time_for(one.len() as u64);
             let on_air = station.on_air.expect("it is on the air");
-            let left = on_air.ends.since(room.starts);
+            let left = on_air.ends().since(room.starts);
             room.octets = LineRate::new(9600, 8).octets_in(left) as usize;
         }
         station.drained(room.starts);
@@ -415,7 +415,7 @@ fn data_without_arq_has_a_time_that_runs_out() {
     let next = plain(100);
     assert_eq!(next[0].2, (first[0].2 + 1) % 4096);
     // A word of the link has a number of its own.
-    let next = |station: &Station<u32>| station.c_pdus.each_ref().map(|it| it.next);
+    let next = |station: &Station<u32>| station.identity.next_numbers();
     let [plain, expedited] = next(&station);
     turn(&mut station, &control(&[0x10]));
     assert_eq!(next(&station), [plain, (expedited + 1) % 4096]);
@@ -428,9 +428,11 @@ fn data_without_arq_has_a_time_that_runs_out() {
 fn no_number_of_data_without_arq_comes_again_in_its_window() {
     for (copies, in_order, waits) in [(1, false, false), (1, true, true), (2, false, true)] {
         let mut station = listener();
-        station.settings.turn_max = Duration::from_millis(127_500);
+        configure(&mut station, |it| {
+            it.turn_max = Duration::from_millis(127_500);
+        });
         let rate = LineRate::new(120_000, 8);
-        let up = station.state.expect("up");
+        let up = station.ladder.medium().expect("up");
         let fast = PortState {
             tx_rate: rate,
             ..up
@@ -457,7 +459,15 @@ fn no_number_of_data_without_arq_comes_again_in_its_window() {
                     ticket: 1,
                 });
                 if station.on_air.is_none() {
-                    assert!(station.begin(room.starts, 0, room, (1 << 20, 10_000)));
+                    assert!(station.begin(
+                        room.starts,
+                        0,
+                        room,
+                        Waiting {
+                            octets: 1 << 20,
+                            count: 10_000
+                        }
+                    ));
                 }
             }
             let mut one = Vec::new();
@@ -505,7 +515,7 @@ fn data_without_arq_says_whether_it_is_in_order() {
             copies: 2,
             ticket: 1,
         });
-        let now = station.now + Duration::from_secs(20);
+        let now = station.access.now() + Duration::from_secs(20);
         let says: Vec<u8> = speak(&mut station, now).concat();
         let mut rest = &says[..];
         let mut count = 0;
@@ -580,10 +590,10 @@ fn data_without_arq_in_order_comes_in_order() {
 fn a_message_without_an_answer_goes_again_as_often_as_is_configured() {
     for repeats in [0, 1, 3, 5] {
         let mut station = listener();
-        station.settings.message_repeats = repeats;
+        configure(&mut station, |it| it.message_repeats = repeats);
         let mut says = turn(&mut station, &message(5 << 8, 0));
         for _ in 0..20 {
-            let now = station.now + Duration::from_secs(20);
+            let now = station.access.now() + Duration::from_secs(20);
             says.extend(speak(&mut station, now));
         }
         let messages = says.iter().filter(|d_pdu| order(d_pdu) == 0x305);
@@ -598,7 +608,7 @@ fn data_without_arq_whose_time_is_over_does_not_go_on() {
     settings.turn_max = Duration::from_secs(2);
     for (pause_s, whole) in [(20, true), (800, false)] {
         let mut station = Station::new(settings.clone(), &[PEER], 1);
-        station.set_up(Instant::ZERO, listener().state.expect("it is up"));
+        station.set_up(Instant::ZERO, listener().ladder.medium().expect("it is up"));
         station.offer(Offer {
             to: 0,
             c_pdu: alloc::vec![0; 6000],
@@ -623,7 +633,7 @@ fn data_without_arq_whose_time_is_over_does_not_go_on() {
 fn a_group_is_marked_and_only_its_members_take_what_is_for_it() {
     let group = Address::new(0x1000_0000 | OWN.bits());
     let other = Address::new(0x1000_0007);
-    let state = listener().state.expect("it is up");
+    let state = listener().ladder.medium().expect("it is up");
     let settings = |groups| Settings {
         groups,
         ..Settings::new(OWN)
@@ -641,7 +651,7 @@ fn a_group_is_marked_and_only_its_members_take_what_is_for_it() {
             copies: 1,
             ticket: 1,
         });
-        let now = sender.now + Duration::from_secs(20);
+        let now = sender.access.now() + Duration::from_secs(20);
         sender.advance(now);
         let room = Room {
             octets: 1 << 12,
@@ -649,7 +659,7 @@ fn a_group_is_marked_and_only_its_members_take_what_is_for_it() {
             until: None,
             to: Neighbours::ALL,
         };
-        assert!(sender.begin(now, to, room, (0, 0)));
+        assert!(sender.begin(now, to, room, Waiting::default()));
         let mut octets = Vec::new();
         sender.write(room, &mut octets);
         sender.drained(now + Duration::from_secs(1));
@@ -676,13 +686,13 @@ fn a_group_is_marked_and_only_its_members_take_what_is_for_it() {
 fn expedited_data_is_acknowledged_and_goes_with_nothing_else() {
     let mut station = linked();
     offer(&mut station, 20, false, 1);
-    let now = station.now + Duration::from_secs(30);
+    let now = station.access.now() + Duration::from_secs(30);
     assert_eq!(owns(&speak(&mut station, now))[0].1[2], 0);
     turn(&mut station, &acknowledgement(1));
     for ticket in 10..13 {
         offer(&mut station, 1500, true, ticket);
     }
-    let now = station.now + Duration::from_secs(30);
+    let now = station.access.now() + Duration::from_secs(30);
     let mut says = speak(&mut station, now);
     for c_pdu in 0..3u8 {
         let sent = owns(&says);
@@ -719,7 +729,7 @@ fn expedited_data_is_acknowledged_and_goes_with_nothing_else() {
 fn data_and_acknowledgement_in_one_count_as_both() {
     let mut station = linked();
     offer(&mut station, 20, false, 1);
-    let now = station.now + Duration::from_secs(30);
+    let now = station.access.now() + Duration::from_secs(30);
     assert_eq!(owns(&speak(&mut station, now))[0].0, 0);
     let both = said(Body::Data(
         Data {
@@ -755,12 +765,12 @@ fn what_goes_with_what_in_a_transmission() {
         eow: crate::eow::Eow::Capability(0x80),
         more: Vec::new(),
     };
-    station.peers[0].management.say(question, false);
+    station.peers[0].rate.management().say(question, false);
     let kinds = |says: &[Vec<u8>]| {
         let kinds: BTreeSet<u8> = says.iter().map(|d_pdu| own(d_pdu).0).collect();
         Vec::from_iter(kinds)
     };
-    let now = station.now + Duration::from_secs(30);
+    let now = station.access.now() + Duration::from_secs(30);
     let says = speak(&mut station, now);
     assert_eq!(kinds(&says), [6]);
     let acknowledged = said(Body::Management {

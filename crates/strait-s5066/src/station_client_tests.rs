@@ -261,9 +261,9 @@ impl Clients {
 }
 
 /// Octets and U_PDUs that a station's clients have for a peer.
-pub(super) fn waiting(clients: Option<&Clients>, number: usize, to: usize) -> (usize, usize) {
+pub(super) fn waiting(clients: Option<&Clients>, number: usize, to: usize) -> Waiting {
     let sis = clients.map(|clients| &clients.interfaces[number]);
-    sis.map_or((0, 0), |sis| sis.waiting(to))
+    sis.map_or_else(Waiting::default, |sis| sis.waiting(to))
 }
 
 impl World {
@@ -364,7 +364,7 @@ impl World {
         clients.map_or((0, 0), |it| (it.made, it.denied))
     }
 
-    pub(super) fn waiting_of_clients(&self, number: usize, to: usize) -> (usize, usize) {
+    pub(super) fn waiting_of_clients(&self, number: usize, to: usize) -> Waiting {
         waiting(self.clients.as_ref(), number, to)
     }
 

@@ -43,7 +43,7 @@ fn net(access: fn(u32) -> Access) -> World {
     let mut world = World::new(Air::at(9600, 0.0), (0..3).map(station).collect());
     world.offer(0, 1, 100, true);
     world.run(Instant::from_secs(60));
-    assert!(world.stations[0].is_linked(1));
+    assert!(world.stations[0].peer(1).is_some_and(Peer::is_linked));
     world
 }
 
@@ -93,7 +93,7 @@ fn a_neighbour_that_is_not_there_costs_the_others_one_call_at_most() {
             if linked {
                 world.offer(0, 2, 84, true);
                 world.run(world.now + Duration::from_secs(40));
-                assert!(world.stations[0].is_linked(2));
+                assert!(world.stations[0].peer(2).is_some_and(Peer::is_linked));
             }
             cut_off(&mut world, 2);
             let took = delays(&mut world, 24, |world, _| world.offer(0, 2, 84, true));

@@ -76,7 +76,7 @@ pub(super) fn data(number: u16) -> Vec<u8> {
 
 /// The types that a station says after it has heard a transmission, and its first D_PDU.
 fn answer(station: &mut Station<u32>, heard: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let now = station.now + Duration::from_secs(1);
+    let now = station.access.now() + Duration::from_secs(1);
     station.hear_carrier(now, true);
     station.hear(now, heard);
     station.hear_carrier(now, false);
@@ -89,7 +89,7 @@ fn answer(station: &mut Station<u32>, heard: &[u8]) -> (Vec<u8>, Vec<u8>) {
         to: Neighbours::ALL,
     };
     let mut first = Vec::new();
-    if station.to_whom(&[]).is_some() && station.begin(now, 0, room(1 << 16), (0, 0)) {
+    if station.to_whom(&[]).is_some() && station.begin(now, 0, room(1 << 16), Waiting::default()) {
         station.write(room(1 << 16), &mut first);
         station.drained(now + Duration::from_secs(1));
     }
@@ -142,7 +142,7 @@ fn the_exchanges_that_the_standard_expects_are_these() {
     let (_, octets) = answer(&mut station, &control(&[0x44]));
     let (d_pdu, _) = parse(&octets, true).expect("an answer");
     assert_eq!(d_pdu.body.segment().map(|it| it.octets), Some(&[0x50][..]));
-    assert!(!station.is_linked(0));
+    assert!(!station.peer(0).is_some_and(Peer::is_linked));
 }
 
 /// The warning that follows what was heard: the type that it is about, and why.
@@ -225,7 +225,7 @@ fn who_has_sent_long_numbers_knows_them_whatever_anybody_says() {
     world.offer(0, 1, 100, true);
     world.run(Instant::from_secs(30));
     deny(&mut world);
-    assert!(!world.stations[0].is_linked(1));
+    assert!(!world.stations[0].peer(1).is_some_and(Peer::is_linked));
     world.offer(0, 1, 100, true);
     world.run(Instant::from_secs(100));
     assert_eq!(world.marks(1), [0, 1]);
@@ -236,7 +236,7 @@ fn who_has_sent_long_numbers_knows_them_whatever_anybody_says() {
 fn who_says_that_it_knows_no_long_numbers_gets_none_for_an_hour() {
     let mut world = World::pair(Air::at(9600, 0.0));
     world.offer(0, 1, 100, true);
-    while !world.stations[0].is_linked(1) {
+    while !world.stations[0].peer(1).is_some_and(Peer::is_linked) {
         world.run(world.now + Duration::from_millis(10));
     }
     // It has sent none yet.
@@ -269,8 +269,8 @@ fn breaks_of_a_link_that_is_being_called_for_leave_the_rest_between_calls() {
         world.run(world.now + Duration::from_millis(700));
         let now = world.now;
         let station = &mut world.stations[0];
-        let awaits = matches!(station.phase, Phase::Awaiting(_));
-        if awaits || station.phase == Phase::Free {
+        let awaits = matches!(station.access.phase(), Phase::Awaiting(_));
+        if awaits || station.access.phase() == Phase::Free {
             station.hear_carrier(now, true);
             station.hear(now, &forged);
             station.hear_carrier(now, false);
@@ -289,9 +289,9 @@ fn breaks_of_a_link_that_is_being_called_for_leave_the_rest_between_calls() {
 #[test]
 fn who_was_sent_no_long_numbers_has_nothing_to_say_of_them() {
     let mut station = Station::<u32>::new(Settings::new(OWN), &[PEER], 1);
-    station.set_up(Instant::ZERO, listener().state.expect("it is up"));
+    station.set_up(Instant::ZERO, listener().ladder.medium().expect("it is up"));
     answer(&mut station, &said(Body::Warning(Warning::of(9, 0))));
-    assert!(station.knows_ours(0));
+    assert!(station.peers[0].calls.knows_ours());
     assert_eq!(station.stats().links_lost, 0);
 }
 
@@ -303,8 +303,8 @@ fn nothing_is_taken_or_confirmed_while_a_reset_is_not_answered() {
     answer(&mut station, &control(&[0x10]));
     answer(&mut station, &data(0));
     assert!(station.poll_received().is_some());
-    station.begin_reset(0);
-    let now = station.now + Duration::from_secs(1);
+    begin_reset(&mut station, 0);
+    let now = station.access.now() + Duration::from_secs(1);
     station.hear_carrier(now, true);
     station.hear(now, &[data(0), data(1)].concat());
     station.hear_carrier(now, false);
@@ -316,7 +316,7 @@ fn nothing_is_taken_or_confirmed_while_a_reset_is_not_answered() {
         until: None,
         to: Neighbours::ALL,
     };
-    assert!(station.begin(now, 0, room, (0, 0)));
+    assert!(station.begin(now, 0, room, Waiting::default()));
     let mut all = Vec::new();
     while station.write(room, &mut all).is_some() {}
     let mut kinds = Vec::new();
@@ -341,7 +341,10 @@ fn what_is_given_up_is_over_whatever_it_waits_for() {
         let mut world = World::new(Air::at(9600, 0.0), (0..3).map(settings).collect());
         // Nobody answers there, or a link is kept for another.
         world.deaf[1][0] = !kept;
-        world.stations[0].set_exclusive(kept.then_some(2), false);
+        world.stations[0].set_exclusive(kept.then_some(Exclusive {
+            peer: 2,
+            keeps: false,
+        }));
         world.stations[0].offer(Offer {
             to: 1,
             c_pdu: alloc::vec![0; 300],
@@ -375,7 +378,7 @@ fn an_acknowledgement_of_expedited_data_that_was_given_up_is_none_of_the_next() 
     expedite(&mut world, 0, 1, 7, 100);
     world.run(world.now + Duration::from_secs(5));
     give_up(&mut world, 0, 1, 7);
-    assert!(world.stations[0].peers[1].expedited.takes());
+    assert!(world.stations[0].peers[1].transfer.takes_expedited());
     expedite(&mut world, 0, 1, 8, 100);
     let turns = world.turns.len();
     while world.turns.len() == turns || world.keyed[0].is_some() {
@@ -408,7 +411,7 @@ fn a_word_of_the_link_to_more_than_one_is_not_heeded() {
     let group = Address::new(0x1000_0007);
     for to in [Address::BROADCAST, group] {
         let mut station = listener();
-        station.settings.groups = alloc::vec![group];
+        configure(&mut station, |it| it.groups = alloc::vec![group]);
         let (kinds, _) = answer(&mut station, &control(&[0x10]));
         assert_eq!(kinds, [8]);
         for octet in [[0x10], [0x11], [0x20], [0x30], [0x44], [0x50]] {
@@ -423,7 +426,7 @@ fn a_word_of_the_link_to_more_than_one_is_not_heeded() {
             d_pdu.put(&mut heard);
             let (kinds, _) = answer(&mut station, &heard);
             assert_eq!(
-                (kinds, station.is_linked(0)),
+                (kinds, station.peer(0).is_some_and(Peer::is_linked)),
                 (Vec::new(), true),
                 "{octet:x?}"
             );
@@ -439,10 +442,13 @@ fn an_acceptance_that_nobody_asked_for_is_asked_about() {
     answer(&mut station, &control(&[0x10]));
     answer(&mut station, &data(0));
     let (kinds, _) = answer(&mut station, &control(&[0x20]));
-    assert_eq!((kinds, station.is_linked(0)), (Vec::from([1]), true));
+    assert_eq!(
+        (kinds, station.peer(0).is_some_and(Peer::is_linked)),
+        (Vec::from([1]), true)
+    );
     let warning = Body::Warning(Warning::of(1, 1));
     answer(&mut station, &said(warning));
-    assert!(!station.is_linked(0));
+    assert!(!station.peer(0).is_some_and(Peer::is_linked));
 }
 
 /// B.3.2.1 (16), (17): an exclusive link waits for its caller's data while others are on the air.
@@ -451,12 +457,12 @@ fn an_exclusive_link_waits_while_others_talk() {
     let mut station = listener();
     answer(&mut station, &control(&[0x11]));
     for _ in 0..6 {
-        let now = station.now + Duration::from_secs(1);
+        let now = station.access.now() + Duration::from_secs(1);
         station.hear_carrier(now, true);
         station.advance(now + Duration::from_secs(3));
         station.hear_carrier(now + Duration::from_secs(3), false);
-        assert!(station.is_linked(0), "{now:?}");
+        assert!(station.peer(0).is_some_and(Peer::is_linked), "{now:?}");
     }
-    station.advance(station.now + Duration::from_secs(400));
-    assert!(!station.is_linked(0));
+    station.advance(station.access.now() + Duration::from_secs(400));
+    assert!(!station.peer(0).is_some_and(Peer::is_linked));
 }

@@ -50,7 +50,7 @@ fn forged(
     }
     let segment = Segment::whole(&octets);
     let (receives, sends) = match known {
-        Some(peer) => (peer.receive.lower(), peer.send.lower()),
+        Some(peer) => peer.transfer.lower(),
         None => (chance.draw() as u16, chance.draw() as u16),
     };
     let number = near(chance, receives);
@@ -75,7 +75,7 @@ fn forged(
         number: number & 0xff,
         ..data
     };
-    let life = known.and_then(|peer| peer.early.life);
+    let life = known.and_then(|peer| peer.calls.early().life());
     let ours = coin(chance).then(|| Ours {
         life: coin(chance).then(|| life.unwrap_or_else(|| chance.draw() as u16)),
         epoch: coin(chance).then(|| chance.draw() as u16),
@@ -93,7 +93,7 @@ fn forged(
     };
     let mut control = Vec::new();
     word.put(&mut control);
-    let reset = known.and_then(|peer| peer.reset.open);
+    let reset = known.and_then(|peer| peer.transfer.reset());
     out(match kind {
         0 => Body::Data(short, None),
         1 => Body::Ack(ack),
@@ -426,7 +426,7 @@ fn begun(seed: u64, idle: Duration, all: bool) -> (World, Access) {
 /// is 6, 23, 9, 16, 18 and 24 s.
 fn exchange(world: &World, access: Access) -> Duration {
     let longest = world.air.rate.time_for(2300);
-    let answer = world.stations[0].answer_time();
+    let answer = world.stations[0].access.answer_time();
     wait(world, access) + LEAD + longest + world.air.block + answer
 }
 
@@ -434,14 +434,14 @@ fn exchange(world: &World, access: Access) -> Duration {
 fn wait(world: &World, access: Access) -> Duration {
     let station = &world.stations[0];
     match access {
-        Access::Turns => station.round(),
-        Access::Slots(_) | Access::Csma(_) => station.longest_wait(),
+        Access::Turns => station.access.round(),
+        Access::Slots(_) | Access::Csma(_) => station.access.longest_wait(),
     }
 }
 
 /// What two stations that met wait by chance beside, so many times in a row.
 fn back_off(world: &World, access: Access, times: u32) -> Duration {
-    let answer = world.stations[0].answer_time();
+    let answer = world.stations[0].access.answer_time();
     match access {
         Access::Turns => answer * (1 << times.min(4)),
         Access::Slots(slots) => slots.length * world.stations.len() as u32 * 4,
@@ -646,7 +646,10 @@ fn linked(long_numbers: bool) -> World {
     let mut world = World::new(Air::at(9600, 0.0), (0..2).map(station).collect());
     world.offer(0, 1, 84, true);
     world.run(Instant::from_secs(20));
-    assert!(world.stations[0].is_linked(1) && world.stations[1].is_linked(0));
+    assert!(
+        world.stations[0].peer(1).is_some_and(Peer::is_linked)
+            && world.stations[1].peer(0).is_some_and(Peer::is_linked)
+    );
     world
 }
 
@@ -702,7 +705,10 @@ fn a_link_that_is_broken_in_anothers_name_is_known_to_be_gone_at_once() {
         };
         world.forge(&of([0, 1], Body::NonArq(word)));
         world.run(world.now + HEALED);
-        assert!(!world.stations[0].is_linked(1), "{long_numbers}");
+        assert!(
+            !world.stations[0].peer(1).is_some_and(Peer::is_linked),
+            "{long_numbers}"
+        );
     }
 }
 
@@ -721,11 +727,11 @@ fn what_waited_for_a_turn_goes_before_its_link_is_broken_as_idle() {
     world.offer(0, 1, 84, true);
     world.run(world.now + HEALED * 2);
     assert_eq!(world.marks(1), [0, 1]);
-    assert!(world.stations[0].is_linked(1));
+    assert!(world.stations[0].peer(1).is_some_and(Peer::is_linked));
     assert_eq!(world.stations[0].stats().links_made, 1);
     // Without any, it is broken.
     other.run(other.now + HEALED * 2);
-    assert!(!other.stations[0].is_linked(1));
+    assert!(!other.stations[0].peer(1).is_some_and(Peer::is_linked));
 }
 
 #[test]
@@ -734,7 +740,10 @@ fn a_warning_of_what_does_not_go_by_a_link_does_not_end_it() {
         let mut world = linked(long_numbers);
         for received in kinds {
             world.forge(&of([1, 0], Body::Warning(Warning::of(received, 1))));
-            assert!(world.stations[0].is_linked(1), "{long_numbers}: {received}");
+            assert!(
+                world.stations[0].peer(1).is_some_and(Peer::is_linked),
+                "{long_numbers}: {received}"
+            );
         }
     }
 }
@@ -797,7 +806,7 @@ fn who_asks_for_a_link_in_the_name_of_one_that_has_it_is_not_waited_for() {
             world.offer(1, 0, 84, true);
             world.run(world.now + Duration::from_secs(30));
         }
-        assert!(world.stations[1].peers[0].link.is_long());
+        assert!(world.stations[1].peers[0].calls.link().is_long());
         world.forge(&call([1, 0], exclusive));
         world.run(world.now + HEALED);
         world.offer(0, 1, 84, true);

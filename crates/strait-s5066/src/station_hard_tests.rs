@@ -39,11 +39,15 @@ fn a_hard_link_over_a_soft_one_makes_it_exclusive() {
             let mut world = stations(2, long_numbers);
             world.offer(caller, 1 - caller, 500, true);
             wait(&mut world, 20);
-            assert!(world.stations[1].is_linked_softly(0));
+            assert!(
+                world.stations[1]
+                    .peer(0)
+                    .is_some_and(Peer::is_linked_softly)
+            );
             want(&mut world, 0, 1, RESERVED, 1);
             wait(&mut world, 30);
             assert_eq!(world.hard_links(), (1, 0));
-            assert!(world.stations[1].peers[0].link.is_exclusive());
+            assert!(world.stations[1].peers[0].calls.link().is_exclusive());
         }
     }
 }
@@ -59,14 +63,17 @@ fn a_hard_link_is_kept_while_nothing_goes_by_it() {
         assert_eq!(world.hard_links(), (1, 0));
         for _ in 0..20 {
             wait(&mut world, 100);
-            assert!(world.stations[0].is_linked(1) && world.stations[1].is_linked(0));
+            assert!(
+                world.stations[0].peer(1).is_some_and(Peer::is_linked)
+                    && world.stations[1].peer(0).is_some_and(Peer::is_linked)
+            );
         }
         assert_eq!(world.hard_links(), (1, 0));
         world.deaf[0][1] = true;
         wait(&mut world, 300);
         assert_eq!(world.hard_links(), (1, 1));
         wait(&mut world, 100);
-        assert!(!world.stations[1].is_linked(0));
+        assert!(!world.stations[1].peer(0).is_some_and(Peer::is_linked));
     }
 }
 
@@ -76,13 +83,16 @@ fn a_hard_link_is_kept_while_nothing_goes_by_it() {
 fn a_second_exclusive_link_is_accepted_and_no_third() {
     let mut world = World::new(Air::at(9600, 0.0), (0..5).map(settings).collect());
     for (station, to) in [(0, 1), (2, 0), (3, 0)] {
-        world.stations[station].set_exclusive(Some(to), false);
+        world.stations[station].set_exclusive(Some(Exclusive {
+            peer: to,
+            keeps: false,
+        }));
         world.ask_hard_link(station, to);
         wait(&mut world, 20);
     }
     world.offer(4, 0, 100, true);
     wait(&mut world, 20);
-    let linked = |world: &World, with| world.stations[0].is_linked(with);
+    let linked = |world: &World, with| world.stations[0].peer(with).is_some_and(Peer::is_linked);
     assert!(linked(&world, 1) && linked(&world, 2));
     assert!(!linked(&world, 3) && !linked(&world, 4));
     assert_eq!(world.marks(0), [1]);
@@ -117,7 +127,7 @@ fn a_client_of_higher_rank_takes_the_place_of_another_with_another_node() {
     want(&mut world, 0, 2, RESERVED, 2);
     wait(&mut world, 60);
     assert_eq!(world.hard_links(), (2, 1));
-    assert!(world.stations[0].is_linked(2));
+    assert!(world.stations[0].peer(2).is_some_and(Peer::is_linked));
     let kept = |number: usize| world.clients.as_ref().map(|it| it.kept(number));
     assert_eq!(
         [0, 1, 2].map(kept),
@@ -141,8 +151,8 @@ fn an_exclusive_link_keeps_others_out_once_a_hard_link_is_asked_for_by_it() {
             exclusive: true,
             ours: None,
         };
-        let now = world.now;
-        world.stations[1].take_control(now, 0, request);
+        world.stations[1].advance(world.now);
+        world.stations[1].hear_control(0, request);
         world.settle(1);
         for _ in 0..3 {
             wait(&mut world, 20);
@@ -152,7 +162,7 @@ fn an_exclusive_link_keeps_others_out_once_a_hard_link_is_asked_for_by_it() {
             }
         }
         wait(&mut world, 20);
-        assert!(world.stations[1].peers[0].link.is_exclusive());
+        assert!(world.stations[1].peers[0].calls.link().is_exclusive());
         world.offer(2, 1, 100, true);
         let mark = world.tickets - 1;
         wait(&mut world, 20);

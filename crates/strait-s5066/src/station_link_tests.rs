@@ -28,17 +28,17 @@ fn a_link_word_is_one_expedited_d_pdu_without_arq() {
     expect(&turn(&mut station, &control(&[0x10])), 0x20);
     // B.3.2.1 (15): asked again, it says so again.
     expect(&turn(&mut station, &control(&[0x10])), 0x20);
-    assert!(station.is_linked(0));
+    assert!(station.peer(0).is_some_and(Peer::is_linked));
     expect(&turn(&mut station, &control(&[0x41])), 0x50);
-    assert!(!station.is_linked(0));
+    assert!(!station.peer(0).is_some_and(Peer::is_linked));
     // A break of no link is confirmed, too: the other end waits for that.
     expect(&turn(&mut station, &control(&[0x44])), 0x50);
     station.link(0);
-    let now = station.now + Duration::from_secs(20);
+    let now = station.access.now() + Duration::from_secs(20);
     expect(&speak(&mut station, now), 0x10);
     turn(&mut station, &control(&[0x20]));
-    assert!(station.is_linked(0));
-    let now = station.now + station.settings.idle;
+    assert!(station.peer(0).is_some_and(Peer::is_linked));
+    let now = station.access.now() + station.settings.idle;
     expect(&speak(&mut station, now), 0x44);
 }
 
@@ -47,12 +47,12 @@ fn a_link_word_is_one_expedited_d_pdu_without_arq() {
 fn a_link_that_its_caller_never_uses_is_broken_by_the_called() {
     let mut station = listener();
     turn(&mut station, &control(&[0x10]));
-    let ends = station.now + station.settings.idle * 2;
+    let ends = station.access.now() + station.settings.idle * 2;
     let before = Instant::from_nanos(ends.as_nanos() - 2_000_000_000);
-    assert!(speak(&mut station, before).is_empty() && station.is_linked(0));
+    assert!(speak(&mut station, before).is_empty() && station.peer(0).is_some_and(Peer::is_linked));
     assert!(!speak(&mut station, ends).is_empty());
     turn(&mut station, &control(&[0x50]));
-    assert!(!station.is_linked(0));
+    assert!(!station.peer(0).is_some_and(Peer::is_linked));
 }
 
 /// B.3.2.1 (16), (17): an exclusive one as soon as data could have come, for nobody else is served.
@@ -60,38 +60,40 @@ fn a_link_that_its_caller_never_uses_is_broken_by_the_called() {
 fn an_exclusive_link_that_its_caller_never_uses_ends_soon() {
     for margin in [1, 9].map(Duration::from_secs) {
         let mut station = listener();
-        station.settings.answer_margin = margin;
-        let called = station.now + Duration::from_secs(1);
+        configure(&mut station, |it| it.answer_margin = margin);
+        let called = station.access.now() + Duration::from_secs(1);
         turn(&mut station, &control(&[0x11]));
         // As long as two answers take, or until a turn has come behind what was said meanwhile.
-        let ends = station.peers[0].link.calls_at().expect("it waits");
+        let ends = station.peers[0].calls.link().calls_at().expect("it waits");
         let waits = ends.since(called);
-        assert!(waits >= station.answer_time() * 2 && waits < station.settings.idle / 2);
+        assert!(waits >= station.access.answer_time() * 2 && waits < station.settings.idle / 2);
         station.advance(Instant::from_nanos(ends.as_nanos() - 1));
-        assert!(station.is_linked(0));
+        assert!(station.peer(0).is_some_and(Peer::is_linked));
         station.advance(ends);
-        assert!(!station.is_linked(0));
+        assert!(!station.peer(0).is_some_and(Peer::is_linked));
     }
 }
 
 /// When a station that nobody answers calls, by 100 ms, until it says that the link has failed.
 fn calls(calls_max: u32, answer_margin: Duration) -> Vec<Instant> {
     let mut station = listener();
-    (station.settings.calls_max, station.settings.answer_margin) = (calls_max, answer_margin);
+    configure(&mut station, |it| {
+        (it.calls_max, it.answer_margin) = (calls_max, answer_margin);
+    });
     offer(&mut station, 100, false, 1);
     let mut calls = Vec::new();
-    while !station.is_silent(0) {
-        let now = station.now + Duration::from_millis(100);
+    while !station.peer(0).is_some_and(Peer::is_silent) {
+        let now = station.access.now() + Duration::from_millis(100);
         let says = speak(&mut station, now);
         if !says.is_empty() {
             expect(&says, 0x10);
             calls.push(now);
         }
     }
-    let failed = station.now;
-    assert!(failed.since(*calls.last().expect("one")) >= station.answer_time());
-    while station.now < failed + Duration::from_secs(10) {
-        let now = station.now + Duration::from_millis(100);
+    let failed = station.access.now();
+    assert!(failed.since(*calls.last().expect("one")) >= station.access.answer_time());
+    while station.access.now() < failed + Duration::from_secs(10) {
+        let now = station.access.now() + Duration::from_millis(100);
         assert_eq!(speak(&mut station, now), [] as [Vec<u8>; 0]);
     }
     calls
@@ -140,9 +142,9 @@ fn changes_of_a_link_are_told_to_the_clients_side() {
     octets.clear();
     Primitive::ManagementRequest { kind, body }.put(&mut octets);
     let mut is_linked = |station: &mut Station<u32>| {
-        sis.tend(station.now, station, |_, _| false);
+        sis.tend(station.access.now(), station, |_, _| false);
         while sis.poll().is_some() {}
-        sis.hear(station.now, 1, &octets);
+        sis.hear(station.access.now(), 1, &octets);
         match sis.poll() {
             Some((_, Op::Send(told))) => told.last() == Some(&1),
             other => unreachable!("{other:?}"),
@@ -163,12 +165,12 @@ fn a_break_is_said_until_it_is_confirmed_three_times_at_most() {
     for confirmed in 1..=4 {
         let mut station = linked();
         let mut said = 0;
-        while station.peers[0].link.is_there() {
+        while station.peers[0].calls.link().is_there() {
             // Its owner could have sent something by it before.
-            station.advance(station.now + Duration::from_secs(299));
-            let now = station.now + Duration::from_secs(1);
+            station.advance(station.access.now() + Duration::from_secs(299));
+            let now = station.access.now() + Duration::from_secs(1);
             said += u32::from(!speak(&mut station, now).is_empty());
-            assert!(!station.is_linked(0));
+            assert!(!station.peer(0).is_some_and(Peer::is_linked));
             if said == confirmed {
                 turn(&mut station, &control(&[0x50]));
             } else {
@@ -240,7 +242,7 @@ fn data_that_a_warning_answers_is_sent_again_behind_a_call() {
     assert_eq!(world.outcomes[0], [(0, true), (1, true)]);
     // From then on it is called for each link at once.
     world.run(Instant::from_secs(600));
-    assert!(!world.stations[0].is_linked(1));
+    assert!(!world.stations[0].peer(1).is_some_and(Peer::is_linked));
     world.offer(0, 1, 300, true);
     world.run(Instant::from_secs(660));
     assert_eq!(world.marks(1), [0, 1, 2]);

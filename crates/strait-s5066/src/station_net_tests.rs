@@ -120,7 +120,7 @@ impl World {
     }
 
     pub(super) fn is_down(&self, number: usize) -> bool {
-        self.stations[number].phase == Phase::Down
+        self.stations[number].access.phase() == Phase::Down
     }
 }
 
@@ -237,7 +237,7 @@ impl Storm {
             let count = &mut self.counts[from][to];
             let station = &self.world.stations[from];
             let (peer, on_air) = (&station.peers[to], station.on_air_to() == Some(to));
-            if peer.silent && !count.silent {
+            if peer.contact.is_silent() && !count.silent {
                 self.given_up.push(GivenUp {
                     from,
                     to,
@@ -247,11 +247,13 @@ impl Storm {
                 });
             }
             // What wants an answer may stand behind what doesn't, in the same turn.
-            let answered = peer.unanswered == 0 && !peer.awaited && !peer.silent;
+            let answered = peer.contact.unanswered() == 0
+                && !peer.contact.is_asked()
+                && !peer.contact.is_silent();
             if answered && !on_air {
                 count.since = self.world.now;
             }
-            (count.unheard, count.silent) = (peer.unheard, peer.silent);
+            (count.unheard, count.silent) = (peer.contact.unheard(), peer.contact.is_silent());
         }
     }
 
@@ -373,7 +375,7 @@ fn storm(seed: u64) {
             }
             // Both ends of a link begin it anew.
             6 => {
-                world.stations[one].begin_reset(other);
+                begin_reset(&mut world.stations[one], other);
                 storm.disturb(one, other);
             }
             // All have something to say at the same moment.
@@ -486,7 +488,7 @@ fn who_is_kept_from_answering_is_not_taken_for_lost_as_soon() {
     let word = Body::Warning(Warning::of(0, 0));
     let turns = 2 * world.stations[0].settings.unanswered_max - 1;
     for turn in 0..turns {
-        while !matches!(world.stations[0].phase, Phase::Awaiting(_)) {
+        while !matches!(world.stations[0].access.phase(), Phase::Awaiting(_)) {
             let next = world.next_event().expect("a turn");
             world.run(next);
         }
@@ -496,7 +498,7 @@ fn who_is_kept_from_answering_is_not_taken_for_lost_as_soon() {
         world.stations[0].hear(now, &of([2, 1], word));
         world.stations[0].hear_carrier(now, false);
         world.settle(0);
-        assert_eq!(world.stations[0].peers[1].unanswered, turn + 1);
+        assert_eq!(world.stations[0].peers[1].contact.unanswered(), turn + 1);
     }
     world.deaf[1][0] = false;
     world.run(world.now + Duration::from_secs(60));
@@ -591,7 +593,7 @@ fn a_reset_between_two_of_a_net_leaves_the_others_alone() {
         world.offer(2, 1, 900, true);
     }
     world.run(Instant::from_secs(12));
-    world.stations[0].begin_reset(1);
+    begin_reset(&mut world.stations[0], 1);
     world.run(Instant::from_secs(400));
     expect_right(&world, &[], "reset");
     assert!(world.stations[1].stats().resets > 0);
@@ -626,8 +628,8 @@ fn windows_of_a_net_wrap_and_nothing_is_lost() {
 fn a_reset_without_a_link_keeps_nobody_from_the_air() {
     // Found by the swarm: two asked each other for one, and warned each other, for ever.
     let mut world = net(3, by_address());
-    world.stations[0].begin_reset(1);
-    world.stations[1].begin_reset(0);
+    begin_reset(&mut world.stations[0], 1);
+    begin_reset(&mut world.stations[1], 0);
     world.offer(0, 1, 300, false);
     world.run(Instant::from_secs(30));
     world.offer(2, 0, 300, true);
@@ -662,7 +664,9 @@ fn links_are_not_broken_as_idle_while_their_stations_wait_for_a_turn() {
     expect_right(&world, &[], "all to all");
     world.run(Instant::from_secs(700));
     let mut pairs = (0..5).flat_map(|one| (0..5).map(move |other| (one, other)));
-    assert!(pairs.all(|(one, other)| !world.stations[one].is_linked(other)));
+    assert!(
+        pairs.all(|(one, other)| !world.stations[one].peer(other).is_some_and(Peer::is_linked))
+    );
 }
 
 #[test]
@@ -715,12 +719,12 @@ fn asked(access: Access) -> World {
     };
     let mut world = World::new(Air::at(9600, 0.0), (0..3).map(station).collect());
     world.offer(0, 1, 300, true);
-    while !world.stations[0].is_linked(1) {
+    while !world.stations[0].peer(1).is_some_and(Peer::is_linked) {
         let next = world.next_event().expect("the acceptance");
         world.run(next);
     }
     world.deaf[1][0] = true;
-    while world.stations[0].peers[1].unanswered == 0 {
+    while world.stations[0].peers[1].contact.unanswered() == 0 {
         let next = world.next_event().expect("its silence");
         world.run(next);
     }
@@ -757,7 +761,7 @@ fn a_caller_that_others_kept_from_answering_is_asked_again() {
     for times in 1..=most {
         let mut world = asked(by_address());
         for _ in 0..times {
-            while !matches!(world.stations[1].phase, Phase::Awaiting(_)) {
+            while !matches!(world.stations[1].access.phase(), Phase::Awaiting(_)) {
                 let next = world.next_event().expect("the question");
                 world.run(next);
             }
@@ -769,7 +773,7 @@ fn a_caller_that_others_kept_from_answering_is_asked_again() {
             world.stations[1].hear_carrier(now, false);
             world.settle(1);
         }
-        let link = &world.stations[1].peers[0].link;
+        let link = &world.stations[1].peers[0].calls.link();
         assert_eq!(link.is_made(), times < most, "{times}");
         if times < 3 {
             expect_kept(world, &alloc::format!("{times}"));
@@ -797,7 +801,7 @@ fn no_link_is_broken_while_anybody_waits_for_its_turn() {
         world.offer(0, to, 300, true);
         world.run(world.now + Duration::from_secs(10));
     }
-    let silence = world.stations[0].round();
+    let silence = world.stations[0].access.round();
     world.run(Instant::from_secs(300));
     let ends = world.begun.iter().map(|(at, from, _)| (*at, *from));
     let breaks: Vec<Instant> = ends.filter(|it| it.1 == 0).map(|it| it.0).collect();
@@ -807,7 +811,10 @@ fn no_link_is_broken_while_anybody_waits_for_its_turn() {
             .windows(2)
             .all(|pair| pair[1].since(pair[0]) > silence)
     );
-    let linked = |to| world.stations[0].is_linked(to) || world.stations[to].is_linked(0);
+    let linked = |to| {
+        world.stations[0].peer(to).is_some_and(Peer::is_linked)
+            || world.stations[to].peer(0).is_some_and(Peer::is_linked)
+    };
     assert!(!(1..4).any(linked));
 }
 

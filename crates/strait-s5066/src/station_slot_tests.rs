@@ -106,7 +106,7 @@ fn a_link_that_is_idle_is_broken_when_all_slots_have_passed() {
     world.run(Instant::from_secs(53));
     let whom: Vec<usize> = world.turns.iter().map(|turn| turn.0).collect();
     assert_eq!(whom[4..], [2, 1, 2, 1]);
-    assert!(world.stations[0].is_linked(1));
+    assert!(world.stations[0].peer(1).is_some_and(Peer::is_linked));
     // Its own slot, and one of each behind that.
     world.run(Instant::from_secs(70));
     let breaks = world.turns[8];

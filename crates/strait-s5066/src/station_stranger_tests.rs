@@ -44,7 +44,7 @@ fn speak(station: &mut Station<u32>, now: Instant) -> Vec<(Address, u8, Vec<u8>)
     };
     let mut all = Vec::new();
     let to = station.to_whom(&[]);
-    if to.is_some_and(|to| station.begin(now, to, room, (0, 0))) {
+    if to.is_some_and(|to| station.begin(now, to, room, Waiting::default())) {
         let mut one = Vec::new();
         while station.write(room, &mut one).is_some() && !one.is_empty() {
             let (d_pdu, _) = parse(&one, true).expect("a D_PDU");
@@ -78,7 +78,10 @@ fn a_call_of_a_station_that_is_not_listed_is_rejected() {
     let says = answers(&mut station, second(10), &call(PEER));
     assert_eq!(says[0], (PEER, 8, Vec::from([0x20])));
     // A link that is kept for one alone is the reason, where there is one.
-    station.set_exclusive(Some(0), true);
+    station.set_exclusive(Some(Exclusive {
+        peer: 0,
+        keeps: true,
+    }));
     let says = answers(&mut station, second(20), &call(STRANGER));
     assert_eq!(says[0], (STRANGER, 8, Vec::from([0x33])));
 }
@@ -95,14 +98,14 @@ fn of_what_strangers_say_only_calls_are_answered() {
         of(STRANGER, OWN, word(&[0x30])),
         of(STRANGER, OWN, word(&[0x44])),
     ] {
-        let now = station.now + Duration::from_secs(5);
+        let now = station.access.now() + Duration::from_secs(5);
         assert_eq!(answers(&mut station, now, &heard), [], "{heard:?}");
     }
     let settings = Settings {
         strangers: false,
         ..station.settings.clone()
     };
-    let state = station.state.expect("up");
+    let state = station.ladder.medium().expect("up");
     let mut station = Station::new(settings, &[PEER], 1);
     station.set_up(Instant::ZERO, state);
     assert_eq!(answers(&mut station, second(1), &call(STRANGER)), []);
@@ -122,12 +125,12 @@ fn data_without_arq_of_a_station_that_is_not_listed_comes() {
             strangers,
             ..settings.clone()
         };
-        let state = exchanges::listener().state.expect("up");
+        let state = exchanges::listener().ladder.medium().expect("up");
         let mut station: Station<u32> = Station::new(settings, &[PEER], 1);
         station.set_up(Instant::ZERO, state);
         let foreign: Address = "16.0.0.2".parse().expect("a group");
         for to in [OWN, group, Address::BROADCAST, foreign, Address::new(77)] {
-            let now = station.now + Duration::from_secs(5);
+            let now = station.access.now() + Duration::from_secs(5);
             // In two pieces, the second first.
             let octets = b"\0\x03\x44\0hello";
             let piece = |offset: usize, until: usize| NonArq {
@@ -180,7 +183,7 @@ fn pieces_of_strangers_leave_those_of_peers_alone() {
     assert_eq!(answers(&mut station, second(1), &heard), []);
     let got = station.poll_received().expect("the peer's");
     assert_eq!((got.from, got.source), (Some(0), PEER));
-    assert_eq!(station.of_strangers.broken, 32);
+    assert_eq!(station.inbox.broken_of_strangers(), 32);
     // Those that are left are over in ten minutes, and told as they are.
     station.advance(second(602));
     let left = core::iter::from_fn(|| station.poll_received());
@@ -203,7 +206,7 @@ fn calls_under_ever_more_names_are_answered_a_few_times_a_minute() {
     }
     // Four in a row, and one each quarter of a minute in two minutes.
     assert!((8..=12).contains(&told), "{told}");
-    assert_eq!(station.peers.len(), 2);
+    assert_eq!(station.peers.iter().count(), 2);
     let says = answers(&mut station, second(121), &call(PEER));
     assert_eq!(says[0], (PEER, 8, Vec::from([0x20])));
 }
@@ -218,7 +221,7 @@ fn a_station_without_links_rejects_calls_and_sends_without_arq() {
         ..listener.settings
     };
     let mut station: Station<u32> = Station::new(settings, &[PEER], 1);
-    station.set_up(Instant::ZERO, listener.state.expect("up"));
+    station.set_up(Instant::ZERO, listener.ladder.medium().expect("up"));
     for (at, from) in [(1, PEER), (10, STRANGER)] {
         for request in [0x10, 0x11] {
             let heard = of(from, OWN, word(&[request]));
@@ -256,7 +259,7 @@ fn strangers_that_call_and_say_nothing_take_no_place_of_those_that_do() {
         ..listener.settings
     };
     let mut station: Station<u32> = Station::new(settings, &[PEER], 1);
-    station.set_up(Instant::ZERO, listener.state.expect("up"));
+    station.set_up(Instant::ZERO, listener.ladder.medium().expect("up"));
     assert_eq!((station.peers(), station.places()), (1, 4));
     let wanted = Address::new(4000);
     let place = station.place(wanted).expect("a place");
@@ -291,12 +294,15 @@ fn strangers_that_call_and_say_nothing_take_no_place_of_those_that_do() {
     }
     // Four in a row, and one each 15 s.
     assert!((4..=12).contains(&answered), "{answered}");
-    assert!(station.is_linked(0) && station.is_linked(at));
+    assert!(
+        station.peer(0).is_some_and(Peer::is_linked)
+            && station.peer(at).is_some_and(Peer::is_linked)
+    );
     assert_eq!(station.place(wanted), Some(place));
     assert_eq!(station.place(STRANGER), Some(at));
     // Those of which nothing came are forgotten without a word.
     station.advance(second(220));
-    let linked = (0..station.places()).filter(|it| station.is_linked(*it));
+    let linked = (0..station.places()).filter(|it| station.peer(*it).is_some_and(Peer::is_linked));
     assert_eq!(linked.collect::<Vec<_>>(), [0, at]);
     // All places are for those that there is something for: others are turned down.
     let third = Address::new(4001);

@@ -113,6 +113,22 @@ fn settings(number: usize) -> Settings {
     Settings::new(address(number))
 }
 
+/// Changes how a station behaves.
+fn configure(station: &mut Station<u32>, change: impl FnOnce(&mut Settings)) {
+    change(&mut station.settings);
+    let settings = &station.settings;
+    station.access.configure(settings);
+    station.ladder.configure(settings);
+    let peers = station.peers.iter_mut();
+    peers.for_each(|peer| peer.calls.configure(settings));
+}
+
+/// Lets a station ask a peer to begin anew.
+fn begin_reset(station: &mut Station<u32>, number: usize) {
+    let (peers, cx) = station.split();
+    peers[number].transfer.reset_fully(cx.counts);
+}
+
 impl World {
     fn new(air: Air, settings: Vec<Settings>) -> Self {
         let count = settings.len();
@@ -319,7 +335,7 @@ impl World {
             self.outcomes[number].push((outcome.ticket, outcome.delivered));
         }
         for to in 0..station.peers() {
-            let (_, of_clients) = clients::waiting(self.clients.as_ref(), number, to);
+            let of_clients = clients::waiting(self.clients.as_ref(), number, to).count;
             if of_clients == 0 && !self.queues[number].iter().any(|it| it.0 == to) {
                 station.end_calls(to);
             }
@@ -333,7 +349,7 @@ impl World {
             assert!(
                 at > now,
                 "a wake-up in the past: {:?}",
-                self.stations[number].phase
+                self.stations[number].access.phase()
             );
             self.plan(at, Event::Advance(number));
         }
@@ -359,7 +375,12 @@ impl World {
         };
         let waiting = self.queues[number].iter().filter(|message| message.0 == to);
         let of_clients = self.waiting_of_clients(number, to);
-        let waiting = waiting.fold(of_clients, |sum, it| (sum.0 + it.1.len(), sum.1 + 1));
+        let waiting = waiting.fold(of_clients, |sum, it| {
+            sum + Waiting {
+                octets: it.1.len(),
+                count: 1,
+            }
+        });
         let starts = self.now + LEAD;
         let room = Room {
             octets: 1 << 20,
@@ -640,7 +661,7 @@ fn data_without_arq_need_no_link_and_can_be_sent_twice() {
     // A copy is damaged with a probability of 0.42, its header alone with 0.03.
     assert!((140..195).contains(&marks.len()), "{}", marks.len());
     assert_eq!(world.outcomes[0].len(), 200);
-    assert!(!world.stations[0].is_linked(1));
+    assert!(!world.stations[0].peer(1).is_some_and(Peer::is_linked));
     assert_eq!(Vec::from_iter(world.kinds.keys()), [&7]);
 }
 
@@ -693,11 +714,14 @@ fn expedited_data_goes_ahead_of_what_waits_and_comes_once() {
 fn a_station_that_keeps_a_link_for_one_serves_and_takes_no_other() {
     let three = (0..3).map(settings).collect();
     let mut world = World::new(Air::at(9600, 0.0), three);
-    world.stations[0].set_exclusive(Some(1), false);
+    world.stations[0].set_exclusive(Some(Exclusive {
+        peer: 1,
+        keeps: false,
+    }));
     world.ask_hard_link(0, 1);
     world.offer(0, 2, 500, true);
     world.run(Instant::from_secs(60));
-    assert!(world.stations[0].is_linked(1));
+    assert!(world.stations[0].peer(1).is_some_and(Peer::is_linked));
     assert_eq!(
         (world.marks(1), world.marks(2)),
         (alloc::vec![0], alloc::vec![])
@@ -710,7 +734,7 @@ fn a_station_that_keeps_a_link_for_one_serves_and_takes_no_other() {
         (world.marks(0), world.marks(1)),
         (alloc::vec![], alloc::vec![0])
     );
-    world.stations[0].set_exclusive(None, false);
+    world.stations[0].set_exclusive(None);
     world.run(Instant::from_secs(900));
     assert_eq!(world.marks(2), [1]);
     assert_eq!(world.marks(0), [2]);

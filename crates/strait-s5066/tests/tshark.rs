@@ -17,7 +17,7 @@ use strait_s5066::eow::{CAN_ADAPT, Eow, HAS_HIGH_RATES, Purpose, RATE_FIXED, Res
 use strait_s5066::sis::{
     HardLink, Indication, MODE_ARQ, MODE_WITH_ERRORS, Primitive, Request, Service, Told,
 };
-use strait_s5066::{Adapt, Address, Offer, Settings, Station};
+use strait_s5066::{Adapt, Address, Offer, Settings, Station, Waiting};
 
 /// Captures written so far: tests run beside one another.
 static CAPTURES: AtomicU32 = AtomicU32::new(0);
@@ -485,6 +485,10 @@ impl Pair {
         }
         let others = first.map(|(to, _)| to);
         let to = self.stations[number].to_whom(others.as_slice());
+        let waiting = Waiting {
+            octets: 900,
+            count: 1,
+        };
         let mut room = Room {
             octets: 1 << 16,
             starts: self.now,
@@ -494,7 +498,7 @@ impl Pair {
         let Some(to) = to.filter(|_| self.stations[number].may_transmit()) else {
             return;
         };
-        if !self.stations[number].begin(self.now, to, room, (900, 1)) {
+        if !self.stations[number].begin(self.now, to, room, waiting) {
             return;
         }
         let mut heard = Vec::new();

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use strait_core::Instant;
 
-use super::{Done, Numbering, Receiver, SHORT_WINDOW_MAX, Sender};
+use super::{Done, Left, Numbering, Receiver, SHORT_WINDOW_MAX, Sender};
 use crate::d_pdu::{Ack, Data};
 use crate::quality::Quality;
 
@@ -21,7 +21,7 @@ pub(crate) struct Expedited<T> {
     /// The one before: a frame of somebody else may have been taken for one of a new C_PDU.
     before: Option<Incoming>,
     /// Frames came that haven't been acknowledged.
-    pub(crate) owes_ack: bool,
+    owes_ack: bool,
     done: VecDeque<Done<T>>,
 }
 
@@ -116,6 +116,16 @@ impl<T> Expedited<T> {
             owes_ack: false,
             done: VecDeque::new(),
         }
+    }
+
+    /// Whether frames came that haven't been acknowledged.
+    pub(crate) const fn owes_ack(&self) -> bool {
+        self.owes_ack
+    }
+
+    /// They are.
+    pub(crate) const fn forget_ack(&mut self) {
+        self.owes_ack = false;
     }
 
     /// C_PDUs without an outcome.
@@ -254,7 +264,7 @@ impl<T> Expedited<T> {
             }
             if current.senseless >= SENSELESS_MAX {
                 (current.senseless, current.number) = (0, self.next);
-                current.send.restart(NUMBERING, false);
+                current.send.restart(NUMBERING, Left::Untaken);
                 return;
             }
         }
@@ -303,12 +313,12 @@ impl<T> Expedited<T> {
         }
     }
 
-    /// The sending end begins anew: what had left whole may have come, and is over, unless it is
-    /// known that nothing `arrived`; the rest waits for a new link.
-    pub(crate) fn restart(&mut self, arrived: bool) {
+    /// The sending end begins anew: what had `left` whole is over if it may have come; the rest
+    /// waits for a new link.
+    pub(crate) fn restart(&mut self, left: Left) {
         match &mut self.current {
             Some(Current { send, dead, .. }) if *dead => send.abandon(),
-            Some(Current { send, .. }) => send.restart(NUMBERING, arrived),
+            Some(Current { send, .. }) => send.restart(NUMBERING, left),
             None => {}
         }
         self.go_on();

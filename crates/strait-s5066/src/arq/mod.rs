@@ -10,7 +10,7 @@ mod send;
 
 pub(crate) use self::expedited::Expedited;
 pub use self::receive::Receiver;
-pub use self::send::{Done, Sender};
+pub use self::send::{Done, Left, Sender};
 
 /// How frames are numbered, and how many may be under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use strait_core::Instant;
 
 use super::{Numbering, OutOfSync};
 use crate::d_pdu::{DATA_OVERHEAD, Data, Segment};
-use crate::quality::Quality;
+use crate::quality::{Late, Quality};
 
 /// Times that a frame of twice the best length is sent before its C_PDU is cut anew; at four times
 /// the best length one is enough, and for one that keeps the rate from falling.
@@ -67,6 +67,15 @@ struct Unit<T> {
     sent: Option<Instant>,
     /// When the last octet of it left.
     left: Instant,
+}
+
+/// What is known of C_PDUs that had left whole, when the sending end begins anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// They may have arrived.
+    Doubtful,
+    /// The other end took nothing.
+    Untaken,
 }
 
 /// A C_PDU that is over.
@@ -133,9 +142,7 @@ pub struct Sender<T> {
     /// The place up to which this turn's spare room has been filled.
     filled: usize,
     repeated: u64,
-    /// Of frames that a later answer told of than that to their turn: how many, and how many had
-    /// come.
-    late: (u32, u32),
+    late: Late,
 }
 
 impl<T> Sender<T> {
@@ -156,7 +163,7 @@ impl<T> Sender<T> {
             probes: None,
             filled: 0,
             repeated: 0,
-            late: (0, 0),
+            late: Late { frames: 0, came: 0 },
         }
     }
 
@@ -482,8 +489,8 @@ impl<T> Sender<T> {
                 quality.learn(octets + DATA_OVERHEAD + 2, came);
             } else {
                 let untold = u32::from(frame.state == State::Untold);
-                self.late.0 += untold;
-                self.late.1 += untold * u32::from(came);
+                self.late.frames += untold;
+                self.late.came += untold * u32::from(came);
                 self.due -= usize::from(came);
             }
             if came {
@@ -530,9 +537,8 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Frames that were told of since this was asked last, and not by the answer to their turn; and
-    /// how many of them had come.
-    pub fn take_late(&mut self) -> (u32, u32) {
+    /// Frames that were told of since this was asked last, and not by the answer to their turn.
+    pub fn take_late(&mut self) -> Late {
         core::mem::take(&mut self.late)
     }
 
@@ -624,14 +630,13 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Begins anew with `numbering`. What had left whole may have arrived, and is over without an
-    /// acknowledgement, unless it is known that nothing `arrived`; the rest can't have, and is sent
-    /// again.
-    pub fn restart(&mut self, numbering: Numbering, arrived: bool) {
+    /// Begins anew with `numbering`. What had `left` whole is over without an acknowledgement if it
+    /// may have arrived; the rest can't have, and is sent again.
+    pub fn restart(&mut self, numbering: Numbering, left: Left) {
         let units = core::mem::take(&mut self.units);
         self.clear(numbering);
         for (number, mut unit) in units {
-            if unit.sent.is_some() && arrived {
+            if unit.sent.is_some() && left == Left::Doubtful {
                 self.done.push_back(unit.done(false));
                 continue;
             }

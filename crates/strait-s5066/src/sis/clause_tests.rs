@@ -275,7 +275,7 @@ fn a_node_without_links_serves_nobody_with_arq() {
         let told = told.first().map(|it| (it[0], it[1] >> 4));
         assert_eq!(told, reason.map(|reason| (23, reason)));
     }
-    assert_eq!(sis.waiting(0).1, 1);
+    assert_eq!(sis.waiting(0).count, 1);
     let link = HardLink {
         kind: 0,
         priority: 0,

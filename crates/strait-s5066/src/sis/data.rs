@@ -13,6 +13,7 @@ use super::{Binding, Sis};
 use crate::address::Address;
 use crate::calendar::TimeToDie;
 use crate::s_pdu::{CONFIRMS_MAX, CONFIRMS_OCTET, DataSPdu, confirmation, confirmations};
+use crate::station::Waiting;
 
 /// U_PDUs of a client that wait or are under way: when it is told to stop, when it may go on, and
 /// when more are dropped without a word.
@@ -399,10 +400,13 @@ impl<C: Copy + Ord> Sis<C> {
 
     /// Octets and U_PDUs that wait for a peer.
     #[must_use]
-    pub fn waiting(&self, to: usize) -> (usize, usize) {
+    pub fn waiting(&self, to: usize) -> Waiting {
         let those = self.queue.iter().filter(|it| it.peer == Some(to));
-        those.fold((0, 0), |(octets, count), it| {
-            (octets + it.c_pdu.len(), count + 1)
+        those.fold(Waiting::default(), |sum, it| {
+            sum + Waiting {
+                octets: it.c_pdu.len(),
+                count: 1,
+            }
         })
     }
 

@@ -34,7 +34,7 @@ use self::hard::Hard;
 use self::numbers::Numbers;
 use crate::address::Address;
 use crate::s_pdu::{DataSPdu, NUMBER};
-use crate::station::Station;
+use crate::station::{Exclusive, Peer, Station};
 
 /// The longest U_PDU that a general node takes.
 pub const MTU: u16 = 2048;
@@ -456,16 +456,20 @@ impl<C: Copy + Ord> Sis<C> {
     ) {
         self.place_guests(station);
         for peer in 0..station.places() {
-            self.set_ours(peer, station.is_ours(peer));
-            self.set_soft(peer, station.is_linked_softly(peer));
-            self.set_refused(peer, station.is_refused(peer));
+            self.set_ours(peer, station.peer(peer).is_some_and(Peer::is_ours));
+            self.set_soft(peer, station.peer(peer).is_some_and(Peer::is_linked_softly));
+            self.set_refused(peer, station.peer(peer).is_some_and(Peer::is_refused));
         }
-        let linked = |peer| station.is_linked(peer);
-        self.advance(now, linked, |peer| station.is_silent(peer));
+        let linked = |peer| station.peer(peer).is_some_and(Peer::is_linked);
+        self.advance(now, linked, |peer| {
+            station.peer(peer).is_some_and(Peer::is_silent)
+        });
         while let Some((to, number)) = self.poll_overdue() {
             station.give_up(to, |ticket| is(ticket, number));
         }
-        station.set_exclusive(self.exclusive(), self.keeps());
+        let keeps = self.keeps();
+        let exclusive = self.exclusive().map(|peer| Exclusive { peer, keeps });
+        station.set_exclusive(exclusive);
         if let Some(peer) = self.calls() {
             station.link_exclusive(peer);
         }

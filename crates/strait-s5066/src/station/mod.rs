@@ -1,310 +1,76 @@
-//! A station: its links to peers, and whose turn it is on the air.
+//! A station: the machines that share a radio, put together.
+//!
+//! `MediaAccess` says when it may begin. Each peer has machines of its own: `Contact` knows whether
+//! it is there, `Calls` make and break the link with it, `Transfer` has the data to and from it, and
+//! `RateControl` the rate by which that goes. None of them knows what another has in it.
 
 mod access;
-mod adapt;
-mod call;
-mod hear;
+mod calls;
+mod contact;
+mod context;
+mod exchange;
+mod hearing;
+mod identity;
+mod inbox;
+mod ladder;
+mod peer;
+mod peers;
+mod plain;
+mod rate_control;
 mod settings;
-mod silence;
-mod strangers;
-mod turn;
+mod transfer;
+mod transmission;
+mod write;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use strait_core::chance::Stream;
-use strait_core::node::PortState;
+use strait_core::node::{FrameMeta, PortState, Turn};
 use strait_core::stats::{HfCounts, HfLink};
 use strait_core::time::nanos;
-use strait_core::{Duration, Instant};
+use strait_core::{Duration, Instant, Room};
 
-use crate::address::Address;
-use crate::arq::{Expedited, Numbering, Receiver, Sender};
-use crate::d_pdu::{Fault, Reset, Warning};
-use crate::early::Early;
-use crate::link::{Link, State};
-use crate::management::Management;
-use crate::non_arq::Assembler;
-use crate::non_arq::numbers::PlainNumbers;
-use crate::quality::Quality;
-use crate::reset::ResetExchange;
-use crate::stream::Finder;
-
-use self::access::Share;
 pub use self::access::{Access, Csma, Order, Slots};
-use self::adapt::Towards;
+use self::access::{Due, Ended, Heard, MediaAccess, Phase};
+use self::context::Context;
+pub use self::exchange::{Offer, Outcome, Received, Waiting};
+use self::hearing::Hearing;
+use self::identity::Identity;
+use self::inbox::{Inbox, Source};
+use self::ladder::Ladder;
+pub use self::peer::Peer;
+use self::peers::Peers;
 pub use self::settings::Settings;
-use self::turn::{EOT_MAX, OnAir, Outgoing};
+use self::transmission::Transmission;
+use self::write::Writer;
+use crate::address::Address;
+use crate::c_pdu::{BROADCAST_ONLY, CPdu, EXCLUSIVE_LINK, UNKNOWN_REASON};
+use crate::d_pdu::{Body, DPdu, Kind};
 
-/// What a caller hands over to be sent.
-#[derive(Debug)]
-pub struct Offer<T> {
-    /// The number of the peer.
-    pub to: usize,
-    /// The C_PDU, its first octet included.
-    pub c_pdu: Vec<u8>,
-    /// With repeats until it has come.
-    pub arq: bool,
-    /// Ahead of all that isn't.
-    pub expedited: bool,
-    /// It goes before repeats of others.
-    pub urgent: bool,
-    /// It is to be delivered in order.
-    pub in_order: bool,
-    /// Without ARQ: times that it is sent, at least one.
-    pub copies: u32,
-    /// Given back with the outcome.
-    pub ticket: T,
-}
-
-/// What became of an offer.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Outcome<T> {
-    /// The number of the peer.
-    pub to: usize,
-    /// The offer's.
-    pub ticket: T,
-    /// It was acknowledged, or has left without ARQ.
-    pub delivered: bool,
-    /// When its first octet left.
-    pub began: Instant,
-    /// When all of it had left once.
-    pub sent: Instant,
-    /// When the last of it left, repeats included.
-    pub left: Instant,
-}
-
-/// A C_PDU with client data that arrived whole.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Received {
-    /// The number of the peer, or of the place of a stranger; none of one that has no place, whose
-    /// comes without ARQ.
-    pub from: Option<usize>,
-    /// Its address.
-    pub source: Address,
-    /// This station, or a group of it.
-    pub to: Address,
-    /// With ARQ.
-    pub arq: bool,
-    /// Expedited.
-    pub expedited: bool,
-    /// The C_PDU, its first octet included.
-    pub c_pdu: Vec<u8>,
-    /// Without ARQ: offset and length of what is damaged in it.
-    pub damaged: Vec<(u16, u16)>,
-    /// The same of what didn't come.
-    pub missing: Vec<(u16, u16)>,
-}
-
-#[derive(Debug)]
-struct Peer<T> {
-    address: Address,
-    /// It isn't listed, and there is something for it: it keeps its place.
-    wanted: bool,
-    link: Link,
-    send: Sender<T>,
-    receive: Receiver,
-    expedited: Expedited<T>,
-    quality: Quality,
-    /// The part of the longest transmission that is risked: one of so many.
-    caution: u32,
-    /// Data came that hasn't been acknowledged.
-    owes_ack: bool,
-    /// Our last turn was for it, and wants an answer.
-    awaited: bool,
-    /// It has answered since.
-    answered: bool,
-    /// Turns without an answer.
-    unanswered: u32,
-    /// Those of them since it used the link last that nobody kept it from answering.
-    unheard: u32,
-    /// Its link, or calls to it, were given up, and it wasn't heard since.
-    silent: bool,
-    /// It didn't answer, and others go before it until then.
-    rests_until: Option<Instant>,
-    /// No calls until then.
-    paused_until: Option<Instant>,
-    /// Rows of calls in a row that it answered none of.
-    rows: u32,
-    /// Calls that it refused since it accepted one.
-    refusals: u32,
-    outgoing: Option<Outgoing<T>>,
-    reset: ResetExchange,
-    management: Management,
-    /// The rate of what is sent to it.
-    towards: Towards,
-    /// Data with calls.
-    early: Early,
-    /// Its last link ended, by whatever either end said or didn't say: the next is made by a call.
-    doubtful: bool,
-    /// Nothing has said yet that both ends count alike by the link that something else made.
-    uneven: bool,
-    /// It said that it is one of ours when it called or answered last.
-    ours: bool,
-    /// It used long numbers, with whomever, since the first call of a row.
-    seen_ours: bool,
-    /// It used long numbers by this link.
-    used_long: bool,
-    /// It has no long numbers until then, whatever it says.
-    plain_until: Option<Instant>,
-    /// To be sent.
-    warning: Option<Warning>,
-    /// Time on the air: ours for it, and its own.
-    air: (Duration, Duration),
-    /// When the last turn for it began that was more than a brief answer.
-    turn_at: Instant,
-}
-
-impl<T> Peer<T> {
-    fn new(address: Address, numbering: Numbering, segment_octets_max: usize) -> Self {
-        Self {
-            address,
-            wanted: false,
-            link: Link::new(),
-            send: Sender::new(numbering, segment_octets_max),
-            receive: Receiver::new(numbering),
-            expedited: Expedited::new(segment_octets_max),
-            quality: Quality::default(),
-            caution: 1,
-            owes_ack: false,
-            awaited: false,
-            answered: false,
-            unanswered: 0,
-            unheard: 0,
-            silent: false,
-            rests_until: None,
-            paused_until: None,
-            rows: 0,
-            refusals: 0,
-            outgoing: None,
-            reset: ResetExchange::default(),
-            management: Management::default(),
-            towards: Towards::new(0),
-            early: Early::default(),
-            doubtful: false,
-            uneven: false,
-            ours: false,
-            seen_ours: false,
-            used_long: false,
-            plain_until: None,
-            warning: None,
-            air: (Duration::ZERO, Duration::ZERO),
-            turn_at: Instant::ZERO,
-        }
-    }
-
-    /// A call or an acceptance says what a warning that there is no link would, and makes one:
-    /// behind it, the warning would end it.
-    fn forget_warning(&mut self) {
-        self.warning
-            .take_if(|warning| warning.fault == Fault::NotConnected);
-    }
-
-    /// A link is made: messages and resets are numbered anew.
-    fn begin_numbers(&mut self) {
-        (self.doubtful, self.uneven) = (false, false);
-        self.management.renumber();
-        self.reset.heard = None;
-    }
-
-    /// It is in contact: turns without an answer are counted anew.
-    const fn note_contact(&mut self) {
-        (self.unanswered, self.unheard) = (0, 0);
-    }
-
-    /// Whether so many turns without an answer are enough to take its link for lost. Who uses the
-    /// link meanwhile has it, and counts its own turns; one that never answers is given up all the
-    /// same.
-    const fn is_lost(&self, unanswered_max: u32) -> bool {
-        self.unheard >= unanswered_max || self.unanswered >= unanswered_max.saturating_mul(2)
-    }
-
-    /// Whether an acknowledgement is due. None is while a reset isn't answered: what came may have
-    /// gone by new numbers, which it would say of old ones.
-    const fn owes_ack(&self) -> bool {
-        self.owes_ack && self.reset.open.is_none()
-    }
-
-    /// A reset that waits for its answer: there is none without a link.
-    fn asks_reset(&self) -> Option<Reset> {
-        self.reset.open.filter(|_| self.link.is_made())
-    }
-}
-
-/// Who is on the air.
+/// The only peer that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// The medium isn't there.
-    Down,
-    /// Nobody; we may begin.
-    Free,
-    /// Nobody; we may begin at this moment.
-    Quiet(Instant),
-    /// We were; an answer begins before this moment, or is lost.
-    Awaiting(Instant),
-    /// Another, to this moment at the latest.
-    Hearing(Instant),
-    /// We are.
-    Keyed,
+pub struct Exclusive {
+    /// Its number.
+    pub peer: usize,
+    /// The link with it is renewed when it is idle, not broken.
+    pub keeps: bool,
 }
 
 /// A station with its peers, whose numbers are their places in its list.
 #[derive(Debug)]
 pub struct Station<T> {
     settings: Settings,
-    /// First those that are listed; then places for strangers with links; one for the stranger that
-    /// is answered.
-    peers: Vec<Peer<T>>,
-    listed: usize,
-    /// Frames that were sent again to strangers that gave their places up.
-    repeated_before: u64,
-    phase: Phase,
-    now: Instant,
-    state: Option<PortState>,
-    /// From key-up to the first octet on the air, as it was last.
-    lead: Duration,
-    on_air: Option<OnAir>,
-    finder: Finder,
-    assembler: Assembler,
-    of_strangers: Assembler,
-    /// What arrived, and when it is to be told.
-    received: VecDeque<(Instant, Received)>,
+    access: MediaAccess,
+    ladder: Ladder,
+    peers: Peers<T>,
+    exclusive: Option<Exclusive>,
+    identity: Identity,
+    on_air: Option<Transmission>,
+    hearing: Hearing,
+    inbox: Inbox,
     outcomes: VecDeque<Outcome<T>>,
-    /// The peer that spoke to us in the transmission that we hear.
-    spoke: Option<usize>,
-    /// When we last came to be free to begin.
-    free_since: Instant,
-    /// When the air has been silent for so long since then that nobody has anything to say.
-    silent_at: Instant,
-    /// When the transmission that we hear or make began, and the peer that makes it.
-    on_since: Instant,
-    /// The end of a transmission of ours without ARQ, if nobody was heard since.
-    plain_end: Option<Instant>,
-    speaker: Option<usize>,
-    /// Signal-to-noise ratios of its blocks: their sum in hundredths of a decibel, and how many.
-    snr: (i32, i32),
-    /// Its rate, where the modem tells.
-    heard_bit_s: Option<u32>,
-    /// What it knows of the others' use of the air.
-    share: Share,
-    /// The only peer that is served, where a link is kept for it alone.
-    exclusive: Option<usize>,
-    /// That link is renewed when it is idle.
-    keeps: bool,
-    /// The peer that spoke to us last and waits for an answer.
-    to_answer: Option<usize>,
-    /// Answers to strangers are spent until then.
-    answers_spent: Instant,
-    /// The numbers of C_PDUs without ARQ, plain and expedited.
-    c_pdus: [PlainNumbers; 2],
-    /// Another one after each start.
-    life: u16,
-    /// The epoch that was begun last.
-    epoch: u16,
-    chance: Stream,
-    /// Draws what silences it waits for.
-    silences: Stream,
-    stats: HfCounts,
+    counts: HfCounts,
 }
 
 impl<T> Station<T> {
@@ -312,158 +78,124 @@ impl<T> Station<T> {
     #[must_use]
     pub fn new(settings: Settings, peers: &[Address], seed: u64) -> Self {
         let mut chance = Stream::new(seed, "s5066");
-        let mut lives = Stream::new(seed, "s5066 lives");
-        let numbering = Numbering::short(settings.window);
-        let segment = settings.segment_octets_max;
-        let vacant = core::iter::repeat_n(&settings.own, settings.guests + 1);
-        let places = peers.iter().chain(vacant);
-        let places = places.map(|address| Peer::new(*address, numbering, segment));
+        let identity = Identity::new(&mut chance, &mut Stream::new(seed, "s5066 lives"));
+        let draws = [chance, Stream::new(seed, "s5066 silences")];
+        let slots = settings.access.slots();
         Self {
-            peers: places.collect(),
-            listed: peers.len(),
-            repeated_before: 0,
-            phase: Phase::Down,
-            now: Instant::ZERO,
-            state: None,
-            lead: Duration::ZERO,
-            on_air: None,
-            finder: Finder::default(),
-            assembler: Assembler::default(),
-            of_strangers: Assembler::of_strangers(),
-            received: VecDeque::new(),
-            outcomes: VecDeque::new(),
-            spoke: None,
-            free_since: Instant::ZERO,
-            silent_at: Instant::ZERO,
-            on_since: Instant::ZERO,
-            plain_end: None,
-            speaker: None,
-            snr: (0, 0),
-            heard_bit_s: None,
-            share: Share::default(),
+            access: MediaAccess::new(&settings, peers, draws),
+            ladder: Ladder::new(&settings),
+            peers: Peers::new(&settings, peers),
             exclusive: None,
-            keeps: false,
-            to_answer: None,
-            answers_spent: Instant::ZERO,
-            // A station that begins anew must not be taken for the one before.
-            c_pdus: {
-                let first = chance.below(4096) as u16;
-                [first; 2].map(PlainNumbers::new)
-            },
-            life: lives.draw() as u16,
-            epoch: lives.draw() as u16,
-            chance,
-            silences: Stream::new(seed, "s5066 silences"),
+            identity,
+            on_air: None,
+            hearing: Hearing::default(),
+            inbox: Inbox::new(slots.map_or(Duration::ZERO, |it| it.delivery)),
+            outcomes: VecDeque::new(),
+            counts: HfCounts::default(),
             settings,
-            stats: HfCounts::default(),
         }
     }
 
     /// What it counted.
     #[must_use]
     pub fn stats(&self) -> HfCounts {
-        let now: u64 = self.peers.iter().map(|peer| peer.send.repeated()).sum();
         HfCounts {
-            repeated: self.repeated_before + now,
-            ..self.stats
+            repeated: self.peers.repeated(),
+            ..self.counts
         }
     }
 
     /// How the link with a peer stands.
     #[must_use]
     pub fn link_view(&self, number: usize) -> Option<HfLink> {
-        let peer = self.peers.get(number)?;
-        let (sent, heard) = peer.air;
-        Some(HfLink {
-            linked: peer.link.is_made(),
-            long: peer.link.is_long(),
-            under_way: peer.send.under_way() as u64,
-            window: peer.send.window().into(),
-            segment_octets: self.segment_octets(number) as u64,
-            lost: peer.quality.lost(),
-            sent_ns: nanos(sent),
-            heard_ns: nanos(heard),
-            rate: self.rate_view(number),
-        })
+        self.peer(number).map(|peer| peer.view(&self.ladder))
     }
 
     /// C_PDUs offered whose outcome isn't known.
     #[must_use]
     pub fn held(&self) -> usize {
-        let under_way = |peer: &Peer<T>| {
-            peer.send.held()
-                + peer.expedited.held()
-                + usize::from(
-                    peer.outgoing
-                        .as_ref()
-                        .is_some_and(|it| it.ticket().is_some()),
-                )
-        };
-        self.peers.iter().map(under_way).sum::<usize>() + self.outcomes.len()
+        let peers = self.peers.iter().map(|peer| peer.transfer.held_in_all());
+        peers.sum::<usize>() + self.outcomes.len()
     }
 
     /// How many peers it has.
     #[must_use]
-    pub fn peers(&self) -> usize {
-        self.listed
+    pub const fn peers(&self) -> usize {
+        self.peers.listed()
     }
 
-    /// Whether a peer's address is that of a group.
+    /// Peers, and places for strangers with links, whose numbers are behind theirs.
     #[must_use]
-    pub fn is_group(&self, peer: usize) -> bool {
-        self.peers
-            .get(peer)
-            .is_some_and(|peer| peer.address.is_group())
+    pub const fn places(&self) -> usize {
+        self.peers.places()
+    }
+
+    /// A peer, or the stranger at a place.
+    #[must_use]
+    pub fn peer(&self, number: usize) -> Option<&Peer<T>> {
+        self.peers.get(number)
+    }
+
+    /// The peers, and what each needs of all else.
+    fn split(&mut self) -> (&mut Peers<T>, Context<'_, T>) {
+        let cx = Context {
+            now: self.access.now(),
+            settings: &self.settings,
+            access: &self.access,
+            ladder: &self.ladder,
+            identity: &mut self.identity,
+            inbox: &mut self.inbox,
+            outcomes: &mut self.outcomes,
+            counts: &mut self.counts,
+            exclusive: self.exclusive.map(|it| it.peer),
+        };
+        (&mut self.peers, cx)
     }
 
     /// The medium is there.
     pub fn set_up(&mut self, now: Instant, state: PortState) {
-        self.now = now;
-        self.state = Some(state);
-        self.begin_rates(state);
-        if self.phase == Phase::Down {
-            self.phase = Phase::Free;
-        }
+        self.ladder.set_medium(Some(state));
+        let slower = self.ladder.slower_block();
+        self.access.set_up(now, state.latency, slower);
+        let ladder = &self.ladder;
+        self.peers.iter_mut().for_each(|it| it.rate.begin(ladder));
     }
 
     /// The medium is gone, and with it all links; what was under way to them is over.
     pub fn set_down(&mut self) {
-        self.state = None;
-        self.phase = Phase::Down;
-        (self.on_air, self.to_answer) = (None, None);
-        self.finder = Finder::default();
-        for number in 0..self.peers.len() {
-            let peer = &mut self.peers[number];
-            peer.send.abandon();
-            peer.expedited.abandon();
-            (peer.awaited, peer.warning) = (false, None);
-            peer.reset.says.clear();
-            peer.management.clear();
-            if let Some(mut outgoing) = peer.outgoing.take() {
-                self.outcomes.extend(outgoing.over(number, false));
-            }
-            self.forget_link(number);
-            self.peers[number].doubtful = false;
-        }
+        self.ladder.set_medium(None);
+        self.access.set_down();
+        self.on_air = None;
+        self.hearing.begin();
+        let (peers, mut cx) = self.split();
+        peers.iter_mut().for_each(|peer| peer.set_down(&mut cx));
     }
 
     /// Another's transmission was heard to begin or to end; what it held was told before.
     pub fn hear_carrier(&mut self, now: Instant, on: bool) {
         self.advance(now);
-        match (on, self.phase) {
-            (_, Phase::Down | Phase::Keyed) => {}
-            (true, _) => {
-                // A modem may lose the end.
-                self.phase = Phase::Hearing(now + EOT_MAX + self.answer_time());
-                self.finder = Finder::default();
-                self.spoke = None;
-                (self.on_since, self.speaker) = (now, None);
-                self.note_begin(now);
-            }
-            (false, Phase::Hearing(_)) => self.end_hearing(now),
-            (false, _) => {}
+        if on && self.access.hear_begin(now) {
+            self.hearing.begin();
+        } else if !on && matches!(self.access.phase(), Phase::Hearing(_)) {
+            self.end_hearing(now);
         }
         self.advance(now);
+    }
+
+    /// What the modem knows of the octets that it gives next.
+    pub fn measure(&mut self, meta: FrameMeta) {
+        self.hearing.measure(meta);
+    }
+
+    /// Octets of a transmission, errors included.
+    pub fn hear(&mut self, now: Instant, bytes: &[u8]) {
+        self.advance(now);
+        if matches!(self.access.phase(), Phase::Down | Phase::Keyed) {
+            return;
+        }
+        let mut finder = self.hearing.finder();
+        finder.feed(bytes, |d_pdu| self.take(now, d_pdu));
+        self.hearing.go_on(finder);
     }
 
     /// Our transmission has left.
@@ -472,136 +204,173 @@ impl<T> Station<T> {
         let Some(on_air) = self.on_air.take() else {
             return;
         };
-        self.peers[on_air.peer].air.0 += now.since(self.on_since);
-        self.put_off(now);
-        let again = on_air.plain && self.plain_end.is_some();
-        self.plain_end = on_air.plain.then_some(now);
-        let to = self.peers[on_air.peer].address;
-        self.share
-            .note_turn(self.settings.own, to, on_air.is_plain());
-        self.share.note_own(self.settings.own, self.on_since);
-        let known = now + self.latency_at(on_air.place);
-        (self.share.ended, self.share.understood) = (known, None);
-        self.follow_agreement(on_air.peer);
-        self.phase = if on_air.wants_answer {
-            Phase::Awaiting(now + self.answer_time())
-        } else {
-            Phase::Quiet(now + self.rest(&on_air, again))
+        self.end_on_air(now);
+        let several = self.peers.are_several();
+        let Some(peer) = self.peers.get_mut(on_air.peer()) else {
+            return;
         };
+        peer.end_transmission(now.since(self.access.on_since()));
+        let ended = Ended {
+            to: peer.address(),
+            plain: on_air.plain,
+            only_plain: on_air.is_only_plain(),
+            answers: on_air.answers,
+            wants_answer: on_air.wants_answer,
+            latency: self.ladder.latency_at(on_air.place()),
+        };
+        self.access.end(now, &ended, several);
         self.advance(now);
     }
 
     /// A transmission ended, whoever made it: no peer can have shown meanwhile that it knows of its
     /// link.
-    fn put_off(&mut self, now: Instant) {
-        let patience = self.patience();
-        for peer in &mut self.peers {
-            peer.link.put_off(self.on_since, now, patience);
+    fn end_on_air(&mut self, now: Instant) {
+        let (since, patience) = (self.access.on_since(), self.access.patience());
+        for peer in self.peers.iter_mut() {
+            peer.calls.put_off(since, now, patience);
         }
+    }
+
+    /// The transmission that we heard is over.
+    fn end_hearing(&mut self, now: Instant) {
+        let mut finder = self.hearing.finder();
+        finder.end(|d_pdu| self.take(now, d_pdu));
+        let over = self.hearing.end();
+        let who = over.who;
+        let lasted = now.since(self.access.on_since());
+        let kept = self.access.is_understood_answer();
+        let (peers, cx) = self.split();
+        match who.speaker.and_then(|speaker| peers.get_mut(speaker)) {
+            Some(peer) => peer.end_speaking(&cx, &over, lasted),
+            None => cx.counts.others_ns += nanos(lasted),
+        }
+        self.end_on_air(now);
+        self.counts.garbled += u64::from(!self.access.is_understood());
+        let owes = |number: &usize| self.peer(*number).is_some_and(Peer::owes);
+        let owed = who.spoke.filter(owes);
+        let mut missed = None;
+        let (peers, mut cx) = self.split();
+        for (number, peer) in peers.iter_mut().enumerate() {
+            if who.spoke.is_none() {
+                // Others, or nobody knows who, had the air since: whoever met us is behind that,
+                // too.
+                peer.contact.rest(None);
+            }
+            let spoke = who.spoke == Some(number);
+            let kept = kept && who.speaker != Some(number);
+            if peer.end_answer(&mut cx, spoke, kept) {
+                missed = Some(number);
+            }
+        }
+        let to_us = who.spoke.is_some();
+        let several = self.peers.are_several();
+        let heard = Heard { to_us, owed };
+        let mut wait = self.access.wait_after_hearing(now, heard, several);
+        if let Some(number) = missed.filter(|_| owed.is_none()) {
+            wait = self.wait_after_silence(now, number);
+        }
+        self.access.keep_quiet(now, wait);
+    }
+
+    /// Who was to answer and didn't.
+    fn miss_answers(&mut self, now: Instant) {
+        for number in 0..=self.places() {
+            let (peers, mut cx) = self.split();
+            let Some(peer) = peers.get_mut(number) else {
+                continue;
+            };
+            if peer.contact.end_waiting() {
+                peer.miss_answer(&mut cx, false);
+                let wait = self.wait_after_silence(now, number);
+                self.access.keep_quiet(now, wait);
+            }
+        }
+    }
+
+    fn wait_after_silence(&mut self, now: Instant, number: usize) -> Duration {
+        let several = self.peers.are_several();
+        let (access, peer) = (&mut self.access, self.peers.get_mut(number));
+        peer.map_or(Duration::ZERO, |peer| {
+            peer.wait_after_silence(now, access, several)
+        })
     }
 
     /// Brings the station up to this moment.
     pub fn advance(&mut self, now: Instant) {
-        self.now = self.now.max(now);
-        if let Phase::Awaiting(until) = self.phase
-            && until <= now
-        {
-            self.phase = Phase::Quiet(now);
-            self.miss_answers(now);
+        while let Some(due) = self.access.advance(now) {
+            match due {
+                Due::Unanswered => self.miss_answers(now),
+                Due::Unended => self.end_hearing(now),
+                Due::Free => self.peers.iter_mut().for_each(|it| it.calls.pass_turn()),
+            }
         }
-        if let Phase::Hearing(until) = self.phase
-            && until <= now
-        {
-            self.end_hearing(now);
-        }
-        if let Phase::Quiet(at) = self.phase
-            && at <= now
-        {
-            (self.phase, self.free_since) = (Phase::Free, now);
-            self.silent_at = now + self.silence();
-            self.peers.iter_mut().for_each(|it| it.link.pass_turn());
-        }
-        self.end_rests(now);
-        for peer in &mut self.peers {
-            peer.paused_until = peer.paused_until.filter(|until| *until > now);
-            peer.plain_until = peer.plain_until.filter(|until| *until > now);
-        }
-        for number in 0..self.peers.len() {
+        let (peers, mut cx) = self.split();
+        for peer in peers.iter_mut() {
+            peer.end_rest(now, cx.access);
+            peer.calls.advance(now);
             // One of ours is asked, or called, once there is something for it.
-            let kept = self.peers[number].link.is_kept_in_vain(now);
-            if kept && !self.is_known_as_ours(number) {
-                self.lose_link(number);
+            let kept = peer.calls.link().is_kept_in_vain(now);
+            if kept && !peer.calls.is_known_as_ours() {
+                peer.lose_link(&mut cx);
             }
         }
         self.forget_vain_guests(now);
-        self.receive_assembled(now);
-        if self.phase == Phase::Free {
-            self.break_idle(now);
+        self.inbox.advance(now);
+        if self.access.is_free() {
+            self.break_idle();
+        }
+    }
+
+    /// A stranger that called and didn't go on in time is forgotten without a word: it may never
+    /// have been there.
+    fn forget_vain_guests(&mut self, now: Instant) {
+        let on_air = self.on_air.map(|it| it.peer());
+        let (peers, mut cx) = self.split();
+        for peer in peers.guests_mut() {
+            let link = peer.calls.link();
+            let vain = link.is_made() && link.wants_call(now);
+            if vain && peer.gives_place(on_air, cx.outcomes) {
+                peer.forget_link(&mut cx);
+            }
         }
     }
 
     /// Breaks a link that nobody needs, one at a time: behind each, all others have their turn.
-    fn break_idle(&mut self, now: Instant) {
-        if self.peers.iter().any(|peer| peer.link.is_leaving()) {
+    fn break_idle(&mut self) {
+        let exclusive = self.exclusive;
+        let (peers, mut cx) = self.split();
+        if peers.iter().any(|peer| peer.calls.link().is_leaving()) {
             return;
         }
-        let due = |number: &usize| {
-            let peer = &self.peers[*number];
-            let idle = !peer.link.is_made() || peer.send.held() + peer.expedited.held() == 0;
-            idle && self.breaks_at(*number).is_some_and(|at| at <= now)
-        };
-        let Some(number) = (0..self.peers.len()).find(due) else {
+        let due = |peer: &Peer<T>| peer.is_to_be_broken(cx.access, cx.settings.idle);
+        let number = peers.iter().position(due);
+        let Some(peer) = number.and_then(|number| peers.get_mut(number)) else {
             return;
         };
         // One that is kept for its peer alone stays, and so it is known that the peer does.
-        let its = self.keeps && self.exclusive == Some(number);
-        if its && self.peers[number].link.is_own_exclusive() {
-            return self.call(number);
+        let its = exclusive.is_some_and(|it| it.keeps && Some(it.peer) == number);
+        if its && peer.calls.link().is_own_exclusive() {
+            return peer.call(&mut cx);
         }
-        self.peers[number].link.break_off();
+        peer.calls.break_off();
     }
 
-    /// When a link is broken, if nothing more is sent by it.
-    fn breaks_at(&self, number: usize) -> Option<Instant> {
-        let link = &self.peers[number].link;
-        let silent = self.silent_at;
-        if let Some((again, passed)) = link.again_at() {
-            // What others say in between takes nothing of the other end's chance to go on; but that
-            // was there once so many turns of ours have come.
-            return Some(match link.is_long() {
-                true => again,
-                false if passed >= self.turns_for_all() => self.free_since,
-                false => again.max(silent),
-            });
+    /// When [`Station::advance`] is to be called.
+    #[must_use]
+    pub fn wake(&self) -> Option<Instant> {
+        let now = self.access.now();
+        let told = self.inbox.tells_at();
+        if self.access.phase() == Phase::Down {
+            return told.filter(|at| *at > now);
         }
-        // What its owner has for it, and could offer only then, goes first: it is asked for at the
-        // moment at which the station is told that it is free, however late that is. In a slot, a
-        // break that began later would meet who has the next one.
-        let offered = self.free_since + Duration::from_nanos(1);
-        let idle = link.idle_at(self.settings.idle)?.max(offered);
-        // One that keeps all others out isn't held open by what they say.
-        if link.is_exclusive() {
-            return Some(idle);
-        }
-        Some(idle.max(silent))
-    }
-
-    /// Makes outcomes of what is over.
-    fn collect(&mut self, number: usize) {
-        loop {
-            let peer = &mut self.peers[number];
-            let Some(done) = peer.send.poll().or_else(|| peer.expedited.poll()) else {
-                break;
-            };
-            self.outcomes.push_back(Outcome {
-                to: number,
-                ticket: done.ticket,
-                delivered: done.acked,
-                began: done.began,
-                sent: done.sent,
-                left: done.left,
-            });
-        }
+        let peers = self.peers.iter().flat_map(|peer| {
+            let (rests, paused) = (peer.contact.rests_until(), peer.calls.paused_until());
+            let breaks_at = peer.breaks_at(&self.access, self.settings.idle);
+            [rests, paused, peer.calls.link().calls_at(), breaks_at]
+        });
+        let others = [self.inbox.wake(), told, self.identity.free_at(now)];
+        let later = peers.chain(others).flatten().filter(|at| *at > now);
+        later.chain(self.access.wake()).min()
     }
 
     /// The next outcome of an offer.
@@ -611,191 +380,369 @@ impl<T> Station<T> {
 
     /// The next C_PDU that came.
     pub fn poll_received(&mut self) -> Option<Received> {
-        let (at, _) = self.received.front()?;
-        if *at > self.now {
-            return None;
-        }
-        let (_, received) = self.received.pop_front()?;
+        let received = self.inbox.poll(self.access.now())?;
         Some(Received {
             // A stranger may have lost its place since.
-            from: self.place_of(received.source),
+            from: self.peers.place_of(received.source),
             ..received
         })
     }
 
-    /// When [`Station::advance`] is to be called.
-    #[must_use]
-    pub fn wake(&self) -> Option<Instant> {
-        let told = self.received.front().map(|(at, _)| *at);
-        let phase = match self.phase {
-            Phase::Quiet(at) | Phase::Awaiting(at) | Phase::Hearing(at) => Some(at),
-            Phase::Down => return told.filter(|at| *at > self.now),
-            Phase::Free | Phase::Keyed => None,
-        };
-        let peers = self.peers.iter().enumerate().flat_map(|(number, peer)| {
-            let calls_at = peer.link.calls_at();
-            let breaks_at = self.breaks_at(number);
-            [peer.rests_until, peer.paused_until, calls_at, breaks_at]
-                .into_iter()
-                .flatten()
-        });
-        let assembled = self
-            .assembler
-            .wake()
-            .into_iter()
-            .chain(self.of_strangers.wake());
-        let later = peers.chain(assembled).chain(told);
-        let later = later.chain(self.numbers_free_at());
-        let later = later.filter(|at| *at > self.now);
-        phase.into_iter().chain(later).min()
+    /// Whether a peer may be served beside a link that is kept for one alone.
+    /// One that asks for such a link as well is: the clients' side decides between the two (B.3).
+    fn serves(&self, number: usize) -> bool {
+        let asks = |peer: &Peer<T>| peer.calls.link().is_exclusive();
+        let only = self.exclusive.map(|it| it.peer);
+        only.is_none_or(|only| only == number || self.peer(number).is_some_and(asks))
     }
 
-    /// Whether a peer didn't answer calls and isn't called for a while.
-    #[must_use]
-    pub fn is_silent(&self, number: usize) -> bool {
-        let peer = self.peers.get(number);
-        peer.is_some_and(|peer| peer.paused_until.is_some() && peer.refusals == 0)
+    /// Whether a transmission for the peer is under way that takes more, or could begin now.
+    fn has_turn(&self, to: usize) -> bool {
+        match (self.access.phase(), &self.on_air) {
+            (Phase::Keyed, Some(on_air)) => {
+                let slots = self.settings.access.slots();
+                let ahead = slots.map(|it| self.ladder.time_ahead(it.committed_octets));
+                on_air.peer() == to && on_air.is_open(self.access.now(), ahead)
+            }
+            (Phase::Free, _) => !self.peer(to).is_some_and(Peer::waits),
+            _ => false,
+        }
     }
 
-    /// Whether a peer refused calls and isn't called for a while.
-    #[must_use]
-    pub fn is_refused(&self, number: usize) -> bool {
-        let peer = self.peers.get(number);
-        peer.is_some_and(|peer| peer.paused_until.is_some() && peer.refusals > 0)
+    /// The peer, if data with ARQ may be offered to it, or would make the station call it.
+    fn takes_arq(&self, to: usize) -> Option<&Peer<T>> {
+        let peer = self.peer(to).filter(|_| self.serves(to))?;
+        let may = !self.settings.broadcast_only && peer.takes_arq(&self.access);
+        (may && self.has_turn(to)).then_some(peer)
     }
 
     /// Whether an offer of expedited data with ARQ to a peer would be taken.
     #[must_use]
     pub fn takes_expedited(&self, to: usize) -> bool {
-        let Some(peer) = self.peers.get(to).filter(|_| self.serves(to)) else {
-            return false;
-        };
-        let link = match peer.link.state {
-            _ if self.settings.broadcast_only => false,
-            _ if peer.link.wants_call(self.now) => self.phase == Phase::Free,
-            State::Made { .. } | State::Calling { .. } => self.may_send(peer),
-            State::Idle | State::Breaking { .. } => false,
-        };
-        self.has_turn(to) && link && peer.expedited.takes() && !peer.address.is_group()
+        let takes = |peer: &Peer<T>| peer.transfer.takes_expedited() && !peer.is_group();
+        self.takes_arq(to).is_some_and(takes)
     }
 
     /// Whether an offer to a peer would be taken, or would make the station call it.
     #[must_use]
     pub fn takes(&self, to: usize, arq: bool) -> bool {
-        let Some(peer) = self.peers.get(to).filter(|_| self.serves(to)) else {
+        let now = self.access.now();
+        let Some(peer) = self.peer(to) else {
             return false;
         };
-        let turn = self.has_turn(to);
-        if !arq || peer.address.is_group() {
-            let numbers = self.numbers_free_at().is_none();
-            return turn && peer.outgoing.is_none() && numbers;
+        if arq && !peer.is_group() {
+            let takes = |peer: &Peer<T>| peer.calls.link().wants_call(now) || peer.transfer.takes();
+            return self.takes_arq(to).is_some_and(takes);
         }
-        turn && match peer.link.state {
-            _ if self.settings.broadcast_only => false,
-            _ if peer.link.wants_call(self.now) => self.phase == Phase::Free,
-            State::Made { .. } | State::Calling { .. } => self.may_send(peer) && peer.send.takes(),
-            State::Idle | State::Breaking { .. } => false,
-        }
-    }
-
-    /// When there are numbers for more data without ARQ, if not now.
-    fn numbers_free_at(&self) -> Option<Instant> {
-        let free_at = |it: &PlainNumbers| it.free_at(self.now);
-        self.c_pdus.iter().filter_map(free_at).max()
-    }
-
-    /// Whether a transmission for the peer is under way that takes more, or could begin now.
-    fn has_turn(&self, to: usize) -> bool {
-        let waits = |peer: &Peer<T>| peer.paused_until.or(peer.rests_until).is_some();
-        match (self.phase, &self.on_air) {
-            (Phase::Keyed, Some(on_air)) => on_air.peer == to && self.is_open(on_air),
-            (Phase::Free, _) => !self.peers.get(to).is_some_and(waits),
-            _ => false,
-        }
-    }
-
-    /// Whether data with ARQ may go to the peer.
-    fn may_send(&self, peer: &Peer<T>) -> bool {
-        let managed = peer.management.is_open() || peer.towards.is_changing();
-        let free = peer.reset.open.is_none() && !managed;
-        peer.link.carries() && free
+        let free = !peer.transfer.has_plain() && self.identity.free_at(now).is_none();
+        free && self.serves(to) && self.has_turn(to)
     }
 
     /// Takes what [`Station::takes`] said yes to. Offers with ARQ need a link: [`Station::link`]
     /// sees to that.
     pub fn offer(&mut self, offer: Offer<T>) {
         if let Some(on_air) = &mut self.on_air {
-            on_air.planned = on_air.planned.saturating_sub(offer.c_pdu.len());
+            on_air.take(offer.c_pdu.len());
         }
-        let Some(peer) = self.peers.get_mut(offer.to) else {
-            return;
-        };
-        if offer.expedited && offer.arq {
-            peer.expedited.offer(offer.c_pdu, offer.ticket);
-        } else if offer.arq && !peer.address.is_group() {
-            peer.send
-                .offer(offer.c_pdu, offer.in_order, offer.urgent, offer.ticket);
-        } else {
-            peer.outgoing = Some(Outgoing::new(offer));
+        if let Some(peer) = self.peers.get_mut(offer.to) {
+            let arq = offer.arq && (offer.expedited || !peer.is_group());
+            peer.transfer.offer(offer, arq);
         }
     }
 
     /// Gives up what a peer hasn't acknowledged, or what hasn't left without ARQ, and whose tickets
     /// are `such`.
     pub fn give_up(&mut self, to: usize, such: impl Fn(&T) -> bool) {
-        let Some(peer) = self.peers.get_mut(to) else {
-            return;
-        };
-        peer.send.give_up(&such);
-        peer.expedited.give_up(&such);
-        if let Some(outgoing) = &mut peer.outgoing
-            && outgoing.ticket().is_some_and(such)
-        {
-            // Where only repeats are left, it has been sent.
-            self.outcomes.extend(outgoing.over(to, outgoing.is_sent()));
+        let serves = self.serves(to);
+        let (peers, mut cx) = self.split();
+        if let Some(peer) = peers.get_mut(to) {
+            peer.transfer.give_up(such);
+            peer.transfer.end_given_up(serves);
+            cx.collect(to, &mut peer.transfer);
         }
-        self.end_given_up(to);
-        self.collect(to);
     }
 
-    /// Drops what goes to a peer without ARQ and was given up, unless some of it has left and the
-    /// rest may follow: whether that comes too late, the other end decides.
-    fn end_given_up(&mut self, to: usize) {
-        let serves = self.serves(to);
-        let outgoing = &mut self.peers[to].outgoing;
-        outgoing.take_if(|it| it.ticket().is_none() && !(serves && it.has_begun()));
+    /// Its owner has nothing for a peer: calls that it doesn't answer aren't repeated, and the next
+    /// goes on with their row.
+    pub fn end_calls(&mut self, number: usize) {
+        let exclusive = self.exclusive.is_some_and(|it| it.peer == number);
+        let on_air = self.on_air_to() == Some(number);
+        let Some(peer) = self.peers.get_mut(number) else {
+            return;
+        };
+        let needed = peer.transfer.held() > 0 || exclusive;
+        let under_way = peer.contact.is_asked() || on_air;
+        if peer.calls.link().is_calling() && !needed && !under_way {
+            peer.calls.put_off_calls();
+        }
     }
 
     /// Sees that there is a link to a peer; `true` if there is one that data can go by now.
     pub fn link(&mut self, to: usize) -> bool {
-        let now = self.now;
         if self.settings.broadcast_only || !self.serves(to) {
             return false;
         }
-        self.link_given(now, to);
-        match self.peers.get(to) {
-            Some(peer) if peer.link.wants_call(now) => {
-                if !self.ask_caller(to) {
-                    self.call(to);
-                }
-                false
+        let (peers, mut cx) = self.split();
+        peers.get_mut(to).is_some_and(|peer| peer.link(&mut cx))
+    }
+
+    /// Keeps the link with one peer, serves no other and takes no other's call, until `None` is
+    /// told.
+    pub fn set_exclusive(&mut self, exclusive: Option<Exclusive>) {
+        self.exclusive = exclusive.filter(|it| self.peers.is_listed(it.peer));
+        for number in 0..=self.places() {
+            let serves = self.serves(number);
+            if let Some(peer) = self.peers.get_mut(number) {
+                peer.transfer.end_given_up(serves);
             }
-            Some(peer) => peer.link.carries() && peer.reset.open.is_none(),
-            None => false,
         }
     }
 
-    /// Whether there is a link to a peer.
-    #[must_use]
-    pub fn is_linked(&self, to: usize) -> bool {
-        self.peers.get(to).is_some_and(|peer| peer.link.is_kept())
+    /// Sees that there is a link to the peer that [`Station::set_exclusive`] named, which both ends
+    /// keep for each other alone. Over one that they don't, it is asked for once that is empty.
+    pub fn link_exclusive(&mut self, to: usize) {
+        let (peers, mut cx) = self.split();
+        let Some(peer) = peers.get_mut(to) else {
+            return;
+        };
+        let link = peer.calls.link();
+        let owes = peer.transfer.has_unacknowledged() || link.has_to_say();
+        let idle = peer.transfer.held() == 0 && !owes;
+        if link.is_made() && !link.has_exclusive() && idle {
+            peer.call(&mut cx);
+        } else {
+            self.link(to);
+        }
     }
 
-    /// Whether there is a link to a peer, which answered when it last was to.
+    /// Strangers for which their owner has something keep their places, all others may lose them.
+    pub fn keep_guests(&mut self, wanted: impl Fn(Address) -> bool) {
+        for peer in self.peers.guests_mut() {
+            peer.wanted = wanted(peer.address());
+        }
+    }
+
+    /// The number of the node that there is something for, until [`Station::keep_guests`] says that
+    /// there is nothing any more; none while all places of strangers are taken by such.
+    pub fn place(&mut self, address: Address) -> Option<usize> {
+        let place = self.admit(address)?;
+        self.peers.get_mut(place)?.wanted = true;
+        Some(place)
+    }
+
+    /// The place of a stranger, if nothing of ours is lost with who had it before.
+    fn admit(&mut self, address: Address) -> Option<usize> {
+        let (on_air, outcomes) = (self.on_air.map(|it| it.peer()), &self.outcomes);
+        let gives = |peer: &Peer<T>| peer.gives_place(on_air, outcomes);
+        let (place, gone) = self.peers.admit(address, &self.settings, gives)?;
+        if let Some(gone) = gone {
+            self.counts.others_ns += nanos(gone.heard());
+            self.hearing.forget(place);
+            self.access.forget(place);
+            self.peers.get_mut(place)?.rate.begin(&self.ladder);
+        }
+        Some(place)
+    }
+
+    /// Whether the station may transmit now.
     #[must_use]
-    pub fn is_answered(&self, to: usize) -> bool {
-        let peer = self.peers.get(to);
-        peer.is_some_and(|peer| peer.link.is_made() && peer.unanswered == 0)
+    pub const fn may_transmit(&self) -> bool {
+        matches!(self.access.phase(), Phase::Keyed | Phase::Free)
+    }
+
+    /// The peer that a transmission would be for: who waits for an answer, else whose turn was the
+    /// longest ago, of those with something to be said, or to be sent by its owner, which has it
+    /// for `others`. Who isn't there comes behind all who are.
+    #[must_use]
+    pub fn to_whom(&self, others: &[usize]) -> Option<usize> {
+        let now = self.access.now();
+        let has_to_say = |number: &usize| {
+            let says = |peer: &Peer<T>| peer.has_to_say(now, self.serves(*number));
+            self.peer(*number).is_some_and(says)
+        };
+        let answered = self.access.owed().filter(has_to_say);
+        let has = |number: &usize| others.contains(number) || has_to_say(number);
+        let waiting = self.peers.iter().enumerate();
+        let waiting = waiting.filter(|(number, _)| has(number));
+        let last =
+            |(_, peer): &(usize, &Peer<T>)| (peer.gives_way(&self.access), peer.contact.turn_at());
+        answered.or_else(|| waiting.min_by_key(last).map(|(number, _)| number))
+    }
+
+    /// Begins a transmission to a peer, if none is under way and it may. `waiting` is what its owner
+    /// has for that peer.
+    pub fn begin(&mut self, now: Instant, to: usize, room: Room, waiting: Waiting) -> bool {
+        self.advance(now);
+        let held = self.peer(to).map(|peer| peer.transfer.held());
+        if !self.access.is_free() || held.is_none() {
+            return false;
+        }
+        if held.is_some_and(|held| held > 0) {
+            self.link(to);
+        }
+        let Some(peer) = self.peers.get_mut(to) else {
+            return false;
+        };
+        let begun = self.access.begin(now, room.starts.since(now), to);
+        let plan = peer.begin_turn(now, &self.settings, &self.ladder, begun, room, waiting);
+        self.on_air = Some(Transmission::new(&plan));
+        self.counts.turns += 1;
+        true
+    }
+
+    /// The peer that a transmission of ours under way is for.
+    #[must_use]
+    pub fn on_air_to(&self) -> Option<usize> {
+        self.on_air.map(|on_air| on_air.peer())
+    }
+
+    /// Appends the next D_PDU of the transmission, if there is one that fits, and says what the
+    /// medium has to know of it.
+    pub fn write(&mut self, room: Room, out: &mut Vec<u8>) -> Option<Turn> {
+        let on_air = self.on_air?;
+        let room = on_air.room(room);
+        let before = out.len();
+        let (peers, cx) = self.split();
+        let peer = peers.get_mut(on_air.peer())?;
+        let eow = peer.rate.order(cx.ladder);
+        let space = on_air.space(peer.ends(), eow, room, out);
+        let mut writer = Writer {
+            on_air,
+            peer,
+            cx,
+            space,
+        };
+        if !writer.write() && !on_air.begins() {
+            return None;
+        }
+        let mut on_air = writer.on_air;
+        let octets = out.len() - before;
+        let turn = on_air.turn(room.octets - octets);
+        self.on_air = Some(on_air);
+        self.counts.d_pdus_out += u64::from(octets > 0);
+        Some(turn)
+    }
+
+    /// What the medium has to know of a transmission that goes on with nothing.
+    #[must_use]
+    pub fn idle_turn(&self) -> Option<Turn> {
+        self.on_air.map(|on_air| on_air.idle_turn())
+    }
+
+    /// Takes a D_PDU, whoever it is for.
+    fn take(&mut self, now: Instant, d_pdu: &DPdu<'_>) {
+        let kind = d_pdu.body.kind();
+        self.counts.d_pdus_in += 1;
+        self.access.hear(d_pdu.from, d_pdu.to, kind == Kind::NonArq);
+        let damaged = d_pdu.body.segment().is_some_and(|segment| !segment.intact);
+        self.counts.damaged += u64::from(damaged);
+        let from = self.peers.place_of(d_pdu.from);
+        self.hearing.note_speaker(from);
+        let to_us = d_pdu.to == self.settings.own;
+        let group = d_pdu.to == Address::BROADCAST || self.settings.groups.contains(&d_pdu.to);
+        let (peers, mut cx) = self.split();
+        let peer = from.and_then(|from| peers.get_mut(from));
+        let is_peer = peer.is_some();
+        if let Some(peer) = peer {
+            if kind.is_long() {
+                peer.calls.see_long();
+            }
+            if to_us || group {
+                peer.hear(&mut cx, d_pdu, to_us);
+            }
+        }
+        if let Some(number) = from.filter(|_| to_us) {
+            self.hearing.note_spoke(number);
+        }
+        let for_us = to_us || group;
+        if for_us && !is_peer {
+            self.counts.strangers += 1;
+            if !self.settings.strangers || d_pdu.from == self.settings.own {
+                return;
+            }
+        }
+        let Body::NonArq(piece) = &d_pdu.body else {
+            return;
+        };
+        let listed = from.is_some_and(|number| self.peers.is_listed(number));
+        let source = Source {
+            address: d_pdu.from,
+            listed,
+        };
+        let control = piece.control().filter(|_| to_us);
+        if for_us && control.is_none() {
+            self.inbox.take(now, source, d_pdu.to, piece);
+        } else {
+            self.inbox.pass(now, source, piece);
+        }
+        match (from, control) {
+            (Some(number), Some(says)) => self.hear_control(number, says),
+            (None, Some(CPdu::Request { exclusive, .. })) => {
+                self.hear_stranger(now, d_pdu.from, exclusive);
+            }
+            _ => {}
+        }
+        self.inbox.advance(now);
+    }
+
+    /// A peer, or a stranger with a place, says something of the link.
+    fn hear_control(&mut self, number: usize, says: CPdu<'_>) {
+        // A link that is kept for one alone, by us, or by its caller's wish.
+        let only = self.exclusive.map(|it| it.peer);
+        let others = self.peers.iter().enumerate();
+        let others = others.filter(|(other, _)| *other != number);
+        let kept = others
+            .filter(|(other, peer)| only == Some(*other) || peer.calls.link().keeps_others_out());
+        let taken = kept.count();
+        let refusal = match says {
+            CPdu::Request { .. } if self.settings.broadcast_only => Some(BROADCAST_ONLY),
+            // Whom the operator doesn't know keeps nobody out.
+            CPdu::Request {
+                exclusive: true, ..
+            } if !self.peers.is_listed(number) => Some(UNKNOWN_REASON),
+            // Two exclusive links may be: whose clients have the higher rank, is said by the
+            // second.
+            CPdu::Request { exclusive, .. } if taken > usize::from(exclusive) => {
+                Some(EXCLUSIVE_LINK)
+            }
+            _ => None,
+        };
+        let (peers, mut cx) = self.split();
+        if let Some(peer) = peers.get_mut(number) {
+            match refusal {
+                Some(reason) => peer.refuse(&mut cx, reason),
+                None => peer.hear_control(&mut cx, says),
+            }
+        }
+    }
+
+    /// A stranger calls. Whom the operator doesn't know keeps nobody out.
+    fn hear_stranger(&mut self, now: Instant, from: Address, exclusive: bool) {
+        let takes = !exclusive && !self.settings.broadcast_only && self.peers.may_answer(now);
+        let place = takes.then(|| self.admit(from)).flatten();
+        let Some(place) = place else {
+            return self.refuse_stranger(now, from);
+        };
+        self.peers.spend_answer(now);
+        self.hearing.note_speaker(Some(place));
+        self.hearing.note_spoke(place);
+        let ours = None;
+        self.hear_control(place, CPdu::Request { exclusive, ours });
+    }
+
+    /// Rejects the call of a stranger in the answer's slot (B.3.2.1).
+    fn refuse_stranger(&mut self, now: Instant, from: Address) {
+        let exclusive = |peer: &Peer<T>| peer.calls.link().is_exclusive();
+        let kept = self.exclusive.is_some() || self.peers.iter().any(exclusive);
+        let reason = match kept {
+            _ if self.settings.broadcast_only => BROADCAST_ONLY,
+            true => EXCLUSIVE_LINK,
+            false => UNKNOWN_REASON,
+        };
+        if let Some(stranger) = self.peers.answer(now, from) {
+            stranger.calls.reject(reason);
+            self.hearing.note_spoke(self.peers.places());
+        }
     }
 }
 

@@ -10,13 +10,12 @@ use strait_core::node::{
     Effect, PortEvent, PortState, StreamEvent, StreamId, TxMeta, WallTime, Want,
 };
 use strait_core::stats::HfStats;
-use strait_core::time::nanos;
 use strait_core::{ClassId, DropCause, Fate, Instant, NeighbourId, Packet, Room, Wake, WakeReason};
 use strait_qos::{Head, Policy, Scheduler};
 use strait_s5066::c_pdu::CPdu;
 use strait_s5066::s_pdu::{self, DataSPdu};
 use strait_s5066::sis::Sis;
-use strait_s5066::{Offer, Outcome, Station};
+use strait_s5066::{Offer, Outcome, Peer, Station, Waiting};
 use strait_wire::hash::hash64;
 
 use self::clients::{Client, Ticket};
@@ -108,11 +107,12 @@ impl Hf {
     }
 
     /// Octets and packets for a neighbour that the station may have.
-    fn ready(&self, to: usize) -> (usize, usize) {
-        let (octets, packets) = self.ip.waiting(to);
-        let found = self.search.as_ref().map_or(packets, Search::found);
-        let found = found.min(packets);
-        (octets * found / packets.max(1), found)
+    fn ready(&self, to: usize) -> Waiting {
+        let waiting = self.ip.waiting(to);
+        let found = self.search.as_ref().map_or(waiting.count, Search::found);
+        let count = found.min(waiting.count);
+        let octets = waiting.octets * count / waiting.count.max(1);
+        Waiting { octets, count }
     }
 
     /// The neighbours whose links were lost since this was asked, if their queues go with them.
@@ -123,23 +123,28 @@ impl Hf {
             return Vec::new();
         }
         let all = 0..self.station.peers();
-        let unlinked = all.filter(|peer| !self.station.is_linked(*peer));
+        let unlinked = all.filter(|peer| !self.station.peer(*peer).is_some_and(Peer::is_linked));
         unlinked.map(|peer| NeighbourId(peer as u16)).collect()
     }
 
     /// Ends calls that nothing waits for any more.
     fn end_calls(&mut self) {
         for to in 0..self.station.places() {
-            if self.ip.waiting(to).1 + self.sis.waiting(to).1 == 0 {
+            if (self.ip.waiting(to) + self.sis.waiting(to)).count == 0 {
                 self.station.end_calls(to);
             }
         }
     }
 
+    /// Whether a neighbour has a link, and answered when it last was to.
+    fn is_answered(&self, to: usize) -> bool {
+        self.station.peer(to).is_some_and(Peer::is_answered)
+    }
+
     /// When what the station has for a neighbour that doesn't answer is as old as a queue may be,
     /// and whose it is.
     fn handed_expires(&self) -> Option<(Instant, NeighbourId)> {
-        self.ip.handed_expires(|to| !self.station.is_answered(to))
+        self.ip.handed_expires(|to| !self.is_answered(to))
     }
 
     /// Takes from the station what is that old. `true` if there was any.
@@ -155,7 +160,7 @@ impl Hf {
             Ticket::Client(_) => false,
         };
         for to in 0..self.ip.neighbours() {
-            if !self.station.is_answered(to) {
+            if !self.is_answered(to) {
                 self.station.give_up(to, old);
             }
         }
@@ -223,9 +228,7 @@ impl Hf {
         let others = head.map(|head| head.to.index()).into_iter();
         let others: Vec<_> = others.chain(next.map(|next| next.to)).collect();
         let to = self.station.to_whom(&others)?;
-        let (octets, count) = self.ready(to);
-        let clients = self.sis.waiting(to);
-        let waiting = (octets + clients.0, count + clients.1);
+        let waiting = self.ready(to) + self.sis.waiting(to);
         let began = self.station.begin(now, to, room, waiting);
         began.then_some(())
     }

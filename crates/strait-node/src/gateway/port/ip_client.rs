@@ -9,7 +9,7 @@ use core::time::Duration;
 use strait_core::stats::PRIORITIES;
 use strait_core::{ClassId, Instant, NeighbourId, Packet};
 use strait_qos::Policy;
-use strait_s5066::s_pdu;
+use strait_s5066::{Waiting, s_pdu};
 
 use crate::config::{GiveUpConfig, HfOrder, IpRules};
 
@@ -27,7 +27,7 @@ pub(super) struct IpClient {
     /// Times that a packet goes that isn't repeated.
     copies: u32,
     /// By neighbour: octets, as C_PDUs have them, and packets in the queue.
-    waiting: Vec<(usize, usize)>,
+    waiting: Vec<Waiting>,
     /// By neighbour: when the packets in the queue came, if their age counts.
     came: Vec<BTreeMap<Instant, usize>>,
     /// The same of those that the station has until they have come.
@@ -42,7 +42,7 @@ impl IpClient {
         let repeated = |name: &str| rules.without_arq.iter().all(|it| it != name);
         Self {
             arq: classes.map(|class| repeated(&class.name)).collect(),
-            waiting: alloc::vec![(0, 0); groups.len()],
+            waiting: alloc::vec![Waiting::default(); groups.len()],
             came: alloc::vec![BTreeMap::new(); groups.len()],
             handed: alloc::vec![BTreeMap::new(); groups.len()],
             groups,
@@ -74,7 +74,7 @@ impl IpClient {
     /// Counts a packet that comes into the queue (1) or leaves it (-1).
     pub(super) fn count(&mut self, packet: &Packet, packets: isize) {
         let copies = self.copies(packet.to, packet.class) as usize;
-        if let Some((octets, count)) = self.waiting.get_mut(packet.to.index()) {
+        if let Some(Waiting { octets, count }) = self.waiting.get_mut(packet.to.index()) {
             let around = s_pdu::around_octets(packet.bytes());
             let own = packets * (copies * (packet.octets() + around)) as isize;
             *octets = octets.saturating_add_signed(own);
@@ -142,19 +142,19 @@ impl IpClient {
     }
 
     /// What waits for a neighbour: octets and packets.
-    pub(super) fn waiting(&self, to: usize) -> (usize, usize) {
+    pub(super) fn waiting(&self, to: usize) -> Waiting {
         self.waiting.get(to).copied().unwrap_or_default()
     }
 
     /// Packets that wait for anybody.
     pub(super) fn all_waiting(&self) -> usize {
-        self.waiting.iter().map(|(_, packets)| packets).sum()
+        self.waiting.iter().map(|waiting| waiting.count).sum()
     }
 
     /// Whether a packet more makes the queue for its neighbour too long to be of use.
     pub(super) fn overflows(&self, packet: &Packet) -> bool {
         let limit = self.give_up.as_ref().and_then(|it| it.octets);
-        let waiting = self.waiting(packet.to.index()).0 + packet.octets();
+        let waiting = self.waiting(packet.to.index()).octets + packet.octets();
         limit.is_some_and(|limit| waiting as u64 > limit.0)
     }
 

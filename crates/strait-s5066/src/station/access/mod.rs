@@ -1,26 +1,22 @@
-//! Who may begin when: what a station waits after the end of a transmission, its own or another's.
+//! Access to the medium: who may begin when.
 //!
 //! Whatever the rule, a station listens before it begins, and who owes an answer gives it at once.
 //! The rules differ in what all else waits.
 
+mod rule;
+mod share;
+
+use alloc::vec::Vec;
+
+use strait_core::chance::Stream;
 use strait_core::{Duration, Instant};
 
-use super::turn::OnAir;
-use super::{Address, Station};
+pub use self::rule::{Access, Csma, Order, Slots};
+use self::share::Share;
+use super::settings::Settings;
+use super::transmission::EOT_MAX;
+use crate::address::Address;
 use crate::rate::MET_MAX;
-
-/// How stations share the air.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    /// By the end of each transmission: who was spoken to begins at once, with whatever it has.
-    /// Made for two.
-    #[default]
-    Turns,
-    /// By slots of each station, counted from the end of the last transmission.
-    Slots(Slots),
-    /// By slots or times that are drawn after each transmission. Made for many.
-    Csma(Csma),
-}
 
 /// By turns, times that an answer takes to begin among which others draw.
 const TURNS_DRAWN: u32 = 4;
@@ -32,189 +28,323 @@ const SILENCE_DRAWN: u32 = 3;
 /// stations and slots of 3 s.
 const ROUNDS_DOUBLED_MAX: u32 = 2;
 
-impl Access {
-    /// The slots of stations, if it is these.
-    #[must_use]
-    pub const fn slots(self) -> Option<Slots> {
-        match self {
-            Self::Slots(slots) => Some(slots),
-            Self::Turns | Self::Csma(_) => None,
+/// Who is on the air.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The medium isn't there.
+    Down,
+    /// Nobody; we may begin.
+    Free,
+    /// Nobody; we may begin at this moment.
+    Quiet(Instant),
+    /// We were; an answer begins before this moment, or is lost.
+    Awaiting(Instant),
+    /// Another, to this moment at the latest.
+    Hearing(Instant),
+    /// We are.
+    Keyed,
+}
+
+/// What has become of a phase whose moment has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// No answer began: [`MediaAccess::keep_quiet`] says how long we wait.
+    Unanswered,
+    /// A modem lost the end of what we heard.
+    Unended,
+    /// We may begin.
+    Free,
+}
+
+/// How a transmission of ours begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Begun {
+    /// It says what it owes and nothing else.
+    pub(super) brief: bool,
+    /// It answers what we heard last.
+    pub(super) answers: bool,
+}
+
+/// A transmission of ours that is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub(super) to: Address,
+    /// It had data without ARQ,
+    pub(super) plain: bool,
+    /// and nothing else.
+    pub(super) only_plain: bool,
+    /// It said what came.
+    pub(super) answers: bool,
+    pub(super) wants_answer: bool,
+    /// From the end of its last block to its octets at the others.
+    pub(super) latency: Duration,
+}
+
+/// Whom another's transmission was for, when it is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    /// It spoke to us.
+    pub(super) to_us: bool,
+    /// The peer that waits for an answer.
+    pub(super) owed: Option<usize>,
+}
+
+/// A peer that didn't answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Missed {
+    /// So many times in a row.
+    pub(super) unanswered: u32,
+    /// It isn't there, as far as is known.
+    pub(super) absent: bool,
+}
+
+/// Decides when a station may begin, by what was on the air.
+#[derive(Debug)]
+pub(super) struct MediaAccess {
+    rule: Access,
+    own: Address,
+    /// All other stations that are known.
+    stations: Vec<Address>,
+    guard: Duration,
+    answer_margin: Duration,
+    turn_max: Duration,
+    now: Instant,
+    phase: Phase,
+    /// From the end of a block to its octets at the others.
+    latency: Duration,
+    /// How much longer than ours the longest block is that another may answer by.
+    slower_block: Duration,
+    /// From key-up to the first octet on the air, as it was last.
+    lead: Duration,
+    /// When we last came to be free to begin.
+    free_since: Instant,
+    /// When the air has been silent for so long since then that nobody has anything to say.
+    silent_at: Instant,
+    /// When the transmission that we hear or make began.
+    on_since: Instant,
+    /// The end of a transmission of ours without ARQ, if nobody was heard since.
+    plain_end: Option<Instant>,
+    /// The peer that spoke to us last and waits for an answer.
+    owed: Option<usize>,
+    share: Share,
+    chance: Stream,
+    /// Draws what silences it waits for.
+    silences: Stream,
+}
+
+impl MediaAccess {
+    /// Of a station that is off; `chance` draws its waits, `silences` what it waits for silence.
+    pub(super) fn new(
+        settings: &Settings,
+        peers: &[Address],
+        [chance, silences]: [Stream; 2],
+    ) -> Self {
+        let stations = peers.iter().filter(|address| !address.is_group());
+        Self {
+            rule: settings.access,
+            own: settings.own,
+            stations: stations.copied().collect(),
+            guard: settings.guard,
+            answer_margin: settings.answer_margin,
+            turn_max: settings.turn_max,
+            now: Instant::ZERO,
+            phase: Phase::Down,
+            latency: Duration::ZERO,
+            slower_block: Duration::ZERO,
+            lead: Duration::ZERO,
+            free_since: Instant::ZERO,
+            silent_at: Instant::ZERO,
+            on_since: Instant::ZERO,
+            plain_end: None,
+            owed: None,
+            share: Share::default(),
+            chance,
+            silences,
         }
     }
-}
 
-/// Turns by slots, as stations in use have them: who owes an answer gives it at once, all else
-/// waits for the station's own slot after the end of the last transmission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slots {
-    /// The length of a slot.
-    pub length: Duration,
-    /// This station's number: it begins after so many slots and one.
-    pub number: u32,
-    /// The shortest transmission.
-    pub turn_min: Duration,
-    /// Octets that the modem is given ahead of time: what comes while a transmission lasts must be
-    /// behind them.
-    pub committed_octets: usize,
-    /// How long what arrived takes to who it is for, where programs of their own hand it on.
-    pub delivery: Duration,
-}
-
-impl Slots {
-    fn wait(self) -> Duration {
-        self.length * self.number.saturating_add(1)
+    pub(super) const fn now(&self) -> Instant {
+        self.now
     }
-}
 
-/// Listen before transmit for a net of many (Annexes J and K of STANAG 5066). The first slot after
-/// a transmission is for its answer; then each station that has something to say waits some slots
-/// more, and begins if nobody has by then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Csma {
-    /// What a station waits.
-    pub order: Order,
-    /// The length of a slot: from one station's decision to begin to when all others hear its
-    /// power. It is never shorter than what the station's own modem takes to the first octet.
-    pub slot: Duration,
-    /// Slots among which is drawn when all is well.
-    pub slots: u32,
-    /// The most of them: their number is doubled by each collision.
-    pub slots_max: u32,
-    /// Two that answer each other with data let others in after this time.
-    pub exchange: Duration,
-}
+    pub(super) const fn phase(&self) -> Phase {
+        self.phase
+    }
 
-/// What a station waits before it begins, from the end of the answer's slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Whole slots, drawn anew each time.
-    Chance,
-    /// A time, drawn anew each time from as many slots.
-    Jitter,
-    /// The slots of those whose turn is before its own: stations have turns by their addresses,
-    /// beginning behind who spoke last.
-    Address,
-}
+    pub(super) fn is_free(&self) -> bool {
+        self.phase == Phase::Free
+    }
 
-/// What a station knows of how crowded the air is, and of who has it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Share {
-    /// How often the number of slots, or of rounds of them, is doubled.
-    crowding: u32,
-    /// Whether a D_PDU of the transmission that we heard last was understood; none was heard since
-    /// our own if absent.
-    pub(super) understood: Option<bool>,
-    /// Who had the air last, if that is known: who answers doesn't take it.
-    last: Option<Address>,
-    /// From whom to whom the last transmission went, if it was more than data without ARQ: nobody
-    /// answers that.
-    way: Option<(Address, Address)>,
-    /// What is heard began in the slot for an answer to the one before.
-    answers: bool,
-    /// Who had the air isn't known: so many weren't understood, each an answer to the one before.
-    unknown: u32,
-    /// The peer with whom answers go to and fro, and since when.
-    exchange: Option<(usize, Instant)>,
-    /// By turns: since when each transmission was ours or for us, and the next came at once.
-    held: Option<Instant>,
-    /// With slots of stations: since when every turn that nobody waited for was ours.
-    begun: Option<Instant>,
-    /// With slots of stations: that was long, and the slots of all others go before ours until our
-    /// next turn, or this moment.
-    lets_in: Option<Instant>,
-    /// When all know of the end of the last transmission, ours or another's.
-    pub(super) ended: Instant,
-}
+    /// When we last came to be free to begin.
+    pub(super) const fn free_since(&self) -> Instant {
+        self.free_since
+    }
 
-impl Share {
+    /// When the air has been silent for so long since then that nobody has anything to say.
+    pub(super) const fn silent_at(&self) -> Instant {
+        self.silent_at
+    }
+
+    /// When the transmission that we hear or make began.
+    pub(super) const fn on_since(&self) -> Instant {
+        self.on_since
+    }
+
+    #[cfg(test)]
+    pub(super) const fn configure(&mut self, settings: &Settings) {
+        (self.guard, self.turn_max) = (settings.guard, settings.turn_max);
+        self.answer_margin = settings.answer_margin;
+    }
+
+    /// Nothing that can wait is said before a moment.
+    #[cfg(test)]
+    pub(super) const fn wait_for_silence(&mut self, until: Instant) {
+        self.silent_at = until;
+    }
+
+    /// From key-up to the first octet on the air.
+    #[cfg(test)]
+    pub(super) const fn lead(&self) -> Duration {
+        self.lead
+    }
+
+    /// When all know of the end of the last transmission.
+    #[cfg(test)]
+    pub(super) const fn ended(&self) -> Instant {
+        self.share.ended
+    }
+
+    /// The peer that spoke to us last and waits for an answer.
+    pub(super) const fn owed(&self) -> Option<usize> {
+        self.owed
+    }
+
+    /// A peer's place is another's from now on.
+    pub(super) fn forget(&mut self, peer: usize) {
+        self.owed.take_if(|owed| *owed == peer);
+    }
+
+    /// When the phase ends by itself.
+    pub(super) const fn wake(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Quiet(at) | Phase::Awaiting(at) | Phase::Hearing(at) => Some(at),
+            Phase::Down | Phase::Free | Phase::Keyed => None,
+        }
+    }
+
+    /// The medium is there.
+    pub(super) fn set_up(&mut self, now: Instant, latency: Duration, slower_block: Duration) {
+        self.now = now;
+        (self.latency, self.slower_block) = (latency, slower_block);
+        if self.phase == Phase::Down {
+            self.phase = Phase::Free;
+        }
+    }
+
+    /// The medium is gone.
+    pub(super) const fn set_down(&mut self) {
+        (self.latency, self.slower_block) = (Duration::ZERO, Duration::ZERO);
+        (self.phase, self.owed) = (Phase::Down, None);
+    }
+
+    /// What is due at this moment, one thing after the other.
+    pub(super) fn advance(&mut self, now: Instant) -> Option<Due> {
+        self.now = self.now.max(now);
+        match self.phase {
+            Phase::Awaiting(until) if until <= now => {
+                self.phase = Phase::Quiet(now);
+                Some(Due::Unanswered)
+            }
+            Phase::Hearing(until) if until <= now => Some(Due::Unended),
+            Phase::Quiet(at) if at <= now => {
+                (self.phase, self.free_since) = (Phase::Free, now);
+                self.silent_at = now + self.silence();
+                Some(Due::Free)
+            }
+            _ => None,
+        }
+    }
+
+    /// Another is heard to begin; whether that is of interest.
+    pub(super) fn hear_begin(&mut self, now: Instant) -> bool {
+        if matches!(self.phase, Phase::Down | Phase::Keyed) {
+            return false;
+        }
+        // A modem may lose the end.
+        self.phase = Phase::Hearing(now + EOT_MAX + self.answer_time());
+        self.on_since = now;
+        self.note_silence(now);
+        let answers = self.share.ended <= now && self.is_in_answer_slot(now);
+        (self.share.understood, self.share.answers) = (Some(false), answers);
+        true
+    }
+
     /// A D_PDU of the transmission that we hear was understood, data without ARQ if it is `plain`.
-    pub(super) fn note(&mut self, from: Address, to: Address, plain: bool) {
-        if self.understood.replace(true) != Some(true) {
-            let lost_track = self.last.is_none() && self.answers;
-            self.note_turn(from, to, plain);
-            let unknown = core::mem::take(&mut self.unknown);
-            if lost_track && unknown % 2 == 1 && !to.is_group() {
-                // It answers what began the exchange, or an answer to an answer to that.
-                self.last = Some(to);
-            }
-        } else if !plain {
-            self.way = Some((from, to));
+    pub(super) fn hear(&mut self, from: Address, to: Address, plain: bool) {
+        self.share.note(from, to, plain);
+    }
+
+    /// We begin a transmission to a peer, whose first octet leaves after `lead`.
+    pub(super) fn begin(&mut self, now: Instant, lead: Duration, to: usize) -> Begun {
+        self.lead = lead;
+        self.note_silence(now);
+        let brief = self.is_brief(now, to);
+        (self.phase, self.on_since) = (Phase::Keyed, now);
+        let answers = self.owed.take() == Some(to);
+        Begun { brief, answers }
+    }
+
+    /// A transmission begins. If all could have begun before it, nobody had the air.
+    fn note_silence(&mut self, begins: Instant) {
+        if begins.since(self.share.ended) >= self.round() {
+            self.share.held = None;
         }
     }
 
-    /// A transmission went from one to another.
-    pub(super) fn note_turn(&mut self, from: Address, to: Address, plain: bool) {
-        let way = core::mem::replace(&mut self.way, (!plain).then_some((from, to)));
-        if way != Some((to, from)) || self.last.is_none() {
-            self.last = Some(from);
-        }
+    /// Our transmission has left. `others` says whether more stations than its peer are there.
+    pub(super) fn end(&mut self, now: Instant, ended: &Ended, others: bool) {
+        let again = ended.plain && self.plain_end.is_some();
+        self.plain_end = ended.plain.then_some(now);
+        self.share.note_turn(self.own, ended.to, ended.only_plain);
+        self.share.note_own(self.own, self.on_since);
+        (self.share.ended, self.share.understood) = (now + ended.latency, None);
+        self.phase = if ended.wants_answer {
+            Phase::Awaiting(now + self.answer_time())
+        } else {
+            Phase::Quiet(now + self.rest(ended, again, others))
+        };
     }
 
-    /// A transmission of this station, `own`, is over that began `since`.
-    pub(super) fn note_own(&mut self, own: Address, since: Instant) {
-        if self.last == Some(own) {
-            self.begun.get_or_insert(since);
-            self.lets_in = None;
-        }
+    /// Nobody begins for so long.
+    pub(super) fn keep_quiet(&mut self, now: Instant, wait: Duration) {
+        self.phase = Phase::Quiet(now + wait);
     }
 
-    /// A transmission of which nothing was understood is over. Two that are nearer to each other
-    /// than to us may be too fast for us; if it was an answer, who has the air is the same.
-    fn note_garbled(&mut self) {
-        match self.way {
-            Some((from, to)) if self.answers => self.way = Some((to, from)),
-            _ => {
-                let before = if self.answers { self.unknown } else { 0 };
-                self.lose_track();
-                self.unknown = before + 1;
-            }
-        }
-    }
-
-    /// What was on the air isn't known.
-    const fn lose_track(&mut self) {
-        (self.last, self.way, self.unknown) = (None, None, 0);
-    }
-
-    /// The next attempt is among twice as many slots.
-    fn crowd(&mut self, csma: Csma) {
-        self.crowding += u32::from(slots_drawn(csma, self.crowding) < csma.slots_max);
-    }
-}
-
-/// Slots to draw from, doubled so often.
-fn slots_drawn(csma: Csma, crowding: u32) -> u32 {
-    let slots = u64::from(csma.slots.max(1)) << crowding.min(31);
-    let most = u64::from(csma.slots_max.max(1));
-    slots.min(most) as u32
-}
-
-impl<T> Station<T> {
     /// How long the air stays silent after a transmission of ours before anything begins that is no
     /// answer. With slots of stations, who sends without ARQ lets the others have theirs first:
     /// nobody answers him; once one of them has spoken, his own slot comes (see
-    /// [`Station::wait_after_hearing`]). Without slots, the peer that was answered may have more to
-    /// say, and isn't heard at once.
+    /// [`MediaAccess::wait_after_hearing`]). Without slots, the peer that was answered may have
+    /// more to say, and isn't heard at once.
     ///
     /// Nobody tells who sends without ARQ that he met another one, either. Who does so `again`, and
     /// heard nobody since, comes later by chance, lest two go on in step.
-    pub(super) fn rest(&mut self, on_air: &OnAir, again: bool) -> Duration {
+    fn rest(&mut self, ended: &Ended, again: bool, others: bool) -> Duration {
         self.share.exchange = None;
         let later = if again {
             self.chance.below(2) as u32
         } else {
             0
         };
-        match self.settings.access {
-            Access::Slots(slots) if on_air.plain => {
-                let wait = self.own_slot(slots, self.share.crowding);
+        match self.rule {
+            Access::Slots(slots) if ended.plain => {
+                let wait = self.own_slot(slots, self.share.crowding, others);
                 wait + slots.length * self.nodes() * 2
             }
-            Access::Slots(slots) => self.own_slot(slots, self.share.crowding),
+            Access::Slots(slots) => self.own_slot(slots, self.share.crowding, others),
             Access::Csma(csma) => self.contend(csma) + self.slot(csma) * later,
             Access::Turns if self.lets_in(self.now) => self.draw_turn(),
-            Access::Turns if on_air.answers || later > 0 => self.answer_time(),
-            Access::Turns => self.settings.guard,
+            Access::Turns if ended.answers || later > 0 => self.answer_time(),
+            Access::Turns => self.guard,
         }
     }
 
@@ -222,31 +352,37 @@ impl<T> Station<T> {
     /// to answers at once; others leave him the time to begin. With slots of stations, one that
     /// came in its slot after ours without ARQ doesn't put ours off: slots count from the
     /// transmission that began their round.
-    pub(super) fn wait_after_hearing(&mut self, now: Instant, owed: Option<usize>) -> Duration {
+    pub(super) fn wait_after_hearing(
+        &mut self,
+        now: Instant,
+        heard: Heard,
+        others: bool,
+    ) -> Duration {
         let own_end = self.plain_end.take();
+        self.owed = heard.owed;
         self.share.ended = self.share.ended.max(now);
-        self.note_exchange(owed);
-        match (self.settings.access, self.spoke) {
-            (Access::Turns, Some(_)) => {
+        self.note_exchange(heard.owed);
+        match self.rule {
+            Access::Turns if heard.to_us => {
                 self.share.held.get_or_insert(self.on_since);
-                match owed.is_none() && self.lets_in(now) {
+                match heard.owed.is_none() && self.lets_in(now) {
                     true => self.draw_turn(),
-                    false => self.settings.guard,
+                    false => self.guard,
                 }
             }
-            (_, _) if owed.is_some() => self.settings.guard,
-            (Access::Turns, None) => self.draw_turn(),
-            (Access::Slots(slots), _) => {
+            _ if heard.owed.is_some() => self.guard,
+            Access::Turns => self.draw_turn(),
+            Access::Slots(slots) => {
                 if self.share.understood == Some(true) {
                     self.share.crowding = self.share.crowding.saturating_sub(1);
                 }
-                let wait = self.own_slot(slots, self.share.crowding);
+                let wait = self.own_slot(slots, self.share.crowding, others);
                 own_end
                     .map(|end| end + wait)
                     .filter(|slot| self.on_since <= *slot)
-                    .map_or(wait, |slot| slot.since(now).max(self.settings.guard))
+                    .map_or(wait, |slot| slot.since(now).max(self.guard))
             }
-            (Access::Csma(csma), _) => {
+            Access::Csma(csma) => {
                 if self.share.understood == Some(true) {
                     self.share.crowding = self.share.crowding.saturating_sub(1);
                 } else {
@@ -262,16 +398,16 @@ impl<T> Station<T> {
     /// nobody. Two stations that began at the same time must not do so
     /// again: they wait by chance, the more the longer nothing is heard; with slots of their own,
     /// once these haven't helped.
-    pub(super) fn wait_with(&mut self, number: usize) -> Duration {
+    pub(super) fn wait_with(&mut self, missed: Missed, others: bool) -> Duration {
         self.share.exchange = None;
-        let unanswered = self.peers[number].unanswered.max(1);
-        let met = !self.is_absent(number);
+        let unanswered = missed.unanswered.max(1);
+        let met = !missed.absent;
         let crowding = self.share.crowding;
-        let wait = match self.settings.access {
+        let wait = match self.rule {
             Access::Slots(slots) => {
                 self.share.crowding = (crowding + u32::from(met)).min(ROUNDS_DOUBLED_MAX);
                 let crowding = crowding.max(unanswered - 1).min(ROUNDS_DOUBLED_MAX);
-                let wait = self.own_slot(slots, crowding);
+                let wait = self.own_slot(slots, crowding, others);
                 self.rest_of(self.slot_round(slots), wait)
             }
             // While others were in the way, the order helps. A fade takes its time.
@@ -288,14 +424,14 @@ impl<T> Station<T> {
             }
             Access::Turns => self.back_off(unanswered),
         };
-        wait.max(self.settings.guard)
+        wait.max(self.guard)
     }
 
     /// What a station waits with all others when an answer didn't come.
-    pub(super) fn rest_after_silence(&mut self) -> Duration {
-        let wait = match self.settings.access {
+    pub(super) fn rest_after_silence(&mut self, others: bool) -> Duration {
+        let wait = match self.rule {
             Access::Slots(slots) => {
-                let wait = self.own_slot(slots, 0);
+                let wait = self.own_slot(slots, 0, others);
                 self.rest_of(self.slot_round(slots), wait)
             }
             Access::Csma(csma) => {
@@ -307,15 +443,15 @@ impl<T> Station<T> {
             Access::Turns if self.nodes() > 1 => {
                 self.answer_time() / 2 * self.chance.below(SILENCE_DRAWN.into()) as u32
             }
-            Access::Turns => self.settings.guard,
+            Access::Turns => self.guard,
         };
-        wait.max(self.settings.guard)
+        wait.max(self.guard)
     }
 
     /// The first moment from then on that is a slot of this station, counted from the end of the
     /// last transmission.
     pub(super) fn slot_from(&self, at: Instant) -> Instant {
-        let (first, round) = match self.settings.access {
+        let (first, round) = match self.rule {
             Access::Turns => return at,
             Access::Slots(slots) => (slots.wait(), self.slot_round(slots)),
             Access::Csma(csma) => match csma.order {
@@ -338,31 +474,25 @@ impl<T> Station<T> {
     }
 
     /// To the station's own slot, in one of so many rounds: two may have one number.
-    fn own_slot(&mut self, slots: Slots, crowding: u32) -> Duration {
+    fn own_slot(&mut self, slots: Slots, crowding: u32, others: bool) -> Duration {
         let rounds = 1u64 << crowding;
-        let round = self.chance.below(rounds) as u32 + u32::from(self.lets_in_slots());
+        let round = self.chance.below(rounds) as u32 + u32::from(self.lets_in_slots(others));
         slots.wait() + self.slot_round(slots) * round
     }
 
     /// Whether the slots of all others go before this station's. One whose slot is before theirs
     /// would never let them in: once it has had every turn for as long as the longest transmission,
     /// each of them may be as long.
-    fn lets_in_slots(&mut self) -> bool {
-        let (now, turn_max) = (self.now, self.settings.turn_max);
+    fn lets_in_slots(&mut self, others: bool) -> bool {
+        let (now, turn_max) = (self.now, self.turn_max);
         let begun = self.share.begun;
-        if self.share.last != Some(self.settings.own) {
+        if self.share.last != Some(self.own) {
             self.share.begun = None;
-        } else if self.has_others() && begun.is_some_and(|at| now.since(at) >= turn_max) {
+        } else if others && begun.is_some_and(|at| now.since(at) >= turn_max) {
             self.share.begun = None;
             self.share.lets_in = Some(now + turn_max * self.nodes());
         }
         self.share.lets_in.is_some_and(|until| now < until)
-    }
-
-    /// Whether more stations than one are there, as far as is known.
-    fn has_others(&self) -> bool {
-        let there = |number: &usize| !self.is_group(*number) && !self.is_absent(*number);
-        (0..self.peers()).filter(there).count() > 1
     }
 
     /// A slot of each station, if their numbers follow each other.
@@ -384,46 +514,36 @@ impl<T> Station<T> {
         wait.saturating_sub(passed)
     }
 
-    /// Another is heard to begin.
-    pub(super) fn note_begin(&mut self, now: Instant) {
-        self.note_silence(now);
-        let answers = self.share.ended <= now && self.is_in_answer_slot(now);
-        (self.share.understood, self.share.answers) = (Some(false), answers);
-    }
-
-    /// A transmission begins. If all could have begun before it, nobody had the air.
-    pub(super) fn note_silence(&mut self, begins: Instant) {
-        if begins.since(self.share.ended) >= self.round() {
-            self.share.held = None;
-        }
-    }
-
     /// Whether what begins at this moment does so before the slot for an answer is over, as the
     /// answer does, and what met the transmission before: all others begin later.
     fn is_in_answer_slot(&self, begins: Instant) -> bool {
-        let Access::Csma(csma) = self.settings.access else {
+        let Access::Csma(csma) = self.rule else {
             return false;
         };
-        begins <= self.share.ended + self.settings.guard + self.slot(csma)
+        begins <= self.share.ended + self.guard + self.slot(csma)
+    }
+
+    /// Whether something was understood of what was heard last.
+    pub(super) fn is_understood(&self) -> bool {
+        self.share.understood == Some(true)
     }
 
     /// Whether what was heard last began when the answer to the transmission before was due, and
     /// some of it was understood.
     pub(super) fn is_understood_answer(&self) -> bool {
-        self.share.answers && self.share.understood == Some(true)
+        self.share.answers && self.is_understood()
     }
 
-    /// Whether what a peer didn't answer, so many times in a row, may have met others, and says
-    /// nothing of the channel. If something came in the answer's slot that nobody could understand,
-    /// that met ours, or another's met the answer; but not so often that a link would be lost for
-    /// it. What comes later is somebody's turn, perhaps by a rate that is too fast for us.
-    pub(super) fn met(&self, number: usize, unanswered: u32) -> bool {
-        let garbled = self.share.understood == Some(false) && self.is_in_answer_slot(self.on_since);
-        let most = match garbled {
-            true => self.settings.unanswered_max,
-            false => self.peers[number].towards.rate.met_max(),
-        };
-        matches!(self.settings.access, Access::Csma(_)) && unanswered <= most
+    /// Whether an unanswered transmission may have met others, and says nothing of the channel.
+    pub(super) const fn others_may_meet(&self) -> bool {
+        matches!(self.rule, Access::Csma(_))
+    }
+
+    /// Whether something came in the answer's slot that nobody could understand: that met ours, or
+    /// another's met the answer. What comes later is somebody's turn, perhaps by a rate that is too
+    /// fast for us.
+    pub(super) fn heard_a_collision(&self) -> bool {
+        self.share.understood == Some(false) && self.is_in_answer_slot(self.on_since)
     }
 
     /// A time by chance that is longer the more often nothing was heard.
@@ -437,7 +557,7 @@ impl<T> Station<T> {
     /// Back-offs by turns aren't in it: all would wait five times as long for what a few seldom do,
     /// and who is met by a break that came first repeats what it said.
     pub(super) fn round(&self) -> Duration {
-        match self.settings.access {
+        match self.rule {
             Access::Csma(csma) if csma.order == Order::Address => {
                 self.slot(csma) * (self.nodes() + 1)
             }
@@ -453,7 +573,7 @@ impl<T> Station<T> {
     /// drawn, all know of the same silence, and those that have something of the kind would begin
     /// at once.
     pub(super) fn silence(&mut self) -> Duration {
-        let among = match self.settings.access {
+        let among = match self.rule {
             Access::Csma(csma) if csma.order != Order::Address => self.slot(csma) * csma.slots,
             Access::Turns if self.nodes() > 1 => self.answer_time() * TURNS_DRAWN,
             Access::Csma(_) | Access::Slots(_) | Access::Turns => Duration::ZERO,
@@ -465,7 +585,7 @@ impl<T> Station<T> {
     /// Turns of this station behind which each of the others has had one: where they are drawn, all
     /// but one of 16 times.
     pub(super) const fn turns_for_all(&self) -> u32 {
-        match self.settings.access {
+        match self.rule {
             Access::Slots(_) => 2,
             Access::Csma(csma) if matches!(csma.order, Order::Address) => 2,
             Access::Csma(_) | Access::Turns => 4,
@@ -474,7 +594,7 @@ impl<T> Station<T> {
 
     /// A slot is as long as it takes to hear that another has begun.
     fn slot(&self, csma: Csma) -> Duration {
-        csma.slot.max(self.lead + self.settings.guard)
+        csma.slot.max(self.lead + self.guard)
     }
 
     /// The slot for an answer, and what this station waits behind it. All count from the same
@@ -488,7 +608,7 @@ impl<T> Station<T> {
     fn contend_among(&mut self, csma: Csma, crowding: u32) -> Duration {
         let known = self.share.ended.since(self.now);
         let slot = self.slot(csma);
-        let slots = slots_drawn(csma, crowding);
+        let slots = csma.slots_drawn(crowding);
         let drawn = match csma.order {
             Order::Chance => slot * self.chance.below(slots.into()) as u32,
             Order::Jitter => {
@@ -500,27 +620,21 @@ impl<T> Station<T> {
         known + slot + drawn
     }
 
-    /// How many other stations it knows.
-    pub(super) fn nodes(&self) -> u32 {
-        let nodes = self.listed().iter().filter(|peer| !peer.address.is_group());
-        nodes.count() as u32
+    /// How many other stations are known.
+    pub(super) const fn nodes(&self) -> u32 {
+        self.stations.len() as u32
     }
 
     /// How many stations have their turn before this one.
     fn places_before(&self) -> u32 {
-        let own = self.settings.own;
-        let stations = || self.listed().iter().map(|peer| peer.address);
-        let stations = || stations().filter(|address| !address.is_group());
-        let below = |address: Address| {
-            let all = stations().chain([own]);
-            all.filter(|other| *other < address).count()
-        };
-        let count = stations().count() + 1;
+        let all = || self.stations.iter().copied().chain([self.own]);
+        let below = |address: Address| all().filter(|other| *other < address).count();
+        let count = self.stations.len() + 1;
         let first = match self.share.last {
-            Some(last) => below(last) + usize::from(stations().chain([own]).any(|it| it == last)),
+            Some(last) => below(last) + usize::from(all().any(|it| it == last)),
             None => 0,
         };
-        let before = (below(own) + count - first % count) % count;
+        let before = (below(self.own) + count - first % count) % count;
         u32::try_from(before).unwrap_or(u32::MAX)
     }
 
@@ -543,19 +657,19 @@ impl<T> Station<T> {
     /// air for themselves for so long, by turns, that others get in now.
     fn lets_in(&self, now: Instant) -> bool {
         let held = self.share.held;
-        let long = held.is_some_and(|since| now.since(since) >= self.settings.turn_max);
-        long && self.nodes() > 1 && self.settings.access == Access::Turns
+        let long = held.is_some_and(|since| now.since(since) >= self.turn_max);
+        long && self.nodes() > 1 && self.rule == Access::Turns
     }
 
     /// Whether a transmission to a peer that begins now is to say what it owes and nothing else:
     /// two that have more and more for each other would never let others in.
-    pub(super) fn is_brief(&mut self, now: Instant, to: usize) -> bool {
-        if self.to_answer == Some(to) && self.lets_in(now) {
+    fn is_brief(&mut self, now: Instant, to: usize) -> bool {
+        if self.owed == Some(to) && self.lets_in(now) {
             return true;
         }
-        let most = match self.settings.access {
+        let most = match self.rule {
             Access::Csma(csma) => Some(csma.exchange),
-            Access::Slots(_) if self.nodes() > 1 => Some(self.settings.turn_max),
+            Access::Slots(_) if self.nodes() > 1 => Some(self.turn_max),
             Access::Slots(_) | Access::Turns => None,
         };
         match (most, self.share.exchange) {
@@ -567,26 +681,17 @@ impl<T> Station<T> {
         }
     }
 
-    /// Whether what comes now still joins a transmission.
-    pub(super) fn is_open(&self, on_air: &OnAir) -> bool {
-        let (Some(slots), Some(state)) = (self.settings.access.slots(), self.state) else {
-            return !on_air.brief;
-        };
-        let ahead = state.tx_rate.time_for(slots.committed_octets as u64);
-        on_air.planned > 0 || self.now.max(on_air.starts) + ahead < on_air.ends
-    }
-
     /// How long after the end of our transmission an answer is heard to begin: theirs is as slow as
     /// ours.
     pub(super) fn answer_time(&self) -> Duration {
-        let slower = self.slower_block() * 2;
-        let ways = self.latency() * 2 + self.lead * 2;
-        ways + slower + self.settings.guard + self.settings.answer_margin
+        let slower = self.slower_block * 2;
+        let ways = self.latency * 2 + self.lead * 2;
+        ways + slower + self.guard + self.answer_margin
     }
 
     /// The longest wait for a turn where nobody meets anybody, and nobody else has anything to say.
     pub(super) fn longest_wait(&self) -> Duration {
-        match self.settings.access {
+        match self.rule {
             Access::Turns => Duration::ZERO,
             // It may let others in once.
             Access::Slots(slots) => self.slot_round(slots) * 2,
@@ -610,19 +715,17 @@ impl<T> Station<T> {
     /// others in and who waits draw one of four each, which is first alone with 0.22: of one round,
     /// a fifth of all callers needs more, of four fewer than a hundredth.
     pub(super) fn patience_at_most(&self) -> Duration {
-        let (exchange, turns) = match self.settings.access {
+        let (exchange, turns) = match self.rule {
             Access::Csma(csma) if csma.order == Order::Address => (csma.exchange, 1),
             Access::Csma(csma) => (csma.exchange, 4),
-            Access::Turns if self.nodes() > 1 => (self.settings.turn_max, 4),
-            Access::Turns | Access::Slots(_) => (self.settings.turn_max, 1),
+            Access::Turns if self.nodes() > 1 => (self.turn_max, 4),
+            Access::Turns | Access::Slots(_) => (self.turn_max, 1),
         };
-        let turn = exchange + self.settings.turn_max + self.answer_time() + self.round();
+        let turn = exchange + self.turn_max + self.answer_time() + self.round();
         let ways = self.nodes() * (self.nodes() + 1);
         self.patience() + turn * turns * ways
     }
-
-    /// From the end of a block to its octets at the others.
-    pub(super) fn latency(&self) -> Duration {
-        self.state.map_or(Duration::ZERO, |state| state.latency)
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,12 +7,41 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 
 use strait_core::id::Neighbours;
-use strait_core::waveform::{self, Bandwidth, Family, Interleaver};
+use strait_core::node::{FrameMeta, PortState};
+use strait_core::waveform::{self, Bandwidth, Family, Interleaver, Mode, Waveform};
+use strait_core::{Duration, Room};
 
 use super::*;
-use crate::d_pdu::{DPdu, parse};
-use crate::station::{Access, Csma, Order, Settings};
+use crate::d_pdu::{Body, DPdu, parse};
+use crate::station::{Access, Csma, Order, Settings, Station, Waiting};
 use crate::{Address, Offer};
+
+/// Lets a station hear a management D_PDU of its peer; its message is valid, or it acknowledges.
+fn hear_message(
+    station: &mut Station<u32>,
+    eow: u16,
+    [valid, ack]: [bool; 2],
+    frame: u8,
+    message: &[u8],
+) {
+    let (peers, mut cx) = station.split();
+    let peer = &mut peers[0];
+    let body = Body::Management {
+        extended: !message.is_empty(),
+        valid,
+        ack,
+        frame,
+        message,
+    };
+    let d_pdu = DPdu {
+        eow,
+        eot: 1,
+        to: peer.ends().from,
+        from: peer.ends().to,
+        body,
+    };
+    peer.hear(&mut cx, &d_pdu, true);
+}
 
 const TURNAROUND: Duration = Duration::from_millis(200);
 const LEAD: Duration = Duration::from_millis(440);
@@ -61,6 +90,18 @@ type Filter = Box<dyn Fn(usize, &DPdu<'_>, u64) -> bool>;
 /// A transmission: who, when, its rate, its D_PDUs' types and order wires.
 type Told = (usize, Instant, u32, Vec<(u8, Eow)>);
 
+/// A medium whose own rate is this.
+fn medium(own: u32) -> PortState {
+    let mode = waveform(own).mode;
+    PortState {
+        tx_rate: mode.line_rate(),
+        rx_rate: mode.line_rate(),
+        frame_octets_max: 1 << 20,
+        block: mode.block(),
+        latency: mode.block(),
+    }
+}
+
 struct Pair {
     now: Instant,
     own: u32,
@@ -88,15 +129,7 @@ impl Pair {
             let peer = [Address::new(2 - number)];
             stations.push(Station::new(settings, &peer, u64::from(number)));
         }
-        let mode = waveform(own).mode;
-        let state = PortState {
-            tx_rate: mode.line_rate(),
-            rx_rate: mode.line_rate(),
-            frame_octets_max: 1 << 20,
-            block: mode.block(),
-            latency: mode.block(),
-        };
-        let up = |station: &mut Station<u32>| station.set_up(Instant::ZERO, state);
+        let up = |station: &mut Station<u32>| station.set_up(Instant::ZERO, medium(own));
         stations.iter_mut().for_each(up);
         Self {
             now: Instant::ZERO,
@@ -194,7 +227,11 @@ impl Pair {
             self.key_up(number);
         }
         if let Some(at) = self.stations[number].wake() {
-            assert!(at > self.now, "{:?} {at:?}", self.stations[number].phase);
+            assert!(
+                at > self.now,
+                "{:?} {at:?}",
+                self.stations[number].access.phase()
+            );
             self.plan(at, Event::Advance(number));
         }
     }
@@ -216,7 +253,8 @@ impl Pair {
             to: Neighbours::ALL,
         };
         let octets: usize = self.queues[number].iter().map(Vec::len).sum();
-        let waiting = (octets, self.queues[number].len());
+        let count = self.queues[number].len();
+        let waiting = Waiting { octets, count };
         let mode = waveform(self.own).mode;
         let all = room(mode.octets_in(200), starts);
         if !station.begin(self.now, 0, all, waiting) {
@@ -351,7 +389,7 @@ fn a_rate_that_follows_a_fade_delivers_more_than_any_fixed_one() {
     let best = best.expect("nine rates");
     let (alone, pair) = delivered(Some(&adapt()), 2400);
     assert!(alone * 10 > best * 11, "{alone}, {best} by one rate");
-    let changes = pair.stations[0].peers[0].towards.rate.changes;
+    let changes = pair.stations[0].peers[0].rate.rate.changes();
     assert!(changes.up > 5 && changes.silent > 2, "{changes:?}");
     let with_advice = Adapt {
         advice: true,
@@ -391,370 +429,14 @@ fn it_never_stalls_in_a_fade_wherever_that_begins() {
     }
 }
 
-/// Two stations, of which the first has much to send, and a path without faults; both ask before
-/// they change.
-fn agreeing(lost: impl Fn(usize, &DPdu<'_>, u64) -> bool + 'static, second: Option<Adapt>) -> Pair {
-    let agree = Adapt {
-        agree: true,
-        ..adapt()
-    };
-    let both = [settings(0, Some(agree)), settings(1, second)];
-    let mut pair = Pair::new(both, 1200, |_| 40.0);
-    pair.lost = Box::new(lost);
-    pair.offer(0, 400);
-    pair
-}
-
-fn rate_of(pair: &Pair, number: usize) -> u64 {
-    pair.stations[number].pace(0).bit_s()
-}
-
-/// What a station says of rates, with the rate by which it says so.
-fn said(pair: &Pair, number: usize) -> Vec<(u32, Eow)> {
-    let turns = pair.turns.iter().filter(|turn| turn.0 == number);
-    let all = turns.flat_map(|turn| {
-        let managed = turn.3.iter().filter(|it| it.0 == 6 && it.1 != Eow::None);
-        managed.map(|it| (turn.2, it.1))
-    });
-    all.collect()
-}
-
-const fn answer(response: Response) -> Eow {
-    Eow::Response {
-        response,
-        reason: 0,
-    }
-}
-
-#[test]
-fn a_change_by_agreement_is_asked_for_accepted_confirmed_and_acknowledged() {
-    let mut pair = agreeing(|_, _, _| false, Some(adapt()));
-    pair.run(at(40));
-    let request = Eow::parse(0x154);
-    assert_eq!(rate_code(1200), Some(4));
-    // 1600 bit/s have no code: their request is one with an extended message.
-    assert_eq!(
-        request,
-        Eow::Rate {
-            rate: 5,
-            interleaver: 1,
-            purpose: Purpose::Request
-        }
-    );
-    let high = Eow::HighRate {
-        waveform: 7,
-        channels: 1,
-    };
-    let said_a: Vec<Eow> = said(&pair, 0).into_iter().map(|it| it.1).collect();
-    assert_eq!(said_a[..2], [high, answer(Response::Confirm)]);
-    assert_eq!(said(&pair, 1)[0].1, answer(Response::Accept));
-    // Data goes by the old rate before and by the new one after.
-    let data = pair
-        .turns
-        .iter()
-        .filter(|turn| turn.3.iter().any(|it| it.0 == 9));
-    let mut rates: Vec<u32> = data.map(|turn| turn.2).collect();
-    rates.dedup();
-    assert_eq!(rates[..2], [1200, 1600]);
-    // Each message was acknowledged once.
-    let acks = |number| {
-        let turns = pair.turns.iter().filter(|turn| turn.0 == number);
-        let all = turns.flat_map(|turn| turn.3.iter());
-        all.filter(|it| **it == (6, Eow::None)).count()
-    };
-    assert_eq!((acks(0), acks(1)), (1, 2));
-}
-
-/// The same with numbers of Edition 3.
-fn of_edition_3(
-    lost: impl Fn(usize, &DPdu<'_>, u64) -> bool + 'static,
-    second: Option<Adapt>,
-) -> Pair {
-    let agree = Adapt {
-        agree: true,
-        ..adapt()
-    };
-    let both = [settings(0, Some(agree)), settings(1, second)];
-    let both = both.map(|settings| Settings {
-        long_numbers: false,
-        ..settings
-    });
-    let mut pair = Pair::new(both, 1200, |_| 40.0);
-    pair.lost = Box::new(lost);
-    pair.offer(0, 400);
-    pair
-}
-
-/// C.6.4.2 (24), (28), (29), (32)–(34): who was asked for the change confirms it, once it has heard
-/// that its acceptance came; who asked changes behind that word, and sends nothing else until the
-/// confirmation.
-#[test]
-fn with_another_kind_of_station_who_was_asked_confirms_the_change() {
-    let mut pair = of_edition_3(|_, _, _| false, Some(adapt()));
-    pair.run(at(60));
-    let says = |number| said(&pair, number).into_iter().map(|it| it.1);
-    let asked = |eow: &Eow| matches!(eow, Eow::HighRate { .. } | Eow::Rate { .. });
-    assert!(says(0).count() > 0 && says(0).all(|eow| asked(&eow)));
-    let said_b: Vec<Eow> = says(1).collect();
-    let both = [answer(Response::Accept), answer(Response::Confirm)];
-    assert_eq!(said_b[..4], [both, both].concat());
-    // From the request to the confirmation's acknowledgement, neither sends data.
-    let kinds = |it: &(usize, Instant, u32, Vec<(u8, Eow)>)| {
-        let kinds: BTreeSet<u8> = it.3.iter().map(|it| it.0).collect();
-        (it.0, it.3.iter().any(|it| asked(&it.1)), kinds)
-    };
-    let turns: Vec<(usize, bool, BTreeSet<u8>)> = pair.turns.iter().map(kinds).collect();
-    let asks = turns.iter().position(|turn| turn.1).expect("it asks");
-    let data: Vec<bool> = turns[asks..asks + 5]
-        .iter()
-        .map(|it| it.2.contains(&0))
-        .collect();
-    // Request, acceptance, acknowledgement, confirmation; then its acknowledgement with data.
-    assert_eq!(data, [false, false, false, false, true], "{turns:?}");
-}
-
-#[test]
-fn a_change_is_confirmed_whatever_of_it_was_lost_on_the_way() {
-    for (who, kind) in [(0, 0), (1, 1), (1, 2), (0, 3), (1, 3)] {
-        let hit = core::cell::Cell::new(0);
-        let lost = move |number: usize, d_pdu: &DPdu<'_>, _: u64| {
-            let eow = Eow::parse(d_pdu.eow);
-            let matches = match kind {
-                0 => matches!(eow, Eow::HighRate { .. }),
-                1 => eow == answer(Response::Accept),
-                2 => eow == answer(Response::Confirm),
-                _ => d_pdu.body.kind().number() == 6 && eow == Eow::None,
-            };
-            let fits = number == who && matches && hit.get() == 0;
-            hit.set(hit.get() + u32::from(fits));
-            fits
-        };
-        let mut pair = of_edition_3(lost, Some(adapt()));
-        pair.run(at(900));
-        assert_eq!(pair.came.len(), 400, "{who} {kind}");
-        assert!(rate_of(&pair, 0) >= 4800, "{who} {kind}");
-        for station in &pair.stations {
-            assert_eq!(station.peers[0].towards.agreement, Agreement::None);
-            assert!(!station.peers[0].management.is_open());
-        }
-    }
-}
-
-/// C.6.4.2 (9)–(11): a confirmation that never comes is asked for three times, and the rate stays.
-#[test]
-fn a_change_that_is_never_confirmed_is_taken_back() {
-    let lost = |number: usize, d_pdu: &DPdu<'_>, _: u64| {
-        number == 1 && Eow::parse(d_pdu.eow) == answer(Response::Confirm)
-    };
-    let mut pair = of_edition_3(lost, Some(adapt()));
-    pair.run(at(1000));
-    assert!(pair.came.len() > 80, "{}", pair.came.len());
-    assert_eq!(rate_of(&pair, 0), 1200);
-}
-
-/// C.6.4.2 (26), (27), (30), (31): a refusal is answered by the end of the dialogue, and that by an
-/// acknowledgement; both go on as before.
-#[test]
-fn a_refusal_ends_with_a_cancellation() {
-    let mut pair = of_edition_3(|_, _, _| false, None);
-    pair.run(at(400));
-    let says = |number| said(&pair, number).into_iter().map(|it| it.1);
-    assert_eq!(says(0).next_back(), Some(answer(Response::Cancel)));
-    let refuse = Eow::Response {
-        response: Response::Refuse,
-        reason: RATE_FIXED,
-    };
-    assert_eq!(Vec::from_iter(says(1)), [refuse]);
-    assert_eq!(rate_of(&pair, 0), 1200);
-    assert!(pair.came.len() > 30);
-}
-
-/// C.5.5 (7): a high rate by another waveform, or on more channels, is refused with the reason.
-#[test]
-fn a_high_rate_that_the_modem_does_not_have_is_refused_with_the_reason() {
-    let own = adapt().waveform;
-    for (waveform, channels, says) in [
-        (own, 1, answer(Response::Accept)),
-        (own ^ 1, 1, refusal(RATE_FIXED)),
-        (own, 2, refusal(INTERLEAVER_FIXED)),
-    ] {
-        let mut pair = of_edition_3(|_, _, _| false, Some(adapt()));
-        let ask = Eow::HighRate { waveform, channels };
-        let rate = high_rate(1600, 8);
-        pair.stations[1].take_management(0, ask.bits(), (true, false, 7), &rate);
-        let management = &mut pair.stations[1].peers[0].management;
-        management.next();
-        let due = management.next().and_then(|due| due.message);
-        assert_eq!(due.map(|it| it.eow), Some(says));
-    }
-}
-
-const fn refusal(reason: u8) -> Eow {
-    Eow::Response {
-        response: Response::Refuse,
-        reason,
-    }
-}
-
-#[test]
-fn a_lost_request_or_answer_is_said_again() {
-    for (who, kind) in [(0, 0), (1, 1), (0, 2), (1, 3)] {
-        // The first request, the first answer, the first confirmation, or all of a turn of acks.
-        let hit = core::cell::Cell::new(0);
-        let lost = move |number: usize, d_pdu: &DPdu<'_>, _: u64| {
-            let eow = Eow::parse(d_pdu.eow);
-            let matches = match kind {
-                0 => matches!(eow, Eow::HighRate { .. }),
-                1 => eow == answer(Response::Accept),
-                2 => eow == answer(Response::Confirm),
-                _ => d_pdu.body.kind().number() == 6 && eow == Eow::None,
-            };
-            let fits = number == who && matches && hit.get() == 0;
-            hit.set(hit.get() + u32::from(fits));
-            fits
-        };
-        let mut pair = agreeing(lost, Some(adapt()));
-        pair.run(at(700));
-        assert_eq!(pair.came.len(), 400, "{who} {kind}");
-        assert!(
-            rate_of(&pair, 0) >= 4800,
-            "{who} {kind}: {}",
-            rate_of(&pair, 0)
-        );
-        assert_eq!(pair.stations[0].peers[0].towards.agreement, Agreement::None);
-    }
-}
-
-#[test]
-fn an_answer_that_never_comes_leaves_the_rate_as_it_is() {
-    let answers =
-        |number: usize, d_pdu: &DPdu<'_>, _| number == 1 && d_pdu.body.kind().number() == 6;
-    let mut pair = agreeing(answers, Some(adapt()));
-    pair.run(at(1000));
-    assert!(pair.came.len() > 100);
-    let data = pair
-        .turns
-        .iter()
-        .filter(|turn| turn.3.iter().any(|it| it.0 == 9));
-    assert!(data.map(|turn| turn.2).all(|rate| rate <= 1200));
-}
-
-#[test]
-fn a_station_with_a_fixed_rate_refuses_and_is_not_asked_again() {
-    let mut pair = agreeing(|_, _, _| false, None);
-    pair.run(at(400));
-    let refuse = Eow::Response {
-        response: Response::Refuse,
-        reason: RATE_FIXED,
-    };
-    let said_b: Vec<Eow> = said(&pair, 1).into_iter().map(|it| it.1).collect();
-    assert_eq!(said_b, [refuse]);
-    assert_eq!(rate_of(&pair, 0), 1200);
-    assert!(pair.came.len() > 30);
-}
-
-#[test]
-fn both_may_ask_at_once() {
-    let agree = || Adapt {
-        agree: true,
-        ..adapt()
-    };
-    let both = [0, 1].map(|number| settings(number, Some(agree())));
-    let mut pair = Pair::new(both, 1200, |_| 40.0);
-    pair.offer(0, 300);
-    pair.offer(1, 300);
-    pair.run(at(900));
-    assert_eq!(pair.came.len(), 600);
-    for number in 0..2 {
-        assert!(rate_of(&pair, number) >= 6400, "{}", rate_of(&pair, number));
-    }
-}
-
-#[test]
-fn requests_that_meet_on_the_air_are_both_granted() {
-    let agree = || Adapt {
-        agree: true,
-        ..adapt()
-    };
-    let both = [0, 1].map(|number| settings(number, Some(agree())));
-    let mut pair = Pair::new(both, 1200, |_| 40.0);
-    pair.offer(0, 1);
-    pair.run(at(60));
-    for number in 0..2 {
-        let station = &mut pair.stations[number];
-        let place = adapt().place(4800);
-        station.peers[0].towards.rate.set(place, Reason::Good);
-        station.want_rate(0);
-    }
-    pair.settle(0);
-    pair.settle(1);
-    assert_eq!(pair.spoilt.iter().filter(|spoilt| **spoilt).count(), 2);
-    pair.run(at(120));
-    assert_eq!([0, 1].map(|number| rate_of(&pair, number)), [4800, 4800]);
-    for number in 0..2 {
-        let peer = &pair.stations[number].peers[0];
-        assert_eq!(peer.towards.agreement, Agreement::None);
-        assert!(!peer.management.is_open());
-    }
-}
-
-#[test]
-fn a_station_follows_a_request_for_both_directions() {
-    let mut pair = agreeing(|_, _, _| false, Some(adapt()));
-    let ask = Eow::Rate {
-        rate: 2,
-        interleaver: 1,
-        purpose: Purpose::RequestBoth,
-    };
-    // Not before the other has heard that it may be (C.6.4.2 (29)).
-    pair.stations[1].take_management(0, ask.bits(), (true, false, 7), &[]);
-    assert_eq!(rate_of(&pair, 1), 1200);
-    let management = &mut pair.stations[1].peers[0].management;
-    let says = [management.next(), management.next()];
-    let accepts = says.map(|due| due.and_then(|due| due.message).map(|it| it.eow));
-    assert_eq!(accepts, [None, Some(answer(Response::Accept))]);
-    pair.stations[1].take_management(0, 0, (false, true, 0), &[]);
-    assert_eq!(rate_of(&pair, 1), 300);
-    // 3600 bit/s is none of its rates.
-    let ask = Eow::Rate {
-        rate: 7,
-        interleaver: 1,
-        purpose: Purpose::RequestBoth,
-    };
-    pair.stations[1].take_management(0, ask.bits(), (true, false, 8), &[]);
-    assert_eq!(rate_of(&pair, 1), 300);
-    // Nor has it the long interleaver, at any rate.
-    let ask = Eow::Rate {
-        rate: 4,
-        interleaver: 2,
-        purpose: Purpose::RequestBoth,
-    };
-    pair.stations[1].take_management(0, ask.bits(), (true, false, 9), &[]);
-    assert_eq!(rate_of(&pair, 1), 300);
-    assert_eq!(pair.stations[1].stats.messages_in, 3);
-    let says = pair.stations[1].peers[0].management.next();
-    let refused = Eow::Response {
-        response: Response::Refuse,
-        reason: INTERLEAVER_FIXED,
-    };
-    assert!(says.is_some(), "an acknowledgement first");
-    let says = pair.stations[1].peers[0].management.next();
-    assert_eq!(
-        says.and_then(|due| due.message).map(|it| it.eow),
-        Some(refused)
-    );
-}
-
 #[test]
 fn an_answer_is_no_faster_than_what_it_answers() {
     // 75 bit/s is all that this path carries.
     let both = [0, 1].map(|number| settings(number, Some(adapt())));
     let mut pair = Pair::new(both, 75, |_| -6.0);
-    let state = pair.stations[1].state.expect("it is up");
-    pair.stations[1].begin_rates(PortState {
-        tx_rate: waveform(9600).mode.line_rate(),
-        ..state
-    });
+    let mut fast = Ladder::new(&settings(1, Some(adapt())));
+    fast.set_medium(Some(medium(9600)));
+    pair.stations[1].peers[0].rate.begin(&fast);
     pair.offer(0, 1);
     pair.run(at(400));
     assert_eq!(pair.came.len(), 1);
@@ -788,8 +470,8 @@ fn those_that_meet_in_a_net_keep_their_rate_and_a_fade_still_lowers_it() {
     }
     let met = pair.spoilt.iter().filter(|spoilt| **spoilt).count() as u64;
     let silent = |pair: &Pair, station: usize| {
-        let rate = &pair.stations[station].peers[0].towards.rate;
-        rate.changes.silent
+        let rate = &pair.stations[station].peers[0].rate.rate;
+        rate.changes().silent
     };
     assert!(met > 30, "{met}");
     // Three in a row may be a fade.
@@ -824,7 +506,7 @@ fn what_met_another_in_a_net_does_not_lower_the_rate() {
         // Two may always have met others.
         for _ in 0..4 {
             station.advance(now);
-            assert!(station.begin(now, 0, room(now + LEAD), (0, 0)));
+            assert!(station.begin(now, 0, room(now + LEAD), Waiting::default()));
             station.write(room(now + LEAD), &mut Vec::new());
             now += Duration::from_secs(2);
             station.drained(now);
@@ -837,7 +519,7 @@ fn what_met_another_in_a_net_does_not_lower_the_rate() {
             station.advance(now + Duration::from_secs(60));
             now += Duration::from_secs(300);
         }
-        let changes = station.peers[0].towards.rate.changes;
+        let changes = station.peers[0].rate.rate.changes();
         assert_eq!(changes.silent, falls, "{garbled}");
     }
 }
@@ -873,7 +555,7 @@ fn all_count_from_the_end_of_a_slow_answer_as_it_is_known() {
     pair.run(at(30));
     let answer = pair.turns.last().map(|turn| (turn.0, turn.2));
     assert_eq!(answer, Some((1, 300)), "blocks of 640 ms, not 480");
-    let [one, other] = [0, 1].map(|number| pair.stations[number].share.ended);
+    let [one, other] = [0, 1].map(|number| pair.stations[number].access.ended());
     assert_eq!(one, other);
 }
 
@@ -897,3 +579,6 @@ fn what_was_cut_for_a_fast_rate_does_not_stall_a_slow_one() {
         assert!(came.count() >= 3, "{start}");
     }
 }
+
+#[path = "rate_agreement_tests.rs"]
+mod agreement;

@@ -1,0 +1,92 @@
+//! How crowded the air is, and who has it.
+
+use strait_core::Instant;
+
+use super::rule::Csma;
+use crate::address::Address;
+
+/// What a station knows of how crowded the air is, and of who has it.
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    /// How often the number of slots, or of rounds of them, is doubled.
+    pub(super) crowding: u32,
+    /// Whether a D_PDU of the transmission that we heard last was understood; none was heard since
+    /// our own if absent.
+    pub(super) understood: Option<bool>,
+    /// Who had the air last, if that is known: who answers doesn't take it.
+    pub(super) last: Option<Address>,
+    /// From whom to whom the last transmission went, if it was more than data without ARQ: nobody
+    /// answers that.
+    way: Option<(Address, Address)>,
+    /// What is heard began in the slot for an answer to the one before.
+    pub(super) answers: bool,
+    /// Who had the air isn't known: so many weren't understood, each an answer to the one before.
+    unknown: u32,
+    /// The peer with whom answers go to and fro, and since when.
+    pub(super) exchange: Option<(usize, Instant)>,
+    /// By turns: since when each transmission was ours or for us, and the next came at once.
+    pub(super) held: Option<Instant>,
+    /// With slots of stations: since when every turn that nobody waited for was ours.
+    pub(super) begun: Option<Instant>,
+    /// With slots of stations: that was long, and the slots of all others go before ours until our
+    /// next turn, or this moment.
+    pub(super) lets_in: Option<Instant>,
+    /// When all know of the end of the last transmission, ours or another's.
+    pub(super) ended: Instant,
+}
+
+impl Share {
+    /// A D_PDU of the transmission that we hear was understood, data without ARQ if it is `plain`.
+    pub(super) fn note(&mut self, from: Address, to: Address, plain: bool) {
+        if self.understood.replace(true) != Some(true) {
+            let lost_track = self.last.is_none() && self.answers;
+            self.note_turn(from, to, plain);
+            let unknown = core::mem::take(&mut self.unknown);
+            if lost_track && unknown % 2 == 1 && !to.is_group() {
+                // It answers what began the exchange, or an answer to an answer to that.
+                self.last = Some(to);
+            }
+        } else if !plain {
+            self.way = Some((from, to));
+        }
+    }
+
+    /// A transmission went from one to another.
+    pub(super) fn note_turn(&mut self, from: Address, to: Address, plain: bool) {
+        let way = core::mem::replace(&mut self.way, (!plain).then_some((from, to)));
+        if way != Some((to, from)) || self.last.is_none() {
+            self.last = Some(from);
+        }
+    }
+
+    /// A transmission of this station, `own`, is over that began `since`.
+    pub(super) fn note_own(&mut self, own: Address, since: Instant) {
+        if self.last == Some(own) {
+            self.begun.get_or_insert(since);
+            self.lets_in = None;
+        }
+    }
+
+    /// A transmission of which nothing was understood is over. Two that are nearer to each other
+    /// than to us may be too fast for us; if it was an answer, who has the air is the same.
+    pub(super) fn note_garbled(&mut self) {
+        match self.way {
+            Some((from, to)) if self.answers => self.way = Some((to, from)),
+            _ => {
+                let before = if self.answers { self.unknown } else { 0 };
+                self.lose_track();
+                self.unknown = before + 1;
+            }
+        }
+    }
+
+    /// What was on the air isn't known.
+    pub(super) const fn lose_track(&mut self) {
+        (self.last, self.way, self.unknown) = (None, None, 0);
+    }
+
+    /// The next attempt is among twice as many slots.
+    pub(super) fn crowd(&mut self, csma: Csma) {
+        self.crowding += u32::from(csma.slots_drawn(self.crowding) < csma.slots_max);
+    }
+}

@@ -1,0 +1,663 @@
+//! Calls to and from one peer: how the link with it is made and ends (Annex B), and when it isn't
+//! called.
+
+use strait_core::{Duration, Instant};
+
+use super::Identity;
+use super::settings::Settings;
+use crate::arq::Left;
+use crate::c_pdu::{CPdu, Ours};
+use crate::early::Early;
+use crate::link::{Link, State, Unheard};
+
+/// In a net, the pause behind rows of calls without an answer is so many times as long in the end.
+const PAUSES_MAX: u32 = 2;
+
+/// Who agrees to long numbers and then says that it doesn't know them gets none for so long. That
+/// is a link lost in an hour where it says so each time, and no more than an hour where it was
+/// somebody else.
+const PLAIN_TIME: Duration = Duration::from_secs(3600);
+
+/// What a peer has shown of itself as a station of ours, which has long numbers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kin {
+    /// It said so when it called or answered last.
+    said: bool,
+    /// It used long numbers, with whomever, since the first call of a row,
+    seen: bool,
+    /// and by this link.
+    used: bool,
+    /// It has none until then, whatever it says.
+    plain_until: Option<Instant>,
+}
+
+/// Why a peer isn't called for a while.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pause {
+    until: Option<Instant>,
+    /// Rows of calls in a row that it answered none of.
+    rows: u32,
+    /// Calls that it refused since it accepted one.
+    refusals: u32,
+}
+
+/// Which ends of a transfer begin anew, and what is known of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Anew {
+    /// The sending end, and with it what had left whole.
+    pub(super) send: Option<Left>,
+    /// The receiving end.
+    pub(super) receive: bool,
+    /// With long numbers.
+    pub(super) long: bool,
+}
+
+impl Anew {
+    /// Both ends.
+    pub(super) const fn both(long: bool) -> Self {
+        Self {
+            send: Some(Left::Doubtful),
+            receive: true,
+            long,
+        }
+    }
+}
+
+/// What becomes of a call that came.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Judged {
+    /// Its caller is called: it says nothing of what it may have had with a call of ours.
+    CallBack,
+    Accept(Accepted),
+}
+
+/// A call that is accepted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Accepted {
+    pub(super) anew: Anew,
+    /// Its caller wants no other served.
+    exclusive: bool,
+    /// What a station of ours answers.
+    says: Option<Ours>,
+    /// Its caller is one of ours.
+    known: bool,
+    /// It makes a link, and isn't the same call once more.
+    pub(super) is_new: bool,
+}
+
+/// An acceptance that came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    pub(super) anew: Anew,
+    ours: Option<Ours>,
+}
+
+/// What is done about another word of the peer on the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// Nothing.
+    Nothing,
+    /// It is acknowledged what came by the link: what the peer says to that tells whether it has
+    /// one.
+    Acknowledge,
+    /// The same; and what is under way goes again.
+    GoOn,
+    /// The link is lost, and the peer is told that it has none.
+    Disown,
+    /// A call was refused, and the transfer begins anew or goes on with the next.
+    Refused(Option<Anew>),
+    /// The link is over.
+    Over(Anew),
+}
+
+/// What is done about a turn that nobody answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unanswered {
+    /// Nothing.
+    Nothing,
+    /// Calls are given up for a while.
+    GiveUp,
+    CallAgain,
+    /// The link is over, though the peer didn't say so.
+    Forget,
+    /// It is taken for lost.
+    Lose,
+    /// Frames ask what came.
+    Probe,
+}
+
+/// The terms of a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// It wants no other served.
+    pub(super) exclusive: bool,
+    /// The peer is there, as far as is known.
+    pub(super) there: bool,
+}
+
+/// Makes and breaks the link with one peer.
+#[derive(Debug)]
+pub(super) struct Calls {
+    link: Link,
+    /// Data with calls.
+    early: Early,
+    kin: Kin,
+    pause: Pause,
+    /// The last link ended, by whatever either end said or didn't say: the next is made by a call.
+    doubtful: bool,
+    /// Something else makes links with it.
+    is_given: bool,
+    /// Long numbers may be agreed on with it, and data goes with calls.
+    long: bool,
+    early_data: bool,
+    calls_max: u32,
+    call_pause: Duration,
+}
+
+impl Calls {
+    /// Of a peer with which there may be `long` numbers, and whose links something else makes if
+    /// they are `given`.
+    pub(super) const fn new(settings: &Settings, long: bool, is_given: bool) -> Self {
+        Self {
+            link: Link::new(),
+            early: Early::new(),
+            kin: Kin {
+                said: false,
+                seen: false,
+                used: false,
+                plain_until: None,
+            },
+            pause: Pause {
+                until: None,
+                rows: 0,
+                refusals: 0,
+            },
+            doubtful: false,
+            is_given,
+            long,
+            early_data: settings.early_data,
+            calls_max: settings.calls_max,
+            call_pause: settings.call_pause,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) const fn configure(&mut self, settings: &Settings) {
+        (self.early_data, self.calls_max) = (settings.early_data, settings.calls_max);
+    }
+
+    /// How the link stands.
+    pub(super) const fn link(&self) -> &Link {
+        &self.link
+    }
+
+    #[cfg(test)]
+    pub(super) const fn early(&self) -> &Early {
+        &self.early
+    }
+
+    /// Whether it isn't called for a while.
+    pub(super) const fn is_paused(&self) -> bool {
+        self.pause.until.is_some()
+    }
+
+    /// Until when.
+    pub(super) const fn paused_until(&self) -> Option<Instant> {
+        self.pause.until
+    }
+
+    /// Whether it refused calls, and isn't called for a while.
+    pub(super) const fn is_refused(&self) -> bool {
+        self.is_paused() && self.pause.refusals > 0
+    }
+
+    /// Whether it didn't answer calls, and isn't called for a while.
+    pub(super) const fn is_silent(&self) -> bool {
+        self.is_paused() && self.pause.refusals == 0
+    }
+
+    /// Whether it is one of ours, as far as its last call or answer said.
+    pub(super) const fn is_ours(&self) -> bool {
+        self.kin.said
+    }
+
+    /// Whether what nodes of ours add is said to it, and heeded.
+    pub(super) const fn knows_ours(&self) -> bool {
+        self.long && self.kin.plain_until.is_none()
+    }
+
+    /// Whether it has shown that it is one of ours, which says so whenever it calls.
+    pub(super) const fn is_known_as_ours(&self) -> bool {
+        self.knows_ours() && (self.kin.said || self.early.life().is_some())
+    }
+
+    /// Whether frames that follow in this transmission aren't taken.
+    pub(super) const fn is_deaf(&self) -> bool {
+        self.early.is_deaf()
+    }
+
+    /// Whether so many calls were made that the next one waits for a while.
+    fn is_row_over(&self) -> bool {
+        self.link.tries() >= self.calls_max
+    }
+
+    /// It used long numbers, with whomever.
+    pub(super) const fn see_long(&mut self) {
+        self.kin.seen = true;
+    }
+
+    /// It used them by this link.
+    pub(super) const fn use_long(&mut self) {
+        self.kin.used = true;
+    }
+
+    /// It spoke to us.
+    pub(super) const fn hear(&mut self) {
+        self.pause.rows = 0;
+    }
+
+    /// Its transmission is over.
+    pub(super) const fn end_hearing(&mut self) {
+        self.early.end_hearing();
+    }
+
+    /// It doesn't know long numbers, whatever was agreed. If it used them itself, it has become
+    /// another kind of station, as its answer to the next call will say, or isn't who says so.
+    pub(super) fn deny_long(&mut self, now: Instant) {
+        if !self.kin.used {
+            self.kin.plain_until = Some(now + PLAIN_TIME);
+        }
+    }
+
+    /// Lets what was for a while be over.
+    pub(super) fn advance(&mut self, now: Instant) {
+        self.pause.until = self.pause.until.filter(|until| *until > now);
+        self.kin.plain_until = self.kin.plain_until.filter(|until| *until > now);
+    }
+
+    /// Notes that data went either way.
+    pub(super) fn touch(&mut self, now: Instant) {
+        self.link.touch(now);
+    }
+
+    /// Notes that the peer uses the link.
+    pub(super) fn confirm(&mut self, now: Instant) {
+        self.link.confirm(now);
+    }
+
+    /// Notes that the link may be somebody else's.
+    pub(super) const fn doubt(&mut self, now: Instant) {
+        self.link.doubt(now);
+    }
+
+    /// Notes that it asks for a hard link by it.
+    pub(super) const fn claim(&mut self) {
+        self.link.claim();
+    }
+
+    /// A transmission of others lasted from one moment to another.
+    pub(super) fn put_off(&mut self, from: Instant, to: Instant, patience: Duration) {
+        self.link.put_off(from, to, patience);
+    }
+
+    /// A turn of ours has come.
+    pub(super) const fn pass_turn(&mut self) {
+        self.link.pass_turn();
+    }
+
+    /// Breaks the link.
+    pub(super) fn break_off(&mut self) {
+        self.link.break_off();
+    }
+
+    /// Nobody needs the link that is asked for.
+    pub(super) fn put_off_calls(&mut self) {
+        self.link.put_off_calls();
+    }
+
+    /// What is to be said of the link leaves.
+    pub(super) fn say(&mut self) -> Option<CPdu<'static>> {
+        let says = self.link.say()?;
+        if matches!(says, CPdu::Request { .. }) {
+            self.early.count_call();
+        }
+        Some(says)
+    }
+
+    /// Rejects a call.
+    pub(super) fn reject(&mut self, reason: u8) {
+        self.link.reject(reason);
+    }
+
+    /// Calls it, again if need be. If it is known to take data with the call, that begins anew
+    /// with the first of a row of calls, unless it was given up and not heard since. The last of a
+    /// row is as plain as the first to a stranger: it may have become another kind of station,
+    /// unless it was heard meanwhile to use what only stations of ours know.
+    pub(super) fn call(&mut self, terms: Terms, identity: &mut Identity) -> Anew {
+        let next = identity.next_epoch();
+        let tries = self.link.tries();
+        self.kin.seen &= tries > 0;
+        let last = tries > 0 && tries + 1 >= self.calls_max && !self.kin.seen;
+        let fresh = !self.early.is_sending();
+        let with_data = self.knows_ours() && self.early_data && !last;
+        let early = if with_data {
+            self.early.call(next)
+        } else {
+            None
+        };
+        let ours = self.knows_ours().then(|| early.unwrap_or_default());
+        self.link.call(ours, terms.exclusive, terms.there);
+        Anew {
+            send: (early.is_some() && fresh).then_some(Left::Doubtful),
+            receive: false,
+            long: true,
+        }
+    }
+
+    /// A caller hasn't used its link in time: one of ours is asked for it; whether it is.
+    pub(super) fn ask_caller(&mut self, identity: &Identity) -> bool {
+        self.link.ask_caller(Ours {
+            life: Some(identity.life()),
+            epoch: None,
+        })
+    }
+
+    /// Takes the link for made, if something else makes it.
+    pub(super) fn give(&mut self, now: Instant) -> bool {
+        let given = self.is_given && !self.doubtful && self.link.is_vacant();
+        if given {
+            self.begin_anew();
+            (self.doubtful, self.kin.said) = (false, false);
+            self.link.give(now);
+        }
+        given
+    }
+
+    /// Both directions begin anew, as both ends know.
+    pub(super) const fn begin_anew(&mut self) {
+        self.early.begin_anew();
+        self.pause.until = None;
+    }
+
+    /// The receiving end begins anew.
+    pub(super) const fn receive_anew(&mut self) {
+        self.kin.used = false;
+    }
+
+    /// Judges a call.
+    pub(super) fn judge(
+        &mut self,
+        exclusive: bool,
+        ours: Option<Ours>,
+        identity: &mut Identity,
+    ) -> Judged {
+        let ours = ours.filter(|_| self.knows_ours());
+        // Whether what left with a call of ours is to be told of before a link is made: who calls
+        // itself and says nothing of that may have it, or may not.
+        let silent = ours.is_some_and(|ours| ours.epoch.is_none());
+        if silent && !exclusive && self.link.called_with_data() {
+            // It takes our call for its own link, and its answer tells.
+            self.kin.seen = true;
+            return Judged::CallBack;
+        }
+        let known = ours.is_some() || self.is_known_as_ours();
+        let (next, life) = (identity.next_epoch(), identity.life());
+        self.kin.said = ours.is_some();
+        let linked = self.link.is_there();
+        // The same request once more, in one transmission.
+        let again = self.link.says_accepted();
+        let verdict = ours.map(|ours| self.early.hear_call(ours, linked, life, next));
+        let anew = match verdict {
+            None => {
+                self.begin_anew();
+                Anew::both(false)
+            }
+            Some(verdict) => Anew {
+                send: verdict.send_anew.then_some(Left::Doubtful),
+                receive: verdict.receive_anew,
+                long: true,
+            },
+        };
+        Judged::Accept(Accepted {
+            anew,
+            exclusive,
+            says: verdict.map(|verdict| verdict.says),
+            known,
+            is_new: anew.receive && !again,
+        })
+    }
+
+    /// Accepts a call. Its caller has `patience` to use the link, which others may lengthen.
+    pub(super) fn accept(&mut self, now: Instant, call: &Accepted, patience: &Patience) {
+        // A caller whose data came knows what it waits for; another may not have heard us.
+        let early = call.says.is_some_and(|says| says.epoch.is_some());
+        // One that is claimed is renewed by its caller's word.
+        let renewed = call.exclusive && self.link.keeps_others_out();
+        let until = match call.exclusive || call.known {
+            true => patience.data,
+            false => patience.call,
+        };
+        // What others say in between isn't its caller's fault. One of ours is asked whether it has
+        // the link, which takes nothing from it; or called, as a call that says nothing of ours
+        // isn't its own.
+        let latest = match call.known {
+            true => until,
+            false => until.max(patience.at_most),
+        };
+        let unheard = (!renewed && !early).then(|| Unheard {
+            until: now + until,
+            latest: now + latest,
+            asked: false,
+        });
+        (self.doubtful, self.pause.until) = (false, None);
+        self.link.accept(now, unheard, call.exclusive, call.says);
+    }
+
+    /// It accepted a call of ours; `expediting`: expedited data may have gone with that. `None`: it
+    /// goes on with what we have forgotten.
+    pub(super) fn hear_acceptance(
+        &mut self,
+        ours: Option<Ours>,
+        expediting: bool,
+    ) -> Option<Answer> {
+        let ours = ours.filter(|_| self.knows_ours());
+        let long = ours.is_some();
+        self.kin.said = long;
+        let early = self.link.called_with_data();
+        let same = |ours: &Ours| early && self.early.is_answered_by(ours);
+        // Another kind of node knows no long numbers, but may have taken what is expedited. One of
+        // ours takes nothing of a transmission whose call it refuses.
+        let untouched = early && self.early.called_once() && (long || !expediting);
+        let anew = if let Some(ours) = ours.filter(same) {
+            Anew {
+                send: None,
+                receive: self.early.hear_answer(ours)?,
+                long,
+            }
+        } else {
+            self.begin_anew();
+            let send = match untouched {
+                true => Some(Left::Untaken),
+                false => Some(Left::Doubtful),
+            };
+            Anew {
+                send,
+                ..Anew::both(long)
+            }
+        };
+        Some(Answer { anew, ours })
+    }
+
+    /// The link is made that it accepted.
+    pub(super) fn make(&mut self, now: Instant, answer: &Answer) {
+        self.early
+            .learn_life(answer.ours.and_then(|ours| ours.life));
+        (self.pause.refusals, self.pause.until) = (0, None);
+        self.doubtful = false;
+        self.link.make(now, answer.ours.is_some());
+    }
+
+    /// It said something else of the link in a transmission that began `since`; `in_use`: data is
+    /// under way. `answer_time` is how long an answer takes.
+    pub(super) fn hear_word(
+        &mut self,
+        now: Instant,
+        says: CPdu<'_>,
+        since: Instant,
+        in_use: bool,
+        answer_time: Duration,
+    ) -> Word {
+        match (says, self.link.state()) {
+            // It accepts what nobody asked for, or asked for long ago: what it has is no link of
+            // ours. A call in our name may have come to it.
+            (CPdu::Accepted { .. }, State::Made { .. }) if self.link.is_unasked(since) => {
+                // Or this one is forged: what it says to an acknowledgement tells.
+                Word::Acknowledge
+            }
+            (CPdu::Accepted { .. }, _) if self.link.is_unasked(since) => Word::Disown,
+            (CPdu::Rejected(_), State::Calling { .. }) => {
+                self.link.forget();
+                let anew = self.end_row();
+                self.pause_refused(now, answer_time);
+                Word::Refused(anew)
+            }
+            // What is under way hasn't come. To a station of ours an acknowledgement says that the
+            // link is still used: it takes it back.
+            (CPdu::Break(_), State::Made { .. }) if self.link.is_long() && in_use => Word::GoOn,
+            (CPdu::Break(_), _) => {
+                // It had a link until now, and may have taken as its own what left with our calls.
+                // A rest between calls is as long as before, and comes as soon.
+                let mut rest = self.pause.until;
+                if self.is_row_over() {
+                    self.link.forget();
+                    rest = Some(now + self.call_pause);
+                }
+                self.doubtful = true;
+                self.link.confirm_break();
+                self.begin_anew();
+                self.pause.until = rest;
+                Word::Over(Anew::both(false))
+            }
+            (CPdu::BreakConfirm, State::Breaking { .. }) => {
+                self.link.forget();
+                self.doubtful = true;
+                self.begin_anew();
+                Word::Over(Anew::both(false))
+            }
+            // It heard in our name that the link is over, or this is forged: what it says to an
+            // acknowledgement tells, before data does.
+            (CPdu::BreakConfirm, State::Made { .. }) => Word::Acknowledge,
+            _ => Word::Nothing,
+        }
+    }
+
+    /// It has a link that this end knows nothing of.
+    pub(super) fn disown(&mut self) {
+        self.link.disown();
+    }
+
+    /// Its call is refused: it has no link any more, and a call of ours that met this one is made
+    /// again.
+    pub(super) fn refuse(&mut self, reason: u8) -> Option<Anew> {
+        let anew = match self.link.state() {
+            State::Idle => None,
+            State::Calling { .. } => {
+                self.link.forget();
+                self.end_row()
+            }
+            State::Made { .. } | State::Breaking { .. } => Some(self.forget()),
+        };
+        self.link.reject(reason);
+        anew
+    }
+
+    /// It refused a call: it is called again soon, and later if it refuses that, too.
+    fn pause_refused(&mut self, now: Instant, answer_time: Duration) {
+        let pause = answer_time * (2 << self.pause.refusals.min(4));
+        self.pause.refusals += 1;
+        self.pause.until = Some(now + pause.min(self.call_pause));
+    }
+
+    /// Calls end without a link. What left with those that weren't answered may still go on with
+    /// the next.
+    fn end_row(&mut self) -> Option<Anew> {
+        let over = !self.early.is_sending();
+        over.then(|| {
+            self.begin_anew();
+            Anew::both(false)
+        })
+    }
+
+    /// A turn wasn't answered, and the peer may count as `lost`.
+    pub(super) fn miss_answer(
+        &mut self,
+        now: Instant,
+        lost: bool,
+        silence: Duration,
+        nodes: u32,
+    ) -> Unanswered {
+        match self.link.state() {
+            State::Calling { .. } if self.is_row_over() => {
+                self.link.forget();
+                (self.pause.rows, self.pause.refusals) = (self.pause.rows + 1, 0);
+                // There, the air is of use to others.
+                let times = if nodes > 1 {
+                    self.pause.rows.min(PAUSES_MAX)
+                } else {
+                    1
+                };
+                self.pause.until = Some(now + self.call_pause * times);
+                Unanswered::GiveUp
+            }
+            State::Calling { .. } => Unanswered::CallAgain,
+            State::Breaking { tries: 3.., .. } => Unanswered::Forget,
+            State::Breaking { .. } => {
+                self.link.break_again(now, silence);
+                Unanswered::Nothing
+            }
+            State::Made { .. } if lost => Unanswered::Lose,
+            // A call would end what the caller has sent by the link.
+            State::Made { .. } if self.link.asks_caller() => {
+                self.link.ask_again();
+                Unanswered::Nothing
+            }
+            State::Made { .. } => Unanswered::Probe,
+            State::Idle => Unanswered::Nothing,
+        }
+    }
+
+    /// A link is over without its other end's consent. Where there was none, nothing of the other
+    /// end can have been taken by it, and what may have been before is as doubtful as it was.
+    pub(super) fn forget(&mut self) -> Anew {
+        let doubt = self.link.is_there() || self.early.doubts();
+        self.link.forget();
+        self.doubtful = true;
+        self.begin_anew();
+        if doubt {
+            self.early.lose_link();
+        }
+        Anew::both(false)
+    }
+
+    /// The medium is gone, and with it the link.
+    pub(super) fn hang_up(&mut self) -> Anew {
+        let anew = self.forget();
+        self.doubtful = false;
+        anew
+    }
+}
+
+/// How long a caller may take to use the link that it asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// To send its data,
+    pub(super) data: Duration,
+    /// or to call again,
+    pub(super) call: Duration,
+    /// whoever else is on the air.
+    pub(super) at_most: Duration,
+}
+
+#[cfg(test)]
+#[path = "calls_tests.rs"]
+mod tests;
