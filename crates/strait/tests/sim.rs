@@ -10,6 +10,7 @@ use strait_core::node::{Boot, NodeFactory};
 use strait_core::time::Instant;
 use strait_live::node_loop::service::{PortStatus, Rates, Timers, View};
 use strait_node::GatewayFactory;
+use strait_report::status_text;
 use strait_scenario::Scenario;
 use strait_status::{Local, Snapshot};
 
@@ -143,6 +144,22 @@ fn a_simulated_node_says_of_itself_what_a_live_one_does() {
     let simulated: Snapshot = serde_json::from_str(&text).unwrap();
     assert!(simulated.packets.forwarded > 100 && simulated.uptime_s > 1.0);
     assert!(simulated.classes.iter().any(|class| class.packets > 0));
+    // Shown as a gateway that runs is.
+    let status = |file: &str, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
+        command.arg("status").arg(folder.join(file)).args(more);
+        let output = command.output().unwrap();
+        (output.status.code(), [output.stdout, output.stderr])
+    };
+    assert_eq!(
+        status("strait-a.json", &[]),
+        (Some(0), [status_text(&simulated).into(), Vec::new()])
+    );
+    assert_eq!(status("strait-a.json", &["--json"]).1[0], text.as_bytes());
+    assert_eq!(status("strait-a.json", &["--watch", "1"]).0, Some(2));
+    std::fs::write(folder.join("else.json"), "a: up 6 s").unwrap();
+    let [_, refusal] = status("else.json", &[]).1;
+    assert!(String::from_utf8_lossy(&refusal).contains("else.json: no status"));
 
     // The same node file, as the live gateway shows it.
     let loaded = Scenario::load(&demo).unwrap();

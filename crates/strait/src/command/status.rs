@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use strait_live::gateway::{STATUS_FOLDER, status_sockets};
 use strait_live::status::{self, Format};
 use strait_report::status_text;
+use strait_status::Snapshot;
 
 use crate::exit::BadInput;
 
@@ -18,7 +20,7 @@ use crate::exit::BadInput;
                   strait status --json | jq '.classes[] | {name, delay_p99_s}'"
 )]
 pub(crate) struct Args {
-    /// Its status socket; not needed where one gateway runs.
+    /// Its status socket; not needed where one gateway runs. Or a file with what `--json` said.
     socket: Option<PathBuf>,
     /// One JSON object on stdout.
     #[arg(long)]
@@ -39,6 +41,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(socket) => socket.clone(),
         None => only_socket()?,
     };
+    if socket.is_file() {
+        return show(&socket, args);
+    }
     if let Some(period) = args.watch {
         return watch(&socket, period, args.json);
     }
@@ -48,6 +53,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Format::Text
     };
     crate::output::print(&status::request(&socket, format, PATIENCE)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a gateway said of itself at another time, on another host, or simulated.
+fn show(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
+    if args.watch.is_some() {
+        return Err(BadInput("--watch: a file doesn't change; name a socket".into()).into());
+    }
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let snapshot: Snapshot = serde_json::from_str(&text)
+        .map_err(|error| BadInput(format!("{}: no status: {error}", path.display())))?;
+    crate::output::print(&if args.json {
+        text
+    } else {
+        status_text(&snapshot)
+    });
     Ok(ExitCode::SUCCESS)
 }
 
