@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{no_std, tidy};
+use crate::{docs, no_std, tidy};
 
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,21 +18,23 @@ pub(crate) enum Step {
     Clippy,
     NoStd,
     Doc,
+    Docs,
     Test,
 }
 
 /// All steps: those that fail fastest first, the tests last so that their count ends the output.
-pub(crate) const ALL: [Step; 6] = [
+pub(crate) const ALL: [Step; 7] = [
     Step::Fmt,
     Step::Tidy,
     Step::Clippy,
     Step::NoStd,
     Step::Doc,
+    Step::Docs,
     Step::Test,
 ];
 
 /// What is worth the wait before each commit.
-pub(crate) const QUICK: [Step; 4] = [Step::Fmt, Step::Tidy, Step::Clippy, Step::Test];
+pub(crate) const QUICK: [Step; 5] = [Step::Fmt, Step::Tidy, Step::Clippy, Step::Docs, Step::Test];
 
 impl Step {
     const fn name(self) -> &'static str {
@@ -42,6 +44,7 @@ impl Step {
             Self::Clippy => "clippy",
             Self::NoStd => "no-std",
             Self::Doc => "doc",
+            Self::Docs => "docs",
             Self::Test => "test",
         }
     }
@@ -72,6 +75,7 @@ impl Step {
             ),
             Self::NoStd => no_std::run(root),
             Self::Doc => documentation(root),
+            Self::Docs => docs::check(root, &[]),
             Self::Test => tests.run(root),
         }
     }

@@ -17,10 +17,11 @@ use anyhow::{Context, Result, bail};
 
 const HELP: &str = "\
 cargo xtask test [--quick]   install, then ci; --quick leaves out `no-std` and `doc`
-cargo xtask ci [STEP ...]    fmt tidy clippy no-std doc test, or only the named steps
+cargo xtask ci [STEP ...]    fmt tidy clippy no-std doc docs test, or only the named steps
 cargo xtask tidy             rules of this repository that no compiler checks
 cargo xtask no-std [--probe] proof that the pure crates need no `std`; --probe: on the host's target
-cargo xtask docs [FILE ...]  make the figures in the documents anew, by the commands above them
+cargo xtask docs [FILE ...]  make the figures in the documents anew, by the commands above them;
+                             --check: compare those of quick commands, and change nothing
 cargo xtask install          programs that the live tests call, if missing and if root may add them";
 
 fn main() -> ExitCode {
@@ -66,6 +67,8 @@ fn dispatch(words: &[&str], tests: &mut ci::Tests) -> Result<()> {
         ["no-std"] => ci::run(&root, &[ci::Step::NoStd], tests),
         ["no-std", "--probe"] => no_std::probe(&root),
         ["install"] => install::run(),
+        ["docs", "--check"] => ci::run(&root, &[ci::Step::Docs], tests),
+        ["docs", "--check", files @ ..] => docs::check(&root, files),
         ["docs", files @ ..] => docs::run(&root, files),
         [] | ["help"] => {
             println!("{HELP}");
