@@ -330,7 +330,8 @@ mod tests {
             let mut sent = vec![];
             emit_numbered(header, number, &payload, alone, &mut Crc32Sum::new(), &mut sent);
             let (told, segment) = parse_numbered(&sent, alone).unwrap();
-            prop_assert_eq!((told, segment.header, segment.payload), (number, header, &payload[..]));
+            let read = (told, segment.header, segment.payload);
+            prop_assert_eq!(read, (number, header, &payload[..]));
             let mut damaged = sent.clone();
             // The header says which check there is.
             let at = 1 + at % (sent.len() - 1);
