@@ -449,7 +449,7 @@ mod tests {
         octets[3] |= 0x38;
         // One without contents, one with, and one octet more in a known one.
         octets.extend_from_slice(&[0, 0, 200, 3, 9, 9, 9]);
-        octets.splice(15..19, [1, 3, 5, 0x81, 0xff]);
+        octets.splice(15..19, [1, 3, 0xfd, 0x81, 0xff]);
         assert_eq!(Hello::parse(&octets), Some(HELLO));
         octets.extend_from_slice(&[7, 1]);
         assert_eq!(Hello::parse(&octets), None);
