@@ -4,11 +4,11 @@ use strait_core::node::PortState;
 use strait_core::rate::LineRate;
 use strait_core::{Duration, Instant, Neighbours, Room};
 use strait_s5066::c_pdu::CPdu;
-use strait_s5066::d_pdu::{Body, DPdu, Data, NonArq, Segment, parse};
+use strait_s5066::d_pdu::{Body, DPdu, Data, Kind, NonArq, Segment, Warning, parse};
 use strait_s5066::eow::{Eow, high_rate_of};
 use strait_s5066::s_pdu::{CONFIRMS_MAX, DataSPdu, confirmations, packet};
 use strait_s5066::stream::Finder;
-use strait_s5066::{Address, Settings, Station};
+use strait_s5066::{Address, Settings, Station, Waiting};
 
 const OWN: Address = Address::new(1);
 const PEERS: [Address; 3] = [Address::new(2), Address::new(3), Address::BROADCAST];
@@ -49,7 +49,7 @@ fn inside(bytes: &[u8]) {
     let _ = high_rate_of(bytes);
 }
 
-fn found(bytes: &[u8], cut: usize) -> Vec<(u8, usize)> {
+fn found(bytes: &[u8], cut: usize) -> Vec<(Kind, usize)> {
     let mut all = Vec::new();
     let mut finder = Finder::default();
     let mut note = |d_pdu: &DPdu<'_>| {
@@ -117,7 +117,7 @@ fn answer(station: &mut Station<()>, now: Instant) {
         until: None,
         to: Neighbours::ALL,
     };
-    assert!(station.begin(now, to, room(1 << 16), (0, 0)));
+    assert!(station.begin(now, to, room(1 << 16), Waiting::default()));
     for octets in [1 << 16, 600, 300, 100, 50, 25, 10] {
         let mut out = Vec::new();
         station.write(room(octets), &mut out);
@@ -151,10 +151,7 @@ pub fn exchange() -> Vec<u8> {
         window: 20,
         segment: Segment::whole(&[0x10]),
     };
-    let warning = Body::Warning {
-        received: 0,
-        reason: 1,
-    };
+    let warning = Body::Warning(Warning::of(0, 1));
     let mut out = vec![40];
     for body in [Body::NonArq(request), data(0), data(1), warning] {
         let d_pdu = DPdu {

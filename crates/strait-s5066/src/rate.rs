@@ -301,8 +301,8 @@ impl Rate {
         }
     }
 
-    /// Learns late of frames that went at a place before the rate fell as nothing was heard. If most
-    /// came, only the answer was lost. If not, that rate isn't where it finds back to.
+    /// Learns late of frames that went at a place before the rate fell as nothing was heard. If
+    /// most came, only the answer was lost. If not, that rate isn't where it finds back to.
     pub(crate) fn hear_late(&mut self, now: Instant, used: usize, late: Late) {
         let Late { frames, came } = late;
         if used <= self.at || frames < 2 {

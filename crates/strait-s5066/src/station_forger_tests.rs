@@ -165,7 +165,7 @@ fn frame(chance: &mut Stream, world: &World, reads: bool) -> (Vec<u8>, alloc::st
     };
     let known = world.stations[to]
         .peers
-        .get(from)
+        .at(from)
         .filter(|_| reads && from != to);
     let kind = chance.below(KINDS);
     let (eow, eot) = (chance.below(4096) as u16, chance.draw() as u8);

@@ -6,6 +6,7 @@ use strait_core::id::Neighbours;
 use strait_core::rate::LineRate;
 use strait_core::{Instant, Room};
 
+use self::reach::{begin_reset, configure};
 use crate::d_pdu::{Body, DPdu, parse};
 
 const LEAD: Duration = Duration::from_millis(440);
@@ -111,22 +112,6 @@ fn of([from, to]: [usize; 2], body: Body<'_>) -> Vec<u8> {
 
 fn settings(number: usize) -> Settings {
     Settings::new(address(number))
-}
-
-/// Changes how a station behaves.
-fn configure(station: &mut Station<u32>, change: impl FnOnce(&mut Settings)) {
-    change(&mut station.settings);
-    let settings = &station.settings;
-    station.access.configure(settings);
-    station.ladder.configure(settings);
-    let peers = station.peers.iter_mut();
-    peers.for_each(|peer| peer.calls.configure(settings));
-}
-
-/// Lets a station ask a peer to begin anew.
-fn begin_reset(station: &mut Station<u32>, number: usize) {
-    let (peers, cx) = station.split();
-    peers[number].transfer.reset_fully(cx.counts);
 }
 
 impl World {
@@ -714,10 +699,8 @@ fn expedited_data_goes_ahead_of_what_waits_and_comes_once() {
 fn a_station_that_keeps_a_link_for_one_serves_and_takes_no_other() {
     let three = (0..3).map(settings).collect();
     let mut world = World::new(Air::at(9600, 0.0), three);
-    world.stations[0].set_exclusive(Some(Exclusive {
-        peer: 1,
-        keeps: false,
-    }));
+    let (peer, keeps) = (1, false);
+    world.stations[0].set_exclusive(Some(Exclusive { peer, keeps }));
     world.ask_hard_link(0, 1);
     world.offer(0, 2, 500, true);
     world.run(Instant::from_secs(60));
@@ -869,6 +852,9 @@ fn data_in_order_come_in_order() {
         assert_eq!(world.marks(1), Vec::from_iter(0..200));
     }
 }
+
+#[path = "station_reach_tests.rs"]
+mod reach;
 
 #[path = "station_storm_tests.rs"]
 mod storms;

@@ -145,8 +145,8 @@ impl Contact {
         self.unheard >= unanswered_max || self.unanswered >= unanswered_max.saturating_mul(2)
     }
 
-    /// Whether it isn't there, as far as is known: who has a link may have met others a few times in
-    /// a row, and the air is as crowded as that says.
+    /// Whether it isn't there, as far as is known: who has a link may have met others a few times
+    /// in a row, and the air is as crowded as that says.
     pub(super) const fn is_absent(&self, linked: bool) -> bool {
         let met = linked && self.unanswered <= MET_MAX;
         self.unanswered > 0 && !met || self.is_silent()

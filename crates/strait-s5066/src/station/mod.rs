@@ -1,8 +1,8 @@
 //! A station: the machines that share a radio, put together.
 //!
 //! `MediaAccess` says when it may begin. Each peer has machines of its own: `Contact` knows whether
-//! it is there, `Calls` make and break the link with it, `Transfer` has the data to and from it, and
-//! `RateControl` the rate by which that goes. None of them knows what another has in it.
+//! it is there, `Calls` make and break the link with it, `Transfer` has the data to and from it,
+//! and `RateControl` the rate by which that goes. None of them knows what another has in it.
 
 mod access;
 mod calls;
@@ -133,7 +133,7 @@ impl<T> Station<T> {
     /// A peer, or the stranger at a place.
     #[must_use]
     pub fn peer(&self, number: usize) -> Option<&Peer<T>> {
-        self.peers.get(number)
+        self.peers.at(number)
     }
 
     /// The peers, and what each needs of all else.
@@ -206,7 +206,7 @@ impl<T> Station<T> {
         };
         self.end_on_air(now);
         let several = self.peers.are_several();
-        let Some(peer) = self.peers.get_mut(on_air.peer()) else {
+        let Some(peer) = self.peers.at_mut(on_air.peer()) else {
             return;
         };
         peer.end_transmission(now.since(self.access.on_since()));
@@ -240,7 +240,7 @@ impl<T> Station<T> {
         let lasted = now.since(self.access.on_since());
         let kept = self.access.is_understood_answer();
         let (peers, cx) = self.split();
-        match who.speaker.and_then(|speaker| peers.get_mut(speaker)) {
+        match who.speaker.and_then(|speaker| peers.at_mut(speaker)) {
             Some(peer) => peer.end_speaking(&cx, &over, lasted),
             None => cx.counts.others_ns += nanos(lasted),
         }
@@ -276,7 +276,7 @@ impl<T> Station<T> {
     fn miss_answers(&mut self, now: Instant) {
         for number in 0..=self.places() {
             let (peers, mut cx) = self.split();
-            let Some(peer) = peers.get_mut(number) else {
+            let Some(peer) = peers.at_mut(number) else {
                 continue;
             };
             if peer.contact.end_waiting() {
@@ -289,7 +289,7 @@ impl<T> Station<T> {
 
     fn wait_after_silence(&mut self, now: Instant, number: usize) -> Duration {
         let several = self.peers.are_several();
-        let (access, peer) = (&mut self.access, self.peers.get_mut(number));
+        let (access, peer) = (&mut self.access, self.peers.at_mut(number));
         peer.map_or(Duration::ZERO, |peer| {
             peer.wait_after_silence(now, access, several)
         })
@@ -344,7 +344,7 @@ impl<T> Station<T> {
         }
         let due = |peer: &Peer<T>| peer.is_to_be_broken(cx.access, cx.settings.idle);
         let number = peers.iter().position(due);
-        let Some(peer) = number.and_then(|number| peers.get_mut(number)) else {
+        let Some(peer) = number.and_then(|number| peers.at_mut(number)) else {
             return;
         };
         // One that is kept for its peer alone stays, and so it is known that the peer does.
@@ -444,7 +444,7 @@ impl<T> Station<T> {
         if let Some(on_air) = &mut self.on_air {
             on_air.take(offer.c_pdu.len());
         }
-        if let Some(peer) = self.peers.get_mut(offer.to) {
+        if let Some(peer) = self.peers.at_mut(offer.to) {
             let arq = offer.arq && (offer.expedited || !peer.is_group());
             peer.transfer.offer(offer, arq);
         }
@@ -455,7 +455,7 @@ impl<T> Station<T> {
     pub fn give_up(&mut self, to: usize, such: impl Fn(&T) -> bool) {
         let serves = self.serves(to);
         let (peers, mut cx) = self.split();
-        if let Some(peer) = peers.get_mut(to) {
+        if let Some(peer) = peers.at_mut(to) {
             peer.transfer.give_up(such);
             peer.transfer.end_given_up(serves);
             cx.collect(to, &mut peer.transfer);
@@ -467,7 +467,7 @@ impl<T> Station<T> {
     pub fn end_calls(&mut self, number: usize) {
         let exclusive = self.exclusive.is_some_and(|it| it.peer == number);
         let on_air = self.on_air_to() == Some(number);
-        let Some(peer) = self.peers.get_mut(number) else {
+        let Some(peer) = self.peers.at_mut(number) else {
             return;
         };
         let needed = peer.transfer.held() > 0 || exclusive;
@@ -483,7 +483,7 @@ impl<T> Station<T> {
             return false;
         }
         let (peers, mut cx) = self.split();
-        peers.get_mut(to).is_some_and(|peer| peer.link(&mut cx))
+        peers.at_mut(to).is_some_and(|peer| peer.link(&mut cx))
     }
 
     /// Keeps the link with one peer, serves no other and takes no other's call, until `None` is
@@ -492,7 +492,7 @@ impl<T> Station<T> {
         self.exclusive = exclusive.filter(|it| self.peers.is_listed(it.peer));
         for number in 0..=self.places() {
             let serves = self.serves(number);
-            if let Some(peer) = self.peers.get_mut(number) {
+            if let Some(peer) = self.peers.at_mut(number) {
                 peer.transfer.end_given_up(serves);
             }
         }
@@ -502,7 +502,7 @@ impl<T> Station<T> {
     /// keep for each other alone. Over one that they don't, it is asked for once that is empty.
     pub fn link_exclusive(&mut self, to: usize) {
         let (peers, mut cx) = self.split();
-        let Some(peer) = peers.get_mut(to) else {
+        let Some(peer) = peers.at_mut(to) else {
             return;
         };
         let link = peer.calls.link();
@@ -526,7 +526,7 @@ impl<T> Station<T> {
     /// there is nothing any more; none while all places of strangers are taken by such.
     pub fn place(&mut self, address: Address) -> Option<usize> {
         let place = self.admit(address)?;
-        self.peers.get_mut(place)?.wanted = true;
+        self.peers.at_mut(place)?.wanted = true;
         Some(place)
     }
 
@@ -539,7 +539,7 @@ impl<T> Station<T> {
             self.counts.others_ns += nanos(gone.heard());
             self.hearing.forget(place);
             self.access.forget(place);
-            self.peers.get_mut(place)?.rate.begin(&self.ladder);
+            self.peers.at_mut(place)?.rate.begin(&self.ladder);
         }
         Some(place)
     }
@@ -569,8 +569,8 @@ impl<T> Station<T> {
         answered.or_else(|| waiting.min_by_key(last).map(|(number, _)| number))
     }
 
-    /// Begins a transmission to a peer, if none is under way and it may. `waiting` is what its owner
-    /// has for that peer.
+    /// Begins a transmission to a peer, if none is under way and it may. `waiting` is what its
+    /// owner has for that peer.
     pub fn begin(&mut self, now: Instant, to: usize, room: Room, waiting: Waiting) -> bool {
         self.advance(now);
         let held = self.peer(to).map(|peer| peer.transfer.held());
@@ -580,7 +580,7 @@ impl<T> Station<T> {
         if held.is_some_and(|held| held > 0) {
             self.link(to);
         }
-        let Some(peer) = self.peers.get_mut(to) else {
+        let Some(peer) = self.peers.at_mut(to) else {
             return false;
         };
         let begun = self.access.begin(now, room.starts.since(now), to);
@@ -603,7 +603,7 @@ impl<T> Station<T> {
         let room = on_air.room(room);
         let before = out.len();
         let (peers, cx) = self.split();
-        let peer = peers.get_mut(on_air.peer())?;
+        let peer = peers.at_mut(on_air.peer())?;
         let eow = peer.rate.order(cx.ladder);
         let space = on_air.space(peer.ends(), eow, room, out);
         let mut writer = Writer {
@@ -641,7 +641,7 @@ impl<T> Station<T> {
         let to_us = d_pdu.to == self.settings.own;
         let group = d_pdu.to == Address::BROADCAST || self.settings.groups.contains(&d_pdu.to);
         let (peers, mut cx) = self.split();
-        let peer = from.and_then(|from| peers.get_mut(from));
+        let peer = from.and_then(|from| peers.at_mut(from));
         let is_peer = peer.is_some();
         if let Some(peer) = peer {
             if kind.is_long() {
@@ -708,7 +708,7 @@ impl<T> Station<T> {
             _ => None,
         };
         let (peers, mut cx) = self.split();
-        if let Some(peer) = peers.get_mut(number) {
+        if let Some(peer) = peers.at_mut(number) {
             match refusal {
                 Some(reason) => peer.refuse(&mut cx, reason),
                 None => peer.hear_control(&mut cx, says),

@@ -45,8 +45,8 @@ pub struct Peer<T> {
 }
 
 impl<T> Peer<T> {
-    /// `listed` are peers, all others strangers: what they mean by the bits that Edition 3 reserves,
-    /// nobody said.
+    /// `listed` are peers, all others strangers: what they mean by the bits that Edition 3
+    /// reserves, nobody said.
     pub(super) fn new(number: usize, address: Address, listed: bool, settings: &Settings) -> Self {
         let plain = settings.edition_3.contains(&address);
         let long = settings.long_numbers && !plain && listed;

@@ -57,11 +57,11 @@ impl<T> Peers<T> {
         self.all.len() - 1
     }
 
-    pub(super) fn get(&self, place: usize) -> Option<&Peer<T>> {
+    pub(super) fn at(&self, place: usize) -> Option<&Peer<T>> {
         self.all.get(place)
     }
 
-    pub(super) fn get_mut(&mut self, place: usize) -> Option<&mut Peer<T>> {
+    pub(super) fn at_mut(&mut self, place: usize) -> Option<&mut Peer<T>> {
         self.all.get_mut(place)
     }
 
