@@ -16,6 +16,7 @@ pub mod framing;
 pub mod hash;
 pub mod host_routes;
 pub mod id;
+pub mod keys;
 pub mod local;
 pub mod node;
 pub mod packet;

@@ -11,6 +11,7 @@ use core::fmt;
 use core::ops::Range;
 
 use serde::de::DeserializeOwned;
+use strait_core::keys::KeyError;
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
@@ -401,14 +402,9 @@ fn explain(file: &str, text: &str, error: &toml::de::Error) -> ConfigError {
         error.nearest = near;
         return error;
     }
-    if let Some((_, why)) = message
-        .strip_prefix("misplaced key ")
-        .and_then(|rest| rest.split_once(": "))
-    {
-        // Of a key in a table of this one, that table is named.
-        let key = first.split('.').next().unwrap_or_default();
-        let place = inner_key(document.get_ref(), place, is_table, key);
-        return place.error(file, text, place.about(why));
+    if let Some(KeyError { key, why }) = KeyError::of_text(message) {
+        let place = inner_key(document.get_ref(), place, is_table, &key);
+        return place.error(file, text, place.about(&why));
     }
     if message.starts_with("missing field") {
         let message = format!("missing key `{first}` in {}", place.header());

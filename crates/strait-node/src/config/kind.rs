@@ -4,14 +4,13 @@
 //! a [`PortConfig`] has what its kind has, and no more.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Serialize};
 use strait_core::framing::Framing;
-
+use strait_core::keys::{self, KeyError, KindKey};
 use strait_core::units::{BitRate, Octets, Time};
 
 use super::{
@@ -244,6 +243,14 @@ enum KindWord {
 
 use KindWord::{Hf, HfClient, Ip, Kiss, Serial, Udp};
 
+impl keys::KindWord for KindWord {
+    const OF: &'static str = "port";
+
+    fn word(self) -> &'static str {
+        self.text()
+    }
+}
+
 impl KindWord {
     const fn text(self) -> &'static str {
         match self {
@@ -259,65 +266,41 @@ impl KindWord {
 
 impl PortKeys {
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [(&'static str, bool, &'static [KindWord]); 19] {
+    fn particular(&self) -> [KindKey<KindWord>; 19] {
+        const CUT: &[KindWord] = &[Serial, Udp, Ip, Kiss];
         let stations = self.neighbours.iter().any(|it| it.hf.is_some());
-        let cut: &[KindWord] = &[Serial, Udp, Ip, Kiss];
+        let neighbours = !self.neighbours.is_empty();
+        let payload = self.payload != PayloadCompression::default();
         [
-            ("device", self.device.is_some(), &[Serial, Ip, Kiss]),
-            ("baud", self.baud.is_some(), &[Serial, Kiss]),
-            ("framing", self.framing.is_some(), &[Serial, Kiss]),
-            ("local", self.local.is_some(), &[Udp, Ip]),
-            ("protocol", self.protocol.is_some(), &[Ip]),
-            (
-                "neighbours",
-                !self.neighbours.is_empty(),
-                &[Udp, Ip, Hf, HfClient],
-            ),
-            ("neighbours.hf", stations, &[Hf, HfClient]),
-            ("rate", self.rate.is_some(), &[Udp, Ip, Kiss, Hf, HfClient]),
-            ("frame", self.frame.is_some(), &[Udp, Ip, Kiss]),
-            ("kiss", self.kiss.is_some(), &[Kiss]),
-            ("hf", self.hf.is_some(), &[Hf]),
-            ("client", self.client.is_some(), &[HfClient]),
-            ("segment", self.segment.is_some(), cut),
-            ("check", self.check.is_some(), cut),
-            ("check_urgent", self.check_urgent.is_some(), cut),
-            ("repair", self.repair.is_some(), &[Serial]),
-            ("hbh", self.hbh.is_some(), cut),
-            (
-                "payload",
-                self.payload != PayloadCompression::default(),
-                cut,
-            ),
-            ("context", !self.context.is_empty(), cut),
+            KindKey::new("device", self.device.is_some(), &[Serial, Ip, Kiss]),
+            KindKey::new("baud", self.baud.is_some(), &[Serial, Kiss]),
+            KindKey::new("framing", self.framing.is_some(), &[Serial, Kiss]),
+            KindKey::new("local", self.local.is_some(), &[Udp, Ip]),
+            KindKey::new("protocol", self.protocol.is_some(), &[Ip]),
+            KindKey::new("neighbours", neighbours, &[Udp, Ip, Hf, HfClient]),
+            // Stations' addresses in them.
+            KindKey::new("neighbours", stations, &[Hf, HfClient]),
+            KindKey::new("rate", self.rate.is_some(), &[Udp, Ip, Kiss, Hf, HfClient]),
+            KindKey::new("frame", self.frame.is_some(), &[Udp, Ip, Kiss]),
+            KindKey::new("kiss", self.kiss.is_some(), &[Kiss]),
+            KindKey::new("hf", self.hf.is_some(), &[Hf]),
+            KindKey::new("client", self.client.is_some(), &[HfClient]),
+            KindKey::new("segment", self.segment.is_some(), CUT),
+            KindKey::new("check", self.check.is_some(), CUT),
+            KindKey::new("check_urgent", self.check_urgent.is_some(), CUT),
+            KindKey::new("repair", self.repair.is_some(), &[Serial]),
+            KindKey::new("hbh", self.hbh.is_some(), CUT),
+            KindKey::new("payload", payload, CUT),
+            KindKey::new("context", !self.context.is_empty(), CUT),
         ]
-    }
-
-    /// Why a key can't stand beside the kind, if there is such a key.
-    fn misplaced(&self) -> Option<String> {
-        let kind = self.kind;
-        let keys = self.particular().into_iter();
-        let (key, _, kinds) =
-            { keys }.find(|(_, given, kinds)| *given && !kinds.contains(&kind))?;
-        let kinds: Vec<_> = kinds
-            .iter()
-            .map(|it| format!("\"{}\"", it.text()))
-            .collect();
-        Some(format!(
-            "misplaced key `{key}`: is for kind = {}, and this port's is \"{}\": remove it",
-            kinds.join(" or "),
-            kind.text()
-        ))
     }
 }
 
 impl TryFrom<PortKeys> for PortConfig {
-    type Error = String;
+    type Error = KeyError;
 
-    fn try_from(mut keys: PortKeys) -> Result<Self, String> {
-        if let Some(message) = keys.misplaced() {
-            return Err(message);
-        }
+    fn try_from(mut keys: PortKeys) -> Result<Self, KeyError> {
+        keys::refuse_others(keys.kind, keys.particular())?;
         let line = |keys: &mut PortKeys| LineConfig {
             device: keys.device.take(),
             baud: keys.baud.take(),
@@ -336,9 +319,10 @@ impl TryFrom<PortKeys> for PortConfig {
                 modem: keys.kiss.take().unwrap_or_default(),
             }),
             Hf => {
-                let message = "misplaced key `hf`: needed with kind = \"hf\": the station's \
-                               address, such as { address = \"0.0.0.1\" }";
-                PortKind::Hf(Box::new(keys.hf.take().ok_or(message)?))
+                let why = "needed with kind = \"hf\": the station's address, such as \
+                           { address = \"0.0.0.1\" }";
+                let hf = keys.hf.take().ok_or(KeyError::new("hf", why))?;
+                PortKind::Hf(Box::new(hf))
             }
             HfClient => PortKind::HfClient(Box::new(keys.client.take().unwrap_or_default())),
         };
@@ -484,6 +468,7 @@ mod tests {
     use super::*;
     use crate::NodeConfig;
     use crate::config_text::parse;
+    use alloc::format;
 
     fn port(keys: &str) -> Result<PortConfig, String> {
         let text = format!("name = \"a\"\nhost = {{}}\n[[port]]\nname = \"p\"\n{keys}\n");
