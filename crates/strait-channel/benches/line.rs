@@ -12,11 +12,10 @@ const FRAMES: u32 = 2_000_000;
 
 fn main() {
     let plain = LinkConfig::frames(10_000_000, Duration::from_millis(50));
-    let lossy = LinkConfig {
-        loss: Some(Share(0.01)),
-        bit_errors: Some(Share(1e-6)),
-        ..plain.clone()
-    };
+    let lossy = plain.clone().with(|it| {
+        it.loss = Some(Share(0.01));
+        it.bit_errors = Some(Share(1e-6));
+    });
     for (name, config) in [("plain", plain), ("lossy", lossy)] {
         let Ok(mut line) = Line::new(&config, "bench", 1) else {
             continue;

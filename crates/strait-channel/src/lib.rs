@@ -27,12 +27,11 @@ mod way;
 use strait_core::node::{PortState, Room};
 use strait_core::time::Instant;
 
-pub use config::{LinkConfig, LinkKind};
+pub use config::{HalfDuplex, LinkConfig, LinkKind};
 pub use line::Line;
 pub use medium::{Deliver, Heard, Medium, MediumEvent, PathId, StationId};
 pub use queue::{FrameQueue, QueuedFrame};
 pub use stats::ChannelStats;
-pub use validate::{Key, LinkError};
 
 /// One of the two ends of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,7 +82,7 @@ impl Side {
 /// assert_eq!(sent.arrival, Some(Instant::from_millis(1050)));
 /// assert_eq!(line.room(Instant::from_millis(999), Side::A), Err(Some(sent.ends)));
 /// assert!(line.room(sent.ends, Side::A).is_ok());
-/// # Ok::<(), strait_channel::LinkError>(())
+/// # Ok::<(), strait_core::keys::KeyError>(())
 /// ```
 pub trait Channel {
     /// What `side` may send now.

@@ -10,9 +10,9 @@ use strait_core::time::{Duration, Instant};
 use crate::config::LinkConfig;
 use crate::half::Half;
 use crate::stats::ChannelStats;
-use crate::validate::{Key, LinkError};
 use crate::way::Way;
 use crate::{Channel, Deliver, Heard, Medium, MediumEvent, PathId, Side, StationId, Transmission};
+use strait_core::keys::KeyError;
 
 /// A line between two ends, as a link file describes it.
 ///
@@ -50,21 +50,21 @@ impl Line {
     ///
     /// # Errors
     /// What [`LinkConfig::validate`] finds.
-    pub fn new(config: &LinkConfig, name: &str, seed: u64) -> Result<Self, LinkError> {
+    pub fn new(config: &LinkConfig, name: &str, seed: u64) -> Result<Self, KeyError> {
         config.validate()?;
         if config.kind.is_shared() {
             return Err(NO_LINE);
         }
         let ways = Side::BOTH.map(|from| Way::new(config, from, name, seed));
-        let half = config.half_duplex.then(|| {
-            let turn_max = match config.turn_max {
+        let half = config.half_duplex.map(|turns| {
+            let turn_max = match turns.turn_max {
                 Some(given) => given.0,
-                None if config.carries_octets() => {
+                None if config.kind.carries_octets() => {
                     config.line_rate(Side::A).time_for(Self::TURN_OCTETS)
                 }
                 None => Duration::ZERO,
             };
-            let turnaround = config.turnaround.map_or(Duration::ZERO, |time| time.0);
+            let turnaround = turns.turnaround.map_or(Duration::ZERO, |time| time.0);
             Half::new(turnaround, turn_max)
         });
         let mut line = Self {
@@ -97,13 +97,10 @@ impl Line {
     }
 }
 
-const NO_LINE: LinkError = LinkError::Value {
-    key: Key {
-        reverse: false,
-        name: "kind",
-    },
-    remedy: "a shared channel is no line: here it can be \"serial\" or \"frames\"",
-};
+const NO_LINE: KeyError = KeyError::new(
+    "kind",
+    "a shared channel is no line: here it can be \"serial\" or \"frames\"",
+);
 
 impl Channel for Line {
     fn room(&mut self, now: Instant, side: Side) -> Result<Room, Option<Instant>> {

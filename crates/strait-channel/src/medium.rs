@@ -14,7 +14,7 @@ use crate::config::{LinkConfig, LinkKind};
 use crate::hf::{Air, StationStats};
 use crate::line::Line;
 use crate::stats::ChannelStats;
-use crate::validate::{Key, LinkError};
+use strait_core::keys::KeyError;
 
 /// A station of a medium, by its number in the order of construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +49,7 @@ pub trait Medium: fmt::Debug {
         _side: Side,
         _name: &str,
         _seed: u64,
-    ) -> Result<StationId, LinkError> {
+    ) -> Result<StationId, KeyError> {
         Err(NOT_SHARED)
     }
 
@@ -63,7 +63,7 @@ pub trait Medium: fmt::Debug {
         _config: &LinkConfig,
         _name: &str,
         _seed: u64,
-    ) -> Result<PathId, LinkError> {
+    ) -> Result<PathId, KeyError> {
         Err(NOT_SHARED)
     }
 
@@ -122,24 +122,18 @@ pub trait Medium: fmt::Debug {
     }
 }
 
-const NOT_SHARED: LinkError = LinkError::Value {
-    key: Key {
-        reverse: false,
-        name: "kind",
-    },
-    remedy: "is no shared channel: it has two ends",
-};
+const NOT_SHARED: KeyError = KeyError::new("kind", "is no shared channel: it has two ends");
 
 impl LinkConfig {
     /// A medium of this kind: a line with its two stations, or a shared channel with none yet.
     ///
     /// # Errors
     /// What [`LinkConfig::validate`] finds.
-    pub fn medium(&self, name: &str, seed: u64) -> Result<Box<dyn Medium>, LinkError> {
+    pub fn medium(&self, name: &str, seed: u64) -> Result<Box<dyn Medium>, KeyError> {
         self.validate()?;
         Ok(match self.kind {
-            LinkKind::Serial | LinkKind::Frames => Box::new(Line::new(self, name, seed)?),
-            LinkKind::Hf => Box::<Air>::default(),
+            LinkKind::Serial(_) | LinkKind::Frames => Box::new(Line::new(self, name, seed)?),
+            LinkKind::Hf(_) => Box::<Air>::default(),
         })
     }
 }

@@ -61,16 +61,18 @@ impl Way {
                 Side::B => "ba",
             },
         };
-        let serial = config.kind.is_serial();
+        let framing = config.kind.framing();
         let schedule = Schedule::new(config, &keys);
         let length = |time: Option<strait_core::units::Time>| time.map_or(Duration::ZERO, |t| t.0);
         let jitter_ns = nanos(length(keys.jitter));
         let held = length(keys.reorder_delay);
         Self {
-            framing: serial.then(|| config.framing.unwrap_or(Framing::ASYNC_8N1)),
-            frame_octets_max: match keys.frame_octets_max {
-                _ if serial => u32::MAX,
-                given => given.unwrap_or(LinkConfig::FRAME_OCTETS_MAX),
+            framing,
+            frame_octets_max: match framing {
+                Some(_) => u32::MAX,
+                None => keys
+                    .frame_octets_max
+                    .unwrap_or(LinkConfig::FRAME_OCTETS_MAX),
             },
             burst: Burst::new(schedule.rate(Instant::ZERO), Instant::ZERO),
             schedule,

@@ -1,7 +1,7 @@
 //! One side at a time, and both in the end.
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
-use strait_channel::{Channel, Line, LinkConfig, Side};
+use strait_channel::{Channel, HalfDuplex, Line, LinkConfig, Side};
 use strait_core::time::{Duration, Instant};
 use strait_core::units::Time;
 
@@ -9,11 +9,16 @@ const MS: fn(u64) -> Duration = Duration::from_millis;
 
 /// 1000 octets take a second; heard after 10 ms; 200 ms from hearing to sending.
 fn radio() -> LinkConfig {
-    LinkConfig {
-        half_duplex: true,
-        turnaround: Some(Time(MS(200))),
-        ..LinkConfig::frames(8000, MS(10))
-    }
+    LinkConfig::frames(8000, MS(10)).with(|it| {
+        it.half_duplex = Some(HalfDuplex {
+            turnaround: Some(Time(MS(200))),
+            turn_max: None,
+        });
+    })
+}
+
+fn turn_max(config: &mut LinkConfig, longest: Duration) {
+    config.half_duplex.as_mut().unwrap().turn_max = Some(Time(longest));
 }
 
 fn line(config: &LinkConfig) -> Line {
@@ -85,10 +90,7 @@ fn both_sides_alternate_and_never_overlap_whoever_is_asked_first() {
 
 #[test]
 fn a_turn_lasts_while_the_limit_allows() {
-    let config = LinkConfig {
-        turn_max: Some(Time(Duration::from_secs(3))),
-        ..radio()
-    };
+    let config = radio().with(|it| turn_max(it, Duration::from_secs(3)));
     let turns = contend(&mut line(&config), Side::A, 1000, Instant::from_secs(100));
     let sides: Vec<Side> = turns.iter().map(|turn| turn.0).collect();
     for (number, turn) in sides.chunks_exact(3).enumerate() {
@@ -99,11 +101,12 @@ fn a_turn_lasts_while_the_limit_allows() {
 
 #[test]
 fn serial_octets_go_in_turns_not_one_by_one() {
-    let config = LinkConfig {
-        half_duplex: true,
-        turnaround: Some(Time(MS(20))),
-        ..LinkConfig::serial(9600)
-    };
+    let config = LinkConfig::serial(9600).with(|it| {
+        it.half_duplex = Some(HalfDuplex {
+            turnaround: Some(Time(MS(20))),
+            turn_max: None,
+        });
+    });
     let turns = contend(&mut line(&config), Side::A, 1, Instant::from_secs(3));
     assert!(turns[..256].iter().all(|turn| turn.0 == Side::A));
     assert!(turns[256..512].iter().all(|turn| turn.0 == Side::B));
@@ -131,10 +134,7 @@ fn a_claim_that_is_not_used_lapses() {
 #[test]
 fn short_pauses_don_t_keep_the_other_side_out() {
     // A sends 10 octets each 100 ms, less than a turnaround; its limit still counts.
-    let config = LinkConfig {
-        turn_max: Some(Time(MS(500))),
-        ..radio()
-    };
+    let config = radio().with(|it| turn_max(it, MS(500)));
     let mut line = line(&config);
     let mut began = None;
     for tick in 0..100u64 {

@@ -3,7 +3,9 @@
 
 use proptest::prelude::*;
 use strait_channel::config::BurstLoss;
-use strait_channel::{Channel, Line, LinkConfig, LossCause, Side, Transmission};
+use strait_channel::{
+    Channel, HalfDuplex, Line, LinkConfig, LinkKind, LossCause, Side, Transmission,
+};
 use strait_core::time::{Duration, Instant};
 use strait_core::units::{Share, Time};
 
@@ -35,13 +37,12 @@ fn plausible(count: u64, n: u64, p: f64) -> bool {
 
 #[test]
 fn independent_loss_duplication_and_reordering_have_their_shares() {
-    let config = LinkConfig {
-        loss: Some(Share(0.05)),
-        duplicate: Some(Share(0.02)),
-        reorder: Some(Share(0.01)),
-        reorder_delay: Some(Time(MS(100))),
-        ..frames()
-    };
+    let config = frames().with(|it| {
+        it.loss = Some(Share(0.05));
+        it.duplicate = Some(Share(0.02));
+        it.reorder = Some(Share(0.01));
+        it.reorder_delay = Some(Time(MS(100)));
+    });
     let (line, sent) = send(&config, 1, 100_000, 10);
     let stats = line.stats(Side::A);
     let arrived = stats.frames - stats.lost_frames();
@@ -62,10 +63,7 @@ fn independent_loss_duplication_and_reordering_have_their_shares() {
 
 #[test]
 fn each_frame_has_its_own_luck_whenever_it_is_sent() {
-    let config = LinkConfig {
-        loss: Some(Share(0.3)),
-        ..frames()
-    };
+    let config = frames().with(|it| it.loss = Some(Share(0.3)));
     let (_, together) = send(&config, 1, 1000, 10);
     let mut line = Line::new(&config, "link", 1).unwrap();
     for (number, sent) in (0u64..).zip(together) {
@@ -82,15 +80,14 @@ fn each_frame_has_its_own_luck_whenever_it_is_sent() {
 
 #[test]
 fn loss_in_bursts_tells_its_cause() {
-    let config = LinkConfig {
-        burst_loss: Some(BurstLoss {
+    let config = frames().with(|it| {
+        it.burst_loss = Some(BurstLoss {
             enter: Share(0.02),
             leave: Share(0.2),
             loss_good: Share(0.01),
             loss_bad: Share(0.8),
-        }),
-        ..frames()
-    };
+        })
+    });
     let (line, _) = send(&config, 5, 200_000, 10);
     let share = |cause| line.stats(Side::A).lost(cause) as f64 / 200_000.0;
     let bad = 0.02 / 0.22;
@@ -100,10 +97,7 @@ fn loss_in_bursts_tells_its_cause() {
 
 #[test]
 fn jitter_is_uniform_and_keeps_the_order() {
-    let config = LinkConfig {
-        jitter: Some(Time(MS(10))),
-        ..frames()
-    };
+    let config = frames().with(|it| it.jitter = Some(Time(MS(10))));
     // Frames far apart: order never holds one back.
     let mut line = Line::new(&config, "link", 1).unwrap();
     let extra_ns: Vec<u64> = (0..10_000u64)
@@ -126,10 +120,8 @@ fn jitter_is_uniform_and_keeps_the_order() {
 
 #[test]
 fn bit_errors_have_their_rate_and_are_written_into_the_octets() {
-    let config = LinkConfig {
-        bit_errors: Some(Share(1e-4)),
-        ..LinkConfig::frames(10_000_000, Duration::ZERO)
-    };
+    let config =
+        LinkConfig::frames(10_000_000, Duration::ZERO).with(|it| it.bit_errors = Some(Share(1e-4)));
     let mut line = Line::new(&config, "link", 1).unwrap();
     let mut now = Instant::ZERO;
     let (mut inverted, mut reported) = (0, 0);
@@ -147,10 +139,7 @@ fn bit_errors_have_their_rate_and_are_written_into_the_octets() {
 
 #[test]
 fn pieces_and_pauses_don_t_move_bit_errors() {
-    let config = LinkConfig {
-        bit_errors: Some(Share(1e-3)),
-        ..LinkConfig::serial(1_000_000)
-    };
+    let config = LinkConfig::serial(1_000_000).with(|it| it.bit_errors = Some(Share(1e-3)));
     let garbled = |pieces: &[usize]| {
         let mut line = Line::new(&config, "link", 7).unwrap();
         let mut now = Instant::from_nanos(12_345_678);
@@ -185,11 +174,10 @@ fn pieces_and_pauses_don_t_move_bit_errors() {
 #[test]
 fn a_hit_inverts_its_data_bit_or_garbles_the_octet_or_meets_only_parity() {
     let singles = |framing: &str| {
-        let config = LinkConfig {
-            framing: Some(framing.parse().unwrap()),
-            bit_errors: Some(Share(1e-2)),
-            ..LinkConfig::serial(9600)
-        };
+        let config = LinkConfig::serial(9600).with(|it| {
+            it.kind = LinkKind::Serial(framing.parse().unwrap());
+            it.bit_errors = Some(Share(1e-2));
+        });
         let mut line = Line::new(&config, "link", 1).unwrap();
         let (mut now, mut counts) = (Instant::ZERO, [0u64; 3]);
         for _ in 0..100_000 {
@@ -227,10 +215,8 @@ fn a_hit_inverts_its_data_bit_or_garbles_the_octet_or_meets_only_parity() {
 
 #[test]
 fn seven_data_bits_carry_seven_bits() {
-    let config = LinkConfig {
-        framing: Some("7E1".parse().unwrap()),
-        ..LinkConfig::serial(9600)
-    };
+    let config =
+        LinkConfig::serial(9600).with(|it| it.kind = LinkKind::Serial("7E1".parse().unwrap()));
     let mut line = Line::new(&config, "link", 1).unwrap();
     let mut octets = [0xff, 0x80, 0x7f];
     assert_eq!(
@@ -242,15 +228,14 @@ fn seven_data_bits_carry_seven_bits() {
 }
 
 fn everything() -> LinkConfig {
-    LinkConfig {
-        loss: Some(Share(0.1)),
-        jitter: Some(Time(MS(7))),
-        duplicate: Some(Share(0.1)),
-        reorder: Some(Share(0.1)),
-        reorder_delay: Some(Time(MS(3))),
-        bit_errors: Some(Share(1e-4)),
-        ..frames()
-    }
+    frames().with(|it| {
+        it.loss = Some(Share(0.1));
+        it.jitter = Some(Time(MS(7)));
+        it.duplicate = Some(Share(0.1));
+        it.reorder = Some(Share(0.1));
+        it.reorder_delay = Some(Time(MS(3)));
+        it.bit_errors = Some(Share(1e-4));
+    })
 }
 
 #[test]
@@ -277,8 +262,10 @@ proptest! {
         calls in prop::collection::vec((0u64..40_000_000, 0usize..2000, any::<bool>()), 1..60),
     ) {
         let mut config = everything();
-        config.half_duplex = half;
-        config.turnaround = half.then_some(Time(MS(5)));
+        config.half_duplex = half.then_some(HalfDuplex {
+            turnaround: Some(Time(MS(5))),
+            turn_max: None,
+        });
         if !reorders {
             (config.reorder, config.reorder_delay) = (None, None);
         }

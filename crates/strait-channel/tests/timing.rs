@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
 use strait_channel::config::{Change, Outage};
-use strait_channel::{Channel, Line, LinkConfig, LossCause, Side};
+use strait_channel::{Channel, Line, LinkConfig, LinkKind, LossCause, Side};
 use strait_core::framing::Framing;
 use strait_core::time::{Duration, Instant};
 use strait_core::units::{BitRate, Time};
@@ -49,7 +49,7 @@ fn a_fast_serial_line_takes_20_us_at_once() {
 #[test]
 fn a_synchronous_line_has_eight_bits_an_octet_and_fills_its_pauses() {
     let mut config = LinkConfig::serial(9600);
-    config.framing = Some(Framing::Sync);
+    config.kind = LinkKind::Serial(Framing::Sync);
     let mut line = line(&config);
     let mut fill = |at: Instant| {
         let sent = line.transmit(at, Side::A, &mut [0x55; 12]);
@@ -109,10 +109,8 @@ fn an_outage_takes_what_any_part_of_lies_in_it() {
         at: Time(Duration::from_secs(10)),
         lasts: Time(Duration::from_secs(2)),
     };
-    let config = LinkConfig {
-        outage: Some(vec![outage]),
-        ..LinkConfig::frames(8000, Duration::from_secs(5))
-    };
+    let config =
+        LinkConfig::frames(8000, Duration::from_secs(5)).with(|it| it.outage = Some(vec![outage]));
     let fate = |start_ns: u64, octets: usize| {
         let mut line = line(&config);
         let sent = line.transmit(ns(start_ns), Side::A, &mut vec![0; octets]);
@@ -146,13 +144,12 @@ fn an_outage_takes_what_any_part_of_lies_in_it() {
 
 #[test]
 fn serial_octets_in_an_outage_vanish_and_others_pass() {
-    let config = LinkConfig {
-        outage: Some(vec![Outage {
+    let config = LinkConfig::serial(9600).with(|it| {
+        it.outage = Some(vec![Outage {
             at: Time(Duration::from_millis(500)),
             lasts: Time(Duration::from_millis(250)),
-        }]),
-        ..LinkConfig::serial(9600)
-    };
+        }])
+    });
     let mut line = line(&config);
     let mut now = Instant::ZERO;
     let mut arrived = 0;
@@ -168,14 +165,13 @@ fn serial_octets_in_an_outage_vanish_and_others_pass() {
 
 #[test]
 fn a_rate_change_in_a_burst_keeps_what_is_under_way() {
-    let config = LinkConfig {
-        change: Some(vec![Change {
+    let config = LinkConfig::frames(8000, Duration::ZERO).with(|it| {
+        it.change = Some(vec![Change {
             at: Time(Duration::from_millis(1500)),
             baud: None,
             rate: Some(BitRate(4000)),
-        }]),
-        ..LinkConfig::frames(8000, Duration::ZERO)
-    };
+        }])
+    });
     let mut line = line(&config);
     let first = line.transmit(Instant::ZERO, Side::A, &mut [0; 1000]);
     let second = line.transmit(first.ends, Side::A, &mut [0; 1000]);
@@ -194,14 +190,13 @@ fn a_rate_change_in_a_burst_keeps_what_is_under_way() {
 
 #[test]
 fn a_serial_line_changes_its_baud_between_octets() {
-    let config = LinkConfig {
-        change: Some(vec![Change {
+    let config = LinkConfig::serial(9600).with(|it| {
+        it.change = Some(vec![Change {
             at: Time(Duration::from_millis(500)),
             baud: Some(4800),
             rate: None,
-        }]),
-        ..LinkConfig::serial(9600)
-    };
+        }])
+    });
     let mut line = line(&config);
     let mut now = Instant::ZERO;
     for _ in 0..720 {

@@ -349,7 +349,7 @@ impl AirEmulator {
 
 impl AirEnd {
     fn open(spec: &EndSpec, link: &LinkConfig, side: Side) -> Result<Self, EmulateError> {
-        let hf = link.hf.as_ref();
+        let hf = link.hf_config();
         let keyed_by = hf.map(|hf| hf.keyed_by);
         let wrong = |why: &str| EmulateError::End(EndSpecError::new(why));
         match (spec, keyed_by) {

@@ -222,14 +222,14 @@ impl EndSpec {
     ///
     /// # Errors
     /// It doesn't; the error says what would.
-    pub fn fits(&self, kind: LinkKind) -> Result<(), EndSpecError> {
+    pub fn fits(&self, kind: &LinkKind) -> Result<(), EndSpecError> {
         let octets = matches!(self, Self::Pty(_));
         let radio = matches!(self, Self::Modem(_));
         match kind {
-            LinkKind::Serial | LinkKind::Frames if radio => Err(EndSpecError(
+            LinkKind::Serial(_) | LinkKind::Frames if radio => Err(EndSpecError(
                 "modem:ADDR:PORT is for links of kind = \"hf\"".into(),
             )),
-            LinkKind::Serial if !octets => Err(EndSpecError(
+            LinkKind::Serial(_) if !octets => Err(EndSpecError(
                 "a serial link carries a stream of octets: its ends are pty:PATH".into(),
             )),
             LinkKind::Frames if octets => Err(EndSpecError(
@@ -458,6 +458,7 @@ impl fmt::Display for End {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strait_core::framing::Framing;
 
     fn spec(text: &str) -> Result<EndSpec, String> {
         text.parse().map_err(|error: EndSpecError| error.0)
@@ -522,7 +523,8 @@ mod tests {
     fn ends_fit_what_the_link_carries() {
         let pty = spec("pty:/tmp/a").unwrap();
         let udp = spec("udp:127.0.0.1:1->127.0.0.1:2").unwrap();
-        assert!(pty.fits(LinkKind::Serial).is_ok() && udp.fits(LinkKind::Frames).is_ok());
-        assert!(pty.fits(LinkKind::Frames).is_err() && udp.fits(LinkKind::Serial).is_err());
+        let (serial, frames) = (LinkKind::Serial(Framing::ASYNC_8N1), LinkKind::Frames);
+        assert!(pty.fits(&serial).is_ok() && udp.fits(&frames).is_ok());
+        assert!(pty.fits(&frames).is_err() && udp.fits(&serial).is_err());
     }
 }

@@ -35,11 +35,11 @@ impl Flow {
         let frame_octets_max = way.frame_octets_max;
         Self {
             waiting: match link.kind {
-                LinkKind::Serial => Waiting::Octets {
+                LinkKind::Serial(_) => Waiting::Octets {
                     chunks: VecDeque::new(),
                     octets: 0,
                 },
-                LinkKind::Frames | LinkKind::Hf => {
+                LinkKind::Frames | LinkKind::Hf(_) => {
                     Waiting::Frames(FrameQueue::new(link.queue_frames(from)))
                 }
             },

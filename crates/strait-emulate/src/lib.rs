@@ -20,7 +20,8 @@ use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
-use strait_channel::{Channel, Line, LinkConfig, LinkError, Side};
+use strait_channel::{Channel, Line, LinkConfig, Side};
+use strait_core::keys::KeyError;
 use strait_core::time::{Duration, Instant};
 use strait_live::clock::Clock;
 use strait_live::error::{Doing, Error};
@@ -54,7 +55,7 @@ pub struct EmulateConfig {
 #[derive(Debug)]
 pub enum EmulateError {
     /// The link describes no medium.
-    Link(LinkError),
+    Link(KeyError),
     /// An end doesn't fit the link.
     End(EndSpecError),
     /// The host refuses something.
@@ -109,7 +110,7 @@ impl Emulator {
         let line = Line::new(&config.link, &config.name, config.seed);
         let line = line.map_err(EmulateError::Link)?;
         for spec in &config.ends {
-            spec.fits(config.link.kind).map_err(EmulateError::End)?;
+            spec.fits(&config.link.kind).map_err(EmulateError::End)?;
         }
         let clock = Clock::start();
         let end = |side: Side| {

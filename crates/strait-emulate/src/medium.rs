@@ -1,6 +1,5 @@
 //! Any medium that can be emulated.
 
-use strait_channel::LinkKind;
 use strait_live::error::Error;
 use strait_live::signals::SignalGuard;
 
@@ -20,7 +19,7 @@ impl Medium {
     /// # Errors
     /// The link or an end can't work, or the host refuses something.
     pub fn open(config: EmulateConfig) -> Result<Self, EmulateError> {
-        Ok(if config.link.kind == LinkKind::Hf {
+        Ok(if config.link.kind.is_shared() {
             Self::open_net(config.into())?
         } else {
             Self::Line(Box::new(Emulator::open(config)?))

@@ -94,7 +94,7 @@ impl NetConfig {
         let link = |name: &String| {
             let link = load_link(files, &folder.join(name))?;
             match link.kind {
-                LinkKind::Hf => Ok(link),
+                LinkKind::Hf(_) => Ok(link),
                 _ => Err(wrong(format!("{name}: write a link of kind = \"hf\""))),
             }
         };

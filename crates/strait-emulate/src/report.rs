@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use strait_channel::{ChannelStats, LinkConfig, LinkKind, LossCause, Side};
+use strait_channel::{ChannelStats, LinkConfig, LossCause, Side};
 use strait_report::table::{Cell, Column, Table};
 
 /// What a link did, in both directions.
@@ -136,10 +136,9 @@ pub(super) const fn side_name(side: Side) -> &'static str {
 pub(super) fn rate_text(link: &LinkConfig) -> String {
     let rate = |side: Side| {
         let bit_s = link.line_rate(side).bit_s();
-        match (link.kind, link.framing) {
-            (LinkKind::Serial, Some(framing)) => format!("{bit_s} baud {framing}"),
-            (LinkKind::Serial, None) => format!("{bit_s} baud"),
-            (LinkKind::Frames | LinkKind::Hf, _) => format!("{bit_s} bit/s"),
+        match link.kind.framing() {
+            Some(framing) => format!("{bit_s} baud {framing}"),
+            None => format!("{bit_s} bit/s"),
         }
     };
     let (there, back) = (rate(Side::A), rate(Side::B));

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant as WallInstant};
 
 use common::is_root;
 use strait_channel::config::Outage;
-use strait_channel::{Channel, Line, LinkConfig, Side};
+use strait_channel::{Channel, HalfDuplex, Line, LinkConfig, Side};
 use strait_core::time::Instant;
 use strait_core::units::{Share, Time};
 use strait_emulate::{EmulateConfig, EmulateReport, Emulator, EndSpec};
@@ -196,7 +196,10 @@ fn nothing_passes_in_an_outage() {
 #[test]
 fn a_half_duplex_link_turns_round() {
     let mut link = LinkConfig::frames(80_000, ms(5));
-    (link.half_duplex, link.turnaround) = (true, Some(Time(ms(150))));
+    link.half_duplex = Some(HalfDuplex {
+        turnaround: Some(Time(ms(150))),
+        turn_max: None,
+    });
     let (running, a, b) = udp_pair(link);
     let echo = thread::spawn(move || {
         let mut buffer = [0; 2000];

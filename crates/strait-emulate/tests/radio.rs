@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// 240 kbit/s in blocks of 160 ms and 4800 octets; times as short as those of a fast radio.
 fn link() -> LinkConfig {
     let mut link = LinkConfig::hf(240_000);
-    let hf = link.hf.get_or_insert_default();
+    let hf = link.hf_config_mut().unwrap();
     hf.bandwidth = "48 kHz".parse().unwrap();
     hf.interleaver = strait_core::waveform::Interleaver::UltraShort;
     let ms = |ms| Some(Time(Duration::from_millis(ms)));

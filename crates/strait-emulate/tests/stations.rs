@@ -71,7 +71,7 @@ impl Running {
     /// A fast channel with short blocks, and two stations on it.
     fn start(datagrams: bool) -> Self {
         let mut link = LinkConfig::hf(240_000);
-        let hf = link.hf.get_or_insert_default();
+        let hf = link.hf_config_mut().unwrap();
         hf.bandwidth = "48 kHz".parse().unwrap();
         hf.interleaver = strait_core::waveform::Interleaver::UltraShort;
         let ms = |ms| Some(Time(Duration::from_millis(ms)));

@@ -224,10 +224,7 @@ fn lay_one(
     for side in 0..2 {
         ends.push(lay_end(stage, topology, nodes, cable, side)?);
     }
-    let channel = LinkConfig {
-        ends: None,
-        ..channel.clone()
-    };
+    let channel = channel.clone().with(|it| it.ends = None);
     let text = config_text(&channel, &link.name)?;
     let file = format!("link{index}.toml");
     Ok(Wire {
@@ -398,7 +395,7 @@ fn plug(port: &mut PortConfig, channel: &LinkConfig, side: Side, at: [SocketAddr
     port.rate = channel.direction(side).rate;
     let modem = port.hf().and_then(|hf| hf.modem.as_ref());
     let transport = modem.map_or_else(ModemTransport::default, |modem| modem.transport);
-    if let (Some(station), Some(hf)) = (port.hf_mut(), &channel.hf) {
+    if let (Some(station), Some(hf)) = (port.hf_mut(), channel.hf_config()) {
         station.modem = Some(HfModemConfig {
             address: Some(at[0]),
             transport,

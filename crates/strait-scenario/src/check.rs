@@ -10,9 +10,8 @@ use strait_core::time::Duration;
 use strait_node::NodeConfig;
 use strait_node::config::{HostConfig, HostKind, Plug, PortConfig};
 use strait_node::config_text::{self, ConfigError};
-use strait_traffic::measure::metric_labels;
 use strait_traffic::mgen::Script;
-use strait_traffic::{Family, Kind, Traffic, TrafficConfig, TrafficError};
+use strait_traffic::{Family, Traffic, metrics_of};
 use toml::Table;
 
 use crate::echo::echo_service;
@@ -298,10 +297,10 @@ fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortConfig, path: &
         return Ok(());
     }
     let port_name = format!("port `{node}.{}`", port.name);
-    let fits = match link.channel.kind {
-        LinkKind::Serial => port.kind.plug() == Plug::Octets,
+    let fits = match &link.channel.kind {
+        LinkKind::Serial(_) => port.kind.plug() == Plug::Octets,
         LinkKind::Frames => port.kind.plug() == Plug::Frames,
-        LinkKind::Hf => keyed_right(source, link, port, &port_name, path)?,
+        LinkKind::Hf(_) => keyed_right(source, link, port, &port_name, path)?,
     };
     if !fits {
         let mine = port.kind_word();
@@ -316,7 +315,7 @@ fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortConfig, path: &
         return Err(source.error(path, &message));
     }
     let mine = port.framing();
-    match link.channel.framing {
+    match link.channel.kind.framing() {
         Some(theirs) if theirs != mine => {
             let message = format!("{port_name} has the framing {mine}, the link {theirs}");
             Err(source.error(path, &message))
@@ -333,7 +332,7 @@ fn keyed_right(
     name: &str,
     path: &str,
 ) -> Result<bool, ConfigError> {
-    let keyed_by = link.channel.hf.as_ref().map(|hf| hf.keyed_by);
+    let keyed_by = link.channel.hf_config().map(|hf| hf.keyed_by);
     if port.kind.plug() == Plug::Octets && keyed_by == Some(KeyedBy::Node) {
         let message = format!(
             "{name} is of kind `serial` and keys no transmitter: write keyed_by = \"data\" in the \
@@ -426,7 +425,7 @@ fn traffic(source: &Source<'_>, scenario: &Scenario) -> Checked {
         let path = |key: &str| format!("traffic.{index}.{key}");
         for (key, name) in [("from", &traffic.from), ("to", &traffic.to)] {
             // Its other end is a gateway.
-            if traffic.kind == Kind::Echo && key == "to" {
+            if traffic.is_echo() && key == "to" {
                 continue;
             }
             let Some(host) = scenario.hosts.iter().find(|host| host.name == *name) else {
@@ -435,7 +434,7 @@ fn traffic(source: &Source<'_>, scenario: &Scenario) -> Checked {
             let has_family =
                 |address: &Prefix| address.address.is_ipv4() == (traffic.family == Family::V4);
             // A script's own addresses say which family its flows have.
-            if traffic.kind != Kind::Mgen && !host.addresses.iter().any(has_family) {
+            if !matches!(traffic.what, Traffic::Mgen(_)) && !host.addresses.iter().any(has_family) {
                 let message = format!("`{name}` has no IPv{} address", u8::from(traffic.family));
                 return Err(source.error(&path("family"), &message));
             }
@@ -447,10 +446,7 @@ fn traffic(source: &Source<'_>, scenario: &Scenario) -> Checked {
         if traffic.stop.is_some_and(|stop| stop <= traffic.start) {
             return Err(source.error(&path("stop"), "is not after `start`"));
         }
-        let resolved = traffic
-            .resolve()
-            .map_err(|error| wrong_key(source, index, &error))?;
-        if let Traffic::Mgen(mgen) = resolved {
+        if let Traffic::Mgen(mgen) = &traffic.what {
             destinations(source, scenario, index, &mgen.script)?;
         }
     }
@@ -499,15 +495,6 @@ fn destinations(
     Ok(())
 }
 
-/// A traffic's own complaint, at the line of its key.
-fn wrong_key(source: &Source<'_>, index: usize, error: &TrafficError) -> ConfigError {
-    let (TrafficError::Surplus { key, .. }
-    | TrafficError::Missing { key, .. }
-    | TrafficError::Bounds { key, .. }
-    | TrafficError::Script { key, .. }) = error;
-    source.error(&format!("traffic.{index}.{key}"), &error.to_string())
-}
-
 fn ends_in_time(source: &Source<'_>, path: &str, at: Duration, scenario: &Scenario) -> Checked {
     if at < scenario.duration.0 {
         return Ok(());
@@ -519,7 +506,7 @@ fn ends_in_time(source: &Source<'_>, path: &str, at: Duration, scenario: &Scenar
 /// Echoes are those of gateways that have the service, where hosts reach it.
 fn services(source: &Source<'_>, loaded: &Loaded) -> Checked {
     let echoes = loaded.scenario.traffic.iter().enumerate();
-    for (index, traffic) in echoes.filter(|(_, it)| it.kind == Kind::Echo) {
+    for (index, traffic) in echoes.filter(|(_, it)| it.is_echo()) {
         let path = format!("traffic.{index}.to");
         let node = loaded.nodes.iter().find(|node| node.name == traffic.to);
         let Some(node) = node else {
@@ -569,7 +556,7 @@ fn faults(source: &Source<'_>, loaded: &Loaded) -> Checked {
         .collect();
     // Ends of others don't see that their medium is gone.
     let lines = loaded.links.iter();
-    let lines = lines.filter(|link| link.channel.kind == LinkKind::Serial && !link.is_carried());
+    let lines = lines.filter(|link| link.channel.kind.framing().is_some() && !link.is_carried());
     let lines: Vec<&str> = lines.map(|link| link.name.as_str()).collect();
     for (index, fault) in scenario.faults.iter().enumerate() {
         let path = |key: &str| format!("fault.{index}.{key}");
@@ -659,8 +646,7 @@ fn expectations(source: &Source<'_>, loaded: &Loaded) -> Checked {
 fn metrics(loaded: &Loaded) -> Vec<String> {
     let of_traffic = loaded.scenario.traffic.iter().flat_map(|traffic| {
         let names = metrics_of(traffic).into_iter();
-        let names = names.map(|metric| format!("{}.{metric}", traffic.name));
-        names.chain(metrics_of_flows(traffic)).collect::<Vec<_>>()
+        names.map(|metric| format!("{}.{metric}", traffic.name))
     });
     let of_links = loaded.links.iter().map(|link| format!("{}.use", link.name));
     let of_ports = loaded.nodes.iter().flat_map(|node| {
@@ -681,72 +667,6 @@ fn metrics(loaded: &Loaded) -> Vec<String> {
     });
     let of_parts = of_links.chain(of_ports).chain(of_nodes);
     of_traffic.chain(of_parts).collect()
-}
-
-/// The metrics of each flow of a script.
-fn metrics_of_flows(traffic: &TrafficConfig) -> Vec<String> {
-    let Ok(Traffic::Mgen(mgen)) = traffic.resolve() else {
-        return Vec::new();
-    };
-    let flows: BTreeSet<u32> = mgen.script.flows().map(|(_, flow, _)| flow).collect();
-    let of = |flow: &u32| {
-        let name = format!("{}.{flow}", traffic.name);
-        let metrics = metrics_of_kind(Kind::Udp).iter();
-        metrics
-            .map(move |metric| format!("{name}.{metric}"))
-            .collect::<Vec<_>>()
-    };
-    flows.iter().flat_map(of).collect()
-}
-
-/// The metrics that a traffic is measured by.
-fn metrics_of(traffic: &TrafficConfig) -> Vec<String> {
-    if let Ok(Traffic::Measured {
-        campaign,
-        rate_bit_s,
-        ..
-    }) = traffic.resolve()
-    {
-        let labels = campaign.labels().into_iter();
-        let metrics = labels.flat_map(|label| metric_labels(&label, rate_bit_s.is_some()));
-        return metrics.chain([String::from("complete")]).collect();
-    }
-    // A service may refuse who asks.
-    let (kind, more) = match traffic.kind {
-        Kind::Echo if traffic.octets.is_some() => (Kind::Tcp, Some("complete")),
-        kind => (kind, None),
-    };
-    let secured = traffic.tls.as_ref().map(|_| "secure_s");
-    let names = metrics_of_kind(kind).iter().copied();
-    names.chain(more).chain(secured).map(String::from).collect()
-}
-
-/// The metrics that a kind of traffic is measured by.
-const fn metrics_of_kind(kind: Kind) -> &'static [&'static str] {
-    match kind {
-        Kind::Voice | Kind::Udp | Kind::Esp => &[
-            "delay_p50_s",
-            "delay_p99_s",
-            "jitter_p99_s",
-            "settled_delay_p99_s",
-            "settled_jitter_p99_s",
-            "loss",
-            "rate_bit_s",
-        ],
-        Kind::Ping | Kind::Dns => &["rtt_p50_s", "rtt_p99_s", "rtt_min_s", "loss"],
-        Kind::Tcp => &["time_s", "goodput_bit_s", "connect_s"],
-        Kind::Page => &["time_s", "goodput_bit_s"],
-        Kind::Mgen => &["delay_p50_s", "delay_p99_s", "loss", "rate_bit_s"],
-        Kind::Chatter | Kind::Hello => &["sent"],
-        Kind::Echo => &["rtt_p50_s", "rtt_p99_s", "rtt_min_s", "loss"],
-        Kind::Pair => &[
-            "rate_bit_s",
-            "gradient_bit_s",
-            "train_bit_s",
-            "pairs_min",
-            "loss",
-        ],
-    }
 }
 
 /// Axes lead somewhere, and their first values fit.

@@ -5,7 +5,7 @@ use std::path::Path;
 use strait_channel::LinkConfig;
 use strait_node::config_text::{self, ConfigError};
 
-use crate::load::{Files, Source, beside, read, unreadable, wrong_link};
+use crate::load::{Files, Source, beside, read, unreadable};
 
 /// Loads a link file, with the trace that it names.
 ///
@@ -15,8 +15,6 @@ pub fn load_link(files: &dyn Files, path: &Path) -> Result<LinkConfig, ConfigErr
     let text = read(files, path)?;
     let file = path.display().to_string();
     let mut link: LinkConfig = config_text::parse(&file, &text)?;
-    let wrong = |error| wrong_link(&file, &text, "", &error);
-    link.validate().map_err(wrong)?;
     inline_trace(files, path, &mut link)?;
     Ok(link)
 }
@@ -37,9 +35,6 @@ pub(super) fn named_or_here(
             load_link(files, &path).map(Some)
         }
         (None, Some(channel)) => {
-            let table = format!("{place}.channel.");
-            let wrong = |error| wrong_link(source.file, source.text, &table, &error);
-            channel.validate().map_err(wrong)?;
             let mut channel = channel.clone();
             inline_trace(files, source.path, &mut channel)?;
             Ok(Some(channel))
@@ -54,7 +49,7 @@ pub(super) fn inline_trace(
     path: &Path,
     link: &mut LinkConfig,
 ) -> Result<(), ConfigError> {
-    let Some(hf) = &mut link.hf else {
+    let Some(hf) = link.hf_config_mut() else {
         return Ok(());
     };
     let Some(name) = hf.trace_file.clone() else {

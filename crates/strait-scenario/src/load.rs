@@ -3,12 +3,13 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use strait_channel::{LinkConfig, LinkError};
+use strait_channel::LinkConfig;
+use strait_core::keys::KeyError;
 use strait_node::config::OwnDictionary;
 use strait_node::config_text::{self, ConfigError};
 use strait_node::{Gateway, NodeConfig};
 use strait_traffic::mgen::{Script, read_capture};
-use strait_traffic::{Kind, TrafficConfig};
+use strait_traffic::{TrafficConfig, TrafficKeys};
 use toml::{Table, Value};
 
 use crate::link::named_or_here;
@@ -206,9 +207,11 @@ impl Scenario {
         };
         for index in 0..scenario.traffic.len() {
             inline_script(files, &source, index, &mut scenario.traffic[index])?;
-            if let Some(tls) = &mut scenario.traffic[index].tls {
-                tls.trust = beside(path, &tls.trust).display().to_string();
-            }
+            change_traffic(&source, index, &mut scenario.traffic[index], |keys| {
+                if let Some(tls) = &mut keys.tls {
+                    tls.trust = beside(path, &tls.trust).display().to_string();
+                }
+            })?;
         }
         check::names(&source, &scenario)?;
         for variant in &mut scenario.variants {
@@ -357,12 +360,16 @@ fn load_links(
     scenario.links.iter().enumerate().map(load).collect()
 }
 
-/// A link file's own complaint, at the line of its key.
-pub(super) fn wrong_link(file: &str, text: &str, table: &str, error: &LinkError) -> ConfigError {
-    let (LinkError::Missing { key, .. }
-    | LinkError::Excluded { key, .. }
-    | LinkError::Value { key, .. }) = error;
-    config_text::error_at(file, text, &format!("{table}{key}"), &error.to_string())
+/// Changes keys of a traffic. What can't be so is an error at its key.
+fn change_traffic(
+    source: &Source<'_>,
+    index: usize,
+    traffic: &mut TrafficConfig,
+    change: impl FnOnce(&mut TrafficKeys),
+) -> Result<(), ConfigError> {
+    let wrong =
+        |error: KeyError| source.error(&format!("traffic.{index}.{}", error.key), &error.why);
+    traffic.change(change).map_err(wrong)
 }
 
 /// Puts a script in place of its file's name, and the captures that it repeats beside it.
@@ -372,23 +379,22 @@ fn inline_script(
     index: usize,
     traffic: &mut TrafficConfig,
 ) -> Result<(), ConfigError> {
-    if traffic.kind != Kind::Mgen {
-        return Ok(());
-    }
     let key = format!("traffic.{index}.script");
-    let mut origin = source.path.to_path_buf();
-    if let Some(name) = traffic.script.take() {
-        if traffic.script_text.is_some() {
-            return Err(source.error(&key, "is said twice: leave `script` or `script_text` away"));
-        }
-        origin = beside(source.path, &name);
-        let text = read(files, &origin).map_err(|error| unreadable(source, &key, &error))?;
-        traffic.script_text = Some(text);
-    }
-    let Some(text) = &traffic.script_text else {
+    let file = traffic
+        .script
+        .as_ref()
+        .map(|name| beside(source.path, name));
+    let text = match &file {
+        Some(path) => read(files, path)
+            .map_err(|error| unreadable(source, &key, &error))
+            .map(Some)?,
+        None => traffic.script_text.clone(),
+    };
+    let Some(text) = text else {
         return Ok(());
     };
-    let script = Script::parse(text).map_err(|error| ConfigError {
+    let origin = file.unwrap_or_else(|| source.path.to_path_buf());
+    let script = Script::parse(&text).map_err(|error| ConfigError {
         line: Some(error.line),
         column: Some(error.column),
         ..ConfigError::of_file(
@@ -396,8 +402,9 @@ fn inline_script(
             format!("column {}: {}", error.column, error.message),
         )
     })?;
+    let mut captures = traffic.captures.clone();
     for name in script.captures() {
-        if traffic.captures.contains_key(name) {
+        if captures.contains_key(name) {
             continue;
         }
         let path = beside(&origin, name);
@@ -407,9 +414,11 @@ fn inline_script(
             read_capture(&octets).map_err(|error| wrong(format!("doesn't serve: {error}")))?;
         let frames = frames.iter().take(CAPTURED_MAX);
         let frames = frames.map(|frame| (frame.gap_ns, frame.octets)).collect();
-        traffic.captures.insert(name.into(), frames);
+        captures.insert(name.into(), frames);
     }
-    Ok(())
+    change_traffic(source, index, traffic, |keys| {
+        (keys.script, keys.script_text, keys.captures) = (None, Some(text), captures);
+    })
 }
 
 /// Frames of a capture in a scenario. They are part of the resolved configuration.
@@ -565,7 +574,7 @@ impl Loaded {
                 link.ends.iter().any(here)
             };
             let link = self.links.iter().find(ends_here);
-            let channel = link.and_then(|link| link.channel.hf.as_ref());
+            let channel = link.and_then(|link| link.channel.hf_config());
             if let (Some(radio), Some(channel)) = (port.hf_mut(), channel)
                 && radio.adapt.is_some()
             {

@@ -64,7 +64,7 @@ fn script_and_captures_become_part_of_the_scenario() {
         (&None, Some(script))
     );
     assert_eq!(traffic.captures["a.pcap"], [(0, 100)]);
-    let Ok(Traffic::Mgen(mgen)) = traffic.resolve() else {
+    let Traffic::Mgen(mgen) = &traffic.what else {
         panic!("no script");
     };
     assert_eq!(mgen.captures["a.pcap"].len(), 1);
@@ -116,7 +116,11 @@ fn errors_name_the_script_or_the_key() {
             fine.clone(),
             "dir/y.mgn can't be read",
         ),
-        ("", fine.clone(), "a mgen needs `script`"),
+        (
+            "",
+            fine.clone(),
+            "`script` in [[traffic]]: needed with kind = \"mgen\"",
+        ),
         (
             "script = \"mgen/x.mgn\"\nscript_text = \"\"\n",
             fine.clone(),
@@ -125,7 +129,7 @@ fn errors_name_the_script_or_the_key() {
         (
             "script = \"mgen/x.mgn\"\nrate = \"1 bit/s\"\n",
             fine.clone(),
-            "a mgen has no `rate`",
+            "`rate` in [[traffic]]: is for kind = \"udp\"",
         ),
     ];
     for (traffic, script, expected) in cases {

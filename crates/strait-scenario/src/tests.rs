@@ -440,7 +440,8 @@ fn families_and_times_are_possible() {
     );
     assert_eq!(
         error("period", "rate = \"1 kbit/s\"\nperiod"),
-        "lab/x.toml:31: `rate` in [[traffic]]: traffic `voice`: a voice has no `rate`"
+        "lab/x.toml:31: `rate` in [[traffic]]: is for kind = \"udp\" or \"esp\" or \"tcp\", and this \
+         traffic's is \"voice\": remove it"
     );
     assert_eq!(
         error("at = \"20 s\"", "at = \"1 h\""),
@@ -694,7 +695,8 @@ fn a_gateway_that_a_variant_breaks_is_named_with_the_variant() {
             "file = \"../links/serial.toml\"",
             "channel = { kind = \"serial\", baud = 9600 }"
         ),
-        "lab/x.toml:22: `framing` in [link.channel]: `framing` is missing: write framing = \"8N1\""
+        "lab/x.toml:22: `framing` in [link.channel]: needed with kind = \"serial\": write framing = \
+         \"8N1\""
     );
 }
 

@@ -14,7 +14,7 @@ use strait_node::{GatewayFactory, NodeConfig, Policies, Prefix};
 use strait_qos::Dscp;
 use strait_scenario::topology::{CABLE_LENGTH, End, Lan, MemberId, Role, Topology, Via};
 use strait_scenario::{FaultKind, Loaded};
-use strait_traffic::{Family, Kind, Ports};
+use strait_traffic::{Family, Ports, Traffic};
 
 use crate::check::is_clean;
 use crate::kernel::{Around, Cable, FurtherSide, ports_at};
@@ -34,7 +34,7 @@ pub enum BuildError {
         /// Which link.
         name: String,
         /// What is wrong with it.
-        error: strait_channel::LinkError,
+        error: strait_core::keys::KeyError,
     },
     /// A traffic's.
     #[error(transparent)]
@@ -644,7 +644,7 @@ impl Built {
         near: Attach,
         node: NodeIndex,
         ports: [PortId; 2],
-    ) -> Result<Attach, strait_channel::LinkError> {
+    ) -> Result<Attach, strait_core::keys::KeyError> {
         let [towards, away] = ports.map(|port| Attach {
             node,
             port,
@@ -679,10 +679,8 @@ impl Built {
             port: PortId(number as u8),
             neighbour: NeighbourId::PEER,
         };
-        let framed = LinkConfig {
-            frame_octets_max: u32::try_from(config.frame_octets_max()).ok(),
-            ..lan()
-        };
+        let framed =
+            lan().with(|it| it.frame_octets_max = u32::try_from(config.frame_octets_max()).ok());
         self.world
             .join_at(name, &framed, [near, port(0)])
             .map_err(wrong)?;
@@ -712,7 +710,7 @@ impl Built {
             };
             let ipv4 = config.family == Family::V4;
             // A script names its own addresses: there, any of the host's stands for it.
-            let any = config.kind == Kind::Mgen;
+            let any = matches!(config.what, Traffic::Mgen(_));
             let address = |member: MemberId| {
                 let prefixes = &self.topology.members[member].addresses;
                 prefixes
@@ -721,7 +719,7 @@ impl Built {
                     .find(|address| any || address.is_ipv4() == ipv4)
             };
             let ports = Ports::nth(index as u16);
-            if config.kind == Kind::Echo {
+            if config.is_echo() {
                 let echo = match self.topology.members[to].role {
                     Role::Gateway(index) => loaded.nodes[index].config.echo.as_ref(),
                     _ => None,

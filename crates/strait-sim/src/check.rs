@@ -72,7 +72,7 @@ impl Way {
         let (least, most) = config.way_delay(side);
         let (ns_min, ns_max) = (nanos(least), nanos(most));
         let outages = has_outages(config, side);
-        let serial = config.carries_octets();
+        let serial = config.kind.carries_octets();
         Self {
             to,
             ns_min,

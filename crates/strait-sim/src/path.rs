@@ -228,7 +228,7 @@ impl PathBook {
             // one frame; a frame held back for reordering adds that.
             let (least, most) = config.way_delay(side);
             let (ns_min, ns_max) = (nanos(least), nanos(most));
-            let serial = config.carries_octets();
+            let serial = config.kind.carries_octets();
             let outages = keys.outage.is_some_and(|outages| !outages.is_empty());
             let flag_lost = serial && outages;
             let by = (from.node.0, from.port, from.neighbour);
@@ -471,10 +471,9 @@ mod tests {
             neighbour: NeighbourId::PEER,
         };
         let config = LinkConfig::frames(8000, strait_core::Duration::from_millis(10));
-        let jittery = LinkConfig {
-            jitter: Some(Time(strait_core::Duration::from_millis(40))),
-            ..config.clone()
-        };
+        let jittery = config
+            .clone()
+            .with(|it| it.jitter = Some(Time(strait_core::Duration::from_millis(40))));
         let mut book = PathBook::default();
         book.set_host(0);
         book.set_host(2);

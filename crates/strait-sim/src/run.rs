@@ -111,7 +111,7 @@ pub fn run_each(loaded: &Loaded, variant: &str, seeds: &[u64]) -> Result<Vec<Run
 fn mgen_logs(loaded: &Loaded, seed: u64, built: &Built) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
     for (index, config) in loaded.scenario.traffic.iter().enumerate() {
-        let Ok(Traffic::Mgen(mgen)) = config.resolve() else {
+        let Traffic::Mgen(mgen) = &config.what else {
             continue;
         };
         let member = built.topology.find(&config.from);

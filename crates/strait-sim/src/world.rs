@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strait_channel::{Key, LinkConfig, LinkError, PathId};
+use strait_channel::{LinkConfig, PathId};
 use strait_core::chance::Stream;
 use strait_core::drive::{Media, settle};
 use strait_core::fate::Memory;
 use strait_core::hash::RunHash;
+use strait_core::keys::KeyError;
 use strait_core::node::{Boot, FrameMeta, NodeFactory, RouteChange, StoreError, Ticket, WallTime};
 use strait_core::stats::Stats;
 use strait_core::storage::{Answer, Asked};
@@ -272,14 +273,10 @@ impl Driver<'_> {
 
 /// Whoever asks a half-duplex line for room and gets none has the next turn on it, and a port with
 /// a way to each neighbour asks all of its lines, also those for which it has nothing.
-const NO_TURNS: LinkError = LinkError::Excluded {
-    key: Key {
-        reverse: false,
-        name: "half_duplex",
-    },
-    remedy: "its port's neighbours have rates of their own: give each a port, or one `rate` to \
-             the port",
-};
+const NO_TURNS: KeyError = KeyError::new(
+    "half_duplex",
+    "its port's neighbours have rates of their own: give each a port, or one `rate` to the port",
+);
 
 impl Media for Driver<'_> {
     /// A port with several media has one transmitter, and room when all of them have; or one for
@@ -578,7 +575,7 @@ impl World {
         config: &LinkConfig,
         a: NodeIndex,
         b: NodeIndex,
-    ) -> Result<LinkIndex, LinkError> {
+    ) -> Result<LinkIndex, KeyError> {
         let next = |node| Attach {
             node,
             port: self.next_port(node),
@@ -596,7 +593,7 @@ impl World {
         name: &str,
         config: &LinkConfig,
         ends: [Attach; 2],
-    ) -> Result<LinkIndex, LinkError> {
+    ) -> Result<LinkIndex, KeyError> {
         self.join_on(None, name, config, ends)
     }
 
@@ -610,10 +607,10 @@ impl World {
         name: &str,
         config: &LinkConfig,
         ends: [Attach; 2],
-    ) -> Result<LinkIndex, LinkError> {
+    ) -> Result<LinkIndex, KeyError> {
         for end in ends {
             self.reserve_ports(end.node, end.port.0 + 1);
-            if config.half_duplex && self.port_mut(end).apart {
+            if config.half_duplex.is_some() && self.port_mut(end).apart {
                 return Err(NO_TURNS);
             }
         }

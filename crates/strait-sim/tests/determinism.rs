@@ -32,7 +32,8 @@ const GOLDEN_SWARM: u64 = 0xf4ce_f9d8_ccf6_802f;
 fn pinned(mut loaded: Loaded) -> Loaded {
     for traffic in &mut loaded.scenario.traffic {
         if matches!(traffic.kind, Kind::Tcp | Kind::Page) {
-            traffic.endpoint = Some("smoltcp-cubic".into());
+            let endpoint = Some("smoltcp-cubic".into());
+            traffic.change(|keys| keys.endpoint = endpoint).unwrap();
         }
     }
     loaded

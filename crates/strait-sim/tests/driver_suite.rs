@@ -381,10 +381,8 @@ impl<const V6: bool, const CABLE: bool> World for Simulated<V6, CABLE> {
                 neighbour: NeighbourId(neighbour),
             };
             // What is sent is nothing that a host could take, and it hears nothing of it.
-            let link = LinkConfig {
-                loss: Some(Share(1.0)),
-                ..LinkConfig::frames(rate, Duration::from_millis(1))
-            };
+            let link = LinkConfig::frames(rate, Duration::from_millis(1))
+                .with(|it| it.loss = Some(Share(1.0)));
             let name = format!("way {neighbour}");
             world.join_at(&name, &link, [near, at(there, 0)]).unwrap();
         }

@@ -21,11 +21,14 @@ fn chain(count: usize, cross: bool) -> Loaded {
     let one = loaded.scenario.traffic[0].clone();
     let flow = |number: usize| {
         let mut flow = one.clone();
-        flow.name = format!("f{number}");
-        flow.octets = Some(Octets(200_000));
-        if cross && number % 2 == 1 {
-            (flow.from, flow.to) = (one.to.clone(), one.from.clone());
-        }
+        let changed = flow.change(|keys| {
+            keys.name = format!("f{number}");
+            keys.octets = Some(Octets(200_000));
+            if cross && number % 2 == 1 {
+                (keys.from, keys.to) = (one.to.clone(), one.from.clone());
+            }
+        });
+        changed.unwrap();
         flow
     };
     loaded.scenario.traffic = (0..count).map(flow).collect();

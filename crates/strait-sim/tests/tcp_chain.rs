@@ -25,11 +25,10 @@ struct Result {
 /// So many transfers; one that fails or takes more than ten hours has no time.
 fn transfers(endpoint: &str, loss: f64, seeds: u64) -> Vec<Ended> {
     let case = Case {
-        link: LinkConfig {
-            loss: (loss > 0.0).then_some(Share(loss)),
-            queue: Some(100),
-            ..LinkConfig::frames(300_000, Duration::from_millis(50))
-        },
+        link: LinkConfig::frames(300_000, Duration::from_millis(50)).with(|it| {
+            it.loss = (loss > 0.0).then_some(Share(loss));
+            it.queue = Some(100);
+        }),
         links: 4,
         endpoint: endpoint.into(),
         octets: 100_000,

@@ -23,7 +23,7 @@ pub use self::agreed::{
     object_octets,
 };
 pub use self::config::{
-    CallerTls, Family, Kind, MgenTraffic, NewestTls, Traffic, TrafficConfig, TrafficError, Ways,
+    CallerTls, Family, Kind, MgenTraffic, NewestTls, Traffic, TrafficConfig, TrafficKeys, Ways,
 };
 pub use self::content::{
     Content, datagram_payload, datagram_sequence, esp_numbers, esp_payload, esp_wrong, place,
@@ -32,4 +32,4 @@ pub use self::content::{
 pub use self::log::{FlowLog, Mark, ObjectMark, Side, Transfer};
 pub use self::mgen_flows::{DATAGRAM_OCTETS_MAX, flow_key, source_ports};
 pub use self::mgen_report::{Arrival, arrivals_report, flow_reports, text_logs};
-pub use self::report::{FlowReport, Series, report};
+pub use self::report::{FlowReport, Series, metrics_of, report};

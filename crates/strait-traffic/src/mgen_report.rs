@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use strait_wire::mgen::Position;
 
-use super::config::{Kind, MgenTraffic, TrafficConfig};
+use super::config::{Kind, MgenTraffic, Traffic, TrafficConfig};
 use super::log::{FlowLog, Mark, Side};
 use super::report::{FlowReport, report};
 use crate::mgen::{Entry, Line, Protocol, Recv, Send, What, micros_of_day};
@@ -40,7 +40,7 @@ fn of_flow(log: &FlowLog, flow: u32) -> FlowLog {
 /// one, named `TRAFFIC.FLOW`, for each of its flows.
 pub fn flow_reports(config: &TrafficConfig, from: &FlowLog, to: &FlowLog) -> Vec<FlowReport> {
     let mut reports = vec![report(config, from, to)];
-    if config.kind == Kind::Mgen {
+    if matches!(config.what, Traffic::Mgen(_)) {
         let marks = from.sent.iter().chain(&to.received);
         let flows: BTreeSet<u32> = marks.map(|mark| flow_of(mark.sequence)).collect();
         for flow in flows {

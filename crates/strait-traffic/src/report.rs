@@ -1,6 +1,6 @@
 //! Joins what both hosts saw of a traffic into what the user is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use strait_report::estimate::{Jitter, percentile_of_sorted};
@@ -10,7 +10,7 @@ use strait_tcp::TcpEventKind;
 
 use super::config::{Kind, Traffic, TrafficConfig};
 use super::log::{FlowLog, Mark, Transfer};
-use crate::measure::{TransferRecord, measurements, tables};
+use crate::measure::{Campaign, TransferRecord, measurements, metric_labels, tables};
 use crate::pair::{PairRecord, PairSummary, figure};
 
 /// What a traffic experienced.
@@ -70,26 +70,90 @@ pub fn report(config: &TrafficConfig, from: &FlowLog, to: &FlowLog) -> FlowRepor
             *report.counters.entry(name.clone()).or_default() += count;
         }
     }
-    match config.kind {
-        Kind::Voice | Kind::Udp => report.datagrams(from, to),
-        Kind::Esp => {
+    match &config.what {
+        Traffic::Voice { .. } | Traffic::Udp { .. } => report.datagrams(from, to),
+        Traffic::Esp { .. } => {
             report.datagrams(from, to);
             let wrong = to.counters.get("wrong").copied().unwrap_or_default();
             report.metric("wrong", Some(wrong as f64));
         }
-        Kind::Ping | Kind::Dns => report.ping(from),
-        Kind::Tcp if config.sizes.is_some() => {
-            report.measured(&from.measured, config);
+        Traffic::Ping { .. } | Traffic::Dns { .. } | Traffic::EchoDatagrams { .. } => {
+            report.ping(from);
         }
-        Kind::Tcp => report.tcp(from, to),
-        Kind::Page => report.page(from, to),
-        Kind::Mgen => report.all_flows(from, to),
-        Kind::Chatter | Kind::Hello => report.metric("sent", Some(from.sent.len() as f64)),
-        Kind::Pair => report.pairs(&from.pairs),
-        Kind::Echo if config.octets.is_some() => report.echo(from),
-        Kind::Echo => report.ping(from),
+        Traffic::Measured {
+            campaign,
+            rate_bit_s,
+            ..
+        } => report.measured(&from.measured, campaign, *rate_bit_s),
+        Traffic::Tcp { .. } => report.tcp(from, to),
+        Traffic::Page { .. } => report.page(from, to),
+        Traffic::Mgen(_) => report.all_flows(from, to),
+        Traffic::Chatter { .. } | Traffic::Hello { .. } => {
+            report.metric("sent", Some(from.sent.len() as f64));
+        }
+        Traffic::Pair(_) => report.pairs(&from.pairs),
+        Traffic::EchoStream { .. } => report.echo(from),
     }
     report
+}
+
+/// The metrics that [`report()`] may have of a traffic; of a script also `FLOW.METRIC`.
+pub fn metrics_of(config: &TrafficConfig) -> Vec<String> {
+    const DATAGRAMS: &[&str] = &[
+        "delay_p50_s",
+        "delay_p99_s",
+        "jitter_p99_s",
+        "settled_delay_p99_s",
+        "settled_jitter_p99_s",
+        "loss",
+        "rate_bit_s",
+    ];
+    let names: &[&str] = match &config.what {
+        Traffic::Voice { .. } | Traffic::Udp { .. } | Traffic::Esp { .. } => DATAGRAMS,
+        Traffic::Ping { .. } | Traffic::Dns { .. } | Traffic::EchoDatagrams { .. } => {
+            &["rtt_p50_s", "rtt_p99_s", "rtt_min_s", "loss"]
+        }
+        Traffic::Tcp { .. } => &["time_s", "goodput_bit_s", "connect_s"],
+        // A service may refuse who asks.
+        Traffic::EchoStream { tls: None, .. } => {
+            &["time_s", "goodput_bit_s", "connect_s", "complete"]
+        }
+        Traffic::EchoStream { tls: Some(_), .. } => &[
+            "time_s",
+            "goodput_bit_s",
+            "connect_s",
+            "complete",
+            "secure_s",
+        ],
+        Traffic::Page { .. } => &["time_s", "goodput_bit_s"],
+        Traffic::Chatter { .. } | Traffic::Hello { .. } => &["sent"],
+        Traffic::Pair(_) => &[
+            "rate_bit_s",
+            "gradient_bit_s",
+            "train_bit_s",
+            "pairs_min",
+            "loss",
+        ],
+        Traffic::Measured {
+            campaign,
+            rate_bit_s,
+            ..
+        } => {
+            let labels = campaign.labels().into_iter();
+            let metrics = labels.flat_map(|label| metric_labels(&label, rate_bit_s.is_some()));
+            return metrics.chain([String::from("complete")]).collect();
+        }
+        Traffic::Mgen(mgen) => {
+            let flows: BTreeSet<u32> = mgen.script.flows().map(|(_, flow, _)| flow).collect();
+            let of = |flow: u32| DATAGRAMS.iter().map(move |it| format!("{flow}.{it}"));
+            let all = ["delay_p50_s", "delay_p99_s", "loss", "rate_bit_s"].map(String::from);
+            return all
+                .into_iter()
+                .chain(flows.into_iter().flat_map(of))
+                .collect();
+        }
+    };
+    names.iter().copied().map(String::from).collect()
 }
 
 /// One direction: what was sent at one end and arrived at the other.
@@ -311,15 +375,16 @@ impl FlowReport {
         }
     }
 
-    fn measured(&mut self, records: &[TransferRecord], config: &TrafficConfig) {
-        let rate_bit_s = config.rate.map(|rate| rate.0);
+    fn measured(
+        &mut self,
+        records: &[TransferRecord],
+        campaign: &Campaign,
+        rate_bit_s: Option<u64>,
+    ) {
         self.metrics.extend(measurements(records, rate_bit_s));
         let complete = records.iter().filter(|it| it.failure.is_none()).count();
         // Those that hadn't begun or ended count as well.
-        let planned = match config.resolve() {
-            Ok(Traffic::Measured { campaign, .. }) => campaign.plans().len(),
-            _ => records.len(),
-        };
+        let planned = campaign.plans().len();
         let share = complete as f64 / planned as f64;
         self.metric("complete", (planned > 0).then_some(share));
         let wrong: u64 = records.iter().map(|it| it.wrong).sum();

@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
+use strait_core::keys::KeyError;
 use strait_core::time::Duration;
 use strait_core::units::{Hertz, Time};
 use strait_core::waveform::{self, Bandwidth, Family, Interleaver, Mode, Waveform};
@@ -11,7 +12,7 @@ use strait_core::waveform::{self, Bandwidth, Family, Interleaver, Mode, Waveform
 use super::fading::{Condition, HfChannel, TracePoint, Variation};
 use crate::Side;
 use crate::config::LinkConfig;
-use crate::validate::{Key, LinkError};
+use crate::validate::require;
 
 /// A radio channel between two stations, and the modems and radios at both.
 ///
@@ -111,7 +112,7 @@ pub(super) struct Modem {
 impl Modem {
     /// The modem of the station at `side`; `None` without `[hf]` or such a waveform.
     pub(super) fn new(config: &LinkConfig, side: Side) -> Option<Self> {
-        let hf = config.hf.as_ref()?;
+        let hf = config.hf_config()?;
         let given =
             |time: Option<Time>, ms| time.map_or_else(|| Duration::from_millis(ms), |time| time.0);
         Some(Self {
@@ -211,98 +212,56 @@ impl HfConfig {
     }
 
     /// Checks what the types of the keys can't say.
-    pub(crate) fn validate(&self, config: &LinkConfig) -> Result<(), LinkError> {
+    pub(crate) fn validate(&self, config: &LinkConfig) -> Result<(), KeyError> {
         for side in Side::BOTH {
-            let key = |name| Key {
-                reverse: side == Side::B,
-                name,
-            };
-            if config.direction(side).rate.is_none() {
-                let remedy = "write the waveform's rate, like rate = \"9600 bit/s\"";
-                return Err(LinkError::Missing {
-                    key: key("rate"),
-                    remedy,
-                });
-            }
-            if self.waveform(config, side).is_none() {
-                let remedy = "no waveform of `hf.family` has this rate in `hf.bandwidth` with this \
-                              `hf.interleaver`; in 3 kHz 110d has 75, 150, 300, 600, 1200, 1600, \
-                              2400, 3200, 4800, 6400, 8000, 9600, 12000 and 16000 bit/s";
-                return Err(LinkError::Value {
-                    key: key("rate"),
-                    remedy,
-                });
-            }
+            let checked = self.validate_rate(config, side);
+            checked.map_err(|error| match side {
+                Side::A => error,
+                Side::B => error.within("reverse"),
+            })?;
         }
         let above = |time: Option<Time>| time.is_none_or(|time| time.0 > Duration::ZERO);
-        let at = |name| Key {
-            reverse: false,
-            name,
-        };
-        let remedy = "it must be above 0";
         let doppler = self.doppler.is_none_or(|doppler| doppler.0 > 0.0);
-        let variation = self
-            .variation
-            .is_none_or(|variation| above(Some(variation.time)));
-        for (name, possible) in [
-            ("hf.turn_max", above(self.turn_max)),
-            ("hf.lead", above(self.lead)),
-            ("hf.doppler", doppler),
-            ("hf.variation.time", variation),
-        ] {
-            if !possible {
-                return Err(LinkError::Value {
-                    key: at(name),
-                    remedy,
-                });
-            }
-        }
-        if self.start_blocks.is_some_and(|it| !(1..=16).contains(&it)) {
-            let remedy = "has to be from 1 to 16: blocks that the modem is given before it starts";
-            return Err(LinkError::Value {
-                key: at("hf.start_blocks"),
-                remedy,
-            });
-        }
+        let variation = self.variation.is_none_or(|it| above(Some(it.time)));
+        let remedy = "it must be above 0";
+        require("hf.turn_max", above(self.turn_max), remedy)?;
+        require("hf.lead", above(self.lead), remedy)?;
+        require("hf.doppler", doppler, remedy)?;
+        require("hf.variation.time", variation, remedy)?;
+        let blocks = self.start_blocks.is_none_or(|it| (1..=16).contains(&it));
+        let remedy = "has to be from 1 to 16: blocks that the modem is given before it starts";
+        require("hf.start_blocks", blocks, remedy)?;
         self.validate_noise(config)
     }
 
+    fn validate_rate(&self, config: &LinkConfig, side: Side) -> Result<(), KeyError> {
+        let given = config.direction(side).rate.is_some();
+        let remedy = "needed: the waveform's rate, like rate = \"9600 bit/s\"";
+        require("rate", given, remedy)?;
+        let remedy = "no waveform of `hf.family` has this rate in `hf.bandwidth` with this \
+                      `hf.interleaver`; in 3 kHz 110d has 75, 150, 300, 600, 1200, 1600, 2400, \
+                      3200, 4800, 6400, 8000, 9600, 12000 and 16000 bit/s";
+        require("rate", self.waveform(config, side).is_some(), remedy)
+    }
+
     /// Keys that are of use with others only.
-    fn validate_noise(&self, config: &LinkConfig) -> Result<(), LinkError> {
-        let excluded = |name, present: bool, remedy| match present {
-            true => Err(LinkError::Excluded {
-                key: Key {
-                    reverse: false,
-                    name,
-                },
-                remedy,
-            }),
-            false => Ok(()),
-        };
-        let noisy = Side::BOTH
-            .iter()
-            .any(|side| config.direction(*side).snr.is_some());
+    fn validate_noise(&self, config: &LinkConfig) -> Result<(), KeyError> {
+        let snr = |side: &Side| config.direction(*side).snr.is_some();
         let traced = self.trace.is_some() || self.trace_file.is_some();
-        let remedy = "it is for links with `snr` or a trace";
-        excluded(
-            "hf.channel",
-            self.channel != HfChannel::Awgn && !noisy && !traced,
-            remedy,
-        )?;
-        excluded(
-            "hf.variation",
-            self.variation.is_some() && !noisy && !traced,
-            remedy,
-        )?;
-        let both = "choose either `bit_errors` or a trace";
-        excluded("hf.trace", traced && config.bit_errors.is_some(), both)?;
+        let noisy = traced || Side::BOTH.iter().any(snr);
+        let awgn = self.channel == HfChannel::Awgn;
         let fading = self.channel == HfChannel::Fading;
-        let remedy = "it is for channel = \"fading\"";
-        excluded("hf.condition", self.condition.is_some() && !fading, remedy)?;
-        excluded("hf.spread", self.spread.is_some() && !fading, remedy)?;
-        excluded("hf.doppler", self.doppler.is_some() && !fading, remedy)?;
-        let two = "choose either `condition` or `spread` and `doppler`";
         let own = self.spread.is_some() || self.doppler.is_some();
-        excluded("hf.condition", self.condition.is_some() && own, two)
+        let remedy = "it is for links with `snr` or a trace";
+        require("hf.channel", awgn || noisy, remedy)?;
+        require("hf.variation", self.variation.is_none() || noisy, remedy)?;
+        let one = !traced || config.bit_errors.is_none();
+        require("hf.trace", one, "choose either `bit_errors` or a trace")?;
+        let remedy = "it is for channel = \"fading\"";
+        require("hf.condition", self.condition.is_none() || fading, remedy)?;
+        require("hf.spread", self.spread.is_none() || fading, remedy)?;
+        require("hf.doppler", self.doppler.is_none() || fading, remedy)?;
+        let remedy = "choose either `condition` or `spread` and `doppler`";
+        require("hf.condition", self.condition.is_none() || !own, remedy)
     }
 }

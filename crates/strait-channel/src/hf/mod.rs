@@ -33,8 +33,8 @@ use self::path::{Carried, Path};
 use self::station::{Cut, Station};
 use crate::config::{LinkConfig, LinkKind};
 use crate::stats::ChannelStats;
-use crate::validate::{Key, LinkError};
 use crate::{Deliver, Heard, LossCause, Medium, MediumEvent, PathId, Side, StationId};
+use strait_core::keys::KeyError;
 
 pub use self::station::StationStats;
 
@@ -109,7 +109,7 @@ impl Air {
         side: Side,
         name: &str,
         seed: u64,
-    ) -> Result<StationId, LinkError> {
+    ) -> Result<StationId, KeyError> {
         config.validate()?;
         let modem = Modem::new(config, side).ok_or(NOT_HF)?;
         self.stations.push(Station::new(modem, name, seed));
@@ -126,9 +126,9 @@ impl Air {
         config: &LinkConfig,
         name: &str,
         seed: u64,
-    ) -> Result<PathId, LinkError> {
+    ) -> Result<PathId, KeyError> {
         config.validate()?;
-        if config.kind != LinkKind::Hf {
+        if !matches!(config.kind, LinkKind::Hf(_)) {
             return Err(NOT_HF);
         }
         let ends = ends.map(|end| end.0);
@@ -405,7 +405,7 @@ impl Medium for Air {
         side: Side,
         name: &str,
         seed: u64,
-    ) -> Result<StationId, LinkError> {
+    ) -> Result<StationId, KeyError> {
         Self::add_station(self, config, side, name, seed)
     }
 
@@ -415,7 +415,7 @@ impl Medium for Air {
         config: &LinkConfig,
         name: &str,
         seed: u64,
-    ) -> Result<PathId, LinkError> {
+    ) -> Result<PathId, KeyError> {
         Self::add_path(self, ends, config, name, seed)
     }
 
@@ -475,13 +475,7 @@ impl Medium for Air {
     }
 }
 
-const NOT_HF: LinkError = LinkError::Value {
-    key: Key {
-        reverse: false,
-        name: "kind",
-    },
-    remedy: "it is no HF channel: write kind = \"hf\" and [hf]",
-};
+const NOT_HF: KeyError = KeyError::new("kind", "it is no HF channel: write kind = \"hf\" and [hf]");
 
 /// The latest of a station's propagation delays, and how many there are.
 #[derive(Clone, Copy, Debug, Default)]

@@ -38,7 +38,7 @@ pub(super) struct Way {
 
 impl Path {
     pub(super) fn new(ends: [usize; 2], config: &LinkConfig, name: &str, seed: u64) -> Self {
-        let hf = config.hf.clone().unwrap_or_default();
+        let hf = config.hf_config().cloned().unwrap_or_default();
         let traced = hf.trace.as_ref().and_then(|trace| trace.first());
         let traced = traced.map(|point| point.snr);
         let way = |from: Side| {

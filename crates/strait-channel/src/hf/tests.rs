@@ -17,10 +17,7 @@ const fn ms(ms: u64) -> Instant {
 
 /// 9600 bit/s in blocks of 480 ms and 576 octets; turnaround 200 ms, preamble 240 ms.
 fn link() -> LinkConfig {
-    LinkConfig {
-        delay: Some(Time(Duration::from_millis(5))),
-        ..LinkConfig::hf(9600)
-    }
+    LinkConfig::hf(9600).with(|it| it.delay = Some(Time(Duration::from_millis(5))))
 }
 
 fn keyed_by_data() -> LinkConfig {
@@ -28,10 +25,7 @@ fn keyed_by_data() -> LinkConfig {
         keyed_by: KeyedBy::Data,
         ..HfConfig::default()
     };
-    LinkConfig {
-        hf: Some(hf),
-        ..link()
-    }
+    link().with(|it| it.kind = LinkKind::Hf(hf.into()))
 }
 
 /// Stations in a row or a ring: each pair named is joined by a path.
@@ -126,10 +120,7 @@ fn starts_with(blocks: u32) -> LinkConfig {
         start_blocks: Some(blocks),
         ..HfConfig::default()
     };
-    LinkConfig {
-        hf: Some(hf),
-        ..link()
-    }
+    link().with(|it| it.kind = LinkKind::Hf(hf.into()))
 }
 
 #[test]
@@ -337,7 +328,7 @@ fn another_mode_has_its_own_blocks_and_needs_its_own_time() {
 #[test]
 fn the_mark_of_the_end_takes_a_block_where_it_has_no_place() {
     let mut config = link();
-    config.hf.get_or_insert_default().end_of_message = true;
+    config.hf_config_mut().unwrap().end_of_message = true;
     for (octets, off) in [(572, 920), (573, 1400), (576, 1400)] {
         let mut air = pair(&config);
         send(&mut air, ms(0), 0, 1, &vec![1; octets]);
@@ -355,10 +346,7 @@ fn the_mark_of_the_end_takes_a_block_where_it_has_no_place() {
 
 #[test]
 fn bits_are_wrong_by_their_place_in_time_whatever_was_sent_before() {
-    let config = LinkConfig {
-        bit_errors: Some(Share(1e-3)),
-        ..link()
-    };
+    let config = link().with(|it| it.bit_errors = Some(Share(1e-3)));
     let octets_at = |air: &mut Air, at: Instant| {
         send(air, at, 0, 4, &[0; 4 * 576]);
         let events = told(air, at + Duration::from_secs(8));
@@ -400,10 +388,7 @@ fn an_outage_swallows_blocks_and_a_transmission_whose_preamble_it_hits() {
             outage: Some(vec![Outage { at, lasts }]),
             ..Direction::default()
         };
-        let config = LinkConfig {
-            reverse: Some(reverse),
-            ..link()
-        };
+        let config = link().with(|it| it.reverse = Some(reverse));
         let mut air = pair(&config);
         send(&mut air, ms(0), 1, 3, &[1; 3 * 576]);
         let mut events = told(&mut air, ms(20_000));
@@ -573,31 +558,13 @@ fn modems_keyed_by_data_wait_for_silence_and_take_turns() {
 #[test]
 fn hf_links_say_what_is_wrong_with_them() {
     let error = |config: LinkConfig| alloc::format!("{}", config.validate().unwrap_err());
-    assert!(error(LinkConfig { hf: None, ..link() }).contains("`hf` is missing"));
-    assert!(
-        error(LinkConfig {
-            loss: Some(Share(0.1)),
-            ..link()
-        })
-        .contains("`loss`")
-    );
+    assert!(error(link().with(|it| it.loss = Some(Share(0.1)))).contains("`loss`"));
     assert!(error(LinkConfig::hf(9601)).contains("9600, 12000"));
     let back = Direction {
         rate: Some(strait_core::units::BitRate(77)),
         ..Direction::default()
     };
-    assert!(
-        error(LinkConfig {
-            reverse: Some(back),
-            ..link()
-        })
-        .contains("`reverse.rate`")
-    );
-    let stray = LinkConfig {
-        hf: Some(HfConfig::default()),
-        ..LinkConfig::serial(9600)
-    };
-    assert!(error(stray).contains("it is for kind = \"hf\""));
+    assert!(error(link().with(|it| it.reverse = Some(back))).contains("`reverse.rate`"));
     assert!(crate::Line::new(&link(), "x", 1).is_err());
     assert!(
         Air::default()

@@ -23,7 +23,7 @@ use strait_traffic::mgen::Protocol;
 use strait_traffic::pair::PairCampaign;
 use strait_traffic::{
     Content, DNS_PORT, FlowLog, MgenTraffic, Ports, Side, TcpOptions, Traffic, TrafficConfig,
-    TrafficError, association, object_octets, source_ports,
+    association, object_octets, source_ports,
 };
 
 use self::bulk::{BulkReceiver, BulkSender};
@@ -42,9 +42,6 @@ use crate::host::{Application, Host, Stack};
 /// Why a traffic can't be installed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstallError {
-    /// The configuration makes no sense.
-    #[error(transparent)]
-    Config(#[from] TrafficError),
     /// Another application has its port.
     #[error("traffic `{traffic}`: port {port} of host `{host}` is in use")]
     PortInUse {
@@ -68,8 +65,7 @@ struct Span {
 /// incarnation, so that adding another traffic changes nothing.
 ///
 /// # Errors
-/// [`InstallError`] if the configuration makes no sense or a port is taken; then nothing will be
-/// sent.
+/// [`InstallError`] if a port is taken; then nothing will be sent.
 pub fn install(
     config: &TrafficConfig,
     from: &mut Host,
@@ -79,7 +75,6 @@ pub fn install(
     ports: Ports,
     seed: u64,
 ) -> Result<(), InstallError> {
-    let traffic = config.resolve()?;
     let ends = (
         SocketAddr::new(from_addr, ports.from),
         SocketAddr::new(to_addr, ports.to),
@@ -92,7 +87,7 @@ pub fn install(
         seed,
         span: span(config, seed),
     };
-    match traffic {
+    match config.what.clone() {
         Traffic::Voice {
             payload_octets,
             period,
@@ -172,7 +167,7 @@ pub fn install_echo(
     let log = FlowLog::new(&config.name, Side::From);
     let ends = (SocketAddr::new(from_addr, ports.from), service);
     let span = span(config, seed);
-    match config.resolve()? {
+    match config.what.clone() {
         Traffic::EchoStream {
             octets,
             options,

@@ -22,9 +22,7 @@ use strait_live::kernel::namespace::Namespace;
 use strait_qos::Dscp;
 use strait_scenario::topology::{Role, Topology};
 use strait_scenario::{Loaded, echo_service};
-use strait_traffic::{
-    Family, FlowLog, FlowReport, Kind, Ports, Side, Traffic, TrafficConfig, report,
-};
+use strait_traffic::{Family, FlowLog, FlowReport, Ports, Side, Traffic, TrafficConfig, report};
 
 use self::call::Call;
 use self::chatter::Chatter;
@@ -135,9 +133,6 @@ impl Flow {
         config: &TrafficConfig,
     ) -> Result<Self, LabError> {
         let wrong = |why: &str| LabError::Scenario(format!("traffic `{}`: {why}", config.name));
-        let traffic = config
-            .resolve()
-            .map_err(|error| wrong(&error.to_string()))?;
         let ports = Ports::nth(index as u16);
         let end = |name: &str, port: u16| -> Result<(usize, SocketAddr), LabError> {
             let member = topology.find(name).map(|id| &topology.members[id]);
@@ -148,14 +143,14 @@ impl Flow {
             let addresses = member.into_iter().flat_map(|member| &member.addresses);
             let mut addresses = addresses.map(|prefix| prefix.address);
             // A script names its own addresses: there, any of the host's stands for it.
-            let any = config.kind == Kind::Mgen;
+            let any = matches!(config.what, Traffic::Mgen(_));
             let address = addresses.find(|address| any || address.is_ipv4() == ipv4);
             let address =
                 address.ok_or_else(|| wrong("both hosts need an address of its family"))?;
             Ok((host, SocketAddr::new(address, port)))
         };
         let (near, from) = end(&config.from, ports.from)?;
-        let (far, to) = if config.kind == Kind::Echo {
+        let (far, to) = if config.is_echo() {
             let node = loaded.nodes.iter().find(|node| node.name == config.to);
             let echo = node.and_then(|node| node.config.echo.as_ref());
             let service = echo_service(config, echo);
@@ -169,7 +164,7 @@ impl Flow {
         let duration = loaded.scenario.duration.0;
         Ok(Self {
             config: config.clone(),
-            traffic,
+            traffic: config.what.clone(),
             hosts: [near, far],
             gateways: [near, far].map(|host| {
                 let behind = loaded.scenario.hosts[host].behind.clone();
@@ -192,7 +187,7 @@ impl Flow {
     }
 
     /// `-4` or `-6`.
-    pub(crate) const fn family_option(&self) -> &'static str {
+    pub(crate) fn family_option(&self) -> &'static str {
         match self.config.family {
             Family::V4 => "-4",
             Family::V6 => "-6",
@@ -205,7 +200,7 @@ impl Flow {
     }
 
     /// The octet of the IP header that holds the code point.
-    pub(crate) const fn traffic_class(&self) -> u8 {
+    pub(crate) fn traffic_class(&self) -> u8 {
         self.config.dscp.number() << 2
     }
 
@@ -253,22 +248,24 @@ pub(crate) fn cast(loaded: &Loaded, topology: &Topology) -> Result<Vec<Part>, La
     traffic
         .map(|(index, config)| {
             let flow = Flow::new(loaded, topology, index, config)?;
-            let program: Box<dyn Program> = match config.kind {
-                Kind::Ping => Box::new(Ping::new(&flow)?),
-                Kind::Dns => Box::new(Dig::new(&flow)?),
-                Kind::Chatter | Kind::Hello => Box::new(Chatter::new(&flow)?),
-                Kind::Voice => Box::new(Call::default()),
-                Kind::Udp => Box::new(Rate::new(&flow)?),
-                Kind::Esp => Box::new(Esp::new(&flow, index)?),
-                Kind::Mgen => Box::new(Script::new(&flow)?),
-                Kind::Pair => Box::new(Pairs::new(&flow)?),
-                Kind::Echo => Box::new(Echo::new(&flow)?),
-                Kind::Tcp if config.sizes.is_some() => Box::new(Measured::new(&flow)?),
-                Kind::Tcp | Kind::Page if config.dscp != Dscp::default() => {
+            let program: Box<dyn Program> = match config.what {
+                Traffic::Ping { .. } => Box::new(Ping::new(&flow)?),
+                Traffic::Dns { .. } => Box::new(Dig::new(&flow)?),
+                Traffic::Chatter { .. } | Traffic::Hello { .. } => Box::new(Chatter::new(&flow)?),
+                Traffic::Voice { .. } => Box::new(Call::default()),
+                Traffic::Udp { .. } => Box::new(Rate::new(&flow)?),
+                Traffic::Esp { .. } => Box::new(Esp::new(&flow, index)?),
+                Traffic::Mgen(_) => Box::new(Script::new(&flow)?),
+                Traffic::Pair(_) => Box::new(Pairs::new(&flow)?),
+                Traffic::EchoStream { .. } | Traffic::EchoDatagrams { .. } => {
+                    Box::new(Echo::new(&flow)?)
+                }
+                Traffic::Measured { .. } => Box::new(Measured::new(&flow)?),
+                Traffic::Tcp { .. } | Traffic::Page { .. } if config.dscp != Dscp::default() => {
                     return Err(flow.wrong("the web server marks nothing: leave `dscp` away"));
                 }
-                Kind::Tcp => Box::new(Curl::new(&flow)?),
-                Kind::Page => Box::new(Page::new(&flow)?),
+                Traffic::Tcp { .. } => Box::new(Curl::new(&flow)?),
+                Traffic::Page { .. } => Box::new(Page::new(&flow)?),
             };
             Ok((flow, program))
         })

@@ -63,13 +63,13 @@ impl FairCase {
         let kinds = [Kind::Tcp, Kind::Udp];
         let flow = |number: usize| {
             let model = models.iter().find(|it| it.kind == kinds[number % 2])?;
-            let [from, to] = self.ways.get(self.way(number))?.clone();
-            Some(TrafficConfig {
-                name: format!("f{number}"),
-                from,
-                to,
-                ..model.clone()
-            })
+            let ends = self.ways.get(self.way(number))?.clone();
+            let mut flow = model.clone();
+            let renamed = flow.change(|keys| {
+                keys.name = format!("f{number}");
+                [keys.from, keys.to] = ends;
+            });
+            renamed.ok().map(|()| flow)
         };
         (0..self.flows).filter_map(flow).collect()
     }
@@ -125,6 +125,8 @@ fn octets(built: &Built, config: &TrafficConfig) -> u64 {
 mod tests {
     use super::*;
     use strait_core::Duration;
+    use strait_core::units::{BitRate, Octets};
+    use strait_traffic::TrafficKeys;
 
     #[test]
     fn flows_alternate_in_kind_and_take_turns_in_pairs() {
@@ -134,7 +136,17 @@ mod tests {
             ways: vec![pair("ha", "hb"), pair("hc", "hd")],
             warm_up: Time(Duration::ZERO),
         };
-        let models = [Kind::Tcp, Kind::Udp].map(|kind| TrafficConfig::plain("model", kind));
+        let models = [
+            TrafficKeys {
+                octets: Some(Octets(1)),
+                ..TrafficKeys::plain("model", Kind::Tcp)
+            },
+            TrafficKeys {
+                rate: Some(BitRate(1)),
+                ..TrafficKeys::plain("model", Kind::Udp)
+            },
+        ]
+        .map(|keys| TrafficConfig::try_from(keys).unwrap());
         let flows = case.traffic(&models);
         let told: Vec<_> = flows.iter().map(|it| (it.kind, it.from.as_str())).collect();
         let expected = [

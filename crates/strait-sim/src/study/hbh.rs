@@ -272,10 +272,10 @@ impl HbhStudy {
 
     fn case(&self, column: &HbhColumn, loss: Share) -> Case {
         Case {
-            link: LinkConfig {
-                loss: (loss.0 > 0.0).then_some(loss),
-                ..self.link.clone()
-            },
+            link: self
+                .link
+                .clone()
+                .with(|it| it.loss = (loss.0 > 0.0).then_some(loss)),
             links: self.links,
             endpoint: column.endpoint.clone(),
             octets: self.octets.0,

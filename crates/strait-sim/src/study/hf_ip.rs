@@ -2,6 +2,7 @@
 //! theirs, and over ours.
 
 use serde::Deserialize;
+use strait_core::keys::KeyError;
 use strait_core::units::{BitRate, Octets, Share, Time};
 use strait_node::config_text::ConfigError;
 use strait_scenario::{Loaded, Scenario};
@@ -176,7 +177,9 @@ impl HfStudy {
         let mut worlds = Vec::new();
         for row in self.ip.iter().cloned().chain(collapse) {
             for variant in [row.carried.variant(), Scenario::BASE] {
-                worlds.push((world(&base, &row), variant, row.clone()));
+                let world = world(&base, &row)
+                    .map_err(|error| ConfigError::of_file("hf/ip.toml", error.to_string()))?;
+                worlds.push((world, variant, row.clone()));
             }
         }
         Ok(worlds)
@@ -278,7 +281,7 @@ impl Collapse {
 }
 
 /// The base with what a row has, and its traffic alone.
-fn world(base: &Loaded, row: &IpRow) -> Loaded {
+fn world(base: &Loaded, row: &IpRow) -> Result<Loaded, KeyError> {
     let mut world = base.clone();
     let (traffic, metric) = row.table.traffic();
     let scenario = &mut world.scenario;
@@ -294,19 +297,21 @@ fn world(base: &Loaded, row: &IpRow) -> Loaded {
     };
     scenario.duration = Time(std::time::Duration::from_secs(lasts_s));
     for flow in scenario.traffic.iter_mut().filter(|flow| flow.name != WARM) {
-        flow.octets = row.octets.or(flow.octets);
-        flow.objects = row.objects.or(flow.objects);
+        flow.change(|keys| {
+            keys.octets = row.octets.or(keys.octets);
+            keys.objects = row.objects.or(keys.objects);
+        })?;
     }
     for link in &mut world.links {
         link.channel.rate = Some(row.rate);
         link.channel.bit_errors = (row.bits > 0.0).then_some(Share(row.bits));
         if row.rate.0 > NARROW_BIT_S
-            && let (Some(hf), Ok(bandwidth)) = (&mut link.channel.hf, "48 kHz".parse())
+            && let (Some(hf), Ok(bandwidth)) = (link.channel.hf_config_mut(), "48 kHz".parse())
         {
             hf.bandwidth = bandwidth;
         }
     }
-    world
+    Ok(world)
 }
 
 fn cell(world: &Loaded, variant: &str, row: &IpRow) -> Result<IpCell, BuildError> {

@@ -73,7 +73,7 @@ impl Rates {
             if path.snr.is_some() {
                 channel.snr = path.snr;
             }
-            if let Some(hf) = &mut channel.hf {
+            if let Some(hf) = channel.hf_config_mut() {
                 if path.snr.is_some() {
                     hf.trace = None;
                 }

@@ -6,13 +6,14 @@ mod rows;
 
 use serde::Deserialize;
 use strait_core::delay::DelayPart;
+use strait_core::keys::KeyError;
 use strait_core::stats::Stats;
 use strait_core::units::{BitRate, Octets, Time};
 use strait_core::{Duration, Fate, Instant};
-use strait_node::config_text;
+use strait_node::config_text::{self, ConfigError};
 use strait_qos::Dscp;
 use strait_scenario::{Loaded, Scenario};
-use strait_traffic::{FlowReport, Kind, TrafficConfig};
+use strait_traffic::{FlowReport, Kind, TrafficConfig, TrafficKeys};
 
 use self::rows::Rows;
 use super::scenario::{Part, load};
@@ -261,10 +262,10 @@ impl NaStudy {
     }
 
     /// The traffic of a case. Calls have even ports, by which their kind is told at once.
-    fn traffic(&self, case: &NaCase) -> Vec<TrafficConfig> {
+    fn traffic(&self, case: &NaCase) -> Vec<TrafficKeys> {
         let stop = self.stop(case.data);
         let data = self.data(case.data, stop);
-        let call = |number: usize| TrafficConfig {
+        let call = |number: usize| TrafficKeys {
             start: Time(self.call_start.0 + Duration::from_millis(7).saturating_mul(number as u32)),
             stop: Some(Time(stop)),
             dscp: Dscp::EF,
@@ -278,7 +279,7 @@ impl NaStudy {
         let mut data = data.into_iter();
         for number in 0..case.calls {
             all.push(call(number));
-            all.push(data.next().unwrap_or_else(|| TrafficConfig {
+            all.push(data.next().unwrap_or_else(|| TrafficKeys {
                 start: Time(self.duration.0.saturating_mul(100)),
                 count: Some(1),
                 ..traffic(&format!("none{number}"), Kind::Ping, [0, 1])
@@ -288,16 +289,16 @@ impl NaStudy {
         all
     }
 
-    fn data(&self, data: Data, stop: Duration) -> Vec<TrafficConfig> {
+    fn data(&self, data: Data, stop: Duration) -> Vec<TrafficKeys> {
         let (start, stop) = (self.data_start, Some(Time(stop)));
-        let ping = |name: &str, octets: u64, ends| TrafficConfig {
+        let ping = |name: &str, octets: u64, ends| TrafficKeys {
             start,
             stop,
             payload: Some(Octets(octets)),
             period: Some(self.ping_period),
             ..traffic(name, Kind::Ping, ends)
         };
-        let file = |name: &str, ends| TrafficConfig {
+        let file = |name: &str, ends| TrafficKeys {
             start,
             octets: Some(self.tcp_octets),
             ..traffic(name, Kind::Tcp, ends)
@@ -306,7 +307,7 @@ impl NaStudy {
             Data::Nothing | Data::TalkSpurts | Data::Rebuilt => Vec::new(),
             Data::Ping(octets) => vec![ping("ping", octets, [0, 1])],
             Data::TwoPings => vec![ping("ping", 64, [0, 1]), ping("ping back", 64, [1, 0])],
-            Data::Bulk => vec![TrafficConfig {
+            Data::Bulk => vec![TrafficKeys {
                 start,
                 stop,
                 payload: Some(self.bulk_payload),
@@ -317,7 +318,7 @@ impl NaStudy {
             Data::TwoFiles => vec![file("file", [0, 1]), file("file back", [1, 0])],
             Data::Slope => {
                 let sizes = (0..).zip(&self.slope_payloads);
-                let of_size = |(place, octets): (u32, &Octets)| TrafficConfig {
+                let of_size = |(place, octets): (u32, &Octets)| TrafficKeys {
                     start: Time(start.0 + self.slope_span().saturating_mul(place)),
                     period: Some(self.slope_period),
                     count: Some(self.slope_count),
@@ -327,7 +328,7 @@ impl NaStudy {
             }
             Data::Storm => {
                 let ends = |number: usize| [number % 2, (number + 1) % 2];
-                let flow = |number: usize| TrafficConfig {
+                let flow = |number: usize| TrafficKeys {
                     start,
                     stop,
                     payload: Some(Octets(64 + 32 * (number as u64 % 40))),
@@ -335,7 +336,7 @@ impl NaStudy {
                     poisson: Some(true),
                     ..traffic(&format!("flow{number}"), Kind::Udp, ends(number))
                 };
-                let talker = |number: usize| TrafficConfig {
+                let talker = |number: usize| TrafficKeys {
                     start,
                     stop,
                     period: Some(STORM_PERIOD),
@@ -354,11 +355,11 @@ fn turn(vocoder: &Vocoder) -> Duration {
     vocoder.period.0.saturating_mul(periods as u32)
 }
 
-fn traffic(name: &str, kind: Kind, [from, to]: [usize; 2]) -> TrafficConfig {
-    TrafficConfig {
+fn traffic(name: &str, kind: Kind, [from, to]: [usize; 2]) -> TrafficKeys {
+    TrafficKeys {
         from: HOSTS[from].into(),
         to: HOSTS[to].into(),
-        ..TrafficConfig::plain(name, kind)
+        ..TrafficKeys::plain(name, kind)
     }
 }
 
@@ -421,9 +422,15 @@ impl NaStudy {
     }
 }
 
+fn sorted_out(traffic: Vec<TrafficKeys>) -> Result<Vec<TrafficConfig>, ConfigError> {
+    let all = traffic.into_iter().map(TrafficConfig::try_from);
+    let all: Result<_, KeyError> = all.collect();
+    all.map_err(|error| ConfigError::of_file("traffic", error.to_string()))
+}
+
 fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase) -> Result<NaRun, BuildError> {
     let mut loaded = base.clone();
-    loaded.scenario.traffic = study.traffic(case);
+    loaded.scenario.traffic = sorted_out(study.traffic(case))?;
     loaded.scenario.faults.clear();
     let variant = if case.data == Data::Rebuilt {
         let rebuilt = config_text::parse("rebuilt", REBUILT)?;
@@ -542,7 +549,7 @@ mod tests {
         for case in &cases {
             let traffic = study.traffic(case);
             for (place, config) in traffic.iter().enumerate() {
-                config.resolve().unwrap();
+                TrafficConfig::try_from(config.clone()).unwrap();
                 assert!(config.kind != Kind::Voice || place % 2 == 0);
             }
             let calls = traffic.iter().filter(|it| it.kind == Kind::Voice).count();

@@ -85,10 +85,8 @@ fn ethernet(
         segment.survey(survey);
     }
     let segment = world.add_segment(&format!("lan{side}"), segment);
-    let lan = LinkConfig {
-        frame_octets_max: Some(1514),
-        ..LinkConfig::frames(1_000_000_000, Duration::ZERO)
-    };
+    let lan = LinkConfig::frames(1_000_000_000, Duration::ZERO)
+        .with(|it| it.frame_octets_max = Some(1514));
     join(
         world,
         &format!("lan{side}"),

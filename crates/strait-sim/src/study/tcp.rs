@@ -294,10 +294,8 @@ impl TcpStudy {
 }
 
 fn lossy(link: &LinkConfig, loss: Share) -> LinkConfig {
-    LinkConfig {
-        loss: (loss.0 > 0.0).then_some(loss),
-        ..link.clone()
-    }
+    link.clone()
+        .with(|it| it.loss = (loss.0 > 0.0).then_some(loss))
 }
 
 /// The least time that the links allow if nothing is lost: handshake, way, and each octet once, in

@@ -33,7 +33,7 @@ impl World {
                 Carries::Packets
             } else if link.config.is_keyed_by_turns() {
                 Carries::DPdus
-            } else if link.config.carries_octets() {
+            } else if link.config.kind.carries_octets() {
                 let urgent = self.slots[node].ports[port].urgent;
                 Carries::Octets { urgent }
             } else if self.slots[node].ports[port].hops {

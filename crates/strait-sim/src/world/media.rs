@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use strait_channel::hf::StationStats;
-use strait_channel::{
-    Heard, LinkConfig, LinkError, LinkKind, Medium, MediumEvent, PathId, Side, StationId,
-};
+use strait_channel::{Heard, LinkConfig, Medium, MediumEvent, PathId, Side, StationId};
+use strait_core::keys::KeyError;
 use strait_core::node::{DownCause, PortEvent, PortState};
 use strait_core::rate::LineRate;
 use strait_core::{Input, Instant, NeighbourId, PortId, TxMeta};
@@ -17,7 +16,7 @@ use crate::few::Few;
 /// A medium and who is on it.
 pub(super) struct Shared {
     /// The kind and name under which links share it; lines have none.
-    key: Option<(LinkKind, String)>,
+    key: Option<(&'static str, String)>,
     pub(super) medium: Box<dyn Medium>,
     /// By station: its port, and the number that its node has for who is across, if that is one.
     ports: Few<Attach>,
@@ -145,7 +144,7 @@ impl World {
         name: &str,
         config: &LinkConfig,
         ends: [Attach; 2],
-    ) -> Result<(usize, PathId), LinkError> {
+    ) -> Result<(usize, PathId), KeyError> {
         let line = config.medium(name, self.fabric.seed)?;
         let number = self.add_medium(None, line);
         for (station, end) in ends.into_iter().enumerate() {
@@ -161,8 +160,8 @@ impl World {
         name: &str,
         config: &LinkConfig,
         ends: [Attach; 2],
-    ) -> Result<(usize, PathId), LinkError> {
-        let key = Some((config.kind, shared.unwrap_or_default().to_owned()));
+    ) -> Result<(usize, PathId), KeyError> {
+        let key = Some((config.kind.name(), shared.unwrap_or_default().to_owned()));
         let seed = self.fabric.seed;
         let number = match self.fabric.media.iter().position(|it| it.key == key) {
             Some(number) => number,
@@ -186,7 +185,7 @@ impl World {
         config: &LinkConfig,
         side: Side,
         end: Attach,
-    ) -> Result<StationId, LinkError> {
+    ) -> Result<StationId, KeyError> {
         let mut attached = self.port_mut(end).attached.iter();
         if let Some(at) = attached.find(|at| at.medium == number) {
             return Ok(at.station);
@@ -203,7 +202,11 @@ impl World {
         Ok(station)
     }
 
-    fn add_medium(&mut self, key: Option<(LinkKind, String)>, medium: Box<dyn Medium>) -> usize {
+    fn add_medium(
+        &mut self,
+        key: Option<(&'static str, String)>,
+        medium: Box<dyn Medium>,
+    ) -> usize {
         self.fabric.media.push(Shared {
             key,
             medium,

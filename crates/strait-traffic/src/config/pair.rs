@@ -1,11 +1,13 @@
 //! Packet pairs as a scenario has them.
 
-use super::{Traffic, TrafficConfig, TrafficError};
+use strait_core::keys::KeyError;
+
+use super::{Traffic, TrafficKeys};
 use crate::pair::PairCampaign;
 
-impl TrafficConfig {
+impl TrafficKeys {
     /// Fills in the defaults of packet pairs.
-    pub(super) fn pair(&self) -> Result<Traffic, TrafficError> {
+    pub(super) fn pair(&self) -> Result<Traffic, KeyError> {
         let usual = PairCampaign::default();
         let narrow = |octets: u64| u32::try_from(octets).unwrap_or(u32::MAX);
         let sizes = self.sizes.as_ref();

@@ -5,7 +5,7 @@ use strait_report::estimate::{mean, percentile};
 use strait_report::table::Check;
 use strait_scenario::{Loaded, unit_of};
 use strait_sim::Run;
-use strait_traffic::{FlowReport, Kind, Traffic, TrafficConfig};
+use strait_traffic::{FlowReport, Traffic, TrafficConfig};
 
 /// How far live and simulated may be apart: a share of the simulated one, and so many seconds for
 /// what the host itself takes.
@@ -52,7 +52,7 @@ pub(super) fn agreement(loaded: &Loaded, live: &Outcome, simulated: &Simulated) 
     let stores = |traffic: &TrafficConfig| {
         let to = loaded.nodes.iter().find(|node| traffic.to == node.name);
         let echo = to.and_then(|node| node.config.echo.as_ref());
-        traffic.kind == Kind::Echo && echo.is_some_and(|echo| echo.store)
+        traffic.is_echo() && echo.is_some_and(|echo| echo.store)
     };
     let traffic = loaded.scenario.traffic.iter().filter(|it| !stores(it));
     let figures = traffic.flat_map(|traffic| compared(traffic, simulated.first()));
@@ -108,17 +108,18 @@ fn compared(traffic: &TrafficConfig, run: &Run) -> Vec<Figure> {
         slack,
     };
     let name = traffic.name.as_str();
-    match (traffic.kind, traffic.resolve()) {
-        (Kind::Echo, Ok(Traffic::EchoStream { .. })) => {
+    match &traffic.what {
+        Traffic::EchoStream { .. } | Traffic::Page { .. } => {
             vec![figure(name, "time", "time_s", AGREEMENT.1)]
         }
-        (Kind::Ping | Kind::Dns | Kind::Echo, _) => vec![
+        Traffic::Ping { .. } | Traffic::Dns { .. } | Traffic::EchoDatagrams { .. } => vec![
             figure(name, "rtt", "rtt_p50_s", AGREEMENT.1),
             figure(name, "loss", "loss", 0.0),
         ],
-        (Kind::Page, _) => vec![figure(name, "time", "time_s", AGREEMENT.1)],
-        (Kind::Udp | Kind::Pair, _) => vec![figure(name, "rate", "rate_bit_s", 0.0)],
-        (Kind::Mgen, _) => {
+        Traffic::Udp { .. } | Traffic::Pair(_) => {
+            vec![figure(name, "rate", "rate_bit_s", 0.0)]
+        }
+        Traffic::Mgen(_) => {
             let flows = run.flows.iter().map(|flow| flow.name.as_str());
             let own = flows.filter(|flow| flow.split_once('.').is_some_and(|(of, _)| of == name));
             let each = |flow| {
@@ -132,7 +133,7 @@ fn compared(traffic: &TrafficConfig, run: &Run) -> Vec<Figure> {
             own.flat_map(each).collect()
         }
         // Not the last octet's latency: how much a kernel's buffers hold is its own affair.
-        (_, Ok(Traffic::Measured { campaign, .. })) => {
+        Traffic::Measured { campaign, .. } => {
             let labels = campaign.labels().into_iter();
             let both = labels.flat_map(|label| {
                 ["connect", "time"].map(|word| {
