@@ -6,7 +6,7 @@ use strait_wire::ip::{PacketInfo, TcpFlags, set_ecn_ce};
 
 use super::clocks::{Duo, linux, sent, view};
 use super::pipe::{End, Path, Way, content, ends};
-use super::profile::CongestionKind;
+use super::profile::{CongestionKind, PathMtu, Undo};
 use super::segment::{Options, Outgoing};
 use super::*;
 
@@ -291,11 +291,13 @@ fn a_round_trip_longer_than_two_repeats_of_a_syn_costs_old_hosts_their_first_win
 /// not the latter, as something under way had gone again. What goes again tells.
 #[test]
 fn old_hosts_go_back_after_a_second_timeout_in_vain() {
-    for (undo_again, timeouts, undone) in [(true, 1, 1), (true, 2, 1), (false, 1, 1), (false, 2, 0)]
-    {
+    for (again, timeouts, undone) in [(true, 1, 1), (true, 2, 1), (false, 1, 1), (false, 2, 0)] {
         let profile = Profile {
             frto: false,
-            undo_again,
+            undo: Undo {
+                again,
+                ..Profile::paper_hf().undo
+            },
             ..Profile::paper_hf()
         };
         let mut duo = Duo::opened(&profile, |_| {});
@@ -314,7 +316,7 @@ fn old_hosts_go_back_after_a_second_timeout_in_vain() {
             sent(&mut duo.a, duo.now);
         }
         let counters = duo.a.counters();
-        let case = (undo_again, timeouts);
+        let case = (again, timeouts);
         assert_eq!(counters.events.of(TcpEventKind::Undone), undone, "{case:?}");
         let in_vain = counters.retransmissions - timeouts;
         assert_eq!(in_vain > 0, undone == 0, "{case:?}: {in_vain}");
@@ -398,7 +400,10 @@ fn a_narrower_path_is_learned_and_what_was_too_long_goes_again() {
 #[test]
 fn a_black_hole_is_found_by_halving() {
     let profile = Profile {
-        black_hole_detection: true,
+        path_mtu: PathMtu {
+            black_holes: true,
+            ..linux().path_mtu
+        },
         ..linux()
     };
     let mut duo = Duo::opened(&profile, |_| {});

@@ -6,7 +6,7 @@ use strait_core::time::{Duration, Instant};
 use strait_wire::ip::{TcpFlags, TcpView, tcp_header};
 
 use super::pipe::{content, ends};
-use super::profile::CongestionKind;
+use super::profile::{CongestionKind, Rto};
 use super::*;
 
 /// Two ends whose packets go where the test says.
@@ -149,7 +149,10 @@ fn the_retransmission_timer_and_the_loss_probe() {
         (Profile::paper_hf(), 300),
         (
             Profile {
-                rto_min: strait_core::units::Time(ms(1000)),
+                rto: Rto {
+                    min: strait_core::units::Time(ms(1000)),
+                    ..Profile::ns3_2012().rto
+                },
                 ..Profile::ns3_2012()
             },
             1000,
@@ -188,7 +191,10 @@ fn the_retransmission_timer_and_the_loss_probe() {
 #[test]
 fn round_trips_beyond_the_longest_timeout_repeat_nothing_while_acknowledgements_come() {
     let profile = Profile {
-        rto_max: strait_core::units::Time(ms(120)),
+        rto: Rto {
+            max: strait_core::units::Time(ms(120)),
+            ..linux().rto
+        },
         ..linux()
     };
     let mut duo = Duo::opened(&profile, |config| config.nagle = false);

@@ -2,12 +2,10 @@
 
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use strait_core::units::Time;
 
 /// Which congestion control an endpoint has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionKind {
     /// RFC 5681 with the recovery of the profile.
     NewReno,
@@ -18,8 +16,7 @@ pub enum CongestionKind {
 }
 
 /// How lost segments are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
     /// Three duplicate acknowledgements, or RFC 6675 where the other end selects.
     Threshold,
@@ -28,8 +25,7 @@ pub enum LossDetection {
 }
 
 /// When data is acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AckPolicy {
     /// At once every so many segments, or after the delay.
     Every {
@@ -51,8 +47,7 @@ pub enum AckPolicy {
 }
 
 /// How the retransmission timeout follows from round-trip times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RtoRule {
     /// RFC 6298: the minimum bounds the whole.
     Standard,
@@ -65,8 +60,7 @@ pub enum RtoRule {
 ///
 /// «kernel» as a source means what Linux 6.x does with unchanged settings, read from its
 /// documentation (`ip-sysctl`) or from its behaviour.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// Congestion control. Kernel: `tcp_congestion_control`.
     pub congestion: CongestionKind,
@@ -74,18 +68,8 @@ pub struct Profile {
     pub detection: LossDetection,
     /// The most octets of data in a segment; `None`: what the MTU leaves.
     pub segment_octets: Option<u32>,
-    /// Offer and take selective acknowledgements (RFC 2018). Kernel: `tcp_sack` = 1.
-    pub sack: bool,
-    /// Tell of duplicates received (RFC 2883). Kernel: `tcp_dsack` = 1.
-    pub dsack: bool,
-    /// Offer and take timestamps (RFC 7323). Kernel: `tcp_timestamps` = 1.
-    pub timestamps: bool,
-    /// Offer and take window scaling (RFC 7323). Kernel: `tcp_window_scaling` = 1.
-    pub window_scaling: bool,
-    /// Ask for explicit congestion notification (RFC 3168). Kernel: `tcp_ecn` = 2 doesn't ask.
-    pub ecn_asks: bool,
-    /// Take it if asked.
-    pub ecn_takes: bool,
+    /// What both ends agree on with their SYNs.
+    pub options: Options,
     /// Segments that may be sent before the first acknowledgement. RFC 6928: 10.
     pub initial_window: u32,
     /// The most by which one acknowledgement widens the window in slow start, in segments
@@ -96,39 +80,10 @@ pub struct Profile {
     pub growth_beyond_loss: bool,
     /// The window after a retransmission timeout is this, in segments. RFC 5681: 1.
     pub loss_window: u32,
-    /// Retransmission timeout before the first measurement. RFC 6298: 1 s, RFC 2988: 3 s.
-    pub rto_initial: Time,
-    /// Its least. Kernel: 0.2 s (RFC 6298 says 1 s).
-    pub rto_min: Time,
-    /// Its most. Kernel: 120 s; RFC 6298 allows 60 s and more.
-    pub rto_max: Time,
-    /// What the minimum bounds.
-    pub rto_rule: RtoRule,
-    /// Let timestamps measure repeated segments too (RFC 7323 section 4.1); else nothing does
-    /// (Karn's rule, RFC 6298 section 3).
-    pub measure_repeats: bool,
-    /// Where both ends have timestamps, their echo in acknowledgements of new data is the only
-    /// measure (RFC 7323 section 4.1): neither selections nor lost acknowledgements count.
-    /// ns-3 3.37: yes. Kernel: a segment's own time, and the echo if there is none.
-    pub measure_echoes: bool,
-    /// Sending the oldest segment again restarts its timer, so that recovery has a whole timeout.
-    /// RFC 6298 section 5 doesn't say so; kernel: yes.
-    pub repeat_restarts_timer: bool,
-    /// Without selective acknowledgements, a recovery lasts until more is acknowledged than was
-    /// sent when it began: duplicates of exactly that come from needless repetitions, not from
-    /// a loss (RFC 6582 section 3.2 step 2). Kernel: yes. ns-3 3.37: no, three of them begin
-    /// another recovery.
-    pub careful: bool,
-    /// Without selective acknowledgements, what duplicates said stays counted until a timeout,
-    /// and a segment that counts as arrived when it becomes the oldest counts as lost and goes
-    /// again, in each phase. ns-3 3.37: yes (its send buffer moves the mark on to another
-    /// segment). Kernel: the count ends with the recovery or the next progress. After a timeout
-    /// such an end counts no duplicates until its recovery is over.
-    pub keeps_duplicates: bool,
-    /// Without selective acknowledgements, a duplicate during a recovery counts as a segment
-    /// delivered for the proportional rate reduction (RFC 6937 section 3). Kernel: yes. ns-3
-    /// 3.37: no, so each lets one segment go as long as nothing new is acknowledged.
-    pub duplicates_deliver: bool,
+    /// The retransmission timeout.
+    pub rto: Rto,
+    /// What duplicate acknowledgements say where none are selective.
+    pub duplicates: Duplicates,
     /// Only the first partial acknowledgement of a recovery restarts the timer: RFC 6582
     /// section 4's impatient variant; else each does. Kernel: each.
     pub impatient: bool,
@@ -136,16 +91,8 @@ pub struct Profile {
     /// and a timeout in a recovery lowers it again (section 3.1); else it is a share of the
     /// window, once. Kernel: of the window.
     pub threshold_from_flight: bool,
-    /// Any new acknowledgement ends the doubling of the timeout; else a measurement must
-    /// (RFC 6298 section 5.7). Kernel: a measurement.
-    pub progress_ends_backoff: bool,
-    /// How often a SYN is repeated, beyond the linear ones. Kernel: `tcp_syn_retries` = 6.
-    pub syn_retries: u32,
-    /// Repeats of a SYN before its timeout begins to double. Kernel 6.5 and later:
-    /// `tcp_syn_linear_timeouts` = 4.
-    pub syn_linear: u32,
-    /// How often the answer to a SYN is repeated. Kernel: `tcp_synack_retries` = 5.
-    pub synack_retries: u32,
+    /// How often a handshake is repeated.
+    pub syn: Syn,
     /// Silence after the first retransmission that ends a connection: the sum of all timeouts
     /// between 0.2 s and 120 s. Kernel: 924.6 s from `tcp_retries2` = 15.
     pub give_up: Time,
@@ -161,16 +108,8 @@ pub struct Profile {
     pub prr: bool,
     /// Forward RTO recovery (RFC 5682). Kernel: `tcp_frto` = 2.
     pub frto: bool,
-    /// Undo what a timestamp shows to have been spurious (after RFC 3522, RFC 4015).
-    pub undo_timestamps: bool,
-    /// Begin with the whole window although a SYN was repeated, where a timestamp shows that the
-    /// first had arrived: Linux from 5.2 on. Without, two repeats mean one segment.
-    pub undo_syn: bool,
-    /// Undo what duplicate reports show to have been spurious (after RFC 3708).
-    pub undo_dsack: bool,
-    /// Timestamps and duplicate reports undo a timeout also if something under way had gone again
-    /// before it, as after an earlier timeout: Linux from 3.18 on. Without, only F-RTO does.
-    pub undo_again: bool,
+    /// What shows that a repetition was needless, and is undone.
+    pub undo: Undo,
     /// Forget a window that wasn't used: while limited by the application (after RFC 7661) and
     /// after an idle time. Kernel: `tcp_slow_start_after_idle` = 1.
     pub window_validation: bool,
@@ -179,30 +118,16 @@ pub struct Profile {
     /// Hold back a small segment only while another small one is out (Minshall's form of Nagle's
     /// algorithm); else while anything is.
     pub nagle_minshall: bool,
-    /// Set «don't fragment» and learn the path's MTU (RFC 1191, RFC 8201).
-    pub path_mtu_discovery: bool,
-    /// The least path MTU believed for IPv4; below, packets may be fragmented. Kernel:
-    /// `min_pmtu` = 552.
-    pub path_mtu_min_v4: u32,
-    /// Halve segments that are lost again and again without an error (RFC 4821 section 7.7).
-    /// Kernel: `tcp_mtu_probing` = 0, off.
-    pub black_hole_detection: bool,
-    /// Retransmissions of one segment before a black hole is suspected. Kernel: `tcp_retries1`.
-    pub black_hole_retries: u32,
-    /// Data octets of a segment in a suspected black hole. Kernel: `tcp_base_mss` = 1024.
-    pub black_hole_segment: u32,
+    /// How long a packet the path takes.
+    pub path_mtu: PathMtu,
     /// Margin of the timers of loss probe and reordering. Kernel: two ticks.
     pub timer_slack: Time,
     /// How long an endpoint waits out of caution after both ends have closed. Kernel: 60 s.
     pub time_wait: Time,
     /// Silence after which an endpoint that has closed no longer waits for the other's end.
     pub fin_wait: Time,
-    /// Silence before the first keep-alive probe. Kernel: `tcp_keepalive_time` = 7200 s.
-    pub keep_alive_idle: Time,
-    /// Time between probes. Kernel: `tcp_keepalive_intvl` = 75 s.
-    pub keep_alive_interval: Time,
-    /// Probes without an answer that end a connection. Kernel: `tcp_keepalive_probes` = 9.
-    pub keep_alive_probes: u32,
+    /// Probes of a silent connection.
+    pub keep_alive: KeepAlive,
     /// Time between two answers to segments that can't be right. Kernel:
     /// `tcp_invalid_ratelimit` = 500 ms (RFC 5961 section 7).
     pub challenge_interval: Time,
@@ -218,6 +143,124 @@ pub struct Profile {
     pub autotuning: bool,
 }
 
+/// What both ends agree on with their SYNs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Offer and take selective acknowledgements (RFC 2018). Kernel: `tcp_sack` = 1.
+    pub sack: bool,
+    /// Tell of duplicates received (RFC 2883). Kernel: `tcp_dsack` = 1.
+    pub dsack: bool,
+    /// Offer and take timestamps (RFC 7323). Kernel: `tcp_timestamps` = 1.
+    pub timestamps: bool,
+    /// Offer and take window scaling (RFC 7323). Kernel: `tcp_window_scaling` = 1.
+    pub window_scaling: bool,
+    /// Ask for explicit congestion notification (RFC 3168). Kernel: `tcp_ecn` = 2 doesn't ask.
+    pub ecn_asks: bool,
+    /// Take it if asked.
+    pub ecn_takes: bool,
+}
+
+/// The retransmission timeout.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rto {
+    /// Before the first measurement. RFC 6298: 1 s, RFC 2988: 3 s.
+    pub initial: Time,
+    /// Its least. Kernel: 0.2 s (RFC 6298 says 1 s).
+    pub min: Time,
+    /// Its most. Kernel: 120 s; RFC 6298 allows 60 s and more.
+    pub max: Time,
+    /// What the minimum bounds.
+    pub rule: RtoRule,
+    /// Let timestamps measure repeated segments too (RFC 7323 section 4.1); else nothing does
+    /// (Karn's rule, RFC 6298 section 3).
+    pub measures_repeats: bool,
+    /// Where both ends have timestamps, their echo in acknowledgements of new data is the only
+    /// measure (RFC 7323 section 4.1): neither selections nor lost acknowledgements count.
+    /// ns-3 3.37: yes. Kernel: a segment's own time, and the echo if there is none.
+    pub measures_echoes: bool,
+    /// Sending the oldest segment again restarts its timer, so that recovery has a whole timeout.
+    /// RFC 6298 section 5 doesn't say so; kernel: yes.
+    pub repeat_restarts: bool,
+    /// Any new acknowledgement ends the doubling of the timeout; else a measurement must
+    /// (RFC 6298 section 5.7). Kernel: a measurement.
+    pub progress_ends_backoff: bool,
+}
+
+/// How often a handshake is repeated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Syn {
+    /// How often a SYN is repeated, beyond the linear ones. Kernel: `tcp_syn_retries` = 6.
+    pub retries: u32,
+    /// Repeats of a SYN before its timeout begins to double. Kernel 6.5 and later:
+    /// `tcp_syn_linear_timeouts` = 4.
+    pub linear: u32,
+    /// How often the answer to a SYN is repeated. Kernel: `tcp_synack_retries` = 5.
+    pub answer_retries: u32,
+}
+
+/// What duplicate acknowledgements say where none are selective.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Duplicates {
+    /// A recovery lasts until more is acknowledged than was
+    /// sent when it began: duplicates of exactly that come from needless repetitions, not from
+    /// a loss (RFC 6582 section 3.2 step 2). Kernel: yes. ns-3 3.37: no, three of them begin
+    /// another recovery.
+    pub careful: bool,
+    /// What duplicates said stays counted until a timeout,
+    /// and a segment that counts as arrived when it becomes the oldest counts as lost and goes
+    /// again, in each phase. ns-3 3.37: yes (its send buffer moves the mark on to another
+    /// segment). Kernel: the count ends with the recovery or the next progress. After a timeout
+    /// such an end counts no duplicates until its recovery is over.
+    pub keeps: bool,
+    /// A duplicate during a recovery counts as a segment
+    /// delivered for the proportional rate reduction (RFC 6937 section 3). Kernel: yes. ns-3
+    /// 3.37: no, so each lets one segment go as long as nothing new is acknowledged.
+    pub deliver: bool,
+}
+
+/// What shows that a repetition was needless, and is undone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Undo {
+    /// Undo what a timestamp shows to have been spurious (after RFC 3522, RFC 4015).
+    pub timestamps: bool,
+    /// Begin with the whole window although a SYN was repeated, where a timestamp shows that the
+    /// first had arrived: Linux from 5.2 on. Without, two repeats mean one segment.
+    pub syn: bool,
+    /// Undo what duplicate reports show to have been spurious (after RFC 3708).
+    pub dsack: bool,
+    /// Timestamps and duplicate reports undo a timeout also if something under way had gone again
+    /// before it, as after an earlier timeout: Linux from 3.18 on. Without, only F-RTO does.
+    pub again: bool,
+}
+
+/// How long a packet the path takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PathMtu {
+    /// Set «don't fragment» and learn the path's MTU (RFC 1191, RFC 8201).
+    pub discovery: bool,
+    /// The least path MTU believed for IPv4; below, packets may be fragmented. Kernel:
+    /// `min_pmtu` = 552.
+    pub min_v4: u32,
+    /// Halve segments that are lost again and again without an error (RFC 4821 section 7.7).
+    /// Kernel: `tcp_mtu_probing` = 0, off.
+    pub black_holes: bool,
+    /// Retransmissions of one segment before a black hole is suspected. Kernel: `tcp_retries1`.
+    pub black_hole_retries: u32,
+    /// Data octets of a segment in a suspected black hole. Kernel: `tcp_base_mss` = 1024.
+    pub black_hole_segment: u32,
+}
+
+/// Probes of a silent connection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KeepAlive {
+    /// Silence before the first keep-alive probe. Kernel: `tcp_keepalive_time` = 7200 s.
+    pub idle: Time,
+    /// Time between probes. Kernel: `tcp_keepalive_intvl` = 75 s.
+    pub interval: Time,
+    /// Probes without an answer that end a connection. Kernel: `tcp_keepalive_probes` = 9.
+    pub probes: u32,
+}
+
 const fn ms(ms: u64) -> Time {
     Time(Duration::from_millis(ms))
 }
@@ -229,32 +272,40 @@ impl Profile {
             congestion,
             detection: LossDetection::RackTlp,
             segment_octets: None,
-            sack: true,
-            dsack: true,
-            timestamps: true,
-            window_scaling: true,
-            ecn_asks: false,
-            ecn_takes: true,
+            options: Options {
+                sack: true,
+                dsack: true,
+                timestamps: true,
+                window_scaling: true,
+                ecn_asks: false,
+                ecn_takes: true,
+            },
             initial_window: 10,
             growth_limit: 0,
             growth_beyond_loss: false,
             loss_window: 1,
-            rto_initial: ms(1000),
-            rto_min: ms(200),
-            rto_max: ms(120_000),
-            rto_rule: RtoRule::VariationFloor,
-            measure_repeats: true,
-            measure_echoes: false,
-            repeat_restarts_timer: true,
-            careful: true,
-            keeps_duplicates: false,
-            duplicates_deliver: true,
+            rto: Rto {
+                initial: ms(1000),
+                min: ms(200),
+                max: ms(120_000),
+                rule: RtoRule::VariationFloor,
+                measures_repeats: true,
+                measures_echoes: false,
+                repeat_restarts: true,
+                progress_ends_backoff: false,
+            },
+            duplicates: Duplicates {
+                careful: true,
+                keeps: false,
+                deliver: true,
+            },
             impatient: false,
             threshold_from_flight: false,
-            progress_ends_backoff: false,
-            syn_retries: 6,
-            syn_linear: 4,
-            synack_retries: 5,
+            syn: Syn {
+                retries: 6,
+                linear: 4,
+                answer_retries: 5,
+            },
             give_up: ms(924_600),
             data_retries: 0,
             ack: AckPolicy::Adaptive {
@@ -266,24 +317,30 @@ impl Profile {
             limited_transmit: true,
             prr: true,
             frto: true,
-            undo_timestamps: true,
-            undo_syn: true,
-            undo_dsack: true,
-            undo_again: true,
+            undo: Undo {
+                timestamps: true,
+                syn: true,
+                dsack: true,
+                again: true,
+            },
             window_validation: true,
             hystart: true,
             nagle_minshall: true,
-            path_mtu_discovery: true,
-            path_mtu_min_v4: 552,
-            black_hole_detection: false,
-            black_hole_retries: 3,
-            black_hole_segment: 1024,
+            path_mtu: PathMtu {
+                discovery: true,
+                min_v4: 552,
+                black_holes: false,
+                black_hole_retries: 3,
+                black_hole_segment: 1024,
+            },
             timer_slack: ms(2),
             time_wait: ms(60_000),
             fin_wait: ms(924_600),
-            keep_alive_idle: ms(7_200_000),
-            keep_alive_interval: ms(75_000),
-            keep_alive_probes: 9,
+            keep_alive: KeepAlive {
+                idle: ms(7_200_000),
+                interval: ms(75_000),
+                probes: 9,
+            },
             challenge_interval: ms(500),
             receive_window_initial: 65_535,
             receive_octets: 32 << 20,
@@ -302,31 +359,46 @@ impl Profile {
         Self {
             detection: LossDetection::Threshold,
             segment_octets: Some(536),
-            sack: false,
-            dsack: false,
-            ecn_takes: false,
+            options: Options {
+                sack: false,
+                dsack: false,
+                ecn_takes: false,
+                ..Self::linux(CongestionKind::NewReno).options
+            },
             growth_limit: 1,
-            rto_initial: ms(3000),
-            rto_max: ms(60_000),
-            rto_rule: RtoRule::Standard,
-            measure_repeats: false,
-            repeat_restarts_timer: false,
+            rto: Rto {
+                initial: ms(3000),
+                max: ms(60_000),
+                rule: RtoRule::Standard,
+                measures_repeats: false,
+                repeat_restarts: false,
+                progress_ends_backoff: true,
+                ..Self::linux(CongestionKind::NewReno).rto
+            },
             impatient: true,
             threshold_from_flight: true,
-            progress_ends_backoff: true,
-            syn_linear: 0,
+            syn: Syn {
+                linear: 0,
+                ..Self::linux(CongestionKind::NewReno).syn
+            },
             give_up: Time(Duration::MAX),
             ack: AckPolicy::Every {
                 segments: 2,
                 delay: ms(200),
             },
             frto: false,
-            undo_timestamps: false,
-            undo_syn: false,
-            undo_dsack: false,
+            undo: Undo {
+                timestamps: false,
+                syn: false,
+                dsack: false,
+                ..Self::linux(CongestionKind::NewReno).undo
+            },
             window_validation: false,
             hystart: false,
-            path_mtu_discovery: false,
+            path_mtu: PathMtu {
+                discovery: false,
+                ..Self::linux(CongestionKind::NewReno).path_mtu
+            },
             receive_window_initial: 131_072,
             receive_octets: 131_072,
             send_octets: 131_072,
@@ -338,7 +410,10 @@ impl Profile {
     /// The same with the least timeout of RFC 6298 section 2.4.
     pub const fn newreno_536() -> Self {
         Self {
-            rto_min: ms(1000),
+            rto: Rto {
+                min: ms(1000),
+                ..Self::ns3_2012().rto
+            },
             ..Self::ns3_2012()
         }
     }
@@ -348,7 +423,10 @@ impl Profile {
     pub const fn ns3_sack() -> Self {
         Self {
             segment_octets: None,
-            sack: true,
+            options: Options {
+                sack: true,
+                ..Self::ns3_2012().options
+            },
             data_retries: 15,
             ..Self::ns3_2012()
         }
@@ -359,10 +437,15 @@ impl Profile {
     pub const fn ns3_337() -> Self {
         Self {
             growth_beyond_loss: true,
-            measure_echoes: true,
-            careful: false,
-            keeps_duplicates: true,
-            duplicates_deliver: false,
+            rto: Rto {
+                measures_echoes: true,
+                ..Self::ns3_2012().rto
+            },
+            duplicates: Duplicates {
+                careful: false,
+                keeps: true,
+                deliver: false,
+            },
             ..Self::ns3_2012()
         }
     }
@@ -371,13 +454,13 @@ impl Profile {
     pub const fn ns3_337_sack() -> Self {
         let Self {
             segment_octets,
-            sack,
+            options,
             data_retries,
             ..
         } = Self::ns3_sack();
         Self {
             segment_octets,
-            sack,
+            options,
             data_retries,
             ..Self::ns3_337()
         }
@@ -388,9 +471,15 @@ impl Profile {
     pub const fn paper_hf() -> Self {
         Self {
             detection: LossDetection::Threshold,
-            syn_linear: 0,
-            undo_syn: false,
-            undo_again: false,
+            syn: Syn {
+                linear: 0,
+                ..Self::linux(CongestionKind::Cubic).syn
+            },
+            undo: Undo {
+                syn: false,
+                again: false,
+                ..Self::linux(CongestionKind::Cubic).undo
+            },
             receive_window_initial: 100_000,
             ..Self::linux(CongestionKind::Cubic)
         }

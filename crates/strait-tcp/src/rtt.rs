@@ -33,16 +33,16 @@ impl Rtt {
 
     pub(super) const fn new(profile: &Profile) -> Self {
         Self {
-            rule: profile.rto_rule,
-            floor_ns: nanos(profile.rto_min.0),
-            rto_max_ns: nanos(profile.rto_max.0),
-            rto_initial_ns: nanos(profile.rto_initial.0),
+            rule: profile.rto.rule,
+            floor_ns: nanos(profile.rto.min.0),
+            rto_max_ns: nanos(profile.rto.max.0),
+            rto_initial_ns: nanos(profile.rto.initial.0),
             smoothed_ns: 0,
             deviation_ns: 0,
             deviation_peak_ns: 0,
             variation_ns: 0,
             round_end: 0,
-            rto_ns: nanos(profile.rto_initial.0),
+            rto_ns: nanos(profile.rto.initial.0),
             least: None,
         }
     }

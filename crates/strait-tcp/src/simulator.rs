@@ -38,7 +38,7 @@ fn told_of_window(duo: &mut Duo, more: usize) -> Vec<Vec<u8>> {
 #[test]
 fn duplicates_of_a_needless_repetition_begin_a_recovery_unless_careful() {
     for (careful, repetitions) in [(true, 1), (false, 2)] {
-        let mut duo = opened(|profile| profile.careful = careful);
+        let mut duo = opened(|profile| profile.duplicates.careful = careful);
         duo.a.send(&content(2 * SEGMENT));
         let late = sent(&mut duo.a, duo.now);
         let (after, needless) = fires(&mut duo.a, duo.now);
@@ -59,7 +59,7 @@ fn duplicates_of_a_needless_repetition_begin_a_recovery_unless_careful() {
 #[test]
 fn a_segment_counted_as_arrived_goes_again_where_counts_are_kept() {
     for (keeps_duplicates, repetitions) in [(false, 0), (true, 1)] {
-        let mut duo = opened(|profile| profile.keeps_duplicates = keeps_duplicates);
+        let mut duo = opened(|profile| profile.duplicates.keeps = keeps_duplicates);
         duo.a.send(&content(6 * SEGMENT));
         let packets = sent(&mut duo.a, duo.now);
         assert_eq!(packets.len(), 6);
@@ -97,7 +97,7 @@ fn what_ends_a_timeouts_recovery_widens_the_window_by_what_is_beyond() {
 #[test]
 fn duplicates_let_half_go_or_all_until_something_new_is_acknowledged() {
     for (duplicates_deliver, segments) in [(true, 3), (false, 7)] {
-        let mut duo = opened(|profile| profile.duplicates_deliver = duplicates_deliver);
+        let mut duo = opened(|profile| profile.duplicates.deliver = duplicates_deliver);
         let packets = told_of_window(&mut duo, 40);
         assert_eq!(packets.len(), 11);
         let lost = view(&packets[0]).seq;

@@ -191,7 +191,7 @@ impl Endpoint {
         self.board.sacked = sacked.saturating_sub(acked - 1);
         self.limit_duplicates();
         self.recovery.duplicates = 0;
-        if self.profile.keeps_duplicates && sacked >= acked {
+        if self.profile.duplicates.keeps && sacked >= acked {
             news.miscounted = self.board.mark_lost(0);
         }
     }
@@ -279,9 +279,9 @@ impl Endpoint {
     /// RFC 6298, with the choice of samples of RFC 7323 section 4: a segment never repeated, or
     /// what the timestamp echoes.
     fn measure(&mut self, now: Instant, segment: &Segment, news: &mut AckNews) {
-        let usable = news.acked > 0 && (self.profile.measure_repeats || !news.repetition);
+        let usable = news.acked > 0 && (self.profile.rto.measures_repeats || !news.repetition);
         let echoed = || self.echoed(now, segment).filter(|_| usable);
-        let sample = if self.profile.measure_echoes && self.agreed.timestamps {
+        let sample = if self.profile.rto.measures_echoes && self.agreed.timestamps {
             echoed()
         } else {
             news.rtt.or(news.rtt_sacked).or_else(echoed)
@@ -291,7 +291,7 @@ impl Endpoint {
         }
         if news.advanced {
             self.recovery.timeouts = 0;
-            if self.profile.progress_ends_backoff {
+            if self.profile.rto.progress_ends_backoff {
                 self.rtt.reset_backoff();
             }
         }

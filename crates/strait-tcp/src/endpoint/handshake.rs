@@ -24,7 +24,10 @@ impl Endpoint {
         }
         self.tx.handshake_sent += 1;
         let answer = self.state == State::SynReceived;
-        let (asks, takes) = (self.profile.ecn_asks || self.config.ecn, self.agreed.ecn);
+        let (asks, takes) = (
+            self.profile.options.ecn_asks || self.config.ecn,
+            self.agreed.ecn,
+        );
         let mut flags = TcpFlags::SYN;
         if answer {
             flags = flags | TcpFlags::ACK;
@@ -37,12 +40,12 @@ impl Endpoint {
         let scaling = if answer {
             self.agreed.scaling
         } else {
-            self.profile.window_scaling
+            self.profile.options.window_scaling
         };
         let timestamps = if answer {
             self.agreed.timestamps
         } else {
-            self.profile.timestamps
+            self.profile.options.timestamps
         };
         let echo = self.timestamp_recent.map_or(0, |(value, _)| value);
         let options = Options {
@@ -51,7 +54,7 @@ impl Endpoint {
             sack_permitted: if answer {
                 self.agreed.sack
             } else {
-                self.profile.sack
+                self.profile.options.sack
             },
             timestamps: timestamps.then(|| (self.timestamp(now), echo)),
             ..Options::default()
@@ -114,9 +117,9 @@ impl Endpoint {
             1220
         };
         self.tx.peer_segment = usize::from(options.mss.unwrap_or(default)).max(1);
-        self.agreed.sack = self.profile.sack && options.sack_permitted;
-        self.agreed.timestamps = self.profile.timestamps && options.timestamps.is_some();
-        self.agreed.scaling = self.profile.window_scaling && options.window_scale.is_some();
+        self.agreed.sack = self.profile.options.sack && options.sack_permitted;
+        self.agreed.timestamps = self.profile.options.timestamps && options.timestamps.is_some();
+        self.agreed.scaling = self.profile.options.window_scaling && options.window_scale.is_some();
         if self.agreed.scaling {
             self.agreed.send_scale = options.window_scale.unwrap_or(0);
         } else {
@@ -125,10 +128,10 @@ impl Endpoint {
             self.rx.capacity = self.rx.capacity.min(65_535);
         }
         let (echo, reduced) = (segment.has(TcpFlags::ECE), segment.has(TcpFlags::CWR));
-        let wants = self.profile.ecn_asks || self.config.ecn;
+        let wants = self.profile.options.ecn_asks || self.config.ecn;
         self.agreed.ecn = match segment.has(TcpFlags::ACK) {
             true => wants && echo && !reduced,
-            false => (wants || self.profile.ecn_takes) && echo && reduced,
+            false => (wants || self.profile.options.ecn_takes) && echo && reduced,
         };
         if let Some((value, _)) = options.timestamps.filter(|_| self.agreed.timestamps) {
             self.timestamp_recent = Some((value, now));
@@ -237,7 +240,7 @@ impl Endpoint {
         let opened = self.tx.handshake_at.unwrap_or(now);
         let echoed = self.echoed(now, segment);
         let spurious = repeats > 0
-            && self.profile.undo_syn
+            && self.profile.undo.syn
             && segment.options.timestamps.map(|(_, echo)| echo) == Some(self.timestamp(opened))
             && self.agreed.timestamps;
         // Karn's rule, RFC 6298 section 3: an answer to a repeated SYN measures nothing without
@@ -245,7 +248,7 @@ impl Endpoint {
         let measured: Option<Duration> = if repeats == 0 {
             Some(now.since(opened))
         } else {
-            echoed.filter(|_| self.profile.measure_repeats || self.profile.measure_echoes)
+            echoed.filter(|_| self.profile.rto.measures_repeats || self.profile.rto.measures_echoes)
         };
         if let Some(rtt) = measured {
             self.rtt.measure(now, rtt, first, first);

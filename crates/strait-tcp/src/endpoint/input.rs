@@ -244,7 +244,7 @@ impl Endpoint {
                 self.acks.urge();
             }
         }
-        if !self.profile.dsack || !self.agreed.sack {
+        if !self.profile.options.dsack || !self.agreed.sack {
             self.rx.forget_duplicate();
         }
     }

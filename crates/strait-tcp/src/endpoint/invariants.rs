@@ -58,13 +58,14 @@ impl Endpoint {
     /// heard or the application last did something; `None`: for ever.
     pub(crate) fn patience(&self) -> Option<Duration> {
         let profile = &self.profile;
-        let (most, give_up) = (profile.rto_max.0, self.give_up());
+        let (most, give_up) = (profile.rto.max.0, self.give_up());
         // It is given up when a timer runs out after that, of which the first doesn't count.
         let time = |limit: Duration| limit.checked_add(2 * most);
         match self.state {
             State::Closed | State::Listen => None,
             State::SynSent | State::SynReceived => {
-                let retries = profile.syn_retries.max(profile.synack_retries) + profile.syn_linear;
+                let retries =
+                    profile.syn.retries.max(profile.syn.answer_retries) + profile.syn.linear;
                 time(give_up.min(most * retries))
             }
             State::TimeWait => Some(profile.time_wait.0),
@@ -77,8 +78,8 @@ impl Endpoint {
                 time(give_up)
             }
             _ if self.config.keep_alive => {
-                let probes = profile.keep_alive_interval.0 * (profile.keep_alive_probes + 1);
-                Some(profile.keep_alive_idle.0 + probes)
+                let probes = profile.keep_alive.interval.0 * (profile.keep_alive.probes + 1);
+                Some(profile.keep_alive.idle.0 + probes)
             }
             _ => None,
         }

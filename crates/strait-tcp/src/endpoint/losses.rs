@@ -137,7 +137,7 @@ impl Endpoint {
             return self.look_again(now, news);
         }
         if !self.agreed.sack {
-            if self.tx.next > self.recovery.high && !self.profile.keeps_duplicates {
+            if self.tx.next > self.recovery.high && !self.profile.duplicates.keeps {
                 self.count_duplicates(duplicates);
             } else if news.advanced {
                 self.drop_duplicates();
@@ -200,18 +200,18 @@ impl Endpoint {
     }
 
     const fn keeps_duplicates(&self) -> bool {
-        self.profile.keeps_duplicates && !self.agreed.sack
+        self.profile.duplicates.keeps && !self.agreed.sack
     }
 
     /// Duplicates counted stand for nothing any more, unless the profile keeps them.
     fn drop_duplicates(&mut self) {
-        if !self.agreed.sack && !self.profile.keeps_duplicates {
+        if !self.agreed.sack && !self.profile.duplicates.keeps {
             self.board.sacked = 0;
         }
     }
 
     const fn has_enough_duplicates(&self) -> bool {
-        let count = if self.profile.keeps_duplicates {
+        let count = if self.profile.duplicates.keeps {
             self.recovery.duplicates
         } else {
             self.board.sacked
@@ -296,7 +296,7 @@ impl Endpoint {
         self.recovery.duplicates += duplicates;
         self.board.sacked += duplicates;
         self.limit_duplicates();
-        if self.profile.duplicates_deliver || self.recovery.phase != Phase::Recovery {
+        if self.profile.duplicates.deliver || self.recovery.phase != Phase::Recovery {
             self.rate.delivered += u64::from(self.board.sacked.saturating_sub(before));
         }
     }
@@ -420,11 +420,11 @@ impl Endpoint {
             self.recovery.prior_window = self.window.segments;
             self.lower_threshold(in_flight);
         }
-        if first_here || !self.profile.undo_again {
+        if first_here || !self.profile.undo.again {
             self.begin_undo();
         }
         let repeated = || self.board.queue.iter().any(|sent| sent.ever_repeated);
-        if !self.profile.undo_again && repeated() {
+        if !self.profile.undo.again && repeated() {
             self.recovery.undo_from = None;
         }
         let disordered = self.recovery.phase <= Phase::Disorder;

@@ -148,7 +148,7 @@ impl Endpoint {
             timestamp_recent: None,
             initial,
             path_mtu: config.mtu,
-            may_fragment: !profile.path_mtu_discovery,
+            may_fragment: !profile.path_mtu.discovery,
             ident: (config.seed >> 16) as u16,
             tx: Sender::new(initial),
             board: Scoreboard::default(),
@@ -177,7 +177,7 @@ impl Endpoint {
         };
         self.rx.open = initial;
         self.rx.segment_octets = 536.min(self.full_segment());
-        if self.profile.window_scaling {
+        if self.profile.options.window_scaling {
             let needed = usize::BITS - (most >> 16).leading_zeros();
             self.rx.scale = needed.min(14) as u8;
         }
@@ -187,7 +187,11 @@ impl Endpoint {
     fn full_segment(&self) -> usize {
         let headers = super::segment::ip_header_octets(self.config.local.is_ipv4()) + 20;
         let most = (self.path_mtu as usize).saturating_sub(headers);
-        let options = if self.profile.timestamps { 12 } else { 0 };
+        let options = if self.profile.options.timestamps {
+            12
+        } else {
+            0
+        };
         let chosen = self
             .profile
             .segment_octets

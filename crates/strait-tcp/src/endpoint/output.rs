@@ -157,11 +157,11 @@ impl Endpoint {
     /// section 4. What is too long counts as lost, but not because of congestion.
     pub(super) fn narrow(&mut self, now: Instant, octets: u32) {
         let ipv4 = self.config.local.is_ipv4();
-        if !self.profile.path_mtu_discovery && ipv4 {
+        if !self.profile.path_mtu.discovery && ipv4 {
             return;
         }
         let least = if ipv4 {
-            self.profile.path_mtu_min_v4
+            self.profile.path_mtu.min_v4
         } else {
             1280
         };
@@ -471,7 +471,7 @@ impl Endpoint {
 
     /// The oldest segment went again.
     fn restart_timer(&mut self, now: Instant, index: usize) {
-        let restarts = self.profile.repeat_restarts_timer || self.timers.sender.is_none();
+        let restarts = self.profile.rto.repeat_restarts || self.timers.sender.is_none();
         if index == 0 && restarts && !self.timers.is(Alarm::Reorder) {
             self.arm_retransmit(now);
         }

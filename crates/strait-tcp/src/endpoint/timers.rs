@@ -112,10 +112,10 @@ impl Endpoint {
         }
         let slack = self.profile.timer_slack.0;
         let mut after = match self.rtt.smoothed_ns() {
-            0 => self.profile.rto_initial.0,
+            0 => self.profile.rto.initial.0,
             // A lone segment's acknowledgement may be delayed.
             srtt_ns if self.board.packets() == 1 => {
-                Duration::from_nanos(2 * srtt_ns) + self.profile.rto_min.0
+                Duration::from_nanos(2 * srtt_ns) + self.profile.rto.min.0
             }
             srtt_ns => Duration::from_nanos(2 * srtt_ns) + slack,
         };
@@ -125,7 +125,7 @@ impl Endpoint {
         if due > now {
             after = after.min(due.since(now));
         }
-        self.arm(now, after.min(self.profile.rto_max.0), Alarm::Probe);
+        self.arm(now, after.min(self.profile.rto.max.0), Alarm::Probe);
         true
     }
 
@@ -150,9 +150,9 @@ impl Endpoint {
     }
 
     fn persist_interval(&self) -> Duration {
-        let base_ns = self.rtt.rto().max(self.profile.rto_min.0).as_nanos() as u64;
+        let base_ns = self.rtt.rto().max(self.profile.rto.min.0).as_nanos() as u64;
         let doubled_ns = base_ns.saturating_mul(1 << self.tx.window_probes.min(40));
-        Duration::from_nanos(doubled_ns.min(time_ns(self.profile.rto_max)))
+        Duration::from_nanos(doubled_ns.min(time_ns(self.profile.rto.max)))
     }
 
     fn probe_window(&mut self, now: Instant) {
@@ -188,8 +188,8 @@ impl Endpoint {
             self.recovery.silent_since = now;
         }
         self.note_sent(now, self.tx.una, TcpEventKind::TimedOut);
-        let black_hole = self.profile.black_hole_detection
-            && self.recovery.timeouts >= self.profile.black_hole_retries;
+        let black_hole = self.profile.path_mtu.black_holes
+            && self.recovery.timeouts >= self.profile.path_mtu.black_hole_retries;
         if black_hole {
             self.suspect_black_hole();
         }
@@ -205,7 +205,7 @@ impl Endpoint {
     /// RFC 4821 section 7.7: smaller segments, each time half.
     fn suspect_black_hole(&mut self) {
         let headers = crate::segment::ip_header_octets(self.config.local.is_ipv4()) + 20;
-        let base = self.profile.black_hole_segment as usize;
+        let base = self.profile.path_mtu.black_hole_segment as usize;
         let now = self.full_segment();
         let smaller = if now > base {
             base
@@ -220,13 +220,13 @@ impl Endpoint {
         // Answers to a repeated SYN don't count: only silence does.
         let repeats = self.recovery.timeouts;
         let linear = if self.state == State::SynSent {
-            self.profile.syn_linear
+            self.profile.syn.linear
         } else {
             0
         };
         let most = match self.state {
-            State::SynSent => self.profile.syn_retries + linear,
-            _ => self.profile.synack_retries,
+            State::SynSent => self.profile.syn.retries + linear,
+            _ => self.profile.syn.answer_retries,
         };
         let opened = self.tx.handshake_at.unwrap_or(now);
         if repeats >= most || now.since(opened) >= self.give_up() {
@@ -282,7 +282,7 @@ impl Endpoint {
         self.tx.life_probes = 0;
         self.tx.probing_since = None;
         if self.config.keep_alive && self.is_synchronised() {
-            self.timers.alive = Some(now + self.profile.keep_alive_idle.0);
+            self.timers.alive = Some(now + self.profile.keep_alive.idle.0);
         }
         match self.state {
             State::FinWait2 => self.timers.linger = Some(now + self.profile.fin_wait.0),
@@ -302,16 +302,16 @@ impl Endpoint {
         }
         if !self.board.queue.is_empty() || self.tx.next < self.stream_end() {
             // Its own timers watch over data.
-            self.timers.alive = Some(now + self.profile.keep_alive_idle.0);
+            self.timers.alive = Some(now + self.profile.keep_alive.idle.0);
             return;
         }
-        if self.tx.life_probes >= self.profile.keep_alive_probes {
+        if self.tx.life_probes >= self.profile.keep_alive.probes {
             self.reset = Some((self.tx.next as u32, Some(self.rx.next as u32)));
             return self.end(Some(TcpError::TimedOut));
         }
         self.tx.life_probes += 1;
         self.tx.probe_due = true;
-        self.timers.alive = Some(now + self.profile.keep_alive_interval.0);
+        self.timers.alive = Some(now + self.profile.keep_alive.interval.0);
     }
 
     pub(super) fn wait_out_of_caution(&mut self, now: Instant) {

@@ -62,13 +62,13 @@ impl Endpoint {
     /// The other end echoes a timestamp from before the first repetition: the original arrived.
     fn was_delayed(&self) -> bool {
         let stamps = self.recovery.repeated_at.zip(self.tx.echo);
-        self.profile.undo_timestamps
+        self.profile.undo.timestamps
             && self.agreed.timestamps
             && stamps.is_some_and(|((_, first), echo)| (echo.wrapping_sub(first) as i32) < 0)
     }
 
     fn may_undo(&self) -> bool {
-        let reported = self.profile.undo_dsack && self.recovery.undo_repeats == Some(0);
+        let reported = self.profile.undo.dsack && self.recovery.undo_repeats == Some(0);
         self.recovery.undo_from.is_some() && (reported || self.was_delayed())
     }
 
@@ -94,7 +94,7 @@ impl Endpoint {
     /// duplicates would look like new ones (RFC 6582 section 4).
     fn must_wait(&mut self) -> bool {
         let high = self.tx.una == self.recovery.high;
-        let waits = !self.agreed.sack && self.profile.careful && high;
+        let waits = !self.agreed.sack && self.profile.duplicates.careful && high;
         if waits && !self.any_repeated() {
             self.recovery.repeated_at = None;
         }
@@ -127,7 +127,7 @@ impl Endpoint {
 
     /// All repetitions were reported as duplicates.
     pub(super) fn try_undo_reported(&mut self, now: Instant) -> bool {
-        let all = self.profile.undo_dsack && self.recovery.undo_repeats == Some(0);
+        let all = self.profile.undo.dsack && self.recovery.undo_repeats == Some(0);
         if self.recovery.undo_from.is_none() || !all {
             return false;
         }

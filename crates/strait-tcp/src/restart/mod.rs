@@ -46,12 +46,10 @@ struct Scenario {
 
 fn machine(role: Role, draw: &mut Stream, (local, remote): (SocketAddr, SocketAddr)) -> Machine {
     let name = OURS[draw.below(6) as usize];
-    let profile = Profile {
-        // Days of virtual time for nothing, else.
-        keep_alive_idle: Time(Duration::from_secs(5 + draw.below(600))),
-        keep_alive_interval: Time(Duration::from_secs(1 + draw.below(75))),
-        ..Profile::named(name).unwrap()
-    };
+    let mut profile = Profile::named(name).unwrap();
+    // Days of virtual time for nothing, else.
+    profile.keep_alive.idle = Time(Duration::from_secs(5 + draw.below(600)));
+    profile.keep_alive.interval = Time(Duration::from_secs(1 + draw.below(75)));
     // Sequence numbers and timestamps near their end: they wrap within the transfers.
     let initial = u64::from(u32::MAX) - draw.below(100_000);
     let clock = u64::from(u32::MAX) - draw.below(20_000);
