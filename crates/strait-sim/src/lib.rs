@@ -11,6 +11,7 @@ mod event;
 mod few;
 mod host_table;
 mod kernel;
+mod outlets;
 mod parallel;
 mod path;
 mod router;

@@ -1,21 +1,19 @@
 //! An Ethernet between a gateway and its hosts: a switch, and a station for each host that speaks
 //! ARP and neighbour discovery for it.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use strait_core::delay::DelayPart;
-use strait_core::fate::{Ledger, Origin};
 use strait_core::node::{Command, PortEvent};
-use strait_core::rate::{Burst, LineRate};
-use strait_core::stats::{ClassStats, PortStats, Stats};
+use strait_core::stats::Stats;
 use strait_core::{
-    ClassId, DropCause, Duration, Effect, Fate, Input, Instant, NeighbourId, Node, Packet, PortId,
-    Room, TxMeta, Wake, WakeReason, Want,
+    ClassId, DropCause, Duration, Effect, Input, Instant, NeighbourId, Node, Packet, PortId, Room,
+    TxMeta, Wake, WakeReason, Want,
 };
 use strait_node::Prefix;
 use strait_node::ethernet::{Claim, Heard, Resolved, Station};
 use strait_wire::ethernet::{HEADER_OCTETS, Mac};
+
+use crate::outlets::Outlets;
 
 /// The segment's port towards the gateway, where frames go; all others have a host and packets.
 pub(crate) const GATEWAY: PortId = PortId(0);
@@ -33,10 +31,9 @@ pub struct Seat {
 /// asked of the gateway alone.
 #[derive(Debug)]
 pub struct Segment {
-    ledger: Ledger,
-    ports: Vec<Port>,
+    /// Packets, and by which station they leave for the gateway.
+    outlets: Outlets<usize>,
     stations: Vec<Attached>,
-    queue_packets: usize,
     survey: Option<Survey>,
 }
 
@@ -44,14 +41,6 @@ pub struct Segment {
 struct Attached {
     station: Station,
     seat: Seat,
-}
-
-#[derive(Debug)]
-struct Port {
-    /// Packets, and by which station they leave for the gateway.
-    queue: VecDeque<(usize, Packet)>,
-    burst: Burst,
-    up: bool,
 }
 
 /// Questions that the first host asks again and again, whether it has something to send or not.
@@ -71,33 +60,14 @@ impl Segment {
     /// A segment with a host in each seat: the first is at port 1. `queue_packets` may wait at each
     /// port.
     pub fn new(seats: Vec<Seat>, queue_packets: usize) -> Self {
-        let ports: Vec<_> = (0..=seats.len())
-            .map(|port| PortStats {
-                name: format!("port{port}"),
-                ..PortStats::default()
-            })
-            .collect();
-        let port = || Port {
-            queue: VecDeque::new(),
-            burst: Burst::new(LineRate::new(1, 8), Instant::ZERO),
-            up: false,
-        };
+        let names = (0..=seats.len()).map(|port| format!("port{port}"));
         let attached = |(number, seat): (usize, Seat)| Attached {
             station: Station::new(Mac([2, 0, 0, 1, (number >> 8) as u8, number as u8])),
             seat,
         };
         Self {
-            ports: ports.iter().map(|_| port()).collect(),
-            ledger: Ledger::new(Stats {
-                ports,
-                classes: vec![ClassStats {
-                    name: "all".to_owned(),
-                    ..ClassStats::default()
-                }],
-                ..Stats::default()
-            }),
+            outlets: Outlets::new(names, queue_packets),
             stations: seats.into_iter().enumerate().map(attached).collect(),
-            queue_packets,
             survey: None,
         }
     }
@@ -109,23 +79,25 @@ impl Segment {
 
     /// A packet of the host at `port`.
     fn take_packet(&mut self, now: Instant, port: PortId, bytes: &[u8]) {
-        let mut buffer = self.ledger.spare();
-        buffer.extend_from_slice(bytes);
-        let Ok(packet) = self.ledger.admit(now, buffer, Origin::Port(port)) else {
+        let Some(packet) = self.outlets.admit(now, port, bytes) else {
             return;
         };
         let dst = packet.info().dst;
         if let Some(local) = self.find(dst) {
-            return self.enqueue(now, PortId(local as u8 + 1), (local, packet));
+            return self
+                .outlets
+                .enqueue(now, PortId(local as u8 + 1), (local, packet));
         }
         let from = port.index() - 1;
         let Attached { station, seat } = &mut self.stations[from];
         let hop = seat.hop(dst);
         let source = Some(packet.info().src);
         match station.resolve(now, hop, source, packet) {
-            Resolved::Goes(packet) => self.enqueue(now, GATEWAY, (from, packet)),
+            Resolved::Goes(packet) => self.outlets.enqueue(now, GATEWAY, (from, packet)),
             Resolved::Waits => {}
-            Resolved::Refused(packet) => self.ledger.drop(now, packet, DropCause::Unresolved),
+            Resolved::Refused(packet) => {
+                self.outlets.ledger.drop(now, packet, DropCause::Unresolved)
+            }
         }
     }
 
@@ -142,17 +114,16 @@ impl Segment {
             }
             // They had their places already.
             let released = station.released().into_iter();
-            let queue = &mut self.ports[GATEWAY.index()].queue;
-            queue.extend(released.map(|packet| (number, packet)));
+            let held = released.map(|packet| (number, packet));
+            self.outlets.enqueue_held(GATEWAY, held);
         }
         // What is for many is for each; a packet has one fate here, so one of them hears it.
         let Some((number, packet)) = came.into_iter().next() else {
             return;
         };
-        let mut buffer = self.ledger.spare();
-        buffer.extend_from_slice(packet);
-        if let Ok(packet) = self.ledger.admit(now, buffer, Origin::Port(GATEWAY)) {
-            self.enqueue(now, PortId(number as u8 + 1), (number, packet));
+        if let Some(packet) = self.outlets.admit(now, GATEWAY, packet) {
+            self.outlets
+                .enqueue(now, PortId(number as u8 + 1), (number, packet));
         }
     }
 
@@ -161,18 +132,10 @@ impl Segment {
         self.stations.iter().position(has)
     }
 
-    fn enqueue(&mut self, now: Instant, port: PortId, (station, packet): (usize, Packet)) {
-        let queue = &mut self.ports[port.index()].queue;
-        if queue.len() >= self.queue_packets {
-            return self.ledger.drop(now, packet, DropCause::QueuePackets);
-        }
-        queue.push_back((station, packet));
-    }
-
     fn timeout(&mut self, now: Instant) {
         for Attached { station, .. } in &mut self.stations {
             for packet in station.advance(now) {
-                self.ledger.drop(now, packet, DropCause::Unresolved);
+                self.outlets.ledger.drop(now, packet, DropCause::Unresolved);
             }
         }
         let (Some(survey), Some(first)) = (&mut self.survey, self.stations.first_mut()) else {
@@ -193,34 +156,19 @@ impl Segment {
     }
 
     fn port_event(&mut self, now: Instant, port: PortId, event: PortEvent) {
-        let entry = &mut self.ports[port.index()];
-        match event {
-            PortEvent::Up(state) | PortEvent::Changed(state) => {
-                entry.up = true;
-                entry.burst.set_rate(state.tx_rate);
+        if matches!(event, PortEvent::Down(_)) && port == GATEWAY {
+            for packet in self.stations.iter_mut().flat_map(|it| it.station.clear()) {
+                self.outlets.ledger.drop(now, packet, DropCause::PortDown);
             }
-            PortEvent::Down(_) => {
-                entry.up = false;
-                let stations = self.stations.iter_mut().filter(|_| port == GATEWAY);
-                for packet in stations.flat_map(|it| it.station.clear()) {
-                    self.ledger.drop(now, packet, DropCause::PortDown);
-                }
-            }
-            PortEvent::Carrier(_)
-            | PortEvent::Drained
-            | PortEvent::Neighbour(..)
-            | PortEvent::NeighbourRate(..) => {}
         }
-        self.ledger.stats_mut().ports[port.index()].up = self.ports[port.index()].up;
+        self.outlets.port_event(port, event);
     }
 
     /// Destroys everything.
     fn stop(&mut self, now: Instant) {
-        let queued = self.ports.iter_mut().flat_map(|port| port.queue.drain(..));
-        let queued: Vec<_> = queued.map(|(_, packet)| packet).collect();
-        let held = self.stations.iter_mut().flat_map(|it| it.station.clear());
-        for packet in queued.into_iter().chain(held) {
-            self.ledger.drop(now, packet, DropCause::Stopped);
+        self.outlets.stop(now);
+        for packet in self.stations.iter_mut().flat_map(|it| it.station.clear()) {
+            self.outlets.ledger.drop(now, packet, DropCause::Stopped);
         }
     }
 
@@ -232,10 +180,7 @@ impl Segment {
         let mut stations = self.stations.iter_mut();
         let frame = stations.find_map(|it| it.station.next_frame(room.octets))?;
         out.extend_from_slice(&frame);
-        self.ports[0].burst.push(room.starts, frame.len() as u64);
-        let stats = &mut self.ledger.stats_mut().ports[0];
-        stats.frames_out += 1;
-        stats.octets_out += frame.len() as u64;
+        self.outlets.leaves(GATEWAY, room.starts, frame.len());
         Some(TxMeta::to_peer(ClassId(0)))
     }
 }
@@ -254,9 +199,7 @@ impl Node for Segment {
     fn handle(&mut self, now: Instant, input: Input<'_>) {
         match input {
             Input::Frame { port, bytes, .. } => {
-                let stats = &mut self.ledger.stats_mut().ports[port.index()];
-                stats.frames_in += 1;
-                stats.octets_in += bytes.len() as u64;
+                self.outlets.came(port, bytes.len());
                 if port == GATEWAY {
                     self.take_frame(now, bytes);
                 } else {
@@ -271,12 +214,14 @@ impl Node for Segment {
     }
 
     fn wants(&self, id: PortId) -> Option<Want> {
-        let port = self.ports.get(id.index()).filter(|port| port.up)?;
+        if !self.outlets.is_up(id) {
+            return None;
+        }
         let word = self.words().filter(|_| id == GATEWAY);
-        let packet = || port.queue.front().map(|(_, packet)| packet.octets());
+        let octets = word.or_else(|| self.outlets.next_octets(id))?;
         Some(Want {
             class: ClassId(0),
-            octets: word.or_else(packet)? as u32,
+            octets: octets as u32,
             to: NeighbourId::PEER,
         })
     }
@@ -292,38 +237,25 @@ impl Node for Segment {
         room: Room,
         out: &mut Vec<u8>,
     ) -> Option<TxMeta> {
-        self.ports.get(id.index()).filter(|port| port.up)?;
-        if id == GATEWAY
-            && let Some(meta) = self.pull_word(room, out)
-        {
-            return Some(meta);
-        }
-        let header = if id == GATEWAY { HEADER_OCTETS } else { 0 };
-        let port = &mut self.ports[id.index()];
-        let octets = port.queue.front()?.1.octets() + header;
-        if octets > room.octets {
+        if !self.outlets.is_up(id) {
             return None;
         }
-        let (number, mut packet) = port.queue.pop_front()?;
-        if id == GATEWAY {
-            let Attached { station, seat } = &self.stations[number];
-            station.put_header(seat.hop(packet.info().dst), out);
+        if id != GATEWAY {
+            return self.outlets.send(id, room, out, 0, |_, _, _| {});
         }
-        packet.enter(room.starts, DelayPart::Line);
-        let ended = port.burst.push(room.starts, octets as u64);
-        let stats = &mut self.ledger.stats_mut().ports[id.index()];
-        stats.frames_out += 1;
-        stats.octets_out += octets as u64;
-        let fate = Fate::Forwarded {
-            port: id,
-            to: NeighbourId::PEER,
+        if let Some(meta) = self.pull_word(room, out) {
+            return Some(meta);
+        }
+        let stations = &self.stations;
+        let header = |number: &usize, packet: &Packet, out: &mut Vec<u8>| {
+            let Attached { station, seat } = &stations[*number];
+            station.put_header(seat.hop(packet.info().dst), out);
         };
-        self.ledger.close_into(ended, packet, fate, out);
-        Some(TxMeta::to_peer(ClassId(0)))
+        self.outlets.send(id, room, out, HEADER_OCTETS, header)
     }
 
     fn poll_effect(&mut self) -> Option<Effect> {
-        self.ledger.poll().map(Effect::Fate)
+        self.outlets.ledger.poll().map(Effect::Fate)
     }
 
     fn wake(&self) -> Option<Wake> {
@@ -337,16 +269,11 @@ impl Node for Segment {
     }
 
     fn stats(&self) -> &Stats {
-        self.ledger.stats()
+        self.outlets.ledger.stats()
     }
 
     fn check(&self) {
-        let queued: usize = self.ports.iter().map(|port| port.queue.len()).sum();
-        let held: usize = self.stations.iter().map(|it| it.station.held()).sum();
-        assert_eq!(
-            (queued + held) as u64,
-            self.ledger.held(),
-            "a packet has no fate, or two"
-        );
+        let held = self.stations.iter().map(|it| it.station.held()).sum();
+        self.outlets.check(held);
     }
 }
