@@ -74,11 +74,12 @@ impl Worlds {
                 all.extend(losses.iter().map(|loss| World {
                     name: &self.name,
                     links: *links,
-                    link: LinkConfig {
-                        rate: Some(*rate),
-                        delay: Some(*delay),
-                        loss: loss.or(self.link.loss),
-                        ..self.link.clone()
+                    link: {
+                        let mut link = self.link.clone();
+                        link.both.rate = Some(*rate);
+                        link.both.delay = Some(*delay);
+                        link.both.loss = loss.or(link.both.loss);
+                        link
                     },
                 }));
             }
