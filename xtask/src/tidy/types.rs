@@ -25,6 +25,12 @@ struct Large {
 /// goes down with it.
 const LARGE: &[Large] = &[
     Large {
+        name: "core::stats::PortStats",
+        methods: 60,
+        fields: 26,
+        reason: "what is counted of a port, one field a counter or a group",
+    },
+    Large {
         name: "node::config::hf::HfConfig",
         methods: 60,
         fields: 30,
@@ -33,7 +39,7 @@ const LARGE: &[Large] = &[
     Large {
         name: "node::config::kind::PortKeys",
         methods: 60,
-        fields: 35,
+        fields: 36,
         reason: "the keys of every kind of port, sorted out when a file is read",
     },
     Large {
@@ -49,16 +55,16 @@ const LARGE: &[Large] = &[
         reason: "to be cut: the clients of a station and each client's session",
     },
     Large {
-        name: "s5066::station::Peer",
-        methods: 60,
-        fields: 32,
-        reason: "to be cut: what a station knows of another, in states",
+        name: "s5066::station::peer::Peer",
+        methods: 61,
+        fields: 25,
+        reason: "a neighbour's machines and what passes between them",
     },
     Large {
-        name: "s5066::station::Station",
-        methods: 203,
-        fields: 34,
-        reason: "to be cut: access, rate control, calls and peers",
+        name: "s5066::station::transfer::Transfer",
+        methods: 64,
+        fields: 25,
+        reason: "what goes to a neighbour and comes from it, with ARQ and without",
     },
     Large {
         name: "sim::world::World",
@@ -81,11 +87,11 @@ const LARGE: &[Large] = &[
     Large {
         name: "tcp::profile::Profile",
         methods: 60,
-        fields: 59,
+        fields: 34,
         reason: "what TCPs differ by, one field a difference",
     },
     Large {
-        name: "traffic::config::TrafficConfig",
+        name: "traffic::config::keys::TrafficKeys",
         methods: 60,
         fields: 34,
         reason: "the keys of every kind of traffic, sorted out when a file is read",

@@ -266,7 +266,7 @@ fn nobody_waits_for_an_earlier_packet_longer_than_he_is_to() {
         tag: 0,
         order,
         lifetime: hbh::Lifetime::UNLIMITED,
-        ingress: hbh::Ingress::default(),
+        ingress: Ingress::default(),
     };
     let late = header(1, hbh::Order::After(1));
     hop.accept(ms(0), &late, Some(packet(ms(0), 1)), Some(1));
