@@ -224,7 +224,7 @@ pub fn repairs(data: &[u8]) {
         now += octet * u32::from(octets);
         repairs.advance(now);
         let told = |read: Result<&[u8], _>| {
-            assert!(read.is_err() || read.is_ok_and(|it| it.len() <= 1280))
+            assert!(read.is_err() || read.is_ok_and(|it| it.len() <= 1280));
         };
         if octets & 1 == 0 {
             let note = [&[MARK], frame].concat();

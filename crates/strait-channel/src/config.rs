@@ -291,12 +291,12 @@ impl TryFrom<LinkKeys> for LinkConfig {
         let kind = match keys.kind {
             KindWord::Serial => {
                 let why = "needed with kind = \"serial\": write framing = \"8N1\"";
-                LinkKind::Serial(keys.framing.ok_or(KeyError::new("framing", why))?)
+                LinkKind::Serial(keys.framing.ok_or_else(|| KeyError::new("framing", why))?)
             }
             KindWord::Frames => LinkKind::Frames,
             KindWord::Hf => {
                 let why = "needed with kind = \"hf\": write the table [hf], which may be empty";
-                LinkKind::Hf(keys.hf.take().ok_or(KeyError::new("hf", why))?)
+                LinkKind::Hf(keys.hf.take().ok_or_else(|| KeyError::new("hf", why))?)
             }
         };
         let link = Self {

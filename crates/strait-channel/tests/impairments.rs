@@ -86,7 +86,7 @@ fn loss_in_bursts_tells_its_cause() {
             leave: Share(0.2),
             loss_good: Share(0.01),
             loss_bad: Share(0.8),
-        })
+        });
     });
     let (line, _) = send(&config, 5, 200_000, 10);
     let share = |cause| line.stats(Side::A).lost(cause) as f64 / 200_000.0;

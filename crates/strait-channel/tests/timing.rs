@@ -148,7 +148,7 @@ fn serial_octets_in_an_outage_vanish_and_others_pass() {
         it.outage = Some(vec![Outage {
             at: Time(Duration::from_millis(500)),
             lasts: Time(Duration::from_millis(250)),
-        }])
+        }]);
     });
     let mut line = line(&config);
     let mut now = Instant::ZERO;
@@ -170,7 +170,7 @@ fn a_rate_change_in_a_burst_keeps_what_is_under_way() {
             at: Time(Duration::from_millis(1500)),
             baud: None,
             rate: Some(BitRate(4000)),
-        }])
+        }]);
     });
     let mut line = line(&config);
     let first = line.transmit(Instant::ZERO, Side::A, &mut [0; 1000]);
@@ -195,7 +195,7 @@ fn a_serial_line_changes_its_baud_between_octets() {
             at: Time(Duration::from_millis(500)),
             baud: Some(4800),
             rate: None,
-        }])
+        }]);
     });
     let mut line = line(&config);
     let mut now = Instant::ZERO;

@@ -121,7 +121,7 @@ fn mgen_logs(loaded: &Loaded, seed: u64, built: &Built) -> BTreeMap<String, Stri
         let first_port = Ports::nth(index as u16).from;
         let [from, to] = logs(config, built);
         let written =
-            strait_traffic::text_logs(&mgen, (begins_ns, first_port), &addresses, &from, &to);
+            strait_traffic::text_logs(mgen, (begins_ns, first_port), &addresses, &from, &to);
         for (end, text) in ["from", "to"].into_iter().zip(written) {
             texts.insert(format!("{}.{end}.drc", config.name), text);
         }

@@ -96,7 +96,7 @@ impl Segment {
             Resolved::Goes(packet) => self.outlets.enqueue(now, GATEWAY, (from, packet)),
             Resolved::Waits => {}
             Resolved::Refused(packet) => {
-                self.outlets.ledger.drop(now, packet, DropCause::Unresolved)
+                self.outlets.ledger.drop(now, packet, DropCause::Unresolved);
             }
         }
     }

@@ -321,7 +321,7 @@ impl TryFrom<PortKeys> for PortConfig {
             Hf => {
                 let why = "needed with kind = \"hf\": the station's address, such as \
                            { address = \"0.0.0.1\" }";
-                let hf = keys.hf.take().ok_or(KeyError::new("hf", why))?;
+                let hf = keys.hf.take().ok_or_else(|| KeyError::new("hf", why))?;
                 PortKind::Hf(Box::new(hf))
             }
             HfClient => PortKind::HfClient(Box::new(keys.client.take().unwrap_or_default())),

@@ -245,6 +245,10 @@ pub struct Content<'a> {
 
 /// Any frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all have content, and each is read where it comes"
+)]
 pub enum Frame<'a> {
     /// A hello.
     Hello(Hello),
