@@ -13,6 +13,7 @@ local hf = {
     kind = ProtoField.string("strait_hbh.kind", "Kind"),
     version = ProtoField.uint8("strait_hbh.version", "Version", base.HEX),
     asks = ProtoField.bool("strait_hbh.asks", "An answer is wanted", 8, nil, 0x01),
+    wide = ProtoField.bool("strait_hbh.wide", "Long maps, far headers and ingress order are read", 8, nil, 0x02),
     incarnation = ProtoField.uint32("strait_hbh.incarnation", "Incarnation", base.HEX),
     heard = ProtoField.uint32("strait_hbh.heard", "Incarnation heard", base.HEX),
     head = ProtoField.uint8("strait_hbh.head", "Parts", base.HEX),
@@ -24,6 +25,8 @@ local hf = {
     has_base = ProtoField.bool("strait_hbh.has_base", "Base", 8, nil, 0x01),
     missing = ProtoField.uint16("strait_hbh.missing", "First packet that is missing"),
     newest = ProtoField.uint16("strait_hbh.newest", "Newest serial received"),
+    map_words = ProtoField.uint8("strait_hbh.map_words", "Words of a long map", base.DEC, nil, 0x7f),
+    cut = ProtoField.bool("strait_hbh.cut", "More came than the map tells", 8, nil, 0x80),
     map = ProtoField.bytes("strait_hbh.map", "Map"),
     behind = ProtoField.uint16("strait_hbh.behind", "Came behind it"),
     stop = ProtoField.uint8("strait_hbh.stop", "Tags that are stopped", base.HEX),
@@ -229,7 +232,7 @@ local function rebuild(told, earlier)
     local places, ends, head, has_length = told_places(earlier)
     if not places then return nil end
     local bytes = earlier:subset(0, ends)
-    local at, place = 1, 1
+    local at, place = told:get_index(0) == 0x80 and 3 or 1, 1
     while place <= #places do
         if at >= told:len() then return nil end
         local code = told:get_index(at)
@@ -270,6 +273,7 @@ local function read_packet(bytes, link, sequence, number)
         it.packet = bytes
     else
         local distance = band(bytes:get_index(0), 0x7f)
+        if distance == 0 and bytes:len() >= 3 then distance = u16(bytes, 1) end
         local earlier = link.sent[(sequence - distance) % 65536]
         it.told = true
         if earlier and earlier.packet then
@@ -295,6 +299,7 @@ end
 local function show_life(tvb, tree)
     tree:add(hf.version, tvb(1, 1))
     tree:add(hf.asks, tvb(2, 1))
+    tree:add(hf.wide, tvb(2, 1))
     tree:add(hf.incarnation, tvb(3, 4))
     tree:add(hf.heard, tvb(7, 4))
 end
@@ -324,12 +329,21 @@ local function show_parts(tvb, tree)
         at = at + octets
         return tvb(at - octets, octets)
     end
-    if band(head, 0x10) ~= 0 then
+    local is_long = band(head, 0x1c) == 0x04
+    if is_long or band(head, 0x10) ~= 0 then
         local ack = take(4)
         if not ack then return nil end
         tree:add(hf.missing, ack(0, 2))
         tree:add(hf.newest, ack(2, 2))
-        for word = 0, band(rshift(head, 2), 3) - 1 do
+        local words = band(rshift(head, 2), 3)
+        if is_long then
+            local told = take(1)
+            if not told then return nil end
+            tree:add(hf.map_words, told)
+            tree:add(hf.cut, told)
+            words = band(told:uint(), 0x7f)
+        end
+        for word = 0, words - 1 do
             local map = take(4)
             if not map then return nil end
             local came = tree:add(hf.map, map)

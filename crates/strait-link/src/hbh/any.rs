@@ -199,8 +199,8 @@ impl AnyHop {
         }
     }
 
-    /// Appends the frame of a packet, of so many octets at most; `last`: nothing waits behind it. See
-    /// [`Hop::transmit`].
+    /// Appends the frame of a packet, of so many octets at most; `last`: nothing waits behind it.
+    /// See [`Hop::transmit`].
     pub fn transmit(
         &mut self,
         now: Instant,

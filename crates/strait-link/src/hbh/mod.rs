@@ -36,7 +36,7 @@ use strait_wire::hbh::{
 use strait_wire::segment::SegmentCheck;
 
 pub use self::any::{AnyHop, AnySettings, Header};
-pub use self::send::{Again, Manner, Reliability};
+pub use self::send::{Again, Manner, Reliability, Said};
 
 use self::chains::Place;
 use self::receive::{Judged, Receiver};
@@ -94,6 +94,8 @@ pub enum Outcome {
     Undelivered,
     /// It grew too old.
     Aged,
+    /// It was lost, and a later one says all that it said.
+    Superseded,
 }
 
 /// A packet that left the window: when its last transmission had left, or when it was given up.
@@ -243,6 +245,16 @@ impl Hop {
         trip.saturating_mul(2).max(Self::HELD_MIN)
     }
 
+    /// Packets of the shortest kind that a line with this rate takes in a round trip and a half,
+    /// and as many as always may be on their way.
+    fn window_packets(&self, rate_bit_s: u64) -> u16 {
+        let packets = self.trip_octets(rate_bit_s).saturating_mul(3) / (2 * Self::SHORT_OCTETS);
+        let packets = u16::try_from(packets).unwrap_or(u16::MAX);
+        packets.max(Settings::WINDOW_NARROW)
+    }
+
+    /// An acknowledgement of TCP and what stands around it.
+    const SHORT_OCTETS: usize = 64;
     /// A slow line's share of a relay.
     const HELD_MIN: usize = 64_000;
 
@@ -264,8 +276,8 @@ impl Hop {
                 packets: Settings::WINDOW_MIN,
                 octets: usize::MAX,
             },
-            (None, Some(_)) => Window {
-                packets: most,
+            (None, Some(rate_bit_s)) => Window {
+                packets: self.window_packets(rate_bit_s).min(most),
                 octets: self.held_octets_max() / 4 * 3,
             },
         };

@@ -453,8 +453,8 @@ impl Receiver {
         }
     }
 
-    /// The acknowledgement that goes now, along with a packet or alone, in so many words of a map at
-    /// the most. If that isn't all, there is still something to tell.
+    /// The acknowledgement that goes now, along with a packet or alone, in so many words of a map
+    /// at the most. If that isn't all, there is still something to tell.
     pub(crate) fn ack(&mut self, now: Instant, rides: bool, words_max: usize) -> Ack {
         let last = self.span();
         let came = |ahead| self.received.has(self.next.wrapping_add(ahead));

@@ -38,8 +38,27 @@ pub struct Manner {
     pub flow: Option<u32>,
     /// What is done for it.
     pub reliability: Reliability,
+    /// It says what an earlier packet with a lower such number says, and more.
+    pub says: Option<Said>,
     /// A parity frame follows so many packets of its class; 0: none does.
     pub parity: u16,
+}
+
+/// A packet that tells of nothing but how much has come of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The flow.
+    pub flow: u32,
+    /// How much has come, in numbers that wrap.
+    pub number: u32,
+}
+
+impl Said {
+    /// Whether a later packet makes this one superfluous.
+    const fn is_said_by(self, later: Self) -> bool {
+        let ahead = later.number.wrapping_sub(self.number) as i32;
+        self.flow == later.flow && ahead > 0
+    }
 }
 
 /// What goes before anything new of its class.
@@ -116,6 +135,8 @@ pub(crate) struct Sender {
     sent_last: Instant,
     /// Probes sent since anything was heard.
     probes: u32,
+    /// Copies that go behind the last of them.
+    probe_copies: u8,
     probed_at: Instant,
     /// Until then what was sent again last may still tell of all before it.
     patient_until: Instant,
@@ -148,6 +169,8 @@ impl Sender {
     const TOLERANCE_MAX: u16 = 16;
     /// Growth of the pause between probes ends here: 1.5 to this power is 26.
     const PROBES_MAX: u32 = 8;
+    /// Frames of a probe at most.
+    const PROBE_FRAMES_MAX: usize = 8;
     /// The longest pause between probes.
     const PAUSE_MAX: Duration = Duration::from_secs(20);
 
@@ -167,6 +190,7 @@ impl Sender {
             skip_to: None,
             sent_last: Instant::ZERO,
             probes: 0,
+            probe_copies: 0,
             probed_at: Instant::ZERO,
             patient_until: Instant::ZERO,
             loss: LossShare::default(),
@@ -291,7 +315,7 @@ impl Sender {
     /// Sends a packet of the window, beginning at `starts`: what stands before it, and itself.
     pub(crate) fn transmit(&mut self, starts: Instant, seq: u16) -> Option<(DataHeader, &[u8])> {
         let serial = self.serial.wrapping_add(1);
-        let copies = self.loss.copies();
+        let copies = self.loss.copies().max(self.probe_copies);
         let entry = self.entry_mut(seq)?;
         let packet = entry.packet.as_mut()?;
         let repeats = entry.lost && entry.transmissions > 0;
@@ -311,6 +335,9 @@ impl Sender {
         }
         (entry.serial, entry.judged) = (serial, serial);
         let first = entry.transmissions == 1 && !copies_one;
+        if repeats {
+            self.probe_copies = 0;
+        }
         self.serial = serial;
         self.repeated += u64::from(repeats);
         self.copied += u64::from(copies_one);
@@ -525,7 +552,11 @@ impl Sender {
             if in_flight && !untold && age > self.tolerance as i16 {
                 any = true;
                 self.loss.count(true);
-                self.lose(place, now, done);
+                if self.is_said_again(place) {
+                    self.give_up(place, now, Outcome::Superseded, done);
+                } else {
+                    self.lose(place, now, done);
+                }
             }
         }
         any
@@ -543,13 +574,28 @@ impl Sender {
             Reliability::Left { ppm } => loss.retries(ppm),
         };
         entry.lost = true;
-        if entry.transmissions > retries
+        if entry.transmissions > retries {
+            self.give_up(place, now, Outcome::Undelivered, done);
+        }
+    }
+
+    fn give_up(&mut self, place: usize, now: Instant, why: Outcome, done: &mut Vec<Done>) {
+        if let Some(entry) = self.entries.get_mut(place)
             && let Some(packet) = entry.end(&mut self.octets)
         {
             entry.given_up = true;
             self.known.fail(entry.relative_to, entry.transmissions > 1);
-            done.push((packet, now, Outcome::Undelivered));
+            done.push((packet, now, why));
         }
+    }
+
+    /// Whether a later packet that came says all that one says. A copy of it that came all the same
+    /// would be nobody's, so only what is known to be lost counts, not what is probed for.
+    fn is_said_again(&self, place: usize) -> bool {
+        let own = self.entries.get(place).and_then(|it| it.manner.says);
+        let later = self.entries.iter().skip(place + 1);
+        let mut came = later.filter(|it| it.packet.is_none() && !it.given_up);
+        own.is_some_and(|own| came.any(|it| it.manner.says.is_some_and(|it| own.is_said_by(it))))
     }
 
     /// Forgets the entries at the front that are done with.
@@ -620,18 +666,25 @@ impl Sender {
         Some(due.max(self.patient_until))
     }
 
-    /// A probe is due: marks the oldest transmission for it. `false` if there is none, and
-    /// something else has to go in its place.
+    /// A probe is due: marks the oldest transmissions for it, twice as many as for the one before.
+    /// Where losses come in bursts, each frame that isn't sent is one more that is lost later. If
+    /// fewer are on their way, copies go in their place. `false` if there is none, and something
+    /// else has to go.
     pub(crate) fn probe(&mut self, now: Instant, trip: &RoundTrip, done: &mut Vec<Done>) -> bool {
         self.probes = self.probes.saturating_add(1);
         self.probed_at = now;
         self.patient_until = now + self.silence(trip);
-        let oldest = self.oldest_in_flight();
-        if let Some(place) = oldest {
+        let frames = (1 << (self.probes - 1).min(Self::PROBES_MAX)).min(Self::PROBE_FRAMES_MAX);
+        let mut found = 0;
+        while found < frames
+            && let Some(place) = self.oldest_in_flight()
+        {
             self.lose(place, now, done);
-            self.shorten();
+            found += 1;
         }
-        oldest.is_some()
+        self.probe_copies = if found > 0 { (frames - found) as u8 } else { 0 };
+        self.shorten();
+        found > 0
     }
 
     /// When the next packet in the window is too old to be sent again.

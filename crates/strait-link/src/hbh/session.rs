@@ -147,8 +147,8 @@ impl Session {
         })
     }
 
-    /// Whether it reads maps and distances of any length. Nobody changes that by a hello of his own:
-    /// all of them have to say so.
+    /// Whether it reads maps and distances of any length. Nobody changes that by a hello of his
+    /// own: all of them have to say so.
     pub(crate) const fn is_wide(&self) -> bool {
         self.wide
     }

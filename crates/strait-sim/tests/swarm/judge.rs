@@ -198,7 +198,7 @@ fn held(built: &Built) -> Vec<String> {
         let ports = stats.ports.iter();
         ports.map(move |port| (name, port))
     });
-    let most = u64::from(Settings::WINDOW_MAX) * PACKET_OCTETS_MAX * NEIGHBOURS_MAX;
+    let most = u64::from(Settings::WINDOW_NARROW) * PACKET_OCTETS_MAX * NEIGHBOURS_MAX;
     let held = nodes.filter(|(_, port)| port.hop.window_octets.max(port.hop.order_octets) > most);
     held.map(|(name, port)| format!("{name}.{} holds too much: {:?}", port.name, port.hop))
         .collect()

@@ -10,6 +10,7 @@ const fn guarded(parity: u16) -> Manner {
         flow: None,
         reliability: Reliability::Retries(0),
         parity,
+        says: None,
     }
 }
 

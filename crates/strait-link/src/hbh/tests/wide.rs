@@ -29,39 +29,54 @@ fn hello_of_a_narrow_end(pair: &mut Pair) {
     pair.ends[0].hear(now, &octets);
 }
 
+/// A packet of 1500 octets.
+fn long() -> Packet {
+    let socket = |last| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), 7);
+    let mut octets = Vec::new();
+    let payload = [0; 1472];
+    ip::build_udp(socket(1), socket(2), 0, 64, 0, 0, &payload, &mut octets);
+    let Ok(packet) = Ledger::default().admit(ms(0), octets, Origin::Own) else {
+        panic!("a packet");
+    };
+    packet
+}
+
 /// How many packets go before the window takes no more.
-fn window(end: &mut End) -> u16 {
+fn window_of(end: &mut End, packet: impl Fn(u16) -> Packet) -> u16 {
     let all = 0..u16::MAX;
     let taken = all.take_while(|it| {
         let takes = end.hop.takes(0);
         if takes {
-            end.hop.begin(packet(ms(0), *it), Manner::default());
+            end.hop.begin(packet(*it), Manner::default());
         }
         takes
     });
     taken.count() as u16
 }
 
+fn window(end: &mut End) -> u16 {
+    window_of(end, |it| packet(ms(0), it))
+}
+
 #[test]
 fn a_window_takes_what_the_line_does_in_a_round_trip_and_a_half() {
-    let octets = packet(ms(0), 0).octets();
-    for rate_bit_s in [0, 2_559_999, 2_560_080, 3_000_000] {
+    // Short packets, and long ones, of which the last goes beyond: 48,000 octets, and more where
+    // the line takes more in a tenth of a second and a half of that.
+    for (rate_bit_s, short, long_ones) in [
+        (0, 96, 32),
+        (331_040, 96, 32),
+        (331_120, 97, 32),
+        (2_560_000, 750, 32),
+        (2_560_160, 750, 33),
+        (5_120_000, 1500, 64),
+        (1_000_000_000, Settings::WINDOW_MAX, Settings::WINDOW_MAX),
+    ] {
         let mut pair = pair(rate_bit_s);
-        let end = &mut pair.ends[0];
-        assert_eq!(end.hop.round_trip(), Some(100 * MS));
-        let trip = rate_bit_s as usize / 80;
-        let most = (2 * trip).max(64_000) / 4 * 3;
-        assert_eq!(
-            usize::from(window(end)),
-            most.div_ceil(octets),
-            "{rate_bit_s}"
-        );
+        let [short_end, long_end] = &mut pair.ends;
+        assert_eq!(short_end.hop.round_trip(), Some(2 * WAY));
+        assert_eq!(window(short_end), short, "{rate_bit_s}");
+        assert_eq!(window_of(long_end, |_| long()), long_ones, "{rate_bit_s}");
     }
-    // As many numbers as an acknowledgement can tell of.
-    assert_eq!(
-        window(&mut pair(1_000_000_000).ends[0]),
-        Settings::WINDOW_MAX
-    );
     assert_eq!(window(&mut Pair::known().ends[0]), Settings::WINDOW_MIN);
 }
 
@@ -161,4 +176,59 @@ fn headers_are_told_at_any_distance_that_was_named() {
     known.reach(Headers::DISTANCE_MAX);
     (1200..9000).for_each(|it| known.note(it, packet(ms(0), it).bytes()));
     assert!(known.get(9000 - 4096).is_some() && known.get(9000 - 4097).is_none());
+}
+
+#[test]
+fn what_a_later_packet_says_again_isnt_repeated() {
+    let mut pair = pair(10_000_000);
+    let says = |flow, number| Manner {
+        says: Some(Said { flow, number }),
+        ..Manner::default()
+    };
+    // Of each flow the first is lost: one that a later one supersedes, one that another flow's and
+    // one that no higher number does.
+    let manners = [
+        says(1, 7),
+        says(2, 7),
+        says(3, u32::MAX),
+        says(1, 8),
+        says(2, 7),
+        says(3, 0),
+    ];
+    let numbered = (0..).zip(manners);
+    pair.ends[0].queue.extend(numbered);
+    let mut frames = 0;
+    pair.run(1000, |from, _, _| {
+        frames += u32::from(from == 0);
+        if from == 0 && frames <= 3 {
+            Fate::new()
+        } else {
+            vec![0]
+        }
+    });
+    assert_eq!(pair.ends[1].came, [3, 4, 5, 1]);
+    let done = &pair.ends[0].done;
+    let superseded = [0, 2].map(|it| done[&it]);
+    assert_eq!(superseded, [Outcome::Superseded; 2]);
+    assert_eq!([1, 3, 4, 5].map(|it| done[&it]), [Outcome::Acknowledged; 4]);
+    assert_eq!(pair.ends[0].hop.counts().repeated, 1);
+}
+
+/// Frames of a probe that isn't answered, by when they go.
+#[test]
+fn each_probe_that_isnt_answered_is_twice_as_many_frames() {
+    let mut pair = pair(10_000_000);
+    pair.ends[0].queue(0..12, None);
+    let mut sent: Vec<u64> = Vec::new();
+    pair.run(20_000, |from, at, _| {
+        if from == 0 {
+            sent.push(at);
+        }
+        Fate::new()
+    });
+    let runs = sent
+        .chunk_by(|one, other| other - one <= 1)
+        .map(<[u64]>::len);
+    let probes: Vec<usize> = runs.skip(1).take(6).collect();
+    assert_eq!(probes, [1, 2, 4, 8, 8, 8]);
 }

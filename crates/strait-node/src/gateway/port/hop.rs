@@ -9,11 +9,11 @@ use strait_core::node::{PortState, TxMeta, Want};
 use strait_core::rate::LineRate;
 use strait_core::stats::HopStats;
 use strait_core::{ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Packet, Room, Wake};
-use strait_link::hbh::{AnyHop, Heard, Manner, Outcome, Reliability};
+use strait_link::hbh::{AnyHop, Heard, Manner, Outcome, Reliability, Said};
 use strait_qos::{Policy, Scheduler};
 use strait_wire::hash::hash64;
 use strait_wire::hbh::{Ingress, OVERHEAD_OCTETS_MAX, TAGS};
-use strait_wire::ip::PacketInfo;
+use strait_wire::ip::{PacketInfo, TcpFlags, tcp_header};
 
 use super::NOTE_CLASS;
 use super::link::{Arrival, Frame, Link, Outlet, Settles};
@@ -198,6 +198,7 @@ impl Hops {
             tag: tag as u8,
             flow,
             reliability,
+            says: said(packet),
             parity,
         }
     }
@@ -228,6 +229,16 @@ impl Hops {
         }
         stats
     }
+}
+
+/// What a bare acknowledgement of TCP says, if nothing else stands in it.
+fn said(packet: &Packet) -> Option<Said> {
+    let info = packet.info();
+    let header = (info.tcp_bare == Some(TcpFlags::ACK)).then(|| tcp_header(packet.bytes()));
+    Some(Said {
+        flow: flow(info),
+        number: header??.ack,
+    })
 }
 
 /// A number for the flow that a packet belongs to.
@@ -555,6 +566,9 @@ impl Link for Hops {
                     }
                     Outcome::Undelivered => ledger.drop(now, packet, DropCause::Undelivered),
                     Outcome::Aged => ledger.drop(now, packet, DropCause::Aged),
+                    Outcome::Superseded => {
+                        ledger.close(now, packet, Fate::Absorbed);
+                    }
                 }
             }
             let from = Way { port, to };

@@ -374,7 +374,7 @@ fn keys_that_do_not_go_together_are_refused() {
     let serial = END.replace("\"udp\"", "\"serial\"\nbaud = 9600");
     assert!(wrong(&serial).contains("frames"));
     for (keys, key) in [
-        ("window = 97", "window"),
+        ("window = 2049", "window"),
         ("window = 0", "window"),
         ("ack_every = 0", "ack_every"),
         ("stop = 10", "stop"),

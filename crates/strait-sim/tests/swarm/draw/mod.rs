@@ -185,6 +185,21 @@ impl Draw {
         own.filter(|edge| edge.profile == "hbh").count() as u64
     }
 
+    /// Packets that its neighbours on such links may have unacknowledged, all together: each as many
+    /// of 64 octets as its line takes in a round trip and a half, of two seconds at most.
+    fn windows(&self, node: usize) -> u64 {
+        let own = self
+            .edges
+            .iter()
+            .filter(|edge| edge.a == node || edge.b == node);
+        let hops = own.filter(|edge| edge.profile == "hbh");
+        let window = |edge: &Edge| {
+            let [least, most] = [Settings::WINDOW_NARROW, Settings::WINDOW_MAX].map(u64::from);
+            (edge.rate_bit_s * 3 / (8 * 64)).clamp(least, most)
+        };
+        hops.map(window).sum()
+    }
+
     fn below(&mut self, bound: u64) -> u64 {
         self.stream.below(bound)
     }
@@ -659,7 +674,7 @@ impl Draw {
             let node = self.below(self.gateways as u64);
             // What a gateway handed on, and its neighbour didn't hear of, the neighbour sends again
             // to its next life, which doesn't know.
-            self.resent_max += self.hops(node as usize) * u64::from(Settings::WINDOW_MAX);
+            self.resent_max += self.windows(node as usize);
             let at = self.range(1, HEAL_MS - 5_000);
             let after = self.range(1, 4_000);
             self.line(&format!(
