@@ -31,6 +31,12 @@ const LARGE: &[Large] = &[
         reason: "what is counted of a port, one field a counter or a group",
     },
     Large {
+        name: "link::hbh::send::Sender",
+        methods: 60,
+        fields: 26,
+        reason: "what a hop's sender knows of a neighbour's window, its repeats and its clocks",
+    },
+    Large {
         name: "node::config::hf::HfConfig",
         methods: 60,
         fields: 30,

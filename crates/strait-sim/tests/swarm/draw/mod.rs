@@ -185,8 +185,8 @@ impl Draw {
         own.filter(|edge| edge.profile == "hbh").count() as u64
     }
 
-    /// Packets that its neighbours on such links may have unacknowledged, all together: each as many
-    /// of 64 octets as its line takes in a round trip and a half, of two seconds at most.
+    /// Packets that its neighbours on such links may have unacknowledged, all together: each as
+    /// many of 64 octets as its line takes in a round trip and a half, of two seconds at most.
     fn windows(&self, node: usize) -> u64 {
         let own = self
             .edges
