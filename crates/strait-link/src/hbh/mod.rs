@@ -239,7 +239,7 @@ impl Hop {
     }
 
     /// Octets that a node holds for this neighbour at most, unacknowledged and not sent yet: what
-    /// the line takes in two round trips, or [`Self::HELD_MIN`].
+    /// the line takes in two round trips, or 64 kB.
     pub fn held_octets_max(&self) -> usize {
         let trip = self.trip_octets(self.rate_bit_s.unwrap_or(0));
         trip.saturating_mul(2).max(Self::HELD_MIN)

@@ -1,13 +1,13 @@
 //! What an octet stream loses, sent again: segments with numbers, and notes about them.
 //!
-//! The sender keeps each numbered segment until the receiver has said that it came ([`Window`]).
+//! The sender keeps each numbered segment until the receiver has said that it came.
 //! All streams share one row of numbers. As a line keeps the order, whatever left before something
 //! that came, and didn't come, was lost. The receiver hands on the segments of each stream in
-//! order, and holds up no other stream ([`Row`]). Notes tell what came: soon where something is
+//! order, and holds up no other stream. Notes tell what came: soon where something is
 //! missing, else from time to time. When a sender has nothing more to send, it asks, so that the
 //! last of a burst is missed as soon as any other.
 //!
-//! Segments have numbers only as long as the receiver sees errors ([`Errors`]).
+//! Segments have numbers only as long as the receiver sees errors.
 
 mod errors;
 mod row;
