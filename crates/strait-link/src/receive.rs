@@ -207,7 +207,8 @@ impl Receiver {
         } = self;
         framing.feed(bytes, |shown| match shown {
             Shown::Frame(frame) => {
-                if numbered.take(settings, frame, &mut tell) {
+                let ends = numbered.taken && ends_packet(settings, streams, frame);
+                if !ends && numbered.take(settings, frame, &mut tell) {
                     return;
                 }
                 if numbered.taken && follows_nothing(streams, frame) {
@@ -266,8 +267,20 @@ impl Numbered {
     }
 }
 
-/// Whether a frame would be the end of a packet of which nothing is here. Only the check of the
-/// packet covers such a segment; so where segments have numbers, a damaged one looks like it.
+/// Whether a frame is the right end of the packet that comes in on its stream. Nothing but the check
+/// over the packet covers such a segment; so it decides before any that is about a number.
+fn ends_packet(settings: &LinkSettings, streams: &[Reassembly; STREAMS], frame: &[u8]) -> bool {
+    let Ok(segment) = parse_segment(frame, settings.alone) else {
+        return false;
+    };
+    let header = segment.header;
+    let stream = &streams[usize::from(header.stream)];
+    let is_end = header.last && !header.first;
+    is_end && stream.next == Some(header.sequence) && segment.accept(&mut { stream.sum })
+}
+
+/// Whether a frame would be the end of a packet of which nothing is here: where segments have
+/// numbers, a damaged one looks like it.
 fn follows_nothing(streams: &[Reassembly; STREAMS], frame: &[u8]) -> bool {
     frame.first().is_some_and(|octet| {
         let header = SegmentHeader::parse(*octet);

@@ -3,7 +3,7 @@
 //! ```text
 //!   numbered segment                                     note, in the place of a packet
 //!   +--------+--------+---------+------------+-------+   +------+-------+------------+-----------+
-//!   | header | number | payload | packet sum | check |   | 0xFA | flags | from, next | base, ... |
+//!   | header | number | payload | packet sum | check |   | 0xFE | flags | from, next | base, ... |
 //!   +--------+--------+---------+------------+-------+   +------+-------+------------+-----------+
 //! ```
 //!
@@ -16,9 +16,9 @@ use alloc::vec::Vec;
 use crate::check::Crc32Sum;
 use crate::segment::{Segment, SegmentCheck, SegmentError, SegmentHeader, packet_check};
 
-/// The first octet of a note. It begins neither an IP packet nor a packet of robust header
-/// compression (RFC 5795 section 5.2: it is unused).
-pub const MARK: u8 = 0xfa;
+/// The first octet of a note. It begins no IP packet, and of robust header compression only a
+/// segment (RFC 5795 section 5.2.5), of which nobody here sends any.
+pub const MARK: u8 = 0xfe;
 /// The most numbers behind the first missing one that a note tells of.
 pub const MAP_BITS: usize = 128;
 /// The most octets of a note.

@@ -582,7 +582,7 @@ local KINDS = {
     {
         name = "note about repairs",
         show = show_note,
-        fits = function(bytes) return bytes:len() >= 2 and bytes:get_index(0) == 0xfa end,
+        fits = function(bytes) return bytes:len() >= 2 and bytes:get_index(0) == 0xfe end,
     },
     {
         name = "compressed payload",

@@ -7,8 +7,10 @@ use alloc::vec::Vec;
 use strait_core::fate::{Fate, Ledger, Origin};
 use strait_core::rate::LineRate;
 use strait_core::{ClassId, DropCause, Duration, Instant, NeighbourId, Packet, PortId};
-use strait_wire::repair::{Came, MARK};
-use strait_wire::segment::{Segment, SegmentHeader};
+use strait_wire::check::Crc32Sum;
+use strait_wire::octets::{FLAG, Stuffing};
+use strait_wire::repair::{Came, MARK, parse_numbered};
+use strait_wire::segment::{Segment, SegmentCheck, SegmentHeader, emit_segment};
 
 use super::*;
 use crate::LinkSettings;
@@ -481,4 +483,38 @@ fn pieces_are_as_long_as_losses_let_them() {
     assert!((200..300).contains(&long), "{long}");
     assert!(piece(1_000_000, 0) > 300);
     assert_eq!(piece(100_000, 100), 32);
+}
+
+#[test]
+fn an_end_without_a_number_is_none_with_one_whatever_its_check_looks_like() {
+    // Of packets with random checks, one end in 65,536 looks as if it had a number.
+    let settings = LinkSettings::for_rate(LineRate::new(9600, 10), 1500);
+    let mut receiver = Receiver::new(settings);
+    receiver.set_numbered(true);
+    let mut alike = 0;
+    for number in 0..200_000_u32 {
+        let payload = number.to_le_bytes();
+        let mut sum = Crc32Sum::new();
+        let mut frames = [vec![], vec![]];
+        for (place, frame) in frames.iter_mut().enumerate() {
+            let header = SegmentHeader {
+                first: place == 0,
+                last: place == 1,
+                stream: 3,
+                sequence: place as u8,
+            };
+            emit_segment(header, &payload, SegmentCheck::Long, &mut sum, frame);
+        }
+        alike += usize::from(parse_numbered(&frames[1], SegmentCheck::Long).is_ok());
+        let mut line = Vec::new();
+        for frame in &frames {
+            Stuffing::default().stuff_into(frame, &mut line);
+            line.push(FLAG);
+        }
+        let mut told = 0;
+        receiver.feed_octets(&line, |read| told += usize::from(read.is_ok()));
+        assert_eq!(told, 1, "{number}");
+    }
+    assert!(alike > 0);
+    assert_eq!(receiver.row_counts().0.segments, 0);
 }

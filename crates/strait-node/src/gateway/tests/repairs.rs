@@ -1,5 +1,7 @@
 //! Octet lines that damage what they carry.
 
+use strait_wire::ip::is_packet;
+
 use super::*;
 
 const OCTET: Duration = Duration::from_nanos(1_041_667);
@@ -238,4 +240,20 @@ fn keys_that_cannot_work_are_refused() {
     );
     let error = config_text::parse::<NodeConfig>("test.toml", &udp).unwrap_err();
     assert!(error.to_string().contains("repair"), "{error}");
+}
+
+#[test]
+fn what_stands_for_no_packet_begins_like_none() {
+    let marks = [
+        strait_wire::hello::MARK,
+        strait_wire::repair::MARK,
+        strait_link::payload::MARK,
+    ];
+    for (place, mark) in marks.iter().enumerate() {
+        assert!(!marks[..place].contains(mark));
+        // Padding, context numbers, feedback, IR-DYN; the TCP profile's `co_common` and IR.
+        assert!(!(0xe0..=0xf8).contains(mark) && !(0xfa..=0xfd).contains(mark));
+        // Other types of packets have a zero among their first four bits.
+        assert!(*mark >= 0xf0 && !is_packet(&[*mark; 1500]));
+    }
 }
