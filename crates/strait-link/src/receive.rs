@@ -267,8 +267,8 @@ impl Numbered {
     }
 }
 
-/// Whether a frame is the right end of the packet that comes in on its stream. Nothing but the check
-/// over the packet covers such a segment; so it decides before any that is about a number.
+/// Whether a frame is the right end of the packet that comes in on its stream. Nothing but the
+/// check over the packet covers such a segment; so it decides before any that is about a number.
 fn ends_packet(settings: &LinkSettings, streams: &[Reassembly; STREAMS], frame: &[u8]) -> bool {
     let Ok(segment) = parse_segment(frame, settings.alone) else {
         return false;
