@@ -579,7 +579,11 @@ mod tests {
         let wrong = text.replace("delay = \"8 s\", ", "delay = \"8 s\", baud = 9600, ");
         let error = read::<TcpStudy>("tcp.toml", &wrong);
         let error = error.map(drop).unwrap_err().to_string();
-        assert!(error.contains("9600 bit/s, 8 s"), "{error}");
+        let place = "`baud` in [kernel.cell.link]: is for kind";
+        assert!(
+            error.starts_with("tcp.toml:") && error.contains(place),
+            "{error}"
+        );
     }
 
     #[test]
