@@ -206,6 +206,7 @@ impl Receiver {
             numbered,
         } = self;
         framing.feed(bytes, |shown| match shown {
+            Shown::Frame(frame) if is_pause(frame) => {}
             Shown::Frame(frame) => {
                 let ends = numbered.taken && ends_packet(settings, streams, frame);
                 if !ends && numbered.take(settings, frame, &mut tell) {
@@ -265,6 +266,12 @@ impl Numbered {
         self.arrivals.urgent |= matches!(arrived, Arrived::Gap | Arrived::Needless);
         true
     }
+}
+
+/// Whether what is between two flags is what a synchronous line carries in a pause: ones. No error
+/// made it, and no segment looks like it.
+fn is_pause(frame: &[u8]) -> bool {
+    frame.iter().all(|octet| *octet == 0xff)
 }
 
 /// Whether a frame is the right end of the packet that comes in on its stream. Nothing but the

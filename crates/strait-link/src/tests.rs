@@ -120,6 +120,27 @@ fn a_flag_leads_only_after_a_pause() {
 }
 
 #[test]
+fn ones_in_a_pause_of_a_synchronous_line_are_no_damage() {
+    let mut ledger = Ledger::default();
+    let mut sender = OctetSender::new(settings(1500));
+    let whole = packet(&mut ledger, 0, &[7; 20]);
+    let sent = whole.bytes().to_vec();
+    sender.begin(0, whole, None);
+    let mut line = Vec::new();
+    let whole = send(&mut sender, 0, &mut line).unwrap();
+    ledger.close(Instant::ZERO, whole, OUT);
+    for ones in [1, 2, 3, 4, 500] {
+        let pause = vec![0xff; ones];
+        let paused = [&pause[..], &[0x7e], &line, &pause, &[0x7e]].concat();
+        let came = received(&mut Receiver::new(settings(1500)), &paused);
+        assert_eq!(came, [Ok(sent.clone())], "{ones} octets");
+    }
+    let torn = [&[0x7e, 0xff, 0xff, 0xfe, 0xff, 0xff, 0xff, 0x7e], &line[..]].concat();
+    let came = received(&mut Receiver::new(settings(1500)), &torn);
+    assert_eq!(came, [Err(Refused::Damaged), Ok(sent)]);
+}
+
+#[test]
 fn a_lost_piece_loses_its_packet_and_no_other() {
     let mut ledger = Ledger::default();
     let mut sender = OctetSender::new(settings(64));
