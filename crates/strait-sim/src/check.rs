@@ -352,6 +352,21 @@ impl Book<'_> {
             let by = match record.fate {
                 Fate::Forwarded { port, to } => (*node, port, to),
                 Fate::Delivered(port) => (*node, port, NeighbourId::PEER),
+                // It may have come before a later one took its place.
+                Fate::Absorbed => {
+                    let ways = ways
+                        .iter()
+                        .filter(|((from, ..), way)| from == node && way.repeats);
+                    for (_, way) in ways {
+                        let left = Sent {
+                            way: *way,
+                            left: record.began,
+                            uses: way.copies,
+                        };
+                        sent.entry((way.to, record.digest)).or_default().push(left);
+                    }
+                    continue;
+                }
                 _ => continue,
             };
             // What a host delivers, it keeps.

@@ -365,7 +365,8 @@ impl PathBook {
             }
             Fate::Delivered(port) => (port, NeighbourId::PEER),
             Fate::Forwarded { port, to } => (port, to),
-            Fate::Answered | Fate::Absorbed | Fate::Fragmented | Fate::Dropped(_) => return false,
+            Fate::Absorbed => return self.absorbed(node, record.digest, leg),
+            Fate::Answered | Fate::Fragmented | Fate::Dropped(_) => return false,
         };
         // Where nobody is, nobody receives.
         let Some((to, way)) = self.ways.get(node).and_then(|ways| ways.get(&by)) else {
@@ -376,6 +377,25 @@ impl PathBook {
         self.legs.entry(record.digest).or_default().push(leg);
         self.catch_up(record.digest);
         true
+    }
+
+    /// A later packet took the place of one. Where packets stay until they have come, this one may
+    /// have come too, and its sender will not know.
+    fn absorbed(&mut self, node: usize, digest: u64, leg: Leg) -> bool {
+        let ways = self.ways.get(node).into_iter().flat_map(BTreeMap::values);
+        let repeated = ways.filter(|(_, way)| way.repeats);
+        let legs = repeated.map(|(to, way)| Leg {
+            to: *to,
+            way: *way,
+            ..leg
+        });
+        let legs: Vec<Leg> = legs.collect();
+        let went = !legs.is_empty();
+        if went {
+            self.legs.entry(digest).or_default().extend(legs);
+            self.catch_up(digest);
+        }
+        went
     }
 
     /// Takes what was told of a packet before the stay that explains it.
