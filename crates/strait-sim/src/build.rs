@@ -29,7 +29,7 @@ pub enum BuildError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A link's.
-    #[error("link `{name}`: {error}")]
+    #[error("link `{name}`: `{}`: {}", error.key, error.why)]
     Link {
         /// Which link.
         name: String,
