@@ -204,7 +204,6 @@ impl Cell {
             if ok {
                 let arrival = What::Arrive {
                     node: to,
-                    sender: node,
                     from: NeighbourId(node as u16),
                     bytes: std::mem::take(&mut frame.bytes),
                 };
@@ -605,7 +604,7 @@ fn after_a_rate_change_frames_are_filled_for_the_new_rate() {
     let (began, _, time) = air[first_slow - 1];
     assert!(began + time > at, "no frame was on the air");
     for (index, (pull, (_, _, time))) in world.log.pulls.iter().zip(air).enumerate() {
-        let octets = pull.bytes.len() as u64;
+        let octets = pull.len() as u64;
         let (rate, packets) = if index < first_slow {
             (FAST, 5)
         } else {
@@ -617,13 +616,7 @@ fn after_a_rate_change_frames_are_filled_for_the_new_rate() {
             "frame {index} has {octets} octets"
         );
     }
-    assert!(
-        world
-            .log
-            .pulls
-            .iter()
-            .any(|pull| pull.bytes.len() == 5 * 1002)
-    );
+    assert!(world.log.pulls.iter().any(|pull| pull.len() == 5 * 1002));
 }
 
 #[test]

@@ -1,15 +1,11 @@
 //! A driver in virtual time: the least that keeps the driver's side of the contract.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use strait_core::chance::Stream;
 use strait_core::drive::{self, Media};
 use strait_core::hash::RunHash;
-use strait_core::node::{
-    Boot, FrameMeta, NodeFactory, PortEvent, PortState, StoreError, StoreOp, Ticket,
-};
+use strait_core::node::{Boot, FrameMeta, NodeFactory, PortEvent, PortState};
 use strait_core::rate::LineRate;
-use strait_core::storage::chunk_octets;
 use strait_core::time::Duration;
 use strait_core::{
     DropCause, Effect, Fate, FateRecord, Input, Instant, NeighbourId, Neighbours, Node, PortId,
@@ -20,76 +16,11 @@ use crate::medium::{Agenda, Medium, What};
 use crate::parts::{LINK, read};
 
 const PORTS: u8 = 2;
-/// From [`Effect::Store`] to [`Input::Stored`].
-pub(crate) const STORE_DELAY: Duration = Duration::from_millis(5);
-/// From [`Effect::Load`] to [`Input::Loaded`], if no batch is ahead.
-const LOAD_DELAY: Duration = Duration::from_micros(50);
-
-/// Stable storage of one node, which outlives it.
-#[derive(Debug)]
-pub(crate) struct Store {
-    pub(crate) values: BTreeMap<Vec<u8>, Vec<u8>>,
-    pub(crate) octets_max: usize,
-    pending: VecDeque<(Ticket, Job)>,
-    /// When the last of these is answered.
-    busy_until: Instant,
-}
-
-/// What is asked of storage.
-#[derive(Debug)]
-enum Job {
-    Store(Vec<StoreOp>),
-    /// Key, offset, octets.
-    Load(Vec<u8>, u64, u32),
-}
-
-impl Store {
-    fn apply(&mut self, batch: Vec<StoreOp>) -> Result<(), StoreError> {
-        let mut values = self.values.clone();
-        for op in batch {
-            match op {
-                StoreOp::Put(key, value) => drop(values.insert(key, value)),
-                StoreOp::Append(key, more) => values.entry(key).or_default().extend(more),
-                StoreOp::Delete(key) => drop(values.remove(&key)),
-            }
-        }
-        let octets: usize = values.values().map(Vec::len).sum();
-        if octets > self.octets_max {
-            return Err(StoreError::Full);
-        }
-        self.values = values;
-        Ok(())
-    }
-
-    fn read(&self, key: &[u8], offset: u64, octets: u32) -> Option<&[u8]> {
-        let value = self.values.get(key)?;
-        let rest = value.get(offset as usize..).unwrap_or_default();
-        Some(&rest[..chunk_octets(value.len() as u64, offset, octets)])
-    }
-
-    /// Of the batches that weren't answered, the first ones are stable, as many as chance says.
-    fn crash(&mut self, chance: &mut Stream) {
-        self.busy_until = Instant::ZERO;
-        let pending = std::mem::take(&mut self.pending).into_iter();
-        let batches = pending.filter_map(|(_, job)| match job {
-            Job::Store(batch) => Some(batch),
-            Job::Load(..) => None,
-        });
-        let batches: Vec<_> = batches.collect();
-        let kept = chance.below(batches.len() as u64 + 1) as usize;
-        for batch in batches.into_iter().take(kept) {
-            // A batch that doesn't fit is lost either way.
-            let _ = self.apply(batch);
-        }
-    }
-}
-
 /// A node with what belongs to it but isn't in it.
 struct Slot {
     factory: Box<dyn NodeFactory>,
     node: Option<Box<dyn Node>>,
     incarnation: u32,
-    store: Store,
     /// Frames that the node doesn't read yet, by port.
     waiting: [VecDeque<(NeighbourId, Vec<u8>)>; PORTS as usize],
     /// A wake-up that waits for room, not for time.
@@ -107,23 +38,14 @@ pub(crate) struct Delivery {
     pub(crate) number: u32,
 }
 
-/// A pull from the link port that gave something.
-#[derive(Clone, Debug)]
-pub(crate) struct Pull {
-    pub(crate) at: Instant,
-    pub(crate) node: usize,
-    pub(crate) room: Room,
-    pub(crate) meta: TxMeta,
-    pub(crate) bytes: Vec<u8>,
-}
-
 /// What happened.
 #[derive(Default)]
 pub(crate) struct Log {
     pub(crate) hash: RunHash,
     pub(crate) delivered: Vec<Delivery>,
     pub(crate) fates: Vec<(usize, FateRecord)>,
-    pub(crate) pulls: Vec<Pull>,
+    /// What pulls from the link ports gave.
+    pub(crate) pulls: Vec<Vec<u8>>,
     /// Packets that ended with a node, by node.
     pub(crate) crashed: Vec<u64>,
     /// The most frames that waited for a node to read its host port.
@@ -162,24 +84,9 @@ struct Hands<'a, M> {
     medium: &'a mut M,
     agenda: &'a mut Agenda,
     log: &'a mut Log,
-    store: &'a mut Store,
     fates: &'a mut u64,
     /// Anything at all was done.
     busy: bool,
-}
-
-impl<M> Hands<'_, M> {
-    fn ask(&mut self, now: Instant, ticket: Ticket, job: Job) {
-        let delay = match job {
-            Job::Store(_) => STORE_DELAY,
-            Job::Load(..) => LOAD_DELAY,
-        };
-        let store = &mut *self.store;
-        store.pending.push_back((ticket, job));
-        store.busy_until = store.busy_until.max(now + delay);
-        let what = What::Stored { node: self.node };
-        self.agenda.plan(store.busy_until, what);
-    }
 }
 
 impl<M: Medium> Media for Hands<'_, M> {
@@ -221,18 +128,12 @@ impl<M: Medium> Media for Hands<'_, M> {
             });
             return;
         }
-        self.log.pulls.push(Pull {
-            at: now,
-            node,
-            room,
-            meta,
-            bytes: frame.clone(),
-        });
+        self.log.pulls.push(frame.clone());
         self.medium
             .transmit(now, node, room, meta, frame, self.agenda);
     }
 
-    fn effect(&mut self, now: Instant, effect: Effect) {
+    fn effect(&mut self, _: Instant, effect: Effect) {
         self.busy = true;
         match effect {
             Effect::Fate(record) => {
@@ -245,17 +146,9 @@ impl<M: Medium> Media for Hands<'_, M> {
                 *self.fates += 1;
                 self.log.fates.push((self.node, record));
             }
-            Effect::Store { ticket, batch } => {
-                self.log.hash.fold(ticket.n);
-                self.ask(now, ticket, Job::Store(batch));
-            }
-            Effect::Load {
-                ticket,
-                key,
-                offset,
-                octets,
-            } => self.ask(now, ticket, Job::Load(key, offset, octets)),
-            Effect::Stream { .. }
+            Effect::Store { .. }
+            | Effect::Load { .. }
+            | Effect::Stream { .. }
             | Effect::Socket { .. }
             | Effect::Datagram { .. }
             | Effect::Work { .. }
@@ -328,11 +221,6 @@ impl<M: Medium> World<M> {
         self.plan(at, What::Rate(rate));
     }
 
-    pub(crate) const fn store_mut(&mut self, node: usize) -> &mut Store {
-        &mut self.slots.as_mut_slice()[node].store
-    }
-
-    /// The node, if it runs.
     pub(crate) fn node(&self, node: usize) -> Option<&dyn Node> {
         self.slots[node].node.as_deref()
     }
@@ -407,48 +295,23 @@ impl<M: Medium> World<M> {
                 let waiting = &self.slots[node].waiting[PortId::HOST.index()];
                 self.log.waiting_max = self.log.waiting_max.max(waiting.len());
             }
-            What::Arrive {
-                node, from, bytes, ..
-            } => {
+            What::Arrive { node, from, bytes } => {
                 if self.slots[node].node.is_some() {
                     self.slots[node].waiting[LINK.index()].push_back((from, bytes));
                     self.settle(node);
                 }
             }
-            What::Port { node, event } => self.feed(node, Input::Port { port: LINK, event }),
             What::TxDone { node, id, ok } => {
                 let port = LINK;
                 let to = NeighbourId::PEER;
                 self.feed(node, Input::TxDone { port, id, to, ok });
             }
-            What::Stored { node } => self.stored(node),
             What::Room { node } => self.settle(node),
             What::Medium(mark) => self.medium.happen(self.now, mark, &mut self.agenda),
             What::Kill { node } => self.kill_now(node),
             What::Restart { node } => self.start(node),
             What::Rate(rate) => self.change(rate),
         }
-    }
-
-    fn stored(&mut self, node: usize) {
-        let Slot {
-            store, node: body, ..
-        } = &mut self.slots[node];
-        let (ticket, job) = store.pending.pop_front().expect("something is pending");
-        let input = match job {
-            Job::Store(batch) => {
-                let result = store.apply(batch);
-                Input::Stored { ticket, result }
-            }
-            Job::Load(key, offset, octets) => {
-                let result = Ok(store.read(&key, offset, octets));
-                Input::Loaded { ticket, result }
-            }
-        };
-        if let Some(body) = body {
-            body.handle(self.now, input);
-        }
-        self.settle(node);
     }
 
     fn change(&mut self, rate: LineRate) {
@@ -462,13 +325,11 @@ impl<M: Medium> World<M> {
     fn start(&mut self, node: usize) {
         let slot = &mut self.slots[node];
         assert!(slot.node.is_none(), "node {node} runs");
-        let values = slot.store.values.iter();
-        let stored = values.map(|(key, value)| (key.clone(), value.len() as u64));
         let boot = Boot {
             incarnation: slot.incarnation,
             entropy: self.seed,
             wall: None,
-            stored: stored.collect(),
+            stored: Vec::new(),
         };
         slot.node = Some(slot.factory.boot(boot));
         slot.incarnation += 1;
@@ -492,15 +353,9 @@ impl<M: Medium> World<M> {
         slot.node = None;
         slot.muted = false;
         slot.waiting[LINK.index()].clear();
-        let name = format!("storage.{node}.{}", slot.incarnation);
-        let mut chance = Stream::new(self.seed, &name);
-        slot.store.crash(&mut chance);
         // What was meant for this incarnation must not reach the next.
         self.agenda.forget(|_, what| match what {
-            What::Port { node: to, .. }
-            | What::TxDone { node: to, .. }
-            | What::Room { node: to }
-            | What::Stored { node: to } => *to == node,
+            What::TxDone { node: to, .. } | What::Room { node: to } => *to == node,
             _ => false,
         });
         self.medium.cut(self.now, node, &mut self.agenda);
@@ -561,7 +416,6 @@ impl<M: Medium> World<M> {
             medium: &mut self.medium,
             agenda: &mut self.agenda,
             log: &mut self.log,
-            store: &mut slot.store,
             fates: &mut slot.fates,
             busy: false,
         };
@@ -628,12 +482,6 @@ impl Slot {
             factory,
             node: None,
             incarnation: 0,
-            store: Store {
-                values: BTreeMap::new(),
-                octets_max: 1 << 20,
-                busy_until: Instant::ZERO,
-                pending: VecDeque::new(),
-            },
             waiting: [VecDeque::new(), VecDeque::new()],
             muted: false,
             fates: 0,

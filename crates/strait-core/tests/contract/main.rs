@@ -1,14 +1,12 @@
-//! The contract between node and driver, proven on four kinds of media: an octet stream, a
-//! half-duplex turn, a port shared by several neighbours, and contention for access.
+//! The contract between node and driver where no gateway has a port so far: contention for access,
+//! and nodes and media that break its rules.
 //!
-//! Each medium has a small node of its own, and all run under one driver in virtual time. What is
-//! proven is that the contract can carry such a medium: the nodes are no product code.
+//! A small node of its own runs under a driver in virtual time. What is proven is that the contract
+//! can carry such a medium: the node is no product code. Octet streams, half-duplex turns and ports
+//! of several neighbours have gateways that prove it.
 
 mod contention;
 mod driver;
 mod medium;
-mod octets;
 mod parts;
 mod rules;
-mod shared;
-mod turn;

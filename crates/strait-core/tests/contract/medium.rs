@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use strait_core::id::TxId;
-use strait_core::node::{PortEvent, PortState};
+use strait_core::node::PortState;
 use strait_core::rate::LineRate;
 use strait_core::{Instant, NeighbourId, Room, TxMeta, Want};
 
@@ -12,19 +12,14 @@ use strait_core::{Instant, NeighbourId, Room, TxMeta, Want};
 pub(crate) enum What {
     /// An application behind `node` sends a packet.
     Offer { node: usize, bytes: Vec<u8> },
-    /// A frame from `sender` arrives at `node`, which knows it as `from`.
+    /// A frame arrives at `node`, which knows the sender as `from`.
     Arrive {
         node: usize,
-        sender: usize,
         from: NeighbourId,
         bytes: Vec<u8>,
     },
-    /// The link port of `node` changes.
-    Port { node: usize, event: PortEvent },
     /// The medium is done with a transmission of `node`.
     TxDone { node: usize, id: TxId, ok: bool },
-    /// A batch of `node` is on storage, or can't be put there.
-    Stored { node: usize },
     /// The link port of `node` may have gained room.
     Room { node: usize },
     /// The medium's own event.

@@ -16,37 +16,25 @@ pub(crate) const LINK: PortId = PortId(1);
 /// Classes: the urgent one goes first.
 pub(crate) const URGENT: ClassId = ClassId(0);
 pub(crate) const BULK: ClassId = ClassId(1);
-/// UDP ports: a message, and the receipt for one.
+/// The UDP port of a message.
 pub(crate) const MESSAGE: u16 = 1;
-pub(crate) const RECEIPT: u16 = 2;
-/// The last octet of a destination that stands for all.
-pub(crate) const EVERYONE: u8 = 255;
 
 const EXPEDITED: u8 = 46;
 
-fn packet(port: u16, src: u8, dst: u8, class: ClassId, number: u32, octets: usize) -> Vec<u8> {
+/// An IPv4 packet of `octets` (at least 32) that carries message `number` between two nodes.
+pub(crate) fn message(src: u8, dst: u8, class: ClassId, number: u32, octets: usize) -> Vec<u8> {
     let mut payload = number.to_be_bytes().to_vec();
     // Every octet occurs, so that those with a meaning to a framing do too.
     payload.extend((0..octets.saturating_sub(32)).map(|at| (at as u32 ^ number) as u8));
     let dscp = if class == URGENT { EXPEDITED } else { 0 };
     let from = SocketAddr::from(([10, 0, 0, src], 9));
-    let to = SocketAddr::from(([10, 0, 0, dst], port));
+    let to = SocketAddr::from(([10, 0, 0, dst], MESSAGE));
     let mut bytes = Vec::new();
     assert!(build_udp(from, to, dscp, 64, 0, 0, &payload, &mut bytes));
     bytes
 }
 
-/// An IPv4 packet of `octets` (at least 32) that carries message `number` between two nodes.
-pub(crate) fn message(src: u8, dst: u8, class: ClassId, number: u32, octets: usize) -> Vec<u8> {
-    packet(MESSAGE, src, dst, class, number, octets)
-}
-
-/// What a node tells an application behind it: message `number` is safe.
-pub(crate) fn receipt(node: u8, number: u32) -> Vec<u8> {
-    packet(RECEIPT, node, node, URGENT, number, 32)
-}
-
-/// UDP port and number of a message or receipt whose checksum is right.
+/// UDP port and number of a message whose checksum is right.
 pub(crate) fn read(bytes: &[u8]) -> Option<(u16, u32)> {
     let ((_, port), payload) = udp_payload(bytes)?;
     let number = payload.first_chunk::<4>()?;
@@ -115,14 +103,6 @@ impl Lanes {
     /// The first packet of the most urgent class that has one.
     pub(crate) fn first(&self) -> Option<&Packet> {
         self.queues.iter().find_map(VecDeque::front)
-    }
-
-    pub(crate) fn front_of(&mut self, class: ClassId) -> Option<&mut Packet> {
-        self.queues[class.index()].front_mut()
-    }
-
-    pub(crate) fn pop_of(&mut self, class: ClassId) -> Option<Packet> {
-        self.queues[class.index()].pop_front()
     }
 
     pub(crate) fn pop(&mut self) -> Option<Packet> {

@@ -286,6 +286,33 @@ impl World {
             };
             self.give(at, input);
         }
+        self.pester(at);
+    }
+
+    /// Pulls without room and early time-outs change nothing that is due. What is learned of flows
+    /// may be stored with any input.
+    fn pester(&mut self, at: usize) {
+        let now = self.now;
+        let node = &mut self.ends[at].node;
+        let nothing = Room {
+            octets: 0,
+            starts: now,
+            until: None,
+            to: Neighbours::ALL,
+        };
+        for port in [PortId::HOST, LINK] {
+            let mut out = Vec::new();
+            let pulled = node.poll_transmit(now, port, nothing, &mut out);
+            assert!(pulled.is_none() && out.is_empty());
+        }
+        let pulled = node.poll_effect();
+        assert!(pulled.is_none(), "a pull without room did {pulled:?}");
+        let wake = node.wake();
+        if wake.is_some_and(|wake| wake.at <= now) {
+            return;
+        }
+        node.handle(now, Input::Timeout);
+        assert_eq!(node.wake(), wake, "an early time-out moved a deadline");
     }
 
     /// What the host of an Ethernet makes of the frames that its gateway gave out, and its answers.
