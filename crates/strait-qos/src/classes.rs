@@ -319,9 +319,11 @@ fn check_place(class: &ClassConfig, plan: &Plan, index: usize) -> Result<(), Pol
     Ok(())
 }
 
-/// In one band all shares are numbers, or all are rates.
+/// In one band all shares are numbers, or rates. Who has neither beside rates shares what they leave,
+/// as a class without a reservation does in a router's class-based fair queueing.
 fn check_shares(node: &PlanNode, plan: &Plan) -> Result<(), PolicyError> {
-    if node.weight.is_some() && node.rate.is_some() {
+    let Some(_) = node.weight else { return Ok(()) };
+    if node.rate.is_some() {
         let problem = "and `rate` both give the share: leave one out";
         return Err(key(&node.name, "weight", problem));
     }
@@ -329,10 +331,10 @@ fn check_shares(node: &PlanNode, plan: &Plan) -> Result<(), PolicyError> {
     let siblings = parent.map_or(&[][..], |parent| &parent.children);
     let siblings = siblings.iter().filter_map(|child| plan.nodes.get(*child));
     let mut band = siblings.filter(|sibling| sibling.band == node.band);
-    let mixed = node.rate.is_none() && band.any(|sibling| sibling.rate.is_some());
-    if mixed {
-        let problem = "is missing: another class of its band shares by `rate`, so all have to";
-        return Err(key(&node.name, "rate", problem));
+    if band.any(|sibling| sibling.rate.is_some()) {
+        let problem = "is a share beside those by `rate` in its band: give a `rate`, or leave it \
+                       out to share what they leave";
+        return Err(key(&node.name, "weight", problem));
     }
     Ok(())
 }

@@ -51,8 +51,8 @@ fn what_is_wrong_with_a_tree_is_said_with_its_remedy() {
             "class `a`: `weight` and `rate` both give the share",
         ),
         (
-            format!("{wdrr}rate = \"1 kbit/s\"\n[[class]]\nname = \"b\""),
-            "class `b`: `rate` is missing: another class of its band",
+            format!("{wdrr}rate = \"1 kbit/s\"\n[[class]]\nname = \"b\"\nweight = 2"),
+            "class `b`: `weight` is a share beside those by `rate`",
         ),
         (
             format!("{wdrr}packets = 5\n[[class]]\nname = \"b\"\nparent = \"a\""),

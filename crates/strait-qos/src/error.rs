@@ -116,6 +116,20 @@ pub enum PolicyError {
         /// What it may be.
         bounds: &'static str,
     },
+    /// A policer sends packets to a class that can't take them.
+    #[error(
+        "class `{class}`: `police` names class `{other}`, which {problem} (classes: {classes})"
+    )]
+    PoliceClass {
+        /// The class.
+        class: String,
+        /// The other one.
+        other: String,
+        /// What is wrong with that.
+        problem: &'static str,
+        /// Those that hold packets.
+        classes: String,
+    },
     /// Several classes, and none named as default.
     #[error("`default` is missing: name the class of packets that match no rule ({classes})")]
     NoDefault {

@@ -169,6 +169,9 @@ pub struct NodeRates {
     pub ceil_bit_s: u64,
     /// The rate of its shaper, if it has one.
     pub shape_bit_s: Option<u64>,
+    /// Its share of its band, at least 1: its weight, or its rate. Where others of its band have
+    /// rates and it has none, what they leave of the parent's.
+    pub share: u64,
 }
 
 /// A compiled tree.
@@ -251,6 +254,7 @@ impl Plan {
                     rate_bit_s: line_bit_s,
                     ceil_bit_s: line_bit_s,
                     shape_bit_s: None,
+                    share: 1,
                 },
             };
             let bit_s = |rate: Rate, base| rate.bit_s(base, self.scale_from, line_bit_s);
@@ -262,13 +266,51 @@ impl Plan {
                 rate_bit_s: rate.unwrap_or_else(|| limit(above.rate_bit_s)),
                 ceil_bit_s: ceil.or(rate).unwrap_or_else(|| limit(above.ceil_bit_s)),
                 shape_bit_s: shape,
+                share: 1,
             };
             if let Some(place) = all.get_mut(index) {
                 *place = entry;
             }
         }
         self.fit_strict(&mut all);
+        for node in &self.nodes {
+            for child in &node.children {
+                let share = self.share(*child, node, &all);
+                if let Some(rates) = all.get_mut(*child) {
+                    rates.share = share.max(1);
+                }
+            }
+        }
         all
+    }
+
+    fn share(&self, index: NodeIndex, parent: &PlanNode, all: &[NodeRates]) -> u64 {
+        let own = self.nodes.get(index);
+        if let Some(weight) = own.and_then(|own| own.weight) {
+            return u64::from(weight);
+        }
+        let rate = |index: NodeIndex| all.get(index).map_or(0, |rates| rates.rate_bit_s);
+        if own.is_some_and(|own| own.rate.is_some()) {
+            return rate(index);
+        }
+        let band = parent.children.iter().filter(|child| {
+            let child = self.nodes.get(**child);
+            child.map(|it| it.band) == own.map(|it| it.band)
+        });
+        let has_rate = |child: &&&NodeIndex| {
+            let child = self.nodes.get(***child);
+            child.is_some_and(|it| it.rate.is_some())
+        };
+        let (rated, others): (Vec<&NodeIndex>, Vec<_>) = band.partition(|child| has_rate(&child));
+        if rated.is_empty() {
+            return 1;
+        }
+        let taken = rated
+            .into_iter()
+            .fold(0u64, |sum, it| sum.saturating_add(rate(*it)));
+        // Its own rate is its parent's. A hundredth of that is left at least.
+        let whole = rate(index);
+        whole.saturating_sub(taken).max(whole / 100) / others.len().max(1) as u64
     }
 
     /// Lowers what doesn't fit under its parent where that is promised.

@@ -127,6 +127,7 @@ impl Policy {
     pub fn compile(config: &PolicyConfig) -> Result<Self, PolicyError> {
         let config = config.expand()?;
         let (classes, plan) = classes::compile(&config)?;
+        check_policers(&classes)?;
         let otherwise = Verdict {
             class: default_class(&config, &classes)?,
             mark: None,
@@ -281,6 +282,27 @@ fn names(classes: &[Class]) -> String {
 fn class_id(classes: &[Class], name: &str) -> Option<ClassId> {
     let index = classes.iter().position(|class| class.name == name)?;
     u8::try_from(index).ok().map(ClassId)
+}
+
+/// Other classes that policers name hold packets, and have no policer: a packet is judged once.
+fn check_policers(classes: &[Class]) -> Result<(), PolicyError> {
+    for class in classes {
+        for other in class.police.iter().flat_map(PoliceConfig::others) {
+            let problem = match class_id(classes, other).map(|id| &classes[id.index()]) {
+                None => "holds no packets",
+                Some(found) if found.name == class.name => "is the same",
+                Some(found) if found.police.is_some() => "has a policer itself",
+                Some(_) => continue,
+            };
+            return Err(PolicyError::PoliceClass {
+                class: class.name.clone(),
+                other: other.into(),
+                problem,
+                classes: names(classes),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn default_class(config: &PolicyConfig, classes: &[Class]) -> Result<ClassId, PolicyError> {

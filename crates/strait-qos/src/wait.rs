@@ -247,8 +247,8 @@ impl Book<'_> {
             ));
             return None;
         }
-        let weights = others.iter().map(|other| self.weight(*other));
-        let own = self.weight(index);
+        let weights = others.iter().map(|other| self.rates(*other).share);
+        let own = self.rates(index).share;
         let least = weights.clone().fold(own, u64::min);
         // Turns are of so many octets, at least for the least share; tags have none.
         let share = |weight: u64| {
@@ -279,17 +279,6 @@ impl Book<'_> {
         let below = self.plan.nodes.iter().enumerate();
         let mut below = below.filter(|(it, _)| self.plan.up(*it).any(|(node, _)| node == index));
         below.any(|(_, node)| node.shape.is_some() || node.discipline.is_htb())
-    }
-
-    /// A node's share of its band.
-    fn weight(&self, index: NodeIndex) -> u64 {
-        let node = self.node(index);
-        let rate = node.and_then(|node| node.rate);
-        let weight = match rate {
-            Some(_) => self.rates(index).rate_bit_s,
-            None => node.and_then(|node| node.weight).map_or(1, u64::from),
-        };
-        weight.max(1)
     }
 
     /// Token buckets: who is within its guarantee goes before all who borrow, by priority. So a

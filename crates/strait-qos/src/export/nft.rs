@@ -60,7 +60,7 @@ pub(super) fn ruleset(
 ) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "table inet {table} {{");
-    policers(policy, &mut text, notes);
+    policers(policy, tree, &mut text, notes);
     let _ = writeln!(text, "\tchain classes {{");
     // After all other marking, right before the packet is queued.
     let _ = writeln!(
@@ -122,31 +122,39 @@ fn policed(policy: &Policy, class: ClassId) -> Option<String> {
     bucket(police).map(|_| format!("police_{}", class.0))
 }
 
-/// Rate in octets/s and burst in octets of a policer that nftables has: one bucket, and what is
-/// beyond it is dropped.
-fn bucket(police: &PoliceConfig) -> Option<(u64, u64)> {
+/// A policer that nftables has: one bucket, and what is beyond it is dropped or goes in another
+/// class.
+struct Bucket<'a> {
+    octets_s: u64,
+    burst_octets: u64,
+    other: Option<&'a str>,
+}
+
+fn bucket(police: &PoliceConfig) -> Option<Bucket<'_>> {
     let PoliceConfig::Bucket(config) = police else {
         return None;
     };
-    let plain = config.green == Police::Pass
-        && config.red == Police::Drop
-        && config.when == When::Always
-        && config.peak_rate.is_none();
-    plain.then(|| {
-        (
-            config.rate.0.div_ceil(8).max(1),
-            config.burst_or_default().0,
-        )
+    let other = match &config.red {
+        Police::Drop => None,
+        Police::Class(name) => Some(name.as_str()),
+        Police::Pass | Police::Mark(_) => return None,
+    };
+    let plain =
+        config.green == Police::Pass && config.when == When::Always && config.peak_rate.is_none();
+    plain.then(|| Bucket {
+        octets_s: config.rate.0.div_ceil(8).max(1),
+        burst_octets: config.burst_or_default().0,
+        other,
     })
 }
 
 /// A chain for each class that is policed, so that all its rules share one bucket.
-fn policers(policy: &Policy, text: &mut String, notes: &mut Vec<String>) {
+fn policers(policy: &Policy, tree: &Tree<'_>, text: &mut String, notes: &mut Vec<String>) {
     for (number, class) in policy.classes().iter().enumerate() {
         let Some(police) = &class.police else {
             continue;
         };
-        let Some((rate, burst)) = bucket(police) else {
+        let Some(bucket) = bucket(police) else {
             notes.push(format!(
                 "class `{}` isn't policed: nftables has no policer by colour, none that acts only \
                  under congestion, and none with a second rate",
@@ -154,6 +162,7 @@ fn policers(policy: &Policy, text: &mut String, notes: &mut Vec<String>) {
             ));
             continue;
         };
+        let (rate, burst) = (bucket.octets_s, bucket.burst_octets);
         // Linux adds a second of the rate to the burst that it is told.
         let told = burst.saturating_sub(rate);
         if burst < rate {
@@ -163,10 +172,25 @@ fn policers(policy: &Policy, text: &mut String, notes: &mut Vec<String>) {
                 class.name
             ));
         }
+        let other = bucket.other.and_then(|name| policy.class_named(name));
+        let marks = other.is_some_and(|id| policy.classes()[id.index()].mark.is_some());
+        if marks {
+            notes.push(format!(
+                "class `{}`: what is too much gets the other class's queue, but not its mark",
+                class.name
+            ));
+        }
+        let red = match other {
+            Some(other) => {
+                let priority = tree.priority(policy.plan().leaf(other));
+                format!("meta priority set {priority} accept")
+            }
+            None => String::from("drop"),
+        };
         let _ = writeln!(
             text,
             "\tchain police_{number} {{\n\t\tlimit rate over {rate} bytes/second burst {told} \
-             bytes drop\n\t\taccept\n\t}}"
+             bytes {red}\n\t\taccept\n\t}}"
         );
     }
 }

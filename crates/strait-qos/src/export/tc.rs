@@ -328,14 +328,10 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// Its weight among its siblings, or its rate.
+    /// Its share among its siblings.
     fn share(&self, index: NodeIndex) -> u128 {
-        let node = self.plan.nodes.get(index);
-        let weight = node.and_then(|node| node.weight).map(u64::from);
-        let has_rate = node.is_some_and(|node| node.rate.is_some());
-        let rate = self.rates.get(index).map(|rates| rates.rate_bit_s);
-        let share = weight.or_else(|| rate.filter(|_| has_rate));
-        u128::from(share.unwrap_or(1)).clamp(1, SHARE_MAX)
+        let share = self.rates.get(index).map_or(1, |rates| rates.share);
+        u128::from(share).clamp(1, SHARE_MAX)
     }
 
     /// The priority of a class that holds packets: its own under token buckets, else its rank.

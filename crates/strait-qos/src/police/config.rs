@@ -1,5 +1,6 @@
 //! `police = { … }` of a class: what may come in.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
@@ -28,7 +29,7 @@ pub enum PoliceConfig {
 }
 
 /// What happens to packets of a colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// They pass as they are.
     Pass,
@@ -36,7 +37,11 @@ pub enum Action {
     Drop,
     /// They pass with this code point.
     Mark(Dscp),
+    /// They go in this class instead, with its `mark` if it has one.
+    Class(String),
 }
+
+const ACTION: &str = "\"pass\", \"drop\", a code point like \"AF12\" or \"class NAME\"";
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,6 +49,7 @@ impl fmt::Display for Action {
             Self::Pass => f.write_str("pass"),
             Self::Drop => f.write_str("drop"),
             Self::Mark(dscp) => dscp.fmt(f),
+            Self::Class(name) => write!(f, "class {name}"),
         }
     }
 }
@@ -52,21 +58,24 @@ impl FromStr for Action {
     type Err = TextError;
 
     fn from_str(text: &str) -> Result<Self, TextError> {
+        if let Some(name) = text.strip_prefix("class ") {
+            return Ok(Self::Class(name.trim().into()));
+        }
         match text {
             "pass" => Ok(Self::Pass),
             "drop" => Ok(Self::Drop),
-            _ => text.parse().map(Self::Mark).map_err(|_| {
-                TextError::new(
-                    text,
-                    "action",
-                    "\"pass\", \"drop\" or a code point like \"AF12\"",
-                )
-            }),
+            _ => {
+                let mark = text.parse().map(Self::Mark);
+                mark.map_err(|_| TextError::new(text, "action", ACTION))
+            }
         }
     }
 }
 
-text_value!(Action, "\"pass\", \"drop\" or a code point like \"AF12\"");
+text_value!(
+    Action,
+    "\"pass\", \"drop\", a code point like \"AF12\" or \"class NAME\""
+);
 
 /// When a policer acts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -206,12 +215,22 @@ pub struct TrTcmConfig {
 
 impl PoliceConfig {
     /// By colour.
-    pub(crate) const fn actions(&self) -> [Action; 3] {
+    pub(crate) const fn actions(&self) -> [&Action; 3] {
         match self {
-            Self::Bucket(config) => [config.green, Action::Pass, config.red],
-            Self::SrTcm(config) => [config.green, config.yellow, config.red],
-            Self::TrTcm(config) => [config.green, config.yellow, config.red],
+            Self::Bucket(config) => [&config.green, &Action::Pass, &config.red],
+            Self::SrTcm(config) => [&config.green, &config.yellow, &config.red],
+            Self::TrTcm(config) => [&config.green, &config.yellow, &config.red],
         }
+    }
+
+    /// The classes that packets of some colour go in instead.
+    pub(crate) fn others(&self) -> impl Iterator<Item = &str> {
+        self.actions()
+            .into_iter()
+            .filter_map(|action| match action {
+                Action::Class(name) => Some(name.as_str()),
+                _ => None,
+            })
     }
 
     pub(crate) const fn when(&self) -> When {
@@ -222,20 +241,22 @@ impl PoliceConfig {
         }
     }
 
-    /// The most that passes: bit/s in the long run, and octets at once. None if nothing is dropped.
+    /// The most that passes in its class: bit/s in the long run, and octets at once. None if
+    /// everything does.
     pub(crate) fn most(&self) -> Option<(u64, u64)> {
         let [_, yellow, red] = self.actions();
-        if red != Action::Drop {
+        let leaves = |action: &Action| matches!(action, Action::Drop | Action::Class(_));
+        if !leaves(red) {
             return None;
         }
         Some(match self {
             Self::Bucket(config) => (config.rate.0, config.burst_or_default().0),
-            Self::SrTcm(config) if yellow == Action::Drop => (config.rate.0, config.burst.0),
+            Self::SrTcm(config) if leaves(yellow) => (config.rate.0, config.burst.0),
             Self::SrTcm(config) => (
                 config.rate.0,
                 config.burst.0.saturating_add(config.excess_burst.0),
             ),
-            Self::TrTcm(config) if yellow == Action::Drop => (config.rate.0, config.burst.0),
+            Self::TrTcm(config) if leaves(yellow) => (config.rate.0, config.burst.0),
             Self::TrTcm(config) => (config.peak_rate.0, config.peak_burst.0),
         })
     }

@@ -155,22 +155,50 @@ impl Meter {
     }
 }
 
+/// What happens to packets of a colour, with other classes found.
+#[derive(Clone, Copy, Debug)]
+enum Outcome {
+    Pass,
+    Drop,
+    Mark(Dscp),
+    Class { class: ClassId, mark: Option<u8> },
+}
+
+impl Outcome {
+    fn new(action: &Action, classes: &[Class]) -> Self {
+        match action {
+            Action::Pass => Self::Pass,
+            Action::Drop => Self::Drop,
+            Action::Mark(dscp) => Self::Mark(*dscp),
+            Action::Class(name) => {
+                let mut numbered = (0..).zip(classes);
+                let other = numbered.find(|(_, class)| class.name == *name);
+                // A compiled policy has none that isn't there.
+                other.map_or(Self::Pass, |(number, other)| Self::Class {
+                    class: ClassId(number),
+                    mark: other.mark,
+                })
+            }
+        }
+    }
+}
+
 /// The policer of one class at one port.
 #[derive(Clone, Debug)]
 struct Policer {
     meter: Meter,
     /// By colour.
-    actions: [Action; 3],
+    outcomes: [Outcome; 3],
     when: When,
     /// Code points of packets that arrive yellow and red; `None` if colours don't count.
     before: Option<[Vec<Dscp>; 2]>,
 }
 
 impl Policer {
-    fn new(config: &PoliceConfig) -> Self {
+    fn new(config: &PoliceConfig, classes: &[Class]) -> Self {
         Self {
             meter: Meter::new(config),
-            actions: config.actions(),
+            outcomes: config.actions().map(|action| Outcome::new(action, classes)),
             when: config.when(),
             before: config.colours_before(),
         }
@@ -196,7 +224,10 @@ impl Policers {
     /// Policers for these classes, numbered by their order; their buckets are full.
     #[must_use]
     pub fn new(classes: &[Class]) -> Self {
-        let policer = |class: &Class| class.police.as_ref().map(Policer::new);
+        let policer = |class: &Class| {
+            let config = class.police.as_ref()?;
+            Some(Policer::new(config, classes))
+        };
         Self {
             classes: classes.iter().map(policer).collect(),
         }
@@ -209,8 +240,8 @@ impl Policers {
         policer.is_some_and(|policer| policer.when == When::Congested)
     }
 
-    /// Judges a packet that arrives at the port, and marks it by its colour. `congested` tells
-    /// whether it would have to wait there.
+    /// Judges a packet that arrives at the port, and marks it or changes its class by its colour.
+    /// `congested` tells whether it would have to wait there.
     ///
     /// `None` if nothing judges it; else its colour, and whether it may pass.
     pub fn judge(
@@ -225,15 +256,18 @@ impl Policers {
         }
         let before = policer.colour_before(packet);
         let colour = policer.meter.measure(now, packet.octets() as u64, before);
-        let passes = match policer.actions[colour as usize] {
-            Action::Pass => true,
-            Action::Drop => false,
-            Action::Mark(dscp) => {
-                packet.set_dscp(dscp.number());
-                true
+        match policer.outcomes[colour as usize] {
+            Outcome::Pass => {}
+            Outcome::Drop => return Some((colour, false)),
+            Outcome::Mark(dscp) => packet.set_dscp(dscp.number()),
+            Outcome::Class { class, mark } => {
+                packet.class = class;
+                if let Some(mark) = mark {
+                    packet.set_dscp(mark);
+                }
             }
-        };
-        Some((colour, passes))
+        }
+        Some((colour, true))
     }
 }
 

@@ -237,6 +237,53 @@ fn a_low_latency_queues_policer_acts_only_when_packets_wait() {
 }
 
 #[test]
+fn what_is_too_much_goes_in_another_class_with_its_mark() {
+    let text = "default = 'rest'
+        [[class]]
+        name = 'rest'
+        mark = 'DF'
+        [[class]]
+        name = 'voice'
+        police = { kind = 'bucket', rate = '8 kbit/s', burst = 100, red = 'class rest' }";
+    let config: crate::config::PolicyConfig = toml::from_str(text).unwrap();
+    let again: crate::config::PolicyConfig =
+        toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
+    assert_eq!(again, config);
+    let policy = Policy::compile(&config).unwrap();
+    let mut judges = Policers::new(policy.classes());
+    let mut judge = || {
+        let mut packet = packet(46, 100);
+        packet.class = ClassId(1);
+        let found = judges.judge(Instant::ZERO, false, &mut packet);
+        (found, packet.class, packet.info().dscp)
+    };
+    assert_eq!(judge(), (Some((Green, true)), ClassId(1), 46));
+    assert_eq!(judge(), (Some((Red, true)), ClassId(0), 0));
+    let faults = [
+        ("class voice", "`voice`, which is the same"),
+        (
+            "class other",
+            "`other`, which holds no packets (classes: rest, voice)",
+        ),
+    ];
+    for (red, message) in faults {
+        let wrong = toml::from_str(&text.replace("class rest", red)).unwrap();
+        let error = Policy::compile(&wrong).unwrap_err().to_string();
+        assert!(error.contains(message), "{red}: {error}");
+    }
+    let twice = text.replace(
+        "mark = 'DF'",
+        "police = { kind = 'bucket', rate = '8 kbit/s' }",
+    );
+    let error = Policy::compile(&toml::from_str(&twice).unwrap()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("`rest`, which has a policer itself")
+    );
+}
+
+#[test]
 fn defaults_have_their_sources_and_faults_are_named() {
     let burst = |rate: &str| {
         let text = alloc::format!("kind = 'bucket'\nrate = '{rate}'");

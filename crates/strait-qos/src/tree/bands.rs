@@ -96,21 +96,10 @@ impl Bands {
         self.children.iter().map(|child| child.node).enumerate()
     }
 
-    /// Sets the shares by weight or rate.
-    pub(super) fn set_rates(&mut self, plan: &Plan, rates: &[NodeRates]) {
-        let share = |child: &Child| {
-            let node = plan.nodes.get(child.node)?;
-            let by_rate = rates.get(child.node).filter(|_| node.rate.is_some());
-            Some(match by_rate {
-                Some(rates) => rates.rate_bit_s.max(1),
-                None => u64::from(node.weight.unwrap_or(1)),
-            })
-        };
-        let shares: Vec<u64> = self
-            .children
-            .iter()
-            .map(|child| share(child).unwrap_or(1))
-            .collect();
+    /// Sets the shares.
+    pub(super) fn set_rates(&mut self, rates: &[NodeRates]) {
+        let share = |child: &Child| rates.get(child.node).map_or(1, |rates| rates.share);
+        let shares: Vec<u64> = self.children.iter().map(share).collect();
         for (number, band) in self.bands.iter_mut().enumerate() {
             let members = || {
                 let all = self.children.iter().zip(&shares).enumerate();

@@ -350,7 +350,7 @@ impl Scheduler for Tree {
                 shaper.set_rate(bit_s);
             }
             match &mut node.kind {
-                Kind::Bands(bands) => bands.set_rates(&self.plan, &rates),
+                Kind::Bands(bands) => bands.set_rates(&rates),
                 Kind::Htb(htb) => htb.set_rates(self.now, &rates),
                 Kind::Leaf(_) | Kind::WithinHtb => {}
             }

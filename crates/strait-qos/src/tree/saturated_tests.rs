@@ -197,6 +197,35 @@ fn tree_text(discipline: &str, whole: u64, leaves: &[(u64, u64, u8)]) -> alloc::
     text + "]"
 }
 
+/// Of 1 Mbit/s, two without a rate share what 300 and 500 kbit/s leave; of a line that the rates fill,
+/// they have a hundredth.
+#[test]
+fn classes_without_a_rate_share_what_the_others_leave() {
+    for discipline in ["wdrr", "cbwfq"] {
+        for (rates, expected) in [
+            ([300, 500], [300, 500, 100, 100]),
+            ([600, 400], [594, 396, 5, 5]),
+        ] {
+            let [a, b] = rates;
+            let text = alloc::format!(
+                "discipline = \"{discipline}\"\ndefault = \"c3\"\nclass = [\
+                 {{ name = \"c0\", rate = \"{a} kbit/s\" }}, \
+                 {{ name = \"c1\", rate = \"{b} kbit/s\" }}, {{ name = \"c2\" }}, {{ name = \"c3\" }}]"
+            );
+            let mut all = Saturated::new(&text, &[1500, 200, 700, 1500], 1_000_000);
+            let sent = all.run(Duration::from_secs(80));
+            for (sent, expected) in sent.iter().zip(expected) {
+                let kbit_s = *sent as f64 / 80.0 * 8.0 / 1000.0;
+                let expected = f64::from(expected);
+                assert!(
+                    (kbit_s - expected).abs() < 0.01 * expected + 0.5,
+                    "{kbit_s} of {expected}"
+                );
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

@@ -234,7 +234,7 @@ impl Queue {
         link.queued(self, now, to, ledger);
     }
 
-    /// Whether the class's policer lets the packet in, perhaps with another code point.
+    /// Whether the class's policer lets the packet in, perhaps with another code point or class.
     fn polices<L: Link + ?Sized>(
         &mut self,
         link: &L,
@@ -242,15 +242,14 @@ impl Queue {
         packet: &mut Packet,
         ledger: &mut Ledger,
     ) -> bool {
-        let to = packet.to;
+        let (to, class) = (packet.to, packet.class);
         let path = self.paths.to(to);
-        let congested =
-            path.policers.asks_for_congestion(packet.class) && link.is_congested(self, to);
+        let congested = path.policers.asks_for_congestion(class) && link.is_congested(self, to);
         let policers = &mut self.paths.to_mut(to).policers;
         let Some((colour, passes)) = policers.judge(now, congested, packet) else {
             return true;
         };
-        if let Some(class) = ledger.stats_mut().classes.get_mut(packet.class.index()) {
+        if let Some(class) = ledger.stats_mut().classes.get_mut(class.index()) {
             class.colours[colour as usize] += 1;
         }
         passes
