@@ -319,8 +319,8 @@ fn check_place(class: &ClassConfig, plan: &Plan, index: usize) -> Result<(), Pol
     Ok(())
 }
 
-/// In one band all shares are numbers, or rates. Who has neither beside rates shares what they leave,
-/// as a class without a reservation does in a router's class-based fair queueing.
+/// In one band all shares are numbers, or rates. Who has neither beside rates shares what they
+/// leave, as a class without a reservation does in a router's class-based fair queueing.
 fn check_shares(node: &PlanNode, plan: &Plan) -> Result<(), PolicyError> {
     let Some(_) = node.weight else { return Ok(()) };
     if node.rate.is_some() {

@@ -55,6 +55,10 @@ pub struct PolicyConfig {
     /// All queues leave out superfluous TCP acknowledgements, as if each said so.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub thin_acks: bool,
+    /// Ports of the node whose code points aren't believed: what comes in there is treated, and
+    /// goes on, as if it had none. `host` is the host side.
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub untrusted: List<String>,
     /// The classes; their order gives them their numbers, not their rank.
     #[serde(default, rename = "class", skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassConfig>,
@@ -235,6 +239,9 @@ pub struct RuleConfig {
     /// Name of the class; may be left out only with `filter`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
+    /// Ports of the node by which packets come in; `host` is the host side.
+    #[serde(default, skip_serializing_if = "List::is_empty")]
+    pub ingress: List<String>,
     /// Code points.
     #[serde(default, skip_serializing_if = "List::is_empty")]
     pub dscp: List<Dscp>,
@@ -381,6 +388,9 @@ impl PolicyConfig {
         if self.shape.is_some() {
             expanded.shape.clone_from(&self.shape);
         }
+        if !self.untrusted.is_empty() {
+            expanded.untrusted.clone_from(&self.untrusted);
+        }
         if self.line.is_some() {
             (expanded.line, expanded.on_rate_change) = (self.line, self.on_rate_change);
         }
@@ -424,6 +434,7 @@ mod tests {
     fn all_keys_are_read() {
         let text = r#"
             default = "rest"
+            untrusted = "wlan"
             [[class]]
             name = "urgent"
             band = 0
@@ -436,6 +447,7 @@ mod tests {
             name = "rest"
             [[match]]
             class = "urgent"
+            ingress = ["host", "line"]
             dscp = ["EF", 44]
             protocol = "udp"
             port = [53, "5000-5010"]
@@ -466,6 +478,7 @@ mod tests {
         assert_eq!(rest, &ClassConfig::new("rest"));
         let expected = RuleConfig {
             class: Some("urgent".into()),
+            ingress: ["host".into(), "line".into()].into(),
             dscp: [Dscp::EF, Dscp::VA].into(),
             protocol: [Protocol(17)].into(),
             port: [
@@ -491,6 +504,7 @@ mod tests {
             rate: Some(BitRate(1520)),
         };
         assert_eq!(config.rules[0], expected);
+        assert_eq!(config.untrusted, ["wlan".into()].into());
         assert_eq!(
             config.rules[1],
             RuleConfig {

@@ -74,6 +74,12 @@ pub enum PolicyError {
         /// How many there are, the preset's included.
         count: usize,
     },
+    /// More than [`PORTS_MAX`](crate::policy::PORTS_MAX).
+    #[error("{count} names of ports in `untrusted` and `ingress`: at most 128 are possible")]
+    TooManyPorts {
+        /// How many there are.
+        count: usize,
+    },
     /// A name given twice, empty, or that of the port itself.
     #[error("class name `{class}` is empty, `root` or used twice: give each class its own")]
     ClassName {

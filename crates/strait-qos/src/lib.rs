@@ -35,7 +35,7 @@ pub use leaf::{QueueConfig, Site};
 pub use matching::{List, PortRange, Prefix, Protocol};
 pub use plan::{Discipline, Plan, Rate};
 pub use police::{Colour, PoliceConfig, Policers};
-pub use policy::{Class, Policy, PolicyError, PolicyWarning, Verdict};
+pub use policy::{Class, Ingress, Policy, PolicyError, PolicyWarning, Verdict};
 pub use precedence::Precedence;
 pub use repeat::repeats;
 pub use scheduler::{Eligibility, Head, Open, Queued, Refusal, Scheduler};

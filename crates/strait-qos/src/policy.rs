@@ -22,6 +22,8 @@ pub const CLASSES_MAX: usize = 64;
 pub const GROUPS_MAX: usize = 63;
 /// Rules of a policy, the preset's included: one bit each in the tables that find candidates.
 pub const RULES_MAX: usize = 128;
+/// Names of ports in a policy.
+pub const PORTS_MAX: usize = 128;
 /// The greatest weight: beyond it the light class of a band would wait for megabytes.
 pub const WEIGHT_MAX: u16 = 1000;
 
@@ -103,6 +105,11 @@ pub struct Verdict {
     pub ruled: bool,
 }
 
+/// By which port a packet came into the node, as far as a policy asks for it
+/// ([`Policy::ingress`]). The default is what the node made itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ingress(Option<u8>);
+
 /// Sets of rules: rule n is bit n.
 type RuleSet = u128;
 
@@ -119,6 +126,9 @@ pub struct Policy {
     observed: Option<ClassId>,
     by_dscp: Vec<RuleSet>,
     by_protocol: Vec<RuleSet>,
+    /// Names of ports that rules ask for, or that aren't trusted; these first.
+    ports: Vec<String>,
+    untrusted: usize,
     warnings: Vec<PolicyWarning>,
 }
 
@@ -135,6 +145,10 @@ impl Policy {
             rate_bit_s: None,
             ruled: false,
         };
+        let named = ports(&config).len();
+        if named > PORTS_MAX {
+            return Err(PolicyError::TooManyPorts { count: named });
+        }
         if config.rules.len() > RULES_MAX {
             return Err(PolicyError::TooManyRules {
                 count: config.rules.len(),
@@ -148,6 +162,8 @@ impl Policy {
             rules: Vec::with_capacity(config.rules.len()),
             by_dscp: alloc::vec![0; 64],
             by_protocol: alloc::vec![0; 256],
+            ports: ports(&config),
+            untrusted: config.untrusted.0.len(),
             warnings: Vec::new(),
         };
         for (index, rule) in config.rules.iter().enumerate() {
@@ -192,24 +208,50 @@ impl Policy {
         }
     }
 
-    /// What to do with a packet.
+    /// What to do with a packet that the node made.
     #[must_use]
     pub fn classify(&self, packet: &PacketInfo) -> Verdict {
+        self.classify_from(packet, Ingress::default())
+    }
+
+    /// What to do with a packet that came in there.
+    #[must_use]
+    pub fn classify_from(&self, packet: &PacketInfo, from: Ingress) -> Verdict {
         let rule = self
-            .matching_rule(packet)
+            .matching_rule(packet, from)
             .and_then(|index| self.rules.get(index));
         rule.map_or(self.otherwise, |rule| rule.verdict)
     }
 
+    /// Names of the node's ports that it asks for.
+    #[must_use]
+    pub fn ports(&self) -> &[String] {
+        &self.ports
+    }
+
+    /// What it calls the port of that name.
+    #[must_use]
+    pub fn ingress(&self, port: &str) -> Ingress {
+        let place = self.ports.iter().position(|name| name == port);
+        Ingress(place.and_then(|place| u8::try_from(place).ok()))
+    }
+
+    /// Whether code points of packets that came in there are believed.
+    #[must_use]
+    pub fn trusts(&self, from: Ingress) -> bool {
+        from.0
+            .is_none_or(|port| usize::from(port) >= self.untrusted)
+    }
+
     /// The first rule that matches a packet, counted from 0 after the preset was written out.
     #[must_use]
-    pub fn matching_rule(&self, packet: &PacketInfo) -> Option<usize> {
+    pub fn matching_rule(&self, packet: &PacketInfo, from: Ingress) -> Option<usize> {
         let by_dscp = self.by_dscp.get(usize::from(packet.dscp))?;
         let by_protocol = self.by_protocol.get(usize::from(packet.protocol))?;
         let mut candidates = by_dscp & by_protocol;
         while candidates != 0 {
             let index = candidates.trailing_zeros() as usize;
-            if self.rules.get(index)?.matches(packet) {
+            if self.rules.get(index)?.matches(packet, from) {
                 return Some(index);
             }
             candidates &= candidates - 1;
@@ -272,6 +314,18 @@ fn enter(table: &mut [RuleSet], bit: RuleSet, places: impl ExactSizeIterator<Ite
             *set |= bit;
         }
     }
+}
+
+/// The ports that a configuration names, each once, those that aren't trusted first.
+fn ports(config: &PolicyConfig) -> Vec<String> {
+    let rules = config.rules.iter().flat_map(|rule| &rule.ingress.0);
+    let mut ports: Vec<String> = config.untrusted.0.clone();
+    for name in rules {
+        if !ports.contains(name) {
+            ports.push(name.clone());
+        }
+    }
+    ports
 }
 
 fn names(classes: &[Class]) -> String {
@@ -347,6 +401,7 @@ fn with_class_mark(verdict: Verdict, classes: &[Class]) -> Verdict {
 #[derive(Clone, Debug)]
 struct Rule {
     verdict: Verdict,
+    ingress: Vec<Ingress>,
     octets: (u32, u32),
     tcp_control: bool,
     port: Vec<PortRange>,
@@ -383,6 +438,12 @@ impl Rule {
         };
         let compiled = Self {
             verdict: with_class_mark(verdict, &policy.classes),
+            ingress: config
+                .ingress
+                .0
+                .iter()
+                .map(|name| policy.ingress(name))
+                .collect(),
             octets: (
                 bound(config.min_octets, 0),
                 bound(config.max_octets, u32::MAX),
@@ -459,7 +520,10 @@ impl Rule {
         asked.iter().map(|protocol| protocol.0).collect()
     }
 
-    fn matches(&self, packet: &PacketInfo) -> bool {
+    fn matches(&self, packet: &PacketInfo, from: Ingress) -> bool {
+        if !self.ingress.is_empty() && !self.ingress.contains(&from) {
+            return false;
+        }
         let any_prefix = |prefixes: &[Prefix], address| {
             prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.contains(address))
         };

@@ -216,8 +216,14 @@ fn the_first_match_decides_and_its_mark_wins_over_the_class() {
     assert_eq!(verdict(2), (0, Some(46), false));
     assert_eq!(verdict(3), (1, Some(1), true));
     assert_eq!(verdict(4), (1, Some(1), false));
-    assert_eq!(policy.matching_rule(&udp("DF", (3, 9), 50)), Some(2));
-    assert_eq!(policy.matching_rule(&udp("DF", (4, 9), 50)), None);
+    assert_eq!(
+        policy.matching_rule(&udp("DF", (3, 9), 50), Ingress::default()),
+        Some(2)
+    );
+    assert_eq!(
+        policy.matching_rule(&udp("DF", (4, 9), 50), Ingress::default()),
+        None
+    );
 }
 
 #[test]
@@ -347,4 +353,71 @@ fn bare_segments_are_known_by_their_octets() {
     data.push(b'x');
     (data[3], data[11]) = (0x29, 0xc8);
     assert_eq!(class(&data), "standard");
+}
+
+#[test]
+fn rules_ask_by_which_port_a_packet_came_and_some_ports_are_not_believed() {
+    let policy = policy(
+        "default = 'rest'\nuntrusted = ['wlan']\n[[class]]\nname = 'rest'\n[[class]]\nname = 'voice'
+        [[match]]\nclass = 'voice'\ningress = ['host', 'wlan']\nport = 5000
+        [[match]]\nclass = 'voice'\ndscp = 'EF'",
+    )
+    .unwrap();
+    assert_eq!(policy.ports(), ["wlan", "host"]);
+    let class = |packet: &PacketInfo, port: &str| {
+        let verdict = policy.classify_from(packet, policy.ingress(port));
+        policy.classes()[verdict.class.index()].name.clone()
+    };
+    let unmarked = udp("DF", (1, 5000), 100);
+    for (port, expected) in [("host", "voice"), ("wlan", "voice"), ("line", "rest")] {
+        assert_eq!(class(&unmarked, port), expected, "{port}");
+    }
+    // What the node makes came by no port.
+    assert_eq!(policy.classify(&unmarked).class, ClassId(0));
+    assert_eq!(class(&udp("EF", (1, 2), 100), "line"), "voice");
+    let believed = ["wlan", "host", "line"].map(|port| policy.trusts(policy.ingress(port)));
+    assert_eq!(believed, [false, true, true]);
+    assert!(policy.trusts(Ingress::default()));
+}
+
+#[test]
+fn presets_for_mobile_networks_keep_marks_and_spare_routing_from_best_effort() {
+    for name in ["insc-1a", "insc-1b", "insc-1c", "insc-2a", "insc-2b"] {
+        let policy = Policy::compile(&PolicyConfig::preset(name).unwrap()).unwrap();
+        let found = |packet: &PacketInfo| {
+            let verdict = policy.classify(packet);
+            (class_of(&policy, packet), verdict.mark)
+        };
+        // Audio by its port only where nobody has marked it.
+        assert_eq!(
+            found(&udp("AF43", (1, 5000), 168)),
+            ("af43", None),
+            "{name}"
+        );
+        assert!(found(&udp("DF", (1, 5000), 168)).1.is_some(), "{name}");
+        let af21 = Some(Dscp::af(2, 1).number());
+        for port in [21, 80] {
+            let mut file = tcp("DF", None, 1500);
+            file.ports = Some((port, 40_000));
+            assert_eq!(found(&file), ("af21", af21), "{name}");
+        }
+        for routing in [
+            other(protocol::ICMPV6, 64),
+            other(89, 100),
+            udp("DF", (698, 698), 100),
+            udp("CS6", (1, 2), 100),
+        ] {
+            assert_eq!(found(&routing), ("af11", None), "{name}");
+        }
+        assert_eq!(found(&udp("DF", (1, 2), 100)).0, "be", "{name}");
+    }
+}
+
+#[test]
+fn nobodys_bulk_goes_before_routine_messages() {
+    let policy = Policy::compile(&PolicyConfig::preset("precedence").unwrap()).unwrap();
+    let class = |dscp| class_of(&policy, &udp(dscp, (1, 2), 1000));
+    assert_eq!(class("CS1"), class("DF"));
+    assert_eq!(policy.classify(&udp("CS1", (1, 2), 1000)).mark, None);
+    assert_eq!(class("AF21"), "priority");
 }

@@ -182,6 +182,12 @@ impl HostConfig {
 }
 
 impl NodeConfig {
+    /// Names of all ports, host sides first.
+    pub fn port_names(&self) -> impl Iterator<Item = &str> {
+        let sides = self.host_sides().map(|(_, side)| side.name());
+        sides.chain(self.ports.iter().map(|port| port.name.as_str()))
+    }
+
     /// The host sides with their ports: 0, and the numbers behind the links'.
     pub fn host_sides(&self) -> impl Iterator<Item = (PortId, &HostConfig)> + Clone {
         let links = self.ports.len();

@@ -1,6 +1,7 @@
 //! Who makes gateways.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -32,16 +33,35 @@ impl Policies {
         config.validate()?;
         let mut known = self.known.iter();
         if let Some((_, policy)) = known.find(|(known, _)| *known == config.policy) {
+            check_ports(config, policy)?;
             return Ok(policy.clone());
         }
         let policy = Policy::compile(&config.policy).map_err(|error| InvalidConfig {
             place: "[policy]".into(),
             message: error.to_string(),
         })?;
+        check_ports(config, &policy)?;
         let policy = Arc::new(policy);
         self.known.push((config.policy.clone(), policy.clone()));
         Ok(policy)
     }
+}
+
+/// Ports that the policy asks for are the node's.
+fn check_ports(config: &NodeConfig, policy: &Policy) -> Result<(), InvalidConfig> {
+    let own = |name: &str| config.port_names().any(|own| own == name);
+    let Some(missing) = policy.ports().iter().find(|name| !own(name)) else {
+        return Ok(());
+    };
+    let names: Vec<&str> = config.port_names().collect();
+    Err(InvalidConfig {
+        place: "[policy]".into(),
+        message: format!(
+            "`untrusted` and `ingress` name ports of this node, and `{missing}` is none: write one \
+             of {}",
+            names.join(", ")
+        ),
+    })
 }
 
 impl GatewayFactory {

@@ -234,7 +234,11 @@ impl Gateway {
 
     /// Takes a packet whose account is open.
     fn take_admitted(&mut self, now: Instant, mut packet: Packet, from: Hop) {
-        let verdict = self.policy.classify(packet.info());
+        let ingress = self.ports[from.port.index()].queue.ingress;
+        if !self.policy.trusts(ingress) {
+            packet.set_dscp(0);
+        }
+        let verdict = self.policy.classify_from(packet.info(), ingress);
         packet.class = verdict.class;
         if verdict.filter {
             return self.ledger.drop(now, packet, DropCause::Filtered);

@@ -68,8 +68,18 @@ pub(super) fn ruleset(
         "\t\ttype filter hook postrouting priority 300; policy accept;"
     );
     let _ = writeln!(text, "\t\toifname != \"{interface}\" accept");
+    if !config.untrusted.is_empty() {
+        let what = "the kernel believes the code points of all interfaces: `untrusted` names ports";
+        notes.push(what.into());
+    }
     for (index, rule) in config.rules.iter().enumerate() {
         let number = index + 1;
+        if !rule.ingress.is_empty() {
+            notes.push(format!(
+                "rule {number} is left out: `ingress` names ports of a node, which are no interfaces"
+            ));
+            continue;
+        }
         let verdict = policy.verdict_of(index);
         let node = policy.plan().leaf(verdict.class);
         let mark = verdict.mark.and_then(Dscp::new);

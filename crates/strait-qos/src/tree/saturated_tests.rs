@@ -197,8 +197,8 @@ fn tree_text(discipline: &str, whole: u64, leaves: &[(u64, u64, u8)]) -> alloc::
     text + "]"
 }
 
-/// Of 1 Mbit/s, two without a rate share what 300 and 500 kbit/s leave; of a line that the rates fill,
-/// they have a hundredth.
+/// Of 1 Mbit/s, two without a rate share what 300 and 500 kbit/s leave; of a line that the rates
+/// fill, they have a hundredth.
 #[test]
 fn classes_without_a_rate_share_what_the_others_leave() {
     for discipline in ["wdrr", "cbwfq"] {

@@ -13,7 +13,7 @@ use strait_core::{
     WakeReason,
 };
 use strait_link::STREAMS;
-use strait_qos::{Class, Eligibility, Head, Policy, Scheduler, Site, Tree, repeats};
+use strait_qos::{Class, Eligibility, Head, Ingress, Policy, Scheduler, Site, Tree, repeats};
 use strait_wire::hash::hash64;
 use strait_wire::ip::Chatter;
 
@@ -82,6 +82,8 @@ pub(crate) struct Queue {
     pub(in crate::gateway) calls: Calls,
     /// Applications are behind it.
     pub(super) is_host: bool,
+    /// What the policy calls it.
+    pub(in crate::gateway) ingress: Ingress,
     clamps_mss: bool,
     /// IPv6 crosses it.
     pub(in crate::gateway) carries_v6: bool,
@@ -111,6 +113,7 @@ impl Queue {
             classes: policy.classes().iter().map(Treatment::of).collect(),
             calls: Calls::default(),
             is_host: true,
+            ingress: policy.ingress(side.name()),
             clamps_mss: true,
             carries_v6: true,
             takes_any_source: true,
@@ -146,6 +149,7 @@ impl Queue {
             neighbours,
             classes: policy.classes().iter().map(Treatment::of).collect(),
             is_host: false,
+            ingress: policy.ingress(&config.name),
             clamps_mss: config.clamp_mss,
             carries_v6: config.carries_v6(),
             takes_any_source: config.any_source,

@@ -1,6 +1,7 @@
 //! What the kinds of queue and the policers do to packets on their way.
 
 use super::*;
+use crate::GatewayFactory;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -130,4 +131,44 @@ fn a_priority_class_is_policed_only_while_packets_wait() {
         a.handle(Instant::from_secs(9), frame(PortId::HOST, &packet));
     }
     assert_eq!(a.stats().classes[0].colours, [1, 0, 1]);
+}
+
+#[test]
+fn marks_of_an_untrusted_port_count_for_nothing_and_do_not_go_on() {
+    let policy = "[policy]\ndefault = \"rest\"\nuntrusted = \"host\"\n\
+        [[policy.class]]\nname = \"voice\"\n[[policy.class]]\nname = \"rest\"\n\
+        [[policy.match]]\nclass = \"voice\"\ndscp = \"EF\"\n\
+        [[policy.match]]\nclass = \"voice\"\ningress = \"host\"\nmax_octets = 100\nmark = \"EF\"\n";
+    let port = "kind = \"udp\"\nrate = \"9600 bit/s\"\nprofile = \"plain\"";
+    let line = SERIAL.replace("kind = \"serial\"\nbaud = 9600", port);
+    let mut a = gateway(&(line + policy));
+    let mut class_and_mark = |octets: usize| {
+        let packet = udp("10.1.0.2", "10.2.0.2", octets, 46);
+        a.handle(Instant::ZERO, frame(PortId::HOST, &packet));
+        let sent = pull(&mut a, LINE, Instant::ZERO, 1500);
+        a.handle(
+            Instant::ZERO,
+            Input::TxDone {
+                port: LINE,
+                id: TxId(0),
+                to: NeighbourId::PEER,
+                ok: true,
+            },
+        );
+        let header = sent.windows(2).find(|octets| octets[0] == 0x45).unwrap();
+        (fates(&mut a)[0].class.index(), header[1] >> 2)
+    };
+    assert_eq!(class_and_mark(500), (1, 0));
+    assert_eq!(class_and_mark(60), (0, 46));
+}
+
+#[test]
+fn ports_that_a_policy_names_are_the_nodes() {
+    let wrong = String::from(SERIAL) + "[policy]\nuntrusted = \"wlan\"\n";
+    let config = config_text::parse("test", &wrong).unwrap();
+    let error = GatewayFactory::new(config).unwrap_err().to_string();
+    assert!(
+        error.contains("`wlan` is none: write one of host, line"),
+        "{error}"
+    );
 }

@@ -16,7 +16,7 @@ use strait_node::config_text::{self, ConfigError};
 use strait_qos::lint::lint;
 use strait_qos::plan::{NodeRates, PlanNode};
 use strait_qos::wait::{Line, PACKET_OCTETS_MAX, WorstWait, worst_wait};
-use strait_qos::{Dscp, Policy, PolicyConfig};
+use strait_qos::{Dscp, Ingress, Policy, PolicyConfig};
 use strait_report::table::{Cell, Column, ResultSet, Table};
 use strait_scenario::{DiskFiles, Files};
 
@@ -78,6 +78,9 @@ struct Explain {
     /// `tcp_control`.
     #[arg(value_name = "KEY=VALUE")]
     packet: Vec<String>,
+    /// The port by which it comes into the node; made there, if absent.
+    #[arg(long, value_name = "PORT")]
+    ingress: Option<String>,
     /// The profile of the port that it leaves by: a serial one, if `--unit` says nothing else.
     #[arg(long, value_enum, default_value_t)]
     profile: Profile,
@@ -251,9 +254,14 @@ fn row(
 
 fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
     let (config, policy) = args.source.read()?;
-    let packet = packet::read(&args.packet)?;
-    let verdict = policy.classify(&packet);
-    let rule = policy.matching_rule(&packet);
+    let mut packet = packet::read(&args.packet)?;
+    let port = args.ingress.as_deref();
+    let from = port.map_or_else(Ingress::default, |port| policy.ingress(port));
+    if !policy.trusts(from) {
+        packet.dscp = 0;
+    }
+    let verdict = policy.classify_from(&packet, from);
+    let rule = policy.matching_rule(&packet, from);
     let class = policy.classes().get(verdict.class.index());
     let expanded = config.expand().unwrap_or_else(|_| config.clone());
     let mut facts: Vec<(&str, String)> = Vec::new();
