@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use strait_core::id::Neighbours;
-use strait_core::node::{PortState, Room, TxMeta};
+use strait_core::node::{Notice, PortState, Room, TxMeta};
 use strait_core::time::{Duration, Instant};
 
 use crate::config::LinkConfig;
@@ -137,6 +137,7 @@ impl Channel for Line {
             frame_octets_max: way.frame_octets_max(),
             block: Duration::ZERO,
             latency: way.latency(),
+            notice: Notice::NONE,
         })
     }
 

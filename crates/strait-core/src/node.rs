@@ -259,6 +259,42 @@ pub struct PortState {
     pub block: Duration,
     /// Time from the last octet sent to its arrival.
     pub latency: Duration,
+    /// When others notice that this port sends, and that it doesn't any more.
+    pub notice: Notice,
+}
+
+/// How long it takes until all others on a shared medium notice what one of them does. Zero where
+/// nobody else is there, and where it isn't known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notice {
+    /// From the decision to begin, and as much longer as the others may differ in when they noticed
+    /// the end before.
+    pub begin: Duration,
+    /// From the end of a transmission.
+    pub end: Duration,
+}
+
+impl Notice {
+    /// What is known of a medium that isn't shared.
+    pub const NONE: Self = Self {
+        begin: Duration::ZERO,
+        end: Duration::ZERO,
+    };
+
+    /// What tells two beginnings of stations apart, beside their own times.
+    const MARGIN: Duration = Duration::from_millis(10);
+
+    /// Among radios that take so long from keying to power, to detect it or that it is gone, and
+    /// whose farthest is away so far.
+    #[must_use]
+    pub fn of(turnaround: Duration, carrier_detect: Duration, delay: Duration) -> Self {
+        let end = carrier_detect + delay;
+        Self {
+            // Who is near noticed the end before so much earlier than who is far.
+            begin: turnaround + end + delay + Self::MARGIN,
+            end,
+        }
+    }
 }
 
 /// A change of the host's routing table that concerns a port.

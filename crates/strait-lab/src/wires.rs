@@ -405,6 +405,8 @@ fn plug(port: &mut PortConfig, channel: &LinkConfig, side: Side, at: [SocketAddr
             interleaver: hf.interleaver,
             turnaround: hf.turnaround,
             preamble: hf.preamble,
+            carrier_detect: hf.carrier_detect,
+            delay: channel.direction(side).delay,
             decode: hf.decode,
             turn_max: hf.turn_max,
             ahead: None,

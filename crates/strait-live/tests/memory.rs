@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use strait_core::node::{FrameMeta, PortEvent, PortState};
+use strait_core::node::{FrameMeta, Notice, PortEvent, PortState};
 use strait_core::rate::LineRate;
 use strait_core::{Duration, Input, Instant, NeighbourId, Node, PortId};
 use strait_node::{Gateway, NodeConfig, config_text};
@@ -68,6 +68,7 @@ fn bring_up(gateway: &mut Gateway) {
             frame_octets_max: 1500,
             block: Duration::ZERO,
             latency: Duration::ZERO,
+            notice: Notice::NONE,
         };
         let event = PortEvent::Up(state);
         let port = PortId(port);

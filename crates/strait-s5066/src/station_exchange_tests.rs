@@ -21,6 +21,7 @@ pub(super) fn listener() -> Station<u32> {
         frame_octets_max: 1 << 20,
         block,
         latency: block,
+        notice: strait_core::node::Notice::NONE,
     };
     station.set_up(Instant::ZERO, state);
     station

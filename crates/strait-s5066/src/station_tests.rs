@@ -177,6 +177,7 @@ impl World {
             frame_octets_max: 1 << 20,
             block: self.air.block,
             latency: DELAY + self.air.block,
+            notice: strait_core::node::Notice::NONE,
         }
     }
 

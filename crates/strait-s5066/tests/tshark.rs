@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use strait_core::id::Neighbours;
-use strait_core::node::{FrameMeta, PortState};
+use strait_core::node::{FrameMeta, Notice, PortState};
 use strait_core::rate::LineRate;
 use strait_core::waveform::{self, Bandwidth, Family, Interleaver};
 use strait_core::{Duration, Instant, Room};
@@ -415,6 +415,7 @@ impl Pair {
                 frame_octets_max: 1 << 20,
                 block: Duration::from_millis(600),
                 latency: Duration::from_millis(602),
+                notice: Notice::NONE,
             };
             station.set_up(Instant::ZERO, state);
             station

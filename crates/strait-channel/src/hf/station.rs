@@ -7,7 +7,7 @@ use core::iter;
 
 use strait_core::chance::Stream;
 use strait_core::id::Neighbours;
-use strait_core::node::{PortState, Room, Turn};
+use strait_core::node::{Notice, PortState, Room, Turn};
 use strait_core::time::{Duration, Instant};
 use strait_core::waveform::Mode;
 
@@ -111,8 +111,6 @@ pub(super) struct Station {
 }
 
 impl Station {
-    /// What tells two beginnings of stations apart, beside their own times.
-    const SLOT_MARGIN: Duration = Duration::from_millis(10);
     /// How long a node may take to write the blocks before the start.
     const GATHERING: Duration = Duration::from_millis(2);
 
@@ -161,6 +159,7 @@ impl Station {
             frame_octets_max: u32::try_from(octets).unwrap_or(u32::MAX),
             block: mode.block(),
             latency: self.reach.delay + self.modem.decode(mode),
+            notice: self.notice(),
         }
     }
 
@@ -378,7 +377,7 @@ impl Station {
     /// The power goes off; returns how long it was on, and how long its blocks take to decode.
     pub(super) fn power_off(&mut self, now: Instant, keying: u64) -> Option<(Duration, Duration)> {
         let keyed = self.keyed.take_if(|keyed| keyed.keying == keying)?;
-        let slot = self.slot();
+        let slot = self.notice().begin;
         let slots = self.reach.others + self.waits.below(self.reach.others + 1);
         let slots = u32::try_from(slots).unwrap_or(u32::MAX);
         let decode = self.modem.decode(keyed.mode);
@@ -397,10 +396,13 @@ impl Station {
         })
     }
 
-    /// From one station's beginning to when the others know of it.
-    fn slot(&self) -> Duration {
-        let delay = self.reach.delay.saturating_mul(2);
-        self.modem.turnaround + self.modem.carrier_detect + delay + Self::SLOT_MARGIN
+    /// When the others notice what this station does.
+    fn notice(&self) -> Notice {
+        Notice::of(
+            self.modem.turnaround,
+            self.modem.carrier_detect,
+            self.reach.delay,
+        )
     }
 
     /// Another station's power reaches this one.
@@ -499,7 +501,7 @@ impl Station {
         if !power && self.keyed.is_none() {
             let slots = self.waits.below(self.reach.others);
             let slots = u32::try_from(slots).unwrap_or(u32::MAX);
-            let wait = self.slot().saturating_mul(slots);
+            let wait = self.notice().begin.saturating_mul(slots);
             self.not_before = self.not_before.max(now + wait);
         }
         Some(power)

@@ -8,7 +8,7 @@ use strait_core::chance::Stream;
 use strait_core::delay::DelayPart;
 use strait_core::fate::Origin;
 use strait_core::id::TxId;
-use strait_core::node::{Boot, NodeFactory, PortEvent, PortState};
+use strait_core::node::{Boot, NodeFactory, Notice, PortEvent, PortState};
 use strait_core::rate::LineRate;
 use strait_core::stats::Stats;
 use strait_core::time::Duration;
@@ -229,6 +229,7 @@ impl Medium for Cell {
             frame_octets_max: 4096,
             block: Duration::ZERO,
             latency: Duration::ZERO,
+            notice: Notice::NONE,
         }
     }
 

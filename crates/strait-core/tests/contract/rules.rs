@@ -1,7 +1,7 @@
 //! The rules of the driver's side: what it takes for a bug, and what it leaves alone.
 
 use strait_core::drive::{Media, ROUNDS_MAX, STEPS_MAX, settle};
-use strait_core::node::{Boot, NodeFactory, Owner, PortState, Ticket};
+use strait_core::node::{Boot, NodeFactory, Notice, Owner, PortState, Ticket};
 use strait_core::rate::LineRate;
 use strait_core::stats::Stats;
 use strait_core::time::Duration;
@@ -260,6 +260,7 @@ impl Medium for Closed {
             frame_octets_max: 100,
             block: Duration::ZERO,
             latency: Duration::ZERO,
+            notice: Notice::NONE,
         }
     }
 

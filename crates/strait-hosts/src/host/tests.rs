@@ -5,7 +5,7 @@ use super::harness::{Pair, Pipe};
 use super::*;
 use strait_core::id::NeighbourId;
 use strait_core::id::Neighbours;
-use strait_core::node::{DownCause, FrameMeta, PortState};
+use strait_core::node::{DownCause, FrameMeta, Notice, PortState};
 use strait_wire::ip::{TcpFlags, build_echo, build_icmp_error, build_udp, tcp_header};
 
 const PIPE: Pipe = Pipe::new(1_000_000, Duration::from_millis(10), 0.0);
@@ -252,6 +252,7 @@ fn a_port_that_is_down_sends_nothing_and_a_full_queue_refuses() {
         frame_octets_max: 1000,
         block: Duration::ZERO,
         latency: Duration::ZERO,
+        notice: Notice::NONE,
     };
     host.handle(
         Instant::ZERO,

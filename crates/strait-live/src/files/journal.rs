@@ -249,7 +249,7 @@ mod tests {
     use super::*;
     use crate::node_loop::service::{Rates, Timers};
     use strait_core::NeighbourId;
-    use strait_core::node::{NodeFactory, PortEvent, PortState};
+    use strait_core::node::{NodeFactory, Notice, PortEvent, PortState};
     use strait_core::rate::LineRate;
     use strait_core::stats::Stats;
     use strait_core::units::Octets;
@@ -469,6 +469,7 @@ baud = 9600
             frame_octets_max: 1500,
             block: Duration::ZERO,
             latency: Duration::ZERO,
+            notice: Notice::NONE,
         };
         let up = Input::Port {
             port: PortId(1),

@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use strait_core::id::NeighbourId;
-use strait_core::node::{FrameMeta, PortEvent, PortState, Room, TxMeta};
+use strait_core::node::{FrameMeta, Notice, PortEvent, PortState, Room, TxMeta};
 use strait_core::rate::LineRate;
 use strait_core::time::{Duration, Instant};
 
@@ -30,6 +30,7 @@ pub(crate) const fn unpaced() -> PortState {
         frame_octets_max: u32::MAX,
         block: Duration::ZERO,
         latency: Duration::ZERO,
+        notice: Notice::NONE,
     }
 }
 

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::libc;
 use strait_core::id::NeighbourId;
 use strait_core::id::Neighbours;
-use strait_core::node::{PortState, Room, TxMeta};
+use strait_core::node::{Notice, PortState, Room, TxMeta};
 use strait_core::rate::LineRate;
 use strait_core::time::{Duration, Instant};
 use strait_wire::ethernet::HEADER_OCTETS;
@@ -292,6 +292,7 @@ impl PortIo for TunPort {
             frame_octets_max: self.frame_octets_max(),
             block: Duration::ZERO,
             latency: Duration::ZERO,
+            notice: Notice::NONE,
         })
     }
 

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use nix::errno::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use strait_core::id::{ClassId, NeighbourId, Neighbours};
-use strait_core::node::{PortState, Room, TxMeta};
+use strait_core::node::{Notice, PortState, Room, TxMeta};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::time::{Duration, Instant};
 use strait_wire::ip::{IPV4_HEADER_OCTETS, IPV6_HEADER_OCTETS};
@@ -239,6 +239,7 @@ impl PortIo for UdpPort {
             frame_octets_max: self.config.frame_octets_max,
             block: Duration::ZERO,
             latency: Duration::ZERO,
+            notice: Notice::NONE,
         })
     }
 

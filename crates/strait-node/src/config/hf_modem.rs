@@ -5,6 +5,7 @@ use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use strait_core::Duration;
+use strait_core::node::Notice;
 use strait_core::units::Time;
 use strait_core::waveform::{self, Bandwidth, Family, Interleaver, Mode};
 
@@ -50,6 +51,12 @@ pub struct HfModemConfig {
     /// What receivers find a transmission by; 240 ms if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preamble: Option<Time>,
+    /// How long power has to be there, or to be gone, before a modem says so; 300 ms if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carrier_detect: Option<Time>,
+    /// Propagation to the farthest station of a net; 20 ms if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Time>,
     /// From the end of a block to its octets; the length of a block if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decode: Option<Time>,
@@ -78,6 +85,8 @@ pub struct HfModem {
     pub mode: Mode,
     /// From keying to the first block.
     pub lead_in: Duration,
+    /// When other stations notice what this one does.
+    pub notice: Notice,
     /// From the end of a block to its octets.
     pub decode: Duration,
     /// Blocks of the longest turn.
@@ -124,6 +133,7 @@ impl PortConfig {
         }
         let time =
             |time: Option<Time>, ms| time.map_or_else(|| Duration::from_millis(ms), |time| time.0);
+        let turnaround = time(keys.turnaround, 200);
         let turn_ns = time(keys.turn_max, 127_500).as_nanos();
         let blocks = turn_ns / mode.block().as_nanos().max(1);
         Ok(HfModem {
@@ -131,7 +141,12 @@ impl PortConfig {
             transport: keys.transport,
             control: keys.control,
             mode,
-            lead_in: time(keys.turnaround, 200) + time(keys.preamble, 240),
+            lead_in: turnaround + time(keys.preamble, 240),
+            notice: Notice::of(
+                turnaround,
+                time(keys.carrier_detect, 300),
+                time(keys.delay, 20),
+            ),
             decode: keys.decode.map_or_else(|| mode.block(), |time| time.0),
             blocks_max: u32::try_from(blocks).unwrap_or(u32::MAX).max(1),
             ahead: time(keys.ahead, 100),

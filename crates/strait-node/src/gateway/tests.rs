@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use strait_core::delay::DelayPart;
 use strait_core::id::Neighbours;
 use strait_core::id::TxId;
-use strait_core::node::{DownCause, FrameMeta, PortState};
+use strait_core::node::{DownCause, FrameMeta, Notice, PortState};
 use strait_core::rate::LineRate;
 use strait_core::{Duration, FateRecord, WakeReason};
 use strait_wire::ip::{EchoKind, PacketInfo};
@@ -50,6 +50,7 @@ fn state(rate: LineRate) -> PortState {
         frame_octets_max: 1500,
         block: Duration::ZERO,
         latency: Duration::ZERO,
+        notice: Notice::NONE,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use strait_core::id::TxId;
 use strait_core::node::{
-    Command, DatagramMeta, DownCause, FrameMeta, Owner, PortEvent, PortState, RouteChange,
+    Command, DatagramMeta, DownCause, FrameMeta, Notice, Owner, PortEvent, PortState, RouteChange,
     RouteEvent, Side, SocketEvent, SocketId, StoreError, StreamEvent, StreamId, Ticket, Turn,
     WallTime,
 };
@@ -213,14 +213,23 @@ fn take_store_result(take: &mut Take<'_>) -> Option<Result<(), StoreError>> {
     })
 }
 
+/// Added to the kind of a port's state that has the times of [`Notice`].
+const NOTICED: u8 = 16;
+const NOTICED_CHANGE: u8 = NOTICED + 1;
+
 fn put_port_event(put: &mut Put<'_>, event: PortEvent) {
-    let state = |put: &mut Put<'_>, kind, state: PortState| {
-        put.octet(kind);
+    let state = |put: &mut Put<'_>, kind: u8, state: PortState| {
+        let noticed = state.notice != Notice::NONE;
+        put.octet(if noticed { kind + NOTICED } else { kind });
         put.rate(state.tx_rate);
         put.rate(state.rx_rate);
         put.number(u64::from(state.frame_octets_max));
         put.duration(state.block);
         put.duration(state.latency);
+        if noticed {
+            put.duration(state.notice.begin);
+            put.duration(state.notice.end);
+        }
     };
     match event {
         PortEvent::Up(offer) => state(put, 0, offer),
@@ -465,15 +474,22 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
 fn take_port_event(take: &mut Take<'_>) -> Option<PortEvent> {
     let kind = take.octet()?;
     Some(match kind {
-        0 | 1 => {
-            let state = PortState {
+        0 | 1 | NOTICED | NOTICED_CHANGE => {
+            let mut state = PortState {
                 tx_rate: take.rate()?,
                 rx_rate: take.rate()?,
                 frame_octets_max: take.small()?,
                 block: take.duration()?,
                 latency: take.duration()?,
+                notice: Notice::NONE,
             };
-            if kind == 0 {
+            if kind >= NOTICED {
+                state.notice = Notice {
+                    begin: take.duration()?,
+                    end: take.duration()?,
+                };
+            }
+            if kind % NOTICED == 0 {
                 PortEvent::Up(state)
             } else {
                 PortEvent::Changed(state)

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use strait_core::drive::{Media, settle};
 use strait_core::node::{
-    Boot, Effect, FrameMeta, Input, Node, NodeFactory, PortEvent, PortState, Room, StoreOp, TxMeta,
+    Boot, Effect, FrameMeta, Input, Node, NodeFactory, Notice, PortEvent, PortState, Room, StoreOp,
+    TxMeta,
 };
 use strait_core::rate::LineRate;
 use strait_core::{Duration, Instant, NeighbourId, Neighbours, PortId};
@@ -61,6 +62,7 @@ impl Medium {
             frame_octets_max: self.frame_octets_max as u32,
             block: Duration::ZERO,
             latency: self.latency,
+            notice: Notice::NONE,
         }
     }
 }

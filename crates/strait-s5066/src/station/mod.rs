@@ -156,7 +156,7 @@ impl<T> Station<T> {
     pub fn set_up(&mut self, now: Instant, state: PortState) {
         self.ladder.set_medium(Some(state));
         let slower = self.ladder.slower_block();
-        self.access.set_up(now, state.latency, slower);
+        self.access.set_up(now, &state, slower);
         let ladder = &self.ladder;
         self.peers.iter_mut().for_each(|it| it.rate.begin(ladder));
     }

@@ -7,7 +7,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 
 use strait_core::id::Neighbours;
-use strait_core::node::{FrameMeta, PortState};
+use strait_core::node::{FrameMeta, Notice, PortState};
 use strait_core::waveform::{self, Bandwidth, Family, Interleaver, Mode, Waveform};
 use strait_core::{Duration, Room};
 
@@ -99,6 +99,7 @@ fn medium(own: u32) -> PortState {
         frame_octets_max: 1 << 20,
         block: mode.block(),
         latency: mode.block(),
+        notice: Notice::NONE,
     }
 }
 

@@ -311,6 +311,7 @@ impl PortIo for ModemPort {
             frame_octets_max: u32::try_from(longest).unwrap_or(u32::MAX),
             block: mode.block(),
             latency: self.config.decode,
+            notice: self.config.notice,
         })
     }
 

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use socket2::{Domain, Socket, Type};
 use strait_core::id::ClassId;
-use strait_core::node::Turn;
+use strait_core::node::{Notice, Turn};
 use strait_core::waveform::{self, Bandwidth, Family, Interleaver};
 
 use super::*;
@@ -29,6 +29,7 @@ fn config(address: SocketAddr, transport: ModemTransport) -> HfModem {
         control: None,
         mode: mode.mode,
         lead_in: Duration::from_millis(440),
+        notice: Notice::NONE,
         decode: Duration::from_millis(480),
         blocks_max: 100,
         ahead: Duration::from_millis(100),

@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 
 use strait_core::id::NeighbourId;
 use strait_core::id::{ClassId, Neighbours};
-use strait_core::node::{PortState, Room, TxMeta};
+use strait_core::node::{Notice, PortState, Room, TxMeta};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::time::{Duration, Instant};
 use strait_wire::ax25::{REPEATERS_MAX, Station, UI_OCTETS, UiFrame};
@@ -407,6 +407,7 @@ impl PortIo for KissPort {
             frame_octets_max: self.config.frame_octets_max,
             block: Duration::ZERO,
             latency: Duration::ZERO,
+            notice: Notice::NONE,
         })
     }
 

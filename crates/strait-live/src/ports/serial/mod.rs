@@ -14,7 +14,7 @@ use nix::sys::stat::major;
 use strait_core::framing::{Framing, Parity};
 use strait_core::id::NeighbourId;
 use strait_core::id::Neighbours;
-use strait_core::node::{PortState, Room, TxMeta};
+use strait_core::node::{Notice, PortState, Room, TxMeta};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::time::{Duration, Instant};
 
@@ -140,6 +140,7 @@ impl SerialPort {
             frame_octets_max: u32::MAX,
             block: Duration::ZERO,
             latency: Duration::ZERO,
+            notice: Notice::NONE,
         }
     }
 }

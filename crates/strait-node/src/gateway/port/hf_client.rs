@@ -9,7 +9,7 @@ use core::net::SocketAddr;
 use strait_core::delay::DelayPart;
 use strait_core::fate::Ledger;
 use strait_core::node::{
-    Effect, Held, Owner, PortState, Side, StreamEvent, StreamId, StreamOp, TxMeta, Want,
+    Effect, Held, Notice, Owner, PortState, Side, StreamEvent, StreamId, StreamOp, TxMeta, Want,
 };
 use strait_core::rate::LineRate;
 use strait_core::{
@@ -219,6 +219,7 @@ impl HfClient {
                 frame_octets_max: u32::MAX,
                 block: Duration::ZERO,
                 latency: Duration::ZERO,
+                notice: Notice::NONE,
             });
             queue.paths.first.queue.set_line_rate(rate);
         }

@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use strait_core::id::TxId;
 use strait_core::node::{
-    Command, DatagramMeta, DownCause, FrameMeta, Owner, PortEvent, PortState, RouteChange,
+    Command, DatagramMeta, DownCause, FrameMeta, Notice, Owner, PortEvent, PortState, RouteChange,
     RouteEvent, Side, SocketEvent, SocketId, StoreError, StreamEvent, StreamId, Ticket, Turn,
     WallTime,
 };
@@ -81,6 +81,13 @@ impl Dice<'_> {
             frame_octets_max: self.word() as u32,
             block: self.duration(),
             latency: self.duration(),
+            notice: match self.below(2) {
+                0 => Notice::NONE,
+                _ => Notice {
+                    begin: self.duration(),
+                    end: self.duration(),
+                },
+            },
         }
     }
 

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use proptest::prelude::*;
 use strait_core::id::TxId;
-use strait_core::node::{Boot, DownCause, FrameMeta, PortEvent, PortState, WallTime};
+use strait_core::node::{Boot, DownCause, FrameMeta, Notice, PortEvent, PortState, WallTime};
 use strait_core::rate::LineRate;
 use strait_core::{
     ClassId, Duration, Input, Instant, NeighbourId, Neighbours, Node, PortId, Room, TxMeta,
@@ -478,6 +478,7 @@ impl Driver {
             frame_octets_max: 1500,
             block: Duration::ZERO,
             latency: Duration::ZERO,
+            notice: Notice::NONE,
         };
         let event = PortEvent::Up(state);
         self.give(&Input::Port { port, event });

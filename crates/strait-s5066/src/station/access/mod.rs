@@ -9,6 +9,7 @@ mod share;
 use alloc::vec::Vec;
 
 use strait_core::chance::Stream;
+use strait_core::node::{Notice, PortState};
 use strait_core::{Duration, Instant};
 
 pub use self::rule::{Access, Csma, Order, Slots};
@@ -112,6 +113,8 @@ pub(super) struct MediaAccess {
     phase: Phase,
     /// From the end of a block to its octets at the others.
     latency: Duration,
+    /// When the others notice that we begin, and that we end.
+    notice: Notice,
     /// How much longer than ours the longest block is that another may answer by.
     slower_block: Duration,
     /// From key-up to the first octet on the air, as it was last.
@@ -150,6 +153,7 @@ impl MediaAccess {
             now: Instant::ZERO,
             phase: Phase::Down,
             latency: Duration::ZERO,
+            notice: Notice::NONE,
             slower_block: Duration::ZERO,
             lead: Duration::ZERO,
             free_since: Instant::ZERO,
@@ -233,9 +237,10 @@ impl MediaAccess {
     }
 
     /// The medium is there.
-    pub(super) fn set_up(&mut self, now: Instant, latency: Duration, slower_block: Duration) {
+    pub(super) fn set_up(&mut self, now: Instant, state: &PortState, slower_block: Duration) {
         self.now = now;
-        (self.latency, self.slower_block) = (latency, slower_block);
+        (self.latency, self.slower_block) = (state.latency, slower_block);
+        self.notice = state.notice;
         if self.phase == Phase::Down {
             self.phase = Phase::Free;
         }
@@ -244,6 +249,7 @@ impl MediaAccess {
     /// The medium is gone.
     pub(super) const fn set_down(&mut self) {
         (self.latency, self.slower_block) = (Duration::ZERO, Duration::ZERO);
+        self.notice = Notice::NONE;
         (self.phase, self.owed) = (Phase::Down, None);
     }
 
@@ -307,7 +313,8 @@ impl MediaAccess {
         self.plain_end = ended.plain.then_some(now);
         self.share.note_turn(self.own, ended.to, ended.only_plain);
         self.share.note_own(self.own, self.on_since);
-        (self.share.ended, self.share.understood) = (now + ended.latency, None);
+        let known = ended.latency.max(self.notice.end);
+        (self.share.ended, self.share.understood) = (now + known, None);
         self.phase = if ended.wants_answer {
             Phase::Awaiting(now + self.answer_time())
         } else {
@@ -592,9 +599,9 @@ impl MediaAccess {
         }
     }
 
-    /// A slot is as long as it takes to hear that another has begun.
+    /// A slot is as long as it takes to hear that another has begun, and to decide by that.
     fn slot(&self, csma: Csma) -> Duration {
-        csma.slot.max(self.lead + self.guard)
+        csma.slot.max(self.lead.max(self.notice.begin) + self.guard)
     }
 
     /// The slot for an answer, and what this station waits behind it. All count from the same

@@ -1,5 +1,7 @@
 //! Turn arithmetic, without a station.
 
+use strait_core::rate::LineRate;
+
 use super::*;
 
 const SLOT: Duration = Duration::from_millis(600);
@@ -31,8 +33,20 @@ fn station(own: usize, count: usize, rule: Access) -> MediaAccess {
     let peers = (0..count).filter(|peer| *peer != own).map(address);
     let draws = ["waits", "silences"].map(|name| Stream::new(7, name));
     let mut access = MediaAccess::new(&settings, &peers.collect::<Vec<_>>(), draws);
-    access.set_up(Instant::ZERO, LATENCY, Duration::ZERO);
+    access.set_up(Instant::ZERO, &state(Notice::NONE), Duration::ZERO);
     access
+}
+
+/// A medium on which others notice so late what this station does.
+fn state(notice: Notice) -> PortState {
+    PortState {
+        tx_rate: LineRate::new(9600, 8),
+        rx_rate: LineRate::new(9600, 8),
+        frame_octets_max: 4096,
+        block: LATENCY,
+        latency: LATENCY,
+        notice,
+    }
 }
 
 /// From whom to whom; nothing is understood of some.
@@ -62,6 +76,7 @@ fn send(access: &mut MediaAccess, now: Instant, to: usize, wants_answer: bool) -
     assert!(access.is_free());
     access.begin(now, LEAD, to);
     let end = now + Duration::from_secs(2);
+    assert_eq!(access.advance(end), None);
     let ended = Ended {
         to: address(to),
         plain: !wants_answer,
@@ -200,6 +215,40 @@ fn by_address_the_turn_goes_round_from_who_spoke_last() {
         end += Duration::from_secs(20);
         overhear(&mut access, end, None, OF_OTHERS);
         assert_eq!(quiet(&mut access, end), SLOT * (1 + own as u32));
+    }
+}
+
+/// A slot is what a beginning takes to be noticed, and the guard; before a station has sent, too.
+#[test]
+fn a_slot_is_as_long_as_a_beginning_takes_to_be_noticed() {
+    let guard = Settings::new(address(0)).guard;
+    let (short, long) = (SLOT - guard, Duration::from_millis(3325));
+    for (begin, slot) in [(short, SLOT), (short + NS, SLOT + NS), (long, long + guard)] {
+        let mut access = station(2, 4, Access::Csma(csma(Order::Address)));
+        let notice = Notice {
+            begin,
+            end: Duration::ZERO,
+        };
+        access.set_up(Instant::ZERO, &state(notice), Duration::ZERO);
+        let end = Instant::from_secs(20);
+        overhear(&mut access, end, Some((3, 0)), OF_OTHERS);
+        assert_eq!(quiet(&mut access, end), slot * 3, "{begin:?}");
+    }
+}
+
+/// Where a silence takes longer to be noticed than the last block to be decoded, who ended counts
+/// from when the others have noticed it.
+#[test]
+fn all_count_from_when_the_end_is_noticed() {
+    for (end_noticed, known) in [(LATENCY, LATENCY), (LATENCY + NS, LATENCY + NS)] {
+        let mut access = station(0, 4, Access::Csma(csma(Order::Address)));
+        let notice = Notice {
+            begin: Duration::ZERO,
+            end: end_noticed,
+        };
+        access.set_up(Instant::ZERO, &state(notice), Duration::ZERO);
+        let end = send(&mut access, Instant::from_secs(10), 1, false);
+        assert_eq!(quiet(&mut access, end), known + SLOT * 4);
     }
 }
 
