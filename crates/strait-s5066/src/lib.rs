@@ -14,6 +14,7 @@ pub mod c_pdu;
 pub mod calendar;
 pub mod check;
 pub mod d_pdu;
+mod delivered;
 mod early;
 pub mod eow;
 mod link;

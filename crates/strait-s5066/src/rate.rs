@@ -1,10 +1,9 @@
 //! By which rate a station sends to a peer: what arrives decides.
 //!
-//! After each answer the share of frames that came is known. Less than a quarter: the rate falls
-//! to half of what it was. Less than half: by one. Less than nine tenths of what the next lower
-//! rate could deliver, twice: by one. Nine of ten or more: the next higher rate is tried for a
-//! turn, and kept if it delivers more. A rate that was tried in vain isn't tried again for a while,
-//! each time longer.
+//! After each answer the share of frames that came is known, and what each rate has delivered of
+//! late. A lower one is taken if it would deliver more; by how much less is lost by it is guessed
+//! where it isn't known. A higher one is tried for a turn if it would deliver more, and kept if it
+//! does. A rate that was tried in vain isn't tried again for a while, each time longer.
 //!
 //! Where nothing is heard, it falls to half, to half of that, and then to the slowest rate; from
 //! there it finds back in strides of four times, as far as it was before.
@@ -17,6 +16,7 @@ use alloc::vec::Vec;
 use strait_core::waveform::Waveform;
 use strait_core::{Duration, Instant};
 
+use crate::delivered::Delivered;
 use crate::quality::{Late, Told};
 
 /// Frames that are enough to judge a rate by; when it finds back, half of that.
@@ -25,9 +25,19 @@ const ENOUGH: u32 = 4;
 /// Judgements without a change after which a rate counts as lasting.
 const CALM: u32 = 4;
 
-/// How long a rate isn't tried again that was tried in vain, at first and at most.
+/// How long a rate isn't tried again that was tried in vain, at first, at least; and how often that
+/// is doubled.
 const PAUSE: Duration = Duration::from_secs(30);
-const PAUSE_MAX: Duration = Duration::from_secs(480);
+const PAUSE_DOUBLED_MAX: u32 = 4;
+
+/// What was delivered counts half after so many of these pauses.
+const MEMORY_PAUSES: u32 = 4;
+
+/// A lower rate has to deliver so many times as much to be taken instead.
+const BETTER: f64 = 1.05;
+
+/// The same in times that an answer takes, where that is longer.
+const PAUSE_ANSWERS: u32 = 2;
 
 /// Transmissions without an answer after which the slowest rate is used.
 const SILENT_MAX: u32 = 3;
@@ -131,8 +141,8 @@ pub struct Changes {
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     from: usize,
-    /// What the lower one delivered, in bit/s.
-    delivered_bit_s: u32,
+    /// Judgements in a row that had changed nothing there.
+    calm: u32,
 }
 
 /// The rate towards one peer.
@@ -149,8 +159,8 @@ pub(crate) struct Rate {
     fell: bool,
     /// Frames told of since the last judgement.
     tally: Told,
-    /// Judgements in a row that speak for a lower rate.
-    worse: u32,
+    /// What each rate has delivered.
+    delivered: Delivered,
     silent: u32,
     /// Transmissions by it in a row of which nothing came, as an answer to a slower one told.
     lost: u32,
@@ -158,6 +168,8 @@ pub(crate) struct Rate {
     calm: u32,
     not_before: Instant,
     pause: Duration,
+    /// How often that has been doubled.
+    doubled: u32,
     /// What the peer thinks that it could receive.
     advice: Option<usize>,
     changes: Changes,
@@ -174,12 +186,13 @@ impl Rate {
             known: at,
             fell: false,
             tally: Told { frames: 0, lost: 0 },
-            worse: 0,
+            delivered: Delivered::new(),
             silent: 0,
             lost: 0,
             calm: 0,
             not_before: Instant::ZERO,
             pause: PAUSE,
+            doubled: 0,
             advice: None,
             changes: Changes {
                 up: 0,
@@ -214,6 +227,11 @@ impl Rate {
         self.advice = advice;
     }
 
+    /// An answer takes so long.
+    pub(crate) fn answers_take(&mut self, time: Duration) {
+        self.pause = PAUSE.max(time * PAUSE_ANSWERS);
+    }
+
     /// Where it would be, if it could fall so low.
     pub(crate) const fn wanted(&self) -> usize {
         self.wanted
@@ -232,7 +250,7 @@ impl Rate {
     fn change(&mut self, to: usize, reason: Reason) {
         self.wanted = to;
         let to = to.max(self.least.min(self.at));
-        (self.tally, self.worse, self.lost) = (Told::default(), 0, 0);
+        (self.tally, self.lost) = (Told::default(), 0);
         if to != self.at {
             self.calm = 0;
             let count = match reason {
@@ -273,6 +291,10 @@ impl Rate {
     pub(crate) fn miss(&mut self, now: Instant, adapt: &Adapt, least: usize) {
         self.least = least;
         self.silent += 1;
+        if self.silent > 1 {
+            // The channel isn't what it was.
+            self.delivered = Delivered::new();
+        }
         if let Some(trial) = self.trial.take() {
             self.wait(now);
             self.known = trial.from;
@@ -303,17 +325,26 @@ impl Rate {
 
     /// Learns late of frames that went at a place before the rate fell as nothing was heard. If
     /// most came, only the answer was lost. If not, that rate isn't where it finds back to.
-    pub(crate) fn hear_late(&mut self, now: Instant, used: usize, late: Late) {
+    pub(crate) fn hear_late(&mut self, now: Instant, adapt: &Adapt, used: usize, late: Late) {
         let Late { frames, came } = late;
         if used <= self.at || frames < 2 {
             return;
         }
+        let lost = frames - came;
+        self.note(now, used, Told { frames, lost });
         if came * 4 >= frames * 3 {
             return self.change(used, Reason::Heard);
         }
+        // Where next to nothing came, nobody knows how much too fast it was.
+        let (best, _) = self.best(now, adapt, used);
+        if best > self.at && came * 8 >= frames {
+            self.known = best;
+            self.not_before = self.not_before.max(now + self.pause);
+            return self.change(best, Reason::Heard);
+        }
         let before = if self.at == 0 { used - 1 } else { self.at };
         self.known = self.known.min(before);
-        self.not_before = self.not_before.max(now + PAUSE);
+        self.not_before = self.not_before.max(now + self.pause);
     }
 
     /// Learns late of frames that went at a place of which nothing was heard, though that lowered
@@ -337,29 +368,48 @@ impl Rate {
 
     /// Learns of frames that went at a place of the ladder.
     pub(crate) fn learn(&mut self, now: Instant, adapt: &Adapt, used: usize, told: Told) {
-        let Told { frames, lost } = told;
+        self.note(now, used, told);
         if used > self.at {
             return;
         }
-        if lost * 4 > frames * 3 {
-            return self.fall(now, Self::half(adapt, used));
-        }
-        if lost * 2 > frames {
-            return self.fall(now, used.saturating_sub(1));
-        }
         if used < self.at {
+            if told.lost * 2 > told.frames {
+                self.fall(now, used.saturating_sub(1));
+            }
             return;
         }
-        // Much of what goes by it comes: it isn't kept up by long frames alone.
-        (self.lost, self.wanted) = (0, self.at);
-        self.tally.frames += frames;
-        self.tally.lost += lost;
+        if told.lost * 2 <= told.frames {
+            // Much of what goes by it comes: it isn't kept up by long frames alone.
+            (self.lost, self.wanted) = (0, self.at);
+        }
+        self.tally.frames += told.frames;
+        self.tally.lost += told.lost;
         let finding = self.trial.map_or(self.at, |trial| trial.from) < self.known;
         let enough = if finding { ENOUGH / 2 } else { ENOUGH };
-        if self.tally.frames >= enough {
-            let told = core::mem::take(&mut self.tally);
-            self.judge(now, adapt, told);
+        let most_lost = self.tally.lost * 2 > self.tally.frames;
+        if self.tally.frames >= enough || most_lost {
+            self.tally = Told::default();
+            self.judge(now, adapt);
         }
+    }
+
+    fn note(&mut self, now: Instant, used: usize, told: Told) {
+        self.delivered
+            .note(now, self.pause * MEMORY_PAUSES, used, told);
+    }
+
+    /// What the rate of a place delivers, as far as is known, in bit/s.
+    fn delivers(&self, now: Instant, adapt: &Adapt, place: usize) -> f64 {
+        let share = self.delivered.share(now, self.pause * MEMORY_PAUSES, place);
+        f64::from(adapt.rate(place)) * share
+    }
+
+    /// Of a place and those below it, the one that delivers most.
+    fn best(&self, now: Instant, adapt: &Adapt, most: usize) -> (usize, f64) {
+        let places = (0..=most).map(|place| (place, self.delivers(now, adapt, place)));
+        places
+            .max_by(|one, other| one.1.total_cmp(&other.1))
+            .unwrap_or((0, 0.0))
     }
 
     /// Most of what went out was lost.
@@ -377,54 +427,54 @@ impl Rate {
     /// The higher rate isn't better.
     fn fail(&mut self, now: Instant, trial: Trial) {
         self.change(trial.from, Reason::Failed);
+        // What it goes back to is known.
+        self.calm = trial.calm;
         self.known = trial.from;
         self.wait(now);
     }
 
-    /// It fell: what was tried in vain before was tried on another channel.
+    /// It fell: what was tried in vain before may have been tried on another channel.
     fn settle(&mut self, now: Instant) {
-        self.pause = PAUSE;
-        self.not_before = now + PAUSE;
+        self.doubled = 0;
+        self.not_before = now + self.pause;
     }
 
     /// What was tried in vain isn't tried again for a while.
     pub(crate) fn wait(&mut self, now: Instant) {
-        self.not_before = now + self.pause;
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.not_before = now + self.pause * (1 << self.doubled);
+        self.doubled = (self.doubled + 1).min(PAUSE_DOUBLED_MAX);
     }
 
-    fn judge(&mut self, now: Instant, adapt: &Adapt, Told { frames, lost }: Told) {
-        let delivered = |rate: u32| {
-            let came = u64::from(frames - lost.min(frames));
-            (u64::from(rate) * came / u64::from(frames.max(1))) as u32
-        };
-        let now_bit_s = delivered(adapt.rate(self.at));
-        if let Some(trial) = self.trial.take() {
-            if now_bit_s <= trial.delivered_bit_s {
+    fn judge(&mut self, now: Instant, adapt: &Adapt) {
+        let delivers = self.delivers(now, adapt, self.at);
+        if let Some(trial) = self.trial {
+            if delivers <= self.delivers(now, adapt, trial.from) {
+                self.trial = None;
                 return self.fail(now, trial);
             }
-            self.pause = PAUSE;
+            self.trial = None;
+            self.doubled = 0;
         }
-        let below = self.at.checked_sub(1).map(|below| adapt.rate(below));
-        let worse = below.is_some_and(|below| u64::from(now_bit_s) * 10 < u64::from(below) * 9);
-        if worse {
-            self.worse += 1;
-            if self.worse >= 2 {
-                self.change(self.at - 1, Reason::Worse);
-                self.known = self.at;
-                self.settle(now);
-            }
-            return;
+        let (best, most) = self.best(now, adapt, self.at);
+        if most > delivers * BETTER {
+            self.change(best, Reason::Worse);
+            self.known = self.at;
+            return self.settle(now);
         }
-        self.worse = 0;
         self.calm += 1;
+        let next = self.at + 1;
         let finding = self.at < self.known;
-        if lost * 10 <= frames && (now >= self.not_before || finding) {
-            self.try_higher(adapt, now_bit_s);
+        // What it delivered before is old by now: the pause has seen to that.
+        let share = self
+            .delivered
+            .share_beside(now, self.pause * MEMORY_PAUSES, next);
+        let better = f64::from(adapt.rate(next)) * share > delivers;
+        if finding || better && now >= self.not_before {
+            self.try_higher(adapt);
         }
     }
 
-    fn try_higher(&mut self, adapt: &Adapt, delivered_bit_s: u32) {
+    fn try_higher(&mut self, adapt: &Adapt) {
         let next = self.at + 1;
         let most = match self.advice {
             Some(advice) => advice.min(adapt.ladder.len() - 1),
@@ -442,12 +492,10 @@ impl Rate {
             next
         };
         let to = to.min(most).max(next);
-        let from = self.at;
+        self.delivered.forget(to);
+        let (from, calm) = (self.at, self.calm);
         self.change(to, Reason::Good);
-        self.trial = Some(Trial {
-            from,
-            delivered_bit_s,
-        });
+        self.trial = Some(Trial { from, calm });
     }
 }
 
@@ -486,32 +534,32 @@ mod tests {
     }
 
     #[test]
-    fn more_than_half_lost_lowers_the_rate_at_once_and_three_quarters_halve_it() {
-        assert_eq!(after(9600, &[(100, 50)]).0, 9600);
-        assert_eq!(after(9600, &[(100, 51)]).0, 8000);
-        assert_eq!(after(9600, &[(100, 75)]).0, 8000);
-        assert_eq!(after(9600, &[(100, 76)]).0, 4800);
+    fn it_falls_to_what_would_deliver_most_if_that_is_more() {
+        // By the next lower rate half as much is lost, by the one below that a quarter.
+        for (lost, expected) in [(34, 9600), (35, 8000), (60, 8000), (75, 6400), (100, 4800)] {
+            assert_eq!(after(9600, &[(100, lost)]).0, expected, "{lost}");
+        }
         // There is nothing between 600 and 1200 bit/s, and nothing below 75.
-        assert_eq!(after(1200, &[(100, 76)]).0, 600);
+        for (lost, expected) in [(60, 1200), (75, 600)] {
+            assert_eq!(after(1200, &[(100, lost)]).0, expected, "{lost}");
+        }
         assert_eq!(after(75, &[(100, 100)]).0, 75);
     }
 
     #[test]
-    fn it_falls_by_one_if_the_next_lower_one_delivers_more_twice() {
-        // 9600 bit/s deliver 7200, nine tenths of 8000, at 25 % of loss.
-        assert_eq!(after(9600, &[(100, 25), (100, 25), (100, 25)]).0, 9600);
-        assert_eq!(after(9600, &[(100, 26)]).0, 9600);
-        assert_eq!(after(9600, &[(100, 26), (100, 26)]).0, 8000);
-        // Not in a row.
-        assert_eq!(after(9600, &[(100, 26), (100, 25), (100, 26)]).0, 9600);
-        // Of 1200 bit/s, 600 is half: 55 % and more would have to be lost.
-        assert_eq!(after(1200, &[(100, 50), (100, 50)]).0, 1200);
+    fn one_answer_of_a_fade_does_not_lower_a_rate_that_was_good() {
+        let (good, faded) = ((100, 0), (100, 65));
+        assert_eq!(after(16_000, &[faded]).0, 12_000);
+        assert_eq!(after(16_000, &[good, faded]).0, 16_000);
+        assert_eq!(after(16_000, &[good, faded, faded]).0, 12_000);
+        assert_eq!(after(16_000, &[good, faded, good, faded]).0, 16_000);
     }
 
     #[test]
-    fn a_tenth_lost_lets_it_try_a_higher_rate_and_more_does_not() {
-        assert_eq!(after(4800, &[(100, 11)]).0, 4800);
-        assert_eq!(after(4800, &[(100, 10)]).0, 6400);
+    fn a_higher_rate_is_tried_if_it_would_deliver_more() {
+        // Of 6400 bit/s twice as much is lost.
+        assert_eq!(after(4800, &[(100, 21)]).0, 4800);
+        assert_eq!(after(4800, &[(100, 19)]).0, 6400);
         // Three frames tell too little, a fourth is enough.
         assert_eq!(after(4800, &[(3, 0)]).0, 4800);
         assert_eq!(after(4800, &[(3, 0), (1, 0)]).0, 6400);
@@ -520,11 +568,11 @@ mod tests {
 
     #[test]
     fn a_trial_must_deliver_more_and_is_not_repeated_before_its_pause() {
-        // 4800 bit/s without loss; 6400 with 25 % lost deliver as much, no more.
-        assert_eq!(after(4800, &[(100, 0), (100, 25)]).0, 4800);
+        // 4800 bit/s without loss; 6400 with 25 % lost deliver as much.
+        assert_eq!(after(4800, &[(100, 0), (100, 26)]).0, 4800);
         assert_eq!(after(4800, &[(100, 0), (100, 24)]).0, 6400);
         let adapt = adapt();
-        let (_, mut rate) = after(4800, &[(100, 0), (100, 25)]);
+        let (_, mut rate) = after(4800, &[(100, 0), (100, 26)]);
         let end = Instant::ZERO + PAUSE;
         let before = Instant::from_nanos(end.as_nanos() - 1);
         for (now, expected) in [(before, 4800), (end, 6400)] {
@@ -541,6 +589,27 @@ mod tests {
         rate.learn(end + PAUSE * 2, &adapt, at, told((100, 0)));
         assert_eq!(adapt.rate(rate.at()), 6400);
         assert_eq!((rate.changes.up, rate.changes.down), (3, 2));
+    }
+
+    #[test]
+    fn pauses_are_longer_where_an_answer_takes_long_and_a_trial_in_vain_leaves_it_calm() {
+        let adapt = adapt();
+        for (answer_s, pause_s) in [(15, 30), (16, 32)] {
+            let mut rate = Rate::new(adapt.place(4800));
+            rate.answers_take(Duration::from_secs(answer_s));
+            let at = rate.at();
+            rate.learn(Instant::ZERO, &adapt, at, told((100, 0)));
+            let calm = rate.calm;
+            let trial = rate.at();
+            rate.learn(Instant::ZERO, &adapt, trial, told((100, 50)));
+            assert_eq!((rate.at(), rate.calm), (at, 1), "from {calm}");
+            let end = Instant::from_secs(pause_s);
+            let before = Instant::from_nanos(end.as_nanos() - 1);
+            for (now, expected) in [(before, at), (end, trial)] {
+                rate.learn(now, &adapt, at, told((100, 0)));
+                assert_eq!(rate.at(), expected, "{answer_s}");
+            }
+        }
     }
 
     #[test]
@@ -568,13 +637,14 @@ mod tests {
     #[test]
     fn a_fall_for_a_lost_answer_is_taken_back() {
         let adapt = adapt();
-        for (came, expected) in [(75, 9600), (74, 4800)] {
+        // If less came, to what would deliver most; if next to nothing did, not at all.
+        for (came, expected) in [(75, 9600), (60, 8000), (13, 6400), (12, 4800)] {
             let (_, mut rate) = after(9600, &[]);
             let used = rate.at();
             rate.miss(Instant::ZERO, &adapt, 0);
             rate.hear(0);
             let late = Late { frames: 100, came };
-            rate.hear_late(Instant::ZERO, used, late);
+            rate.hear_late(Instant::ZERO, &adapt, used, late);
             assert_eq!(adapt.rate(rate.at()), expected);
         }
     }

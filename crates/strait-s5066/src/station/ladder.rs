@@ -180,7 +180,7 @@ impl Ladder {
         let (mut fastest, mut most) = (place, lasts(&self.pace(place)));
         if let Some(heard_bit_s) = answers {
             fastest = heard_bit_s.map_or(place, |heard| adapt.place(heard));
-            most = lasts(&self.pace(fastest)).max(SHORT * 2);
+            most = (lasts(&self.pace(fastest)) * 8 / 5).max(SHORT * 2);
         }
         let mut slower = 0..fastest;
         let fits = |place: &usize| lasts(&self.pace(*place)) <= most;

@@ -306,8 +306,9 @@ impl<T> Peer<T> {
             octets = octets.min(room.octets);
         }
         // Whoever isn't known to hear us gets no long transmission.
-        let caution = self.rate.caution(self.calls.link().is_calling());
+        let calling = self.calls.link().is_calling();
         let turn_max = settings.turn_max.min(EOT_MAX);
+        let risked = self.rate.risked(calling, turn_max, begun.answer_time);
         let slots = settings.access.slots();
         self.transfer.begin_turn();
         if !(begun.answers && begun.brief) {
@@ -323,7 +324,7 @@ impl<T> Peer<T> {
             waiting: waiting.octets,
             brief: begun.brief,
             shortest: slots.map_or(Duration::ZERO, |it| it.turn_min),
-            risked: turn_max / caution,
+            risked,
             turn_max,
         }
     }

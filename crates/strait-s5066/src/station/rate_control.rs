@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-use strait_core::Instant;
 use strait_core::stats::HfRate;
+use strait_core::{Duration, Instant};
 
 use super::calls::Calls;
 use super::context::Context;
@@ -21,6 +21,11 @@ use crate::rate::{Adapt, Rate, Reason};
 /// Behind a transmission that was lost for the most part, a change of the rate, or on an unknown
 /// channel, the next one is so much shorter than the longest.
 const CAUTION: u32 = 8;
+
+/// A transmission to a peer that is known to hear us isn't shorter than so many times what its
+/// answer takes, if there is as much to send: behind a long interleaver more than half of the air
+/// would be silent.
+const WORTH: u32 = 4;
 
 /// Times that a confirmation is asked for by another acknowledgement (C.6.4.2 (11)).
 const CONFIRMATIONS_AGAIN: u8 = 3;
@@ -165,13 +170,17 @@ impl RateControl {
         self.heard_bit_s
     }
 
-    /// The part of the longest transmission that is risked, one of so many: little, if nobody is
-    /// known to hear it.
-    pub(super) fn caution(&self, calling: bool) -> u32 {
-        if calling {
-            self.caution.max(CAUTION)
-        } else {
-            self.caution
+    /// How much of the longest transmission is risked: little, if nobody is known to hear it, else
+    /// enough to be worth an answer, which takes its time.
+    pub(super) fn risked(
+        &self,
+        calling: bool,
+        turn_max: Duration,
+        answer_time: Duration,
+    ) -> Duration {
+        match (calling, self.caution) {
+            (true, caution) => turn_max / caution.max(CAUTION),
+            (false, caution) => (turn_max / caution).max(answer_time * WORTH),
         }
     }
 
@@ -524,13 +533,14 @@ impl RateControl {
         let Some(adapt) = cx.ladder.adapt() else {
             return;
         };
+        self.rate.answers_take(cx.answer_time);
         self.rate.hear(cx.least(transfer));
         let follows = !(self.fixed && adapt.agree);
         let late = transfer.take_late();
         if late.frames > 0 {
             let (missed, met) = (self.missed.take(), self.met.take());
             if let Some(missed) = missed {
-                self.rate.hear_late(cx.now, missed, late);
+                self.rate.hear_late(cx.now, adapt, missed, late);
             } else if let Some(met) = met.filter(|_| follows) {
                 self.rate.hear_met(cx.now, adapt, met, late);
             }
@@ -545,9 +555,15 @@ impl RateControl {
     const fn least_caution(&self, ladder: &Ladder) -> u32 {
         match ladder.adapt() {
             None => 1,
-            Some(_) if self.rate.finds_back() => CAUTION,
-            Some(_) if self.rate.is_calm() => 1,
-            Some(_) => CAUTION / 2,
+            Some(_) => self.caution_by_rate(),
+        }
+    }
+
+    const fn caution_by_rate(&self) -> u32 {
+        match () {
+            () if self.rate.finds_back() => CAUTION,
+            () if self.rate.is_calm() => 1,
+            () => CAUTION / 2,
         }
     }
 
@@ -624,7 +640,11 @@ impl RateControl {
     fn change_to<T>(&mut self, place: usize, transfer: &mut Transfer<T>) {
         if self.place != place {
             transfer.forget_quality(place > self.place);
-            (self.place, self.caution) = (place, CAUTION);
+            self.caution = match self.rate.reason() {
+                Reason::Failed => self.caution_by_rate(),
+                _ => CAUTION,
+            };
+            self.place = place;
         }
     }
 
@@ -645,16 +665,19 @@ pub(super) struct Beside<'a> {
     now: Instant,
     ladder: &'a Ladder,
     link: &'a Link,
+    /// How long after a transmission an answer begins.
+    answer_time: Duration,
     /// Octets around a segment of data.
     around: usize,
 }
 
 impl<'a> Beside<'a> {
-    pub(super) const fn of<T>(cx: &Context<'a, T>, calls: &'a Calls, around: usize) -> Self {
+    pub(super) fn of<T>(cx: &Context<'a, T>, calls: &'a Calls, around: usize) -> Self {
         Self {
             now: cx.now,
             ladder: cx.ladder,
             link: calls.link(),
+            answer_time: cx.access.answer_time(),
             around,
         }
     }

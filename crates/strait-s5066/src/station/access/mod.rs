@@ -64,6 +64,8 @@ pub(super) struct Begun {
     pub(super) brief: bool,
     /// It answers what we heard last.
     pub(super) answers: bool,
+    /// How long after it an answer begins.
+    pub(super) answer_time: Duration,
 }
 
 /// A transmission of ours that is over.
@@ -297,7 +299,11 @@ impl MediaAccess {
         let brief = self.is_brief(now, to);
         (self.phase, self.on_since) = (Phase::Keyed, now);
         let answers = self.owed.take() == Some(to);
-        Begun { brief, answers }
+        Begun {
+            brief,
+            answers,
+            answer_time: self.answer_time(),
+        }
     }
 
     /// A transmission begins. If all could have begun before it, nobody had the air.

@@ -310,6 +310,7 @@ fn an_exchange_ends_with_a_brief_answer() {
         overhear(&mut access, begin, Some((1, 0)), heard);
         while access.advance(now).is_some() {}
         let answers = true;
-        assert_eq!(access.begin(now, LEAD, 1), Begun { brief, answers });
+        let begun = access.begin(now, LEAD, 1);
+        assert_eq!((begun.brief, begun.answers), (brief, answers));
     }
 }

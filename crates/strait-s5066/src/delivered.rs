@@ -1,0 +1,192 @@
+//! What each rate has delivered of late, and what the others would by that.
+
+use alloc::vec::Vec;
+
+use strait_core::{Duration, Instant};
+
+use crate::quality::Told;
+
+/// Frames that count as one observation; more at a time have the same fades in them.
+const FRAMES: f64 = 4.0;
+
+/// Observations that are remembered: older ones give way.
+const WEIGHT_MAX: f64 = 2.0;
+
+/// Those that a guess by a neighbouring rate counts as.
+const GUESS_WEIGHT: f64 = 0.5;
+
+/// The least that is left of that where there is a record.
+const GUESS_WEIGHT_MIN: f64 = 0.01;
+
+/// A record is something to guess by from so many observations on.
+const WEIGHT_MIN: f64 = 0.2;
+
+/// Where nothing is known at all.
+const LOSS_UNKNOWN: f64 = 0.05;
+
+/// The least share that a guess has of losses, before they are doubled for the next higher rate.
+const LOSS_MIN: f64 = 0.03;
+
+/// A share of frames that is as good as none.
+const NONE_CAME: f64 = 0.03;
+
+/// Frames that went by one rate, older ones for less.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    weight: f64,
+    came: f64,
+    at: Instant,
+}
+
+impl Record {
+    const NONE: Self = Self {
+        weight: 0.0,
+        came: 0.0,
+        at: Instant::ZERO,
+    };
+
+    /// What counts of it at a moment, if it counts half after a time.
+    fn aged(self, now: Instant, half_life: Duration) -> Self {
+        let lives = now.since(self.at).as_secs_f64() / half_life.as_secs_f64().max(1.0);
+        let part = libm::exp2(-lives);
+        Self {
+            weight: self.weight * part,
+            came: self.came * part,
+            at: now,
+        }
+    }
+}
+
+/// What each rate of a ladder has delivered, by its place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Delivered {
+    records: Vec<Record>,
+}
+
+impl Delivered {
+    pub(crate) const fn new() -> Self {
+        Self {
+            records: Vec::new(),
+        }
+    }
+
+    /// Frames went by the rate of a place. A record counts half after a time.
+    pub(crate) fn note(&mut self, now: Instant, half_life: Duration, place: usize, told: Told) {
+        if told.frames == 0 {
+            return;
+        }
+        if self.records.len() <= place {
+            self.records.resize(place + 1, Record::NONE);
+        }
+        let frames = f64::from(told.frames);
+        let weight = (frames / FRAMES).min(1.0);
+        let came = weight * (1.0 - f64::from(told.lost.min(told.frames)) / frames);
+        if let Some(record) = self.records.get_mut(place) {
+            let before = record.aged(now, half_life);
+            let rest = WEIGHT_MAX - weight;
+            let part = rest / before.weight.max(rest);
+            *record = Record {
+                weight: before.weight * part + weight,
+                came: before.came * part + came,
+                at: now,
+            };
+        }
+    }
+
+    /// What was delivered by the rate of a place doesn't count any more.
+    pub(crate) fn forget(&mut self, place: usize) {
+        if let Some(record) = self.records.get_mut(place) {
+            *record = Record::NONE;
+        }
+    }
+
+    fn record(&self, now: Instant, half_life: Duration, place: usize) -> Record {
+        let record = self.records.get(place).copied().unwrap_or(Record::NONE);
+        record.aged(now, half_life)
+    }
+
+    /// The share of frames that come by the rate of a place: by its own record, and by its
+    /// neighbours' where that tells little.
+    pub(crate) fn share(&self, now: Instant, half_life: Duration, place: usize) -> f64 {
+        let own = self.record(now, half_life, place);
+        let guess = GUESS_WEIGHT * (1.0 - own.weight).max(GUESS_WEIGHT_MIN);
+        let beside = self.share_beside(now, half_life, place);
+        (own.came + guess * beside) / (own.weight + guess)
+    }
+
+    /// The same by its neighbours' records alone.
+    pub(crate) fn share_beside(&self, now: Instant, half_life: Duration, place: usize) -> f64 {
+        let records = (0..self.records.len()).filter(|other| *other != place);
+        let records = records.map(|other| (other, self.record(now, half_life, other)));
+        let known = records.filter(|(_, record)| record.weight >= WEIGHT_MIN);
+        let nearest = known.min_by_key(|(other, _)| (other.abs_diff(place), *other > place));
+        let loss = nearest.map_or(LOSS_UNKNOWN, |(other, record)| {
+            let loss = match record.came / record.weight {
+                // Nobody knows how much too fast it was.
+                none if none < NONE_CAME => 2.0,
+                share => (1.0 - share).max(LOSS_MIN),
+            };
+            // Half as much is lost by the next lower rate, which needs some decibels less.
+            (loss * libm::exp2(place as f64 - other as f64)).min(1.0)
+        });
+        1.0 - loss
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HALF_LIFE: Duration = Duration::from_secs(120);
+
+    fn told(frames: u32, lost: u32) -> Told {
+        Told { frames, lost }
+    }
+
+    /// What is noted of places, one after the other, and the share of another in thousandths.
+    fn share(notes: &[(usize, Told)], place: usize) -> u32 {
+        let mut delivered = Delivered::new();
+        for (place, told) in notes {
+            delivered.note(Instant::ZERO, HALF_LIFE, *place, *told);
+        }
+        let share = delivered.share(Instant::ZERO, HALF_LIFE, place);
+        libm::round(share * 1000.0) as u32
+    }
+
+    #[test]
+    fn a_record_is_what_came_and_newer_frames_count_for_more() {
+        let (all, none, half) = (told(8, 0), told(8, 8), told(40, 20));
+        assert_eq!(share(&[], 3), 950, "nothing is known");
+        assert_eq!(share(&[(3, half)], 3), 502);
+        assert_eq!(share(&[(3, all), (3, none)], 3), 501);
+        // Of three observations two are remembered: the newest, and half of each before.
+        assert_eq!(share(&[(3, all), (3, all), (3, none)], 3), 501);
+        assert_eq!(share(&[(3, all), (3, none), (3, none)], 3), 252);
+    }
+
+    #[test]
+    fn by_the_next_lower_rate_half_as_much_is_lost_as_far_as_is_known() {
+        let quarter = told(8, 2);
+        let of = |place| share(&[(5, quarter)], place);
+        assert_eq!([3, 4, 6, 7].map(of), [938, 875, 500, 0]);
+        // Where nothing came at all it may have been far too fast.
+        let of = |place| share(&[(5, told(8, 8))], place);
+        assert_eq!([2, 3, 4, 6].map(of), [750, 500, 0, 0]);
+        // What is known of the rate itself counts, the more the more it is.
+        let of = |frames| share(&[(5, quarter), (4, told(frames, frames))], 4);
+        assert_eq!([1, 2, 4].map(of), [525, 292, 4]);
+    }
+
+    #[test]
+    fn what_was_long_ago_counts_for_less() {
+        let mut delivered = Delivered::new();
+        delivered.note(Instant::ZERO, HALF_LIFE, 5, told(8, 8));
+        delivered.note(Instant::ZERO + HALF_LIFE, HALF_LIFE, 5, told(8, 0));
+        let share = delivered.share(Instant::ZERO + HALF_LIFE, HALF_LIFE, 5);
+        // One that came, and half of one that didn't.
+        assert!((share - 1.0 / 1.5).abs() < 0.01, "{share}");
+        // In the end nothing is left of it.
+        let share = delivered.share(Instant::ZERO + HALF_LIFE * 20, HALF_LIFE, 5);
+        assert!((share - 0.95).abs() < 0.01, "{share}");
+    }
+}
