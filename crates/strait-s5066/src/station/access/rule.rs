@@ -58,8 +58,8 @@ pub struct Csma {
     /// What a station waits.
     pub order: Order,
     /// The length of a slot: from one station's decision to begin to when all others hear its
-    /// power. It is never shorter than what the station's own modem takes for that, and to the first
-    /// octet.
+    /// power. It is never shorter than what the station's own modem takes for that, and to the
+    /// first octet.
     pub slot: Duration,
     /// Slots among which is drawn when all is well.
     pub slots: u32,
