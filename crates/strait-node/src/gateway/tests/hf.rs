@@ -53,7 +53,7 @@ fn radio_of(node: &str, keys: &str) -> Gateway {
         frame_octets_max: u32::MAX,
         block: BLOCK,
         latency: BLOCK,
-        notice: strait_core::node::Notice::NONE,
+        notice: Notice::NONE,
     };
     for (port, state) in [
         (PortId::HOST, state(LineRate::new(1_000_000_000, 8))),
